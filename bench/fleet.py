@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What many hosts ask of a coordinator and its NATS server: messages, memory, processor time.
+"""Measures the load of many hosts on a coordinator and its NATS server: messages, memory, processor time.
 
     bench/fleet.py                        4, 64 and 1,000 hosts
     bench/fleet.py --hosts 4,1000 --output docs/images/fleet.svg
 
-One process plays all hosts (the example `joiners` of jetcell-fleet), without a load: they reach each gate at once, measure for five
-seconds and hand in a real result. So the run is shorter than any real one; rates are those of the measured time, and do not depend on it.
-Prints a table and writes a chart. Needs nats-server. JETCELL=FILE and JOINERS=FILE use these programs instead of release builds.
+One process (the example `joiners` of jetcell-fleet) simulates all hosts without a load. The hosts reach each barrier at once,
+measure for five seconds and deliver a real result. Rates are per second of measured time, and do not depend on its length.
+Prints a table and writes a chart. Requires nats-server. JETCELL=FILE and JOINERS=FILE replace the release builds.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Prints the table of bench/raid-states.sh, and what it says about the claims of a paper of 2008 (IBM NS3574-0, table 8).
+"""Prints the table of bench/raid-states.sh, and compares it with the claims of a paper from 2008 (IBM NS3574-0, table 8).
 
     python3 bench/raid_states.py DIRECTORY MEMBER_IOPS RATE SECONDS
 
@@ -109,7 +109,7 @@ def aspects(runs):
         ("overall performance", "database reads, normal, ms", of("normal", lambda run: run["read_ms"])),
         ("write performance", "writes of members for each write", of("normal", lambda run: run["member_writes_per_host_write"])),
         ("degraded performance", "database reads, one failed or rebuilding, ms", of("failed-1", degraded)),
-        ("rebuild time", "seconds beside the load", of("rebuilding", rebuild)),
+        ("rebuild time", "seconds under load", of("rebuilding", rebuild)),
     ]
 
 

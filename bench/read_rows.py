@@ -1,4 +1,4 @@
-"""Rows per second of jetcell and dissect.esedb, every cell read: read_rows.py FILE [--rounds N] [--limit SECONDS]."""
+"""Measures rows per second of jetcell and dissect.esedb, reading every cell: read_rows.py FILE [--rounds N] [--limit SECONDS]."""
 
 import argparse
 import importlib.metadata

@@ -1,4 +1,4 @@
-"""Measures how a run grows with size, databases, threads and processors. bench/scale.sh calls it."""
+"""Measures how the cost of a run depends on size, databases, threads and processors. bench/scale.sh calls it."""
 
 import argparse
 import json
@@ -223,7 +223,7 @@ def points(arguments, room):
                 point["gib"] = max(point["gib"], point["databases"] / 32)
                 # The databases with their growth, and what the runs add before they are killed. The file of fio is gone by then.
                 if max(point["gib"] * GIB * 1.1 + GIB, RAW_BYTES) > room:
-                    print(f"left out, no room: {series} {value}", file=sys.stderr)
+                    print(f"skipped, not enough free space: {series} {value}", file=sys.stderr)
                     continue
                 yield series, point
 
@@ -233,14 +233,14 @@ def main():
     parser.add_argument("--quick", action="store_true", help="small sizes, one round")
     parser.add_argument("--dir", default="target/scale/data", help="directory for databases")
     parser.add_argument("--output", default="target/scale", help="directory for scale.json and scale.svg")
-    parser.add_argument("--sizes", help="GiB of one database [1,4,16,64]")
+    parser.add_argument("--sizes", help="sizes of a database in GiB [1,4,16,64]")
     parser.add_argument("--databases", help="numbers of databases [1,4,16,64]")
-    parser.add_argument("--threads", help="threads of the load [1,4,16,64]")
+    parser.add_argument("--threads", help="numbers of load threads [1,4,16,64]")
     parser.add_argument("--processors", help="numbers of processors [1 and all, at most 2]")
-    parser.add_argument("--base", type=float, help="GiB of all databases, where the size is not varied [4]")
-    parser.add_argument("--rounds", type=int, help="[3]")
-    parser.add_argument("--duration", type=int, help="seconds of the mix [30]")
-    parser.add_argument("--render", metavar="FILE", help="prints and draws an earlier scale.json")
+    parser.add_argument("--base", type=float, help="total size of the databases in GiB, if the size is not varied [4]")
+    parser.add_argument("--rounds", type=int, help="number of rounds [3]")
+    parser.add_argument("--duration", type=int, help="duration of the mix in seconds [30]")
+    parser.add_argument("--render", metavar="FILE", help="render an earlier scale.json")
     arguments = parser.parse_args()
     output = Path(arguments.output)
     if arguments.render:

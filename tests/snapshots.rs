@@ -285,8 +285,8 @@ fn a_snapshot_that_fails_leaves_no_backup_and_the_instance_goes_on() {
             error.jet_error().map(|(code, _)| code)
         };
         refused(&by_command("echo first >&2; echo no space >&2; exit 3"), "exit status: 3: no space");
-        refused(&by_command("true"), "does not have this file");
-        refused(&by_command(r#"mkdir "$JETCELL_SNAPSHOT""#), "does not have this file");
+        refused(&by_command("true"), "does not contain this file");
+        refused(&by_command(r#"mkdir "$JETCELL_SNAPSHOT""#), "does not contain this file");
         std::fs::remove_dir(&to).unwrap();
         let began = Instant::now();
         let slow = Snapshot { limit: Duration::from_millis(300), ..by_command("sleep 60; true") };
@@ -298,7 +298,7 @@ fn a_snapshot_that_fails_leaves_no_backup_and_the_instance_goes_on() {
         );
         assert!(!to.join("data.edb").exists());
         refused(&Snapshot::new(SnapshotMethod::Reflink), "not empty");
-        refused(&Snapshot::new(SnapshotMethod::Btrfs), "it exists");
+        refused(&Snapshot::new(SnapshotMethod::Btrfs), "the path already exists");
         std::fs::remove_dir_all(&to).unwrap();
         let inside = load.directory.join("inside");
         let error = load.snapshot(&inside, &Snapshot::new(SnapshotMethod::Reflink), Kind::Copy).unwrap_err();

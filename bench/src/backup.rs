@@ -42,7 +42,7 @@ struct BackupResult {
 
 /// Reads a closed store in turn as a backup and without verification. Prints the rates of both.
 pub fn backup(store: &StoreArgs) -> Result<()> {
-    ensure!(store.engine == "jetcell", "only jetcell has a backup of this kind");
+    ensure!(store.engine == "jetcell", "only jetcell supports this kind of backup");
     let directory = store.directory();
     let path = directory.join("records.edb");
     let files: Arc<dyn Vfs> = Arc::new(RealVfs::new(RealOptions::default())?);

@@ -27,7 +27,7 @@ impl ControlGroup {
     /// Limits this process to `bytes`.
     pub fn enter(bytes: u64) -> ControlGroup {
         match v2().or_else(v1) {
-            None => ControlGroup::none("no memory controller that this user may use"),
+            None => ControlGroup::none("this user does not have access to a memory controller"),
             Some((home, file)) => {
                 let limit = MemoryLimit::ControlGroup(bytes);
                 ControlGroup::create(home, &[(file, bytes.to_string())], limit)

@@ -55,7 +55,7 @@ impl DiskLimit {
                 .with_context(|| file.display().to_string())?;
             return Ok(DiskLimit { disk, files: vec![file], _group: None });
         }
-        let home = hierarchy("blkio").ok_or_else(|| anyhow!("no I/O controller that this user may use"))?;
+        let home = hierarchy("blkio").ok_or_else(|| anyhow!("this user does not have access to an I/O controller"))?;
         let (limits, value) = limit.files();
         let values: Vec<_> = limits.iter().map(|file| (*file, format!("{disk} {value}"))).collect();
         let group =
@@ -77,7 +77,7 @@ fn disk_of(path: &Path) -> Result<String> {
     let device = fs::metadata(path)?.dev();
     let numbers = format!("{}:{}", libc::major(device), libc::minor(device));
     let sys = fs::canonicalize(Path::new("/sys/dev/block").join(&numbers))
-        .with_context(|| format!("{} is on no block device", path.display()))?;
+        .with_context(|| format!("{} is not on a block device", path.display()))?;
     match sys.join("partition").exists() {
         false => Ok(numbers),
         true => Ok(fs::read_to_string(sys.join("../dev"))?.trim().to_string()),

@@ -101,7 +101,7 @@ pub fn load(
     directory: &Path,
     bulk: bool,
 ) -> Result<(LoadResult, Records)> {
-    let count = u32::try_from(bytes / MEAN_RECORD).context("more records than ids")?;
+    let count = u32::try_from(bytes / MEAN_RECORD).context("the number of records exceeds the number of ids")?;
     let mut ids: Vec<u32> = (0..count).collect();
     ids.sort_unstable_by_key(|id| key_of(*id));
     let mut random = Random::new(count.into());
@@ -220,7 +220,7 @@ pub fn verify(store: &dyn Store, records: &Records, step: usize) -> Result<()> {
     let mut value = Vec::new();
     for one in records.live.iter().rev().step_by(step) {
         if !session.read(&one.key(), &mut value)? || !one.is_value(&value) {
-            bail!("record {:02x?} is not what was written", one.key());
+            bail!("record {:02x?} differs from the written record", one.key());
         }
     }
     Ok(())
@@ -263,7 +263,7 @@ fn drive(
             |one: LiveRecord, session: &mut Box<dyn crate::store::Session + '_>, found: &mut Vec<u8>| {
                 let start = Instant::now();
                 if !session.read(&one.key(), found)? || !one.is_value(found) {
-                    bail!("record {:02x?} is not what was written", one.key());
+                    bail!("record {:02x?} differs from the written record", one.key());
                 }
                 Ok(start.elapsed())
             };

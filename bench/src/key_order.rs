@@ -117,7 +117,7 @@ fn scan(store: &Path) -> Result<(f64, u64)> {
         rows += 1;
         more = table.next(&mut session)?;
     }
-    ensure!(rows == ROWS, "{rows} rows of {ROWS}");
+    ensure!(rows == ROWS, "expected {ROWS} rows, found {rows}");
     let result = (rows as f64 / began.elapsed().as_secs_f64(), reads(&opened) - before);
     drop((table, session));
     opened.close()?;
@@ -125,7 +125,7 @@ fn scan(store: &Path) -> Result<(f64, u64)> {
 }
 
 fn column(table: &Table, name: &str) -> Result<ColumnId> {
-    table.column(name).ok_or_else(|| anyhow!("no column {name}"))
+    table.column(name).ok_or_else(|| anyhow!("column {name} does not exist"))
 }
 
 /// An instance with the database of the table.
@@ -186,10 +186,10 @@ impl Opened {
             single_pass: true,
             ..DefragOptions::default()
         };
-        ensure!(self.instance.start_defragmentation(&self.database, options)?, "layout is running");
+        ensure!(self.instance.start_defragmentation(&self.database, options)?, "a layout is already running");
         loop {
             let progress = self.database.layout_progress();
-            ensure!(progress.failure.is_none() && progress.skipped == 0, "layout failed: {progress:?}");
+            ensure!(progress.failure.is_none() && progress.skipped == 0, "the layout failed: {progress:?}");
             if !progress.running {
                 return Ok(());
             }

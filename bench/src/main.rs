@@ -32,7 +32,7 @@ use crate::store_args::{MixArgs, StoreArgs};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 #[derive(Parser)]
-#[command(about = "Benchmarks of Jetcell's engine beside the device and other engines")]
+#[command(about = "Benchmarks Jetcell's engine against the device and other engines")]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -58,7 +58,7 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Makes updates after a checkpoint, commits the last one durably and kills itself
+    /// Makes updates after a checkpoint, commits the last update durably and kills itself
     Crash {
         #[command(flatten)]
         store: StoreArgs,
@@ -67,16 +67,16 @@ enum Command {
         /// Number of updates
         #[arg(long, default_value_t = 60_000)]
         updates: u64,
-        /// Leave checkpoints to the engine
+        /// Let the engine decide when to checkpoint
         #[arg(long)]
         no_checkpoint: bool,
     },
-    /// Times the opening of a store after a crash, with nothing of the store in the kernel's cache
+    /// Times the opening of a store after a crash, without the store in the kernel's cache
     Recover {
         #[command(flatten)]
         store: StoreArgs,
     },
-    /// Times the replay of a filled store's logs by a passive copy, with nothing of the copy in the kernel's cache
+    /// Times the replay of a filled store's logs by a passive copy, without the copy in the kernel's cache
     Replay {
         #[command(flatten)]
         store: StoreArgs,
@@ -86,12 +86,12 @@ enum Command {
         #[arg(long, default_value_t = 60_000)]
         updates: u64,
     },
-    /// Reads a store as a backup and without verification, in turn
+    /// Reads a store alternately as a backup and without verification
     Backup {
         #[command(flatten)]
         store: StoreArgs,
     },
-    /// Scans and zeroes a store that was just loaded, beside reads and writes of the same sizes
+    /// Scans and zeroes a newly loaded store, and compares it with reads and writes of the same sizes
     Maintenance {
         #[command(flatten)]
         store: StoreArgs,

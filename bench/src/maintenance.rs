@@ -93,7 +93,7 @@ impl Opened {
         let throttle = Throttle::default();
         let options =
             ScanOptions { throttle, batch_bytes: BATCH, zero, single_pass: true, ..ScanOptions::default() };
-        ensure!(self.instance.start_maintenance(&self.database, options)?, "a scan is running");
+        ensure!(self.instance.start_maintenance(&self.database, options)?, "a scan is already running");
         Ok(())
     }
 
@@ -121,7 +121,7 @@ impl Opened {
 
 /// Measures maintenance of a store that was just loaded, so that no page was zeroed before. Prints the rates.
 pub fn maintenance(store: &StoreArgs) -> Result<()> {
-    ensure!(store.engine == "jetcell", "only jetcell has such maintenance");
+    ensure!(store.engine == "jetcell", "only jetcell supports this maintenance");
     let directory = store.directory();
     let second = directory.with_extension("second");
     copy_database(&directory, &second)?;
@@ -223,7 +223,7 @@ fn zero(one: &Opened, directory: &Path, files: &dyn Vfs) -> Result<Zeroing> {
     let done = one.counted.snapshot().since(&before);
     let (operations, written) = writes(&done, &[IoReason::CheckpointWrite, IoReason::EvictionWrite]);
     let (_, log) = writes(&done, &[IoReason::LogWrite]);
-    ensure!(operations > 0, "the pass wrote nothing: the store was zeroed before");
+    ensure!(operations > 0, "the pass did not write: the store was already zeroed");
     let page = u64::from(PAGE);
     let size = (written / operations).next_multiple_of(page);
     let path = directory.join("raw.dat");

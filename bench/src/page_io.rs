@@ -126,7 +126,7 @@ impl TransferLoop {
             Ok(()) if step.kind == TransferKind::Write => None,
             Ok(()) => {
                 let verdict = verify_page(&mut step.buffer, self.size, number_at(step.offset));
-                (verdict != PageIntegrity::Good).then(|| format!("page at {} does not verify", step.offset))
+                (verdict != PageIntegrity::Good).then(|| format!("page at {} failed verification", step.offset))
             }
         };
         let mut state = self.state();
@@ -169,7 +169,7 @@ pub fn run(path: &Path, depth: u32, read_percent: u64, time: Duration) -> Result
     let file = RealVfs::new(RealOptions::default())?.open(path, OpenMode::Write)?;
     let pages = file.len()? / PAGE;
     if pages == 0 || depth == 0 {
-        bail!("no pages, or no depth");
+        bail!("the number of pages and the depth must not be 0");
     }
     let directory = path.parent().unwrap_or(Path::new("."));
     let mut filler = Random::new(1);
@@ -255,7 +255,7 @@ pub fn checksum(time: Duration) -> Result<ChecksumResult> {
     while start.elapsed() < time {
         for (index, page) in pages.chunks_exact_mut(PAGE as usize).enumerate() {
             if verify_page(page, size, number_at(index as u64 * PAGE)) != PageIntegrity::Good {
-                bail!("page {index} in memory does not verify");
+                bail!("page {index} in memory failed verification");
             }
         }
         bytes += ARITHMETIC as u64;

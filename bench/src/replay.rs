@@ -44,7 +44,7 @@ struct ReplayResult {
 /// Copies a closed store, makes updates in the original, and brings the copy forward with its logs. Prints the times of
 /// the latter.
 pub fn replay(store: &StoreArgs, args: &MixArgs, updates: u64) -> Result<()> {
-    ensure!(store.engine == "jetcell", "only jetcell replays logs of another engine");
+    ensure!(store.engine == "jetcell", "only jetcell can replay the logs of another engine");
     let mix = args.mix(1.0)?;
     let records = store.take_records()?;
     let (active, passive) = (store.directory(), store.directory().with_extension("passive"));
@@ -87,7 +87,7 @@ pub fn replay(store: &StoreArgs, args: &MixArgs, updates: u64) -> Result<()> {
 }
 
 fn bring_forward(store: &StoreArgs, logs: &[PathBuf], passive: &Path) -> Result<Replayed> {
-    let (Some(first), Some(newest)) = (logs.first(), logs.last()) else { bail!("the store has no logs") };
+    let (Some(first), Some(newest)) = (logs.first(), logs.last()) else { bail!("the store does not have logs") };
     let files = Arc::new(RealVfs::new(RealOptions::default())?);
     let mut options = InstanceOptions::with_vfs(files, passive.to_path_buf());
     options.cache_bytes = store.cache_bytes() as usize;

@@ -26,26 +26,26 @@ pub struct StoreArgs {
     /// MiB of records in a new store
     #[arg(long, default_value_t = 2048)]
     pub size_mib: u64,
-    /// MiB of cache; default: a sixteenth of the size
+    /// MiB of cache; default: one sixteenth of the size
     #[arg(long)]
     cache_mib: Option<u64>,
     /// MiB of log that a restart may have to read
     #[arg(long, default_value_t = 512)]
     checkpoint_depth_mib: u64,
-    /// Our engine: protect pages against torn writes. Off in tests of storage and in rows 1 to 13, as in ESE
+    /// Jetcell engine: protect pages against torn writes. Off in tests of storage and in rows 1 to 13, as in ESE
     #[arg(long)]
     page_protection: bool,
-    /// Our engine: write every dirty page before it is evicted, as in tests of storage and in ESE
+    /// Jetcell engine: write every dirty page before it is evicted, as in tests of storage and in ESE
     #[arg(long)]
     no_delta_store: bool,
-    /// Read the records of a transaction together before its first statement: preread of our engine (default: true),
-    /// MultiGet of RocksDB (default: false)
+    /// Read the records of a transaction together before its first statement: preread of the Jetcell engine (default:
+    /// true), MultiGet of RocksDB (default: false)
     #[arg(long)]
     batch_reads: Option<bool>,
-    /// Fill a new store in the engine's fastest way: bulk load, SST ingestion, append
+    /// Fill a new store with the engine's fastest method: bulk load, SST ingestion, append
     #[arg(long)]
     bulk: bool,
-    /// MiB of memory, page cache included; 0: no limit; default: the limit of the table
+    /// MiB of memory, including the page cache; 0: no limit; default: the limit of the table
     #[arg(long)]
     limit_mib: Option<u64>,
 }
@@ -53,19 +53,19 @@ pub struct StoreArgs {
 /// How a store is driven.
 #[derive(Args)]
 pub struct MixArgs {
-    /// Threads
+    /// Number of threads
     #[arg(long, default_value_t = 8)]
     threads: u32,
     /// Updates per transaction
     #[arg(long, default_value_t = 1)]
     updates_per_txn: u32,
-    /// Percent of updating transactions that are durable
+    /// Share of updating transactions that are durable, in percent
     #[arg(long, default_value_t = 30)]
     durable_percent: u64,
     /// Replace only this many records of each thread, instead of running the mail mix
     #[arg(long)]
     hot_records: Option<usize>,
-    /// Seed of the stream of operations
+    /// Seed of the operations
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
@@ -74,7 +74,7 @@ impl MixArgs {
     /// The mix with a window of `seconds`.
     pub fn mix(&self, seconds: f64) -> Result<Mix> {
         if self.threads == 0 || self.updates_per_txn == 0 || !(seconds > 0.0 && seconds < 1e6) {
-            bail!("threads, updates and seconds must be more than 0");
+            bail!("threads, updates and seconds must be greater than 0");
         }
         Ok(Mix {
             threads: self.threads,

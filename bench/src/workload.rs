@@ -147,7 +147,7 @@ impl Records {
     pub fn read(path: &Path) -> Result<Records> {
         let bytes = fs::read(path).with_context(|| path.display().to_string())?;
         let Some((next, rest)) = bytes.split_first_chunk::<4>() else { bail!("{} is empty", path.display()) };
-        let (entries, []) = rest.as_chunks::<6>() else { bail!("{} is cut off", path.display()) };
+        let (entries, []) = rest.as_chunks::<6>() else { bail!("{} is truncated", path.display()) };
         let live = entries.iter().map(|[a, b, c, d, e, f]| LiveRecord {
             id: u32::from_le_bytes([*a, *b, *c, *d]),
             len: u16::from_le_bytes([*e, *f]),
@@ -274,14 +274,14 @@ mod tests {
                 let count = keys.len();
                 keys.sort_unstable();
                 keys.dedup();
-                assert_eq!(keys.len(), count, "a transaction changes no record twice");
+                assert_eq!(keys.len(), count, "a transaction changes each record at most once");
             }
         }
         let records = Records::merge(parts);
         let mut ids: Vec<u32> = records.live.iter().map(|one| one.id).collect();
         ids.sort_unstable();
         ids.dedup();
-        assert_eq!(ids.len(), records.live.len(), "no id twice");
+        assert_eq!(ids.len(), records.live.len(), "ids are unique");
         assert!(ids.iter().all(|id| *id < records.next));
         let path = std::env::temp_dir().join(format!("jetcell-bench-{}", std::process::id()));
         records.save(&path).unwrap();

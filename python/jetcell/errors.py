@@ -2,7 +2,7 @@
 
 
 class JetcellError(Exception):
-    """Base of all exceptions of this package. What is not known is None.
+    """Base of all exceptions of this package. Unknown attributes are None.
 
     path:   the file
     table:  the table
@@ -19,11 +19,11 @@ class JetcellError(Exception):
 
 
 class NotADatabaseError(JetcellError):
-    """Neither copy of the header is one of an ESE database."""
+    """Neither copy of the header is an ESE database header."""
 
 
 class DirtyDatabaseError(JetcellError):
-    """The database was not shut down cleanly, and its pages lack what only the logs hold."""
+    """The database was not shut down cleanly, and some changes are only in the logs."""
 
 
 class DamagedError(JetcellError):
@@ -31,7 +31,7 @@ class DamagedError(JetcellError):
 
 
 class InUseError(JetcellError):
-    """Another process changes the database."""
+    """Another process has the database open for writing."""
 
 
 class ClosedError(JetcellError, ValueError):
@@ -39,7 +39,7 @@ class ClosedError(JetcellError, ValueError):
 
 
 class UnknownNameError(JetcellError, KeyError):
-    """There is no such table or column."""
+    """The table or column does not exist."""
 
     def __str__(self):
         return self.args[0]

@@ -151,7 +151,7 @@ impl PyDatabase {
     fn __getitem__(&self, name: &str) -> PyResult<PyTable> {
         let found = self.find(name)?;
         let path = self.handle.path.display();
-        found.ok_or_else(|| Failure::unknown(format!("{path}: there is no table {name}")).into())
+        found.ok_or_else(|| Failure::unknown(format!("{path}: table {name} does not exist")).into())
     }
 
     fn __repr__(&self) -> String {

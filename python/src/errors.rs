@@ -67,8 +67,8 @@ impl Failure {
     /// Returns the failure for a file that another process changes.
     pub fn in_use(path: &Path) -> Failure {
         let what = format!(
-            "{}: in use by another process, so that its pages change while they are read; end that process, or pass \
-             allow_in_use=True",
+            "{}: in use by another process, and its pages can change while they are read; stop that \
+             process, or pass allow_in_use=True",
             path.display()
         );
         Failure::new(FailureKind::InUse, Some(path), what)
@@ -77,9 +77,9 @@ impl Failure {
     /// Returns the failure for a database that was not shut down cleanly.
     pub fn dirty(path: &Path, state: &str, generations: (u32, u32)) -> Failure {
         let what = format!(
-            "{0}: not shut down cleanly (state {state}, needs log generations {1:#X} to {2:#X}), so that its pages lack what \
-             only the logs hold; with the logs, first run: jetcell recover {0} LOGS --into recovered; without them, \
-             pass allow_dirty=True",
+            "{0}: not shut down cleanly (state {state}, needs log generations {1:#X} to {2:#X}), so some \
+             changes are only in the logs; with the logs, first run: jetcell recover {0} LOGS --into \
+             recovered; without them, pass allow_dirty=True",
             path.display(),
             generations.0,
             generations.1
@@ -89,7 +89,7 @@ impl Failure {
 
     /// Returns the failure for missing data.
     pub fn damaged(path: &Path, issue: &Issue) -> Failure {
-        let what = format!("{}: {issue}; damage=\"report\" reads on past it", path.display());
+        let what = format!("{}: {issue}; pass damage=\"report\" to skip the damage", path.display());
         let mut failure = Failure::new(FailureKind::Damaged, Some(path), what);
         failure.table = issue.table.clone();
         failure.page = issue.page.map(ese_format::PageNumber::get);
@@ -111,15 +111,15 @@ impl Failure {
     pub fn of_export(path: &Path, error: ExportError) -> Failure {
         match error {
             ExportError::Open(error) => Failure::of_check(error),
-            ExportError::NoTable { name } => Failure::unknown(format!("there is no table {name}")),
-            ExportError::NoColumn { name } => Failure::unknown(format!("there is no column {name}")),
+            ExportError::NoTable { name } => Failure::unknown(format!("table {name} does not exist")),
+            ExportError::NoColumn { name } => Failure::unknown(format!("column {name} does not exist")),
             ExportError::NoTimes { name } => {
-                Failure::unknown(format!("there is no column {name} with times"))
+                Failure::unknown(format!("no time column {name} exists"))
             }
             ExportError::OtherProfile(name) => Failure::new(
                 FailureKind::Argument,
                 Some(path),
-                format!("{}: the database has not the tables of {name}; use another profile", path.display()),
+                format!("{}: the database does not have the tables of {name}; use another profile", path.display()),
             ),
             other => Failure::new(FailureKind::Argument, Some(path), other.to_string()),
         }

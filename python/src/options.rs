@@ -79,12 +79,12 @@ impl RowArguments<'_, '_> {
     pub fn options(self, default: Damage) -> PyResult<RowOptions> {
         let row_limit = self.row_limit.unwrap_or(ROW_LIMIT);
         if row_limit > MAX_ROW_LIMIT {
-            let what = format!("row_limit={row_limit} is above {MAX_ROW_LIMIT}");
+            let what = format!("row_limit={row_limit} exceeds the maximum of {MAX_ROW_LIMIT}");
             return Err(Failure::argument(what).into());
         }
         let times = match (self.since, self.before) {
             (None, None) if self.time_columns.is_some() => {
-                return Err(Failure::argument("time_columns needs since or before".to_owned()).into());
+                return Err(Failure::argument("time_columns requires since or before".to_owned()).into());
             }
             (None, None) => None,
             (since, before) => {
@@ -111,7 +111,7 @@ fn range(
     let first = since.map(ticks).transpose()?.unwrap_or(i64::MIN);
     let last = before.map(ticks).transpose()?.map_or(i64::MAX, |end| end.saturating_sub(1));
     if first > last {
-        return Err(Failure::argument("before is not later than since".to_owned()).into());
+        return Err(Failure::argument("before must be later than since".to_owned()).into());
     }
     Ok(first..=last)
 }

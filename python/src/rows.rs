@@ -22,7 +22,7 @@ const PORTION_BYTES: usize = 1 << 20;
 /// Name of the column that marks rows flagged deleted.
 pub const DELETED: &str = "_deleted";
 /// Advice for a value that exceeds the row limit.
-pub const ADVICE: &str = "a value in memory needs a larger row_limit";
+pub const ADVICE: &str = "reading this value into memory requires a larger row_limit";
 
 /// Rows that are read but not yet returned.
 struct Reading {

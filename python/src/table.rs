@@ -60,7 +60,7 @@ impl PyTable {
             .view
             .select_from(&opened.source, self.position, &options.selection)
             .map_err(|error| Failure::of_export(&self.handle.path, error))?
-            .ok_or_else(|| Failure::unknown("the table has none of these columns".to_owned()))?;
+            .ok_or_else(|| Failure::unknown("the table does not have any of these columns".to_owned()))?;
         Ok((opened, selected))
     }
 }
@@ -139,7 +139,7 @@ impl PyTable {
         batch_rows: usize,
     ) -> PyResult<PyArrowRows> {
         if batch_rows == 0 {
-            return Err(Failure::argument("batch_rows=0: a batch has at least one row".to_owned()).into());
+            return Err(Failure::argument("batch_rows=0: a batch must have at least one row".to_owned()).into());
         }
         let arguments = RowArguments { columns, since, before, time_columns, deleted, damage, row_limit };
         let options = arguments.options(self.handle.damage)?;

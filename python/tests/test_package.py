@@ -27,7 +27,7 @@ def test_a_database_is_a_context_manager_and_a_mapping_of_tables(corpus):
         assert table.name == table.stored_name == "CLIENTS"
         assert [column.name for column in table.columns][:2] == list(next(iter(table)))[:2]
         assert repr(table).startswith("<jetcell.Table \"CLIENTS\", ") and "tables" in repr(database)
-        with pytest.raises(KeyError, match="no table"):
+        with pytest.raises(KeyError, match="does not exist"):
             database["none"]
     assert "closed" in repr(database) and "closed" in repr(table)
     for use in (lambda: database.tables, lambda: next(iter(table)), lambda: table.columns, database.check):

@@ -70,6 +70,6 @@ impl Default for Promises {
 /// Returns the history of the logs in a directory.
 pub fn history(directory: &Path) -> History {
     let vfs = disk().expect("there is a disk");
-    let files = vfs.list(directory).expect("the directory is there");
+    let files = vfs.list(directory).expect("the directory exists");
     History::of_files(&vfs, &files).expect("it has logs")
 }

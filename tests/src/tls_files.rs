@@ -14,7 +14,7 @@ impl TlsFiles {
         let files = TlsFiles(directory.to_path_buf());
         make_authority(directory, "ca");
         make_certificate(directory, "ca", "server", "DNS:localhost");
-        std::fs::write(files.path("token"), "a token of this test\n").expect("the directory is there");
+        std::fs::write(files.path("token"), "a token of this test\n").expect("the directory exists");
         let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
         std::fs::set_permissions(files.path("token"), private).expect("the file is there");
         files

@@ -92,7 +92,7 @@ impl Store for Jetcell {
     fn session(&self) -> Result<Box<dyn Session + '_>> {
         let mut session = self.instance.session();
         let table = session.open_table(&self.database, TABLE)?;
-        let column = |name| table.column(name).ok_or_else(|| anyhow!("no column {name}"));
+        let column = |name| table.column(name).ok_or_else(|| anyhow!("column {name} does not exist"));
         let (id, value) = (column("Id")?, column("Value")?);
         let row = [(id, Value::Null), (value, Value::Binary(Vec::new()))];
         Ok(Box::new(JetcellSession { value, row, session, table, batch_reads: self.batch_reads }))
@@ -125,7 +125,7 @@ impl Store for Jetcell {
     fn bulk_load(&self, next: &mut dyn FnMut() -> Option<(Key, Vec<u8>)>) -> Result<()> {
         let mut session = self.instance.session();
         let mut load = session.bulk_load(&self.database, &definition(), BulkLoadOptions::default())?;
-        let column = |name| load.column(name).ok_or_else(|| anyhow!("no column {name}"));
+        let column = |name| load.column(name).ok_or_else(|| anyhow!("column {name} does not exist"));
         let (id, value_column) = (column("Id")?, column("Value")?);
         while let Some((key, value)) = next() {
             load.push(&[(id, id_of(&key)), (value_column, Value::Binary(value))])?;
@@ -204,7 +204,7 @@ impl Session for JetcellSession {
         if found {
             match self.table.get(&mut self.session, self.value)? {
                 Value::Binary(bytes) => *value = bytes,
-                other => bail!("a value is {other:?}"),
+                other => bail!("unexpected value {other:?}"),
             }
         }
         self.session.commit(CommitMode::Lazy)?;

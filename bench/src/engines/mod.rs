@@ -37,8 +37,8 @@ pub fn open(engine: &str, options: &StoreOptions) -> Result<Box<dyn Store>> {
         "redb" => Box::new(redb::Redb::open(options)?),
         #[cfg(feature = "fjall")]
         "fjall" => Box::new(fjall::Fjall::open(options)?),
-        other if ALL.contains(&other) => bail!("{other} was not built in: cargo build --features {other}"),
-        other => bail!("there is no engine {other}; there are: {}", ALL.join(", ")),
+        other if ALL.contains(&other) => bail!("this build does not include {other}; run cargo build --features {other}"),
+        other => bail!("unknown engine {other}; engines: {}", ALL.join(", ")),
     })
 }
 
@@ -62,6 +62,6 @@ pub fn version(engine: &str) -> Result<String> {
         "redb" => env!("BENCH_VERSION_REDB").to_string(),
         #[cfg(feature = "fjall")]
         "fjall" => env!("BENCH_VERSION_FJALL").to_string(),
-        other => return Err(anyhow!("{other} was not built in")),
+        other => return Err(anyhow!("this build does not include {other}")),
     })
 }

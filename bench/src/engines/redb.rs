@@ -50,7 +50,7 @@ impl Session for RedbSession<'_> {
                     Operation::Replace(key, value) => table.insert(key, value.as_slice())?.is_some(),
                     Operation::Read(key) => table.get(key)?.is_some(),
                 };
-                ensure!(there, "record {:02x?} is not as expected", operation.key());
+                ensure!(there, "record {:02x?} differs from the expected record", operation.key());
             }
         }
         Ok(transaction.commit()?)

@@ -30,37 +30,37 @@ const JSON: &str = "bench/target/result.json";
 /// Options of `table`.
 #[derive(Args)]
 pub struct TableArgs {
-    /// 256 MiB of records, short windows, one round: shows that everything works
+    /// Use 256 MiB of records, short windows and one round, as a smoke test
     #[arg(long)]
     quick: bool,
     /// Rows of the table to measure
     #[arg(long, value_delimiter = ',', default_values_t = 1..=LAST_ROW)]
     rows: Vec<u8>,
-    /// Rounds; default 3, with --quick 1
+    /// Number of rounds; default 3, with --quick 1
     #[arg(long)]
     rounds: Option<u32>,
     /// Engines to measure; default: all
     #[arg(long, value_delimiter = ',', value_parser = PossibleValuesParser::new(crate::engines::ALL))]
     engines: Vec<String>,
-    /// Directory of stores and files; 20 GiB for all engines at full size
+    /// Directory for stores and files; all engines at full size need 20 GiB
     #[arg(long, default_value = "bench/target/data")]
     dir: PathBuf,
-    /// Binaries of the engines, as run.sh builds them
+    /// Directory of the engine binaries that run.sh builds
     #[arg(long, default_value = "bench/target/engines")]
     binaries: PathBuf,
-    /// The jetcell command, for row 10
+    /// Path of the jetcell command, for row 10
     #[arg(long, default_value = "target/release/jetcell")]
     jetcell: PathBuf,
     /// MiB of records; default 2048, with --quick 256
     #[arg(long)]
     size_mib: Option<u64>,
-    /// Measured seconds of a mix; default 15, with --quick 5
+    /// Measured seconds of each mix; default 15, with --quick 5
     #[arg(long)]
     seconds: Option<f64>,
-    /// Cores that other processes may use before a measurement is repeated
+    /// Number of cores that other processes may use before a measurement is repeated
     #[arg(long, default_value_t = 0.3)]
     quiet: f64,
-    /// How often a measurement is repeated for that, or because the machine stood still for more than 2 % of it
+    /// Maximum number of repetitions if other processes were active or the machine was stalled for over 2 % of the time
     #[arg(long, default_value_t = 3)]
     retries: u32,
     /// File for the figures of all rounds

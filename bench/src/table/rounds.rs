@@ -165,7 +165,7 @@ impl<'a> Rounds<'a> {
         let killed = command.first() == Some(&"crash");
         match value {
             Some(value) if output.status.success() || killed => Ok(value),
-            _ if output.status.signal() == Some(9) => bail!("killed, probably for its memory"),
+            _ if output.status.signal() == Some(9) => bail!("killed, probably because it exceeded its memory limit"),
             _ => bail!("{} {}", output.status, String::from_utf8_lossy(&output.stderr).trim()),
         }
     }
@@ -181,7 +181,7 @@ impl<'a> Rounds<'a> {
             others.sort_by_key(|name| (FREQUENT.contains(name), self.used.get(*name).copied()));
             let Some(oldest) = others.first() else {
                 if free(&self.args.dir)? < need - SPARE {
-                    bail!("{} has no room for a store of {size_mib} MiB", self.args.dir.display());
+                    bail!("{} does not have enough free space for a store of {size_mib} MiB", self.args.dir.display());
                 }
                 return Ok(());
             };
@@ -203,7 +203,7 @@ impl fmt::Display for Disturbance {
         let stalled = self.stalled_share * 100.0;
         write!(
             f,
-            "other processes used {:.2} cores, the machine stood still for {stalled:.1} %",
+            "other processes used {:.2} cores, and the machine was stalled for {stalled:.1} % of the time",
             self.other_cores
         )
     }

@@ -192,7 +192,7 @@ pub(crate) fn load(reader: &mut PageReader<'_>, findings: &mut Findings) -> Cata
             Some((_, original)) if original == data => {}
             Some((original, _)) => {
                 let what =
-                    format!("row {} differs from the one on page {original} of the catalog", hex(&key));
+                    format!("row {} differs from the row on page {original} of the catalog", hex(&key));
                 findings.structure(FindingKind::ShadowCatalog, page, SHADOW, what);
             }
             None if complete => findings.structure(
@@ -208,7 +208,7 @@ pub(crate) fn load(reader: &mut PageReader<'_>, findings: &mut Findings) -> Cata
             FindingKind::ShadowCatalog,
             PageNumber::fixed(24),
             SHADOW,
-            "no row of the catalog is in the shadow catalog".into(),
+            "the shadow catalog contains no row of the catalog".into(),
         );
     } else if shadow_complete {
         let mut missing: Vec<_> = rows.into_iter().collect();
@@ -230,7 +230,7 @@ pub(crate) fn load(reader: &mut PageReader<'_>, findings: &mut Findings) -> Cata
             FindingKind::CatalogRow,
             PageNumber::fixed(4),
             CATALOG,
-            "the catalog does not name itself".into(),
+            "the catalog does not list itself".into(),
         );
     }
     Catalog { tables, complete: complete && decoded }
@@ -259,7 +259,7 @@ fn each_row(
 enum RowError {
     #[error("the row is not a record")]
     Record,
-    #[error("the columns ObjidTable, Type and Id do not all have a value")]
+    #[error("at least one of the columns ObjidTable, Type and Id has no value")]
     Identity,
     #[error("the type of the row is unknown")]
     Type,

@@ -79,7 +79,8 @@ impl Database {
         let tail = len % page_size.bytes() as u64;
         if tail != 0 {
             let page = (len / page_size.bytes() as u64).saturating_sub(1);
-            let what = format!("{tail} bytes follow the last whole page; they are the begin of page {page}");
+            let what =
+                format!("{tail} bytes follow the last complete page; they are the start of page {page}");
             findings.at(Severity::Warning, FindingKind::TrailingBytes, len - tail, what);
         }
         let shadow_at = page_size.bytes() as u64;

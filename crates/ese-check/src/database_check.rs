@@ -192,10 +192,10 @@ fn last_owned_page(database: &Database) -> (u32, Option<String>) {
     let doubt = match last {
         Some(last) if last <= believable => return (last, None),
         Some(last) => {
-            format!("the database root claims pages up to {last}, the file has {}", database.file_pages)
+            format!("the database root claims pages up to {last}, but the file has {}", database.file_pages)
         }
         None => {
-            "the owned extents of the database cannot be read; all pages of the file are judged".to_owned()
+            "the owned extents of the database cannot be read; all pages of the file are checked".to_owned()
         }
     };
     (database.file_pages, Some(doubt))

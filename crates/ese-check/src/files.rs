@@ -163,7 +163,7 @@ impl FileSet<'_> {
             if let Some(logs) = self.streams.get(&key)
                 && !logs.iter().any(|(generation, ..)| *generation == needed)
             {
-                let what = format!("recovery begins in generation {:X}, which was not found", needed.0);
+                let what = format!("recovery starts in generation {:X}, which was not found", needed.0);
                 findings.at(Severity::Warning, FindingKind::CheckpointMismatch, 12, what);
             }
         }

@@ -37,9 +37,10 @@ macro_rules! kinds {
 
 kinds! {
     /// The file could not be read or its format is unknown.
-    FileUnreadable = "file-unreadable": "nothing of the file could be checked",
+    FileUnreadable = "file-unreadable": "no part of the file could be checked",
     /// The database was not shut down cleanly.
-    DirtyDatabase = "dirty-database": "committed data may be in the logs only; before judging the contents, recover it with the logs: jetcell recover DATABASE LOGS --into DIR",
+    DirtyDatabase = "dirty-database": "committed data may exist only in the logs; before checking the \
+     contents, recover the database with the logs: jetcell recover DATABASE LOGS --into DIR",
     /// Logs that recovery needs are missing or damaged.
     LogsIncomplete = "logs-incomplete": "recovery cannot make the database consistent with the logs that were found",
     /// The first header copy is damaged, but the second is good.
@@ -67,7 +68,7 @@ kinds! {
     /// A tree refers to a page beyond the end of the file.
     PageBeyondFile = "page-beyond-file": "the data{} that belongs on the page is lost",
     /// A tree uses a page that the database does not own.
-    PageBeyondOwned = "page-beyond-owned": "another tree may be given the page and overwrite it",
+    PageBeyondOwned = "page-beyond-owned": "the page may be allocated to another tree and overwritten",
     /// The tags, lengths or counts of a page contradict each other.
     PageLayout = "page-layout": "some of the data{} on the page may be unreadable",
     /// A page's flags do not match its place in the tree.
@@ -107,9 +108,10 @@ kinds! {
     /// A record's key differs from the key that its columns produce.
     RecordKey = "record-key": "look-ups by key{} miss the row; scans still find it",
     /// An index has no entry for a row.
-    IndexEntryMissing = "index-entry-missing": "look-ups through the index miss a row; the row itself is there",
+    IndexEntryMissing = "index-entry-missing": "look-ups through the index miss a row; the row itself exists",
     /// An index has an entry without a matching row.
-    IndexEntryOrphan = "index-entry-orphan": "look-ups through the index find a wrong row or none; rows are not affected",
+    IndexEntryOrphan = "index-entry-orphan": "look-ups through the index find a wrong row or no row; \
+        rows are not affected",
     /// Some rows are known only from their index entries.
     RowsUnreadable = "rows-unreadable": "rows{} are unreadable",
     /// The reference count of a long value is wrong.
@@ -133,9 +135,9 @@ kinds! {
     /// A segment is damaged. ESE: -501.
     LogSegmentBad = "log-segment-bad": "changes from here on cannot be replayed",
     /// The last write was torn.
-    LogTorn = "log-torn": "nothing that was acknowledged is lost; recovery handles it",
+    LogTorn = "log-torn": "no acknowledged data is lost; recovery handles it",
     /// There are segments after the end of the log.
-    LogAfterEnd = "log-after-end": "changes after this place cannot be replayed",
+    LogAfterEnd = "log-after-end": "changes after this position cannot be replayed",
     /// A log is not the successor of the previous log.
     LogChain = "log-chain": "replay must end before this log",
     /// Generations are missing.
@@ -145,13 +147,13 @@ kinds! {
     /// A copy of the checkpoint is damaged.
     CheckpointDamaged = "checkpoint-damaged": "no data is lost; recovery uses the other copy or reads all logs",
     /// The checkpoint does not match the logs.
-    CheckpointMismatch = "checkpoint-mismatch": "recovery would begin at the wrong place",
+    CheckpointMismatch = "checkpoint-mismatch": "recovery would start at the wrong position",
     /// The header of a flush map is damaged.
     FlushMapHeader = "flush-map-header": "no data is lost; lost writes cannot be detected",
     /// A page of a flush map is damaged.
     FlushMapPage = "flush-map-page": "no data is lost; lost writes cannot be detected in part of the database",
     /// There are more findings than the report lists.
-    Omitted = "omitted": "see the findings that are listed",
+    Omitted = "omitted": "see the listed findings",
 }
 
 impl FindingKind {

@@ -49,7 +49,7 @@ pub(crate) fn check_flush_map(
             }
             BlockIntegrity::Good => map_page_header(&page)
                 .filter(|header| header.number != number)
-                .map(|header| format!("map page {number} carries page number {}", header.number)),
+                .map(|header| format!("map page {number} has page number {}", header.number)),
         };
         if let Some(what) = what {
             findings.at(Severity::Error, FindingKind::FlushMapPage, at, what);

@@ -64,7 +64,7 @@ impl FlushTypes {
         }
         if file_pages > MAX_PAGES {
             let what =
-                "the flush map beside the database was not used: the database has too many pages".to_owned();
+                "the flush map next to the database was not used: the database has too many pages".to_owned();
             findings.info(FindingKind::Omitted, None, DATABASE, what);
             return None;
         }

@@ -139,7 +139,7 @@ impl<'t> IndexCheck<'t> {
     pub(crate) fn report_disagreement(&self, findings: &mut Findings) {
         let (found, expected) = (self.found.count, self.expected.count);
         let what = format!(
-            "the index has {found} entries, the rows require {expected}; not all differences are listed"
+            "the index has {found} entries, but the rows require {expected}; not all differences are listed"
         );
         findings.structure(FindingKind::IndexEntryOrphan, None, &self.shape.label, what);
     }
@@ -188,7 +188,7 @@ impl<'t, 'k> EntryVisitor<'t, 'k> {
 impl Visitor for EntryVisitor<'_, '_> {
     fn visit(&mut self, page: PageNumber, node: &Node<'_>, findings: &mut Findings) {
         if !self.check.find(node, &mut self.key, self.keys) && self.all_rows {
-            let what = format!("entry {} leads to key {}, which no row has", hex(&self.key), hex(node.data));
+            let what = format!("entry {} points to key {}, which no row has", hex(&self.key), hex(node.data));
             findings.structure(FindingKind::IndexEntryOrphan, page, &self.check.shape.label, what);
         }
     }

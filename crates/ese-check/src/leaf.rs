@@ -56,7 +56,7 @@ impl TreeContext<'_> {
     pub(crate) fn check_header(&mut self, number: PageNumber, page: &Page<'_>, depth: u32) {
         let (shape, flags) = (self.shape, page.flags());
         if page.tree() != shape.tree {
-            let what = format!("the page carries object id {}, the tree has {}", page.tree().0, shape.tree.0);
+            let what = format!("the page has object id {}, but the tree has {}", page.tree().0, shape.tree.0);
             self.report(FindingKind::PageObjectId, number, what);
         }
         if flags.contains(PageFlags::ROOT) != (depth == 0) {
@@ -68,12 +68,12 @@ impl TreeContext<'_> {
             self.report(FindingKind::PageFlags, number, what.into());
         }
         if flags.contains(PageFlags::EMPTY) {
-            self.report(FindingKind::PageFlags, number, "the page is flagged as given back".into());
+            self.report(FindingKind::PageFlags, number, "the page is flagged as empty".into());
         }
         let kind = flags & KIND;
         if kind != shape.kind {
             let what = format!(
-                "the kind of tree in the page flags is {:#x}, not {:#x}",
+                "the tree type in the page flags is {:#x}, expected {:#x}",
                 kind.bits(),
                 shape.kind.bits()
             );
@@ -164,7 +164,7 @@ impl LeafSequence {
     fn check_depth(&mut self, context: &mut TreeContext<'_>, leaf: PageNumber, depth: u32) {
         let leaf_depth = *self.leaf_depth.get_or_insert(depth);
         if depth != leaf_depth {
-            let what = format!("the leaf is at level {depth}, the first leaf at level {leaf_depth}");
+            let what = format!("the leaf is at level {depth}, but the first leaf is at level {leaf_depth}");
             context.report(FindingKind::TreeShape, leaf, what);
         }
     }
@@ -174,12 +174,12 @@ impl LeafSequence {
         if let Some((left, next)) = self.last_leaf {
             if next != Some(leaf) {
                 let raw = PageNumber::to_raw(next);
-                let what = format!("the link to the right is {raw}, the next leaf is page {leaf}");
+                let what = format!("the right link is {raw}, but the next leaf is page {leaf}");
                 context.report(FindingKind::SiblingLink, left, what);
             }
             if prev != Some(left) {
                 let raw = PageNumber::to_raw(prev);
-                let what = format!("the link to the left is {raw}, the leaf before is page {left}");
+                let what = format!("the left link is {raw}, but the previous leaf is page {left}");
                 context.report(FindingKind::SiblingLink, leaf, what);
             }
         } else if let Some(prev) = prev.filter(|_| self.at_start) {
@@ -299,7 +299,7 @@ impl LeafSequence {
 }
 
 fn report_disorder(context: &mut TreeContext<'_>, page: PageNumber, index: usize, key: &[u8]) {
-    let what = format!("node {index} ({}) is not above the node before it", hex(key));
+    let what = format!("node {index} ({}) is not greater than the previous node", hex(key));
     context.report(FindingKind::KeyOrder, page, what);
 }
 

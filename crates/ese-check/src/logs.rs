@@ -147,21 +147,22 @@ pub(crate) fn check_link(before: &CheckedLog, log: &CheckedLog, findings: &mut F
         return wrong(FindingKind::LogMissing, 4, what);
     }
     if header.signature != before.signature {
-        let what = "the log belongs to another log stream than the one before it".to_owned();
+        let what = "the log and the previous log belong to different log streams".to_owned();
         wrong(FindingKind::LogForeign, 44, what);
     }
     if header.previous_created != before.created {
         let (named, created) = (header.previous_created, before.created);
         let what =
-            format!("the header names {named} as the creation time of the log before, which is {created}");
+            format!("the header names {named} as the creation time of the previous log, which is {created}");
         wrong(FindingKind::LogChain, 24, what);
     }
     // In earlier formats, this field is zero.
     let has_checksum = (header.version_update, header.version_update_minor) >= CHAINED_UPDATE;
     if has_checksum && header.previous_checksum != summary.accumulated_checksum {
         let (stored, sum) = (header.previous_checksum, summary.accumulated_checksum);
-        let what =
-            format!("the header expects the checksum {stored:016x} for the log before, which has {sum:016x}");
+        let what = format!(
+            "the header expects the checksum {stored:016x} for the previous log, which has {sum:016x}"
+        );
         wrong(FindingKind::LogChain, 653, what);
     }
 }
@@ -180,9 +181,9 @@ pub(crate) fn check_log(
     file.read_at(0, &mut first, IoReason::LogRead).map_err(failed)?;
     let header = LogHeader::decode(&first).map_err(|error| header_fault(error, &first))?;
     if len % SEGMENT_LEN as u64 != 0 || u64::from(header.file_segments) != segments {
-        let part = if len % SEGMENT_LEN as u64 == 0 { "" } else { " and a part of one" };
+        let part = if len % SEGMENT_LEN as u64 == 0 { "" } else { " and a partial segment" };
         let what =
-            format!("the file has {segments} segments{part}, its header says {}", header.file_segments);
+            format!("the file has {segments} segments{part}, but its header gives {}", header.file_segments);
         findings.at(Severity::Error, FindingKind::LogLength, 12, what);
     }
     let mut scan = Scan::new(LogPosition { generation: header.generation, segment: 0, offset: 0 });
@@ -221,7 +222,7 @@ fn header_fault(error: LogHeaderError, header: &[u8]) -> (FindingKind, String) {
     match old {
         Some((major, minor)) => {
             let what = format!(
-                "log format {major}.{minor} is not read by this program, which knows 8.4000 (Windows Vista, \
+                "log format {major}.{minor} is not supported; this program reads 8.4000 (Windows Vista, \
                  Exchange 2007 and later); use the tools of the version that wrote it"
             );
             (FindingKind::LogVersion, what)
@@ -288,7 +289,7 @@ impl Scan {
         *count += 1;
         match (kind, self.end) {
             (SegmentKind::Later(found), _) => {
-                let what = format!("the segment carries number {found}, not {expected}");
+                let what = format!("the segment has number {found}, expected {expected}");
                 self.wrong(FindingKind::LogSegmentBad, number, what, findings);
             }
             (SegmentKind::Valid { checksum, write, repaired }, None) => {
@@ -310,11 +311,11 @@ impl Scan {
                 {
                     self.take(checksum, write);
                     self.torn =
-                        Some((number, "torn write; the copy behind it is good, and recovery will use it"));
+                        Some((number, "torn write; the copy that follows is good, and recovery will use it"));
                 } else if self.marked {
                     self.end = Some(End { segment: number, damaged: true });
                 } else {
-                    let what = "bad checksum, and no good copy behind it (ESE -501)".to_owned();
+                    let what = "bad checksum, and no good copy follows (ESE -501)".to_owned();
                     self.wrong(FindingKind::LogSegmentBad, number, what, findings);
                 }
             }

@@ -99,7 +99,7 @@ impl LongValueCheck {
                 FindingKind::LongValueSize,
                 page,
                 &self.label,
-                format!("chunk {offset} of {id:?} lies beyond its size"),
+                format!("chunk {offset} of {id:?} is beyond its size"),
             );
         } else if !current.root.is_encrypted()
             && let Err(error) = decode_chunk(data, expected)
@@ -149,7 +149,7 @@ impl Visitor for LongValueCheck {
         node.append_key(&mut key);
         match (LongValueKey::decode(&key), &mut self.head) {
             (None, _) => {
-                let what = format!("the key of node {} is not that of a long value", hex(&key));
+                let what = format!("the key of node {} is not a long-value key", hex(&key));
                 findings.structure(FindingKind::LongValueNode, page, &self.label, what);
             }
             (Some(LongValueKey::Root(id)), _) => self.root(page, id, node.data, findings),
@@ -299,7 +299,7 @@ impl Account {
         for (id, stored) in wrong {
             let (counted, referred) = (stored.counted, self.referred.get(id).copied().unwrap_or(0));
             if referred != counted {
-                let what = format!("{id:?} counts {counted} references, records have {referred}");
+                let what = format!("{id:?} counts {counted} references, but records have {referred}");
                 findings.structure(FindingKind::LongValueReferences, stored.page, &label, what);
             }
         }

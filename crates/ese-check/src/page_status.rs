@@ -119,8 +119,8 @@ pub(crate) fn report(
         PageStatus::LostWrite(LostWrite { found, expected }) => {
             counts.good += 1;
             let what = format!(
-                "the page has flush type {found}, the flush map says {expected}: the last write of the page is \
-                 missing (ESE -1119)"
+                "the page has flush type {found}, but the flush map has {expected}: the last write of the \
+                 page is missing (ESE -1119)"
             );
             (FindingKind::PageLostWrite, 0, what)
         }

@@ -118,7 +118,7 @@ pub(crate) fn verify_pages(
         ..judged_before.map_or_else(PageCounts::default, |judged| judged.counts)
     };
     if counts.missing > 0 {
-        let what = format!("the file ends after page {last}; the database owns pages up to {last_owned}");
+        let what = format!("the file ends after page {last}, but the database owns pages up to {last_owned}");
         findings.at(Severity::Warning, FindingKind::FileTruncated, None, what);
     }
     let mut resume = None;

@@ -67,7 +67,7 @@ impl fmt::Display for PageProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             PageProblem::BeyondFile { file_pages } => {
-                write!(f, "lies beyond the file, which has {file_pages} pages")
+                write!(f, "is past the end of the file, which has {file_pages} pages")
             }
             PageProblem::Zero => f.write_str("was never written (all zero)"),
             PageProblem::Damaged => f.write_str("has a bad checksum"),

@@ -75,7 +75,7 @@ impl<'t, 'k> RowCheck<'t, 'k> {
         }
         if record.last_fixed() > self.highest_fixed || record.last_variable() > self.highest_variable {
             let (fixed, variable) = (record.last_fixed(), record.last_variable());
-            report(format!("columns up to {fixed} and {variable} are stored; the table has fewer"));
+            report(format!("columns up to {fixed} and {variable} are stored, but the table has fewer"));
         }
         for column in self.table.columns.iter().take_while(|column| column.id <= ColumnId::LAST_VARIABLE) {
             match record.get(column) {
@@ -100,7 +100,7 @@ impl<'t, 'k> RowCheck<'t, 'k> {
         }
         match &self.table.primary {
             None if self.key.len() != SEQUENTIAL_KEY_LEN => {
-                report(format!("a key of {} bytes in a table without primary index", self.key.len()));
+                report(format!("a key of {} bytes in a table without a primary index", self.key.len()));
             }
             Some(primary) if self.rebuild_keys => {
                 let mut wrong = None;

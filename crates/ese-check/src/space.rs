@@ -104,7 +104,7 @@ pub(crate) fn check_tree_space(
             FindingKind::SpaceHeader,
             shape.root,
             label,
-            "the space header and the catalog disagree whether keys are unique".into(),
+            "the space header and the catalog disagree on whether keys are unique".into(),
         );
     }
     let parent = entry.parent;
@@ -171,7 +171,7 @@ fn take_owned(
     while offset < extent.count {
         let page = extent.first().plus(offset);
         if !map.contains(page) {
-            let what = format!("owned {} reaches beyond the database", describe(extent));
+            let what = format!("owned {} extends beyond the database", describe(extent));
             return findings.structure(FindingKind::SpaceOverlap, listed_on, label, what);
         }
         let (state, run) = map.run(page);
@@ -203,7 +203,7 @@ fn take_available(
     while offset < extent.count {
         let page = extent.first().plus(offset);
         if !map.contains(page) {
-            let what = format!("available {} reaches beyond the database", describe(extent));
+            let what = format!("available {} extends beyond the database", describe(extent));
             return findings.structure(FindingKind::SpaceOverlap, listed_on, label, what);
         }
         let (state, run) = map.run(page);
@@ -229,7 +229,8 @@ pub(crate) fn check_partition(findings: &mut Findings, map: &PageMap, trees: &[T
     let label = |tree: TreeIndex| entry(tree).map_or("?", |entry| entry.shape.label.as_str());
     if map.unwatched() > 0 {
         let what = format!(
-            "owner and use of {} pages were not compared: that would take more memory than a check may have",
+            "the owner and use of {} pages were not compared because this would exceed the memory limit of \
+             a check",
             map.unwatched()
         );
         findings.info(FindingKind::Omitted, None, DATABASE, what);

@@ -302,8 +302,8 @@ impl StructureCheck<'_, '_> {
     fn account_for_long_values(&mut self, table: &Table, long_values: &LongValueCheck, rows: &References) {
         let compare = |account: &Account, findings: &mut Findings| account.compare(table, findings);
         if !self.for_each_account(table, long_values, rows, compare) {
-            let what = "the reference counts do not add up to the references of the records; there are too many \
-                        long values to say which are wrong";
+            let what = "the reference counts do not match the references in the records; there are too many \
+             long values to identify the wrong counts";
             let label = format!("{} / long values", table.name);
             self.findings.structure(FindingKind::LongValueReferences, None, &label, what.to_owned());
         }

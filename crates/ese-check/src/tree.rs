@@ -158,20 +158,20 @@ fn enter<V: Visitor>(
     state.references = state.references.saturating_add(1);
     let endless = state.references > walker.reader.database.file_pages.saturating_add(MAX_VISITED);
     if endless || known.unwrap_or_else(|| !state.visited.insert(number)) {
-        let what = format!("the page occurs a second time in the tree, below {}", referrer(parent));
+        let what = format!("the page occurs twice in the tree, the second time below {}", referrer(parent));
         skip(walker, state, number, FindingKind::TreeShape, what);
         return false;
     }
     if let Some((map, tree)) = &mut walker.claims {
         if !map.contains(number) {
-            let what = format!("the page lies beyond the owned space, but {} refers to it", referrer(parent));
+            let what = format!("the page is beyond the owned space, but {} refers to it", referrer(parent));
             walker.findings.structure(FindingKind::PageBeyondOwned, number, label, what);
         }
         if let Err(before) = map.claim(number, Use::Tree(*tree)) {
             let from = referrer(parent);
             let what = match before {
                 Use::Available(_) => format!("the page is listed as available, but {from} refers to it"),
-                _ => format!("the page belongs to another tree already, but {from} refers to it"),
+                _ => format!("the page already belongs to another tree, but {from} refers to it"),
             };
             walker.findings.structure(FindingKind::PageUsedTwice, number, label, what);
         }
@@ -219,7 +219,7 @@ fn visit_page<V: Visitor>(
     context.check_header(number, &page, depth);
     if !context.belongs(&page) {
         state.sequence.summary.pages += 1;
-        let what = "the page is not part of this tree; what should be below it is not checked".into();
+        let what = "the page is not part of this tree; the pages below it are not checked".into();
         return skip(walker, state, number, FindingKind::PageObjectId, what);
     }
     if page.is_leaf() {
@@ -294,17 +294,19 @@ fn internal<V: Visitor>(
             if below.as_deref().is_some_and(|below| key.as_slice() <= below)
                 && (index > 0 || below.as_deref() > Some(&key))
             {
-                let what = format!("separator {index} ({}) is not above the one before it", hex(&key));
+                let what =
+                    format!("separator {index} ({}) is not greater than the previous separator", hex(&key));
                 walker.findings.structure(FindingKind::Separator, number, label, what);
             }
             if high.is_some_and(|high| key.as_slice() > high) {
-                let what = format!("separator {index} ({}) is above the parent's separator", hex(&key));
+                let what =
+                    format!("separator {index} ({}) is greater than the separator of the parent", hex(&key));
                 walker.findings.structure(FindingKind::Separator, number, label, what);
             }
         }
         if last && high != Some(key.as_slice()) && !(high.is_none() && key.is_empty()) {
             let expected = high.map_or_else(|| "empty".to_owned(), hex);
-            let what = format!("the last separator is {}, not {expected}", hex(&key));
+            let what = format!("the last separator is {}, expected {expected}", hex(&key));
             walker.findings.structure(FindingKind::Separator, number, label, what);
         }
         let above = if key.is_empty() { high } else { Some(key.as_slice()) };

@@ -63,22 +63,20 @@ impl Core {
     pub(crate) fn check_no_backup(&self) -> Result<()> {
         match self.backup_running.load(Ordering::Acquire) {
             false => Ok(()),
-            true => Err(running("a backup of the instance is running; end it first")),
+            true => Err(running("a backup of the instance is running; finish or stop the backup first")),
         }
     }
 
     /// Sets [`Services::backup_running`], unless a backup or a bulk load is running.
     pub(crate) fn begin_backup(&self) -> Result<()> {
         if self.backup_running.swap(true, Ordering::SeqCst) {
-            return Err(running("a backup of the instance is running; end it first"));
+            return Err(running("a backup of the instance is running; finish or stop the backup first"));
         }
         // A bulk load increments its counter before it checks for a backup, so at least one of the two sees the
         // other.
         if self.bulk_loads.load(Ordering::SeqCst) > 0 {
             self.backup_running.store(false, Ordering::SeqCst);
-            return Err(running(
-                "a bulk load is running, whose pages are not logged; try again when it has ended",
-            ));
+            return Err(running("a bulk load is running and its pages are not logged; retry after the load"));
         }
         Ok(())
     }

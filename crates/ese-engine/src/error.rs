@@ -24,7 +24,8 @@ pub enum Error {
     /// A row in a bulk load has a key that is not greater than the previous row's key. The row is not loaded. The
     /// load can continue without it, and [`crate::Table::insert`] can insert it after the load.
     #[error(
-        "the key of the row is below that of the row before, and the bulk load has no room to keep it for an insert: insert it after the load"
+        "the key of the row is lower than the previous key, and the bulk load cannot defer more rows; \
+         insert the row after the load"
     )]
     OutOfOrder,
     /// The caller requested cancellation. Nothing was changed.
@@ -56,7 +57,8 @@ pub enum Error {
     /// The operating system refused to allocate memory although the cache is below its configured size. Free some
     /// memory and retry, or reopen the instance with a smaller cache. ESE: `JET_errOutOfMemory`.
     #[error(
-        "the system has no memory for {bytes} bytes of the page cache; use a smaller cache, or raise the memory limit of the process"
+        "failed to allocate {bytes} bytes for the page cache; use a smaller cache, or raise the memory \
+         limit of the process"
     )]
     OutOfMemory {
         /// Size of the allocation request in bytes.
@@ -79,7 +81,8 @@ pub enum Error {
         what: String,
     },
     /// Logs that recovery requires are missing.
-    #[error("{path}: recovery needs log generations {first:X} to {last:X} (hexadecimal), and not all of them are in the log directory",
+    #[error("{path}: recovery needs log generations {first:X} to {last:X} (hexadecimal), but some are \
+     missing from the log directory",
         first = required.0.0, last = required.1.0)]
     LogsMissing {
         /// Database or log directory.
@@ -88,7 +91,8 @@ pub enum Error {
         required: (Generation, Generation),
     },
     /// Logs that may contain committed transactions are missing. The databases are consistent without these logs.
-    #[error("{path}: log generations {first:X} to {last:X} (hexadecimal) may hold committed transactions, and they are missing",
+    #[error("{path}: log generations {first:X} to {last:X} (hexadecimal) are missing and may contain \
+     committed transactions",
         first = committed.0.0, last = committed.1.0)]
     CommittedLogsMissing {
         /// Database file.

@@ -120,7 +120,7 @@ impl InstanceOptions {
     pub(crate) fn check(&self) -> Result<()> {
         if self.waypoint_latency > InstanceOptions::MAX_WAYPOINT_LATENCY {
             return Err(Error::Usage(format!(
-                "a waypoint latency of {} generations; it must be from 0 to {}",
+                "invalid waypoint latency of {} generations; it must be from 0 to {}",
                 self.waypoint_latency,
                 InstanceOptions::MAX_WAYPOINT_LATENCY
             )));
@@ -131,8 +131,8 @@ impl InstanceOptions {
             return Ok(());
         }
         Err(Error::Usage(format!(
-            "log files of {size} bytes: the size must be a multiple of {SEGMENT_BYTES} from {MIN_LOG_FILE} to \
-             {MAX_LOG_FILE}"
+            "invalid log file size of {size} bytes: the size must be a multiple of {SEGMENT_BYTES} from \
+             {MIN_LOG_FILE} to {MAX_LOG_FILE}"
         )))
     }
 

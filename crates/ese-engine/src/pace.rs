@@ -39,10 +39,13 @@ impl Throttle {
     pub fn check(&self) -> Result<()> {
         let refused = |what: String| Err(Error::Usage(what));
         if self.pause > MAX_PAUSE {
-            return refused(format!("a pause of {:?} between reads; it must be from 0 to 60 s", self.pause));
+            return refused(format!(
+                "invalid pause of {:?} between reads; it must be from 0 to 60 s",
+                self.pause
+            ));
         }
         if self.bytes_per_second == Some(0) || self.read_latency_target == Some(Duration::ZERO) {
-            return refused("a rate or a latency of 0: the task could never read".to_string());
+            return refused("the rate and the latency must not be 0: the task could never read".to_string());
         }
         Ok(())
     }

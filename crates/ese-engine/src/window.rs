@@ -41,7 +41,7 @@ impl MaintenanceWindow {
         let [start_ms, length_ms] =
             [start, length].map(|time| i64::try_from(time.as_millis()).unwrap_or(i64::MAX));
         if days == 0 || days > 0x7f {
-            return refused("without a day of the week");
+            return refused("needs a day of the week");
         }
         if start_ms >= DAY_MS {
             return refused("must begin between 00:00 and 23:59");
@@ -77,8 +77,8 @@ impl MaintenanceWindow {
         if share.length_ms < MINUTE_MS {
             let (tasks, databases) = (task.1, database.1);
             return Err(Error::Usage(format!(
-                "the maintenance window '{self}' is too short for {tasks} tasks on {databases} databases of a disk, \
-                 which share it: each needs a minute"
+                "the maintenance window '{self}' is too short: {tasks} tasks on {databases} databases of a \
+                 disk share it, and each needs a minute"
             )));
         }
         Ok(share)
@@ -105,8 +105,8 @@ impl FromStr for MaintenanceWindow {
     fn from_str(text: &str) -> Result<MaintenanceWindow> {
         let wrong = || {
             Error::Usage(format!(
-                "{text:?} is not a maintenance window; write days, start and length, such as 'mon-fri 01:00 4h'; UTC, or with an \
-                 offset such as +01:00"
+                "{text:?} is not a maintenance window; give days, start and length, such as 'mon-fri 01:00 \
+                 4h', in UTC or with an offset such as +01:00"
             ))
         };
         let words: Vec<&str> = text.split_whitespace().collect();

@@ -123,14 +123,17 @@ fn main() -> Result<(), Failure> {
     let [plain, healthy, scrub, degraded, rebuild] = rates.map(median);
     println!("plain files, read at the same time    {plain:6.0} MB/s");
     println!(
-        "reads, all members there              {healthy:6.0} MB/s   {:.2} of the plain files",
+        "reads, all members present            {healthy:6.0} MB/s   {:.2} of the plain files",
         healthy / plain
     );
     println!(
-        "reads, one member lost                {degraded:6.0} MB/s   {:.2} of the reads before",
+        "reads, one member failed              {degraded:6.0} MB/s   {:.2} of the healthy reads",
         degraded / healthy
     );
-    println!("scrub                                 {scrub:6.0} MB/s   {:.2} of the same", scrub / healthy);
+    println!(
+        "scrub                                 {scrub:6.0} MB/s   {:.2} of the healthy reads",
+        scrub / healthy
+    );
     let moved = rebuild * MEMBERS as f64;
     println!(
         "rebuild of a member                   {rebuild:6.0} MB/s   {:.2} of the plain files with all that it moves ({moved:.0} MB/s)",

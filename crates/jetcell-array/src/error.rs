@@ -41,7 +41,8 @@ pub enum ArrayError {
     },
     /// All blocks of a row match their checksums, but parity and data disagree. Nothing was changed.
     #[error(
-        "row {row}: checksums are right, but data and parity disagree; nothing was changed. Scrub the array to find out more"
+        "row {row}: checksums are correct, but data and parity disagree; nothing was changed. Scrub the \
+         array for details"
     )]
     Inconsistent {
         /// Row number.
@@ -59,7 +60,8 @@ pub enum ArrayError {
     /// More members failed than the level tolerates. Acknowledged data is unchanged. The array must be assembled
     /// again after its members are back.
     #[error(
-        "the array stopped because more members failed than {level} bears: {}; bring them back, or restore the data",
+        "the array stopped because more members failed than {level} tolerates: {}; reconnect them, or \
+         restore the data",
         names(failed)
     )]
     Stopped {
@@ -74,11 +76,12 @@ pub enum ArrayError {
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum Refusal {
     /// A file is given twice, or is already a member.
-    #[error("{} is given twice; each member must be a file of its own", .0.display())]
+    #[error("{} is given twice; each member must be a separate file", .0.display())]
     Twice(PathBuf),
     /// Two files have the superblock of the same member.
     #[error(
-        "{} is a copy of {}: both have the superblock of one member; move the copy away, and give its slot a new member",
+        "{} is a copy of {}: both have the superblock of the same member; move the copy away, and add a new \
+         member to its slot",
         path.display(),
         first.display()
     )]
@@ -121,7 +124,8 @@ pub enum Refusal {
         needed: String,
     },
     /// A member contains data.
-    #[error("{} holds {what}; creating an array with it destroys that. Force it only if that is intended", path.display())]
+    #[error("{} contains {what}; creating an array with it destroys this data. Force the creation only if \
+     this is intended", path.display())]
     HasData {
         /// The member.
         path: PathBuf,
@@ -129,13 +133,13 @@ pub enum Refusal {
         what: &'static str,
     },
     /// A member is in use, by this process or another one.
-    #[error("{} is in use; end the process that uses it, or unmount it", .0.display())]
+    #[error("{} is in use; stop the process that uses it, or unmount it", .0.display())]
     InUse(PathBuf),
     /// A file has no readable superblock.
-    #[error("{} has no valid superblock, so it is not a member of an array; give a member", .0.display())]
+    #[error("{} does not have a valid superblock, so it is not an array member; give an array member", .0.display())]
     NotAMember(PathBuf),
     /// A member belongs to another array.
-    #[error("{} belongs to another array than {}; give members of one array", path.display(), first.display())]
+    #[error("{} and {} belong to different arrays; give members of one array", path.display(), first.display())]
     Foreign {
         /// The member.
         path: PathBuf,
@@ -143,11 +147,13 @@ pub enum Refusal {
         first: PathBuf,
     },
     /// A member was replaced, or has missed writes.
-    #[error("{} is stale: the array failed or replaced it and was written without it. Leave it out, or add it as a new member", .0.display())]
+    #[error("{} is stale: the array was written after this member failed or was replaced. Omit it, or add \
+     it as a new member", .0.display())]
     Stale(PathBuf),
     /// Members are missing after a crash.
     #[error(
-        "the array was not shut down and {missing} of its members are missing; force the start to go on without them"
+        "the array was not shut down cleanly and {missing} of its members are missing; force the start to \
+         continue without them"
     )]
     DirtyDegraded {
         /// Number of missing members.
@@ -155,7 +161,8 @@ pub enum Refusal {
     },
     /// More members are missing than the level tolerates.
     #[error(
-        "{missing} members are missing or failed, which is more than {level} bears; bring them back, or restore the data"
+        "{missing} members are missing or failed, which is more than {level} tolerates; reconnect them, or \
+         restore the data"
     )]
     TooManyMissing {
         /// The level of the array.
@@ -164,16 +171,16 @@ pub enum Refusal {
         missing: usize,
     },
     /// A file that is to become a write log has other content.
-    #[error("{} holds something else than a write log; give another file", .0.display())]
+    #[error("{} contains data other than a write log; give another file", .0.display())]
     NotAWriteLog(PathBuf),
     /// A parameter is outside its range.
     #[error("{0}")]
     Parameter(String),
     /// The array was assembled for reads only.
-    #[error("the array is open for reading only")]
+    #[error("the array is open read-only")]
     ReadOnly,
     /// A range of blocks exceeds the array.
-    #[error("blocks {first} to {last} are not within the array of {blocks} blocks")]
+    #[error("blocks {first} to {last} are outside the array of {blocks} blocks")]
     OutOfRange {
         /// First block of the range.
         first: u64,
@@ -189,17 +196,20 @@ pub enum Refusal {
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum WriteLogError {
     /// The file does not exist.
-    #[error("{}: the write log is not there; bring it back, or lose the writes that only it has with --forget-log", .0.display())]
+    #[error("{}: the write log is missing; restore it, or discard the writes that only it contains with \
+     --forget-log", .0.display())]
     Missing(PathBuf),
     /// The file is not the log, or both copies of its header are damaged.
     #[error(
-        "{}: this is not the write log of the volume; bring the log back, or lose the writes that only it has with --forget-log",
+        "{}: this is not the write log of the volume; restore the log, or discard the writes that only it \
+         contains with --forget-log",
         .0.display()
     )]
     Foreign(PathBuf),
     /// The file is shorter than the log.
     #[error(
-        "{}: the write log is damaged: it has {found} bytes instead of {expected}; bring the whole file back, or lose the writes that only it has with --forget-log",
+        "{}: the write log is damaged: it has {found} bytes instead of {expected}; restore the complete \
+         file, or discard the writes that only it contains with --forget-log",
         path.display()
     )]
     Shortened {
@@ -212,7 +222,8 @@ pub enum WriteLogError {
     },
     /// A record that was acknowledged is damaged, as is its shadow if it must have one.
     #[error(
-        "{}: the write log is damaged at byte {offset}; bring an intact copy back, or lose the writes that only it has with --forget-log",
+        "{}: the write log is damaged at byte {offset}; restore an intact copy, or discard the writes that \
+         only it contains with --forget-log",
         path.display()
     )]
     Damaged {
@@ -223,7 +234,8 @@ pub enum WriteLogError {
     },
     /// The records follow a consistency point that is missing from the array.
     #[error(
-        "{}: the write log follows state {newer} of the LUNs, and the catalogue has {point}: a newer catalogue is damaged; bring its members back, or lose the newer state with --forget-log",
+        "{}: the write log follows state {newer} of the LUNs, but the catalogue has {point}: a newer \
+         catalogue is damaged; reconnect its members, or discard the newer state with --forget-log",
         path.display()
     )]
     NewerThanCatalogue {

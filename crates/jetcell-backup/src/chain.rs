@@ -50,12 +50,12 @@ impl Chain {
         let (mut bases, mut later): (Vec<Link>, Vec<Link>) =
             links.into_iter().partition(|link| link.manifest.kind.has_pages());
         let Some(base) = bases.pop() else {
-            let what = "none of the backups has databases; name the full backup that they continue, too";
+            let what = "none of the backups contains databases; also name the full backup that they continue";
             return Err(BackupError::set(SetFault::NoFullBackup, what));
         };
         if let Some(other) = bases.pop() {
             return Err(BackupError::Usage(format!(
-                "{} and {} both have databases; name one of them",
+                "{} and {} both contain databases; name only one of them",
                 other.directory.display(),
                 base.directory.display()
             )));
@@ -64,7 +64,9 @@ impl Chain {
         for link in &later {
             let shown = link.directory.display();
             if link.manifest.log_signature != base.manifest.log_signature {
-                let what = format!("{shown}: its logs are of another stream than those of the full backup");
+                let what = format!(
+                    "{shown}: its logs and the logs of the full backup belong to different log streams"
+                );
                 return Err(BackupError::set(SetFault::OtherStream, what));
             }
             if link.manifest.generations.last < base.manifest.generations.last {
@@ -125,7 +127,8 @@ impl Chain {
 
     fn gap(&self, missing: u32, behind: &Path) -> BackupError {
         let what = format!(
-            "{}: log generation {missing:X} (hexadecimal) is in none of the backups; name the backup that has it, too",
+            "{}: log generation {missing:X} (hexadecimal) is not in any of the backups; also name the \
+             backup that contains it",
             behind.display()
         );
         let at_base = missing == self.base.manifest.generations.last + 1;
@@ -135,8 +138,8 @@ impl Chain {
 
 fn other_history(directory: &Path, generation: u32) -> BackupError {
     let what = format!(
-        "{}: its log generation {generation:X} (hexadecimal) does not continue the logs of the other backups: after a \
-         restore, the databases have another history; leave out the backups of one of the histories",
+        "{}: its log generation {generation:X} (hexadecimal) does not continue the logs of the other \
+         backups: the histories diverged after a restore; omit the backups of one of the histories",
         directory.display()
     );
     BackupError::set(SetFault::OtherHistory, what)
@@ -151,8 +154,8 @@ pub(crate) fn check_continues(parent: &Manifest, log: &StoredLog, is_first: bool
     let generation = log.generation;
     if is_first && generation > last.generation + 1 {
         let what = format!(
-            "the previous backup ends with log generation {:X}, and {generation:X} is the oldest one that is left \
-             (hexadecimal); make a full backup",
+            "the previous backup ends with log generation {:X}, but the oldest remaining log generation is \
+             {generation:X} (hexadecimal); make a full backup",
             last.generation
         );
         return Err(BackupError::set(SetFault::Gap, what));
@@ -171,8 +174,8 @@ pub(crate) fn check_continues(parent: &Manifest, log: &StoredLog, is_first: bool
         return Ok(());
     }
     let what = format!(
-        "log generation {generation:X} (hexadecimal) does not continue the previous backup: the databases were restored \
-         since and have another history; make a full backup"
+        "log generation {generation:X} (hexadecimal) does not continue the previous backup: the databases \
+         were restored after that backup and their history diverged; make a full backup"
     );
     Err(BackupError::set(SetFault::NoFullBackup, what))
 }

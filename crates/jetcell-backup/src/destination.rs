@@ -67,7 +67,7 @@ pub struct PartialDatabase {
 /// Returns the error for a directory that already contains a complete backup of a different kind, source or state.
 pub fn whole_already(directory: &Path, manifest: &Manifest) -> BackupError {
     let what = format!(
-        "{}: the directory has a whole backup already ({}, made at {}); name another directory for another backup",
+        "{}: the directory already contains a complete backup ({}, made at {}); name another directory",
         directory.display(),
         manifest.kind.of_engine(),
         LogTime::from_unix_ms(manifest.ended_unix_ms)
@@ -108,7 +108,7 @@ impl Destination {
             return Ok(Partial::from_text(&text, vfs.clock().unix_ms()));
         }
         if !files.is_empty() {
-            let what = format!("{shown}: the directory is not empty; name an empty or a new one");
+            let what = format!("{shown}: the directory is not empty; name an empty or new directory");
             return Err(BackupError::set(SetFault::NotEmpty, what));
         }
         Ok(None)
@@ -186,7 +186,8 @@ impl Destination {
             return Ok(());
         }
         Err(BackupError::Usage(format!(
-            "{}: the backup needs {bytes} bytes, and {free} are free; free space, or name another directory",
+            "{}: the backup needs {bytes} bytes, but only {free} are free; free space, or name another \
+             directory",
             self.directory.display()
         )))
     }

@@ -120,6 +120,6 @@ impl BackupError {
 
 /// Returns the error for a backup file whose bytes have changed.
 pub(crate) fn changed(path: &Path) -> BackupError {
-    let what = "it does not have the bytes that were backed up; use another backup".to_string();
+    let what = "its content differs from the content that was backed up; use another backup".to_string();
     BackupError::Changed { path: path.to_path_buf(), what }
 }

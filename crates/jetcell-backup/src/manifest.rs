@@ -226,10 +226,11 @@ impl Manifest {
         let what = match Manifest::state(vfs, directory)? {
             BackupState::Whole(manifest) => return Ok(*manifest),
             BackupState::Partial => format!(
-                "{shown}: the backup was interrupted and is not whole; make it again into the same directory to continue it"
+                "{shown}: the backup was interrupted and is not complete; repeat it into the same directory \
+                 to continue it"
             ),
             BackupState::None => format!(
-                "{shown}: not a backup, because there is no {MANIFEST}; give the directory of a backup"
+                "{shown}: not a backup, because {MANIFEST} is missing; give the directory of a backup"
             ),
         };
         Err(BackupError::set(SetFault::NotABackup, what))
@@ -237,32 +238,35 @@ impl Manifest {
 
     fn from_text(path: &Path, text: &str) -> Result<Manifest> {
         let changed = |what: String| BackupError::Changed { path: path.to_path_buf(), what };
-        let mut manifest: Manifest = serde_json::from_str(text)
-            .map_err(|error| changed(format!("it is no manifest, or was changed: {}", error_line(&error))))?;
+        let mut manifest: Manifest = serde_json::from_str(text).map_err(|error| {
+            changed(format!("it is not a manifest, or was changed: {}", error_line(&error)))
+        })?;
         if manifest.format != FORMAT || manifest.range_bytes != RANGE_BYTES as u64 {
-            let what = format!("version {} of the manifest is not known", manifest.format);
+            let what = format!("version {} of the manifest is not supported", manifest.format);
             return Err(changed(what));
         }
         let sum = manifest.sum();
         if manifest.checksum != sum {
-            return Err(changed("its checksum is wrong: it was changed after the backup".to_string()));
+            return Err(changed("its checksum is wrong: the file was changed after the backup".to_string()));
         }
         if let Some(generation) = manifest.all_generations().find(|generation| *generation > MAX_GENERATION) {
-            return Err(changed(format!("there is no log generation {generation:X} (hexadecimal)")));
+            return Err(changed(format!("log generation {generation:X} (hexadecimal) is out of range")));
         }
         // A backup that contains only logs has no page size.
         let size = manifest.page_size;
         if size != 0 && PageSize::new(size).is_none() {
-            return Err(changed(format!("databases do not have a page size of {size} bytes")));
+            return Err(changed(format!("a database cannot have a page size of {size} bytes")));
         }
         if let Some(name) = manifest.conflicting_name() {
-            return Err(changed(format!("{name:?} is the name of another file of a backup or of a restore")));
+            return Err(changed(format!(
+                "{name:?} is reserved for another file of a backup or of a restore"
+            )));
         }
         let unfit = |file: &StoredFile<'_>| {
             !RangeSums::from_text(file.ranges).is_some_and(|sums| sums.fits(file.bytes))
         };
         if let Some(file) = manifest.files().find(unfit) {
-            return Err(changed(format!("{} has another number of checksums than ranges", file.name)));
+            return Err(changed(format!("{} has different numbers of checksums and ranges", file.name)));
         }
         Ok(manifest)
     }
@@ -317,7 +321,8 @@ impl Manifest {
     pub(crate) fn write(&self, vfs: &dyn Vfs, directory: &Path) -> Result<()> {
         if let Some(name) = self.conflicting_name() {
             return Err(BackupError::Usage(format!(
-                "{name}: a restore uses this name for another file, so a database cannot have it; rename the database"
+                "{name}: a restore uses this name for another file, so a database cannot use it; rename the \
+                 database"
             )));
         }
         let text = jetcell_input::json_pretty(self).unwrap_or_default();

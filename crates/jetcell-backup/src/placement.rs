@@ -128,7 +128,8 @@ impl Existing {
 
 fn not_empty(directory: &Path) -> BackupError {
     let what = format!(
-        "{}: the directory is not empty; name another one, or restore over the files in it with --force",
+        "{}: the directory is not empty; name another directory, or restore over the files in it with \
+         --force",
         directory.display()
     );
     BackupError::set(SetFault::NotEmpty, what)

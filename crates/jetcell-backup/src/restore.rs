@@ -147,7 +147,7 @@ fn already_restored(
     };
     let plan = RestorePlan::new(vfs, chain.clone(), options)?;
     if options.logs.is_some() || !record.is_of(&ids(chain), plan.until) {
-        return Err(refused("the directory has the result of another restore"));
+        return Err(refused("the directory contains the result of another restore"));
     }
     let mut databases = Vec::new();
     // Maps the signature of each database that the record must list to its file.
@@ -164,7 +164,7 @@ fn already_restored(
             |header: &DatabaseHeader| RestoredDatabase::new(database.file.clone(), header) == *database;
         let Some(header) = header.filter(is_unchanged) else {
             let what = format!(
-                "{} was used or removed since the directory was restored from these backups",
+                "{} was used or removed after the directory was restored from these backups",
                 database.file
             );
             return Err(refused(&what));
@@ -176,7 +176,7 @@ fn already_restored(
             false => Some(header.log_signature) == chain.base.manifest.signature(),
         };
         if !is_expected || databases.contains(&path) {
-            return Err(refused(&format!("{RESTORED} names other databases than the backup has")));
+            return Err(refused(&format!("{RESTORED} names databases that the backup does not have")));
         }
         databases.push(path);
     }
@@ -271,7 +271,7 @@ fn check_header(vfs: &dyn Vfs, plan: &RestorePlan, database: &StoredDatabase, pa
     if fits {
         return Ok(());
     }
-    let what = format!("{}: the database is not the one that its manifest describes", path.display());
+    let what = format!("{}: the database does not match its manifest", path.display());
     Err(BackupError::set(SetFault::OtherMoment, what))
 }
 
@@ -342,7 +342,8 @@ fn check_clean(vfs: &dyn Vfs, restored: &Restored) -> Result<Vec<RestoredDatabas
         let header = header_of(vfs, path)?;
         if header.state != DatabaseState::CleanShutdown {
             let what = format!(
-                "{}: the database is not clean after the replay: the logs do not name it, so they are of another moment",
+                "{}: the database is not clean after the replay: the logs do not name it, so they are from \
+                 a different time",
                 path.display()
             );
             return Err(BackupError::set(SetFault::OtherMoment, what));

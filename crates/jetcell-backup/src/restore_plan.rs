@@ -50,7 +50,7 @@ impl RestorePlan {
         let names = RecoverySet::find(vfs, &paths)?;
         if Some(names.signature) != chain.base.manifest.signature() {
             let what = format!(
-                "{}: its logs are of another stream than its manifest says",
+                "{}: its logs belong to another log stream than its manifest states",
                 chain.base.directory.display()
             );
             return Err(BackupError::set(SetFault::OtherStream, what));
@@ -61,8 +61,8 @@ impl RestorePlan {
         };
         if let Some(missing) = behind_gap.filter(|missing| until > LogPosition::new(missing.0, 0, 0)) {
             let what = format!(
-                "log generation {:X} (hexadecimal) is neither in the backups nor among the surviving logs; put it back, or \
-                 stop in front of it with --until",
+                "log generation {:X} (hexadecimal) is neither in the backups nor among the surviving logs; \
+                 put it back, or stop before it with --until",
                 missing.0
             );
             return Err(BackupError::set(SetFault::LogMissing, what));
@@ -101,12 +101,12 @@ fn add_surviving(
     let files: Vec<PathBuf> = files.into_iter().filter(is_log).collect();
     let shown = directory.display();
     if files.is_empty() {
-        let what = format!("{shown}: there are no logs in it");
+        let what = format!("{shown}: the directory does not contain logs");
         return Err(BackupError::set(SetFault::LogMissing, what));
     }
     let found = RecoverySet::find(vfs, &files)?;
     if Some(found.signature) != chain.base.manifest.signature() {
-        let what = format!("{shown}: the surviving logs are of another stream than the backup");
+        let what = format!("{shown}: the surviving logs and the backup belong to different log streams");
         return Err(BackupError::set(SetFault::OtherStream, what));
     }
     let last = logs.last().map_or(Generation(0), |log| log.generation);
@@ -143,8 +143,8 @@ fn check_end(chain: &Chain, logs: &[PlannedLog], until: LogPosition) -> Result<(
         return Ok(());
     }
     let what = format!(
-        "the databases of the backup are consistent at the end of log generation {needed:X} (hexadecimal) and later; choose a \
-         later end, or an older full backup"
+        "the databases of the backup are consistent only from the end of log generation {needed:X} \
+         (hexadecimal); choose a later end, or an older full backup"
     );
     Err(BackupError::set(SetFault::EndTooLow, what))
 }

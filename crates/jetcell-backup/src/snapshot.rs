@@ -146,7 +146,7 @@ fn check_kind(options: &BackupOptions) -> Result<()> {
     if options.kind.has_pages() && options.parent.is_none() {
         return Ok(());
     }
-    Err(BackupError::Usage("a snapshot has databases; it continues no other backup".to_string()))
+    Err(BackupError::Usage("a snapshot contains databases and does not continue another backup".to_string()))
 }
 
 /// Creates the target directory if the method copies files. Other methods create it themselves.

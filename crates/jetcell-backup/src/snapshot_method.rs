@@ -55,15 +55,18 @@ impl Order<'_> {
         for file in self.files {
             let directory = directory_of(file);
             if to.starts_with(directory) && !directory.as_os_str().is_empty() {
-                let what =
-                    format!("{shown}: this is inside {}; name a directory elsewhere", directory.display());
+                let what = format!(
+                    "{shown}: the directory is inside {}; name a directory elsewhere",
+                    directory.display()
+                );
                 return Err(BackupError::Usage(what));
             }
         }
         let exists = vfs.exists(to).map_err(|error| BackupError::io(to, &error))?;
         if exists && *self.method == SnapshotMethod::Btrfs {
             let what = format!(
-                "{shown}: it exists, and a snapshot of a subvolume is a new one; name another directory"
+                "{shown}: the path already exists, and a subvolume snapshot needs a new path; name another \
+                 directory"
             );
             return Err(BackupError::set(SetFault::NotEmpty, what));
         }
@@ -73,8 +76,8 @@ impl Order<'_> {
         };
         if !files.is_empty() {
             let what = format!(
-                "{shown}: the directory is not empty; name an empty or a new one (a snapshot that was interrupted cannot be \
-                 continued)"
+                "{shown}: the directory is not empty; name an empty or new directory (an interrupted \
+                 snapshot cannot be continued)"
             );
             return Err(BackupError::set(SetFault::NotEmpty, what));
         }
@@ -90,7 +93,7 @@ impl Order<'_> {
         match self.files.iter().find(|file| directory_of(file) != first) {
             None => Ok(first),
             Some(other) => Err(BackupError::Usage(format!(
-                "{}: this is not in {}, and the snapshot must have all databases and logs in one directory",
+                "{}: the file is not in {}, and the snapshot must have all databases and logs in one directory",
                 other.display(),
                 first.display()
             ))),
@@ -141,9 +144,7 @@ impl Order<'_> {
         let clone = || {
             for (from, name) in self.files.iter().zip(self.names()?) {
                 if left().is_none() {
-                    return Err(BackupError::Usage(
-                        "the snapshot took too long; no backup was made".to_string(),
-                    ));
+                    return Err(BackupError::Usage("the snapshot timed out; no backup was made".to_string()));
                 }
                 let path = self.to.join(name);
                 self.vfs.clone_file(from, &path).map_err(|error| self.explained(from, &path, &error))?;
@@ -162,7 +163,8 @@ impl Order<'_> {
             ),
             io::ErrorKind::CrossesDevices => {
                 format!(
-                    "{path}: this is not on the file system of {from}, and files of two cannot share blocks"
+                    "{path}: the path is not on the file system of {from}, and different file systems \
+                     cannot share blocks"
                 )
             }
             _ => format!("{path}: {error}"),
@@ -229,7 +231,7 @@ fn run(command: &mut Command, name: &str, left: &TimeLeft<'_>) -> Result<()> {
     }
     let Some(status) = wait(&mut child, left).or_else(|error| wrong(error.to_string()).map(|()| None))?
     else {
-        return wrong("it took too long and was ended".to_string());
+        return wrong("it timed out and was stopped".to_string());
     };
     if status.success() {
         return Ok(());

@@ -73,14 +73,17 @@ impl Unsealed<'_> {
             let what = match self.vfs.file_len(&path) {
                 Ok(bytes) if bytes == file.bytes => continue,
                 Ok(bytes) => {
-                    format!("the snapshot has {bytes} bytes of this file, and the original {}", file.bytes)
+                    format!(
+                        "the snapshot has {bytes} bytes of this file, but the original has {}",
+                        file.bytes
+                    )
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                    "the snapshot does not have this file".to_string()
+                    "the snapshot does not contain this file".to_string()
                 }
                 Err(error) => return Err(BackupError::io(path, &error)),
             };
-            return Err(BackupError::Usage(format!("{}: {what}, so it is no backup", path.display())));
+            return Err(BackupError::Usage(format!("{}: {what}, so it is not a backup", path.display())));
         }
         Ok(())
     }
@@ -90,7 +93,8 @@ impl Unsealed<'_> {
     fn name_logs(&self, set: RecoverySet) -> Result<RecoverySet> {
         let failed = |path: &Path, error: std::io::Error| match error.kind() {
             std::io::ErrorKind::ReadOnlyFilesystem => BackupError::Usage(format!(
-                "{}: the snapshot cannot be written, and a backup needs its manifest there; make a writable snapshot",
+                "{}: the snapshot is not writable, but a backup stores its manifest there; make a writable \
+                 snapshot",
                 self.directory.display()
             )),
             _ => BackupError::io(path, &error),
@@ -148,7 +152,7 @@ impl Unsealed<'_> {
             DatabaseState::DirtyShutdown => true,
             other => {
                 return Err(BackupError::Usage(format!(
-                    "{}: the database is in state {other:?}, and such databases are not backed up; repair it first",
+                    "{}: a database in state {other:?} cannot be backed up; repair it first",
                     path.display()
                 )));
             }

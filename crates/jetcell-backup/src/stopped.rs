@@ -155,7 +155,7 @@ fn parent(vfs: &Arc<dyn Vfs>, options: &BackupOptions) -> Result<Option<Manifest
         (Some(parent), _) => Manifest::read(&**vfs, parent).map(Some),
         (None, true) => Ok(None),
         (None, false) => {
-            let what = "there is no earlier backup that this one could continue; make a full one first";
+            let what = "there is no earlier backup to continue; make a full backup first";
             Err(BackupError::set(SetFault::NoFullBackup, what))
         }
     }
@@ -169,7 +169,7 @@ pub(crate) fn logs_of(
 ) -> Result<Vec<(Generation, PathBuf)>> {
     if options.kind.has_pages() {
         if set.databases.is_empty() {
-            return Err(BackupError::Usage("there is no database to back up beside the logs".to_string()));
+            return Err(BackupError::Usage("no database to back up was found next to the logs".to_string()));
         }
         let plan = set.plan(LogPosition::MAX);
         let missing_in = || set.logs.values().next().cloned().unwrap_or_default();
@@ -192,13 +192,14 @@ pub(crate) fn logs_of(
     }
     let Some(parent) = parent else { return Ok(Vec::new()) };
     if parent.signature() != Some(set.signature) {
-        let what = "the earlier backup is of another log stream; name the right one, or make a full backup";
+        let what =
+            "the earlier backup belongs to another log stream; name the right backup, or make a full backup";
         return Err(BackupError::set(SetFault::OtherStream, what));
     }
     let covered = |database: &&FoundDatabase| !parent.covers.contains(&database.header.signature.to_hex());
     if let Some(database) = set.databases.iter().find(covered) {
         let what =
-            format!("{}: the database has no full backup yet; make one first", database.path.display());
+            format!("{}: the database has no full backup; make a full backup first", database.path.display());
         return Err(BackupError::set(SetFault::NoFullBackup, what));
     }
     if let Some(database) = set.databases.iter().find(|database| was_loaded_since(&database.header, parent)) {
@@ -216,7 +217,8 @@ pub(crate) fn logs_of(
         Some((oldest, _)) if *oldest == first => Ok(logs),
         _ => {
             let what = format!(
-                "log generation {:X} (hexadecimal), with which this backup has to begin, is not there; make a full backup",
+                "log generation {:X} (hexadecimal), with which this backup must start, is missing; make a \
+                 full backup",
                 first.0
             );
             Err(BackupError::set(SetFault::LogMissing, what))
@@ -334,7 +336,7 @@ impl StoppedBackup<'_> {
             DatabaseState::CleanShutdown | DatabaseState::DirtyShutdown => {}
             other => {
                 return Err(BackupError::Usage(format!(
-                    "{}: the database is in state {other:?}, and such databases are not backed up; repair it first",
+                    "{}: a database in state {other:?} cannot be backed up; repair it first",
                     database.path.display()
                 )));
             }

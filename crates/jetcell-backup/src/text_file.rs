@@ -41,14 +41,15 @@ fn read_opened(vfs: &dyn Vfs, path: &Path, mode: OpenMode, max: u64) -> Result<O
     if len > max {
         return Err(BackupError::Changed {
             path: path.to_path_buf(),
-            what: format!("it has {len} bytes, more than the {max} bytes that such a file may have"),
+            what: format!("it has {len} bytes, more than the {max} bytes that are allowed"),
         });
     }
     let mut bytes = IoBuffer::zeroed(len as usize);
     file.read_at(0, &mut bytes, IoReason::Backup).map_err(failed)?;
-    String::from_utf8(bytes.to_vec())
-        .map(Some)
-        .map_err(|_| BackupError::Changed { path: path.to_path_buf(), what: "it is not a text".to_string() })
+    String::from_utf8(bytes.to_vec()).map(Some).map_err(|_| BackupError::Changed {
+        path: path.to_path_buf(),
+        what: "it is not a text file".to_string(),
+    })
 }
 
 /// Removes a file if it exists, and makes the removal durable.

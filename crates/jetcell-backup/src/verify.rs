@@ -112,7 +112,7 @@ pub fn verify(vfs: &Arc<dyn Vfs>, directory: &Path, options: &VerifyOptions) -> 
             let sum = sums[range.file][range.index];
             let fault = match read_range(&*file, &path, (at, len), sum, &mut buffer) {
                 Ok(true) => None,
-                Ok(false) => Some("it does not have the bytes that were backed up".to_string()),
+                Ok(false) => Some("its content differs from the content that was backed up".to_string()),
                 Err(error) => Some(error.to_string()),
             };
             times[range.file][range.index] = if fault.is_none() { now } else { 0 };

@@ -128,11 +128,11 @@ pub fn activate_as(
     let options = ReplayOptions { delay: std::time::Duration::ZERO, ..options.clone() };
     let held = lock(vfs, directory)?;
     if is_paused(vfs, directory) {
-        let what = "a backup of the copy is running; wait for its end, or stop it";
+        let what = "a backup of the copy is running; wait until it completes, or stop it";
         return Err(CopyError::Refused(format!("{}: {what}", directory.display())));
     }
     let Some(mut state) = CopyState::read(&**vfs, directory)? else {
-        return Err(CopyError::Refused(format!("{}: this is no copy", directory.display())));
+        return Err(CopyError::Refused(format!("{}: the directory is not a copy", directory.display())));
     };
     let logs = state.logs(vfs, directory);
     let activation = Activation { vfs, directory, logs, options: &options };
@@ -154,8 +154,8 @@ pub fn activate_as(
     completed?;
     if (handover.is_some() || limit == LossLimit::Nothing) && !copy.is_confirmed() {
         return Err(CopyError::Refused(format!(
-            "{}: the history of the copy was not found to be that of {}: its logs do not meet, or it did not answer; compare them with \
-             jetcell copies --with",
+            "{}: the history of the copy could not be matched to the history of {}: they have no common \
+             log, or the active side did not respond; compare them with jetcell copies --with",
             directory.display(),
             copy.state().source
         )));
@@ -202,7 +202,8 @@ fn hand_over(source: &dyn Source, successor: &str, limit: LossLimit) -> Result<O
             path.display()
         ))),
         Err(error) if error.is_passing() && limit == LossLimit::Nothing => Err(CopyError::Refused(format!(
-            "{error}; without it, commits that did not arrive are lost: repair it, or activate the copy with --lossy"
+            "{error}; without it, commits that did not reach the copy are lost: repair it, or activate the \
+             copy with --lossy"
         ))),
         Err(error) if error.is_passing() => Ok(None),
         Err(error) => Err(error),
@@ -222,9 +223,8 @@ fn ready(state: &mut CopyState, directory: &Path) -> Result<()> {
         }
         Phase::Unfit { what, .. } => return Err(CopyError::Refused(format!("{shown}: {what}"))),
         Phase::Seeding => {
-            let what = format!(
-                "{shown}: the seeding of the copy has not ended, so its databases cannot be consistent"
-            );
+            let what =
+                format!("{shown}: the copy is not completely seeded, so its databases cannot be consistent");
             return Err(CopyError::Refused(what));
         }
     }
@@ -235,7 +235,7 @@ fn check_limit(directory: &Path, lost: Option<&Lost>, limit: LossLimit, state: &
     let Some(lost) = lost else { return Ok(()) };
     if limit != LossLimit::Any && state.confirmed_with.as_ref() != Some(&state.source) {
         return Err(CopyError::Refused(format!(
-            "{}: the copy has not compared its history with that of {} yet, so what would be lost is not known; accept any loss \
+            "{}: the copy has not yet compared its history with {}, so the loss is unknown; accept any loss \
              with --lossy any",
             directory.display(),
             state.source
@@ -251,8 +251,8 @@ fn check_limit(directory: &Path, lost: Option<&Lost>, limit: LossLimit, state: &
         return Ok(());
     }
     Err(CopyError::Refused(format!(
-        "{}: log generations {:X} to {:X} (hexadecimal) did not arrive; repair the active side, or accept the loss of {closed} \
-         closed generations and of the one being written with --lossy {closed}",
+        "{}: log generations {:X} to {:X} (hexadecimal) did not reach the copy; repair the active side, or \
+         accept the loss of {closed} closed generations and of the current generation with --lossy {closed}",
         directory.display(),
         lost.first,
         lost.last_known
@@ -271,8 +271,8 @@ fn step_down(
         Some(lost) => Phase::Unfit {
             reason: UnfitReason::Diverged,
             what: format!(
-                "{successor} is the active side since generation {:X} (hexadecimal) and does not have the logs from there on; \
-                 reseed this side from it",
+                "{successor} has been the active side since generation {:X} (hexadecimal) and does not have \
+                 the logs from that generation on; reseed this side from it",
                 lost.first
             ),
         },
@@ -327,8 +327,8 @@ impl Activation<'_> {
         let has_part = part.is_none_or(|part| begins_with(&log, &part));
         if log.generation != *newest || !continues(state, &log) || !has_part {
             let what = format!(
-                "{}: the current log of the active side does not continue the copy: the two have different histories; compare \
-                 them with jetcell copies --with (-515)",
+                "{}: the current log of the active side does not continue the copy: their histories have \
+                 diverged; compare them with jetcell copies --with (-515)",
                 self.directory.display()
             );
             return Err(CopyError::Refused(what));
@@ -347,7 +347,7 @@ impl Activation<'_> {
         let streamed = streamed_part(self.vfs, self.directory, seeded.as_ref()).filter(fits);
         match streamed.or(seeded) {
             None if !has_closed => Err(CopyError::Refused(format!(
-                "{}: the copy has no log yet, so it cannot be activated",
+                "{}: the copy does not have a log yet, so it cannot be activated",
                 self.directory.display()
             ))),
             part => Ok(part),

@@ -154,16 +154,16 @@ pub fn scan_copy(
     look: &mut dyn FnMut(&ScannedDatabase, u32) -> bool,
 ) -> Result<CopyScan> {
     let Some(state) = CopyState::read(&**vfs, directory)? else {
-        return Err(CopyError::Refused(format!("{}: this is no copy", directory.display())));
+        return Err(CopyError::Refused(format!("{}: the directory is not a copy", directory.display())));
     };
     if state.phase == Phase::Seeding {
-        let what = "the seeding of the copy has not ended, so there is nothing to scan";
+        let what = "the copy is not completely seeded, so it cannot be scanned";
         return Err(CopyError::Refused(format!("{}: {what}", directory.display())));
     }
     let lock = directory.join(LOCK_FILE);
     let _lock = vfs.lock(&lock).map_err(|error| match error.kind() {
         std::io::ErrorKind::WouldBlock => {
-            let what = "the copy is being scanned by another process; see jetcell copies for its progress";
+            let what = "another process is scanning the copy; see jetcell copies for its progress";
             CopyError::Refused(format!("{}: {what}", directory.display()))
         }
         _ => CopyError::io(&lock, &error),

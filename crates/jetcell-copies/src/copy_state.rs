@@ -173,14 +173,14 @@ impl CopyState {
         };
         let state: CopyState = serde_json::from_str(&text).map_err(|error| {
             CopyError::Refused(format!(
-                "{}: this is no description of a copy ({}); reseed the copy with jetcell reseed",
+                "{}: the file is not a valid description of a copy ({}); reseed the copy with jetcell reseed",
                 path.display(),
                 error_line(&error)
             ))
         })?;
         if state.format != FORMAT {
             let what = format!(
-                "{}: version {} of the file is newer than this program; use the program that made the copy",
+                "{}: file version {} is newer than this program; use the program that made the copy",
                 path.display(),
                 state.format
             );
@@ -188,7 +188,7 @@ impl CopyState {
         }
         if let Some(field) = state.impossible_field() {
             return Err(CopyError::Refused(format!(
-                "{}: no copy has this {field}; reseed the copy with jetcell reseed",
+                "{}: a copy cannot have this {field}; reseed the copy with jetcell reseed",
                 path.display()
             )));
         }
@@ -294,7 +294,8 @@ impl CopyState {
         match vfs.exists(&path).map_err(|error| CopyError::io(&path, &error))? {
             true => Ok(Some(path)),
             false => Err(CopyError::Refused(format!(
-                "{}: the copy has no log yet; follow the instance with jetcell replicate until it closes one",
+                "{}: the copy does not have a log yet; follow the instance with jetcell replicate until it \
+                 closes a log",
                 directory.display()
             ))),
         }
@@ -429,7 +430,7 @@ mod tests {
             let mut state = sound.clone();
             lie(&mut state);
             let text = refusal(&state).unwrap_or_default();
-            assert!(text.contains(&format!("no copy has this {field};")), "{field}: {text}");
+            assert!(text.contains(&format!("a copy cannot have this {field};")), "{field}: {text}");
         }
         let text = serde_json::to_string(&sound).unwrap().replace("\"E00\"", "\"/E00\"");
         text_file::write(&disk, &directory.join(COPY_FILE), &text).unwrap();

@@ -15,7 +15,7 @@ pub enum CopyError {
     #[error(transparent)]
     Backup(#[from] jetcell_backup::BackupError),
     /// The active side does not respond. Retrying the call later may succeed.
-    #[error("{active} cannot be reached: {what}")]
+    #[error("{active} is unreachable: {what}")]
     Unreachable {
         /// Address of the active side.
         active: String,
@@ -31,7 +31,7 @@ pub enum CopyError {
         what: String,
     },
     /// The copy is being backed up, so its replay is paused. Retrying the call later may succeed.
-    #[error("{}: replay rests while the copy is backed up", .0.display())]
+    #[error("{}: replay is paused while the copy is backed up", .0.display())]
     Paused(std::path::PathBuf),
     /// An incremental reseed cannot repair the side, but a full reseed can.
     #[error("an incremental reseed is not possible: {0}; reseed the whole copy, without --incremental")]

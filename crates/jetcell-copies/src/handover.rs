@@ -58,7 +58,8 @@ impl DirectoryHandover {
             && state.source != successor
         {
             let what = format!(
-                "{}: it is a copy of {} now, so it has no role to give; follow that side with jetcell replicate",
+                "{}: this side is now a copy of {}, so it cannot hand over the active role; follow that \
+                 side with jetcell replicate",
                 logs.path().display(),
                 state.source
             );
@@ -71,7 +72,7 @@ impl DirectoryHandover {
         let files = vfs.list(logs.path()).map_err(|error| unreachable(&error))?;
         if !files.iter().any(|path| logs.names.generation_of(path).is_some() || *path == logs.names.current())
         {
-            return Err(unreachable(&std::io::Error::other("there are no logs")));
+            return Err(unreachable(&std::io::Error::other("the directory has no logs")));
         }
         let path = logs.path().join(format!("{}.lock", logs.names.base()));
         let lock = vfs.lock(&path).map_err(|error| match error.kind() {
@@ -131,7 +132,7 @@ impl DirectoryHandover {
         }
         let is_own = vfs.is_own_file(path).map_err(|error| CopyError::io(path, &error))?;
         if !is_own {
-            let what = "it is a link, and a handover does not write through links; put the log itself there";
+            let what = "the log is a link, and a handover does not write through links; replace the link with the log";
             return Err(CopyError::Refused(format!("{}: {what}", path.display())));
         }
         let mut log = match LogCopy::read(vfs, path, false) {

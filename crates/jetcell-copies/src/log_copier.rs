@@ -141,8 +141,8 @@ impl LogCopier<'_> {
             }
             // The active side will never have this log.
             let what = format!(
-                "the copy has logs up to generation {:X} (hexadecimal), which {} does not have: it is of a history that was left; \
-                 reseed it",
+                "the copy has logs up to generation {:X} (hexadecimal) that {} does not have: the copy \
+                 belongs to an abandoned history; reseed the copy",
                 end.generation,
                 self.source.place()
             );
@@ -169,8 +169,9 @@ impl LogCopier<'_> {
                 let number =
                     format!("log generation {:X} (hexadecimal) of {}", end.generation, self.source.place());
                 let what = format!(
-                    "{number} is another one than in the copy: the two have different histories (-590); compare them with \
-                     jetcell copies --with, then reseed the one whose history is not wanted"
+                    "{number} differs from the log of the copy: their histories have diverged (-590); \
+                     compare them with jetcell copies --with, then reseed the side whose history is not \
+                     wanted"
                 );
                 // A single response is not enough: it may be outdated and come from a side that used to be active.
                 self.failed(state, generation, -590, UnfitReason::Diverged, what);
@@ -224,8 +225,8 @@ impl LogCopier<'_> {
             let compared = good.min(known.len());
             if !same_log || bytes.get(header..header + compared) != known.get(..compared) {
                 let what = format!(
-                    "log generation {:X} (hexadecimal) of {} is another one than that of the copy: the two have \
-                     different histories (-590); reseed the copy",
+                    "log generation {:X} (hexadecimal) of {} differs from the log of the copy: their \
+                     histories have diverged (-590); reseed the copy",
                     generation.0,
                     self.source.place()
                 );
@@ -279,7 +280,8 @@ impl LogCopier<'_> {
         }
         let Some(bytes) = self.source.log(generation, 0)? else {
             let what = format!(
-                "log generation {:X} (hexadecimal), which the copy needs next, is gone on the active side ({}); reseed the copy",
+                "log generation {:X} (hexadecimal), which the copy needs next, no longer exists on the \
+                 active side ({}); reseed the copy",
                 generation.0,
                 self.source.place()
             );
@@ -311,14 +313,14 @@ impl LogCopier<'_> {
                 (-501, UnfitReason::BadLog, format!("{number}: {what}; reseed the copy"))
             }
             LogFlaw::OtherStream => {
-                let what = format!("{number} is of another log stream; reseed the copy (-530)");
+                let what = format!("{number} belongs to another log stream; reseed the copy (-530)");
                 (-530, UnfitReason::Diverged, what)
             }
             LogFlaw::OtherHistory => {
-                (-515, UnfitReason::Diverged, diverged(&number, "was created at another time", -515))
+                (-515, UnfitReason::Diverged, diverged(&number, "was created at a different time", -515))
             }
             LogFlaw::OtherContent => {
-                (-590, UnfitReason::Diverged, diverged(&number, "has other content", -590))
+                (-590, UnfitReason::Diverged, diverged(&number, "has different content", -590))
             }
         };
         Ok(self.failed(state, generation, error, reason, what))
@@ -373,7 +375,7 @@ fn is_header_of(header: &LogHeader, log: &LogCopy) -> bool {
 
 fn diverged(number: &str, how: &str, code: i32) -> String {
     format!(
-        "{number} does not continue the copy, whose last log {how}: the two have different histories ({code}); compare them \
-         with jetcell copies --with, then reseed the one whose history is not wanted"
+        "{number} does not continue the copy, whose last log {how}: their histories have diverged ({code}); \
+         compare them with jetcell copies --with, then reseed the side whose history is not wanted"
     )
 }

@@ -79,13 +79,15 @@ pub fn inspect(
             return Ok(Err(LogFlaw::Damaged(error.to_string())));
         }
         Err(Error::Io { kind: std::io::ErrorKind::UnexpectedEof, .. }) => {
-            return Ok(Err(LogFlaw::Damaged(format!("{}: it is cut off", path.display()))));
+            return Ok(Err(LogFlaw::Damaged(format!("{}: the log is truncated", path.display()))));
         }
         Err(error) => return Err(error.into()),
     };
     if log.generation != generation {
-        let what =
-            format!("it holds generation {:X}, not {:X} (hexadecimal)", log.generation.0, generation.0);
+        let what = format!(
+            "the log contains generation {:X}, expected {:X} (hexadecimal)",
+            log.generation.0, generation.0
+        );
         return Ok(Err(LogFlaw::Damaged(what)));
     }
     if log.signature != stream {

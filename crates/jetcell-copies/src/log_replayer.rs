@@ -251,6 +251,6 @@ pub(crate) fn redo_start(vfs: &Arc<dyn Vfs>, directory: &Path, state: &CopyState
     }
     needed.extend(checkpoint.map(|checkpoint| checkpoint.position.generation));
     needed.into_iter().min().ok_or_else(|| {
-        CopyError::Refused(format!("{}: the copy has no databases; reseed it", directory.display()))
+        CopyError::Refused(format!("{}: the copy does not have databases; reseed it", directory.display()))
     })
 }

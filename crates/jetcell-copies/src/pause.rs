@@ -37,10 +37,10 @@ pub struct Pause {
 pub fn pause(vfs: &Arc<dyn Vfs>, directory: &Path) -> Result<Pause> {
     let shown = directory.display();
     let Some(state) = CopyState::read(&**vfs, directory)? else {
-        return Err(CopyError::Refused(format!("{shown}: this is no copy")));
+        return Err(CopyError::Refused(format!("{shown}: the directory is not a copy")));
     };
     if state.phase != Phase::Following {
-        let what = "its databases may not be whole; see jetcell copies";
+        let what = "its databases may be incomplete; see jetcell copies";
         return Err(CopyError::Refused(format!("{shown}: the copy does not follow its active side: {what}")));
     }
     let held = wait_for(vfs, &directory.join(PAUSE_FILE), PAUSE_LOCK_TIMEOUT)?;
@@ -52,7 +52,7 @@ pub fn pause(vfs: &Arc<dyn Vfs>, directory: &Path) -> Result<Pause> {
     for path in databases.chain([base_lock]) {
         let there = vfs.exists(&path).map_err(|error| CopyError::io(&path, &error))?;
         if there && wait_for(vfs, &path, REPLAY_STOP_TIMEOUT)?.is_none() {
-            let what = "the process that uses the copy does not pause; stop it, and repeat";
+            let what = "the process that uses the copy did not pause; stop the process and retry";
             return Err(CopyError::Refused(format!("{}: {what}", path.display())));
         }
     }

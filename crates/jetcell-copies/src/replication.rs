@@ -98,7 +98,7 @@ impl Replication {
     ) -> Result<Replication> {
         let lock = lock(vfs, directory)?;
         let Some(mut state) = CopyState::read(&**vfs, directory)? else {
-            return Err(CopyError::Refused(format!("{}: this is no copy", directory.display())));
+            return Err(CopyError::Refused(format!("{}: the directory is not a copy", directory.display())));
         };
         state.delay_seconds = options.delay.as_secs();
         let (streams, pause) = (options.stream_log, options.pause());
@@ -319,7 +319,7 @@ impl Replication {
             report.streamed_bytes = copier.stream(&self.state)?;
             self.enter_block_mode();
         } else if self.state.next <= offer.closed.0 {
-            self.leave_block_mode("closed logs wait to be copied");
+            self.leave_block_mode("closed logs are waiting to be copied");
         }
         self.say(now)?;
         Ok(offer)
@@ -435,11 +435,11 @@ impl Replication {
         match &self.state.phase {
             Phase::Following => Ok(()),
             Phase::Seeding => Err(CopyError::Refused(format!(
-                "{shown}: the seeding of the copy has not ended; repeat the command that began it"
+                "{shown}: the copy is not completely seeded; repeat the command that started the seeding"
             ))),
             Phase::Unfit { what, .. } => Err(CopyError::Refused(format!("{shown}: {what}"))),
             Phase::Activating { .. } => Err(CopyError::Refused(format!(
-                "{shown}: the copy is being activated; repeat jetcell activate to end that"
+                "{shown}: an activation of the copy was started; repeat jetcell activate to complete it"
             ))),
         }
     }

@@ -150,7 +150,7 @@ impl Reseed {
         };
         let known = CopyState::read(&**vfs, directory)?;
         if known.as_ref().is_some_and(|state| state.phase == Phase::Seeding) {
-            return Err(only_full("the seeding of the copy has not ended"));
+            return Err(only_full("the copy is not completely seeded"));
         }
         // The logs do not show which pages are damaged.
         if let Some(Phase::Unfit { reason: UnfitReason::BadDatabase, what }) =
@@ -215,8 +215,8 @@ impl Reseed {
             Relation::ForeignPast(first) => Some(Generation(first.0 - 1)),
             Relation::Ahead(more) if more > 0 => Some(Generation(ours.newest().0 - more + 1)),
             Relation::Ahead(_) => Some(ours.newest()),
-            Relation::OtherStream => return Err(only_full("the logs are of another stream")),
-            Relation::NoCommonLog => return Err(only_full("the logs of the two sides do not meet")),
+            Relation::OtherStream => return Err(only_full("the logs belong to another log stream")),
+            Relation::NoCommonLog => return Err(only_full("the two sides have no common log")),
         };
         let changes = match first {
             Some(first) => {
@@ -268,7 +268,7 @@ impl Reseed {
             }
         }
         if found.is_empty() {
-            return Err(only_full("there is no database of these logs"));
+            return Err(only_full("no database belongs to these logs"));
         }
         Ok(found)
     }
@@ -278,7 +278,7 @@ impl Reseed {
         let found = self.source.databases.iter().find(is);
         found.ok_or_else(|| {
             only_full(
-                "the other side does not have the same databases; name their directory with --from, too",
+                "the other side does not have the same databases; also name their directory with --from",
             )
         })
     }
@@ -312,8 +312,9 @@ impl Reseed {
                 Some(log) => logs.push(log),
                 None if generation == first => {}
                 None => {
-                    let what =
-                        format!("log generation {generation:X} (hexadecimal) of the other side is gone");
+                    let what = format!(
+                        "log generation {generation:X} (hexadecimal) no longer exists on the other side"
+                    );
                     return Err(only_full(&what));
                 }
             }
@@ -501,7 +502,7 @@ impl Reseed {
         }
         let Some(log) = found else {
             let what = format!(
-                "{}: log generation {:X} (hexadecimal) is not there at the moment; repeat the reseed",
+                "{}: log generation {:X} (hexadecimal) is currently missing; repeat the reseed",
                 self.source_logs.path().display(),
                 newest.0
             );
@@ -525,7 +526,7 @@ impl Reseed {
             return Ok(());
         }
         Err(CopyError::Refused(format!(
-            "{}: log generation {:X} (hexadecimal) cannot be used at the moment; repeat the reseed",
+            "{}: log generation {:X} (hexadecimal) is currently unusable; repeat the reseed",
             self.source_logs.path().display(),
             state.next
         )))

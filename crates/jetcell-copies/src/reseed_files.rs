@@ -31,7 +31,7 @@ pub fn read_page(file: &dyn File, size: PageSize, page: PageNumber, vfs: &dyn Vf
         }
     }
     let what =
-        "its page cannot be used for the reseed; check the database, or reseed from another side".to_string();
+        "the page cannot be used for the reseed; check the database, or reseed from another side".to_string();
     Err(Error::Corrupt { path: file.path().to_path_buf(), page: Some(page), what }.into())
 }
 

@@ -174,12 +174,12 @@ impl Seed<'_> {
         let state = CopyState::read(vfs, to)?;
         match &state {
             Some(state) if state.stream() != self.stream && !self.again => Err(CopyError::Refused(format!(
-                "{shown}: it has a copy of another log stream; name another directory"
+                "{shown}: the directory contains a copy of another log stream; name another directory"
             ))),
             Some(state) if state.phase == Phase::Seeding || self.again => Ok(Some(state.clone())),
-            Some(_) => {
-                Err(CopyError::Refused(format!("{shown}: it has a copy already; jetcell reseed replaces it")))
-            }
+            Some(_) => Err(CopyError::Refused(format!(
+                "{shown}: the directory already contains a copy; jetcell reseed replaces it"
+            ))),
             None if self.again => self.examine_instance().map(|()| None),
             None => {
                 let files = match vfs.list(to) {
@@ -195,7 +195,7 @@ impl Seed<'_> {
                 });
                 other.map_or(Ok(None), |path| {
                     Err(CopyError::Refused(format!(
-                        "{shown}: it has other files, such as {}; name an empty directory or a new one",
+                        "{shown}: the directory contains other files, such as {}; name an empty or new directory",
                         path.display()
                     )))
                 })
@@ -208,7 +208,10 @@ impl Seed<'_> {
         let files = self.vfs.list(self.to).map_err(|error| CopyError::io(self.to, &error))?;
         let set = RecoverySet::find(self.vfs, &files)?;
         if set.signature != self.stream {
-            let what = format!("{}: it has another log stream; name another directory", self.to.display());
+            let what = format!(
+                "{}: the directory contains another log stream; name another directory",
+                self.to.display()
+            );
             return Err(CopyError::Refused(what));
         }
         let lock_file = self.to.join(format!("{}.lock", set.base_name));
@@ -287,8 +290,7 @@ impl Seed<'_> {
     fn move_in(&self, manifest: &Manifest, incoming: &Path) -> Result<()> {
         let bad = manifest.databases.iter().find(|database| !database.usable);
         if let Some(bad) = bad {
-            let what =
-                format!("{}: the database has bad pages, so no copy is made of it", bad.source.display());
+            let what = format!("{}: the database has bad pages, so it is not copied", bad.source.display());
             return Err(CopyError::Refused(what));
         }
         let open = |log: &&StoredLog| is_open(manifest, log);

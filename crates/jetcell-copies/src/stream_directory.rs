@@ -30,11 +30,11 @@ impl StreamDirectory {
     /// Returns the directory that contains the logs of a recovery set.
     pub fn of_set(vfs: &Arc<dyn Vfs>, set: &RecoverySet) -> Result<StreamDirectory> {
         let Some(directory) = set.logs.values().next().and_then(|path| path.parent()) else {
-            return Err(CopyError::Refused("there are no logs".to_string()));
+            return Err(CopyError::Refused("no logs were found".to_string()));
         };
         if let Some(other) = set.logs.values().find(|path| path.parent() != Some(directory)) {
             let what = format!(
-                "{} and {}: the logs are in several directories; put them into one",
+                "{} and {}: the logs are in several directories; move them into one directory",
                 directory.display(),
                 other.display()
             );

@@ -173,7 +173,7 @@ pub fn drives() -> BTreeMap<String, Drive> {
 pub fn read_drive(text: &str) -> Result<Drive, Invalid> {
     let drive: Drive = toml::from_str(text).map_err(|error| with_line(text, &error))?;
     match drive.impossible_field() {
-        Some(field) => Err(Invalid(format!("no drive has this {field}"))),
+        Some(field) => Err(Invalid(format!("{field} is out of range for a drive"))),
         None => Ok(drive),
     }
 }
@@ -229,7 +229,7 @@ impl Config {
                 (0.0..=1e9).contains(&self.rebuild.patience_ms),
                 "rebuild.patience_ms must be between 0 and 1000000000",
             ),
-            (!self.layouts.is_empty(), "there is no [[layouts]]"),
+            (!self.layouts.is_empty(), "the configuration has no [[layouts]]; add at least one"),
             (
                 self.log.is_none_or(|log| (4..=64).contains(&log.drives)),
                 "log.drives must be between 4 and 64",
@@ -241,7 +241,8 @@ impl Config {
                         && (4096..=1 << 20).contains(&log.write_bytes)
                         && log.write_bytes.is_multiple_of(4096)
                 }),
-                "log.logs must be 1 to 10000, log.writes_per_database_write 0 to 100, log.write_bytes a multiple of 4096 up to 1 MiB",
+                "log.logs must be 1 to 10000, log.writes_per_database_write 0 to 100, and log.write_bytes a \
+                 multiple of 4096 up to 1 MiB",
             ),
         ];
         for (holds, what) in rules {
@@ -251,7 +252,7 @@ impl Config {
         }
         let drive = self.chosen_drive()?;
         if let Some(field) = drive.impossible_field() {
-            return Err(Invalid(format!("drive {}: no drive has this {field}", self.drive)));
+            return Err(Invalid(format!("drive {}: {field} is out of range", self.drive)));
         }
         self.layouts.iter().try_for_each(|layout| layout.check(load, &drive))
     }
@@ -265,7 +266,7 @@ impl Config {
         all.extend(self.drives.clone());
         let names = all.keys().cloned().collect::<Vec<_>>().join(", ");
         all.remove(&self.drive)
-            .ok_or_else(|| Invalid(format!("there is no drive \"{}\"; drives are {names}", self.drive)))
+            .ok_or_else(|| Invalid(format!("unknown drive \"{}\"; known drives: {names}", self.drive)))
     }
 }
 
@@ -304,14 +305,15 @@ impl Layout {
         };
         if self.groups.is_empty() || !self.groups.iter().all(fits) {
             return Err(Invalid(format!(
-                "layout {name}: each group needs {least} to 64 drives, RAID 10 an even number"
+                "layout {name}: each group must have {least} to 64 drives; RAID 10 requires an even number"
             )));
         }
         let most = if self.write_anywhere.is_some() { 0.98 } else { 1.0 };
         let fill = self.fill(load, drive);
         if !(fill > 0.0 && fill <= most) {
             return Err(Invalid(format!(
-                "layout {name}: the data need {:.0} % of the capacity",
+                "layout {name}: the data requires {:.0} % of the capacity; change load.data_gb or the \
+                 number of drives",
                 fill * 100.0
             )));
         }
@@ -322,13 +324,15 @@ impl Layout {
                 && volume.scale > 0;
             if !is_sound || !(0.0..=100.0).contains(&volume.overwritten) || self.level.parities() == 0 {
                 return Err(Invalid(format!(
-                    "layout {name}: write_anywhere needs parity, and positive values; overwritten is 0 to 100"
+                    "layout {name}: write_anywhere requires parity and positive values; overwritten must be \
+                     between 0 and 100"
                 )));
             }
             let stripes = drive.capacity() / 4096 / volume.scale;
             if !(4096..=1 << 22).contains(&stripes) {
                 return Err(Invalid(format!(
-                    "layout {name}: with scale {} a drive has {stripes} blocks; choose one with 4096 to 4194304",
+                    "layout {name}: with scale {}, a drive has {stripes} blocks; choose a scale that gives \
+                     4096 to 4194304 blocks",
                     volume.scale
                 )));
             }
@@ -384,7 +388,7 @@ mod tests {
             (ssd, "channels = 8", "channels = 0", "channels"),
         ] {
             let text = read(&sound.replacen(from, to, 1)).unwrap_err().to_string();
-            assert_eq!(text, format!("drive x: no drive has this {field}"), "{to}");
+            assert_eq!(text, format!("drive x: {field} is out of range"), "{to}");
         }
     }
 
@@ -393,7 +397,7 @@ mod tests {
         for (from, to, what) in [
             ("seed = 1", "seed = -1", "line "),
             ("read_share = 0.5", "read_share = 1.5", "read_share must be between 0 and 1"),
-            ("drive = \"15k-146\"", "drive = \"x\"", "there is no drive \"x\"; drives are 10k-300"),
+            ("drive = \"15k-146\"", "drive = \"x\"", "unknown drive \"x\"; known drives: 10k-300"),
             ("data_gb = 2000", "data_gb = 2000000", "of the capacity"),
             ("level = \"raid6\"", "level = \"raid9\"", "unknown variant"),
             ("seconds = ", "secs = ", "unknown field"),

@@ -353,8 +353,8 @@ mod tests {
         // The time for a command, plus the time for 8 KiB on the interface: 0.1 + 0.02 ms.
         let found = time_of((1 << 30) + 8192, 10);
         assert!((found - 0.12048).abs() < 1e-3, "{found}");
-        assert!((time_of(1 << 30, 0) - 0.12048).abs() < 1e-3, "what was read is still there");
-        assert!(time_of((1 << 30) + (512 << 10), 100) > 0.2, "it reads 256 kB ahead, and no more");
+        assert!((time_of(1 << 30, 0) - 0.12048).abs() < 1e-3, "data that was read is cached");
+        assert!(time_of((1 << 30) + (512 << 10), 100) > 0.2, "the drive reads ahead 256 kB and not more");
         assert!(time_of(5 << 30, 0) > 0.3);
         // Half of this range was read ahead. The rest can be read without waiting for another rotation.
         let found = time_of((5 << 30) + 8192, 0);
@@ -377,8 +377,8 @@ mod tests {
         let at = |operation| ended.iter().find(|(ended, _)| *ended == operation).unwrap().1;
         // Each answer takes 0.1 ms plus the transfer time of 65536 bytes at 400 MB/s.
         assert!((at(9) - 10.0 * 0.26384).abs() < 1e-3, "{ended:?}");
-        assert!(at(10) > 10.0 && at(10) < 80.0, "ten accesses of the plates: {ended:?}");
-        assert!(at(11) > 0.6, "a flush lets no more writes into the memory");
+        assert!(at(10) > 10.0 && at(10) < 80.0, "ten accesses to the platters: {ended:?}");
+        assert!(at(11) > 0.6, "during a flush, the cache accepts no more writes");
         assert_eq!((disk.counters.writes, disk.counters.written_bytes), (11, 11 * 65536));
 
         // Writes that do not fit into the cache wait for the platters.

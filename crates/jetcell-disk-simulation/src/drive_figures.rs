@@ -104,9 +104,9 @@ pub fn agreements() -> Vec<Agreement> {
         Agreement { name: name.into(), load, measured_ms, modelled_ms, demerit }
     };
     vec![
-        agreement("random reads, one by one", |drive| one_by_one(drive, false)),
-        agreement("random writes, one by one", |drive| one_by_one(drive, true)),
-        agreement("random reads, 16 in the queue", |drive| queued(drive, 16).0),
+        agreement("random reads, queue depth 1", |drive| one_by_one(drive, false)),
+        agreement("random writes, queue depth 1", |drive| one_by_one(drive, true)),
+        agreement("random reads, queue depth 16", |drive| queued(drive, 16).0),
     ]
 }
 
@@ -148,7 +148,7 @@ fn queued(drive: &Drive, depth: usize) -> (Vec<Duration>, f64) {
             under_way.push((now + started.time, started));
         }
         let first = (0..under_way.len()).min_by_key(|place| under_way[*place].0);
-        let (end, started) = under_way.swap_remove(first.expect("accesses are under way"));
+        let (end, started) = under_way.swap_remove(first.expect("accesses are in flight"));
         now = end;
         disk.ended(started);
         times.extend(started.operation.map(|operation| now - began[operation]));

@@ -334,7 +334,7 @@ impl<'a> Simulation<'a> {
     }
 
     fn issue_anywhere(&mut self, is_read: bool) {
-        let anywhere = self.anywhere.as_mut().expect("the volume is written anywhere");
+        let anywhere = self.anywhere.as_mut().expect("the volume uses write-anywhere");
         let page = self.rng.random_range(0..anywhere.volume.pages());
         if is_read {
             let mut reads = Phase::new();
@@ -353,7 +353,7 @@ impl<'a> Simulation<'a> {
 
     /// Puts a page or a log write into the volume's write log, or waits until there is room.
     fn log(&mut self, operation: OperationId, page: Option<u32>) {
-        let anywhere = self.anywhere.as_mut().expect("the volume is written anywhere");
+        let anywhere = self.anywhere.as_mut().expect("the volume uses write-anywhere");
         if anywhere.log_writes >= anywhere.options.log_writes {
             anywhere.stalled.push_back((operation, page));
             return;
@@ -371,7 +371,7 @@ impl<'a> Simulation<'a> {
 
     /// Schedules the next consistency point, and starts one unless one is already being written.
     fn consistency_point(&mut self) {
-        let anywhere = self.anywhere.as_ref().expect("the volume is written anywhere");
+        let anywhere = self.anywhere.as_ref().expect("the volume uses write-anywhere");
         let (next, is_writing) = (seconds(anywhere.options.seconds), anywhere.is_writing);
         self.at(self.now + next, Event::ConsistencyPoint);
         if !is_writing {
@@ -381,7 +381,7 @@ impl<'a> Simulation<'a> {
 
     /// Assigns new locations to all logged pages, and starts to write them.
     fn write_log_out(&mut self) {
-        let anywhere = self.anywhere.as_mut().expect("the volume is written anywhere");
+        let anywhere = self.anywhere.as_mut().expect("the volume uses write-anywhere");
         let pages = std::mem::take(&mut anywhere.logged);
         anywhere.log_writes = 0;
         let (mut reads, mut writes) = (Phase::new(), Phase::new());
@@ -472,7 +472,7 @@ impl<'a> Simulation<'a> {
     }
 
     fn next_phase(&mut self, id: OperationId) {
-        let operation = self.operations[id].as_mut().expect("the operation is under way");
+        let operation = self.operations[id].as_mut().expect("the operation is in flight");
         let Some(phase) = operation.phases.pop_front() else { return self.ended(id) };
         operation.outstanding = phase.len();
         let kind = operation.kind;
@@ -498,7 +498,7 @@ impl<'a> Simulation<'a> {
     }
 
     fn access_ended(&mut self, id: OperationId) {
-        let operation = self.operations[id].as_mut().expect("the operation is under way");
+        let operation = self.operations[id].as_mut().expect("the operation is in flight");
         operation.outstanding -= 1;
         if operation.outstanding == 0 {
             self.next_phase(id);
@@ -506,7 +506,7 @@ impl<'a> Simulation<'a> {
     }
 
     fn ended(&mut self, id: OperationId) {
-        let Operation { kind, began, .. } = self.operations[id].take().expect("the operation is under way");
+        let Operation { kind, began, .. } = self.operations[id].take().expect("the operation is in flight");
         self.vacant.push(id);
         let milliseconds = (self.now - began).as_secs_f64() * 1e3;
         let is_measured = self.is_measured();
@@ -543,7 +543,7 @@ impl<'a> Simulation<'a> {
             }
             Kind::Rebuild { bytes } => self.rebuilt(bytes),
             Kind::ConsistencyPoint => {
-                let anywhere = self.anywhere.as_mut().expect("the volume is written anywhere");
+                let anywhere = self.anywhere.as_mut().expect("the volume uses write-anywhere");
                 anywhere.is_writing = false;
                 if anywhere.log_writes >= anywhere.options.log_writes {
                     self.write_log_out();

@@ -169,10 +169,10 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(usize, usize, &str)) -> Res
             begin(&format!("{}, {}", layout.name, word(*state)));
             states.push(runner.in_state(*state, config.load.iops(), config.seconds));
         }
-        begin(&format!("{}, loss and rebuild of a drive", layout.name));
+        begin(&format!("{}, failure and rebuild of a drive", layout.name));
         let rate = states.iter().find_map(|figures| figures.rebuild_mb_per_second).unwrap_or(0.0);
         let timeline = timeline(runner.setup(config.load.iops(), config.seconds), rate);
-        begin(&format!("{}, highest rate", layout.name));
+        begin(&format!("{}, maximum rate", layout.name));
         let highest_iops = runner.highest_iops();
         let fill = layout.fill(&config.load, &drive);
         let (name, drives) = (layout.name.clone(), layout.drives());
@@ -180,7 +180,7 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(usize, usize, &str)) -> Res
     }
     let decay = match anywhere {
         Some(layout) => {
-            begin("decay of the volume that is written anywhere");
+            begin("aging of the write-anywhere volume");
             decay(config, layout)
         }
         None => vec![],
@@ -390,7 +390,7 @@ mod tests {
         let config = short();
         let log = |layout: &str| figures(&config, layout, State::Normal, 1000.0).log_ms.unwrap();
         let (anywhere, mirrors, parity) = (log("RAID-DP write"), log("RAID 10"), log("RAID-DP in place"));
-        assert!((anywhere - 0.5).abs() < 1e-6, "the time of the log of writes: {anywhere}");
+        assert!((anywhere - 0.5).abs() < 1e-6, "time of the write log: {anywhere}");
         assert!(parity > 1.5 * mirrors && mirrors > 0.5, "{parity} {mirrors}");
         let without = Config { log: None, ..config.clone() };
         assert!(figures(&without, "RAID 10", State::Normal, 1000.0).log_ms.is_none());

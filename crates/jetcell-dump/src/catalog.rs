@@ -71,8 +71,7 @@ impl<'d, 's> Catalog<'d, 's> {
                     Some(node) if node.flags.contains(NodeFlags::DELETED) => {}
                     Some(node) => visit(visited.image.number, node.data, output)?,
                     None => {
-                        let message =
-                            format!("node {index} cannot be decoded; a row of the catalog is missing");
+                        let message = format!("node {index} cannot be decoded; a catalog row is missing");
                         output.problem(Problem {
                             offset: None,
                             page: Some(visited.image.number),
@@ -98,7 +97,7 @@ impl<'d, 's> Catalog<'d, 's> {
             let row = match CatalogRow::decode(data, size) {
                 Ok(row) => row,
                 Err(error) => {
-                    let message = format!("a row of the catalog cannot be used: {error}");
+                    let message = format!("a catalog row cannot be used: {error}");
                     return Ok(output.page_problem(page, message)?);
                 }
             };
@@ -106,8 +105,10 @@ impl<'d, 's> Catalog<'d, 's> {
                 assemble(rows.drain(..)).into_iter().try_for_each(|table| visit(table, output))?;
             }
             match rows.len() {
-                MAX_ROWS => output
-                    .page_problem(page, "more rows of one table than there can be; they are left out")?,
+                MAX_ROWS => output.page_problem(
+                    page,
+                    "the table has more rows than are possible; the extra rows are omitted",
+                )?,
                 more if more > MAX_ROWS => return Ok(()),
                 _ => {}
             }

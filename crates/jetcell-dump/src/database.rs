@@ -68,7 +68,7 @@ impl PageState {
             PageState::Zero => "was never written (all zero)".to_owned(),
             PageState::Bad => "has a bad checksum".to_owned(),
             PageState::WrongPage(stored) => format!("was written as page {stored}"),
-            PageState::BeyondFile => "lies beyond the end of the file".to_owned(),
+            PageState::BeyondFile => "is past the end of the file".to_owned(),
             PageState::Unreadable(error) => format!("cannot be read: {error}"),
         }
     }
@@ -112,12 +112,14 @@ impl<'s> Database<'s> {
             _ => None,
         };
         let Some(page_size) = page_size else {
-            return Err(source.unusable("the header is damaged and the page size is unknown; restore a copy"));
+            return Err(source.unusable(
+                "the header is damaged and the page size is unknown; restore the file from a backup",
+            ));
         };
         let pages = (source.size() / page_size.bytes() as u64).saturating_sub(2);
         let tail = source.size() % page_size.bytes() as u64;
         if tail != 0 {
-            let message = format!("{tail} bytes follow the last whole page; the file may be cut off");
+            let message = format!("{tail} bytes follow the last complete page; the file may be truncated");
             output.problem(Problem::at(source.size() - tail, message))?;
         }
         let pages = u32::try_from(pages).unwrap_or(u32::MAX);

@@ -67,7 +67,7 @@ pub fn dump_flush_map(source: &Source, output: &mut Output<'_>) -> Result<()> {
     }
     let tail = source.size() % FLUSH_MAP_PAGE_LEN as u64;
     if tail != 0 {
-        let message = format!("{tail} bytes follow the last whole map page; the file may be cut off");
+        let message = format!("{tail} bytes follow the last complete map page; the file may be truncated");
         output.problem(Problem::at(source.size() - tail, message))?;
     }
     Ok(())

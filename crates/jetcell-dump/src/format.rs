@@ -11,7 +11,7 @@ fn hint(format: Format) -> &'static str {
         Format::Log => "use dump header or log",
         Format::Checkpoint => "use dump header or checkpoint",
         Format::FlushMap => "use dump header or flushmap",
-        Format::Unknown => "no kind of dump can show it",
+        Format::Unknown => "no dump command supports this format",
     }
 }
 

@@ -135,7 +135,8 @@ pub fn read_header(source: &Source) -> Result<HeaderDump> {
     });
     let (checksum, fields) = if use_shadow { (shadow_checksum, shadow) } else { (first_checksum, first) };
     let Some(fields) = fields else {
-        return Err(source.unusable(format!("cut off inside the header: {} bytes are left", source.size())));
+        return Err(source
+            .unusable(format!("the file is truncated inside the header: {} bytes remain", source.size())));
     };
     let notes = notes(format, &fields);
     Ok(HeaderDump {
@@ -208,7 +209,7 @@ fn notes(format: Format, fields: &NamedValues) -> Vec<String> {
             if (major, minor) != (8, 4000) {
                 notes.push("an older format: its records cannot be shown".to_owned());
             }
-            let circular = if get("flags") & 2 != 0 { "circular logging" } else { "all logs are kept" };
+            let circular = if get("flags") & 2 != 0 { "circular logging" } else { "all logs are retained" };
             notes.push(circular.to_owned());
         }
         Format::Checkpoint => {
@@ -229,12 +230,13 @@ fn state_note(get: &impl Fn(&'static str) -> u64) -> String {
     let (low, high, committed) = (get("gen_min_required"), get("gen_max_required"), get("gen_max_committed"));
     match get("state") {
         3 => "clean: no log is needed".to_owned(),
-        2 | 7 if low == 0 => "dirty, but the header does not say which logs it needs".to_owned(),
+        2 | 7 if low == 0 => "dirty, but the header does not name the logs it needs".to_owned(),
         2 | 7 if committed > high => format!(
-            "dirty: recovery needs the logs of generations {low:#X} to {high:#X}, and for all commits those up to {committed:#X}"
+            "dirty: recovery needs the logs of generations {low:#X} to {high:#X}, and the logs up to \
+             {committed:#X} for all commits"
         ),
         2 | 7 => format!("dirty: recovery needs the logs of generations {low:#X} to {high:#X}"),
-        1 => "its creation was not finished".to_owned(),
+        1 => "its creation did not complete".to_owned(),
         _ => "in an intermediate state; see the field state".to_owned(),
     }
 }

@@ -110,7 +110,7 @@ pub enum DumpError {
         what: String,
     },
     /// The output cannot be written.
-    #[error("writing the dump: {0}")]
+    #[error("failed to write the dump: {0}")]
     Output(#[from] io::Error),
 }
 

@@ -323,7 +323,7 @@ impl fmt::Display for PageDump {
         )?;
         let PageHeaderDump { free_start, uncommitted_free, .. } = header;
         write!(f, "\n  {tags} tags, {reserved_tags} reserved; free area from {free_start}, ")?;
-        write!(f, "{uncommitted_free} bytes held back")?;
+        write!(f, "{uncommitted_free} bytes uncommitted")?;
         if let Some(values) = &self.external_header {
             let mut line = String::new();
             values.line(&mut line)?;

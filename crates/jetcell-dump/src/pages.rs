@@ -59,7 +59,7 @@ pub fn dump_pages(source: &Source, ranges: &[RangeInclusive<u32>], output: &mut 
         let page = PageDump::new(&database, &image, name, details);
         output.item(&page)?;
         if !image.state.is_good() {
-            let message = format!("it {}; nothing on it can be trusted", image.state.reason());
+            let message = format!("the page {}; its contents cannot be trusted", image.state.reason());
             output.page_problem(number, message)?;
         }
     }

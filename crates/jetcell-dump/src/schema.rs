@@ -192,7 +192,7 @@ impl fmt::Display for TableDump {
             write!(f, ", inherits from {}", Printable(template))?;
         }
         if let Some(chunk) = self.chunk_size {
-            write!(f, ", long values in pieces of {chunk} bytes")?;
+            write!(f, ", long values in chunks of {chunk} bytes")?;
         }
         for ColumnDump { id, name, kind, size, flags, code_page, offset, default, .. } in &self.columns {
             let name = Printable(name);
@@ -320,7 +320,7 @@ pub fn dump_schema(source: &Source, options: &SchemaOptions, output: &mut Output
                 if shown { Ok(output.item(&row)?) } else { Ok(()) }
             }
             Err(error) => {
-                let message = format!("a row of the catalog is not a record ({error}): {}", short_hex(data));
+                let message = format!("a catalog row is not a record ({error}): {}", short_hex(data));
                 Ok(output.page_problem(page, message)?)
             }
         })?;
@@ -333,7 +333,7 @@ pub fn dump_schema(source: &Source, options: &SchemaOptions, output: &mut Output
     match missing.first() {
         Some(name) => {
             Err(source
-                .unusable(format!("there is no table `{name}`; `jetcell dump schema` lists all tables")))
+                .unusable(format!("table `{name}` does not exist; `jetcell dump schema` lists all tables")))
         }
         None => Ok(()),
     }

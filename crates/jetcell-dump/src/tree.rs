@@ -220,7 +220,7 @@ fn find(
         Ok(())
     })?;
     let what = match choice {
-        _ if !table_found => format!("there is no table `{table_name}`"),
+        _ if !table_found => format!("table `{table_name}` does not exist"),
         TreeChoice::Index(_, index) => format!("table `{table_name}` has no index `{index}`"),
         _ => format!("table `{table_name}` has no long values of its own"),
     };

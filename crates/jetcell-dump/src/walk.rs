@@ -72,31 +72,31 @@ impl<'d, 's> Walk<'d, 's> {
 
     fn enter(&mut self, pending: Pending) -> Step {
         let Pending { page: number, level, parent, separator, leaf } = pending;
-        let from = parent.map_or_else(String::new, |parent| format!(", though page {parent} refers to it"));
+        let from = parent.map_or_else(String::new, |parent| format!(", although page {parent} refers to it"));
         let problem = |message: String| Step::Problem(Problem { offset: None, page: Some(number), message });
         if level > MAX_LEVEL {
-            return problem(format!("the tree is deeper than {MAX_LEVEL} levels here; it is not followed"));
+            return problem(format!("the tree is deeper than {MAX_LEVEL} levels; the page is skipped"));
         }
         if number > self.database.pages {
-            return problem(format!(
-                "it lies beyond the end of the file{from}; what it holds is missing here"
-            ));
+            return problem(format!("the page is past the end of the file{from}; its contents are missing"));
         }
         if !self.visited.insert(number) {
-            return problem(format!("it is already part of a tree{from}; it is not followed again"));
+            return problem(format!(
+                "the page is already part of a tree{from}; the second occurrence is skipped"
+            ));
         }
         if leaf && !self.leaves {
             return Step::Leaf;
         }
         let image = self.database.page(number);
         if !image.state.is_good() {
-            return problem(format!("it {}{from}; what it holds is missing here", image.state.reason()));
+            return problem(format!("the page {}{from}; its contents are missing", image.state.reason()));
         }
         let page = image.page();
         let tree = *self.tree.get_or_insert(page.tree());
         if page.tree() != tree {
             let found = page.tree().0;
-            return problem(format!("it belongs to tree {found}, not {}{from}; it is not followed", tree.0));
+            return problem(format!("the page belongs to tree {found}, not {}{from}; it is skipped", tree.0));
         }
         if !page.is_leaf() {
             self.descend(number, level, &page);
@@ -112,11 +112,11 @@ impl<'d, 's> Walk<'d, 's> {
         let before = self.stack.len();
         for index in 0..page.node_count() {
             let Some(node) = page.node(index) else {
-                bad(format!("node {index} cannot be decoded; what is below it is missing here"));
+                bad(format!("node {index} cannot be decoded; the pages below it are missing"));
                 continue;
             };
             let Some(child) = node.child() else {
-                bad(format!("node {index} has no child page; what should be below it is missing here"));
+                bad(format!("node {index} has no child page; the pages below it are missing"));
                 continue;
             };
             self.stack.push(Pending {

@@ -13,28 +13,31 @@ pub enum ExportError {
     #[error(transparent)]
     Open(#[from] CheckError),
     /// The database does not contain the table.
-    #[error("there is no table {name}; jetcell dump schema lists them")]
+    #[error("table {name} does not exist; list the tables with jetcell dump schema")]
     NoTable {
         /// The requested name.
         name: String,
     },
     /// No table contains the column.
-    #[error("no exported table has a column {name}; jetcell dump schema lists them")]
+    #[error("no exported table has a column {name}; list the columns with jetcell dump schema")]
     NoColumn {
         /// The requested name.
         name: String,
     },
     /// No table contains a time column with this name.
-    #[error("no exported table has a column {name} with times; jetcell dump schema lists the columns")]
+    #[error("no exported table has a time column {name}; list the columns with jetcell dump schema")]
     NoTimes {
         /// The requested name.
         name: String,
     },
     /// The selected profile does not match the database.
-    #[error("the database has not the tables of {0}; use another --profile")]
+    #[error("the database does not have the tables of {0}; use another --profile")]
     OtherProfile(&'static str),
     /// Several tables were selected, but the destination accepts only one.
-    #[error("{format} of {tables} tables needs a directory as --output; or choose one with --table")]
+    #[error(
+        "{format} of {tables} tables needs a directory as --output; give a directory, or choose one \
+     table with --table"
+    )]
     OneTable {
         /// Output format.
         format: Format,
@@ -42,10 +45,10 @@ pub enum ExportError {
         tables: usize,
     },
     /// SQLite cannot be written to standard output.
-    #[error("an SQLite database cannot go to standard output; give --output a file name")]
+    #[error("an SQLite database cannot be written to standard output; give a file name with --output")]
     SqliteToStdout,
     /// This build does not support the format.
-    #[error("this build does not write {0}; build it with `--features {0}` or `--features full`")]
+    #[error("this build does not support {0}; build it with `--features {0}` or `--features full`")]
     NotBuilt(Format),
     /// The output cannot be written.
     #[error("{0}")]

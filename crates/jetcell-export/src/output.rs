@@ -91,7 +91,7 @@ impl PartialFile {
 fn in_use() -> io::Error {
     io::Error::new(
         io::ErrorKind::ResourceBusy,
-        "another export writes this file; wait for its end, or export to another file",
+        "another export is writing this file; wait until it completes, or export to another file",
     )
 }
 

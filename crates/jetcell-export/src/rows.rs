@@ -39,7 +39,7 @@ pub struct ReadOptions<'f> {
 
 impl Default for ReadOptions<'_> {
     fn default() -> Self {
-        let advice = "there is no file for them; raise the limit";
+        let advice = "no separate file is available for them; raise the limit";
         ReadOptions { deleted: false, row_limit: ROW_LIMIT, files: None, advice, stop_at_missing: false }
     }
 }

@@ -106,7 +106,7 @@ pub fn export(
         let table = &one.table;
         exported.issues.set_table(Some(&table.name));
         if options.selection.times.is_some() && !one.has_condition() {
-            exported.issues.note(None, "no column has times; all rows are exported");
+            exported.issues.note(None, "no column contains times; all rows are exported");
         }
         let mut writer = match &mut sqlite {
             Some(file) => {
@@ -124,7 +124,7 @@ pub fn export(
             deleted: options.deleted,
             row_limit: options.row_limit,
             files,
-            advice: "standard output has no directory for a file of its own; give --output a directory or a file",
+            advice: "standard output has no directory for a separate file; give a directory or a file with --output",
             stop_at_missing: false,
         };
         let mut rows = 0;

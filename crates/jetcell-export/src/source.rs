@@ -36,9 +36,9 @@ impl Source {
             issues.note(
                 None,
                 format!(
-                    "the database was not shut down cleanly (state {:?}, needs log generations {:#X} to {:#X}): what \
-                     is exported is what is on its pages, without what only the logs hold; with the logs, first run: \
-                     jetcell recover {} LOGS --into recovered",
+                    "the database was not shut down cleanly (state {:?}, needs log generations {:#X} to \
+                     {:#X}): the export contains the data on its pages, but not the changes that are only \
+                     in the logs; if you have the logs, first run: jetcell recover {} LOGS --into recovered",
                     header.state,
                     header.gen_min_required.0,
                     header.gen_max_required.0,

@@ -178,7 +178,7 @@ impl TableColumn {
             return Some(ValueError::OddLength.to_string());
         }
         let replaced = if utf16 { unpaired_surrogates(bytes) } else { 0 };
-        (replaced > 0).then(|| format!("unpaired surrogates of UTF-16 that were replaced: {replaced}"))
+        (replaced > 0).then(|| format!("unpaired UTF-16 surrogates that were replaced: {replaced}"))
     }
 }
 

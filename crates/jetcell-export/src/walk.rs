@@ -112,7 +112,7 @@ impl LeafWalk {
             let Some(child) = page.node(index).and_then(|node| node.child()) else {
                 issues.missing(
                     Some(number),
-                    format!("entry {index} names no page; the rows below it are missing"),
+                    format!("entry {index} has no child page; the rows below it are missing"),
                 );
                 continue;
             };
@@ -162,10 +162,10 @@ impl LeafWalk {
         };
         let page = image.page();
         if page.tree() != self.tree {
-            lost(format!("the page belongs to tree {} and not to {}", page.tree().0, self.tree.0));
+            lost(format!("the page belongs to tree {}, not to {}", page.tree().0, self.tree.0));
         } else if !self.seen.insert(number) {
             if !self.followed_links {
-                lost("the page occurs a second time in its tree".to_owned());
+                lost("the page occurs twice in its tree".to_owned());
             }
         } else if page.is_leaf() {
             self.right = page.next();

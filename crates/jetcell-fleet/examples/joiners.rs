@@ -101,7 +101,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let [fleet, url, count, result] = words.as_slice() else {
         return Err(
-            "give the name of the fleet, the address of the server, the number of hosts, and a result.json"
+            "give the fleet name, the server address, the number of hosts, and a result.json"
                 .into(),
         );
     };

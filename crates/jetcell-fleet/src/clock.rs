@@ -147,7 +147,7 @@ mod tests {
             (clock.coordinator_ns(0), clock.monotonic_ns(1_500 * MS)),
             (Some(1_000 * MS), Some(500 * MS))
         );
-        assert_eq!(clock.monotonic_ns(1), Some(0), "a time before the begin is the begin");
+        assert_eq!(clock.monotonic_ns(1), Some(0), "a time before the start is clamped to the start");
     }
 
     #[test]

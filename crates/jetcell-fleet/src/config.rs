@@ -109,7 +109,7 @@ impl FleetConfig {
         let read = open_input(path).and_then(|file| file.take(MAX_FILE + 1).read_to_string(&mut text));
         read.map_err(|error| Mistake::new(format!("--config {shown}: cannot be read: {error}")))?;
         if text.len() as u64 > MAX_FILE {
-            return Err(Mistake::new(format!("--config {shown}: is larger than 4 MiB; give the right file")));
+            return Err(Mistake::new(format!("--config {shown}: the file is larger than 4 MiB; give another file")));
         }
         FleetConfig::parse(&text).map_err(|mistake| Mistake::new(format!("--config {shown}: {mistake}")))
     }
@@ -133,24 +133,24 @@ impl FleetConfig {
         }
         let hosts = self.size();
         if hosts == 0 {
-            return wrong("no host is given; write hosts = N, or a table [[host]] for each".into());
+            return wrong("the fleet does not have hosts; write hosts = N, or a table [[host]] for each host".into());
         }
         if hosts == 1 {
             return wrong(format!(
-                "a fleet of one host; write hosts = N from 2 on, or use jetcell test {}",
+                "a fleet needs at least two hosts; write hosts = 2 or more, or use jetcell test {}",
                 self.test
             ));
         }
         if hosts > MAX_HOSTS {
-            return wrong(format!("{hosts} hosts; at most {MAX_HOSTS} take part in a fleet"));
+            return wrong(format!("{hosts} hosts are too many; a fleet has at most {MAX_HOSTS}"));
         }
         let mut ranks = self.ranks();
         ranks.sort_unstable();
         if let Some(two) = ranks.windows(2).find(|two| two[0] == two[1]) {
-            return wrong(format!("two tables [[host]] have rank {}; give each its own", two[0]));
+            return wrong(format!("two tables [[host]] have rank {}; give each table a unique rank", two[0]));
         }
         if let Some(rank) = ranks.iter().find(|rank| **rank >= hosts) {
-            return wrong(format!("rank {rank} of {hosts} hosts; ranks are from 0 to {}", hosts - 1));
+            return wrong(format!("rank {rank} is out of range for {hosts} hosts; give 0 to {}", hosts - 1));
         }
         for (name, span, shortest) in [
             ("beat", self.beat, 50),
@@ -170,7 +170,7 @@ impl FleetConfig {
             let order = self.order(rank);
             if order.options.dirs.is_empty() {
                 return wrong(format!(
-                    "the host with rank {rank} has no directory; write options.dirs = [\"DIR\"]"
+                    "the host with rank {rank} does not have a directory; write options.dirs = [\"DIR\"]"
                 ));
             }
             if let Err(mistakes) = order.options.resolve_for(self.test) {
@@ -186,7 +186,7 @@ impl FleetConfig {
         let Some(span) = self.alone_first else { return Ok(()) };
         let wrong = |what: String| Err(Mistake::new(format!("alone_first: {what}")));
         if !matches!(self.test, TestKind::Performance | TestKind::Stress) {
-            return wrong(format!("a test {} has no load to measure alone; leave it out", self.test));
+            return wrong(format!("a test {} does not have a load to measure alone; omit it", self.test));
         }
         if span.0 < Duration::from_secs(1) {
             return wrong(format!("{span} is too short; write 1s or more"));
@@ -196,7 +196,8 @@ impl FleetConfig {
             let profile = self.order(rank).options.resolve_for(self.test);
             if profile.is_ok_and(|profile| profile.find_max || profile.maintenance_impact) {
                 return wrong(format!(
-                    "the host with rank {rank} measures in turns (find_max or maintenance_impact), which has no single figure to compare; leave one out"
+                    "the host with rank {rank} measures in turns (find_max or maintenance_impact), which do \
+                     not produce a single figure to compare; omit one of the options"
                 ));
             }
         }
@@ -278,15 +279,15 @@ mod tests {
         for (text, expected) in [
             ("hosts=2", "missing field"),
             ("name='a.b'\nhosts=2\noptions.dirs=['/d']", "letters, digits"),
-            ("name='f'\noptions.dirs=['/d']", "no host is given"),
-            ("name='f'\nhosts=1\noptions.dirs=['/d']", "a fleet of one host"),
+            ("name='f'\noptions.dirs=['/d']", "the fleet does not have hosts"),
+            ("name='f'\nhosts=1\noptions.dirs=['/d']", "a fleet needs at least two hosts"),
             ("name='f'\nhosts=10001\noptions.dirs=['/d']", "at most 10000"),
-            ("name='f'\nhosts=2", "rank 0 has no directory"),
+            ("name='f'\nhosts=2", "rank 0 does not have a directory"),
             (&format!("name='f'\n{two}nmae='g'"), "unknown field"),
             (&format!("name='f'\n{two}lease='1s'"), "lease: 1s is too short"),
             (&format!("name='f'\n{two}options.threads=0"), "rank 0: "),
             (&format!("name='f'\nalone_first='1ms'\n{two}"), "1ms is too short"),
-            (&format!("name='f'\ntest='backup'\nalone_first='1m'\n{two}"), "no load to measure alone"),
+            (&format!("name='f'\ntest='backup'\nalone_first='1m'\n{two}"), "does not have a load to measure alone"),
             (&format!("name='f'\nalone_first='1m'\n{two}options.find_max=true"), "in turns"),
             (&format!("name='f'\n{two}[[host]]\nrank=1\n[[host]]"), "two tables [[host]] have rank 1"),
             (&format!("name='f'\n{two}[[host]]\nrank=2"), "rank 2 of 2 hosts"),

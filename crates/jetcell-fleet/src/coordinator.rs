@@ -264,7 +264,8 @@ impl Coordinator {
             Err(Unusable::OtherVersion { program, protocol, rank }) if self.open.is_none() => {
                 let rank = rank.map_or("another host".into(), |rank| format!("the host with rank {rank}"));
                 self.refuse(format!(
-                    "{rank} runs jetcell {program} with messages of version {protocol}, and the coordinator jetcell {} with version {}; install the same version everywhere",
+                    "{rank} runs jetcell {program} with message version {protocol}, but the coordinator \
+                     runs jetcell {} with message version {}; install the same version on all hosts",
                     self.program, message::PROTOCOL
                 ));
             }
@@ -293,7 +294,7 @@ impl Coordinator {
             if self.open.is_none() {
                 let name = &self.config.name;
                 self.refuse(format!(
-                    "another coordinator runs the fleet {name:?}; end it, or give this one another name"
+                    "another coordinator is running the fleet {name:?}; stop it, or give this fleet another name"
                 ));
             }
             return;
@@ -329,7 +330,7 @@ impl Coordinator {
         }
         self.notice_silence();
         match (self.stop.is_some(), self.open) {
-            (true, _) => self.lose_silent(|_| true, "while the fleet was being stopped"),
+            (true, _) => self.lose_silent(|_| true, "while the fleet was stopping"),
             (false, None) => self.wait_for_all(now),
             (false, Some(_)) => {
                 self.give_turn();
@@ -385,7 +386,8 @@ impl Coordinator {
                     (missing[..missing.len().min(10)].join(", "), missing.len().saturating_sub(10));
                 let more = if more > 0 { format!(" and {more} more") } else { String::new() };
                 self.refuse(format!(
-                    "no host joined with rank {shown}{more} within {}; start jetcell fleet join there, or raise join_timeout",
+                    "no host with rank {shown}{more} joined within {}; start jetcell fleet join there, or \
+                     raise join_timeout",
                     self.config.join_timeout
                 ));
             }
@@ -393,7 +395,7 @@ impl Coordinator {
         }
         let silent = self.members.values().find(|member| self.is_silent(member)).map(Member::shown);
         match silent {
-            Some(host) => self.refuse(format!("{host} was lost before the test began")),
+            Some(host) => self.refuse(format!("{host} timed out before the test started")),
             None => self.open_gates(now),
         }
     }
@@ -409,7 +411,7 @@ impl Coordinator {
         let next = self.members.values().find(|member| waits && !member.is_at(Gate::WarmUp));
         let turn = next.map(|member| (member.rank(), self.is_silent(member)));
         if let Some((rank, true)) = turn {
-            return self.lose(rank, "in its turn to measure alone");
+            return self.lose(rank, "during its turn to measure alone");
         }
         let turn = turn.map(|(rank, _)| rank);
         if std::mem::replace(&mut self.turn, turn) != turn {
@@ -431,11 +433,11 @@ impl Coordinator {
             if gate <= Gate::Create
                 && let Some(host) = self.members.values().find(late).map(Member::shown)
             {
-                return self.refuse(format!("{host} was lost before the test began"));
+                return self.refuse(format!("{host} timed out before the test started"));
             }
             let lost: Vec<u32> = self.members.values().filter(late).map(Member::rank).collect();
             for rank in lost {
-                self.lose(rank, &format!("when all others waited at: {}", gate.title().to_lowercase()));
+                self.lose(rank, &format!("when all other hosts were waiting at: {}", gate.title().to_lowercase()));
             }
             let can_go_on = self.members.values().any(|member| !member.is_settled());
             if gate == Gate::Measure && can_go_on {
@@ -452,7 +454,7 @@ impl Coordinator {
     /// is waiting for them.
     fn lose_at_end(&mut self) {
         if self.open == Gate::ALL.last().copied() {
-            self.lose_silent(|member| !member.is_settled(), "when all others had ended");
+            self.lose_silent(|member| !member.is_settled(), "when all other hosts had finished");
         }
     }
 

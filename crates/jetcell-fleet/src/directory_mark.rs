@@ -90,14 +90,14 @@ impl DirectoryMarks {
             let found = read(&directory.join(FILE)).map_err(|error| match error.kind() {
                 // Another host replaced the mark, then removed its own mark when it left.
                 io::ErrorKind::NotFound => {
-                    format!("{shown} was also the directory of another host; give each host a directory of its own")
+                    format!("{shown} was also used by another host; give each host its own directory")
                 }
                 _ => format!("{shown}/{FILE}: {error}"),
             })?;
             if found != *own {
                 let (rank, host) = (found.rank, crate::message::shown(&found.host));
                 return Err(format!(
-                    "{shown} is also the directory of the host with rank {rank} ({host}); give each host a directory of its own"
+                    "{shown} is also used by the host with rank {rank} ({host}); give each host its own directory"
                 ));
             }
         }

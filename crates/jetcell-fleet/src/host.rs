@@ -295,7 +295,8 @@ impl HostSession {
         match message::read::<FromCoordinator>(&self.program, bytes) {
             Err(Unusable::OtherVersion { program, protocol, .. }) if self.condition == Condition::Joining => {
                 self.leave(Departure::Refused(format!(
-                    "the coordinator is jetcell {program} with messages of version {protocol}, and this is jetcell {} with version {}; install the same version everywhere",
+                    "the coordinator runs jetcell {program} with message version {protocol}, but this host \
+                     runs jetcell {} with message version {}; install the same version on all hosts",
                     self.program, message::PROTOCOL
                 )));
             }
@@ -439,17 +440,17 @@ impl HostSession {
         let seconds = Duration::from_nanos(silence_ns).as_secs();
         match &self.condition {
             Condition::Joining if silence_ns >= self.patience_ns => {
-                let reason = format!("no coordinator was heard within {seconds} s; start jetcell fleet run");
+                let reason = format!("no coordinator responded within {seconds} s; start jetcell fleet run");
                 self.leave(Departure::Refused(reason));
             }
             Condition::Running if silence_ns >= self.lease_ns && !self.progress.stop.is_set() => {
                 self.stop_by(format!(
-                    "the coordinator was silent for {seconds} s, which is longer than the lease"
+                    "the coordinator did not respond for {seconds} s, which is longer than the lease"
                 ));
             }
             Condition::Ended { failure: None } if silence_ns >= self.lease_ns => {
                 let reason =
-                    format!("the coordinator was silent for {seconds} s; the result is on this host");
+                    format!("the coordinator did not respond for {seconds} s; the result is stored on this host");
                 self.leave(Departure::Alone(reason));
             }
             Condition::Ended { failure: Some(reason) } | Condition::Refused { reason }

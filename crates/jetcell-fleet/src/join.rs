@@ -50,7 +50,7 @@ fn work_off(
             progress.pass(Gate::Create);
             Told::Ended(match progress.is_open(Gate::Create) {
                 true => work.run(progress, clocks),
-                false => Err("the fleet was stopped before the test began".into()),
+                false => Err("the fleet was stopped before the test started".into()),
             })
         }
     };
@@ -86,7 +86,7 @@ pub fn join(
                 Err(_) => {}
             }
             if interrupted.is_set() {
-                session.interrupt("stopped on this host by its user");
+                session.interrupt("stopped on this host by the user");
             }
             calls.extend(session.tick(clocks.now()));
             for call in calls {

@@ -88,7 +88,7 @@ impl Gate {
         match self {
             Gate::Confirm => "Checking directories",
             Gate::Create => "Creating databases",
-            Gate::Alone => "Measuring one host after the other",
+            Gate::Alone => "Measuring each host alone",
             Gate::WarmUp => "Warming caches",
             Gate::Measure => "Measuring",
             Gate::Verify => "Verifying",
@@ -339,10 +339,10 @@ pub struct Received<T> {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Unusable {
     /// The bytes are not a fleet message.
-    #[error("a message that is none of a fleet")]
+    #[error("the message is not a fleet message")]
     Garbled,
     /// The message was sent by a different version of the program.
-    #[error("jetcell {program} with messages of version {protocol}")]
+    #[error("the message is from jetcell {program} with message version {protocol}")]
     OtherVersion {
         /// Version of the sender's program.
         program: String,

@@ -33,7 +33,8 @@ pub enum NatsServerError {
     Missing,
     /// Other hosts could reach the server without a secret.
     #[error(
-        "{0} can be reached from other machines; give --token-file FILE, --tls-cert FILE and --tls-key FILE with it, or listen on 127.0.0.1"
+        "{0} is reachable from other machines; add --token-file FILE, --tls-cert FILE and --tls-key FILE, \
+         or listen on 127.0.0.1"
     )]
     Unsecured(SocketAddr),
     /// A file cannot be read or written.
@@ -45,10 +46,11 @@ pub enum NatsServerError {
         error: io::Error,
     },
     /// Another process is already listening on the address.
-    #[error("{0} is in use; give the address of that server with --nats, or another one with --listen")]
+    #[error("{0} is in use; give the address of the running server with --nats, or another address with \
+     --listen")]
     InUse(SocketAddr),
     /// The server did not start.
-    #[error("nats-server did not start: {0}")]
+    #[error("failed to start nats-server: {0}")]
     Failed(String),
 }
 
@@ -124,7 +126,7 @@ impl NatsServer {
             let ended = self.child.try_wait().is_ok_and(|status| status.is_some());
             if ended || began.elapsed() > START {
                 let text = read_input(log, MAX_LOG).unwrap_or_default();
-                let last = text.lines().last().unwrap_or("it does not listen").to_string();
+                let last = text.lines().last().unwrap_or("it is not listening").to_string();
                 return Err(NatsServerError::Failed(last));
             }
             std::thread::sleep(Duration::from_millis(20));

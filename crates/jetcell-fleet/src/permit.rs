@@ -33,7 +33,7 @@ impl Permit {
         }
         if profile.source == Source::Replace && !self.replacing {
             return Err(
-                "the options have force, and this host does not permit it; start it with --allow-replace"
+                "the options contain force, which this host does not allow; start it with --allow-replace"
                     .into(),
             );
         }
@@ -44,7 +44,7 @@ impl Permit {
     fn check_place(&self, path: &Path) -> Result<(), String> {
         let shown = path.display();
         if !path.is_absolute() {
-            return Err(format!("{shown}: directories of a fleet are absolute paths"));
+            return Err(format!("{shown}: fleet directories must be absolute paths; write the full path"));
         }
         let real = real_path(path).map_err(|error| format!("{shown}: {error}"))?;
         let below = self
@@ -55,7 +55,7 @@ impl Permit {
         match below {
             true => Ok(()),
             false => Err(format!(
-                "{shown} is not below a directory that this host permits; start it with --allow-dir"
+                "{shown} is not inside a directory that this host allows; start it with --allow-dir"
             )),
         }
     }
@@ -68,7 +68,7 @@ impl Permit {
             DatabaseSize::Absolute(ByteSize(bytes)) => bytes,
             DatabaseSize::VolumePercent(_) => {
                 return Err(
-                    "the size is a share of the volume, and this host has --max-size; give a size in bytes"
+                    "the size is a percentage of the volume, but this host has --max-size; give a size in bytes"
                         .into(),
                 );
             }
@@ -85,7 +85,7 @@ impl Permit {
         match wanted <= most {
             true => Ok(()),
             false => Err(format!(
-                "the databases need {} with their growth, and this host permits {}; raise its --max-size",
+                "the databases need {} including growth, but this host allows {}; raise its --max-size",
                 ByteSize(wanted),
                 ByteSize(most)
             )),
@@ -102,7 +102,7 @@ fn places(profile: &Profile) -> impl Iterator<Item = &Path> {
 /// Resolves symbolic links in the path to a directory that may not exist yet.
 fn real_path(path: &Path) -> io::Result<PathBuf> {
     if path.components().any(|part| part == Component::ParentDir) {
-        return Err(io::Error::other("the path has a part '..'"));
+        return Err(io::Error::other("the path contains '..'"));
     }
     let mut missing = Vec::new();
     let mut there = path;
@@ -178,6 +178,6 @@ mod tests {
         let refused = most((160 << 20) - 1).profile(&two).unwrap_err();
         assert!(refused.contains("160MiB") && refused.contains("--max-size"), "{refused}");
         let share = order(&format!("dirs=['{}']\nsize='80%'", dir.path().display()));
-        assert!(most(u64::MAX).profile(&share).unwrap_err().contains("share of the volume"));
+        assert!(most(u64::MAX).profile(&share).unwrap_err().contains("percentage of the volume"));
     }
 }

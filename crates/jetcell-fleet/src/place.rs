@@ -18,11 +18,13 @@ pub struct Place {
 pub enum NoPlace {
     /// No rank is given.
     #[error(
-        "no rank is given: start the command by srun, mpirun or as an indexed job of Kubernetes, or add --rank N"
+        "the rank is not set; start the command with srun, mpirun or as an indexed Kubernetes job, or add \
+         --rank N"
     )]
     NoRank,
     /// The launcher provided a value that is not a valid rank or size.
-    #[error("{variable}={value:?} is no number of a host; repair the environment, or give --rank and --size")]
+    #[error("{variable}={value:?} is not a valid host number; correct the environment, or give --rank and \
+     --size")]
     Invalid {
         /// Name of the environment variable.
         variable: &'static str,
@@ -30,7 +32,7 @@ pub enum NoPlace {
         value: String,
     },
     /// The rank is not less than the size.
-    #[error("rank {rank} of {size} hosts; ranks are from 0 to size - 1")]
+    #[error("rank {rank} is out of range for {size} hosts; give 0 to size - 1")]
     Beyond {
         /// Rank of the host.
         rank: u32,

@@ -72,9 +72,9 @@ impl Work for TestWork<'_> {
     }
 
     fn run(&mut self, progress: &Progress, clocks: Clocks) -> Result<Parcel, String> {
-        let (profile, alone) = self.accepted.take().ok_or("no part of the test was accepted")?;
+        let (profile, alone) = self.accepted.take().ok_or("the host has not accepted a test")?;
         let engine = EseEngine::new(Backend::Auto)
-            .map_err(|error| format!("the I/O backend cannot start: {error}"))?;
+            .map_err(|error| format!("failed to start the I/O backend: {error}"))?;
         let mut observer = FleetObserver {
             progress,
             clocks,
@@ -94,7 +94,7 @@ impl Work for TestWork<'_> {
         let bytes = serde_json::to_vec(&result).map_err(|error| error.to_string())?;
         let length = bytes.len();
         Parcel::new(bytes)
-            .ok_or(format!("the result has {length} bytes, which is too much; it is on the host"))
+            .ok_or(format!("the result has {length} bytes, which exceeds the maximum; it is stored on the host"))
     }
 }
 

@@ -41,7 +41,7 @@ pub enum EraseRefusal {
         point: PathBuf,
     },
     /// Another device is stacked on top of the device.
-    #[error("{} is a part of {holder}; stop that first", .path.display())]
+    #[error("{} is a part of {holder}; stop that device first", .path.display())]
     Held {
         /// The device.
         path: PathBuf,
@@ -49,10 +49,10 @@ pub enum EraseRefusal {
         holder: String,
     },
     /// The kernel does not grant exclusive access to the device.
-    #[error("{} is in use: it is mounted, swap space, or part of another device", .0.display())]
+    #[error("{} is in use: it is mounted, used as swap space, or part of another device", .0.display())]
     Busy(PathBuf),
     /// The device contains data.
-    #[error("{} contains {found}; give --force, too, to erase that", .path.display())]
+    #[error("{} contains {found}; add --force to erase it", .path.display())]
     Content {
         /// The device.
         path: PathBuf,
@@ -60,7 +60,7 @@ pub enum EraseRefusal {
         found: String,
     },
     /// The user has no write access to the device, or the device is read-only.
-    #[error("{}: erasing a device needs root, and a device that can be written: {error}", .path.display())]
+    #[error("{}: erasing a device requires root and a writable device: {error}", .path.display())]
     NotAllowed {
         /// The device.
         path: PathBuf,
@@ -68,7 +68,7 @@ pub enum EraseRefusal {
         error: io::Error,
     },
     /// Any other error.
-    #[error("{} cannot be used: {error}", .path.display())]
+    #[error("failed to access {}: {error}", .path.display())]
     Unusable {
         /// The device.
         path: PathBuf,
@@ -206,7 +206,7 @@ fn signatures(device: &Path, system: &dyn System) -> Option<String> {
             names.dedup();
             (!names.is_empty()).then(|| names.join(", "))
         }
-        Err(error) => Some(format!("what cannot be examined ({error})")),
+        Err(error) => Some(format!("data that cannot be identified ({error})")),
     }
 }
 
@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn the_disk_of_the_running_system_is_refused() {
         let Some(root) = node_of_mount(fs::metadata("/").unwrap().dev(), "/", &LocalSystem) else {
-            return skip(Need::Kernel, "the disk of this system cannot be seen, as in a container");
+            return skip(Need::Kernel, "the disk of this system is not visible, as in a container");
         };
         let disks = disks_below(&root, &LocalSystem, 0);
         assert!(!disks.is_empty());
@@ -260,7 +260,7 @@ mod tests {
         };
         assert_eq!(found("rw,lowerdir=/none,upperdir=/none"), None);
         if !own.exists() {
-            return skip(Need::Kernel, "the device of this directory cannot be seen");
+            return skip(Need::Kernel, "the device of this directory is not visible");
         }
         assert_eq!(
             found(&format!("rw,lowerdir=/none:/none2,upperdir={upper},workdir=/none")),
@@ -278,7 +278,7 @@ mod tests {
             .with_file("/proc/self/mountinfo", "36 35 8:0 / /mnt/data rw - btrfs /dev/sdz rw\n");
         assert_eq!(refused(&mounted), "/dev/sdz is mounted on /mnt/data; unmount it first");
         let held = FakeSystem::default().with_file("/sys/devices/x/block/sdz/holders/md0", "");
-        assert_eq!(refused(&held), "/dev/sdz is a part of md0; stop that first");
+        assert_eq!(refused(&held), "/dev/sdz is a part of md0; stop that device first");
         assert!(refuse_used(device, device, node, &FakeSystem::default()).is_ok());
     }
 
@@ -289,7 +289,7 @@ mod tests {
         assert_eq!(look(FakeSystem::default()), None);
         assert_eq!(look(FakeSystem::default().printing("wipefs", "gpt\ngpt\next4\n")).unwrap(), "ext4, gpt");
         assert!(
-            look(FakeSystem::default().failing("wipefs")).unwrap().starts_with("what cannot be examined")
+            look(FakeSystem::default().failing("wipefs")).unwrap().starts_with("data that cannot be identified")
         );
     }
 }

@@ -162,7 +162,7 @@ impl<'server> ConnectionMemory<'server> {
         self.waited.set(self.waited.get() + time);
         if self.waited.get() > self.patience && self.memory.waiting() > 0 {
             return Err(io::Error::other(
-                "the client is slow, and other clients need the memory of its requests",
+                "the client is too slow, and other clients need the memory of its requests",
             ));
         }
         Ok(())

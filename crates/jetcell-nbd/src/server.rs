@@ -271,7 +271,7 @@ fn refuse_other_owner(owner: u32, user: u32) -> io::Result<()> {
     if owner == user {
         return Ok(());
     }
-    let text = "a socket of another user has this name; remove it, or use another path";
+    let text = "a socket of another user has this path; remove it, or use another path";
     Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
 }
 
@@ -303,7 +303,7 @@ impl Shared {
         let is_full =
             connections.values().filter(|client| client.state != ClientState::Evicted).count() >= most;
         if is_full && !evict_handshake(&mut connections) {
-            (self.note)(&format!("{peer}: refused, because there are {most} connections already"));
+            (self.note)(&format!("{peer}: refused, because the limit of {most} connections is reached"));
             return;
         }
         connections.insert(number, Client { stream: stream.clone(), state: ClientState::Handshake });
@@ -334,7 +334,9 @@ impl Shared {
         let is_evicted =
             self.connections().get(&number).is_some_and(|client| client.state == ClientState::Evicted);
         match end {
-            _ if is_evicted => note("closed in its handshake, because another client needed the connection"),
+            _ if is_evicted => {
+                note("closed during its handshake, because another client needed the connection")
+            }
             End::Closed => {}
             End::Lost(_) if self.is_stopped.load(Ordering::SeqCst) => {}
             End::Lost(error) => note(&format!("the connection was lost: {error}")),

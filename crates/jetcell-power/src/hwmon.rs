@@ -25,7 +25,7 @@ impl Hwmon {
         if let Some(path) = chip.filter(|chip| chip.contains('/')).map(Path::new) {
             let file = if path.is_dir() { sensor_in(path) } else { Some(path.to_path_buf()) };
             let file = file.ok_or_else(|| {
-                PowerError::meter("hwmon", format!("{} has no sensor of power", path.display()))
+                PowerError::meter("hwmon", format!("{} does not have a power sensor", path.display()))
             })?;
             number(&file)?;
             return Ok(Hwmon { file });
@@ -43,12 +43,12 @@ impl Hwmon {
                 number(&one.file)?;
                 return Ok(Hwmon { file: one.file.clone() });
             }
-            ([], None) => "this machine has no sensor of power".to_string(),
+            ([], None) => "this machine does not have a power sensor".to_string(),
             ([], Some(chip)) => {
-                format!("there is no chip {chip} with a sensor of power; there are: {names}")
+                format!("no chip {chip} with a power sensor was found; available chips: {names}")
             }
             ([first, ..], _) => {
-                format!("there are several, name one, for example hwmon={}: {names}", first.unique(&found))
+                format!("several power sensors were found; choose one, for example hwmon={}: {names}", first.unique(&found))
             }
         };
         Err(PowerError::meter("hwmon", what))
@@ -109,11 +109,11 @@ mod tests {
         };
         chip("hwmon0", "coretemp\n", "temp1_input", "40000\n");
         let said = |chip| Hwmon::open(root.path(), chip).err().unwrap().to_string();
-        assert!(said(None).contains("no sensor of power"));
+        assert!(said(None).contains("does not have a power sensor"));
         chip("hwmon1", "power_meter\n", "power1_average", "123500000\n");
         assert_eq!(Hwmon::open(root.path(), None).unwrap().read().unwrap(), 123.5);
         chip("hwmon2", "nvme\n", "power1_input", "4000000\n");
-        assert!(said(None).contains("name one"));
+        assert!(said(None).contains("choose one"));
         assert!(said(Some("amd")).contains("power_meter, nvme"));
         assert_eq!(Hwmon::open(root.path(), Some("nvme")).unwrap().read().unwrap(), 4.0);
         fs::write(root.path().join("hwmon2/power1_input"), "?").unwrap();
@@ -131,7 +131,7 @@ mod tests {
             fs::write(directory.join("power2_input"), "1000000\n").unwrap();
         }
         let said = Hwmon::open(root.path(), Some("nvme")).err().unwrap().to_string();
-        assert!(said.contains("name one, for example hwmon=hwmon3: hwmon3, hwmon7"), "{said}");
+        assert!(said.contains("choose one, for example hwmon=hwmon3: hwmon3, hwmon7"), "{said}");
         assert_eq!(Hwmon::chips(root.path()), ["hwmon3", "hwmon7"]);
         let watts = |chip: &str| Hwmon::open(root.path(), Some(chip)).unwrap().read().unwrap();
         assert_eq!((watts("hwmon3"), watts("hwmon7")), (4.0, 5.5));

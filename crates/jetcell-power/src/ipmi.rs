@@ -22,7 +22,7 @@ impl Ipmi {
         let failed = |what: String| PowerError::meter("ipmi", what);
         let output = Command::new(&self.program).args(["dcmi", "power", "reading"]).output();
         let output = output.map_err(|error| {
-            failed(format!("{} cannot be run: {error}; install the package ipmitool", self.program))
+            failed(format!("failed to run {}: {error}; install the package ipmitool", self.program))
         })?;
         let said = String::from_utf8_lossy(&output.stderr);
         if !output.status.success() {
@@ -32,7 +32,7 @@ impl Ipmi {
             )));
         }
         watts(&String::from_utf8_lossy(&output.stdout))
-            .ok_or_else(|| failed("the controller measures no power".to_string()))
+            .ok_or_else(|| failed("the controller does not measure power".to_string()))
     }
 }
 

@@ -63,7 +63,7 @@ impl MeterKind {
             #[cfg(not(feature = "plugs"))]
             MeterKind::Plug(..) => {
                 let what =
-                    "this build reads no smart plugs; build it with `--features lab` or `--features full`";
+                    "this build does not support smart plugs; build it with `--features lab` or `--features full`";
                 return Err(PowerError::meter(self.to_string(), what));
             }
         };
@@ -97,10 +97,11 @@ impl FromStr for MeterKind {
             ("hwmon", _, name) => Ok(MeterKind::Hwmon(name.map(str::to_string))),
             (_, Some(plug), Some(address)) => Ok(MeterKind::Plug(plug, address.to_string())),
             (_, Some(_), None) => {
-                Err(format!("{kind} needs its address; write for example {kind}=http://192.168.1.20"))
+                Err(format!("{kind} requires an address; write for example {kind}=http://192.168.1.20"))
             }
             _ => Err(format!(
-                "\"{text}\" is no meter; write rapl, hwmon, hwmon=NAME, ipmi, tasmota=URL, shelly=URL or shelly1=URL"
+                "\"{text}\" is not a meter; write rapl, hwmon, hwmon=NAME, ipmi, tasmota=URL, shelly=URL or \
+                 shelly1=URL"
             )),
         }
     }
@@ -171,10 +172,10 @@ mod tests {
             assert_eq!(name.parse::<MeterKind>().unwrap().to_string(), name);
         }
         for (name, said) in [
-            ("rapl=x", "is no meter"),
-            ("volt", "is no meter"),
-            ("tasmota", "needs its address"),
-            ("shelly=", "needs its address"),
+            ("rapl=x", "is not a meter"),
+            ("volt", "is not a meter"),
+            ("tasmota", "requires an address"),
+            ("shelly=", "requires an address"),
         ] {
             assert!(name.parse::<MeterKind>().unwrap_err().contains(said), "{name}");
         }

@@ -60,7 +60,7 @@ impl Plug {
         let plug = Plug { kind, url: format!("{base}{}", kind.path()), agent: config.into() };
         match plug.read()?.0 {
             watts if watts > 0.0 => Ok(plug),
-            _ => Err(plug.error("it measures 0 W: it has no meter, is switched off, or has nothing in it")),
+            _ => Err(plug.error("the plug reports 0 W: it does not have a meter, is switched off, or does not have a load")),
         }
     }
 
@@ -70,10 +70,11 @@ impl Plug {
         let answer = answer.into_body().into_with_config().limit(MAX_RESPONSE_BYTES).read_to_vec();
         let answer = answer.map_err(|error| self.error(&error.to_string()))?;
         let answer: Value = serde_json::from_slice(&answer)
-            .map_err(|_| self.error("the answer is not JSON; is this the right kind of plug?"))?;
+            .map_err(|_| self.error("the response is not JSON; check the kind of the plug"))?;
         let watts = self.kind.watts(&answer).filter(|watts| watts.is_finite() && *watts >= 0.0);
         let watts = watts.ok_or_else(|| {
-            self.error("the answer has no power; the plug has no meter, or is of another kind")
+            self.error("the response does not contain a power value; the plug does not have a meter, or is \
+             of another kind")
         })?;
         Ok((watts, self.kind.joules(&answer)))
     }
@@ -146,9 +147,9 @@ mod tests {
     fn what_is_no_figure_is_an_error() {
         for (kind, status, text, said) in [
             (PlugKind::Tasmota, 200, answer(PlugKind::Tasmota, 0.0), "0 W"),
-            (PlugKind::Shelly, 200, "{\"id\":0,\"output\":true}".to_string(), "has no power"),
-            (PlugKind::Shelly1, 200, "{\"power\":5,\"is_valid\":false}".to_string(), "has no power"),
-            (PlugKind::Shelly, 200, answer(PlugKind::Shelly, -3.0), "has no power"),
+            (PlugKind::Shelly, 200, "{\"id\":0,\"output\":true}".to_string(), "does not contain a power value"),
+            (PlugKind::Shelly1, 200, "{\"power\":5,\"is_valid\":false}".to_string(), "does not contain a power value"),
+            (PlugKind::Shelly, 200, answer(PlugKind::Shelly, -3.0), "does not contain a power value"),
             (PlugKind::Shelly, 200, "<html>".to_string(), "not JSON"),
             (PlugKind::Shelly, 404, String::new(), "404"),
             (PlugKind::Tasmota, 200, format!("\"{}\"", "x".repeat(70 << 10)), "limit"),

@@ -84,7 +84,7 @@ struct Columns {
 impl Columns {
     fn of(headers: &csv::StringRecord) -> Result<Columns, String> {
         let at = |name: &str| headers.iter().position(|header| header == name);
-        let lacks = |names: &str| format!("it has no column {names}; give a log that has one of them");
+        let lacks = |names: &str| format!("the log does not have a column {names}; give a log that has at least one of these columns");
         let time = ["unix_ms", "unix_seconds", "time"].into_iter().find_map(at);
         let counter = at("joules").map(|at| (at, 1.0)).or_else(|| at("kwh").map(|at| (at, 3.6e6)));
         let watts = at("watts");
@@ -122,7 +122,7 @@ impl PowerLog {
         let failed = |error| PowerError::Io { path: path.into(), error };
         // Opening a pipe would block until its other end is open.
         if !path.metadata().map_err(failed)?.is_file() {
-            return Err(failed(io::Error::other("this is not a file; give a regular file")));
+            return Err(failed(io::Error::other("the path is not a file; give a regular file")));
         }
         let file = File::open(path).map_err(failed)?;
         PowerLog::from_csv(path, file, scope).map_err(|what| PowerError::Log { path: path.into(), what })
@@ -142,15 +142,15 @@ impl PowerLog {
                 |what: String| format!("line {}: {what}", row.position().map_or(0, csv::Position::line));
             let cell = |at: usize| row.get(at).unwrap_or_default();
             let unix_ms = milliseconds(time, cell(columns.time))
-                .ok_or_else(|| wrong(format!("\"{}\" is no time", cell(columns.time))))?;
+                .ok_or_else(|| wrong(format!("\"{}\" is not a valid time", cell(columns.time))))?;
             if last_ms.is_some_and(|last| unix_ms <= last) {
-                return Err(wrong("the time is not after that of the line before; the clock jumped".into()));
+                return Err(wrong("the time is not after the time of the previous line; the clock jumped".into()));
             }
             last_ms = Some(unix_ms);
             let amount = |at: usize| {
                 let found: Option<f64> = cell(at).parse().ok();
                 let found = found.filter(|found| (0.0..=MAX_ENERGY).contains(found));
-                found.ok_or_else(|| wrong(format!("\"{}\" is no power or energy", cell(at))))
+                found.ok_or_else(|| wrong(format!("\"{}\" is not a valid power or energy value", cell(at))))
             };
             if let (Some(sum), Some(at)) = (&mut power, columns.watts) {
                 sum.add(unix_ms, amount(at)?, |before, watts, seconds| (before + watts) / 2.0 * seconds);
@@ -163,7 +163,7 @@ impl PowerLog {
                     // The counter was reset or has stopped, but the power can still be used.
                     _ if power.is_some() => counter = None,
                     Ok(_) => {
-                        return Err(wrong("the counter went back; use the log before or after it".into()));
+                        return Err(wrong("the counter decreased; use the log before or after this line".into()));
                     }
                     Err(what) => return Err(what),
                 }
@@ -171,19 +171,19 @@ impl PowerLog {
             if let Some(at) = columns.scope {
                 let named: Scope = cell(at).parse().map_err(wrong)?;
                 if *scope.get_or_insert(named) != named {
-                    return Err(wrong(format!("the scope is {}, and not the one given", named.name())));
+                    return Err(wrong(format!("the scope is {}, which differs from the given scope", named.name())));
                 }
             }
             rows += 1;
             if rows > MAX_ROWS {
-                return Err(format!("it has more than {MAX_ROWS} rows; cut it"));
+                return Err(format!("the log has more than {MAX_ROWS} rows; shorten it"));
             }
         }
         if rows < 2 {
-            return Err("it has fewer than two rows, so no energy".into());
+            return Err("the log has fewer than two rows, which are not enough to compute energy".into());
         }
         let scope = scope.ok_or(
-            "it does not say what was measured; give a scope: drive, enclosure, server or processor",
+            "the log does not state what was measured; give a scope: drive, enclosure, server or processor",
         )?;
         let points = |sum: Option<Sum>| sum.map(|sum| sum.points);
         Ok(PowerLog { path: path.into(), scope, power: points(power), counter: points(counter) })
@@ -205,7 +205,7 @@ impl PowerLog {
     /// tenth of the window.
     pub fn between(&self, from_ms: i64, to_ms: i64) -> Result<Used, PowerError> {
         let used = match (&self.power, &self.counter) {
-            (None, None) => Err("it has no rows".into()),
+            (None, None) => Err("the log does not contain rows".into()),
             (None, Some(counter)) => self.used(counter, true, from_ms, to_ms),
             (Some(power), None) => self.used(power, false, from_ms, to_ms),
             (Some(power), Some(counter)) => match self.used(counter, true, from_ms, to_ms) {
@@ -218,7 +218,7 @@ impl PowerLog {
 
     fn used(&self, points: &[Point], counted: bool, from_ms: i64, to_ms: i64) -> Result<Used, String> {
         let (Some(first), Some(last)) = (points.first(), points.last()) else {
-            return Err("it has no rows".into());
+            return Err("the log does not contain rows".into());
         };
         let (first, last) = (first.unix_ms, last.unix_ms);
         let asked = to_ms.saturating_sub(from_ms);
@@ -226,13 +226,13 @@ impl PowerLog {
         let outside = first.saturating_sub(from_ms).max(0).saturating_add(to_ms.saturating_sub(last).max(0));
         if from_ms < first - TOLERANCE_MS || to_ms > last + TOLERANCE_MS || outside > asked / 2 {
             return Err(format!(
-                "{:.1} s of the window of {seconds:.1} s are not in the log",
+                "the log does not cover {:.1} s of the window of {seconds:.1} s",
                 outside as f64 / 1000.0
             ));
         }
         let (from_ms, to_ms) = (from_ms.max(first), to_ms.min(last));
         if from_ms >= to_ms {
-            return Err("the window has no length".into());
+            return Err("the window is empty".into());
         }
         let seconds = (to_ms - from_ms) as f64 / 1000.0;
         let inside = || points.windows(2).filter(|pair| pair[1].unix_ms > from_ms && pair[0].unix_ms < to_ms);
@@ -242,15 +242,15 @@ impl PowerLog {
             && let Some(unread) = inside().map(gap).find(|gap| *gap > MIN_WRAP)
         {
             return Err(format!(
-                "the counters were not read for {unread:.1} s, and begin again after a minute or more, so what they counted is not known; \
-                 use the log before or after it"
+                "the counters were not read for {unread:.1} s, and can wrap within a minute, so the energy \
+                 is unknown; use the log before or after this gap"
             ));
         }
         let is_cut = |pair: &[Point], at: i64| pair[0].unix_ms < at && at < pair[1].unix_ms;
         let unknown = inside().filter(|pair| !counted || is_cut(pair, from_ms) || is_cut(pair, to_ms));
         let gap = unknown.map(gap).fold(0.0, f64::max);
         if gap > seconds * MAX_GAP {
-            return Err(format!("the meter said nothing for {gap:.1} s of a window of {seconds:.1} s"));
+            return Err(format!("the meter did not report for {gap:.1} s of a window of {seconds:.1} s"));
         }
         Ok(Used { joules: joules_at(points, to_ms) - joules_at(points, from_ms), seconds, counted })
     }
@@ -381,7 +381,7 @@ mod tests {
             assert!(!found.counted && (found.watts() - 60.0).abs() < 1e-9, "{broken}: {found:?}");
         }
         let still = log((0..60).map(|second| row(second, "7")).collect()).whole().unwrap();
-        assert!(!still.counted, "a counter that does not rise is none");
+        assert!(!still.counted, "a counter that does not rise is ignored");
     }
 
     #[test]
@@ -392,7 +392,7 @@ mod tests {
         };
         let refused = log(Scope::Processor).whole().unwrap_err().to_string();
         assert!(refused.contains("were not read for 61.0 s"), "{refused}");
-        assert!(log(Scope::Processor).between(111_000, 150_000).is_ok(), "behind the gap");
+        assert!(log(Scope::Processor).between(111_000, 150_000).is_ok(), "after the gap");
         assert!(log(Scope::Server).whole().is_ok(), "the counter of a server does not wrap");
     }
 
@@ -408,13 +408,13 @@ mod tests {
             (-5_000, 30_000, "5.0 s of the window of 35.0 s"),
             (0, 62_000, "2.0 s"),
             (59_600, 60_900, "0.9 s of the window of 1.3 s"),
-            (9, 9, "no length"),
+            (9, 9, "is empty"),
         ] {
             let found = whole.between(from, to).unwrap_err().to_string();
             assert!(found.contains(said), "{found}");
         }
         let gap = rows(&[0, 1, 2, 3, 40, 41, 42, 60]).between(0, 60_000).unwrap_err().to_string();
-        assert!(gap.contains("said nothing for 37.0 s"), "{gap}");
+        assert!(gap.contains("did not report for 37.0 s"), "{gap}");
         // A counter does not miss energy between rows, but its value at a time between two rows is unknown.
         let counter = log("unix_seconds,kwh\n0,1\n10,2\n60,3\n").unwrap();
         assert!(counter.between(0, 60_000).is_ok() && counter.between(0, 50_000).is_err());
@@ -423,19 +423,19 @@ mod tests {
     #[test]
     fn what_is_no_log_is_refused_with_its_line() {
         for (text, said) in [
-            ("a,b\n1,2\n", "no column unix_ms"),
-            ("unix_ms,b\n1,2\n", "no column watts"),
+            ("a,b\n1,2\n", "does not have a column unix_ms"),
+            ("unix_ms,b\n1,2\n", "does not have a column watts"),
             ("unix_ms,watts\n1,2\n", "fewer than two rows"),
             ("unix_ms,watts\n1,2\n1,2\n", "line 3: the time is not after"),
-            ("unix_ms,watts\n1,2\nx,2\n", "line 3: \"x\" is no time"),
-            ("unix_ms,watts\n-9223372036854775808,2\n9223372036854775807,2\n", "is no time"),
-            ("unix_seconds,watts\n1,2\n1e300,2\n", "is no time"),
-            ("unix_ms,watts\n1,2\n2,1e300\n", "is no power"),
-            ("unix_ms,watts\n1,2\n2,-2\n", "line 3: \"-2\" is no power"),
-            ("unix_ms,watts\n1,2\n2,inf\n", "is no power"),
-            ("unix_ms,joules\n1,5\n2,4\n", "line 3: the counter went back"),
+            ("unix_ms,watts\n1,2\nx,2\n", "line 3: \"x\" is not a valid time"),
+            ("unix_ms,watts\n-9223372036854775808,2\n9223372036854775807,2\n", "is not a valid time"),
+            ("unix_seconds,watts\n1,2\n1e300,2\n", "is not a valid time"),
+            ("unix_ms,watts\n1,2\n2,1e300\n", "is not a valid power"),
+            ("unix_ms,watts\n1,2\n2,-2\n", "line 3: \"-2\" is not a valid power"),
+            ("unix_ms,watts\n1,2\n2,inf\n", "is not a valid power"),
+            ("unix_ms,joules\n1,5\n2,4\n", "line 3: the counter decreased"),
             ("unix_ms,watts,scope\n1,2,drive\n2,2,drive\n", "line 2: the scope is drive"),
-            ("unix_ms,watts,scope\n1,2,house\n2,2,drive\n", "line 2: \"house\" is no scope"),
+            ("unix_ms,watts,scope\n1,2,house\n2,2,drive\n", "line 2: \"house\" is not a scope"),
             ("unix_ms,watts\n1,2\n2\n", "record"),
         ] {
             let found = log(text).err().unwrap().to_string();

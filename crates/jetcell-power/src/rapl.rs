@@ -43,10 +43,10 @@ impl Rapl {
             }
         }
         match (domains.is_empty(), refused) {
-            (_, Some(error)) => Err(PowerError::meter("rapl", format!("{error}; only root may read it"))),
+            (_, Some(error)) => Err(PowerError::meter("rapl", format!("{error}; reading the counters requires root"))),
             (true, None) => Err(PowerError::meter(
                 "rapl",
-                "this machine shows no such counters; virtual machines have none",
+                "this machine does not expose RAPL counters; virtual machines usually do not have them",
             )),
             (false, None) => Ok(Rapl { domains, microjoules: 0 }),
         }
@@ -115,9 +115,9 @@ mod tests {
     fn a_machine_without_counters_gives_no_figure() {
         let root = tempfile::tempdir().unwrap();
         let said = Rapl::open(root.path()).err().unwrap().to_string();
-        assert!(said.contains("no such counters"), "{said}");
+        assert!(said.contains("does not expose RAPL counters"), "{said}");
         domain(root.path(), "intel-rapl:0", "package-0", 1);
         fs::remove_file(root.path().join("intel-rapl:0/energy_uj")).unwrap();
-        assert!(Rapl::open(root.path()).err().unwrap().to_string().contains("only root"));
+        assert!(Rapl::open(root.path()).err().unwrap().to_string().contains("requires root"));
     }
 }

@@ -54,6 +54,6 @@ impl FromStr for Scope {
 
     fn from_str(text: &str) -> Result<Scope, String> {
         let found = Scope::ALL.into_iter().find(|scope| scope.name() == text);
-        found.ok_or_else(|| format!("\"{text}\" is no scope; write drive, enclosure, server or processor"))
+        found.ok_or_else(|| format!("\"{text}\" is not a scope; write drive, enclosure, server or processor"))
     }
 }

@@ -52,12 +52,12 @@ fn only_one(answers: &[(&str, bool)]) -> Result<(), Error> {
     if given.len() < 2 {
         return Ok(());
     }
-    Err(Error::Combination(format!("{} answer the same question; give one of them", given.join(" and "))))
+    Err(Error::Combination(format!("{} are mutually exclusive; give only one", given.join(" and "))))
 }
 
 fn needs(given: bool, option: &str, partner: bool, partners: &str) -> Result<(), Error> {
     if given && !partner {
-        return Err(Error::Combination(format!("{option} says nothing without {partners}")));
+        return Err(Error::Combination(format!("{option} has no effect without {partners}")));
     }
     Ok(())
 }
@@ -76,9 +76,7 @@ impl Question {
             return Err(Error::Zero("the number of years"));
         }
         if years > MAX_YEARS {
-            return Err(Error::Combination(format!(
-                "{years} years is more than the {MAX_YEARS} that are modelled"
-            )));
+            return Err(Error::Combination(format!("{years} years exceeds the maximum of {MAX_YEARS}")));
         }
         let model = self.model.unwrap_or_else(|| Model::default_for(array.raid())).check(array.raid())?;
         let drive = self.drive()?;
@@ -118,7 +116,7 @@ impl Question {
         }
         if !drives.is_multiple_of(group) {
             return Err(Error::Combination(format!(
-                "{drives} drives are no whole number of groups of {group}: {} are left over",
+                "{drives} drives cannot be divided into groups of {group}: {} are left over",
                 drives % group
             )));
         }
@@ -209,13 +207,13 @@ mod tests {
             (Question { years: Some(0.0), ..base() }, "years"),
             (Question { years: Some(-1.0), ..base() }, "negative"),
             (Question { years: Some(f64::NAN), ..base() }, "negative"),
-            (Question { years: Some(1e9), ..base() }, "modelled"),
+            (Question { years: Some(1e9), ..base() }, "exceeds the maximum"),
             (Question { restore: Hours::new(0.0).ok(), ..base() }, "above zero"),
             (Question { scrub: Some(Scrub::Mean(Hours::new(0.0).unwrap())), ..base() }, "above zero"),
             (Question { mtbf: Hours::new(0.0).ok(), ..base() }, "above zero"),
             (
                 Question { mtbf: Hours::new(1e6).ok(), afr: AnnualFailure::new(0.01).ok(), ..base() },
-                "same question",
+                "mutually exclusive",
             ),
             (Question { error_rate: ErrorsPerByte::new(1e-14).ok(), ..base() }, "--read-rate"),
             (Question { load: Fraction::new(0.5).ok(), ..base() }, "--bandwidth"),

@@ -113,7 +113,7 @@ mod tests {
         assert_eq!(drives(RaidType::Raid10), Some((84, 42)));
         assert_eq!(drives(RaidType::Raid5), Some((48, 6)));
         assert_eq!(drives(RaidType::Raid6), Some((54, 12)));
-        assert_eq!(drives(RaidType::RaidDp), Some((54, 12)), "as itself, beside RAID 6");
+        assert_eq!(drives(RaidType::RaidDp), Some((54, 12)), "listed in its own right, next to RAID 6");
         assert_eq!(drives(RaidType::TripleParity), Some((60, 18)));
         assert!(
             rows.iter().any(|row| row.relative_risk == 1.0)

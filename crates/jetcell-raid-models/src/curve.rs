@@ -82,7 +82,8 @@ impl Axis {
                     && (question.bandwidth.is_some() || question.rebuild_rate.is_some());
                 if !derived || question.capacity.is_none() {
                     return Err(Error::Combination(
-                        "a curve over disk size needs the times to follow from it; give --capacity, --bandwidth and --load instead of --restore"
+                        "a curve over disk size must derive the times from the size; give --capacity, \
+                         --bandwidth and --load instead of --restore"
                             .into(),
                     ));
                 }

@@ -16,7 +16,7 @@ pub enum Error {
     #[error("{0} must be above zero")]
     Zero(&'static str),
     /// A unit is missing or unknown.
-    #[error("\"{text}\" has no unit that fits; write {expected}")]
+    #[error("\"{text}\" does not have a valid unit; write {expected}")]
     Unit {
         /// The given text.
         text: String,
@@ -43,7 +43,7 @@ pub enum Error {
     },
     /// A group is larger than the array.
     #[error(
-        "a group of {group} drives is larger than the array of {array}; give more drives, or a smaller group"
+        "a group of {group} drives is larger than the array of {array}; give more drives or a smaller group"
     )]
     GroupLargerThanArray {
         /// Number of drives in a group.
@@ -52,7 +52,7 @@ pub enum Error {
         array: u32,
     },
     /// A name is unknown.
-    #[error("\"{name}\" is no {what}; choose one of {choices}")]
+    #[error("unknown {what} \"{name}\"; choose one of {choices}")]
     Unknown {
         /// What the name refers to.
         what: &'static str,
@@ -63,7 +63,8 @@ pub enum Error {
     },
     /// The model is for a different number of parities.
     #[error(
-        "model {model} is for groups that survive {model_parities} lost drives, {raid} survives {raid_parities}; use {fitting}"
+        "model {model} covers groups that survive {model_parities} failed drives, but {raid} survives \
+         {raid_parities}; use {fitting}"
     )]
     ModelMismatch {
         /// Name of the model.

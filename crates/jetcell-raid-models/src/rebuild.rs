@@ -62,7 +62,7 @@ impl Drive {
             return Err(Error::Zero("the capacity"));
         }
         if rate == 0.0 || scrub == 0.0 {
-            return Err(Error::Zero("what load and scrub share leave of the bandwidth"));
+            return Err(Error::Zero("the bandwidth that load and scrub share leave"));
         }
         Ok(Times {
             rebuild: Hours::new(self.capacity.get() / rate / 3600.0)?,

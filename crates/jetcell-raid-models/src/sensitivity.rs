@@ -149,7 +149,7 @@ mod tests {
         let effects = of(RaidType::RaidDp);
         let restore = effects.iter().find(|effect| effect.lever == Lever::RestoreTime).unwrap();
         assert!((0.95..1.1).contains(&restore.elasticity), "{restore:?}");
-        assert_eq!(effects[0].lever, Lever::FailureRate, "two failures are in every loss");
+        assert_eq!(effects[0].lever, Lever::FailureRate, "every loss includes two failures");
         assert!((1.95..2.05).contains(&effects[0].elasticity), "{:?}", effects[0]);
     }
 

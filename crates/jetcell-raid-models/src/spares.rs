@@ -37,7 +37,7 @@ impl Spares {
         }
         if ordered > 1e5 {
             return Err(Error::Combination(format!(
-                "{ordered:.0} drives would be on order at any time; look at the failure rate and the delivery time"
+                "{ordered:.0} drives would be on order at any time; check the failure rate and the delivery time"
             )));
         }
         // The probabilities increase up to k = x, so the sum must not stop at a negligible term before that point.

@@ -55,29 +55,30 @@ impl HostAddress {
         let wrong = |what: &str| {
             let prefix = scheme.prefix();
             Err(RemoteError::Usage(format!(
-                "{text}: {what}; write {prefix}HOST:PORT/NAME, with the names that jetcell serve has printed"
+                "{text}: {what}; write {prefix}HOST:PORT/NAME, with the names that jetcell serve printed"
             )))
         };
         let rest = &text[scheme.prefix().len()..];
         if rest.contains('@') {
             return wrong(
-                "an address has no user and no password, which everybody on this machine could read",
+                "an address cannot contain a user or a password, because all users of this machine could \
+                 read them",
             );
         }
         let Some((host, name)) = rest.split_once('/') else {
-            return wrong("there is no name behind the host");
+            return wrong("the address does not contain a directory name");
         };
         let name = name.trim_end_matches('/');
         if name.is_empty() || name.contains('/') {
-            return wrong("behind the host is one name");
+            return wrong("expected a single directory name after the host");
         }
-        let Some((host, port)) = host.rsplit_once(':') else { return wrong("there is no port") };
+        let Some((host, port)) = host.rsplit_once(':') else { return wrong("the port is missing") };
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         match port.parse() {
             Ok(port) if port > 0 && !host.is_empty() => {
                 Ok(HostAddress { scheme, host: host.to_string(), port })
             }
-            _ => wrong("the host or the port is none"),
+            _ => wrong("the host or the port is invalid"),
         }
     }
 

@@ -34,7 +34,7 @@ impl Deadline {
 }
 
 fn late() -> io::Error {
-    io::Error::new(ErrorKind::TimedOut, "no answer in time")
+    io::Error::new(ErrorKind::TimedOut, "the operation timed out")
 }
 
 /// A TCP connection whose transfers time out at a deadline, even if bytes arrive slowly.

@@ -41,7 +41,7 @@ impl Connection {
             connector.explain(&error).unwrap_or_else(|| match error.kind() {
                 ErrorKind::InvalidData => RemoteError::Protocol(error.to_string()),
                 ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset => RemoteError::Unreachable(
-                    "the server ended the connection; it may use TLS where this address does not, or have too many clients".into(),
+                    "the server closed the connection; it may require TLS, or have too many clients".into(),
                 ),
                 _ => RemoteError::Unreachable(error.to_string()),
             })
@@ -54,7 +54,7 @@ impl Connection {
                 Err(RemoteError::Version { ours: VERSION, theirs: what })
             }
             Reply::Failed { what, .. } => Err(RemoteError::Protocol(what)),
-            _ => Err(RemoteError::Protocol("it answers what was not asked".into())),
+            _ => Err(RemoteError::Protocol("the server sent an unexpected reply".into())),
         }
     }
 
@@ -74,7 +74,7 @@ impl Connection {
             let frame = read_frame(&mut *self.stream.channel, LONGEST)?;
             let Some((answered, message)) = frame else { return Err(ErrorKind::UnexpectedEof.into()) };
             if answered != number {
-                return Err(io::Error::new(ErrorKind::InvalidData, "a reply to another request"));
+                return Err(io::Error::new(ErrorKind::InvalidData, "the reply belongs to another request"));
             }
             match Reply::decode(&message)? {
                 Reply::Working => {}

@@ -96,19 +96,19 @@ impl NetworkConnector {
         let unreachable = |what: String| RemoteError::Unreachable(what);
         let addresses = (host.as_str(), *port)
             .to_socket_addrs()
-            .map_err(|error| unreachable(format!("the name {host} is not known here: {error}")))?;
-        let mut why = format!("the name {host} has no address");
+            .map_err(|error| unreachable(format!("failed to resolve the name {host}: {error}")))?;
+        let mut why = format!("the name {host} does not resolve to an address");
         for address in addresses {
             if *scheme == Scheme::Tcp && !address.ip().is_loopback() {
                 return Err(RemoteError::Usage(format!(
-                    "{}: tcp:// is not encrypted, so it is for this machine only; use tls://",
+                    "{}: tcp:// is not encrypted and is allowed only on this machine; use tls://",
                     self.address
                 )));
             }
             match TcpStream::connect_timeout(&address, within) {
                 Ok(stream) => return Ok(stream),
                 Err(error) if matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::WouldBlock) => {
-                    why = "no answer in time".to_string();
+                    why = "the connection timed out".to_string();
                 }
                 Err(error) => why = error.to_string(),
             }

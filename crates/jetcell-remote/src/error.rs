@@ -8,10 +8,10 @@ use std::path::PathBuf;
 #[non_exhaustive]
 pub enum ServeError {
     /// The export name cannot be part of an address.
-    #[error("`{0}` is no name for a directory; write NAME=DIR, where NAME is one word without `/`")]
+    #[error("`{0}` is not a valid directory name; write NAME=DIR, where NAME is one word without `/`")]
     Name(String),
     /// Two directories have the same name.
-    #[error("{} and {} would both be {name}; write NAME=DIR to give one of them another name", one.display(), other.display())]
+    #[error("{} and {} would both be named {name}; write NAME=DIR to give one of them another name", one.display(), other.display())]
     TwoDirectories {
         /// The shared name.
         name: String,
@@ -21,19 +21,22 @@ pub enum ServeError {
         other: PathBuf,
     },
     /// Symbolic links could lead clients out of a directory.
-    #[error("{}: links in it would be followed, so clients could leave it; serve a directory of a local file system", .0.display())]
+    #[error("{}: the server would follow symbolic links in it, so clients could leave the directory; serve \
+     a directory on a local file system", .0.display())]
     Unconfined(PathBuf),
     /// Other hosts could read the databases in transit.
     #[error(
-        "{0} can be reached from other machines; give --tls-cert FILE and --tls-key FILE with it, or listen on 127.0.0.1"
+        "{0} is reachable from other machines; add --tls-cert FILE and --tls-key FILE, or listen on \
+         127.0.0.1"
     )]
     Unsecured(std::net::SocketAddr),
     /// The program was built without the feature `tls`.
-    #[error("this build has no TLS; build it with `--features tls` or `--features full`")]
+    #[error("this build does not support TLS; build it with `--features tls` or `--features full`")]
     NoTls,
     /// The system allows too few open files.
     #[error(
-        "{clients} clients need {needed} open files, and the limit is {limit}; raise it with ulimit -n, or lower --max-clients"
+        "{clients} clients need {needed} open files, but the limit is {limit}; raise it with ulimit -n, or \
+         lower --max-clients"
     )]
     Descriptors {
         /// Number of clients with the token.
@@ -44,7 +47,7 @@ pub enum ServeError {
         limit: u64,
     },
     /// The address cannot be used.
-    #[error("{address} cannot be listened on: {error}")]
+    #[error("failed to listen on {address}: {error}")]
     Address {
         /// The address.
         address: std::net::SocketAddr,
@@ -70,27 +73,29 @@ pub enum RemoteError {
     #[error("{0}")]
     Unreachable(String),
     /// The program was built without the feature `tls`.
-    #[error("this build has no TLS; build it with `--features tls` or `--features full`")]
+    #[error("this build does not support TLS; build it with `--features tls` or `--features full`")]
     NoTls,
     /// The server's certificate was not signed by a known authority, or has expired.
     #[error(
-        "the certificate of the server is not trusted: {0}; give the file of the authority that signed it with --tls-ca"
+        "the server certificate is not trusted: {0}; give the certificate of the issuing authority with \
+         --tls-ca"
     )]
     Certificate(String),
     /// The server's certificate was issued for another name.
-    #[error("the certificate of the server is not for the name {0}; use a name that is in the certificate")]
+    #[error("the server certificate is not valid for the name {0}; use a name that is in the certificate")]
     HostName(String),
     /// The server requires a client certificate, or does not accept the one it received.
-    #[error("the server demands a certificate of this client; give --tls-client-cert and --tls-client-key")]
+    #[error("the server requires a client certificate; give --tls-client-cert and --tls-client-key")]
     ClientCertificate,
     /// The server does not accept the token.
     #[error(
-        "the server does not know the token; give the file with the token of the server with --token-file"
+        "the server rejected the token; give the server's token file with --token-file"
     )]
     Token,
     /// The server uses a different version of the protocol.
     #[error(
-        "the server has version {theirs} of the protocol, this program {ours}; use the same version of jetcell on both hosts"
+        "the server uses protocol version {theirs}, but this program uses version {ours}; use the same \
+         version of jetcell on both hosts"
     )]
     Version {
         /// Version of this program.
@@ -99,10 +104,10 @@ pub enum RemoteError {
         theirs: String,
     },
     /// The server does not use this protocol.
-    #[error("there is no jetcell serve at this address, or one with other security: {0}")]
+    #[error("the server at this address is not jetcell serve, or its security settings differ: {0}")]
     Protocol(String),
     /// The connection was lost, and the locks held through it were released. Another process may have acquired them.
-    #[error("the connection was lost, and with it a lock there: {0}; repeat the command")]
+    #[error("the connection was lost, and the lock on the server was released: {0}; repeat the command")]
     LockLost(String),
     /// An address or one of the client's files is invalid.
     #[error("{0}")]

@@ -38,7 +38,8 @@ impl Token {
         match bytes.len() {
             MIN_TOKEN..=MAX_TOKEN => Ok(Token(bytes.to_vec())),
             len => Err(format!(
-                "the token has {len} characters; it needs {MIN_TOKEN} to {MAX_TOKEN}, for example those of `openssl rand -hex 32`"
+                "the token has {len} characters, but it needs {MIN_TOKEN} to {MAX_TOKEN}; create one for \
+                 example with `openssl rand -hex 32`"
             )),
         }
     }

@@ -58,7 +58,7 @@ pub struct FieldReader<'m>(&'m [u8]);
 
 /// Returns the error for a message whose layout does not match its kind.
 pub fn garbled() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "a message that cannot be read")
+    io::Error::new(io::ErrorKind::InvalidData, "the message is malformed")
 }
 
 impl<'m> FieldReader<'m> {

@@ -39,7 +39,7 @@ pub fn read_frame(stream: &mut dyn Read, longest: usize) -> io::Result<Option<(u
     }
     let length = u32::from_le_bytes(length) as usize;
     if length > longest || length < NUMBER {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "a frame with an impossible length"));
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "the frame length is invalid"));
     }
     let mut number = [0; NUMBER];
     stream.read_exact(&mut number)?;

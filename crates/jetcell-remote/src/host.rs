@@ -275,7 +275,7 @@ impl State {
     fn require(&self, epoch: Option<u64>) -> io::Result<()> {
         match epoch {
             Some(epoch) if epoch != self.epoch => {
-                let what = "the connection over which the file was opened was lost".to_string();
+                let what = "the connection that opened the file was lost".to_string();
                 Err(RemoteError::Unreachable(what).into_io())
             }
             _ => Ok(()),
@@ -285,13 +285,13 @@ impl State {
     /// Runs `work` on the connection. After an error, drops the connection and its state.
     fn transfer<T>(&mut self, work: impl FnOnce(&mut Connection) -> io::Result<T>) -> io::Result<T> {
         let Some(connection) = &mut self.connection else {
-            return Err(RemoteError::Unreachable("there is no connection".into()).into_io());
+            return Err(RemoteError::Unreachable("the client is not connected".into()).into_io());
         };
         let worked = work(connection);
         self.used = Some(Instant::now());
         worked.map_err(|error| {
             let why = match error.kind() {
-                ErrorKind::UnexpectedEof => "the server ended the connection".to_string(),
+                ErrorKind::UnexpectedEof => "the server closed the connection".to_string(),
                 _ => error.to_string(),
             };
             self.connection = None;
@@ -314,5 +314,5 @@ fn done(reply: Reply) -> io::Result<Reply> {
 
 /// Returns the error for a reply that does not match the request.
 pub(crate) fn unexpected() -> io::Error {
-    io::Error::new(ErrorKind::InvalidData, "a reply that does not fit the request")
+    io::Error::new(ErrorKind::InvalidData, "the reply does not match the request")
 }

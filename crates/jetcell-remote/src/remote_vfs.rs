@@ -53,7 +53,7 @@ impl RemoteVfs {
     }
 
     fn place(&self, path: &Path) -> io::Result<Place> {
-        let wrong = || io::Error::new(ErrorKind::InvalidInput, "this is no path of the other host");
+        let wrong = || io::Error::new(ErrorKind::InvalidInput, "the path is not on the remote host");
         let parts = parts(&self.0.root, path).ok_or_else(wrong)?;
         let (directory, file) = parts.split_first().ok_or_else(wrong)?;
         Ok(Place { directory: (*directory).to_string(), file: file.join("/") })

@@ -191,7 +191,7 @@ impl Shared {
         let Ok(handle) = stream.try_clone() else { return };
         let (id, ended) = self.connections.lock().add(handle, peer.ip());
         if ended {
-            let what = "an older connection that had not sent the token gave way to it";
+            let what = "an older connection without a token was closed to accept this connection";
             self.count(peer, what, |counts| &mut counts.too_many);
         }
         let shared = self.clone();
@@ -237,18 +237,18 @@ impl Shared {
         let (what, of): (&str, fn(&mut Counts) -> &mut u64) = match ended {
             Ok(None) => return,
             Ok(Some(End::Garbage)) => {
-                ("closed: this is not a client of copies", |counts| &mut counts.garbage)
+                ("closed: the peer is not a copy client", |counts| &mut counts.garbage)
             }
-            Ok(Some(End::Token)) => ("closed: the token is another one", |counts| &mut counts.wrong_token),
-            Ok(Some(End::Version)) => ("closed: it has another version", |counts| &mut counts.wrong_version),
+            Ok(Some(End::Token)) => ("closed: the token is wrong", |counts| &mut counts.wrong_token),
+            Ok(Some(End::Version)) => ("closed: the client version differs", |counts| &mut counts.wrong_version),
             Ok(Some(End::Full)) => {
-                ("closed: there are too many clients; see --max-clients", |counts| &mut counts.too_many)
+                ("closed: too many clients are connected; see --max-clients", |counts| &mut counts.too_many)
             }
             Err(error) if error.kind() == ErrorKind::InvalidData => {
-                ("closed: this is not a client of copies", |counts| &mut counts.garbage)
+                ("closed: the peer is not a copy client", |counts| &mut counts.garbage)
             }
             Err(_) if !session.is_known() => {
-                ("closed: there was no greeting", |counts| &mut counts.handshakes)
+                ("closed: the client did not send a greeting", |counts| &mut counts.handshakes)
             }
             // A client with a valid token may disconnect at any time.
             Err(_) => return,

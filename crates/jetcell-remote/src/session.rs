@@ -191,7 +191,7 @@ impl Session {
     fn directory(&self, name: &str) -> io::Result<&Path> {
         self.exports.directory(name).ok_or_else(|| {
             let known: Vec<&str> = self.exports.directories().keys().map(String::as_str).collect();
-            let what = format!("the server has no directory `{name}`; it has {}", known.join(", "));
+            let what = format!("the server does not have a directory `{name}`; it has {}", known.join(", "));
             // `NotFound` would wrongly tell the client that a file does not exist.
             io::Error::other(what)
         })
@@ -202,7 +202,7 @@ impl Session {
         let directory = self.directory(&place.directory)?;
         let name = place.file.rsplit_once('/').map_or(&*place.file, |(_, name)| name);
         if Kind::at(&place.file).is_none() || !is_name(name) {
-            return Err(refused("the server gives only files that are in its directories themselves"));
+            return Err(refused("the server serves only files directly in its directories"));
         }
         Ok(directory.join(&place.file))
     }
@@ -219,12 +219,13 @@ impl Session {
             return match self.is_given(place, &path) {
                 true => Ok(path),
                 false => Err(refused(
-                    "the server gives only databases, logs and the files of copies; this is not one of them",
+                    "the server serves only databases, logs and the files of copies; the requested file is \
+                     of another kind",
                 )),
             };
         }
         match self.exports.vfs.exists(&path)? {
-            true => Err(refused("this is not a regular file, so the server does not give it")),
+            true => Err(refused("the server does not serve this file, because it is not a regular file")),
             false => Err(ErrorKind::NotFound.into()),
         }
     }
@@ -263,20 +264,20 @@ impl Session {
         match change.verdict() {
             Verdict::Allowed => Ok(()),
             Verdict::UnderLock if !self.exports.allow_handover => Err(refused(
-                "the server does not allow that the role of the active side is taken; start it with --allow-handover",
+                "the server does not allow a client to take over the active role; start it with --allow-handover",
             )),
             Verdict::UnderLock if matches!(change, Change::CreateLock(_)) => {
                 let streams = self.streams(&place.directory)?;
                 match change.stream().is_some_and(|stream| streams.contains(stream)) {
                     true => Ok(()),
                     false => {
-                        Err(refused("the directory has no logs of this name, so there is nothing to lock"))
+                        Err(refused("the lock cannot be created, because the directory does not have logs with this name"))
                     }
                 }
             }
             Verdict::UnderLock if self.holds_locks(&place.directory, change)? => Ok(()),
-            Verdict::UnderLock => Err(refused("the client does not hold the lock of the logs")),
-            Verdict::Never => Err(refused("the server does not let clients change this file")),
+            Verdict::UnderLock => Err(refused("the client does not hold the log lock")),
+            Verdict::Never => Err(refused("the server does not allow clients to change this file")),
         }
     }
 
@@ -323,7 +324,7 @@ impl Session {
         if self.count(directory, is_registration_name)? >= MAX_REGISTRATIONS {
             return Err(refused(&format!(
                 "the directory has {MAX_REGISTRATIONS} registrations of copies, which is the maximum; \
-                 remove the files *.copy and *.copy-new of copies that do not exist any more"
+                 remove the *.copy and *.copy-new files of copies that no longer exist"
             )));
         }
         if self.new_copies.len() >= MAX_NEW_COPIES && !self.new_copies.contains(place) {
@@ -372,7 +373,7 @@ impl Session {
         let open = self.file(handle)?;
         let (place, name) = (&open.place, &open.place.file);
         let max = match open.mode {
-            OpenMode::Read => return Err(refused("the file was opened to be read")),
+            OpenMode::Read => return Err(refused("the file was opened for reading only")),
             OpenMode::Write | OpenMode::WriteOwn => {
                 self.check(place, Change::Write(name))?;
                 open.file.len()?
@@ -383,7 +384,7 @@ impl Session {
             }
         };
         if offset.checked_add(data.len() as u64).is_none_or(|end| end > max) {
-            return Err(refused("the file would become longer than the server allows"));
+            return Err(refused("the write would make the file longer than the server allows"));
         }
         let mut aligned = IoBuffer::zeroed(data.len());
         aligned.copy_from_slice(data);
@@ -391,7 +392,7 @@ impl Session {
         match open.writer {
             None => put(),
             Some(writer) => self.exports.writes.write(place, writer, put).unwrap_or_else(|| {
-                Err(refused("the file was removed or has got its name, so it is not written any more"))
+                Err(refused("the file was removed or has received its final name, and accepts no more writes"))
             }),
         }
     }
@@ -411,7 +412,7 @@ impl Session {
                 && !is_registration(vfs, &source, id)?
             {
                 return Err(refused(
-                    "this is not the registration of a copy; use the same version of jetcell on both hosts",
+                    "the data is not the registration of a copy; use the same version of jetcell on both hosts",
                 ));
             }
             vfs.rename(&source, &target_path)
@@ -428,7 +429,7 @@ impl Session {
         match &*directory.file {
             "" => {}
             INCOMING => path.push(INCOMING),
-            _ => return Err(refused("the server gives only the lists of its directories")),
+            _ => return Err(refused("the server lists only its own directories")),
         }
         let files = self.exports.vfs.list(&path)?;
         let mut names: Vec<String> =
@@ -462,7 +463,7 @@ impl Session {
         let mut path = self.path(&place)?;
         // Other locks would block the processes that follow, scan or back up a copy on this host.
         if !matches!(Kind::at(&place.file), Some(Kind::LogLock | Kind::Other)) {
-            return Err(refused("clients lock only databases and the lock file of the logs"));
+            return Err(refused("clients can lock only databases and the lock file of the logs"));
         }
         // Acquiring a lock creates the file, and must not follow a link.
         if self.exports.vfs.exists(&path)? {

@@ -38,7 +38,7 @@ pub(crate) fn advice(result: &RunResult, samples: &[Sample]) -> Vec<String> {
     let name = doubted.map_or(MEASURED_ENOUGH, String::as_str);
     lines.extend(result.doubts.iter().map(|doubt| format!("{name}: {doubt}.")));
     if result.verdict == Verdict::Incomplete && result.measured_seconds > 0.0 {
-        lines.push("The run did not end: the figures cover the time until its last sample only.".into());
+        lines.push("The run did not complete: the figures cover only the time up to its last sample.".into());
     }
     lines
 }
@@ -64,9 +64,9 @@ impl Evidence<'_> {
             self.too_few()
         } else if says("page fault stalls") {
             format!(
-                "sessions waited for a free cache page, because pages are changed faster than they are written back \
-                 (a database write took {} ms on average); a larger --cache or fewer --threads show whether writes \
-                 of the device are the cause",
+                "sessions waited for a free cache page because pages are modified faster than they are \
+                 flushed (a database write took {} ms on average); try a larger --cache or fewer --threads \
+                 to see whether device writes are the cause",
                 three(self.mean(|row| row.database_writes_average_latency_ms))
             )
         } else if says("transactional I/O per second")
@@ -75,20 +75,20 @@ impl Evidence<'_> {
         {
             self.too_few()
         } else if says("Bad pages read by the backup") {
-            "the pages are damaged on the device, and a backup of the database cannot be used: keep the files, examine \
-             them with `jetcell check`, and the device in the kernel log"
+            "the pages are damaged on the device, and the backup is not usable: keep the files, examine \
+             them with `jetcell check`, and check the kernel log for device errors"
                 .into()
         } else if says("Logs replayed") {
-            "the replay ended before the last log: the test log has the error, and `jetcell check` names what is wrong \
-             with the logs"
+            "the replay stopped before the last log: see the error in the test log, and run `jetcell check` \
+             to find what is wrong with the logs"
                 .into()
         } else if says("I/O errors") {
-            "transfers failed; the kernel log (dmesg) names device and sector, and figures about speed are not \
-             meaningful until the fault is repaired"
+            "transfers failed; the kernel log (dmesg) names the device and the sector, and performance \
+             figures are not meaningful until the fault is repaired"
                 .into()
         } else if says("wrong content") || says("Bad pages") {
-            "the data that was read differs from the data that was written: keep the files, examine the pages with \
-             `jetcell check` and the device in the kernel log, and also test the memory of the machine"
+            "the data read differs from the data written: keep the files, examine the pages with `jetcell \
+             check`, check the kernel log for device errors, and test the memory of the machine"
                 .into()
         } else {
             "see the tables below".into()
@@ -117,8 +117,8 @@ impl Evidence<'_> {
             && ms > average * INCIDENT
         {
             return format!(
-                "single intervals were slow ({} ms in the interval that ended at {at:.0} s, {} ms on \
-                 average): find out what happened then, such as other users of the device, a flush of its write cache, \
+                "individual intervals were slow ({} ms in the interval that ended at {at:.0} s, {} ms on \
+                 average): find the cause, such as other users of the device, a flush of its write cache, \
                  garbage collection, or scheduled jobs",
                 plain(ms),
                 plain(average)
@@ -132,7 +132,7 @@ impl Evidence<'_> {
         let host = &self.result.analysis.host;
         if host.seconds <= 0.0 {
             return format!(
-                "{what} were slow, and the machine was not sampled: iostat -x 1 shows the device's queue"
+                "{what} were slow, and the machine was not sampled: run iostat -x 1 to see the device queue"
             );
         }
         let disk = host.disks.iter().max_by(|a, b| a.queue.total_cmp(&b.queue));
@@ -152,16 +152,18 @@ impl Evidence<'_> {
                  of other work, or use fewer --threads, and test again"
             ),
             Some(device) if loaded => format!(
-                "{what} were slow while the processors were only {cpu} % busy, and {device}: the device is the limit; \
-                 fewer --threads or a --rate show at which load it keeps the limit"
+                "{what} were slow while the processors were only {cpu} % busy, and {device}: the device is \
+                 the limit; use fewer --threads or a lower --rate to find the load at which latency stays \
+                 within its limit"
             ),
             Some(device) => format!(
-                "{what} were slow though the processors were {cpu} % busy and {device}: neither is loaded, so examine the \
-                 layers between them: file system, encryption, virtualisation, limits of the cgroup, the path to remote storage"
+                "{what} were slow although the processors were only {cpu} % busy and {device}: neither is \
+                 saturated, so examine the layers between them: file system, encryption, virtualisation, \
+                 cgroup limits, the path to remote storage"
             ),
             None => format!(
-                "{what} were slow while the processors were {cpu} % busy; no local device is under the directories, \
-                 so examine the path to the storage and the storage itself"
+                "{what} were slow while the processors were {cpu} % busy; the directories are not on a \
+                 local device, so examine the storage and the path to it"
             ),
         }
     }
@@ -172,17 +174,17 @@ impl Evidence<'_> {
             return "the limiting factor is unknown".into();
         };
         let what_to_do = match limit.limiter {
-            Limiter::TargetRate => "the load did not ask for more: raise --rate",
+            Limiter::TargetRate => "the load did not request a higher rate: raise --rate",
             Limiter::Cpu => {
-                "the run measured the machine and not the storage: free its processors, or use a larger machine"
+                "the run measured the machine, not the storage: free its processors, or use a larger machine"
             }
-            Limiter::OtherPrograms => "end the other programs that use the processors, and test again",
+            Limiter::OtherPrograms => "stop the other programs that use the processors, and test again",
             Limiter::LogFlush => {
                 "examine log write latency: use a faster log device, or a separate one with --log-dir"
             }
             Limiter::Cache => "examine database write latency, or use a larger --cache",
             Limiter::Device => "examine database read latency; more --threads send more requests in parallel",
-            Limiter::Threads => "too few requests were in parallel: use more --threads",
+            Limiter::Threads => "too few requests were in flight: use more --threads",
         };
         format!("limited by {}: {}; {what_to_do}", limit.limiter.title(), limit.reason)
     }

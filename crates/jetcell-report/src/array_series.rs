@@ -16,10 +16,10 @@ pub(crate) fn charts(samples: &[ArraySample]) -> Vec<Chart> {
     let mut charts = vec![
         Chart::over_time(
             "Array writes",
-            "of members, for each of the test",
+            "of members, per test write or block",
             vec![
-                over("writes for each write", |sample| sample.member_writes_per_host_write),
-                over("blocks for each block", |sample| sample.member_blocks_per_host_block),
+                over("member writes per test write", |sample| sample.member_writes_per_host_write),
+                over("member blocks per test block", |sample| sample.member_blocks_per_host_block),
             ],
         ),
         Chart::over_time(
@@ -28,13 +28,13 @@ pub(crate) fn charts(samples: &[ArraySample]) -> Vec<Chart> {
             vec![
                 over("member reads", |sample| Some(sample.member_reads_per_second)),
                 over("member writes", |sample| Some(sample.member_writes_per_second)),
-                over("writes of the test", |sample| Some(sample.host_writes_per_second)),
+                over("test writes", |sample| Some(sample.host_writes_per_second)),
             ],
         ),
     ];
     if samples.iter().any(|sample| sample.rebuilt_percent.is_some()) {
         let rebuilt = over("rebuilt", |sample| sample.rebuilt_percent);
-        charts.push(Chart::over_time("Array rebuild", "percent of what is rebuilt", vec![rebuilt]));
+        charts.push(Chart::over_time("Array rebuild", "percent rebuilt", vec![rebuilt]));
     }
     for chart in &mut charts {
         chart.marks = marks(samples);

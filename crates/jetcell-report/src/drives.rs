@@ -60,18 +60,19 @@ fn claims(summary: &Summary) -> Table {
         let mut finding = match claim.finding {
             Finding::Holds => "holds".to_string(),
             Finding::OtherBase => {
-                format!("wrong base: {than} has so much {other} than {drive}, in percent of {drive}")
+                format!("wrong base: the percentage is of {drive}; {than} has this much {other} than {drive}")
             }
             Finding::ContainsAnError => {
-                "the mean of what is printed, with a wrong percentage in it".to_string()
+                "the mean of the printed percentages, which include a wrong percentage".to_string()
             }
             Finding::Differs => {
-                "does not follow from the figures, not even by rounding the result".to_string()
+                "does not follow from the figures, even after rounding the result".to_string()
             }
-            Finding::NoFigures => "there are no figures from which it follows".to_string(),
+            Finding::NoFigures => "the figures needed to verify this claim are missing".to_string(),
         };
         if let Some(scope) = claim.measured_scope {
-            finding += &format!("; the meter measured {scope}, so nothing follows for {drive} alone");
+            finding +=
+                &format!("; the meter measured {scope}, so the claim says nothing about {drive} alone");
         }
         vec![
             Cell::from(claim.text.as_str()),
@@ -142,12 +143,14 @@ fn notes(summary: &Summary) -> Vec<String> {
     let mut lines = summary.remarks.clone();
     let Some((first, rest)) = summary.drives.split_first() else { return lines };
     lines.push(format!(
-        "Advantages are in percent of {}; positive is better: where less is better (↓) the sign is reversed.",
+        "Advantages are in percent of {}. Positive is better: where lower is better (↓), the sign is \
+         reversed.",
         first.name
     ));
     if summary.rows.iter().any(|row| !row.in_mean) {
         lines.push(
-            "¹ Does not count for the mean. Latencies of the mail load do not: with a fixed number of threads, they follow from the rate."
+            "¹ Excluded from the mean. Latencies of the mail load are excluded because, with a fixed number \
+             of threads, they follow from the rate."
                 .into(),
         );
     }
@@ -173,7 +176,7 @@ fn notes(summary: &Summary) -> Vec<String> {
         }
         if other.power.is_none() && first.energy.is_some() && other.energy.is_some() {
             lines.push(format!(
-                "The power of {} and {} is not compared: one is that of {}, the other that of {}.",
+                "The power of {} and {} is not compared: the first was measured for {}, the second for {}.",
                 first.name,
                 other.name,
                 first.energy.map_or(String::new(), |energy| energy.scope.to_string()),
@@ -182,7 +185,8 @@ fn notes(summary: &Summary) -> Vec<String> {
         }
     }
     for scope in summary.drives.iter().filter_map(|drive| drive.energy).map(|energy| energy.scope) {
-        let line = format!("Energy and joules are those of {scope}, and say nothing about the drive alone.");
+        let line =
+            format!("Energy and joules were measured for {scope}, and say nothing about the drive alone.");
         if !scope.is_storage() && !lines.contains(&line) {
             lines.push(line);
         }
@@ -192,8 +196,8 @@ fn notes(summary: &Summary) -> Vec<String> {
     });
     if undecided > 0 {
         lines.push(format!(
-            "Noise could explain {undecided} of {steps} differences: their 95 % confidence intervals overlap, or are not known because the \
-             test was done once."
+            "Noise could explain {undecided} of {steps} differences: their 95 % confidence intervals \
+             overlap, or are unknown because the test ran only once."
         ));
     }
     lines
@@ -258,7 +262,7 @@ mod tests {
             "costs 79.1 % more than gr<e>en; gr<e>en costs 44.2 % less than black",
             "draws 22.0 % more than gr<e>en; gr<e>en draws 18.1 % less than black",
             "Advantages are in percent of gr<e>en",
-            "Energy and joules are those of the whole server, and say nothing about the drive alone.",
+            "Energy and joules were measured for the whole server, and say nothing about the drive alone.",
             "Noise could explain",
             "+28.7 % on average over 3 tests",
         ] {
@@ -270,8 +274,8 @@ mod tests {
         assert!(has("Access time ↓ (ms) 17.6 12 +31.8 %"), "{text}");
         assert!(has("Mail load, transactional I/O (1/s) 47.4 64.6 +36.2 %"), "{text}");
         for said in [
-            "wrong base: gr<e>en has so much less than black\\u{1b}, in percent of black\\u{1b}",
-            "the meter measured the whole server, so nothing follows for gr<e>en alone",
+            "wrong base: the percentage is of black\\u{1b}; gr<e>en has this much less than black\\u{1b}",
+            "the meter measured the whole server, so the claim says nothing about gr<e>en alone",
         ] {
             assert!(text.contains(said), "{said}: {text}");
         }

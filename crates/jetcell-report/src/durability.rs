@@ -61,7 +61,7 @@ fn damages(found: &Verification) -> Bars {
         (bad > 0).then(|| Bar { name: tally.kind.name().into(), value: bad as f64, label, series: 0 })
     };
     Bars {
-        title: "Not there as acknowledged".into(),
+        title: "Acknowledged operations found damaged".into(),
         unit: "operations".into(),
         scale: Scale::Linear,
         legend: Vec::new(),
@@ -72,11 +72,11 @@ fn damages(found: &Verification) -> Bars {
 fn verdict(found: &Verification) -> String {
     let last = count(found.last_acknowledged.0);
     match found.first_missing {
-        None => format!("KEPT: everything that was acknowledged up to operation {last} is there"),
+        None => format!("KEPT: all acknowledged operations up to operation {last} are present"),
         Some(first) => {
             format!(
-                "NOT KEPT: {} operations that were acknowledged are not there as written. The first is operation {}; the last \
-                 that was acknowledged is {last}",
+                "NOT KEPT: {} acknowledged operations are missing or differ from what was written. The \
+                 first is operation {}; the last acknowledged operation is {last}",
                 found.findings.len(),
                 count(first.0)
             )
@@ -120,17 +120,20 @@ fn remarks(found: &Verification) -> Vec<String> {
     let mut lines = Vec::new();
     if found.findings.len() > MAX_FINDINGS {
         lines.push(format!(
-            "{} findings in all; the JSON result has each",
+            "{} findings in total; the JSON result lists all of them",
             count(found.findings.len() as u64)
         ));
     }
     lines.push(
         match found.level {
-            Level::Process => "Level process: the writer was killed. This says nothing about a reset or a power cut.",
-            Level::Reset => {
-                "Level reset: drives kept their power, and so what was in their caches. This says nothing about a power cut."
+            Level::Process => {
+                "Level process: the writer was killed. This says nothing about a reset or a power cut."
             }
-            Level::Power => "Level power: the cut must have reached the drives, too.",
+            Level::Reset => {
+                "Level reset: the drives kept power, and their caches kept their data. This says nothing \
+                 about a power cut."
+            }
+            Level::Power => "Level power: the result is valid only if the drives also lost power.",
         }
         .to_string(),
     );
@@ -146,12 +149,12 @@ fn remarks(found: &Verification) -> Vec<String> {
     }
     if let Some((operation, error)) = &found.failed {
         lines.push(format!(
-            "Operation {} failed ({error}). What no sync had covered then is undecided.",
+            "Operation {} failed ({error}). Operations that no sync had covered by then are undecided.",
             count(operation.0)
         ));
     }
     if found.ended {
-        lines.push("The writer had ended by itself, so nothing was cut while it worked.".to_string());
+        lines.push("The writer had already exited, so no write was interrupted.".to_string());
     }
     lines
 }
@@ -196,7 +199,7 @@ mod tests {
         };
         let text = durability_text(&found, usize::MAX);
         for part in [
-            "NOT KEPT: 1 operations",
+            "NOT KEPT: 1 acknowledged operations",
             "operation 1,017",
             "Suspicious: half",
             "Operation 2,347 failed",
@@ -205,7 +208,12 @@ mod tests {
             assert!(text.contains(part), "{part} is not in\n{text}");
         }
         let (page, markdown) = (durability_html(&found), durability_markdown(&found));
-        for part in ["NOT KEPT: 1 operations", "Suspicious: half", "the name does not exist", "undecided"] {
+        for part in [
+            "NOT KEPT: 1 acknowledged operations",
+            "Suspicious: half",
+            "the name does not exist",
+            "undecided",
+        ] {
             assert!(page.contains(part) && markdown.contains(part), "{part} is not in\n{markdown}\n{page}");
         }
         assert!(page.contains("1 of 1,200") && page.contains("<svg") && markdown.starts_with("# Jetcell"));
@@ -216,7 +224,7 @@ mod tests {
         assert!(
             !durability_html(&found).contains("<svg")
                 && text.starts_with("KEPT: ")
-                && text.contains("ended by itself")
+                && text.contains("had already exited")
                 && !text.contains("Suspicious"),
             "{text}"
         );

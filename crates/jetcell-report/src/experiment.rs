@@ -9,7 +9,7 @@ use crate::markdown::tables_markdown;
 use crate::page::Page;
 use crate::text_table::wrapped;
 
-const QUESTION: &str = "Should one defragment a database on this drive?";
+const QUESTION: &str = "Should a database on this drive be defragmented?";
 
 /// Renders the answer, both files' fragments, and the comparison, with at most `width` characters per line.
 pub fn experiment_text(found: &Experiment, width: usize) -> String {
@@ -43,8 +43,8 @@ pub fn experiment_html(found: &Experiment) -> String {
 fn pieces(found: &Experiment) -> String {
     let counts: Vec<String> = found.files.iter().map(|file| file.pieces.to_string()).collect();
     format!(
-        "The scattered file was allocated in pieces of {} in random order; the file system reports {} pieces of the contiguous and the \
-         scattered file.",
+        "The scattered file was allocated in pieces of {} in random order. The file system reports {} \
+         pieces for the contiguous and the scattered file.",
         human_bytes(found.piece_bytes),
         counts.join(" and ")
     )
@@ -84,9 +84,12 @@ mod tests {
         let found = Experiment::of(64 << 10, vec![file("c<1>.edb"), file("s.edb")], comparison);
         let (text, page) = (experiment_text(&found, usize::MAX), experiment_html(&found));
         for form in [&text, &experiment_markdown(&found), &page] {
-            for said in
-                ["Should one defragment", "Yes: the mail load is slower", "pieces of 64.00 KiB", "Backup"]
-            {
+            for said in [
+                "Should a database on this drive be",
+                "Yes: the mail load is slower",
+                "pieces of 64.00 KiB",
+                "Backup",
+            ] {
                 assert!(form.contains(said), "{said}: {form}");
             }
         }

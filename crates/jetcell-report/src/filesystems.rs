@@ -117,26 +117,28 @@ pub(crate) fn notes(test: &FilesystemTest) -> Vec<String> {
     let precision = significant(test.limits.precision_percent);
     let state = if test.precise { "are" } else { "are not" };
     let signs = match test.signs {
-        Signs::Change => ", with the sign of the change; less is better where the row says so (↓)",
+        Signs::Change => ", with the sign of the change. Lower is better where the row is marked (↓)",
         Signs::Better => {
-            "; positive is better: where less is better (↓) the sign is reversed; where neither is better (·) it is that of the change"
+            ". Positive is better: where lower is better (↓), the sign is reversed. Where neither is better \
+             (·), the sign is that of the change"
         }
     };
     let mut lines = vec![
         format!(
-            "{turns} turns. The 95 % confidence intervals of the differences of transactional I/O {state} within {precision} % to both \
-             sides."
+            "{turns} turns. The 95 % confidence intervals of the differences in transactional I/O {state} \
+             within ± {precision} %."
         ),
         format!(
-            "Differences are in percent of the first one{signs}. One is named as better only where its intervals against all others \
-             exclude zero; of twenty rows that do not differ, one may still be marked by chance."
+            "Differences are in percent of the first directory{signs}. A directory is marked as better only \
+             if its intervals against all others exclude zero. Of twenty rows without a real difference, \
+             one may still be marked by chance."
         ),
         "Processor is the busy share of the whole machine, because file systems also work in the kernel."
             .to_string(),
     ];
     if test.too_few_turns {
         lines.push(format!(
-            "The time was over before {} turns were: give a longer --longest.",
+            "The time limit expired before {} turns completed; raise --longest.",
             test.limits.fewest
         ));
     }
@@ -145,14 +147,15 @@ pub(crate) fn notes(test: &FilesystemTest) -> Vec<String> {
         if one.made.is_none() && one.storage.mount.as_ref().is_some_and(|mount| mount.file_system == "btrfs")
         {
             lines.push(format!(
-                "{}: the space used is the blocks of the files, in which btrfs counts neither compression nor copies.",
+                "{}: the space used is counted in file blocks. On btrfs, this count ignores compression and \
+                 copies.",
                 one.name
             ));
         }
         lines.extend(one.remarks.iter().map(|remark| format!("{}: {remark}.", one.name)));
     }
     lines.extend(test.skipped.iter().map(|one| format!("{} is skipped: {}.", one.name, one.reason)));
-    lines.push("Encryption that a drive does by itself cannot be seen from here.".into());
+    lines.push("Encryption performed inside a drive cannot be detected.".into());
     let device = |one: &TestedDirectory| match one.made {
         Some(_) => None,
         None => Some(one.storage.mount.as_ref()?.source.clone()),
@@ -167,7 +170,7 @@ pub(crate) fn notes(test: &FilesystemTest) -> Vec<String> {
 /// Describes in one line how a file system was made.
 fn made(name: &str, how: &Specification) -> String {
     let options = |options: &[String]| match options {
-        [] => "no more options".to_string(),
+        [] => "no additional options".to_string(),
         some => some.join(" "),
     };
     let mut line = format!(
@@ -180,7 +183,7 @@ fn made(name: &str, how: &Specification) -> String {
         line += &format!("; {} % in use by other files", how.fill_percent);
     }
     if how.aging_rounds > 0 {
-        line += &format!("; files written and removed in {} rounds before", how.aging_rounds);
+        line += &format!("; aged by writing and removing files in {} rounds", how.aging_rounds);
     }
     line + "."
 }
@@ -243,7 +246,7 @@ mod tests {
             file_bytes: 186 << 30,
             allocated_bytes: 186 << 30,
             made: None,
-            remarks: vec!["checksums: none of data".into()],
+            remarks: vec!["data checksums: none".into()],
         };
         let directories = printed.columns.iter().map(directory).collect();
         let limits = Limits { fewest: 1, most: 1, precision_percent: 2.0, longest: Duration::ZERO };

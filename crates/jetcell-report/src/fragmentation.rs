@@ -59,8 +59,8 @@ fn expected(files: &[Fragmentation], costs: &[ExpectedCost]) -> Vec<String> {
             seconds => (cost.scan_seconds / seconds - 1.0) * 100.0,
         };
         format!(
-            "{} on {}: by the measured seeks of the drive, a scan from the begin to the end takes {} s instead of {} s ({} % more); a read \
-             of {} takes {} ms longer on average",
+            "{} on {}: based on the measured seek times of the drive, a full scan takes {} s instead of {} \
+             s ({} % more); a read of {} takes {} ms longer on average",
             file.path.display(),
             cost.drive,
             decimal(cost.scan_seconds, 1),
@@ -123,8 +123,8 @@ fn remarks(file: &Fragmentation) -> Vec<String> {
     let parts = [
         (file.hole_bytes, "are holes: reads of them do not reach the device"),
         (file.unwritten_bytes, "are allocated and were never written: reads of them do not reach the device"),
-        (file.shared_bytes, "are shared with other files: the next write moves them"),
-        (file.unplaced_bytes, "have no place that the file system tells"),
+        (file.shared_bytes, "are shared with other files: the next write relocates them"),
+        (file.unplaced_bytes, "have a location that the file system does not report"),
     ];
     let said = parts.into_iter().filter(|(bytes, _)| *bytes > 0);
     said.map(|(bytes, what)| format!("{}: {} {what}", file.path.display(), human_bytes(bytes))).collect()
@@ -183,7 +183,10 @@ mod tests {
         };
         let (page, markdown) =
             (fragmentation_html(&files, from_ref(&cost)), fragmentation_markdown(&files, from_ref(&cost)));
-        assert!(markdown.contains("on \\<disk>: by the measured seeks") && markdown.contains("## Distances"));
+        assert!(
+            markdown.contains("on \\<disk>: based on the measured seek times")
+                && markdown.contains("## Distances")
+        );
         assert!(
             page.contains("&lt;disk&gt;") && page.contains("1.3 s instead of 1.0 s (25.0 % more)"),
             "{page}"

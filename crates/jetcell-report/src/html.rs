@@ -72,7 +72,7 @@ fn configuration(profile: &Profile) -> Markup {
             h2 { "Configuration" }
             p { "This file, given with " code { "--config" } ", repeats the run." }
             pre { (profile.to_toml()) }
-            p { "This command repeats the run, too." }
+            p { "This command also repeats the run." }
             pre class="wrap" { (breakable(&profile.to_command_line())) }
         }
     }

@@ -136,8 +136,8 @@ pub(crate) fn test_charts(result: &RunResult) -> Option<(&'static str, Vec<Chart
 pub(crate) fn load_heading(result: &RunResult) -> &'static str {
     match result.test {
         TestKind::Performance | TestKind::Stress => "Over time",
-        TestKind::Backup | TestKind::Replication => "The load over time",
-        TestKind::Recovery => "Generation of the logs over time",
+        TestKind::Backup | TestKind::Replication => "Load over time",
+        TestKind::Recovery => "Log generation over time",
     }
 }
 
@@ -222,8 +222,8 @@ fn replication_charts(replication: &Replication) -> Vec<Chart> {
         both("Database writes of both sides", "per second", &|io| io.database_writes as f64),
         both("Database bytes of both sides", "MiB per second", &|io| io.database_bytes as f64 / MIB),
         both("Log bytes of both sides", "MiB per second", &|io| io.log_bytes as f64 / MIB),
-        state("Copy queue", "generations, closed and not copied", |copy| Some(f64::from(copy.copy_queue))),
-        state("Replay queue", "generations, copied and not replayed", |copy| {
+        state("Copy queue", "generations closed but not copied", |copy| Some(f64::from(copy.copy_queue))),
+        state("Replay queue", "generations copied but not replayed", |copy| {
             Some(f64::from(copy.replay_queue))
         }),
         state("Lag", "seconds", |copy| Some(copy.lag_seconds? as f64)),
@@ -293,11 +293,11 @@ pub(crate) fn distributions(result: &RunResult) -> Vec<Chart> {
         Chart::new(title, unit, Along::Logarithm("milliseconds".into()), lines)
     };
     let mut histogram =
-        chart("Latency histogram", "percent of the transfers, in tenths of a decade", <[_]>::to_vec);
+        chart("Latency histogram", "percent of transfers, per tenth of a decade", <[_]>::to_vec);
     histogram.steps = true;
     histogram.finding = known.first().and_then(|(name, shares)| commonest(name, shares));
     let mut cumulative =
-        chart("Cumulative latency", "percent of the transfers, that took at most so long", |shares| {
+        chart("Cumulative latency", "percent of transfers that took at most this long", |shares| {
             let mut sum = 0.0;
             let up = |(us, share): &(f64, f64)| {
                 sum += share;
@@ -341,7 +341,7 @@ fn latency_by_percentile(result: &RunResult) -> Option<Chart> {
         Some(Series::new(name, known.map(|(one_of, us)| ((one_of as f64).log10(), us as f64 / 1_000.0))))
     };
     let series: Vec<Series> = KINDS.into_iter().filter_map(line).collect();
-    let unit = "milliseconds, that they took at most, all instances";
+    let unit = "milliseconds, upper bound, all instances";
     (!series.is_empty())
         .then(|| Chart::new("Latency by percentile", unit, Along::Percentile, series).logarithmic())
 }
@@ -371,8 +371,8 @@ pub(crate) fn latency_over_rate(saturation: &Saturation) -> Chart {
     let p99 = lines.first().and_then(|line: &Series| Some((line.points.first()?.1, line.points.last()?.1)));
     let mut chart = Chart::new("Latency over rate", "milliseconds", along, lines).logarithmic();
     chart.finding = p99.map(|(low, high)| {
-        let held = saturation.sustained_rate.map_or("no rate was held".to_string(), |rate| {
-            format!("the rate held up to {}", significant(rate))
+        let held = saturation.sustained_rate.map_or("no rate was sustained".to_string(), |rate| {
+            format!("sustained rates up to {}", significant(rate))
         });
         format!("{held}; p99 of operations {} to {}", significant(low), significant(high))
     });

@@ -32,7 +32,8 @@ pub enum Unreadable {
         found: u64,
     },
     /// The result is from a command that does not run the load.
-    #[error("{}: not a run of jetcell test, but the result of another command; its report.html and report.md show it", path.display())]
+    #[error("{}: not a run of jetcell test, but the result of another command; see its report.html and \
+     report.md", path.display())]
     OtherCommand {
         /// File that contains the result.
         path: PathBuf,
@@ -46,7 +47,7 @@ pub enum Unreadable {
         what: String,
     },
     /// The samples cannot be read.
-    #[error("{}: {error}; the samples belong to the run, restore them from a copy", path.display())]
+    #[error("{}: {error}; the samples are part of the run, restore them from a copy", path.display())]
     Samples {
         /// The file.
         path: PathBuf,

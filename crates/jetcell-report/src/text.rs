@@ -58,7 +58,7 @@ fn write_summary(out: &mut String, result: &RunResult, samples: &[Sample], width
     if let Some(all) = &result.configuration.mailboxes {
         let carried = all.carried_by(result.achieved_transactional_iops);
         let line = format!(
-            "Carries {carried} mailboxes of {} with {} I/O per second each; {} were wanted",
+            "Carries {carried} mailboxes of {} with {} I/O per second each; {} were requested",
             all.quota,
             plain(all.iops_each),
             all.count
@@ -90,7 +90,7 @@ fn result_lines(result: &RunResult) -> Vec<String> {
     });
     let backup = result.backup.as_ref().map(|backup| {
         format!(
-            "{:.1} MiB/s of each database, {:.1} MiB/s of {} together: {} bad pages",
+            "{:.1} MiB/s per database, {:.1} MiB/s for {} together: {} bad pages",
             backup.rate_per_database() / 1_048_576.0,
             backup.rate() / 1_048_576.0,
             databases(backup.databases.len()),
@@ -105,7 +105,7 @@ fn result_lines(result: &RunResult) -> Vec<String> {
             Some(format!("{} ({kind})", plain((ratio * 1000.0).round() / 1000.0)))
         };
         let ratios: Vec<String> = [true, false].into_iter().filter_map(ratio).collect();
-        format!("Database I/O of a copy over that of its active side: {}", ratios.join(", "))
+        format!("Database I/O of a copy relative to its active side: {}", ratios.join(", "))
     });
     let continued = tables::interruptions(result);
     let drifts = result
@@ -188,7 +188,7 @@ mod tests {
         let mailboxes = jetcell_workload::profile::Mailboxes { count: 2250, iops_each: 0.12, quota };
         run.configuration.mailboxes = Some(mailboxes);
         let text = text(&run, &samples(3), usize::MAX);
-        let line = "Carries 2383 mailboxes of 1000MiB with 0.12 I/O per second each; 2250 were wanted";
+        let line = "Carries 2383 mailboxes of 1000MiB with 0.12 I/O per second each; 2250 were requested";
         assert!(text.contains(line), "{text}");
     }
 

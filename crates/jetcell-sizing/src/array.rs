@@ -97,10 +97,10 @@ impl Array {
     ) -> Result<Array, Mistake> {
         sheet.heading(format!("{layout} of {}: capacity", disk.name));
         input!(sheet, group_disks = f64::from(layout.group_disks()), "disks in a group");
-        input!(sheet, data_disks = f64::from(layout.data_disks()), "of them with data");
+        input!(sheet, data_disks = f64::from(layout.data_disks()), "of which contain data");
         input!(sheet, capacity_gib = capacity_gib, "GiB");
         input!(sheet, disk_gib = disk.capacity.gib(), "GiB as sold");
-        input!(sheet, formatted = storage.formatted.0, "left after formatting");
+        input!(sheet, formatted = storage.formatted.0, "remains after formatting");
         formula!(
             sheet,
             disks_for_capacity = ceil(ceil(capacity_gib / (disk_gib * formatted)) / data_disks) * group_disks,
@@ -127,7 +127,7 @@ impl Array {
         }
         if disks.is_nan() || disks > MAX_DISKS {
             return Err(Mistake(format!(
-                "{layout} of {} would need more than ten million disks: check mailboxes and the disk",
+                "{layout} of {} would need more than ten million disks: check the mailboxes and the disk",
                 disk.name
             )));
         }
@@ -148,8 +148,8 @@ fn disks_for(
     let usable = disk.iops_at(latency.0);
     if usable < 1.0 {
         return Err(Mistake(format!(
-            "disk \"{}\" does not answer within {} on average however little it does: take a faster disk or raise \
-             the latency",
+            "disk \"{}\" does not answer within {} on average even at minimal load; use a faster disk or \
+             raise the latency",
             disk.name, latency
         )));
     }
@@ -165,7 +165,7 @@ fn disks_for(
     input!(sheet, latency_s = latency.0, "s that a random operation may take");
     input!(sheet, sequential_mb_s = disk.sequential.mb_s(), "MB/s of a disk");
     let rebuild = if state == State::Rebuilding { storage.rebuild_share.0 } else { 0.0 };
-    input!(sheet, rebuild = rebuild, "of a disk's time goes to a rebuild");
+    input!(sheet, rebuild = rebuild, "of a disk's time is used for a rebuild");
     formula!(sheet, disk_iops = host_reads * read_cost + host_writes * write_cost, "disk operations/s");
     formula!(sheet, usable_iops = random_iops + 1.0 / 0.02 - 1.0 / latency_s, "operations/s of a disk");
     formula!(sheet, busy_random = disk_iops / usable_iops, "disks busy with random operations");
@@ -174,7 +174,7 @@ fn disks_for(
     let busier_with = if busy_long > busy_random { Constraint::Throughput } else { Constraint::Iops };
     input!(sheet, group_disks = f64::from(layout.group_disks()), "disks in a group");
     if layout.raid == Raid::Jbod && degraded {
-        formula!(sheet, disks = ceil(busy_disks) + 1.0, "disks, one of them lost");
+        formula!(sheet, disks = ceil(busy_disks) + 1.0, "disks, including one failed disk");
         return Ok(StateDisks { state, disks, disk_iops, busier_with });
     }
     formula!(sheet, groups = max(1.0, ceil(busy_disks / serving)), "whole groups");

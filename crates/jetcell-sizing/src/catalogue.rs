@@ -84,7 +84,7 @@ impl Catalogue {
     pub fn find(&self, name: &str) -> Result<&Disk, Mistake> {
         self.disks.iter().find(|disk| disk.name == name).ok_or_else(|| {
             let known: Vec<_> = self.disks.iter().map(|disk| format!("\"{}\"", disk.name)).collect();
-            Mistake(format!("there is no disk \"{name}\" in the catalogue; known: {}", known.join(", ")))
+            Mistake(format!("unknown disk \"{name}\"; disks in the catalogue: {}", known.join(", ")))
         })
     }
 

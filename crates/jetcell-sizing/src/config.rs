@@ -323,12 +323,12 @@ impl Config {
         within("servers.copies", f64::from(s.copies), 1.0, 16.0)?;
         rule(s.copies <= s.count, {
             format!(
-                "servers.copies = {} on {} servers: each copy needs a server of its own",
+                "servers.copies = {} on {} servers: each copy must be on a separate server",
                 s.copies, s.count
             )
         })?;
         rule(s.lost < s.count || s.count == 1, {
-            format!("servers.lost = {} of {}: at least one server must be left", s.lost, s.count)
+            format!("servers.lost = {} of {}: at least one server must remain", s.lost, s.count)
         })?;
         rule(s.headroom.0 <= 10.0, format!("servers.headroom = {} must be at most 1000%", s.headroom))?;
         if let Some(count) = d.count {
@@ -354,7 +354,7 @@ impl Config {
         within("cost.pue", c.pue, 1.0, 10.0)?;
         within("cost.years", c.years, 0.0, 100.0)?;
         within("cost.replacement_work", c.replacement_work, 0.0, 1e9)?;
-        rule(!self.test.dirs.is_empty(), "test.dirs needs a directory".into())?;
+        rule(!self.test.dirs.is_empty(), "test.dirs must contain a directory".into())?;
         rule(self.test.duration.0 >= 1.0, "test.duration must be at least 1s".into())?;
         within("test.threads", f64::from(self.test.threads), 1.0, 4096.0)
     }
@@ -363,9 +363,12 @@ impl Config {
 impl Storage {
     fn check(&self) -> Result<(), Mistake> {
         let rule = |good: bool, what: &str| if good { Ok(()) } else { Err(Mistake(what.into())) };
-        rule(!self.disks.is_empty(), "storage.disks needs the name of a disk")?;
-        rule(!self.layouts.is_empty(), "storage.layouts needs an array, such as { raid = \"raid10\" }")?;
-        rule(!self.states.is_empty(), "storage.states needs at least \"normal\"")?;
+        rule(!self.disks.is_empty(), "storage.disks must contain the name of a disk")?;
+        rule(
+            !self.layouts.is_empty(),
+            "storage.layouts must contain an array, such as { raid = \"raid10\" }",
+        )?;
+        rule(!self.states.is_empty(), "storage.states must contain at least \"normal\"")?;
         rule(self.latency.0 > 0.0 && self.degraded_latency.0 > 0.0, "latency must be more than 0")?;
         rule(self.rebuild_share.0 > 0.0 && self.rebuild_share.0 < 1.0, {
             "storage.rebuild_share must be above 0% and below 100%"

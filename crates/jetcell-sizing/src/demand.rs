@@ -180,17 +180,17 @@ fn load(
 fn warn_of_missing_copies(config: &Config, warnings: &mut Vec<String>) {
     let servers_config = &config.servers;
     if servers_config.copies == 1 && servers_config.count > 1 {
-        warnings.push("one copy: when a server is lost, its mailboxes are out of reach".into());
+        warnings.push("one copy: if a server fails, its mailboxes are unavailable".into());
     } else if servers_config.count > 1 && servers_config.lost >= servers_config.copies {
         warnings.push(format!(
-            "{} copies do not cover {} lost servers: some databases would have no copy left",
+            "{} copies do not cover {} failed servers: some databases would have no remaining copy",
             servers_config.copies, servers_config.lost
         ));
     }
     if config.mailboxes.message_size.kib() > 75.0 {
         warnings.push(
-            "messages are larger than 75 KiB: logs and space grow with them, I/O is left as it is because no \
-             source says how it grows"
+            "messages are larger than 75 KiB: logs and space are scaled with the message size, but I/O is \
+             not, because no source states how it grows"
                 .into(),
         );
     }

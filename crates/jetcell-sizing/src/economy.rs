@@ -38,7 +38,7 @@ impl Economy {
         input!(sheet, disk_watts = disk.watts, "W");
         input!(sheet, failure_rate = disk.failure_rate.0, "per disk and year");
         input!(sheet, tariff = cost.tariff, "per kWh");
-        input!(sheet, pue = cost.pue, "power of the building over that of the disks");
+        input!(sheet, pue = cost.pue, "power of the building relative to that of the disks");
         input!(sheet, years = cost.years, "years");
         input!(sheet, replacement_work = cost.replacement_work, "per drive");
         formula!(sheet, price = disks * disk_price, "");

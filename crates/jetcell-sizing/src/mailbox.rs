@@ -43,7 +43,7 @@ impl Mailbox {
             None => by_messages(cache_mib, messages_per_day, mailboxes, platform, sheet),
         };
         input!(sheet, busier_share = mailboxes.busier_share.0, "of the mailboxes");
-        input!(sheet, busier_factor = mailboxes.busier_factor, "times the I/O of the others");
+        input!(sheet, busier_factor = mailboxes.busier_factor, "times the I/O of the other mailboxes");
         formula!(sheet, reads = reads * (1.0 + busier_share * (busier_factor - 1.0)), "reads/s");
         formula!(sheet, writes = writes * (1.0 + busier_share * (busier_factor - 1.0)), "writes/s");
 

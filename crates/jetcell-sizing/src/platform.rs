@@ -92,7 +92,7 @@ impl Platform {
             let known: Vec<_> = platforms.keys().map(String::as_str).collect();
             let hint =
                 nearest(name, &known).map(|near| format!("; did you mean \"{near}\"?")).unwrap_or_default();
-            Mistake(format!("there is no platform \"{name}\"{hint} (known: {})", known.join(", ")))
+            Mistake(format!("unknown platform \"{name}\"{hint} (known: {})", known.join(", ")))
         })
     }
 

@@ -115,7 +115,10 @@ impl Layout {
     /// Returns an error if the group is not valid.
     pub fn check(&self) -> Result<(), Mistake> {
         if self.raid.mirrors() && self.data_disks.is_some_and(|disks| disks != 1) {
-            return Err(Mistake(format!("{}: data_disks is for parity groups; leave it out", self.raid)));
+            return Err(Mistake(format!(
+                "{}: data_disks applies only to parity groups; remove it",
+                self.raid
+            )));
         }
         if !(1..=255).contains(&self.data_disks()) || (self.raid == Raid::Raid5 && self.data_disks() < 2) {
             let least = if self.raid == Raid::Raid5 { 2 } else { 1 };

@@ -87,9 +87,7 @@ pub fn size(config: &Config, catalogue: &Catalogue) -> Result<Sizing, Mistake> {
 fn sound(sheet: &Sheet) -> Result<(), Mistake> {
     match sheet.spoilt() {
         None => Ok(()),
-        Some(name) => {
-            Err(Mistake(format!("{name} comes out beyond all bounds: look for a slip in the configuration")))
-        }
+        Some(name) => Err(Mistake(format!("{name} is out of range; check the configuration for errors"))),
     }
 }
 

@@ -30,13 +30,13 @@ impl State {
         match self {
             State::Normal => "all drives and servers work",
             State::DriveLost => {
-                "a group works without one of its drives, and reads of it are computed or go to the copy"
+                "a group operates without one of its drives; reads from it are reconstructed or sent to the copy"
             }
             State::Rebuilding => {
-                "a spare is being filled beside the load, which takes a share of the time of each drive"
+                "a spare is rebuilt while the load runs, which uses a share of the time of each drive"
             }
-            State::ServerLost => "the servers that are left carry the databases of the lost ones",
-            State::BackupRunning => "every database is read to its end beside the load",
+            State::ServerLost => "the remaining servers carry the databases of the failed servers",
+            State::BackupRunning => "every database is read completely while the load runs",
         }
     }
 

@@ -19,13 +19,14 @@ pub fn test_config(config: &Config, platform: &Platform, demand: &Demand) -> Res
     let databases = demand.database_copies_per_server;
     if databases > MAX_DATABASES {
         return Err(Mistake(format!(
-            "a test has at most {MAX_DATABASES} databases but a server would have {databases}; use larger databases"
+            "a test supports at most {MAX_DATABASES} databases but a server would have {databases}; use \
+             larger databases"
         )));
     }
     let target = load.database_reads + load.database_writes;
     if target <= 0.0 {
         return Err(Mistake(
-            "no database I/O, so there is nothing to test; raise mailboxes.messages_per_day".into(),
+            "the server has no database I/O to test; raise mailboxes.messages_per_day".into(),
         ));
     }
     let directories = |all: &[String]| {

@@ -100,14 +100,15 @@ impl<'p> ResolvedPath<'p> {
 fn is_link() -> io::Error {
     io::Error::new(
         io::ErrorKind::PermissionDenied,
-        "a symbolic link is in the path, and links are not followed here; put the file or directory itself there",
+        "the path contains a symbolic link, and links are not followed here; replace the link with the file \
+         or directory",
     )
 }
 
 fn escapes() -> io::Error {
     io::Error::new(
         io::ErrorKind::PermissionDenied,
-        "the path leads out of its directory; name an entry of it",
+        "the path leads outside its directory; name an entry of the directory",
     )
 }
 

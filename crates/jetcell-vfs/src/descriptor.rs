@@ -55,7 +55,7 @@ impl Descriptor {
         };
         // Without NONBLOCK, opening a pipe would wait until its other end is opened.
         let file = match at.open(access | create | OFlags::NONBLOCK, NEW_FILE) {
-            Err(Errno::NXIO) => return Err(no_file("a socket or a device without driver")),
+            Err(Errno::NXIO) => return Err(no_file("a socket, or a device without a driver")),
             Err(error) if mode == OpenMode::WriteOwn && !at.is_confined() => return Err(not_followed(error)),
             other => other.map_err(|error| at.explained(error))?,
         };

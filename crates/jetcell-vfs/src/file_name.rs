@@ -128,7 +128,7 @@ impl fmt::Display for NameError {
                 write!(f, "{text:?} is a directory, not a file name; use the name of a file")
             }
             NameError::Separator { text } => {
-                write!(f, "{text:?} has a separator; use a file name without '/', '\\' and NUL")
+                write!(f, "{text:?} contains a separator; use a file name without '/', '\\' and NUL")
             }
             NameError::TooLong { bytes } => {
                 write!(f, "a file name has {bytes} bytes; use at most {}", FileName::MAX_BYTES)

@@ -47,7 +47,7 @@ pub fn open_own_input(path: &Path) -> io::Result<InputFile> {
 fn open(path: &Path, how: OFlags) -> io::Result<InputFile> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | how;
     let file = match retry(|| rustix::fs::openat(CWD, path, flags, Mode::empty())) {
-        Err(Errno::NXIO) => return Err(no_file("a socket or a device without driver")),
+        Err(Errno::NXIO) => return Err(no_file("a socket, or a device without a driver")),
         Err(error) if how.contains(OFlags::NOFOLLOW) => return Err(not_followed(error)),
         other => other?,
     };

@@ -37,7 +37,7 @@ pub(crate) fn check_own(file: impl AsFd, path: &Path) -> io::Result<()> {
     }
     if found.st_nlink > 1 {
         return Err(refused(
-            "this file has other names, which a write would change as well; remove this name",
+            "this file has other hard links, which a write would also change; remove this link",
         ));
     }
     // Some network file systems assign a different owner to new files.

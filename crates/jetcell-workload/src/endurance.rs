@@ -26,7 +26,7 @@ const VERSION: u32 = 2;
 
 /// The size limit leaves room for the histograms of a thousand databases.
 const STATE_FILE: KeptFile =
-    KeptFile { name: FILE, largest: 1 << 30, advice: "remove it and begin a new test with --open" };
+    KeptFile { name: FILE, largest: 1 << 30, advice: "remove it and start a new test with --open" };
 
 /// State of a stress test.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -82,7 +82,7 @@ impl Endurance {
     fn read(dir: &Path) -> Result<Option<Endurance>, Refusal> {
         match STATE_FILE.read::<Endurance>(dir)? {
             Some(test) if test.version != VERSION => {
-                refuse(format!("{} is of another version: {}", dir.join(FILE).display(), STATE_FILE.advice))
+                refuse(format!("{} was written by a different version of jetcell; {}", dir.join(FILE).display(), STATE_FILE.advice))
             }
             test => test.map(|test| state_files::with_increments(test, dir)).transpose(),
         }
@@ -98,7 +98,8 @@ impl Endurance {
             (Some(test), Source::Resume) => Ok(Some(test)),
             (None, _) | (_, Source::Replace) => Ok(None),
             (Some(test), _) => refuse(format!(
-                "{}: a stress test was interrupted after {:.0} s of {}: --resume continues it, or remove {FILE} there",
+                "{}: a stress test was interrupted after {:.0} s of {}; continue it with --resume, or \
+                 remove {FILE} from this directory",
                 first.display(),
                 test.seconds,
                 test.profile.duration

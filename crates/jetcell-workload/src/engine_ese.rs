@@ -148,7 +148,7 @@ impl Engine for EseEngine {
 
     fn open(&self, plan: &Plan, opening: Opening) -> Result<Box<dyn Store>> {
         let page_size = PageSize::new(plan.page_bytes)
-            .ok_or_else(|| Error::Usage(format!("there are no pages of {} bytes", plan.page_bytes)))?;
+            .ok_or_else(|| Error::Usage(format!("page size {} is not supported", plan.page_bytes)))?;
         let pages = match opening {
             Opening::Create => plan.memory().pages().min(plan.cache_bytes / 2),
             Opening::Attach => plan.memory().pages(),

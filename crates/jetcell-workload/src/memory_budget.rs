@@ -103,7 +103,7 @@ mod tests {
         assert_eq!(budget(96, 24, 4).promise() >> 20, 184);
         assert_eq!(budget(64, 1, 8).promise() >> 20, 144);
         assert_eq!(budget(64, 1, 64).promise() >> 20, 256);
-        assert_eq!(budget(192, 64, 64).pages() >> 20, 100, "they do not add to pages");
+        assert_eq!(budget(192, 64, 64).pages() >> 20, 100, "they are not added to the pages");
         assert!(budget(u64::MAX >> 20, 1, 64).pages() > 1 << 60);
     }
 

@@ -71,7 +71,7 @@ impl Prepared {
         let Some(prepared) = STATE_FILE.read::<Prepared>(dir)? else { return Ok(None) };
         match prepared.version {
             VERSION => Ok(Some(prepared)),
-            _ => refuse(format!("{} is of another version: {}", dir.join(FILE).display(), STATE_FILE.advice)),
+            _ => refuse(format!("{} was written by a different version of jetcell; {}", dir.join(FILE).display(), STATE_FILE.advice)),
         }
     }
 
@@ -88,8 +88,9 @@ impl Prepared {
         };
         if places(&self.instances) != places(instances) {
             return refuse(format!(
-                "the prepared state is of {} databases in other places than this run's {}; give the same --databases, --dir \
-                 and --log-dir, or prepare the databases again with --force",
+                "the prepared state has {} databases, and their paths differ from the {} databases of this \
+                 run; give the same --databases, --dir and --log-dir, or prepare the databases again with \
+                 --force",
                 self.instances.len(),
                 instances.len()
             ));
@@ -250,7 +251,7 @@ fn copy_one(
     }
     // Without this check, if no state was preserved, the database's own files would be removed below.
     if !from.database.is_file() {
-        return Err(format!("{}: it is not there", from.database.display()));
+        return Err(format!("{} does not exist", from.database.display()));
     }
     let sources = files_of(from).map_err(failed(&from.log_dir))?;
     let is_database = |file: &Path, one: &InstancePlan| file == one.database;
@@ -406,7 +407,7 @@ mod tests {
         assert_eq!(kept[0].database, dir.path().join("prepared").join(NAMES[0]));
         assert_eq!(kept[0].log_dir, dir.path().join("prepared/log001"));
         let elsewhere = [instance(&dir.path().join("other"))];
-        assert!(prepared.of(&elsewhere).unwrap_err().to_string().contains("in other places"));
+        assert!(prepared.of(&elsewhere).unwrap_err().to_string().contains("their paths differ"));
         forget(dir.path(), &instances).unwrap();
         assert_eq!(Prepared::read(dir.path()), Ok(None));
         assert!(!kept[0].database.exists());
@@ -444,7 +445,7 @@ mod tests {
         fs::remove_dir_all(dir.path().join("prepared")).unwrap();
         assert_eq!(
             put_back(dir.path(), &instances, ResetMethod::Copy, &mut |_, _| true),
-            Err(format!("{}: it is not there", dir.path().join("prepared").join(NAMES[0]).display()))
+            Err(format!("{} does not exist", dir.path().join("prepared").join(NAMES[0]).display()))
         );
         assert!(Prepared::read(dir.path()).unwrap().unwrap().was_interrupted());
     }

@@ -351,7 +351,7 @@ fn a_resumed_creation_has_the_records_of_an_uninterrupted_one() {
             &mut Watcher::default(),
             &StopSignal::default(),
         );
-        assert!(error.unwrap_err().to_string().contains("--resume continues it"), "{source:?}");
+        assert!(error.unwrap_err().to_string().contains("continue it with --resume"), "{source:?}");
     }
     let stop = StopSignal::default();
     let mut watcher = Watcher { stop_in: Some((Phase::Attach, stop.clone())), ..Watcher::default() };

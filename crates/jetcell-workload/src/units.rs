@@ -116,7 +116,7 @@ impl FromStr for DatabaseSize {
         };
         match percent.trim_end().parse() {
             Ok(percent @ 1..=100) => Ok(DatabaseSize::VolumePercent(percent)),
-            _ => Err(ParseError::new(format!("'{text}' is not a share of a volume; write 1% to 100%"))),
+            _ => Err(ParseError::new(format!("'{text}' is not a percentage of a volume; write 1% to 100%"))),
         }
     }
 }

@@ -60,7 +60,10 @@ pub fn failed(error: &io::Error) -> i32 {
     if error.kind() == io::ErrorKind::BrokenPipe {
         return PIPE_CLOSED;
     }
-    print_error(format!("standard output cannot be written: {error}; free space, or write to another place"));
+    print_error(format!(
+        "standard output cannot be written: {error}; free space, or write to another \
+     location"
+    ));
     Outcome::CouldNotRun as i32
 }
 

@@ -12,8 +12,8 @@ pub fn refuse_in_use<'p>(paths: impl IntoIterator<Item = &'p Path>, anyway: bool
     let used = paths.into_iter().find(|path| !anyway && is_locked(path).unwrap_or(false));
     used.map_or(Ok(()), |path| {
         Err(format!(
-            "{}: in use by another process, so that its pages change while they are read; end that process, or add \
-             --anyway",
+            "{} is in use by another process, and its pages change while they are read; stop that process, \
+             or add --anyway",
             path.display()
         )
         .into())

@@ -88,7 +88,7 @@ Examples:
   jetcell dump schema --table MSysLocales priv1.edb
       columns and indexes of a table
   jetcell dump log --page 13 E0000000042.log
-      what a log did to a page
+      changes to a page in a log
 
 Exit code: 0 shown, 1 part of the file is damaged, 2 could not run.";
 
@@ -98,13 +98,13 @@ Examples:
       a first test: one database of 1 GiB, measured for a minute
 
   jetcell test stress --dir jetcell-run --open --duration 10m
-      looks for drifts in ten minutes; without --duration, in a day
+      detects drift in ten minutes; without --duration, in a day
   jetcell test backup --dir jetcell-run --open
       reads and verifies all pages, as a backup does
   jetcell test recovery --dir jetcell-run --open --logs 50
       generates 50 logs under load, and replays them
   jetcell test durability /mnt/tested/run --witness tcp:otherhost:9200
-      writes until the power is cut, and tells another host what was acknowledged
+      writes until the power is cut, and reports acknowledged writes to another host
 
 jetcell test performance --help has more. Exit code: 0 pass, 1 fail or stopped early, 2 could not run.";
 
@@ -266,8 +266,8 @@ fn may_start_threads() -> bool {
     try_threads(THREADS)
         .map_err(|(started, error)| {
             print_error(format!(
-                "the process may start only {started} threads of {THREADS} ({error}); raise the limit (ulimit -u, or \
-                 pids.max of its control group)"
+                "the process can start only {started} of {THREADS} threads ({error}); raise the limit \
+                 (ulimit -u, or pids.max of its control group)"
             ));
         })
         .is_ok()

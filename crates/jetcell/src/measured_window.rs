@@ -11,9 +11,12 @@ use crate::outcome::Failure;
 pub fn measured_window(run: &RunResult) -> Result<(i64, i64), Failure> {
     let failed = |what: &str| Failure::from(format!("the run of {}: {what}", run.started));
     if run.parts.len() > 1 {
-        return Err(failed("it was interrupted and continued, so its energy is not that of one window"));
+        return Err(failed(
+            "the run was interrupted and continued, so it does not have a single measured \
+         window",
+        ));
     }
-    window(&run.started, &run.phases).ok_or_else(|| failed("it did not measure"))
+    window(&run.started, &run.phases).ok_or_else(|| failed("it does not contain a measurement"))
 }
 
 /// Computes the window. The phases before the measurement determine its start.

@@ -29,7 +29,7 @@ pub fn make_certificate(directory: &Path, authority: &str, name: &str, alternati
     let words = ["req", "-subj", &subject, "-keyout", &key, "-out", &request];
     openssl(directory, &[&words, &KEY[..]].concat());
     std::fs::write(directory.join(&names), format!("subjectAltName={alternative}\n"))
-        .expect("the directory is there");
+        .expect("the directory exists");
     let (signer, signs) = (format!("{authority}.pem"), format!("{authority}.key"));
     let words = ["x509", "-req", "-in", &request, "-CA", &signer, "-CAkey", &signs, "-CAcreateserial"];
     openssl(directory, &[&words, &DAYS[..], &["-extfile", &names, "-out", &file]].concat());

@@ -87,7 +87,7 @@ impl Corpus {
             PathBuf::from,
         );
         let Ok(text) = std::fs::read_to_string(root.join("manifest.json")) else {
-            skip(Need::Corpus, format!("there is none at {}; set JETCELL_CORPUS", root.display()));
+            skip(Need::Corpus, format!("no corpus found at {}; set JETCELL_CORPUS", root.display()));
             return None;
         };
         let manifest: Manifest = serde_json::from_str(&text).expect("the corpus manifest is readable");

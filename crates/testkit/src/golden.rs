@@ -31,5 +31,5 @@ pub fn compare_bytes(path: &Path, bytes: &[u8]) {
     let expected = if is_compressed { zstd::decode_all(&*stored).unwrap() } else { stored };
     assert_eq!(bytes.len(), expected.len(), "{}: length", path.display());
     let different = bytes.iter().zip(&expected).position(|(one, other)| one != other);
-    assert_eq!(different, None, "{}: first different byte", path.display());
+    assert_eq!(different, None, "{}: first differing byte", path.display());
 }

@@ -117,7 +117,7 @@ pub fn check(workspace: &Workspace) -> Result<Findings> {
 fn check_member(workspace: &Workspace, package: &Package) -> Findings {
     let Some((_, code, tests)) = ARROWS.iter().find(|(name, ..)| *name == package.name) else {
         return vec![format!(
-            "{} has no line in the table of arrows (xtask/src/rules/arrows.rs)",
+            "{} is missing from the table of arrows (xtask/src/rules/arrows.rs)",
             package.name
         )];
     };

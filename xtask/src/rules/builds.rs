@@ -26,7 +26,7 @@ pub fn check(workspace: &Workspace) -> Result<Findings> {
     Ok(match crates.len() {
         count if count > MAX_CRATES => {
             vec![format!(
-                "{count} crates of at most {MAX_CRATES}; docs/internals/build.md explains the limit"
+                "{count} crates exceed the limit of {MAX_CRATES}; docs/internals/build.md explains the limit"
             )]
         }
         _ => Findings::new(),

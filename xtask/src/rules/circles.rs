@@ -50,7 +50,7 @@ fn circles(tree: &ModuleTree) -> Findings {
             .collect();
         let arrows: Vec<String> =
             arrows.iter().map(|(from, to)| format!("{from} > {}", to.join(", "))).collect();
-        format!("circle of {} {kind}: {}", circle.len(), arrows.join("; "))
+        format!("cycle of {} {kind}: {}", circle.len(), arrows.join("; "))
     };
     let files = within.iter().map(|circle| describe("modules", circle, &files));
     files.chain(between.iter().map(|circle| describe("folders", circle, &folders))).collect()
@@ -90,7 +90,7 @@ mod tests {
             ("a.rs", "use crate::b::B; pub struct A;"),
             ("b.rs", "use crate::a::A; pub struct B;"),
         ];
-        assert_eq!(found(&files), ["circle of 2 modules: a > b; b > a", "circle of 2 folders: a > b; b > a"]);
+        assert_eq!(found(&files), ["cycle of 2 modules: a > b; b > a", "cycle of 2 folders: a > b; b > a"]);
     }
 
     #[test]
@@ -102,7 +102,7 @@ mod tests {
             ("a/y.rs", "pub struct Y;"),
             ("b.rs", "use crate::a::y::Y; pub struct B;"),
         ];
-        assert_eq!(found(&files), ["circle of 2 folders: a > b; b > a"]);
+        assert_eq!(found(&files), ["cycle of 2 folders: a > b; b > a"]);
     }
 
     #[test]

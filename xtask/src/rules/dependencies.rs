@@ -49,9 +49,9 @@ fn documented(architecture: &str) -> BTreeSet<String> {
 
 fn differences(declared: &BTreeSet<String>, documented: &BTreeSet<String>) -> Findings {
     let missing =
-        declared.difference(documented).map(|name| format!("{name} is not in the table of ARCHITECTURE.md"));
+        declared.difference(documented).map(|name| format!("{name} is missing from the table in ARCHITECTURE.md"));
     let stale =
-        documented.difference(declared).map(|name| format!("{name} of ARCHITECTURE.md is not in Cargo.toml"));
+        documented.difference(declared).map(|name| format!("{name} is in ARCHITECTURE.md but not in Cargo.toml"));
     missing.chain(stale).collect()
 }
 
@@ -66,7 +66,7 @@ mod tests {
         assert_eq!(documented.iter().map(String::as_str).collect::<Vec<_>>(), ["a", "b-c", "e", "f"]);
         let declared = ["a", "b-c", "e", "z"].map(str::to_owned).into();
         let expected =
-            ["z is not in the table of ARCHITECTURE.md", "f of ARCHITECTURE.md is not in Cargo.toml"];
+            ["z is missing from the table in ARCHITECTURE.md", "f is in ARCHITECTURE.md but not in Cargo.toml"];
         assert_eq!(differences(&declared, &documented), expected);
     }
 }

@@ -33,13 +33,13 @@ pub struct Rule {
 pub const RULES: [Rule; 14] = [
     Rule {
         name: "arrows",
-        claim: "dependencies between crates that ARCHITECTURE.md does not draw",
+        claim: "crate dependencies that are not in ARCHITECTURE.md",
         check: arrows::check,
     },
-    Rule { name: "circles", claim: "circles of imports between modules", check: circles::check },
+    Rule { name: "circles", claim: "import cycles between modules", check: circles::check },
     Rule {
         name: "forbidden",
-        claim: "uses of the file system, clocks, locks and files of users beside their seams",
+        claim: "uses of the file system, clocks, locks and user files outside their seams",
         check: forbidden::check,
     },
     Rule { name: "unsafe", claim: "crates that do not forbid unsafe code", check: forbidden::check_unsafe },
@@ -50,27 +50,27 @@ pub const RULES: [Rule; 14] = [
     },
     Rule {
         name: "licences",
-        claim: "packages whose licence deny.toml does not allow",
+        claim: "packages whose licence is not allowed by deny.toml",
         check: licences::check,
     },
-    Rule { name: "manifests", claim: "packages that a registry would not take", check: manifests::check },
+    Rule { name: "manifests", claim: "packages that a registry would reject", check: manifests::check },
     Rule {
         name: "locks",
-        claim: "dependencies of crates that the lock file of the benchmarks lacks",
+        claim: "crate dependencies that are missing from the lock file of the benchmarks",
         check: locks::check,
     },
-    Rule { name: "builds", claim: "crates above the limit of the default build", check: builds::check },
+    Rule { name: "builds", claim: "crates in excess of the limit for the default build", check: builds::check },
     Rule {
         name: "test-files",
-        claim: "files whose names do not tell test code from product code",
+        claim: "files whose names do not distinguish test code from product code",
         check: test_files::check,
     },
-    Rule { name: "links", claim: "links in documents that lead nowhere", check: links::check },
+    Rule { name: "links", claim: "broken links in documents", check: links::check },
     Rule {
         name: "remedies",
-        claim: "advice to recover a database that does not name the command",
+        claim: "advice to recover a database without the name of the command",
         check: remedies::check,
     },
-    Rule { name: "sizes", claim: "files, functions and headers out of bounds", check: sizes::check },
+    Rule { name: "sizes", claim: "files, functions and headers that exceed their limits", check: sizes::check },
     Rule { name: "words", claim: "phrases that are not plain technical English", check: words::check },
 ];

@@ -21,15 +21,15 @@ pub fn check(workspace: &Workspace) -> Result<Findings> {
     for (path, source) in &workspace.sources {
         let shown = workspace.shown(path);
         if source.lines() > FILE_LINES {
-            findings.push(format!("{shown}: {} lines of at most {FILE_LINES}", source.lines()));
+            findings.push(format!("{shown}: {} lines exceed the limit of {FILE_LINES}", source.lines()));
         }
         if !source.text.starts_with("//!") && !is_test_file(path) {
-            findings.push(format!("{shown}: no module comment"));
+            findings.push(format!("{shown}: the module comment is missing"));
         }
         let long = long_functions(&source.syntax);
         findings.extend(
             long.iter()
-                .map(|(name, lines)| format!("{shown}: {name}: {lines} lines of at most {FUNCTION_LINES}")),
+                .map(|(name, lines)| format!("{shown}: {name}: {lines} lines exceed the limit of {FUNCTION_LINES}")),
         );
     }
     Ok(findings)

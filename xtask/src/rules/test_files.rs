@@ -17,7 +17,7 @@ pub fn check(workspace: &Workspace) -> Result<Findings> {
         if path.file_stem().and_then(|stem| stem.to_str()).is_some_and(|stem| stem.ends_with("_test"))
             && !is_test_file
         {
-            findings.push(format!("{}: a name that ends in _test.rs", workspace.shown(path)));
+            findings.push(format!("{}: the file name ends in _test.rs", workspace.shown(path)));
         }
         for item in &source.syntax.items {
             let syn::Item::Mod(item) = item else { continue };
@@ -29,7 +29,7 @@ pub fn check(workspace: &Workspace) -> Result<Findings> {
             let Some(file) = named.or_else(|| file_of(path, &name, &workspace.sources)) else { continue };
             let what = match (is_test(&item.attrs), is_named_for_tests(&file)) {
                 (true, false) => "test code in a file that does not end in _tests.rs",
-                (false, true) => "product code in a file that is named for tests",
+                (false, true) => "product code in a file with the name of a test file",
                 _ => continue,
             };
             findings.push(format!("{}: {what}", workspace.shown(&file)));

@@ -96,11 +96,11 @@ impl FileSet<'_> {
         let names = names.join(", ");
         let what = match foreign.len() {
             0 => return,
-            1 => format!("the log {names} beside the database belongs to another log stream"),
+            1 => format!("the log {names} next to the database belongs to another log stream"),
             count if count <= FOREIGN_NAMED => {
-                format!("{count} logs beside the database belong to other log streams: {names}")
+                format!("{count} logs next to the database belong to other log streams: {names}")
             }
-            count => format!("{count} logs beside the database belong to other log streams: {names}, ..."),
+            count => format!("{count} logs next to the database belong to other log streams: {names}, ..."),
         };
         findings.at(Severity::Warning, FindingKind::LogForeign, None, what);
     }
@@ -150,8 +150,8 @@ pub(super) fn report_dirty(path: &Path, state: &str, needs: &NeedsLogs, findings
     let recovery = needs.recovery(path);
     let what = match (needs.first, needs.complete) {
         (0, _) => format!(
-            "the database is in state {state} and names no logs; recovery has to begin at the checkpoint or the \
-             oldest log; next: {recovery}"
+            "the database is in state {state} and names no logs; recovery must start at the checkpoint or \
+             the oldest log; next: {recovery}"
         ),
         (_, true) => {
             format!("the database is in state {state} and needs {needs}; no log is missing; next: {recovery}")

@@ -104,10 +104,10 @@ fn wrong_sibling_links_are_found_on_the_page_that_has_them() {
     let Some(mut patient) = whole_database(BIG) else { return };
     let (left, leaf, right) = patient.inner_leaf();
     patient.edit(leaf, |mut page| page.set_next(Some(left)));
-    patient.must_find(leaf, &format!("link to the right is {left}, the next leaf is page {right}"));
+    patient.must_find(leaf, &format!("right link is {left}, but the next leaf is page {right}"));
     let mut patient = whole_database(BIG).unwrap();
     patient.edit(leaf, |mut page| page.set_prev(None));
-    patient.must_find(leaf, &format!("link to the left is 0, the leaf before is page {left}"));
+    patient.must_find(leaf, &format!("left link is 0, but the previous leaf is page {left}"));
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn a_wrong_separator_is_found() {
         page.delete_node(index);
         page.insert_node(index, flags, &[0xff; 12], &data).unwrap();
     });
-    patient.must_find(parent, "is not above the one before it");
+    patient.must_find(parent, "is not greater than the previous separator");
 }
 
 #[test]
@@ -183,13 +183,13 @@ fn foreign_pages_and_flags_are_found() {
     let (_, leaf, _) = patient.inner_leaf();
     let tree = patient.page(leaf).tree();
     patient.edit(leaf, |mut page| page.set_tree(TreeId(tree.0 + 1)));
-    patient.must_find(leaf, "carries object id");
+    patient.must_find(leaf, "has object id");
     let mut patient = whole_database(BIG).unwrap();
     patient.edit(leaf, |mut page| {
         let flags = page.as_page().flags();
         page.set_flags(flags | PageFlags::LONG_VALUE);
     });
-    patient.must_find(leaf, "kind of tree");
+    patient.must_find(leaf, "tree type");
     let mut patient = whole_database(BIG).unwrap();
     patient.edit(leaf, |mut page| page.set_db_time(ese_format::DbTime(u64::MAX / 2)));
     patient.must_find(leaf, "later than the header");
@@ -201,10 +201,10 @@ fn a_check_with_cycles_or_invalid_page_numbers_ends() {
     let (_, leaf, _) = whole.inner_leaf();
     let parent = whole.find(|page| !page.is_leaf() && page.nodes().any(|node| node.child() == Some(leaf)))[0];
     for (target, named, text) in [
-        (parent, parent, "a second time"),
-        (PageNumber::fixed(1), PageNumber::fixed(1), "carries object id"),
-        (PageNumber::fixed(u32::MAX), PageNumber::fixed(u32::MAX), "beyond the file"),
-        (PageNumber::fixed(1_000_000), PageNumber::fixed(1_000_000), "beyond the file"),
+        (parent, parent, "occurs twice"),
+        (PageNumber::fixed(1), PageNumber::fixed(1), "has object id"),
+        (PageNumber::fixed(u32::MAX), PageNumber::fixed(u32::MAX), "past the end of the file"),
+        (PageNumber::fixed(1_000_000), PageNumber::fixed(1_000_000), "past the end of the file"),
     ] {
         let mut patient = whole.clone();
         patient.edit(parent, |mut page| page.replace_data(0, &target.get().to_le_bytes()).unwrap());
@@ -357,7 +357,7 @@ fn a_changed_shadow_row_is_found() {
         data[last] ^= 1;
         page.replace_data(3, &data).unwrap();
     });
-    patient.must_find(leaf, "differs from the one on page");
+    patient.must_find(leaf, "differs from the row on page");
 }
 
 #[test]
@@ -369,7 +369,7 @@ fn long_values_with_wrong_counts_sizes_or_chunks_are_found() {
         page.is_leaf() && page.flags() & (kinds | PageFlags::SPACE) == kinds && page.node_count() > 1
     })[0];
     let root = whole.page(leaf).nodes().position(|node| node.key_len() == 4).unwrap();
-    for (field, text) in [(0, "references, records have"), (4, "")] {
+    for (field, text) in [(0, "references, but records have"), (4, "")] {
         let mut patient = whole.clone();
         patient.edit(leaf, |mut page| {
             let mut data = page.as_page().node(root).unwrap().data.to_vec();

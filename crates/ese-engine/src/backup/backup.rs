@@ -100,7 +100,8 @@ impl Backup {
         if circular && !kind.has_pages() {
             return fault(
                 BackupFault::CircularLogging,
-                "the instance removes its logs by itself (circular logging), so only full backups are possible",
+                "circular logging is enabled, so the instance removes its logs itself and only full backups \
+                 are possible",
             );
         }
         let databases = core.databases();
@@ -152,7 +153,8 @@ impl Backup {
                     let full = header.full_backup.gen_high;
                     if full == Generation(0) {
                         let path = database.path().display();
-                        let what = format!("{path}: the database has no full backup yet; make one first");
+                        let what =
+                            format!("{path}: the database has no full backup; make a full backup first");
                         return fault(BackupFault::NoFullBackup, what);
                     }
                     let last = match kind {
@@ -171,7 +173,7 @@ impl Backup {
             || core.vfs.exists(&archived).map_err(|e| Error::io(&archived, &e))?;
         if !is_there {
             let what = format!(
-                "{}: the log was removed, and the backup needs it; make a full backup",
+                "{}: the log was removed, but the backup needs it; make a full backup",
                 archived.display()
             );
             return fault(BackupFault::LogsRemoved, what);
@@ -233,7 +235,7 @@ impl Backup {
     /// Starts reading the pages of a database. Sessions continue to work.
     pub fn read_pages(&self, database: &Arc<Database>, options: ReadOptions) -> Result<PageReader> {
         if self.high.is_some() || !self.kind.has_pages() {
-            return fault(BackupFault::WrongStep, "this backup reads no pages, or no more of them");
+            return fault(BackupFault::WrongStep, "this backup does not read pages, or has read all pages");
         }
         let (file, size) = (database.path().to_path_buf(), database.page_size());
         let bytes = u64::from(database.file.file_pages()?) * size.bytes() as u64;
@@ -247,7 +249,7 @@ impl Backup {
         if self.high.is_some() || Arc::strong_count(&self.reading) > 1 {
             return fault(
                 BackupFault::WrongStep,
-                "the logs are closed already, or pages are still being read",
+                "the logs are already closed, or pages are still being read",
             );
         }
         let position = self.append(record::Backup::PREPARE_LOGS, DatabaseIdInLog(0))?;
@@ -272,7 +274,7 @@ impl Backup {
         if self.high.is_some() || !self.kind.has_pages() || Arc::strong_count(&self.reading) > 1 {
             return fault(
                 BackupFault::WrongStep,
-                "the logs are closed already, or pages are being read, or this backup has none",
+                "the logs are already closed, pages are being read, or this backup has no pages",
             );
         }
         self.is_snapshot = true;
@@ -298,7 +300,7 @@ impl Backup {
     /// Returns an error if there was no freeze, or if `last` is a different log (-616).
     pub fn verified_logs(&mut self, last: &LogCopy) -> Result<()> {
         if !self.is_snapshot || Some(last.generation) != self.high {
-            return fault(BackupFault::LogNotCopied, "the snapshot does not have all logs of the backup");
+            return fault(BackupFault::LogNotCopied, "the snapshot does not contain all logs of the backup");
         }
         self.last_created = Some(last.created);
         Ok(())

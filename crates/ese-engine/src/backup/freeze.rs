@@ -83,12 +83,12 @@ impl Freeze {
         core.log().freeze(mark, || {
             let frozen = core.freezable.freeze(limit).map_err(|error| match error.kind() {
                 io::ErrorKind::TimedOut => timed_out(limit),
-                _ => Error::Internal(format!("the files cannot be frozen: {error}")),
+                _ => Error::Internal(format!("failed to freeze the files: {error}")),
             })?;
             // Some kinds of snapshots omit data that is only in the kernel's page cache. A failed sync is not
             // repeated.
             frozen.sync_files().map_err(|error| {
-                let what = format!("files could not be made durable: {error}");
+                let what = format!("failed to make the files durable: {error}");
                 core.fail(what.clone());
                 Error::ReadOnly(what)
             })?;

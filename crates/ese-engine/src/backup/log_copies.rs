@@ -104,7 +104,7 @@ impl LogCopies {
         let open = self.last_is_open && self.logs.len() == 0;
         let unreadable = |error: Error| Error::Backup {
             fault: BackupFault::LogUnreadable,
-            what: format!("{}: the log cannot be backed up: {error}", path.display()),
+            what: format!("{}: failed to back up the log: {error}", path.display()),
         };
         let (log, chain) =
             LogCopy::next(&self.reader, generation, path.clone(), &self.chain, !open).map_err(unreadable)?;

@@ -205,7 +205,7 @@ impl PageReader {
                 }
             }
             let completion = self.completions.recv();
-            let failed = |e| Error::Internal(format!("a read was not completed: {e}"));
+            let failed = |e| Error::Internal(format!("a read did not complete: {e}"));
             self.ended(completion.map_err(failed)?);
         }
     }
@@ -323,7 +323,7 @@ impl PageReader {
                     OnDiskPage::Verified(_) => Some(PageFlaw::Checksum),
                     OnDiskPage::Unreadable(error) => Some(PageFlaw::Unreadable(error.to_string())),
                     OnDiskPage::Busy | OnDiskPage::Superseded => {
-                        Some(PageFlaw::Unreadable("it is being written all the time".to_string()))
+                        Some(PageFlaw::Unreadable("the page is rewritten continuously".to_string()))
                     }
                 };
                 let at = (page.get() - first.get()) as usize * size.bytes();

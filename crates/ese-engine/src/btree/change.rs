@@ -223,7 +223,7 @@ impl Tree {
             let page = self.view(&leaf);
             let (line, exact) = self.find(&page, bytes);
             let Some(stored) = page.node(line).filter(|_| exact) else {
-                return Err(self.damaged(leaf.key().page, "the node of a change to undo is missing"));
+                return Err(self.damaged(leaf.key().page, "the node that a rollback must undo is missing"));
             };
             let kept = stored.flags - NodeFlags::COMPRESSED;
             let growth = match &version.change {

@@ -123,7 +123,7 @@ impl Tree {
             path.push((at, line));
             at = child;
         }
-        Err(self.damaged(self.root, "tree is deeper than possible: its pages form a cycle"))
+        Err(self.damaged(self.root, "tree is deeper than the maximum: its pages form a cycle"))
     }
 
     fn pair_before(&self, before: Option<&[u8]>) -> Result<Option<Pair>> {

@@ -229,13 +229,15 @@ impl TreeCursor {
                 }
                 Step::Again(at_hand) => {
                     let Some(edge) = edge else {
-                        return Err(self.tree.damaged(current, "leaf without nodes in the middle of a tree"));
+                        return Err(self
+                            .tree
+                            .damaged(current, "a leaf in the middle of the tree has no nodes"));
                     };
                     detours += 1;
                     if detours > MAX_DETOURS {
                         return Err(self
                             .tree
-                            .damaged(current, "its links and the links of its neighbour disagree"));
+                            .damaged(current, "the sibling links of the page and its neighbour disagree"));
                     }
                     kept.clear();
                     kept.extend(at_hand);
@@ -266,7 +268,7 @@ impl TreeCursor {
         ahead: Option<&[u8]>,
     ) -> Result<Step> {
         if neighbour == current {
-            return Err(self.tree.damaged(current, "leaf is its own neighbour"));
+            return Err(self.tree.damaged(current, "the leaf links to itself"));
         }
         let resident = self.tree.file.resident(neighbour);
         // The latch order is left to right, so the first leaf can stay latched in the forward direction.

@@ -52,7 +52,7 @@ impl Tree {
                 }
             }
             drop(kept);
-            return Err(self.damaged(self.root, "tree is deeper than possible: its pages form a cycle"));
+            return Err(self.damaged(self.root, "tree is deeper than the maximum: its pages form a cycle"));
         }
     }
 
@@ -90,7 +90,7 @@ impl Tree {
                 latch = pinned.into_read();
             }
             drop(kept);
-            return Err(self.damaged(self.root, "tree is deeper than possible: its pages form a cycle"));
+            return Err(self.damaged(self.root, "tree is deeper than the maximum: its pages form a cycle"));
         }
     }
 
@@ -149,7 +149,9 @@ impl Tree {
                 return Ok(path);
             }
             if path.len() >= MAX_DEPTH {
-                return Err(self.damaged(self.root, "tree is deeper than possible: its pages form a cycle"));
+                return Err(
+                    self.damaged(self.root, "tree is deeper than the maximum: its pages form a cycle")
+                );
             }
             path.push(self.child(&page, target, at)?);
         }

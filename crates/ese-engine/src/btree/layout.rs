@@ -179,7 +179,7 @@ impl Tree {
             for depth in 0.. {
                 if depth == MAX_DEPTH {
                     return Err(
-                        self.damaged(self.root, "tree is deeper than possible: its pages form a cycle")
+                        self.damaged(self.root, "tree is deeper than the maximum: its pages form a cycle")
                     );
                 }
                 let latch = self.pin(at)?.into_read();
@@ -209,7 +209,7 @@ impl Tree {
                     }
                 }
                 if bound.as_ref().is_some_and(|bound| *bound <= key) {
-                    return Err(self.damaged(at, "an entry leads to keys outside of its range"));
+                    return Err(self.damaged(at, "an entry points to keys outside its range"));
                 }
                 from = bound;
                 break;

@@ -213,8 +213,9 @@ impl Tree {
         for (level, &number) in parents.iter().enumerate().rev() {
             let latch = self.pin(number)?.into_read();
             let page = self.view(&latch);
-            let line = apply::entry_of(&page, child)
-                .ok_or_else(|| self.damaged(number, "it has no entry for a page below it"))?;
+            let line = apply::entry_of(&page, child).ok_or_else(|| {
+                self.damaged(number, "internal page has no entry for one of its child pages")
+            })?;
             let is_last = line + 1 == page.node_count();
             let mut unlimited = false;
             let flags = if child_goes && page.node_count() == 1 {

@@ -156,7 +156,9 @@ impl Tree {
         let Some(right) = right else { return Ok(None) };
         let [page, neighbour] = group.two_pages(leaf, right)?;
         if page.next() != Some(right) || neighbour.prev() != Some(leaf) {
-            return Err(Stop::Failed(self.damaged(leaf, "its right link and its parent disagree")));
+            return Err(Stop::Failed(
+                self.damaged(leaf, "the right link of the leaf and its parent disagree"),
+            ));
         }
         let reserved = self.reserved_for_undo(&page, None) + self.reserved_for_undo(&neighbour, None);
         let room = capacity(self.file.page_size);
@@ -205,8 +207,9 @@ impl Tree {
     pub(super) fn move_nodes(&self, group: &mut AtomicGroup, what: Move<'_>) -> Attempt<()> {
         let Move { source, target, parent, kind, nodes, separator } = what;
         let line = apply::entry_of(&group.page(parent)?, source);
-        let line =
-            line.ok_or_else(|| Stop::Failed(self.damaged(parent, "it has no entry for a page below it")))?;
+        let line = line.ok_or_else(|| {
+            Stop::Failed(self.damaged(parent, "internal page has no entry for one of its child pages"))
+        })?;
         let rightwards = kind == merge_type::PARTIAL_RIGHT;
         let merge = LeafMerge {
             kind,

@@ -128,7 +128,8 @@ impl NodeSorter {
             self.vfs.remove(&self.path).map_err(failed)?;
             self.file = Some(RunFile { file, end: 0 });
         }
-        let run_file = self.file.as_mut().ok_or_else(|| Error::Internal("no file of runs".to_string()))?;
+        let run_file =
+            self.file.as_mut().ok_or_else(|| Error::Internal("the sort has no run file".to_string()))?;
         let (start, file) = (run_file.end, run_file.file.clone());
         let buffer = IoBuffer::zeroed(MIN_READ);
         Ok(RunWriter { run_file, file, start, bytes: 0, buffer, filled: 0 })
@@ -142,7 +143,8 @@ impl NodeSorter {
         }
         self.spill()?;
         drop(self.nodes.take());
-        let file = self.file.as_ref().ok_or_else(|| Error::Internal("no file of runs".to_string()))?;
+        let file =
+            self.file.as_ref().ok_or_else(|| Error::Internal("the sort has no run file".to_string()))?;
         Ok(SortedNodes(Source::Runs(Merge::new(&file.file, &self.runs, self.memory)?)))
     }
 }
@@ -299,7 +301,7 @@ impl RunReader {
             return Err(Error::Corrupt {
                 path: self.file.path().to_path_buf(),
                 page: None,
-                what: "a run of a sort is cut off".to_string(),
+                what: "a sort run is truncated".to_string(),
             });
         }
         self.file

@@ -320,7 +320,7 @@ impl Cache {
                 Err(error)
                     if error.kind() == io::ErrorKind::UnexpectedEof && mode == FetchMode::Tentative =>
                 {
-                    let what = format!("page {}: behind the end of the file", key.page);
+                    let what = format!("page {} is past the end of the file", key.page);
                     return Err(Error::Corrupt { path: path.to_path_buf(), page: Some(key.page), what });
                 }
                 Err(error) => {
@@ -433,10 +433,12 @@ impl PageDefect {
 impl std::fmt::Display for PageDefect {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            PageDefect::Zero => f.write_str("never written, all zeros (-1019)"),
-            PageDefect::WrongPage(stored) => write!(f, "holds page {stored} (-1118)"),
+            PageDefect::Zero => f.write_str("never written (all zeros) (-1019)"),
+            PageDefect::WrongPage(stored) => write!(f, "contains page {stored} (-1118)"),
             PageDefect::Checksum => f.write_str("wrong checksum (-1018)"),
-            PageDefect::Structure(what) => write!(f, "checksum is right, structure is wrong: {what} (-1018)"),
+            PageDefect::Structure(what) => {
+                write!(f, "checksum is correct, but the structure is invalid: {what} (-1018)")
+            }
         }
     }
 }

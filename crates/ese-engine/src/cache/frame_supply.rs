@@ -90,9 +90,6 @@ impl Cache {
                 self.clock.sleep(PAUSE);
             }
         }
-        Err(Error::Usage(format!(
-            "cache of {} pages is too small: all of them are in use",
-            self.limits.frames
-        )))
+        Err(Error::Usage(format!("cache of {} pages is too small: all pages are in use", self.limits.frames)))
     }
 }

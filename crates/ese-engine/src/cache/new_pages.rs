@@ -64,7 +64,7 @@ impl Cache {
         let pages = (0..count).map(|index| first.plus(index));
         debug_assert!(
             !pages.clone().any(|page| self.resident(super::PageKey { file, page }).is_some()),
-            "a new page from {first} on is in the cache"
+            "a new page at or after {first} is already in the cache"
         );
         attached.announced.about_to_write(pages);
         attached.given_back.remove(first.get(), first.get() + count.saturating_sub(1));

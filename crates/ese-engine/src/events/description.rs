@@ -107,7 +107,7 @@ impl EventKind {
             EventKind::ZeroingPaused { database } => {
                 zeroing(729, database, "is paused for lack of clean pages in the cache")
             }
-            EventKind::ZeroingContinued { database } => zeroing(730, database, "goes on after a pause"),
+            EventKind::ZeroingContinued { database } => zeroing(730, database, "resumes after a pause"),
             EventKind::Defragmentation { database, event } => event.describe(database),
             EventKind::Space { database, event } => event.describe(database),
             EventKind::Snapshot(event) => event.describe(),
@@ -157,7 +157,7 @@ impl EventKind {
                 EventCategory::General,
                 vec![("dirty_shutdown", i32::from(*dirty).into())],
                 match dirty {
-                    true => "The instance ended without a shutdown: its databases are dirty.".to_string(),
+                    true => "The instance was not shut down cleanly: its databases are dirty.".to_string(),
                     false => "The instance was shut down cleanly.".to_string(),
                 },
             ),
@@ -175,11 +175,11 @@ impl EventKind {
         match self {
             EventKind::FullBackupStarted => says(210, "A full backup has started."),
             EventKind::InternalCopyStarted => {
-                says(240, "A copy of the databases has started. It changes nothing about backups.")
+                says(240, "A copy backup of the databases has started. It does not affect other backups.")
             }
-            EventKind::IncrementalBackupStarted => says(211, "A backup of logs has started."),
+            EventKind::IncrementalBackupStarted => says(211, "An incremental backup has started."),
             EventKind::BackupCompleted { internal_copy: true } => {
-                says(243, "The copy of the databases is complete.")
+                says(243, "The copy backup of the databases is complete.")
             }
             EventKind::BackupCompleted { .. } => says(213, "The backup is complete."),
             EventKind::BackupFileStarted { file, bytes } => informs(
@@ -190,14 +190,17 @@ impl EventKind {
             ),
             EventKind::BackupLogsStarted { first, last } => logs(223, first.0, last.0, "The backup reads"),
             EventKind::LogsTruncated { first, last } => logs(224, first.0, last.0, "The backup removed"),
-            EventKind::NoLogsTruncated => says(225, "The backup removed no logs: all are needed."),
+            EventKind::NoLogsTruncated => says(225, "The backup removed no logs: all logs are needed."),
             EventKind::BackupAborted { internal_copy: true } => EventDescription {
                 severity: EventSeverity::Warning,
-                ..says(245, "The copy of the databases was stopped before its end, and is not usable.")
+                ..says(
+                    245,
+                    "The copy backup of the databases was stopped before it completed and is not usable.",
+                )
             },
             _ => EventDescription {
                 severity: EventSeverity::Warning,
-                ..says(215, "The backup was stopped before its end, and is not usable.")
+                ..says(215, "The backup was stopped before it completed and is not usable.")
             },
         }
     }
@@ -219,7 +222,7 @@ impl EventKind {
                     ("torn_pages", (*torn_pages).into()),
                 ],
                 format!(
-                    "Recovery is complete: {records} log records read, {applied} changes of pages made, \
+                    "Recovery is complete: {records} log records read, {applied} page changes applied, \
                      {rolled_back} transactions rolled back, {torn_pages} torn pages replaced."
                 ),
             ),
@@ -229,10 +232,10 @@ impl EventKind {
                     304,
                     vec![("first", first.into()), ("last", last.into()), ("changed", (*changed).into())],
                     match generations {
-                        None => "The replay has ended. There was no log to replay.".to_string(),
+                        None => "The replay is complete. There were no logs to replay.".to_string(),
                         Some(_) => format!(
-                            "Log generations {first:X} to {last:X} (hexadecimal) were replayed: {changed} changes of pages made. \
-                             The databases stay dirty, ready for more logs."
+                            "Log generations {first:X} to {last:X} (hexadecimal) were replayed: {changed} \
+                             page changes applied. The databases remain dirty and can replay more logs."
                         ),
                     },
                 )
@@ -243,8 +246,8 @@ impl EventKind {
                     524,
                     vec![("first", first.0.into()), ("last", last.0.into())],
                     format!(
-                        "Log generations {:X} to {:X} (hexadecimal) are missing. They may have held committed transactions, \
-                         which are lost. No database needs them to be consistent.",
+                        "Log generations {:X} to {:X} (hexadecimal) are missing. Any committed transactions \
+                         in them are lost. No database needs them to be consistent.",
                         first.0, last.0
                     ),
                 )
@@ -261,7 +264,7 @@ impl EventKind {
                 300,
                 vec![("first", first.0.into()), ("last", last.0.into())],
                 format!(
-                    "Recovery has started: it replays log generations {:X} to {:X} (hexadecimal).",
+                    "Recovery has started and will replay log generations {:X} to {:X} (hexadecimal).",
                     first.0, last.0
                 ),
             ),
@@ -299,8 +302,8 @@ impl EventKind {
                     report.zeroing,
                     report.parameters(),
                     format!(
-                        "{} has completed a pass of database '{}'. The pass started on {} and ran for {} seconds, in \
-                         {} invocations over {} days. {}",
+                        "{} has completed a pass over database '{}'. The pass started on {} and ran for {} \
+                         seconds, in {} invocations over {} days. {}",
                         task(report.zeroing),
                         report.database.display(),
                         date(report.began_unix_ms),
@@ -322,7 +325,7 @@ impl EventKind {
                         ("what", EventValue::Text(what.clone())),
                     ],
                     format!(
-                        "{} of database '{}' met error {error}: {what}.",
+                        "{} of database '{}' failed with error {error}: {what}.",
                         task(*zeroing),
                         database.display()
                     ),
@@ -333,7 +336,7 @@ impl EventKind {
                 *zeroing,
                 vec![("database", (&**database).into())],
                 format!(
-                    "{} of database '{}' was interrupted. It resumes from where it stopped.",
+                    "{} of database '{}' was interrupted. It will resume where it stopped.",
                     task(*zeroing),
                     database.display()
                 ),
@@ -414,7 +417,7 @@ fn date(unix_ms: i64) -> String {
 }
 
 fn zeroing(id: u16, database: &Path, what: &str) -> EventDescription {
-    let text = format!("Zeroing of deleted data of database '{}' {what}.", database.display());
+    let text = format!("Zeroing of deleted data in database '{}' {what}.", database.display());
     informs(id, EventCategory::Maintenance, vec![("database", database.into())], text)
 }
 
@@ -448,7 +451,7 @@ fn damaged(damage: &PageDamage) -> EventDescription {
         PageFault::Checksum => (474, -1018, "failed verification: its checksum or structure is wrong".into()),
         PageFault::WrongPage(stored) => {
             parameters.push(("stored_page", (*stored).into()));
-            (475, -1118, format!("failed verification: it holds page {stored}"))
+            (475, -1118, format!("failed verification: it contains page {stored}"))
         }
         PageFault::Missing => (476, -1019, "failed verification: it was never written, or was lost".into()),
         PageFault::Unreadable(why) => {
@@ -458,7 +461,7 @@ fn damaged(damage: &PageDamage) -> EventDescription {
     };
     let (severity, advice) = match error {
         0 => (EventSeverity::Warning, "The device may be failing."),
-        _ => (EventSeverity::Error, "Restore the database from a backup, and examine the device."),
+        _ => (EventSeverity::Error, "Restore the database from a backup, and check the device."),
     };
     parameters.push(("error", error.into()));
     let text = format!(

@@ -71,12 +71,12 @@ impl DivergenceKind {
     /// Returns an explanation of the difference.
     pub fn meaning(self) -> &'static str {
         match self {
-            DivergenceKind::ActiveBehind => "the active side has lost a write of it",
-            DivergenceKind::CopyBehind => "the copy has lost a write of it",
-            DivergenceKind::Content => "both have the same time of change, but other content",
-            DivergenceKind::CopyEmpty => "the copy has lost its first write",
-            DivergenceKind::ActiveEmpty => "the active side has lost its first write",
-            DivergenceKind::CopyTooShort => "the file of the copy ends before it",
+            DivergenceKind::ActiveBehind => "the active side lost a write of the page",
+            DivergenceKind::CopyBehind => "the copy lost a write of the page",
+            DivergenceKind::Content => "both sides have the same dbtime but different content",
+            DivergenceKind::CopyEmpty => "the copy lost the first write of the page",
+            DivergenceKind::ActiveEmpty => "the active side lost the first write of the page",
+            DivergenceKind::CopyTooShort => "the file of the copy ends before the page",
         }
     }
 }

@@ -68,7 +68,7 @@ impl FromStr for EventProfile {
     fn from_str(text: &str) -> Result<EventProfile> {
         let known = EventProfile::NAMES.iter().find(|(_, name)| *name == text);
         known.map(|(profile, _)| *profile).ok_or_else(|| {
-            Error::Usage(format!("{text:?} is not a profile of events; write sp1, article or modern"))
+            Error::Usage(format!("{text:?} is not an event profile; use sp1, article or modern"))
         })
     }
 }

@@ -27,7 +27,10 @@ impl Instance {
         let size = self.options.page_size;
         let failed = |e: std::io::Error| Error::io(path, &e);
         if vfs.exists(path).map_err(failed)? {
-            return Err(Error::Usage(format!("{}: the file exists; it is not overwritten", path.display())));
+            return Err(Error::Usage(format!(
+                "{}: the file already exists and is not overwritten",
+                path.display()
+            )));
         }
         let pages = create.initial_pages.max(256);
         let file = vfs.open(path, OpenMode::CreateNew).map_err(failed)?;
@@ -105,8 +108,8 @@ impl Instance {
             }
             _ if self.has_logs_of(&header)? => {
                 return Err(Error::Usage(format!(
-                    "{}: the database is dirty, and the logs that it needs are here but name another path: put \
-                     it back where it was attached, and open the instance again",
+                    "{}: the database is dirty, and the logs that it needs name another path; move the \
+                     database back to that path and reopen the instance",
                     path.display()
                 )));
             }
@@ -201,7 +204,7 @@ impl Instance {
         // record is written, the instance fails, so no other database gets the id.
         attached.inspect_err(|error: &Error| {
             if logged {
-                self.core.fail(format!("{} could not be attached: {}", path.display(), error.cause()));
+                self.core.fail(format!("failed to attach {}: {}", path.display(), error.cause()));
             }
         })
     }
@@ -232,7 +235,7 @@ impl Instance {
         let mut attached = self.core.attachments();
         let is_free = |id: &u8| attached.iter().all(|entry| entry.database.0 != *id);
         let id = (1..=6).find(is_free).ok_or_else(|| {
-            Error::Usage("an instance holds at most 6 databases; use another instance".to_string())
+            Error::Usage("an instance can have at most 6 databases; use another instance".to_string())
         })?;
         let mut entry = Attachment {
             database: DatabaseIdInLog(id),
@@ -251,8 +254,8 @@ impl Instance {
         match Attachment::encode_list(&attached) {
             Ok(_) => Ok(id),
             Err(_) => Err(Error::Usage(format!(
-                "{}: the paths of all attached databases are too long together for the log; use shorter ones, or another \
-                 instance",
+                "{}: the paths of all attached databases are together too long for the log; use shorter \
+                 paths, or another instance",
                 path.display()
             ))),
         }

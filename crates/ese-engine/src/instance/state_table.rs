@@ -172,7 +172,9 @@ impl StateTable {
     fn column(&self, table: &Table, name: &str) -> Result<ColumnId> {
         table.column(name).ok_or_else(|| {
             let table = &self.definition.name;
-            Error::Usage(format!("{table} has no column {name}: another engine made it; keep no progress"))
+            Error::Usage(format!(
+                "{table} has no column {name} because another engine created it; run without stored progress"
+            ))
         })
     }
 }

@@ -39,8 +39,8 @@ const EXTENSION: &str = "copy";
 const MAX_WAITS: usize = 500;
 
 /// Waiting reason shown for a copy whose registration could not be read.
-const UNREADABLE: &str =
-    "its registration could not be read; start jetcell replicate for it, or remove its .copy file";
+const UNREADABLE: &str = "the registration of the copy could not be read; run jetcell replicate for the copy, \
+     or remove its .copy file";
 
 /// Registration of one copy: the logs that it needs, and its state.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -236,7 +236,7 @@ pub fn copy_file_name(base: FileStem, id: &str, extension: &str) -> Result<FileN
     let name = FileName::new(format!("{base}-{id}.{extension}"));
     name.ok().filter(|_| is_id(id)).ok_or_else(|| {
         let id: String = id.chars().take(80).collect();
-        Error::Usage(format!("{id:?} is not the identity of a copy; use letters and digits"))
+        Error::Usage(format!("{id:?} is not a valid copy identity; use letters and digits"))
     })
 }
 

@@ -152,8 +152,9 @@ impl LogReader {
                 files.last_key_value().filter(|(newest, _)| **newest >= generation)
             {
                 let what = format!(
-                    "it holds log generation {:X} (hexadecimal), but {} holds {:X}, so it is not the newest log; put the \
-                     right one in its place, or move away the logs that do not belong to it",
+                    "the file contains log generation {:X} (hexadecimal), but {} contains {:X}, so it is \
+                     not the newest log; restore the newest log, or move the logs that do not belong to it \
+                     away",
                     generation.0,
                     archived.display(),
                     newest.0
@@ -310,7 +311,7 @@ impl LogReader {
         let scan =
             scan_log(&mut bytes, generation).map_err(|fault| self.corrupt(generation, fault.to_string()))?;
         if (scan.last + 1, scan.accumulated) != (pinned.next_segment, pinned.accumulated) {
-            return Err(self.corrupt(generation, "it has changed since it was first read".to_string()));
+            return Err(self.corrupt(generation, "the log changed after it was first read".to_string()));
         }
         let log = LoadedLog { header: pinned.header.clone(), bytes, scan };
         for index in 1..pinned.next_segment {
@@ -356,15 +357,19 @@ impl LogReader {
         let failed = |e: io::Error| Error::io(&path, &e);
         let header = self.header(&path)?;
         if header.generation != generation {
-            let what =
-                format!("file name says generation {:X}, its header {:X}", generation.0, header.generation.0);
+            let what = format!(
+                "the file name has generation {:X}, but the header has {:X}",
+                generation.0, header.generation.0
+            );
             return Err(self.corrupt(generation, what));
         }
         let file = self.vfs.open(&path, OpenMode::Read).map_err(failed)?;
         let len = file.len().map_err(failed)?;
         let wanted = u64::from(header.file_segments) * SEGMENT_BYTES as u64;
         if len != wanted {
-            return Err(self.corrupt(generation, format!("file has {len} bytes, its header says {wanted}")));
+            return Err(
+                self.corrupt(generation, format!("the file has {len} bytes, but its header gives {wanted}"))
+            );
         }
         if buffer.len() as u64 != len {
             buffer = IoBuffer::zeroed(len as usize);
@@ -428,7 +433,7 @@ impl LogReader {
             }
             let bytes = record_len(rest)
                 .map_err(|e| e.to_string())
-                .and_then(|len| rest.get(..len).ok_or_else(|| "it runs past its segment".to_string()))
+                .and_then(|len| rest.get(..len).ok_or_else(|| "it extends past its segment".to_string()))
                 .map_err(|e| {
                     self.fault(generation, LogFault::Damaged, position(at), &format!("log record: {e}"))
                 })?;

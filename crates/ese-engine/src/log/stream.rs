@@ -319,7 +319,7 @@ impl LogStream {
         let needed = SegmentBuffer::segments_for(bytes);
         let most_waiting = self.most_waiting();
         if needed > most_waiting {
-            let what = format!("{bytes} bytes of records do not fit a log file; use larger log files");
+            let what = format!("{bytes} bytes of records do not fit in a log file; use larger log files");
             return Err(Error::Usage(what));
         }
         loop {

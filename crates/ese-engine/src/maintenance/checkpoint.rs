@@ -107,7 +107,7 @@ impl Checkpointer {
     pub fn write(&self, core: &Core, position: LogPosition) -> Result<()> {
         let mut checkpoint = Checkpoint::new(position, self.signature);
         checkpoint.set_attachments(&core.attachments()).map_err(|e| {
-            Error::Internal(format!("the checkpoint cannot list the attached databases: {e}"))
+            Error::Internal(format!("the checkpoint failed to list the attached databases: {e}"))
         })?;
         self.file.write(&checkpoint)
     }

@@ -57,7 +57,7 @@ pub(crate) fn check_split_lines(record: &Split, count: usize) -> Applied {
     let counted = count + usize::from(record.operation == split_operation::INSERT);
     match usize::from(record.line_count) == counted && record.split_line <= record.line_count {
         true => Ok(()),
-        false => Err("the page has another number of nodes than the split record counts"),
+        false => Err("the page and the split record have different node counts"),
     }
 }
 

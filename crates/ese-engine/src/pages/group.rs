@@ -156,7 +156,7 @@ impl AtomicGroup {
         let new = self.slot(new)?;
         match self.pages.get_disjoint_mut([page, new]) {
             Ok([page, new]) => Ok((Page::new(&page.latch, size), new.bytes_mut())),
-            Err(_) => Err(Stop::Failed(Error::Internal("a page cannot be split to itself".to_string()))),
+            Err(_) => Err(Stop::Failed(Error::Internal("a page cannot be split into itself".to_string()))),
         }
     }
 

@@ -62,7 +62,7 @@ impl PathEdit {
             (true, _) => PathEdit::Delete(line),
             // The nodes move to the page of the preceding entry.
             (_, true) if leaf.merge_type == merge_type::PARTIAL_LEFT => {
-                PathEdit::SetKey(line.checked_sub(1).ok_or("the merged page has no page before it")?)
+                PathEdit::SetKey(line.checked_sub(1).ok_or("the merged page has no previous page")?)
             }
             (_, true) => PathEdit::SetKey(line),
             _ if flags.contains(MergeFlags::EMPTY_PAGE) => PathEdit::Empty,
@@ -183,7 +183,7 @@ pub(crate) fn merge_loss(record: &Merge, count: usize) -> Result<Option<PageDelt
     }
     let nodes = moving(record.merge_type, record.merge_line.into(), count);
     match nodes.is_empty() || nodes.len() == count {
-        true => Err("partial merge of all nodes, or of no node"),
+        true => Err("partial merge of all nodes or no nodes"),
         false => Ok(Some(PageDelta::Delete { line: nodes.start, end: nodes.end })),
     }
 }

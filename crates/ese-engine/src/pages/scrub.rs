@@ -28,7 +28,7 @@ pub(crate) fn scrub(page: &mut PageMut<'_>, record: &Scrub) -> Applied {
     } else {
         let count = page.as_page().node_count();
         let operations = record.operations().filter(|operations| operations.len() == count);
-        let operations = operations.ok_or("the scrub record counts other nodes than the page has")?;
+        let operations = operations.ok_or("the page and the scrub record have different node counts")?;
         for (line, operation) in operations.iter().enumerate() {
             scrub_node(page, line, *operation)?;
         }
@@ -54,7 +54,7 @@ fn scrub_node(page: &mut PageMut<'_>, line: usize, operation: u8) -> Applied {
         SCRUB_LONG_VALUE => erase(&mut data, LONG_VALUE),
         _ => return Err("unknown operation in a scrub record"),
     }
-    page.replace_data(line, &data).map_err(|_| "scrubbed data of another length")?;
+    page.replace_data(line, &data).map_err(|_| "scrubbed data has a different length")?;
     page.set_node_flags(line, flags);
     Ok(())
 }

@@ -60,8 +60,8 @@ pub(super) struct Attacher {
 fn of_another_log(path: &Path) -> Error {
     let path = path.display();
     Error::Usage(format!(
-        "{path}: the database was last in use with another log and was not shut down; first recover it with that log: \
-         jetcell recover {path} LOGS --into DIR"
+        "{path}: the database was last used with another log and was not shut down cleanly; first recover \
+         it with that log: jetcell recover {path} LOGS --into DIR"
     ))
 }
 
@@ -220,8 +220,8 @@ impl Attacher {
         match self.core.file_in_log(log_id) {
             Some(other) if other.attachment().signature != signature => {
                 let what = format!(
-                    "the log attaches it as database {log_id}, but at this point of the log the id belongs to {}; \
-                     recovery cannot tell to which of the two the following records belong",
+                    "the log attaches the database with id {log_id}, but at this log position the id \
+                     belongs to {}; recovery cannot determine to which database the following records belong",
                     other.path.display()
                 );
                 return Err(Error::Corrupt { path, page: None, what });
@@ -267,8 +267,9 @@ impl Attacher {
         }
         if self.log.received && clean && own && !has_all && !is_before(&header) {
             let what = format!(
-                "it was shut down at log position {}, but the log attaches it in another state at {attached_at}: it is an \
-                 older copy, or something else changed it; use the file that belongs to the log",
+                "the database was shut down at log position {}, but the log attaches it in a different \
+                 state at {attached_at}: the file is an older copy, or another program changed it; use the \
+                 file that belongs to the log",
                 header.consistent_position
             );
             return Err(Error::Attachment { path, fault: AttachmentFault::OtherShutdown, what });
@@ -336,8 +337,9 @@ impl Attacher {
         Err(Error::Attachment {
             path: path.to_path_buf(),
             fault: AttachmentFault::NotRestored,
-            what: "it comes from a backup, and its pages are of different moments; restore the backup"
-                .to_string(),
+            what:
+                "the database comes from a backup, and its pages are from different times; restore the backup"
+                    .to_string(),
         })
     }
 
@@ -395,8 +397,8 @@ impl Attacher {
                 return Err(Error::Attachment {
                     path: path.to_path_buf(),
                     fault: AttachmentFault::Missing,
-                    what: "recovery needs this database, and it is not there; put it back, or move the logs away to start \
-                           without it"
+                    what: "recovery needs this database, but it does not exist; put it back, or move the \
+                     logs away to start without it"
                         .to_string(),
                 });
             }
@@ -406,8 +408,9 @@ impl Attacher {
             && let Some(copy) = self.copy_beside_log(path, signature)?
         {
             return Err(Error::Usage(format!(
-                "{}: the log belongs to this database, but the log directory has a copy of it, {}; if the log was copied \
-                 with it, recover in the original directory, otherwise move the copy away",
+                "{}: the log belongs to this database, but the log directory contains a copy of it, {}; if \
+                 the log was copied together with the database, recover in the original directory, \
+                 otherwise move the copy away",
                 path.display(),
                 copy.display()
             )));
@@ -421,7 +424,7 @@ impl Attacher {
             return Err(Error::Attachment {
                 path: path.to_path_buf(),
                 fault: AttachmentFault::Missing,
-                what: "this is not the database that the log belongs to; put the right one back".to_string(),
+                what: "the log belongs to another database; put the correct database back".to_string(),
             });
         }
         Ok((file, header, copies))
@@ -505,7 +508,7 @@ mod tests {
             panic!("a missing database was not reported")
         };
         let text = error.to_string();
-        assert!(text.contains(PATHS[0]) && text.contains("it is not there"), "{text}");
+        assert!(text.contains(PATHS[0]) && text.contains("it does not exist"), "{text}");
         assert!(disk.contents(other) == before);
     }
 

@@ -135,7 +135,7 @@ impl Replayer {
             let file = &database.file;
             // A page whose changes redo has left in memory may later turn out to be unreadable.
             for page in self.core.cache.damaged_pages(file.file_id) {
-                pages.insert(file.page_key(page), "it cannot be read".to_string());
+                pages.insert(file.page_key(page), "the page cannot be read".to_string());
             }
         }
         pages.extend(self.replay.redo.bad_pages().map(|(key, error)| (key, error.to_string())));

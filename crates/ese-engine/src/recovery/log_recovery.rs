@@ -320,7 +320,7 @@ impl<'a> LogRecovery<'a> {
     fn write_checkpoint(&self, position: LogPosition, attached: &[Attachment]) -> Result<()> {
         let mut checkpoint = Checkpoint::new(position, self.signature);
         checkpoint.set_attachments(attached).map_err(|e| {
-            Error::Internal(format!("the checkpoint cannot list the attached databases: {e}"))
+            Error::Internal(format!("the checkpoint failed to list the attached databases: {e}"))
         })?;
         self.checkpoint_file.write(&checkpoint)
     }

@@ -124,7 +124,7 @@ impl RecoverySet {
         let aside: Vec<FoundLog> = logs.extract_if(.., |log| log.role == Role::SetAside).collect();
         let generations = aside.iter().map(|log| log.header.generation);
         let set_aside = generations.clone().min().zip(generations.max());
-        let reason = "an earlier recovery gave it up";
+        let reason = "an earlier recovery abandoned it";
         ignored.extend(aside.into_iter().map(|log| (log.path, reason.to_string())));
         for database in databases.iter().filter(|database| database.header.log_signature != signature) {
             ignored.push((database.path.clone(), "it belongs to another log stream".to_string()));
@@ -284,15 +284,16 @@ fn stream_of(logs: &[FoundLog], databases: &[FoundDatabase]) -> Result<Signature
         (Some(named), ..) => Ok(*named),
         (None, Some(one), None) => Ok(*one),
         (None, Some(_), Some(_)) => {
-            Err(Error::Usage("there are logs of several streams; name the files of one of them".to_string()))
+            Err(Error::Usage("the logs belong to several streams; name the files of one stream".to_string()))
         }
         _ => Err(Error::Usage(match databases.first() {
             Some(database) => format!(
-                "{}: there are no logs beside it; name the directory of its logs, too",
+                "{}: there are no logs in its directory; also name the directory of its logs",
                 database.path.display()
             ),
-            None => "there are no ESE logs and no databases; name the directory of an instance, or its files"
-                .to_string(),
+            None => {
+                "no ESE logs or databases found; name the directory of an instance, or its files".to_string()
+            }
         })),
     }
 }
@@ -353,7 +354,7 @@ fn choose(
             if !belongs(&log) {
                 ignored.push((
                     log.path,
-                    "an earlier generation in a file that was to be used again".to_string(),
+                    "an earlier generation in a file that was prepared for reuse".to_string(),
                 ));
                 continue;
             }
@@ -364,10 +365,10 @@ fn choose(
             };
             if right || best.is_none() {
                 if let Some((path, _)) = best.replace((log.path, log.role)) {
-                    ignored.push((path, "another file has this generation complete".to_string()));
+                    ignored.push((path, "another file contains the complete generation".to_string()));
                 }
             } else {
-                ignored.push((log.path, "another file has this generation complete".to_string()));
+                ignored.push((log.path, "another file contains the complete generation".to_string()));
             }
         }
         if let Some(best) = best {

@@ -218,8 +218,8 @@ impl Redo {
             // A page can be formatted between the records of a macro.
             false if matches!(record, LogRecord::NewPage(_)) => None,
             false if self.macros.keys().any(|(open, _)| *open == procid) => Some(
-                "has another time of change than its macro, as earlier versions of Jetcell wrote it; open the database \
-                 once with the version that wrote the log, and close it",
+                "has a different dbtime than its macro, as written by earlier versions of Jetcell; open and \
+                 close the database once with the version that wrote the log",
             ),
             false => needs_macro.then_some("is outside of a macro"),
         };
@@ -239,7 +239,7 @@ impl Redo {
                 false => Err(self.corrupt_record(
                     &LogRecord::MacroCommit(*commit),
                     end.start,
-                    "ends a macro that did not begin",
+                    "ends a macro that was not started",
                 )),
             };
         };
@@ -567,7 +567,7 @@ impl Redo {
         self.attached(log_id).ok_or_else(|| Error::Corrupt {
             path: "log".into(),
             page: None,
-            what: format!("log names database {log_id}, which is not attached"),
+            what: format!("the log names database {log_id}, which is not attached"),
         })
     }
 }

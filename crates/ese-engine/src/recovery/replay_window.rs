@@ -118,7 +118,7 @@ impl Payloads {
         Err(Error::Corrupt {
             path: log.directory().to_path_buf(),
             page: None,
-            what: format!("log record at {:?} has changed since recovery first read it", buffered.start),
+            what: format!("log record at {:?} changed after recovery first read it", buffered.start),
         })
     }
 }

@@ -66,7 +66,7 @@ impl ScanOptions {
     pub fn check(&self) -> Result<()> {
         if !BATCH_BYTES.contains(&self.batch_bytes) {
             return Err(Error::Usage(format!(
-                "reads of {} bytes; they must be from 65,536 (64 KiB) to 16,777,216 (16 MiB)",
+                "invalid read size of {} bytes; it must be from 65,536 (64 KiB) to 16,777,216 (16 MiB)",
                 self.batch_bytes
             )));
         }

@@ -31,7 +31,7 @@ impl fmt::Display for PageFlaw {
                 let bits: Vec<String> = bits.iter().map(|bit| format!("{}.{}", bit / 8, bit % 8)).collect();
                 write!(f, "flipped bits at byte.bit {}", bits.join(", "))
             }
-            PageFlaw::WrongPage(stored) => write!(f, "holds page {stored} (-1118)"),
+            PageFlaw::WrongPage(stored) => write!(f, "contains page {stored} (-1118)"),
             PageFlaw::Checksum => f.write_str("wrong checksum (-1018)"),
             PageFlaw::Unreadable(why) => write!(f, "cannot be read: {why} (-1022)"),
         }

@@ -186,7 +186,8 @@ impl RunningLoad {
             false => Ok(running),
             true => Err(Error::Backup {
                 fault: BackupFault::Running,
-                what: "a backup of the instance is running, and would have a part of the load only; end it first"
+                what: "a backup of the instance is running and would contain only part of the load; finish \
+                 or stop the backup first"
                     .to_string(),
             }),
         }
@@ -208,11 +209,12 @@ impl<'s> LoadTransaction<'s> {
         session.check_same_instance(db)?;
         if session.level() > 0 {
             return Err(Error::Usage(
-                "a bulk load is a transaction of its own; end this one first".to_string(),
+                "a bulk load is a separate transaction; commit or roll back the current transaction first"
+                    .to_string(),
             ));
         }
         if options.density.is_some_and(|percent| !(20..=100).contains(&percent)) {
-            return Err(Error::Usage("the density of a bulk load is 20 to 100 %".to_string()));
+            return Err(Error::Usage("the density of a bulk load must be from 20 to 100 %".to_string()));
         }
         let running = RunningLoad::begin(session.active.services().clone())?;
         // A scan that zeroes deleted data would otherwise change pages before they are durable.

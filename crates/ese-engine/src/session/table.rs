@@ -68,7 +68,7 @@ impl Table {
         if s.id() != self.session {
             let name = &self.state.schema.name;
             return Err(Error::Usage(format!(
-                "table {name:?} is open in another session; open it in this one"
+                "table {name:?} is open in another session; open it in this session"
             )));
         }
         self.state.check()
@@ -93,7 +93,7 @@ impl Table {
             Some(_) if self.state.schema.primary_index().is_some_and(named) => None,
             Some(name) => {
                 let at = self.state.indexes.iter().position(|entry| named(&entry.index));
-                Some(at.ok_or_else(|| Error::Usage(format!("there is no index {name:?}")))?)
+                Some(at.ok_or_else(|| Error::Usage(format!("index {name:?} does not exist")))?)
             }
         };
         let tree = self.index.map_or(&self.state.tree, |at| &self.state.indexes[at].tree);

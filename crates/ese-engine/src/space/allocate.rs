@@ -96,7 +96,7 @@ impl<'a> SpaceLock<'a> {
             Stop::Failed(Error::Corrupt {
                 path: self.file.path.clone(),
                 page: Some(trees.available.root),
-                what: "available-extent tree lost pages that were prepared".to_string(),
+                what: "available-extent tree lost prepared pages".to_string(),
             })
         })
     }
@@ -287,7 +287,7 @@ impl<'a> SpaceLock<'a> {
         let step = self.file.extension_pages();
         let count = need.max(step).div_ceil(step).saturating_mul(step);
         let last = owned.checked_add(count).and_then(PageNumber::new).ok_or_else(|| {
-            Error::Usage(format!("{}: database has reached its largest size", self.file.path.display()))
+            Error::Usage(format!("{}: database has reached its maximum size", self.file.path.display()))
         })?;
         self.file.grow_file(last)?;
         group::run(self.file, false, |group| {

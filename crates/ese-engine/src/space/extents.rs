@@ -146,7 +146,7 @@ pub(crate) fn ending_at(group: &mut AtomicGroup, tree: &Shape, last: PageNumber)
 /// Returns the location of an extent that [`search`] has found.
 pub(crate) fn at(group: &mut AtomicGroup, tree: &Shape, extent: Extent) -> Attempt<Found> {
     let found = ending_at(group, tree, extent.last)?.filter(|found| found.extent == extent);
-    found.ok_or_else(|| damaged(group, tree.root, "an extent that was found is not there"))
+    found.ok_or_else(|| damaged(group, tree.root, "an extent that was found no longer exists"))
 }
 
 /// Removes an extent. If it is the only node of its leaf, the node is flagged as deleted instead, because the leaf

@@ -73,7 +73,7 @@ impl SpaceLock<'_> {
         }
         match owners.pop() {
             Some(system) if !owners.is_empty() => Ok((owners, system)),
-            _ => Err(Error::Internal("the root of a database takes no extents".to_string())),
+            _ => Err(Error::Internal("the database root does not accept extents".to_string())),
         }
     }
 

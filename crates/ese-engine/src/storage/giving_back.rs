@@ -117,7 +117,7 @@ impl DatabaseFile {
     pub(crate) fn check_holes(&self) -> Result<()> {
         let failed = |e: std::io::Error| match e.kind() {
             std::io::ErrorKind::Unsupported => Error::Usage(format!(
-                "{}: the file system cannot punch holes into files, so nothing can be trimmed",
+                "{}: the file system does not support hole punching, so the file cannot be trimmed",
                 self.path.display()
             )),
             _ => Error::io(&self.path, &e),

@@ -51,11 +51,12 @@ pub(crate) fn read_header(file: &dyn File) -> Result<(DatabaseHeader, HeaderCopi
     })
 }
 
-const NO_HEADER: &str = "there is no database header: its creation was interrupted, or the header was overwritten; delete the file \
-                         if it was never in use, or restore it from a backup";
+const NO_HEADER: &str = "the file has no database header: its creation was interrupted, or the header was \
+ overwritten; delete the file if it was never used, or restore it from a backup";
 
 /// Last part of the error message for a database whose creation was never completed.
-pub(crate) const CREATION_INTERRUPTED: &str = "its creation was interrupted; delete it and create it again";
+pub(crate) const CREATION_INTERRUPTED: &str =
+    "its creation was interrupted; delete the file and create it again";
 
 /// Size in bytes of the smallest unit that a device writes atomically.
 const SECTOR_BYTES: usize = 512;
@@ -100,7 +101,7 @@ pub(crate) fn check_format(
     }
     if header.page_size != page_size {
         return Err(Error::Usage(format!(
-            "{path}: database has pages of {:?}, the cache has {page_size:?}",
+            "{path}: database has pages of {:?}, but the cache has {page_size:?}",
             header.page_size
         )));
     }

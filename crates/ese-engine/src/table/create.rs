@@ -23,7 +23,7 @@ pub(crate) fn create_table(
     let _changing = system.changing.lock();
     session.statement(true, |session| {
         if system.find(&session.view(), &definition.name)?.is_some() {
-            return Err(Error::Usage(format!("table {:?} exists already", definition.name)));
+            return Err(Error::Usage(format!("table {:?} already exists", definition.name)));
         }
         let tree =
             trees.create_tree(session.changes()?, SYSTEM_ROOT, PageFlags::empty(), definition.pages)?;
@@ -68,7 +68,7 @@ pub(crate) fn create_index(
     let changed = session.statement(true, |session| {
         let view = session.view();
         let own_transaction =
-            view.own.clone().ok_or_else(|| Error::Usage("no transaction has begun".to_string()))?;
+            view.own.clone().ok_or_else(|| Error::Usage("no transaction is active".to_string()))?;
         session.services().check_writable()?;
         let state = tables.open(session.services(), &view, table)?;
         let mut index = definition.index(&state.schema, trees.file.page_size)?;

@@ -111,7 +111,7 @@ impl TableDefinition {
         if let Some(density) = self.density {
             if !DENSITIES.contains(&density) {
                 return Err(Error::Usage(format!(
-                    "table {:?}: density {density} % is not in {} to {} %",
+                    "table {:?}: density {density} % is not between {} and {} %",
                     self.name,
                     DENSITIES.start(),
                     DENSITIES.end()
@@ -127,7 +127,7 @@ impl TableDefinition {
         }
         layout_fixed_columns(&mut schema.columns);
         if self.columns.iter().filter(|one| one.flags.contains(ColumnFlags::AUTO_INCREMENT)).count() > 1 {
-            return Err(Error::Usage("a table has at most one auto-increment column".to_string()));
+            return Err(Error::Usage("a table can have at most one auto-increment column".to_string()));
         }
         for index in &self.indexes {
             let index = index.index(&schema, size)?;
@@ -202,9 +202,7 @@ impl IndexDefinition {
         for (name, descending) in &self.columns {
             let column = table.column_named(name).ok_or_else(|| usage(format!("no column {name:?}")))?;
             if column.kind.is_text() && column.code_page == CodePage::UNICODE {
-                return Err(usage(format!(
-                    "the order of Unicode text ({name:?}) needs the sort tables of Windows"
-                )));
+                return Err(usage(format!("sorting Unicode text ({name:?}) needs the Windows sort tables")));
             }
             if column.flags.contains(ColumnFlags::MULTI_VALUED) {
                 flags |= IndexFlags::MULTI_VALUED;

@@ -65,7 +65,7 @@ impl OpenTables {
     /// Opens the table with this name. The table and its current definition must be visible in `view`.
     pub fn open(&self, services: &Services, view: &View, name: &str) -> Result<Arc<TableState>> {
         let path = || self.system.trees.file.path.display();
-        let missing = || Error::Usage(format!("{}: there is no table {name:?}", path()));
+        let missing = || Error::Usage(format!("{}: table {name:?} does not exist", path()));
         let id = self.system.find(view, name)?.ok_or_else(missing)?;
         let make = |view: &View| {
             let schema = self.system.schema(view, id)?.ok_or_else(missing)?;

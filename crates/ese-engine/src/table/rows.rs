@@ -295,7 +295,7 @@ fn encode<'t>(state: &'t TableState, row: &'t [(ColumnId, Value)]) -> Result<Raw
                 value.encode(column).map_err(|e| Error::Usage(format!("column {:?}: {e}", column.name)))?;
             if raw.as_ref().is_some_and(|raw| column.size > 0 && raw.len() > column.size as usize) {
                 return Err(Error::Usage(format!(
-                    "column {:?}: a value has at most {} bytes",
+                    "column {:?}: a value can have at most {} bytes",
                     column.name, column.size
                 )));
             }

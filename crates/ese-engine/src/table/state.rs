@@ -42,7 +42,7 @@ impl TableState {
         let open = |id: TreeId, root: PageNumber, density: u32| {
             let tree = system.trees.tree_at(root)?;
             if tree.id != id {
-                let what = format!("catalog says tree {}, page says {}", id.0, tree.id.0);
+                let what = format!("the catalog has tree {}, but the page has {}", id.0, tree.id.0);
                 return Err(tree.damaged(root, &what));
             }
             tree.set_density(density);
@@ -144,7 +144,7 @@ impl TableState {
         let next = before
             .checked_add(1)
             .filter(|next| fits(column.kind, *next))
-            .ok_or_else(|| Error::Usage(format!("column {:?} has reached its highest value", column.name)))?;
+            .ok_or_else(|| Error::Usage(format!("column {:?} has reached its maximum value", column.name)))?;
         *last = Some(next);
         let bytes = next.to_le_bytes();
         Ok(bytes[..column.stored_size().min(8)].to_vec())

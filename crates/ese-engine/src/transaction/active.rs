@@ -125,7 +125,11 @@ impl ActiveTransaction {
                 running.level += 1;
                 running.savepoints.push(running.undo.len());
             }
-            Some(_) => return Err(Error::Usage(format!("transactions nest at most {MAX_LEVEL} deep"))),
+            Some(_) => {
+                return Err(Error::Usage(format!(
+                    "transactions can be nested at most {MAX_LEVEL} levels deep"
+                )));
+            }
         }
         Ok(())
     }
@@ -279,7 +283,7 @@ impl Drop for ActiveTransaction {
                 // Recovery will roll back the remaining changes, so the transaction's pin stays. The failure must be
                 // recorded before the transaction ends; otherwise a shutdown would wait for the pin.
                 let services = &self.context.services;
-                services.fail(format!("a transaction could not be rolled back: {}", error.cause()));
+                services.fail(format!("failed to roll back a transaction: {}", error.cause()));
                 if let Some(running) = self.context.running.take() {
                     services.transactions.end(&running.transaction);
                 }

@@ -43,11 +43,11 @@ impl Running {
     pub fn check_whole(&self) -> Result<()> {
         match self.partial_rollback {
             None => Ok(()),
-            Some(_) => Err(Error::Usage("a rollback failed; repeat it".to_string())),
+            Some(_) => Err(Error::Usage("a rollback failed; retry the rollback".to_string())),
         }
     }
 }
 
 pub(super) fn no_transaction() -> Error {
-    Error::Usage("no transaction has begun".to_string())
+    Error::Usage("no transaction is active".to_string())
 }

@@ -103,7 +103,7 @@ fn a_file_without_a_header_is_told_from_another_file() {
         disk.put(Path::new(DATABASE), bytes);
         instance.attach(Path::new(DATABASE), 32).err().unwrap().to_string()
     };
-    assert!(refused(&[]).ends_with("its creation was interrupted; delete it and create it again"));
+    assert!(refused(&[]).ends_with("its creation was interrupted; delete the file and create it again"));
     let zeros = refused(&[0; 1 << 20]);
     assert!(zeros.contains("or restore it from a backup"), "a header may have been overwritten: {zeros}");
     assert!(refused(&[b'x'; 1 << 20]).ends_with("not an ESE database"));

@@ -61,7 +61,7 @@ fn paths_too_long_for_the_attachment_list_are_refused() {
     }
     instance.checkpoint().unwrap();
     drop(open(&disk.process_kill(), 256));
-    assert!(text_of(refused.map_or(Ok(()), Err)).contains("too long together"));
+    assert!(text_of(refused.map_or(Ok(()), Err)).contains("together too long"));
     // The limit also applies to a database that is attached instead of created.
     for db in created.split_off(2) {
         instance.detach(&db).unwrap();

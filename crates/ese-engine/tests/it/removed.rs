@@ -138,8 +138,11 @@ fn a_missing_attached_database_stops_recovery_without_loss() {
                     Err(error @ (Error::Usage(_) | Error::Attachment { .. })) => error.to_string(),
                     other => panic!("{:?}", other.err()),
                 };
-                let expected =
-                    if replaced { "there is no database header" } else { "it is not there; put it back" };
+                let expected = if replaced {
+                    "the file has no database header"
+                } else {
+                    "it does not exist; put it back"
+                };
                 assert!(text.contains(DATABASES[0]) && text.contains(expected), "{text}");
                 disk = disk.process_kill();
                 disk.put(path, &bytes);

@@ -35,7 +35,7 @@ pub enum CompressionError {
         limit: usize,
     },
     /// The value does not have the expected length.
-    #[error("{found} bytes where {expected} were expected")]
+    #[error("expected {expected} bytes, found {found}")]
     WrongLength {
         /// Expected number of bytes.
         expected: usize,

@@ -33,7 +33,7 @@ pub const DEFAULT_KEY_MOST: usize = 255;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum KeyError {
     /// The column is Unicode text, whose sort order is defined by tables inside Windows.
-    #[error("keys of column {0} need the sort tables of Windows")]
+    #[error("keys of column {0} need the Windows sort tables")]
     UnicodeText(ColumnId),
     /// The index is a tuple index.
     #[error("tuple indexes are not supported")]

@@ -21,10 +21,10 @@ use crate::{Generation, LogPosition};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScanErrorKind {
     /// The checksum is wrong, the segment has no shadow, and a torn write cannot be the cause.
-    #[error("it is damaged and there is no copy of it")]
+    #[error("it is damaged and has no copy")]
     Damaged,
     /// The segment is damaged or missing, but a later segment proves that it was once durable.
-    #[error("it is damaged or was never stored, though its write had been acknowledged")]
+    #[error("it is damaged or was never stored, although its write was acknowledged")]
     LostWrite,
     /// The segment contains a later log position than expected.
     #[error("it claims to be segment {0}")]
@@ -39,7 +39,7 @@ pub enum ScanErrorKind {
 
 /// Location and kind of damage in a log file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("log segment {segment} (last good one before it: {last_good}): {reason}")]
+#[error("log segment {segment} (last good segment before it: {last_good}): {reason}")]
 pub struct ScanError {
     /// Index of the segment.
     pub segment: u16,

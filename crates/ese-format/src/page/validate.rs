@@ -10,19 +10,19 @@ use crate::{DbTime, PageSize};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the error messages describe the variants")]
 pub enum PageError {
-    #[error("page of {found} bytes where {expected} are expected")]
+    #[error("page has {found} bytes, expected {expected}")]
     Length { found: usize, expected: usize },
     #[error("page flags {flags:#x} contradict each other")]
     Flags { flags: u32 },
     #[error("{tags} tags do not fit the page or its kind")]
     TagCount { tags: usize },
-    #[error("free space of {free} bytes (of which {uncommitted} held back) exceeds the page")]
+    #[error("free space of {free} bytes ({uncommitted} uncommitted) exceeds the page")]
     FreeSpace { free: usize, uncommitted: usize },
-    #[error("free area starts at {start}, behind the tags")]
+    #[error("free area starts at {start}, which overlaps the tags")]
     FreeStart { start: usize },
-    #[error("lines, tags and free space add up to {sum} bytes where the page has {available}")]
+    #[error("lines, tags and free space add up to {sum} bytes, but the page has {available}")]
     Accounting { sum: usize, available: usize },
-    #[error("tag {tag}: line at {start} of {len} bytes is empty or leaves the used area")]
+    #[error("tag {tag}: line at {start} of {len} bytes is empty or extends outside the used area")]
     Line { tag: usize, start: usize, len: usize },
     #[error("lines overlap at {start}")]
     Overlap { start: usize },

@@ -88,7 +88,7 @@ impl Array {
         let lost = self.lost_slots();
         if self.mode == Mode::ReadOnly {
             if self.config.is_open && !options.force {
-                let text = "the array was not shut down: only a start for writing replays its journal";
+                let text = "the array was not shut down cleanly; start it for writing to replay its journal";
                 return Err(Refusal::Parameter(text.into()).into());
             }
             // Open rows may contain writes that were not acknowledged. They read as if these writes had not happened.
@@ -132,7 +132,7 @@ impl Array {
 /// Returns the newest configuration. All members must belong to the same array.
 fn newest_config(found: &[(Device, Superblock)]) -> Result<Config> {
     let Some((first, superblock)) = found.first() else {
-        return Err(Refusal::Parameter("no member of an array was given".into()).into());
+        return Err(Refusal::Parameter("no array member was given".into()).into());
     };
     for (device, other) in found {
         if other.config.array != superblock.config.array {

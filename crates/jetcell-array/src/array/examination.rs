@@ -74,7 +74,7 @@ impl Examination {
         };
         let newest = superblocks().max_by_key(|(_, superblock)| superblock.config.generation);
         let Some((_, newest)) = newest else {
-            return Err(Refusal::Parameter("none of the members of the array can be read".into()).into());
+            return Err(Refusal::Parameter("no member of the array can be read".into()).into());
         };
         let config = newest.config.clone();
         let path_of = |member: MemberId| {

@@ -88,12 +88,12 @@ impl Array {
         self.check_writable()?;
         match part {
             Part::Spare if self.config.spares.len() + count > Config::MAX_SPARES => {
-                let text = format!("an array has at most {} spares", Config::MAX_SPARES);
+                let text = format!("an array can have at most {} spares", Config::MAX_SPARES);
                 Err(Refusal::Parameter(text).into())
             }
             Part::Spare => Ok(()),
             Part::Replacement(slot) if self.slot_config(slot)?.replacement != 0 => {
-                let text = format!("slot {slot} is being rebuilt already; take that member out first");
+                let text = format!("slot {slot} is already being rebuilt; remove the new member first");
                 Err(Refusal::Parameter(text).into())
             }
             Part::Replacement(_) => Ok(()),
@@ -101,8 +101,7 @@ impl Array {
                 let level = self.config.layout.level;
                 let slots = self.config.layout.slots + count;
                 if level == Level::Mirror || !level.member_counts().any(|count| count == slots) {
-                    let needed =
-                        "a number of members that the level can have; a mirror cannot grow".to_owned();
+                    let needed = "a member count that the level supports; a mirror cannot grow".to_owned();
                     let level = level.to_string();
                     return Err(Refusal::MemberCount { level, members: slots, needed }.into());
                 }
@@ -165,7 +164,7 @@ impl Array {
         let count = self.config.slots.len();
         let config = self.config.slots.get(slot).cloned();
         config.ok_or_else(|| {
-            Refusal::Parameter(format!("there is no slot {slot}; slots are 0 to {}", count - 1)).into()
+            Refusal::Parameter(format!("slot {slot} does not exist; slots are 0 to {}", count - 1)).into()
         })
     }
 }

@@ -202,7 +202,7 @@ pub fn check_name(name: &str) -> Result<()> {
     if (1..=MAX_NAME).contains(&name.len()) && name.chars().all(is_good) {
         return Ok(());
     }
-    let text = format!("the name {name:?} is not 1 to {MAX_NAME} bytes of letters, digits, and - _ .");
+    let text = format!("the name {name:?} must be 1 to {MAX_NAME} bytes of letters, digits, and - _ .");
     Err(Refusal::Parameter(text).into())
 }
 
@@ -211,7 +211,7 @@ pub(super) fn check_blocks(blocks: u64) -> Result<()> {
     if (1..=MAX_BLOCKS).contains(&blocks) {
         return Ok(());
     }
-    Err(Refusal::Parameter(format!("a LUN has from 1 to {MAX_BLOCKS} blocks of {BLOCK} bytes")).into())
+    Err(Refusal::Parameter(format!("a LUN must have from 1 to {MAX_BLOCKS} blocks of {BLOCK} bytes")).into())
 }
 
 struct Encoder(Vec<u8>);

@@ -157,7 +157,7 @@ impl Nodes for MapReader<'_> {
         let node = Node::decode(&bytes, self.array.layout().blocks(), self.sequence);
         let node = Arc::new(node.ok_or_else(|| {
             ArrayError::Luns(format!(
-                "block {block} of the array is no node of a block map; the volume is damaged"
+                "block {block} of the array is not a node of a block map; the volume is damaged"
             ))
         })?);
         self.maps.insert(block, node.clone());

@@ -41,7 +41,7 @@ impl LunVolume {
     fn add_lun(&mut self, name: &str, blocks: u64, root: Pointer, floor: u64) -> Result<()> {
         check_name(name)?;
         if self.catalogue.find(name).is_some() {
-            return Err(Refusal::Parameter(format!("there is a LUN {name} already")).into());
+            return Err(Refusal::Parameter(format!("a LUN {name} already exists")).into());
         }
         self.consistency_point()?;
         let id = self.catalogue.next_lun;
@@ -102,7 +102,7 @@ impl LunVolume {
         check_name(name)?;
         let place = self.catalogue.named(lun)?;
         if self.snapshot(place, name).is_ok() {
-            return Err(Refusal::Parameter(format!("{lun} has a snapshot {name} already")).into());
+            return Err(Refusal::Parameter(format!("{lun} already has a snapshot {name}")).into());
         }
         self.consistency_point()?;
         let (sequence, root) = (self.catalogue.sequence, self.catalogue.luns[place].root);

@@ -87,11 +87,10 @@ impl LunVolume {
         let blocks = array.layout().blocks();
         let catalogue = Catalogue { next_lun: 1, is_clean: true, ..Catalogue::default() };
         let file = if blocks <= 2 * FIRST_BLOCK {
-            let text =
-                format!("the array has {blocks} blocks; LUNs on it need more than {}", 2 * FIRST_BLOCK);
+            let text = format!("the array has {blocks} blocks, but LUNs need more than {}", 2 * FIRST_BLOCK);
             Err(Refusal::Parameter(text).into())
         } else if array.was_written() {
-            Err(Refusal::Parameter("the array holds something else; LUNs need a new one".into()).into())
+            Err(Refusal::Parameter("the array contains other data; LUNs need a new array".into()).into())
         } else {
             let identity = LogIdentity { array: array.id(), made: catalogue.sequence, bytes: log.bytes };
             WriteLog::create(&*log.vfs, &log.path, identity)
@@ -128,7 +127,7 @@ impl LunVolume {
     /// The array has no volume; the write log is needed, but is lost or damaged; or the volume is damaged.
     pub fn start(mut array: Array, log: &LogOptions) -> Result<LunVolume> {
         let Some(catalogue) = newest_catalogue(&mut array)? else {
-            let text = "the array holds no LUNs, or both catalogues of its LUNs are damaged";
+            let text = "the array does not contain LUNs, or both catalogues of its LUNs are damaged";
             return refuse(array, Refusal::Parameter(text.into()).into());
         };
         let (sequence, point, was_clean) = (catalogue.sequence, catalogue.point, catalogue.is_clean);

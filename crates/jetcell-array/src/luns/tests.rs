@@ -124,7 +124,7 @@ fn flushed_writes_survive_without_a_consistency_point_and_need_the_log() {
 
     without.remove(LOG.as_ref()).unwrap();
     let refused = start(&without, &members(5)).err().unwrap().to_string();
-    assert!(refused.contains("the write log is not there"), "{refused}");
+    assert!(refused.contains("the write log is missing"), "{refused}");
     let forget = LogOptions { forget: true, ..log(&without) };
     let array = array(&without, &members(5)).unwrap();
     let mut volume = LunVolume::start(array, &forget).unwrap();
@@ -214,9 +214,9 @@ fn arrays_that_hold_something_else_are_refused_and_stay_as_they_are() {
     other.close().unwrap();
     let refused =
         LunVolume::create(array(&disk, &members(3)).unwrap(), &log(&disk)).err().unwrap().to_string();
-    assert!(refused.contains("something else"), "{refused}");
+    assert!(refused.contains("other data"), "{refused}");
     let refused = start(&disk, &members(3)).err().unwrap().to_string();
-    assert!(refused.contains("no LUNs"), "{refused}");
+    assert!(refused.contains("does not contain LUNs"), "{refused}");
 }
 
 #[test]

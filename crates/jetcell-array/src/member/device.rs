@@ -117,7 +117,7 @@ pub(crate) struct Device {
 impl Device {
     pub fn open(vfs: &dyn Vfs, path: &Path, mode: OpenMode) -> Result<Device> {
         let fail = |action| move |error| ArrayError::io(path, action, 0, error);
-        if !vfs.exists(path).map_err(fail("looking for the member"))? {
+        if !vfs.exists(path).map_err(fail("checking for the member"))? {
             return Err(fail("opening the member")(io::ErrorKind::NotFound.into()));
         }
         let lock = vfs.lock(path).map_err(|error| match error.kind() {
@@ -141,7 +141,7 @@ impl Device {
     }
 
     pub fn len(&self) -> Result<u64> {
-        self.file.len().map_err(|error| self.error("asking for the length", 0, error))
+        self.file.len().map_err(|error| self.error("reading the length", 0, error))
     }
 
     fn error(&self, action: &'static str, offset: u64, error: io::Error) -> ArrayError {

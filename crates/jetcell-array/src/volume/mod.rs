@@ -210,7 +210,7 @@ impl Volume {
     fn mount_on(mut base: Base, clock: Arc<dyn Clock>, root: &Path) -> crate::Result<Volume> {
         let blocks = base.blocks()?;
         if blocks <= 2 * AREA {
-            let text = format!("there are {blocks} blocks; files need more than {}", 2 * AREA);
+            let text = format!("the volume has {blocks} blocks, but files need more than {}", 2 * AREA);
             return Err(Refusal::Parameter(text).into());
         }
         let (newest, is_empty) = newest_table(&mut |first, buffer| base.read(first, buffer), blocks)?;
@@ -220,7 +220,7 @@ impl Volume {
             None if is_empty && base.was_written()? => Table::with_reserve(blocks),
             None if is_empty => Table::default(),
             None => {
-                let text = "its blocks hold something else than files of this program, or both tables of files are damaged";
+                let text = "the blocks contain other data than files of this program, or both file tables are damaged";
                 return Err(Refusal::Parameter(text.into()).into());
             }
         };
@@ -256,7 +256,7 @@ impl Volume {
         let mut state = self.state.lock();
         let synced = state.sync();
         let Some(base) = state.base.take() else { return Ok(()) };
-        synced.map_err(|error| ArrayError::io(&self.root, "syncing the table of files", 0, error))?;
+        synced.map_err(|error| ArrayError::io(&self.root, "syncing the file table", 0, error))?;
         base.close()
     }
 

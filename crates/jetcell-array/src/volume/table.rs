@@ -177,10 +177,7 @@ impl Table {
         }
         let end = bytes.len();
         if end > AREA as usize * BLOCK {
-            return Err(io::Error::new(
-                io::ErrorKind::StorageFull,
-                "the table of files of the array is full",
-            ));
+            return Err(io::Error::new(io::ErrorKind::StorageFull, "the file table of the array is full"));
         }
         for (index, number) in
             [self.sequence, self.reserve, end as u64, self.names.len() as u64].into_iter().enumerate()

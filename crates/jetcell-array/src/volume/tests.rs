@@ -224,13 +224,13 @@ fn an_array_with_other_content_is_refused_and_stays_as_it_is() {
     other.close().unwrap();
     let refused = Volume::mount(array(&in_place, &members()), in_place.clock(), Path::new(ROOT));
     let refused = refused.err().unwrap().to_string();
-    assert!(refused.contains("something else"), "{refused}");
+    assert!(refused.contains("other data"), "{refused}");
 
     let disk = disk(On::Lun);
     let luns = luns(&disk, &members());
     luns.with(|luns| luns.lun(LUN).unwrap().write_blocks(300, &content(1, 1))).unwrap();
     let mount = |name| Volume::mount_lun(luns.clone(), name, disk.clock(), Path::new(ROOT)).err().unwrap();
-    assert!(mount(LUN).to_string().contains("something else"));
+    assert!(mount(LUN).to_string().contains("other data"));
     assert!(mount("other").to_string().contains("other"));
 }
 

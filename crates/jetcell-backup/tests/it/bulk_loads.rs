@@ -52,7 +52,7 @@ fn a_restore_reaches_any_moment_before_a_load_and_none_behind_it() {
     site.close();
     for until in [behind, LogPosition::MAX] {
         let refused = with_logs("/three", until).unwrap_err().to_string();
-        assert!(refused.contains("loaded in bulk") && refused.contains("stop in front of it"), "{refused}");
+        assert!(refused.contains("bulk load") && refused.contains("stop before the load"), "{refused}");
         assert_eq!(files.list("/three".as_ref()).unwrap_or_default(), Vec::<std::path::PathBuf>::new());
     }
 

@@ -159,7 +159,7 @@ fn a_copy_whose_active_side_is_gone_is_activated_only_with_loss() {
         disk.remove(&path).unwrap();
     }
     let error = activated(&disk, LossLimit::Nothing).unwrap_err().to_string();
-    assert!(error.contains("cannot be reached") && error.contains("--lossy"), "{error}");
+    assert!(error.contains("is unreachable") && error.contains("--lossy"), "{error}");
     let result = activated(&disk, LossLimit::Generations(0)).unwrap();
     assert!(result.lost.is_some_and(|lost| lost.commits.is_none()) && !result.stepped_down, "{result:?}");
     assert!(keys(&disk, COPY).len() >= 150);

@@ -155,7 +155,7 @@ fn another_history_is_not_followed() {
     let before = pages(&disk, "/copy/data.edb");
     while catch_up(&disk).is_ok() {}
     let (reason, what) = unfit(&disk);
-    assert!(reason == UnfitReason::Diverged && what.contains("different histories"), "{what}");
+    assert!(reason == UnfitReason::Diverged && what.contains("histories have diverged"), "{what}");
     assert!(pages(&disk, "/copy/data.edb") == before);
 }
 
@@ -212,7 +212,7 @@ fn a_copy_is_not_confirmed_before_its_part_of_a_log_was_compared() {
     disk.put(&other, &whole);
     while catch_up(&disk).is_ok() {}
     let (reason, what) = unfit(&disk);
-    assert!(reason == UnfitReason::Diverged && what.contains("different histories"), "{what}");
+    assert!(reason == UnfitReason::Diverged && what.contains("histories have diverged"), "{what}");
 }
 
 #[test]

@@ -128,7 +128,7 @@ fn a_pass_of_the_scan_begins_when_it_is_due_and_only_one_scans() {
     let passes = || {
         let scan = scan_copy(&vfs(&disk), Path::new(COPY), &options, &mut |_, _| {
             let other = scan_copy(&vfs(&disk), Path::new(COPY), &options, &mut |_, _| true);
-            assert!(other.unwrap_err().to_string().contains("scanned by another process"));
+            assert!(other.unwrap_err().to_string().contains("another process is scanning"));
             true
         });
         scan.unwrap().databases[0].passes

@@ -85,7 +85,7 @@ fn a_seed_is_refused_over_other_files_onto_its_source_and_while_the_source_is_in
         let error = result.err().unwrap().to_string();
         assert!(error.contains(part), "{error}");
     };
-    refused(seed(&disk, false), "it has a copy already");
+    refused(seed(&disk, false), "already contains a copy");
     let files = disk.list(Path::new(ACTIVE)).unwrap();
     let to = |directory: &str| {
         seed_stopped(&vfs(&disk), &files, Path::new(directory), &source(&disk), &SeedOptions::default())

@@ -103,7 +103,7 @@ impl fmt::Display for LogEnd {
             "\n{} of {} records; segments: {good} good, {shadow} shadow, ",
             self.matched, self.records
         )?;
-        write!(f, "{zero} empty, {stale} of an earlier use, {bad} bad; ")?;
+        write!(f, "{zero} empty, {stale} from an earlier use, {bad} bad; ")?;
         let last = self.last_record.unwrap_or("none");
         write!(f, "checksum of all {accumulated_checksum:016x}; last record {last}")
     }
@@ -117,7 +117,8 @@ pub fn dump_log(source: &Source, options: &LogOptions, output: &mut Output<'_>) 
     let (major, minor) = (get("version_major"), get("version_minor"));
     if header.checksum.good && (&major, &minor) != (&Value::Number(8), &Value::Number(4000)) {
         return Err(source.unusable(format!(
-            "log format {major}.{minor} is not 8.4000, and its records cannot be read; use dump header for its header"
+            "log format {major}.{minor} is not supported (only 8.4000 is), and its records cannot be read; \
+             use dump header for its header"
         )));
     }
     output.item(&LogHead::of(source.path().to_owned(), &header.fields))?;

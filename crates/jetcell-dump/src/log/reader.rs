@@ -91,7 +91,7 @@ pub(super) fn read_log(source: &Source, generation: Option<u32>, visit: Visit<'_
             two = copy;
             reader.report(
                 offset,
-                format!("segment {index} is torn; the copy behind it is good and is shown"),
+                format!("segment {index} is torn; the copy that follows is good and is shown"),
             )?;
         }
         match kind {
@@ -115,7 +115,7 @@ pub(super) fn read_log(source: &Source, generation: Option<u32>, visit: Visit<'_
             }
             SegmentKind::Later(position) => {
                 reader.segments.bad += 1;
-                let what = format!("segment {index} claims to be {position}; its records are left out");
+                let what = format!("segment {index} has number {position}; its records are omitted");
                 reader.report_gap(offset, what)?;
             }
             SegmentKind::Shadow => reader.segments.shadow += 1,
@@ -128,7 +128,7 @@ pub(super) fn read_log(source: &Source, generation: Option<u32>, visit: Visit<'_
     }
     let tail = source.size() % SEGMENT_BYTES as u64;
     if tail != 0 {
-        let what = format!("{tail} bytes follow the last whole segment; the file may be cut off");
+        let what = format!("{tail} bytes follow the last complete segment; the file may be truncated");
         reader.report(source.size() - tail, what)?;
     }
     Ok(reader.segments)
@@ -179,7 +179,7 @@ impl Reader<'_> {
                     if total > MAX_RECORD {
                         self.report_gap(
                             place,
-                            format!("a record of {total} bytes is impossible; it is not shown"),
+                            format!("a record cannot have {total} bytes; it is not shown"),
                         )?;
                     }
                 }
@@ -211,7 +211,7 @@ impl Reader<'_> {
                 let Pending { position, bytes, .. } = whole;
                 (self.visit)(LogEvent::Record(StoredRecord { position, record, bytes }))
             }
-            Ok(_) => self.report(place, "the pieces of a long record do not fit together".to_owned()),
+            Ok(_) => self.report(place, "the fragments of a long record do not fit together".to_owned()),
             Err(error) => self.report(place, format!("a long record cannot be read: {error}")),
         }
     }

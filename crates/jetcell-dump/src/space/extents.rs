@@ -88,7 +88,7 @@ fn space_tree(
                 Ok((extent, _)) if extent.count > 0 => extents.push(bounds(extent)),
                 Ok(_) => {}
                 Err(fault) => {
-                    output.page_problem(visited.image.number, format!("{fault}; it is left out"))?
+                    output.page_problem(visited.image.number, format!("{fault}; the extent is omitted"))?
                 }
             }
         }
@@ -133,7 +133,7 @@ impl TreeExtents {
                 if !available.insert(page) {
                     output.page_problem(
                         page,
-                        "it is listed as available twice; the rest of the extent is left out",
+                        "the page is listed as available twice; the rest of the extent is omitted",
                     )?;
                     break;
                 }

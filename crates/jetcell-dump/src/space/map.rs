@@ -91,7 +91,7 @@ impl fmt::Display for SpaceMap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "\nmap, {} page(s) a character: t table, i index, l long values, s space trees, ",
+            "\nmap, {} page(s) per character: t table, i index, l long values, s space trees, ",
             self.per_cell
         )?;
         write!(f, ". available, ? leaked, X damaged, - not in the file")?;

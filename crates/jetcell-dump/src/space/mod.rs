@@ -139,7 +139,7 @@ pub fn dump_space(
     };
     scan(&database, last_owned, &used, &available, &mut |page, class, header| {
         if used.contains(page) && available.contains(page) {
-            output.page_problem(page, "it is part of a tree, but listed as available")?;
+            output.page_problem(page, "the page is part of a tree, but is listed as available")?;
         }
         map.add(page, class);
         if page.is_multiple_of(PROGRESS_STEP) {
@@ -331,7 +331,8 @@ impl fmt::Display for TreeSpace {
 impl fmt::Display for Leaked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Leaked { first, last, name, certain } = self;
-        let sure = if *certain { "leaked" } else { "not reached, leaked or lost by the damage above" };
+        let sure =
+            if *certain { "leaked" } else { "unreachable, either leaked or lost due to the damage above" };
         let name = Printable(name);
         write!(f, "pages {first} to {last} of {name}: {sure}")
     }
@@ -346,7 +347,7 @@ impl fmt::Display for SpaceSummary {
             write!(f, ", {} damaged", self.damaged_pages)?;
         }
         if self.beyond_owned > 0 {
-            write!(f, "; {} beyond, which are not owned", self.beyond_owned)?;
+            write!(f, "; {} pages past the owned space", self.beyond_owned)?;
         }
         Ok(())
     }

@@ -39,7 +39,7 @@ fn a_tree_that_leads_back_to_its_root_ends_with_a_message() {
     });
     let (output, problems) = dump(&file, tree(TreeChoice::Root(4)));
     assert_eq!(problems, 1, "{output}");
-    assert!(output.contains("it is already part of a tree, though page 4 refers to it"), "{output}");
+    assert!(output.contains("the page is already part of a tree, although page 4 refers to it"), "{output}");
     let (output, problems) =
         dump(&file, |source, output| jetcell_dump::dump_space(source, false, &mut |_, _| {}, output));
     assert!(problems > 0 && output.contains("the catalog is damaged; its shadow copy is used"), "{output}");
@@ -200,7 +200,9 @@ fn other_formats_are_rejected_with_advice() {
         failed(jetcell_dump::dump_header, b"text")
             .contains("this is not an ESE database, log, checkpoint or flush map")
     );
-    assert!(failed(jetcell_dump::dump_header, &file[..700]).contains("cut off inside the header: 700 bytes"));
+    assert!(
+        failed(jetcell_dump::dump_header, &file[..700]).contains("truncated inside the header: 700 bytes")
+    );
     let Some(mut old) = corpus_file("logsets/srum-server2022/a/SRU00001.log") else { return };
     old[32] = 7;
     let checksum = header_checksum(&old[..PAGE]).to_le_bytes();

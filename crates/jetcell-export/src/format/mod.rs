@@ -73,7 +73,7 @@ impl fmt::Display for Format {
 
 /// A name that is not the name of a [`Format`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown format {0}; one of csv, jsonl, parquet, sqlite")]
+#[error("unknown format {0}; use one of csv, jsonl, parquet, sqlite")]
 pub struct UnknownFormat(String);
 
 impl FromStr for Format {

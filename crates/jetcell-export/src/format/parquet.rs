@@ -294,7 +294,7 @@ impl Batch {
             (Values::Fixed(v), ColumnWriter::FixedLenByteArrayColumnWriter(w)) => {
                 w.write_batch(v, levels, repeats)?
             }
-            _ => return Err(ParquetError::General("a column of another type".to_owned())),
+            _ => return Err(ParquetError::General("the column has another type".to_owned())),
         };
         match &mut self.values {
             Values::Bool(v) => v.clear(),

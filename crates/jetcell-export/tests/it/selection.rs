@@ -139,7 +139,9 @@ fn tables_without_times_are_exported_whole_and_noted() {
     assert_eq!((both[USAGE].len(), both["SruDbIdMapTable"].is_empty()), (0, false));
     let notes: Vec<String> = summary.issues.kept().iter().map(ToString::to_string).collect();
     assert!(
-        notes.iter().any(|note| note.contains("SruDbIdMapTable") && note.contains("no column has times"))
+        notes
+            .iter()
+            .any(|note| note.contains("SruDbIdMapTable") && note.contains("no column contains times"))
     );
     for columns in [&["AppId"][..], &["TimeStamp", "Nothing"]] {
         let selection = Selection { times: times(columns), ..tables(&[USAGE]) };

@@ -65,7 +65,8 @@ impl Access {
         // Command-line arguments are visible to every user of the host.
         match addresses.iter().any(|url| url.contains('@')) {
             true => Err(BusError::Refused(
-                "--nats has a password in its address, which everybody on this machine could read; put it in a file for --token-file, --credentials or --nkey-file"
+                "the address in --nats contains a password, which all users of this machine can read; put \
+                 it in a file for --token-file, --credentials or --nkey-file"
                     .into(),
             )),
             false => Ok(addresses),
@@ -131,7 +132,7 @@ impl NatsBus {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
-            .map_err(|error| BusError::Refused(format!("the client of NATS cannot start: {error}")))?;
+            .map_err(|error| BusError::Refused(format!("failed to start the NATS client: {error}")))?;
         let thread = std::thread::spawn(move || {
             runtime.block_on(serve(access, addresses, subjects, ready, sender, wanted));
         });
@@ -140,7 +141,7 @@ impl NatsBus {
                 Ok(NatsBus { jobs: Some(jobs), received: Mutex::new(received), thread: Some(thread) })
             }
             Ok(Err(error)) => Err(error),
-            Err(_) => Err(BusError::Refused("the client of NATS ended".into())),
+            Err(_) => Err(BusError::Refused("the NATS client has stopped".into())),
         }
     }
 }
@@ -181,7 +182,7 @@ async fn connected(access: &Access, addresses: Vec<String>) -> Result<Client, Bu
     match connecting.await {
         Ok(Ok(client)) => Ok(client),
         Ok(Err(error)) => {
-            let text = format!("the NATS server at {shown} cannot be used: {}", chain(&error));
+            let text = format!("failed to connect to the NATS server at {shown}: {}", chain(&error));
             Err(match error.kind() {
                 ConnectErrorKind::Dns | ConnectErrorKind::TimedOut | ConnectErrorKind::Io => {
                     BusError::Unreachable(format!("{text}; start it, or correct --nats"))
@@ -193,7 +194,7 @@ async fn connected(access: &Access, addresses: Vec<String>) -> Result<Client, Bu
             })
         }
         Err(_) => Err(BusError::Unreachable(format!(
-            "the NATS server at {shown} does not answer; start it, or correct --nats"
+            "the NATS server at {shown} does not respond; start it, or correct --nats"
         ))),
     }
 }

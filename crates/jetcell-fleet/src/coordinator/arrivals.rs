@@ -10,7 +10,7 @@ impl Coordinator {
         let of_this_run = run == self.run;
         if !run.is_empty() && !of_this_run {
             self.counts.ignored += 1;
-            return self.reject(&beat, "another run of this fleet goes on");
+            return self.reject(&beat, "another run of this fleet is in progress");
         }
         if self.open.is_none()
             && let Some(reason) = self.mistake(&beat, size)
@@ -33,7 +33,7 @@ impl Coordinator {
             }
             Some(member) if self.open.is_none() => {
                 let reason = format!(
-                    "two hosts have rank {rank}: {} and {}; give each its own --rank",
+                    "two hosts have rank {rank}: {} and {}; give each host a unique --rank",
                     member.beat().name,
                     crate::message::shown(&beat.name)
                 );
@@ -42,7 +42,7 @@ impl Coordinator {
             }
             _ => {
                 self.counts.ignored += 1;
-                return self.reject(&beat, "the test has begun without this process");
+                return self.reject(&beat, "the test started without this process");
             }
         }
         self.answer(rank);
@@ -52,16 +52,18 @@ impl Coordinator {
     fn mistake(&self, beat: &HostBeat, size: u32) -> Option<String> {
         let host = format!("host {} (rank {})", crate::message::shown(&beat.name), beat.rank);
         if beat.rank >= size {
-            return Some(format!("{host} joined a fleet of {size} hosts; ranks are from 0 to {}", size - 1));
+            return Some(format!("{host} joined a fleet of {size} hosts; the rank must be 0 to {}", size - 1));
         }
         if let Some(other) = beat.size.filter(|other| *other != size) {
             return Some(format!(
-                "{host} was started for {other} hosts, and the configuration has {size}; make them equal"
+                "{host} was started for {other} hosts, but the configuration has {size}; use the same \
+                 number in both"
             ));
         }
         match &beat.configuration {
             Some(other) if *other != self.config.digest => Some(format!(
-                "{host} has another configuration than the coordinator; give both the same file"
+                "the configuration of {host} differs from the configuration of the coordinator; give both \
+                 the same file"
             )),
             _ => None,
         }
@@ -130,7 +132,7 @@ impl Coordinator {
                 match Intake::begin(offer) {
                     Some(intake) => member.intake = Some(intake),
                     None => {
-                        self.kept(rank, Err(format!("a result of {} bytes, which no test has", offer.bytes)));
+                        self.kept(rank, Err(format!("the result has {} bytes, which exceeds the maximum", offer.bytes)));
                         continue;
                     }
                 }

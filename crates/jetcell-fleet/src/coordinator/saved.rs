@@ -76,7 +76,8 @@ impl Coordinator {
         now: u64,
     ) -> Result<Coordinator, String> {
         if saved.version != VERSION || saved.configuration != config.digest {
-            return Err("the configuration has changed since the run began; put it back, or give --new to forget the run".into());
+            return Err("the configuration has changed since the run started; restore it, or add --new to \
+             discard the run".into());
         }
         // The option may have been given on the command line instead of in the file.
         let mut config = config;

@@ -325,7 +325,7 @@ fn hosts_measure_alone_one_after_the_other() {
 
 #[test]
 fn a_host_that_is_lost_in_its_turn_does_not_keep_the_others_waiting() {
-    for (rank, given_up) in [(1, "in its turn to measure alone"), (2, "in its turn to measure alone")] {
+    for (rank, given_up) in [(1, "during its turn to measure alone"), (2, "during its turn to measure alone")] {
         let mut fleet = Fleet::new(3, "alone_first='5s'");
         fleet.run_until("the turn of the second host", |fleet| fleet.alone_now() == [1]);
         fleet.hosts[rank].killed = true;
@@ -481,7 +481,7 @@ fn mistakes_are_found_before_anything_starts() {
     let mut fleet = Fleet::new(3, "join_timeout='5s'");
     fleet.hosts[1].killed = true;
     fleet.run_to_end();
-    assert!(fleet.refused().contains("no host joined with rank 1 within 5s"), "{}", fleet.refused());
+    assert!(fleet.refused().contains("no host with rank 1 joined within 5s"), "{}", fleet.refused());
     assert!(fleet.hosts.iter().all(|host| !host.began));
 
     let mut twins = Fleet::new(2, "");
@@ -493,10 +493,10 @@ fn mistakes_are_found_before_anything_starts() {
     let mut beyond = Fleet::new(2, "");
     beyond.hosts[1].session = session(7, "t", &beyond.hosts[1].progress);
     beyond.run_to_end();
-    assert!(beyond.refused().contains("ranks are from 0 to 1"), "{}", beyond.refused());
+    assert!(beyond.refused().contains("the rank must be 0 to 1"), "{}", beyond.refused());
 
     for (size, configuration, expected) in
-        [(Some(5), None, "5 hosts"), (None, Some("x"), "another configuration")]
+        [(Some(5), None, "5 hosts"), (None, Some("x"), "differs from the configuration")]
     {
         let mut unequal = Fleet::new(2, "");
         let identity = Identity {
@@ -533,10 +533,10 @@ fn mistakes_are_found_before_anything_starts() {
 fn a_refusal_of_one_host_stops_all() {
     let mut fleet = Fleet::new(3, "");
     fleet.run_until("orders", |fleet| fleet.hosts.iter().all(|host| host.began));
-    fleet.hosts[1].session.refuse("/d is not below a directory".into());
+    fleet.hosts[1].session.refuse("/d is not inside a directory".into());
     fleet.hosts[1].ended = true;
     fleet.run_to_end();
-    assert!(fleet.refused().contains("host1 (rank 1): /d is not below"), "{}", fleet.refused());
+    assert!(fleet.refused().contains("host1 (rank 1): /d is not inside"), "{}", fleet.refused());
     assert!(fleet.coordinator.open() < Some(Gate::Create));
 }
 

@@ -117,7 +117,7 @@ fn verdict(
         let host = first(&|host| host.lost.is_some());
         let when = host.and_then(|host| host.lost.as_ref());
         let reason = host.zip(when).map(|(host, lost)| {
-            format!("host {} was lost while {}, and given up {}", named(host), lost.did, lost.given_up)
+            format!("host {} timed out while {}, and was declared lost {}", named(host), lost.did, lost.given_up)
         });
         return (FleetVerdict::Invalid, reason.unwrap_or_default());
     }

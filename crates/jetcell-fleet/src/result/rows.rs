@@ -82,7 +82,7 @@ pub(super) fn sum(hosts: &[HostRow]) -> FleetTotals {
 pub(super) fn rows(fleet: &Coordinator, results: &BTreeMap<u32, HostResult>) -> Vec<HostRow> {
     let row = |rank| match fleet.member(rank) {
         Some(member) => of_member(member, fleet.start_ns(), results.get(&rank)),
-        None => empty(rank, "", HostOutcome::Absent, "it did not join".into()),
+        None => empty(rank, "", HostOutcome::Absent, "the host did not join".into()),
     };
     (0..fleet.config().size()).map(row).collect()
 }
@@ -115,10 +115,10 @@ fn of_member(member: &Member, start_ns: Option<u64>, handed_in: Option<&HostResu
     let (outcome, reason) = match (handed_in, member.lost(), member.failure()) {
         (Some(one), ..) => (HostOutcome::Completed, one.result.reason.clone()),
         (None, Some(lost), _) => {
-            (HostOutcome::Lost, format!("it was lost while {}, and given up {}", lost.did, lost.given_up))
+            (HostOutcome::Lost, format!("the host timed out while {}, and was declared lost {}", lost.did, lost.given_up))
         }
         (None, None, Some(reason)) => (HostOutcome::Failed, reason.into()),
-        (None, None, None) => (HostOutcome::Failed, "it handed in no result".into()),
+        (None, None, None) => (HostOutcome::Failed, "the host did not deliver a result".into()),
     };
     let mut row = empty(beat.rank, &beat.name, outcome, reason);
     row.lost = member.lost().cloned();
@@ -164,11 +164,11 @@ pub(super) fn name_stragglers(hosts: &mut [HostRow]) {
     for host in hosts.iter_mut().filter(|host| host.totals.achieved_transactional_iops > 0.0) {
         let own = host.totals.achieved_transactional_iops;
         if own < iops * SLOW_SHARE {
-            host.straggler = Some(format!("{own:.0} IOPS, and the median host has {iops:.0}"));
+            host.straggler = Some(format!("{own:.0} IOPS, compared with {iops:.0} on the median host"));
         } else if host.database_read_ms > read_ms * SLOW_READS {
             let own = host.database_read_ms;
             host.straggler =
-                Some(format!("reads take {own:.2} ms, and those of the median host {read_ms:.2} ms"));
+                Some(format!("reads take {own:.2} ms, compared with {read_ms:.2} ms on the median host"));
         }
     }
 }

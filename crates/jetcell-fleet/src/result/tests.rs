@@ -58,7 +58,7 @@ fn each_rule_can_break() {
                 (host.lost, host.outcome) = (Some(lost), HostOutcome::Lost);
             },
             FleetVerdict::Invalid,
-            "host h1 (rank 1) was lost while measuring",
+            "host h1 (rank 1) timed out while measuring",
         ),
         (
             |host| (host.outcome, host.reason) = (HostOutcome::Failed, "no space".into()),

@@ -18,7 +18,8 @@ pub enum TestError {
     },
     /// A target could not be prepared within the time limit for the whole test.
     #[error(
-        "{target}: {step} is not done after the {longest:?} of the whole test; give more time, a smaller size, or no preconditioning"
+        "{target}: {step} did not finish within {longest:?}, the limit for the whole test; allow more time, \
+         choose a smaller size, or omit preconditioning"
     )]
     TooLong {
         /// Name of the target.
@@ -31,7 +32,8 @@ pub enum TestError {
     /// No transfer has completed for a long time. Closing the target files waits for the transfers that are still in
     /// flight.
     #[error(
-        "{stage}: the drive has completed nothing for {seconds} s; its transfers are left under way, see the kernel's log"
+        "{stage}: the drive has not completed a transfer for {seconds} s, and transfers are still in \
+         flight; check the kernel log"
     )]
     Stalled {
         /// Stage that stalled.
@@ -40,9 +42,9 @@ pub enum TestError {
         seconds: u64,
     },
     /// The test was cancelled.
-    #[error("stopped; there is no result of a part of a test")]
+    #[error("stopped; an incomplete test does not have a result")]
     Cancelled,
     /// The measuring thread could not be started.
-    #[error("the thread of the test cannot start: {0}")]
+    #[error("failed to start the test thread: {0}")]
     Thread(io::Error),
 }

@@ -17,8 +17,8 @@ use super::step::{Step, steps};
 use super::target::{Target, TargetKind};
 
 /// Note for devices, which are not completely written before the test.
-const UNFILLED: &str = "not written before the test; flash answers reads of what was never written without reading it, unless it is \
-     preconditioned";
+const UNFILLED: &str = "not written before the test; flash can answer reads of unwritten blocks without \
+ reading them, unless the drive is preconditioned";
 /// Smallest transfer size to try, in bytes.
 const SECTOR: u64 = 512;
 

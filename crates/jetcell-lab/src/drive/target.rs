@@ -62,13 +62,13 @@ pub struct Target {
 #[derive(Debug, thiserror::Error)]
 pub enum TargetError {
     /// No file or device exists at the path.
-    #[error("{} does not exist; give a directory, a file or a block device, or --write to make a file", .0.display())]
+    #[error("{} does not exist; give a directory, a file or a block device, or --write to create a file", .0.display())]
     Missing(PathBuf),
     /// Writing was requested, but to a target that the test did not create.
-    #[error("{} exists; give --force, too, to overwrite all of it, or a path that does not exist", .0.display())]
+    #[error("{} exists; add --force to overwrite the whole file, or give a path that does not exist", .0.display())]
     NotOwn(PathBuf),
     /// Writing to a device was requested.
-    #[error("{} is a device, and --write is for files; give --erase to overwrite it", .0.display())]
+    #[error("{} is a device, but --write is for files; give --erase to overwrite it", .0.display())]
     WrittenDevice(PathBuf),
     /// The path is on tmpfs or ramfs, that is, in memory.
     #[error("{} is on {kind}, which is memory and not storage; give a target on a disk", .path.display())]
@@ -82,10 +82,11 @@ pub enum TargetError {
     #[error("{} is a pipe, a socket or a character device; give a directory, a file or a block device", .0.display())]
     NoTarget(PathBuf),
     /// The file system cannot bypass the page cache.
-    #[error("{}: the file system has no direct I/O (O_DIRECT), so memory would be measured; give a target on another one", .0.display())]
+    #[error("{}: the file system does not support direct I/O (O_DIRECT), so the test would measure memory; \
+     give a target on another file system", .0.display())]
     NoDirectIo(PathBuf),
     /// The target is too small for a measurement.
-    #[error("{}: {} is too little for a test; give {} or more", .path.display(), human_bytes(*bytes), human_bytes(MIN_TARGET))]
+    #[error("{}: {} is too small for a test; give {} or more", .path.display(), human_bytes(*bytes), human_bytes(MIN_TARGET))]
     TooSmall {
         /// The target that is too small.
         path: PathBuf,
@@ -94,7 +95,7 @@ pub enum TargetError {
     },
     /// There is not enough free space for the test file.
     #[error(
-        "{}: {} are wanted and {} are free; give a smaller --size",
+        "{}: the test needs {} but only {} are free; give a smaller --size",
         .path.display(), human_bytes(*wanted), human_bytes(*free)
     )]
     NoSpace {
@@ -114,7 +115,7 @@ pub enum TargetError {
         error: io::Error,
     },
     /// Any other error.
-    #[error("{} cannot be used: {error}", .path.display())]
+    #[error("failed to access {}: {error}", .path.display())]
     Unusable {
         /// The target.
         path: PathBuf,
@@ -369,7 +370,7 @@ mod tests {
     fn memory_is_refused_although_it_has_direct_io() {
         let Ok(memory) = tempfile::tempdir_in("/dev/shm") else { return skip(Need::Kernel, "no /dev/shm") };
         if !Mount::of(memory.path()).is_some_and(|mount| mount.is_memory()) {
-            return skip(Need::Kernel, "/dev/shm is no memory");
+            return skip(Need::Kernel, "/dev/shm is not in memory");
         }
         let vfs = RealVfs::new(RealOptions::default()).unwrap();
         let file = memory.path().join("a");

@@ -309,9 +309,9 @@ mod tests {
         assert!(found.seconds < 4.0 && !found.left_out.is_empty(), "{} {:?}", found.seconds, found.left_out);
         assert_eq!(found.steps.len() + found.left_out.len(), steps(4096).len());
         // Filling one target needs 16 writes of 100 ms.
-        let Err(error) = run(100_000, 1.0) else { panic!("it was not filled") };
+        let Err(error) = run(100_000, 1.0) else { panic!("the file was not filled") };
         assert!(
-            error.to_string().starts_with("a: fill is not done after the 1s of the whole test"),
+            error.to_string().starts_with("a: fill did not finish within 1s, the limit for the whole test"),
             "{error}"
         );
     }
@@ -344,6 +344,6 @@ mod tests {
         let error = hanging(&cancel, Patience { usual: never, at_the_end: soon }, cancels);
         assert!(matches!(error, TestError::Stalled { .. }), "{error}");
         let error = hanging(&cancel, Patience { usual: never, at_the_end: never }, &mut |_| ());
-        assert!(matches!(error, TestError::Cancelled), "nothing was under way: {error}");
+        assert!(matches!(error, TestError::Cancelled), "no transfer was in flight: {error}");
     }
 }

@@ -221,12 +221,12 @@ impl DriveList {
     fn check(&self) -> Result<(), String> {
         let drives = self.drives.len();
         if !(2..=MAX_DRIVES).contains(&drives) {
-            return Err(format!("{drives} drives; a comparison has 2 to {MAX_DRIVES}"));
+            return Err(format!("the list has {drives} drives; a comparison needs 2 to {MAX_DRIVES}"));
         }
         let mut names: Vec<&str> = self.drives.iter().map(|drive| drive.name.as_str()).collect();
         names.sort_unstable();
         if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(format!("two drives have the name {}; give each its own", twice[0]));
+            return Err(format!("two drives have the name {}; give each drive a unique name", twice[0]));
         }
         let amounts = [("price_per_kwh", self.price_per_kwh), ("co2_kg_per_kwh", self.co2_kg_per_kwh)];
         amounts.into_iter().try_for_each(|(name, value)| positive(name, value))?;
@@ -242,7 +242,7 @@ impl DriveList {
                     positive(&format!("{name} of {}", drive.name), *value)?;
                 }
                 if drive.run.is_some() {
-                    return Err(format!("{} has run and mail_load; write one of them", drive.name));
+                    return Err(format!("{} has both run and mail_load; write only one of them", drive.name));
                 }
             }
             if let Some(power) = &drive.power {
@@ -254,7 +254,8 @@ impl DriveList {
                 || one.values.iter().any(|value| !value.is_finite() || *value <= 0.0)
             {
                 return Err(format!(
-                    "{}: the values do not fit the drives; write {drives} values above 0, one for each",
+                    "{}: the number of values does not match the number of drives; write {drives} values \
+                     above 0, one per drive",
                     one.title
                 ));
             }
@@ -264,17 +265,18 @@ impl DriveList {
             if let Some(unknown) =
                 drives.into_iter().find(|name| !self.drives.iter().any(|drive| drive.name == **name))
             {
-                return Err(format!("claim: there is no drive {unknown}; write the name of one of the list"));
+                return Err(format!("claim: the list does not have a drive {unknown}; write the name of a drive in the list"));
             }
             if !claim.percent.is_finite() {
-                return Err(format!("claim: {} is no percentage; write a number", claim.percent));
+                return Err(format!("claim: {} is not a percentage; write a number", claim.percent));
             }
         }
         for one in &self.advantage {
             if one.percent.len() + 1 != drives || one.percent.iter().any(|value| !value.is_finite()) {
                 let others = drives - 1;
                 return Err(format!(
-                    "{}: the percentages do not fit the drives; write {others}, one for each drive after the first",
+                    "{}: the number of percentages does not match the number of drives; write {others}, one \
+                     per drive after the first",
                     one.title
                 ));
             }
@@ -291,10 +293,11 @@ impl PowerSource {
             .try_for_each(|(name, value)| positive(name, *value))?;
         let sources = [watts.is_some(), kwh.is_some() || hours.is_some(), log.is_some()];
         if sources.into_iter().filter(|is| *is).count() != 1 || kwh.is_some() != hours.is_some() {
-            return Err("it does not give one power; write watts, or kwh and hours, or log".into());
+            return Err("expected exactly one power value; write watts, or kwh and hours, or log".into());
         }
         match scope.is_none() && log.is_none() {
-            true => Err("it does not say what the meter measured; write scope = \"drive\", \"enclosure\", \"server\" or \"processor\"".into()),
+            true => Err("the scope of the meter is missing; write scope = \"drive\", \"enclosure\", \
+             \"server\" or \"processor\"".into()),
             false => Ok(()),
         }
     }
@@ -341,43 +344,43 @@ mod tests {
         let with = |more: &str| format!("{TWO}{more}");
         for (text, said) in [
             (String::new(), "missing field `drive`"),
-            ("[[drive]]\nname = \"a\"\n".into(), "1 drives; a comparison has 2 to 24"),
+            ("[[drive]]\nname = \"a\"\n".into(), "the list has 1 drives; a comparison needs 2 to 24"),
             (TWO.replace('b', "a"), "two drives have the name a"),
             (with("colour = 1"), "unknown field `colour`"),
             (with("price = 0"), "price of b is not above 0; write a number above 0"),
             (with("price = -3.0"), "above 0"),
-            (with("power = { watts = 3 }"), "what the meter measured; write scope"),
+            (with("power = { watts = 3 }"), "the scope of the meter is missing; write scope"),
             (
                 with("power = { watts = 3, kwh = 1, hours = 1, scope = \"drive\" }"),
-                "it does not give one power; write watts, or kwh and hours, or log",
+                "expected exactly one power value; write watts, or kwh and hours, or log",
             ),
             (
                 with("power = { kwh = 1, scope = \"drive\" }"),
-                "it does not give one power; write watts, or kwh and hours, or log",
+                "expected exactly one power value; write watts, or kwh and hours, or log",
             ),
             (with("power = { scope = \"house\", watts = 1 }"), "unknown variant"),
             (
                 with("[[measured]]\ntitle = \"x\"\nbetter = \"higher\"\nvalues = [1]"),
-                "x: the values do not fit the drives; write 2 values above 0",
+                "x: the number of values does not match the number of drives; write 2 values above 0",
             ),
             (
                 with("[[measured]]\ntitle = \"x\"\nbetter = \"lower\"\nvalues = [1, nan]"),
-                "x: the values do not fit the drives; write 2 values above 0",
+                "x: the number of values does not match the number of drives; write 2 values above 0",
             ),
             (
                 with("[[advantage]]\ntitle = \"x\"\npercent = [1, 2]"),
-                "x: the percentages do not fit the drives; write 1",
+                "x: the number of percentages does not match the number of drives; write 1",
             ),
             (
                 with("run = \"r\"\nmail_load = { transactional_iops = 3 }"),
-                "b has run and mail_load; write one of them",
+                "b has both run and mail_load; write only one of them",
             ),
             (with("mail_load = { transactional_iops = 0 }"), "transactional_iops of b is not above 0"),
             (
                 with("[[claim]]\ntext = \"x\"\nof = \"price\"\npercent = 3\ndrive = \"c\""),
-                "claim: there is no drive c; write the name",
+                "claim: the list does not have a drive c; write the name",
             ),
-            (with("[[claim]]\ntext = \"x\"\nof = \"price\"\npercent = nan"), "is no percentage"),
+            (with("[[claim]]\ntext = \"x\"\nof = \"price\"\npercent = nan"), "is not a percentage"),
             ("drive = [".into(), "line 1"),
         ] {
             let found = DriveList::parse(&text).unwrap_err();

@@ -102,10 +102,10 @@ impl Sectors {
     fn fault(&self) -> Option<Fault> {
         let all = self.there + self.old + self.foreign;
         if self.foreign > 0 {
-            let found = format!("{} of {all} sectors have what was never written there", self.foreign);
+            let found = format!("{} of {all} sectors contain data that was never written there", self.foreign);
             return Some(Fault { damage: Damage::Unreadable, found });
         }
-        let found = format!("{} of {all} sectors have an older state", self.old);
+        let found = format!("{} of {all} sectors contain an older state", self.old);
         let damage = if self.there > 0 { Damage::Torn } else { Damage::Lost };
         (self.old > 0).then_some(Fault { damage, found })
     }

@@ -120,20 +120,23 @@ const MAX_LINE_BYTES: usize = 1 << 20;
 pub enum JournalError {
     /// The first line is missing or invalid.
     #[error(
-        "this is no journal of a durability test, or its first line is missing; give the file that the witness wrote"
+        "the file is not a journal of a durability test, or its first line is missing; give the file that \
+         the witness wrote"
     )]
     NoBegin,
     /// The journal's version is not supported.
     #[error(
-        "the journal has version {0}; this program verifies version {SCHEMA}: use the jetcell that wrote it"
+        "the journal has version {0}, and this program verifies version {SCHEMA}; use the version of \
+         jetcell that wrote it"
     )]
     Version(u32),
     /// The system could not read the file.
-    #[error("the journal cannot be read: {0}; copy it to another device")]
+    #[error("failed to read the journal: {0}; copy it to another device")]
     Read(io::ErrorKind),
     /// A line other than the last cannot be parsed.
     #[error(
-        "line {0} of the journal is damaged, so the witness itself has lost something; repeat the test with another witness"
+        "line {0} of the journal is damaged, so the witness itself lost data; repeat the test with another \
+         witness"
     )]
     Damaged(usize),
 }

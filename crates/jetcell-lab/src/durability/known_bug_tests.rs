@@ -68,7 +68,7 @@ fn a_file_that_vanishes_when_its_old_name_is_used_again_is_missed() {
     let (disk, journal, new_name) = worked_until(follow, 4);
     disk.remove(&new_name).unwrap();
     let (kind, _, name, found) = finding(&disk, &journal);
-    assert_eq!((kind, &*name, &*found), (OperationKind::Create, "a", "the file has none of its names"));
+    assert_eq!((kind, &*name, &*found), (OperationKind::Create, "a", "the file does not have any of its names"));
     // The opposite outcome is allowed: neither the rename nor the new file reached the disk.
     let (disk, journal, new_name) = worked_until(follow, 4);
     disk.rename(&new_name, &new_name.with_file_name("a")).unwrap();

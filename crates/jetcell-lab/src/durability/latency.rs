@@ -30,13 +30,14 @@ impl SyncDoubt {
     /// Returns a human-readable explanation.
     pub fn meaning(self) -> &'static str {
         match self {
-            SyncDoubt::Memory => "the file system is in memory: nothing survives a power cut",
+            SyncDoubt::Memory => "the file system is in memory: its data does not survive a power cut",
             SyncDoubt::FasterThanTheDisk => {
-                "half of the syncs took less than half a turn of the fastest disk: a cache answers; it must be protected \
-                 against power loss"
+                "half of the syncs took less than half a revolution of the fastest disk: a cache \
+                 acknowledges them, and must be protected against power loss"
             }
             SyncDoubt::NoRoundTrip => {
-                "half of the syncs took less than a command to a device and back: the kernel asks no device"
+                "half of the syncs took less than the round trip of a device command: the kernel does not \
+                 send the syncs to a device"
             }
         }
     }

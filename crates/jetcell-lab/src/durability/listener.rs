@@ -79,7 +79,7 @@ fn keep_lines(stream: &mut TcpStream, journal: &mut FileWitness, cancel: &Cancel
             if Line::parse(&line).is_none() {
                 return Err(io::Error::new(
                     io::ErrorKind::InvalidData,
-                    "the peer is no writer of a durability test",
+                    "the peer is not a writer of a durability test",
                 ));
             }
             journal.keep(&line)?;
@@ -89,7 +89,7 @@ fn keep_lines(stream: &mut TcpStream, journal: &mut FileWitness, cancel: &Cancel
             }
         }
         if received.len() > MAX_LINE_BYTES {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "a line of the peer does not end"));
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "the peer sent a line that is too long"));
         }
     }
     Ok(lines)

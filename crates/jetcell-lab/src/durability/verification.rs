@@ -229,7 +229,7 @@ impl Verifier<'_> {
             let vanished =
                 !found.contains(&file) && model.files.get(&file).is_some_and(|file| !file.may_be_gone);
             if vanished {
-                self.fault(origin, path, Fault::missing("the file has none of its names"));
+                self.fault(origin, path, Fault::missing("the file does not have any of its names"));
             }
         }
     }

@@ -83,7 +83,7 @@ impl TcpWitness {
     /// # Errors
     /// Returns an error if the connection cannot be established.
     pub fn connect(address: &str) -> io::Result<TcpWitness> {
-        let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+        let mut last = io::Error::new(io::ErrorKind::NotFound, "the host name does not resolve to an address");
         for address in address.to_socket_addrs()? {
             match TcpStream::connect_timeout(&address, WITNESS_TIMEOUT) {
                 Ok(stream) => {
@@ -106,7 +106,7 @@ impl Witness for TcpWitness {
         self.stream.by_ref().take(KEPT.len() as u64).read_until(b'\n', &mut answer)?;
         match answer == KEPT {
             true => Ok(()),
-            false => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the witness has ended")),
+            false => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the witness closed the connection")),
         }
     }
 }

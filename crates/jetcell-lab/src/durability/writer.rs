@@ -50,10 +50,10 @@ pub enum WriteError {
         error: io::Error,
     },
     /// The engine could not be started.
-    #[error("the engine cannot start: {0}")]
+    #[error("failed to start the engine: {0}")]
     Engine(ese_engine::Error),
     /// The witness is unreachable.
-    #[error("the witness cannot be reached: {0}")]
+    #[error("failed to connect to the witness: {0}")]
     Witness(io::Error),
 }
 

@@ -91,7 +91,7 @@ impl FilesystemKind {
         if let Some(program) = self.programs().iter().find(|program| !system.finds(program)) {
             return Some(format!("{program} is not installed"));
         }
-        let without = |name: &str| format!("the kernel has no {name}");
+        let without = |name: &str| format!("the kernel does not support {name}");
         if let Some(name) = self.mounted()
             && !has(system, "/proc/filesystems", name, name)
         {
@@ -106,7 +106,7 @@ impl FilesystemKind {
                 Some(without("encryption in ext4"))
             }
             Ntfs if !has_ntfs3(system) && !system.finds("ntfs-3g") => {
-                Some("the kernel has no ntfs3, and ntfs-3g is not installed".into())
+                Some("the kernel does not support ntfs3, and ntfs-3g is not installed".into())
             }
             _ => None,
         }
@@ -115,15 +115,16 @@ impl FilesystemKind {
     /// Returns remarks, for readers of the results, that follow from the kind alone.
     pub fn remarks(self, storage: &Storage, system: &dyn System) -> Vec<String> {
         let aes = if has_aes(system) { "with" } else { "without" };
-        let aes = format!("{aes} the processor's instructions for AES");
+        let aes = format!("{aes} the processor's AES instructions");
         match self {
             // Here, the remarks about the storage describe the encryption.
             Ext4Fscrypt if inline_encryption(storage, system).is_some() => Vec::new(),
             Ext4Fscrypt => vec![
                 format!("encryption: in software, by the kernel (fscrypt), {aes}"),
-                "encrypted files are read and written through the kernel's cache, unless it is mounted with inlinecrypt".into(),
+                "encrypted files are read and written through the kernel's cache unless the file system is \
+                 mounted with inlinecrypt".into(),
             ],
-            Gocryptfs => vec![format!("encryption: in software, by a process (gocryptfs), {aes}; it checks data when it decrypts it")],
+            Gocryptfs => vec![format!("encryption: in software, by a process (gocryptfs), {aes}; decryption authenticates the data")],
             // The remarks about the storage describe the encryption as well.
             Luks => vec![format!("LUKS 2, {aes}")],
             _ => Vec::new(),
@@ -160,7 +161,7 @@ impl FromStr for FilesystemKind {
         let found = FilesystemKind::ALL.into_iter().find(|kind| kind.name() == text);
         found.ok_or_else(|| {
             let names = FilesystemKind::ALL.map(FilesystemKind::name).join(", ");
-            format!("\"{text}\" is no file system that can be made: write {names}")
+            format!("\"{text}\" is not a supported file system; write {names}")
         })
     }
 }
@@ -197,12 +198,12 @@ mod tests {
         assert_eq!(missing(Ext4), None);
         assert_eq!(missing(Xfs).unwrap(), "mkfs.xfs is not installed");
         assert_eq!(missing(Btrfs).unwrap(), "mkfs.btrfs is not installed");
-        assert_eq!(missing(F2fs).unwrap(), "the kernel has no f2fs");
-        assert_eq!(missing(Gocryptfs).unwrap(), "the kernel has no fuse");
-        assert_eq!(missing(Luks).unwrap(), "the kernel has no device mapper");
-        assert_eq!(missing(Ext4Fscrypt).unwrap(), "the kernel has no encryption in ext4");
-        assert_eq!(missing(Ntfs).unwrap(), "the kernel has no ntfs3, and ntfs-3g is not installed");
-        assert_eq!(missing(Zfs).unwrap(), "the kernel has no zfs");
+        assert_eq!(missing(F2fs).unwrap(), "the kernel does not support f2fs");
+        assert_eq!(missing(Gocryptfs).unwrap(), "the kernel does not support fuse");
+        assert_eq!(missing(Luks).unwrap(), "the kernel does not support device mapper");
+        assert_eq!(missing(Ext4Fscrypt).unwrap(), "the kernel does not support encryption in ext4");
+        assert_eq!(missing(Ntfs).unwrap(), "the kernel does not support ntfs3, and ntfs-3g is not installed");
+        assert_eq!(missing(Zfs).unwrap(), "the kernel does not support zfs");
         // The check has tried to load the module.
         assert!(system.commands().contains(&"modprobe -q zfs".to_string()));
         let system = system.with_programs(&["ntfs-3g"]);

@@ -12,14 +12,14 @@ pub fn remarks(storage: &Storage, system: &dyn System) -> Vec<String> {
     let Some(mount) = &storage.mount else { return Vec::new() };
     let has = |option: &str| mount.options.split(',').any(|found| found == option);
     let mut all = Vec::new();
-    let without = "checksums: none of data";
+    let without = "data checksums: none";
     match mount.file_system.as_str() {
         "btrfs" if has("nodatacow") || has("nodatasum") => all.push(without),
-        "btrfs" => all.push("checksums: of data and metadata"),
+        "btrfs" => all.push("checksums: data and metadata"),
         "zfs" => all.push(match zfs_checksum(&mount.source, system).as_deref() {
-            Some("off") => "checksums: none of data; zfs has them of metadata",
-            Some(_) => "checksums: of data and metadata",
-            None => "checksums: of data and metadata, unless they are off; zfs does not tell",
+            Some("off") => "data checksums: none; zfs has metadata checksums",
+            Some(_) => "checksums: data and metadata",
+            None => "checksums: data and metadata, unless they are off; failed to query zfs",
         }),
         "ext2" | "ext3" | "ext4" | "xfs" | "f2fs" | "ntfs3" | "fuseblk" => all.push(without),
         _ => {}
@@ -28,7 +28,7 @@ pub fn remarks(storage: &Storage, system: &dyn System) -> Vec<String> {
     all.extend(inline_encryption(storage, system));
     let mut all: Vec<String> = all.into_iter().map(str::to_string).collect();
     if mount.file_system.starts_with("fuse") {
-        all.push("by a process (FUSE): the kernel's cache may be between it and the test".into());
+        all.push("user-space process (FUSE): the kernel's cache may be between the test and the file system".into());
     }
     all
 }
@@ -57,7 +57,7 @@ fn mapped_encryption(name: &str, system: &dyn System) -> Option<&'static str> {
         Some(Ok(text)) if text.contains("hw-opal") => {
             "encryption: in hardware, by the drive (LUKS 2 with OPAL)"
         }
-        Some(Err(_)) => "encryption: LUKS 2; cryptsetup cannot read whether the drive does it (OPAL)",
+        Some(Err(_)) => "encryption: LUKS 2; failed to read from cryptsetup whether the drive encrypts (OPAL)",
         _ => software,
     })
 }
@@ -70,10 +70,12 @@ pub(super) fn inline_encryption(storage: &Storage, system: &dyn System) -> Optio
     let name = storage.device.as_ref().map(|device| device.name.as_str()).unwrap_or_default();
     Some(match system.names(&format!("/sys/block/{name}/queue/crypto")).is_empty() {
         false => {
-            "encrypted files (fscrypt, inlinecrypt): in hardware, by the device, as far as it knows their ciphers"
+            "encrypted files (fscrypt, inlinecrypt): in hardware, by the device, for the ciphers that it \
+             supports"
         }
         true => {
-            "encrypted files (fscrypt, inlinecrypt): in software, by the block layer, because the device has no engine for it"
+            "encrypted files (fscrypt, inlinecrypt): in software, by the block layer, because the device \
+             does not have an encryption engine"
         }
     })
 }
@@ -135,20 +137,20 @@ mod tests {
     fn zfs_is_asked_whether_its_checksums_are_on() {
         let system =
             |value: &str| FakeSystem::default().printing("zfs get -H -o value checksum /dev/dm-0", value);
-        assert_eq!(found("zfs", "rw", &system("on\n")), "checksums: of data and metadata");
-        assert_eq!(found("zfs", "rw", &system("sha256\n")), "checksums: of data and metadata");
-        assert!(found("zfs", "rw", &system("off\n")).starts_with("checksums: none of data"));
-        assert!(found("zfs", "rw", &FakeSystem::default().failing("zfs")).ends_with("zfs does not tell"));
+        assert_eq!(found("zfs", "rw", &system("on\n")), "checksums: data and metadata");
+        assert_eq!(found("zfs", "rw", &system("sha256\n")), "checksums: data and metadata");
+        assert!(found("zfs", "rw", &system("off\n")).starts_with("data checksums: none"));
+        assert!(found("zfs", "rw", &FakeSystem::default().failing("zfs")).ends_with("failed to query zfs"));
     }
 
     #[test]
     fn checksums_and_encryption_are_told() {
         let plain = FakeSystem::default();
-        assert_eq!(found("btrfs", "rw,relatime", &plain), "checksums: of data and metadata");
-        assert_eq!(found("btrfs", "rw,nodatasum,nodatacow", &plain), "checksums: none of data");
-        assert!(found("fuse.gocryptfs", "rw", &plain).starts_with("by a process"));
+        assert_eq!(found("btrfs", "rw,relatime", &plain), "checksums: data and metadata");
+        assert_eq!(found("btrfs", "rw,nodatasum,nodatacow", &plain), "data checksums: none");
+        assert!(found("fuse.gocryptfs", "rw", &plain).starts_with("user-space process"));
         let encrypted = FakeSystem::default().with_file("/sys/block/dm-0/dm/uuid", "CRYPT-LUKS2-00-name\n");
-        let both = "checksums: none of data; encryption: in software, by the kernel (dm-crypt)";
+        let both = "data checksums: none; encryption: in software, by the kernel (dm-crypt)";
         assert_eq!(found("ext4", "rw", &encrypted), both);
         let plain_mode = FakeSystem::default().with_file("/sys/block/dm-0/dm/uuid", "CRYPT-PLAIN-name\n");
         assert_eq!(found("ext4", "rw", &plain_mode), both);

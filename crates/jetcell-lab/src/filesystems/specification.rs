@@ -79,7 +79,7 @@ impl Specification {
         })?;
         let mut all = list.filesystem;
         if all.is_empty() {
-            return Err("it names no file system; write [[filesystem]] and kind = \"ext4\"".into());
+            return Err("expected at least one file system; write [[filesystem]] and kind = \"ext4\"".into());
         }
         for one in &mut all {
             if one.name.is_empty() {
@@ -98,23 +98,23 @@ impl Specification {
 /// range.
 pub fn check(all: &[Specification]) -> Result<(), String> {
     if all.len() > MAX_FILESYSTEMS {
-        return Err(format!("{} file systems; a test has {MAX_FILESYSTEMS} at most", all.len()));
+        return Err(format!("{} file systems are too many; a test has at most {MAX_FILESYSTEMS}", all.len()));
     }
     for (at, one) in all.iter().enumerate() {
         if one.name.chars().any(char::is_control) || one.name.chars().count() > 100 {
-            return Err("a name is longer than 100 characters, or has control characters".into());
+            return Err("a name is longer than 100 characters, or contains control characters".into());
         }
         if all.iter().take(at).any(|other| other.name == one.name) {
-            return Err(format!("\"{}\" is there twice; give each file system a name of its own", one.name));
+            return Err(format!("\"{}\" is used twice; give each file system a unique name", one.name));
         }
         if one.fill_percent > MAX_FILL || one.aging_rounds > MAX_ROUNDS {
             return Err(format!(
-                "{}: fill_percent is {MAX_FILL} at most, and aging_rounds {MAX_ROUNDS}",
+                "{}: fill_percent is at most {MAX_FILL}, and aging_rounds at most {MAX_ROUNDS}",
                 one.name
             ));
         }
         if one.mount_options.iter().any(|option| option.is_empty() || option.contains([',', ' '])) {
-            return Err(format!("{}: write each mount option as a text of its own", one.name));
+            return Err(format!("{}: write each mount option as a separate string", one.name));
         }
     }
     Ok(())
@@ -139,13 +139,13 @@ mod tests {
     #[test]
     fn wrong_lists_are_refused_with_a_line() {
         for (text, said) in [
-            ("", "names no file system"),
+            ("", "expected at least one file system"),
             ("[[filesystem]]\n", "kind"),
             ("[[filesystem]]\nkind = \"fat\"\n", "line 2: "),
             ("[[filesystem]]\nkind = \"xfs\"\nfil = 3\n", "line 3: unknown field `fil`"),
-            ("[[filesystem]]\nkind = \"xfs\"\nfill_percent = 81\n", "xfs: fill_percent is 80 at most"),
+            ("[[filesystem]]\nkind = \"xfs\"\nfill_percent = 81\n", "xfs: fill_percent is at most 80"),
             ("[[filesystem]]\nkind = \"xfs\"\nfill_percent = 300\n", "line 3: "),
-            ("[[filesystem]]\nkind = \"xfs\"\n[[filesystem]]\nkind = \"xfs\"\n", "\"xfs\" is there twice"),
+            ("[[filesystem]]\nkind = \"xfs\"\n[[filesystem]]\nkind = \"xfs\"\n", "\"xfs\" is used twice"),
             ("[[filesystem]]\nkind = \"xfs\"\nmount_options = [\"a,b\"]\n", "each mount option"),
             ("[[filesystem]]\nkind = \"xfs\"\nname = \"a\\u0007\"\n", "control characters"),
             ("filesystem = 3\n", "line 1: "),

@@ -130,7 +130,7 @@ impl Leftover {
             None => Ok(()),
             Some(left) => Err(SystemError {
                 command: format!("umount {}", left.display()),
-                what: "it is still mounted".into(),
+                what: "still mounted after umount".into(),
             }),
         }
     }
@@ -296,7 +296,7 @@ mod tests {
         let line = format!("36 35 98:0 / {} rw - ext4 /dev/x rw\n", work.path().join("0").display());
         let system = FakeSystem::default().with_file(MOUNTS, &line);
         let error = work.leftover.remove(&system).unwrap_err().to_string();
-        assert!(error.starts_with("umount /") && error.ends_with("/0: it is still mounted"), "{error}");
+        assert!(error.starts_with("umount /") && error.ends_with("/0: still mounted after umount"), "{error}");
         assert!(work.path().exists());
     }
 }

@@ -65,7 +65,8 @@ fn answer(comparison: &FilesystemTest) -> String {
     };
     let names = ["achieved_transactional_iops", "scan_mib_per_sec", "backup_mib_per_sec"];
     let [Some(load), Some(scan), Some(backup)] = names.map(of) else {
-        return "One turn does not tell: noise could explain every difference. Repeat it with more turns."
+        return "One turn is not conclusive: noise could explain every difference. Repeat the experiment \
+         with more turns."
             .into();
     };
     let is_slower = |found: &Difference| found.significant && found.percent < 0.0;
@@ -79,10 +80,11 @@ fn answer(comparison: &FilesystemTest) -> String {
         (false, true, true) => "Not for the mail load. A scan and a backup are slower on the scattered file.",
         (false, true, false) => "Not for the mail load. A scan is slower on the scattered file.",
         (false, false, true) => "Not for the mail load. A backup is slower on the scattered file.",
-        (false, false, false) => "No: nothing is slower on the scattered file beyond noise.",
+        (false, false, false) => "No: differences on the scattered file do not exceed noise.",
     };
     let differences = format!(
-        "The scattered file against the contiguous one (95 % confidence, positive is faster): transactional I/O {}, scan {}, backup {}.",
+        "Scattered file relative to the contiguous file (95 % confidence, positive is faster): \
+         transactional I/O {}, scan {}, backup {}.",
         shown(&load),
         shown(&scan),
         shown(&backup)
@@ -91,7 +93,8 @@ fn answer(comparison: &FilesystemTest) -> String {
     match is_slower(&load) || slowest >= 0.0 {
         true => format!("{verdict} {differences}"),
         false => format!(
-            "{verdict} {differences} A loss of the mail load of up to {:.1} % is not excluded; more turns narrow it.",
+            "{verdict} {differences} A loss of up to {:.1} % for the mail load is not excluded; more turns \
+             narrow the interval.",
             -slowest
         ),
     }
@@ -187,12 +190,12 @@ mod tests {
         let typical = answer_of(4, 1.0, 0.55, 0.98);
         assert!(typical.starts_with("Not for the mail load. A scan and a backup are slower"), "{typical}");
         assert!(typical.contains("transactional I/O +0.0 % ± 1.3 %, scan -45.0 % ± 0.7 %"), "{typical}");
-        assert!(typical.ends_with("of up to 1.3 % is not excluded; more turns narrow it."), "{typical}");
+        assert!(typical.ends_with("of up to 1.3 % for the mail load is not excluded; more turns narrow the interval."), "{typical}");
         assert!(answer_of(4, 1.0, 0.9, 1.0).contains("A scan is slower"));
         assert!(answer_of(4, 1.0, 1.0, 0.9).contains("A backup is slower"));
         let none = answer_of(4, 1.2, 1.0, 1.0);
-        assert!(none.starts_with("No: nothing is slower") && !none.contains("not excluded"), "{none}");
-        assert!(answer_of(1, 0.5, 0.5, 0.5).starts_with("One turn does not tell"));
+        assert!(none.starts_with("No: differences on the scattered file") && !none.contains("not excluded"), "{none}");
+        assert!(answer_of(1, 0.5, 0.5, 0.5).starts_with("One turn is not conclusive"));
     }
 
     #[test]

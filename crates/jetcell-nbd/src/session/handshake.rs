@@ -109,7 +109,10 @@ impl<'session, R: BufRead, W: Write> Handshake<'session, R, W> {
     fn begin(&mut self, name: &[u8]) -> Result<usize, End> {
         let export = str::from_utf8(name).ok().and_then(|name| self.find(name));
         let Some(export) = export else {
-            return Err(End::Garbage(format!("there is no export {:?}", String::from_utf8_lossy(name))));
+            return Err(End::Garbage(format!(
+                "the name {:?}, which is not an export",
+                String::from_utf8_lossy(name)
+            )));
         };
         let mut answer = self.size_and_flags(export);
         if !self.omits_zeros {

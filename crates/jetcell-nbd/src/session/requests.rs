@@ -104,7 +104,7 @@ impl<'session, R: io::Read, W: Write> Transmission<'session, R, W> {
         // If the client is still connected, it gets the replies to completed requests.
         let sent = self.send();
         if self.failures > 1 {
-            (self.note)(&format!("{} requests failed in all", self.failures));
+            (self.note)(&format!("{} requests failed in total", self.failures));
         }
         match (end, sent) {
             (End::Closed, Err(end)) => end,

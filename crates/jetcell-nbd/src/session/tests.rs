@@ -323,7 +323,7 @@ fn reads_that_arrived_together_are_one_batch_and_fail_one_by_one() {
     });
     let errors = [error::EIO, error::EIO, error::EINVAL].map(error_of);
     assert_eq!(replies(&output[18..]), expected.into_iter().chain(errors).collect::<Vec<_>>());
-    assert_eq!(*notes.borrow(), ["a read failed: unreadable", "2 requests failed in all"]);
+    assert_eq!(*notes.borrow(), ["a read failed: unreadable", "2 requests failed in total"]);
 }
 
 #[test]

@@ -72,7 +72,7 @@ impl Question {
             (None, Some(bandwidth), Some(load)) => BytesPerSecond::new(bandwidth.get() * load.get())?,
             _ => {
                 return Err(Error::Combination(
-                    "--error-rate needs the bytes that a drive reads; give --read-rate (the published one is 1.35GB/h), \
+                    "--error-rate requires a read rate; give --read-rate (the published value is 1.35GB/h), \
                      or --bandwidth and --load"
                         .into(),
                 ));
@@ -104,7 +104,7 @@ impl Question {
         }
         if let Some(rate) = self.rebuild_rate {
             let Some(capacity) = self.capacity else {
-                return Err(Error::Combination("--rebuild-rate says nothing without --capacity".into()));
+                return Err(Error::Combination("--rebuild-rate has no effect without --capacity".into()));
             };
             if rate.get() == 0.0 || capacity.get() == 0.0 {
                 return Err(Error::Zero("rebuild rate and capacity"));
@@ -166,7 +166,7 @@ impl Question {
         let half_pass = |pass: Hours, formula, numbers, steps: &mut Vec<Step>| {
             steps.push(Step::new("Tp", "scrub pass", formula, numbers, pass.get(), "h"));
             let rate = PerHour::once_per(Hours::new(pass.get() / 2.0)?)?;
-            let why = "1 / half a pass: a defect lies half a pass ahead on average";
+            let why = "1 / half a pass: on average, the scrub reaches a defect after half a pass";
             steps.push(Step::new(
                 "ms",
                 "scrub rate",

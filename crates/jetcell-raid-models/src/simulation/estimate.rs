@@ -97,7 +97,8 @@ impl Experiment {
         let events = self.expected_events();
         if events > MAX_EVENTS {
             return Err(Error::Combination(format!(
-                "a simulated life would have {events:.0e} events; that is too many, use the models without --monte-carlo"
+                "a simulated lifetime would have too many events ({events:.0e}); use the models without \
+                 --monte-carlo"
             )));
         }
         let threads = thread::available_parallelism().map_or(1, NonZero::get);

@@ -38,14 +38,14 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Wrong> {
     let wrong = |what: String| (path.to_path_buf(), what);
     let found = CertificateDer::pem_slice_iter(&contents(path)?)
         .collect::<Result<Vec<_>, _>>()
-        .map_err(|error| wrong(format!("the file cannot be read as certificates in PEM form: {error}")))?;
-    if found.is_empty() { Err(wrong("there is no certificate in the file".into())) } else { Ok(found) }
+        .map_err(|error| wrong(format!("failed to read PEM certificates from the file: {error}")))?;
+    if found.is_empty() { Err(wrong("the file does not contain a certificate".into())) } else { Ok(found) }
 }
 
 fn key(path: &Path) -> Result<PrivateKeyDer<'static>, Wrong> {
     let text = read_secret(path, MAX_PEM).map_err(|error| (path.to_path_buf(), error.to_string()))?;
     PrivateKeyDer::from_pem_slice(text.as_bytes()).map_err(|error| {
-        (path.to_path_buf(), format!("the file cannot be read as a key in PEM form: {error}"))
+        (path.to_path_buf(), format!("failed to read a PEM key from the file: {error}"))
     })
 }
 
@@ -53,7 +53,7 @@ fn roots(path: &Path) -> Result<RootCertStore, Wrong> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(path)? {
         roots.add(certificate).map_err(|error| {
-            (path.to_path_buf(), format!("this is no certificate of an authority: {error}"))
+            (path.to_path_buf(), format!("the file is not the certificate of an authority: {error}"))
         })?;
     }
     Ok(roots)
@@ -90,7 +90,7 @@ impl ServerTls {
         let (chain, key) =
             (certificates(&files.certificate).map_err(wrong)?, key(&files.key).map_err(wrong)?);
         let configuration = builder.with_single_cert(chain, key).map_err(|error| {
-            other(&files.key)(format!("the key does not fit {}: {error}", files.certificate.display()))
+            other(&files.key)(format!("the key does not match {}: {error}", files.certificate.display()))
         })?;
         Ok(ServerTls(Arc::new(configuration)))
     }
@@ -123,7 +123,7 @@ impl ClientTls {
         let wrong = |(path, what): Wrong| RemoteError::Usage(format!("{}: {what}", path.display()));
         let Some(authorities) = &files.authorities else {
             return Err(RemoteError::Usage(
-                "give the file of the authority that signed the certificate of the server with --tls-ca"
+                "the authority that signed the server certificate is unknown; give its certificate with --tls-ca"
                     .into(),
             ));
         };
@@ -137,7 +137,7 @@ impl ClientTls {
                 let (chain, key) = (certificates(certificate).map_err(wrong)?, key(key_file).map_err(wrong)?);
                 builder.with_client_auth_cert(chain, key).map_err(|error| {
                     let (key, certificate) = (key_file.display(), certificate.display());
-                    RemoteError::Usage(format!("{key}: the key does not fit {certificate}: {error}"))
+                    RemoteError::Usage(format!("{key}: the key does not match {certificate}: {error}"))
                 })?
             }
         };
@@ -147,7 +147,7 @@ impl ClientTls {
     /// Performs the handshake with the server named `host`.
     pub fn connect(&self, host: &str, stream: TimedStream) -> Result<Box<dyn Channel>, RemoteError> {
         let name = ServerName::try_from(host.to_string())
-            .map_err(|_| RemoteError::Usage(format!("{host}: this is not a name of a host")))?;
+            .map_err(|_| RemoteError::Usage(format!("{host} is not a valid host name")))?;
         let connection = ClientConnection::new(self.0.clone(), name)
             .map_err(|error| RemoteError::Protocol(error.to_string()))?;
         let mut stream = StreamOwned::new(connection, stream);
@@ -155,7 +155,8 @@ impl ClientTls {
             stream.conn.complete_io(&mut stream.sock).map_err(|error| {
                 explained(&error, host).unwrap_or_else(|| match error.kind() {
                     ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset => RemoteError::Unreachable(
-                        "the server ended the connection in its handshake, so it may not use TLS, or have too many clients".into(),
+                        "the server closed the connection during the handshake; it may not use TLS, or may \
+                         have too many clients".into(),
                     ),
                     _ => RemoteError::Unreachable(error.to_string()),
                 })
@@ -174,7 +175,7 @@ pub(crate) fn explained(error: &io::Error, host: &str) -> Option<RemoteError> {
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
         ) => RemoteError::HostName(host.to_string()),
         Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
-            RemoteError::Certificate("its issuer is not known".into())
+            RemoteError::Certificate("the issuer is unknown".into())
         }
         Error::InvalidCertificate(error) => RemoteError::Certificate(error.to_string()),
         Error::AlertReceived(

@@ -20,8 +20,8 @@ pub use jetcell_workload::measurement::Better;
 pub use render::{csv, html, json, markdown, text};
 
 /// Explains the sign of a difference in one sentence.
-pub const SIGNS: &str = "Differences are in percent of the base; positive is better: where less is better (↓) the sign is \
-     reversed; where neither is better (·) it is that of the change.";
+pub const SIGNS: &str = "Differences are in percent of the base. Positive is better: where lower is better \
+ (↓), the sign is reversed. Where neither is better (·), the sign is that of the change.";
 
 /// A run's value for a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -177,8 +177,8 @@ fn tables(comparison: &Comparison) -> Vec<Table> {
     };
     let mut all = vec![figures];
     all.extend(intervals(comparison));
-    all.push(settings("What differs in the load", &comparison.load));
-    all.push(settings("What differs in program, machine and storage", &comparison.environment));
+    all.push(settings("Differences in the load", &comparison.load));
+    all.push(settings("Differences in program, machine and storage", &comparison.environment));
     all
 }
 
@@ -186,8 +186,8 @@ fn notes(comparison: &Comparison) -> Vec<String> {
     let mut notes = vec![format!("The base is {}. {SIGNS}", label(comparison.base))];
     if intervals(comparison).is_some() {
         notes.push(
-            "Intervals hold the mean of the repetitions with 95 % confidence. A difference in parentheses is not \
-             shown: the intervals overlap."
+            "Each interval contains the mean of the repetitions with 95 % confidence. If two intervals \
+             overlap, the difference is not shown to be real and is in parentheses."
                 .into(),
         );
     }

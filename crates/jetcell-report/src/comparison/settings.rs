@@ -101,12 +101,12 @@ pub(super) fn warnings(columns: &[Column], runs: &[&RunResult], load: &[Setting]
             Verdict::Pass => None,
             Verdict::Fail => Some("failed"),
             Verdict::Incomplete if column.measured_seconds == 0.0 => {
-                Some("is incomplete and has no measurement")
+                Some("is incomplete and contains no measurement")
             }
             Verdict::Incomplete => Some("is incomplete"),
         };
         lines.extend(what.map(|what| format!("{} {what}: {}", label(number), column.reason)));
-        lines.extend(column.doubts.iter().map(|doubt| format!("{} is in doubt: {doubt}", label(number))));
+        lines.extend(column.doubts.iter().map(|doubt| format!("{} is doubtful: {doubt}", label(number))));
     }
     for (number, run) in runs.iter().enumerate() {
         if let Some(same) = runs.iter().take(number).position(|earlier| earlier == run) {
@@ -116,7 +116,7 @@ pub(super) fn warnings(columns: &[Column], runs: &[&RunResult], load: &[Setting]
     if !load.is_empty() {
         let names: Vec<&str> = load.iter().map(|setting| setting.name.as_str()).collect();
         lines.push(format!(
-            "not the same load: {} {}; the differences below have all these causes together",
+            "not the same load: {} {}; each difference below combines all these causes",
             names.join(", "),
             if names.len() == 1 { "differs" } else { "differ" }
         ));
@@ -141,7 +141,7 @@ pub(super) fn warnings(columns: &[Column], runs: &[&RunResult], load: &[Setting]
             _ => "were not",
         };
         lines.push(format!(
-            "{who} {verb} repeated (--repeat): the effect of chance on the figures is unknown"
+            "{who} {verb} repeated (--repeat): the effect of random variation on the figures is unknown"
         ));
     }
     lines

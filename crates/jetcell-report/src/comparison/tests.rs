@@ -168,7 +168,7 @@ fn a_terminal_of_100_columns_is_wide_enough() {
             assert!(line.chars().count() <= 100, "{count} runs: {line}");
         }
         assert!(text.contains("_03-04-05-0") && text.contains("The base is run 2."), "{text}");
-        assert!(text.contains("positive is") && text.contains("different"), "{text}");
+        assert!(text.contains("Positive is") && text.contains("different"), "{text}");
     }
 }
 
@@ -247,7 +247,7 @@ fn a_killed_run_is_compared_by_its_samples() {
     assert_eq!((find("Database read p99").value(1), find("Transactional I/O").value(2)), (None, None));
     let warnings = comparison.warnings.join("\n");
     assert!(warnings.contains("run 2 is incomplete: killed"), "{warnings}");
-    assert!(warnings.contains("run 3 is incomplete and has no measurement: killed"), "{warnings}");
+    assert!(warnings.contains("run 3 is incomplete and contains no measurement: killed"), "{warnings}");
     for shown in [text(&comparison, 100), html(&comparison), markdown(&comparison), csv(&comparison)] {
         assert!(!shown.contains("NaN") && !shown.contains("inf"), "{shown}");
     }
@@ -258,7 +258,7 @@ fn the_doubts_of_a_run_are_said_in_every_format() {
     let (sure, mut doubtful) = (run("a", 1.0, Some(3.0)), run("b", 1.0, Some(3.0)));
     doubtful.1.result.doubts = vec!["the measured time was 2 s".into(), "the load was not steady".into()];
     let comparison = Comparison::of(&[sure, doubtful], 0);
-    let warning = "run 2 is in doubt: the measured time was 2 s";
+    let warning = "run 2 is doubtful: the measured time was 2 s";
     assert!(comparison.warnings.iter().any(|line| line == warning), "{:?}", comparison.warnings);
     for shown in [text(&comparison, 200), html(&comparison), markdown(&comparison)] {
         assert!(shown.contains("PASS, 2 doubts") && shown.contains(warning), "{shown}");

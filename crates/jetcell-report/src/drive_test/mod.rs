@@ -15,8 +15,9 @@ use crate::table::{Cell, Table};
 use crate::text_table::{table_text, wrapped};
 
 /// Explains the marks in the tables.
-const MARKS: &str = "Differences are in percent of the first target, with the sign of the change and a 95 % confidence interval. A target is \
-     named as better only where its intervals against all others exclude zero; of twenty steps that do not differ, one may still be marked by chance.";
+const MARKS: &str = "Differences are in percent of the first target, with the sign of the change and a 95 % \
+ confidence interval. A target is marked as better only if its intervals against all other targets exclude \
+ zero. Of twenty steps without a real difference, one may still be marked by chance.";
 
 /// Renders targets, figures, and remarks for a terminal, with at most `width` characters per line.
 pub fn drive_test_text(test: &DriveTest, width: usize) -> String {
@@ -56,7 +57,8 @@ pub(crate) fn details(test: &DriveTest) -> Vec<Table> {
 pub(crate) fn notes(test: &DriveTest) -> Vec<String> {
     let machine = &test.machine;
     let mut lines = vec![format!(
-        "{} × {}, Linux {}; {} of at most {} s for each step, in {}{}; direct I/O by {}; the smallest transfer is {}",
+        "{} × {}, Linux {}; {} of at most {} s per step, in {}{}; direct I/O with {}; the smallest transfer \
+         is {}",
         machine.processors,
         machine.processor,
         machine.kernel,
@@ -73,20 +75,21 @@ pub(crate) fn notes(test: &DriveTest) -> Vec<String> {
         human_bytes(test.smallest_transfer)
     )];
     if !test.left_out.is_empty() {
-        lines.push(format!("The time was over before these steps began: {}", test.left_out.join("; ")));
+        lines
+            .push(format!("The time limit expired before these steps started: {}", test.left_out.join("; ")));
     }
     if test.options.end_sync {
-        lines.push("Steps that write end with a sync, which is a part of their time".into());
+        lines.push("Write steps end with a sync, which is included in their time".into());
     }
     if let Some(scope) = test.options.costs.power_scope.filter(|scope| !scope.is_storage()) {
         lines.push(format!(
-            "The power that was given is that of {scope}; it and its energy say nothing about a drive alone"
+            "The given power was measured for {scope}; power and energy say nothing about a drive alone"
         ));
     }
     for target in &test.targets {
         if target.smallest_transfer > test.smallest_transfer {
             let smallest = human_bytes(target.smallest_transfer);
-            lines.push(format!("{}: the smallest transfer that it can do is {smallest}", target.name));
+            lines.push(format!("{}: the smallest supported transfer is {smallest}", target.name));
         }
         lines.extend(target.notes.iter().map(|note| format!("{}: {note}", target.name)));
         if let Some(done) = &target.preconditioning {
@@ -103,7 +106,7 @@ pub(crate) fn notes(test: &DriveTest) -> Vec<String> {
             let wrong: u64 =
                 figure.iter().flat_map(|figure| &figure.repetitions).map(|one| one.mismatches).sum();
             if wrong > 0 {
-                lines.push(format!("{}: {wrong} reads did not find what was just written", target.name));
+                lines.push(format!("{}: {wrong} reads did not return the data just written", target.name));
             }
         }
     }
@@ -116,11 +119,11 @@ pub(crate) fn notes(test: &DriveTest) -> Vec<String> {
 fn targets(test: &DriveTest) -> Table {
     let row = |target: &TestedTarget| {
         let kind = match target.kind {
-            TargetKind::Directory => "own file in a directory",
-            TargetKind::File => "file, only read",
+            TargetKind::Directory => "test file in a directory",
+            TargetKind::File => "file, read-only access",
             TargetKind::OverwrittenFile => "file, overwritten",
             TargetKind::NewFile => "own file",
-            TargetKind::Device => "device, only read",
+            TargetKind::Device => "device, read-only access",
             TargetKind::ErasedDevice => "device, overwritten",
         };
         let storage = test.machine.storage.iter().find(|storage| storage.directory == target.path);
@@ -385,10 +388,10 @@ pub(crate) mod tests {
         assert!(!text.contains('\x1b') && text.contains("green: a <note>"), "{text}");
         assert!(has("green 139.00 5.0 server 43.8 8.76") && has("black|\\u{1b} 249.00 - - - -"), "{text}");
         assert!(
-            text.contains("is that of the whole server; it and its energy say nothing about a drive"),
+            text.contains("measured for the whole server; power and energy say nothing about a drive"),
             "{text}"
         );
-        assert!(text.contains("over before these steps began: Sync of a 4 KiB write"), "{text}");
+        assert!(text.contains("expired before these steps started: Sync of a 4 KiB write"), "{text}");
         let mut old = example();
         old.options.costs.power_scope = None;
         assert!(drive_test_text(&old, usize::MAX).contains("not stated"));

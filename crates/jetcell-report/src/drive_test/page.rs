@@ -19,7 +19,7 @@ pub fn drive_test_html(test: &DriveTest) -> String {
     let page = Page::new(format!("Disk test of {}", names.join(" and ")));
     let page = overview(test).iter().fold(page, Page::table);
     let mut page = notes(test).iter().fold(page, |page, line| page.text(line));
-    page = page.heading("Over the surface").charts(&surface(test)).charts(seeks(test).as_slice());
+    page = page.heading("By position on the drive").charts(&surface(test)).charts(seeks(test).as_slice());
     let bars: Vec<Bars> = ["read", "write"].into_iter().filter_map(|kind| by_size(test, kind)).collect();
     page = page.heading("Random transfers").bars(&bars).charts(&by_depth(test));
     page = page.heading("Latency").charts(&histograms(test));
@@ -54,7 +54,7 @@ fn lines(
 }
 
 fn surface(test: &DriveTest) -> Vec<Chart> {
-    let place = || Along::Quantity("GiB from the begin".into());
+    let place = || Along::Quantity("GiB from the start".into());
     let transfers: Vec<&StepResult> = of_group(test, Group::Transfer).collect();
     let rates = |figure: &Figure| mean_curve(&figure.repetitions);
     let curve = Chart::new("Transfer rate", "MiB/s", place(), lines(test, &transfers, rates));
@@ -67,7 +67,7 @@ fn surface(test: &DriveTest) -> Vec<Chart> {
     };
     let times = lines(test, &access, cloud);
     let scale = if presses_to_the_axis(&times) { Scale::Logarithmic } else { Scale::Linear };
-    let unit = "ms, one dot for each random read of 4 KiB".to_string();
+    let unit = "ms, one dot per random 4 KiB read".to_string();
     if transfers.is_empty() {
         let alone = Chart::new("Access time", unit, place(), times);
         return vec![Chart { dots: true, scale, ..alone }];
@@ -103,9 +103,9 @@ fn seeks(test: &DriveTest) -> Option<Chart> {
             done(test, step).any(|(_, figure)| figure.repetitions.iter().any(|one| !one.seeks.is_empty()))
         })
         .collect();
-    let along = Along::Logarithm("MiB from the read before".into());
+    let along = Along::Logarithm("MiB from the previous read".into());
     let chart =
-        Chart::new("Seek time by distance", "ms, mean of reads of 4 KiB", along, lines(test, &steps, points));
+        Chart::new("Seek time by distance", "ms, mean of 4 KiB reads", along, lines(test, &steps, points));
     (!steps.is_empty()).then_some(chart)
 }
 
@@ -183,7 +183,7 @@ fn histograms(test: &DriveTest) -> Vec<Chart> {
         let lines = lines(test, &[step], shares);
         let along = Along::Logarithm("milliseconds".into());
         let mut chart =
-            Chart::new(title(&step.step), "percent of the transfers, in tenths of a decade", along, lines);
+            Chart::new(title(&step.step), "percent of transfers, per tenth of a decade", along, lines);
         chart.steps = true;
         let first = chart.series.first();
         chart.finding = first.and_then(|series| {

@@ -85,7 +85,7 @@ fn aggregate(claims: &Claims, performance: &[&ServerTest], checks: &mut Checks) 
             three(figures.database_write_ms),
             three(figures.log_write_ms),
         );
-        checks.add(Outcome::Missing, place, "figures of each server and no aggregate", found);
+        checks.add(Outcome::Missing, place, "figures per server and no aggregate", found);
     }
 }
 
@@ -183,7 +183,7 @@ fn log_reads(claim: &LogReadClaim, servers: &[Server], checks: &mut Checks) {
             Outcome::NoEvidence,
             place,
             stated,
-            "no table of total I/O with as many instances is given",
+            "no table of total I/O with the same number of instances is given",
         );
         return;
     };

@@ -32,7 +32,7 @@ pub(crate) fn check(servers: &[Server], checks: &mut Checks) {
                 Some(test) => one(test, checks),
                 None => {
                     let place = format!("{kind} test of {}", server.name);
-                    checks.add(Outcome::Missing, place, "ESRP asks for all four tests", "no run is given");
+                    checks.add(Outcome::Missing, place, "ESRP requires all four tests", "no run is given");
                 }
             }
         }
@@ -92,12 +92,12 @@ fn duration(test: &ServerTest, checks: &mut Checks) {
     let place = format!("{}, duration", test.title());
     if test.interruptions > 0 {
         let found = format!("the test was interrupted and continued; interruptions: {}", test.interruptions);
-        checks.add(Outcome::Remark, place.as_str(), "measured without an interruption", found);
+        checks.add(Outcome::Remark, place.as_str(), "measured without interruption", found);
     }
     checks.judge(
         measured >= wanted * LONG_ENOUGH,
         place,
-        format!("ESRP asks for {}", span(wanted)),
+        format!("ESRP requires {}", span(wanted)),
         span(measured),
     );
 }
@@ -125,7 +125,7 @@ fn separation(test: &ServerTest, checks: &mut Checks) {
     let worst = pairs.clone().find(differs);
     if pairs.len() > 0 {
         let place = format!("{}, database reads/sec", test.title());
-        let found = worst.map_or("so it is on every row".into(), |(own, total)| {
+        let found = worst.map_or("true for every row".into(), |(own, total)| {
             let (sum, total) = (total_reads(own).per_second, total.database_reads_per_second);
             format!("{}: {} in total, {} as a sum", own.instance, three(total), three(sum))
         });
@@ -153,11 +153,11 @@ fn replay(test: &ServerTest, checks: &mut Checks) {
     let seconds: Vec<f64> = test.replay.iter().map(|row| row.seconds).collect();
     totals(test, "seconds", &seconds, test.replay_totals.average, test.replay_totals.sum, 3, checks);
     if let Some(fewest) = test.replay.iter().min_by_key(|row| row.logs) {
-        let found = format!("{} or more for each database ({})", fewest.logs, fewest.instance);
+        let found = format!("{} or more per database ({})", fewest.logs, fewest.instance);
         checks.judge(
             fewest.logs >= LOGS,
             format!("{}, logs", test.title()),
-            format!("ESRP asks for {LOGS}"),
+            format!("ESRP requires {LOGS}"),
             found,
         );
     }
@@ -200,7 +200,7 @@ fn sizes_of_backup(server: &Server, checks: &mut Checks) {
         plain((left - read).abs())
     );
     let place = format!("{}, database sizes", backup.title());
-    checks.judge(same, place, format!("{} MB in all", plain(read)), found);
+    checks.judge(same, place, format!("{} MB in total", plain(read)), found);
 }
 
 /// Returns the last load before the backup. Falls back to the performance test if the times do not show which load
@@ -286,7 +286,7 @@ fn same_time(tests: &[&ServerTest], checks: &mut Checks) {
     let stated = "all servers are under load at the same time";
     let windows: Option<Vec<_>> = tests.iter().map(|test| Some((test, test.window?))).collect();
     let Some(windows) = windows else {
-        checks.add(Outcome::NoEvidence, place, stated, "a report lacks its times");
+        checks.add(Outcome::NoEvidence, place, stated, "a report does not state its times");
         return;
     };
     let last = windows.iter().max_by_key(|(_, window)| window.start);

@@ -35,13 +35,15 @@ pub(crate) enum Block {
 
 const ABOUT: &str = "ESRP-Storage gives vendors a common way to test storage for mail servers and to publish the results. It is \
     neither a certification nor a benchmark.";
-const DISCLAIMER: &str = "The vendor made this document and ran its tests. The tests do not look for the highest throughput of the \
-    storage, and the results of different solutions are not for comparison. Test your own design before you deploy it.";
-const WHAT_IT_MEASURES: &str = "Rates are sums over all databases. Latencies are means of the databases; beside them stands the mean \
-    of all transfers where it differs. The rows are from the table of total I/O, which has background maintenance.";
+const DISCLAIMER: &str = "The vendor wrote this document and ran its tests. The tests do not determine the \
+ maximum throughput of the storage, and the results of different solutions must not be compared. Test your \
+ own design before you deploy it.";
+const WHAT_IT_MEASURES: &str = "Rates are sums over all databases. Latencies are means over the databases. \
+ Where the mean over all transfers differs, it is printed next to them. The rows are from the table of \
+ total I/O, which includes background maintenance.";
 
-const CHECKS: &str = "A statement holds if the results, or the parts that it is made of, give the same value with as many decimals. \
-    Statements without evidence may be true, but nothing in the results shows it.";
+const CHECKS: &str = "A statement holds if the results, or its components, give the same value to the same \
+ number of decimals. Statements without evidence may be true, but the results do not show it.";
 
 /// Builds the document.
 pub(crate) fn of(submission: &Submission) -> Document {
@@ -258,7 +260,7 @@ fn reliability(submission: &Submission) -> Table {
             named(&|test| test.io_errors.is_none()),
         ))
         .row(row(
-            "Checksums of databases and logs are right after the load",
+            "Checksums of databases and logs are valid after the load",
             named(&|test| load(test) && clean(test)),
             named(&|test| load(test) && verified(test) && !clean(test)),
             named(&|test| load(test) && !verified(test)),

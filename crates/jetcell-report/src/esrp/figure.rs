@@ -60,7 +60,7 @@ impl fmt::Display for Figure {
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(
     untagged,
-    expecting = "expected a number, or a list of the lowest and the highest such as [281, 282]"
+    expecting = "expected a number, or a list of the minimum and the maximum such as [281, 282]"
 )]
 pub(crate) enum Span {
     One(Figure),

@@ -60,7 +60,7 @@ impl Submission {
             configuration.servers.keys().find(|name| !servers.iter().any(|one| one.name == **name))
         {
             return Err(Mistake::new(format!(
-                "[servers] names the server {name:?}, and no run is in its directory {}",
+                "[servers] names the server {name:?}, but its directory {} contains no run",
                 configuration.servers[name].display()
             )));
         }
@@ -124,9 +124,9 @@ impl Submission {
     fn outcome(&self) -> String {
         let (tests, servers) = (self.tests().count(), self.servers.len());
         match self.not_passed() {
-            0 => format!("This document has {tests} tests of {servers} servers. None of them failed."),
+            0 => format!("This document reports {tests} tests of {servers} servers. No test failed."),
             failed => format!(
-                "This document has {tests} tests of {servers} servers. {failed} of them did not pass."
+                "This document reports {tests} tests of {servers} servers. {failed} of the tests did not pass."
             ),
         }
     }
@@ -161,8 +161,8 @@ fn add(servers: &mut Vec<Server>, test: ServerTest) -> Result<(), Mistake> {
     if let Some(server) = servers.iter_mut().find(|server| server.name == test.server) {
         if let Some(other) = server.test(test.kind) {
             return Err(Mistake::new(format!(
-                "{} and {} are both the {}; give one of them, or, if two machines have this name, name the servers under \
-                 [servers] of the configuration",
+                "{} and {} are both the {}; give only one, or, if two machines have this name, list the \
+                 servers under [servers] in the configuration",
                 other.source,
                 test.source,
                 test.title()

@@ -187,7 +187,8 @@ impl TryFrom<String> for NaiveTime {
     type Error = String;
     fn try_from(text: String) -> Result<NaiveTime, String> {
         let time = NaiveDateTime::parse_from_str(&text, "%Y-%m-%dT%H:%M:%S");
-        time.map(NaiveTime).map_err(|_| format!("'{text}' is no time such as 2014-03-03T13:44:08"))
+        time.map(NaiveTime)
+            .map_err(|_| format!("'{text}' is not a time; expected for example 2014-03-03T13:44:08"))
     }
 }
 

@@ -41,10 +41,10 @@ pub(crate) fn backup(tests: &[&ServerTest]) -> Table {
     match BackupRate::of(tests) {
         Some(all) if tests.len() > 1 => table
             .row(vec!["Mean of all".into(), two(all.per_database), two(all.per_server)])
-            .note(format!("All servers read at the same time: together {} MB/sec.", decimal(all.total, 2))),
+            .note(format!("All servers read at the same time: {} MB/sec in total.", decimal(all.total, 2))),
         _ => table,
     }
-    .note("A MB is 1,048,576 bytes, as in Jetstress.")
+    .note("One MB is 1,048,576 bytes, as in Jetstress.")
     .or_say("No backup test is given.")
 }
 

@@ -100,7 +100,7 @@ fn mailboxes(exchange: &Exchange, loads: &[&ServerTest], checks: &mut Checks) {
         let holds = stated.value() == each.round();
         if let Some(servers) = in_groups.filter(|servers| !holds && stated.value() * servers == all.value()) {
             found += &format!(
-                "; {stated} is the figure of normal operation on {servers} servers, which was not tested"
+                "; {stated} is the value for normal operation on {servers} servers, which was not tested"
             );
         }
         checks.judge(holds, "Table 1, Number of active mailboxes/server", stated.to_string(), found);
@@ -138,7 +138,7 @@ fn databases(exchange: &Exchange, loads: &[&ServerTest], checks: &mut Checks) {
                 checks.judge(stated.value() == copies as f64, place, stated.to_string(), found);
             }
             (Some(stated), None) if stated.value() > 1.0 => {
-                let found = format!("{}: reads of logs for other copies were not simulated", test.title());
+                let found = format!("{}: log reads for other copies were not simulated", test.title());
                 checks.add(
                     Outcome::NoEvidence,
                     "Table 1, Number of copies/database",
@@ -173,7 +173,7 @@ fn profile(exchange: &Exchange, loads: &[&ServerTest], checks: &mut Checks) {
                         Outcome::NoEvidence,
                         place,
                         iops.to_string(),
-                        format!("{title}: it had no target"),
+                        format!("{title}: the test had no target"),
                     );
                 }
             }
@@ -295,7 +295,7 @@ fn utilization(configuration: &Configuration, space: &Space, checks: &mut Checks
                     Outcome::NoEvidence,
                     place,
                     stated.to_string(),
-                    format!("its parts are not given: {how}"),
+                    format!("its components are not given: {how}"),
                 );
             }
             (None, _) => {}

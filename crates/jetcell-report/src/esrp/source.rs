@@ -19,13 +19,15 @@ pub enum NoResults {
     #[error(transparent)]
     Unreadable(#[from] Unreadable),
     /// The file is neither a run nor a published report.
-    #[error("{}: neither the result.json of a run nor published reports in the layout {SCHEMA}; give the directory of a run", path.display())]
+    #[error("{}: neither the result.json of a run nor published reports in layout {SCHEMA}; give the \
+     directory of a run", path.display())]
     Foreign {
         /// The file.
         path: PathBuf,
     },
     /// The run is of a test kind that ESRP does not include.
-    #[error("{}: a run of the test {found:?}, which an ESRP document does not have; give runs of performance, stress, backup and recovery", path.display())]
+    #[error("{}: a run of the test {found:?}, which an ESRP document does not include; give runs of \
+     performance, stress, backup and recovery", path.display())]
     OtherTest {
         /// The file.
         path: PathBuf,

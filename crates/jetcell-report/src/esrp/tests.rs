@@ -93,7 +93,7 @@ fn the_published_summary_is_reproduced_to_the_digit() {
     {
         assert!(rates.contains(row), "{rates}");
     }
-    assert!(rates.contains("together 669.45 MB/sec"), "{rates}");
+    assert!(rates.contains("669.45 MB/sec in total"), "{rates}");
     let replay = block("Transaction log recovery and replay");
     for row in [
         "| JS13 | 2,017 | 5,868.989 | 2.910 |",
@@ -179,8 +179,8 @@ fn a_run_of_this_program_is_reported_with_its_verdict_and_what_is_missing() {
     let findings = submission.findings();
     for line in [
         "contradicted: performance test of cell: the test passes; found Fail: Average database read latency: 25",
-        "contradicted: performance test of cell, duration: ESRP asks for 2:00:00; found 0:01:00",
-        "missing: stress test of cell: ESRP asks for all four tests; found no run is given",
+        "contradicted: performance test of cell, duration: ESRP requires 2:00:00; found 0:01:00",
+        "missing: stress test of cell: ESRP requires all four tests; found no run is given",
         "missing: backup test of cell",
         "missing: recovery test of cell",
         "remark: Table 2: rows without a value; found Storage connectivity",
@@ -189,7 +189,7 @@ fn a_run_of_this_program_is_reported_with_its_verdict_and_what_is_missing() {
     }
     let page = submission.html();
     for part in
-        ["1 of them did not pass", "<td class=\"failure\">Fail", "1 GiB", "<svg", "I/O Latency (msec)"]
+        ["1 of the tests did not pass", "<td class=\"failure\">Fail", "1 GiB", "<svg", "I/O Latency (msec)"]
     {
         assert!(page.contains(part), "{part}");
     }
@@ -217,8 +217,8 @@ fn good_figures_hold_and_wrong_ones_do_not() {
 #[test]
 fn the_same_test_of_a_server_is_refused_twice() {
     let error = of_runs("title = 'T'", &[&result(), &passed()]).unwrap_err().to_string();
-    let expected = "are both the performance test of cell; give one of them, or, if two machines have this name, name the \
-                    servers under [servers] of the configuration";
+    let expected = "are both the performance test of cell; give only one, or, if two machines have this name, list the \
+                    servers under [servers] in the configuration";
     assert!(error.ends_with(expected), "{error}");
 }
 
@@ -246,7 +246,7 @@ fn servers_with_the_same_host_name_are_told_apart_by_their_directories() {
         ("", "are both the performance test of cell"),
         ("One = 'a'\nAll = '.'", "is in the directories of both servers \"All\" and \"One\""),
         ("One = 'a'\nThree = 'c'", "the directory c of the server \"Three\" cannot be found"),
-        ("One = 'a'\nTwo = 'b'\nThree = 'b/run/samples.csv'", "no run is in its directory"),
+        ("One = 'a'\nTwo = 'b'\nThree = 'b/run/samples.csv'", "but its directory"),
     ] {
         let error = of(servers).unwrap_err().to_string();
         assert!(error.contains(expected) && !error.contains('\n'), "{servers}: {error}");
@@ -343,7 +343,7 @@ fn mistakes_of_the_configuration_are_one_line() {
         ("title = 'x'\n[disks]\nraw_capacity = '1 XB'", "'1 XB' is not understood; write for example 256MiB"),
         (
             "title = 'x'\n[exchange]\nmailboxes_per_database = [1]",
-            "line 3: expected a number, or a list of the lowest",
+            "line 3: expected a number, or a list of the minimum",
         ),
         ("title = ", ": line 1: "),
         ("\u{1b}[2J", ": line 1: "),
@@ -375,10 +375,10 @@ fn what_is_no_run_is_refused_in_one_line() {
     assert!(refused("x.json", &published[..published.len() / 2]).contains("truncated or damaged"));
     assert!(
         refused("x.json", &published.replace("\"2014-03-03T13:44:08\"", "\"soon\""))
-            .contains("'soon' is no time")
+            .contains("'soon' is not a time")
     );
     let other = refused("result.json", "{\"schema_version\": 2, \"test\": \"fill\"}");
-    assert!(other.contains("a run of the test \"fill\", which an ESRP document does not have"), "{other}");
+    assert!(other.contains("a run of the test \"fill\", which an ESRP document does not include"), "{other}");
     let nowhere = Source::read("nowhere".as_ref()).unwrap_err().to_string();
     assert!(nowhere.starts_with("nowhere: no run is stored here"), "{nowhere}");
 }

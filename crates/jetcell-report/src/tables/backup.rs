@@ -16,7 +16,7 @@ pub(super) fn all(result: &RunResult) -> Vec<Table> {
     tables.push(pages(backup));
     let rows = backup.databases.iter().filter_map(|database| database.io.clone());
     let table = io_table("Backup I/O Performance", rows);
-    tables.push(table.note("Reads of the backup, of 256 KiB each, eight at a time for each database."));
+    tables.push(table.note("Backup reads of 256 KiB each, eight in flight per database."));
     tables
 }
 
@@ -40,10 +40,14 @@ fn statistics(backup: &Backup) -> Table {
         .row(last("Sum", backup.rate()))
         .note(match (&backup.to, &backup.cost) {
             (Some(to), _) => {
-                format!("Pages and logs were written to {}. A MByte is 1,048,576 bytes.", to.display())
+                format!("Pages and logs were written to {}. One MByte is 1,048,576 bytes.", to.display())
             }
-            (None, Some(_)) => "Beside the load; pages were discarded. A MByte is 1,048,576 bytes.".into(),
-            (None, None) => "Nothing else ran, and pages were discarded. A MByte is 1,048,576 bytes.".into(),
+            (None, Some(_)) => {
+                "The load ran concurrently, and pages were discarded. One MByte is 1,048,576 bytes.".into()
+            }
+            (None, None) => {
+                "Nothing else ran, and pages were discarded. One MByte is 1,048,576 bytes.".into()
+            }
         })
 }
 
@@ -87,5 +91,7 @@ fn cost(cost: &BackupCost) -> Table {
         .row(load("Database read latency (msec)", |load| load.database_read_ms))
         .row(load("Database write latency (msec)", |load| load.database_write_ms))
         .row(load("Log write latency (msec)", |load| load.log_write_ms))
-        .note("Alone: the backup without the load, and the load without a backup. Together: both at the same time.")
+        .note(
+            "Alone: the backup without the load, and the load without a backup. Together: both concurrently.",
+        )
 }

@@ -30,7 +30,7 @@ pub(super) fn energy(result: &RunResult) -> Option<Table> {
     Some(match energy.scope.is_storage() {
         true => table,
         false => table.note(format!(
-            "These figures are those of {}. They say nothing about a drive alone.",
+            "These figures were measured for {}. They say nothing about a drive alone.",
             energy.scope
         )),
     })

@@ -36,7 +36,10 @@ pub(super) fn fragmentation(result: &RunResult) -> Option<Table> {
     let mut table = Table::numbers("Fragmentation", "Database", columns).rows(rows);
     table.columns.iter_mut().skip(1).take(1).for_each(|when| when.number = false);
     (!result.fragmentation.is_empty()).then(|| {
-        table.note("Before and after the load. A read is split if it needs parts of more than one piece; jetcell disk fragmentation shows more.")
+        table.note(
+            "Before and after the load. A read is split if it needs parts of more than one piece; \
+         for details, run jetcell disk fragmentation.",
+        )
     })
 }
 

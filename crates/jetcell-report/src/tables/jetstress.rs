@@ -67,7 +67,7 @@ pub(super) fn parameters(result: &RunResult) -> Table {
     let percent = |value: u8| format!("{value}%");
     let page_writes = match result.plan.page_protection {
         true => "to a side file first, then in place",
-        false => "in place and once, as ESE does; no side file protects against torn pages",
+        false => "in place and once, as in ESE; no side file protects against torn pages",
     };
     Table::facts("Jetstress System Parameters")
         .fact("Thread Count", threads.to_string())
@@ -98,11 +98,12 @@ pub(super) fn databases(result: &RunResult) -> Table {
 
 pub(super) fn transactional(result: &RunResult) -> Table {
     let table = twelve("Transactional I/O Performance", result.instances.iter().cloned(), result);
-    table.note(
-        "Averages are weighted by transfers; they are not means of samples. Writes are checkpoint and eviction \
-         writes. Verification and preparation of log files do not count.",
-    )
-    .or_say("Nothing was measured.")
+    table
+        .note(
+            "Averages are weighted by transfers; they are not means of samples. Writes are checkpoint and \
+         eviction writes. Verification and preparation of log files are excluded.",
+        )
+        .or_say("Nothing was measured.")
 }
 
 pub(super) fn total(result: &RunResult) -> Table {
@@ -163,7 +164,7 @@ pub(super) fn maintenance(result: &RunResult) -> Table {
         .rows(read.iter().map(row))
         .note("Reads of the checksum scan, which are not transactional I/O.")
         .or_say(match result.configuration.scan {
-            true => "The checksum scan read nothing in the measured time, or the run did not end.",
+            true => "The checksum scan read nothing in the measured time, or the run did not complete.",
             false => "Not run: the checksum scan was off.",
         })
 }
@@ -181,12 +182,12 @@ pub(super) fn log_replication(result: &RunResult) -> Table {
     Table::numbers("Log Replication I/O Performance", INSTANCES, names)
         .rows(read.iter().map(row))
         .note(
-            "Simulated log reads of further copies: 9 reads and 2,093,056 bytes for each closed log of 1 MiB and further \
-             copy. They are not transactional I/O.",
+            "Simulated log reads for additional copies: 9 reads and 2,093,056 bytes per closed 1 MiB log \
+             and additional copy. They are not transactional I/O.",
         )
         .or_say(match result.configuration.copies {
             0 | 1 => "Not run: the databases have one copy (--copies).",
-            _ => "No log was closed in the measured time, or the run did not end.",
+            _ => "No log was closed in the measured time, or the run did not complete.",
         })
 }
 
@@ -231,5 +232,5 @@ pub(super) fn log(result: &RunResult) -> Table {
         vec![time.into(), text.into()]
     };
     let table = Table { facts: true, ..Table::words("Test Log", &["Time", "Event"]) };
-    table.rows(result.log.iter().map(row)).or_say("The log is empty: the run has not ended, or was killed.")
+    table.rows(result.log.iter().map(row)).or_say("The log is empty: the run is not complete, or was killed.")
 }

@@ -39,7 +39,7 @@ pub(super) fn storage(result: &RunResult) -> Table {
 
 fn describe(device: &Device) -> String {
     let kind = device.rotational.map(|rotational| if rotational { "rotational" } else { "not rotational" });
-    let queue = device.queue_requests.map(|requests| format!("{requests} requests in the queue at most"));
+    let queue = device.queue_requests.map(|requests| format!("maximum of {requests} requests in the queue"));
     let parts = [Some(device.name.clone()), device.model.clone(), kind.map(str::to_string), queue];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }

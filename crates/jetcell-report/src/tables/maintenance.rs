@@ -27,7 +27,7 @@ pub(super) fn scan(result: &RunResult) -> Table {
         table = table.note(finding.as_str());
     }
     table.or_say(if result.configuration.scan {
-        "The run did not end."
+        "The run did not complete."
     } else {
         "Not run: the checksum scan was off."
     })
@@ -53,7 +53,7 @@ pub(super) fn defragmentation(result: &RunResult) -> Option<Table> {
     for summary in compactions().filter(|summary| summary.pages_read > 0) {
         table = table.note(format!("{}: {}.", summary.database.display(), summary.advice()));
     }
-    result.configuration.defrag.then(|| table.or_say("The run did not end."))
+    result.configuration.defrag.then(|| table.or_say("The run did not complete."))
 }
 
 /// Returns the layout table, for runs with a sequential layout.
@@ -73,7 +73,7 @@ pub(super) fn layout(result: &RunResult) -> Option<Table> {
     };
     let layouts = result.defragmentation.iter().filter(|summary| summary.sequential_layout);
     let table = Table::numbers("Sequential Layout", "Database", columns).rows(layouts.map(row));
-    result.configuration.layout.then(|| table.or_say("The run did not end."))
+    result.configuration.layout.then(|| table.or_say("The run did not complete."))
 }
 
 /// Returns the cost table, for runs that measure what each maintenance task costs.
@@ -103,8 +103,8 @@ pub(super) fn impact(result: &RunResult) -> Option<Table> {
     let table = Table::numbers("Maintenance Impact", "Maintenance", columns)
         .rows(result.analysis.maintenance_impact.iter().map(row))
         .note(
-            "Each turn is compared with the turn of the load alone in the same round. Student's t over the rounds; a difference \
-             whose interval contains 0 is not significant.",
+            "Each turn is compared with the load-only turn of the same round. Intervals use Student's t \
+             over the rounds. A difference whose interval contains 0 is not significant.",
         );
     result
         .configuration

@@ -16,10 +16,11 @@ pub(super) fn operation_latency(result: &RunResult) -> Table {
     let table =
         latencies("Operation Latency (msec)", "Operation latency (msec)", &result.operation_latency, None);
     match result.analysis.open_loop {
-        Some(_) => {
-            table.note("From the time at which each operation was due, so that a stall counts for all operations that it delayed.")
-        }
-        None => table.note("From the start of each operation to its end, with its commit."),
+        Some(_) => table.note(
+            "Measured from the time at which each operation was due. A stall therefore affects \
+             every operation that it delays.",
+        ),
+        None => table.note("Measured from the start of each operation to its end, including its commit."),
     }
     .or_say("No operation was timed.")
 }
@@ -47,7 +48,7 @@ fn latencies(title: &str, what: &str, table: &LatencyTable, repeated: Option<&Ru
     let some = table.iter().filter(|(_, summary)| summary.count > 0).map(row);
     Table::numbers(title, what, columns)
         .rows(some)
-        .or_say("No percentiles: the run did not end, and its samples hold averages only.")
+        .or_say("No percentiles: the run did not complete, and its samples contain only averages.")
 }
 
 pub(super) fn operations(result: &RunResult) -> Table {
@@ -73,7 +74,7 @@ pub(super) fn operations(result: &RunResult) -> Table {
 pub(super) fn limit(result: &RunResult) -> Table {
     let table = Table::facts("What Limited the Run");
     let Some(limit) = &result.analysis.limit else {
-        return table.or_say("Unknown: nothing was measured, or the run did not end.");
+        return table.or_say("Unknown: nothing was measured, or the run did not complete.");
     };
     table
         .fact("Limited by", limit.limiter.title())
@@ -82,15 +83,15 @@ pub(super) fn limit(result: &RunResult) -> Table {
         .fact("Threads' time in durable commits (%)", figure("%", limit.commit_share * 100.0))
         .fact("Database reads over threads' time (%)", figure("%", limit.database_read_share * 100.0))
         .fact("Database Page Fault Stalls", count(limit.page_fault_stalls))
-        .note("Prereads overlap, so that database reads may take more than the threads' time.")
+        .note("Prereads overlap, so database reads may total more than the threads' time.")
 }
 
 pub(super) fn steady_state(result: &RunResult) -> Table {
     let table = Table::facts("Steady State");
     let Some(state) = &result.analysis.steady_state else {
-        return table.or_say("Unknown: there are fewer than 5 samples, or none with I/O.");
+        return table.or_say("Unknown: there are fewer than 5 samples, or no sample contains I/O.");
     };
-    let verdict = if state.steady { "reached" } else { "not reached: measure for longer" };
+    let verdict = if state.steady { "reached" } else { "not reached: measure longer" };
     let longest = result.configuration.duration.0.as_secs_f64();
     let early =
         result.configuration.stop_when_steady && state.is_precise() && result.measured_seconds < longest;
@@ -125,8 +126,9 @@ pub(super) fn repetitions(result: &RunResult) -> Table {
     ];
     let table = Table::numbers("Repetitions", "Repetition", columns);
     let Some(all) = &result.analysis.repetitions else {
-        return table
-            .or_say("Only one measurement: with --repeat there are several and a confidence interval.");
+        return table.or_say(
+            "Only one measurement. Use --repeat for several measurements and a confidence interval.",
+        );
     };
     let row = |(number, one): (usize, &Repetition)| {
         let figures = [
@@ -157,14 +159,18 @@ pub(super) fn repetitions(result: &RunResult) -> Table {
         .rows(all.each.iter().enumerate().map(row))
         .row(summary("mean", |interval| interval.mean))
         .row(summary("± (95 % confidence)", |interval| interval.half_width))
-        .note("Student's t over the repetitions. They follow each other on the same databases, so the interval covers noise and no trend.")
+        .note(
+            "Intervals use Student's t over the repetitions. Repetitions run one after another on the \
+         same databases, so the interval covers noise but not a trend.",
+        )
 }
 
 pub(super) fn open_loop(result: &RunResult) -> Table {
     let table = Table::facts("Open Loop");
     let Some(open) = &result.analysis.open_loop else {
-        return table
-            .or_say("Not used: each thread started its next operation at the end of the one before.");
+        return table.or_say(
+            "Not used: each thread started its next operation when the previous operation completed.",
+        );
     };
     let kept = if open.kept_up() {
         "kept"
@@ -210,8 +216,11 @@ pub(super) fn disks(result: &RunResult) -> Table {
             .row(name.chain(columns.iter().zip(figures).map(|(name, value)| figure(name, value))).collect());
     }
     table
-        .note("Counters of the kernel, which include all other users of the device. A device that processes many requests in parallel may be 100 % busy and still accept more.")
-        .or_say("The devices under the directories were not sampled, or are not local block devices.")
+        .note(
+            "Kernel counters, which include all other users of the device. A device that processes many \
+         requests in parallel may be 100 % busy and still accept more.",
+        )
+        .or_say("The devices of the directories were not sampled, or are not local block devices.")
 }
 
 pub(super) fn verification(result: &RunResult) -> Table {

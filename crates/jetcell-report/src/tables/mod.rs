@@ -76,10 +76,10 @@ pub(crate) fn rules(result: &RunResult) -> Table {
     let table = table.rows(result.rules.iter().map(row));
     let table = match result.measured_seconds {
         _ if result.backup.is_some() => table,
-        0.0 => table.note("Nothing was measured, so there are no rules about speed."),
+        0.0 => table.note("Nothing was measured, so no performance rules apply."),
         _ => table,
     };
-    table.or_say("The run was not judged: it has not ended, or was killed.")
+    table.or_say("The run was not judged: it is not complete, or was killed.")
 }
 
 /// Formats a rule's measured value, with its confidence interval if the run has repetitions.

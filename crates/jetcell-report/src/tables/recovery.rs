@@ -52,18 +52,18 @@ fn per_log(recovery: &Recovery) -> Table {
         .row(row("Seconds per log per database", ticks(seconds), &three(PUBLISHED_SECONDS)))
         .row(row("Log records per second", figure_text("per second", recovery.records_per_second()), "–"))
         .row(row("Log records per log", mean(|database| database.records), "–"))
-        .row(row("Page changes redone per log", mean(|database| database.changes), "next to none"))
+        .row(row("Page changes redone per log", mean(|database| database.changes), "almost none"))
         .row(row("Database reads per log", mean(|database| database.database_reads), PUBLISHED_READS))
         .row(row("Database writes per log", mean(|database| database.database_writes), PUBLISHED_WRITES))
         .row(row("Log reads per log", mean(|database| database.log_reads), PUBLISHED_LOG_READS))
         .note(match recovery.mode {
             RecoveryMode::True => {
-                "Mode true: the databases were as before the load, so redo made all changes again. The published test \
-                 had next to nothing to redo."
+                "Mode true: the databases were in their state before the load, so redo applied all changes \
+                 again. The published test had almost nothing to redo."
             }
             RecoveryMode::Compatible => {
-                "Mode compatible: as in the published test, the databases had all changes already, so redo compared \
-                 times of pages and changed next to nothing."
+                "Mode compatible: as in the published test, the databases already contained all changes. \
+                 Redo therefore compared page timestamps and changed almost nothing."
             }
         });
     let times = |factor: f64| plain((factor * 10.0).round() / 10.0);
@@ -71,12 +71,12 @@ fn per_log(recovery: &Recovery) -> Table {
         table
     } else if seconds <= PUBLISHED_SECONDS {
         table.note(format!(
-            "A log took 1/{} of the time of the published test.",
+            "The time per log was 1/{} of that in the published test.",
             times(PUBLISHED_SECONDS / seconds)
         ))
     } else {
         table.note(format!(
-            "A log took {} times as long as in the published test.",
+            "The time per log was {} times that in the published test.",
             times(seconds / PUBLISHED_SECONDS)
         ))
     }
@@ -84,6 +84,8 @@ fn per_log(recovery: &Recovery) -> Table {
 
 fn io(recovery: &Recovery) -> Table {
     let rows = recovery.databases.iter().filter_map(|database| database.io.clone());
-    io_table("Soft Recovery I/O Performance", rows)
-        .note("I/O of the replay. The tables below are of the load that generated the logs, but for the verification.")
+    io_table("Soft Recovery I/O Performance", rows).note(
+        "I/O of the replay. Except for the verification, the tables below describe the load that \
+         generated the logs.",
+    )
 }

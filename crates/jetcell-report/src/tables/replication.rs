@@ -53,8 +53,8 @@ fn ratios(replication: &Replication) -> Table {
     Table::numbers("Passive I/O over Active I/O", "Copies", ["Steady state", "Catch-up", "Published"])
         .rows(kinds.map(row))
         .note(format!(
-            "Database reads and writes of one copy over those of its active side in the same time. Each copy had {} of \
-             cache, as much as its database; its pages are written up to {} of log behind.",
+            "Database reads and writes of one copy, divided by those of its active side over the same time. \
+             Each copy had {} of cache, the same as its database, and a checkpoint depth of {}.",
             human_bytes(replication.cache_bytes),
             human_bytes(replication.checkpoint_depth)
         ))
@@ -115,12 +115,13 @@ fn missing_log(replication: &Replication) -> Table {
         "Arrived as it was written (%)",
     ];
     let mode = match replication.is_in_block_mode() {
-        true => "In block mode, the log that is being written arrives ten times a second",
-        false => "In file mode, a log arrives when it is closed",
+        true => "In block mode, the current log is sent ten times a second",
+        false => "In file mode, a log is sent when it is closed",
     };
     let kinds = PUBLISHED.into_iter().filter(|(kept, _)| replication.has(*kept));
     Table::numbers("Log Missing on the Copies", "Copies", columns).rows(kinds.map(row)).note(format!(
-        "Log that was durable on the active side and not on the copy, ten times a second: a failover would have lost it. {mode}."
+        "Log that was durable on the active side but not on the copy, sampled ten times a second. A \
+         failover would have lost it. {mode}."
     ))
 }
 
@@ -148,5 +149,5 @@ fn copies(replication: &Replication) -> Table {
     };
     Table::numbers("Copies", "Directory", columns)
         .rows(replication.copies.iter().map(row))
-        .note("Queues and lag while the copies were not held. The copies were removed at the end.")
+        .note("Queues and lag while the copies were not suspended. The copies were removed at the end.")
 }

@@ -29,7 +29,7 @@ pub(crate) fn curve(result: &RunResult) -> Table {
             )
         }
         (None, _) if saturation.ended => "No rate was sustained.".into(),
-        (None, _) => "The search for the highest rate did not end.".into(),
+        (None, _) => "The search for the highest rate did not complete.".into(),
     };
     table.rows(saturation.curve().into_iter().map(row)).note(found)
 }

@@ -40,7 +40,8 @@ fn parts(result: &RunResult) -> Table {
     match interruptions(result) {
         None => table.note("The test was not interrupted."),
         Some(interruptions) => table.note(format!(
-            "{interruptions}. Figures are of all parts together. After an interruption the cache was warmed again."
+            "{interruptions}. Figures cover all parts together. After each interruption, the cache was \
+             warmed again."
         )),
     }
 }
@@ -91,8 +92,8 @@ fn trends(result: &RunResult) -> Table {
     table
         .rows(result.trends.iter().map(row))
         .note(
-            "Slopes by Theil and Sen over block means; the ends are those of the 95 % interval, with a correction for \
-             autocorrelation. A drift is a change whose interval excludes zero, of 5 % or more over the run.",
+            "Theil-Sen slopes over block means. The ends are those of the 95 % interval, corrected for \
+             autocorrelation. A drift is a change of 5 % or more over the run whose interval excludes zero.",
         )
-        .or_say("Too few samples for trends: 12 are needed.")
+        .or_say("Too few samples for trends: at least 12 are required.")
 }

@@ -39,7 +39,7 @@ impl MemoryPlan {
         formula!(
             sheet,
             active_lost = max(active_normal, min(mailboxes / (servers - lost), mailbox_copies)),
-            "mailboxes on a server that is left"
+            "mailboxes on each remaining server"
         );
         input!(sheet, cache_mib = mailbox.cache_mib, "MiB per active mailbox");
         input!(sheet, cache_share = platform.cache_share_of_memory, "of the memory above the base");

@@ -50,7 +50,7 @@ impl SpacePlan {
             "GiB per database"
         );
         let apart = config.logs.apart;
-        input!(sheet, logs_here = if apart { 0.0 } else { 1.0 }, "1 when logs share the volume");
+        input!(sheet, logs_here = if apart { 0.0 } else { 1.0 }, "1 if logs share the volume");
         formula!(
             sheet,
             database_volume_gib =
@@ -63,12 +63,12 @@ impl SpacePlan {
             sheet,
             database_capacity_gib =
                 database_volumes * database_volume_gib + restore_volumes * database_gib * 1.1 / (1.0 - free),
-            "GiB; a restore volume has the largest database and a tenth"
+            "GiB; a restore volume holds the largest database plus 10 %"
         );
         formula!(
             sheet,
             log_capacity_gib = (1.0 - logs_here) * database_copies * logs_gib / (1.0 - free),
-            "GiB on disks of their own"
+            "GiB on separate disks"
         );
         SpacePlan {
             logs_per_day_each,

@@ -105,8 +105,9 @@ impl BackupPlan {
             formula!(sheet, replay_per_hour = parallel_replay / replay_s * 3600.0, "logs");
             if peak_logs > replay_per_hour {
                 warnings.push(format!(
-                    "the busiest hour makes {peak_logs:.0} logs on a server, more than the {replay_per_hour:.0} that a \
-                     server replays in an hour: a copy that has to catch up then falls behind"
+                    "the busiest hour generates {peak_logs:.0} logs on a server, more than the \
+                     {replay_per_hour:.0} that a server replays in an hour: a copy that is catching up then \
+                     lags further"
                 ));
             }
         }

@@ -25,7 +25,7 @@ fn the_error_of_an_unknown_key_names_the_line_and_the_most_similar_key() {
     );
     assert!(refused("\"raid10\" },", "\"raid1\" },").contains("raid10"));
     assert!(refused("exchange-2013\"", "exchange-2031\"").contains("did you mean \"exchange-2013\""));
-    assert!(refused("\"7.2k 8TB\"", "\"7.2k 9TB\"").contains("there is no disk \"7.2k 9TB\""));
+    assert!(refused("\"7.2k 8TB\"", "\"7.2k 9TB\"").contains("unknown disk \"7.2k 9TB\""));
 }
 
 #[test]
@@ -42,12 +42,12 @@ fn the_error_names_the_invalid_value() {
         ("quota = \"5GiB\"", "quota = \"900000TiB\"", "raise databases.largest or lower mailboxes.quota"),
         ("free = \"20%\"", "free = \"100%\"", "databases.free = 100% must be less than 100%"),
         ("copies = 2", "copies = 4", "servers.copies = 4 on 3 servers"),
-        ("lost = 1", "lost = 3", "at least one server must be left"),
+        ("lost = 1", "lost = 3", "at least one server must remain"),
         ("latency = \"20ms\"", "latency = \"5ms\"", "does not answer within 5ms"),
         ("latency = \"20ms\"", "latency = \"0ms\"", "latency must be more than 0"),
         ("data_disks = 7", "data_disks = 0", "RAID 5: data_disks = 0 must be from 2 to 255"),
         ("write_ratio = 1.5", "write_ratio = 0.0", "write_ratio = 0 must be from 0.01"),
-        ("disks = [\"7.2k 8TB\", \"10k 1.2TB\"]", "disks = []", "needs the name of a disk"),
+        ("disks = [\"7.2k 8TB\", \"10k 1.2TB\"]", "disks = []", "must contain the name of a disk"),
         ("headroom = \"20%\"", "headroom = \"9999%\"", "servers.headroom"),
         ("pue = 1.6", "pue = -1", "cost.pue = -1 must be"),
         ("maintenance_mb_s = 2.28", "maintenance_mb_s = inf", "maintenance_mb_s = inf is out of range"),

@@ -265,7 +265,7 @@ impl DiskState {
 
     pub fn create_directory(&mut self, directory: &Path) -> io::Result<()> {
         if directory.ancestors().any(|ancestor| self.names.contains_key(ancestor)) {
-            let message = format!("a file is in the way of {}", directory.display());
+            let message = format!("a file blocks the path of {}", directory.display());
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, message));
         }
         if !self.directories.contains(directory) {

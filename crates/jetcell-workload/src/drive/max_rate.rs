@@ -36,7 +36,7 @@ impl Drive<'_> {
         // The rate reached without a limit is an upper bound. The search starts at half of it.
         load.take_tally();
         let began = Instant::now();
-        self.wait(load, clock, settle, "without a rate", &forecast, observer);
+        self.wait(load, clock, settle, "without a rate limit", &forecast, observer);
         saturation.closed_loop_rate = load.operations() as f64 / began.elapsed().as_secs_f64();
         let found = find_max(saturation.closed_loop_rate / 2.0, |ask| {
             let number = saturation.steps.len() + 1;
@@ -182,7 +182,7 @@ impl Drive<'_> {
 /// Discards the samples before another confirmation is measured.
 fn restart(file: &mut SampleFile, observer: &mut dyn Observer) {
     if let Err(error) = file.restart() {
-        observer.log(&format!("samples.csv could not be written: {error}"));
+        observer.log(&format!("failed to write samples.csv: {error}"));
     }
 }
 

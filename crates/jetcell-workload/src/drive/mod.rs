@@ -258,7 +258,7 @@ impl Drive<'_> {
                 if elapsed >= next || view.samples.is_empty() {
                     let sample = Sample::between(&view.last, &now, view.first.at - self.measured_before);
                     if let Err(error) = file.add(&sample) {
-                        observer.log(&format!("samples.csv could not be written: {error}"));
+                        observer.log(&format!("failed to write samples.csv: {error}"));
                     }
                     observer.sampled(&sample);
                     view.add(sample, &now, HostCounters::read(&devices));
@@ -294,7 +294,7 @@ impl Drive<'_> {
             match self.goal {
                 Goal::Time => observer.advance(elapsed.as_millis() as u64, ""),
                 Goal::Logs(starts) => observer.advance(self.generated(starts).sum(), ""),
-                Goal::Work(work) => observer.advance(work.done(), "beside the load"),
+                Goal::Work(work) => observer.advance(work.done(), "while the load runs"),
             }
             heartbeat.beat(observer, || self.snapshot(load, clock));
             if observer.wants_totals() {

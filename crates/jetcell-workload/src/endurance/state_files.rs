@@ -57,7 +57,7 @@ impl StateFiles {
     /// Stores the state at the start of a part.
     pub(crate) fn begin(state: Endurance) -> io::Result<StateFiles> {
         let Some(dir) = state.profile.dirs.first().cloned() else {
-            return Err(io::Error::other("the test has no directory"));
+            return Err(io::Error::other("the test does not have a directory"));
         };
         let (stored, whole) = (state.clone(), Instant::now());
         let mut files = StateFiles { dir, stored, whole, journal: None, longest_gap: 0.0, failure: None };
@@ -125,7 +125,7 @@ impl StateFiles {
 /// while that line was being written.
 pub(super) fn with_increments(mut test: Endurance, dir: &Path) -> Result<Endurance, Refusal> {
     let path = dir.join(JOURNAL);
-    let unreadable = |error| refuse(format!("{}: cannot be read: {error}", path.display()));
+    let unreadable = |error| refuse(format!("failed to read {}: {error}", path.display()));
     let file = match open_input(&path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(test),

@@ -36,7 +36,7 @@ pub(super) fn table(
     let mut session = unit.instance.session();
     let mut load = session.bulk_load(&unit.database, &definition(number), options)?;
     let columns = Columns::of(|name| load.column(name))
-        .ok_or_else(|| Error::Internal("a table of the load lacks a column".to_string()))?;
+        .ok_or_else(|| Error::Internal("a table of the load is missing a column".to_string()))?;
     let mut row = Row::default();
     loop {
         match next(size(&load.progress(), page_bytes), &mut row) {

@@ -169,7 +169,7 @@ pub(super) fn replay(
     let logs = logs_from(instance, start.generation)?;
     let Some((newest, closed)) = logs.split_last() else { return Ok(()) };
     let page_size = PageSize::new(plan.page_bytes)
-        .ok_or_else(|| Error::Usage(format!("there are no pages of {} bytes", plan.page_bytes)))?;
+        .ok_or_else(|| Error::Usage(format!("page size {} is not supported", plan.page_bytes)))?;
     let counted = Arc::new(CountedVfs::new(files.clone()));
     let share = plan.cache_bytes as usize / plan.instances.len().max(1);
     let cache = Cache::new(CacheOptions {

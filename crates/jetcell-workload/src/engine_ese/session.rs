@@ -96,7 +96,7 @@ impl OpenTable {
         let other = || {
             let path = database.path().display();
             Error::Usage(format!(
-                "{path} has no table {name:?} of this load; use only databases that this program created"
+                "{path} does not have the load's table {name:?}; use only databases that this program created"
             ))
         };
         let table = session.open_table(database, &name).map_err(|error| match error {
@@ -126,7 +126,7 @@ fn bytes(value: Value) -> Option<Vec<u8>> {
 fn id_of(session: &mut ese_engine::Session, table: &mut Table, columns: Columns) -> Result<i64> {
     match table.get(session, columns.id)? {
         Value::LongLong(id) => Ok(id),
-        other => Err(Error::Usage(format!("column Id of table {:?} holds {other:?}", table.schema().name))),
+        other => Err(Error::Usage(format!("column Id of table {:?} contains {other:?}", table.schema().name))),
     }
 }
 

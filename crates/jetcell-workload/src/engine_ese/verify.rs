@@ -305,7 +305,7 @@ mod tests {
             is_spindle(&device, block.path())
         };
         assert!(of("sda", Some(true)) && of("dm-0", Some(true)), "a disk, and a volume on one");
-        assert!(!of("sda", Some(false)) && !of("sda", None), "a device without heads, or that is not known");
+        assert!(!of("sda", Some(false)) && !of("sda", None), "a device that is not rotational, or is unknown");
         assert!(!of("md0", Some(true)), "several disks");
         assert!(!of("vda", Some(true)) && !of("xvda", Some(true)), "virtual disks");
     }

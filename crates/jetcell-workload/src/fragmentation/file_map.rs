@@ -80,10 +80,10 @@ pub struct FileMap {
 #[derive(Debug, thiserror::Error)]
 pub enum MapError {
     /// The path is not a regular file.
-    #[error("{} is not a file; give files, or directories of databases", .0.display())]
+    #[error("{} is not a file; give files, or directories that contain databases", .0.display())]
     NotAFile(PathBuf),
     /// The file cannot be opened or examined.
-    #[error("{} cannot be read: {error}", .path.display())]
+    #[error("failed to read {}: {error}", .path.display())]
     Unreadable {
         /// Path of the file.
         path: PathBuf,
@@ -91,7 +91,8 @@ pub enum MapError {
         error: io::Error,
     },
     /// The file system does not store extents on a device.
-    #[error("{}: the file system does not tell where a file is (FIEMAP); tmpfs, for example, has no device", .0.display())]
+    #[error("{}: the file system does not report the location of files (FIEMAP); tmpfs, for example, does \
+     not have a device", .0.display())]
     NoExtents(PathBuf),
 }
 

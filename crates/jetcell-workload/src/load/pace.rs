@@ -114,7 +114,7 @@ mod tests {
             let due = pace.wait(&quit).unwrap().due;
             let after = (due - first).as_secs_f64();
             assert!((after - f64::from(number) / 1000.0).abs() < 1e-6, "{number}: {after}");
-            assert!(due.elapsed() >= Duration::from_millis(99), "counted from when it was due");
+            assert!(due.elapsed() >= Duration::from_millis(99), "measured from the scheduled time");
         }
     }
 

@@ -115,7 +115,7 @@ fn word(bytes: &[u8], at: usize) -> Option<u64> {
 /// Verifies every byte of a record for the place from which it was read.
 pub(crate) fn verify(place: Place, row: &Row) -> Result<(), WrongContent> {
     let wrong = |what: String| Err(WrongContent { place, id: row.id, what });
-    let Some(stamp) = word(&row.short, 0) else { return wrong("short column is cut off".into()) };
+    let Some(stamp) = word(&row.short, 0) else { return wrong("short column is truncated".into()) };
     let key = key(place, row.id, stamp);
     for (name, column, bytes) in
         [("short", Column::Short, Some(&row.short)), ("long", Column::Long, row.long.as_ref())]

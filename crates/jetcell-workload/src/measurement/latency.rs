@@ -55,7 +55,7 @@ impl TryFrom<String> for Latencies {
             });
             let Some((us, count)) = parsed.filter(|_| latencies.count() <= MAX_OPERATIONS) else {
                 let shown: String = bucket.chars().take(40).collect();
-                return Err(ParseError::new(format!("{shown:?} is not a bucket of a latency histogram")));
+                return Err(ParseError::new(format!("{shown:?} is not a latency histogram bucket")));
             };
             let recorded = latencies.histogram().record_n(us, count);
             recorded.map_err(|error| ParseError::new(error.to_string()))?;

@@ -81,7 +81,7 @@ impl Limit {
             (Limiter::TargetRate, format!("the load kept its target rate of {rate} operations per second"))
         } else if cpu_percent >= BUSY_CPU_PERCENT {
             let own = measured.host.process_cpu_percent;
-            let reason = format!("the processors were {cpu_percent:.0} % busy, {own:.0} % with this test");
+            let reason = format!("the processors were {cpu_percent:.0} % busy, of which this test used {own:.0} %");
             (if own >= cpu_percent * LARGE_SHARE { Limiter::Cpu } else { Limiter::OtherPrograms }, reason)
         } else if stalls > 0 {
             (Limiter::Cache, format!("sessions waited {stalls} times for a free cache page"))
@@ -95,7 +95,7 @@ impl Limit {
             let share = percent(database_read_share);
             (Limiter::Device, format!("database reads took {share} of the threads' time"))
         } else {
-            (Limiter::Threads, format!("{threads} threads did not keep processors, log or device busy"))
+            (Limiter::Threads, format!("{threads} threads did not keep the processors, the log or the device busy"))
         };
         Some(Limit {
             limiter,

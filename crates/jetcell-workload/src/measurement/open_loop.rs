@@ -44,7 +44,8 @@ impl OpenLoop {
     pub(crate) fn rules(&self) -> [Rule; 2] {
         let OpenLoop { target_rate, due, waiting, .. } = self;
         let note =
-            format!("{waiting} of {due} operations at {target_rate} per second had not started at the end");
+            format!("{waiting} of {due} operations at {target_rate} per second had not started when the \
+             measurement ended");
         [
             Rule::at_most(
                 "Operations behind the rate (seconds)",

@@ -180,7 +180,7 @@ pub fn read_samples(path: &Path) -> io::Result<Vec<Sample>> {
             {
                 sample.instances.push(instance_io);
             }
-            _ => return Err(wrong(number, "instances are not in order")),
+            _ => return Err(wrong(number, "instances are out of order")),
         }
     }
     // A run that was killed while writing an interval leaves lines for only some of the instances.

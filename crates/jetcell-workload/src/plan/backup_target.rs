@@ -16,18 +16,18 @@ pub(crate) fn check(profile: &Profile) -> Result<(), Refusal> {
         Ok(false) => return refuse(format!("--to {shown} is not empty; give a new directory")),
         Ok(true) => {}
         Err(_) if to.symlink_metadata().is_ok() => {
-            return refuse(format!("--to {shown} is not a directory that can be read"));
+            return refuse(format!("--to {shown} is not a readable directory; give another directory"));
         }
         Err(_) => {}
     }
     let there = to.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));
     if !there.is_dir() || rustix::fs::accessat(CWD, there, Access::WRITE_OK, AtFlags::empty()).is_err() {
-        return refuse(format!("--to {shown}: {} is not a writable directory", there.display()));
+        return refuse(format!("--to {shown}: {} is not a writable directory; give another directory", there.display()));
     }
     let target = place(to);
     match profile.dirs.iter().chain(&profile.log_dirs).find(|dir| target.starts_with(place(dir))) {
         Some(source) => refuse(format!(
-            "--to {shown} is in {}, which the backup is of; give a directory elsewhere",
+            "--to {shown} is inside {}, which is being backed up; give a directory elsewhere",
             source.display()
         )),
         None => Ok(()),

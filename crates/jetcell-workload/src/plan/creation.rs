@@ -53,7 +53,7 @@ impl Creation {
         let shown = dir.join(FILE);
         let shown = shown.display();
         if creation.version != VERSION || creation.instances.is_empty() {
-            return refuse(format!("{shown} is of another version; start over with --force"));
+            return refuse(format!("{shown} was written by a different version of jetcell; start over with --force"));
         }
         Ok(Some(creation))
     }
@@ -77,7 +77,8 @@ impl Creation {
     /// Returns the refusal to use the directory for anything else.
     pub(crate) fn refusal(&self, files: &dyn Vfs, dir: &Path) -> Refusal {
         Refusal::new(format!(
-            "{}: a creation of databases was interrupted at {} %: --resume continues it, --force starts over",
+            "{}: the creation of databases was interrupted at {} %; continue it with --resume, or start \
+             over with --force",
             dir.display(),
             self.percent(files)
         ))
@@ -117,7 +118,7 @@ impl Creation {
         };
         if let Some(what) = wrong {
             return refuse(format!(
-                "{what} differs from the interrupted creation; leave it out to continue, or start over with --force"
+                "{what} differs from the interrupted creation; omit it to continue, or start over with --force"
             ));
         }
         for (instance, asked) in instances.iter_mut().zip(&self.instances) {
@@ -165,7 +166,8 @@ pub fn remember(options: Options) -> Result<Options, Refusal> {
     match Creation::read(first)? {
         Some(creation) => Ok(options.over(creation.options())),
         None => refuse(format!(
-            "{}: no creation of databases was interrupted here; use --open for databases that exist, or leave out --resume",
+            "{}: this directory does not contain an interrupted creation; use --open for existing \
+             databases, or omit --resume",
             first.display()
         )),
     }
@@ -181,7 +183,7 @@ pub(crate) fn find(profile: &Profile, files: &dyn Vfs) -> Result<Option<Creation
         (Some(creation), Source::Resume) => Ok(Some(creation)),
         (Some(creation), _) => Err(creation.refusal(files, first)),
         (None, Source::Resume) => {
-            refuse(format!("{}: no creation of databases was interrupted here", first.display()))
+            refuse(format!("{}: this directory does not contain an interrupted creation", first.display()))
         }
         (None, _) => Ok(None),
     }
@@ -249,7 +251,7 @@ mod tests {
         fs::write(&instances[0].database, vec![0; 1 << 19]).unwrap();
         let text = find(&profile, files).unwrap_err().to_string();
         assert!(
-            text.ends_with("was interrupted at 50 %: --resume continues it, --force starts over"),
+            text.ends_with("was interrupted at 50 %; continue it with --resume, or start over with --force"),
             "{text}"
         );
         assert!(find(&Profile { source: Source::Open, ..profile.clone() }, files).is_err());
@@ -274,6 +276,6 @@ mod tests {
         Creation { version: 9, ..Creation::new(&profile, &instances, Path::new("o")) }
             .write(dir.path())
             .unwrap();
-        assert!(Creation::read(dir.path()).unwrap_err().to_string().contains("another version"));
+        assert!(Creation::read(dir.path()).unwrap_err().to_string().contains("different version"));
     }
 }

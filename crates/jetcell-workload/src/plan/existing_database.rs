@@ -20,17 +20,17 @@ const MAX_UNBORN: u64 = 16 << 20;
 /// Reads the header. If the file cannot be used, returns a one-line error that states the reason and what to do.
 pub(crate) fn inspect(files: &dyn Vfs, instance: &InstancePlan) -> Result<ExistingDatabase, Refusal> {
     let shown = instance.database.display();
-    let unreadable = |error: std::io::Error| Refusal::new(format!("{shown} cannot be read: {error}"));
+    let unreadable = |error: std::io::Error| Refusal::new(format!("failed to read {shown}: {error}"));
     let (start, file_bytes) = start_of(files, &instance.database).map_err(unreadable)?;
     let (header, _) = DatabaseHeader::read_from_start(&start).map_err(|error| {
         Refusal::new(match error {
             HeaderError::NotADatabase { .. } | HeaderError::Truncated { .. } => {
                 format!(
-                    "{shown} is not an ESE database; give a directory with databases, or leave out --open"
+                    "{shown} is not an ESE database; give a directory with databases, or omit --open"
                 )
             }
             HeaderError::UnknownVersion { .. } => {
-                format!("{shown}: {error}: this program cannot use it; create a new database")
+                format!("{shown}: {error}: this program does not support the format; create a new database")
             }
             error => {
                 format!("{shown} has a damaged header ({error}); restore it, or replace it with --force")
@@ -43,15 +43,15 @@ pub(crate) fn inspect(files: &dyn Vfs, instance: &InstancePlan) -> Result<Existi
             let (first, last) = (header.gen_min_required.0, header.gen_max_required.0);
             if let Some(missing) = missing_log(files, &instance.log_dir, first, last) {
                 return refuse(format!(
-                    "{shown} was not shut down and needs log {missing}, which is not in {}; give its --log-dir, or \
-                     replace it with --force",
+                    "{shown} was not shut down cleanly and needs log {missing}, which is not in {}; give \
+                     its --log-dir, or replace it with --force",
                     instance.log_dir.display()
                 ));
             }
         }
         state => {
             return refuse(format!(
-                "{shown} is in state {state:?}: this program cannot use it; replace it with --force"
+                "{shown} is in state {state:?}, which this program does not support; replace it with --force"
             ));
         }
     }
@@ -179,7 +179,7 @@ mod tests {
         assert!(look(&dirty, |_| (), &all).is_ok());
         assert!(look(&dirty, |_| (), &["E0000000009.log", "E000000000A.log", "E000000000B.log"]).is_ok());
         let text = look(&dirty, |_| (), &all[..1]).unwrap_err().to_string();
-        assert!(text.contains("was not shut down and needs log A (hexadecimal)"), "{text}");
+        assert!(text.contains("was not shut down cleanly and needs log A (hexadecimal)"), "{text}");
         assert!(look(&dirty, |_| (), &all[..2]).unwrap_err().to_string().contains("needs log B"));
         assert!(look(&dirty, |_| (), &all[1..]).unwrap_err().to_string().contains("needs log 9"));
     }

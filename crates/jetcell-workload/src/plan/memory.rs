@@ -22,7 +22,8 @@ pub(super) fn cache(profile: &Profile, databases: usize, total: u64) -> Result<u
         return Ok(cache.0);
     }
     refuse(format!(
-        "--cache {cache} is too small for {databases} databases and {threads} threads: use at least {}, or fewer of them",
+        "--cache {cache} is too small for {databases} databases and {threads} threads; use at least {}, or \
+         fewer databases or threads",
         ByteSize::mib(least.div_ceil(1 << 20))
     ))
 }
@@ -34,8 +35,8 @@ pub(super) fn check_memory(profile: &Profile, cache_bytes: u64) -> Result<(), Re
     let needed = needed.saturating_add(cache_bytes);
     try_reserve(usize::try_from(needed).unwrap_or(usize::MAX)).or_else(|error| {
         refuse(format!(
-            "the run needs {} of address space with --cache {} and --threads {}, which the process may not have \
-             ({error}); raise the limit (ulimit -v), or choose a smaller cache or fewer threads",
+            "the run needs {} of address space with --cache {} and --threads {}, but the process limit is \
+             lower ({error}); raise the limit (ulimit -v), or choose a smaller cache or fewer threads",
             human_bytes(needed),
             ByteSize(cache_bytes),
             profile.threads
@@ -55,8 +56,8 @@ pub(super) fn check_threads(profile: &Profile) -> Result<(), Refusal> {
     let wanted = profile.threads + profile.records.tables as usize + OTHER_THREADS + of_volumes;
     try_threads(wanted).or_else(|(started, error)| {
         refuse(format!(
-            "the run needs {wanted} threads, and the process may start only {started} ({error}); raise the limit \
-             (ulimit -u, or pids.max of its control group), or choose fewer --threads"
+            "the run needs {wanted} threads, but the process can start only {started} ({error}); raise the \
+             limit (ulimit -u, or pids.max of its control group), or choose fewer --threads"
         ))
     })
 }
@@ -70,7 +71,8 @@ fn fits(cache_bytes: u64, limit: Option<&MemoryLimit>) -> Result<(), Refusal> {
         return Ok(());
     }
     refuse(format!(
-        "--cache {} does not fit the memory of {} ({}), of which the run needs {} for other things; use at most --cache {}",
+        "--cache {} does not fit in the memory of {} ({}), of which the run needs {} for other purposes; \
+         use at most --cache {}",
         ByteSize(cache_bytes),
         human_bytes(limit.bytes),
         limit.source.display(),
@@ -91,8 +93,8 @@ mod tests {
         let text = fits(769 << 20, Some(&limit)).unwrap_err().to_string();
         assert_eq!(
             text,
-            "--cache 769MiB does not fit the memory of 1.00 GiB (/sys/fs/cgroup/memory.max), of which the run needs \
-             256.00 MiB for other things; use at most --cache 768MiB"
+            "--cache 769MiB does not fit in the memory of 1.00 GiB (/sys/fs/cgroup/memory.max), of which \
+             the run needs 256.00 MiB for other purposes; use at most --cache 768MiB"
         );
     }
 }

@@ -142,7 +142,7 @@ impl Plan {
         for file in &self.remove {
             let is_creation = file.file_name() == Some(OsStr::new(creation::FILE));
             let removed = if is_creation { fs::remove_file(file) } else { files.remove(file) };
-            removed.or_else(|error| refuse(format!("{}: cannot be removed: {error}", file.display())))?;
+            removed.or_else(|error| refuse(format!("failed to remove {}: {error}", file.display())))?;
         }
         if let (Source::Replace, Some(first)) = (profile.source, profile.dirs.first()) {
             prepared::forget(first, &self.instances)
@@ -150,11 +150,11 @@ impl Plan {
         }
         for dir in &self.create {
             create_private_directory(dir)
-                .or_else(|error| refuse(format!("{}: cannot be created: {error}", dir.display())))?;
+                .or_else(|error| refuse(format!("failed to create {}: {error}", dir.display())))?;
         }
         if let (true, Some(first)) = (profile.source != Source::Open, profile.dirs.first()) {
             let noted = Creation::new(profile, &self.instances, &self.output).write(first);
-            noted.or_else(|error| refuse(format!("{}: cannot be written to: {error}", first.display())))?;
+            noted.or_else(|error| refuse(format!("failed to write to {}: {error}", first.display())))?;
         }
         Ok(())
     }
@@ -177,7 +177,7 @@ fn name_instances(profile: &Profile, files: &dyn Vfs) -> Result<Vec<InstancePlan
             if there.is_empty() {
                 let first = instance(1).database;
                 return refuse(format!(
-                    "{} does not exist; to create databases, leave out --open",
+                    "{} does not exist; to create databases, omit --open",
                     first.display()
                 ));
             }
@@ -245,7 +245,7 @@ fn check_output(output: &Path, replaceable: bool, create: &mut Vec<PathBuf>) -> 
     }
     match fs::metadata(output) {
         Ok(metadata) if !metadata.is_dir() => {
-            return refuse(format!("--output {shown} is not a directory; give another one"));
+            return refuse(format!("--output {shown} is not a directory; give another path"));
         }
         Ok(_) => {}
         Err(_) => create.push(output.to_path_buf()),
@@ -254,7 +254,7 @@ fn check_output(output: &Path, replaceable: bool, create: &mut Vec<PathBuf>) -> 
     let nearest = nearest.filter(|path| !path.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if !nearest.is_dir() || rustix::fs::accessat(CWD, nearest, Access::WRITE_OK, AtFlags::empty()).is_err() {
         return refuse(format!(
-            "--output {shown}: {} is not a writable directory; give another one",
+            "--output {shown}: {} is not a writable directory; give another directory",
             nearest.display()
         ));
     }
@@ -271,7 +271,7 @@ fn files_of(instance: &InstancePlan, files: &dyn Vfs) -> Result<Vec<PathBuf>, Re
     let entries = match files.list(&instance.log_dir) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(found),
-        Err(error) => return refuse(format!("{}: cannot be listed: {error}", instance.log_dir.display())),
+        Err(error) => return refuse(format!("failed to list {}: {error}", instance.log_dir.display())),
     };
     found.extend(entries.into_iter().filter(|path| is_log(path)));
     Ok(found)
@@ -302,7 +302,7 @@ fn refuse_existing(found: &[PathBuf]) -> Result<(), Refusal> {
 fn adopt(instance: &InstancePlan, engine: &dyn Engine, page_bytes: &mut Option<u32>) -> Result<u64, Refusal> {
     let shown = instance.database.display().to_string();
     if !is_there(&*engine.files(), &instance.database) {
-        return refuse(format!("{shown} does not exist; to create databases, leave out --open"));
+        return refuse(format!("{shown} does not exist; to create databases, omit --open"));
     }
     if engine.in_use(instance) {
         return in_use(instance);
@@ -312,7 +312,7 @@ fn adopt(instance: &InstancePlan, engine: &dyn Engine, page_bytes: &mut Option<u
     if wanted != found.page_bytes {
         let (has, wanted) = (ByteSize(u64::from(found.page_bytes)), ByteSize(u64::from(wanted)));
         return refuse(format!(
-            "{shown} has pages of {has}, not {wanted}; give --page-size {has} or other databases"
+            "{shown} has pages of {has}, expected {wanted}; give --page-size {has} or other databases"
         ));
     }
     Ok(found.file_bytes)

@@ -23,15 +23,16 @@ pub(super) fn find(
     };
     if let (Source::New, Some(_)) = (profile.source, &kept) {
         return refuse(format!(
-            "{}: a prepared state is kept here: --open --reset with --databases puts it back, --force replaces it",
+            "{}: this directory contains a prepared state; restore it with --open --reset and --databases, \
+             or replace it with --force",
             first.display()
         ));
     }
     let Some(method) = profile.reset else {
         return match kept {
             Some(kept) if kept.was_interrupted() => refuse(format!(
-                "{}: the databases were being put back to their prepared state, which was interrupted; add --reset to put \
-                 them back, or --force to replace them",
+                "{}: restoring the databases to their prepared state was interrupted; add --reset to \
+                 restore them, or --force to replace them",
                 first.display()
             )),
             _ => Ok(None),
@@ -39,13 +40,14 @@ pub(super) fn find(
     };
     for instance in instances {
         if engine.array_of(&instance.database).is_some() || engine.array_of(&instance.log_dir).is_some() {
-            return refuse("--reset is for files of the machine's file systems, not for arrays");
+            return refuse("--reset does not support arrays; use directories on a file system of this machine");
         }
         for place in [instance.database.parent().unwrap_or(Path::new(".")), &instance.log_dir] {
             let there = place.ancestors().find(|path| path.is_dir()).unwrap_or(Path::new("."));
             if method == ResetMethod::Snapshot && !prepared::can_share_blocks(there) {
                 return refuse(format!(
-                    "{}: its file system cannot share blocks between files; use --reset copy, or btrfs, or xfs with reflink=1",
+                    "{}: the file system cannot share blocks between files; use --reset copy, or btrfs, or \
+                     xfs with reflink=1",
                     there.display()
                 ));
             }

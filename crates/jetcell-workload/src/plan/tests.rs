@@ -116,7 +116,7 @@ fn too_little_space_is_refused_with_the_numbers() {
         databases: Some(2),
         ..workspace.options()
     });
-    assert!(text.contains("the run needs 150.00 TiB and "), "{text}");
+    assert!(text.contains("the run needs 150.00 TiB but "), "{text}");
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn open_uses_all_existing_databases_and_checks_them() {
     let plan = workspace.plan(open()).unwrap();
     assert_eq!((plan.instances.len(), plan.instances[1].initial_bytes), (2, 65536));
     let text = workspace.refusal(Options { page_size: Some(ByteSize(8192)), ..open() });
-    assert!(text.contains("has pages of 32KiB, not 8KiB"), "{text}");
+    assert!(text.contains("has pages of 32KiB, expected 8KiB"), "{text}");
     fs::write(workspace.dir().join("Jetstress002001.edb"), "text").unwrap();
     assert!(workspace.refusal(open()).contains("is not a database"));
 }

@@ -24,7 +24,7 @@ pub(crate) fn check_directory(dir: &Path, create: &mut Vec<PathBuf>) -> Result<(
     let shown = dir.display();
     let probe = match fs::metadata(dir) {
         Ok(metadata) if metadata.is_dir() => dir.to_path_buf(),
-        Ok(_) => return refuse(format!("{shown} is not a directory; give the directory for the files")),
+        Ok(_) => return refuse(format!("{shown} is not a directory; give a directory for the files")),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             // If the parent directory is missing too, this is more likely a typing mistake or an unmounted volume.
             let parent = match dir.parent() {
@@ -42,7 +42,7 @@ pub(crate) fn check_directory(dir: &Path, create: &mut Vec<PathBuf>) -> Result<(
             }
             parent.to_path_buf()
         }
-        Err(error) => return refuse(format!("{shown} cannot be used: {error}")),
+        Err(error) => return refuse(format!("failed to access {shown}: {error}")),
     };
     if let Some(mount) = Mount::of(&probe).filter(Mount::is_memory) {
         let kind = mount.file_system;
@@ -52,7 +52,8 @@ pub(crate) fn check_directory(dir: &Path, create: &mut Vec<PathBuf>) -> Result<(
     }
     probe_direct_io(&probe).or_else(|error| match error.raw_os_error() {
         Some(code) if code == rustix::io::Errno::INVAL.raw_os_error() => refuse(format!(
-            "{shown}: its file system has no direct I/O (O_DIRECT); give a directory on another one"
+            "{shown}: the file system does not support direct I/O (O_DIRECT); give a directory on another \
+             file system"
         )),
         _ => refuse(format!("{shown} is not writable: {error}")),
     })
@@ -90,7 +91,7 @@ enum VolumeId {
 
 fn space_at(engine: &dyn Engine, path: &Path) -> Result<Space, Refusal> {
     let cannot =
-        |error: io::Error| Refusal::new(format!("{}: free space is unknown: {error}", path.display()));
+        |error: io::Error| Refusal::new(format!("{}: failed to query the free space: {error}", path.display()));
     if let Some(array) = engine.array_of(path) {
         let free = engine.files().free_space(path).map_err(cannot)?;
         return Ok(Space { there: array.clone(), volume: VolumeId::Array(array), total: free, free });
@@ -226,7 +227,8 @@ pub(crate) fn check_space(
     }
     match volumes.values().find(|volume| volume.needed > volume.free) {
         Some(volume) => refuse(format!(
-            "{}: the run needs {} and {} is free; choose a smaller --size, fewer --databases or another directory",
+            "{}: the run needs {} but only {} is free; choose a smaller --size, fewer --databases or \
+             another directory",
             volume.shown.display(),
             human_bytes(volume.needed),
             human_bytes(volume.free)

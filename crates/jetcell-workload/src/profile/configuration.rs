@@ -31,10 +31,10 @@ impl Configuration {
         let one = |what: String| vec![Mistake::new(format!("--config {shown}: {what}"))];
         let bytes = read_bounded(path).map_err(|error| one(format!("cannot be read: {error}")))?;
         if bytes.len() as u64 > MAX_FILE {
-            return Err(one("is larger than 1 MiB, which no configuration is; give the right file".into()));
+            return Err(one("the file is larger than 1 MiB, the maximum for a configuration; give another file".into()));
         }
         let text = String::from_utf8(bytes)
-            .map_err(|_| one("is not UTF-8 text; save it as UTF-8 or give another file".into()))?;
+            .map_err(|_| one("the file is not UTF-8 text; save it as UTF-8 or give another file".into()))?;
         let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
         let parsed = match jetstress::is_xml(text) {
             true => jetstress::parse(text, test, given)

@@ -40,10 +40,10 @@ impl Mailboxes {
         };
         let given = [("--size", options.size.is_some()), ("--target-iops", options.target_iops.is_some())];
         if let Some((option, _)) = given.iter().find(|(_, given)| *given) {
-            return Err(Mistake::new(format!("--mailboxes sets {option}; leave out {option}")));
+            return Err(Mistake::new(format!("--mailboxes sets {option}; omit {option}")));
         }
         if found.count == 0 || found.quota.0 == 0 {
-            return Err(Mistake::new("--mailboxes or --quota is zero; give more than 0"));
+            return Err(Mistake::new("--mailboxes and --quota cannot be zero; give more than 0"));
         }
         if !found.iops_each.is_finite() || found.iops_each <= 0.0 {
             return Err(Mistake::new(format!(
@@ -113,8 +113,8 @@ mod tests {
         };
         assert!(mistake("mailboxes=10").contains("add --iops-per-mailbox and --quota"));
         let all = "mailboxes=10\niops_per_mailbox=0.5\nquota='100MiB'\n";
-        assert!(mistake(&format!("{all}size='1GiB'")).contains("leave out --size"));
-        assert!(mistake(&format!("{all}target_iops=5.0")).contains("leave out --target-iops"));
+        assert!(mistake(&format!("{all}size='1GiB'")).contains("omit --size"));
+        assert!(mistake(&format!("{all}target_iops=5.0")).contains("omit --target-iops"));
         assert!(mistake("mailboxes=10\niops_per_mailbox=0.0\nquota='100MiB'").contains("; give more than 0"));
         assert!(mistake("mailboxes=0\niops_per_mailbox=0.1\nquota='100MiB'").contains("; give more than 0"));
     }

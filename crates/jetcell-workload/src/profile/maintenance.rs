@@ -117,14 +117,14 @@ impl FromStr for Maintenance {
                 "layout" => &mut tasks.layout,
                 _ => {
                     return Err(ParseError::new(
-                        "there is no such task; write none, or some of scan,zero,defrag,layout",
+                        "unknown maintenance task; write none, or some of scan,zero,defrag,layout",
                     ));
                 }
             };
             *wanted = true;
         }
         if tasks.zero && !tasks.scan {
-            return Err(ParseError::new("zero needs scan, because one pass does both; write scan,zero"));
+            return Err(ParseError::new("zero requires scan, because one pass does both; write scan,zero"));
         }
         Ok(tasks)
     }

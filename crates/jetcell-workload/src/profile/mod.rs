@@ -297,7 +297,7 @@ impl FromStr for Mix {
         match shares.as_deref() {
             Ok(&[insert, delete, replace, read]) => Ok(Mix { insert, delete, replace, read }),
             _ => Err(ParseError::new(
-                "these are not four shares; write insert/delete/replace/read in percent, for example 40/20/5/35",
+                "expected four shares; write insert/delete/replace/read in percent, for example 40/20/5/35",
             )),
         }
     }

@@ -31,7 +31,7 @@ pub(super) trait OptionValue: Sized {
 }
 
 fn utf8(text: &OsStr) -> Result<&str, ParseError> {
-    text.to_str().ok_or_else(|| ParseError::new("it is not UTF-8 text"))
+    text.to_str().ok_or_else(|| ParseError::new("not valid UTF-8 text"))
 }
 
 macro_rules! numbers {
@@ -49,11 +49,11 @@ macro_rules! numbers {
 }
 
 numbers! {
-    u8, "it is not a whole number from 0 to 255";
-    u32, "it is not a whole number from 0 to 4294967295";
-    u64, "it is not a whole number from 0 to 18446744073709551615";
-    usize, "it is not a whole number from 0 to 18446744073709551615";
-    f64, "it is not a number";
+    u8, "expected a whole number from 0 to 255";
+    u32, "expected a whole number from 0 to 4294967295";
+    u64, "expected a whole number from 0 to 18446744073709551615";
+    usize, "expected a whole number from 0 to 18446744073709551615";
+    f64, "expected a number";
 }
 
 macro_rules! parsed {
@@ -76,7 +76,7 @@ impl OptionValue for bool {
     const KIND: OptionKind = OptionKind::Flag;
 
     fn read(text: &OsStr) -> Result<bool, ParseError> {
-        utf8(text)?.parse().map_err(|_| ParseError::new("it is neither true nor false"))
+        utf8(text)?.parse().map_err(|_| ParseError::new("expected true or false"))
     }
 
     fn show(&self) -> String {

@@ -184,7 +184,7 @@ options! {
         /// Resume an interrupted creation; its sizes, record shapes and seed are used
         "resume" "BOOL" "Databases" resume: bool = false;
         /// Start from equal states: preserve the databases, or restore them with --open; snapshot or copy
-        "reset" "METHOD" "Databases" reset: ResetMethod, or "go on with the databases as they are";
+        "reset" "METHOD" "Databases" reset: ResetMethod, or "use the databases as they are";
         /// Number of load threads, shared by all databases
         "threads" "N" "Load" threads: usize = 4;
         /// Duration of the measurement, such as 60s or 2h; with --find-max, the duration of each step
@@ -208,7 +208,7 @@ options! {
         /// Read and verify all pages of the databases in the background while the load runs
         "scan" "BOOL" "Load" scan: bool = true;
         /// Maintenance during the load: none, or any of scan, zero (deleted data), defrag (merge) and layout (move)
-        "maintenance" "TASKS" "Load" maintenance: Maintenance, or "as --scan says: scan or none";
+        "maintenance" "TASKS" "Load" maintenance: Maintenance, or "scan or none, depending on --scan";
         /// Measure the cost of each task, alternating with the load alone; --repeat rounds, turns of --duration
         "maintenance-impact" "BOOL" "Load" maintenance_impact: bool = false;
         /// Time window for maintenance, such as "mon-fri 01:00 4h", in UTC or with an offset such as +01:00
@@ -222,13 +222,13 @@ options! {
         /// Seed of the load: the same seed gives the same operations and the same content
         "seed" "N" "Load" seed: u64 = 1;
         /// Write the backup to this directory, which must be empty or not exist yet
-        "to" "DIR" "Backup" to: PathBuf, or "none: pages are read and verified only";
+        "to" "DIR" "Backup" to: PathBuf, or "none: pages are only read and verified";
         /// Also run the load, alone and then concurrently with a backup, and show the mutual cost
         "under-load" "BOOL" "Backup" under_load: bool = false;
         /// Log that copies receive: file (closed logs only) or block (also the durable part of the current log)
         "mode" "MODE" "Replication" copy_mode: CopyMode = CopyMode::File;
         /// Keep the replaying engine of a copy open between two batches of logs
-        "keep-instance" "BOOL" "Replication" keep_instance: bool, or "both: N copies that do, and one more that does not";
+        "keep-instance" "BOOL" "Replication" keep_instance: bool, or "both: N copies that keep it, and one more that does not";
         /// Number of logs to generate and replay for each database
         "logs" "N" "Recovery" logs: u32 = 500;
         /// State of the databases before the replay: true (before the load) or compatible (after it, as Jetstress)
@@ -242,7 +242,7 @@ options! {
         /// Short description of the run, shown in the report
         "description" "TEXT" "Results" description: String, or "none";
         /// Directory for the results
-        "output" "DIR" "Results" output: PathBuf, or "Performance_<time> in the first --dir, or the name of another test with the time";
+        "output" "DIR" "Results" output: PathBuf, or "Performance_<time> in the first --dir, or the name of the other test with the time";
         /// Interval between samples
         "sample-interval" "TIME" "Results" sample_interval: TimeSpan, or "15s, less in short runs";
     }

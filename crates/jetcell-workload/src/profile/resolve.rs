@@ -155,7 +155,8 @@ impl Options {
             (false, true, false) => Ok(Source::Replace),
             (false, false, true) => Ok(Source::Resume),
             _ => Err(Mistake::new(
-                "--open uses existing databases, --resume continues their creation, --force replaces them; give only one",
+                "--open uses existing databases, --resume continues their creation, --force replaces them; \
+                 give only one of these options",
             )),
         }
     }

@@ -43,7 +43,7 @@ fn plain(message: &str) -> String {
     let words = [
         ("expected a boolean", "expected true or false"),
         ("expected a sequence", "expected a list such as [\"a\", \"b\"]"),
-        ("expected path string", "expected a text"),
+        ("expected path string", "expected a string"),
         ("expected struct Mix", "expected insert, delete, replace and read"),
         ("expected struct RecordOptions", "expected a table"),
         ("expected struct ThresholdOptions", "expected a table"),
@@ -52,7 +52,7 @@ fn plain(message: &str) -> String {
         message = message.replace(from, to);
     }
     for kind in ["usize", "u64", "u32", "u8", "f64"] {
-        message = message.replace(&format!("expected {kind}"), "expected a number in its range");
+        message = message.replace(&format!("expected {kind}"), "expected a number in its valid range");
     }
     message
 }
@@ -295,7 +295,7 @@ mod tests {
         for (text, expected) in [
             (
                 "threads = 'four'",
-                "line 1: threads: invalid type: string \"four\", expected a number in its range",
+                "line 1: threads: invalid type: string \"four\", expected a number in its valid range",
             ),
             ("\nsize = '1XB'", "line 2: size: '1XB' is not understood; write for example 256MiB or 80%"),
             ("size = -4", "line 1: size: expected a size such as 256MiB, or a time such as 60s"),
@@ -303,7 +303,7 @@ mod tests {
             ("duration = 'soon'", "line 1: duration: 'soon' is not understood; write for example 60s or 2h"),
             (
                 "lazy_percent = 300",
-                "line 1: lazy_percent: invalid value: integer `300`, expected a number in its range",
+                "line 1: lazy_percent: invalid value: integer `300`, expected a number in its valid range",
             ),
             ("open = 1", "line 1: open: invalid type: integer `1`, expected true or false"),
             (

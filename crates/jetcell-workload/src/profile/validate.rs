@@ -42,20 +42,20 @@ impl Profile {
             self.dirs.iter().chain(&self.log_dirs).chain(&self.output).chain(&self.to).chain(&self.copy_dirs)
         {
             checks.check(path.to_str().is_some(), || {
-                format!("{} is not UTF-8, which results need; give another name", path.display())
+                format!("{} is not valid UTF-8, which the result files require; give another name", path.display())
             });
         }
         checks.0
     }
 
     fn check_databases(&self, checks: &mut Checks) {
-        checks.check(!self.dirs.is_empty(), || "no directory is given; add --dir DIR".into());
+        checks.check(!self.dirs.is_empty(), || "a directory is required; add --dir DIR".into());
         checks.check((1..=999).contains(&self.databases.unwrap_or(1)), || {
             "--databases is out of range; give 1 to 999".into()
         });
         checks.check(self.databases.is_none_or(|count| count >= self.dirs.len()), || {
             let (dirs, count) = (self.dirs.len(), self.databases.unwrap_or(0));
-            format!("{dirs} directories for {count} databases; raise --databases or drop a --dir")
+            format!("{dirs} directories are too many for {count} databases; raise --databases or remove a --dir")
         });
         if let (true, DatabaseSize::Absolute(size)) = (self.source != Source::Open, self.size)
             && let Err(mistake) = self.fits_a_database(size)
@@ -77,7 +77,7 @@ impl Profile {
         }
         if let Some(size) = self.page_size {
             checks.check([4096, 8192, 16384, 32768].contains(&size.0), || {
-                format!("--page-size {size} is not possible; use 4KiB, 8KiB, 16KiB or 32KiB")
+                format!("--page-size {size} is not supported; use 4KiB, 8KiB, 16KiB or 32KiB")
             });
         }
     }
@@ -87,12 +87,14 @@ impl Profile {
         let sum = [insert, delete, replace, read].map(u32::from).iter().sum::<u32>();
         checks.check(sum == 100, || {
             format!(
-                "mix: insert {insert} + delete {delete} + replace {replace} + read {read} is {sum} percent; change them so that the sum is 100"
+                "mix: insert {insert} + delete {delete} + replace {replace} + read {read} is {sum} percent; \
+                 change the shares to a sum of 100"
             )
         });
         checks.check(delete <= insert, || {
             format!(
-                "mix: delete {delete} is more than insert {insert}, so that the databases would become empty; lower delete or raise insert"
+                "mix: delete {delete} is more than insert {insert}, and the databases would become empty; \
+                 lower delete or raise insert"
             )
         });
         let lazy = self.lazy_percent;
@@ -126,7 +128,7 @@ impl Profile {
         ] {
             for (which, limit) in [("average", average), ("maximum", maximum)] {
                 checks.check(limit.is_finite() && limit > 0.0, || {
-                    format!("thresholds.{which}_{kind}_ms {limit} is no limit; give more than 0")
+                    format!("thresholds.{which}_{kind}_ms {limit} is out of range; give more than 0")
                 });
             }
             checks.check(average <= maximum || average.is_nan() || maximum.is_nan(), || {
@@ -148,7 +150,7 @@ impl Profile {
             ("p99_operation_ms", limits.p99_operation_ms),
         ] {
             checks.check(limit.is_none_or(|limit| limit.is_finite() && limit > 0.0), || {
-                format!("thresholds.{name} {} is no limit; give more than 0", limit.unwrap_or_default())
+                format!("thresholds.{name} {} is out of range; give more than 0", limit.unwrap_or_default())
             });
         }
     }
@@ -169,12 +171,12 @@ impl Profile {
             (self.target_iops.is_some(), "--target-iops"),
         ] {
             checks.check(!(self.find_max && given), || {
-                format!("--find-max chooses the rates and repeats the best one; leave out {option}")
+                format!("--find-max chooses the rates and repeats the best rate; omit {option}")
             });
         }
         for (given, option) in [(self.repeat > 1, "--repeat"), (self.find_max, "--find-max")] {
             checks.check(!(self.stop_when_steady && given), || {
-                format!("--stop-when-steady ends one measurement; leave out it or {option}")
+                format!("--stop-when-steady ends one measurement; omit it or {option}")
             });
         }
         if let Some(rate) = self.rate {
@@ -184,7 +186,7 @@ impl Profile {
         }
         let margin = self.margin;
         checks.check((0.0..1.0).contains(&margin), || {
-            format!("margin {margin} is out of range; give 0 to below 1")
+            format!("margin {margin} is out of range; give at least 0 and less than 1")
         });
     }
 
@@ -195,17 +197,18 @@ impl Profile {
             (self.maintenance_impact, "--maintenance-impact"),
         ] {
             checks.check(!(given && none), || {
-                format!("{option} without maintenance; add for example --maintenance scan")
+                format!("{option} requires maintenance; add for example --maintenance scan")
             });
         }
         if !self.maintenance_impact {
             return;
         }
         checks.check(self.test == TestKind::Performance, || {
-            "--maintenance-impact is for test performance, because the turns of the other tests are not alike; leave it out".into()
+            "--maintenance-impact is supported only by test performance, because the turns of other tests \
+             are not comparable; omit it".into()
         });
         checks.check(self.repeat > 1, || {
-            "--maintenance-impact compares rounds of turns; write --repeat 2 or more".into()
+            "--maintenance-impact compares rounds of turns; give --repeat 2 or more".into()
         });
         for (given, option) in [
             (self.find_max, "--find-max"),
@@ -213,7 +216,7 @@ impl Profile {
             (self.maintenance_window.is_some(), "--maintenance-window"),
         ] {
             checks
-                .check(!given, || format!("--maintenance-impact decides what runs when; leave out {option}"));
+                .check(!given, || format!("--maintenance-impact determines which tasks run and when; omit {option}"));
         }
     }
 
@@ -247,7 +250,7 @@ impl Profile {
         }
         if size.0 / page >= u64::from(i32::MAX as u32) {
             return Err(Mistake::new(format!(
-                "--size {size} is more than a database can hold; use more --databases"
+                "--size {size} exceeds the maximum size of a database; use more --databases"
             )));
         }
         Ok(())
@@ -274,10 +277,9 @@ mod tests {
             mistakes("size = 0\nthreads = 0\nmix = { insert = 80, delete = 20, replace = 5, read = 35 }");
         assert_eq!(
             text,
-            "no directory is given; add --dir DIR\n\
-             --size 0 is too small; a database needs at least 32MiB\n\
-             --threads 0 is out of range; give 1 to 4096\n\
-             mix: insert 80 + delete 20 + replace 5 + read 35 is 140 percent; change them so that the sum is 100"
+            "a directory is required; add --dir DIR\n--size 0 is too small; a database needs at least \
+             32MiB\n--threads 0 is out of range; give 1 to 4096\nmix: insert 80 + delete 20 + replace 5 + \
+             read 35 is 140 percent; change the shares to a sum of 100"
         );
         assert!(
             mistakes("dirs=['d']\nmix={insert=20,delete=30,replace=20,read=30}").contains("become empty")
@@ -293,15 +295,15 @@ mod tests {
         assert!(mistakes("dirs=['d']\ntarget_iops=-1.0").contains("--target-iops"));
         for other in ["rate=5.0", "repeat=2", "target_iops=9.0"] {
             assert!(
-                mistakes(&format!("dirs=['d']\nfind_max=true\n{other}")).contains("leave out --"),
+                mistakes(&format!("dirs=['d']\nfind_max=true\n{other}")).contains("omit --"),
                 "{other}"
             );
         }
         for (given, hint) in [
-            ("scan=false", "--maintenance-impact without maintenance"),
-            ("maintenance='defrag'\nrepeat=1", "write --repeat 2 or more"),
-            ("maintenance='defrag'\nfind_max=true", "leave out --find-max"),
-            ("maintenance='defrag'\nmaintenance_window='daily 01:00 4h'", "leave out --maintenance-window"),
+            ("scan=false", "--maintenance-impact requires maintenance"),
+            ("maintenance='defrag'\nrepeat=1", "give --repeat 2 or more"),
+            ("maintenance='defrag'\nfind_max=true", "omit --find-max"),
+            ("maintenance='defrag'\nmaintenance_window='daily 01:00 4h'", "omit --maintenance-window"),
         ] {
             let found = mistakes(&format!("dirs=['d']\nmaintenance_impact=true\n{given}"));
             assert!(found.contains(hint), "{found}");

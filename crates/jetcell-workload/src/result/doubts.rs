@@ -46,7 +46,7 @@ pub(crate) fn doubts(grounds: &Grounds<'_>) -> Option<Vec<String>> {
     let missed: u64 = grounds.copies.iter().map(|copies| copies.missed).sum();
     doubt(missed > 0, &|| {
         format!(
-            "{missed} logs were removed before the simulated copies had read them: use faster storage for logs"
+            "{missed} logs were removed before the simulated copies read them: use faster storage for logs"
         )
     });
     for trend in grounds.trends.iter().filter(|trend| trend.drifts) {
@@ -66,11 +66,11 @@ pub(crate) fn doubts(grounds: &Grounds<'_>) -> Option<Vec<String>> {
     doubts.extend(short(measured));
     let mut doubt = |is: bool, what: &dyn Fn() -> String| doubts.extend(is.then(what));
     match &analysis.steady_state {
-        None => doubt(true, &|| "too few samples to tell whether the load was steady: measure longer".into()),
+        None => doubt(true, &|| "too few samples to determine whether the load was steady: measure longer".into()),
         Some(state) => doubt(!state.steady, &|| {
             format!(
-                "the load was not steady: I/O per second varied by {:.0} % and drifted by {:+.0} % (at most 20 % and \
-                 10 % are steady): measure longer",
+                "the load was not steady: I/O per second varied by {:.0} % and drifted by {:+.0} % (the \
+                 limits are 20 % and 10 %): measure longer",
                 state.spread * 100.0,
                 state.slope * 100.0
             )
@@ -97,7 +97,7 @@ pub(crate) fn doubts(grounds: &Grounds<'_>) -> Option<Vec<String>> {
     doubts.extend(other_programs(grounds));
     let mut doubt = |is: bool, what: &dyn Fn() -> String| doubts.extend(is.then(what));
     doubt(analysis.limit.as_ref().is_some_and(|limit| limit.limiter == Limiter::Cpu), &|| {
-        "the processors were the limit, so that the machine was measured and not the storage".into()
+        "the processors were the limit: the figures are of the machine and not of the storage".into()
     });
     Some(doubts)
 }
@@ -126,7 +126,8 @@ fn of_replication(replication: &Replication) -> Option<String> {
     let depth = human_bytes(replication.checkpoint_depth);
     (!replication.has_written_pages()).then(|| {
         format!(
-            "less than {depth} of log was written in steady state: copies write pages only so far behind, so their writes were not measured: raise --duration"
+            "less than {depth} of log was written in steady state: copies write pages after a delay of this \
+             size, and their writes were not measured: raise --duration"
         )
     })
 }
@@ -146,7 +147,7 @@ fn of_backup(grounds: &Grounds<'_>, backup: &Backup) -> Vec<String> {
 fn of_replay(grounds: &Grounds<'_>) -> Vec<String> {
     let logs = grounds.profile.logs;
     let few = (logs < MIN_LOGS).then(|| {
-        format!("only {logs} logs of each database were replayed: raise --logs, to {MIN_LOGS} at least")
+        format!("only {logs} logs per database were replayed: raise --logs to at least {MIN_LOGS}")
     });
     few.into_iter().chain(in_cache(grounds)).chain(other_programs(grounds)).collect()
 }
@@ -154,7 +155,7 @@ fn of_replay(grounds: &Grounds<'_>) -> Vec<String> {
 fn in_cache(grounds: &Grounds<'_>) -> Option<String> {
     (grounds.database_bytes <= grounds.cache_bytes).then(|| {
         format!(
-            "the databases ({}) fit the cache ({}), so that hardly any read reaches the storage: raise --size",
+            "the databases ({}) fit in the cache ({}), and few reads reach the storage: raise --size",
             human_bytes(grounds.database_bytes),
             human_bytes(grounds.cache_bytes)
         )
@@ -165,7 +166,7 @@ fn other_programs(grounds: &Grounds<'_>) -> Option<String> {
     let host = &grounds.measured.host;
     let others = host.cpu_percent - host.process_cpu_percent;
     (others >= OTHERS_CPU_PERCENT)
-        .then(|| format!("other programs used {others:.0} % of the processors: end them and test again"))
+        .then(|| format!("other programs used {others:.0} % of the processors: stop them and test again"))
 }
 
 #[cfg(test)]
@@ -268,7 +269,7 @@ mod tests {
             1 << 30,
             "measured time was 29 s",
         );
-        only(&measured, &analysis, 64 << 20, "the databases (64.00 MiB) fit the cache");
+        only(&measured, &analysis, 64 << 20, "the databases (64.00 MiB) fit in the cache");
         only(
             &Measurement { io: Vec::new(), ..measured.clone() },
             &analysis,
@@ -295,6 +296,6 @@ mod tests {
             database_read_share: 0.0,
             page_fault_stalls: 0,
         });
-        only(&measured, &machine, 1 << 30, "the machine was measured");
+        only(&measured, &machine, 1 << 30, "the figures are of the machine");
     }
 }

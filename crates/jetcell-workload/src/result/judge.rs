@@ -75,13 +75,13 @@ fn speed_rules(profile: &Profile, instances: &[InstanceRow], iops: f64, measured
         speed.push(Rule::at_most(name, limit, measured, format!("worst: {instance}")));
     }
     let stalls = measured.cache.stalls as f64;
-    let note = "waits for a free cache page; a larger --cache or faster database writes avoid them";
+    let note = "waits for a free cache page; a larger --cache or faster database writes avoid these waits";
     speed.push(Rule::at_most(STALLS, limits.page_fault_stalls as f64, stalls, note.into()));
     speed.extend(Percentiles::of(&measured.io, &measured.tally.operations).rules(limits));
     speed.extend(measured.open_loop.iter().flat_map(OpenLoop::rules));
     if let Some(target) = profile.target_iops {
         let limit = target * (1.0 - profile.margin);
-        let note = format!("target {target} less a margin of {} %", profile.margin * 100.0);
+        let note = format!("target {target} minus a margin of {} %", profile.margin * 100.0);
         speed.push(Rule::at_least("Achieved transactional I/O per second", limit, iops, note));
     }
     speed
@@ -150,7 +150,7 @@ pub fn judge(
     } else if let Some(rule) = broken(&speed) {
         (Verdict::Fail, rule)
     } else if wrong.total() == 0 && !evidence.needs_no_load() {
-        (Verdict::Incomplete, "no operation was completed in the measured time".into())
+        (Verdict::Incomplete, "no operation completed in the measured time".into())
     } else if profile.strict && !enough.passed {
         (Verdict::Fail, format!("not measured enough (--strict): {}", enough.note))
     } else if !enough.passed {
@@ -217,7 +217,7 @@ fn passive_io(replication: &Replication) -> Rule {
     let mut rule = Rule::at_most(PASSIVE_IO, MAX_PASSIVE_IO, ratio.unwrap_or(0.0), note);
     if ratio.is_none() || !replication.has_written_pages() {
         (rule.judged, rule.passed) = (false, true);
-        rule.note = "too little log was written to judge it".into();
+        rule.note = "too little log was written to judge this ratio".into();
     }
     rule
 }

@@ -38,7 +38,7 @@ impl Test<'_> {
         let alone = self.load_alone(duration, watch)?;
         if let Some(failure) = alone.measured.failure.clone() {
             let (measured, io_errors) = (alone.measured, alone.io_errors);
-            watch.log(&format!("The load ended with an error: {failure}"));
+            watch.log(&format!("The load failed: {failure}"));
             let failure = Some(failure);
             return Ok(Loaded { measured, initial_bytes, io_errors, failure, ..Loaded::default() });
         }

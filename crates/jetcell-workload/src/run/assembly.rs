@@ -111,7 +111,7 @@ pub(crate) fn assemble(
     if let (Some(error), None) =
         (&loaded.failure, judgement.rules.iter().find(|rule| !rule.passed && rule.name != MEASURED_ENOUGH))
     {
-        judgement.reason = format!("the load ended with an error: {error}");
+        judgement.reason = format!("the load failed: {error}");
     }
     let Judgement { verdict, reason, rules } = judgement;
     let directories = profile.dirs.iter().chain(&profile.log_dirs).map(|dir| dir.as_path());

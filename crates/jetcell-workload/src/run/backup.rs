@@ -89,7 +89,7 @@ impl Test<'_> {
             ));
         }
         if let Some(error) = &loaded.failure {
-            watch.log(&format!("The backup ended with an error: {error}"));
+            watch.log(&format!("The backup failed: {error}"));
         }
         watch.publish(loaded.clone());
         Ok(loaded)

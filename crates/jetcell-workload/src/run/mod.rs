@@ -90,7 +90,7 @@ pub fn run(
         _ => {}
     }
     plan.prepare(profile, engine)?;
-    let unwritable = |error| Refusal::new(format!("{}: cannot be written: {error}", plan.output.display()));
+    let unwritable = |error| Refusal::new(format!("failed to write {}: {error}", plan.output.display()));
     let mut samples = begin_files(&plan, endurance, profile, engine, watch).map_err(unwritable)?;
 
     let path = plan.output.join("result.json");
@@ -147,7 +147,7 @@ fn begin_files(
     };
     // A machine crash may have damaged the samples. The totals are in the stored state.
     let before = read_samples(&path).unwrap_or_else(|error| {
-        watch.log(&format!("the samples before the interruption are lost: {error}"));
+        watch.log(&format!("The samples before the interruption are lost: {error}"));
         Vec::new()
     });
     let test = test.with_samples(before);
@@ -203,7 +203,7 @@ impl Test<'_> {
         let verification = self.read_again(Depth::Pages, Phase::Examine, watch);
         let Some(verification) = verification else {
             return Err(Refusal::new(
-                "stopped on request before the databases were examined; nothing was changed",
+                "stopped on request before the databases were verified; nothing was changed",
             ));
         };
         let Some(damaged) = verification.files.iter().find(|file| file.bad > 0) else { return Ok(()) };
@@ -211,7 +211,7 @@ impl Test<'_> {
         let first =
             damaged.findings.first().map_or(shown.as_str(), |line| line.trim_start_matches("error: "));
         Err(Refusal::new(format!(
-            "{first}; damaged pages in all: {}; restore the database, or replace it with --force",
+            "{first}; total damaged pages: {}; restore the database, or replace it with --force",
             damaged.bad
         )))
     }
@@ -222,10 +222,11 @@ impl Test<'_> {
         let (dir, instances) = (&self.profile.dirs[0], &self.plan.instances);
         let outcome = self
             .watched(Phase::PutBack, watch, |progress| prepared::put_back(dir, instances, method, progress));
-        match outcome.map_err(|what| Refusal::new(format!("databases could not be put back: {what}")))? {
+        match outcome.map_err(|what| Refusal::new(format!("failed to restore the databases: {what}")))? {
             Outcome::Done => Ok(()),
             Outcome::Stopped => Err(Refusal::new(
-                "stopped on request while databases were put back; before they can be used, --reset has to put them back",
+                "stopped on request while the databases were being restored; restore them with --reset \
+                 before using them",
             )),
         }
     }
@@ -236,10 +237,10 @@ impl Test<'_> {
         let (dir, instances) = (&self.profile.dirs[0], &self.plan.instances);
         let outcome = self
             .watched(Phase::Keep, watch, |progress| prepared::keep(dir, instances, method, progress))
-            .map_err(|what| watch.failed(format!("the state of the databases could not be kept: {what}")))?;
+            .map_err(|what| watch.failed(format!("failed to preserve the state of the databases: {what}")))?;
         if outcome == Outcome::Done {
             watch.log(&format!(
-                "The state of the databases was kept ({method}): --open --reset puts them back"
+                "The state of the databases was preserved ({method}); restore it with --open --reset"
             ));
         }
         Ok(())
@@ -344,7 +345,7 @@ impl Test<'_> {
         }
         let failure = measured.failure.clone().or(closed.err());
         if let Some(error) = &failure {
-            watch.log(&format!("The load ended with an error: {error}"));
+            watch.log(&format!("The load failed: {error}"));
         }
         let loaded = Loaded {
             measured,
@@ -426,24 +427,24 @@ fn cut_short(stop: &StopSignal, loaded: &Loaded, watch: &Recorder<'_>) -> Option
     let recovered = loaded.recovery.as_ref().is_none_or(|recovery| recovery.complete);
     let replicated = loaded.replication.as_ref().is_none_or(|replication| replication.complete);
     if creating {
-        Some("stopped on request while databases were created: --resume continues")
+        Some("stopped on request while databases were being created: --resume continues")
     } else if !backed_up && loaded.failure.is_some() {
-        Some("the backup ended with an error")
+        Some("the backup failed")
     } else if !backed_up {
-        Some("stopped on request before the backup ended")
+        Some("stopped on request before the backup completed")
     } else if loaded.failure.is_some() {
-        Some("the load ended with an error")
+        Some("the load failed")
     } else if stop.is_set() && !loaded.measured.complete {
         Some(match loaded.parts.is_empty() {
-            true => "stopped on request before the measured time was over",
-            false => "stopped on request before the measured time was over: --resume continues",
+            true => "stopped on request before the end of the measured time",
+            false => "stopped on request before the end of the measured time: --resume continues",
         })
     } else if stop.is_set() && !recovered {
         Some("stopped on request before all logs were replayed")
     } else if !stop.is_set() && !replicated {
         Some("the copies did not catch up")
     } else if stop.is_set() {
-        Some("stopped on request before the verification ended")
+        Some("stopped on request before the verification completed")
     } else if !loaded.measured.complete {
         Some("the measured time was not completed")
     } else {

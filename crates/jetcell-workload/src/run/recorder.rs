@@ -144,7 +144,7 @@ impl Recorder<'_> {
         log.add_run_event(&Local::now(), event);
         if let Some(error) = log.failure() {
             self.events = None;
-            self.log(&format!("events.jsonl could not be written: {error}"));
+            self.log(&format!("failed to write events.jsonl: {error}"));
         }
     }
 
@@ -165,13 +165,13 @@ impl Recorder<'_> {
     /// Waits until all jobs are complete and stops the writers.
     pub(crate) fn end_writers(&mut self) {
         if let Some(Err(error)) = self.interim.take().map(|(writer, _)| writer.end()) {
-            self.log(&format!("result.json could not be rewritten during the run: {error}"));
+            self.log(&format!("failed to rewrite result.json during the run: {error}"));
         }
         if let Some((files, writer)) = self.states.take() {
             let ended = writer.end();
             let failed = files.lock().take_failure().or(ended.err());
             if let Some(error) = failed {
-                self.log(&format!("the state of the test could not be stored at least once: {error}"));
+                self.log(&format!("failed to store the state of the test at least once: {error}"));
             }
         }
     }

@@ -121,7 +121,7 @@ impl Test<'_> {
             watch.log(&format!("{} recovered {} logs in {seconds:.7} seconds", row.instance, counters.logs));
             if let Err(error) = outcome {
                 watch.log(&format!(
-                    "The replay of {} ended with an error: {error}",
+                    "The replay of {} failed: {error}",
                     instance.database.display()
                 ));
                 failure.error.get_or_insert(error.clone());

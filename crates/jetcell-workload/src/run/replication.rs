@@ -238,7 +238,7 @@ impl Test<'_> {
         let removed = plan.copies.iter().try_for_each(remove);
         loaded.failure = loaded.failure.or(removed.err());
         if let Some(error) = &loaded.failure {
-            watch.log(&format!("The test ended with an error: {error}"));
+            watch.log(&format!("The test failed: {error}"));
         }
         watch.publish(loaded.clone());
         Ok(loaded)
@@ -325,7 +325,7 @@ impl Test<'_> {
                 .collect(),
         });
         for one in loaded.replication.iter().flat_map(|replication| &replication.copies) {
-            let kept = if one.keep_instance { "kept" } else { "thrown away after every batch" };
+            let kept = if one.keep_instance { "kept" } else { "discarded after every batch" };
             watch.log(&format!("{}: instance {kept}, {} logs replayed", one.directory.display(), one.logs));
         }
         loaded.failure = together.failure.clone();

@@ -34,7 +34,7 @@ pub(crate) fn settings(profile: &Profile, plan: &Plan, observer: &mut dyn Observ
         observer.log(&format!("Sequential layout: on (pause: {})", profile.scan_pause));
     }
     if profile.maintenance_impact {
-        observer.log("Maintenance impact: the load alone and beside each task, in turn");
+        observer.log("Maintenance impact: the load alone and the load with each task, alternating");
     }
     if let Some(window) = profile.maintenance_window {
         observer.log(&format!(
@@ -56,7 +56,7 @@ pub(crate) fn figures(analysis: &Analysis, observer: &mut dyn Observer) {
             state.spread * 100.0,
             state.slope * 100.0
         )),
-        None => observer.log("Steady state: unknown, there are fewer than 5 samples"),
+        None => observer.log("Steady state: unknown, fewer than 5 samples were taken"),
     }
     if let Some(limit) = &analysis.limit {
         observer.log(&format!("Limited by {}: {}", limit.limiter.title(), limit.reason));
@@ -78,8 +78,8 @@ pub(crate) fn figures(analysis: &Analysis, observer: &mut dyn Observer) {
     }
     if let Some(open) = analysis.open_loop.filter(|open| !open.kept_up()) {
         observer.log(&format!(
-            "The load did not keep the target rate: of {} operations {} were not completed and {} had not started, {:.1} s \
-             behind; latencies do not include them",
+            "The load did not reach the target rate: of {} operations, {} did not complete and {} did not \
+             start. The load was {:.1} s late. Latencies do not include these operations.",
             open.due, open.not_completed, open.waiting, open.behind_seconds
         ));
     }

@@ -20,21 +20,21 @@ use crate::console;
 use crate::outcome::{Failure, Outcome, print_error};
 
 const EXAMPLES: &str = "\
-The instance must be stopped, or must have crashed. Its last logs are copied, also the one that was being written, so nothing is
-lost. Then it steps down: no instance can be opened on it any more; it is a copy of the new active side. With --lossy, the copy is
-activated also if logs of the instance are gone or damaged; then the instance has diverged, and has to be reseeded. An activation
-that was interrupted is ended by the same command.
+The instance must be stopped or must have crashed. Its last logs, including the current log, are copied, and nothing is lost. The
+instance then steps down: it can no longer be opened and is a copy of the new active side. With --lossy, the copy is activated
+even if logs of the instance are missing or damaged; the instance has then diverged and must be reseeded. The same command
+completes an interrupted activation.
 
 Examples:
-  jetcell activate /mnt/other/app-copy                   without loss, or not at all
-  jetcell activate /mnt/other/app-copy --lossy 6         loses at most six closed logs, and the one that was being written
+  jetcell activate /mnt/other/app-copy                   activates without loss, or fails
+  jetcell activate /mnt/other/app-copy --lossy 6         loses at most six closed logs and the current log
   jetcell activate /mnt/other/app-copy --lossy any
   jetcell activate /copies/one /copies/two --policy good-availability
-                                                         the copy that lacks least; at most six closed logs are lost
+                                                         the copy that lacks the fewest logs; loses at most six closed logs
   jetcell replicate --from /mnt/other/app-copy --to /var/lib/app
-                                                         the other way round from now on
+                                                         then replicates in the opposite direction
   jetcell activate /copies/app --advertise tls://db2:9440/app --tls-ca ca.pem --token-file token
-                                                         the instance is on another host, where jetcell serve runs
+                                                         the instance is on another host, which runs jetcell serve
                                                          with --allow-handover
 
 Exit code: 0 activated without loss, 1 activated with the loss that --lossy allowed, 2 not activated.";
@@ -67,7 +67,7 @@ fn advertised(text: &str) -> Result<String, String> {
     match HostAddress::of(Path::new(text)) {
         Some(Ok(_)) => Ok(text.to_string()),
         Some(Err(error)) => Err(error.to_string()),
-        None => Err(format!("`{text}` is no address; write tls://HOST:PORT/NAME")),
+        None => Err(format!("`{text}` is not an address; write tls://HOST:PORT/NAME")),
     }
 }
 
@@ -77,14 +77,14 @@ fn limit(text: &str) -> Result<LossLimit, String> {
         number => number
             .parse()
             .map(LossLimit::Generations)
-            .map_err(|_| format!("`{number}` is no number of generations; write for example 6, or any")),
+            .map_err(|_| format!("`{number}` is not a number of generations; write for example 6, or any")),
     }
 }
 
 fn policy(text: &str) -> Result<LossPolicy, String> {
     LossPolicy::ALL.into_iter().find(|policy| policy.name() == text).ok_or_else(|| {
         let names = LossPolicy::ALL.map(LossPolicy::name).join(", ");
-        format!("`{text}` is no policy; write one of {names}")
+        format!("`{text}` is not a policy; write one of {names}")
     })
 }
 
@@ -118,12 +118,12 @@ impl Activate {
         let mut copies = Vec::new();
         for directory in &self.directories {
             if is_address(directory) {
-                let what = "a copy is activated on its own host; run the command there";
+                let what = "a copy can only be activated on its own host; run the command there";
                 return Err(format!("{}: {what}", directory.display()).into());
             }
             let directory = absolute(directory)?;
             let Some(state) = CopyState::read(&*here, &directory).map_err(explained)? else {
-                let what = format!("{}: this is not a copy; name the directory of one", directory.display());
+                let what = format!("{} is not a copy; give the directory of a copy", directory.display());
                 return Err(what.into());
             };
             copies.push((directory, state));
@@ -142,7 +142,7 @@ impl Activate {
                 activated => return activated.map_err(explained),
             }
         }
-        Err("name the directory of a copy".into())
+        Err("give the directory of a copy".into())
     }
 
     /// Asks the host of the active side to hand over its role. Fails if the host answers but refuses, because the
@@ -151,8 +151,8 @@ impl Activate {
         match places.connect(source) {
             Some(Err(error)) if !error.is_passing() => Err(said_of(source, &error)),
             Some(Ok(welcome)) if !welcome.allows_handover => {
-                let what =
-                    "jetcell serve there does not let its role be taken; start it with --allow-handover";
+                let what = "jetcell serve on the other host does not allow a handover; start it with \
+                     --allow-handover";
                 Err(format!("{}: {what}", source.display()).into())
             }
             Some(Ok(_)) => places.require(source),
@@ -209,9 +209,10 @@ fn as_json(directory: &Path, activated: &Activated) -> serde_json::Value {
 fn as_text(directory: &Path, activated: &Activated, source: &str) -> String {
     let mut lines = vec![format!("{}: active; its databases are clean", directory.display())];
     lines.push(format!(
-            "  {} transactions that had not ended were rolled back; its logs go on behind generation {:X} (hexadecimal)",
-            activated.rolled_back, activated.last.0
-        ));
+        "  {} unfinished transactions were rolled back; its logs continue after generation {:X} \
+             (hexadecimal)",
+        activated.rolled_back, activated.last.0
+    ));
     match &activated.lost {
         None => lines.push("  nothing was lost".to_string()),
         Some(lost) => {
@@ -222,18 +223,20 @@ fn as_text(directory: &Path, activated: &Activated, source: &str) -> String {
             };
             lines.push(format!("  LOST: {what} {:X}{to} (hexadecimal)", lost.first));
             lines.push(match lost.commits {
-                Some(commits) => format!("  {commits} committed transactions were in them"),
-                None => "  how many committed transactions were in them is not known".to_string(),
+                Some(commits) => format!("  the lost logs contained {commits} committed transactions"),
+                None => "  the number of committed transactions in the lost logs is unknown".to_string(),
             });
             if let Some(kept) = lost.kept_until_unix_ms {
-                lines.push(format!("  commits until {} are kept", time_text(kept)));
+                lines.push(format!("  commits up to {} are retained", time_text(kept)));
             }
         }
     }
     lines.push(match (activated.stepped_down, activated.lost.is_some()) {
-        (true, false) => format!("  {source} is a copy now: follow with jetcell replicate"),
-        (true, true) => format!("  {source} has diverged: jetcell reseed --incremental brings it back"),
-        (false, _) => format!("  {source} was not reached: do not start it before it was reseeded"),
+        (true, false) => format!("  {source} is now a copy: update it with jetcell replicate"),
+        (true, true) => {
+            format!("  {source} has diverged: resynchronize it with jetcell reseed --incremental")
+        }
+        (false, _) => format!("  {source} was unreachable: do not start it until it has been reseeded"),
     });
     lines.extend(activated.databases.iter().map(|database| format!("  database: {}", database.display())));
     jetcell_input::printable_rows(&lines)

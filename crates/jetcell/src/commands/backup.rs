@@ -23,11 +23,11 @@ use crate::commands::transfer_progress::{TransferProgress, rate};
 use crate::console;
 use crate::outcome::{Failure, Outcome, print_error};
 
-const EXAMPLES: &str = "The instance must not be running: it was stopped, or it has crashed. A running engine makes backups through its API.
-A passive copy may be followed meanwhile: its replay rests until the backup has ended, and logs are copied on.
+const EXAMPLES: &str = "The instance must be stopped or must have crashed. A running engine makes backups through its API.
+A passive copy may be updated during its backup: replay pauses until the backup completes, and logs are still copied.
 Every page and every log is verified. The source is not changed, unless --remove-logs is given.
-A backup that was interrupted is continued by the same command, unless it is a snapshot. A backup that is complete, of a source that
-is unchanged since, is reported as complete.
+The same command continues an interrupted backup, except for snapshots. If the backup is already complete and the source is
+unchanged, the command reports that.
 
 Examples:
   jetcell backup --from /var/lib/app --to /backup/sunday           databases, and the logs that they need
@@ -35,7 +35,7 @@ Examples:
                                                                    the logs since the newest backup below /backup
   jetcell backup --from /var/lib/app --to /backup/tuesday --differential --base /backup/sunday
   jetcell backup --from /var/lib/app --to /backup/copy --copy --rate 50MB/s
-  jetcell backup --from /mnt/other/app-copy --to /backup/sunday    a passive copy, so that the instance has no load
+  jetcell backup --from /mnt/other/app-copy --to /backup/sunday    a passive copy, which puts no load on the instance
   jetcell backup --from /var/lib/app --to /var/lib/app-monday --snapshot reflink
                                                                    files that share their blocks with the originals
   jetcell backup --from /tank/app --to /backup/app --snapshot command --snapshot-command \\
@@ -44,7 +44,7 @@ Examples:
   jetcell check /backup/sunday                                     verifies a backup
   jetcell restore /backup/sunday /backup/monday --to restored
 
-Exit code: 0 whole, 1 whole except for databases with bad pages (or the last backup is too old), 2 no backup was made.";
+Exit code: 0 complete, 1 complete except for databases with bad pages (or the last backup is too old), 2 no backup was made.";
 
 /// Back up the databases and logs of a stopped instance
 #[derive(Args)]
@@ -119,7 +119,7 @@ impl Backup {
 
     fn back_up(&self) -> Result<Outcome, Failure> {
         let Some(to) = &self.to else {
-            return Err("a backup needs a place; name its directory with --to".into());
+            return Err("a backup needs a directory; give it with --to".into());
         };
         let vfs = vfs()?;
         for from in &self.from {
@@ -154,7 +154,7 @@ impl Backup {
             }
             match error {
                 BackupError::Stopped => {
-                    "stopped; what was copied is kept, and the same command continues it".into()
+                    "stopped; the copied data is retained, and the same command continues the backup".into()
                 }
                 error => explained(&error),
             }
@@ -175,10 +175,10 @@ impl Backup {
         for from in self.from.iter().filter(|from| from.is_dir()) {
             let Some(state) = CopyState::read(&**vfs, from).map_err(explained_of_copy)? else { continue };
             if self.from.len() > 1 {
-                return Err(format!("{}: this is a copy; name only its directory", from.display()).into());
+                return Err(format!("{} is a copy; give only its directory", from.display()).into());
             }
             if self.remove_logs {
-                let what = "a copy removes logs itself; leave out --remove-logs";
+                let what = "a copy removes its logs automatically; omit --remove-logs";
                 return Err(format!("{}: {what}", from.display()).into());
             }
             let pause = jetcell_copies::pause(vfs, from).map_err(explained_of_copy)?;
@@ -225,12 +225,9 @@ pub fn refuse_inside(outer: &Path, inner: &Path) -> Result<(), Failure> {
     let Some((path, place)) = existing else { return Ok(()) };
     let place = place.join(absolute.strip_prefix(path).unwrap_or(Path::new("")));
     if outer_place.is_dir() && place.starts_with(&outer_place) {
-        return Err(format!(
-            "{}: this is inside {}; name a directory elsewhere",
-            inner.display(),
-            outer.display()
-        )
-        .into());
+        return Err(
+            format!("{} is inside {}; give a directory elsewhere", inner.display(), outer.display()).into()
+        );
     }
     Ok(())
 }
@@ -248,7 +245,7 @@ pub fn explained_of_copy(error: CopyError) -> Failure {
     match error {
         CopyError::Engine(error) => crate::commands::recover::explained(error),
         CopyError::Backup(BackupError::Stopped) => {
-            "stopped; what was copied is kept, and the same command continues it".into()
+            "stopped; the copied data is retained, and the same command continues the backup".into()
         }
         CopyError::Backup(error) => explained(&error),
         other => other.to_string().into(),
@@ -281,8 +278,8 @@ fn as_text(to: &Path, made: &Made, seconds: f64) -> String {
     let (kind, shown, bytes) = (manifest.kind.of_engine(), to.display(), human_bytes(manifest.bytes()));
     let mut lines = vec![match made.already {
         true => format!(
-            "{kind} backup in {shown}: {bytes}, complete already since {}; the source is unchanged since, and nothing was copied; \
-             for another backup name another directory",
+            "{kind} backup in {shown}: {bytes}, already completed at {}; the source is unchanged, and \
+             nothing was copied; for another backup, give another directory",
             LogTime::from_unix_ms(manifest.ended_unix_ms)
         ),
         false => format!(
@@ -310,7 +307,7 @@ fn as_text(to: &Path, made: &Made, seconds: f64) -> String {
     ));
     if made.continued_bytes > 0 {
         lines.push(format!(
-            "  {} were copied by an earlier call that was interrupted",
+            "  {} were copied by an earlier run that was interrupted",
             human_bytes(made.continued_bytes)
         ));
     }

@@ -54,18 +54,18 @@ pub struct Check {
 }
 
 const EXAMPLES: &str =
-    "The content of a file decides its type, not its name. The check never writes to a file that it checks; in a backup
-it stores when which part was verified.
+    "The type of a file is determined from its content, not its name. The check never writes to a checked file; in a backup,
+it records when each part was verified.
 A dirty database is not damaged; the check says which logs it needs.
 
 Examples:
-  jetcell check priv1.edb                        every page, about as fast as the disk reads
+  jetcell check priv1.edb                        every page, at about the read rate of the disk
   jetcell check --structure priv1.edb            also every tree, record and index entry
   jetcell check /backup/mailbox/                 all databases, logs and checkpoints of a directory
-  jetcell check backup/priv1.edb.zst             a compressed file, unpacked to a temporary one
+  jetcell check backup/priv1.edb.zst             a compressed file, unpacked to a temporary file
   jetcell check --throttle 20MB/s priv1.edb      on a disk that other programs use
-  jetcell check /backup/sunday                   a backup: all bytes by the checksums of its manifest
-  jetcell check --subset 2/7 /backup/sunday      a seventh of it; --new: what was never verified
+  jetcell check /backup/sunday                   a backup: all bytes, against the checksums in its manifest
+  jetcell check --subset 2/7 /backup/sunday      one seventh of it; --new: parts that were never verified
   jetcell check --from 81920 priv1.edb           continues a check that Ctrl-C stopped
   jetcell check --json /backup | jq 'select(.type == \"summary\")'
 Exit code: 0 no findings, 1 findings, 2 a file could not be checked.";
@@ -87,7 +87,9 @@ impl Check {
         let found = backups::of_files(&paths);
         let part = self.subset.is_some() || self.new;
         if part && (found.is_empty() || self.structure) {
-            return Err("--subset and --new are for backups; give the directory of a backup, and leave out --structure".into());
+            return Err("--subset and --new apply to backups; give the directory of a backup, and omit \
+             --structure"
+                .into());
         }
         let cancel = Cancel::default();
         stop_on_signals(cancel.clone())?;
@@ -111,7 +113,9 @@ impl Check {
             return Ok(worst);
         }
         if self.from > 1 && (paths.len() != 1 || self.structure) {
-            return Err("--from continues the check of one database; give the path of that one only, and leave out --structure".into());
+            return Err("--from continues the check of a single database; give only its path, and omit \
+             --structure"
+                .into());
         }
         if paths.is_empty() {
             return Err(
@@ -131,7 +135,7 @@ impl Check {
             throttle: self.throttle,
             cancel: cancel.clone(),
             leaks_are_errors: false,
-            from: PageNumber::new(self.from).ok_or("--from begins at page 1")?,
+            from: PageNumber::new(self.from).ok_or("--from starts at page 1; give 1 or more")?,
             ..CheckOptions::default()
         };
         let mut resume = None;
@@ -199,7 +203,7 @@ fn nothing_to_check(files: usize) -> Failure {
         count => format!("none of the {count} files is"),
     };
     let kinds = "an ESE database, log, checkpoint or flush map";
-    format!("{what} {kinds}; give such files, or directories with them at any depth").into()
+    format!("{what} {kinds}; give such files, or directories that contain them at any depth").into()
 }
 
 fn worse(one: Outcome, other: Outcome) -> Outcome {

@@ -30,7 +30,7 @@ Examples:
       for programs
 
   jetcell compare --drives drives.toml --format html --output drives.html
-      what a buyer of drives asks: tests, mail load, price and energy of each; docs/lab.md explains the list
+      compares drives for a purchase: tests, mail load, price and energy of each; docs/lab.md explains the list
 
 Differences are in percent of the base. A positive difference is better: for latencies and other figures
 where less is better, the sign is reversed. Runs with --repeat have 95 % confidence intervals; if the
@@ -204,7 +204,7 @@ fn directories(runs: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
         let place = fs::canonicalize(&directory).unwrap_or_else(|_| directory.clone());
         if let Some(first) = real.iter().position(|other| *other == place) {
             return Err(format!(
-                "{}: given twice, also as run {}; give each run once",
+                "{} is given twice, also as run {}; give each run once",
                 run.display(),
                 first + 1
             )

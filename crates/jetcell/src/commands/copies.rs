@@ -27,14 +27,14 @@ use crate::outcome::{Failure, Outcome, print_error};
 const EXAMPLES: &str = "\
 Examples:
   jetcell copies /mnt/other/app-copy              one copy
-  jetcell copies /var/lib/app                     all copies of the instance whose logs are there
+  jetcell copies /var/lib/app                     all copies of the instance whose logs are in this directory
   jetcell copies /var/lib/app --with /mnt/other/app-copy
-                                                  how the histories of two sides stand to each other
+                                                  compares the histories of two sides
   jetcell copies tls://db1:9440/app tls://db2:9440/app --tls-ca ca.pem --token-file token
-                                                  one table of several hosts
+                                                  one table for several hosts
   jetcell copies /var/lib/app --json | jq '.copies[].lag.generations'
 
-Exit code: 0 all copies can follow, 1 a copy is unfit or cut off, or the histories have parted, 2 could not run.";
+Exit code: 0 all copies can follow, 1 a copy is unfit or cut off, or the histories have diverged, 2 could not run.";
 
 /// Show the state of copies: queues, lag and health
 #[derive(Args)]
@@ -82,7 +82,7 @@ impl Copies {
         let places = self.remote.places(paths, None)?;
         let [directory] = &self.directories[..] else {
             if self.with.is_some() {
-                return Err("--with compares one directory; name only that".into());
+                return Err("--with compares a single directory; give only one".into());
             }
             return Ok(table::show(&places, &self.directories, self.json));
         };
@@ -141,7 +141,7 @@ impl Side {
         let extension = |path: &&PathBuf, wanted: &str| path.extension().is_some_and(|found| found == wanted);
         let is_log = |path: &&PathBuf| extension(path, "log") || extension(path, "jtx");
         if !files.iter().any(|path| is_log(&path)) {
-            let what = "neither a copy nor the directory of the logs of an instance; name one of them";
+            let what = "neither a copy nor the log directory of an instance; give one of these";
             return Err(format!("{}: {what}", directory.display()).into());
         }
         let mut bases: Vec<FileStem> = files
@@ -209,7 +209,7 @@ pub fn show_copy(vfs: &Arc<dyn Vfs>, directory: &Path, state: &CopyState, json: 
 pub fn line(state: &CopyState) -> String {
     let lag = Lag::of(state, RealClock::new().unix_ms());
     format!(
-        "generation {:X} replayed; queues: copy {}, replay {}; {} behind",
+        "generation {:X} replayed; queues: copy {}, replay {}; lags by {}",
         state.replayed,
         state.copy_queue(),
         state.replay_queue(),
@@ -250,8 +250,10 @@ fn copy_lines(vfs: &Arc<dyn Vfs>, directory: &Path, state: &CopyState) -> Vec<St
     lines.push(format!("  active side: {}", state.source));
     if let Some(active) = state.active {
         let ago = RealClock::new().unix_ms().saturating_sub(active.at_unix_ms).max(0) / 1000;
-        lines
-            .push(format!("  closed generation there: {:X} (hexadecimal), asked {ago} s ago", active.closed));
+        lines.push(format!(
+            "  last closed generation there: {:X} (hexadecimal), as of {ago} s ago",
+            active.closed
+        ));
     }
     lines.push(format!(
         "  copied up to generation {:X}, replayed up to {:X} (hexadecimal)",
@@ -260,7 +262,7 @@ fn copy_lines(vfs: &Arc<dyn Vfs>, directory: &Path, state: &CopyState) -> Vec<St
     ));
     let seconds = lag.seconds.map_or("unknown time".to_string(), |seconds| format!("{seconds} s"));
     lines.push(format!(
-        "  queues: copy {}, replay {}; behind by {} generations, {}, {seconds}",
+        "  queues: copy {}, replay {}; lags by {} generations, {}, {seconds}",
         state.copy_queue(),
         state.replay_queue(),
         lag.generations,
@@ -271,7 +273,7 @@ fn copy_lines(vfs: &Arc<dyn Vfs>, directory: &Path, state: &CopyState) -> Vec<St
     }
     if let Some((generation, bytes)) = streamed(vfs, directory) {
         let bytes = human_bytes(bytes);
-        lines.push(format!("  of generation {generation:X}, which is being written, {bytes} have arrived"));
+        lines.push(format!("  current generation {generation:X}: {bytes} received"));
     }
     lines.extend(checks_of(&**vfs, directory, state).iter().flat_map(PagesChecked::lines));
     lines.extend(scan_lines(&scan_of(&**vfs, directory)));
@@ -292,10 +294,10 @@ fn registered_lines(vfs: &Arc<dyn Vfs>, copy: &Registered) -> Vec<String> {
     let Registered { registration, cut_off, state } = copy;
     let mut lines = match state {
         Some(state) => copy_lines(vfs, Path::new(&registration.copy), state),
-        None => vec![format!("{}: cannot be read here", registration.copy)],
+        None => vec![format!("{}: cannot be read from this host", registration.copy)],
     };
     lines.extend(registration.host.as_ref().map(|host| format!("  host: {host}")));
-    let cut = if *cut_off { "; CUT OFF: its logs are not kept any more, reseed it" } else { "" };
+    let cut = if *cut_off { "; CUT OFF: its logs are no longer retained, reseed it" } else { "" };
     lines.push(format!("  needs generation {:X} (hexadecimal) and later{cut}", registration.needs.0));
     lines.extend(registration.waiting.as_ref().map(|what| format!("  waits: {what}")));
     lines

@@ -299,7 +299,7 @@ fn range(text: &str) -> Result<RangeInclusive<u32>, Failure> {
 
 fn kind(text: &str) -> Result<u8, Failure> {
     text.parse().ok().or_else(|| LogRecord::kind_named(text)).ok_or_else(|| {
-        format!("there is no record type `{text}`; `jetcell dump log --stats FILE` names those of a log")
+        format!("`{text}` is not a record type; `jetcell dump log --stats FILE` lists the types in a log")
             .into()
     })
 }

@@ -67,10 +67,9 @@ impl Events {
     fn show(&self) -> Result<Outcome, Failure> {
         let path = if self.path.is_dir() { self.path.join(EVENT_FILE) } else { self.path.clone() };
         let failed = |error: io::Error| match error.kind() {
-            io::ErrorKind::NotFound => format!(
-                "{}: there is no such file; name the directory of a run, or of a recovery",
-                path.display()
-            ),
+            io::ErrorKind::NotFound => {
+                format!("{} does not exist; give the directory of a run or a recovery", path.display())
+            }
             _ => format!("{}: {error}", path.display()),
         };
         let mut reader = BufReader::new(open_input(&path).map_err(failed)?);
@@ -91,7 +90,7 @@ impl Events {
                 Some(false) => {}
                 None => {
                     unreadable += 1;
-                    console::note(&format!("line {number} is not an event, and is left out"));
+                    console::note(&format!("line {number} is not an event and is skipped"));
                 }
             }
             if !whole {

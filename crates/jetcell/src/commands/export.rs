@@ -27,12 +27,12 @@ Examples:
   jetcell export SRUDB.dat --table '*Usage' --since 2026-11-01 --before 2026-11-08 --format csv --output week/
 
 With csv, jsonl and parquet, --output is a directory for one file per table; with exactly one --table it may be a file.
-System tables (MSys...) are exported, too. docs/export.md describes the form of each type.
+System tables (MSys...) are also exported. docs/export.md describes the format of each type.
 
 Long values that together exceed 24 MiB in one row are written to separate files in DIR/values or FILE.values, and their
-cells contain the file names. With standard output there is no place for such files, and the values count as not read.
+cells contain the file names. With standard output, such files cannot be written, and the values are reported as not read.
 
-Exit code: 0 all was exported, 1 some data could not be read and is listed on stderr, 2 could not run.";
+Exit code: 0 everything was exported, 1 some data could not be read and is listed on stderr, 2 could not run.";
 
 /// Write the tables of a database as CSV, JSON Lines, Parquet or SQLite
 #[derive(Args)]
@@ -225,9 +225,12 @@ fn point_in_time(text: &str) -> Result<DateTime<Utc>, String> {
     if let Ok(day) = text.parse::<NaiveDate>() {
         return Ok(day.and_time(NaiveTime::MIN).and_utc());
     }
-    DateTime::parse_from_rfc3339(text)
-        .map(|time| time.to_utc())
-        .map_err(|_| format!("'{text}' is no time; give a day (2026-11-23) or a time (2026-11-23T08:00:00Z)"))
+    DateTime::parse_from_rfc3339(text).map(|time| time.to_utc()).map_err(|_| {
+        format!(
+            "'{text}' is not a time; give a day (2026-11-23) or a time \
+         (2026-11-23T08:00:00Z)"
+        )
+    })
 }
 
 /// Returns the filter for row times, or `None` if neither --since nor --before was given.

@@ -28,7 +28,7 @@ impl Stopped {
     pub fn outcome(self) -> Outcome {
         match self {
             Stopped::Early => {
-                print_error("stopped; there is no result of a part of a test");
+                print_error("stopped; an incomplete test does not have a result");
                 Outcome::Findings
             }
             Stopped::Failed(failure) => {
@@ -76,7 +76,7 @@ impl LoadTurns {
         let stop = StopSignal::default();
         let asked = stop.clone();
         ctrlc::set_handler(move || match asked.is_set() {
-            true if cleans_up => console::note("file systems are being unmounted; wait for the end"),
+            true if cleans_up => console::note("file systems are being unmounted; wait until this completes"),
             true => std::process::exit(130),
             false => asked.stop(),
         })

@@ -28,11 +28,11 @@ use crate::in_use::refuse_in_use;
 use crate::outcome::{Failure, Outcome, print_error};
 
 const EXAMPLES: &str = "\
-The instance must not be running. Dirty databases are recovered first. Of a passive copy, only a scan is possible, also while it is
-followed; its progress outlives an activation. Ctrl-C stops the pass; the same command resumes it.
-Defragmentation comes first, then layout, then shrink and trim, then one pass that scans and zeroes. With a window, scan, defrag
-and layout have equal parts of it, and shrink and trim come last.
-What happens is written to events.jsonl beside the logs; jetcell events shows it.
+The instance must not be running. Dirty databases are recovered first. A passive copy can only be scanned, even while it is being
+updated; the progress of the scan survives an activation. Ctrl-C stops the pass; the same command resumes it.
+Defragmentation runs first, then layout, then shrink and trim, then one pass that scans and zeroes. With a window, scan, defrag
+and layout each get an equal part of it, and shrink and trim run last.
+Events are written to events.jsonl next to the logs; jetcell events shows them.
 
 Examples:
   jetcell maintain /var/lib/app
@@ -40,22 +40,22 @@ Examples:
   jetcell maintain /mnt/other/app-copy
       verifies every page of a passive copy
   jetcell maintain /var/lib/app --tasks scan,zero
-      also overwrites what deleted records and freed pages leave behind
+      also overwrites the remains of deleted records and freed pages
   jetcell maintain /var/lib/app --tasks defrag
-      merges sparse pages and frees those that become empty; says how many pages were read for each one freed
+      merges sparse pages and frees pages that become empty; shows the number of pages read per freed page
   jetcell maintain /var/lib/app --tasks layout
-      moves the pages of scattered tables and indexes, so that they are read in the order of their keys
+      moves the pages of scattered tables and indexes into key order
   jetcell maintain /var/lib/app --tasks defrag,shrink,trim
-      also returns free space to the file system: the end of the file is cut off, and free extents inside become holes
+      also returns free space to the file system: the file is truncated, and free extents inside become holes
   jetcell maintain jetcell-run/log001 jetcell-run/Jetstress001001.edb --pause 100ms
-      one database of a test, as slowly as Jetstress scans
+      one database of a test, at the scan rate of Jetstress
   jetcell maintain /var/lib/app --tasks scan,zero,defrag --maintenance-window 'daily 01:00 4h +01:00'
-      waits for the window, works in it, and goes on in the next one until all is done
+      waits for the window, works in it, and continues in the next window until all work is done
   jetcell maintain /var/lib/app --rate 50MB/s --batch 320KiB --json
 
-A database on which a task fails is left; the others are worked on to the end.
+If a task fails on a database, that database is skipped, and the others are completed.
 
-Exit code: 0 no bad page, 1 bad pages, or stopped before the end, 2 could not run, or not to the end on each database.";
+Exit code: 0 no bad pages, 1 bad pages, or stopped before the end, 2 could not run, or could not complete each database.";
 
 /// Verify, zero and defragment the databases of a stopped instance
 #[derive(Args)]
@@ -138,7 +138,9 @@ impl Maintain {
     fn scan(&self) -> Result<Option<ScanOptions>, Failure> {
         let [scan, zero] = [Task::Scan, Task::Zero].map(|task| self.tasks.contains(&task));
         if zero && !scan {
-            return Err("--tasks zero needs scan: one pass does both; write --tasks scan,zero".into());
+            return Err(
+                "--tasks zero requires scan, because one pass does both; write --tasks scan,zero".into()
+            );
         }
         let options = ScanOptions {
             throttle: self.throttle(),
@@ -158,7 +160,7 @@ impl Maintain {
         let wanted: Vec<DefragKind> =
             kinds.into_iter().filter(|(task, _)| self.tasks.contains(task)).map(|(_, kind)| kind).collect();
         if self.partial_merges && wanted.is_empty() {
-            return Err("--partial-merges is for defragmentation; write --tasks defrag".into());
+            return Err("--partial-merges applies to defragmentation; write --tasks defrag".into());
         }
         let options = |kind| DefragOptions {
             kind,
@@ -187,7 +189,7 @@ impl Maintain {
         }
         let set = RecoverySet::find(&vfs, &files(&self.paths)?).map_err(explained)?;
         let Some(first) = set.databases.first() else {
-            return Err("there is no database of these logs; name its file, too".into());
+            return Err("no database belongs to these logs; also give the database file".into());
         };
         let places = Places::of(&vfs, &set, self.parallel);
         schedule.check_window(&places)?;

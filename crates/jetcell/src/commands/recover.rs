@@ -28,8 +28,8 @@ use crate::console;
 use crate::in_use::refuse_in_use;
 use crate::outcome::{Failure, Outcome, print_error};
 
-const EXAMPLES: &str = r"The logs may be those of Windows or of Jetcell. The content of a file decides what it is. All logs are verified before
-anything is changed. Without --in-place the command works on a copy, and the files that you name stay as they are.
+const EXAMPLES: &str = r"The logs may come from Windows or from Jetcell. The type of a file is determined from its content. All logs are verified before
+anything is changed. Without --in-place, the command works on a copy, and the given files are not changed.
 
 Examples:
   jetcell recover --dry-run /evidence/sru                  which logs would be replayed, and which are missing
@@ -119,7 +119,7 @@ impl Recover {
 
     fn recover(&self) -> Result<Report, Failure> {
         if self.in_place && self.until.is_some() && !self.keep_dirty {
-            return Err("--until cuts the log off, so it needs a copy (--into) or --keep-dirty".into());
+            return Err("--until truncates the log, which requires a copy (--into) or --keep-dirty".into());
         }
         let vfs =
             RealVfs::new(RealOptions::default()).map_err(|error| format!("cannot read files: {error}"))?;
@@ -178,7 +178,7 @@ impl Recover {
             lost.push(Lost {
                 first: generation.0,
                 last: given_up(&set, newest(&plan)).unwrap_or(stored).max(generation).0,
-                why: "missing, or behind a gap".into(),
+                why: "missing, or after a gap".into(),
             });
         } else if let Some(committed) = plan.committed.or_else(|| given_up(&set, newest(&plan))) {
             let first = newest(&plan).next();
@@ -223,7 +223,7 @@ impl Recover {
             // which leaves the files unchanged.
             let trial = overlay(vfs, &directory)?;
             let work = WorkingSet::in_place(&*trial, set, plan, &self.map, !self.keep_dirty)?;
-            progress("trying the recovery without changing anything");
+            progress("running a trial recovery without changes");
             self.run_replay(&trial, set, &work, *until).map_err(explained)?;
         }
         let mut work = match self.in_place {
@@ -339,8 +339,8 @@ fn foreign_log(set: &RecoverySet, plan: &RecoveryPlan, generation: Generation) -
 /// Returns the error for logs that have no database and do not create one.
 fn no_database(plan: &RecoveryPlan) -> Error {
     let what =
-        "the logs change databases that are not among the files, and do not begin with the creation of one; \
-                name the databases, or put the logs before these back"
+        "the logs change databases that are not among the files, and do not begin with the creation of a \
+         database; give the databases, or restore the earlier logs"
             .to_string();
     let path = plan.logs.first().map(|(_, path)| path.clone()).unwrap_or_default();
     Error::Attachment { path, fault: AttachmentFault::Missing, what }
@@ -349,12 +349,12 @@ fn no_database(plan: &RecoveryPlan) -> Error {
 /// Converts the error to a failure whose message includes ESE's name and number for the error, and the next step.
 pub fn explained(error: Error) -> Failure {
     let advice = match &error {
-        Error::LogsMissing { .. } => "; put them back, or use an older copy of the database",
+        Error::LogsMissing { .. } => "; restore them, or use an older copy of the database",
         Error::LogMissing { .. } | Error::CommittedLogsMissing { .. } => {
-            "; put it back, or accept the loss with --allow-loss if the databases do not need it"
+            "; restore it, or accept the loss with --allow-loss if the databases do not need it"
         }
         Error::Attachment { fault: AttachmentFault::Missing, .. } => {
-            "; --map OLD=NEW says where a database is"
+            "; give the location of a database with --map OLD=NEW"
         }
         _ => "",
     };

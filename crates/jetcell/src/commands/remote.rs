@@ -95,7 +95,7 @@ impl RemoteArgs {
 
     fn host(&self, address: &HostAddress, rate: Option<u64>) -> Result<RemoteVfs, Failure> {
         let Some(token_file) = &self.token_file else {
-            let what = "give the file with the token of jetcell serve there with --token-file";
+            let what = "give the file with the token of the other host's jetcell serve with --token-file";
             return Err(format!("{address}: {what}").into());
         };
         let (authorities, certificate) = (self.tls.authorities.clone(), self.tls.certificate());
@@ -124,10 +124,11 @@ impl Places {
         }
         match directory.is_dir() {
             true => Ok(()),
-            false => {
-                Err(format!("{}: there is no such directory; name that of the logs", directory.display())
-                    .into())
-            }
+            false => Err(format!(
+                "{}: the directory does not exist; give the directory with the logs",
+                directory.display()
+            )
+            .into()),
         }
     }
 
@@ -201,7 +202,8 @@ fn refuse_links(directory: &Path) -> Result<(), Failure> {
     match links_in(directory).first() {
         None => Ok(()),
         Some(link) => {
-            let what = "it is a link, and a copy is not written through links; put the file itself there";
+            let what = "it is a link, and a copy is not written through links; replace the link with the \
+             file";
             Err(format!("{}: {what}", link.display()).into())
         }
     }
@@ -237,7 +239,7 @@ pub fn absolute(path: &Path) -> Result<PathBuf, Failure> {
 /// Fails if `inner` is on another host, or if it is the directory `outer` or inside it.
 pub fn refuse_nested(outer: &Path, inner: &Path) -> Result<(), Failure> {
     if is_address(inner) {
-        let what = "a copy is in a directory of this host; run the command on the host of the copy";
+        let what = "the directory of a copy must be on this host; run the command on the host of the copy";
         return Err(format!("{}: {what}", inner.display()).into());
     }
     if is_address(outer) { Ok(()) } else { refuse_inside(outer, inner) }

@@ -27,16 +27,16 @@ use crate::live::{CopyFigures, CopyMonitor, MetricsServer};
 use crate::outcome::{Failure, Outcome, print_error};
 
 const EXAMPLES: &str = "\
-If --to is empty or new, the copy is seeded first by a backup of the databases; the instance must be stopped for that. From then on
-it may run. Its closed logs are copied, inspected and replayed, without undo, until Ctrl-C. The same command goes on later. The
-instance keeps the logs that the copy needs. What happens is written to events.jsonl in the copy.
+If --to is empty or new, the copy is first seeded by a backup of the databases; the instance must be stopped for that. Afterwards,
+it may run. Its closed logs are copied, inspected and replayed, without undo, until Ctrl-C. The same command resumes later. The
+instance retains the logs that the copy needs. Events are written to events.jsonl in the copy.
 
 Examples:
   jetcell replicate --from /var/lib/app --to /mnt/other/app-copy      seeds the copy and follows the instance
   jetcell replicate --from /var/lib/app --to /mnt/other/app-copy --once
-                                                                      only what is there now, then stops
+                                                                      replays the existing logs, then stops
   jetcell replicate --from /var/lib/app --to /mnt/other/app-copy --mode block
-                                                                      also the log that is being written
+                                                                      also copies the current log
   jetcell replicate --from /var/lib/app --to /mnt/other/app-copy --scan
                                                                       also verifies every page of the copy once a day
   jetcell replicate --from /var/lib/app --to /mnt/other/app-copy --metrics 9100
@@ -45,10 +45,10 @@ Examples:
                                                                       replays each log when it is eight hours old
   jetcell replicate --from /logs/app --from /data/app --to copy       logs and databases in two directories
   jetcell replicate --from tls://db1:9440/app --to /copies/app --tls-ca ca.pem --token-file token
-                                                                      from another host, where jetcell serve runs
+                                                                      from another host, which runs jetcell serve
   jetcell copies /mnt/other/app-copy                                  queues, lag and health
 
-Exit code: 0 stopped (with --once: everything that was there is replayed, or waits for --delay), 2 could not run.";
+Exit code: 0 stopped (with --once: all existing logs are replayed, or wait for --delay), 2 could not run.";
 
 /// Interval between progress lines.
 const LINE: Duration = Duration::from_secs(2);
@@ -190,14 +190,14 @@ impl Replicate {
         match (found.pop(), found.pop()) {
             (Some(directory), None) => Ok(DirectorySource::new(directory)),
             (Some(one), Some(other)) => Err(format!(
-                "{} and {} both have logs named {}; name only one of them",
+                "{} and {} both have logs named {}; give only one of them",
                 other.path().display(),
                 one.path().display(),
                 state.base_name
             )
             .into()),
             (None, _) => Err(format!(
-                "no directory in --from has the logs of the instance, named {}; name that directory",
+                "no directory in --from has the logs of the instance, named {}; also give that directory",
                 state.base_name
             )
             .into()),

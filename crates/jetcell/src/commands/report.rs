@@ -26,7 +26,7 @@ Examples:
   jetcell report --example-esrp > solution.toml
       prints the commented configuration of an ESRP document
   jetcell report --esrp solution.toml server1/*_2026-11-* server2/*_2026-11-* --out esrp.html
-      writes the ESRP document of two servers, and lists what does not fit together in it
+      writes the ESRP document for two servers, and lists its inconsistencies
 
 Exit code: 0 every run passed, 1 a run failed or is incomplete, or an ESRP document is inconsistent,
 2 a run could not be read.
@@ -95,7 +95,7 @@ impl Report {
 
     fn show(&self, format: Format) -> Outcome {
         if format == Format::Html && self.directories.len() > 1 {
-            print_error("--format html shows one run; name one directory");
+            print_error("--format html shows one run; give one directory");
             return Outcome::CouldNotRun;
         }
         if let ([directory], Format::Text) = (self.directories.as_slice(), format)

@@ -22,15 +22,15 @@ use crate::console;
 use crate::outcome::{Failure, Outcome, print_error};
 
 const EXAMPLES: &str = "\
-A full reseed copies the databases again; the side in --from must be stopped for that. An incremental one patches only the pages that
-the logs of the two sides changed since they parted; the side in --from may be running. The side in --to must be stopped. Logs of
-a history that is given up are kept in the directory diverged of --to. A reseed that was interrupted is continued by the same command.
+A full reseed copies the databases again; the side in --from must be stopped for that. An incremental reseed patches only the pages
+that the logs of the two sides changed since the histories diverged; the side in --from may be running. The side in --to must be
+stopped. Logs of a discarded history are retained in the directory diverged of --to. The same command continues an interrupted reseed.
 
 Examples:
-  jetcell reseed --from /mnt/other/app-copy --to /var/lib/app --incremental --dry-run    says what would be done
+  jetcell reseed --from /mnt/other/app-copy --to /var/lib/app --incremental --dry-run    shows what would be done
   jetcell reseed --from /mnt/other/app-copy --to /var/lib/app --incremental
-  jetcell reseed --from /mnt/other/app-copy --to /var/lib/app --incremental --or-full    everything if that is not possible
-  jetcell reseed --from /mnt/other/app-copy --to /var/lib/app                            everything
+  jetcell reseed --from /mnt/other/app-copy --to /var/lib/app --incremental --or-full    a full reseed if that is not possible
+  jetcell reseed --from /mnt/other/app-copy --to /var/lib/app                            a full reseed
   jetcell replicate --from /mnt/other/app-copy --to /var/lib/app                         then follows
   jetcell reseed --from tls://db2:9440/app --to /var/lib/app --incremental --tls-ca ca.pem --token-file token
                                                                                          from another host
@@ -82,7 +82,7 @@ impl ReseedCommand {
         }
         if !self.to.is_dir() {
             return Err(format!(
-                "{}: there is no such directory; jetcell replicate makes a new copy",
+                "{} does not exist; create a new copy with jetcell replicate",
                 self.to.display()
             )
             .into());
@@ -117,12 +117,11 @@ impl ReseedCommand {
         to: &Path,
         why: &CopyError,
     ) -> Result<(), Failure> {
-        console::note(&format!("{why}: copying everything"));
+        console::note(&format!("{why}: running a full reseed"));
         if !self.dry_run {
             return self.seed(vfs, from, to);
         }
-        let text =
-            printable_rows([format!("{}: would be seeded again as a whole: {why}", self.to.display())]);
+        let text = printable_rows([format!("{}: would be fully reseeded: {why}", self.to.display())]);
         let why = why.to_string();
         self.print(json!({ "path": self.to, "incremental": false, "dry_run": true, "why": why }), &text);
         Ok(())
@@ -164,12 +163,13 @@ impl ReseedCommand {
             vec![format!("{}: {} pages {would}, {}", self.to.display(), plan.pages, human_bytes(plan.bytes))];
         if let Some(first) = plan.first_diverged {
             lines.push(format!(
-                "  the histories part in generation {:X} (hexadecimal); {} committed transactions are given up here",
+                "  the histories diverge in generation {:X} (hexadecimal); {} committed transactions are \
+                 discarded here",
                 first.0, plan.commits_given_up
             ));
         }
         if !self.dry_run {
-            lines.push("  it is a copy now: follow with jetcell replicate".to_string());
+            lines.push("  it is now a copy: update it with jetcell replicate".to_string());
         }
         printable_rows(&lines)
     }
@@ -186,8 +186,8 @@ impl ReseedCommand {
         let seeded = seeded.map_err(explained)?;
         let copied = human_bytes(seeded.copied_bytes);
         let text = printable_rows([
-            format!("{}: seeded again with {copied} from {}", self.to.display(), source.place()),
-            "  follow with jetcell replicate".to_string(),
+            format!("{}: reseeded with {copied} from {}", self.to.display(), source.place()),
+            "  update it with jetcell replicate".to_string(),
         ]);
         self.print(json!({ "path": self.to, "incremental": false, "bytes": seeded.copied_bytes }), &text);
         Ok(())

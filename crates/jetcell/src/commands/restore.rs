@@ -15,20 +15,20 @@ use crate::commands::until::{Until, until};
 use crate::console;
 use crate::outcome::{Failure, Outcome, print_error};
 
-const EXAMPLES: &str = "The backups are a full one (or a copy), and those that continue it, in any order. Their logs are replayed, then the logs
-that survived, and transactions that had not ended are rolled back. Nothing is used before its checksum was verified.
-A restore that is complete, and whose databases were not used since, is reported as complete. Databases elsewhere are not changed,
-also if the logs name them; links in the directory are refused.
+const EXAMPLES: &str = "Give a full backup (or a copy) and the backups that continue it, in any order. Their logs are replayed, then the surviving
+logs, and unfinished transactions are rolled back. Nothing is used before its checksum is verified. If the restore is already
+complete and its databases were not used afterwards, the command reports that. Databases elsewhere are not changed,
+even if the logs refer to them; links in the directory are refused.
 
 Examples:
   jetcell restore /backup/sunday --to restored
   jetcell restore /backup/sunday /backup/monday --to restored
-  jetcell restore /backup/sunday --logs /var/lib/app --to restored     up to the last commit that the logs have
+  jetcell restore /backup/sunday --logs /var/lib/app --to restored     up to the last commit in the logs
   jetcell restore /backup/sunday /backup/monday --until 2026-11-23T08:00:00Z --to restored
-  jetcell restore /backup/sunday --to /var/lib/app --force             over the old files; copies what differs
+  jetcell restore /backup/sunday --to /var/lib/app --force             over the old files; copies only differences
   jetcell check --structure restored
 
-Exit code: 0 restored, 1 restored except for databases that the backup has with bad pages, 2 not restored.";
+Exit code: 0 restored, 1 restored except for databases with bad pages in the backup, 2 not restored.";
 
 /// Restore databases from a full backup and the later backups that build on it
 #[derive(Args)]
@@ -95,7 +95,7 @@ impl Restore {
             }
             match self.to.join(RESTORE_MARKER).exists() {
                 true => {
-                    format!("{}; {} is not whole: repeat the restore", explained(&error), self.to.display())
+                    format!("{}; {} is incomplete: repeat the restore", explained(&error), self.to.display())
                         .into()
                 }
                 false => explained(&error),
@@ -127,8 +127,8 @@ impl Restore {
     fn as_text(&self, restored: &Restored, seconds: f64) -> String {
         if let Some(since) = restored.already_unix_ms {
             let mut lines = vec![format!(
-                "{} is restored from these backups already, since {}; no database was used since, and nothing was changed; to restore \
-                 again name another directory, or use --force",
+                "{} was already restored from these backups at {}; no database was used since, and nothing \
+                 was changed; to restore again, give another directory, or use --force",
                 self.to.display(),
                 LogTime::from_unix_ms(since)
             )];
@@ -138,7 +138,7 @@ impl Restore {
             return jetcell_input::printable_rows(&lines) + "\n";
         }
         let mut lines = vec![format!(
-            "restored into {} in {seconds:.1} s: {} copied, {} were right already",
+            "restored into {} in {seconds:.1} s: {} copied, {} were already correct",
             self.to.display(),
             human_bytes(restored.copied_bytes),
             human_bytes(restored.kept_bytes)

@@ -19,8 +19,8 @@ use crate::outcome::{Failure, Outcome, print_error};
 const EXAMPLES: &str = "\
 Other hosts can read the databases, the logs and the files of copies in the directories, and store the messages of copies alongside the
 logs. Other files and links are not served. With --allow-handover, they can also take the role of the active side from a stopped instance.
-The instance may be running. Secrets are in files only, which only their user may read (chmod 600); clients need the same token, for
-example that of `openssl rand -hex 32`.
+The instance may be running. Secrets are read only from files that only their owner can read (chmod 600); clients need the same token,
+for example the output of `openssl rand -hex 32`.
 
 Examples:
   jetcell serve /var/lib/app --listen 0.0.0.0:9440 --tls-cert db1.pem --tls-key db1.key --token-file token
@@ -153,7 +153,7 @@ fn refuse_same_directory(named: &[(String, PathBuf)]) -> Result<(), Failure> {
 fn note_links(name: &str, directory: &Path) {
     for link in links_in(directory) {
         console::note(&format!(
-            "{name}: {} is a link, which is not served; serve the directory to which it leads",
+            "{name}: {} is a link, which is not served; serve the target directory",
             link.display()
         ));
     }
@@ -166,16 +166,16 @@ fn named(text: &str) -> Result<(String, PathBuf), Failure> {
         _ => (None, PathBuf::from(text)),
     };
     if is_address(&path) {
-        return Err(format!("{text}: name a directory of this host").into());
+        return Err(format!("{text}: give a directory of this host").into());
     }
     let absolute = std::fs::canonicalize(&path).map_err(|error| format!("{}: {error}", path.display()))?;
     if !absolute.is_dir() {
-        return Err(format!("{}: this is not a directory", path.display()).into());
+        return Err(format!("{} is not a directory", path.display()).into());
     }
     let last = |path: &Path| path.file_name().and_then(|name| name.to_str()).map(str::to_string);
     match name.or_else(|| last(&path)).or_else(|| last(&absolute)) {
         Some(name) => Ok((name, absolute)),
-        None => Err(format!("{text}: it has no name for clients; write NAME=DIR").into()),
+        None => Err(format!("{text}: the directory has no name for clients; write NAME=DIR").into()),
     }
 }
 

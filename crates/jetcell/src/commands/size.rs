@@ -21,7 +21,7 @@ use crate::whole_file;
 const EXAMPLES: &str = "\
 Examples:
   jetcell size --example > site.toml
-      a complete configuration with explanations, to be edited
+      a complete configuration with explanations, as a template
   jetcell size --config site.toml
       a table of designs with disks, power, price and probability of loss; the load in five states; space, memory, network, backup
   jetcell size --config site.toml --html sizing.html --csv > designs.csv
@@ -29,7 +29,7 @@ Examples:
   jetcell size --config site.toml --explain
       also every formula with its numbers, to verify by hand
   jetcell size --config site.toml --test-config test.toml && jetcell test performance --config test.toml
-      runs the test that proves the design
+      runs the test that verifies the design
   jetcell size --list-disks > my-disks.toml; jetcell size --config site.toml --disks my-disks.toml
       adds disks to the catalogue
 
@@ -120,7 +120,7 @@ impl Size {
                 .map_err(|error| format!("--html {} cannot be written: {error}", target.display()))?;
         }
         if self.json {
-            return as_json(&sized).map_err(|error| format!("no JSON: {error}").into());
+            return as_json(&sized).map_err(|error| format!("not JSON: {error}").into());
         }
         if self.csv {
             return Ok(table_csv(&tables::designs(&sized)));

@@ -16,15 +16,15 @@ pub fn stored_drive_test(directory: &Path, target: Option<&str>) -> Result<(Driv
     let failed = |what: String| Failure::from(format!("{}: {what}", path.display()));
     let text = read_input_bytes(&path, MAX_RESULT_BYTES).map_err(|error| failed(error.to_string()))?;
     let test: DriveTest = serde_json::from_slice(&text)
-        .map_err(|error| failed(format!("no result of `jetcell disk test`: {}", error_line(&error))))?;
+        .map_err(|error| failed(format!("not a result of `jetcell disk test`: {}", error_line(&error))))?;
     if test.schema != drive::SCHEMA {
-        return Err(failed(format!("its form is {}; this program reads {}", test.schema, drive::SCHEMA)));
+        return Err(failed(format!("its format is {}; this version reads {}", test.schema, drive::SCHEMA)));
     }
     let names: Vec<&str> = test.targets.iter().map(|target| target.name.as_str()).collect();
     let at = match target {
         Some(name) => names.iter().position(|known| *known == name),
         None => Some(0).filter(|_| names.len() == 1),
     };
-    let at = at.ok_or_else(|| failed(format!("name a target; they are {}", names.join(", "))))?;
+    let at = at.ok_or_else(|| failed(format!("give a target; the targets are {}", names.join(", "))))?;
     Ok((test, at))
 }

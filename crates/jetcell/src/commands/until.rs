@@ -33,7 +33,7 @@ impl Until {
 pub fn until(text: &str) -> Result<Until, String> {
     if text.contains('T') {
         let time = chrono::DateTime::parse_from_rfc3339(text)
-            .map_err(|error| format!("{error}; a time looks like 2026-11-23T08:00:00Z"))?;
+            .map_err(|error| format!("{error}; write a time like 2026-11-23T08:00:00Z"))?;
         return Ok(Until::Time(LogTime::from_unix_ms(time.timestamp_millis())));
     }
     let numbers: Option<Vec<u32>> = text
@@ -48,8 +48,8 @@ pub fn until(text: &str) -> Result<Until, String> {
             Ok(Until::Position(LogPosition::new(generation, segment as u16, offset as u16)))
         }
         _ => Err(format!(
-            "'{text}' is no place in a log; give a generation (5C) or a log position (5C:9:268), both hexadecimal, or a time \
-                 (2026-11-23T08:00:00Z)"
+            "'{text}' is not a place in a log; give a generation (5C) or a log position (5C:9:268), both \
+             hexadecimal, or a time (2026-11-23T08:00:00Z)"
         )),
     }
 }

@@ -96,21 +96,21 @@ const FIGURES: [(&str, &str, &str, Figure); 9] = [
     ("copy_queue", "Closed generations that the copy does not have", "generations", |copy| {
         Some(copy.copy_queue.into())
     }),
-    ("copy_replay_queue", "Generations that the copy has and has not replayed", "generations", |copy| {
+    ("copy_replay_queue", "Generations that the copy has received but not replayed", "generations", |copy| {
         Some(copy.replay_queue.into())
     }),
     ("copy_lag", "Closed generations that were not replayed", "generations", |copy| {
         Some(u64::from(copy.copy_queue) + u64::from(copy.replay_queue))
     }),
-    ("copy_lag", "Bytes of these logs", "bytes", |copy| Some(copy.lag_bytes)),
-    ("copy_lag", "Age of what was replayed", "seconds", |copy| copy.lag_seconds),
+    ("copy_lag", "Bytes in closed logs that were not replayed", "bytes", |copy| Some(copy.lag_bytes)),
+    ("copy_lag", "Age of the newest replayed log", "seconds", |copy| copy.lag_seconds),
     ("copy_copied_generation", "The newest generation that the copy has", "", |copy| {
         Some(copy.copied.into())
     }),
     ("copy_replayed_generation", "The newest generation that was replayed", "", |copy| {
         Some(copy.replayed.into())
     }),
-    ("copy_block_mode", "1 while the log that is being written comes as it is written", "", |copy| {
+    ("copy_block_mode", "1 while the current log is received as it is written", "", |copy| {
         Some(copy.block_mode.into())
     }),
     ("copy_waiting", "1 while the copy waits: for the active side, for space, or for a backup", "", |copy| {

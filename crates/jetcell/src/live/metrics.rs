@@ -71,7 +71,8 @@ fn resolve(address: &str) -> Result<SocketAddr, Failure> {
     }
     let wrong = || {
         Failure::from(format!(
-            "--metrics {address} is no address; write PORT or ADDRESS:PORT, for example 9100 or 0.0.0.0:9100"
+            "--metrics {address} is not an address; write PORT or ADDRESS:PORT, for example 9100 or \
+             0.0.0.0:9100"
         ))
     };
     address.to_socket_addrs().ok().and_then(|mut found| found.next()).ok_or_else(wrong)
@@ -81,7 +82,7 @@ fn answer(request: Request, registry: &Registry) -> std::io::Result<()> {
     let plain = |text: &str, status: u16| Response::from_string(text).with_status_code(status);
     let path = request.url().split('?').next().unwrap_or_default();
     if !matches!(request.method(), Method::Get | Method::Head) {
-        return request.respond(plain("only GET is answered\n", 405));
+        return request.respond(plain("only GET is supported\n", 405));
     }
     if path != "/metrics" {
         return request.respond(plain("the counters are at /metrics\n", 404));
@@ -150,7 +151,7 @@ mod tests {
     fn queues_and_lag_of_a_copy_are_served() {
         let monitor = CopyMonitor::default();
         let server = MetricsServer::start("0", Box::new(monitor.clone())).unwrap();
-        assert!(!fetch(&server, "GET /metrics").contains("jetcell_copy"), "no copy is there yet");
+        assert!(!fetch(&server, "GET /metrics").contains("jetcell_copy"), "no copy exists yet");
         monitor.set(CopyFigures {
             copy: "/copy".into(),
             copied: 0x1B,

@@ -57,7 +57,7 @@ impl Collector for RunMetrics {
         let state = self.0.state();
         let info = [("version", env!("CARGO_PKG_VERSION"))];
         encoder
-            .encode_descriptor("build", "The program that runs", None, MetricType::Info)?
+            .encode_descriptor("build", "Version of the running program", None, MetricType::Info)?
             .encode_info(&info.as_slice())?;
 
         let help = "1 for the current phase of the run, 0 for the others";
@@ -69,7 +69,7 @@ impl Collector for RunMetrics {
         gauge(
             &mut encoder,
             "phase_progress",
-            "Share of the phase that is done",
+            "Completed share of the phase",
             Some(Unit::Ratios),
             state.fraction(),
         )?;
@@ -87,9 +87,9 @@ impl Collector for RunMetrics {
             counters.cache.stalls,
         )?;
         let used = counters.cache.used_bytes as f64;
-        gauge(&mut encoder, "cache_used", "Cache that holds pages", Some(Unit::Bytes), used)?;
+        gauge(&mut encoder, "cache_used", "Cache memory that contains pages", Some(Unit::Bytes), used)?;
         let limit = counters.cache.limit_bytes as f64;
-        gauge(&mut encoder, "cache_limit", "Cache that may be used", Some(Unit::Bytes), limit)?;
+        gauge(&mut encoder, "cache_limit", "Maximum cache memory", Some(Unit::Bytes), limit)?;
 
         let instances = || counters.io.iter().enumerate().map(|(index, io)| ((index + 1).to_string(), io));
         let help = "Transfers of any kind that failed";

@@ -40,7 +40,7 @@ struct Picture {
 
 const CHARTS: [Picture; 3] = [
     Picture { title: "I/O per second", short: "I/O/s", series: &IO, share: 3 },
-    Picture { title: "Latency in ms, means of a second", short: "ms", series: &LATENCY, share: 3 },
+    Picture { title: "Latency in ms, one-second means", short: "ms", series: &LATENCY, share: 3 },
     Picture { title: "Cache in percent", short: "Cache %", series: &CACHE, share: 2 },
 ];
 
@@ -86,7 +86,7 @@ pub fn draw(frame: &mut Frame<'_>, state: &State) {
     frame.render_widget(Paragraph::new(lines).dim(), log);
     let help = match state.stopping {
         false => "q or Ctrl-C stops cleanly and reports",
-        true => "stopping; once more ends at once",
+        true => "stopping; press again to stop immediately",
     };
     frame.render_widget(Line::from(help).reversed(), keys);
 }
@@ -195,7 +195,7 @@ mod tests {
             "40 IOPS, read 2.00 ms, write 4.00 ms, log write 0.50 ms, 50 operations/s",
             "I/O per second",
             "I/O per second: reads, writes, log writes",
-            "Latency in ms, means of a second: read, write, log write",
+            "Latency in ms, one-second means: read, write, log write",
             "log write",
             "in use",
             "1m00s ago",
@@ -207,7 +207,7 @@ mod tests {
         let drawn = |text: &str| text.chars().filter(|c| ('\u{2801}'..='\u{28ff}').contains(c)).count();
         assert!(drawn(&text) > 50, "no line is drawn\n{text}");
         state.stopping = true;
-        assert!(picture(&state, 100, 40).contains("stopping; once more ends at once"));
+        assert!(picture(&state, 100, 40).contains("stopping; press again to stop immediately"));
         state.history.clear();
         assert_eq!(drawn(&picture(&state, 100, 40)), 0);
     }
@@ -229,7 +229,7 @@ mod tests {
         assert!(!text.contains("Cache") && !text.contains("ms: read"), "no room\n{text}");
         let mut state = monitor.state();
         state.stopping = true;
-        assert!(picture(&state, 40, 10).contains("stopping; once more ends at once"));
+        assert!(picture(&state, 40, 10).contains("stopping; press again to stop immediately"));
         // As rows are added, the other charts appear one by one, each complete, and then the log.
         let frames = |height| picture(&monitor.state(), 80, height).matches('┌').count();
         assert_eq!([3, 7, 8, 13, 18, 24].map(frames), [0, 0, 1, 2, 3, 3]);

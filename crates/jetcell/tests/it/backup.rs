@@ -59,7 +59,7 @@ fn a_repeated_backup_and_a_repeated_restore_say_that_they_are_complete() {
     let Some(cell) = backed_up() else { return };
     let (code, text) = run(&cell, &["backup", "--from", "dirty", "--to", "backup"]);
     assert!(
-        code == 0 && text.contains("complete already since") && text.contains("another directory"),
+        code == 0 && text.contains("already completed at") && text.contains("another directory"),
         "{text}"
     );
     let (code, text) = run(&cell, &["backup", "--from", "dirty", "--to", "backup", "--json"]);
@@ -70,9 +70,9 @@ fn a_repeated_backup_and_a_repeated_restore_say_that_they_are_complete() {
 
     let restore = ["restore", "backup", "--to", "restored"];
     let (code, text) = run(&cell, &restore);
-    assert!(code == 0 && !text.contains("already, since"), "{text}");
+    assert!(code == 0 && !text.contains("already restored"), "{text}");
     let (code, text) = run(&cell, &restore);
-    assert!(code == 0 && text.contains("restored from these backups already, since"), "{text}");
+    assert!(code == 0 && text.contains("was already restored from these backups at"), "{text}");
     let (code, text) = run(&cell, &["restore", "backup", "--to", "restored", "--json"]);
     let report: Value = serde_json::from_str(&text).unwrap();
     assert!(code == 0 && report["already_unix_ms"].is_i64(), "{text}");
@@ -161,7 +161,7 @@ fn a_snapshot_that_fails_is_no_backup_and_says_why_in_one_line() {
     let Some(cell) = backed_up() else { return };
     for (command, expected) in [
         ("echo no space left >&2; exit 5", "no space left"),
-        ("true", "does not have this file"),
+        ("true", "does not contain this file"),
         (r#"cp -a dirty "$JETCELL_SNAPSHOT"; truncate -s 100000 "$JETCELL_SNAPSHOT"/SRUDB.dat"#, "SRUDB.dat"),
     ] {
         let (code, text) = snapshot(&cell, "snap", command);
@@ -175,7 +175,7 @@ fn a_snapshot_that_fails_is_no_backup_and_says_why_in_one_line() {
     }
     let slow = ["--snapshot", "command", "--snapshot-command", "sleep 60", "--snapshot-limit", "200ms"];
     let (code, text) = run(&cell, &[&["backup", "--from", "dirty", "--to", "snap"][..], &slow].concat());
-    assert!(code == 2 && text.contains("took too long"), "{text}");
+    assert!(code == 2 && text.contains("timed out"), "{text}");
     for (words, expected) in [
         (&["--to", "x", "--snapshot", "command"][..], "--snapshot-command"),
         (&["--to", "x", "--snapshot", "reflink", "--snapshot-command", "true"], "--snapshot command"),
@@ -202,9 +202,9 @@ fn bad_input_is_refused_and_nothing_changes() {
         (&["restore", "dirty", "--to", "x"], "-615"),
         (&["restore", "backup", "--to", "dirty"], "--force"),
         (&["restore", "backup", "--to", "backup/x"], "inside"),
-        (&["restore", "backup", "backup", "--to", "x"], "both have databases"),
+        (&["restore", "backup", "backup", "--to", "x"], "both contain databases"),
         (&["restore", "backup", "--to", "x", "--until", "1"], "-553"),
-        (&["check", "--subset", "9/2", "backup"], "no part"),
+        (&["check", "--subset", "9/2", "backup"], "not a part"),
         (&["check", "--new", "dirty"], "--new"),
     ] {
         let text = cell.program_refused(words);
@@ -215,7 +215,7 @@ fn bad_input_is_refused_and_nothing_changes() {
     // An interrupted backup.
     fs::rename(cell.path("backup/manifest.json"), cell.path("backup/manifest.partial.json")).unwrap();
     let text = cell.program_refused(&["restore", "backup", "--to", "x"]);
-    assert!(text.contains("not whole") && text.contains("-615"), "{text}");
+    assert!(text.contains("not complete") && text.contains("-615"), "{text}");
     assert_eq!(run(&cell, &["check", "backup"]).0, 2);
 }
 
@@ -234,7 +234,7 @@ fn a_changed_backup_is_found_and_not_restored() {
     let (code, text) = run(&cell, &["check", "backup"]);
     assert!(code == 1 && text.contains("SRUDB.dat"), "{text}");
     let (code, text) = run(&cell, &["restore", "backup", "--to", "x"]);
-    assert!(code == 2 && text.contains("bytes that were backed up"), "{text}");
+    assert!(code == 2 && text.contains("content that was backed up"), "{text}");
     assert!(!cell.path("x").exists(), "half a restore is left");
 }
 

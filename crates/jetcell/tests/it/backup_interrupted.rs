@@ -54,9 +54,9 @@ fn stopped(child: Child) -> String {
 
 fn partial_is_refused_and_continued(cell: &Cell) {
     let text = String::from_utf8(cell.program(&["check", "backup"]).output().unwrap().stderr).unwrap();
-    assert!(text.contains("interrupted and is not whole") && text.contains("-615"), "{text}");
+    assert!(text.contains("interrupted and is not complete") && text.contains("-615"), "{text}");
     let text = cell.program_refused(&["restore", "backup", "--to", "restored"]);
-    assert!(text.contains("interrupted and is not whole") && text.contains("-615"), "{text}");
+    assert!(text.contains("interrupted and is not complete") && text.contains("-615"), "{text}");
     let output = cell.program(&["backup", "--from", "dirty", "--to", "backup", "--json"]).output().unwrap();
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let [bytes, continued, copied] =
@@ -119,7 +119,7 @@ fn a_backup_that_is_stopped_by_a_signal_can_be_continued() {
     let child = half_done(&cell);
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     let text = stopped(child);
-    assert!(text.contains("stopped; what was copied is kept, and the same command continues it"), "{text}");
+    assert!(text.contains("stopped; the copied data is retained, and the same command continues the backup"), "{text}");
     partial_is_refused_and_continued(&cell);
 }
 
@@ -145,7 +145,7 @@ fn a_restore_that_is_stopped_by_a_signal_leaves_nothing_in_a_new_directory() {
     wait_until("the restore", || cell.path("over/restore.partial").exists());
     kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
     let text = stopped(child);
-    assert!(text.contains("over is not whole: repeat the restore"), "{text}");
+    assert!(text.contains("over is incomplete: repeat the restore"), "{text}");
     let output = cell.program(&over[..5]).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(!cell.path("over/restore.partial").exists());
@@ -195,7 +195,7 @@ fn a_database_in_use_is_not_restored_over() {
     let output = cell.program(&["check", "backup"]).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(
-        output.status.code() == Some(0) && text.contains("stray.txt: not a file of the backup"),
+        output.status.code() == Some(0) && text.contains("stray.txt: not part of the backup"),
         "{text}"
     );
 }

@@ -60,7 +60,7 @@ fn all_pages_are_read_and_a_written_backup_is_whole_and_restored() {
     assert_eq!((checked.status.code(), text.matches("verified: good").count()), (Some(0), 2), "{text}");
     let text = cell.program_refused(&["restore", "kept/monday", "--to", "again"]);
     assert!(
-        text.contains("2 backups are in this directory; name one: kept/monday/Jetstress001001"),
+        text.contains("the directory contains 2 backups; give one of them: kept/monday/Jetstress001001"),
         "{text}"
     );
     let restored = said(&cell, &["restore", "kept/monday/Jetstress002001", "--to", "again"]);
@@ -79,9 +79,9 @@ fn all_pages_are_read_and_a_written_backup_is_whole_and_restored() {
 
     for (arguments, text) in [
         (&["--to", "kept/monday"][..], "is not empty; give a new directory"),
-        (&["--to", "d/backup"], "which the backup is of; give a directory elsewhere"),
+        (&["--to", "d/backup"], "which is being backed up; give a directory elsewhere"),
         (&["--to", "wide.toml/x"], "is not a writable directory"),
-        (&["--to", "wide.toml"], "is not a directory that can be read"),
+        (&["--to", "wide.toml"], "is not a readable directory"),
     ] {
         let words =
             [&["test", "backup", "--config", "wide.toml", "--dir", "d", "--open"], arguments].concat();
@@ -130,5 +130,5 @@ fn backup_and_load_are_measured_alone_and_together() {
     assert!(cost["load_alone"]["seconds"].as_f64().unwrap() >= 2.0);
     assert!(!result["verification"].is_null());
     let page = fs::read_to_string(cell.path("out/report.html")).unwrap();
-    assert!(page.contains("Cost of the Backup") && page.contains("The load over time"));
+    assert!(page.contains("Cost of the Backup") && page.contains("Load over time"));
 }

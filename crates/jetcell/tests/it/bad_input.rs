@@ -21,7 +21,7 @@ fn a_directory_without_its_parent_is_not_created() {
 fn a_file_is_not_a_directory() {
     let cell = Cell::new();
     cell.write("file", "x");
-    assert_eq!(cell.refused(&["--dir", "file"]), "file is not a directory; give the directory for the files");
+    assert_eq!(cell.refused(&["--dir", "file"]), "file is not a directory; give a directory for the files");
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn impossible_figures_are_explained() {
     assert_eq!(refused(&["--threads", "0"]), "--threads 0 is out of range; give 1 to 4096");
     assert_eq!(
         refused(&["--page-size", "5KiB"]),
-        "--page-size 5KiB is not possible; use 4KiB, 8KiB, 16KiB or 32KiB"
+        "--page-size 5KiB is not supported; use 4KiB, 8KiB, 16KiB or 32KiB"
     );
     assert_eq!(refused(&["--target-iops", "-1"]), "--target-iops -1 is out of range; give more than 0");
     assert_eq!(refused(&["--duration", "0s"]), "--duration is zero; write for example 60s or 2h");
@@ -90,7 +90,7 @@ fn a_wrong_configuration_names_the_place() {
     cell.write("mix.toml", "dirs = ['d']\nmix = { insert = 80, delete = 20, replace = 5, read = 35 }\n");
     assert_eq!(
         cell.refused(&["--config", "mix.toml"]),
-        "mix: insert 80 + delete 20 + replace 5 + read 35 is 140 percent; change them so that the sum is 100"
+        "mix: insert 80 + delete 20 + replace 5 + read 35 is 140 percent; change the shares to a sum of 100"
     );
     cell.write("typo.toml", "dirs = ['d']\n\nthraeds = 4\n");
     let text = cell.refused(&["--config", "typo.toml"]);
@@ -136,7 +136,7 @@ fn contradictions_are_explained() {
     let refused = |arguments: &[&str]| cell.refused(&[&["--dir", "d"], arguments].concat());
     assert_eq!(
         refused(&["--mix", "20/30/15/35"]),
-        "mix: delete 30 is more than insert 20, so that the databases would become empty; lower delete or raise insert"
+        "mix: delete 30 is more than insert 20, and the databases would become empty; lower delete or raise insert"
     );
     assert!(refused(&["--maximum-log-write-ms", "5"]).contains("average_log_write_ms 10 is above"));
     assert!(refused(&["--size", "1%", "--databases", "999"]).contains("of the volume of d/Jetstress"));
@@ -190,7 +190,7 @@ fn open_refuses_what_is_not_a_database() {
     let cell = Cell::new();
     cell.make_dir("d");
     let text = cell.refused(&["--dir", "d", "--open"]);
-    assert_eq!(text, "d/Jetstress001001.edb does not exist; to create databases, leave out --open");
+    assert_eq!(text, "d/Jetstress001001.edb does not exist; to create databases, omit --open");
     cell.write("d/Jetstress001001.edb", vec![7; 100_000]);
     let text = cell.refused(&["--dir", "d", "--open"]);
     assert!(text.starts_with("d/Jetstress001001.edb is not an ESE database"), "{text}");
@@ -288,5 +288,5 @@ fn a_cache_larger_than_the_memory_is_refused() {
     let cell = Cell::new();
     cell.make_dir("d");
     let text = cell.refused(&["--dir", "d", "--cache", "1000TiB"]);
-    assert!(text.starts_with("--cache 1000TiB does not fit the memory of "), "{text}");
+    assert!(text.starts_with("--cache 1000TiB does not fit in the memory of "), "{text}");
 }

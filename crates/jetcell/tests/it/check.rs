@@ -304,7 +304,7 @@ fn a_foreign_log_beside_the_database_is_mentioned() {
     // Check the directory, the database alone, and both a log and the database.
     for arguments in [&[dirty][..], &[&database], &[&format!("{dirty}/SRU00001.log"), &database]] {
         let found = must_find(&cell, arguments, "log-foreign", None, None);
-        let said = "the log SRU00001.log beside the database belongs to another log stream";
+        let said = "the log SRU00001.log next to the database belongs to another log stream";
         assert_eq!((&found["message"], &found["severity"]), (&said.into(), &"warning".into()));
         assert!(found["path"].as_str().unwrap().ends_with("SRUDB.dat"), "{found}");
     }
@@ -319,7 +319,7 @@ fn a_foreign_log_beside_the_database_is_mentioned() {
     }
     let found = must_find(&cell, &["clean"], "log-foreign", None, None);
     let said =
-        "4 logs beside the database belong to other log streams: SRU.log, SRU00059.log, SRU0005A.log, ...";
+        "4 logs next to the database belong to other log streams: SRU.log, SRU00059.log, SRU0005A.log, ...";
     assert_eq!(found["message"], said);
 }
 
@@ -391,7 +391,7 @@ fn bytes_behind_the_last_page_name_the_page_that_they_begin() {
     bytes.extend([7; 100]);
     cell.write("a.edb", &bytes);
     let found = must_find(&cell, &["a.edb"], "trailing-bytes", None, None);
-    let said = format!("100 bytes follow the last whole page; they are the begin of page {}", pages + 1);
+    let said = format!("100 bytes follow the last complete page; they are the start of page {}", pages + 1);
     assert_eq!(found["message"].as_str(), Some(said.as_str()));
 }
 
@@ -428,7 +428,7 @@ fn a_file_that_cannot_be_checked_gives_one_line() {
         (&["missing"], "missing: No such file"),
         (&["--from", "0", "garbage"], "0 is not in"),
         (&["--throttle", "fast", "garbage"], "neither a pause nor a rate"),
-        (&["--from", "9", "garbage", "empty"], "give the path of that one only"),
+        (&["--from", "9", "garbage", "empty"], "give only its path"),
     ] {
         let output = check(&cell, arguments);
         let stderr = String::from_utf8(output.stderr).unwrap();
@@ -462,7 +462,7 @@ fn a_file_that_cannot_be_read_is_not_passed_over() {
     let output = run(&["check", "d"]).unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(2), "{text}");
-    assert!(text.contains("d/closed.edb: Permission denied") && !text.contains("not of ESE"), "{text}");
+    assert!(text.contains("d/closed.edb: Permission denied") && !text.contains("not in an ESE format"), "{text}");
 }
 
 #[test]
@@ -471,7 +471,7 @@ fn a_directory_without_any_file_of_ese_is_an_error() {
     cell.make_dir("others/deeper");
     cell.write("others/a.txt", "text");
     let refused = |words: &[&str]| cell.program_refused(&[&["check"], words].concat());
-    let remedy = "give such files, or directories with them at any depth";
+    let remedy = "give such files, or directories that contain them at any depth";
     assert_eq!(
         refused(&["others"]),
         format!("the only file is not an ESE database, log, checkpoint or flush map; {remedy}")
@@ -487,5 +487,5 @@ fn a_directory_without_any_file_of_ese_is_an_error() {
     let output = check(&cell, &["others"]);
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(0), "{text}");
-    assert!(text.contains("2 files are not of ESE and not checked"), "{text}");
+    assert!(text.contains("2 files are not in an ESE format and not checked"), "{text}");
 }

@@ -146,7 +146,10 @@ fn a_new_copy_without_the_log_of_its_seed_says_what_is_missing() {
         let output = cell.program(words).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(said.contains("the copy has no log yet") && said.contains("jetcell replicate"), "{said}");
+        assert!(
+            said.contains("the copy does not have a log yet") && said.contains("jetcell replicate"),
+            "{said}"
+        );
     }
 }
 
@@ -234,7 +237,10 @@ fn logs_that_were_deleted_in_between_leave_the_copy_unfit() {
     fs::remove_file(cell.path(&format!("app/E00{next:08X}.log"))).unwrap();
     let output = cell.program(&ONCE).output().unwrap();
     let text = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.code() == Some(2) && text.contains("gone") && text.contains("reseed"), "{text}");
+    assert!(
+        output.status.code() == Some(2) && text.contains("no longer exists") && text.contains("reseed"),
+        "{text}"
+    );
     assert_eq!(json(&cell, 1, &["copies", "copy"])["unfit"]["reason"], "logs_gone");
 }
 
@@ -319,9 +325,9 @@ fn what_is_no_copy_is_not_activated_or_reseeded() {
         (&["activate", "app"][..], "not a copy"),
         (&["activate", "nowhere"], "not a copy"),
         (&["reseed", "--from", "app", "--to", "app"], "inside"),
-        (&["reseed", "--from", "app", "--to", "nowhere"], "replicate makes"),
+        (&["reseed", "--from", "app", "--to", "nowhere"], "with jetcell replicate"),
         (&["reseed", "--from", "app", "--to", "other"], "another log stream"),
-        (&["reseed", "--from", "app", "--to", "other", "--incremental"], "another stream"),
+        (&["reseed", "--from", "app", "--to", "other", "--incremental"], "another log stream"),
         (&["reseed", "--from", "app", "--to", "empty", "--incremental"], "no ESE logs"),
         (&["reseed", "--from", "app", "--to", "other", "--dry-run"], "--incremental"),
     ] {
@@ -389,9 +395,9 @@ fn a_copy_is_backed_up_and_scanned_while_it_follows_a_running_instance() {
     assert!(events.contains("has completed") || events.contains("completed"), "{events}");
     for (words, expected) in [
         (&["maintain", "copy", "--tasks", "scan,zero"][..], "only --tasks scan"),
-        (&["maintain", "copy", "app"], "name only its directory"),
-        (&["backup", "--from", "copy", "--to", "x", "--remove-logs"], "leave out --remove-logs"),
-        (&["backup", "--from", "copy", "--from", "app", "--to", "x"], "name only its directory"),
+        (&["maintain", "copy", "app"], "give only its directory"),
+        (&["backup", "--from", "copy", "--to", "x", "--remove-logs"], "omit --remove-logs"),
+        (&["backup", "--from", "copy", "--from", "app", "--to", "x"], "give only its directory"),
     ] {
         let text = cell.program_refused(words);
         assert!(text.contains(expected), "{words:?}: {text}");

@@ -116,7 +116,7 @@ fn a_copy_follows_another_host_takes_its_role_and_gives_it_back() {
         lines[1].contains(&host) && lines[1].contains("healthy") && lines[2].starts_with("copy "),
         "{table}"
     );
-    assert!(lines[3].contains("CANNOT BE ASKED"), "{table}");
+    assert!(lines[3].contains("UNREACHABLE"), "{table}");
 
     // A running instance does not hand over its role.
     replicate.kill().unwrap();
@@ -163,17 +163,22 @@ fn a_mistake_is_one_line_and_changes_nothing() {
     let by_address = url.replace("localhost", "127.0.0.1");
     let (unknown, gone) = (db1.url("other"), "tls://localhost:1/app".to_string());
     for (from, ca, token, what) in [
-        (&url, "ca.pem", "other-token", "does not know the token"),
+        (&url, "ca.pem", "other-token", "rejected the token"),
         (&url, "stranger.pem", "token", "is not trusted"),
-        (&by_address, "ca.pem", "token", "is not for the name 127.0.0.1"),
-        (&unknown, "ca.pem", "token", "has no directory `other`; it has app"),
+        (&by_address, "ca.pem", "token", "is not valid for the name 127.0.0.1"),
+        (&unknown, "ca.pem", "token", "does not have a directory `other`; it has app"),
         (&gone, "ca.pem", "token", "the host cannot be reached: Connection refused"),
-        (&url, "token", "token", "no certificate"),
+        (&url, "token", "token", "does not contain a certificate"),
         (&url, "none.pem", "token", "none.pem"),
         (&url, "ca.pem", "none", "none: "),
-        (&url.replace("tls", "tcp"), "ca.pem", "token", "may use TLS"),
-        (&"tls://localhost/app".to_string(), "ca.pem", "token", "there is no port"),
-        (&"tls://me:secret@localhost:1/app".to_string(), "ca.pem", "token", "no user and no password"),
+        (&url.replace("tls", "tcp"), "ca.pem", "token", "may require TLS"),
+        (&"tls://localhost/app".to_string(), "ca.pem", "token", "the port is missing"),
+        (
+            &"tls://me:secret@localhost:1/app".to_string(),
+            "ca.pem",
+            "token",
+            "cannot contain a user or a password",
+        ),
     ] {
         let said = seed(from, ca, token);
         assert!(said.contains(what), "{what}: {said}");

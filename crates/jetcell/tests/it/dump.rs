@@ -90,13 +90,13 @@ fn damage_gives_exit_code_1_and_a_refusal_exit_code_2() {
     refused(&["log", "priv1.edb"], "not an ESE log file; use dump header, pages, tree, schema or space");
     refused(
         &["tree", "--table", "Nope", "priv1.edb"],
-        "there is no table `Nope`; `jetcell dump schema` lists",
+        "table `Nope` does not exist; `jetcell dump schema` lists",
     );
     refused(&["tree", "--table", "basic", "--index", "x", "priv1.edb"], "table `basic` has no index `x`");
     refused(&["tree", "priv1.edb"], "--table");
     refused(&["pages", "--page", "0", "priv1.edb"], "pages are numbered from 1");
     refused(&["pages", "--page", "9-3", "priv1.edb"], "the range 9-3 ends before it begins");
-    refused(&["log", "--type", "Inserts", "E00.log"], "there is no record type `Inserts`");
+    refused(&["log", "--type", "Inserts", "E00.log"], "`Inserts` is not a record type");
 }
 
 #[test]

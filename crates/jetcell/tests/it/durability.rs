@@ -102,9 +102,9 @@ fn an_array_whose_process_is_killed_keeps_what_it_acknowledged() {
     let create = ["raid", "create", "a", "--level", "mirror", "--size", "192MiB", "--members", "m0", "m1"];
     assert!(cell.program(&create).output().unwrap().status.success());
     let refused = |words: &[&str]| cell.program_refused(&[&["test", "durability"], words].concat());
-    assert!(refused(&["array:none", "--witness", "tcp:127.0.0.1:1"]).contains("no array has this directory"));
+    assert!(refused(&["array:none", "--witness", "tcp:127.0.0.1:1"]).contains("is not the directory of an array"));
     let near = refused(&["array:a", "--witness", "journal", "--level", "reset"]);
-    assert!(near.contains("the witness is on the storage that is tested"), "{near}");
+    assert!(near.contains("the witness is on the storage under test"), "{near}");
     assert!(refused(&["array:a", "--witness", "w", "--level", "process"]).contains("give --level reset"));
     let (mut witness, address) = listening(&cell);
     let write = ["test", "durability", "array:a", "--level", "reset", "--witness", &address, "--quiet"];
@@ -119,7 +119,7 @@ fn an_array_whose_process_is_killed_keeps_what_it_acknowledged() {
     let again = other.args(["array:a", "--level", "reset", "--witness", address]).output().unwrap();
     let said = String::from_utf8_lossy(&again.stderr).into_owned();
     assert!(
-        again.status.code() == Some(2) && said.contains("has files; give an empty array or LUN"),
+        again.status.code() == Some(2) && said.contains("contains files; give an empty array or LUN"),
         "{said}"
     );
 }
@@ -133,7 +133,7 @@ fn another_process_is_the_witness() {
     assert!(witness.wait().unwrap().success(), "the witness ends with its writer");
 
     let refused = cell.program_refused(&["test", "durability", "tested", "--verify", "journal"]);
-    assert!(refused.starts_with("this machine was not restarted since the writer began"), "{refused}");
+    assert!(refused.starts_with("this machine was not restarted after the writer started"), "{refused}");
     let verify = ["test", "durability", "tested", "--verify", "journal", "--same-boot", "--json"];
     let (code, found) = verification(cell.program(&verify));
     assert_eq!((code, found["findings"].as_array().map(Vec::len)), (Some(0), Some(0)), "{found}");
@@ -154,7 +154,7 @@ fn what_cannot_be_tested_is_refused() {
     );
     assert!(
         refused(&["new", "--witness", "other"])
-            .starts_with("other: the witness is on the storage that is tested")
+            .starts_with("other: the witness is on the storage under test")
     );
     assert!(
         refused(&[&["new", "--witness", "journal"], &process[..]].concat())
@@ -169,5 +169,5 @@ fn what_cannot_be_tested_is_refused() {
     assert!(refused(&["used", "--verify", "journal"]).starts_with("journal: this is no journal"));
     assert!(refused(&["--listen", "0"]).contains("--journal"));
     assert!(refused(&["--listen", "0", "--journal", "journal"]).starts_with("journal: File exists"));
-    assert!(refused(&["--listen", "nowhere:", "--journal", "new"]).contains("cannot listen there"));
+    assert!(refused(&["--listen", "nowhere:", "--journal", "new"]).contains("the witness cannot listen"));
 }

@@ -41,13 +41,13 @@ fn runs_begin_from_the_state_that_was_kept() {
     fs::write(cell.path("d/Jetstress001001.edb"), b"half").unwrap();
     let refused =
         cell.refused(&[&databases[..], &["--config", "wide.toml", "--open", "--output", "out4"]].concat());
-    assert!(refused.contains("which was interrupted; add --reset"), "{refused}");
+    assert!(refused.contains("was interrupted; add --reset"), "{refused}");
     run("out5", &["--open", "--reset", "copy"]);
     assert!(fs::read_to_string(&state).unwrap().contains("\"putting_back\": false"));
 
     let other = ["--config", "wide.toml", "--dir", "d", "--databases", "1", "--open", "--reset", "copy"];
     let refused = cell.refused(&[&other[..], &["--output", "out6"]].concat());
-    assert!(refused.contains("the prepared state is of 2 databases"), "{refused}");
+    assert!(refused.contains("the prepared state has 2 databases"), "{refused}");
     // A run that creates new databases removes the saved state.
     run("out7", &["--force"]);
     assert!(!state.exists() && !cell.path("d/prepared/Jetstress001001.edb").exists());

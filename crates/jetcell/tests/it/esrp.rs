@@ -104,9 +104,9 @@ fn what_cannot_be_a_document_is_refused() {
         (
             &["good.toml", "run", "again"],
             "run and again are both the performance test of run",
-            "give one of them",
+            "give only one",
         ),
-        (&["good.toml", "run", "run"], "run and run are both", "give one of them"),
+        (&["good.toml", "run", "run"], "run and run are both", "give only one"),
         (
             &["good.toml", "other"],
             "other/result.json: a run of the test \"fill\"",

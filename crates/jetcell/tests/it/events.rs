@@ -37,6 +37,6 @@ fn events_are_shown_by_number_and_severity() {
     cell.write("out/events.jsonl", vec![b'x'; 3 << 20]);
     assert_eq!(shown(&[], 1), "");
     let refused = cell.program_refused(&["events", "nowhere"]);
-    assert!(refused.contains("no such file"), "{refused}");
+    assert!(refused.contains("does not exist"), "{refused}");
     assert!(cell.program_refused(&["events", "out", "--id", "70000"]).contains("70000"));
 }

@@ -118,7 +118,8 @@ fn a_lone_surrogate_costs_one_character_a_line_and_exit_code_1() {
     assert_eq!(texts, ["before\u{fffd}after", "whole"]);
     let missing: Vec<&str> = stderr.lines().filter(|line| line.starts_with("missing: ")).collect();
     let [line] = missing[..] else { panic!("{stderr}") };
-    for part in ["table t", &format!("page {}", number.get()), "=Text", "unpaired surrogates", "replaced: 1"]
+    for part in
+        ["table t", &format!("page {}", number.get()), "=Text", "unpaired UTF-16 surrogates", "replaced: 1"]
     {
         assert!(line.contains(part), "{part}: {line}");
     }

@@ -77,6 +77,6 @@ fn what_cannot_be_compared_is_refused() {
     let list = refused(&["--make-list", "list.toml", "--images", ".", "--output", "out"]);
     assert!(list.starts_with("list.toml: line 3: unknown field `size`"), "{list}");
     assert!(refused(&["a", "b"]).contains("--output"));
-    assert!(refused(&["a", "b", "--output", "out", "--precision", "0"]).contains("is no precision"));
+    assert!(refused(&["a", "b", "--output", "out", "--precision", "0"]).contains("is not a precision"));
     assert!(refused(&["a", "b", "--output", "out", "--config", "none"]).contains("cannot be read"));
 }

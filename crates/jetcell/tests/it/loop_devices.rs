@@ -141,10 +141,7 @@ fn file_systems_are_made_compared_and_removed() {
     assert_eq!((of(0, "/name"), of(1, "/name")), ("ext4".into(), "small blocks, aged".into()));
     assert!(of(0, "/storage/mount/options").as_str().unwrap().contains("noatime"));
     assert!(of(0, "/storage/mount/source").as_str().unwrap().starts_with("/dev/loop"));
-    assert_eq!(
-        (of(1, "/made/aging_rounds"), of(1, "/remarks/0")),
-        (1.into(), "checksums: none of data".into())
-    );
+    assert_eq!((of(1, "/made/aging_rounds"), of(1, "/remarks/0")), (1.into(), "data checksums: none".into()));
     assert!(of(1, "/allocated_bytes").as_u64().unwrap() >= 32 << 20);
     assert_eq!(found["signs"], "change");
     assert!(found["rows"][0]["means"][1].as_f64().unwrap() > 0.0);
@@ -181,7 +178,7 @@ fn what_a_killed_test_left_is_found_and_removed() {
     let output = cell.program(&again).output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{stderr}");
-    assert!(stderr.contains("is left of a test that was killed; remove it with --clean-up"), "{stderr}");
+    assert!(stderr.contains("is left over from a killed test; remove it with --clean-up"), "{stderr}");
     assert!(mounted() && !cell.path("out2").exists());
     // For another directory of images, the leftover is only reported, with the command that removes it.
     cell.make_dir("elsewhere");
@@ -263,7 +260,7 @@ fn a_volume_that_becomes_read_only_under_load_loses_nothing_and_recovers() {
     let refused = cell.program(&[&perform[..3], &["point/more"]].concat()).output().unwrap();
     assert!(
         one_line(&refused.stderr, refused.status.code(), 2)
-            .ends_with("; make the volume writable, or use another one\n")
+            .ends_with("; make the volume writable, or use another volume\n")
     );
     drop(mounted);
     // The repair clears the recorded error of the file system. The page cache is empty now.
@@ -317,7 +314,7 @@ fn devices_are_erased_only_if_nothing_needs_them() {
         }
     }
     cell.write("file", vec![7; 17 << 20]);
-    assert!(refused(&["--erase", "file"]).contains("--erase is for devices"));
+    assert!(refused(&["--erase", "file"]).contains("--erase applies only to devices"));
     assert!(refused(&[device, "--force"]).contains("--erase"));
     assert!(refused(&[device, "--steps", "jump"]).contains("no step has this name"));
     let output =
@@ -355,8 +352,8 @@ fn an_ordinary_user_is_told_what_needs_root() {
     let make = ["test", "filesystems", "--make", "ext4", "--images", "/tmp", "--output", "/none"];
     for (words, said) in [
         (&["disk", "test", shown][..], "reading a block device needs root"),
-        (&["disk", "test", "--erase", shown], "erasing a device needs root"),
-        (&make[..], "making file systems needs root"),
+        (&["disk", "test", "--erase", shown], "erasing a device requires root"),
+        (&make[..], "creating file systems requires root"),
     ] {
         let output = as_user(words).unwrap();
         let stderr = String::from_utf8(output.stderr).unwrap();

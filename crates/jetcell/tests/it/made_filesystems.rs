@@ -125,7 +125,7 @@ fn signals_end_a_test_and_nothing_is_left() {
     for signal in ["INT", "TERM"] {
         let (code, stderr) = stopped(started(&cell, &images), signal);
         assert_eq!(code, Some(1), "{signal}: {stderr}");
-        assert!(stderr.contains("stopped; there is no result"), "{signal}: {stderr}");
+        assert!(stderr.contains("stopped; an incomplete test does not have a result"), "{signal}: {stderr}");
         assert_eq!((attached_below(&images), fs::read_dir(&images).unwrap().count()), (0, 0), "{stderr}");
         let _ = fs::remove_dir_all(cell.path("out"));
     }
@@ -142,9 +142,9 @@ fn what_cannot_be_unmounted_is_said_with_what_removes_it() {
     let holder = fs::File::open(databases(&images).unwrap()).unwrap();
     let (code, stderr) = stopped(child, "TERM");
     assert_eq!(code, Some(1), "{stderr}");
-    let remedy = "this removes it: jetcell test filesystems --images images --clean-up";
+    let remedy = "remove it with: jetcell test filesystems --images images --clean-up";
     assert!(stderr.contains("umount ") && stderr.contains(remedy), "{stderr}");
-    assert!(stderr.contains("stopped; there is no result"), "{stderr}");
+    assert!(stderr.contains("stopped; an incomplete test does not have a result"), "{stderr}");
     drop(holder);
     let output = cell.program(&["test", "filesystems", "--images", "images", "--clean-up"]).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -188,7 +188,7 @@ fn durability_refuses_devices_and_a_witness_on_the_same_disk() {
     let [Some(one), Some(other)] = partitions else { return };
     let refused = |words: &[&str]| cell.program_refused(&[&["test", "durability"], words].concat());
     let device = refused(&[&one, "--witness", "tcp:127.0.0.1:1"]);
-    assert!(device.contains("is a device") && device.contains("make a file system on it"), "{device}");
+    assert!(device.contains("is a block device") && device.contains("create a file system on the device"), "{device}");
     let points = ["one", "other"].map(|name| cell.make_dir(name).display().to_string());
     let mounted = |device: &str, point: &str| {
         run("mkfs.ext4", &["-q", device]) && run("mount", &["-t", "ext4", device, point])
@@ -211,11 +211,11 @@ fn durability_refuses_devices_and_a_witness_on_the_same_disk() {
     let name = disk.0.trim_start_matches("/dev/");
     assert_eq!(near.status.code(), Some(2), "{}", said(&near));
     assert!(
-        said(&near).contains(&format!("the witness is on a disk that is tested ({name})")),
+        said(&near).contains(&format!("the witness is on a disk under test ({name})")),
         "{}",
         said(&near)
     );
-    assert!(said(&same).contains("the witness is on the storage that is tested"), "{}", said(&same));
+    assert!(said(&same).contains("the witness is on the storage under test"), "{}", said(&same));
     // The witness is on another disk and is accepted. The partition is too small for the test.
-    assert!(said(&far).contains("and the test may need 128.00 MiB"), "{}", said(&far));
+    assert!(said(&far).contains("but the test may need 128.00 MiB"), "{}", said(&far));
 }

@@ -140,7 +140,7 @@ fn free_space_of_a_stopped_store_goes_back_to_the_file_system() {
     let text =
         cell.program(&[&["maintain"], &STORE[..], &["--tasks", "shrink,trim"]].concat()).output().unwrap();
     let text = String::from_utf8(text.stdout).unwrap();
-    assert!(text.contains("pages afterwards") && text.contains("holes"), "{text}");
+    assert!(text.contains("pages after") && text.contains("holes"), "{text}");
 }
 
 #[test]
@@ -246,7 +246,7 @@ fn maintenance_beside_the_load_keeps_to_its_window() {
         (&["--event-profile", "2016"][..], "sp1, article or modern"),
         (&["--maintenance-window", "daily 02:00 25h"], "24 hours"),
         (&["--maintenance-window", "mon 2h"], "days, start and length"),
-        (&["--maintenance", "none", "--maintenance-window", "daily 02:00 4h"], "without maintenance"),
+        (&["--maintenance", "none", "--maintenance-window", "daily 02:00 4h"], "requires maintenance"),
         (&["--maintenance", "scan,defrag", "--maintenance-window", "daily 02:00 1m"], "too short"),
     ] {
         let refused = cell.refused(&[&["--dir", "new", "--output", "new"], options].concat());
@@ -259,8 +259,8 @@ fn impossible_requests_change_nothing() {
     let cell = Cell::new();
     cell.make_dir("empty");
     for (options, said) in [
-        (&["empty", "--tasks", "zero"][..], "needs scan"),
-        (&["empty", "--tasks", "zero,defrag"], "needs scan"),
+        (&["empty", "--tasks", "zero"][..], "requires scan"),
+        (&["empty", "--tasks", "zero,defrag"], "requires scan"),
         (&["empty", "--partial-merges"], "--tasks defrag"),
         (&["empty", "--latency-target", "0ms"], "latency"),
         (&["empty", "--pause", "61s"], "from 0 to 60 s"),

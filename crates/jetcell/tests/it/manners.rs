@@ -401,7 +401,7 @@ fn a_check_that_looks_at_nothing_is_an_error_and_coverage_is_said() {
     let output = cell.program(&["check", "--from", "99999999", "a.edb"]).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(2), "{text}");
-    assert!(text.contains("page 99999999 is behind the last page") && !text.contains("sound"), "{text}");
+    assert!(text.contains("page 99999999 is past the last page") && !text.contains("sound"), "{text}");
     let output = cell.program(&["check", "--from", "11", "a.edb"]).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains(" pages were checked, from page 11; pages 1 to 10 were not"), "{text}");

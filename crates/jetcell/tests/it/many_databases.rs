@@ -69,7 +69,6 @@ fn memory_stays_within_its_bound_with_many_threads() {
 fn a_cache_that_is_too_small_for_the_databases_is_refused() {
     let many = ["--dir", "d", "--databases", "24", "--size", "32MiB"];
     let refused = Cell::new().refused(&[&many[..], &["--cache", "23MiB"]].concat());
-    let what =
-        "--cache 23MiB is too small for 24 databases and 4 threads: use at least 26MiB, or fewer of them";
+    let what = "--cache 23MiB is too small for 24 databases and 4 threads; use at least 26MiB, or fewer databases or threads";
     assert_eq!(refused, what);
 }

@@ -104,7 +104,7 @@ fn drives_are_compared_by_mail_load_price_and_energy() {
     assert!((per_io - 40.0).abs() < 0.5, "{shown}");
     let text =
         run(&cell, 0, &["power", "energy", "green.csv", "--currency", "EUR", "--price-per-kwh", "0.2"]);
-    assert!(text.contains("70.08 EUR") && text.contains("nothing about a drive alone"), "{text}");
+    assert!(text.contains("70.08 EUR") && text.contains("not to a single drive"), "{text}");
 
     let entry = |name: &str, price: u32| {
         format!("[[drive]]\nname = \"{name}\"\nrun = \"{name}-run\"\nprice = {price}\n")
@@ -136,7 +136,7 @@ fn drives_are_compared_by_mail_load_price_and_energy() {
     let rows = fs::read_to_string(cell.path("green.csv")).unwrap();
     cell.write("green.csv", rows.lines().take(6).collect::<Vec<_>>().join("\n"));
     let refused = cell.program_refused(&["compare", "--drives", "drives.toml"]);
-    assert!(refused.starts_with("green.csv: ") && refused.contains("are not in the log"), "{refused}");
+    assert!(refused.starts_with("green.csv: ") && refused.contains("the log does not cover"), "{refused}");
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn the_counter_of_a_plug_counts_and_energy_can_be_typed_in() {
     let rows: String = (0..200).map(|at| format!("{},4,{},drive\n", at * 1000, 1800 * at)).collect();
     cell.write("long.csv", format!("unix_ms,watts,joules,scope\n{rows}"));
     let many = run(&cell, 0, &["power", "energy", "long.csv", "--json"]);
-    assert!(many.contains("counter of the meter") && number(&many, "/energy/watts") == 1800.0, "{many}");
+    assert!(many.contains("meter counter") && number(&many, "/energy/watts") == 1800.0, "{many}");
     // Values that a user reads from a display and types in.
     let typed = ["power", "energy", "--kwh", "1.10", "--hours", "27.5", "--scope", "server"];
     let more = ["--price-per-kwh", "0.185", "--currency", "USD", "--output", "out"];
@@ -183,7 +183,7 @@ fn the_counter_of_a_plug_counts_and_energy_can_be_typed_in() {
     let read = |name: &str| fs::read_to_string(cell.path("out").join(name)).unwrap();
     for form in [&text, &read("report.html"), &read("report.md")] {
         for said in
-            ["40.0 W", "350.4", "64.82 USD", "typed in", "the whole server", "nothing about a drive alone"]
+            ["40.0 W", "350.4", "64.82 USD", "entered: kWh", "the whole server", "not to a single drive"]
         {
             assert!(form.replace('\u{a0}', " ").contains(said), "{said}: {form}");
         }
@@ -235,7 +235,7 @@ fn a_board_controller_is_asked_by_ipmitool() {
     let mut rows = log.lines().skip(1);
     assert!(log.lines().count() >= 3 && rows.all(|row| row.ends_with(",212.000000,server")), "{log}");
     for (text, said) in [
-        ("echo '    Instantaneous power reading:     0 Watts'", "the controller measures no power"),
+        ("echo '    Instantaneous power reading:     0 Watts'", "the controller does not measure power"),
         ("echo 'Could not open device' >&2; exit 1", "ipmitool failed: Could not open device"),
     ] {
         program(text);
@@ -345,7 +345,7 @@ fn tests_of_drives_are_summed_up_by_group() {
     }
     cell.write("drives.toml", list.replacen(&format!("target = \"{}\"\n", names[0]), "", 1));
     let refused = cell.program_refused(&["compare", "--drives", "drives.toml"]);
-    assert!(refused.contains("name a target"), "{refused}");
+    assert!(refused.contains("give a target"), "{refused}");
 }
 
 #[test]
@@ -361,11 +361,11 @@ fn a_meter_without_a_figure_is_refused_before_the_command_starts() {
     for (meter, options, said) in [
         (relay.meter(), &server[..], "0 W"),
         ("tasmota=127.0.0.1:9".into(), &server, "tasmota http://127.0.0.1:9"),
-        (plug.meter(), &["--output", "p.csv"], "give its scope"),
+        (plug.meter(), &["--output", "p.csv"], "give the scope"),
         (plug.meter(), &["--scope", "server", "--output", "old.csv"], "old.csv"),
         (plug.meter(), &["--scope", "server", "--output", "p.csv", "--interval", "1h"], "100ms to 10s"),
         ("rapl".into(), &["--scope", "drive", "--output", "p.csv"], "rapl measures processor and memory"),
-        ("volt".into(), &server, "is no meter"),
+        ("volt".into(), &server, "is not a meter"),
     ] {
         let refused = record(&meter, options);
         assert!(refused.contains(said), "{meter}: {refused}");
@@ -373,9 +373,9 @@ fn a_meter_without_a_figure_is_refused_before_the_command_starts() {
     let test = ["test", "performance", "--dir", "db", "--power-meter"];
     let refused = |words: &[&str]| cell.program_refused(&[&test[..], words].concat());
     assert!(refused(&[&relay.meter(), "--power-scope", "server"]).contains("0 W"));
-    assert!(refused(&[&plug.meter()]).contains("give its scope"));
+    assert!(refused(&[&plug.meter()]).contains("give the scope"));
     assert!(cell.refused(&["--dir", "db", "--power-scope", "server"]).contains("needs --power-meter"));
-    assert!(cell.program_refused(&["power", "energy", "old.csv"]).contains("no column unix_ms"));
+    assert!(cell.program_refused(&["power", "energy", "old.csv"]).contains("does not have a column unix_ms"));
     assert!(cell.program_refused(&["compare", "--drives", "old.csv"]).starts_with("old.csv: "));
     // The exit status is that of the recording.
     let words =

@@ -68,7 +68,7 @@ fn an_array_loses_members_is_rebuilt_scrubbed_grown_and_destroyed() {
     assert_eq!((&status["state"], &status["missing"]), (&"degraded".into(), &2.into()));
     assert_eq!(status["slots"][1]["state"], "missing");
     let text = ended(&cell, 1, &["status", "a"]);
-    assert!(text.contains("degraded: 2 of 6 slots have no whole member"), "{text}");
+    assert!(text.contains("degraded: 2 of 6 slots have no complete member"), "{text}");
     let third = String::from_utf8(run(&cell, &["fail", "a", "0"]).stderr).unwrap();
     assert!(third.contains("3 members are missing or failed, which is more than raid-dp bears"), "{third}");
 
@@ -88,13 +88,13 @@ fn an_array_loses_members_is_rebuilt_scrubbed_grown_and_destroyed() {
     let events = cell.program(&["events", "a"]).output().unwrap();
     let events = String::from_utf8(events.stdout).unwrap();
     for what in
-        ["An array was created", "was taken out", "The rebuild is complete", "A scrub verified", "has grown"]
+        ["An array was created", "was removed", "The rebuild is complete", "A scrub verified", "has grown"]
     {
         assert!(events.contains(what), "{what}: {events}");
     }
     assert!(cell.program_refused(&["raid", "destroy", "a"]).ends_with("add --force if that is intended"));
-    assert!(ended(&cell, 0, &["destroy", "a", "--force"]).contains("7 files are no members any more"));
-    assert!(cell.program_refused(&["raid", "status", "a"]).contains("jetcell raid create makes one"));
+    assert!(ended(&cell, 0, &["destroy", "a", "--force"]).contains("7 files are no longer members"));
+    assert!(cell.program_refused(&["raid", "status", "a"]).contains("create an array with jetcell raid create"));
     // The directory and the files can be used again. Members that left the array before it was destroyed still have
     // superblocks.
     ended(&cell, 0, &["create", "a", "--level", "raid5", "--force", "--members", "m0", "m1", "m2"]);
@@ -124,7 +124,7 @@ fn what_cannot_be_a_member_is_refused_with_one_line_and_stays_as_it_is() {
         ("raid5", &["m1", "m2", "m1"], "m1 is given twice"),
         ("raid5", &["m1", "m2", "link"], "link is given twice"),
         ("raid5", &["m1", "m2", "data"], "holds data; creating an array with it destroys that"),
-        ("raid5", &["m1", "m2", "none"], "does not exist; give --size to make files"),
+        ("raid5", &["m1", "m2", "none"], "does not exist; give --size to create files"),
         ("raid5", &["m1", "m2", "directory"], "is a directory"),
         ("raid5", &["short", "short2", "short3"], "a member needs at least"),
         ("raid5", &["m1", "m2", "/dev/zero"], "/dev/zero"),
@@ -184,7 +184,7 @@ fn damaged_superblocks_leave_a_member_out_and_too_many_of_them_are_refused() {
     let status = json(&cell, 1, &["status", "a"]);
     assert_eq!(
         (&status["missing"], &status["left_out"][0]["why"]),
-        (&2.into(), &"it has no superblock of an array, or both are damaged".into())
+        (&2.into(), &"it does not have an array superblock, or both superblocks are damaged".into())
     );
     wipe("m3", 8 << 20);
     assert_eq!(json(&cell, 1, &["status", "a"])["state"], "stopped");
@@ -228,7 +228,7 @@ fn a_killed_rebuild_continues_and_an_array_in_use_is_watched_but_not_changed() {
     let (rebuild, status) = rebuilding(&cell);
     assert_eq!(status["shut_down"], false);
     let text = String::from_utf8(run(&cell, &["scrub", "a"]).stderr).unwrap();
-    assert!(text.contains("a: a process uses the array (its member "), "{text}");
+    assert!(text.contains("a: another process uses the array (its member "), "{text}");
     let mut watch = cell.program(&["raid", "status", "a", "--watch", "--interval", "100ms", "--json"]);
     let mut watch = watch.stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
@@ -251,7 +251,7 @@ fn an_array_that_was_killed_and_misses_a_member_starts_only_on_demand() {
     let output = run(&cell, &["rebuild", "a"]);
     let text = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2));
-    assert!(text.contains("m4: left out: there is no such file"), "{text}");
+    assert!(text.contains("m4: skipped: the file does not exist"), "{text}");
     assert!(text.contains("or add --start-degraded"), "{text}");
     // Nothing was changed. When the member is back, the array is complete.
     std::fs::rename(cell.path("away"), cell.path("m4")).unwrap();
@@ -288,7 +288,7 @@ fn an_array_is_measured_beside_plain_files() {
     let scrubbed = json(&cell, 0, &["scrub", "a"]);
     assert_eq!(scrubbed["unrecoverable_rows"], Value::Array(vec![]));
     let refused = cell.program_refused(&["raid", "bench", "nowhere"]);
-    assert!(refused.contains("nowhere: no array has this directory"), "{refused}");
+    assert!(refused.contains("nowhere is not the directory of an array"), "{refused}");
 }
 
 #[test]
@@ -305,7 +305,7 @@ fn a_test_runs_on_luns_and_goes_back_to_a_snapshot() {
         String::from_utf8(output.stderr).unwrap()
     };
     let text = refused("array:a/mail");
-    assert!(text.contains("the array holds no LUNs") && !cell.path("a/mail").exists(), "{text}");
+    assert!(text.contains("the array does not contain LUNs") && !cell.path("a/mail").exists(), "{text}");
     let made = json(&cell, 0, &["lun", "create", "a", "mail", "--size", "128MiB"]);
     assert_eq!((&made["lun"], &made["bytes"]), (&Value::from("mail"), &Value::from(128u64 << 20)));
     ended(&cell, 0, &["lun", "create", "a", "logs", "--size", "96MiB"]);
@@ -357,7 +357,7 @@ fn a_test_runs_on_luns_and_goes_back_to_a_snapshot() {
     test(&["--output", "third", "--open"]);
     assert_eq!(ends().len(), 3);
     let text = refused("array:a");
-    assert!(text.contains("holds LUNs; name one of them"), "{text}");
+    assert!(text.contains("contains LUNs; give one of them"), "{text}");
     let text = refused("array:a/other");
     assert!(text.contains("other") && !cell.path("a/other").exists(), "{text}");
 }
@@ -392,7 +392,7 @@ fn a_test_runs_on_an_array_that_loses_members_and_is_rebuilt_beside_the_load() {
     assert_eq!(json(&cell, 1, &["status", "a"])["missing"], 2);
     assert_eq!(json(&cell, 0, &["spare", "a", "s1", "--size", "64MiB"])["member"], "s1");
     let notes = test(&["--output", "second", "--open"]);
-    assert!(notes.contains("members are rebuilt beside the load"), "{notes}");
+    assert!(notes.contains("members are rebuilt while the load runs"), "{notes}");
     let events = std::fs::read_to_string(cell.path("a/events.jsonl")).unwrap();
     assert!(events.contains("\"rebuild_started\""), "{events}");
     ended(&cell, 0, &["rebuild", "a"]);
@@ -400,7 +400,7 @@ fn a_test_runs_on_an_array_that_loses_members_and_is_rebuilt_beside_the_load() {
     assert_eq!(scrubbed["unrecoverable_rows"], Value::Array(vec![]));
 
     let text = cell.refused(&["--dir", "array:nowhere"]);
-    assert!(text.contains("nowhere: no array has this directory"), "{text}");
+    assert!(text.contains("nowhere is not the directory of an array"), "{text}");
     let text = cell.program_refused(&["test", "recovery", "--dir", "array:a", "--open"]);
     assert!(text.starts_with("databases on an array cannot be copied"), "{text}");
 }
@@ -437,7 +437,7 @@ fn the_risk_of_an_array_is_calculated_from_its_own_rebuilds_and_scrubs() {
     make("b", "raid0", ["b0", "b1", "b2", "b3"]);
     let refused = run(&cell, &["reliability", "--array", "b"]);
     assert_eq!(refused.status.code(), Some(2));
-    assert!(String::from_utf8(refused.stderr).unwrap().contains("loses data with any drive"));
+    assert!(String::from_utf8(refused.stderr).unwrap().contains("loses data if any drive fails"));
     assert_eq!(run(&cell, &["reliability", "--array", "nowhere"]).status.code(), Some(2));
 }
 

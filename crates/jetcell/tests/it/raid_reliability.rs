@@ -102,7 +102,7 @@ fn a_file_says_the_same_as_options_and_options_win() {
     );
     assert_eq!(json(&["--config", file, "--groups", "2"])["inputs"]["groups"], 2);
     for (content, part) in [
-        ("afr = \"1.9\"\n", "line 1: \"1.9\" has no unit"),
+        ("afr = \"1.9\"\n", "line 1: \"1.9\" does not have a valid unit"),
         ("\nraid = 5\n", "line 2: unknown field"),
         ("[", "line 1"),
     ] {

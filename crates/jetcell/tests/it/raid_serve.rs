@@ -154,7 +154,7 @@ fn libnbd_describes_copies_and_maps_an_array_also_when_it_is_degraded() {
         std::thread::sleep(Duration::from_millis(100));
     }
     served.stop();
-    assert!(events().contains("The array is not served any more"));
+    assert!(events().contains("The array is no longer served"));
     assert!(ended(&cell, &["scrub", "a"]).contains("rows verified"));
 }
 
@@ -362,13 +362,13 @@ fn without_options_an_array_is_served_on_a_socket_of_its_owner_in_its_directory(
 #[test]
 fn what_cannot_be_served_is_refused_with_one_line() {
     let cell = Cell::new();
-    assert!(cell.program_refused(&["raid", "serve", "a"]).contains("jetcell raid create makes one"));
+    assert!(cell.program_refused(&["raid", "serve", "a"]).contains("create an array with jetcell raid create"));
     created(&cell, "raid5", 3);
     let served = Served::start(&cell, &["--listen", "127.0.0.1:0"]);
     let port = format!("127.0.0.1:{}", served.port());
     let in_use = cell.program(&["raid", "serve", "a", "--listen", "127.0.0.1:0"]).output().unwrap();
     assert_eq!(in_use.status.code(), Some(2));
-    assert!(String::from_utf8(in_use.stderr).unwrap().contains("a process uses the array"));
+    assert!(String::from_utf8(in_use.stderr).unwrap().contains("another process uses the array"));
     assert!(ended(&cell, &["status", "a", "--json"]).contains("\"in_use\":true"));
 
     ended(&cell, &["create", "b", "--level", "mirror", "--size", "16MiB", "--members", "m7", "m8"]);

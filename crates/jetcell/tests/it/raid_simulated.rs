@@ -59,7 +59,7 @@ fn an_experiment_in_simulated_time_is_shown_beside_the_published_figures() {
     }
     for (from, to, what) in [
         ("read_share = 0.5", "read_share = 2", "load.read_share must be between 0 and 1"),
-        ("drive = \"15k-146\"", "drive = \"floppy\"", "there is no drive \"floppy\""),
+        ("drive = \"15k-146\"", "drive = \"floppy\"", "unknown drive \"floppy\""),
         ("level = \"raid6\"", "level = \"raid6\"\nsize = 3", "unknown field"),
         ("drives = 11", "drives = 3", "log.drives must be between 4 and 64"),
     ] {
@@ -100,11 +100,11 @@ fn a_simulated_rebuild_counts_in_the_risk_of_its_layout() {
     assert!(other != shown);
     let refused = |words: &[&str]| cell.program_refused(&[&["raid", "reliability"], words].concat());
     let text = refused(&["--simulated", "result.json", "--layout", "RAID 7"]);
-    assert!(text.starts_with("--layout RAID 7: there is no such layout; layouts are RAID 10, "), "{text}");
+    assert!(text.starts_with("--layout RAID 7: unknown layout; the layouts are RAID 10, "), "{text}");
     let text = refused(&["--simulated", "short.toml"]);
     assert!(text.starts_with("--simulated short.toml: not JSON"), "{text}");
     cell.write("other.json", "{\"layouts\": [3]}");
-    assert!(refused(&["--simulated", "other.json"]).contains("this is no result of jetcell raid simulate"));
+    assert!(refused(&["--simulated", "other.json"]).contains("not a result of jetcell raid simulate"));
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn an_array_of_simulated_drives_takes_their_time() {
     let made =
         |drive: Vec<&'static str>| [create.to_vec(), drive, vec!["--members"], members.clone()].concat();
     for (drive, what) in [
-        (vec!["floppy"], "there is neither a drive nor a file of this name; drives are 10k-300"),
+        (vec!["floppy"], "neither a drive nor a file has this name; the drives are 10k-300"),
         (vec!["15k-146", "--time-scale", "0"], "the time scale must be between 0.01 and 10000"),
     ] {
         let text = cell.program_refused(&[vec!["raid"], made(drive)].concat());

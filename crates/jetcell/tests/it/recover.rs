@@ -259,7 +259,7 @@ fn bad_sets_of_logs_are_named_and_nothing_is_changed() {
         &["logs"],
         &["logs/SRU00002.log", "JET_err"],
     );
-    refused(&["dirty/SRUDB.dat"], &["there are no logs beside it"]);
+    refused(&["dirty/SRUDB.dat"], &["there are no logs in its directory"]);
     // The logs are intact again.
     assert_eq!(recovered(&cell, &["logs", "--into", "out"]).0, 0);
 }

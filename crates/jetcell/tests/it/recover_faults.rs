@@ -134,7 +134,7 @@ fn a_macro_that_the_end_of_the_log_cuts_off_is_not_replayed() {
         checked(&cell, "out");
         let output = cell.program(&["recover", "logs", "--into", "text"]).output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
-        let stated = text.contains("macros that the end of the log cuts off, not replayed: 1");
+        let stated = text.contains("macros truncated by the end of the log, not replayed: 1");
         assert_eq!(stated, macros == 1, "{text}");
         assert!(contents(&cell, "logs") == before, "{context}");
     }
@@ -189,7 +189,7 @@ fn a_recovery_in_place_replaces_no_file_of_another_stream_and_changes_none_in_us
     cell.write("logs/SRU.log", corpus.read("logsets/srum-win11-dirty/SRU.log"));
     let before = contents(&cell, "logs");
     let text = cell.program_refused(&["recover", "logs", "--in-place", "--allow-loss"]);
-    assert!(text.contains("SRU00004.log") && text.contains("another file has it"), "{text}");
+    assert!(text.contains("SRU00004.log") && text.contains("another file has this name"), "{text}");
     assert!(contents(&cell, "logs") == before);
 }
 

@@ -105,8 +105,8 @@ fn what_makes_no_sense_is_refused_in_one_line() {
         )
     };
     assert_eq!(refused(&["--logs", "0"]), "--logs 0 is out of range; give 1 to 1000000");
-    assert!(refused(&["--mode", "both"]).contains("it is neither compatible nor true"));
+    assert!(refused(&["--mode", "both"]).contains("expected compatible or true"));
     assert!(refused(&["--duration", "1h"]).contains("unexpected argument '--duration'"));
-    assert!(refused(&["--open"]).contains("does not exist; to create databases, leave out --open"));
+    assert!(refused(&["--open"]).contains("does not exist; to create databases, omit --open"));
     assert!(refused(&["--logs", "1000000", "--databases", "9"]).contains(" is free"));
 }

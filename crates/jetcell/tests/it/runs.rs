@@ -189,7 +189,7 @@ fn ctrl_c_stops_cleanly_and_still_reports() {
 
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     let output = child.wait_with_output().unwrap();
-    let said = "jetcell: stopping cleanly; press Ctrl-C again to end at once\n";
+    let said = "jetcell: stopping cleanly; press Ctrl-C again to stop immediately\n";
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{stderr}");
     assert!(stderr.contains(said), "{stderr}");
@@ -239,7 +239,7 @@ fn a_killed_run_recovers_unless_its_logs_are_gone() {
 
     fs::rename(cell.path("d/log001"), cell.path("elsewhere")).unwrap();
     let text = cell.refused(&["--dir", "d", "--open"]);
-    assert!(text.contains("was not shut down and needs log"), "{text}");
+    assert!(text.contains("was not shut down cleanly and needs log"), "{text}");
     fs::rename(cell.path("elsewhere"), cell.path("d/log001")).unwrap();
     let result = cell.run("after", 0, &["--dir", "d", "--open"]);
     assert_eq!((&result["verdict"], &result["operations"]["wrong_records"]), (&"pass".into(), &0.into()));
@@ -331,7 +331,7 @@ fn a_killed_creation_is_resumed_with_the_same_records() {
     }
     for wrong in [&["--dir", "d"][..], &["--dir", "d", "--open"]] {
         let text = cell.refused(wrong);
-        assert!(text.contains("was interrupted at ") && text.contains("--resume continues it"), "{text}");
+        assert!(text.contains("was interrupted at ") && text.contains("continue it with --resume"), "{text}");
     }
     for (option, value) in
         [("--seed", "8"), ("--size", "1GiB"), ("--page-size", "4KiB"), ("--databases", "3")]

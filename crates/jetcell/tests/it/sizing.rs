@@ -87,7 +87,7 @@ fn the_table_of_designs_is_csv_and_a_page() {
         "Total cost: least with ",
         " CHF</text>",
         ">Data loss: least with ",
-        ">States of a server and their load<",
+        ">Server states and their load<",
         ">Designs<",
     ] {
         assert!(page.contains(part), "{part}");
@@ -113,7 +113,7 @@ fn disks_of_ones_own_add_to_the_catalogue() {
     cell.write("site.toml", example.replace("\"7.2k 8TB\"", "\"mine\""));
     let text = refused(&cell, &["--config", "site.toml"]);
     assert!(
-        text.starts_with("--config site.toml: there is no disk \"mine\" in the catalogue; known: "),
+        text.starts_with("--config site.toml: unknown disk \"mine\"; disks in the catalogue: "),
         "{text}"
     );
     let text = printed(&size(&cell, &["--config", "site.toml", "--disks", "disks.toml"]));

@@ -56,7 +56,7 @@ fn bad_runs(cell: &Cell) -> [(&'static str, &'static str, &'static str); 6] {
             "directory/result.json: no run is stored here",
             "give the directory that contains result.json",
         ),
-        ("sampleless", "sampleless/samples.csv: ", "the samples belong to the run"),
+        ("sampleless", "sampleless/samples.csv: ", "the samples are part of the run"),
     ]
 }
 
@@ -98,7 +98,7 @@ fn invalid_comparisons_are_refused() {
     assert!(refused(&["a", "b", "--output", "nowhere/x"]).starts_with("nowhere/x: cannot be written: "));
     assert_eq!(
         cell.program_refused(&["report", "a", "b", "--format", "html"]),
-        "--format html shows one run; name one directory"
+        "--format html shows one run; give one directory"
     );
 }
 

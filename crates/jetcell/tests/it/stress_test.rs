@@ -32,7 +32,8 @@ fn a_killed_stress_test_is_continued_and_the_result_says_so() {
 
     let refused = cell.program_refused(&["test", "stress", "--dir", "d", "--open"]);
     assert!(
-        refused.contains("a stress test was interrupted after") && refused.contains("--resume continues it")
+        refused.contains("a stress test was interrupted after")
+            && refused.contains("continue it with --resume")
     );
 
     let output =
@@ -81,7 +82,7 @@ fn a_killed_stress_test_is_continued_and_the_result_says_so() {
 fn a_stopped_stress_test_can_be_continued_and_nothing_else_can() {
     let cell = Cell::with_limits();
     let refused = cell.program_refused(&["test", "stress", "--dir", "d", "--resume"]);
-    assert!(refused.contains("no creation of databases was interrupted here"), "{refused}");
+    assert!(refused.contains("does not contain an interrupted creation"), "{refused}");
     assert!(
         cell.program_refused(&["test", "stress", "--dir", "d", "--find-max"]).contains("unexpected argument")
     );

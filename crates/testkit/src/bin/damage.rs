@@ -11,12 +11,12 @@ const USAGE: &str = "usage: damage WHAT FROM TO NUMBER...   writes a damaged cop
   flip PAGE BYTE BIT    flip one bit of a page
   zero PAGE             overwrite a page with zeros
   scribble PAGE         overwrite the inside of a page
-  swap PAGE PAGE        exchange two pages
-  truncate PAGES        keep this number of pages
-  next PAGE PAGE        let a leaf link to another right neighbour, under a good checksum
-  prev PAGE PAGE        the same to the left
+  swap PAGE PAGE        swap two pages
+  truncate PAGES        truncate the file to this number of pages
+  next PAGE PAGE        change the right link of a leaf, with a correct checksum
+  prev PAGE PAGE        change the left link of a leaf, with a correct checksum
   segment NUMBER        overwrite the inside of a log segment
-  cut BYTES             keep this number of bytes";
+  cut BYTES             truncate the file to this number of bytes";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

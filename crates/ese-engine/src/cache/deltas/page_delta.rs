@@ -36,7 +36,8 @@ const HEADER: usize = 24;
 /// Error: a page's dbtime differs from the one that the log expects before the first missing change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
-    "dbtime {} is {} than the log expects ({}): a write was lost or the file is from another moment than the log",
+    "dbtime {} is {} than the log expects ({}): a write was lost, or the file and the log are from \
+     different times",
     .found.0, if .found < .expected { "older" } else { "newer" }, .expected.0
 )]
 pub(crate) struct DbTimeMismatch {
@@ -49,7 +50,7 @@ pub(crate) struct DbTimeMismatch {
 /// Reason why in-memory deltas could not be applied to a page that was read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub(in crate::cache) enum ReplayError {
-    #[error("deltas in memory cannot be decoded")]
+    #[error("in-memory page deltas cannot be decoded")]
     Undecodable,
     #[error("{0}")]
     DoesNotFit(&'static str),

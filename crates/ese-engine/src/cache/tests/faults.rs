@@ -21,7 +21,7 @@ fn damage_is_reported_and_the_next_fetch_reads_the_page_again() {
         fixture.disk.damage(3, |page| page.copy_from_slice(&sound));
         error
     };
-    assert_eq!(found(|page| page.fill(0)), "test.edb: page 3: never written, all zeros (-1019)");
+    assert_eq!(found(|page| page.fill(0)), "test.edb: page 3: never written (all zeros) (-1019)");
     assert_eq!(
         found(|page| (200..300).for_each(|at| page[at] ^= (at * at) as u8 | 1)),
         "test.edb: page 3: wrong checksum (-1018)"
@@ -30,7 +30,7 @@ fn damage_is_reported_and_the_next_fetch_reads_the_page_again() {
         page[32..34].fill(0xff);
         ese_format::checksum::seal_page(page, PageSize::KIB_4, PageNumber::fixed(3));
     });
-    assert!(structure.contains("structure is wrong"), "{structure}");
+    assert!(structure.contains("structure is invalid"), "{structure}");
     let moved = found(|page| ese_format::checksum::seal_page(page, PageSize::KIB_4, PageNumber::fixed(9)));
     assert_eq!(moved, "test.edb: page 3: holds page 9 (-1118)");
     assert_eq!(fixture.value(3), 0);

@@ -30,8 +30,8 @@ impl LayoutReport {
             None => format!("table '{table}'"),
         };
         let text = format!(
-            "Online defragmentation has laid out {tree} in database '{}' in the order of its keys. It began on {}, visited {} \
-             pages, freed {}, merged {} in part and moved {}.",
+            "Online defragmentation has arranged {tree} in database '{}' in key order. It started on {}, \
+             visited {} pages, freed {}, partially merged {} and moved {}.",
             database.display(),
             date(self.began_unix_ms),
             self.pages_visited,
@@ -84,9 +84,9 @@ impl DefragEvent {
                     id,
                     report.parameters(database),
                     format!(
-                        "Online defragmentation has completed {kind} of database '{path}' and freed {} pages. The pass \
-                         started on {} and ran for {} seconds, in {} invocations over {} days. Since the database was \
-                         created, it was defragmented {} times over {} days.",
+                        "Online defragmentation has completed {kind} over database '{path}' and freed {} \
+                         pages. The pass started on {} and ran for {} seconds, in {} invocations over {} \
+                         days. Since the database was created, it was defragmented {} times over {} days.",
                         report.pages_freed,
                         date(report.began_unix_ms),
                         report.seconds,
@@ -101,7 +101,7 @@ impl DefragEvent {
                 704,
                 only_database(),
                 format!(
-                    "Online defragmentation of database '{path}' was interrupted. It resumes from where it stopped."
+                    "Online defragmentation of database '{path}' was interrupted. It will resume where it stopped."
                 ),
             ),
             DefragEvent::Paused => says(
@@ -114,7 +114,7 @@ impl DefragEvent {
             DefragEvent::Continued => says(
                 716,
                 only_database(),
-                format!("Online defragmentation of database '{path}' goes on after a pause."),
+                format!("Online defragmentation of database '{path}' resumes after a pause."),
             ),
             DefragEvent::TreeLaidOut(report) => report.describe(database),
             DefragEvent::LayoutQueued { outstanding, not_started } => says(
@@ -125,8 +125,8 @@ impl DefragEvent {
                     ("not_started", (*not_started).into()),
                 ],
                 format!(
-                    "{outstanding} trees of database '{path}' wait for a sequential layout; on {not_started} of them no work \
-                     has begun."
+                    "{outstanding} trees of database '{path}' are waiting for a sequential layout; \
+                     {not_started} of them have not been started."
                 ),
             ),
             DefragEvent::Failed { error, what } => EventDescription {
@@ -138,7 +138,7 @@ impl DefragEvent {
                         ("error", (*error).into()),
                         ("what", EventValue::Text(what.clone())),
                     ],
-                    format!("Online defragmentation of database '{path}' met error {error}: {what}."),
+                    format!("Online defragmentation of database '{path}' failed with error {error}: {what}."),
                 )
             },
         }

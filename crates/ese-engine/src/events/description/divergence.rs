@@ -20,8 +20,9 @@ impl PageDivergence {
             ("copy_time", copy.into()),
         ];
         let text = format!(
-            "Page {} of database '{}' differs between active side and copy at log position {position} (hexadecimal): {}. Its \
-             time of change is {active} on the active side, and {copy} on the copy. Examine the device of the side that is behind.",
+            "Page {} of database '{}' differs between the active side and the copy at log position \
+             {position} (hexadecimal): {}. Its dbtime is {active} on the active side and {copy} on the \
+             copy. Check the device of the side with the stale page.",
             self.page,
             self.database.display(),
             self.kind.meaning(),
@@ -41,7 +42,8 @@ pub(super) fn repaired(database: &Path, page: PageNumber, on_copy: bool) -> Even
     };
     let parameters = vec![("database", database.into()), ("page", page.get().into())];
     let text = format!(
-        "Page {page} of database '{}' was repaired on the {side} with the page of {other} at the same log position.",
+        "Page {page} of database '{}' was repaired on the {side} with the page from {other} at the same log \
+         position.",
         database.display()
     );
     EventDescription {

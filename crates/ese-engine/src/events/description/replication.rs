@@ -25,14 +25,15 @@ impl CopyEvent {
                 informs,
                 vec![("generation", (*generation).into())],
                 format!(
-                    "The copy '{copy}' is in block mode: log generation {generation:X} (hexadecimal) arrives as it is written."
+                    "The copy '{copy}' is in block mode: log generation {generation:X} (hexadecimal) is \
+                     received as it is written."
                 ),
             ),
             CopyEvent::BlockModeEnded { what } => says(
                 None,
                 warns,
                 vec![("what", text(what))],
-                format!("The copy '{copy}' is in file mode: it gets logs when they are closed. {what}."),
+                format!("The copy '{copy}' is in file mode: it receives logs after they are closed. {what}."),
             ),
             CopyEvent::LogRefused { generation, error, what } => {
                 let id = match error {
@@ -49,16 +50,16 @@ impl CopyEvent {
                         ("error", (*error).into()),
                         ("what", text(what)),
                     ],
-                    format!("The copy '{copy}' has not taken a log: {what}."),
+                    format!("The copy '{copy}' did not accept a log: {what}."),
                 )
             }
             CopyEvent::Waiting { what } => says(
                 None,
                 warns,
                 vec![("what", text(what))],
-                format!("The copy '{copy}' waits, and tries again: {what}."),
+                format!("The copy '{copy}' is waiting and will retry: {what}."),
             ),
-            CopyEvent::Continued => says(None, informs, vec![], format!("The copy '{copy}' goes on.")),
+            CopyEvent::Continued => says(None, informs, vec![], format!("The copy '{copy}' continues.")),
             CopyEvent::Patched { database, pages, range, seconds } => {
                 let [first, last] = range.map_or([0; 2], |(first, last)| [first.get(), last.get()]);
                 says(
@@ -72,7 +73,8 @@ impl CopyEvent {
                         ("seconds", EventValue::Fraction(*seconds)),
                     ],
                     format!(
-                        "{pages} pages of the database '{}' were patched with those of the active side, in {seconds:.1} s.",
+                        "{pages} pages of the database '{}' were patched with pages from the active side in \
+                         {seconds:.1} s.",
                         database.display()
                     ),
                 )
@@ -81,15 +83,16 @@ impl CopyEvent {
                 None,
                 fails,
                 vec![("what", text(what))],
-                format!("The copy '{copy}' cannot follow any more: {what}."),
+                format!("The copy '{copy}' can no longer follow the active side: {what}."),
             ),
             CopyEvent::CutOff { needs, limit } => says(
                 None,
                 fails,
                 vec![("needs", (*needs).into()), ("limit", (*limit).into())],
                 format!(
-                    "The copy '{copy}' needs log generation {needs:X} (hexadecimal) and is more than {limit} generations \
-                     behind. Its logs are not kept any more; reseed it, or remove its registration."
+                    "The copy '{copy}' needs log generation {needs:X} (hexadecimal) and lags by more than \
+                     {limit} generations. Its logs are no longer retained; reseed the copy, or remove its \
+                     registration."
                 ),
             ),
         }

@@ -24,19 +24,19 @@ impl SnapshotEvent {
                 &format!("The instance could not be frozen for a snapshot, error {error}: {what}."),
             )),
             SnapshotEvent::FreezeEnded => {
-                says(2003, vec![], "The freeze has ended, and the instance goes on.")
+                says(2003, vec![], "The freeze has ended, and the instance continues.")
             }
             SnapshotEvent::FreezeTimedOut { milliseconds } => failed(says(
                 2004,
                 vec![("milliseconds", (*milliseconds).into())],
                 &format!(
-                    "The freeze has ended by itself after {milliseconds} ms. A snapshot of this time is not usable."
+                    "The freeze timed out after {milliseconds} ms. A snapshot taken during the freeze is not usable."
                 ),
             )),
             SnapshotEvent::Completed => says(2006, vec![], "The snapshot of the instance is complete."),
             SnapshotEvent::Aborted => EventDescription {
                 severity: EventSeverity::Warning,
-                ..says(2007, vec![], "The snapshot of the instance was given up, and is not usable.")
+                ..says(2007, vec![], "The snapshot of the instance was abandoned and is not usable.")
             },
         }
     }

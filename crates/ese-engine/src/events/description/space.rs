@@ -17,7 +17,7 @@ impl SpaceEvent {
             ..says(
                 id,
                 with(vec![("error", (*error).into()), ("what", EventValue::Text(what.clone()))]),
-                format!("The {task} of database '{path}' met error {error}: {what}."),
+                format!("The {task} of database '{path}' failed with error {error}: {what}."),
             )
         };
         match self {
@@ -25,7 +25,7 @@ impl SpaceEvent {
                 740,
                 with(Vec::new()),
                 format!(
-                    "The free space inside of the file of database '{path}' is being returned to the file system."
+                    "The free space inside the file of database '{path}' is being returned to the file system."
                 ),
             ),
             SpaceEvent::Trimmed(report) => says(
@@ -37,7 +37,8 @@ impl SpaceEvent {
                     ("released", report.released.into()),
                 ]),
                 format!(
-                    "{} pages ({} bytes) inside of the file of database '{path}' were returned to the file system, in {} holes.",
+                    "{} pages ({} bytes) inside the file of database '{path}' were returned to the file \
+                     system, in {} holes.",
                     report.pages,
                     report.pages * report.page_bytes,
                     report.holes,
@@ -47,7 +48,7 @@ impl SpaceEvent {
                 742,
                 with(Vec::new()),
                 format!(
-                    "The file of database '{path}' has no free space inside that could be returned to the file system."
+                    "The file of database '{path}' contains no free space that could be returned to the file system."
                 ),
             ),
             SpaceEvent::Shrunk(report) => says(

@@ -143,9 +143,9 @@ impl LogReader {
         let (fault, what) = if header.signature != previous.signature {
             (LogFault::OtherStream, "belongs to another log stream")
         } else if header.previous_created != previous.created {
-            (LogFault::OtherHistory, "does not continue the generation before it (creation times differ)")
+            (LogFault::OtherHistory, "does not continue the previous generation (creation times differ)")
         } else if has_checksum && header.previous_checksum != accumulated {
-            (LogFault::OtherContent, "does not continue the generation before it (its checksum differs)")
+            (LogFault::OtherContent, "does not continue the previous generation (its checksum differs)")
         } else {
             return Ok(());
         };

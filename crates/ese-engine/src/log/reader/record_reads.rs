@@ -137,7 +137,7 @@ impl LogReader {
             }
         }
         found.ok_or_else(|| {
-            self.corrupt(start.generation, format!("log record at {start:?} is no longer there"))
+            self.corrupt(start.generation, format!("log record at {start:?} no longer exists"))
         })
     }
 }

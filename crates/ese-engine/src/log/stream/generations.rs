@@ -106,7 +106,7 @@ impl LogStream {
         };
         if entered >= LAST_GENERATION {
             return Err(Error::Usage(
-                "log generation numbers are used up; start a new log stream".to_string(),
+                "log generation numbers are exhausted; start a new log stream".to_string(),
             ));
         }
         self.rename_files(&mut files)?;

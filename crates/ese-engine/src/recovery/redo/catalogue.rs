@@ -107,6 +107,6 @@ pub(super) fn treatment(record: &LogRecord) -> Treatment {
         LogRecord::Ignored(opaque) if opaque.kind == EXTEND_DB => Treatment::Refused("has an unknown layout"),
         LogRecord::Ignored(_) => Treatment::NoPageEffect,
         LogRecord::RootPageMove(_) | LogRecord::PageMove(_) => Treatment::Refused("cannot be redone"),
-        LogRecord::Obsolete(_) => Treatment::Refused("is of a type that no engine of this log format writes"),
+        LogRecord::Obsolete(_) => Treatment::Refused("has a type that no engine writes in this log format"),
     }
 }

@@ -42,7 +42,7 @@ impl CounterChange {
 
     /// Returns the data after the change.
     pub fn changed(self, data: &[u8]) -> Result<Vec<u8>, &'static str> {
-        const OUTSIDE: &str = "the counter is outside of the data of the node";
+        const OUTSIDE: &str = "the counter is outside the data of the node";
         let mut data = data.to_vec();
         let place = data.get_mut(usize::from(self.offset)..).ok_or(OUTSIDE)?;
         match self.amount {

@@ -45,8 +45,8 @@ impl Placed {
 /// Reason why the records of a macro contradict each other.
 pub(super) type MacroError = &'static str;
 
-const MERGE_OF_EARLIER_VERSION: MacroError = "begins a merge without a record of the parent, as earlier versions of Jetcell \
-    wrote it; open the database once with the version that wrote the log, and close it";
+const MERGE_OF_EARLIER_VERSION: MacroError = "begins a merge without a record for the parent, as written by \
+ earlier versions of Jetcell; open and close the database once with the version that wrote the log";
 
 /// Returns the effects that each record of a complete macro has on pages. `whole` is false if redo starts inside the
 /// macro.
@@ -85,7 +85,7 @@ fn merged_leaf(records: &[LogRecord], whole: bool) -> Result<Option<&Merge>, Mac
         merge_type::PARTIAL_LEFT,
     ];
     if merges().any(|merge| !known.contains(&merge.merge_type)) {
-        return Err("a merge is of an unknown type");
+        return Err("a merge has an unknown type");
     }
     let mut leaves = merges().filter(|merge| merge.merge_type != merge_type::PATH);
     match (merges().next(), leaves.next(), leaves.next()) {
@@ -94,7 +94,7 @@ fn merged_leaf(records: &[LogRecord], whole: bool) -> Result<Option<&Merge>, Mac
             Err(MERGE_OF_EARLIER_VERSION)
         }
         (_, Some(leaf), None) => Ok(Some(leaf)),
-        _ => Err("the records of a merge do not belong together"),
+        _ => Err("the records of a merge do not match"),
     }
 }
 
@@ -174,18 +174,18 @@ fn incoming_key(split: &Split, splits: &[&Split], records: &[LogRecord]) -> Resu
         (Some(LogRecord::FlagInsertAndReplaceData(_)), split_operation::FLAG_INSERT_AND_REPLACE) => {
             Ok(Vec::new())
         }
-        _ => Err("a split lacks the change that needs the room"),
+        _ => Err("a split lacks the change that needs the space"),
     }
 }
 
 /// Returns the change for which a leaf is split, placed on the page that contains the changed node after the split.
 fn place_operation(record: &LogRecord, splits: &[&Split]) -> Result<Placed, MacroError> {
-    let node = record.node_change().ok_or("a record has no time before")?;
+    let node = record.node_change().ok_or("a record has no previous dbtime")?;
     let (page, line) = splits
         .iter()
         .filter(|split| split.operation != split_operation::NONE)
         .find(|split| (split.change.page, split.operation_line) == (node.page.page, node.page.line))
         .and_then(|split| after_split(split, node.page.line))
-        .ok_or("a record has no time before, and its page is not split")?;
+        .ok_or("a record has no previous dbtime, and its page is not split")?;
     Ok(Placed { pages: vec![(page, PageRole::Operation(line))], key: None })
 }

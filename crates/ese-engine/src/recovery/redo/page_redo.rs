@@ -302,7 +302,7 @@ fn changed_data(
         }
         (LogRecord::Undo(_), Some(Undone::Counter(Some(change)))) => change.reversed(),
         (LogRecord::Undo(_), Some(Undone::Counter(None))) => {
-            return Err("the counter change that is undone is not in the log");
+            return Err("the counter change to undo is not in the log");
         }
         _ => match CounterChange::of(record) {
             Some(change) => change,

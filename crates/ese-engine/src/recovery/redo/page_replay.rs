@@ -350,7 +350,7 @@ impl<'a> PageReplay<'a> {
             position,
             fault: PageTimeFault::BeyondHeader,
             what: format!(
-                "dbtime {} is newer than the logs that the database needs: something else changed the file",
+                "dbtime {} is newer than the logs that the database needs: another program changed the file",
                 time.0
             ),
         })

@@ -245,8 +245,8 @@ impl Redo {
                     Operation::Counter(counter) => {
                         let start = counter.start;
                         return Err(Error::Usage(format!(
-                            "{}: a transaction that had not ended changed a counter (log record at {start:?}); Jetcell cannot \
-                             roll that back, so it can only keep the database dirty",
+                            "{}: an unfinished transaction changed a counter (log record at {start:?}); \
+                             Jetcell cannot roll this back, so it can only leave the database dirty",
                             self.log.directory().display()
                         )));
                     }

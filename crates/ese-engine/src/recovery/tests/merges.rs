@@ -174,8 +174,8 @@ fn merges_that_contradict_themselves_are_refused() {
     let refused = |records: &[LogRecord]| replay(&tree(), records).err().unwrap();
     assert!(refused(&records(4, 0, delete, b"")).contains("unknown type"));
     let right = records(merge_type::FULL_RIGHT, 0, delete, b"");
-    assert!(refused(&[&right[..2], &right[3..]].concat()).contains("do not belong together"));
-    assert!(refused(&[&right[..3], &right[2..]].concat()).contains("do not belong together"));
+    assert!(refused(&[&right[..2], &right[3..]].concat()).contains("do not match"));
+    assert!(refused(&[&right[..3], &right[2..]].concat()).contains("do not match"));
     let change = |change: fn(&mut Merge)| -> Vec<LogRecord> {
         let mut records = right.clone();
         records.iter_mut().for_each(|record| {

@@ -98,13 +98,13 @@ fn counters_change_by_differences_and_are_undone_by_them() {
     let fixture = redone(&pages, &records);
     assert_eq!(counter(&fixture).0, -8);
     // The transaction has not ended, and one of its changes has not been undone.
-    assert!(fixture.finish().unwrap_err().to_string().contains("keep the database dirty"));
+    assert!(fixture.finish().unwrap_err().to_string().contains("leave the database dirty"));
     let commit = LogRecord::Commit0(Commit0 { procid: PROCID, level: 0, commit0: 12 });
     let fixture = redone(&pages, &[&records[..3], &[commit]].concat());
     assert_eq!(fixture.finish().unwrap(), 0);
 
     let short = [(PAGE, leaf(&[("a", "12345")]))];
-    assert!(refused(&short, narrow([50, 60], 0, 7, 1)).contains("outside of the data"));
+    assert!(refused(&short, narrow([50, 60], 0, 7, 1)).contains("outside the data"));
     assert!(refused(&pages, narrow([50, 60], 3, 7, 1)).contains("lacks the node"));
     assert!(refused(&pages, undo([50, 60], 7)).contains("not in the log"));
 }
@@ -144,11 +144,11 @@ fn deleted_data_are_overwritten_until_the_page_changes_again() {
     let fixture = redone(&pages, &[scrub(1, &[])]);
     assert_eq!(keys(&fixture.page(PAGE)), "");
     assert!(!fixture.page(PAGE).windows(4).any(|bytes| bytes == b"kept"));
-    assert!(refused(&pages, scrub(0, &[0, 1])).contains("other nodes"));
+    assert!(refused(&pages, scrub(0, &[0, 1])).contains("different node counts"));
     assert!(refused(&pages, scrub(0, &[0, 1, 9])).contains("unknown operation"));
     let node = NodeChange { root: None, ..node(PAGE, [50, 60], 0) };
     let short = Scrub { node, flags: 0, count: u32::MAX, data: vec![0; 3] };
-    assert!(refused(&pages, LogRecord::Scrub(short)).contains("other nodes"));
+    assert!(refused(&pages, LogRecord::Scrub(short)).contains("different node counts"));
 }
 
 #[test]

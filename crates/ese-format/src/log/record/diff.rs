@@ -18,13 +18,13 @@ use crate::layout::{Input, Layout, LayoutError};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DiffError {
     /// A difference is truncated.
-    #[error("a difference in the log record is cut off")]
+    #[error("a difference in the log record is truncated")]
     Truncated,
     /// A difference is outside the old data, or before the previous difference.
-    #[error("a difference in the log record is outside of the data of the node")]
+    #[error("a difference in the log record is outside the data of the node")]
     OutOfRange,
     /// The length of the new data does not match the length in the record.
-    #[error("the differences give data of another length than the log record")]
+    #[error("the differences produce data of a different length than the log record")]
     Length,
 }
 

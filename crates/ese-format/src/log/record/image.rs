@@ -24,7 +24,7 @@ const TAG_COUNT_MASK: u16 = 0x0fff;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ImageError {
     /// The image is longer than a page, or too short to hold its header and tags.
-    #[error("page image of {len} bytes does not fit a page of {page} bytes")]
+    #[error("page image of {len} bytes does not fit in a page of {page} bytes")]
     Length {
         /// Length of the image in bytes.
         len: usize,

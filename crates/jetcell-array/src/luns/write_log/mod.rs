@@ -104,13 +104,13 @@ impl WriteLog {
         let failed = |action| move |error| ArrayError::io(path, action, 0, error);
         let LogIdentity { array, made, bytes } = identity;
         if bytes < MIN_BYTES || !bytes.is_multiple_of(BLOCK as u64) {
-            let text = format!("a write log has at least {MIN_BYTES} bytes, in blocks of {BLOCK}");
+            let text = format!("a write log must have at least {MIN_BYTES} bytes, in multiples of {BLOCK}");
             return Err(Refusal::Parameter(text).into());
         }
-        let exists = vfs.exists(path).map_err(failed("looking for the write log"))?;
+        let exists = vfs.exists(path).map_err(failed("checking for the write log"))?;
         let mode = if exists { OpenMode::Write } else { OpenMode::CreateNew };
-        let file = vfs.open(path, mode).map_err(failed("making the write log"))?;
-        let found = file.len().map_err(failed("asking for the length"))?;
+        let file = vfs.open(path, mode).map_err(failed("creating the write log"))?;
+        let found = file.len().map_err(failed("reading the length"))?;
         let mut block = IoBuffer::zeroed(BLOCK);
         // The file may have been truncated to less than a block.
         let first = &mut block[..found.min(BLOCK as u64) as usize];
@@ -124,7 +124,7 @@ impl WriteLog {
         if found < bytes {
             file.grow(bytes).map_err(failed("growing the write log"))?;
         }
-        let geometry = LogGeometry::for_size(file.len().map_err(failed("asking for the length"))?);
+        let geometry = LogGeometry::for_size(file.len().map_err(failed("reading the length"))?);
         let log = WriteLog::empty(file, LogIdentity { array, made, bytes }, geometry);
         for offset in log.header_offsets() {
             log.write_header(offset)?;
@@ -142,7 +142,7 @@ impl WriteLog {
         default_bytes: u64,
         identity: LogIdentity,
     ) -> Result<WriteLog> {
-        let failed = |error| ArrayError::io(path, "asking for the length", 0, error);
+        let failed = |error| ArrayError::io(path, "reading the length", 0, error);
         let length = |exists| if exists { vfs.open(path, OpenMode::Read)?.len() } else { Ok(0) };
         let found = vfs.exists(path).and_then(length).map_err(failed)? / BLOCK as u64 * BLOCK as u64;
         let is_unknown = identity.bytes == 0 && found < MIN_BYTES;
@@ -170,11 +170,11 @@ impl WriteLog {
     /// The file does not exist, is not this volume's log, or is shorter than the log.
     pub fn open(vfs: &dyn Vfs, path: &Path, identity: LogIdentity) -> Result<WriteLog> {
         let failed = |action| move |error| ArrayError::io(path, action, 0, error);
-        if !vfs.exists(path).map_err(failed("looking for the write log"))? {
+        if !vfs.exists(path).map_err(failed("checking for the write log"))? {
             return Err(WriteLogError::Missing(path.to_owned()).into());
         }
         let file = vfs.open(path, OpenMode::Write).map_err(failed("opening the write log"))?;
-        let found = file.len().map_err(failed("asking for the length"))?;
+        let found = file.len().map_err(failed("reading the length"))?;
         let shortened = |expected| WriteLogError::Shortened { path: path.to_owned(), found, expected };
         if found < identity.bytes.max(MIN_BYTES) {
             return Err(shortened(identity.bytes.max(MIN_BYTES)).into());

@@ -31,7 +31,7 @@ impl Reader<'_> {
     /// Returns one line per note, to display in the terminal.
     fn lines(&mut self) -> Vec<String> {
         let mut notes = vec![format!(
-            "Configuration of Jetstress {}; options of the command line win over it",
+            "Configuration of Jetstress {}; command-line options override it",
             self.version
         )];
         // A description may be long, but its first words are enough here.
@@ -75,11 +75,11 @@ impl Reader<'_> {
         if !self.given.log_dirs.is_empty() {
             self.note("LogPath", Ignored("--log-dir is given".into()));
         } else if logs == databases {
-            self.note("LogPath", Honoured("logs are in the directories of the databases".into()));
+            self.note("LogPath", Honoured("logs are in the database directories".into()));
         } else if foreign(&logs).is_some() {
             self.note(
                 "LogPath",
-                Ignored("Windows paths: logs go to the directories of the databases, or --log-dir".into()),
+                Ignored("Windows paths: logs are written to the database directories, or to --log-dir".into()),
             );
         } else {
             self.note("LogPath", Honoured("log_dirs".into()));
@@ -98,13 +98,13 @@ impl Reader<'_> {
                 self.note(format!("CapacityPercentage {percent}"), Honoured(format!("size = {percent}%")));
             }
             if mailboxes.or(quota_mib).is_some() || iops_per_mailbox.is_some() {
-                let why = "the size does not depend on mailboxes, so there is no target".to_string();
+                let why = "the size does not depend on the mailboxes, so the test does not have a target".to_string();
                 self.note("MailboxCount, MailboxQuota, MailboxIops", Ignored(why));
             }
             return;
         }
         if let Some(percent) = capacity_percent {
-            let why = "the mailboxes give the size of the databases".to_string();
+            let why = "the mailboxes determine the size of the databases".to_string();
             self.note(format!("CapacityPercentage {percent}"), Ignored(why));
         }
         if let (Some(mailboxes), Some(quota)) = (mailboxes, quota_mib) {

@@ -46,25 +46,25 @@ const ELEMENTS: &[(&str, Meaning)] = &[
     ("BatchUpdates", Number("batch_updates", "", "")),
     ("Bulky1Percentage", Number("records.long_percent", "", "")),
     // Behavior common to all runs.
-    ("MultiHostBreak", Always(false, "the run waits for no other host")),
+    ("MultiHostBreak", Always(false, "the run does not wait for other hosts")),
     ("VerifyChecksum", Always(true, "every page and log is verified after the load")),
     ("ContinueOnErrors", Always(false, "an I/O error ends the load")),
-    ("SuppressTuning", Always(true, "threads and mix are used as given")),
-    ("UseEseCounters", Always(true, "latencies are measured by the engine")),
+    ("SuppressTuning", Always(true, "the threads and the mix are used as given")),
+    ("UseEseCounters", Always(true, "the engine measures latencies")),
     ("UpdateLV", Always(true, "updates write the long column")),
     ("RetrieveLVOnRead", Always(true, "reads fetch and verify the long column")),
     ("PrereadOnRead", Always(false, "reads fetch single records, without preread")),
     ("PreloadJetCache", Only(0.9, "the cache is warmed to 90 %")),
     ("ScanPercentage", Only(0.0, "reads fetch single records")),
-    ("BatchRecords", Only(1.0, "every operation is on one record")),
-    ("TransPerSec", Only(0.0, "no rate limit")),
+    ("BatchRecords", Only(1.0, "every operation changes one record")),
+    ("TransPerSec", Only(0.0, "the rate is not limited")),
     ("ThroughputPercentage", Only(100.0, "the load runs at full speed")),
     ("SluggishSessions", Only(0.0, "threads do not pause between operations")),
     ("LogFileSize", Only(1024.0, "log files are 1 MiB")),
     // Settings of the databases and the load.
-    ("LogFilesToReplay", Number("logs", "", ", of the recovery test")),
-    ("DatabaseCopyCount", Number("copies", "", ": log reads of the further copies are simulated")),
-    ("ThreadCount", Number("threads", "", ", for all databases together")),
+    ("LogFilesToReplay", Number("logs", "", ", in the recovery test")),
+    ("DatabaseCopyCount", Number("copies", "", ": log reads of the additional copies are simulated")),
+    ("ThreadCount", Number("threads", "", ", shared by all databases")),
     ("MarginIops", Number("margin", "", "")),
     ("LongPadLength", Number("records.long_bytes", "", "")),
     ("ShortPadLength", Number("records.short_bytes", "", "")),
@@ -81,17 +81,17 @@ const ELEMENTS: &[(&str, Meaning)] = &[
     ("MailboxIops", Own(|reader, node, text| sized(reader.number(node, text), &mut reader.sizing.iops_per_mailbox))),
     // Elements without an equivalent.
     ("BinaryPerfLog", No("samples are written to samples.csv")),
-    ("RunDatabaseMaintenanceSoftRecovery", No("no scan runs beside the replay of logs")),
-    ("BackupToDisk", No("--to gives the directory of a backup")),
+    ("RunDatabaseMaintenanceSoftRecovery", No("scans do not run during log replay")),
+    ("BackupToDisk", No("--to sets the directory of a backup")),
     ("RestoreBackupPath", No("databases are created or opened, not restored")),
     ("LogFilesToChecksum", No("all logs are verified")),
-    ("RetrieveLVOnScan", No("the load has no scans")),
-    ("PrereadOnScan", No("the load has no scans")),
+    ("RetrieveLVOnScan", No("the load does not scan")),
+    ("PrereadOnScan", No("the load does not scan")),
     ("MaximumChecksumBuffers", No("verification chooses its own memory and threads")),
     ("MaximumChecksumThreads", No("verification chooses its own memory and threads")),
     ("MaximumLatencyErrors", No("one sample above a maximum fails the run")),
     ("LogInterval2", No("its meaning was never published")),
-    ("MaxVerPages", No("the version store has a limit of its own")),
+    ("MaxVerPages", No("the version store has its own limit")),
 ];
 
 /// Applies an element and returns its effect. Returns `None` after a mistake, or if the element is explained
@@ -109,7 +109,7 @@ pub(super) fn fate(reader: &mut Reader<'_>, node: Node<'_, '_>, name: &str, text
             reader.number::<f64>(node, text)?;
             let value = set(&mut reader.options, key, &format!("{text}{unit}"));
             if value.is_none() {
-                reader.mistake(node, format!("{name} '{text}' is not a number in its range"));
+                reader.mistake(node, format!("{name} '{text}' is not a number in its valid range"));
             }
             Some(Honoured(format!("{key} = {}{remark}", value?)))
         }
@@ -149,7 +149,7 @@ fn test_type(reader: &mut Reader<'_>, node: Node<'_, '_>, text: &str) -> Option<
         "DatabaseBackup" if reader.test == TestKind::Backup => Some(Honoured("a backup test".into())),
         "SoftRecovery" if reader.test == TestKind::Recovery => Some(Honoured("a recovery test".into())),
         "DatabaseBackup" | "SoftRecovery" if reader.test == TestKind::Performance => {
-            let what = format!("Type {text} is not a performance test, which this command runs");
+            let what = format!("Type {text} is not a performance test; this command runs only performance tests");
             reader.mistake(node, what);
             None
         }
@@ -157,7 +157,7 @@ fn test_type(reader: &mut Reader<'_>, node: Node<'_, '_>, text: &str) -> Option<
             Some(Ignored(format!("this command runs a {} test", reader.test.name())))
         }
         _ => {
-            reader.mistake(node, format!("Type '{text}' is not known; use Performance or Stress"));
+            reader.mistake(node, format!("unknown Type '{text}'; use Performance or Stress"));
             None
         }
     }
@@ -180,7 +180,7 @@ fn duration(reader: &mut Reader<'_>, node: Node<'_, '_>, text: &str) -> Option<F
 
 fn output_path(reader: &mut Reader<'_>, _: Node<'_, '_>, text: &str) -> Option<Fate> {
     if is_windows_path(text) || text == "." {
-        let why = "not a directory of this system: results go to Performance_<time>, or --output";
+        let why = "not a directory of this system: results are written to Performance_<time>, or to --output";
         return Some(Ignored(why.into()));
     }
     reader.options.output = Some(PathBuf::from(text));
@@ -190,7 +190,7 @@ fn output_path(reader: &mut Reader<'_>, _: Node<'_, '_>, text: &str) -> Option<F
 fn database_source(reader: &mut Reader<'_>, node: Node<'_, '_>, text: &str) -> Option<Fate> {
     let open = text == "Open";
     if !open && text != "New" {
-        reader.mistake(node, format!("DatabaseSource '{text}' is not known; use New or Open"));
+        reader.mistake(node, format!("unknown DatabaseSource '{text}'; use New or Open"));
         return None;
     }
     reader.options.open = Some(open);
@@ -200,7 +200,7 @@ fn database_source(reader: &mut Reader<'_>, node: Node<'_, '_>, text: &str) -> O
 fn database_sizing(reader: &mut Reader<'_>, _: Node<'_, '_>, text: &str) -> Option<Fate> {
     reader.sizing.by_capacity = text != "Profile";
     Some(Honoured(match reader.sizing.by_capacity {
-        true => "any value but Profile: CapacityPercentage gives the size of the databases".into(),
-        false => "the mailboxes give the size of the databases".into(),
+        true => "for any value except Profile, CapacityPercentage determines the size of the databases".into(),
+        false => "the mailboxes determine the size of the databases".into(),
     }))
 }

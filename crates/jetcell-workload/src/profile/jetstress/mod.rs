@@ -44,13 +44,13 @@ pub(super) fn parse(text: &str, test: TestKind, given: &Options) -> Result<Impor
     let tag_length = |after: &str| after.find('>').unwrap_or(after.len());
     if text.split('<').any(|after| tag_length(after) > MAX_TAG) {
         return Err(vec![Mistake::new(
-            "line 1: is not a JetstressConfig.xml: it has a tag of more than 4096 bytes",
+            "line 1: the file is not a JetstressConfig.xml: a tag is longer than 4096 bytes",
         )]);
     }
     let options = ParsingOptions { allow_dtd: false, nodes_limit: MAX_NODES, ..ParsingOptions::default() };
     let document = Document::parse_with_options(text, options).map_err(|error| {
         let line = error.pos().row;
-        vec![Mistake::new(format!("line {line}: is not a JetstressConfig.xml: {error}"))]
+        vec![Mistake::new(format!("line {line}: the file is not a JetstressConfig.xml: {error}"))]
     })?;
     let root = document.root_element();
     let sections = ["TestDesignInfo", "ExchangeProfile", "JetSystemParams"];
@@ -58,7 +58,7 @@ pub(super) fn parse(text: &str, test: TestKind, given: &Options) -> Result<Impor
     if root.tag_name().name() != "configuration" || !sections.iter().any(has_section) {
         let name = root.tag_name().name();
         return Err(vec![Mistake::new(format!(
-            "line 1: <{name}> is not the beginning of a JetstressConfig.xml"
+            "line 1: expected the root element of a JetstressConfig.xml, found <{name}>"
         ))]);
     }
     let mut reader = Reader::new(&document, test, given);

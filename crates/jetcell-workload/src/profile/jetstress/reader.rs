@@ -113,7 +113,7 @@ impl<'a> Reader<'a> {
     ) -> Option<T> {
         let parsed = text.trim().parse().ok();
         if parsed.is_none() {
-            self.mistake(node, format!("{name} '{}' is not a number in its range", text.trim()));
+            self.mistake(node, format!("{name} '{}' is not a number in its valid range", text.trim()));
         }
         parsed
     }

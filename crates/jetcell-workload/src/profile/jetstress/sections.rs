@@ -15,7 +15,7 @@ impl Reader<'_> {
         let mut share = |name: &str| match node.attribute(name) {
             Some(text) => self.attribute_number::<u8>(node, name, text),
             None => {
-                self.mistake(node, format!("OperationMix has no {name}"));
+                self.mistake(node, format!("OperationMix is missing {name}"));
                 None
             }
         };
@@ -25,14 +25,14 @@ impl Reader<'_> {
         if changes > 100 {
             return self.mistake(
                 node,
-                format!("OperationMix: the shares are {changes} percent: at most 100 is possible"),
+                format!("OperationMix: the shares add up to {changes} percent; the maximum is 100"),
             );
         }
         let read = 100 - changes as u8;
         self.options.mix = Some(Mix { insert, delete, replace, read });
         self.options.lazy_percent = Some(lazy);
         let what =
-            format!("mix = {insert}/{delete}/{replace}/{read}, lazy_percent = {lazy}; no tuning changes it");
+            format!("mix = {insert}/{delete}/{replace}/{read}, lazy_percent = {lazy}; tuning does not change it");
         self.note("OperationMix", Honoured(what));
     }
 
@@ -82,7 +82,7 @@ impl Reader<'_> {
             }
         }
         if biased {
-            self.note("IopsBias", Ignored("the load is spread evenly over the databases".into()));
+            self.note("IopsBias", Ignored("the load is distributed evenly across the databases".into()));
         }
     }
 }

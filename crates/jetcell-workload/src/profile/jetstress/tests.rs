@@ -141,19 +141,19 @@ fn another_test_and_invalid_values_are_refused_with_the_line() {
         (
             "<Type>Performance",
             "<Type>SoftRecovery",
-            "line 6: Type SoftRecovery is not a performance test, which this command runs",
+            "line 6: Type SoftRecovery is not a performance test; this command runs only performance tests",
         ),
-        ("<Type>Performance", "<Type>Perf", "line 6: Type 'Perf' is not known; use Performance or Stress"),
+        ("<Type>Performance", "<Type>Perf", "line 6: unknown Type 'Perf'; use Performance or Stress"),
         ("P0Y0M0DT2H0M0S", "2h", "line 9: Duration '2h' is not understood; write for example PT2H0M0S"),
-        ("<ThreadCount>6", "<ThreadCount>six", "line 53: ThreadCount 'six' is not a number in its range"),
-        ("<ThreadCount>6", "<ThreadCount>-6", "line 53: ThreadCount '-6' is not a number in its range"),
-        ("Source>Open", "Source>Restore", "line 56: DatabaseSource 'Restore' is not known; use New or Open"),
+        ("<ThreadCount>6", "<ThreadCount>six", "line 53: ThreadCount 'six' is not a number in its valid range"),
+        ("<ThreadCount>6", "<ThreadCount>-6", "line 53: ThreadCount '-6' is not a number in its valid range"),
+        ("Source>Open", "Source>Restore", "line 56: unknown DatabaseSource 'Restore'; use New or Open"),
         (
             "DeleteOps=\"20\"",
             "DeleteOps=\"70\"",
-            "line 23: OperationMix: the shares are 115 percent: at most 100 is possible",
+            "line 23: OperationMix: the shares add up to 115 percent; the maximum is 100",
         ),
-        ("DeleteOps=\"20\"", "", "line 23: OperationMix has no DeleteOps"),
+        ("DeleteOps=\"20\"", "", "line 23: OperationMix is missing DeleteOps"),
         (
             "<VerifyChecksum>true",
             "<VerifyChecksum>yes",
@@ -222,5 +222,5 @@ fn no_byte_of_the_file_causes_a_panic() {
     let huge = changed("<MailboxCount>2250", "<MailboxCount>18446744073709551615");
     let mistakes =
         elsewhere().over(Options { open: Some(false), ..read(&huge).options }).resolve().unwrap_err();
-    assert!(mistakes[0].to_string().contains("is more than a database can hold"), "{}", mistakes[0]);
+    assert!(mistakes[0].to_string().contains("exceeds the maximum size of a database"), "{}", mistakes[0]);
 }

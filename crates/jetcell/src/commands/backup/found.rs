@@ -55,7 +55,7 @@ pub fn only_one(vfs: &Arc<dyn Vfs>, directory: &Path) -> Result<PathBuf, Failure
             let more = if count > first.len() { ", ..." } else { "" };
             let named = first.join(", ");
             Err(format!(
-                "{}: {count} backups are in this directory; name one: {named}{more}",
+                "{}: the directory contains {count} backups; give one of them: {named}{more}",
                 directory.display()
             )
             .into())
@@ -77,7 +77,7 @@ pub fn below(vfs: &Arc<dyn Vfs>, directory: &Path) -> Result<Backups, Failure> {
         match Manifest::state(&**vfs, &directory) {
             Ok(BackupState::Whole(manifest)) => found.whole.push(Found { directory, manifest: *manifest }),
             Ok(BackupState::Partial) => {
-                found.unusable.push((directory, "interrupted, and not whole".to_string()));
+                found.unusable.push((directory, "interrupted and incomplete".to_string()));
             }
             Ok(BackupState::None) => {}
             Err(error) => {

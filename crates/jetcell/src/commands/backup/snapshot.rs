@@ -33,20 +33,21 @@ enum Method {
 impl SnapshotArgs {
     /// Returns the snapshot to be made, or `None` if no snapshot was requested.
     pub fn snapshot(&self) -> Result<Option<Snapshot>, Failure> {
-        let method =
-            match (self.snapshot, &self.snapshot_command) {
-                (None, _) => return Ok(None),
-                (Some(Method::Command), Some(command)) => SnapshotMethod::Command(command.clone()),
-                (Some(Method::Command), None) => {
-                    return Err("--snapshot command needs a command; give it with --snapshot-command".into());
-                }
-                (Some(_), Some(_)) => return Err(
-                    "--snapshot-command is for --snapshot command; leave it out, or write --snapshot command"
+        let method = match (self.snapshot, &self.snapshot_command) {
+            (None, _) => return Ok(None),
+            (Some(Method::Command), Some(command)) => SnapshotMethod::Command(command.clone()),
+            (Some(Method::Command), None) => {
+                return Err("--snapshot command needs a command; give it with --snapshot-command".into());
+            }
+            (Some(_), Some(_)) => {
+                return Err(
+                    "--snapshot-command requires --snapshot command; omit it, or add --snapshot command"
                         .into(),
-                ),
-                (Some(Method::Reflink), None) => SnapshotMethod::Reflink,
-                (Some(Method::Btrfs), None) => SnapshotMethod::Btrfs,
-            };
+                );
+            }
+            (Some(Method::Reflink), None) => SnapshotMethod::Reflink,
+            (Some(Method::Btrfs), None) => SnapshotMethod::Btrfs,
+        };
         Ok(Some(Snapshot { method, limit: self.snapshot_limit.0 }))
     }
 }

@@ -45,7 +45,11 @@ pub fn check(directory: &Path, options: &Options) -> Result<Outcome, Failure> {
     let Options { subset, only_new, throttle, json, .. } = *options;
     let rate = match throttle {
         Some(Throttle::BytesPerSecond(rate)) => Some(ByteSize(rate)),
-        Some(Throttle::Pause(_)) => return Err("a backup is checked at a rate such as 20MB/s".into()),
+        Some(Throttle::Pause(_)) => {
+            return Err("a pause does not apply to backups; give a rate such as \
+         20MB/s"
+                .into());
+        }
         None => None,
     };
     let (progress, pace) = TransferProgress::with_cancel("Backup", rate, options.cancel.clone());
@@ -110,23 +114,20 @@ fn as_text(directory: &Path, verified: &Verification) -> String {
         human_bytes(verified.total_bytes)
     ));
     if verified.ranges < verified.total_ranges && verified.oldest.is_none() {
-        lines.push("  parts of it were never verified; --new verifies them".to_string());
+        lines.push("  parts of the backup were never verified; --new verifies them".to_string());
     }
     for path in &verified.unnamed {
-        lines.push(format!(
-            "  warning: {}: not a file of the backup; a restore does not use it",
-            path.display()
-        ));
+        lines.push(format!("  warning: {}: not part of the backup; a restore ignores it", path.display()));
     }
     if let Some(why) = &verified.not_remembered {
-        lines.push(format!("  the next check does not know what was verified: {why}"));
+        lines.push(format!("  failed to record for the next check what was verified: {why}"));
     }
     jetcell_input::printable_rows(&lines)
 }
 
 /// Parses a part such as `2/7`, `10%` or `50GiB`.
 pub fn subset(text: &str) -> Result<Subset, String> {
-    let wrong = || format!("`{text}` is no part; write for example 2/7, 10% or 50GiB");
+    let wrong = || format!("`{text}` is not a part; write for example 2/7, 10% or 50GiB");
     if let Some((part, of)) = text.split_once('/') {
         let (part, of): (u64, u64) =
             (part.trim().parse().map_err(|_| wrong())?, of.trim().parse().map_err(|_| wrong())?);

@@ -185,11 +185,11 @@ fn table(reports: &[FileReport], sets: &[LogSet], structure: bool) -> Vec<String
         let (count, more) = (others.len(), if others.len() > NAMED { ", ..." } else { "" });
         let names = others.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
         let noun = if count == 1 { "file is" } else { "files are" };
-        lines.push(format!("{count} {noun} not of ESE and not checked: {names}{more}"));
+        lines.push(format!("{count} {noun} not in an ESE format and not checked: {names}{more}"));
     }
     lines.extend(reports.iter().filter_map(|report| coverage(report, &name(&report.path))));
     if !structure && reports.iter().any(|report| report.format == Format::Database) {
-        lines.push("Each page was checked by itself; --structure also checks the trees.".to_owned());
+        lines.push("Each page was checked individually; --structure also checks the trees.".to_owned());
     }
     lines
 }

@@ -28,7 +28,8 @@ pub(super) fn compared(path: &Path, format: Format) -> Result<String, Failure> {
         runs.iter().zip(typed).map(|(run, typed)| run.as_ref().map(figures).or(typed)).collect();
     let summary = Summary::of(&list, &of_targets, &figures, &energy);
     if summary.rows.is_empty() {
-        let what = "nothing was measured on the first drive and another one; give disk_test, run, mail_load, [[measured]] or [[advantage]]";
+        let what = "the first drive and the other drives have no measurement in common; give disk_test, \
+         run, mail_load, [[measured]] or [[advantage]]";
         return Err(format!("{}: {what}", path.display()).into());
     }
     Ok(match format {
@@ -38,7 +39,7 @@ pub(super) fn compared(path: &Path, format: Format) -> Result<String, Failure> {
         Format::Csv => drives_csv(&summary),
         Format::Json => {
             let text = jetcell_input::json_pretty(&summary);
-            text.map_err(|error| format!("the comparison is no JSON: {error}"))? + "\n"
+            text.map_err(|error| format!("the comparison is not valid JSON: {error}"))? + "\n"
         }
     })
 }
@@ -54,7 +55,7 @@ fn run(entry: &DriveEntry) -> Result<Option<RunResult>, Failure> {
     let Some(directory) = &entry.run else { return Ok(None) };
     let run = Stored::read(directory).map_err(|error| error.to_string())?.result;
     if run.measured_seconds <= 0.0 {
-        return Err(format!("{}: this run measured nothing", directory.display()).into());
+        return Err(format!("{}: the run contains no measurement", directory.display()).into());
     }
     Ok(Some(run))
 }

@@ -45,7 +45,7 @@ pub fn compare(places: &Places, directory: &Path, other: &Path, as_json: bool) -
     let mut lines = vec![text];
     for (place, commits) in [(&here, only_here), (&there, only_there)] {
         if let Some(commits) = commits {
-            lines.push(format!("  {commits} committed transactions are only in {place}"));
+            lines.push(format!("  {commits} committed transactions exist only in {place}"));
         }
     }
     console::answer(
@@ -68,50 +68,53 @@ pub fn compare(places: &Places, directory: &Path, other: &Path, as_json: bool) -
 /// Describes a relation in one word, and in a sentence that contains the next command to run.
 fn relation_text(relation: Relation, here: &str, there: &str, is_backup: bool) -> (&'static str, String) {
     let reseed = match is_backup {
-        true => format!("restore the backup into a new directory to use it, or make a new one of {here}"),
+        true => format!("restore the backup into a new directory to use it, or make a new backup of {here}"),
         false => format!(
             "jetcell reseed --from THE_SIDE_TO_KEEP --to THE_OTHER --incremental, with {here} and {there}"
         ),
     };
     match relation {
-        Relation::Equal => ("equal", format!("{here}: the same logs as in {there}; nothing is to be done")),
+        Relation::Equal => ("equal", format!("{here}: the same logs as in {there}; nothing to do")),
         Relation::Behind(logs) => (
             "behind",
             format!(
-                "{here}: {there} continues it by {logs} logs; jetcell replicate --from {there} --to {here}"
+                "{here}: {there} has {logs} more logs of the same history; jetcell replicate --from {there} \
+                 --to {here}"
             ),
         ),
         Relation::Ahead(logs) if is_backup => {
-            ("ahead", format!("{here}: {logs} logs more than the backup, of the same history"))
+            ("ahead", format!("{here}: {logs} more logs than the backup, of the same history"))
         }
         Relation::Ahead(logs) => (
             "ahead",
             format!(
-                "{here}: {logs} logs more than {there}, of the same history; jetcell replicate --from {here} --to {there}, or \
-                 jetcell activate {here} if it is a copy"
+                "{here}: {logs} more logs than {there}, of the same history; jetcell replicate --from \
+                 {here} --to {there}, or jetcell activate {here} if it is a copy"
             ),
         ),
         Relation::OtherContent(first) => (
             "other_content",
             format!(
-                "{here}: log generation {:X} (hexadecimal) is another one than in {there}; {reseed}",
+                "{here}: log generation {:X} (hexadecimal) differs from that in {there}; {reseed}",
                 first.0
             ),
         ),
         Relation::ForeignPast(first) => (
             "foreign_past",
             format!(
-                "{here}: it ends, and log generation {:X} (hexadecimal) of {there} does not continue it; {reseed}",
+                "{here}: log generation {:X} (hexadecimal) of {there} does not continue the last log here; \
+                 {reseed}",
                 first.0
             ),
         ),
         Relation::OtherStream => {
-            ("other_stream", format!("{here}: the logs in {there} are of another stream (-530)"))
+            ("other_stream", format!("{here}: the logs in {there} belong to another log stream (-530)"))
         }
         Relation::NoCommonLog => (
             "no_common_log",
             format!(
-                "{here}: the logs do not meet those in {there}; a copy has to be reseeded without --incremental"
+                "{here}: there is a gap between these logs and those in {there}; reseed the copy without \
+                 --incremental"
             ),
         ),
     }

@@ -53,15 +53,12 @@ impl PagesChecked {
     pub fn lines(&self) -> Vec<String> {
         let age = |oldest: i64| RealClock::new().unix_ms().saturating_sub(oldest).max(0) as u64 / 1000;
         let proof = match (self.oldest_unix_ms, self.pages - self.compared) {
-            (None, _) => "no page was compared with the active side".to_string(),
+            (None, _) => "no pages were compared with the active side".to_string(),
             (Some(oldest), 0) => {
-                format!(
-                    "all pages were found equal to those of the active side, the oldest {} s ago",
-                    age(oldest)
-                )
+                format!("all pages match the active side, the oldest comparison {} s ago", age(oldest))
             }
             (Some(oldest), missing) => format!(
-                "{} pages were found equal to those of the active side, the oldest {} s ago; {missing} were not compared",
+                "{} pages match the active side, the oldest comparison {} s ago; {missing} were not compared",
                 self.compared,
                 age(oldest)
             ),

@@ -33,9 +33,9 @@ pub fn scan_lines(scan: &CopyScan) -> Vec<String> {
         match (one.next, one.ended_unix_ms) {
             (Some(next), _) => format!("  scan: {file}; at page {next}, {bad} bad pages"),
             (None, Some(ended)) => {
-                format!("  scan: {file}; {} pages read until {}, {bad} bad", one.pages, time_text(ended))
+                format!("  scan: {file}; {} pages read by {}, {bad} bad", one.pages, time_text(ended))
             }
-            (None, None) => format!("  scan: {file}; not begun"),
+            (None, None) => format!("  scan: {file}; not started"),
         }
     };
     scan.databases.iter().map(line).collect()

@@ -101,10 +101,10 @@ fn lines_of(directory: &Path, side: &Result<Side, Failure>) -> Vec<Row> {
                     RealClock::new().unix_ms().saturating_sub(registration.contact_unix_ms).max(0) / 1000;
                 let waits =
                     registration.waiting.as_ref().map(|what| format!(", waits: {what}")).unwrap_or_default();
-                row(host, place, format!("heard {ago} s ago{waits}"))
+                row(host, place, format!("last contact {ago} s ago{waits}"))
             })
             .collect(),
-        Err(what) => vec![row(host_of(directory), none(), format!("CANNOT BE ASKED: {what}"))],
+        Err(what) => vec![row(host_of(directory), none(), format!("UNREACHABLE: {what}"))],
     }
 }
 

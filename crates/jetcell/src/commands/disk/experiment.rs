@@ -26,12 +26,12 @@ Examples:
       a database of 1 GiB, once contiguous and once in pieces of 64 KiB in random order
   jetcell disk experiment /mnt/data/experiment --size 20GiB --piece 1MiB --duration 5m --output result
 
-Each turn reads both files as a scan (256 KiB, one after the other) and as a backup (eight in flight), and runs the load of jetcell
-test performance on both. The difference is what a defragmentation of the file would gain on this drive; the result says in a
-sentence whether that is beyond noise.
+Each turn reads both files as a scan does (256 KiB, one read at a time) and as a backup does (eight reads in flight), and runs the
+load of jetcell test performance on both. The difference is the gain from a defragmentation of the file on this drive. The result
+states whether the difference exceeds noise.
 
 Files:
-  DIR/contiguous, DIR/scattered  the databases; they stay, remove them when you are done
+  DIR/contiguous, DIR/scattered  the databases; they are not removed, delete them when you are done
   OUTPUT/                        result.json, report.md, report.html with charts, and the runs
 
 Exit code: 0 measured, 1 stopped early, 2 could not run.";
@@ -111,13 +111,13 @@ impl FragmentationExperiment {
         let mut files = Vec::new();
         let placements = [Placement::Contiguous, Placement::Scattered(self.piece.0)];
         for (directory, placement) in directories.iter().zip(placements) {
-            self.tell(&format!("making {}", directory.display()));
+            self.tell(&format!("creating {}", directory.display()));
             let name = directory.file_name().unwrap_or_default();
             // The load in this turn is not compared, because it runs before the file is placed.
             turns.measure(directory, &self.output.join("runs").join(name), false)?;
             let path = database(directory)?;
             place(&path, placement).map_err(|error| {
-                failed(&path, &format!("cannot be placed: {error}; free space, or use another place"))
+                failed(&path, &format!("cannot be laid out: {error}; free space, or use another directory"))
             })?;
             let map = FileMap::of(&path).map_err(|error| Stopped::Failed(error.to_string().into()))?;
             files.push(Fragmentation::of(&map, &READS));
@@ -126,7 +126,8 @@ impl FragmentationExperiment {
             && scattered.pieces < contiguous.pieces * 4
         {
             let what = format!(
-                "the file system made {} pieces of the scattered file and {} of the other; nothing can be compared",
+                "the file system stored the scattered file in {} pieces and the contiguous file in {}; the \
+                 files cannot be compared",
                 scattered.pieces, contiguous.pieces
             );
             return Err(failed(&self.directory, &what));
@@ -177,8 +178,9 @@ fn database(directory: &Path) -> Result<PathBuf, Stopped> {
     let mut found = databases_below(directory).map_err(Stopped::Failed)?;
     match (found.pop(), found.len()) {
         (Some(only), 0) => Ok(only),
-        (_, more) => {
-            Err(failed(directory, &format!("{} databases; the experiment takes a load with one", more + 1)))
-        }
+        (_, more) => Err(failed(
+            directory,
+            &format!("{} databases; the experiment needs a load with one database", more + 1),
+        )),
     }
 }

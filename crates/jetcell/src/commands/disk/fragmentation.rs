@@ -20,17 +20,17 @@ use crate::outcome::{Failure, Outcome, print_error};
 const EXAMPLES: &str = "\
 Examples:
   jetcell disk fragmentation priv1.edb
-      extents, pieces and distances, and the share of reads of 32 KiB and 256 KiB that cross a border
+      extents, pieces and distances, and the share of reads of 32 KiB and 256 KiB that cross a boundary
   jetcell disk fragmentation --read 8KiB --read 1MiB jetcell-run
-      all databases below a directory, with other sizes of reads
+      all databases below a directory, with other read sizes
   jetcell disk fragmentation priv1.edb --drive-test result
-      also what the pieces should cost, from the seeks that jetcell disk test --output result measured on the drive
+      also the expected cost of the pieces, from the seek times that jetcell disk test --output result measured on the drive
   jetcell disk fragmentation priv1.edb --output result
-      also as a page and as Markdown
+      also as an HTML page and as Markdown
   jetcell disk fragmentation --json jetcell-run | jq '.files[].pieces'
       for a script
 
-No file that is examined is changed. Exit code: 0 shown, 2 could not run.";
+The examined files are not changed. Exit code: 0 shown, 2 could not run.";
 
 /// Extensions by which database files are found in directories.
 const DATABASES: [&str; 2] = ["edb", "dit"];
@@ -81,11 +81,7 @@ impl Listing {
 
 fn read_size(text: &str) -> Result<ByteSize, String> {
     let size: ByteSize = text.parse().map_err(|error| format!("{error}"))?;
-    if size.0 == 0 {
-        Err("a read of no bytes crosses nothing; write for example 32KiB".into())
-    } else {
-        Ok(size)
-    }
+    if size.0 == 0 { Err("the read size must not be zero; write for example 32KiB".into()) } else { Ok(size) }
 }
 
 impl ShowFragmentation {
@@ -121,7 +117,7 @@ impl ShowFragmentation {
                 files.extend(databases_below(path)?);
                 if files.len() == before {
                     return Err(format!(
-                        "{}: no database (*.edb, *.dit) below it; give files",
+                        "{}: the directory contains no databases (*.edb, *.dit); give files",
                         path.display()
                     )
                     .into());
@@ -154,7 +150,10 @@ impl ShowFragmentation {
         let (test, target) = stored_drive_test(directory, self.target.as_deref())?;
         let failed = |what: &str| Failure::from(format!("{}: {what}", directory.display()));
         SeekCurve::of(&test, target).ok_or_else(|| {
-            failed("it lacks the steps transfer_read, sequential_read_4k or seek_curve; test the drive again")
+            failed(
+                "the test lacks the steps transfer_read, sequential_read_4k or seek_curve; test the \
+             drive again",
+            )
         })
     }
 }

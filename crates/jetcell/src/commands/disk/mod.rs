@@ -18,9 +18,9 @@ Examples:
   jetcell disk test /mnt/data
       transfer rates, access times, queue depths and sync latency of a file system
   jetcell disk test /mnt/green /mnt/black
-      two drives in turns, with differences and what is significant
+      two drives alternately, with differences and their significance
   jetcell disk fragmentation priv1.edb
-      extents of a database, and the share of its reads that cross a border
+      extents of a database, and the share of its reads that cross a boundary
   jetcell disk experiment /mnt/data/experiment --output result
       the same database contiguous and scattered: scan, backup and mail load on both
 

@@ -27,25 +27,25 @@ use crate::progress_line::ProgressLine;
 const EXAMPLES: &str = "\
 Examples:
   jetcell disk test /mnt/data
-      reads and writes in a file of 500 MB, which has no name and is gone at the end
+      reads and writes an unnamed file of 500 MB, which is removed at the end
   jetcell disk test /mnt/data --size 8GiB --precondition --longest 30m --output result
       a flash drive in its steady state; result.json, report.md, and report.html with charts in the directory result
   jetcell disk test /mnt/green /mnt/black
-      two drives in turns, with differences, their confidence intervals, and what is significant
+      two drives alternately, with differences, their confidence intervals and significance
   jetcell disk test /dev/sdb
       a device, which is only read; needs root
   jetcell disk test --erase /dev/sdb --precondition --output result
       the same device, read and written: everything on it is lost
   jetcell disk test /mnt/data --steps sync,mixed_8k --json
-      some steps only
+      only some steps
   jetcell disk test /mnt/green /mnt/black --price 139 --price 249 --watts 4.5 --watts 8.4 --power-scope drive
-      also what the drives cost and draw, as given
+      also the given prices and power of the drives
   jetcell disk test array:arr1 /mnt/data
-      an array of jetcell raid create beside a file system; jetcell raid bench does the same
+      an array made by jetcell raid create, compared with a file system; jetcell raid bench does the same
 
-Files and devices that exist are only read. Devices are overwritten with --erase, and files that exist only with --write and --force.
+Existing files and devices are only read. --erase overwrites devices; --write with --force overwrites existing files.
 
-Exit code: 0 tested, 1 a read did not find what was just written, 2 could not run.";
+Exit code: 0 tested, 1 a read did not return the data just written, 2 could not run.";
 
 /// Interval between progress lines if there is no terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
@@ -137,7 +137,11 @@ fn size(text: &str) -> Result<ByteSize, String> {
 
 fn span(text: &str) -> Result<TimeSpan, String> {
     let span: TimeSpan = text.parse().map_err(|error: jetcell_workload::ParseError| error.to_string())?;
-    if span.0.is_zero() { Err("a test needs time; write for example 30m".into()) } else { Ok(span) }
+    if span.0.is_zero() {
+        Err("the duration must not be zero; write for example 30m".into())
+    } else {
+        Ok(span)
+    }
 }
 
 fn step(text: &str) -> Result<String, String> {
@@ -148,7 +152,7 @@ fn step(text: &str) -> Result<String, String> {
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
-    let wrong = || format!("`{text}` is no time of a step; write seconds, from 0.01 to 86400");
+    let wrong = || format!("`{text}` is not a step duration; write seconds, from 0.01 to 86400");
     let value: f64 = text.parse().map_err(|_| wrong())?;
     if (0.01..=86_400.0).contains(&value) { Ok(value) } else { Err(wrong()) }
 }
@@ -161,7 +165,10 @@ impl DiskTest {
             && !self.targets.iter().any(|path| is_device(path))
         {
             let shown = path.display();
-            print_error(format!("{shown}: this is no device, and --erase is for devices; give one"));
+            print_error(format!(
+                "{shown} is not a block device, and --erase applies only to devices; give a \
+             device"
+            ));
             return Outcome::CouldNotRun;
         }
         self.options.run(&self.targets, &|vfs, path| self.open(vfs, path))
@@ -218,7 +225,7 @@ impl MeasurementOptions {
             }
         }
         let real = RealVfs::new(RealOptions::default())
-            .map_err(|error| format!("the threads for transfers cannot start: {error}"))?
+            .map_err(|error| format!("I/O threads cannot start: {error}"))?
             .with_smallest_transfer(MIN_TRANSFER);
         let backend = real.backend_name();
         let cancel = Cancel::default();

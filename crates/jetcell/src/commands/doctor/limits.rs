@@ -45,17 +45,17 @@ fn limits_of(files: &SystemFiles, directory: &Path, group: &Path) -> Vec<Observa
         && period > 0.0
     {
         let state = format!("control group {name}: {:.2} processors", quota / period);
-        let advice = "raise cpu.max; a test that reaches the limit stands still for milliseconds";
+        let advice = "raise cpu.max; a test that reaches the limit stalls for milliseconds";
         all.push(Observation::change(MACHINE, "processor limit", state, advice));
     }
     if let Some(bytes) = value("memory.max").and_then(|text| text.parse().ok()) {
         let state = format!("control group {name}: {}", human_bytes(bytes));
-        let advice = "the cache of a test and 64 MiB must fit, and the pages of buffered files count, too";
+        let advice = "the cache of a test plus 64 MiB must fit; pages of buffered files are also counted";
         all.push(Observation::note(MACHINE, "memory limit", state, Some(advice)));
     }
     if let Some(text) = value("io.max") {
         let state = format!("control group {name}: {}", text.replace('\n', "; "));
-        let advice = "remove io.max; a test would measure this limit and not the storage";
+        let advice = "remove io.max; otherwise a test measures this limit instead of the storage";
         all.push(Observation::change(MACHINE, "I/O limit", state, advice));
     }
     all

@@ -50,7 +50,7 @@ fn frequency(files: &SystemFiles) -> Observation {
     governors.sort();
     governors.dedup();
     match governors.as_slice() {
-        [] => Observation::note(MACHINE, "frequency", "not visible here; a virtual machine hides it", None),
+        [] => Observation::note(MACHINE, "frequency", "not visible; a virtual machine hides it", None),
         [one] if one == "performance" => Observation::good(MACHINE, "frequency", "governor performance"),
         _ => Observation::change(
             MACHINE,
@@ -63,9 +63,10 @@ fn frequency(files: &SystemFiles) -> Observation {
 
 fn other_load(files: &SystemFiles) -> Option<Observation> {
     let share = files.pressure("cpu")?;
-    let state = format!("tasks waited for a processor {share:.1} % of the last 10 s");
+    let state = format!("tasks waited for a processor during {share:.1} % of the last 10 s");
     Some(if share > MAX_PRESSURE {
-        let advice = "find other programs with top, and stop them; the results of a test would include them";
+        let advice = "find other programs with top, and stop them; their load would distort the results of \
+         a test";
         Observation::change(MACHINE, "other programs", state, advice)
     } else {
         Observation::good(MACHINE, "other programs", state)

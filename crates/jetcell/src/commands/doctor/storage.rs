@@ -50,7 +50,7 @@ impl ReadyDirectory {
             format!("{shown} is not writable ({error}); change its permissions or give another directory")
         })?;
         let syncs = time_syncs(&file).map_err(|error| {
-            format!("{shown}: a file cannot be written: {error}; free space or look at the log of the kernel")
+            format!("{shown}: a file cannot be written: {error}; free space or check the kernel log")
         })?;
         let space =
             rustix::fs::statvfs(path).map_err(|error| format!("{shown}: free space is unknown: {error}"))?;
@@ -118,8 +118,9 @@ pub(super) fn observe(
     all.push(if direct_io_available(&directory.path) {
         Observation::good(&about, "direct I/O", "yes")
     } else {
-        let state = "no: the kernel's cache would be measured, and not the storage";
-        let advice = "give a directory on another file system, or turn off what prevents direct I/O";
+        let state = "no: a test would measure the kernel's cache instead of the storage";
+        let advice = "give a directory on another file system, or disable the feature that prevents direct \
+         I/O";
         Observation::change(&about, "direct I/O", state, advice)
     });
     if let Some(device) = &storage.device {
@@ -128,10 +129,11 @@ pub(super) fn observe(
         all.extend(layers(files, &about, device));
     }
     if let Some(busy) = busy {
-        let state = format!("device busy {busy:.0} % of a second");
+        let state = format!("device busy for {busy:.0} % of one second");
         all.push(if busy > MAX_BUSY {
             let advice =
-                "find other programs with iotop, and stop them; the results of a test would include them";
+                "find other programs with iotop, and stop them; their load would distort the results of a \
+                 test";
             Observation::change(&about, "other programs", state, advice)
         } else {
             Observation::good(&about, "other programs", state)
@@ -155,11 +157,12 @@ fn file_system(about: &str, mount: &Mount) -> Vec<Observation> {
             Observation::change(about, "file system", state, advice)
         }
         "btrfs" | "zfs" | "bcachefs" => {
-            let advice = "it writes to new places, so files fragment with age; run the test on an aged file system, too";
+            let advice = "it writes to new locations, so files fragment with age; also run the test on an \
+             aged file system";
             Observation::note(about, "file system", state, Some(advice))
         }
         _ if REMOTE.contains(&kind) || kind.starts_with("fuse") => {
-            let advice = "a cache on the way can acknowledge writes that are not on the storage";
+            let advice = "an intermediate cache can acknowledge writes that are not on the storage";
             Observation::note(about, "file system", state, Some(advice))
         }
         _ => Observation::good(about, "file system", state),
@@ -177,28 +180,23 @@ fn mount_options(about: &str, options: &[&str]) -> Vec<Observation> {
     for &option in options {
         match option {
             "nobarrier" | "barrier=0" => {
-                change(option, "mount without it; a power cut can lose writes that were acknowledged");
+                change(option, "mount without it; a power cut can lose acknowledged writes");
             }
-            "sync" | "dirsync" => {
-                change(option, "mount without it; each write would wait as if it were synced")
-            }
+            "sync" | "dirsync" => change(option, "mount without it; it makes each write synchronous"),
             "data=journal" => {
-                change(option, "mount with data=ordered; data are written twice, and not directly")
+                change(option, "mount with data=ordered; data is written twice and not with direct I/O")
             }
-            "ro" => change(option, "mount it for writing"),
-            "strictatime" => change(option, "mount with relatime; each read would write the time of access"),
+            "ro" => change(option, "mount it read-write"),
+            "strictatime" => change(option, "mount with relatime; each read would update the access time"),
             _ if option.starts_with("compress") => {
-                change(
-                    option,
-                    "mount without it, or remember that the records of a test cannot be compressed",
-                );
+                change(option, "mount without it, or note that the records of a test are not compressible");
             }
             _ => {}
         }
     }
     if options.contains(&"discard") {
         let advice =
-            "deleting files sends commands to the device at once; fstrim by a timer does so at other times";
+            "deleting files sends discard commands immediately; a periodic fstrim sends them at other times";
         all.push(Observation::note(about, "mount option", "discard", Some(advice)));
     }
     all
@@ -207,7 +205,7 @@ fn mount_options(about: &str, options: &[&str]) -> Vec<Observation> {
 fn block_device(about: &str, device: &Device) -> Observation {
     let kind = match device.rotational {
         Some(true) => "spinning disk",
-        Some(false) => "no spinning disk",
+        Some(false) => "not a spinning disk",
         None => "unknown kind",
     };
     let model = device.model.as_deref().map(|model| format!(" {model}")).unwrap_or_default();
@@ -236,14 +234,17 @@ fn layers(files: &SystemFiles, about: &str, device: &Device) -> Vec<Observation>
     let at = |file: &str| files.line(format!("/sys/block/{}/{file}", device.name));
     let mut all = Vec::new();
     if let Some(file) = at("loop/backing_file") {
-        let advice = "the file system below takes part in the measurement";
+        let advice = "the measurement includes the underlying file system";
         all.push(Observation::note(about, "loop device", format!("backed by {file}"), Some(advice)));
     }
     let slaves = files.names(format!("/sys/block/{}/slaves", device.name)).join(", ");
     if let Some(name) = at("dm/name") {
         let encrypted = at("dm/uuid").is_some_and(|id| id.starts_with("CRYPT-"));
         let kind = if encrypted { "encrypted volume" } else { "volume" };
-        let advice = encrypted.then_some("the processor encrypts; compare only with other encrypted volumes");
+        let advice = encrypted.then_some(
+            "the processor encrypts the data; compare only with other \
+         encrypted volumes",
+        );
         all.push(Observation::note(about, "device mapper", format!("{kind} {name} on {slaves}"), advice));
     }
     if let Some(level) = at("md/level") {
@@ -272,12 +273,13 @@ fn layers(files: &SystemFiles, about: &str, device: &Device) -> Vec<Observation>
 fn sync_latency(about: &str, median: Duration, longest: Duration, rotational: bool) -> Observation {
     let milliseconds = |time: Duration| time.as_secs_f64() * 1000.0;
     let state = format!(
-        "median {:.3} ms, longest {:.3} ms, of {SYNCS} writes of 4 KiB",
+        "median {:.3} ms, maximum {:.3} ms, for {SYNCS} writes of 4 KiB",
         milliseconds(median),
         milliseconds(longest)
     );
     if rotational && median < FASTEST_SPINNING_SYNC {
-        let advice = "a spinning disk is slower: a cache acknowledges writes; make sure that it has a battery or flash memory";
+        let advice = "too fast for a spinning disk: a cache acknowledges writes; make sure that it has a \
+         battery or flash memory";
         return Observation::note(about, "sync", state, Some(advice));
     }
     Observation::good(about, "sync", state)

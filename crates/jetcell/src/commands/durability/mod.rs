@@ -27,7 +27,7 @@ use crate::outcome::{Failure, Outcome, print_error};
 const EXAMPLES: &str = "\
 Examples:
   jetcell test durability --listen 0.0.0.0:9200 --journal witness.jsonl
-      on another host: the witness, which keeps what the writer was told to be durable
+      on another host: the witness, which records the acknowledged writes
   jetcell test durability /mnt/tested/run --witness tcp:otherhost:9200
       on the machine whose power will be cut: writes until the cut
   jetcell test durability /mnt/tested/run --verify witness.jsonl
@@ -35,16 +35,16 @@ Examples:
   jetcell test durability /mnt/tested/run --witness /mnt/other/witness.jsonl --level reset
       the witness is a file on another disk; the machine will be reset, and the drives keep their power
   jetcell test durability run --witness witness.jsonl --level process --duration 10s
-      the writer will be killed; every completed operation must be there
+      the writer will be killed; every completed operation must be present
   jetcell test durability array:arr1 --level reset --witness tcp:otherhost:9200
-      an array of jetcell raid create, or with array:arr1/LUN one of its LUNs; end it with kill -9, and verify with --same-boot
+      an array made by jetcell raid create, or with array:arr1/LUN one of its LUNs; stop the writer with kill -9, and verify with --same-boot
   jetcell test durability /mnt/tested/run --verify witness.jsonl --output verdict
-      the verdict as report.html, report.md and result.json in the directory verdict, too
+      also stores the verdict as report.html, report.md and result.json in the directory verdict
 
 The directory must be new or empty. The test needs 128 MiB. Verification changes nothing.
-docs/lab.md tells how to cut the power with a switch, IPMI, or a virtual machine.
+docs/lab.md explains how to cut the power with a switch, IPMI, or a virtual machine.
 
-Exit code: 0 written, or everything acknowledged is there; 1 an operation failed, or something is missing; 2 could not run.";
+Exit code: 0 written, or all acknowledged writes are present; 1 an operation failed, or acknowledged writes are missing; 2 could not run.";
 
 /// Interval between progress lines.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
@@ -148,7 +148,9 @@ impl DurabilityTest {
     fn write(&self, directory: &Path) -> Result<Outcome, Failure> {
         let tested = Tested::of(directory)?;
         if tested.is_array() && self.level == LevelName::Process {
-            return Err("an array runs in the process of the writer, so that a kill is a reset of the array; give --level reset".into());
+            return Err("an array runs in the process of the writer, and a kill resets the array; give \
+             --level reset"
+                .into());
         }
         if !tested.is_array() {
             require_empty(directory, "test")?;
@@ -163,14 +165,15 @@ impl DurabilityTest {
         match written.failed {
             Some((operation, error)) => {
                 print_error(format!(
-                    "operation {} failed: {error}; if that was the cut, verify what was acknowledged before",
+                    "operation {} failed: {error}; if this was the cut, verify the operations acknowledged \
+                     before it",
                     operation.0
                 ));
                 Ok(Outcome::Findings)
             }
             None => {
                 self.note(&format!(
-                    "ended; operation {} is the last one that the witness knows",
+                    "ended; the last operation recorded by the witness is {}",
                     written.last.0
                 ));
                 Ok(Outcome::Good)
@@ -190,7 +193,7 @@ impl DurabilityTest {
             ..Begin::new(seed, self.level.into(), !self.no_transactions, tested.directory().into())
         };
         self.note(&format!(
-            "{}: writing; cut the power when you like, or end with Ctrl-C",
+            "{}: writing; cut the power at any time, or stop with Ctrl-C",
             tested.directory().display()
         ));
         let (began, mut line) = (Instant::now(), Instant::now());
@@ -203,7 +206,9 @@ impl DurabilityTest {
             !cancel.is_cancelled() && began.elapsed() < limit
         };
         write(storage, tested.directory(), &begin, &mut *witness, &mut go_on).map_err(|error| match error {
-            WriteError::Witness(_) => format!("{error}; what it kept before can be verified").into(),
+            WriteError::Witness(_) => {
+                format!("{error}; operations recorded before the error can be verified").into()
+            }
             other => other.to_string().into(),
         })
     }
@@ -244,8 +249,12 @@ impl DurabilityTest {
             true => address.to_string(),
             false => format!("{SAME_HOST}:{address}"),
         };
-        let listener = WitnessListener::bind(&address)
-            .map_err(|error| format!("{address}: the witness cannot listen there ({error}); give a port, or ADDRESS:PORT of this machine"))?;
+        let listener = WitnessListener::bind(&address).map_err(|error| {
+            format!(
+                "{address}: the witness cannot listen ({error}); give a port, or \
+             ADDRESS:PORT of this machine"
+            )
+        })?;
         let cancel = Cancel::default();
         stop_on_signals(cancel.clone())?;
         let mut kept = FileWitness::create(journal)
@@ -254,7 +263,7 @@ impl DurabilityTest {
         self.note(&format!("Witness: {at}; Ctrl-C ends it after the cut"));
         let lines = listener
             .serve(&mut kept, &cancel)
-            .map_err(|error| format!("{}: the journal ends here: {error}", journal.display()))?;
+            .map_err(|error| format!("{}: the journal is incomplete: {error}", journal.display()))?;
         self.note(&format!("{}: {lines} lines", journal.display()));
         Ok(Outcome::Good)
     }
@@ -269,15 +278,16 @@ impl DurabilityTest {
             Journal::read(BufReader::new(input)).map_err(|error| format!("{}: {error}", path.display()))?;
         if journal.last.0 == 0 {
             return Err(format!(
-                "{}: nothing was acknowledged; let the writer work longer before the cut",
+                "{}: nothing was acknowledged; let the writer run longer before the cut",
                 path.display()
             )
             .into());
         }
         let restarted = journal.begin.boot != boot();
         if journal.begin.level != Level::Process && !restarted && !self.same_boot {
-            return Err("this machine was not restarted since the writer began, so its memory would be verified and not the \
-                        storage; restart it, or give --same-boot if only the storage was cut off and mounted again"
+            return Err("this machine was not restarted after the writer started, so its memory would be \
+             verified instead of the storage; restart it, or give --same-boot if only the storage was cut \
+             off and mounted again"
                 .into());
         }
         let found = tested.with(|storage| {

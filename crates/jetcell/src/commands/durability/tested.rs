@@ -34,8 +34,9 @@ impl Tested {
         let shown = given.display();
         if fs::metadata(given).is_ok_and(|found| found.file_type().is_block_device()) {
             return Err(format!(
-                "{shown} is a device, and the test writes files: make a file system on it and give a directory there, or make it a \
-                 member of an array (jetcell raid create) and give array:DIR"
+                "{shown} is a block device, but the test writes files; create a file system on the device \
+                 and give a directory, or add the device to an array (jetcell raid create) and give \
+                 array:DIR"
             )
             .into());
         }
@@ -70,10 +71,10 @@ impl Tested {
         let device = |path: &Path| fs::metadata(path).map(|found| found.dev());
         for place in &self.places {
             if device(directory)? == device(place)? {
-                return Ok(Some("on the storage that is tested".into()));
+                return Ok(Some("on the storage under test".into()));
             }
             if let Some(disk) = disk_of_both(directory, place, &LocalSystem) {
-                return Ok(Some(format!("on a disk that is tested ({disk})")));
+                return Ok(Some(format!("on a disk under test ({disk})")));
             }
         }
         Ok(None)
@@ -99,14 +100,14 @@ impl Tested {
         match self.is_array {
             false => require_empty(&self.given, "test")?,
             true if vfs.exists(&self.directory).map_err(|error| format!("{shown}: {error}"))? => {
-                return Err(format!("{shown} has files; give an empty array or LUN for the test").into());
+                return Err(format!("{shown} contains files; give an empty array or LUN for the test").into());
             }
             true => {}
         }
         let free = vfs.free_space(&self.directory).map_err(|error| format!("{shown}: {error}"))?;
         match free < SPACE {
             true => Err(format!(
-                "{shown}: {} are free, and the test may need {}",
+                "{shown}: {} are free, but the test may need {}",
                 human_bytes(free),
                 human_bytes(SPACE)
             )
@@ -118,7 +119,7 @@ impl Tested {
 
 fn files(direct: bool) -> Result<RealVfs, Failure> {
     RealVfs::new(RealOptions { direct, ..RealOptions::default() })
-        .map_err(|error| format!("the threads for transfers cannot start: {error}").into())
+        .map_err(|error| format!("I/O threads cannot start: {error}").into())
 }
 
 fn existing_ancestor(path: &Path) -> &Path {

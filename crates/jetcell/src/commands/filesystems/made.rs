@@ -60,7 +60,7 @@ fn image_size(text: &str) -> Result<ByteSize, String> {
     // The minimum is a multiple of the block size of every file system.
     match size.0 >= MIN_IMAGE {
         true => Ok(ByteSize(size.0 >> 20 << 20)),
-        false => Err(format!("an image needs {} or more", human_bytes(MIN_IMAGE))),
+        false => Err(format!("an image needs at least {}", human_bytes(MIN_IMAGE))),
     }
 }
 
@@ -92,11 +92,11 @@ impl MadeFilesystems {
             let path = leftover.path().display();
             if !self.clean_up {
                 return Err(
-                    format!("{path} is left of a test that was killed; remove it with --clean-up").into()
+                    format!("{path} is left over from a killed test; remove it with --clean-up").into()
                 );
             }
             leftover.remove(&LocalSystem).map_err(|error| format!("{path} cannot be removed: {error}"))?;
-            console::note(&format!("removed {path}, which a killed test had left"));
+            console::note(&format!("removed {path}, left over from a killed test"));
         }
         Ok(())
     }
@@ -107,7 +107,8 @@ impl MadeFilesystems {
             let path = leftover.path();
             let place = path.parent().unwrap_or(Path::new("/")).display();
             console::note(&format!(
-                "{} is left of a test that was killed; this removes it: jetcell test filesystems --images {place} --clean-up",
+                "{} is left over from a killed test; remove it with: jetcell test filesystems --images \
+                 {place} --clean-up",
                 path.display()
             ));
         }
@@ -126,8 +127,11 @@ impl MadeFilesystems {
     pub fn left_in_use(&self, error: &SystemError) -> Failure {
         let place = self.images.as_ref().map(|place| format!("--images {} ", place.display()));
         let place = place.unwrap_or_default();
-        format!("{error}; when nothing uses it, this removes it: jetcell test filesystems {place}--clean-up")
-            .into()
+        format!(
+            "{error}; when it is no longer in use, remove it with: jetcell test filesystems \
+         {place}--clean-up"
+        )
+        .into()
     }
 
     /// Returns the file systems to create, and those that this machine cannot create.
@@ -146,12 +150,15 @@ impl MadeFilesystems {
         check(&all)?;
         if self.is_asked() && self.images.is_none() && self.device.is_none() {
             return Err(
-                "file systems are made on images or on a device; give --images DIR, or --device and --erase"
+                "file systems are created on images or on a device; give --images DIR, or --device and \
+                 --erase"
                     .into(),
             );
         }
         if self.is_asked() && !rustix::process::geteuid().is_root() {
-            return Err("making file systems needs root; run the command as root, or give directories".into());
+            return Err(
+                "creating file systems requires root; run the command as root, or give directories".into()
+            );
         }
         let (mut made, mut skipped) = (Vec::new(), Vec::new());
         for one in all {
@@ -182,7 +189,7 @@ impl MadeFilesystems {
                 let wanted = self.image_size.0.saturating_mul(made as u64);
                 if free < wanted {
                     return Err(format!(
-                        "{}: the images need {}, and {} are free; give a smaller --image-size",
+                        "{}: the images need {}, but {} are free; give a smaller --image-size",
                         place.display(),
                         human_bytes(wanted),
                         human_bytes(free)

@@ -23,20 +23,20 @@ use crate::outcome::{Failure, Outcome, print_error};
 const EXAMPLES: &str = "\
 Examples:
   jetcell test filesystems /mnt/ext4/run /mnt/xfs/run --output result
-      the load of jetcell test performance on both in turns, until the difference is known within 2 %
+      the load of jetcell test performance on both alternately, until the difference is known within 2 %
   jetcell test filesystems /mnt/ext4/run /mnt/btrfs/run --size 20GiB --duration 10m --turns 4 --output result
-      larger databases, longer turns, four turns at most
+      larger databases, longer turns, at most four turns
   jetcell test filesystems /mnt/a/run /mnt/b/run --config load.toml --output result --json | jq '.rows[0].differences'
       another load, from the configuration file of jetcell test performance
   jetcell test filesystems --make ext4,xfs,btrfs --images /mnt/drive --image-size 20GiB --output result
-      file systems that the command makes on images, as root, and removes at the end
+      file systems that the command creates on images, as root, and removes at the end
   jetcell test filesystems --make-list list.toml --device /dev/sdb1 --erase --output result
-      file systems with their own options, one after the other on a partition, which is overwritten
+      file systems with their own options, one after another on a partition, which is overwritten
   jetcell test filesystems --images /mnt/drive --clean-up
       removes mounts and images that a killed test left
 
 Files:
-  DIR/                         the databases, in new or empty directories; they stay, remove them when you are done
+  DIR/                         the databases, in new or empty directories; they are not removed, delete them when you are done
   IMAGES/.jetcell-filesystems-…  images and mount points, until the end of the test
   OUTPUT/                      result.json, report.md, report.html with charts
   OUTPUT/runs/N-T/             each run: number of the directory and of the turn; jetcell report shows it
@@ -48,7 +48,7 @@ A list for --make-list:
   mkfs_options = [\"-b\", \"4096\"]
   mount_options = [\"noatime\"]
   fill_percent = 50              # space that other files use
-  aging_rounds = 3               # files written up to 90 % and removed in random order, so often
+  aging_rounds = 3               # number of rounds; a round writes files up to 90 % and removes files in random order
 
 Exit code: 0 compared, 1 stopped early, 2 could not run.";
 
@@ -101,7 +101,7 @@ fn percent(text: &str) -> Result<f64, String> {
     let value = text.trim_end_matches('%').trim().parse::<f64>().ok();
     value
         .filter(|value| (0.01..=100.0).contains(value))
-        .ok_or_else(|| format!("`{text}` is no precision; write percent, from 0.01 to 100"))
+        .ok_or_else(|| format!("`{text}` is not a precision; write a percentage from 0.01 to 100"))
 }
 
 impl FilesystemsTest {
@@ -217,9 +217,7 @@ impl FilesystemsTest {
         let given = Options { size: self.size, duration: self.duration, ..Options::default() };
         let (made, skipped) = self.made.specifications()?;
         if self.directories.len() + made.len() < 2 {
-            return Err(
-                "there are fewer than two file systems to compare; give directories, or --make".into()
-            );
+            return Err("fewer than two file systems to compare; give directories, or --make".into());
         }
         let mut directories = self.directories.clone();
         directories.extend(made.iter().map(|one| PathBuf::from(&one.name)));

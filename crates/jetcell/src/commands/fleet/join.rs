@@ -32,14 +32,15 @@ Examples:
   jetcell fleet join --fleet mail-cluster --rank 1 --allow-dir /srv/jetcell --max-size 200GiB
       the second host of a fleet whose coordinator is on this machine
   mpirun --host db1,db2 jetcell fleet join --fleet mail-cluster --nats nats://head:4222 --token-file /etc/jetcell/token --allow-dir /srv/jetcell
-      rank and size come from Open MPI; those of Slurm, PMIx and indexed jobs of Kubernetes are read, too
+      rank and size come from Open MPI; Slurm, PMIx and indexed jobs of Kubernetes are also supported
 
-The coordinator chooses the options of the test, as jetcell test has them. They are refused if a directory is not below --allow-dir,
-if databases would be larger than --max-size, or if they would replace files without --allow-replace. No message makes the host do
-anything else. A host that hears nothing from the coordinator for the lease of the fleet ends its test and keeps the result.
+The coordinator chooses the options of the test, which are those of jetcell test. The host refuses them if a directory is not below
+--allow-dir, if databases would be larger than --max-size, or if files would be replaced without --allow-replace. No message makes
+the host do anything else. A host that receives no message from the coordinator for the duration of the fleet's lease stops its test
+and keeps the result.
 
-Exit code: 0 the result is handed in and the own verdict is a pass, 1 it is not, or nobody took the result, 2 could not run.
-Ctrl-C stops the test of this host cleanly; its result is still handed in.";
+Exit code: 0 the result was delivered and its verdict is a pass, 1 the verdict is not a pass, or the result was not delivered, 2 could not run.
+Ctrl-C stops the test on this host cleanly; its result is still delivered.";
 
 /// Take part in a fleet test
 #[derive(Args)]
@@ -91,9 +92,7 @@ impl FleetJoin {
     fn permit(&self) -> Result<Permit, Failure> {
         for directory in &self.allow_dir {
             if !directory.is_dir() {
-                return Err(
-                    format!("--allow-dir {}: this is no directory; create it", directory.display()).into()
-                );
+                return Err(format!("--allow-dir {}: not a directory; create it", directory.display()).into());
             }
         }
         Ok(Permit {

@@ -14,10 +14,12 @@ type Figure = fn(&HostState) -> Option<f64>;
 /// Name, help text and value of each metric. The value is `None` while it is not available.
 const FIGURES: [(&str, &str, Figure); 6] = [
     ("fleet_transactional_iops", "Database reads and writes per second", |host| Some(host.live?.iops)),
-    ("fleet_database_bytes_per_second", "Bytes of these", |host| Some(host.live?.bytes_per_second)),
+    ("fleet_database_bytes_per_second", "Bytes per second of database reads and writes", |host| {
+        Some(host.live?.bytes_per_second)
+    }),
     ("fleet_database_read_seconds", "Mean latency of database reads", |host| Some(host.live?.read_ms / 1e3)),
     ("fleet_log_write_seconds", "Mean latency of log writes", |host| Some(host.live?.log_write_ms / 1e3)),
-    ("fleet_host_lost", "1 if the host is lost", |host| Some(f64::from(u8::from(host.is_lost)))),
+    ("fleet_host_lost", "1 if the host has timed out", |host| Some(f64::from(u8::from(host.is_lost)))),
     ("fleet_host_silence_seconds", "Time since the last message", |host| Some(host.silence.as_secs_f64())),
 ];
 

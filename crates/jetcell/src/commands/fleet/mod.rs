@@ -25,9 +25,9 @@ Examples:
   jetcell fleet run --config FLEET.toml
       coordinates; starts nats-server on 127.0.0.1 if no --nats is given
   jetcell fleet join --fleet mail-cluster --rank 0 --allow-dir /srv/jetcell
-      takes part as the first host
+      joins as the first host
   srun -N4 -n4 jetcell fleet join --fleet mail-cluster --nats nats://head:4222 --token-file /etc/jetcell/token --allow-dir /srv/jetcell
-      four hosts of Slurm take part; ranks come from the environment
+      four Slurm hosts join; ranks come from the environment
 
 jetcell fleet COMMAND --help has more. Exit code: 0 pass, 1 fail, invalid or stopped early, 2 could not run.";
 

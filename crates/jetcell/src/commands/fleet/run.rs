@@ -29,26 +29,26 @@ pub const DEFAULT_ADDRESS: &str = "127.0.0.1:4222";
 const EXAMPLES: &str = "\
 Examples:
   jetcell fleet run --config FLEET.toml
-      starts nats-server on 127.0.0.1, for hosts that are processes of this machine
+      starts nats-server on 127.0.0.1, for hosts that are processes on this machine
   jetcell fleet run --config FLEET.toml --nats tls://nats.example.org:4222 --credentials fleet.creds
-      uses a server of the site
+      uses an existing server
   jetcell fleet run --config FLEET.toml --listen 10.0.0.5:4222 --token-file token --tls-cert server.pem --tls-key server.key --tls-ca ca.pem
-      starts a server that other machines reach, with TLS and a token
+      starts a server that other machines can reach, with TLS and a token
 
   jetcell fleet run --config FLEET.toml --nats nats://head:4222 --ssh db1,db2,db3 --ssh-allow-dir /srv/jetcell
       starts the hosts by ssh
   jetcell fleet run --config FLEET.toml --alone-first 2m
-      each host measures its load alone for two minutes, one after the other; then all together
+      each host measures its load alone for two minutes, one after another; then all hosts measure together
 
-A coordinator that was killed is started again with the same command, within the lease of the fleet: it takes the run up.
+If the coordinator is killed, start it again with the same command within the fleet's lease: it resumes the run.
 
 Files:
-  OUTPUT/fleet-state.json      exists while a run goes on
+  OUTPUT/fleet-state.json      exists while a run is in progress
   OUTPUT/Fleet_<time>/         fleet.json, report.html; result.json and samples.csv of all hosts as one run, which jetcell report and
                                jetcell compare read; host-N/ with the result of each host
 
 Exit code: 0 pass, 1 fail, invalid or stopped early, 2 could not run.
-Ctrl-C stops the tests of all hosts cleanly, and each still reports; a second Ctrl-C ends at once.";
+Ctrl-C stops the tests on all hosts cleanly, and each host still reports; a second Ctrl-C stops immediately.";
 
 /// Coordinate a test across many hosts
 #[derive(Args)]
@@ -138,7 +138,7 @@ impl FleetRun {
         let mut coordinator = match saved {
             Some(saved) => {
                 let resumed = Coordinator::resume(config, PROGRAM, saved, epoch, now)?;
-                store.note("The run that was interrupted goes on.");
+                store.note("The interrupted run continues.");
                 resumed
             }
             None => Coordinator::new(config, PROGRAM, random_token(), epoch, now),
@@ -175,8 +175,8 @@ impl FleetRun {
         store: &mut FleetStore,
         stop: &StopSignal,
     ) -> Result<FleetResult, Failure> {
-        let directory =
-            tempfile::tempdir().map_err(|error| format!("no directory for nats-server: {error}"))?;
+        let directory = tempfile::tempdir()
+            .map_err(|error| format!("cannot create a directory for nats-server: {error}"))?;
         let server = self.server(directory.path())?;
         let url = match (&server, &self.connection.nats) {
             (Some(server), _) => server.url(),

@@ -44,13 +44,13 @@ impl SshOptions {
         }
         if self.ssh.len() as u64 != u64::from(size) {
             return Err(format!(
-                "--ssh names {} hosts, and the configuration has {size}; name one for each rank",
+                "--ssh lists {} hosts, but the configuration has {size}; list one host for each rank",
                 self.ssh.len()
             )
             .into());
         }
         match self.ssh.iter().find(|host| host.is_empty() || host.starts_with('-')) {
-            Some(host) => Err(format!("--ssh: {host:?} is no name of a host").into()),
+            Some(host) => Err(format!("--ssh: {host:?} is not a host name").into()),
             None => Ok(()),
         }
     }

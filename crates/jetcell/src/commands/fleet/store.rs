@@ -167,7 +167,7 @@ fn read_state(path: &Path) -> Result<Option<State>, Failure> {
     }
     serde_json::from_str(&text).map(Some).map_err(|error| {
         let what = error_line(&error);
-        format!("{} is damaged ({what}); --new forgets the run", path.display()).into()
+        format!("{} is damaged ({what}); --new discards the run", path.display()).into()
     })
 }
 
@@ -202,7 +202,8 @@ impl Keeper for FleetStore {
             && !self.failed
         {
             print_error(format!(
-                "{}: cannot be written: {error}; the run goes on, but no other process could take it up; free space",
+                "{}: cannot be written: {error}; the run continues, but a restarted coordinator cannot \
+                 resume it; free space",
                 path.display()
             ));
         }
@@ -216,13 +217,13 @@ impl Keeper for FleetStore {
             News::Joined(rank) => format!("{} joined, {} of {hosts}", host(rank), fleet.members().count()),
             News::Opened(gate) => gate.title().to_string(),
             News::Turn(rank) => format!("{} measures its load alone", host(rank)),
-            News::Silent(rank) => format!("{} is silent", host(rank)),
-            News::Back(rank) => format!("{} is back", host(rank)),
-            News::Lost(rank) => format!("{} is lost; the others go on", host(rank)),
-            News::Ended(rank) => format!("{} has ended", host(rank)),
+            News::Silent(rank) => format!("{} is not responding", host(rank)),
+            News::Back(rank) => format!("{} is responding again", host(rank)),
+            News::Lost(rank) => format!("{} timed out; the other hosts continue", host(rank)),
+            News::Ended(rank) => format!("{} has finished", host(rank)),
             News::Stopping(reason) => format!("Stopping all hosts: {reason}"),
-            News::BrokerLost => "The NATS server does not answer; hosts go on without it".into(),
-            News::BrokerBack => "The NATS server answers again".into(),
+            News::BrokerLost => "The NATS server does not respond; hosts continue without it".into(),
+            News::BrokerBack => "The NATS server responds again".into(),
         };
         self.note(&text);
     }

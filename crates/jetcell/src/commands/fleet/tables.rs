@@ -76,7 +76,7 @@ fn sums(result: &FleetResult) -> Table {
         .fact_if("Log writes, p50 / p99 / max (ms)", percentile("log_write"))
         .fact_if("Slowest database", worst)
         .fact("Time that all hosts measured together (s)", decimal(result.overlap_seconds, 1))
-        .fact_if("Begin of the measured time", result.measured_from.clone())
+        .fact_if("Start of the measured time", result.measured_from.clone())
 }
 
 fn outcome(row: &HostRow) -> Cell {
@@ -159,7 +159,8 @@ fn alone_and_together(result: &FleetResult) -> Option<Table> {
     let table = Table::numbers("Alone and together", "Host", columns).rows(measured.iter().map(row));
     let table = match alone > 0.0 {
         true => table.note(format!(
-            "Together the hosts did {} I/O per second, and {} if what each did alone is added up: {:.0} %.",
+            "Together, the hosts reached {} I/O per second; the sum of the hosts measured alone is {}: \
+             {:.0} %.",
             grouped(together),
             grouped(alone),
             together / alone * 100.0
@@ -183,7 +184,7 @@ fn clocks(result: &FleetResult) -> Table {
             figure(one.start_skew_ms),
         ]
     };
-    Table::numbers("Clocks beside that of the coordinator", "Host", columns)
+    Table::numbers("Host clocks relative to the coordinator", "Host", columns)
         .rows(result.hosts.iter().map(row))
 }
 

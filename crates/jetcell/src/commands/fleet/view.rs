@@ -54,7 +54,7 @@ pub fn draw(frame: &mut Frame<'_>, state: &FleetState, is_stopping: bool) {
     frame.render_widget(Paragraph::new(lines).dim(), news);
     let help = match is_stopping {
         false => "q or Ctrl-C stops all hosts cleanly and reports",
-        true => "stopping; once more ends at once",
+        true => "stopping; press again to stop immediately",
     };
     frame.render_widget(Line::from(help).reversed(), keys);
 }

@@ -24,7 +24,7 @@ pub(super) fn only_copy<'p>(vfs: &Arc<dyn Vfs>, paths: &'p [PathBuf]) -> Result<
         if CopyState::read(&**vfs, path).map_err(explained)?.is_some() {
             return match paths {
                 [copy] => Ok(Some(copy)),
-                _ => Err(format!("{}: this is a copy; name only its directory", path.display()).into()),
+                _ => Err(format!("{} is a copy; give only its directory", path.display()).into()),
             };
         }
     }
@@ -34,13 +34,12 @@ pub(super) fn only_copy<'p>(vfs: &Arc<dyn Vfs>, paths: &'p [PathBuf]) -> Result<
 impl Maintain {
     pub(super) fn scan_copy(&self, vfs: &Arc<dyn Vfs>, directory: &Path) -> Result<Outcome, Failure> {
         if self.tasks.iter().any(|task| *task != Task::Scan) {
-            let what =
-                "a copy gets the changes of its active side and makes none; only --tasks scan is possible";
+            let what = "a copy only replays the changes of its active side; only --tasks scan is possible";
             return Err(format!("{}: {what}", directory.display()).into());
         }
         if self.maintenance_window.is_some() {
             return Err(format!(
-                "{}: a copy is scanned at once; leave out --maintenance-window",
+                "{}: a copy is scanned immediately; omit --maintenance-window",
                 directory.display()
             )
             .into());
@@ -93,7 +92,7 @@ fn as_text(directory: &Path, scan: &CopyScan) -> String {
         ));
         lines.extend(one.bad_pages.iter().take(10).map(|(page, what)| format!("  page {page}: {what}")));
         if let Some(next) = one.next {
-            lines.push(format!("  stopped at page {next}; the same command goes on there"));
+            lines.push(format!("  stopped at page {next}; the same command resumes there"));
         }
     }
     jetcell_input::printable_rows(&lines)

@@ -161,14 +161,14 @@ fn print_text(result: &Maintained, tasks: Tasks) {
             (layout.pages_moved, "pages moved"),
             (layout.pages_freed, "pages freed"),
             (layout.skipped, "damaged pages skipped"),
-            (layout.queued, "trees still wait"),
+            (layout.queued, "trees still queued"),
         ];
         lines.extend(counters.iter().map(|(count, name)| format!("  {count:>12} {name}")));
     }
     if let Some(report) = &result.space.shrink {
         lines.push(format!("{}: shrink complete", result.path.display()));
         lines.push(format!("  {:>12} pages before", report.pages_before));
-        lines.push(format!("  {:>12} pages afterwards", report.pages_after));
+        lines.push(format!("  {:>12} pages after", report.pages_after));
     }
     if let Some(report) = &result.space.trim {
         lines.push(format!("{}: trim complete", result.path.display()));

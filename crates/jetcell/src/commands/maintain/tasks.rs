@@ -153,7 +153,8 @@ impl Schedule {
     pub fn check_window(&self, places: &Places) -> Result<(), Failure> {
         if self.window.is_some() && self.scan.is_none() && self.defragmentations.is_empty() {
             return Err(
-                "--maintenance-window is for scan, zero, defrag and layout; write for example --tasks scan"
+                "--maintenance-window applies to scan, zero, defrag and layout; write for example --tasks \
+                 scan"
                     .into(),
             );
         }
@@ -192,7 +193,7 @@ impl Schedule {
                 }
             };
             if self.shrink && !stop.load(Ordering::SeqCst) {
-                begins("cutting the free end off");
+                begins("truncating the free end");
                 one.space.shrink = Some(instance.shrink(&one.database).map_err(explained)?);
             }
             if self.trim && !stop.load(Ordering::SeqCst) {

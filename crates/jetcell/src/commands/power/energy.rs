@@ -15,21 +15,21 @@ use crate::measured_window::measured_window;
 use crate::outcome::{Failure, Outcome, print_error};
 
 const EXAMPLES: &str = "\
-A log is CSV with a column of the time (unix_ms, unix_seconds, or time as RFC 3339) and one of watts, joules or kwh; joules and kwh
-are counters. It comes from jetcell power record, or from any meter. Of a run, the window in which it measured counts, and the log must cover it
-without gaps of more than a tenth of it.
+A log is a CSV file with a time column (unix_ms, unix_seconds, or time as RFC 3339) and a column watts, joules or kwh; joules and kwh
+are counters. The log comes from jetcell power record, or from any meter. For a run, only the measured window is used. The log must
+cover this window without gaps of more than a tenth of it.
 
 Examples:
   jetcell power energy power.csv
   jetcell power energy power.csv --run run --price-per-kwh 0.30 --currency EUR --co2-kg-per-kwh 0.38
-      also joules for each transactional I/O, and cost and carbon dioxide of a year
+      also joules per transactional I/O, and cost and carbon dioxide per year
   jetcell power energy meter.csv --scope server --run run --json
   jetcell power energy --kwh 1.10 --hours 27.5 --scope server --price-per-kwh 0.185 --currency USD
-      typed in, as a meter without an interface shows it
+      entered by hand, from a meter without an interface
   jetcell power energy power.csv --run run --output energy
-      also as a page and as Markdown
+      also as an HTML page and as Markdown
 
-Exit code: 0 shown, 2 there is no figure.";
+Exit code: 0 shown, 2 no result.";
 
 /// Joules per kilowatt-hour.
 const JOULES_PER_KWH: f64 = 3.6e6;
@@ -118,7 +118,7 @@ impl ShowEnergy {
         let (used, scope, source) = match (&self.log, self.kwh, self.hours, self.scope) {
             (None, Some(kwh), Some(hours), Some(scope)) => {
                 let used = Used { joules: kwh * JOULES_PER_KWH, seconds: hours * 3600.0, counted: true };
-                (used, scope, "typed in: kWh over hours")
+                (used, scope, "entered: kWh over hours")
             }
             (Some(path), ..) => {
                 let log = PowerLog::read(path, self.scope).map_err(failed)?;
@@ -131,8 +131,8 @@ impl ShowEnergy {
                 };
                 let used = used.map_err(failed)?;
                 let source = match used.counted {
-                    true => "counter of the meter",
-                    false => "power of the meter, integrated",
+                    true => "meter counter",
+                    false => "integrated meter power",
                 };
                 (used, log.scope, source)
             }
@@ -168,18 +168,15 @@ impl Shown<'_> {
         let per_io = self.joules_per_io();
         let rows = [
             ("Measured", Some(energy.scope.to_string())),
-            ("Known from", Some(self.source.to_string())),
+            ("Source", Some(self.source.to_string())),
             ("Time", Some(format!("{} s", decimal(self.seconds, 1)))),
             ("Energy", Some(format!("{} J", decimal(self.joules, 0)))),
             ("Power", Some(format!("{} W", decimal(energy.watts, 1)))),
             ("Transactional I/O", self.iops.map(|iops| format!("{} /s", decimal(iops, 1)))),
-            ("Energy of a transactional I/O", per_io.map(|joules| format!("{} J", decimal(joules, 3)))),
-            ("Energy of a year", Some(format!("{} kWh", decimal(energy.kwh_per_year, 1)))),
-            ("Cost of a year", energy.cost_per_year.map(|cost| format!("{} {money}", decimal(cost, 2)))),
-            (
-                "CO2 of a year",
-                energy.co2_kg_per_year.map(|kilograms| format!("{} kg", decimal(kilograms, 1))),
-            ),
+            ("Energy per transactional I/O", per_io.map(|joules| format!("{} J", decimal(joules, 3)))),
+            ("Energy per year", Some(format!("{} kWh", decimal(energy.kwh_per_year, 1)))),
+            ("Cost per year", energy.cost_per_year.map(|cost| format!("{} {money}", decimal(cost, 2)))),
+            ("CO2 per year", energy.co2_kg_per_year.map(|kilograms| format!("{} kg", decimal(kilograms, 1)))),
         ];
         let rows =
             rows.into_iter().filter_map(|(name, value)| Some(vec![Cell::from(name), Cell::from(value?)]));
@@ -188,7 +185,7 @@ impl Shown<'_> {
 
     fn remarks(&self) -> Vec<String> {
         let scope = self.energy.scope;
-        let other = format!("These figures are those of {scope}. They say nothing about a drive alone.");
+        let other = format!("These figures apply to {scope}, not to a single drive.");
         (!scope.is_storage()).then_some(other).into_iter().collect()
     }
 }

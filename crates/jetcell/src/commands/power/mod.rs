@@ -26,16 +26,16 @@ Examples:
   jetcell power record --meter tasmota=http://192.168.1.20 --scope server --output power.csv -- jetcell test performance --dir /mnt/data --output run
       reads a smart plug each second while the test runs
   jetcell power energy power.csv --run run --price-per-kwh 0.30 --currency EUR
-      watts, joules for each transactional I/O, kWh and cost of a year
+      watts, joules per transactional I/O, kWh and cost per year
 
 jetcell power COMMAND --help has more. Exit code: 0 good, 1 no meter found, 2 could not run.";
 
 const METERS_EXAMPLES: &str = "\
 Examples:
   jetcell power meters
-      the processor counters, sensors and board controller of this machine; counters of processors are read by root
+      the processor counters, sensors and board controller of this machine; processor counters require root
 
-Exit code: 0 a meter gives figures, 1 none does.";
+Exit code: 0 a meter returns readings, 1 no meter does.";
 
 /// Commands for power meters.
 #[derive(Subcommand)]
@@ -65,11 +65,11 @@ fn meters() -> Outcome {
     for (kind, opened) in &meters {
         let scope = kind.scope().map_or_else(|| "give --scope".to_string(), |scope| scope.to_string());
         match opened {
-            Ok(()) => print(&format!("meter {kind}: gives figures; scope: {scope}\n")),
-            Err(what) => print(&format!("no figure: {what}\n")),
+            Ok(()) => print(&format!("meter {kind}: returns readings; scope: {scope}\n")),
+            Err(what) => print(&format!("no reading: {what}\n")),
         }
     }
-    print("Smart plugs are not searched for: tasmota=URL, shelly=URL, shelly1=URL\n");
+    print("Smart plugs are not detected; give them as tasmota=URL, shelly=URL or shelly1=URL\n");
     match meters.iter().any(|(_, opened)| opened.is_ok()) {
         true => Outcome::Good,
         false => Outcome::Findings,

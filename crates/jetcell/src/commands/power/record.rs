@@ -16,9 +16,9 @@ use crate::outcome::{Failure, Outcome, print_error};
 
 const EXAMPLES: &str = "\
 Meters:
-  rapl            counters of processor and memory, without drives; read by root
+  rapl            counters of processor and memory, without drives; requires root
   hwmon[=NAME]    a sensor of the kernel's hardware monitor, by the name of its chip, its directory (hwmon2) or its path
-  ipmi            the board controller of the server, by ipmitool
+  ipmi            the board controller of the server, through ipmitool
   tasmota=URL     smart plug with Tasmota
   shelly=URL      smart plug by Shelly, second generation and later
   shelly1=URL     smart plug by Shelly, first generation
@@ -28,10 +28,10 @@ Examples:
   jetcell power record --meter shelly=http://192.168.1.20 --scope enclosure --output power.csv
       until Ctrl-C
 
-A meter that gives no figure, such as a relay without a meter, is an error before the command starts. If it fails later, the command
-goes on, and the log has a gap: what spans the gap has no energy.
+A meter that returns no reading, such as a relay without a meter, is an error before the command starts. If the meter fails later, the
+command continues, and the log has a gap: the energy of a window that spans the gap is unknown.
 
-Exit code: of the command, if it is 0 or 1; 2 if it ended otherwise, or if the meter failed.";
+Exit code: that of the command, if it is 0 or 1; 2 if the command exited otherwise, or if the meter failed.";
 
 /// Interval between two checks for the exit of the command.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -121,6 +121,6 @@ impl Running {
 
     fn ended(&mut self) -> Result<Option<ExitStatus>, Failure> {
         let Some(child) = &mut self.0 else { return Ok(None) };
-        child.try_wait().map_err(|error| format!("the command cannot be waited for: {error}").into())
+        child.try_wait().map_err(|error| format!("waiting for the command failed: {error}").into())
     }
 }

@@ -24,12 +24,12 @@ impl Recording {
         let scope = match (scope, kind.scope()) {
             (None, None) => {
                 return Err(format!(
-                    "{kind} does not know what it measures; give its scope: drive, enclosure, server or processor"
+                    "{kind} does not report its scope; give the scope: drive, enclosure, server or processor"
                 )
                 .into());
             }
             (Some(given), Some(own)) if given != own => {
-                return Err(format!("{kind} measures {own}: leave out the scope").into());
+                return Err(format!("{kind} measures {own}; omit the scope").into());
             }
             (given, own) => given.or(own).unwrap_or(Scope::Server),
         };
@@ -46,7 +46,7 @@ impl Recording {
             Err(error) => {
                 self.failures += 1;
                 if self.failures == 1 {
-                    console::note(&format!("{error}; trying again"));
+                    console::note(&format!("{error}; retrying"));
                 }
                 Ok(())
             }

@@ -89,7 +89,7 @@ impl ArrayDirectory {
         let shown = path.display();
         if path.join(FILE).symlink_metadata().is_ok() {
             return Err(format!(
-                "{shown} is the directory of an array; choose another one, or destroy that array"
+                "{shown} is the directory of an array; choose another directory, or destroy the array"
             )
             .into());
         }
@@ -110,7 +110,8 @@ impl ArrayDirectory {
     /// an array in the directory.
     pub fn claim(vfs: &dyn Vfs, path: &Path) -> Result<ClaimedDirectory, Failure> {
         ArrayDirectory::refuse_used(path)?;
-        let failed = |error: io::Error| Failure::from(format!("{}: cannot be made: {error}", path.display()));
+        let failed =
+            |error: io::Error| Failure::from(format!("{}: cannot be created: {error}", path.display()));
         let made = match DirBuilder::new().mode(0o700).create(path) {
             Ok(()) => Some(path.to_path_buf()),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => None,
@@ -120,7 +121,7 @@ impl ArrayDirectory {
         let mut claimed = ClaimedDirectory { made, _lock: None };
         let lock = vfs.lock(path).map_err(|error| match error.kind() {
             io::ErrorKind::WouldBlock => Failure::from(format!(
-                "{}: another process makes an array in this directory; choose another one",
+                "{}: another process is creating an array in this directory; choose another directory",
                 path.display()
             )),
             _ => failed(error),
@@ -137,7 +138,8 @@ impl ArrayDirectory {
         let shown = file.display();
         let text = read_input(&file, MAX_STATE_BYTES).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Failure::from(format!(
-                "{}: no array has this directory ({FILE} is not there); jetcell raid create makes one",
+                "{} is not the directory of an array ({FILE} does not exist); create an array with jetcell \
+                 raid create",
                 path.display()
             )),
             _ => format!("{shown}: {error}").into(),
@@ -201,7 +203,7 @@ mod tests {
         let claimed = ArrayDirectory::claim(&vfs, &path).unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);
         let second = ArrayDirectory::claim(&vfs, &path).err().unwrap().to_string();
-        assert!(second.contains("another process makes an array"), "{second}");
+        assert!(second.contains("another process is creating an array"), "{second}");
         drop(claimed);
         assert!(!path.exists(), "a new directory without an array is removed");
         let claimed = ArrayDirectory::claim(&vfs, &path).unwrap();

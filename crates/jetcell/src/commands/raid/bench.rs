@@ -10,19 +10,19 @@ use crate::commands::disk::MeasurementOptions;
 use crate::outcome::{Outcome, print_error};
 
 const EXAMPLES: &str = "\
-The test is that of jetcell disk test: transfer rates, access times, queue depths, syncs and mixed loads, in turns on the array and in
-a directory beside it, with differences and their confidence intervals. Writes are durable after a sync only;
---end-sync counts it.
+Runs the steps of jetcell disk test: transfer rates, access times, queue depths, syncs and mixed loads, alternately on the array and in
+a directory for comparison, with differences and their confidence intervals. Writes are durable only after a sync;
+--end-sync includes the sync in the time.
 
 Examples:
   jetcell raid bench arr1
-      beside a file in the directory of its first member
+      compared with a file in the directory of its first member
   jetcell raid bench arr2/mail --beside /mnt/nvme --steps transfer_write,transfer_read,random_read_4k --end-sync
-      a LUN, beside another file system, some steps only, durable writes
+      a LUN, compared with another file system; only some steps, durable writes
 
-The array must hold no blocks of its own: files of tests and LUNs stay as they are.
+The array must not contain blocks of its own; test files and LUNs are not changed.
 
-Exit code: 0 measured, 1 a read did not find what was just written, 2 could not run.";
+Exit code: 0 measured, 1 a read did not return the data just written, 2 could not run.";
 
 /// Measure an array, or a LUN on it, and compare it with plain files
 #[derive(Args)]
@@ -66,7 +66,10 @@ fn first_member(array: &Path) -> Result<PathBuf, crate::outcome::Failure> {
     let member = directory.members.first().and_then(|member| member.parent());
     let inside = member.filter(|directory| !directory.starts_with("/dev"));
     inside.map(Path::to_path_buf).ok_or_else(|| {
-        format!("{}: the members are devices; name a directory to compare with --beside", array.display())
-            .into()
+        format!(
+            "{}: the members are devices; give a directory for the comparison with --beside",
+            array.display()
+        )
+        .into()
     })
 }

@@ -232,7 +232,7 @@ impl Change {
     fn note(&self, files: &mut ArrayFiles) {
         let (name, severity, text, figures) = match self {
             Change::MemberFailed(path) => {
-                let text = format!("{} has failed and was taken out.", path.display());
+                let text = format!("{} failed and was removed.", path.display());
                 ("member_failed", Severity::Warning, text, json!({ "member": path }))
             }
             Change::RebuildStarted => {

@@ -121,7 +121,8 @@ pub fn start_with_content(start: &Start, forget_log: bool) -> Result<Running, Fa
     if !holds_luns && Volume::is_on(&mut running.array).map_err(failed)? {
         running.close()?;
         return Err(format!(
-            "{shown}: the array holds databases of tests (--dir array:{shown}); use another array, or destroy it"
+            "{shown}: the array contains test databases (--dir array:{shown}); use another array, or \
+             destroy it"
         )
         .into());
     }
@@ -140,5 +141,5 @@ pub fn start_with_luns(start: &Start) -> Result<Running, Failure> {
     let Content::Array(array) = content else { return Ok(Running { content, vfs, files }) };
     let shown = start.array.display();
     array.close().map_err(|error| format!("{shown}: {error}"))?;
-    Err(format!("{shown}: the array has no LUNs; jetcell raid lun create makes one").into())
+    Err(format!("{shown}: the array has no LUNs; create a LUN with jetcell raid lun create").into())
 }

@@ -20,21 +20,21 @@ use crate::outcome::{Failure, Outcome};
 
 const EXAMPLES: &str = "\
 Levels: raid0, mirror (2 or 3 members), raid10, raid10-3 (3 copies), raid5, raid6, raid-tp (triple parity), raid-dp (up to 16
-data members) and raid-dp-257 (up to 28). What the members held is lost; members with data are refused unless --force is given.
+data members) and raid-dp-257 (up to 28). All data on the members is lost; members with data are refused unless --force is given.
 
 Examples:
   jetcell raid create arr1 --level raid-dp --members /dev/sdb /dev/sdc /dev/sdd /dev/sde
   jetcell raid create arr2 --level raid6 --members disks/m{1..8} --size 1GiB --spares disks/s1
-      makes the files that do not exist
+      creates the files that do not exist
   jetcell raid create arr3 --level raid-dp --members disks/m{1..16} --size 1GiB --simulate-drive 15k-146
-      an array of 16 spindles of 15,000 rpm: each file takes the time of such a drive, wherever it is
+      an array of 16 spindles of 15,000 rpm: each file has the timing of such a drive, on any storage
   jetcell raid create arr4 --level raid6 --members disks/m{1..9} --size 1GiB --simulate-drive mine.toml --time-scale 10
       drives with the parameters of a file, ten times as fast as real ones
 
-Simulated drives: jetcell raid simulate --drives lists them. Files are made sparse. A member that is smaller than the drive has the
-seeks of the whole drive. The write log of LUNs takes no time of a drive. Both options are in array.toml, where they can be changed.
+jetcell raid simulate --drives lists the simulated drives. Files are created sparse. A member that is smaller than the drive has the
+seek times of the whole drive. The write log of LUNs is not slowed down. Both options are in array.toml, where they can be changed.
 
-Exit code: 0 created, 2 not created; nothing was changed then, except with --force on members with data.";
+Exit code: 0 created, 2 not created; nothing was changed, except with --force on members with data.";
 
 /// Create an array from files or block devices
 #[derive(Args)]

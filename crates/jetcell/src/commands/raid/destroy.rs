@@ -16,13 +16,13 @@ use crate::outcome::{Failure, Outcome};
 /// Destroy an array: its members become ordinary files, and its content is lost
 #[derive(Args)]
 #[command(after_help = "\
-The superblocks of the members are overwritten; the files stay, and so do the events. It works for an array that cannot start, too. A
-member whose path is now a link to a file is left as it is, with a note.
+Overwrites the superblocks of the members; the files and the events remain. The command also works for an array that cannot start. A
+member whose path is now a link to a file is not changed, and a note is printed.
 
 Examples:
   jetcell raid destroy arr1 --force
 
-Exit code: 0 ended, 2 could not run.")]
+Exit code: 0 destroyed, 2 could not run.")]
 pub struct Destroy {
     /// Directory of the array
     #[arg(value_name = "ARRAY")]
@@ -40,7 +40,7 @@ impl Destroy {
         let shown = self.array.display();
         if !self.force {
             return Err(format!(
-                "{shown}: what the array holds would be lost; add --force if that is intended"
+                "{shown}: all data in the array would be lost; add --force if that is intended"
             )
             .into());
         }
@@ -56,7 +56,7 @@ impl Destroy {
         directory.remove().map_err(|error| format!("{shown}: {error}"))?;
         self.shown.print(
             &json!({ "members": erased }),
-            &format!("{shown}: the array has ended; {erased} files are no members any more"),
+            &format!("{shown}: the array was destroyed; {erased} files are no longer members"),
         );
         Ok(Outcome::Good)
     }

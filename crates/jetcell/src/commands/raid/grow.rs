@@ -17,14 +17,14 @@ use crate::outcome::Failure;
 /// Add members and their space to an array
 #[derive(Args)]
 #[command(after_help = "\
-No block moves and no parity is computed: the room of the new members follows that of the array before, and reads as zeros. RAID 10
+No block is moved and no parity is computed: the space of the new members is appended to the array and reads as zeros. RAID 10
 grows by whole mirrors. A mirror cannot grow.
 
 Examples:
   jetcell raid grow arr1 /dev/sdj /dev/sdk
   jetcell raid grow arr1 disks/m9 --size 1GiB
 
-Exit code: 0 grown, 2 refused; the array is as before then.")]
+Exit code: 0 grown, 2 refused; the array was not changed.")]
 pub struct Grow {
     #[command(flatten)]
     pub start: Start,
@@ -57,7 +57,10 @@ impl AddMembers {
         on.event("array_grown", Severity::Information, &text, json!({ "members": members }));
         let (bytes, slots) = on.on_array(|array| Ok((array.layout().bytes(), array.layout().slots)))?;
         let later = match on.beside {
-            Some(_) if is_whole => "; those who use the array now have the new room after the next start",
+            Some(_) if is_whole => {
+                "; processes that use the array now see the new space after their next \
+             start"
+            }
             _ => "",
         };
         let text = format!("{}: {slots} slots, {}{later}", on.name, human_bytes(bytes));

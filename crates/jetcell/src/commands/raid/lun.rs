@@ -20,7 +20,7 @@ use super::shown::Shown;
 use crate::outcome::Failure;
 
 /// Error for `--log` if the array already has a write log.
-const WRITE_LOG_EXISTS: &str = "the array has LUNs, and so a write log; leave --log out";
+const WRITE_LOG_EXISTS: &str = "the array already has LUNs and a write log; omit --log";
 
 /// Commands for LUNs.
 #[derive(Subcommand)]
@@ -38,15 +38,15 @@ pub enum LunCommand {
 /// Create a LUN that reads as zeros and uses no space
 #[derive(Args)]
 #[command(after_help = "\
-LUNs may have more room together than the array (thin provisioning); a write for which the array has no room fails. The first LUN makes an
-array that was never written a volume of LUNs. Its write log is the file write-log in the directory of the array, or --log: on a fast
-device, best on one that has a mirror, because writes that were acknowledged since the last consistency point are nowhere else.
+LUNs together may be larger than the array (thin provisioning); a write fails if the array has no free space. The first LUN turns an
+array that was never written into a LUN volume. Its write log is the file write-log in the directory of the array, or --log. Use a fast
+device, preferably mirrored: writes acknowledged since the last consistency point exist only there.
 
 Examples:
   jetcell raid lun create arr1 mail --size 1TiB
   jetcell raid lun create arr2 mail --size 500GiB --log /nvme/arr2.log --log-size 1GiB
 
-Exit code: 0 made, 2 refused; nothing was changed then.")]
+Exit code: 0 created, 2 refused; nothing was changed.")]
 pub struct CreateLun {
     #[command(flatten)]
     pub start: Start,
@@ -133,11 +133,11 @@ impl NewLun {
         }
         on.on_luns(|volume| volume.create_lun(&self.name, self.size.0 / BLOCK as u64))?;
         let size = human_bytes(self.size.0);
-        let text = format!("LUN {} of {size} was made.", self.name);
+        let text = format!("LUN {} of {size} was created.", self.name);
         let figures = json!({ "lun": self.name, "bytes": self.size.0 });
         on.event("lun_created", Severity::Information, &text, figures.clone());
         let later = match on.beside {
-            Some(_) => "; jetcell raid serve offers it after its next start",
+            Some(_) => "; jetcell raid serve exports it after its next start",
             None => "",
         };
         Ok(Answer::good(&figures, &format!("{name}: LUN {}, {size}{later}", self.name)))
@@ -147,7 +147,7 @@ impl NewLun {
 /// List the LUNs of an array
 #[derive(Args)]
 #[command(after_help = "\
-`used` is what the present state of a LUN refers to, with its map, and with what it shares with snapshots and clones.
+`used` is the space that the current state of a LUN references, including its map and blocks shared with snapshots and clones.
 
 Examples:
   jetcell raid lun list arr1
@@ -182,7 +182,7 @@ pub fn list(on: &Operated<'_>) -> Result<Answer, Failure> {
 /// Consolidate the blocks of zones that are at most half full
 #[derive(Args)]
 #[command(after_help = "\
-New data goes to whole free rows as long as there are any, which takes the fewest writes. Blocks that snapshots share do not move.
+While there are entirely free rows, new data is written to them, which takes the fewest writes. Blocks shared with snapshots are not moved.
 
 Examples:
   jetcell raid lun clean arr1
@@ -217,14 +217,14 @@ pub fn clean(on: &Operated<'_>) -> Result<Answer, Failure> {
     let (before, after) = (first.whole_rows_before, last.whole_rows_after);
     Ok(Answer::good(
         &json!({ "blocks_moved": moved, "free_rows": after, "free_rows_before": before }),
-        &format!("{}: {moved} blocks moved; {after} rows are free as a whole, {before} before", on.name),
+        &format!("{}: {moved} blocks moved; {after} rows are entirely free, {before} before", on.name),
     ))
 }
 
 /// Delete a LUN with its snapshots
 #[derive(Args)]
 #[command(after_help = "\
-Clones of its snapshots stay.
+Clones of its snapshots remain.
 
 Examples:
   jetcell raid lun delete arr1 mail --force
@@ -249,7 +249,7 @@ impl DeleteLun {
         let shown = self.start.array.display();
         if !self.force {
             return Err(format!(
-                "{shown}: what the LUN {} holds would be lost; add --force if that is intended",
+                "{shown}: all data on the LUN {} would be lost; add --force if that is intended",
                 self.name
             )
             .into());

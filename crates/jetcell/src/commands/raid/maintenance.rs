@@ -25,7 +25,7 @@ pub const ZONE_BYTES: u64 = ZONE_ROWS * BLOCK as u64;
 /// Continue a rebuild, or start it on a spare
 #[derive(Args)]
 #[command(after_help = "\
-Zones that miss the most members come first. Ctrl-C interrupts the work, and the same command continues it, also after a crash.
+Zones that lack the most members are rebuilt first. Ctrl-C interrupts the rebuild; the same command resumes it, also after a crash.
 
 Examples:
   jetcell raid rebuild arr1
@@ -118,7 +118,7 @@ pub fn rebuild(on: &Operated<'_>, rate: Option<ByteSize>) -> Result<Answer, Fail
     let state = state_word(status.state);
     let per_second = human_bytes((bytes as f64 / seconds.max(1e-3)) as u64);
     let end = match (is_complete, bytes) {
-        (false, _) => format!("; interrupted: jetcell raid rebuild {name} continues"),
+        (false, _) => format!("; interrupted: jetcell raid rebuild {name} resumes"),
         (true, 0) => "; nothing is left to rebuild".into(),
         (true, _) => String::new(),
     };

@@ -54,7 +54,7 @@ impl Measured {
         let raid = match (layout.level, layout.slots) {
             (Level::Raid0, _) => {
                 return Err(format!(
-                    "{}: a raid0 array loses data with any drive; there is no model",
+                    "{}: a raid0 array loses data if any drive fails; no model is available",
                     array.display()
                 )
                 .into());
@@ -133,11 +133,13 @@ impl Record {
                 options.rebuild_rate = quantity(rate, "B/s");
                 let time = capacity as f64 / rate / 3600.0;
                 notes.push(format!(
-                    "rebuild: {}/s as the last one, {time:.2} h for a drive",
+                    "rebuild: {}/s as in the last rebuild, {time:.2} h for a drive",
                     human_bytes(rate as u64)
                 ));
             }
-            None => notes.push("rebuild: none was completed, so --restore or its default counts".into()),
+            None => {
+                notes.push("rebuild: no rebuild was completed, so --restore or its default applies".into())
+            }
         }
         match self.scrubs[..] {
             [first, .., last] => {
@@ -145,20 +147,20 @@ impl Record {
                 // A defect can occur at any time between two scrubs, so its mean age is half of the interval.
                 options.scrub = quantity(interval / 2.0, "h");
                 notes.push(format!(
-                    "scrub: one in {interval:.3} h, so a defect is found after half of that on average"
+                    "scrub: every {interval:.3} h, so a defect is found after half of that on average"
                 ));
             }
-            _ => notes.push("scrub: fewer than two were completed, so --scrub or its default counts".into()),
+            _ => notes.push("scrub: fewer than two were completed, so --scrub or its default applies".into()),
         }
         match (self.damaged, self.began, self.looked) {
             (damaged @ 1.., Some(began), Some(last)) => {
                 let drive_hours = hours(began, last) * drives as f64;
                 options.latent_rate = quantity(damaged as f64 / drive_hours, "/h");
                 let years = drive_hours / HOURS_PER_YEAR;
-                notes.push(format!("defects: {damaged} blocks in {years:.3} years of drives"));
+                notes.push(format!("defects: {damaged} blocks in {years:.3} drive years"));
             }
             _ => notes.push(
-                "defects: no scrub found one and no load met one, so --latent-rate or its default counts"
+                "defects: neither scrubs nor the load found defects, so --latent-rate or its default applies"
                     .into(),
             ),
         }

@@ -35,18 +35,22 @@ impl<'a> MadeFiles<'a> {
             let shown = path.display();
             let Some(size) = size else {
                 return Err(
-                    format!("{shown} does not exist; give --size to make files, or another path").into()
+                    format!("{shown} does not exist; give --size to create files, or another path").into()
                 );
             };
             if path.starts_with("/dev") {
-                return Err(format!("{shown}: there is no such device; no file is made there").into());
+                return Err(format!(
+                    "{shown}: the device does not exist; files are not created in this \
+                 directory"
+                )
+                .into());
             }
             if files.made.contains(path) {
-                return Err(format!("{shown} is given twice; each member must be a file of its own").into());
+                return Err(format!("{shown} is given twice; each member must be a separate file").into());
             }
             files
                 .make_one(path, size, is_sparse)
-                .map_err(|error| format!("{shown}: cannot be made: {error}"))?;
+                .map_err(|error| format!("{shown}: cannot be created: {error}"))?;
         }
         Ok(files)
     }
@@ -131,7 +135,8 @@ pub fn shared_devices(members: &[PathBuf]) -> Vec<String> {
     let warning = |(device, members): (String, Vec<String>)| {
         let (count, first, last) = (members.len(), &members[0], &members[members.len() - 1]);
         format!(
-            "Warning: {count} members ({first} to {last}) are on one device ({device}); its failure takes all of them away"
+            "Warning: {count} members ({first} to {last}) are on one device ({device}); if it fails, all of \
+             them fail"
         )
     };
     shared.map(warning).collect()

@@ -19,14 +19,14 @@ use crate::outcome::Failure;
 /// Remove a member from an array, as if it had failed
 #[derive(Args)]
 #[command(after_help = "\
-A spare takes its place, if there is one; jetcell raid rebuild fills it. The member that was taken out keeps what it has, and can
+If the array has a spare, the spare takes its place; jetcell raid rebuild rebuilds it. The removed member keeps its data, and can
 be added again only as a new member.
 
 Examples:
   jetcell raid fail arr1 /dev/sdc
   jetcell raid fail arr1 2        (the slot)
 
-Exit code: 0 taken out, 2 refused: the array does not bear the loss.")]
+Exit code: 0 removed, 2 refused: the array cannot tolerate the loss.")]
 pub struct Fail {
     #[command(flatten)]
     pub start: Start,
@@ -50,19 +50,19 @@ impl TakeOut {
         let status = on.on_array(|array| array.fail(slot).map(|()| array.status()))?;
         // If the array is in use, the caretaker records all failures.
         if on.beside.is_none() {
-            let text = format!("The member {} of slot {slot} was taken out.", self.member);
+            let text = format!("The member {} of slot {slot} was removed.", self.member);
             let figures = json!({ "slot": slot, "member": self.member });
             on.event("member_failed", Severity::Warning, &text, figures);
         }
         let (name, spare) = (on.name, &status.slots[slot].replacement);
         let next = match (spare, on.beside) {
             (Some(spare), None) => {
-                format!("the spare {} takes its place: jetcell raid rebuild {name}", spare.display())
+                format!("the spare {} takes its place: run jetcell raid rebuild {name}", spare.display())
             }
             (Some(spare), Some(_)) => {
-                format!("the spare {} takes its place and is filled beside the load", spare.display())
+                format!("the spare {} takes its place and is rebuilt while the load runs", spare.display())
             }
-            (None, _) => format!("jetcell raid replace {name} {slot} FILE gives it another"),
+            (None, _) => format!("replace it with jetcell raid replace {name} {slot} FILE"),
         };
         Ok(Answer::good(
             &json!({ "slot": slot, "state": state_word(status.state), "replacement": spare }),
@@ -137,8 +137,8 @@ pub fn add_members(
 /// Replace the member of a slot, and rebuild or copy its data
 #[derive(Args)]
 #[command(after_help = "\
-If the old member can still be read, its blocks are copied, and only those that it has lost are recovered from the others; it stays
-in use until the copy is complete. Ctrl-C interrupts the work; jetcell raid rebuild continues it, also after a crash.
+If the old member is readable, its blocks are copied, and only its lost blocks are recovered from the other members; it remains
+in use until the copy is complete. Ctrl-C interrupts the rebuild; jetcell raid rebuild resumes it, also after a crash.
 
 Examples:
   jetcell raid replace arr1 /dev/sdc /dev/sdh
@@ -171,7 +171,7 @@ impl ReplaceMember {
     pub fn perform(&self, on: &Operated<'_>) -> Result<Answer, Failure> {
         let slot = on.slot_of(&self.member)?;
         self.new.add(on, Part::Replacement(slot))?;
-        let text = format!("Slot {slot} gets {} in place of {}.", self.new.file.display(), self.member);
+        let text = format!("In slot {slot}, {} replaces {}.", self.new.file.display(), self.member);
         let figures = json!({ "slot": slot, "member": self.new.file });
         on.event("member_replaced", Severity::Information, &text, figures);
         rebuild(on, self.rate)
@@ -181,7 +181,7 @@ impl ReplaceMember {
 /// Add a spare that replaces the next member that fails
 #[derive(Args)]
 #[command(after_help = "\
-If a member is missing already, the spare takes its place at once; jetcell raid rebuild fills it.
+If a member is already missing, the spare takes its place immediately; jetcell raid rebuild rebuilds it.
 
 Examples:
   jetcell raid spare arr1 /dev/sdi

@@ -52,26 +52,26 @@ use crate::outcome::{Failure, Outcome, print_error};
 
 /// Examples shown below the list of commands.
 pub const EXAMPLES: &str = "\
-An array has a directory, which the commands are given: it lists the members and holds the events. Members are files or block
-devices of one size. While jetcell raid serve or a test uses an array, commands that change members, LUNs or snapshots run in that process,
-beside its load; destroy and bench refuse it.
+The commands take the directory of an array, which contains the list of members and the events. Members are files or block
+devices of equal size. While jetcell raid serve or a test uses an array, commands that change members, LUNs or snapshots run in that
+process, concurrently with its load; destroy and bench refuse an array in use.
 
 Examples:
   jetcell raid create arr1 --level raid-dp --members m1 m2 m3 m4 m5 m6 --size 256MiB
-      makes six files and an array of four data members and two of parity
+      creates six files and an array with four data members and two parity members
   jetcell raid status arr1 --watch
       shows its state each second, also while another process uses it
   jetcell raid fail arr1 m2
-      takes a member out
+      removes a member
   jetcell raid replace arr1 m2 m7
-      gives the slot another member, and rebuilds it
+      replaces the member, and rebuilds its slot
   jetcell raid scrub arr1
       reads and verifies everything
   jetcell raid serve arr1
-      makes it a network block device for virtual machines and nbd-client
+      exports it as a network block device for virtual machines and nbd-client
   jetcell raid lun create arr2 mail --size 1TiB
   jetcell raid snapshot create arr2 mail before-update
-      thin devices with snapshots, on an array that holds nothing else
+      thin devices with snapshots, on an array that contains nothing else
   jetcell raid simulate --html experiment.html
       10,000 mailboxes on RAID 10, 5, 6 and RAID-DP of 63 simulated disks
   jetcell raid reliability --compare
@@ -84,7 +84,7 @@ const LUN_EXAMPLES: &str = "\
 Examples:
   jetcell raid lun create arr2 mail --size 1TiB
   jetcell raid lun list arr2
-      names, sizes, and what each takes
+      names, sizes and used space
 
 Exit code: 0 done, 2 could not run.";
 
@@ -93,7 +93,7 @@ const SNAPSHOT_EXAMPLES: &str = "\
 Examples:
   jetcell raid snapshot create arr2 mail before-update
   jetcell raid snapshot rollback arr2 mail before-update --force
-      the LUN is as it was then
+      restores the state of the LUN
 
 Exit code: 0 done, 2 could not run.";
 

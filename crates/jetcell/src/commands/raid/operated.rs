@@ -141,14 +141,14 @@ impl Operated<'_> {
         &self,
         call: impl FnOnce(&mut LunVolume) -> Result<T, ArrayError>,
     ) -> Result<T, Failure> {
-        let none = || "the array has no LUNs; jetcell raid lun create makes one".to_string();
+        let none = || "the array has no LUNs; create a LUN with jetcell raid lun create".to_string();
         self.on(|held| held.luns().map_or_else(|| Err(ArrayError::Luns(none())), call))
     }
 
     pub fn on<T>(&self, call: impl FnOnce(Held<'_>) -> Result<T, ArrayError>) -> Result<T, Failure> {
         let name = self.name;
         let result = held(self.holder, call)
-            .ok_or_else(|| Failure::from(format!("{name}: the array was shut down meanwhile")))?;
+            .ok_or_else(|| Failure::from(format!("{name}: the array was shut down before the operation")))?;
         result.map_err(|error| format!("{name}: {error}").into())
     }
 
@@ -197,7 +197,7 @@ impl Operated<'_> {
     pub fn refuse_used_lun(&self, lun: &str) -> Result<(), Failure> {
         match self.beside {
             Some(beside) if beside.luns.iter().any(|used| used == lun) => Err(format!(
-                "{}: clients or a test use the LUN {lun}; end jetcell raid serve or the test first",
+                "{}: clients or a test use the LUN {lun}; stop jetcell raid serve or the test first",
                 self.name
             )
             .into()),

@@ -55,7 +55,7 @@ impl Start {
         if let Some(used) = used_member(&directory.members) {
             let (array, member) = (self.array.display(), used.display());
             return Err(format!(
-                "{array}: a process uses the array (its member {member}); end that process first"
+                "{array}: another process uses the array (its member {member}); stop that process first"
             )
             .into());
         }
@@ -66,7 +66,7 @@ impl Start {
         let (known, left_out): (Vec<_>, Vec<_>) =
             found.members.into_iter().partition(|(_, state)| state.is_used());
         for (path, state) in &left_out {
-            console::note(&format!("{}: left out: {}", path.display(), why(state)));
+            console::note(&format!("{}: skipped: {}", path.display(), why(state)));
         }
         let members: Vec<PathBuf> = known.into_iter().map(|(path, _)| path).collect();
         let options = AssembleOptions { force: self.start_degraded, ..AssembleOptions::default() };
@@ -76,8 +76,8 @@ impl Start {
         };
         let mut array = Array::assemble(of_members, &members, options).map_err(|error| match error {
             ArrayError::Refused(Refusal::DirtyDegraded { missing }) => format!(
-                "{}: the array was not shut down and {missing} of its members are missing; bring them back, or add \
-                 --start-degraded",
+                "{}: the array was not shut down cleanly and {missing} of its members are missing; \
+                 reconnect them, or add --start-degraded",
                 self.array.display()
             )
             .into(),
@@ -89,7 +89,7 @@ impl Start {
             running.event(
                 "member_left_out",
                 Severity::Warning,
-                &format!("{} was left out: {}.", path.display(), why(&state)),
+                &format!("{} was skipped: {}.", path.display(), why(&state)),
                 json!({}),
             );
         }
@@ -124,7 +124,9 @@ impl ArrayFiles {
     pub fn rebuild_completed(&mut self, bytes: u64, seconds: f64, rows_lost: u64) {
         let (severity, rest) = match rows_lost {
             0 => (Severity::Information, String::new()),
-            _ => (Severity::Error, format!("; {rows_lost} rows had lost too many blocks and stay lost")),
+            _ => {
+                (Severity::Error, format!("; {rows_lost} rows lost too many blocks and cannot be recovered"))
+            }
         };
         let figures = json!({ "bytes": bytes, "seconds": seconds, "rows_lost": rows_lost });
         self.event("rebuild_completed", severity, &format!("The rebuild is complete{rest}."), figures);
@@ -188,12 +190,14 @@ fn members_of(status: &Status) -> Vec<PathBuf> {
 pub fn why(state: &MemberState) -> String {
     match state {
         MemberState::Slot(slot) => format!("it is the member of slot {slot}"),
-        MemberState::Replacement(slot) => format!("slot {slot} is rebuilt on it"),
+        MemberState::Replacement(slot) => format!("it is the rebuild target of slot {slot}"),
         MemberState::Spare => "it is a spare".into(),
         MemberState::Stale => "it has missed writes, or was replaced".into(),
         MemberState::Foreign => "it belongs to another array".into(),
-        MemberState::NotAMember => "it has no superblock of an array, or both are damaged".into(),
-        MemberState::Absent => "there is no such file".into(),
+        MemberState::NotAMember => {
+            "it does not have an array superblock, or both superblocks are damaged".into()
+        }
+        MemberState::Absent => "the file does not exist".into(),
         MemberState::Unreadable(error) => format!("it cannot be read: {error}"),
     }
 }

@@ -23,15 +23,15 @@ const REBUILD_INTERVAL: Duration = Duration::from_millis(100);
 /// Read and verify all blocks of an array, and repair damaged blocks
 #[derive(Args)]
 #[command(after_help = "\
-A block without its checksum, or of an older write, is recovered from the others, verified and written back. Where all checksums are
-right and parity disagrees with the data, nothing but a parity block is ever computed again. Ctrl-C interrupts the pass, and the
-same command continues it.
+A block with a wrong checksum, or from an older write, is recovered from the other members, verified and written back. If all
+checksums are correct and parity disagrees with the data, only parity blocks are recomputed. Ctrl-C interrupts the pass; the same
+command resumes it.
 
 Examples:
   jetcell raid scrub arr1
   jetcell raid scrub arr1 --rate 20MB/s --json
 
-Exit code: 0 all is right, 1 damage was found (repaired or not), or the pass was interrupted, 2 could not run.")]
+Exit code: 0 no damage, 1 damage was found (repaired or not), or the pass was interrupted, 2 could not run.")]
 pub struct Scrub {
     #[command(flatten)]
     pub start: Start,
@@ -53,7 +53,11 @@ impl ScrubPass {
     pub fn perform(&self, on: &Operated<'_>) -> Result<Answer, Failure> {
         let turn = on.beside.map(|beside| beside.scrub());
         if matches!(turn, Some(None)) {
-            return Err(format!("{}: a scrub of the array goes on already; wait for its end", on.name).into());
+            return Err(format!(
+                "{}: a scrub of the array is already running; wait until it completes",
+                on.name
+            )
+            .into());
         }
         let began = Instant::now();
         on.event("scrub_started", Severity::Information, "A scrub has started.", json!({}));
@@ -135,11 +139,9 @@ fn answer(name: &str, slots: &[SlotStatus], report: &ScrubReport, is_complete: b
         "damaged": of_slots, "repaired": report.repaired, "unrecoverable_rows": report.unrecoverable,
         "disagreements": disagreements });
     let rate = human_bytes(((report.zones * ZONE_BYTES) as f64 / seconds.max(1e-3)) as u64);
-    let end = if is_complete { "" } else { "; interrupted: the same command continues" };
-    let mut lines = vec![format!(
-        "{name}: {} rows verified in {seconds:.1} s ({rate}/s of each member){end}",
-        report.rows
-    )];
+    let end = if is_complete { "" } else { "; interrupted: the same command resumes it" };
+    let mut lines =
+        vec![format!("{name}: {} rows verified in {seconds:.1} s ({rate}/s per member){end}", report.rows)];
     lines.extend(damaged.iter().map(|(slot, count)| {
         format!("  slot {slot} ({}): {count} damaged or stale blocks", member(*slot).display())
     }));
@@ -148,12 +150,14 @@ fn answer(name: &str, slots: &[SlotStatus], report: &ScrubReport, is_complete: b
     }
     lines.extend(report.unrecoverable.iter().map(|row| format!("  row {row}: too many blocks are damaged")));
     lines.extend(report.disagreements.iter().map(|found| {
-        let suspect = found
-            .suspect
-            .map_or("no single slot explains it".into(), |slot| format!("slot {slot} would explain it"));
-        let repaired =
-            if found.is_repaired { "; parity was computed again" } else { "; nothing was changed" };
-        format!("  row {}: checksums are right, parity disagrees; {suspect}{repaired}", found.row)
+        let suspect = found.suspect.map_or("no single slot explains the mismatch".into(), |slot| {
+            format!(
+                "slot {slot} would \
+             explain the mismatch"
+            )
+        });
+        let repaired = if found.is_repaired { "; parity was recomputed" } else { "; nothing was changed" };
+        format!("  row {}: checksums are correct, parity disagrees; {suspect}{repaired}", found.row)
     }));
     Answer {
         is_good: is_complete && report.is_clean(),

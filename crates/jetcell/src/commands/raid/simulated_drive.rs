@@ -41,7 +41,8 @@ impl SimulatedDrive {
             None => {
                 let names = drives().into_keys().collect::<Vec<_>>().join(", ");
                 return Err(format!(
-                    "--simulate-drive {name}: there is neither a drive nor a file of this name; drives are {names}"
+                    "--simulate-drive {name}: neither a drive nor a file has this name; the drives are \
+                     {names}"
                 )
                 .into());
             }
@@ -65,7 +66,8 @@ impl SimulatedDrive {
     pub fn check_size(&self, size: Option<ByteSize>) -> Result<(), Failure> {
         match size {
             Some(size) if size.0 > self.drive.capacity() => Err(format!(
-                "--size {size}: the simulated drive ({}) has {} GB; a smaller member has the seeks of the whole drive",
+                "--size {size}: the simulated drive ({}) has {} GB; a smaller member has the seek times of \
+                 the whole drive",
                 self.drive.name(),
                 self.drive.capacity() / 1_000_000_000
             )

@@ -31,14 +31,14 @@ pub enum SnapshotCommand {
 /// A snapshot of a LUN
 #[derive(Args)]
 #[command(after_help = "\
-A snapshot takes no room when it is made; it keeps the blocks that its LUN replaces later. The LUN may be in use meanwhile. What its
-clients have not written yet is not in the snapshot: shut them down first, or freeze their file systems.
+A new snapshot uses no space; it retains the blocks that its LUN replaces later. The LUN may be in use. Data that its clients have
+not yet written is not in the snapshot: shut the clients down first, or freeze their file systems.
 
 Examples:
   jetcell raid snapshot create arr1 mail before-update
   jetcell raid snapshot delete arr1 mail before-update
 
-Exit code: 0 done, 2 refused; nothing was changed then.")]
+Exit code: 0 done, 2 refused; nothing was changed.")]
 pub struct Named {
     #[command(flatten)]
     pub start: Start,
@@ -87,12 +87,12 @@ pub struct List {
 /// Restore the state of a LUN from a snapshot
 #[derive(Args)]
 #[command(after_help = "\
-What was written since is lost, unless another snapshot has it. All snapshots stay. A LUN that is served, or on which a test runs, is refused.
+Later writes are lost, unless another snapshot contains them. All snapshots remain. A LUN that is served or used by a test is refused.
 
 Examples:
   jetcell raid snapshot create arr1 mail undo && jetcell raid snapshot rollback arr1 mail before-update --force
 
-Exit code: 0 done, 2 refused; nothing was changed then.")]
+Exit code: 0 done, 2 refused; nothing was changed.")]
 pub struct RollBack {
     #[command(flatten)]
     pub named: Named,
@@ -104,12 +104,12 @@ pub struct RollBack {
 /// Create a LUN with the content of a snapshot
 #[derive(Args)]
 #[command(after_help = "\
-Both share blocks until one of them changes. The clone stays if the snapshot or its LUN is deleted.
+Both share blocks until one of them changes. The clone remains if the snapshot or its LUN is deleted.
 
 Examples:
   jetcell raid snapshot clone arr1 mail before-update trial
 
-Exit code: 0 done, 2 refused; nothing was changed then.")]
+Exit code: 0 done, 2 refused; nothing was changed.")]
 pub struct CloneSnapshot {
     #[command(flatten)]
     pub named: Named,
@@ -126,7 +126,7 @@ impl RollBack {
         }
         let (array, lun) = (self.named.start.array.display(), &self.named.name.lun);
         Err(format!(
-            "{array}: what was written to {lun} since the snapshot would be lost; add --force if that is intended"
+            "{array}: all writes to {lun} since the snapshot would be lost; add --force if that is intended"
         )
         .into())
     }
@@ -137,11 +137,11 @@ impl SnapshotName {
     pub fn perform(&self, on: &Operated<'_>, change: &SnapshotChange) -> Result<Answer, Failure> {
         let SnapshotName { lun, snapshot } = self;
         let (event, done) = match change {
-            SnapshotChange::Create => ("snapshot_created", "was made".into()),
+            SnapshotChange::Create => ("snapshot_created", "was created".into()),
             SnapshotChange::Delete => ("snapshot_deleted", "was deleted".into()),
             SnapshotChange::RollBack => {
                 on.refuse_used_lun(lun)?;
-                ("snapshot_rolled_back", "is the present state of its LUN".into())
+                ("snapshot_rolled_back", "is the current state of its LUN".into())
             }
             SnapshotChange::Clone(new) => ("snapshot_cloned", format!("is shared by the LUN {new}")),
         };

@@ -21,15 +21,15 @@ use crate::console;
 use crate::outcome::{Failure, Outcome};
 
 const EXAMPLES: &str = "\
-A rebuild or scrub of another process notes its progress every few seconds at least. Transfers of members and defects are noted with it, and
-when the array is shut down.
+A rebuild or scrub in another process records its progress at least every few seconds. It also records member transfers and defects,
+which are recorded again when the array is shut down.
 
 Examples:
   jetcell raid status arr1
   jetcell raid status arr1 --watch --interval 5s
   jetcell raid status arr1 --json | jq .state
 
-Exit code: 0 optimal, 1 members are missing or rebuilt, 2 could not run.";
+Exit code: 0 optimal, 1 members are missing or being rebuilt, 2 could not run.";
 
 /// Show the state of an array
 #[derive(Args)]
@@ -114,13 +114,15 @@ impl Look {
         let count = found.slots.len();
         let bytes = human_bytes(found.layout.bytes());
         let state = match found.state {
-            ArrayState::Degraded(lost) => format!("degraded: {lost} of {count} slots have no whole member"),
-            ArrayState::Stopped => "stopped: more members are missing than the level bears".into(),
+            ArrayState::Degraded(lost) => {
+                format!("degraded: {lost} of {count} slots have no complete member")
+            }
+            ArrayState::Stopped => "stopped: more members are missing than the level tolerates".into(),
             ArrayState::Optimal => "optimal".into(),
         };
         let use_of = match (self.in_use, found.is_open) {
             (true, _) => ", in use",
-            (false, true) => ", was not shut down",
+            (false, true) => ", not shut down cleanly",
             (false, false) => "",
         };
         let mut lines = vec![format!(
@@ -184,7 +186,7 @@ fn slot_word(state: SlotState) -> &'static str {
 fn lifetime_lines(lifetime: &Lifetime) -> Vec<String> {
     let mut lines = vec![];
     if lifetime.members.total() != Transfers::default() {
-        lines.push("  since the creation         reads    of blocks       writes    of blocks".into());
+        lines.push("  since creation             reads    of blocks       writes    of blocks".into());
         for (name, of) in lifetime.members.by_purpose() {
             let name = name.replace('_', " ");
             lines.push(format!(
@@ -195,7 +197,7 @@ fn lifetime_lines(lifetime: &Lifetime) -> Vec<String> {
     }
     if lifetime.defects > 0 {
         lines.push(format!(
-            "  defects met by reads and writes: {} blocks; jetcell raid scrub finds the others",
+            "  defects found by reads and writes: {} blocks; jetcell raid scrub finds the others",
             lifetime.defects
         ));
     }

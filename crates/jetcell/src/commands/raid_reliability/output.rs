@@ -51,7 +51,10 @@ pub fn text(answer: &Answer, explain: bool) -> String {
         table(&mut lines, &comparison(rows));
     }
     if let Some((target, row)) = &answer.layout {
-        lines.title(&format!("Fewest drives with a probability of loss of at most {}:", percent(*target)));
+        lines.title(&format!(
+            "Layouts with the fewest drives and a probability of loss of at most {}:",
+            percent(*target)
+        ));
         match row {
             Some(row) => table(&mut lines, &comparison(std::slice::from_ref(row))),
             None => lines.0.push_str(
@@ -119,7 +122,7 @@ fn interval(interval: &Interval) -> String {
     let ends =
         format!("95 %: {} to {} %", four_digits(interval.low * 100.0), four_digits(interval.high * 100.0));
     if interval.mean == 0.0 {
-        format!("none seen  ({ends})")
+        format!("none observed  ({ends})")
     } else {
         format!("{}  ({ends})", percent(interval.mean))
     }
@@ -137,7 +140,8 @@ fn simulated(lines: &mut Lines, case: &Case, assessment: &Assessment, simulation
     lines.add("lives, effective", format!("{}, {}", set.lives, four_digits(set.effective_lives.round())));
     if simulation.group.mean > 0.0 {
         let ratio = assessment.group.loss / simulation.group.mean;
-        lines.add("Markov model beside it", format!("{} times the simulated figure", four_digits(ratio)));
+        lines
+            .add("Markov model for comparison", format!("{} times the simulated figure", four_digits(ratio)));
     }
     lines.title(&format!("Markov model {}, constant rates:", case.model));
 }

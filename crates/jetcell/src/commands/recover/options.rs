@@ -12,7 +12,7 @@ pub fn mapping(text: &str) -> Result<(String, PathBuf), String> {
     match text.split_once('=') {
         Some((old, new)) if !old.is_empty() && !new.is_empty() => Ok((old.to_string(), PathBuf::from(new))),
         _ => Err(format!(
-            r"'{text}' is no mapping; give the path in the log and the path here: C:\Data\mail.edb=mail.edb"
+            r"'{text}' is not a mapping; give the path in the log and the path here: C:\Data\mail.edb=mail.edb"
         )),
     }
 }

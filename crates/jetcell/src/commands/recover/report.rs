@@ -85,7 +85,7 @@ impl Report {
             lines.push(format!("transactions rolled back: {}", self.undone));
             if self.incomplete_macros > 0 {
                 let count = self.incomplete_macros;
-                lines.push(format!("macros that the end of the log cuts off, not replayed: {count}"));
+                lines.push(format!("macros truncated by the end of the log, not replayed: {count}"));
             }
         }
         for Lost { first, last, why } in &self.lost {

@@ -43,7 +43,7 @@ impl Copies {
         create_private_directory(directory).map_err(failed)?;
         let lock = vfs.lock_directory(directory).map_err(|error| match error.kind() {
             io::ErrorKind::WouldBlock => format!(
-                "{}: another process uses the directory; name another one with --into",
+                "{}: another process uses the directory; give another directory with --into",
                 directory.display()
             )
             .into(),
@@ -51,7 +51,7 @@ impl Copies {
         })?;
         // Another recovery may have filled the directory before it was locked.
         if fs::read_dir(directory).map_err(failed)?.next().is_some() {
-            let what = "the directory is not empty; name another one with --into";
+            let what = "the directory is not empty; give another directory with --into";
             return Err(format!("{}: {what}", directory.display()).into());
         }
         Ok(Copies { directory: directory.to_path_buf(), existed, kept: false, _lock: lock })
@@ -97,7 +97,7 @@ impl WorkingSet {
             if names.contains(&name) {
                 if set.databases.iter().filter(|one| one.path.file_name() == Some(&name)).count() > 1 {
                     return Err(format!(
-                        "{}: there are several databases with this name; name one of them only",
+                        "{}: several databases have this name; give only one of them",
                         path.display()
                     )
                     .into());
@@ -207,8 +207,8 @@ fn rename_new(vfs: &dyn Vfs, from: &Path, to: &Path) -> Result<(), Failure> {
     let failed = |error: io::Error| format!("{}: {error}", from.display());
     if vfs.exists(to).map_err(failed)? {
         return Err(format!(
-            "{}: the log has to get the name {}, but another file has it; move that file away, or recover into a copy with \
-             --into",
+            "{}: the log must be renamed to {}, but another file has this name; move that file away, or \
+             recover into a copy with --into",
             from.display(),
             to.display()
         )

@@ -63,8 +63,9 @@ pub fn designs(sized: &Sized) -> Table {
         ]
     };
     let table = table.rows(sized.sizing.designs.iter().zip(&sized.risks).map(row)).note(format!(
-        "Cheapest over {} years first, with energy and replacements. Data loss: that one of all arrays loses data, by the models of jetcell raid \
-         reliability with their published scrubs and defects; copies on other servers ({} of each database) are not counted.",
+        "Cheapest over {} years first, including energy and replacements. Data loss: probability that any \
+         array loses data, from the models of jetcell raid reliability with their published scrubs and \
+         defects; copies on other servers ({} of each database) are not included.",
         cost.years, sized.sizing.inputs.servers.copies
     ));
     let risky = sized
@@ -75,7 +76,7 @@ pub fn designs(sized: &Sized) -> Table {
         .filter(|(_, risk)| risk.is_some_and(|risk| risk > RISKY));
     risky.fold(table, |table, (design, risk)| {
         table.note(format!(
-            "Risky: {} loses data with {} % in {} years.",
+            "Risky: {} loses data with a probability of {} % in {} years.",
             name(design),
             loss(*risk).text,
             cost.years
@@ -88,7 +89,7 @@ pub fn requirements(sized: &Sized) -> Table {
     let states = State::ALL.map(|state| state.to_string());
     let columns =
         ["Disks", "Capacity"].into_iter().chain(states.iter().map(String::as_str)).chain(["Rebuild (h)"]);
-    let mut table = Table::numbers("Disks of a server, by what asks for them", "Array", columns);
+    let mut table = Table::numbers("Disks per server, by requirement", "Array", columns);
     for design in &sized.sizing.designs {
         let arrays = [("database", Some(&design.database)), ("log", design.log.as_ref())];
         for (what, array) in arrays.into_iter().filter_map(|(what, array)| Some((what, array?))) {
@@ -118,7 +119,7 @@ pub fn states(sized: &Sized) -> Table {
         "Backup MB/s",
     ];
     let headroom = sized.sizing.inputs.servers.headroom;
-    let mut table = Table::numbers("States of a server and their load", "State", columns);
+    let mut table = Table::numbers("Server states and their load", "State", columns);
     for load in &sized.sizing.server.loads {
         let rates = [
             load.database_reads,
@@ -142,11 +143,11 @@ pub fn server(sized: &Sized) -> Table {
     let whole = |value: f64| decimal(value, 0);
     Table::facts("One mailbox and one server")
         .fact(
-            "I/O of a mailbox",
+            "I/O per mailbox",
             format!("{:.4} IOPS ({:.4} reads, {:.4} writes)", mailbox.iops(), mailbox.reads, mailbox.writes),
         )
         .fact(
-            "Space of a mailbox",
+            "Space per mailbox",
             format!(
                 "{} MiB on disk, {} MiB of cache, {} logs a day",
                 whole(mailbox.on_disk_mib),
@@ -204,7 +205,7 @@ pub fn drives(sized: &Sized) -> Table {
         "Base".into(),
     ];
     let mut table =
-        Table::numbers("Drives beside the first one", "Drive", columns.iter().map(String::as_str));
+        Table::numbers("Drives compared with the first drive", "Drive", columns.iter().map(String::as_str));
     table.columns.iter_mut().skip(1).take(1).for_each(|column| column.number = false);
     let gain = |value: f64| Cell::from(format!("{:+.1}", value * 100.0));
     table.rows(sized.sizing.comparisons.iter().map(|drive| {

@@ -48,7 +48,8 @@ pub fn files_of_array(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
 /// Fails for tests that copy databases through the machine's file system.
 pub fn check_test(test: TestKind, to: Option<&Path>, arrays: &[PathBuf]) -> Result<(), Vec<Mistake>> {
     if !arrays.is_empty() && (matches!(test, TestKind::Recovery | TestKind::Replication) || to.is_some()) {
-        let text = "databases on an array cannot be copied: test recovery, test replication and --to need a directory that is no array";
+        let text = "databases on an array cannot be copied: test recovery, test replication and --to need a \
+         directory that is not on an array";
         return Err(vec![Mistake::new(text)]);
     }
     Ok(())
@@ -151,7 +152,7 @@ impl ArrayVolumes {
             }
         };
         if !is_whole {
-            console::note(&format!("{}: members are rebuilt beside the load", path.display()));
+            console::note(&format!("{}: members are rebuilt while the load runs", path.display()));
         }
         let files = Arc::new(Mutex::new(files));
         let holder: Option<Arc<dyn Holder>> = match (&luns, &volumes[..]) {
@@ -215,10 +216,11 @@ fn misplaced(
     let of_array = directories.values().any(Option::is_none);
     match holds_luns {
         true if of_array => {
-            Some(format!("{shown}: the array holds LUNs; name one of them: --dir array:{shown}/LUN"))
+            Some(format!("{shown}: the array contains LUNs; give one of them: --dir array:{shown}/LUN"))
         }
         false if directories.len() > 1 || !of_array => Some(format!(
-            "{shown}: the array holds no LUNs; make one with jetcell raid lun create, or put everything on the array: --dir array:{shown}"
+            "{shown}: the array has no LUNs; create a LUN with jetcell raid lun create, or use the whole \
+             array: --dir array:{shown}"
         )),
         _ => None,
     }
@@ -272,12 +274,13 @@ impl Mounted {
         let moved = each(content.blocks_written + counters.blocks_read_for_writes, stored);
         let ratios = commands.zip(blocks).zip(written).map_or(String::new(), |((commands, blocks), written)| {
             format!(
-                ", {commands:.2} writes of members for each, and {blocks:.2} blocks for each block; {written:.2} of data and parity for each \
-                 that was not replaced in memory"
+                ", {commands:.2} member writes per write, and {blocks:.2} blocks per block; {written:.2} of \
+                 data and parity per block that was not replaced in memory"
             )
         });
         let text = format!(
-            "A test ended: {} writes of {} blocks{ratios}; {} commits, {} rows recovered, {} blocks repaired, {} defects met.",
+            "A test ended: {} writes of {} blocks{ratios}; {} commits, {} rows recovered, {} blocks \
+             repaired, {} defects found.",
             host.writes,
             host.blocks,
             counters.commits,
@@ -324,7 +327,7 @@ fn close_luns(luns: SharedLuns, array: &Path) -> Result<(), Failure> {
     let failed = |what: String| Failure::from(format!("{}: {what}", array.display()));
     match luns.into_inner() {
         Some(luns) => luns.close().map_err(|error| failed(error.to_string())),
-        None => Err(failed("files on it are still in use, so the array is not shut down".into())),
+        None => Err(failed("files on the array are still in use; the array is not shut down".into())),
     }
 }
 

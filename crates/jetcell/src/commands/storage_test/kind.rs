@@ -35,17 +35,17 @@ Examples:
   jetcell test performance --dir jetcell-run --size 1GiB --duration 60s
       a first test: one database of 1 GiB, measured for a minute
   jetcell test performance --dir /db1 --dir /db2 --log-dir /logs --size 100GiB --duration 2h --target-iops 540
-      two databases with their logs on a volume of their own, two hours, judged against a target
+      two databases with their logs on a separate volume, two hours, judged against a target
   jetcell test performance --dir /db1 --dir /db2 --log-dir /logs --open --duration 24h
       the same databases again, for a day
   jetcell test performance --dir array:arr1 --size 10GiB --duration 1h
-      database and logs on an array of jetcell raid create, which is rebuilt beside the load if it has lost members
+      database and logs on an array made by jetcell raid create, which is rebuilt under load if members are missing
   jetcell test performance --dir array:arr2/mail --log-dir array:arr2/logs --size 10GiB --duration 1h
-      on LUNs of jetcell raid lun create, which never write in place
+      on LUNs made by jetcell raid lun create, which never overwrite in place
   jetcell test performance --dir /db1 --dir /db2 --log-dir /logs --resume
       continues a creation that was killed: the first command with --resume
   jetcell test performance --dir /db1 --open --find-max --threads 16
-      searches for the highest sustained rate, and shows the curve of latency over rate
+      finds the highest sustained rate, and shows a chart of latency over rate
   jetcell test performance --config run.toml --json > result.json
       options from a file; jetcell test performance --example-config prints one with every key
   jetcell test performance --dir /db1 --open --duration 2h --live --metrics 9100
@@ -53,7 +53,7 @@ Examples:
   jetcell test performance --config JetstressConfig.xml --dir /db1 --dir /db2
       uses a configuration of Microsoft's Jetstress, and prints which elements are honoured or ignored
   jetcell test performance --dir /db1 --open --strict --quiet && echo the storage is good enough
-      for scripts: one line, and an exit code that also counts doubts about the measurement
+      for scripts: one line, and an exit code that also reflects doubts about the measurement
 
 Files:
   DIR/Jetstress001001.edb      databases
@@ -62,7 +62,7 @@ Files:
   OUTPUT/                      result.json, samples.csv, events.jsonl, report.html
 
 Exit code: 0 pass, 1 fail or stopped early, 2 could not run.
-Ctrl-C stops the run cleanly with a report; a second Ctrl-C ends it at once.";
+Ctrl-C stops the run cleanly with a report; a second Ctrl-C stops it immediately.";
 
 const STRESS_EXAMPLES: &str = "\
 Examples:
@@ -78,11 +78,11 @@ Examples:
 Files:
   DIR/Jetstress001001.edb      databases
   LOGDIR/log001/E00*.log       logs
-  DIR/jetcell-stress.json      exists while the test has not ended, with jetcell-stress.jsonl; --resume needs both
+  DIR/jetcell-stress.json      exists until the test ends, with jetcell-stress.jsonl; --resume needs both
   OUTPUT/                      result.json, samples.csv, events.jsonl, report.html
 
 Exit code: 0 pass, 1 fail or stopped early, 2 could not run.
-Ctrl-C stops the run cleanly with a report; a second Ctrl-C ends it at once. Both can be continued.";
+Ctrl-C stops the run cleanly with a report; a second Ctrl-C stops it immediately. Both can be continued.";
 
 const BACKUP_EXAMPLES: &str = "\
 Examples:
@@ -91,7 +91,7 @@ Examples:
   jetcell test backup --dir /db1 --open --to /backup/monday
       also writes pages and logs to a new directory
   jetcell test backup --dir /db1 --open --under-load --duration 5m
-      runs the mail load for five minutes alone and then beside a backup, and shows what each costs the other
+      runs the mail load for five minutes alone and then during a backup, and shows the effect of each on the other
   jetcell test backup --dir jetcell-run --size 1GiB
       creates a database first
 
@@ -99,46 +99,46 @@ Files:
   DIR/Jetstress001001.edb      databases
   LOGDIR/log001/E00*.log       logs
   OUTPUT/                      result.json, samples.csv, events.jsonl, report.html
-  TO/Jetstress001001.edb       with --to, the backup; .partial until it is whole
+  TO/Jetstress001001.edb       with --to, the backup; .partial until it is complete
   TO/log001/E00*.log           the logs that it needs; jetcell recover --until LAST replays them
 
 Exit code: 0 pass, 1 fail or stopped early, 2 could not run.
-Ctrl-C stops the run cleanly with a report; a second Ctrl-C ends it at once.";
+Ctrl-C stops the run cleanly with a report; a second Ctrl-C stops it immediately.";
 
 const RECOVERY_EXAMPLES: &str = "\
 Examples:
   jetcell test recovery --dir jetcell-run --size 1GiB --logs 50
-      a first test: generates 50 logs under load, puts the database back, and replays them
+      a first test: generates 50 logs under load, restores the earlier database, and replays the logs
   jetcell test recovery --dir /db1 --dir /db2 --log-dir /logs --open
-      the databases of another test, 500 logs of each as in Jetstress
+      the databases of another test, 500 logs each, as in Jetstress
   jetcell test recovery --dir /db1 --open --mode compatible
-      what Jetstress does: the databases have the changes already, so that redo reads and changes next to nothing
+      like Jetstress: the databases already contain the changes, and redo reads and changes almost nothing
   jetcell test recovery --config JetstressConfig.xml --dir /db1 --dir /db2
-      uses a configuration of Microsoft's Jetstress, LogFilesToReplay included
+      uses a configuration of Microsoft's Jetstress, including LogFilesToReplay
 
 Files:
-  DIR/Jetstress001001.edb          databases, which are clean and have all changes afterwards
+  DIR/Jetstress001001.edb          databases; afterwards, they are clean and contain all changes
   DIR/Jetstress001001.edb.before   with --mode true, the database as it was before the load, until the replay
   LOGDIR/log001/E00*.log           logs; the next test with circular logging removes them
   OUTPUT/                          result.json, samples.csv, events.jsonl, report.html
 
 Exit code: 0 pass, 1 fail or stopped early, 2 could not run.
-Ctrl-C stops the run cleanly with a report; a second Ctrl-C ends it at once.";
+Ctrl-C stops the run cleanly with a report; a second Ctrl-C stops it immediately.";
 
 const REPLICATION_EXAMPLES: &str = "\
-Passive copies are seeded from the open databases and follow them by their logs, in this process. They follow during the warm-up and for
---duration; then they are held for a quarter of it and catch up, while the load goes on. By default, one more copy throws its instance
-away after every batch of logs, as Exchange 2007 did before its SP1, so that both are measured on the same load with the same cache.
+Passive copies are seeded from the open databases and replay their logs, in this process. They replay during the warm-up and for
+--duration; then they are paused for a quarter of --duration and catch up, while the load continues. By default, an additional copy
+discards its instance after every batch of logs, as Exchange 2007 did before SP1. Both are measured under the same load and cache size.
 
 Examples:
   jetcell test replication --dir jetcell-run --size 1GiB --duration 2m --rate 500
-      a first test: what one copy of each kind costs
+      a first test: the cost of one copy of each kind
   jetcell test replication --dir /db1 --copy-dir /copy1 --copy-dir /copy2 --copies 2 --open --duration 30m
-      the database of another test, copies on disks of their own
+      the database of another test, copies on separate disks
   jetcell test replication --dir /db1 --open --copies 1 --keep-instance=false
       only what Exchange 2007 did
   jetcell test replication --dir /db1 --open --keep-instance=true --mode block --waypoint-latency 3
-      copies also get the log that is being written; the three newest logs may be lost
+      copies also receive the current log; the three newest logs may be lost
 
 Files:
   DIR/Jetstress001001.edb          databases
@@ -147,4 +147,4 @@ Files:
   OUTPUT/                          result.json, samples.csv, events.jsonl, report.html
 
 Exit code: 0 pass, 1 fail or stopped early, 2 could not run.
-Ctrl-C stops the run cleanly with a report; a second Ctrl-C ends it at once.";
+Ctrl-C stops the run cleanly with a report; a second Ctrl-C stops it immediately.";

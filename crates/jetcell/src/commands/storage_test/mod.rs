@@ -222,7 +222,7 @@ impl Interrupt {
         if !self.live {
             // The terminal has printed ^C without a line end.
             let line_end = if std::io::stderr().is_terminal() { "\n" } else { "" };
-            let text = "jetcell: stopping cleanly; press Ctrl-C again to end at once";
+            let text = "jetcell: stopping cleanly; press Ctrl-C again to stop immediately";
             let _ = writeln!(std::io::stderr(), "{line_end}{text}");
         }
     }
@@ -248,7 +248,8 @@ fn report(finished: &Finished, shown: Shown) -> Outcome {
     }
     if let Err(error) = stored {
         print_error(format!(
-            "{}: results cannot be written: {error}; free space, and see result.json there for what was stored",
+            "{}: results cannot be written: {error}; free space, and check result.json for the stored \
+             results",
             output.display()
         ));
         return Outcome::CouldNotRun;

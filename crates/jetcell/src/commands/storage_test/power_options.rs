@@ -55,7 +55,12 @@ impl PowerOptions {
             }
             return Ok(MeteredRun { options: self, recording: None });
         };
-        let directory = tempfile::tempdir().map_err(|error| format!("no temporary directory: {error}"))?;
+        let directory = tempfile::tempdir().map_err(|error| {
+            format!(
+                "cannot create a temporary directory: \
+         {error}"
+            )
+        })?;
         let recording = Recording::begin(kind, self.power_scope, &directory.path().join(LOG))?;
         let thread =
             recording.in_thread((measured / READINGS).clamp(MIN_READING_INTERVAL, MAX_READING_INTERVAL))?;
@@ -81,7 +86,7 @@ impl MeteredRun {
         };
         match found {
             Ok(energy) => result.energy = Some(energy),
-            Err(failure) => console::note(&format!("the result has no energy: {failure}")),
+            Err(failure) => console::note(&format!("the result does not contain energy values: {failure}")),
         }
     }
 }

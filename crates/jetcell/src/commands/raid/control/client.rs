@@ -57,7 +57,7 @@ pub fn ask(
             Ok(Reply::Note(text)) => note(&text),
             Ok(Reply::Answer(answer)) => return Ok(answer),
             Ok(Reply::Error(what)) => return Err(what.into()),
-            Err(_) => return Err(lost("is of another version of jetcell, whose answer is not understood")),
+            Err(_) => return Err(lost("is another version of jetcell and sent an unknown answer")),
         }
     }
 }

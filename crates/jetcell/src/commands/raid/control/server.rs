@@ -76,13 +76,13 @@ fn listen(directory: &Path) -> io::Result<(UnixListener, SocketPath)> {
         Ok(found) if !found.file_type().is_socket() => {
             return Err(io::Error::new(
                 io::ErrorKind::AlreadyExists,
-                "a file of this name is no socket; remove it",
+                "a file with this name is not a socket; remove it",
             ));
         }
         Ok(found) if found.uid() != rustix::process::geteuid().as_raw() => {
             return Err(io::Error::new(
                 io::ErrorKind::PermissionDenied,
-                "a socket of another user has this name; remove it",
+                "a socket with this name belongs to another user; remove it",
             ));
         }
         _ => {}
@@ -140,7 +140,7 @@ fn serve(stream: UnixStream, used: &UsedArray, is_stopped: &AtomicBool) -> io::R
         Ok(request) => request,
         Err(error) => {
             client.send(&Reply::Error(format!(
-                "the request is not understood ({error}); use jetcell of one version"
+                "the request is not valid ({error}); use the same version of jetcell"
             )));
             return Ok(());
         }

@@ -39,14 +39,14 @@ type Device = (String, Arc<dyn Export>);
 /// Serve an array, or the LUNs on it, as network block devices (NBD), until interrupted
 #[derive(Args)]
 #[command(after_help = "\
-The device has the name of the array's directory, or of the LUN; clients that give no name get the first one. Writes are durable after
-a flush of any connection. Ctrl-C or SIGTERM answers what was asked, shuts the array down and ends. Members that fail are taken out, spares take
-their place, and the rebuild goes on beside the clients.
+The device has the name of the array's directory, or of the LUN; clients that give no name get the first device. Writes are durable
+after a flush on any connection. On Ctrl-C or SIGTERM, the server answers pending requests, shuts the array down and exits. Failed
+members are removed, spares take their place, and the rebuild runs while clients are served.
 
 Without --listen, the server listens on a Unix socket that only its owner can use: nbd.sock in the directory of the array, or --socket.
 
-The server does not encrypt, and asks for no password: each program that can connect to a TCP address can read and write everything, also a
-program of another user of this machine. Use a tunnel, for example ssh -L, for other machines.
+The server has no encryption and no authentication: every program that can connect to a TCP address can read and write everything,
+including programs of other users on this machine. Use a tunnel, for example ssh -L, for other machines.
 
 Examples:
   jetcell raid serve arr1
@@ -57,7 +57,7 @@ Examples:
   jetcell raid serve arr1 --listen 127.0.0.1:10809
       prints nbd://127.0.0.1:10809/arr1
 
-Exit code: 0 ended by a signal, 2 could not run, or the array stopped because too many members failed.")]
+Exit code: 0 stopped by a signal, 2 could not run, or the array stopped because too many members failed.")]
 pub struct Serve {
     #[command(flatten)]
     start: Start,
@@ -99,7 +99,7 @@ impl Serve {
         let (shared, devices) = self.devices(content, &name);
         let limits = Limits { connections: self.connections.into(), ..Limits::default() };
         let bound = if devices.is_empty() {
-            Err(format!("{shown}: the array has no LUN; jetcell raid lun create makes one"))
+            Err(format!("{shown}: the array has no LUN; create a LUN with jetcell raid lun create"))
         } else {
             Server::bind(&address, devices.clone(), limits, console::note)
                 .and_then(|server| server.address().map(|address| (server, address)))
@@ -126,7 +126,7 @@ impl Serve {
         let mut files = used.files.lock().unwrap_or_else(PoisonError::into_inner);
         let closed = end(&shared, &mut files);
         result.map_err(|error| format!("{shown}: {error}"))?;
-        ended.map_err(|_| format!("{shown}: a thread of the server has failed"))?;
+        ended.map_err(|_| format!("{shown}: a server thread failed"))?;
         closed.map(|()| Outcome::Good)
     }
 
@@ -158,7 +158,7 @@ impl Serve {
             && !address.ip().is_loopback()
         {
             console::note(&format!(
-                "{address}: each program that can connect to this address can read and write the array"
+                "{address}: every program that can connect to this address can read and write the array"
             ));
         }
         let lines = devices.iter().zip(&uris).map(|((name, export), uri)| match self.json {
@@ -188,7 +188,8 @@ fn cannot_listen(address: &Address, error: &io::Error) -> String {
 fn end(shared: &Shared, files: &mut ArrayFiles) -> Result<(), Failure> {
     if let Some(counters) = shared.with(|content| content.array().counters()) {
         let text = format!(
-            "The array is not served any more: {} blocks read, {} written in {} commits, {} rows recovered, {} blocks repaired, {} defects met.",
+            "The array is no longer served: {} blocks read, {} written in {} commits, {} rows recovered, {} \
+             blocks repaired, {} defects found.",
             counters.blocks_read,
             counters.blocks_written,
             counters.commits,

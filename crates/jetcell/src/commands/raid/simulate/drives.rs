@@ -27,13 +27,21 @@ pub fn tables() -> Vec<Table> {
         ]
     };
     let drives = Plain {
-        title: "Simulated drives, and what is published of them in brackets".into(),
-        head: head(&["drive", "read ms", "write ms", "reads/s", "reads/s, 16 queued", "MB/s, first byte", "last byte"]),
+        title: "Simulated drives, with published values in brackets".into(),
+        head: head(&[
+            "drive",
+            "read ms",
+            "write ms",
+            "reads/s",
+            "reads/s, 16 queued",
+            "MB/s, first byte",
+            "last byte",
+        ]),
         rows: drive_figures().into_iter().map(row).collect(),
         has_text: false,
         note: vec![
-            "Random accesses of 8 KiB over the whole drive; sequential reads of 1 MiB. The rates of 15k-146 are published without switches \
-             between tracks."
+            "Random accesses of 8 KiB over the whole drive; sequential reads of 1 MiB. The published rates \
+             of 15k-146 exclude track switches."
                 .into(),
         ],
     };
@@ -47,13 +55,14 @@ pub fn tables() -> Vec<Table> {
         ]
     };
     let agreements = Plain {
-        title: "Three points of a data sheet beside measured seek times".into(),
+        title: "Three data sheet points compared with measured seek times".into(),
         head: head(&["drive: load", "measured ms: 10, 50, 90, 99 %", "three points", "demerit figure"]),
         rows: agreements().into_iter().map(row).collect(),
         has_text: true,
         note: vec![
-            "Demerit figure: root mean square of the distance of the two distributions of response times, by the mean of the measured one. \
-             Published models of drives have 2 to 40 %. With a queue, the elevator makes seeks short, for which the curve is too fast."
+            "Demerit figure: root mean square distance between the two response time distributions, divided \
+             by the measured mean. Published drive models have 2 to 40 %. With a queue, the elevator makes \
+             seeks short, and the curve is too fast for short seeks."
                 .into(),
         ],
     };

@@ -20,7 +20,7 @@ impl Measured {
         let text = read_input(result, MAX_RESULT_BYTES).map_err(|error| named(error.to_string()))?;
         let value: Value =
             serde_json::from_str(&text).map_err(|error| named(format!("not JSON: {error}")))?;
-        let no_result = || named("this is no result of jetcell raid simulate --json".into());
+        let no_result = || named("not a result of jetcell raid simulate --json".into());
         let (Some(layouts), Some(found)) =
             (value["config"]["layouts"].as_array(), value["layouts"].as_array())
         else {
@@ -33,7 +33,7 @@ impl Measured {
         let Some(place) = place else {
             let names: Vec<&str> = layouts.iter().filter_map(|layout| layout["name"].as_str()).collect();
             return Err(format!(
-                "--layout {}: there is no such layout; layouts are {}",
+                "--layout {}: unknown layout; the layouts are {}",
                 name.unwrap_or_default(),
                 names.join(", ")
             )
@@ -53,7 +53,7 @@ impl Measured {
         let Some(seconds) = figures["timeline"]["whole_rebuild_seconds"].as_f64().filter(|time| *time > 0.0)
         else {
             return Err(named(
-                "the rebuild of this layout did not end; choose another one with --layout".into(),
+                "the rebuild of this layout did not complete; choose another layout with --layout".into(),
             ));
         };
         let options = Options {

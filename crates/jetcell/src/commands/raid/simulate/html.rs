@@ -12,7 +12,10 @@ pub fn page(experiment: &Experiment) -> String {
     let page = Page::new("Simulated arrays").text(&tables::title(experiment));
     let page = tables::all(experiment).iter().fold(page, Page::table);
     page.heading("Before, during and after the loss of a drive")
-        .text("A drive fails, and its rebuild begins later. The run rebuilds a part of it, evenly spread from its first byte to its last one.")
+        .text(
+            "A drive fails, and its rebuild begins later. The run rebuilds a part of the drive, evenly \
+         spread from its first to its last byte.",
+        )
         .charts(&charts(experiment))
         .finish()
 }
@@ -31,18 +34,18 @@ fn charts(experiment: &Experiment) -> [Chart; 5] {
         if let Some(first) = experiment.layouts.first() {
             chart.marks = vec![
                 (first.timeline.failed, "a drive fails (the first vertical line)".into()),
-                (first.timeline.rebuild_began, "the rebuild begins (the second one)".into()),
+                (first.timeline.rebuild_began, "the rebuild begins (the second vertical line)".into()),
             ];
         }
         chart
     };
     [
-        chart("Read latency", "milliseconds, mean of a second", |second| second.read_ms),
-        chart("Write latency", "milliseconds, mean of a second", |second| second.write_ms),
-        chart("Latency of log writes", "milliseconds, mean of a second", |second| second.log_ms),
+        chart("Read latency", "milliseconds, mean of each second", |second| second.read_ms),
+        chart("Write latency", "milliseconds, mean of each second", |second| second.write_ms),
+        chart("Latency of log writes", "milliseconds, mean of each second", |second| second.log_ms),
         chart(
             "Disk writes for each host write",
-            "disk writes, commands without those of the rebuild",
+            "disk writes, excluding commands of the rebuild",
             |second| (second.host_writes > 0).then(|| second.disk_writes as f64 / second.host_writes as f64),
         ),
         chart("Progress of the rebuild", "percent", |second| Some(second.rebuilt_share * 100.0)),

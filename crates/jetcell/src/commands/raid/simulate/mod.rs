@@ -24,7 +24,7 @@ use crate::whole_file;
 const EXAMPLES: &str = "\
 Without --config, the experiment is that of IBM NS3574-0 (2008): 10,000 users of Exchange 2007 on 63 drives of 15,000 rpm with
 RAID-DP and 11 for logs, and RAID 10, 5 and 6 on the same drives. States: normal, a drive lost, a drive rebuilt, and the same with two
-drives where the level bears it. The time is simulated: a run takes a minute, and the same configuration always has the same result.
+drives where the level tolerates it. Time is simulated: a run takes a minute, and the same configuration always has the same result.
 
 Examples:
   jetcell raid simulate
@@ -32,7 +32,7 @@ Examples:
   jetcell raid reliability --simulated experiment.json
       the risk with the simulated time of a rebuild
   jetcell raid simulate --drives
-      the drives, with what is published of them and how well the model agrees
+      the drives, with their published values and the accuracy of the model
   jetcell raid simulate --example-config > mine.toml
   jetcell raid simulate --config mine.toml
 

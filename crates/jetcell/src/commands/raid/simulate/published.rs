@@ -52,7 +52,8 @@ pub fn comparison(experiment: &Experiment) -> Vec<Compared> {
             published::IOPS,
             figure(State::Normal, |figures| figures.iops),
             published::IOPS * 0.1,
-            "the rate that was asked for; the paper's test reached 6 % more than that, and neither is the highest rate",
+            "the requested rate; the paper's test reached 6 % more than that, and neither is the highest \
+             rate",
         ),
         row(
             "read latency, ms",
@@ -68,7 +69,8 @@ pub fn comparison(experiment: &Experiment) -> Vec<Compared> {
             published::WRITE_MS,
             figure(State::Normal, |figures| figures.write_ms),
             1.5,
-            "ours is the time of the log memory, a parameter (log_ms); the paper's includes server, network and controller",
+            "our value is the time of the log memory, a parameter (log_ms); the paper's value includes \
+             server, network and controller",
         ),
         row(
             "read latency while rebuilding, ms",
@@ -84,7 +86,7 @@ pub fn comparison(experiment: &Experiment) -> Vec<Compared> {
             reads,
             increase(|figures| figures.read_ms),
             15.0,
-            "depends on the piece and the patience of the rebuild, which the paper does not give",
+            "depends on the piece size and the delay of the rebuild, which the paper does not give",
         ),
         row(
             "writes slower while rebuilding, %",
@@ -92,7 +94,7 @@ pub fn comparison(experiment: &Experiment) -> Vec<Compared> {
             writes,
             increase(|figures| figures.write_ms),
             5.0,
-            "writes are answered from the log, whatever the drives do",
+            "writes are acknowledged from the log, regardless of the drives",
         ),
         Compared {
             figure: "disk writes for each host write: below",
@@ -100,7 +102,7 @@ pub fn comparison(experiment: &Experiment) -> Vec<Compared> {
             published: published::DISK_WRITES_PER_HOST_WRITE_BELOW,
             simulated: ratio,
             agrees: ratio.is_some_and(|ratio| ratio < published::DISK_WRITES_PER_HOST_WRITE_BELOW),
-            why: "a ratio of commands on a young volume; see bytes and the table of decay for what it becomes",
+            why: "a ratio of commands on a young volume; see bytes and the table of decay for later values",
         },
         row(
             "rebuild, MB/s",
@@ -108,7 +110,8 @@ pub fn comparison(experiment: &Experiment) -> Vec<Compared> {
             published::REBUILD_MB_PER_SECOND,
             figure(State::Rebuilding, |figures| figures.rebuild_mb_per_second.unwrap_or(0.0)),
             published::REBUILD_MB_PER_SECOND * 0.25,
-            "set by the piece and the number of pieces under way (rebuild.piece_bytes, rebuild.pieces) and by the load",
+            "set by the piece size and the number of pieces in flight (rebuild.piece_bytes, rebuild.pieces) \
+             and by the load",
         ),
         row(
             "rebuild of a drive, s",
@@ -116,7 +119,7 @@ pub fn comparison(experiment: &Experiment) -> Vec<Compared> {
             published::REBUILD_SECONDS,
             layout.and_then(|layout| layout.timeline.whole_rebuild_seconds),
             published::REBUILD_SECONDS * 0.25,
-            "from the first byte to the last one; what is rebuilt is read from the spare at once",
+            "from the first to the last byte; rebuilt blocks are read from the spare immediately",
         ),
     ]
 }
@@ -133,7 +136,7 @@ pub fn table(experiment: &Experiment) -> Plain {
         ]
     };
     Plain {
-        title: "RAID-DP beside IBM NS3574-0 (2008)".into(),
+        title: "RAID-DP compared with IBM NS3574-0 (2008)".into(),
         head: head(&["figure", "paper", "simulated", "", "why"]),
         rows: comparison(experiment).into_iter().map(row).collect(),
         has_text: true,

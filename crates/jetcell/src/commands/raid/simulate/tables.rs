@@ -73,10 +73,15 @@ fn states(experiment: &Experiment) -> Plain {
         rows: rows.collect(),
         has_text: false,
         note: vec![
-            "* the rate asked for was not reached. Writes and reads of drives are commands, without the writes of the rebuild.".into(),
-            "Twice: two drives of a group, rebuilt at the same time. RAID 10 and RAID 5 do not bear them.".into(),
-            "The time of a rebuild is that of a whole drive at the rate that was measured from 35 % of the drive on.".into(),
-            "Drives for logs are not counted in writes, reads, bytes and busy.".into(),
+            "* the requested rate was not reached. Drive writes and reads are commands, excluding the \
+             writes of the rebuild."
+                .into(),
+            "Twice: two drives of a group, rebuilt at the same time. RAID 10 and RAID 5 do not tolerate \
+             this."
+                .into(),
+            "The rebuild time is that of a whole drive at the rate measured from 35 % of the drive onwards."
+                .into(),
+            "Log drives are excluded from writes, reads, bytes and busy.".into(),
         ],
     }
 }
@@ -104,7 +109,8 @@ fn levels(experiment: &Experiment) -> Plain {
         rows: experiment.layouts.iter().map(row).collect(),
         has_text: false,
         note: vec![format!(
-            "Highest IOPS: with a mean read latency of at most {LATENCY_LIMIT_MS} ms, to one part in 128 of 400 per drive. Rebuild: from the first byte to the last one."
+            "Highest IOPS: with a mean read latency of at most {LATENCY_LIMIT_MS} ms, to a resolution of \
+             1/128 of 400 per drive. Rebuild: from the first to the last byte."
         )],
     }
 }
@@ -130,8 +136,8 @@ fn timelines(experiment: &Experiment) -> Plain {
     let share = |layout: &LayoutFigures| {
         let timeline = &layout.timeline;
         let whole = match timeline.whole_rebuild_seconds {
-            Some(seconds) => format!("{} s for all of it", grouped(seconds.round())),
-            None => "it did not end".into(),
+            Some(seconds) => format!("{} s for the whole drive", grouped(seconds.round())),
+            None => "it did not complete".into(),
         };
         format!("{} {:.1} %, {whole}", layout.name, timeline.share_rebuilt * 100.0)
     };
@@ -150,7 +156,7 @@ fn timelines(experiment: &Experiment) -> Plain {
         rows: rows.collect(),
         has_text: false,
         note: vec![format!(
-            "The run rebuilds a part of the drive, evenly spread from its first byte to its last one: {}.",
+            "The run rebuilds a part of the drive, evenly spread from its first to its last byte: {}.",
             shares.join("; ")
         )],
     }
@@ -167,12 +173,12 @@ fn decay(experiment: &Experiment) -> Plain {
         ]
     };
     Plain {
-        title: "Writes of the volume that is written anywhere, by share in use and age".into(),
+        title: "Writes of the write-anywhere volume, by share in use and age".into(),
         head: head(&["in use", "overwritten", "writes/host write", "blocks/host block", "reads/host write"]),
         rows: experiment.decay.iter().map(row).collect(),
         has_text: false,
         note: vec![
-            "Overwritten: how many times all data was written again, at random, before the measurement."
+            "Overwritten: number of times that all data was overwritten at random before the measurement."
                 .into(),
         ],
     }

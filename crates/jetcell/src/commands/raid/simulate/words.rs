@@ -84,7 +84,7 @@ fn figure(layout: &LayoutFigures, category: &str) -> Option<(f64, String)> {
             let slower = |state| figures(layout, state).map(|figures| figures.read_ms / normal.read_ms - 1.0);
             let (degraded, rebuilding) = (slower(State::Degraded)?, slower(State::Rebuilding)?);
             let text =
-                format!("reads {:+.0} %, {:+.0} % in the rebuild", degraded * 100.0, rebuilding * 100.0);
+                format!("reads {:+.0} %, {:+.0} % during the rebuild", degraded * 100.0, rebuilding * 100.0);
             Some((degraded, text))
         }
         _ => {
@@ -97,24 +97,21 @@ fn figure(layout: &LayoutFigures, category: &str) -> Option<(f64, String)> {
 /// Explains why the model gives a level its rating in a category.
 fn why(level: &str, category: &str) -> &'static str {
     match (level, category) {
-        ("RAID-DP", "overall") => "consistency points leave the drives to reads",
-        (_, "overall") => "accesses for each write take the drives from reads",
+        ("RAID-DP", "overall") => "consistency points leave drive time for reads",
+        (_, "overall") => "accesses for each write compete with reads",
         ("RAID 10", "writes") => "two writes, and no parity to read",
         ("RAID 5", "writes") => "old data and parity are read first: two reads, two writes",
         ("RAID 6", "writes") => "three reads, three writes",
-        (_, "writes") => "whole stripes of a young volume; many blocks are one command",
+        (_, "writes") => "full stripes of a young volume; one command writes many blocks",
         ("RAID 10", "degraded") => "the other copy is read",
         ("RAID 5", "degraded") => "a lost block is read from all other drives of a group of 9",
-        ("RAID 6", "degraded") => {
-            "a lost block takes 7 reads, and the queues are long without a loss already"
-        }
+        ("RAID 6", "degraded") => "a lost block takes 7 reads, and the queues are long even without a loss",
         (_, "degraded") => {
-            "a lost block takes 14 reads, more than in smaller groups; writes are as fast as before, which is what the paper praises"
+            "a lost block takes 14 reads, more than in smaller groups; writes are as fast as before, which \
+             the paper emphasizes"
         }
-        ("RAID 10", _) => "one drive is read, whose queue has few writes",
-        ("RAID-DP", _) => {
-            "14 drives are read; nothing else than reads and consistency points is in their queues"
-        }
+        ("RAID 10", _) => "one drive is read, and its queue has few writes",
+        ("RAID-DP", _) => "14 drives are read; their queues contain only reads and consistency points",
         (_, _) => "all drives of the group are read, between the accesses of writes",
     }
 }
@@ -167,10 +164,11 @@ pub fn table(experiment: &Experiment) -> Plain {
         rows: words(experiment).into_iter().map(row).collect(),
         has_text: true,
         note: vec![
-            "Overall and rebuild: Best from two thirds of the best rate of the four levels on, Good from one third on. Writes: Best up to \
-             two accesses of drives for each, Good up to three. Degraded: Best if reads take up to 5 % longer with a drive lost, Good up to \
-             10 %."
-                .into(),
+            "Overall and rebuild: Best at two thirds or more of the best rate of the four levels, Good at \
+             one third or more. Writes: Best with up to two drive accesses per write, Good with up to \
+             three. Degraded: Best if reads take up to 5 % longer after the loss of a drive, Good up to 10 \
+             %."
+            .into(),
         ],
     }
 }
