@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use system_tests::simulation::{Tally, run_on_degraded_array};
+use system_tests::simulation::{SimulationTally, run_on_degraded_array};
 
 /// Time in seconds during which new seeds are started, unless `JETCELL_ARRAY_SECONDS` sets another time.
 const SECONDS: u64 = 15;
@@ -21,7 +21,7 @@ fn databases_on_degraded_arrays_lose_no_durable_commit() {
     }
     let time = Duration::from_secs(number("JETCELL_ARRAY_SECONDS").unwrap_or(SECONDS));
     let start = Instant::now();
-    let mut total = Tally::default();
+    let mut total = SimulationTally::default();
     // Seeds with deep trees are skipped. They take much longer on an array, and cause no different array writes.
     let mut seeds = (1..).filter(|seed: &u64| !seed.is_multiple_of(8));
     let mut count = 0;

@@ -9,23 +9,23 @@ use std::time::{Duration, Instant};
 
 use ese_check::{CheckOptions, check_database};
 use ese_engine::Database;
-use ese_engine::Seek;
+use ese_engine::SeekRelation;
 use ese_engine::internals::cache::{Cache, CacheOptions};
 use ese_engine::{
-    ColumnDefinition, CommitMode, CreateOptions, Error, IndexDefinition, Instance, InstanceOptions, Session,
-    Table, TableDefinition,
+    ColumnDefinition, CommitMode, DatabaseOptions, Error, IndexDefinition, Instance, InstanceOptions,
+    Session, Table, TableDefinition,
 };
 use ese_format::PageSize;
 use ese_format::record::{ColumnFlags, ColumnId, ColumnType, Value};
 use jetcell_vfs::{RealOptions, RealVfs, Vfs};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use system_tests::logged::Merges;
+use system_tests::merge_counts::MergeCounts;
 
 const SESSIONS: u64 = 8;
 const TIME: Duration = Duration::from_secs(10);
 
-struct Fixture {
+struct ConcurrencyFixture {
     vfs: Arc<dyn Vfs>,
     path: std::path::PathBuf,
     instance: Arc<Instance>,
@@ -33,12 +33,12 @@ struct Fixture {
     _directory: tempfile::TempDir,
 }
 
-impl Fixture {
-    fn new(size: PageSize, pages: usize) -> Fixture {
-        Fixture::with_versions(size, pages, 64 << 20)
+impl ConcurrencyFixture {
+    fn new(size: PageSize, pages: usize) -> ConcurrencyFixture {
+        ConcurrencyFixture::with_versions(size, pages, 64 << 20)
     }
 
-    fn with_versions(size: PageSize, pages: usize, version_store_bytes: usize) -> Fixture {
+    fn with_versions(size: PageSize, pages: usize, version_store_bytes: usize) -> ConcurrencyFixture {
         let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let vfs: Arc<dyn Vfs> = Arc::new(RealVfs::new(RealOptions::default()).unwrap());
         let cache = Cache::new(CacheOptions::new(pages * size.bytes(), size, vfs.clock()));
@@ -49,7 +49,7 @@ impl Fixture {
         options.version_store_bytes = version_store_bytes;
         let instance = Instance::open(options).unwrap();
         let path = directory.path().join("many.edb");
-        let db = instance.create_database(&path, &CreateOptions::default()).unwrap();
+        let db = instance.create_database(&path, &DatabaseOptions::default()).unwrap();
         let mut s = instance.session();
         s.begin().unwrap();
         let definition = TableDefinition {
@@ -70,7 +70,7 @@ impl Fixture {
         s.commit(CommitMode::Durable).unwrap();
         // The scan runs at full speed during the whole test. The file is not damaged, so any finding is wrong.
         instance.start_scan(&db, Duration::ZERO);
-        Fixture { vfs, path, instance, db, _directory: directory }
+        ConcurrencyFixture { vfs, path, instance, db, _directory: directory }
     }
 
     /// Returns the number of times that a full leaf moved nodes to its neighbours.
@@ -83,24 +83,24 @@ impl Fixture {
         let report = check_database(&*self.vfs, Path::new(&self.path), &CheckOptions::default()).unwrap();
         let findings: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
         assert!(report.clean && findings.is_empty(), "{findings:#?}");
-        Merges::in_logs(self.vfs, self.path.parent().unwrap()).partial
+        MergeCounts::in_logs(self.vfs, self.path.parent().unwrap()).partial
     }
 }
 
-struct Open {
+struct OpenAttempt {
     table: Table,
     id: ColumnId,
     amount: ColumnId,
     body: ColumnId,
 }
 
-fn open(s: &mut Session, db: &Arc<Database>) -> Open {
+fn open(s: &mut Session, db: &Arc<Database>) -> OpenAttempt {
     let table = s.open_table(db, "Accounts").unwrap();
     let [id, amount, body] = ["Id", "Amount", "Body"].map(|name| table.column(name).unwrap());
-    Open { table, id, amount, body }
+    OpenAttempt { table, id, amount, body }
 }
 
-fn amount(open: &mut Open, s: &mut Session) -> i64 {
+fn amount(open: &mut OpenAttempt, s: &mut Session) -> i64 {
     match open.table.get(s, open.amount).unwrap() {
         Value::LongLong(amount) => amount,
         other => panic!("{other:?}"),
@@ -112,7 +112,7 @@ fn amount(open: &mut Open, s: &mut Session) -> i64 {
 #[test]
 fn conflicting_transfers_keep_the_sum() {
     const ACCOUNTS: i32 = 40;
-    let fixture = Fixture::new(PageSize::KIB_4, 64);
+    let fixture = ConcurrencyFixture::new(PageSize::KIB_4, 64);
     let mut s = fixture.instance.session();
     s.begin().unwrap();
     let mut accounts = open(&mut s, &fixture.db);
@@ -152,7 +152,12 @@ fn conflicting_transfers_keep_the_sum() {
                     let moved = rng.random_range(1..50);
                     s.begin().unwrap();
                     let mut transfer = |account: i32, change: i64| {
-                        assert!(accounts.table.seek(&mut s, &[Value::Long(account)], Seek::Equal).unwrap());
+                        assert!(
+                            accounts
+                                .table
+                                .seek(&mut s, &[Value::Long(account)], SeekRelation::Equal)
+                                .unwrap()
+                        );
                         let before = amount(&mut accounts, &mut s);
                         let body =
                             Value::Binary(vec![account as u8; (before.unsigned_abs() as usize * 7) % 1500]);
@@ -188,7 +193,7 @@ fn conflicting_transfers_keep_the_sum() {
         }
     });
     for (account, expected) in last.into_inner().unwrap() {
-        assert!(accounts.table.seek(&mut s, &[Value::Long(account)], Seek::Equal).unwrap());
+        assert!(accounts.table.seek(&mut s, &[Value::Long(account)], SeekRelation::Equal).unwrap());
         assert_eq!(amount(&mut accounts, &mut s), expected);
     }
     println!("{commits:?} transfers, {conflicts:?} conflicts, {sums:?} sums");
@@ -202,7 +207,7 @@ fn conflicting_transfers_keep_the_sum() {
 #[test]
 fn readers_see_whole_ranges_while_pages_split_and_merge() {
     const RANGE: i32 = 60;
-    let fixture = Fixture::new(PageSize::KIB_4, 96);
+    let fixture = ConcurrencyFixture::new(PageSize::KIB_4, 96);
     let until = Instant::now() + TIME;
     let (changes, walks) = (AtomicU64::new(0), AtomicU64::new(0));
     let failed = AtomicBool::new(false);
@@ -223,8 +228,10 @@ fn readers_see_whole_ranges_while_pages_split_and_merge() {
                             for i in 0..RANGE {
                                 let key = (which as i32 * 4 + number) * RANGE + i;
                                 if full[which] {
-                                    let there =
-                                        rows.table.seek(&mut s, &[Value::Long(key)], Seek::Equal).unwrap();
+                                    let there = rows
+                                        .table
+                                        .seek(&mut s, &[Value::Long(key)], SeekRelation::Equal)
+                                        .unwrap();
                                     assert!(there, "the row {key} of this writer is missing");
                                     rows.table.delete(&mut s).unwrap();
                                 } else {
@@ -296,7 +303,7 @@ fn readers_see_whole_ranges_while_pages_split_and_merge() {
 /// wait for the slow sessions, and no session fails. Changes fail only if a transaction never ends.
 #[test]
 fn changes_wait_for_transactions_that_end_soon() {
-    let fixture = Fixture::with_versions(PageSize::KIB_4, 64, 512 << 10);
+    let fixture = ConcurrencyFixture::with_versions(PageSize::KIB_4, 64, 512 << 10);
     let at_work = AtomicU64::new(SESSIONS);
     std::thread::scope(|scope| {
         for number in 0..SESSIONS as i32 {
@@ -309,7 +316,7 @@ fn changes_wait_for_transactions_that_end_soon() {
                         [(rows.id, Value::Long(number)), (rows.body, Value::Binary(vec![round as u8; 1000]))];
                     s.begin()?;
                     std::thread::sleep(pause);
-                    if rows.table.seek(&mut s, &[Value::Long(number)], Seek::Equal)? {
+                    if rows.table.seek(&mut s, &[Value::Long(number)], SeekRelation::Equal)? {
                         rows.table.replace(&mut s, &row[1..])?;
                     } else {
                         rows.table.insert(&mut s, &row)?;
@@ -332,7 +339,7 @@ fn changes_wait_for_transactions_that_end_soon() {
     let mut fill = || -> Error {
         loop {
             s.begin().unwrap();
-            assert!(rows.table.seek(&mut s, &[Value::Long(3)], Seek::Equal).unwrap());
+            assert!(rows.table.seek(&mut s, &[Value::Long(3)], SeekRelation::Equal).unwrap());
             let replaced = rows.table.replace(&mut s, &[(rows.body, Value::Binary(vec![1; 1000]))]);
             match replaced {
                 Ok(()) => s.commit(CommitMode::Lazy).unwrap(),

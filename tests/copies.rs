@@ -1,6 +1,6 @@
 //! Runs copies with power cuts, a faulty network, switch-overs, and failovers: see `system_tests::copies`.
 
-use system_tests::copies::{Tally, Way, faults_of, run};
+use system_tests::copies::{CopyTally, HostTransport, faults_for_seed, run};
 
 /// Default number of histories. `JETCELL_COPY_HISTORIES` overrides it.
 const HISTORIES: u64 = 2000;
@@ -12,15 +12,15 @@ fn number(name: &str) -> Option<u64> {
 }
 
 /// Runs the histories of `count` seeds from `first`. `JETCELL_SIM_SEED` replays a single seed.
-fn histories(way: Way, first: u64, count: u64) -> Option<Tally> {
+fn histories(way: HostTransport, first: u64, count: u64) -> Option<CopyTally> {
     if let Some(seed) = number("JETCELL_SIM_SEED") {
-        println!("seed {seed}, {way:?}: {:?}", run(seed, faults_of(seed), way));
+        println!("seed {seed}, {way:?}: {:?}", run(seed, faults_for_seed(seed), way));
         return None;
     }
-    let mut total = Tally::default();
+    let mut total = CopyTally::default();
     let mut failed = vec![];
     for seed in first..first + count {
-        match std::panic::catch_unwind(|| run(seed, faults_of(seed), way)) {
+        match std::panic::catch_unwind(|| run(seed, faults_for_seed(seed), way)) {
             Ok(tally) => total += tally,
             Err(_) => {
                 eprintln!(
@@ -49,7 +49,7 @@ fn copies_lose_nothing_and_equal_their_active_side(shard: u64) {
     }
     let all = number("JETCELL_COPY_HISTORIES").unwrap_or(HISTORIES);
     let count = all.div_ceil(SHARDS);
-    let Some(total) = histories(Way::Calls, shard * count, count) else { return };
+    let Some(total) = histories(HostTransport::Calls, shard * count, count) else { return };
     if all >= HISTORIES {
         // Each shard has its part of the events, with a margin of a quarter.
         let enough = |found: u64, of_all: u64| found * SHARDS * 4 > of_all * 3;
@@ -94,7 +94,7 @@ fn copies_lose_nothing_and_equal_their_active_side_4_of_4() {
 #[test]
 fn copies_lose_nothing_over_connections_that_are_cut() {
     let wanted = number("JETCELL_REMOTE_HISTORIES").unwrap_or(REMOTE_HISTORIES);
-    let Some(total) = histories(Way::Connections, 0, wanted) else { return };
+    let Some(total) = histories(HostTransport::Connections, 0, wanted) else { return };
     if wanted >= REMOTE_HISTORIES {
         assert!(total.connections_cut > 100, "few connections are cut");
         assert!(total.switched > 5 && total.failed_over > 5, "few copies become active");

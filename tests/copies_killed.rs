@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use jetcell_copies::{CopyState, Lost, Phase};
+use jetcell_copies::{CopyPhase, CopyState, LostHistory};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use system_tests::killed::{Load, Reports, create_if_new, disk, open};
-use system_tests::promises::{Promises, history};
+use system_tests::killed::{DurableReports, KillChild, create_if_new, disk, open};
+use system_tests::durable_promises::{DurablePromises, history};
 
 /// Number of times that a copy takes over. Every second takeover is without loss.
 const ROUNDS: usize = 6;
@@ -17,11 +17,11 @@ const ROUNDS: usize = 6;
 const KILLS: usize = 3;
 
 /// Two directories that change roles, and the promises to the clients of the active directory.
-struct Pair {
+struct DirectoryPair {
     rng: ChaCha8Rng,
     active: PathBuf,
     copy: PathBuf,
-    promises: Promises,
+    promises: DurablePromises,
     context: String,
     kills: u32,
 }
@@ -30,11 +30,11 @@ struct Pair {
 fn copies_take_over_from_a_killed_process() {
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let place = |name: &str| directory.path().join(name);
-    let mut pair = Pair {
+    let mut pair = DirectoryPair {
         rng: ChaCha8Rng::seed_from_u64(23),
         active: place("one"),
         copy: place("two"),
-        promises: Promises::new(),
+        promises: DurablePromises::new(),
         context: "seeding".to_string(),
         kills: 0,
     };
@@ -45,7 +45,7 @@ fn copies_take_over_from_a_killed_process() {
         drop(database);
         instance.shutdown().unwrap();
     }
-    pair.until_done(&["seed", "one", "two"]);
+    pair.run_until_done(&["seed", "one", "two"]);
     let mut lost = 0;
     for round in 0..ROUNDS {
         pair.context = format!("round {round}");
@@ -61,7 +61,7 @@ fn copies_take_over_from_a_killed_process() {
     assert!(total > 0);
 }
 
-impl Pair {
+impl DirectoryPair {
     fn child(&self, words: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_copy-child"));
         command.arg(words[0]);
@@ -77,7 +77,7 @@ impl Pair {
 
     /// Runs a command. It is killed at random moments a few times, and must then complete when it is not killed.
     /// Returns the loss of an activation, if it is known after the kills.
-    fn until_done(&mut self, words: &[&str]) -> Option<Lost> {
+    fn run_until_done(&mut self, words: &[&str]) -> Option<LostHistory> {
         let mut known = None;
         for _ in 0..KILLS {
             let mut child = self.child(words).spawn().unwrap();
@@ -88,14 +88,15 @@ impl Pair {
             if self.is_done(words) {
                 return known;
             }
-            if let Some(Phase::Activating { lost, .. }) = self.state(&self.copy).map(|state| state.phase) {
+            if let Some(CopyPhase::Activating { lost, .. }) = self.state(&self.copy).map(|state| state.phase)
+            {
                 known = lost;
             }
         }
         let output = self.child(words).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success() && self.is_done(words), "{}: {words:?}: {said}", self.context);
-        lost_of(&output).or(known)
+        reported_loss(&output).or(known)
     }
 
     fn state(&self, directory: &Path) -> Option<CopyState> {
@@ -105,14 +106,14 @@ impl Pair {
     fn is_done(&self, words: &[&str]) -> bool {
         match words[0] {
             "activate" => self.state(&self.copy).is_none(),
-            _ => self.state(&self.copy).is_some_and(|state| state.phase == Phase::Following),
+            _ => self.state(&self.copy).is_some_and(|state| state.phase == CopyPhase::Following),
         }
     }
 
     /// Runs the load on the active side while the copy follows. The copy is killed several times, and finally both
     /// are killed.
-    fn work(&mut self) -> Reports {
-        let load = Load::start(env!("CARGO_BIN_EXE_kill-child"), &self.active);
+    fn work(&mut self) -> DurableReports {
+        let load = KillChild::start(env!("CARGO_BIN_EXE_kill-child"), &self.active);
         let (from, to) = (name(&self.active), name(&self.copy));
         let mut replicate = self.child(&["replicate", from, to]).spawn().unwrap();
         for _ in 0..self.rng.random_range(1..4) {
@@ -131,18 +132,18 @@ impl Pair {
     }
 
     /// Switches over while the directory of the killed side is readable, so nothing may be lost.
-    fn switch_over(&mut self, reports: &Reports) {
+    fn switch_over(&mut self, reports: &DurableReports) {
         let to = name(&self.copy);
-        let lost = self.until_done(&["activate", to, "nothing"]);
+        let lost = self.run_until_done(&["activate", to, "nothing"]);
         assert!(lost.is_none(), "{}: {lost:?}", self.context);
         assert!(open(&self.active).is_err(), "{}: there are two active sides", self.context);
-        self.promises.check(&self.copy, u32::MAX, reports, &self.context);
+        self.promises.check_active_side(&self.copy, u32::MAX, reports, &self.context);
         std::mem::swap(&mut self.active, &mut self.copy);
     }
 
     /// Fails over while the directory of the killed side is unavailable; it becomes available again later. Returns
     /// the number of acknowledged transactions that were lost.
-    fn fail_over(&mut self, reports: &Reports) -> i32 {
+    fn fail_over(&mut self, reports: &DurableReports) -> i32 {
         let away = self.active.with_extension("away");
         std::fs::rename(&self.active, &away).unwrap();
         let to = name(&self.copy);
@@ -150,32 +151,32 @@ impl Pair {
         assert!(!refused.status.success(), "{}: the active side is away", self.context);
         let limited = self.child(&["activate", to, "2"]).output().unwrap();
         let lost = match limited.status.success() {
-            true => lost_of(&limited),
-            false => self.until_done(&["activate", to, "any"]),
+            true => reported_loss(&limited),
+            false => self.run_until_done(&["activate", to, "any"]),
         };
         let within = lost.is_some_and(|lost| lost.last_known - lost.first <= 2);
         assert!(!limited.status.success() || within, "{}: {lost:?}", self.context);
         let kept = lost.map_or(0, |lost| lost.first - 1);
-        let found = self.promises.check(&self.copy, kept, reports, &self.context);
+        let found = self.promises.check_active_side(&self.copy, kept, reports, &self.context);
         std::fs::rename(&away, &self.active).unwrap();
         std::mem::swap(&mut self.active, &mut self.copy);
-        self.recognise(&found, reports);
-        self.until_done(&["reseed", name(&self.active), name(&self.copy)]);
-        let all = reports.last_in(u32::MAX);
+        self.check_recognised(&found, reports);
+        self.run_until_done(&["reseed", name(&self.active), name(&self.copy)]);
+        let all = reports.last_acknowledged(u32::MAX);
         all.iter().zip(&found).map(|(all, found)| (all - found).max(0)).sum()
     }
 
     /// Checks that the old active side is recognized as diverged if it has a transaction that the new active side
     /// lacks.
-    fn recognise(&self, found: &[i32], reports: &Reports) {
-        let lost = reports.last_in(u32::MAX).iter().zip(found).any(|(all, found)| all > found);
+    fn check_recognised(&self, found: &[i32], reports: &DurableReports) {
+        let lost = reports.last_acknowledged(u32::MAX).iter().zip(found).any(|(all, found)| all > found);
         let relation = history(&self.copy).compare(&history(&self.active)).unwrap();
         assert!(!lost || relation.is_divergence(), "{}: {relation:?}", self.context);
     }
 }
 
 /// Returns the loss that a completed activation reported.
-fn lost_of(output: &Output) -> Option<Lost> {
+fn reported_loss(output: &Output) -> Option<LostHistory> {
     serde_json::from_slice(&output.stdout).unwrap_or_default()
 }
 

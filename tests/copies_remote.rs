@@ -6,25 +6,25 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use jetcell_copies::{CopyState, Lost, Phase, streamed};
+use jetcell_copies::{CopyPhase, CopyState, LostHistory, streamed_progress};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use system_tests::killed::{Load, Reports, create_if_new, disk, open};
-use system_tests::promises::{Promises, history};
+use system_tests::killed::{DurableReports, KillChild, create_if_new, disk, open};
+use system_tests::durable_promises::{DurablePromises, history};
 use system_tests::tls_files::TlsFiles;
 use system_tests::tls_proxy::TlsProxy;
 
 /// Default number of takeovers. Every second takeover is without loss. `JETCELL_REMOTE_ROUNDS` overrides this number.
 const ROUNDS: usize = 4;
 /// Number of faults while a copy follows.
-const FAULTS: usize = 4;
+const FAULTS_PER_RUN: usize = 4;
 /// Number of faulty attempts at a change of roles before it may complete.
-const TRIES: usize = 3;
+const MAX_TRIES: usize = 3;
 
 /// A child process that is killed when this value is dropped.
-struct Running(Child);
+struct ChildGuard(Child);
 
-impl Drop for Running {
+impl Drop for ChildGuard {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -32,19 +32,19 @@ impl Drop for Running {
 }
 
 /// A directory, the server that exports it to the other side, and the proxy in front of the server.
-struct Side {
+struct RemoteSide {
     directory: PathBuf,
     proxy: TlsProxy,
-    server: Option<Running>,
+    server: Option<ChildGuard>,
 }
 
 /// Two sides that change roles.
-struct Pair {
+struct RemotePair {
     rng: ChaCha8Rng,
     files: PathBuf,
-    active: Side,
-    copy: Side,
-    promises: Promises,
+    active: RemoteSide,
+    copy: RemoteSide,
+    promises: DurablePromises,
     context: String,
     kills: u32,
     stops: u32,
@@ -57,7 +57,7 @@ fn copies_take_over_from_another_process_over_tls() {
     let files = base.path().join("tls");
     std::fs::create_dir(&files).unwrap();
     TlsFiles::create(&files);
-    let mut pair = Pair::new(base.path(), files, 29);
+    let mut pair = RemotePair::new(base.path(), files, 29);
     std::fs::create_dir(&pair.active.directory).unwrap();
     {
         let (instance, database) = open(&pair.active.directory).unwrap();
@@ -66,7 +66,7 @@ fn copies_take_over_from_another_process_over_tls() {
         instance.shutdown().unwrap();
     }
     pair.serve();
-    pair.until_done("seed");
+    pair.run_until_done("seed");
     let rounds = std::env::var("JETCELL_REMOTE_ROUNDS").ok().and_then(|text| text.parse().ok());
     let mut lost = 0;
     for round in 0..rounds.unwrap_or(ROUNDS) {
@@ -86,30 +86,31 @@ fn copies_take_over_from_another_process_over_tls() {
     assert!(total > 0 && cuts > 0 && pair.kills > 0 && pair.stops > 0);
 }
 
-impl Side {
+impl RemoteSide {
     /// Returns the address under which the other side connects.
     fn address(&self) -> String {
         format!("tls://localhost:{}/app", self.proxy.port())
     }
 
     /// Makes the server and the connection to it unavailable.
-    fn vanish(&mut self) {
-        self.proxy.lead_to(None);
+    fn disconnect(&mut self) {
+        self.proxy.set_target(None);
         self.proxy.cut();
         self.server = None;
     }
 }
 
-impl Pair {
+impl RemotePair {
     /// Creates two sides in a directory; neither has any files yet. `files` contains the certificates.
-    fn new(base: &Path, files: PathBuf, seed: u64) -> Pair {
-        let side = |name: &str| Side { directory: base.join(name), proxy: TlsProxy::start(), server: None };
-        Pair {
+    fn new(base: &Path, files: PathBuf, seed: u64) -> RemotePair {
+        let side =
+            |name: &str| RemoteSide { directory: base.join(name), proxy: TlsProxy::start(), server: None };
+        RemotePair {
             rng: ChaCha8Rng::seed_from_u64(seed),
             files,
             active: side("one"),
             copy: side("two"),
-            promises: Promises::new(),
+            promises: DurablePromises::new(),
             context: "seeding".to_string(),
             kills: 0,
             stops: 0,
@@ -125,16 +126,16 @@ impl Pair {
 
     /// Starts or restarts the server of the active side.
     fn serve(&mut self) {
-        self.active.vanish();
+        self.active.disconnect();
         let directory = self.active.directory.to_str().unwrap();
         let mut child =
             self.child(&["serve", directory]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        self.active.server = Some(Running(child));
+        self.active.server = Some(ChildGuard(child));
         let address =
             line.trim().parse().unwrap_or_else(|_| panic!("{}: the server says {line}", self.context));
-        self.active.proxy.lead_to(Some(address));
+        self.active.proxy.set_target(Some(address));
     }
 
     /// Returns the arguments of a command that works on the copy.
@@ -151,7 +152,7 @@ impl Pair {
     }
 
     /// Injects a temporary fault.
-    fn fault(&mut self) {
+    fn inject_fault(&mut self) {
         match self.rng.random_range(0..4) {
             0 => {
                 self.kills += 1;
@@ -183,18 +184,18 @@ impl Pair {
 
     /// Runs a command with faults, and then without faults, when it must complete. Returns the loss of an activation,
     /// if it is known.
-    fn until_done(&mut self, name: &str) -> Option<Lost> {
-        self.until_done_with(name, "nothing")
+    fn run_until_done(&mut self, name: &str) -> Option<LostHistory> {
+        self.run_until_done_with_limit(name, "nothing")
     }
 
-    fn until_done_with(&mut self, name: &str, limit: &str) -> Option<Lost> {
+    fn run_until_done_with_limit(&mut self, name: &str, limit: &str) -> Option<LostHistory> {
         let (words, mut known) = (self.words(name, limit), None);
-        for _ in 0..TRIES {
+        for _ in 0..MAX_TRIES {
             let mut child =
-                Running(self.run(&words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+                ChildGuard(self.run(&words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
             std::thread::sleep(Duration::from_millis(self.rng.random_range(1..150)));
             if self.active.server.is_some() && self.rng.random_bool(0.7) {
-                self.fault();
+                self.inject_fault();
                 std::thread::sleep(Duration::from_millis(self.rng.random_range(1..150)));
             }
             let _ = child.0.kill();
@@ -203,7 +204,7 @@ impl Pair {
             if self.is_done(name) {
                 return known;
             }
-            if let Some(Phase::Activating { lost, .. }) = self.state().map(|state| state.phase) {
+            if let Some(CopyPhase::Activating { lost, .. }) = self.state().map(|state| state.phase) {
                 known = lost;
             }
         }
@@ -212,7 +213,7 @@ impl Pair {
         let output = self.run(&words).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success() && self.is_done(name), "{}: {words:?}: {said}", self.context);
-        lost_of(&output).or(known)
+        reported_loss(&output).or(known)
     }
 
     fn state(&self) -> Option<CopyState> {
@@ -222,23 +223,23 @@ impl Pair {
     fn is_done(&self, name: &str) -> bool {
         match name {
             "activate" => self.state().is_none(),
-            _ => self.state().is_some_and(|state| state.phase == Phase::Following),
+            _ => self.state().is_some_and(|state| state.phase == CopyPhase::Following),
         }
     }
 
     /// Runs the load on the active side while the copy follows. The connection fails several times, and finally both
     /// sides are killed.
-    fn work(&mut self) -> Reports {
-        let load = Load::start(env!("CARGO_BIN_EXE_kill-child"), &self.active.directory);
+    fn work(&mut self) -> DurableReports {
+        let load = KillChild::start(env!("CARGO_BIN_EXE_kill-child"), &self.active.directory);
         self.serve();
         let words = self.words("replicate", "");
         let messages = self.files.join("replicate.err");
-        let start = |pair: &Pair| {
+        let start = |pair: &RemotePair| {
             let messages = std::fs::File::create(&messages).unwrap();
-            Running(pair.run(&words).stdout(Stdio::null()).stderr(messages).spawn().unwrap())
+            ChildGuard(pair.run(&words).stdout(Stdio::null()).stderr(messages).spawn().unwrap())
         };
         let mut replicate = start(self);
-        for _ in 0..FAULTS {
+        for _ in 0..FAULTS_PER_RUN {
             std::thread::sleep(Duration::from_millis(self.rng.random_range(50..300)));
             let ended = replicate.0.try_wait().unwrap();
             let said = || std::fs::read_to_string(&messages).unwrap();
@@ -249,11 +250,11 @@ impl Pair {
                     self.kills += 1;
                     replicate = start(self);
                 }
-                _ => self.fault(),
+                _ => self.inject_fault(),
             }
         }
         self.active.proxy.cut_after(u64::MAX);
-        self.goes_on();
+        self.check_copy_progress();
         let reports = load.kill();
         drop(replicate);
         self.kills += 2;
@@ -261,10 +262,13 @@ impl Pair {
     }
 
     /// Checks that the copy makes progress after the faults.
-    fn goes_on(&self) {
+    fn check_copy_progress(&self) {
         let vfs = disk().unwrap();
         let at = || {
-            (self.state().map(|state| state.next), streamed(&vfs, &self.copy.directory).map(|part| part.1))
+            (
+                self.state().map(|state| state.next),
+                streamed_progress(&vfs, &self.copy.directory).map(|part| part.1),
+            )
         };
         let (first, began) = (at(), Instant::now());
         while at() == first {
@@ -278,43 +282,43 @@ impl Pair {
     }
 
     /// Switches over while the server of the killed side is available, so nothing may be lost.
-    fn switch_over(&mut self, reports: &Reports) {
-        let lost = self.until_done("activate");
+    fn switch_over(&mut self, reports: &DurableReports) {
+        let lost = self.run_until_done("activate");
         assert!(lost.is_none(), "{}: {lost:?}", self.context);
         assert!(open(&self.active.directory).is_err(), "{}: there are two active sides", self.context);
         let old = CopyState::read(&*disk().unwrap(), &self.active.directory).unwrap();
         assert_eq!(old.map(|state| state.source), Some(self.copy.address()), "{}", self.context);
-        self.promises.check(&self.copy.directory, u32::MAX, reports, &self.context);
+        self.promises.check_active_side(&self.copy.directory, u32::MAX, reports, &self.context);
         self.change_roles();
     }
 
     fn change_roles(&mut self) {
-        self.active.vanish();
+        self.active.disconnect();
         std::mem::swap(&mut self.active, &mut self.copy);
         self.serve();
     }
 
     /// Fails over while the host of the killed side is unreachable; it becomes reachable again later. Returns the
     /// number of acknowledged transactions that were lost.
-    fn fail_over(&mut self, reports: &Reports) -> i32 {
-        self.active.vanish();
+    fn fail_over(&mut self, reports: &DurableReports) -> i32 {
+        self.active.disconnect();
         let refused = self.run(&self.words("activate", "nothing")).output().unwrap();
         assert!(!refused.status.success(), "{}: the active side is away", self.context);
-        let lost = self.until_done_with("activate", "any");
+        let lost = self.run_until_done_with_limit("activate", "any");
         let kept = lost.map_or(0, |lost| lost.first - 1);
-        let found = self.promises.check(&self.copy.directory, kept, reports, &self.context);
+        let found = self.promises.check_active_side(&self.copy.directory, kept, reports, &self.context);
         self.change_roles();
-        let all = reports.last_in(u32::MAX);
+        let all = reports.last_acknowledged(u32::MAX);
         let is_lost = all.iter().zip(&found).any(|(all, found)| all > found);
         let relation = history(&self.copy.directory).compare(&history(&self.active.directory)).unwrap();
         assert!(!is_lost || relation.is_divergence(), "{}: {relation:?}", self.context);
-        self.until_done("reseed");
+        self.run_until_done("reseed");
         all.iter().zip(&found).map(|(all, found)| (all - found).max(0)).sum()
     }
 }
 
 /// Returns the loss that a completed activation reported.
-fn lost_of(output: &Output) -> Option<Lost> {
+fn reported_loss(output: &Output) -> Option<LostHistory> {
     serde_json::from_slice(&output.stdout).unwrap_or_default()
 }
 
@@ -329,7 +333,7 @@ fn a_seed_goes_on_where_the_connection_was_cut() {
     TlsFiles::create(&place("tls"));
     grow(&place("one"));
     let size = std::fs::metadata(place("one/killed.edb")).unwrap().len();
-    let mut pair = Pair::new(base.path(), place("tls"), 1);
+    let mut pair = RemotePair::new(base.path(), place("tls"), 1);
     pair.serve();
     pair.active.proxy.cut_after(size * 3 / 4);
     let words = pair.words("seed", "");

@@ -7,18 +7,19 @@ use ese_format::checksum::seal_page;
 use ese_format::page::PageFlags;
 use ese_format::{PageNumber, PageSize, TreeId};
 use jetcell_export::{
-    Destination, ExportError, ExportSummary, Format, Options, ROW_LIMIT, Rendering, Selection, export,
+    ExportDestination, ExportError, ExportFormat, ExportOptions, ExportSummary, ROW_LIMIT, Rendering,
+    Selection, export,
 };
 use jetcell_vfs::{RealOptions, RealVfs};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use testkit::corpus::Corpus;
-use testkit::damage::Patient;
+use testkit::damage::EditableDatabase;
 
-fn run(path: &Path, format: Format, output: &Path, force: bool) -> Result<ExportSummary, ExportError> {
+fn run(path: &Path, format: ExportFormat, output: &Path, force: bool) -> Result<ExportSummary, ExportError> {
     let vfs = RealVfs::new(RealOptions { direct: false, ..RealOptions::default() }).unwrap();
-    let destination = Destination::Directory(output.to_owned());
-    let options = Options {
+    let destination = ExportDestination::Directory(output.to_owned());
+    let options = ExportOptions {
         selection: Selection::default(),
         format,
         destination,
@@ -41,16 +42,16 @@ fn only_the_rows_of_a_damaged_leaf_are_lost_and_the_loss_is_reported() {
     let directory = tempfile::tempdir().unwrap();
     let path = corpus.unpack("db/4k/basic.edb", directory.path());
     let output = directory.path().join("out");
-    let whole = run(&path, Format::Csv, &output, false).unwrap();
-    assert!(!whole.issues.any_missing(), "{:?}", whole.issues.kept());
+    let whole = run(&path, ExportFormat::Csv, &output, false).unwrap();
+    assert!(!whole.issues.has_missing(), "{:?}", whole.issues.stored());
     let mut bytes = std::fs::read(&path).unwrap();
     // The root of the first user table is its only leaf.
     page(&mut bytes, PageSize::KIB_4, 31)[300..400].fill(0x5a);
     std::fs::write(&path, &bytes).unwrap();
-    let damaged = run(&path, Format::Csv, &output, true).unwrap();
+    let damaged = run(&path, ExportFormat::Csv, &output, true).unwrap();
     assert_eq!(damaged.rows, whole.rows - 2);
-    assert!(damaged.issues.any_missing());
-    let issue = &damaged.issues.kept()[0];
+    assert!(damaged.issues.has_missing());
+    let issue = &damaged.issues.stored()[0];
     assert_eq!((issue.table.as_deref(), issue.page), (Some("basic"), PageNumber::new(31)), "{issue}");
 }
 
@@ -59,7 +60,7 @@ fn an_export_replaces_files_only_with_force_and_leaves_no_incomplete_file() {
     let Some(corpus) = Corpus::locate() else { return };
     let directory = tempfile::tempdir().unwrap();
     let path = corpus.unpack("db/4k/basic.edb", directory.path());
-    for format in [Format::Csv, Format::JsonLines, Format::Parquet, Format::Sqlite] {
+    for format in [ExportFormat::Csv, ExportFormat::JsonLines, ExportFormat::Parquet, ExportFormat::Sqlite] {
         let output = directory.path().join(format.extension());
         run(&path, format, &output, false).unwrap();
         let again = run(&path, format, &output, false).unwrap_err();
@@ -81,7 +82,7 @@ fn exports_of_cyclic_links_end_and_report_the_cycle() {
     let (mut tables, mut long_values, mut rings) = (0, 0, 0);
     for file in corpus.databases().filter(|file| file.size < 8 << 20) {
         let path = corpus.unpack(&file.name, directory.path());
-        let whole = Patient::new(std::fs::read(&path).unwrap());
+        let whole = EditableDatabase::new(std::fs::read(&path).unwrap());
         let space_or_index = PageFlags::SPACE | PageFlags::INDEX;
         let internal = whole.find(|page| {
             !page.is_leaf() && page.tree() > TreeId(3) && !page.flags().intersects(space_or_index)
@@ -90,12 +91,12 @@ fn exports_of_cyclic_links_end_and_report_the_cycle() {
             let mut patient = whole.clone();
             patient.edit(page, |mut it| it.replace_data(0, &page.get().to_le_bytes()).unwrap());
             std::fs::write(&path, &patient.bytes).unwrap();
-            let exported = run(&path, Format::JsonLines, &output, true).unwrap();
+            let exported = run(&path, ExportFormat::JsonLines, &output, true).unwrap();
             let long = whole.page(page).flags().contains(PageFlags::LONG_VALUE);
             *(if long { &mut long_values } else { &mut tables }) += 1;
             if !long && whole.page(page).is_root() {
-                let told = exported.issues.kept().iter().any(|issue| issue.page == Some(page));
-                assert!(told, "{}, page {page}: {:?}", file.name, exported.issues.kept());
+                let told = exported.issues.stored().iter().any(|issue| issue.page == Some(page));
+                assert!(told, "{}, page {page}: {:?}", file.name, exported.issues.stored());
             }
             // The parent of the leaves is unreadable, so the export follows the links between leaves, which form a
             // cycle.
@@ -106,7 +107,7 @@ fn exports_of_cyclic_links_end_and_report_the_cycle() {
                 patient.edit(next, |mut leaf| leaf.set_next(Some(first)));
                 patient.edit(page, |mut it| it.replace_data(1, &u32::MAX.to_le_bytes()).unwrap());
                 std::fs::write(&path, &patient.bytes).unwrap();
-                run(&path, Format::Csv, &output, true).unwrap();
+                run(&path, ExportFormat::Csv, &output, true).unwrap();
                 rings += 1;
             }
         }
@@ -163,10 +164,11 @@ fn exports_of_mutants_end_without_a_panic() {
         }
         std::fs::write(&path, &bytes).unwrap();
         let format =
-            [Format::Csv, Format::JsonLines, Format::Parquet, Format::Sqlite][tried as usize / 4 % 4];
+            [ExportFormat::Csv, ExportFormat::JsonLines, ExportFormat::Parquet, ExportFormat::Sqlite]
+                [tried as usize / 4 % 4];
         let begun = Instant::now();
         match run(&path, format, &output, true) {
-            Ok(exported) => found += u32::from(exported.issues.any_missing()),
+            Ok(exported) => found += u32::from(exported.issues.has_missing()),
             Err(ExportError::Open(_)) => {}
             Err(error) => panic!("{name}, mutant {tried}: {error}"),
         }

@@ -4,10 +4,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ese_engine::internals::cache::{Cache, CacheOptions};
-use ese_engine::{ColumnDefinition, CommitMode, CreateOptions, Instance, InstanceOptions, TableDefinition};
+use ese_engine::{ColumnDefinition, CommitMode, DatabaseOptions, Instance, InstanceOptions, TableDefinition};
 use ese_format::PageSize;
 use ese_format::record::{CodePage, ColumnType, Value};
-use jetcell_export::{Destination, Format, Options, ROW_LIMIT, Rendering, Selection, export};
+use jetcell_export::{
+    ExportDestination, ExportFormat, ExportOptions, ROW_LIMIT, Rendering, Selection, export,
+};
 use jetcell_vfs::{RealOptions, RealVfs, SimVfs, Vfs};
 
 /// Writes a table with one row and returns the bytes of the database.
@@ -23,7 +25,7 @@ fn database(columns: Vec<ColumnDefinition>, values: &[Value]) -> Vec<u8> {
     options.threads = false;
     let instance = Instance::open(options).unwrap();
     let path = Path::new("/db/large.edb");
-    let db = instance.create_database(path, &CreateOptions::default()).unwrap();
+    let db = instance.create_database(path, &DatabaseOptions::default()).unwrap();
     let mut s = instance.session();
     s.begin().unwrap();
     let definition =
@@ -56,10 +58,10 @@ fn values_beyond_the_limit_of_a_row_are_in_files() {
     let path = directory.path().join("large.edb");
     std::fs::write(&path, database(columns.to_vec(), &values)).unwrap();
     let output = directory.path().join("out");
-    let options = Options {
+    let options = ExportOptions {
         selection: Selection { tables: vec!["Large-1".to_owned()], ..Selection::default() },
-        format: Format::JsonLines,
-        destination: Destination::Directory(output.clone()),
+        format: ExportFormat::JsonLines,
+        destination: ExportDestination::Directory(output.clone()),
         deleted: false,
         force: false,
         row_limit: ROW_LIMIT,
@@ -67,7 +69,7 @@ fn values_beyond_the_limit_of_a_row_are_in_files() {
     };
     let vfs = RealVfs::new(RealOptions { direct: false, ..RealOptions::default() }).unwrap();
     let exported = export(&vfs, &path, &options, &mut |_, _| {}).unwrap();
-    assert!(!exported.issues.any_missing(), "{:?}", exported.issues.kept());
+    assert!(!exported.issues.has_missing(), "{:?}", exported.issues.stored());
     assert_eq!(exported.value_files, 2);
     let line = std::fs::read(output.join("Large-1.jsonl")).unwrap();
     let row: serde_json::Value = serde_json::from_slice(&line).unwrap();

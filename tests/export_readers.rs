@@ -1,20 +1,22 @@
 //! Compares the cells that an export reads with those of libesedb and dissect.esedb for every table of the corpus,
 //! and compares the row counts with the manifest.
 //!
-//! The readers may differ from the export only for the reasons in [`Reason`]. The test counts these differences and
+//! The readers may differ from the export only for the reasons in [`DifferenceReason`]. The test counts these differences and
 //! fails on any other difference.
 
 use std::collections::BTreeMap;
 
 use ese_format::record::ColumnFlags;
-use jetcell_export::{Cell, Issues, Item, ReadOptions, Source, Table, read_rows};
+use jetcell_export::{
+    CellItem, ExportIssues, ExportedCell, RowReadOptions, SourceDatabase, SourceTable, read_rows,
+};
 use jetcell_vfs::{RealOptions, RealVfs};
-use system_tests::readers::{ReadCell, ReadTable, Reader, Readers};
+use system_tests::readers::{IndependentReader, InstalledReaders, ReadCell, ReadTable};
 use testkit::corpus::Corpus;
 
 /// Reason why a reader returns another value for a cell than the export, or no value.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Reason {
+enum DifferenceReason {
     /// The reader reports that it cannot display such a cell.
     Unseen,
     /// The reader fails on the cell.
@@ -36,56 +38,56 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// Returns `Ok(None)` if the cells are equal.
-fn judge(
-    reader: Reader,
-    table: &Table,
+fn classify_difference(
+    reader: IndependentReader,
+    table: &SourceTable,
     at: usize,
-    ours: &Cell<'_>,
+    ours: &ExportedCell<'_>,
     theirs: &ReadCell,
-) -> Result<Option<Reason>, ()> {
+) -> Result<Option<DifferenceReason>, ()> {
     let column = &table.columns[at].column;
-    let libesedb = reader == Reader::Libesedb;
+    let libesedb = reader == IndependentReader::Libesedb;
     match (ours, theirs) {
-        (_, ReadCell::Unseen { .. }) => Ok(Some(Reason::Unseen)),
-        (_, ReadCell::Error { .. }) => Ok(Some(Reason::ReaderFails)),
-        (Cell::Null, ReadCell::Null(())) => Ok(None),
-        (Cell::One(Item::Inline(bytes)), ReadCell::Hex(text)) if hex(bytes) == *text => Ok(None),
-        (Cell::Multi(items), ReadCell::Multi(read))
+        (_, ReadCell::Unseen { .. }) => Ok(Some(DifferenceReason::Unseen)),
+        (_, ReadCell::Error { .. }) => Ok(Some(DifferenceReason::ReaderFails)),
+        (ExportedCell::Null, ReadCell::Null(())) => Ok(None),
+        (ExportedCell::One(CellItem::Inline(bytes)), ReadCell::Hex(text)) if hex(bytes) == *text => Ok(None),
+        (ExportedCell::Multi(items), ReadCell::Multi(read))
             if items.len() == read.len()
                 && items.iter().zip(read).all(
-                    |(item, read)| matches!(item, Item::Inline(bytes) if read.as_deref() == Some(&hex(bytes))),
+                    |(item, read)| matches!(item, CellItem::Inline(bytes) if read.as_deref() == Some(&hex(bytes))),
                 ) =>
         {
             Ok(None)
         }
-        (Cell::Null, ReadCell::Hex(_)) if libesedb && column.id.0 < 128 => Ok(Some(Reason::NullFixed)),
-        (Cell::One(Item::Inline(bytes)), ReadCell::Null(())) if libesedb && bytes.is_empty() => {
-            Ok(Some(Reason::EmptyIsNull))
+        (ExportedCell::Null, ReadCell::Hex(_)) if libesedb && column.id.0 < 128 => Ok(Some(DifferenceReason::NullFixed)),
+        (ExportedCell::One(CellItem::Inline(bytes)), ReadCell::Null(())) if libesedb && bytes.is_empty() => {
+            Ok(Some(DifferenceReason::EmptyIsNull))
         }
-        (Cell::One(Item::Inline(bytes)), ReadCell::Null(()))
+        (ExportedCell::One(CellItem::Inline(bytes)), ReadCell::Null(()))
             if libesedb
                 && column.flags.contains(ColumnFlags::HAS_DEFAULT)
                 && column.default.as_deref() == Some(&**bytes) =>
         {
-            Ok(Some(Reason::DefaultIsNull))
+            Ok(Some(DifferenceReason::DefaultIsNull))
         }
-        (Cell::One(Item::Inline(bytes)), ReadCell::Hex(text))
-            if reader == Reader::Dissect
+        (ExportedCell::One(CellItem::Inline(bytes)), ReadCell::Hex(text))
+            if reader == IndependentReader::Dissect
                 && column.flags.contains(ColumnFlags::COMPRESSED)
                 && text.strip_prefix(&hex(bytes)).is_some_and(|tail| tail == "0000" || tail == "00") =>
         {
-            Ok(Some(Reason::SevenBitTail))
+            Ok(Some(DifferenceReason::SevenBitTail))
         }
-        (Cell::One(Item::Inline(bytes)), ReadCell::Hex(text))
+        (ExportedCell::One(CellItem::Inline(bytes)), ReadCell::Hex(text))
             if libesedb && last_chunk_as_stored(&hex(bytes), text) =>
         {
-            Ok(Some(Reason::LastChunkNotInflated))
+            Ok(Some(DifferenceReason::LastChunkNotInflated))
         }
         _ => Err(()),
     }
 }
 
-fn same_columns(table: &Table, other: &ReadTable) -> bool {
+fn same_columns(table: &SourceTable, other: &ReadTable) -> bool {
     table.columns.len() == other.columns.len()
 }
 
@@ -97,15 +99,18 @@ fn last_chunk_as_stored(ours: &str, theirs: &str) -> bool {
 
 #[test]
 fn cells_equal_those_of_libesedb_and_dissect() {
-    let (Some(corpus), Some(readers)) = (Corpus::locate(), Readers::locate().unwrap()) else { return };
+    let (Some(corpus), Some(readers)) = (Corpus::locate(), InstalledReaders::locate().unwrap()) else {
+        return;
+    };
     let directory = tempfile::tempdir().unwrap();
     let vfs = RealVfs::new(RealOptions { direct: false, ..RealOptions::default() }).unwrap();
-    let (mut equal, mut reasons, mut wrong) = (0u64, BTreeMap::<(&str, Reason), u64>::new(), Vec::new());
+    let (mut equal, mut reasons, mut wrong) =
+        (0u64, BTreeMap::<(&str, DifferenceReason), u64>::new(), Vec::new());
     for file in corpus.databases() {
         let path = corpus.unpack(&file.name, directory.path());
-        let mut issues = Issues::default();
-        let source = Source::open(&vfs, &path, &mut issues).unwrap();
-        for reader in [Reader::Libesedb, Reader::Dissect] {
+        let mut issues = ExportIssues::default();
+        let source = SourceDatabase::open(&vfs, &path, &mut issues).unwrap();
+        for reader in [IndependentReader::Libesedb, IndependentReader::Dissect] {
             let read = match readers.read(reader, &path, true) {
                 Ok(read) => read,
                 Err(what) => {
@@ -117,7 +122,8 @@ fn cells_equal_those_of_libesedb_and_dissect() {
                 // If the catalog has deleted nodes, dissect lists a table twice: its current version and its previous
                 // version.
                 let known = &file.tables[&table.name];
-                let rows = known.rows + if reader == Reader::Dissect { known.deleted_nodes } else { 0 };
+                let rows =
+                    known.rows + if reader == IndependentReader::Dissect { known.deleted_nodes } else { 0 };
                 let named = || read.iter().filter(|other| other.name == table.name);
                 let same = |other: &&ReadTable| other.row_count == rows && same_columns(table, other);
                 let Some(theirs) = named().rfind(same).or(named().next()) else {
@@ -125,7 +131,10 @@ fn cells_equal_those_of_libesedb_and_dissect() {
                     continue;
                 };
                 // dissect also returns rows that are flagged deleted, and does not mark them.
-                let reading = ReadOptions { deleted: reader == Reader::Dissect, ..ReadOptions::default() };
+                let reading = RowReadOptions {
+                    deleted: reader == IndependentReader::Dissect,
+                    ..RowReadOptions::default()
+                };
                 let order: Vec<Option<usize>> = table
                     .columns
                     .iter()
@@ -141,7 +150,7 @@ fn cells_equal_those_of_libesedb_and_dissect() {
                             wrong.push(format!("{} {} row {row_number}: no cell", file.name, table.name));
                             continue;
                         };
-                        match judge(reader, table, at, cell, their) {
+                        match classify_difference(reader, table, at, cell, their) {
                             Ok(None) => equal += 1,
                             Ok(Some(reason)) => *reasons.entry((reader.name(), reason)).or_default() += 1,
                             Err(()) => wrong.push(format!(
@@ -168,7 +177,7 @@ fn cells_equal_those_of_libesedb_and_dissect() {
                 }
             }
         }
-        assert!(!issues.any_missing(), "{}: {:?}", file.name, issues.kept());
+        assert!(!issues.has_missing(), "{}: {:?}", file.name, issues.stored());
     }
     eprintln!("{equal} cells equal; differences by reason: {reasons:?}");
     let shown: Vec<String> = wrong.iter().take(40).map(|what| what.chars().take(400).collect()).collect();
@@ -183,13 +192,13 @@ fn row_counts_are_those_of_the_manifest() {
     let vfs = RealVfs::new(RealOptions { direct: false, ..RealOptions::default() }).unwrap();
     for file in corpus.databases() {
         let path = corpus.unpack(&file.name, directory.path());
-        let mut issues = Issues::default();
-        let source = Source::open(&vfs, &path, &mut issues).unwrap();
+        let mut issues = ExportIssues::default();
+        let source = SourceDatabase::open(&vfs, &path, &mut issues).unwrap();
         assert_eq!(source.tables().len(), file.tables.len(), "{}", file.name);
         for table in source.tables() {
             let known = &file.tables[&table.name];
             let (mut rows, mut deleted) = (0, 0);
-            let reading = ReadOptions { deleted: true, ..ReadOptions::default() };
+            let reading = RowReadOptions { deleted: true, ..RowReadOptions::default() };
             read_rows(&source, table, reading, &mut issues, |row| {
                 if row.deleted {
                     deleted += 1
@@ -201,7 +210,7 @@ fn row_counts_are_those_of_the_manifest() {
             .unwrap();
             assert_eq!((rows, deleted), (known.rows, known.deleted_nodes), "{} {}", file.name, table.name);
         }
-        let dirty = issues.kept().iter().any(|issue| issue.what.contains("not shut down cleanly"));
+        let dirty = issues.stored().iter().any(|issue| issue.message.contains("not shut down cleanly"));
         assert_eq!(dirty, file.state == Some(2), "{}", file.name);
     }
 }

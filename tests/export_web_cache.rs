@@ -4,10 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ese_engine::internals::cache::{Cache, CacheOptions};
-use ese_engine::{ColumnDefinition, CommitMode, CreateOptions, Instance, InstanceOptions, TableDefinition};
+use ese_engine::{ColumnDefinition, CommitMode, DatabaseOptions, Instance, InstanceOptions, TableDefinition};
 use ese_format::PageSize;
 use ese_format::record::{ColumnType, Value};
-use jetcell_export::{Destination, Format, Options, Profile, ROW_LIMIT, Rendering, Selection, export};
+use jetcell_export::{
+    ApplicationProfile, ExportDestination, ExportFormat, ExportOptions, ROW_LIMIT, Rendering, Selection,
+    export,
+};
 use jetcell_vfs::{RealOptions, RealVfs, SimVfs, Vfs};
 
 /// 2024-01-01 as a FILETIME.
@@ -25,7 +28,7 @@ fn database(tables: &[(&str, &[(&str, Value)])]) -> Vec<u8> {
     options.threads = false;
     let instance = Instance::open(options).unwrap();
     let path = Path::new("/db/WebCacheV01.dat");
-    let database = instance.create_database(path, &CreateOptions::default()).unwrap();
+    let database = instance.create_database(path, &DatabaseOptions::default()).unwrap();
     let mut session = instance.session();
     for (name, row) in tables {
         let column = |(name, value): &(&str, Value)| {
@@ -79,10 +82,10 @@ fn the_web_cache_has_names_of_containers_times_and_headers() {
     std::fs::write(&path, contents).unwrap();
     let rows = |profile| {
         let output = directory.path().join(format!("{profile:?}"));
-        let options = Options {
+        let options = ExportOptions {
             selection: Selection { tables: vec!["Container*".to_owned()], ..Selection::default() },
-            format: Format::JsonLines,
-            destination: Destination::Directory(output.clone()),
+            format: ExportFormat::JsonLines,
+            destination: ExportDestination::Directory(output.clone()),
             deleted: false,
             force: false,
             row_limit: ROW_LIMIT,
@@ -95,7 +98,7 @@ fn the_web_cache_has_names_of_containers_times_and_headers() {
             serde_json::from_str::<serde_json::Value>(&text).unwrap()
         })
     };
-    let [containers, entries] = rows(Profile::BySchema);
+    let [containers, entries] = rows(ApplicationProfile::BySchema);
     assert_eq!(containers["ContainerId"], 3, "the table that names them keeps the numbers");
     assert_eq!(containers["LastScavengeTime"], 0, "never");
     assert_eq!(entries["ContainerId"], "History");
@@ -103,6 +106,6 @@ fn the_web_cache_has_names_of_containers_times_and_headers() {
     assert_eq!(entries["AccessCount"], 7);
     assert_eq!(entries["ResponseHeaders"], header.trim_end_matches('\0'));
     assert_eq!(entries["RequestHeaders"], "0102ff", "no text");
-    let [_, stored] = rows(Profile::None);
+    let [_, stored] = rows(ApplicationProfile::None);
     assert_eq!((&stored["ContainerId"], &stored["AccessedTime"]), (&3.into(), &NEW_YEAR.into()));
 }

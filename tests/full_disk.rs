@@ -9,12 +9,12 @@ use ese_check::{CheckOptions, check_database};
 use ese_engine::Database;
 use ese_engine::internals::cache::{Cache, CacheOptions};
 use ese_engine::{
-    CommitMode, CreateOptions, DefragKind, DefragOptions, Error, Instance, InstanceOptions, Result,
+    CommitMode, DatabaseOptions, DefragKind, DefragOptions, Error, Instance, InstanceOptions, Result,
     ScanOptions, Session,
 };
 use ese_format::PageSize;
-use jetcell_vfs::{Fault, FaultEffect, FaultTarget, FaultVfs, SimVfs, Vfs};
-use system_tests::predictable_table::{Model, change, contents, definition};
+use jetcell_vfs::{FaultEffect, FaultTarget, FaultVfs, InjectedFault, SimVfs, Vfs};
+use system_tests::predictable_table::{PredictableRows, change, contents, definition};
 
 const DB: &str = "/db/full.edb";
 const SIZE: PageSize = PageSize::KIB_4;
@@ -33,7 +33,7 @@ fn open(vfs: Arc<dyn Vfs>) -> Result<(Arc<Instance>, Arc<Database>)> {
     let db = match vfs.exists(Path::new(DB)).expect("the simulated disk tells") {
         true => instance.attach(Path::new(DB), 32)?,
         false => {
-            let create = CreateOptions { initial_pages: 256, extension_pages: 32 };
+            let create = DatabaseOptions { initial_pages: 256, extension_pages: 32 };
             let db = instance.create_database(Path::new(DB), &create)?;
             let mut s = instance.session();
             s.begin()?;
@@ -59,7 +59,7 @@ fn work_until_full(
     instance: &Arc<Instance>,
     s: &mut Session,
     db: &Arc<Database>,
-    model: &mut Model,
+    model: &mut PredictableRows,
     rounds: std::ops::Range<i32>,
 ) -> Option<Error> {
     for round in rounds {
@@ -78,19 +78,23 @@ fn work_until_full(
 }
 
 /// Fills the volume until `fault` prevents growth, and runs every operation that must still work.
-fn full(path: &str, freed: bool, skip: u64) {
+fn check_full_volume(path: &str, freed: bool, skip: u64) {
     let context = format!("{path}, freed {freed}, after {skip}");
     let disk = SimVfs::new();
     let faults = Arc::new(FaultVfs::new(Arc::new(disk.clone())));
     let (instance, db) = open(faults.clone()).unwrap();
     let mut s = instance.session();
-    let mut model = Model::new();
+    let mut model = PredictableRows::new();
     assert!(work_until_full(&instance, &mut s, &db, &mut model, 0..10).is_none());
-    let fault =
-        Fault::new(FaultTarget::Grow, FaultEffect::NoSpace).on_path(path).after_operations(skip).forever();
+    let fault = InjectedFault::new(FaultTarget::Grow, FaultEffect::NoSpace)
+        .on_path(path)
+        .after_operations(skip)
+        .repeating();
     faults.inject(fault);
-    let fault =
-        Fault::new(FaultTarget::Create, FaultEffect::NoSpace).on_path(path).after_operations(skip).forever();
+    let fault = InjectedFault::new(FaultTarget::Create, FaultEffect::NoSpace)
+        .on_path(path)
+        .after_operations(skip)
+        .repeating();
     faults.inject(fault);
     let error = work_until_full(&instance, &mut s, &db, &mut model, 10..4000);
     let error = error.unwrap_or_else(|| panic!("{context}: nothing failed"));
@@ -128,7 +132,7 @@ fn full(path: &str, freed: bool, skip: u64) {
 fn a_full_database_volume_loses_no_committed_data() {
     for freed in [true, false] {
         for skip in [0, 1, 2] {
-            full("/db/", freed, skip);
+            check_full_volume("/db/", freed, skip);
         }
     }
 }
@@ -137,7 +141,7 @@ fn a_full_database_volume_loses_no_committed_data() {
 fn a_full_log_volume_loses_no_committed_data() {
     for freed in [true, false] {
         for skip in [0, 1, 2, 3] {
-            full("/log/", freed, skip);
+            check_full_volume("/log/", freed, skip);
         }
     }
 }
@@ -148,7 +152,7 @@ fn a_full_disk_for_database_and_logs_loses_no_committed_data() {
         let disk = SimVfs::new();
         let (instance, db) = open(Arc::new(disk.clone())).unwrap();
         let mut s = instance.session();
-        let mut model = Model::new();
+        let mut model = PredictableRows::new();
         assert!(work_until_full(&instance, &mut s, &db, &mut model, 0..10).is_none());
         disk.set_capacity(disk.used() + extra);
         let error = work_until_full(&instance, &mut s, &db, &mut model, 10..4000).expect("the disk is full");
@@ -182,10 +186,10 @@ fn maintenance_waits_for_space_and_loses_nothing() {
         let faults = Arc::new(FaultVfs::new(Arc::new(disk.clone())));
         let (instance, db) = open(faults.clone()).unwrap();
         let mut s = instance.session();
-        let mut model = Model::new();
+        let mut model = PredictableRows::new();
         assert!(work_until_full(&instance, &mut s, &db, &mut model, 0..400).is_none());
         for target in [FaultTarget::Grow, FaultTarget::Create] {
-            faults.inject(Fault::new(target, FaultEffect::NoSpace).on_path(path).forever());
+            faults.inject(InjectedFault::new(target, FaultEffect::NoSpace).on_path(path).repeating());
         }
         let scan = ScanOptions { zero: true, single_pass: true, ..ScanOptions::default() };
         assert!(instance.start_maintenance(&db, scan).unwrap());
@@ -233,12 +237,14 @@ fn io_errors_make_the_instance_read_only_and_a_restart_recovers() {
                 let faults = Arc::new(FaultVfs::new(Arc::new(disk.clone())));
                 let (instance, db) = open(faults.clone()).unwrap();
                 let mut s = instance.session();
-                let mut model = Model::new();
+                let mut model = PredictableRows::new();
                 assert!(work_until_full(&instance, &mut s, &db, &mut model, 0..10).is_none());
                 instance.flush().unwrap();
                 let safe = model.clone();
-                let fault =
-                    Fault::new(target, FaultEffect::IoError).on_path(path).after_operations(skip).forever();
+                let fault = InjectedFault::new(target, FaultEffect::IoError)
+                    .on_path(path)
+                    .after_operations(skip)
+                    .repeating();
                 faults.inject(fault);
                 let error = work_until_full(&instance, &mut s, &db, &mut model, 10..4000);
                 let error = error.unwrap_or_else(|| panic!("{context}: nothing failed"));
@@ -251,7 +257,7 @@ fn io_errors_make_the_instance_read_only_and_a_restart_recovers() {
                 faults.clear();
                 let mut other = instance.session();
                 other.begin().unwrap();
-                let error = change(&mut other, &db, &mut Model::new(), 9999)
+                let error = change(&mut other, &db, &mut PredictableRows::new(), 9999)
                     .and_then(|()| other.commit(CommitMode::Durable).map(|_| ()));
                 assert_eq!(
                     matches!(error, Err(Error::ReadOnly(_))),

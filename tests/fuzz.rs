@@ -6,7 +6,7 @@ use ese_format::header::DatabaseHeader;
 use ese_format::page::{NodeFlags, PageFlags, PageMut};
 use ese_format::space::{Extent, SpaceHeader, SplitReserve};
 use ese_format::{LogPosition, LogTime, PageNumber, PageSize, Signature, TreeId};
-use system_tests::fuzz::{self, Campaign};
+use system_tests::fuzz::{self, FuzzCampaign};
 use testkit::corpus::Corpus;
 
 /// Returns some pages of every real database.
@@ -24,7 +24,7 @@ fn real_pages() -> Vec<Vec<u8>> {
 
 #[test]
 fn page() {
-    assert!(Campaign::new("page", fuzz::page).with_seeds(real_pages()).run() > 100);
+    assert!(FuzzCampaign::new("page", fuzz::page).with_seeds(real_pages()).run() > 100);
 }
 
 #[test]
@@ -33,7 +33,7 @@ fn header() {
         let files = corpus.files.iter().filter(|file| file.kind == "db" || file.kind == "chk");
         files.map(|file| corpus.read(&file.name)[..8192.min(file.size as usize)].to_vec()).collect()
     });
-    assert!(Campaign::new("header", fuzz::header).with_seeds(real).run() > 100);
+    assert!(FuzzCampaign::new("header", fuzz::header).with_seeds(real).run() > 100);
 }
 
 #[test]
@@ -45,12 +45,12 @@ fn log_segment() {
             real.extend(bytes.chunks_exact(4096).skip(1).step_by(3).map(<[u8]>::to_vec));
         }
     }
-    assert!(Campaign::new("log_segment", fuzz::log_segment).with_seeds(real).run() > 100);
+    assert!(FuzzCampaign::new("log_segment", fuzz::log_segment).with_seeds(real).run() > 100);
 }
 
 #[test]
 fn record() {
-    assert!(Campaign::new("record", fuzz::record).with_seeds(leaf_data()).run() > 100);
+    assert!(FuzzCampaign::new("record", fuzz::record).with_seeds(leaf_data()).run() > 100);
 }
 
 /// Replays logs that Windows wrote, and mutations of them.
@@ -60,7 +60,7 @@ fn replay() {
         let logs = corpus.files.iter().filter(|file| file.kind == "log");
         logs.map(|file| corpus.read(&file.name)).collect()
     });
-    assert!(Campaign::new("replay", fuzz::replay).with_seeds(real).run() > 10);
+    assert!(FuzzCampaign::new("replay", fuzz::replay).with_seeds(real).run() > 10);
 }
 
 /// Returns data of some leaf nodes of every real database: records, long values, bookmarks.
@@ -121,7 +121,7 @@ fn seed_files() -> Vec<(&'static str, &'static str, Vec<u8>)> {
     }
     files.push(("page", "space-4k", bytes));
     let signature = Signature::new(0x1234_5678, LogTime::from_unix_ms(1_700_000_000_000));
-    files.push(("header", "database", DatabaseHeader::fresh(size, signature, signature).encode()));
+    files.push(("header", "database", DatabaseHeader::for_new_database(size, signature, signature).encode()));
     files.push(("header", "checkpoint", Checkpoint::new(LogPosition::new(1, 1, 0x28), signature).encode()));
     let mut segment = vec![0; 4096];
     segment[36..40].copy_from_slice(&0x2000u32.to_le_bytes());

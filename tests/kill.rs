@@ -8,7 +8,7 @@ use std::time::Duration;
 use ese_check::{CheckOptions, check_database};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use system_tests::killed::{Load, THREADS, disk, number_of, open};
+use system_tests::killed::{KillChild, THREADS, disk, open, read_number};
 
 const ROUNDS: usize = 12;
 
@@ -18,9 +18,9 @@ fn durable_commits_survive_a_kill() {
     let mut rng = ChaCha8Rng::seed_from_u64(1);
     let mut promised: BTreeMap<i32, i32> = BTreeMap::new();
     for round in 0..ROUNDS {
-        let load = Load::start(env!("CARGO_BIN_EXE_kill-child"), directory.path());
+        let load = KillChild::start(env!("CARGO_BIN_EXE_kill-child"), directory.path());
         std::thread::sleep(Duration::from_millis(rng.random_range(50..1500)));
-        for (thread, last) in (0..).zip(load.kill().last_in(u32::MAX)) {
+        for (thread, last) in (0..).zip(load.kill().last_acknowledged(u32::MAX)) {
             let known = promised.entry(thread).or_insert(0);
             *known = last.max(*known);
         }
@@ -38,7 +38,8 @@ fn check(directory: &Path, round: usize, promised: &mut BTreeMap<i32, i32>) {
         assert!(promised.values().all(|number| *number == 0), "round {round}: the table is gone");
     } else {
         for thread in 0..THREADS {
-            let found = number_of(&mut session, &db, thread).unwrap_or_else(|e| panic!("round {round}: {e}"));
+            let found =
+                read_number(&mut session, &db, thread).unwrap_or_else(|e| panic!("round {round}: {e}"));
             let known = promised.get(&thread).copied().unwrap_or(0);
             // At most two more commits may survive: the commit whose acknowledgement was interrupted by the kill, and
             // the lazy commit before it.

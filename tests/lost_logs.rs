@@ -1,6 +1,6 @@
 //! Power cuts, and the loss of the newest log generations: see `system_tests::simulation`.
 
-use system_tests::simulation::{Tally, run_with_lost_logs};
+use system_tests::simulation::{SimulationTally, run_with_lost_logs};
 
 /// Default number of seeds. `JETCELL_LOST_LOGS_SEEDS` overrides it.
 const SEEDS: u64 = 24;
@@ -11,7 +11,7 @@ fn number(name: &str) -> Option<u64> {
 
 #[test]
 fn databases_are_consistent_without_the_newest_generations() {
-    let mut total = Tally::default();
+    let mut total = SimulationTally::default();
     if let Some(seed) = number("JETCELL_SIM_SEED") {
         println!("seed {seed}: {:?}", run_with_lost_logs(seed));
         return;

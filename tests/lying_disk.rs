@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use system_tests::lying_disk::{Verdicts, can_mount, judge};
+use system_tests::lying_disk::{DiskVerdicts, can_mount, judge};
 
 /// Minimum number of seeds, which covers every disk at least once.
 const MIN_SEEDS: u64 = 14;
@@ -20,7 +20,7 @@ fn honest_disks_are_acquitted_and_liars_convicted_through_the_kernel() {
         println!("seed {seed}: {:?}", judge(seed).unwrap());
         return;
     }
-    let (begun, mut all) = (Instant::now(), Verdicts::default());
+    let (begun, mut all) = (Instant::now(), DiskVerdicts::default());
     for seed in (0..MAX_SEEDS).take_while(|seed| *seed < MIN_SEEDS || begun.elapsed() < TIME) {
         match std::panic::catch_unwind(|| judge(seed)) {
             Ok(verdicts) => all += verdicts.unwrap(),

@@ -7,14 +7,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ese_check::{Cancel, CheckOptions, Severity, check_database, check_logs};
+use ese_check::{CancelToken, CheckOptions, Severity, check_database, check_logs};
 use ese_engine::Database;
-use ese_engine::Seek;
+use ese_engine::SeekRelation;
 use ese_engine::internals::cache::{Cache, CacheOptions};
 use ese_engine::internals::log::{LogNames, LogReader};
 use ese_engine::{
-    BulkLoadOptions, ColumnDefinition, CommitMode, CreateOptions, DefragKind, DefragOptions, IndexDefinition,
-    Instance, InstanceOptions, ScanOptions, Session, Table, TableDefinition,
+    BulkLoadOptions, ColumnDefinition, CommitMode, DatabaseOptions, DefragKind, DefragOptions,
+    IndexDefinition, Instance, InstanceOptions, ScanOptions, Session, Table, TableDefinition,
 };
 use ese_format::log::record::LogRecord;
 use ese_format::record::{CodePage, ColumnFlags, ColumnType, Value};
@@ -29,7 +29,7 @@ use system_tests::readers::{
 const DB: &str = "/db/readers.edb";
 /// Index of the unique column.
 const CODE: usize = 12;
-type Rows = BTreeMap<i32, Vec<Value>>;
+type RowValues = BTreeMap<i32, Vec<Value>>;
 
 /// Returns the columns in order. The id column is the first.
 fn columns() -> Vec<ColumnDefinition> {
@@ -150,7 +150,7 @@ fn everything(name: &str) -> TableDefinition {
 }
 
 fn create(instance: &Instance) -> Arc<Database> {
-    let db = instance.create_database(Path::new(DB), &CreateOptions::default()).unwrap();
+    let db = instance.create_database(Path::new(DB), &DatabaseOptions::default()).unwrap();
     let mut s = instance.session();
     s.begin().unwrap();
     s.create_table(&db, &everything("Everything")).unwrap();
@@ -217,7 +217,7 @@ fn expected(table: &Table, rows: &mut dyn Iterator<Item = &Vec<Value>>, order: &
 
 /// Action on the database before it is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
+enum EndAction {
     Shutdown,
     Kill,
     /// Run all maintenance tasks and shut down.
@@ -249,14 +249,14 @@ fn maintain(disk: &SimVfs, instance: &Arc<Instance>, db: &Arc<Database>) {
     instance.trim(db).unwrap();
 }
 
-fn check(size: PageSize, churn: bool, end: End) {
+fn check(size: PageSize, churn: bool, end: EndAction) {
     let context = format!("{size:?}, churn {churn}, {end:?}");
     let mut rng = ChaCha8Rng::seed_from_u64(size.bytes() as u64 + u64::from(churn));
     let disk = SimVfs::new();
     let instance = open(&disk, size);
     let db = create(&instance);
     let mut s = instance.session();
-    let mut rows = Rows::new();
+    let mut rows = RowValues::new();
     let mut plain_rows: Vec<Vec<Value>> = Vec::new();
     let loaded_rows = load(&mut s, &db, &mut rng, size);
     let mut table = s.open_table(&db, "Everything").unwrap();
@@ -281,7 +281,10 @@ fn check(size: PageSize, churn: bool, end: End) {
             for _ in 0..26 {
                 let wanted = rng.random_range(1..=(round + 1) * 30);
                 let Some((&id, _)) = rows.range(wanted..).next() else { continue };
-                assert!(table.seek(&mut s, &[Value::Long(id)], Seek::Equal).unwrap(), "{context}: {id}");
+                assert!(
+                    table.seek(&mut s, &[Value::Long(id)], SeekRelation::Equal).unwrap(),
+                    "{context}: {id}"
+                );
                 if rng.random_bool(0.8) {
                     table.delete(&mut s).unwrap();
                     rows.remove(&id);
@@ -305,17 +308,17 @@ fn check(size: PageSize, churn: bool, end: End) {
         ],
     };
     let mut disk = disk;
-    if end == End::Maintenance {
+    if end == EndAction::Maintenance {
         maintain(&disk, &instance, &db);
     }
-    if end == End::Kill {
+    if end == EndAction::Kill {
         instance.flush().unwrap();
         // This transaction stays open and must leave no trace.
         s.begin().unwrap();
         insert(&mut s, &mut table, &row(1_000_000, &mut rng, size));
         instance.flush().unwrap();
         let after = disk.process_kill();
-        disk.stop_after(disk.operations());
+        disk.cut_power_after(disk.operations());
         drop((table, plain, loaded, s, db, instance));
         disk = after;
         assert!(check_log_files(&disk, size, &context) > 3, "{context}");
@@ -340,7 +343,7 @@ fn check(size: PageSize, churn: bool, end: End) {
 
 /// Checks the headers of all logs and the chain between them, starting at generation 1. Returns the number of logs.
 fn check_log_files(disk: &SimVfs, size: PageSize, context: &str) -> usize {
-    let logs = check_logs(disk, Path::new("/log"), "E00", &Cancel::default()).unwrap();
+    let logs = check_logs(disk, Path::new("/log"), "E00", &CancelToken::default()).unwrap();
     let bad: Vec<_> = logs.findings.iter().filter(|finding| finding.severity == Severity::Error).collect();
     assert!(logs.is_sound(), "{context}: {bad:#?}");
     for (log, generation) in logs.logs.iter().zip(1u32..) {
@@ -385,8 +388,8 @@ fn last_record(disk: &SimVfs, context: &str) -> &'static str {
 #[test]
 fn independent_readers_read_databases_of_the_engine() {
     for size in [PageSize::KIB_4, PageSize::KIB_8, PageSize::KIB_16, PageSize::KIB_32] {
-        check(size, false, End::Shutdown);
-        for end in [End::Shutdown, End::Kill, End::Maintenance] {
+        check(size, false, EndAction::Shutdown);
+        for end in [EndAction::Shutdown, EndAction::Kill, EndAction::Maintenance] {
             check(size, true, end);
         }
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ese_engine::{InstanceOptions, RecoverySet, Replayer};
 use ese_format::LogPosition;
 use jetcell_vfs::{RealOptions, RealVfs, Vfs};
-use system_tests::readers::{ReadTable, Reader, Readers};
+use system_tests::readers::{IndependentReader, InstalledReaders, ReadTable};
 use testkit::corpus::Corpus;
 
 /// Recovers the files of a directory in place, like `jetcell recover`, and returns the path of the database.
@@ -39,7 +39,9 @@ fn sorted(mut tables: Vec<ReadTable>) -> Vec<ReadTable> {
 /// Compares a recovered set with a snapshot. `logs` lists files of the set, with their names in the recovery
 /// directory.
 fn compare(set: &str, files: &[(&str, &str)], snapshot: &str) {
-    let (Some(corpus), Some(readers)) = (Corpus::locate(), Readers::locate().unwrap()) else { return };
+    let (Some(corpus), Some(readers)) = (Corpus::locate(), InstalledReaders::locate().unwrap()) else {
+        return;
+    };
     let directory = tempfile::tempdir().unwrap();
     for (stored, name) in files {
         std::fs::write(directory.path().join(name), corpus.read(&format!("logsets/{set}/{stored}"))).unwrap();
@@ -49,7 +51,7 @@ fn compare(set: &str, files: &[(&str, &str)], snapshot: &str) {
     let unpacked = tempfile::tempdir().unwrap();
     let windows = corpus.unpack(&known, unpacked.path());
     assert!(std::fs::read(&recovered).unwrap() != std::fs::read(&windows).unwrap());
-    for reader in Reader::ALL {
+    for reader in IndependentReader::ALL {
         let found = sorted(readers.read(reader, &recovered, true).unwrap());
         let expected = sorted(readers.read(reader, &windows, true).unwrap());
         assert_eq!(found.len(), expected.len(), "{}", reader.name());
@@ -61,9 +63,9 @@ fn compare(set: &str, files: &[(&str, &str)], snapshot: &str) {
         }
         for (name, table) in &corpus.file(&known).tables {
             let noted = match reader {
-                Reader::Libesedb => &table.libesedb,
-                Reader::Dissect => &table.dissect,
-                Reader::Impacket => &table.impacket,
+                IndependentReader::Libesedb => &table.libesedb,
+                IndependentReader::Dissect => &table.dissect,
+                IndependentReader::Impacket => &table.impacket,
             };
             let count = noted.as_ref().and_then(serde_json::Value::as_u64).unwrap();
             let mut counts = found.iter().filter(|table| table.name == *name).map(|table| table.row_count);

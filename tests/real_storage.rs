@@ -5,31 +5,31 @@
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
-use testkit::{Need, skip};
+use testkit::{TestRequirement, skip};
 
 use ese_check::{CheckOptions, check_database};
 use ese_engine::internals::cache::{Cache, CacheOptions};
-use ese_engine::{CommitMode, CreateOptions, Database, Error, Instance, InstanceOptions, Result, Session};
+use ese_engine::{CommitMode, Database, DatabaseOptions, Error, Instance, InstanceOptions, Result, Session};
 use ese_format::PageSize;
 use jetcell_vfs::{
-    Backend, CrashOptions, Fault, FaultEffect, FaultTarget, FaultVfs, File, IoBuffer, IoReason, OpenMode,
-    OutputFile, RealOptions, RealVfs, SimVfs, Transfer, TransferKind, Vfs, open_input,
+    Backend, CrashOptions, FaultEffect, FaultTarget, FaultVfs, File, InjectedFault, IoBuffer, IoReason,
+    OpenMode, OutputFile, RealOptions, RealVfs, SimVfs, Transfer, TransferKind, Vfs, open_input,
 };
 use system_tests::lying_disk::can_mount;
-use system_tests::mounted::Mounted;
-use system_tests::predictable_table::{Model, change, contents, definition};
+use system_tests::mounted::MountedFileSystem;
+use system_tests::predictable_table::{PredictableRows, change, contents, definition};
 
 const SIZE: PageSize = PageSize::KIB_4;
 
 /// Directory with the files of an instance.
-struct Place {
+struct InstanceDirectory {
     vfs: Arc<dyn Vfs>,
     dir: PathBuf,
     /// True if the instance has threads, which make transfers asynchronous.
     threads: bool,
 }
 
-impl Place {
+impl InstanceDirectory {
     fn database(&self) -> PathBuf {
         self.dir.join("db/things.edb")
     }
@@ -54,7 +54,7 @@ impl Place {
             return Ok((instance, db));
         }
         let db =
-            instance.create_database(&path, &CreateOptions { initial_pages: 256, extension_pages: 32 })?;
+            instance.create_database(&path, &DatabaseOptions { initial_pages: 256, extension_pages: 32 })?;
         let mut s = instance.session();
         s.begin()?;
         s.create_table(&db, &definition())?;
@@ -73,7 +73,7 @@ fn work(
     instance: &Arc<Instance>,
     s: &mut Session,
     db: &Arc<Database>,
-    model: &mut Model,
+    model: &mut PredictableRows,
     rounds: std::ops::Range<i32>,
 ) -> Option<Error> {
     for round in rounds {
@@ -96,7 +96,7 @@ fn work(
 }
 
 /// Reads the rows after a restart. All committed transactions must be present, and at most one more.
-fn reopened(place: &Place, model: &Model, context: &str) {
+fn read_after_restart(place: &InstanceDirectory, model: &PredictableRows, context: &str) {
     let (instance, db) = place.open().unwrap_or_else(|error| panic!("{context}: {error}"));
     let found = contents(&mut instance.session(), &db);
     let lost: Vec<_> = model.iter().filter(|(key, _)| !found.contains_key(key)).collect();
@@ -120,40 +120,44 @@ fn errors_of_transfers_lose_nothing_with_each_backend_with_and_without_direct_io
         ] {
             let context = format!("{backend:?}, direct {direct}, {target:?} after {skip}");
             let Ok(real) = RealVfs::new(RealOptions { backend, direct }) else {
-                testkit::skip(Need::Kernel, "the kernel has no io_uring");
+                testkit::skip(TestRequirement::Kernel, "the kernel has no io_uring");
                 continue;
             };
             let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
             let faults = Arc::new(FaultVfs::new(Arc::new(real)));
-            let place = Place { vfs: faults.clone(), dir: dir.path().into(), threads: true };
+            let place = InstanceDirectory { vfs: faults.clone(), dir: dir.path().into(), threads: true };
             let (instance, db) = place.open().unwrap();
             let mut s = instance.session();
-            let mut model = Model::new();
+            let mut model = PredictableRows::new();
             assert!(work(&instance, &mut s, &db, &mut model, 0..10).is_none(), "{context}");
-            faults.inject(Fault::new(target, FaultEffect::IoError).after_operations(skip).times(3));
+            faults.inject(InjectedFault::new(target, FaultEffect::IoError).after_operations(skip).times(3));
             let error = work(&instance, &mut s, &db, &mut model, 10..70);
-            assert!(faults.fired() > 0, "{context}");
+            assert!(faults.fired_count() > 0, "{context}");
             let expected = |error: &Error| matches!(error, Error::ReadOnly(_) | Error::Io { .. });
             assert!(error.as_ref().is_none_or(expected), "{context}: {error:?}");
             // Simulates a crash: nothing is shut down.
             faults.clear();
             drop((s, db, instance));
-            reopened(&place, &model, &context);
+            read_after_restart(&place, &model, &context);
         }
     }
 }
 
 /// Returns a fault layer below the kernel, and files above the kernel. Returns `None` if FUSE or the backend is
 /// unavailable.
-fn through_the_kernel(backend: Backend, most: usize) -> Option<(Arc<FaultVfs>, Mounted, Arc<RealVfs>)> {
+fn kernel_vfs_with_faults(
+    backend: Backend,
+    most: usize,
+) -> Option<(Arc<FaultVfs>, MountedFileSystem, Arc<RealVfs>)> {
     let real = RealVfs::new(RealOptions { backend, direct: true });
-    let real =
-        real.inspect_err(|error| skip(Need::Kernel, format!("the kernel has no io_uring: {error}"))).ok()?;
+    let real = real
+        .inspect_err(|error| skip(TestRequirement::Kernel, format!("the kernel has no io_uring: {error}")))
+        .ok()?;
     if !can_mount() {
         return None;
     }
     let faults = Arc::new(FaultVfs::new(Arc::new(SimVfs::new())));
-    let mounted = Mounted::with_short_transfers(faults.clone(), most).unwrap();
+    let mounted = MountedFileSystem::with_short_transfers(faults.clone(), most).unwrap();
     Some((faults, mounted, Arc::new(real)))
 }
 
@@ -171,22 +175,24 @@ fn errors_that_the_kernel_reports_to_io_uring_lose_nothing() {
         (FaultTarget::Read, Interrupted, 2),
     ] {
         let context = format!("{target:?} {effect:?} after {skip}");
-        let Some((faults, mounted, real)) = through_the_kernel(Backend::Uring, usize::MAX) else { return };
-        let place = Place { vfs: real, dir: mounted.path().into(), threads: true };
+        let Some((faults, mounted, real)) = kernel_vfs_with_faults(Backend::Uring, usize::MAX) else {
+            return;
+        };
+        let place = InstanceDirectory { vfs: real, dir: mounted.path().into(), threads: true };
         let (instance, db) = place.open().unwrap();
         let mut s = instance.session();
-        let mut model = Model::new();
+        let mut model = PredictableRows::new();
         assert!(work(&instance, &mut s, &db, &mut model, 0..10).is_none(), "{context}");
-        faults.inject(Fault::new(target, effect).after_operations(skip).times(3));
+        faults.inject(InjectedFault::new(target, effect).after_operations(skip).times(3));
         let error = work(&instance, &mut s, &db, &mut model, 10..70);
-        assert!(faults.fired() > 0, "{context}");
+        assert!(faults.fired_count() > 0, "{context}");
         let expected = |error: &Error| matches!(error, Error::ReadOnly(_) | Error::Io { .. });
         assert!(error.as_ref().is_none_or(expected), "{context}: {error:?}");
         assert!(effect != Interrupted || error.is_none(), "{context}: {error:?}");
         // Simulates a crash: nothing is shut down.
         faults.clear();
         drop((s, db, instance));
-        reopened(&place, &model, &context);
+        read_after_restart(&place, &model, &context);
     }
 }
 
@@ -195,15 +201,15 @@ fn errors_that_the_kernel_reports_to_io_uring_lose_nothing() {
 /// cover its handling of short io_uring transfers.
 #[test]
 fn short_transfers_are_completed() {
-    let Some((_, mounted, real)) = through_the_kernel(Backend::Threads, 3000) else { return };
-    let place = Place { vfs: real, dir: mounted.path().into(), threads: true };
+    let Some((_, mounted, real)) = kernel_vfs_with_faults(Backend::Threads, 3000) else { return };
+    let place = InstanceDirectory { vfs: real, dir: mounted.path().into(), threads: true };
     let (instance, db) = place.open().unwrap();
-    let mut model = Model::new();
+    let mut model = PredictableRows::new();
     let mut s = instance.session();
     let error = work(&instance, &mut s, &db, &mut model, 0..40);
     assert!(error.is_none(), "{error:?}");
     drop((s, db, instance));
-    reopened(&place, &model, "short transfers");
+    read_after_restart(&place, &model, "short transfers");
 }
 
 /// Runs transfers of 64 KiB to completion. Returns results and buffers in the order of their offsets.
@@ -226,13 +232,13 @@ fn transfers(file: &dyn File, kind: TransferKind, count: u64) -> Vec<(io::Result
 
 #[test]
 fn each_transfer_gets_the_answer_of_the_kernel() {
-    let Some((faults, mounted, real)) = through_the_kernel(Backend::Uring, usize::MAX) else { return };
+    let Some((faults, mounted, real)) = kernel_vfs_with_faults(Backend::Uring, usize::MAX) else { return };
     let file = real.open(&mounted.path().join("file"), OpenMode::CreateNew).unwrap();
     file.grow(1 << 20).unwrap();
     for (effect, code) in
         [(FaultEffect::IoError, 5), (FaultEffect::NoSpace, 28), (FaultEffect::ReadOnlyVolume, 30)]
     {
-        faults.inject(Fault::new(FaultTarget::Write, effect).after_operations(4).times(2));
+        faults.inject(InjectedFault::new(FaultTarget::Write, effect).after_operations(4).times(2));
         let failed: Vec<i32> = transfers(&*file, TransferKind::Write, 16)
             .into_iter()
             .filter_map(|(result, _)| result.err()?.raw_os_error())
@@ -240,7 +246,7 @@ fn each_transfer_gets_the_answer_of_the_kernel() {
         assert_eq!(failed, [code, code]);
     }
     assert!(transfers(&*file, TransferKind::Write, 16).iter().all(|(result, _)| result.is_ok()));
-    faults.inject(Fault::new(FaultTarget::Read, FaultEffect::IoError).after_operations(3));
+    faults.inject(InjectedFault::new(FaultTarget::Read, FaultEffect::IoError).after_operations(3));
     let (good, failed): (Vec<_>, Vec<_>) =
         transfers(&*file, TransferKind::Read, 16).into_iter().partition(|(result, _)| result.is_ok());
     assert_eq!((good.len(), failed.len()), (15, 1));
@@ -248,11 +254,11 @@ fn each_transfer_gets_the_answer_of_the_kernel() {
     let whole = |buffer: &IoBuffer| buffer[0] > 0 && buffer.iter().all(|byte| *byte == buffer[0]);
     assert!(good.iter().all(|(_, buffer)| whole(buffer)));
     // An endless series of interruptions must end with an error.
-    faults.inject(Fault::new(FaultTarget::Read, FaultEffect::Interrupted).forever());
+    faults.inject(InjectedFault::new(FaultTarget::Read, FaultEffect::Interrupted).repeating());
     let (result, _) = transfers(&*file, TransferKind::Read, 1).remove(0);
     assert_eq!(result.unwrap_err().raw_os_error(), Some(4));
     faults.clear();
-    faults.inject(Fault::new(FaultTarget::Sync, FaultEffect::Interrupted).forever());
+    faults.inject(InjectedFault::new(FaultTarget::Sync, FaultEffect::Interrupted).repeating());
     assert_eq!(file.sync(IoReason::Other).unwrap_err().raw_os_error(), Some(4));
 }
 
@@ -263,11 +269,11 @@ fn endless_interruptions_end_the_writing_and_the_reading_of_result_files() {
         return;
     }
     let faults = Arc::new(FaultVfs::new(Arc::new(SimVfs::new())));
-    let mounted = Mounted::new(faults.clone()).unwrap();
+    let mounted = MountedFileSystem::new(faults.clone()).unwrap();
     let path = mounted.path().join("samples.csv");
     let mut file = OutputFile::create(&path).unwrap();
     file.write_all(b"at_seconds\n").unwrap();
-    let forever = |target| faults.inject(Fault::new(target, FaultEffect::Interrupted).forever());
+    let forever = |target| faults.inject(InjectedFault::new(target, FaultEffect::Interrupted).repeating());
     let ended = |result: io::Result<()>| {
         let error = result.unwrap_err().to_string();
         assert!(error.contains("was interrupted 10000 times"), "{error}");
@@ -289,16 +295,16 @@ fn a_volume_that_becomes_read_only_is_read_on_and_recovers_when_it_is_writable()
         let context = format!("after {skip}");
         let disk = SimVfs::new();
         let faults = Arc::new(FaultVfs::new(Arc::new(disk.clone())));
-        let place = Place { vfs: faults.clone(), dir: "/".into(), threads: false };
+        let place = InstanceDirectory { vfs: faults.clone(), dir: "/".into(), threads: false };
         let (instance, db) = place.open().unwrap();
         let mut s = instance.session();
-        let mut model = Model::new();
+        let mut model = PredictableRows::new();
         assert!(work(&instance, &mut s, &db, &mut model, 0..20).is_none());
         use FaultTarget::{Create, Grow, Remove, Rename, Write};
         for target in [Write, Grow, Create, Rename, Remove] {
             let skip = if target == Write { skip } else { 0 };
-            let fault = Fault::new(target, FaultEffect::ReadOnlyVolume).after_operations(skip);
-            faults.inject(fault.forever());
+            let fault = InjectedFault::new(target, FaultEffect::ReadOnlyVolume).after_operations(skip);
+            faults.inject(fault.repeating());
         }
         let error = work(&instance, &mut s, &db, &mut model, 20..4000);
         let error = error.unwrap_or_else(|| panic!("{context}: nothing failed"));
@@ -313,16 +319,16 @@ fn a_volume_that_becomes_read_only_is_read_on_and_recovers_when_it_is_writable()
             assert!(error.to_string().contains("Read-only file system"), "{context}: {error}");
         }
         faults.clear();
-        reopened(&place, &model, &context);
+        read_after_restart(&place, &model, &context);
     }
 }
 
 #[test]
 fn power_cuts_that_tear_renames_lose_nothing() {
     let mut disk = SimVfs::new();
-    let mut model = Model::new();
+    let mut model = PredictableRows::new();
     for life in 0..40 {
-        let place = Place { vfs: Arc::new(disk.clone()), dir: "/".into(), threads: false };
+        let place = InstanceDirectory { vfs: Arc::new(disk.clone()), dir: "/".into(), threads: false };
         let (instance, db) = place.open().unwrap_or_else(|error| panic!("life {life}: {error}"));
         let mut s = instance.session();
         let found = contents(&mut s, &db);
@@ -336,7 +342,7 @@ fn power_cuts_that_tear_renames_lose_nothing() {
         disk = disk.crash(life as u64, options);
         drop(instance);
     }
-    let place = Place { vfs: Arc::new(disk.clone()), dir: "/".into(), threads: false };
-    reopened(&place, &model, "at the end");
+    let place = InstanceDirectory { vfs: Arc::new(disk.clone()), dir: "/".into(), threads: false };
+    read_after_restart(&place, &model, "at the end");
     assert!(disk.exists(Path::new("/db/things.edb")).unwrap());
 }

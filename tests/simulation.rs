@@ -5,12 +5,12 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use system_tests::simulation::{Tally, run};
+use system_tests::simulation::{SimulationTally, run};
 
 /// Default number of power cuts. `JETCELL_SIM_CUTS` overrides it.
 const CUTS: u64 = 2_000;
 /// Time limit of a seed. A seed normally takes a few seconds, so a seed that exceeds this limit hangs.
-const TOO_LONG: Duration = Duration::from_secs(120);
+const MAX_DURATION: Duration = Duration::from_secs(120);
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|value| value.parse().ok())
@@ -24,7 +24,7 @@ fn power_cuts_lose_no_durable_commit() {
     }
     let wanted = number("JETCELL_SIM_CUTS").unwrap_or(CUTS);
     let [next, cuts] = [0; 2].map(AtomicU64::new);
-    let total: Mutex<Tally> = Mutex::default();
+    let total: Mutex<SimulationTally> = Mutex::default();
     let running: Mutex<BTreeMap<u64, Instant>> = Mutex::default();
     let failed: Mutex<Vec<u64>> = Mutex::default();
     std::thread::scope(|scope| {
@@ -58,7 +58,7 @@ fn power_cuts_lose_no_durable_commit() {
                     .lock()
                     .unwrap()
                     .iter()
-                    .filter(|(_, since)| since.elapsed() > TOO_LONG)
+                    .filter(|(_, since)| since.elapsed() > MAX_DURATION)
                     .map(|(seed, _)| *seed)
                     .collect();
                 if !hanging.is_empty() {

@@ -7,14 +7,14 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::time::{Duration, Instant};
-use testkit::{Need, skip};
+use testkit::{TestRequirement, skip};
 
 use ese_engine::internals::cache::{Cache, CacheOptions};
 use ese_engine::*;
 use ese_format::record::{ColumnFlags, ColumnType};
 use jetcell_backup::{
-    BackupOptions, Kind, Made, RestoreOptions, Snapshot, SnapshotMethod, back_up, restore, snapshot,
-    snapshot_stopped, verify,
+    BackupOptions, BackupResult, BackupType, RestoreOptions, SnapshotMethod, SnapshotOptions, back_up,
+    restore, snapshot, snapshot_stopped, verify,
 };
 use jetcell_vfs::{RealOptions, RealVfs, SimVfs, Vfs};
 
@@ -45,7 +45,7 @@ fn open(vfs: &Arc<dyn Vfs>, directory: &Path, original: &Path, threads: bool) ->
 }
 
 fn create(instance: &Arc<Instance>, directory: &Path) -> Arc<Database> {
-    let sizes = CreateOptions { initial_pages: 256, extension_pages: 32 };
+    let sizes = DatabaseOptions { initial_pages: 256, extension_pages: 32 };
     let database = instance.create_database(&directory.join("data.edb"), &sizes).unwrap();
     let mut session = instance.session();
     session.begin().unwrap();
@@ -74,7 +74,7 @@ fn insert(session: &mut Session, database: &Arc<Database>, key: i32) -> Result<(
 }
 
 /// An instance under load. Each thread inserts its keys in order.
-struct Load {
+struct LoadedInstance {
     instance: Arc<Instance>,
     directory: PathBuf,
     /// Number of acknowledged keys per thread.
@@ -82,14 +82,18 @@ struct Load {
     stop: AtomicBool,
 }
 
-impl Load {
+impl LoadedInstance {
     /// Runs `work` while the threads insert keys.
-    fn run(directory: &Path, work: impl FnOnce(&Load)) {
+    fn run(directory: &Path, work: impl FnOnce(&LoadedInstance)) {
         let instance = open(&real(), directory, directory, true);
         let database = create(&instance, directory);
         let (acknowledged, stop) = (Default::default(), AtomicBool::new(false));
-        let load =
-            Load { instance: instance.clone(), directory: directory.to_path_buf(), acknowledged, stop };
+        let load = LoadedInstance {
+            instance: instance.clone(),
+            directory: directory.to_path_buf(),
+            acknowledged,
+            stop,
+        };
         std::thread::scope(|scope| {
             for (number, acknowledged) in load.acknowledged.iter().enumerate() {
                 let (load, database) = (&load, &database);
@@ -126,7 +130,12 @@ impl Load {
         }
     }
 
-    fn snapshot(&self, to: &Path, made_by: &Snapshot, kind: Kind) -> jetcell_backup::Result<Made> {
+    fn snapshot(
+        &self,
+        to: &Path,
+        made_by: &SnapshotOptions,
+        kind: BackupType,
+    ) -> jetcell_backup::Result<BackupResult> {
         let options = BackupOptions { kind, ..BackupOptions::default() };
         snapshot(&self.instance, &real(), to, made_by, &options)
     }
@@ -173,19 +182,19 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-fn place() -> tempfile::TempDir {
+fn temporary_directory() -> tempfile::TempDir {
     // The system's temporary directory may be on tmpfs.
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
 
-fn by_command(text: &str) -> Snapshot {
-    Snapshot::new(SnapshotMethod::Command(text.to_string()))
+fn by_command(text: &str) -> SnapshotOptions {
+    SnapshotOptions::new(SnapshotMethod::Command(text.to_string()))
 }
 
 #[test]
 fn while_an_instance_is_frozen_no_file_changes_and_nothing_acknowledged_is_missing() {
-    let place = place();
-    Load::run(&place.path().join("app"), |load| {
+    let place = temporary_directory();
+    LoadedInstance::run(&place.path().join("app"), |load| {
         for round in 0..4 {
             load.wait(10);
             let freeze = load.instance.freeze(Freeze::DEFAULT_LIMIT).unwrap();
@@ -221,10 +230,10 @@ fn a_freeze_that_lasts_too_long_ends_by_itself_and_is_reported() {
     assert!(instance.freeze(Duration::from_secs(1)).is_err_and(|error| error.jet_code() == -505));
     assert!(instance.begin_backup(BackupKind::Copy).is_err());
     assert!(instance.shutdown().is_err(), "a frozen instance was shut down");
-    assert_eq!(freeze.left(), Some(Duration::from_secs(20)));
+    assert_eq!(freeze.remaining(), Some(Duration::from_secs(20)));
     // The commit waits, which advances the simulated clock, and then completes.
     insert(&mut session, &database, 1).unwrap();
-    assert_eq!(freeze.left(), None);
+    assert_eq!(freeze.remaining(), None);
     let error = freeze.thaw().unwrap_err();
     assert_eq!(error.jet_code(), -2402, "{error}");
     // Dropping a freeze also ends it.
@@ -240,19 +249,19 @@ fn a_freeze_that_lasts_too_long_ends_by_itself_and_is_reported() {
 
 #[test]
 fn a_snapshot_by_a_command_is_a_backup_that_others_continue() {
-    let place = place();
+    let place = temporary_directory();
     let path = |name: &str| place.path().join(name);
-    Load::run(&path("app"), |load| {
+    LoadedInstance::run(&path("app"), |load| {
         load.wait(30);
         let before = load.acknowledged();
         let copies = by_command(r#"cp -a "$JETCELL_SOURCE" "$JETCELL_SNAPSHOT""#);
-        let made = load.snapshot(&path("full"), &copies, Kind::Full).unwrap();
+        let made = load.snapshot(&path("full"), &copies, BackupType::Full).unwrap();
         assert!(made.manifest.databases[0].usable && made.manifest.databases[0].pages.read > 200);
         let verified = verify(&real(), &path("full"), &Default::default()).unwrap();
         assert!(
-            verified.faults.is_empty() && verified.bytes == verified.total_bytes,
+            verified.problems.is_empty() && verified.bytes == verified.total_bytes,
             "{:?}",
-            verified.faults
+            verified.problems
         );
         // The copy can be recovered in place and can be restored.
         copy(&path("full"), &path("recovered"));
@@ -263,8 +272,11 @@ fn a_snapshot_by_a_command_is_a_backup_that_others_continue() {
         assert_eq!(keys_in(&real(), &path("restored"), &path("app")), recovered);
         load.wait(30);
         let later = load.acknowledged();
-        let incremental =
-            BackupOptions { kind: Kind::Incremental, parent: Some(path("full")), ..BackupOptions::default() };
+        let incremental = BackupOptions {
+            kind: BackupType::Incremental,
+            parent: Some(path("full")),
+            ..BackupOptions::default()
+        };
         back_up(&load.instance, &real(), &path("next"), &incremental).unwrap();
         restore(&real(), &[path("full"), path("next")], &path("both"), &options).unwrap();
         at_least(keys_in(&real(), &path("both"), &path("app")), later);
@@ -273,11 +285,11 @@ fn a_snapshot_by_a_command_is_a_backup_that_others_continue() {
 
 #[test]
 fn a_snapshot_that_fails_leaves_no_backup_and_the_instance_goes_on() {
-    let place = place();
+    let place = temporary_directory();
     let to = place.path().join("to");
-    Load::run(&place.path().join("app"), |load| {
-        let refused = |made_by: &Snapshot, expected: &str| {
-            let error = load.snapshot(&to, made_by, Kind::Full).unwrap_err();
+    LoadedInstance::run(&place.path().join("app"), |load| {
+        let refused = |made_by: &SnapshotOptions, expected: &str| {
+            let error = load.snapshot(&to, made_by, BackupType::Full).unwrap_err();
             let text = error.to_string();
             assert!(text.contains(expected) && !text.contains('\n'), "{text}");
             assert!(!to.join("manifest.json").exists());
@@ -289,7 +301,7 @@ fn a_snapshot_that_fails_leaves_no_backup_and_the_instance_goes_on() {
         refused(&by_command(r#"mkdir "$JETCELL_SNAPSHOT""#), "does not contain this file");
         std::fs::remove_dir(&to).unwrap();
         let began = Instant::now();
-        let slow = Snapshot { limit: Duration::from_millis(300), ..by_command("sleep 60; true") };
+        let slow = SnapshotOptions { limit: Duration::from_millis(300), ..by_command("sleep 60; true") };
         assert_eq!(refused(&slow, "frozen for more than 0.3 s"), Some(-2402));
         assert!(began.elapsed() < Duration::from_secs(20), "the command was not ended");
         refused(
@@ -297,16 +309,21 @@ fn a_snapshot_that_fails_leaves_no_backup_and_the_instance_goes_on() {
             "data.edb",
         );
         assert!(!to.join("data.edb").exists());
-        refused(&Snapshot::new(SnapshotMethod::Reflink), "not empty");
-        refused(&Snapshot::new(SnapshotMethod::Btrfs), "the path already exists");
+        refused(&SnapshotOptions::new(SnapshotMethod::Reflink), "not empty");
+        refused(&SnapshotOptions::new(SnapshotMethod::Btrfs), "the path already exists");
         std::fs::remove_dir_all(&to).unwrap();
         let inside = load.directory.join("inside");
-        let error = load.snapshot(&inside, &Snapshot::new(SnapshotMethod::Reflink), Kind::Copy).unwrap_err();
+        let error = load
+            .snapshot(&inside, &SnapshotOptions::new(SnapshotMethod::Reflink), BackupType::Copy)
+            .unwrap_err();
         assert!(error.to_string().contains("inside") && !inside.exists(), "{error}");
-        let incremental = load.snapshot(&to, &Snapshot::new(SnapshotMethod::Reflink), Kind::Incremental);
+        let incremental =
+            load.snapshot(&to, &SnapshotOptions::new(SnapshotMethod::Reflink), BackupType::Incremental);
         assert!(incremental.is_err() && !to.exists());
         // This path is for file systems without reflinks. File systems with reflinks are tested below.
-        if let Err(error) = load.snapshot(&to, &Snapshot::new(SnapshotMethod::Reflink), Kind::Copy) {
+        if let Err(error) =
+            load.snapshot(&to, &SnapshotOptions::new(SnapshotMethod::Reflink), BackupType::Copy)
+        {
             assert!(error.to_string().contains("cannot share blocks"), "{error}");
             assert_eq!(std::fs::read_dir(&to).map_or(0, Iterator::count), 0);
         }
@@ -315,15 +332,15 @@ fn a_snapshot_that_fails_leaves_no_backup_and_the_instance_goes_on() {
 }
 
 /// A file system in an image file.
-struct Volume {
+struct ImageVolume {
     place: tempfile::TempDir,
 }
 
-impl Volume {
+impl ImageVolume {
     /// Creates and mounts the file system. Returns `None` if this process may not mount, or if there is no program to
     /// make this file system.
-    fn new(kind: &str) -> Option<Volume> {
-        let volume = Volume { place: place() };
+    fn new(kind: &str) -> Option<ImageVolume> {
+        let volume = ImageVolume { place: temporary_directory() };
         let image = volume.place.path().join("image");
         std::fs::File::create(&image).unwrap().set_len(400 << 20).unwrap();
         std::fs::create_dir(volume.root()).unwrap();
@@ -333,7 +350,7 @@ impl Volume {
         let done = run(Command::new(format!("mkfs.{kind}")).arg("-q").arg(&image))
             .and_then(|()| run(Command::new("mount").args(["-o", "loop"]).arg(&image).arg(volume.root())));
         if done.is_none() {
-            skip(Need::Tools, format!("{kind} needs root, loop devices and mkfs.{kind}"));
+            skip(TestRequirement::Tools, format!("{kind} needs root, loop devices and mkfs.{kind}"));
         }
         done.map(|()| volume)
     }
@@ -343,36 +360,36 @@ impl Volume {
     }
 }
 
-impl Drop for Volume {
+impl Drop for ImageVolume {
     fn drop(&mut self) {
         let _ = Command::new("umount").arg(self.root()).output();
     }
 }
 
 /// Takes a snapshot under load, and a snapshot of the stopped instance.
-fn snapshots_on(volume: &Volume, method: &SnapshotMethod) {
+fn snapshots_on(volume: &ImageVolume, method: &SnapshotMethod) {
     let path = |name: &str| volume.root().join(name);
     if *method == SnapshotMethod::Btrfs {
         let created = Command::new("btrfs").args(["subvolume", "create"]).arg(path("app")).output().unwrap();
         assert!(created.status.success());
     }
-    let made_by = Snapshot::new(method.clone());
-    Load::run(&path("app"), |load| {
+    let made_by = SnapshotOptions::new(method.clone());
+    LoadedInstance::run(&path("app"), |load| {
         load.wait(20);
         let before = load.acknowledged();
-        let made = load.snapshot(&path("live"), &made_by, Kind::Full).unwrap();
+        let made = load.snapshot(&path("live"), &made_by, BackupType::Full).unwrap();
         assert!(made.manifest.databases[0].usable);
-        assert!(verify(&real(), &path("live"), &Default::default()).unwrap().faults.is_empty());
+        assert!(verify(&real(), &path("live"), &Default::default()).unwrap().problems.is_empty());
         restore(&real(), &[path("live")], &path("restored"), &RestoreOptions::default()).unwrap();
         at_least(keys_in(&real(), &path("restored"), &path("app")), before);
         load.wait(5);
     });
     let content_before = content(&path("app"));
     let files: Vec<PathBuf> = content_before.keys().cloned().collect();
-    let options = BackupOptions { kind: Kind::Copy, ..BackupOptions::default() };
+    let options = BackupOptions { kind: BackupType::Copy, ..BackupOptions::default() };
     snapshot_stopped(&real(), &files, &path("stopped"), &made_by, &options).unwrap();
     if *method == SnapshotMethod::Reflink {
-        let elsewhere = place();
+        let elsewhere = temporary_directory();
         let error =
             snapshot_stopped(&real(), &files, &elsewhere.path().join("x"), &made_by, &options).unwrap_err();
         assert!(error.to_string().contains("share blocks"), "{error}");
@@ -386,20 +403,21 @@ fn snapshots_on(volume: &Volume, method: &SnapshotMethod) {
 
 #[test]
 fn files_share_their_blocks_on_xfs() {
-    let Some(volume) = Volume::new("xfs") else { return };
+    let Some(volume) = ImageVolume::new("xfs") else { return };
     snapshots_on(&volume, &SnapshotMethod::Reflink);
 }
 
 #[test]
 fn files_share_their_blocks_on_btrfs_and_subvolumes_are_snapshots() {
-    let Some(volume) = Volume::new("btrfs") else { return };
-    Load::run(&volume.root().join("plain"), |load| {
+    let Some(volume) = ImageVolume::new("btrfs") else { return };
+    LoadedInstance::run(&volume.root().join("plain"), |load| {
         let to = volume.root().join("x");
-        let error = load.snapshot(&to, &Snapshot::new(SnapshotMethod::Btrfs), Kind::Copy).unwrap_err();
+        let error =
+            load.snapshot(&to, &SnapshotOptions::new(SnapshotMethod::Btrfs), BackupType::Copy).unwrap_err();
         assert!(error.to_string().contains("btrfs subvolume snapshot") && !to.exists(), "{error}");
     });
     snapshots_on(&volume, &SnapshotMethod::Btrfs);
     drop(volume);
-    let Some(volume) = Volume::new("btrfs") else { return };
+    let Some(volume) = ImageVolume::new("btrfs") else { return };
     snapshots_on(&volume, &SnapshotMethod::Reflink);
 }

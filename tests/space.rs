@@ -4,10 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ese_check::{CheckOptions, check_database};
-use ese_engine::Seek;
+use ese_engine::SeekRelation;
 use ese_engine::internals::cache::{Cache, CacheOptions};
 use ese_engine::{
-    ColumnDefinition, CommitMode, CreateOptions, IndexDefinition, Instance, InstanceOptions, TableDefinition,
+    ColumnDefinition, CommitMode, DatabaseOptions, IndexDefinition, Instance, InstanceOptions,
+    TableDefinition,
 };
 use ese_format::PageSize;
 use ese_format::record::{ColumnFlags, ColumnType, Value};
@@ -28,7 +29,7 @@ fn cycles(size: PageSize, random: bool, long: bool) {
     options.circular = true;
     options.checkpoint_depth = 4 << 20;
     let instance = Instance::open(options).unwrap();
-    let create = CreateOptions { initial_pages: 256, extension_pages: 64 };
+    let create = DatabaseOptions { initial_pages: 256, extension_pages: 64 };
     let db = instance.create_database(Path::new(DB), &create).unwrap();
     let mut s = instance.session();
     s.begin().unwrap();
@@ -81,7 +82,7 @@ fn cycles(size: PageSize, random: bool, long: bool) {
         for batch in present.drain(..delete).collect::<Vec<_>>().chunks(50) {
             s.begin().unwrap();
             for key in batch {
-                assert!(table.seek(&mut s, &[Value::Long(*key)], Seek::Equal).unwrap());
+                assert!(table.seek(&mut s, &[Value::Long(*key)], SeekRelation::Equal).unwrap());
                 table.delete(&mut s).unwrap();
             }
             s.commit(CommitMode::Lazy).unwrap();

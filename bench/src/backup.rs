@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::measure::print;
 use crate::store_args::StoreArgs;
 use crate::table::median;
-use crate::usage::Usage;
+use crate::usage::ProcessUsage;
 
 /// Bytes of one read, as in Jetstress.
 const READ: usize = 256 << 10;
@@ -55,19 +55,19 @@ pub fn backup(store: &StoreArgs) -> Result<()> {
     let instance = Instance::open(options)?;
     let database = instance.attach(&path, 256)?;
     let group = store.limit();
-    let before = Usage::now(&directory)?;
-    let kinds = [Reading::Verified, Reading::Summed, Reading::Raw];
+    let before = ProcessUsage::now(&directory)?;
+    let kinds = [ReadPurpose::Verified, ReadPurpose::Summed, ReadPurpose::Raw];
     let (mut rates, mut bytes) = ([const { Vec::new() }; 3], 0);
     for round in 0..ROUNDS {
         for turn in 0..kinds.len() {
             let kind = (round + turn) % kinds.len();
             let began = Instant::now();
             bytes = match kinds[kind] {
-                Reading::Verified => verified(&instance)?,
-                Reading::Summed => unverified(&*files, &path, |bytes| {
+                ReadPurpose::Verified => verified(&instance)?,
+                ReadPurpose::Summed => unverified(&*files, &path, |bytes| {
                     black_box(sum(bytes));
                 })?,
-                Reading::Raw => unverified(&*files, &path, |_| ())?,
+                ReadPurpose::Raw => unverified(&*files, &path, |_| ())?,
             };
             if round > 0 {
                 rates[kind].push(bytes as f64 / began.elapsed().as_secs_f64());
@@ -90,7 +90,7 @@ pub fn backup(store: &StoreArgs) -> Result<()> {
 
 /// What is done with the bytes of a read.
 #[derive(Clone, Copy)]
-enum Reading {
+enum ReadPurpose {
     Verified,
     Summed,
     Raw,

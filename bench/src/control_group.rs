@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 /// Whether the memory of the process is limited, and how.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum MemoryLimit {
+pub enum MemoryLimitSource {
     /// Limited by a control group to this many bytes.
     ControlGroup(u64),
     /// Not limited, for this reason.
@@ -20,7 +20,7 @@ pub struct ControlGroup {
     home: PathBuf,
     pub(crate) own: Option<PathBuf>,
     /// The limit that is in force.
-    pub limit: MemoryLimit,
+    pub limit: MemoryLimitSource,
 }
 
 impl ControlGroup {
@@ -29,7 +29,7 @@ impl ControlGroup {
         match v2().or_else(v1) {
             None => ControlGroup::none("this user does not have access to a memory controller"),
             Some((home, file)) => {
-                let limit = MemoryLimit::ControlGroup(bytes);
+                let limit = MemoryLimitSource::ControlGroup(bytes);
                 ControlGroup::create(home, &[(file, bytes.to_string())], limit)
                     .unwrap_or_else(|error| ControlGroup::none(&format!("{error:#}")))
             }
@@ -40,7 +40,7 @@ impl ControlGroup {
     pub(crate) fn create(
         home: PathBuf,
         values: &[(&str, String)],
-        limit: MemoryLimit,
+        limit: MemoryLimitSource,
     ) -> Result<ControlGroup> {
         remove_leftovers(&home);
         let own = home.join(format!("jetcell-bench-{}", std::process::id()));
@@ -55,7 +55,7 @@ impl ControlGroup {
 
     /// Leaves the process unlimited, for this reason.
     pub fn none(why: &str) -> ControlGroup {
-        ControlGroup { home: PathBuf::new(), own: None, limit: MemoryLimit::None(why.to_string()) }
+        ControlGroup { home: PathBuf::new(), own: None, limit: MemoryLimitSource::None(why.to_string()) }
     }
 }
 

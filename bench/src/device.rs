@@ -12,9 +12,9 @@ use jetcell_vfs::IoBuffer;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::driver::Latencies;
-use crate::usage::Usage;
-use crate::workload::Random;
+use crate::driver::BenchLatencies;
+use crate::usage::ProcessUsage;
+use crate::workload::FastRandom;
 
 /// Bytes of the log file.
 const LOG: u64 = 64 << 20;
@@ -31,11 +31,11 @@ pub fn prepare(path: &Path, bytes: u64) -> Result<()> {
         fs::create_dir_all(directory).with_context(context)?;
     }
     let file = File::create(path).with_context(context)?;
-    let mut random = Random::new(bytes);
+    let mut random = FastRandom::new(bytes);
     let mut buffer = vec![0; 1 << 20];
     let mut at = 0;
     while at < bytes {
-        buffer.chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&random.word().to_le_bytes()));
+        buffer.chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&random.next_u64().to_le_bytes()));
         let len = (bytes - at).min(buffer.len() as u64);
         file.write_all_at(&buffer[..len as usize], at).with_context(context)?;
         at += len;
@@ -69,7 +69,7 @@ pub fn fio_version() -> Result<String> {
 }
 
 /// A run of fio.
-pub struct Fio<'a> {
+pub struct FioRun<'a> {
     /// An existing file.
     pub file: &'a Path,
     /// fio's `rw`.
@@ -99,7 +99,7 @@ pub struct FioResult {
     pub cpu_per_10k: f64,
 }
 
-impl Fio<'_> {
+impl FioRun<'_> {
     /// Runs it: one job, O_DIRECT, io_uring.
     pub fn run(&self) -> Result<FioResult> {
         let size = fs::metadata(self.file).with_context(|| self.file.display().to_string())?.len();
@@ -144,7 +144,7 @@ pub struct SyncResult {
     /// Durable writes per second.
     pub per_second: f64,
     /// Latency of a write with its sync, in microseconds.
-    pub us: Latencies,
+    pub us: BenchLatencies,
     /// Cores that other processes used.
     pub other_cores: f64,
 }
@@ -157,12 +157,12 @@ pub fn sync_rate(path: &Path, time: Duration) -> Result<SyncResult> {
     let file = OpenOptions::new().write(true).custom_flags(direct).open(path)?;
     let mut buffer = IoBuffer::zeroed(LOG_WRITE);
     let mut us = Histogram::<u64>::new_with_max(60_000_000, 3).expect("three digits are supported");
-    let mut random = Random::new(0);
-    let before = Usage::now(directory)?;
+    let mut random = FastRandom::new(0);
+    let before = ProcessUsage::now(directory)?;
     let start = Instant::now();
     let mut count = 0u64;
     while start.elapsed() < time {
-        buffer[..8].copy_from_slice(&random.word().to_le_bytes());
+        buffer[..8].copy_from_slice(&random.next_u64().to_le_bytes());
         let began = Instant::now();
         file.write_all_at(&buffer, count * LOG_WRITE as u64 % LOG)?;
         rustix::fs::fdatasync(&file)?;
@@ -172,7 +172,7 @@ pub fn sync_rate(path: &Path, time: Duration) -> Result<SyncResult> {
     let used = before.until_now(directory)?;
     Ok(SyncResult {
         per_second: count as f64 / used.seconds,
-        us: Latencies::of(&us),
+        us: BenchLatencies::from_histogram(&us),
         other_cores: used.other_cores,
     })
 }

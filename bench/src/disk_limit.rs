@@ -6,32 +6,32 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
 
-use crate::control_group::{ControlGroup, MemoryLimit, hierarchy};
+use crate::control_group::{ControlGroup, MemoryLimitSource, hierarchy};
 
 /// What is limited.
 #[derive(Clone, Copy)]
-pub enum Limit {
+pub enum DiskLimitKind {
     /// Bytes of reads, and of writes.
     BytesPerSecond(u64),
     ReadsPerSecond(u64),
 }
 
-impl Limit {
+impl DiskLimitKind {
     /// The words of `io.max`, which version 2 has.
     fn words(self) -> String {
         match self {
-            Limit::BytesPerSecond(bytes) => format!("rbps={bytes} wbps={bytes}"),
-            Limit::ReadsPerSecond(reads) => format!("riops={reads}"),
+            DiskLimitKind::BytesPerSecond(bytes) => format!("rbps={bytes} wbps={bytes}"),
+            DiskLimitKind::ReadsPerSecond(reads) => format!("riops={reads}"),
         }
     }
 
     /// The files of version 1, and the value of all.
     fn files(self) -> (&'static [&'static str], u64) {
         match self {
-            Limit::BytesPerSecond(bytes) => {
+            DiskLimitKind::BytesPerSecond(bytes) => {
                 (&["blkio.throttle.read_bps_device", "blkio.throttle.write_bps_device"], bytes)
             }
-            Limit::ReadsPerSecond(reads) => (&["blkio.throttle.read_iops_device"], reads),
+            DiskLimitKind::ReadsPerSecond(reads) => (&["blkio.throttle.read_iops_device"], reads),
         }
     }
 }
@@ -46,7 +46,7 @@ pub struct DiskLimit {
 
 impl DiskLimit {
     /// Limits the disk that has `path`. `memory` is the group that limits the memory of this process.
-    pub fn enter(path: &Path, limit: Limit, memory: &ControlGroup) -> Result<DiskLimit> {
+    pub fn enter(path: &Path, limit: DiskLimitKind, memory: &ControlGroup) -> Result<DiskLimit> {
         let disk = disk_of(path)?;
         // In version 2, a process is in one group, which has all its limits.
         if let Some(own) = memory.own.as_ref().filter(|own| own.join("io.max").exists()) {
@@ -59,7 +59,7 @@ impl DiskLimit {
         let (limits, value) = limit.files();
         let values: Vec<_> = limits.iter().map(|file| (*file, format!("{disk} {value}"))).collect();
         let group =
-            ControlGroup::create(home, &values, MemoryLimit::None("a group for the disk".to_string()))?;
+            ControlGroup::create(home, &values, MemoryLimitSource::None("a group for the disk".to_string()))?;
         Ok(DiskLimit { disk, files: Vec::new(), _group: Some(group) })
     }
 }

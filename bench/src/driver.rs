@@ -9,13 +9,13 @@ use anyhow::{Context, Result, anyhow, bail};
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-use crate::store::{LOAD_BATCH, Operation, Store, Transfers};
-use crate::usage::{Usage, Used, peak_memory};
-use crate::workload::{Drawn, LiveRecord, MEAN_RECORD, Random, Records, SessionRecords, key_of, value};
+use crate::store::{LOAD_BATCH, StoreStatement, BenchStore, EngineTransfers};
+use crate::usage::{ProcessUsage, UsageDelta, peak_memory};
+use crate::workload::{DrawnOperation, LiveRecord, MEAN_RECORD_BYTES, FastRandom, StoreRecords, SessionRecords, key_of, value};
 
 /// How a store is driven.
 #[derive(Clone, Copy, Debug)]
-pub struct Mix {
+pub struct MixOptions {
     /// Threads, each with a session.
     pub threads: u32,
     /// Updates per transaction. With 1, each read is a transaction of its own.
@@ -34,7 +34,7 @@ pub struct Mix {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct MixResult {
     /// Resources used in the window.
-    pub used: Used,
+    pub used: UsageDelta,
     /// Operations in the window, including reads.
     pub operations: u64,
     /// Reads among the operations.
@@ -46,13 +46,13 @@ pub struct MixResult {
     /// Bytes of keys and values that were inserted or replaced.
     pub logical: u64,
     /// Latency of lazy transactions in microseconds.
-    pub lazy_us: Latencies,
+    pub lazy_us: BenchLatencies,
     /// Latency of durable transactions in microseconds.
-    pub durable_us: Latencies,
+    pub durable_us: BenchLatencies,
     /// Latency of reads in transactions of their own, in microseconds.
-    pub read_us: Latencies,
+    pub read_us: BenchLatencies,
     /// I/O as the engine counts it, if it does.
-    pub transfers: Option<Transfers>,
+    pub transfers: Option<EngineTransfers>,
     /// Peak resident memory in bytes.
     pub peak_memory: u64,
     /// Bytes of keys and values in the store at the end.
@@ -61,7 +61,7 @@ pub struct MixResult {
 
 /// Summary of a latency distribution.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Latencies {
+pub struct BenchLatencies {
     /// Median.
     pub p50: u64,
     /// 99th percentile.
@@ -72,11 +72,11 @@ pub struct Latencies {
     pub max: u64,
 }
 
-impl Latencies {
+impl BenchLatencies {
     /// Summarizes a histogram.
-    pub fn of(histogram: &Histogram<u64>) -> Latencies {
+    pub fn from_histogram(histogram: &Histogram<u64>) -> BenchLatencies {
         let at = |quantile| histogram.value_at_quantile(quantile);
-        Latencies { p50: at(0.5), p99: at(0.99), p999: at(0.999), max: histogram.max() }
+        BenchLatencies { p50: at(0.5), p99: at(0.99), p999: at(0.999), max: histogram.max() }
     }
 }
 
@@ -84,7 +84,7 @@ impl Latencies {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct LoadResult {
     /// Resources used from the first record to the closed store.
-    pub used: Used,
+    pub used: UsageDelta,
     /// Bytes of keys and values.
     pub logical: u64,
     /// Records.
@@ -96,17 +96,17 @@ pub struct LoadResult {
 /// Fills a new store with about `bytes` of records in key order with one thread, and closes it. `bulk`: in the engine's fastest
 /// way.
 pub fn load(
-    store: Box<dyn Store>,
+    store: Box<dyn BenchStore>,
     bytes: u64,
     directory: &Path,
     bulk: bool,
-) -> Result<(LoadResult, Records)> {
-    let count = u32::try_from(bytes / MEAN_RECORD).context("the number of records exceeds the number of ids")?;
+) -> Result<(LoadResult, StoreRecords)> {
+    let count = u32::try_from(bytes / MEAN_RECORD_BYTES).context("the number of records exceeds the number of ids")?;
     let mut ids: Vec<u32> = (0..count).collect();
     ids.sort_unstable_by_key(|id| key_of(*id));
-    let mut random = Random::new(count.into());
+    let mut random = FastRandom::new(count.into());
     let mut live = Vec::with_capacity(ids.len());
-    let before = Usage::now(directory)?;
+    let before = ProcessUsage::now(directory)?;
     let mut logical = 0;
     let mut records = ids.into_iter().map(|id| {
         let (one, value) = value(&mut random, id);
@@ -120,8 +120,8 @@ pub fn load(
         let mut session = store.session()?;
         loop {
             let batch = records.by_ref().take(LOAD_BATCH);
-            let batch: Vec<Operation> =
-                batch.map(|(key, value)| Operation::Insert(key, value)).collect();
+            let batch: Vec<StoreStatement> =
+                batch.map(|(key, value)| StoreStatement::Insert(key, value)).collect();
             if batch.is_empty() {
                 break;
             }
@@ -131,7 +131,7 @@ pub fn load(
     drop(records);
     store.close()?;
     let used = before.until_now(directory)?;
-    let records = Records { live, next: count };
+    let records = StoreRecords { live, next: count };
     let result = LoadResult { used, logical, records: u64::from(count), peak_memory: peak_memory() };
     Ok((result, records))
 }
@@ -147,7 +147,7 @@ pub fn warm_up(window: Duration) -> Duration {
 }
 
 /// Drives an open store through warm-up and window. Returns the result and the records that exist afterwards.
-pub fn mix(store: &dyn Store, mix: Mix, records: Records, directory: &Path) -> Result<(MixResult, Records)> {
+pub fn mix(store: &dyn BenchStore, mix: MixOptions, records: StoreRecords, directory: &Path) -> Result<(MixResult, StoreRecords)> {
     let warm_up = warm_up(mix.window);
     let phase = &AtomicU8::new(WARMING);
     let parts = records.partition(mix.threads, mix.seed);
@@ -168,27 +168,27 @@ pub fn mix(store: &dyn Store, mix: Mix, records: Records, directory: &Path) -> R
         };
         wait(warm_up);
         let transfers = store.transfers();
-        let before = Usage::now(directory)?;
+        let before = ProcessUsage::now(directory)?;
         let _ = phase.compare_exchange(WARMING, MEASURED, Ordering::AcqRel, Ordering::Acquire);
         wait(mix.window);
         phase.store(STOPPED, Ordering::Release);
         let used = before.until_now(directory)?;
         let transfers = store.transfers().zip(transfers).map(|(now, then)| now.since(&then));
-        let mut all = Tally::default();
+        let mut all = ThreadCounts::default();
         let mut parts = Vec::new();
         for thread in threads {
             let (records, tally) = thread.join().map_err(|_| anyhow!("a session panicked"))??;
             all.add(&tally);
             parts.push(records);
         }
-        let records = Records::merge(parts);
+        let records = StoreRecords::merge(parts);
         Ok((all.result(used, transfers, records.bytes()), records))
     })
 }
 
 /// Drives a store until `updates` updates have been made, without measuring. Each thread ends with a durable commit, so a
 /// crash afterwards must lose nothing. Returns the number of updates and the records.
-pub fn update(store: &dyn Store, mix: Mix, updates: u64, records: Records) -> Result<(u64, Records)> {
+pub fn update(store: &dyn BenchStore, mix: MixOptions, updates: u64, records: StoreRecords) -> Result<(u64, StoreRecords)> {
     let made = &AtomicU64::new(0);
     thread::scope(|scope| {
         let start = |mut records: SessionRecords| {
@@ -210,12 +210,12 @@ pub fn update(store: &dyn Store, mix: Mix, updates: u64, records: Records) -> Re
         for thread in threads {
             parts.push(thread.join().map_err(|_| anyhow!("a session panicked"))??);
         }
-        Ok((made.load(Ordering::Relaxed), Records::merge(parts)))
+        Ok((made.load(Ordering::Relaxed), StoreRecords::merge(parts)))
     })
 }
 
 /// Reads every `step`th record, starting with the last one, and compares it with what was written.
-pub fn verify(store: &dyn Store, records: &Records, step: usize) -> Result<()> {
+pub fn verify(store: &dyn BenchStore, records: &StoreRecords, step: usize) -> Result<()> {
     let mut session = store.session()?;
     let mut value = Vec::new();
     for one in records.live.iter().rev().step_by(step) {
@@ -227,7 +227,7 @@ pub fn verify(store: &dyn Store, records: &Records, step: usize) -> Result<()> {
 }
 
 /// Draws the operations of one transaction with several updates. Reads are drawn in between.
-fn draw_transaction(records: &mut SessionRecords, mix: Mix) -> Vec<Operation> {
+fn draw_transaction(records: &mut SessionRecords, mix: MixOptions) -> Vec<StoreStatement> {
     let mut operations = Vec::with_capacity(2 * mix.updates as usize);
     let mut updates = 0;
     records.begin();
@@ -235,8 +235,8 @@ fn draw_transaction(records: &mut SessionRecords, mix: Mix) -> Vec<Operation> {
         let operation = match mix.hot_records {
             Some(count) => records.draw_hot(count),
             None => match records.draw() {
-                Drawn::Update(operation) => operation,
-                Drawn::Read(one) => Operation::Read(one.key()),
+                DrawnOperation::Update(operation) => operation,
+                DrawnOperation::Read(one) => StoreStatement::Read(one.key()),
             },
         };
         updates += u32::from(operation.is_update());
@@ -246,13 +246,13 @@ fn draw_transaction(records: &mut SessionRecords, mix: Mix) -> Vec<Operation> {
 }
 
 fn drive(
-    store: &dyn Store,
-    mix: Mix,
+    store: &dyn BenchStore,
+    mix: MixOptions,
     mut records: SessionRecords,
     phase: &AtomicU8,
-) -> Result<(SessionRecords, Tally)> {
+) -> Result<(SessionRecords, ThreadCounts)> {
     let mut session = store.session()?;
-    let mut tally = Tally::default();
+    let mut tally = ThreadCounts::default();
     let mut found = Vec::new();
     loop {
         let now = phase.load(Ordering::Acquire);
@@ -260,7 +260,7 @@ fn drive(
             return Ok((records, tally));
         }
         let read =
-            |one: LiveRecord, session: &mut Box<dyn crate::store::Session + '_>, found: &mut Vec<u8>| {
+            |one: LiveRecord, session: &mut Box<dyn crate::store::StoreSession + '_>, found: &mut Vec<u8>| {
                 let start = Instant::now();
                 if !session.read(&one.key(), found)? || !one.is_value(found) {
                     bail!("record {:02x?} differs from the written record", one.key());
@@ -270,8 +270,8 @@ fn drive(
         let operations = if mix.updates == 1 && mix.hot_records.is_none() {
             records.begin();
             match records.draw() {
-                Drawn::Update(operation) => vec![operation],
-                Drawn::Read(one) => {
+                DrawnOperation::Update(operation) => vec![operation],
+                DrawnOperation::Read(one) => {
                     let took = read(one, &mut session, &mut found)?;
                     if now == MEASURED {
                         tally.operations += 1;
@@ -294,7 +294,7 @@ fn drive(
 }
 
 /// Counts of one thread in the window.
-struct Tally {
+struct ThreadCounts {
     operations: u64,
     reads: u64,
     transactions: u64,
@@ -305,10 +305,10 @@ struct Tally {
     read_us: Histogram<u64>,
 }
 
-impl Default for Tally {
-    fn default() -> Tally {
+impl Default for ThreadCounts {
+    fn default() -> ThreadCounts {
         let new = || Histogram::new_with_max(600_000_000, 3).expect("three digits are supported");
-        Tally {
+        ThreadCounts {
             operations: 0,
             reads: 0,
             transactions: 0,
@@ -325,19 +325,19 @@ fn record(histogram: &mut Histogram<u64>, took: Duration) {
     histogram.saturating_record(took.as_micros() as u64);
 }
 
-impl Tally {
-    fn committed(&mut self, operations: &[Operation], durable: bool, took: Duration) {
+impl ThreadCounts {
+    fn committed(&mut self, operations: &[StoreStatement], durable: bool, took: Duration) {
         self.operations += operations.len() as u64;
         self.reads += operations.iter().filter(|operation| !operation.is_update()).count() as u64;
         let written =
-            |operation: &&Operation| matches!(operation, Operation::Insert(..) | Operation::Replace(..));
-        self.logical += operations.iter().filter(written).map(Operation::bytes).sum::<u64>();
+            |operation: &&StoreStatement| matches!(operation, StoreStatement::Insert(..) | StoreStatement::Replace(..));
+        self.logical += operations.iter().filter(written).map(StoreStatement::bytes).sum::<u64>();
         self.transactions += 1;
         self.durable += u64::from(durable);
         record(if durable { &mut self.durable_us } else { &mut self.lazy_us }, took);
     }
 
-    fn add(&mut self, other: &Tally) {
+    fn add(&mut self, other: &ThreadCounts) {
         self.operations += other.operations;
         self.reads += other.reads;
         self.transactions += other.transactions;
@@ -348,7 +348,7 @@ impl Tally {
         self.read_us += &other.read_us;
     }
 
-    fn result(&self, used: Used, transfers: Option<Transfers>, live: u64) -> MixResult {
+    fn result(&self, used: UsageDelta, transfers: Option<EngineTransfers>, live: u64) -> MixResult {
         MixResult {
             used,
             operations: self.operations,
@@ -356,9 +356,9 @@ impl Tally {
             transactions: self.transactions,
             durable: self.durable,
             logical: self.logical,
-            lazy_us: Latencies::of(&self.lazy_us),
-            durable_us: Latencies::of(&self.durable_us),
-            read_us: Latencies::of(&self.read_us),
+            lazy_us: BenchLatencies::from_histogram(&self.lazy_us),
+            durable_us: BenchLatencies::from_histogram(&self.durable_us),
+            read_us: BenchLatencies::from_histogram(&self.read_us),
             transfers,
             peak_memory: peak_memory(),
             live,

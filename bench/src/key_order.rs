@@ -16,30 +16,30 @@ use jetcell_vfs::{CountedVfs, IoOperation, IoReason, RealOptions, RealVfs};
 use serde::Serialize;
 
 use crate::control_group::ControlGroup;
-use crate::disk_limit::{DiskLimit, Limit};
+use crate::disk_limit::{DiskLimit, DiskLimitKind};
 use crate::table::median;
 
 /// Rows, of a KiB each: four times the cache.
-const ROWS: u64 = 64 << 10;
+const TABLE_ROWS: u64 = 64 << 10;
 /// Bytes of the cache.
-const CACHE: usize = 16 << 20;
+const CACHE_BYTES: usize = 16 << 20;
 /// Rounds of both scans in turn; the first does not count.
 const ROUNDS: usize = 6;
 /// Reads per second of the limited disk: two spindles.
-const LIMITED: u64 = 300;
+const LIMITED_READS_PER_SECOND: u64 = 300;
 const TABLE: &str = "Scattered";
 
 /// The scans of the same rows, where they were inserted and laid out.
 #[derive(Serialize)]
 pub struct KeyOrder {
-    scattered: Scan,
-    laid_out: Scan,
+    scattered: ScanResult,
+    laid_out: ScanResult,
     /// Rows per second of both on a disk with a limited number of reads.
     limited: std::result::Result<[f64; 2], String>,
 }
 
 #[derive(Serialize)]
-struct Scan {
+struct ScanResult {
     /// Reads of the database.
     reads: u64,
     /// Median of the rounds.
@@ -63,14 +63,14 @@ fn make([scattered, laid_out]: &[PathBuf; 2]) -> Result<()> {
         }
         fs::create_dir_all(store)?;
     }
-    let opened = Opened::new(scattered, true)?;
+    let opened = KeyOrderInstance::new(scattered, true)?;
     opened.insert()?;
     opened.close()?;
     for entry in fs::read_dir(scattered)? {
         let path = entry?.path();
         fs::copy(&path, laid_out.join(path.file_name().unwrap_or_default()))?;
     }
-    let opened = Opened::new(laid_out, false)?;
+    let opened = KeyOrderInstance::new(laid_out, false)?;
     opened.lay_out()?;
     opened.close()
 }
@@ -88,22 +88,22 @@ fn measure(stores: &[PathBuf; 2], memory: &ControlGroup) -> Result<KeyOrder> {
         }
     }
     let limited = || {
-        let _limit = DiskLimit::enter(&stores[0], Limit::ReadsPerSecond(LIMITED), memory)?;
+        let _limit = DiskLimit::enter(&stores[0], DiskLimitKind::ReadsPerSecond(LIMITED_READS_PER_SECOND), memory)?;
         Ok([scan(&stores[0])?.0, scan(&stores[1])?.0])
     };
     let limited = limited().map_err(|error: anyhow::Error| format!("{error:#}"));
     let [scattered, laid_out] = rates.map(|all| median(all).unwrap_or(0.0));
     Ok(KeyOrder {
-        scattered: Scan { reads: reads[0], rows_per_second: scattered },
-        laid_out: Scan { reads: reads[1], rows_per_second: laid_out },
+        scattered: ScanResult { reads: reads[0], rows_per_second: scattered },
+        laid_out: ScanResult { reads: reads[1], rows_per_second: laid_out },
         limited,
     })
 }
 
 /// Rows per second and reads of a scan with a cold cache.
 fn scan(store: &Path) -> Result<(f64, u64)> {
-    let opened = Opened::new(store, false)?;
-    let reads = |opened: &Opened| {
+    let opened = KeyOrderInstance::new(store, false)?;
+    let reads = |opened: &KeyOrderInstance| {
         let (done, reasons) = (opened.counted.snapshot(), [IoReason::DatabaseRead, IoReason::Preread]);
         reasons.map(|reason| done.get(reason, IoOperation::Read).operations).iter().sum::<u64>()
     };
@@ -117,7 +117,7 @@ fn scan(store: &Path) -> Result<(f64, u64)> {
         rows += 1;
         more = table.next(&mut session)?;
     }
-    ensure!(rows == ROWS, "expected {ROWS} rows, found {rows}");
+    ensure!(rows == TABLE_ROWS, "expected {TABLE_ROWS} rows, found {rows}");
     let result = (rows as f64 / began.elapsed().as_secs_f64(), reads(&opened) - before);
     drop((table, session));
     opened.close()?;
@@ -129,18 +129,18 @@ fn column(table: &Table, name: &str) -> Result<ColumnId> {
 }
 
 /// An instance with the database of the table.
-struct Opened {
+struct KeyOrderInstance {
     instance: Arc<Instance>,
     database: Arc<Database>,
     counted: Arc<CountedVfs>,
 }
 
-impl Opened {
-    fn new(directory: &Path, create: bool) -> Result<Opened> {
+impl KeyOrderInstance {
+    fn new(directory: &Path, create: bool) -> Result<KeyOrderInstance> {
         let counted = Arc::new(CountedVfs::new(Arc::new(RealVfs::new(RealOptions::default())?)));
         let options = InstanceOptions {
             page_size: PageSize::new(32 << 10).ok_or_else(|| anyhow!("page size"))?,
-            cache_bytes: CACHE,
+            cache_bytes: CACHE_BYTES,
             circular: true,
             ..InstanceOptions::with_vfs(counted.clone(), directory.to_path_buf())
         };
@@ -149,7 +149,7 @@ impl Opened {
             true => instance.create_database(&path, &CreateOptions::default())?,
             false => instance.attach(&path, 256)?,
         };
-        Ok(Opened { instance, database, counted })
+        Ok(KeyOrderInstance { instance, database, counted })
     }
 
     fn insert(&self) -> Result<()> {
@@ -167,9 +167,9 @@ impl Opened {
         session.create_table(&self.database, &definition)?;
         let mut table = session.open_table(&self.database, TABLE)?;
         let (id, body) = (column(&table, "Id")?, column(&table, "Body")?);
-        for row in 0..ROWS {
+        for row in 0..TABLE_ROWS {
             // An odd factor permutes the numbers below a power of two.
-            let key = row.wrapping_mul(0x9e37_79b1) % ROWS;
+            let key = row.wrapping_mul(0x9e37_79b1) % TABLE_ROWS;
             let bytes: Vec<u8> = (0..960_u64).map(|at| (key.wrapping_mul(at + 7) >> 5) as u8).collect();
             table.insert(&mut session, &[(id, Value::LongLong(key as i64)), (body, Value::Binary(bytes))])?;
             if row % 500 == 499 {

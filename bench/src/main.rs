@@ -33,13 +33,13 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 #[derive(Parser)]
 #[command(about = "Benchmarks Jetcell's engine against the device and other engines")]
-struct Cli {
+struct BenchArgs {
     #[command(subcommand)]
-    command: Command,
+    command: BenchCommand,
 }
 
 #[derive(Subcommand)]
-enum Command {
+enum BenchCommand {
     /// Fills a new store with records in key order
     Load {
         #[command(flatten)]
@@ -108,7 +108,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    match execute(Cli::parse().command) {
+    match execute(BenchArgs::parse().command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("jetcell-bench: {error:#}");
@@ -117,22 +117,22 @@ fn main() -> ExitCode {
     }
 }
 
-fn execute(command: Command) -> Result<()> {
+fn execute(command: BenchCommand) -> Result<()> {
     match command {
-        Command::Load { store } => measure::load(&store),
-        Command::Run { store, mix, seconds, json } => measure::run(&store, &mix, seconds, json),
-        Command::Crash { store, mix, updates, no_checkpoint } => {
+        BenchCommand::Load { store } => measure::load(&store),
+        BenchCommand::Run { store, mix, seconds, json } => measure::run(&store, &mix, seconds, json),
+        BenchCommand::Crash { store, mix, updates, no_checkpoint } => {
             measure::crash(&store, &mix, updates, no_checkpoint)
         }
-        Command::Recover { store } => measure::recover(&store),
-        Command::Backup { store } => backup::backup(&store),
-        Command::Maintenance { store } => maintenance::maintenance(&store),
-        Command::Replay { store, mix, updates } => replay::replay(&store, &mix, updates),
-        Command::Version { store } => {
+        BenchCommand::Recover { store } => measure::recover(&store),
+        BenchCommand::Backup { store } => backup::backup(&store),
+        BenchCommand::Maintenance { store } => maintenance::maintenance(&store),
+        BenchCommand::Replay { store, mix, updates } => replay::replay(&store, &mix, updates),
+        BenchCommand::Version { store } => {
             println!("{}", engines::version(&store.engine)?);
             Ok(())
         }
-        Command::Table(args) => table::run(&args),
-        Command::Results(args) => table::render(&args),
+        BenchCommand::Table(args) => table::run(&args),
+        BenchCommand::Results(args) => table::render(&args),
     }
 }

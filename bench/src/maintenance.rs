@@ -16,21 +16,21 @@ use jetcell_vfs::{
 use serde::Serialize;
 
 use crate::control_group::ControlGroup;
-use crate::disk_limit::{DiskLimit, Limit};
+use crate::disk_limit::{DiskLimit, DiskLimitKind};
 use crate::key_order::{KeyOrder, key_order};
 use crate::measure::print;
 use crate::store_args::StoreArgs;
 use crate::table::median;
-use crate::usage::Usage;
+use crate::usage::ProcessUsage;
 
 /// Bytes of one read, as in Exchange 2013.
-const BATCH: usize = 256 << 10;
+const BATCH_BYTES: usize = 256 << 10;
 /// Rounds of all reads in turn; the first round does not count.
 const ROUNDS: usize = 8;
 /// Bytes per second of the limited disk, in each direction: a drive with a SATA interface.
-const LIMITED: u64 = 500_000_000;
+const LIMITED_BYTES_PER_SECOND: u64 = 500_000_000;
 /// Page size of the store.
-const PAGE: u32 = 32 << 10;
+const PAGE_BYTES: u32 = 32 << 10;
 
 #[derive(Serialize)]
 struct MaintenanceResult {
@@ -45,14 +45,14 @@ struct MaintenanceResult {
     /// Processors that the scan, and the reads without verification, kept busy.
     scan_processors: f64,
     raw_processors: f64,
-    zeroing: Zeroing,
+    zeroing: ZeroingSpeed,
     /// On the disk with a limit.
-    limited: std::result::Result<Zeroing, String>,
+    limited: std::result::Result<ZeroingSpeed, String>,
     key_order: KeyOrder,
 }
 
 #[derive(Serialize)]
-struct Zeroing {
+struct ZeroingSpeed {
     /// Bytes of the database that the pass wrote, and of its log.
     written_bytes: u64,
     log_bytes: u64,
@@ -66,19 +66,19 @@ struct Zeroing {
 }
 
 /// An instance with its database.
-struct Opened {
+struct MaintainedInstance {
     instance: Arc<Instance>,
     database: Arc<Database>,
     path: PathBuf,
     counted: Arc<CountedVfs>,
 }
 
-impl Opened {
-    fn new(files: &Arc<dyn Vfs>, directory: &Path, cache_bytes: u64) -> Result<Opened> {
+impl MaintainedInstance {
+    fn new(files: &Arc<dyn Vfs>, directory: &Path, cache_bytes: u64) -> Result<MaintainedInstance> {
         let path = directory.join("records.edb");
         let counted = Arc::new(CountedVfs::new(files.clone()));
         let options = InstanceOptions {
-            page_size: PageSize::new(PAGE).ok_or_else(|| anyhow!("page size"))?,
+            page_size: PageSize::new(PAGE_BYTES).ok_or_else(|| anyhow!("page size"))?,
             cache_bytes: cache_bytes as usize,
             circular: true,
             torn_page_protection: TornPageProtection::Off,
@@ -86,13 +86,13 @@ impl Opened {
         };
         let instance = Instance::open(options)?;
         let database = instance.attach(&path, 256)?;
-        Ok(Opened { instance, database, path, counted })
+        Ok(MaintainedInstance { instance, database, path, counted })
     }
 
     fn start(&self, zero: bool) -> Result<()> {
         let throttle = Throttle::default();
         let options =
-            ScanOptions { throttle, batch_bytes: BATCH, zero, single_pass: true, ..ScanOptions::default() };
+            ScanOptions { throttle, batch_bytes: BATCH_BYTES, zero, single_pass: true, ..ScanOptions::default() };
         ensure!(self.instance.start_maintenance(&self.database, options)?, "a scan is already running");
         Ok(())
     }
@@ -127,7 +127,7 @@ pub fn maintenance(store: &StoreArgs) -> Result<()> {
     copy_database(&directory, &second)?;
     let files: Arc<dyn Vfs> = Arc::new(RealVfs::new(RealOptions::default())?);
     let opened =
-        [&directory, &second].map(|directory| Opened::new(&files, directory, store.cache_bytes() / 2));
+        [&directory, &second].map(|directory| MaintainedInstance::new(&files, directory, store.cache_bytes() / 2));
     let [one, other] = opened;
     let (one, other) = (one?, other?);
     let group = store.limit();
@@ -137,7 +137,7 @@ pub fn maintenance(store: &StoreArgs) -> Result<()> {
     for round in 0..ROUNDS {
         for turn in 0..4 {
             let kind = (round + turn) % 4;
-            let before = Usage::now(&directory)?;
+            let before = ProcessUsage::now(&directory)?;
             let read = match kind {
                 0 => scan_in_turn(&[&one])?,
                 1 => read_raw(&*files, &one.path)?,
@@ -185,7 +185,7 @@ fn copy_database(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-fn scan_in_turn(all: &[&Opened]) -> Result<u64> {
+fn scan_in_turn(all: &[&MaintainedInstance]) -> Result<u64> {
     all.iter().try_fold(0, |sum, one| {
         one.start(false)?;
         one.wait()?;
@@ -193,7 +193,7 @@ fn scan_in_turn(all: &[&Opened]) -> Result<u64> {
     })
 }
 
-fn scan_together(all: &[&Opened]) -> Result<u64> {
+fn scan_together(all: &[&MaintainedInstance]) -> Result<u64> {
     all.iter().try_for_each(|one| one.start(false))?;
     all.iter().try_fold(0, |sum, one| {
         one.wait()?;
@@ -204,17 +204,17 @@ fn scan_together(all: &[&Opened]) -> Result<u64> {
 /// Reads the file in reads of the same size, one after the other.
 fn read_raw(files: &dyn Vfs, path: &Path) -> Result<u64> {
     let file = files.open(path, OpenMode::Read)?;
-    let (len, mut buffer) = (file.len()?, IoBuffer::zeroed(BATCH));
-    for offset in (0..len).step_by(BATCH) {
-        buffer.resize((len - offset).min(BATCH as u64) as usize);
+    let (len, mut buffer) = (file.len()?, IoBuffer::zeroed(BATCH_BYTES));
+    for offset in (0..len).step_by(BATCH_BYTES) {
+        buffer.resize((len - offset).min(BATCH_BYTES as u64) as usize);
         file.read_at(offset, &mut buffer, IoReason::Other)?;
     }
     Ok(len)
 }
 
 /// Zeroes the database, and then writes as many bytes to another file.
-fn zero(one: &Opened, directory: &Path, files: &dyn Vfs) -> Result<Zeroing> {
-    let (before, used) = (one.counted.snapshot(), Usage::now(directory)?);
+fn zero(one: &MaintainedInstance, directory: &Path, files: &dyn Vfs) -> Result<ZeroingSpeed> {
+    let (before, used) = (one.counted.snapshot(), ProcessUsage::now(directory)?);
     one.start(true)?;
     one.wait()?;
     one.instance.flush()?;
@@ -224,12 +224,12 @@ fn zero(one: &Opened, directory: &Path, files: &dyn Vfs) -> Result<Zeroing> {
     let (operations, written) = writes(&done, &[IoReason::CheckpointWrite, IoReason::EvictionWrite]);
     let (_, log) = writes(&done, &[IoReason::LogWrite]);
     ensure!(operations > 0, "the pass did not write: the store was already zeroed");
-    let page = u64::from(PAGE);
+    let page = u64::from(PAGE_BYTES);
     let size = (written / operations).next_multiple_of(page);
     let path = directory.join("raw.dat");
     let raw = write_raw(files, &path, written + log, size as usize)?;
     fs::remove_file(&path)?;
-    Ok(Zeroing {
+    Ok(ZeroingSpeed {
         written_bytes: written,
         log_bytes: log,
         write_bytes: size,
@@ -240,12 +240,12 @@ fn zero(one: &Opened, directory: &Path, files: &dyn Vfs) -> Result<Zeroing> {
 }
 
 fn zero_on_limited_disk(
-    one: &Opened,
+    one: &MaintainedInstance,
     directory: &Path,
     files: &dyn Vfs,
     memory: &ControlGroup,
-) -> Result<Zeroing> {
-    let _limit = DiskLimit::enter(directory, Limit::BytesPerSecond(LIMITED), memory)?;
+) -> Result<ZeroingSpeed> {
+    let _limit = DiskLimit::enter(directory, DiskLimitKind::BytesPerSecond(LIMITED_BYTES_PER_SECOND), memory)?;
     zero(one, directory, files)
 }
 

@@ -8,18 +8,18 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 
-use crate::control_group::MemoryLimit;
+use crate::control_group::MemoryLimitSource;
 use crate::driver::{self, MixResult};
-use crate::store::Transfers;
+use crate::store::EngineTransfers;
 use crate::store_args::{MixArgs, StoreArgs};
-use crate::usage::Usage;
-use crate::workload::Records;
+use crate::usage::ProcessUsage;
+use crate::workload::StoreRecords;
 
 /// A result and its circumstances, as `load`, `run` and `recover` print them.
 #[derive(Serialize)]
-struct Measurement<T> {
+struct BenchMeasurement<T> {
     engine: String,
-    limit: MemoryLimit,
+    limit: MemoryLimitSource,
     /// Bytes of all files of the store after the measurement.
     files: u64,
     /// Bytes of the largest file. Except for LSM trees, that is the data without logs.
@@ -28,10 +28,10 @@ struct Measurement<T> {
     result: T,
 }
 
-pub fn print<T: Serialize>(store: &StoreArgs, limit: &MemoryLimit, result: T) -> Result<()> {
+pub fn print<T: Serialize>(store: &StoreArgs, limit: &MemoryLimitSource, result: T) -> Result<()> {
     let (files, largest_file) = file_bytes(&store.directory())?;
     let measurement =
-        Measurement { engine: store.engine.clone(), limit: limit.clone(), files, largest_file, result };
+        BenchMeasurement { engine: store.engine.clone(), limit: limit.clone(), files, largest_file, result };
     println!("{}", serde_json::to_string(&measurement)?);
     Ok(())
 }
@@ -100,8 +100,8 @@ pub fn run(store: &StoreArgs, args: &MixArgs, seconds: f64, json: bool) -> Resul
     let per_live = |bytes: u64| bytes as f64 / result.live as f64;
     println!("  files/live bytes   {:.3}, largest file {:.3}", per_live(files), per_live(largest));
     match &group.limit {
-        MemoryLimit::ControlGroup(bytes) => println!("  memory limit MiB   {}", bytes >> 20),
-        MemoryLimit::None(why) => println!("  memory limit       none: {why}"),
+        MemoryLimitSource::ControlGroup(bytes) => println!("  memory limit MiB   {}", bytes >> 20),
+        MemoryLimitSource::None(why) => println!("  memory limit       none: {why}"),
     }
     Ok(())
 }
@@ -177,14 +177,14 @@ struct RecoverResult {
     /// Log records read, if the engine reports them.
     records: Option<u64>,
     /// I/O until the store was open, if the engine reports it.
-    transfers: Option<Transfers>,
+    transfers: Option<EngineTransfers>,
 }
 
 /// Opens a store after a crash, verifies its records and prints the times.
 pub fn recover(store: &StoreArgs) -> Result<()> {
     let group = store.limit();
     drop_page_cache(&store.directory())?;
-    let before = Usage::now(&store.directory())?;
+    let before = ProcessUsage::now(&store.directory())?;
     let start = Instant::now();
     let open = store.open()?;
     let seconds = start.elapsed().as_secs_f64();
@@ -194,7 +194,7 @@ pub fn recover(store: &StoreArgs) -> Result<()> {
     open.checkpoint()?;
     let checkpointed_seconds = start.elapsed().as_secs_f64();
     // The time counts only if no durable record is missing.
-    driver::verify(&*open, &Records::read(&store.record_list())?, VERIFY_STEP)?;
+    driver::verify(&*open, &StoreRecords::read(&store.record_list())?, VERIFY_STEP)?;
     open.close()?;
     let (cpu_seconds, other_cores) = (used.cpu_seconds, used.other_cores);
     let result =

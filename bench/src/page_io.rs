@@ -11,14 +11,14 @@ use ese_format::{PageNumber, PageSize};
 use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode, RealOptions, RealVfs, Transfer, TransferKind, Vfs};
 use serde::Serialize;
 
-use crate::usage::Usage;
-use crate::workload::Random;
+use crate::usage::ProcessUsage;
+use crate::workload::FastRandom;
 
-const PAGE: u64 = 32 << 10;
+const PAGE_BYTES: u64 = 32 << 10;
 /// Bytes of a write while the file is created.
-const PREPARE: usize = 1 << 20;
+const PREPARE_CHUNK: usize = 1 << 20;
 /// Bytes whose checksums are computed: more than processor caches hold.
-const ARITHMETIC: usize = 256 << 20;
+const CHECKSUM_BYTES: usize = 256 << 20;
 
 /// Result of page I/O.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -32,12 +32,12 @@ pub struct PageIoResult {
 }
 
 fn size() -> Result<PageSize> {
-    PageSize::new(PAGE as u32).ok_or_else(|| anyhow!("page size"))
+    PageSize::new(PAGE_BYTES as u32).ok_or_else(|| anyhow!("page size"))
 }
 
 /// Fills a page with bytes that do not compress and seals it for its page number.
-fn make(page: &mut [u8], random: &mut Random, number: PageNumber, size: PageSize) {
-    page.chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&random.word().to_le_bytes()));
+fn make(page: &mut [u8], random: &mut FastRandom, number: PageNumber, size: PageSize) {
+    page.chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&random.next_u64().to_le_bytes()));
     seal_page(page, size, number);
 }
 
@@ -55,11 +55,11 @@ pub fn prepare(path: &Path, bytes: u64) -> Result<()> {
     let size = size()?;
     let file = RealVfs::new(RealOptions::default())?.open(path, OpenMode::CreateNew)?;
     file.grow(bytes)?;
-    let mut random = Random::new(bytes);
-    let mut buffer = IoBuffer::zeroed(PREPARE);
-    for at in (0..bytes).step_by(PREPARE) {
-        for (index, page) in buffer.chunks_exact_mut(PAGE as usize).enumerate() {
-            let offset = at + index as u64 * PAGE;
+    let mut random = FastRandom::new(bytes);
+    let mut buffer = IoBuffer::zeroed(PREPARE_CHUNK);
+    for at in (0..bytes).step_by(PREPARE_CHUNK) {
+        for (index, page) in buffer.chunks_exact_mut(PAGE_BYTES as usize).enumerate() {
+            let offset = at + index as u64 * PAGE_BYTES;
             make(page, &mut random, number_at(offset), size);
         }
         file.write_at(at, &buffer, IoReason::Other)?;
@@ -69,7 +69,7 @@ pub fn prepare(path: &Path, bytes: u64) -> Result<()> {
 
 /// The page number at an offset. These files have no header.
 fn number_at(offset: u64) -> PageNumber {
-    PageNumber::fixed((offset / PAGE) as u32 + 1)
+    PageNumber::fixed((offset / PAGE_BYTES) as u32 + 1)
 }
 
 /// A transfer before or after it is made. A page to be written is sealed.
@@ -92,7 +92,7 @@ struct TransferLoop {
 }
 
 struct LoopState {
-    random: Random,
+    random: FastRandom,
     /// Prepared while other transfers were in flight.
     ready: Vec<PageTransfer>,
     /// Transfers in flight, and completed transfers that will start the next one.
@@ -110,7 +110,7 @@ impl TransferLoop {
     fn prepare(&self, mut buffer: IoBuffer) -> PageTransfer {
         let (offset, read) = {
             let random = &mut self.state().random;
-            (random.below(self.pages) * PAGE, random.below(100) < self.read_percent)
+            (random.next_below(self.pages) * PAGE_BYTES, random.next_below(100) < self.read_percent)
         };
         let kind = if read { TransferKind::Read } else { TransferKind::Write };
         if kind == TransferKind::Write {
@@ -144,7 +144,7 @@ impl TransferLoop {
         drop(state);
         let Some(PageTransfer { kind, offset, buffer }) = ready else { return false };
         let flow = self.clone();
-        let done = move |result, buffer| flow.ended(PageTransfer { kind, offset, buffer }, result);
+        let done = move |result, buffer| flow.handle_completion(PageTransfer { kind, offset, buffer }, result);
         let (reason, done) = (IoReason::DatabaseRead, Box::new(done));
         self.file.submit(vec![Transfer { kind, offset, buffer, reason, done }]);
         true
@@ -152,7 +152,7 @@ impl TransferLoop {
 
     /// Handles a completion. It starts a prepared transfer first, so that the device never waits for the processor; then
     /// it verifies the page and prepares its buffer for a later transfer.
-    fn ended(self: &Arc<Self>, mut step: PageTransfer, result: std::io::Result<()>) {
+    fn handle_completion(self: &Arc<Self>, mut step: PageTransfer, result: std::io::Result<()>) {
         let followed = self.start();
         self.check(&mut step, result);
         let next = self.prepare(step.buffer);
@@ -167,19 +167,19 @@ impl TransferLoop {
 /// Runs page I/O at a queue depth for some time.
 pub fn run(path: &Path, depth: u32, read_percent: u64, time: Duration) -> Result<PageIoResult> {
     let file = RealVfs::new(RealOptions::default())?.open(path, OpenMode::Write)?;
-    let pages = file.len()? / PAGE;
+    let pages = file.len()? / PAGE_BYTES;
     if pages == 0 || depth == 0 {
         bail!("the number of pages and the depth must not be 0");
     }
     let directory = path.parent().unwrap_or(Path::new("."));
-    let mut filler = Random::new(1);
+    let mut filler = FastRandom::new(1);
     let mut buffer = || {
-        let mut buffer = IoBuffer::zeroed(PAGE as usize);
-        buffer.chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&filler.word().to_le_bytes()));
+        let mut buffer = IoBuffer::zeroed(PAGE_BYTES as usize);
+        buffer.chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&filler.next_u64().to_le_bytes()));
         buffer
     };
     let state = LoopState {
-        random: Random::new(u64::from(depth)),
+        random: FastRandom::new(u64::from(depth)),
         ready: Vec::new(),
         in_flight: depth,
         count: 0,
@@ -194,7 +194,7 @@ pub fn run(path: &Path, depth: u32, read_percent: u64, time: Duration) -> Result
         state: Mutex::new(state),
         idle: Condvar::new(),
     });
-    let before = Usage::now(directory)?;
+    let before = ProcessUsage::now(directory)?;
     if depth == 1 {
         // Depth 1 is a session that misses a page: the session calls, and waits in the call.
         let mut buffer = buffer();
@@ -244,21 +244,21 @@ pub struct ChecksumResult {
 /// Verifies pages in memory, without I/O.
 pub fn checksum(time: Duration) -> Result<ChecksumResult> {
     let size = size()?;
-    let mut random = Random::new(3);
-    let mut pages = IoBuffer::zeroed(ARITHMETIC);
-    for (index, page) in pages.chunks_exact_mut(PAGE as usize).enumerate() {
-        make(page, &mut random, number_at(index as u64 * PAGE), size);
+    let mut random = FastRandom::new(3);
+    let mut pages = IoBuffer::zeroed(CHECKSUM_BYTES);
+    for (index, page) in pages.chunks_exact_mut(PAGE_BYTES as usize).enumerate() {
+        make(page, &mut random, number_at(index as u64 * PAGE_BYTES), size);
     }
-    let before = Usage::now(Path::new("."))?;
+    let before = ProcessUsage::now(Path::new("."))?;
     let start = Instant::now();
     let mut bytes = 0u64;
     while start.elapsed() < time {
-        for (index, page) in pages.chunks_exact_mut(PAGE as usize).enumerate() {
-            if verify_page(page, size, number_at(index as u64 * PAGE)) != PageIntegrity::Good {
+        for (index, page) in pages.chunks_exact_mut(PAGE_BYTES as usize).enumerate() {
+            if verify_page(page, size, number_at(index as u64 * PAGE_BYTES)) != PageIntegrity::Good {
                 bail!("page {index} in memory failed verification");
             }
         }
-        bytes += ARITHMETIC as u64;
+        bytes += CHECKSUM_BYTES as u64;
     }
     let used = before.until_now(Path::new("."))?;
     Ok(ChecksumResult { bytes_per_second: bytes as f64 / used.cpu_seconds, other_cores: used.other_cores })

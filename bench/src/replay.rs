@@ -15,8 +15,8 @@ use serde::Serialize;
 use crate::driver;
 use crate::measure::{VERIFY_STEP, drop_page_cache, print};
 use crate::store_args::{MixArgs, StoreArgs};
-use crate::usage::Usage;
-use crate::workload::Records;
+use crate::usage::ProcessUsage;
+use crate::workload::StoreRecords;
 
 /// Bytes of a segment of the log.
 const SEGMENT: u64 = 4096;
@@ -62,9 +62,9 @@ pub fn replay(store: &StoreArgs, args: &MixArgs, updates: u64) -> Result<()> {
     let logs = logs_from(&active, first)?;
     [&active, &passive].into_iter().try_for_each(|directory| drop_page_cache(directory))?;
     let group = store.limit();
-    let before = Usage::now(&passive)?;
+    let before = ProcessUsage::now(&passive)?;
     let start = Instant::now();
-    let replayed = bring_forward(store, &logs, &passive)?;
+    let replayed = replay_logs(store, &logs, &passive)?;
     let seconds = start.elapsed().as_secs_f64();
     let used = before.until_now(&passive)?;
 
@@ -72,7 +72,7 @@ pub fn replay(store: &StoreArgs, args: &MixArgs, updates: u64) -> Result<()> {
     driver::verify(&*open, &records, VERIFY_STEP)?;
     open.close()?;
     fs::remove_dir_all(&passive)?;
-    Records::save(&records, &store.record_list())?;
+    StoreRecords::save(&records, &store.record_list())?;
     let result = ReplayResult {
         updates,
         log_bytes: log_bytes(&logs, replayed.position)?,
@@ -86,7 +86,7 @@ pub fn replay(store: &StoreArgs, args: &MixArgs, updates: u64) -> Result<()> {
     print(store, &group.limit, result)
 }
 
-fn bring_forward(store: &StoreArgs, logs: &[PathBuf], passive: &Path) -> Result<Replayed> {
+fn replay_logs(store: &StoreArgs, logs: &[PathBuf], passive: &Path) -> Result<Replayed> {
     let (Some(first), Some(newest)) = (logs.first(), logs.last()) else { bail!("the store does not have logs") };
     let files = Arc::new(RealVfs::new(RealOptions::default())?);
     let mut options = InstanceOptions::with_vfs(files, passive.to_path_buf());

@@ -14,7 +14,7 @@ const TOLERANCE: Duration = Duration::from_millis(20);
 pub struct StallMonitor {
     began: Instant,
     stop: Sender<()>,
-    late: JoinHandle<Duration>,
+    delay_thread: JoinHandle<Duration>,
 }
 
 impl StallMonitor {
@@ -30,14 +30,14 @@ impl StallMonitor {
             }
             late
         });
-        StallMonitor { began: Instant::now(), stop, late }
+        StallMonitor { began: Instant::now(), stop, delay_thread: late }
     }
 
     /// Stops the thread. Returns the share of the time since the start in which the machine stood still.
     pub fn stalled_share(self) -> f64 {
         let seconds = self.began.elapsed().as_secs_f64();
         drop(self.stop);
-        self.late.join().map_or(1.0, |late| late.as_secs_f64() / seconds)
+        self.delay_thread.join().map_or(1.0, |late| late.as_secs_f64() / seconds)
     }
 }
 

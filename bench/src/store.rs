@@ -9,41 +9,41 @@ use serde::{Deserialize, Serialize};
 pub const LOAD_BATCH: usize = 1000;
 
 /// Key of a record; keys compare as bytes.
-pub type Key = [u8; 8];
+pub type RecordKey = [u8; 8];
 
 /// A statement of a transaction.
-pub enum Operation {
+pub enum StoreStatement {
     /// A new record.
-    Insert(Key, Vec<u8>),
+    Insert(RecordKey, Vec<u8>),
     /// Removes an existing record.
-    Delete(Key),
+    Delete(RecordKey),
     /// Gives an existing record another value.
-    Replace(Key, Vec<u8>),
+    Replace(RecordKey, Vec<u8>),
     /// Reads an existing record.
-    Read(Key),
+    Read(RecordKey),
 }
 
-impl Operation {
+impl StoreStatement {
     /// Whether the operation changes a record.
     pub fn is_update(&self) -> bool {
-        !matches!(self, Operation::Read(_))
+        !matches!(self, StoreStatement::Read(_))
     }
 
     /// Key of the record.
-    pub fn key(&self) -> &Key {
+    pub fn key(&self) -> &RecordKey {
         match self {
-            Operation::Insert(key, _) | Operation::Delete(key) => key,
-            Operation::Replace(key, _) | Operation::Read(key) => key,
+            StoreStatement::Insert(key, _) | StoreStatement::Delete(key) => key,
+            StoreStatement::Replace(key, _) | StoreStatement::Read(key) => key,
         }
     }
 
     /// Bytes of key and value that the operation writes.
     pub fn bytes(&self) -> u64 {
         let value = match self {
-            Operation::Insert(_, value) | Operation::Replace(_, value) => value.len(),
-            Operation::Delete(_) | Operation::Read(_) => 0,
+            StoreStatement::Insert(_, value) | StoreStatement::Replace(_, value) => value.len(),
+            StoreStatement::Delete(_) | StoreStatement::Read(_) => 0,
         };
-        (size_of::<Key>() + value) as u64
+        (size_of::<RecordKey>() + value) as u64
     }
 }
 
@@ -65,13 +65,13 @@ pub struct StoreOptions {
     /// Read the records of a transaction together before its first statement: preread of our engine, MultiGet of RocksDB.
     /// Engines without such a call ignore this.
     pub batch_reads: bool,
-    /// The store will be filled by [`Store::bulk_load`]. Engines may open it in another way for that.
+    /// The store will be filled by [`BenchStore::bulk_load`]. Engines may open it in another way for that.
     pub bulk_load: bool,
 }
 
 /// I/O that an engine counts itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Transfers {
+pub struct EngineTransfers {
     /// Transfers from database files.
     pub reads: u64,
     /// Bytes of these.
@@ -86,10 +86,10 @@ pub struct Transfers {
     pub log_bytes: u64,
 }
 
-impl Transfers {
+impl EngineTransfers {
     /// Differences since `earlier`.
-    pub fn since(&self, earlier: &Transfers) -> Transfers {
-        Transfers {
+    pub fn since(&self, earlier: &EngineTransfers) -> EngineTransfers {
+        EngineTransfers {
             reads: self.reads - earlier.reads,
             read_bytes: self.read_bytes - earlier.read_bytes,
             writes: self.writes - earlier.writes,
@@ -102,24 +102,24 @@ impl Transfers {
 
 /// Work of opening a store after a crash, as far as the engine reports it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Recovered {
+pub struct StoreRecovery {
     /// Log records read that change data; `None` if the engine does not count them.
     pub records: Option<u64>,
 }
 
 /// An open store.
-pub trait Store: Send + Sync {
+pub trait BenchStore: Send + Sync {
     /// Opens a session for one thread.
-    fn session(&self) -> Result<Box<dyn Session + '_>>;
+    fn session(&self) -> Result<Box<dyn StoreSession + '_>>;
 
     /// I/O since the store was opened.
-    fn transfers(&self) -> Option<Transfers> {
+    fn transfers(&self) -> Option<EngineTransfers> {
         None
     }
 
     /// Work of opening the store.
-    fn recovered(&self) -> Recovered {
-        Recovered::default()
+    fn recovered(&self) -> StoreRecovery {
+        StoreRecovery::default()
     }
 
     /// Writes all changes to the files and syncs them. The store stays open.
@@ -128,12 +128,12 @@ pub trait Store: Send + Sync {
     /// Fills the empty store, which was opened with [`StoreOptions::bulk_load`], with records in the order of their keys, in the
     /// engine's fastest way. All of them are durable when it returns. By default, they are inserted as by a program that knows
     /// no such way.
-    fn bulk_load(&self, next: &mut dyn FnMut() -> Option<(Key, Vec<u8>)>) -> Result<()> {
+    fn bulk_load(&self, next: &mut dyn FnMut() -> Option<(RecordKey, Vec<u8>)>) -> Result<()> {
         let mut session = self.session()?;
         loop {
-            let batch: Vec<Operation> = std::iter::from_fn(&mut *next)
+            let batch: Vec<StoreStatement> = std::iter::from_fn(&mut *next)
                 .take(LOAD_BATCH)
-                .map(|(key, value)| Operation::Insert(key, value))
+                .map(|(key, value)| StoreStatement::Insert(key, value))
                 .collect();
             if batch.is_empty() {
                 break;
@@ -149,12 +149,12 @@ pub trait Store: Send + Sync {
 }
 
 /// Access of one thread to a store.
-pub trait Session {
+pub trait StoreSession {
     /// Runs the operations as one transaction and commits it. A `durable` transaction survives a crash after the return; any
     /// other survives at some later time. The session may look ahead in the list. To delete, replace or read a record
     /// that does not exist is an error, because the driver knows which records exist.
-    fn execute(&mut self, operations: &[Operation], durable: bool) -> Result<()>;
+    fn execute(&mut self, operations: &[StoreStatement], durable: bool) -> Result<()>;
 
     /// Reads one record in a transaction of its own. Returns false if the record does not exist.
-    fn read(&mut self, key: &Key, value: &mut Vec<u8>) -> Result<bool>;
+    fn read(&mut self, key: &RecordKey, value: &mut Vec<u8>) -> Result<bool>;
 }

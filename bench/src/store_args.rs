@@ -9,10 +9,10 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 
 use crate::control_group::ControlGroup;
-use crate::driver::{self, LoadResult, Mix};
+use crate::driver::{self, LoadResult, MixOptions};
 use crate::engines;
-use crate::store::{Store, StoreOptions};
-use crate::workload::Records;
+use crate::store::{BenchStore, StoreOptions};
+use crate::workload::StoreRecords;
 
 /// Which store, and how it is opened.
 #[derive(Args)]
@@ -72,11 +72,11 @@ pub struct MixArgs {
 
 impl MixArgs {
     /// The mix with a window of `seconds`.
-    pub fn mix(&self, seconds: f64) -> Result<Mix> {
+    pub fn mix(&self, seconds: f64) -> Result<MixOptions> {
         if self.threads == 0 || self.updates_per_txn == 0 || !(seconds > 0.0 && seconds < 1e6) {
             bail!("threads, updates and seconds must be greater than 0");
         }
-        Ok(Mix {
+        Ok(MixOptions {
             threads: self.threads,
             updates: self.updates_per_txn,
             durable_percent: self.durable_percent,
@@ -131,21 +131,21 @@ impl StoreArgs {
     }
 
     /// Opens the store.
-    pub fn open(&self) -> Result<Box<dyn Store>> {
+    pub fn open(&self) -> Result<Box<dyn BenchStore>> {
         self.open_as(&self.options())
     }
 
     /// Opens the store and keeps all its logs.
-    pub fn open_with_all_logs(&self) -> Result<Box<dyn Store>> {
+    pub fn open_with_all_logs(&self) -> Result<Box<dyn BenchStore>> {
         self.open_as(&StoreOptions { circular_logging: false, ..self.options() })
     }
 
     /// Opens a copy of the store in another directory.
-    pub fn open_in(&self, directory: &Path) -> Result<Box<dyn Store>> {
+    pub fn open_in(&self, directory: &Path) -> Result<Box<dyn BenchStore>> {
         self.open_as(&StoreOptions { directory: directory.to_path_buf(), ..self.options() })
     }
 
-    fn open_as(&self, options: &StoreOptions) -> Result<Box<dyn Store>> {
+    fn open_as(&self, options: &StoreOptions) -> Result<Box<dyn BenchStore>> {
         engines::open(&self.engine, options).with_context(|| format!("cannot open {}", self.engine))
     }
 
@@ -164,8 +164,8 @@ impl StoreArgs {
     }
 
     /// Reads and removes the list of records. If the use of the store is interrupted, the next use fills it again.
-    pub fn take_records(&self) -> Result<Records> {
-        let records = Records::read(&self.record_list())?;
+    pub fn take_records(&self) -> Result<StoreRecords> {
+        let records = StoreRecords::read(&self.record_list())?;
         fs::remove_file(self.record_list())?;
         Ok(records)
     }

@@ -9,17 +9,17 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 /// Counters at one moment.
-pub struct Usage {
+pub struct ProcessUsage {
     at: Instant,
-    own: f64,
-    machine: f64,
+    process_cpu_seconds: f64,
+    machine_cpu_seconds: f64,
     written: u64,
     disk: Option<[u64; 5]>,
 }
 
 /// Differences of the counters between two moments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Used {
+pub struct UsageDelta {
     /// Seconds between the two moments.
     pub seconds: f64,
     /// CPU seconds of this process and of its children that have ended.
@@ -29,12 +29,12 @@ pub struct Used {
     /// Bytes that this process caused to be written to storage.
     pub written: u64,
     /// Counters of the disk for all processes. Absent if the directory is on no block device.
-    pub disk: Option<Disk>,
+    pub disk: Option<BlockDeviceCounters>,
 }
 
 /// Counters of a block device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Disk {
+pub struct BlockDeviceCounters {
     /// Reads completed.
     pub reads: u64,
     /// Bytes read.
@@ -47,32 +47,32 @@ pub struct Disk {
     pub flushes: u64,
 }
 
-impl Usage {
+impl ProcessUsage {
     /// Reads the counters. `directory` selects the disk.
-    pub fn now(directory: &Path) -> Result<Usage> {
-        Ok(Usage {
+    pub fn now(directory: &Path) -> Result<ProcessUsage> {
+        Ok(ProcessUsage {
             at: Instant::now(),
-            own: cpu_seconds(),
-            machine: machine_seconds()?,
+            process_cpu_seconds: cpu_seconds(),
+            machine_cpu_seconds: machine_seconds()?,
             written: written()?,
             disk: disk(directory),
         })
     }
 
     /// Differences since this reading.
-    pub fn until_now(&self, directory: &Path) -> Result<Used> {
-        let now = Usage::now(directory)?;
+    pub fn until_now(&self, directory: &Path) -> Result<UsageDelta> {
+        let now = ProcessUsage::now(directory)?;
         let seconds = (now.at - self.at).as_secs_f64();
-        let cpu_seconds = now.own - self.own;
+        let cpu_seconds = now.process_cpu_seconds - self.process_cpu_seconds;
         let disk = self.disk.zip(now.disk).map(|(old, new)| {
             let [reads, read_bytes, writes, write_bytes, flushes] =
                 std::array::from_fn(|at| new[at].saturating_sub(old[at]));
-            Disk { reads, read_bytes, writes, write_bytes, flushes }
+            BlockDeviceCounters { reads, read_bytes, writes, write_bytes, flushes }
         });
-        Ok(Used {
+        Ok(UsageDelta {
             seconds,
             cpu_seconds,
-            other_cores: (now.machine - self.machine - cpu_seconds) / seconds,
+            other_cores: (now.machine_cpu_seconds - self.machine_cpu_seconds - cpu_seconds) / seconds,
             written: now.written.saturating_sub(self.written),
             disk,
         })

@@ -8,14 +8,14 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
-use crate::store::{Key, Operation};
+use crate::store::{RecordKey, StoreStatement};
 
 /// Shortest value.
-const SHORTEST: u64 = 200;
+const MIN_VALUE_LEN: u64 = 200;
 /// Lengths from the shortest to the longest, 1848.
-const LENGTHS: u64 = 1649;
+const VALUE_LEN_COUNT: u64 = 1649;
 /// Mean bytes of a record: key and value.
-pub const MEAN_RECORD: u64 = 8 + SHORTEST + LENGTHS / 2;
+pub const MEAN_RECORD_BYTES: u64 = 8 + MIN_VALUE_LEN + VALUE_LEN_COUNT / 2;
 /// Percent of operations that are inserts, deletes and replaces. The rest are reads.
 const INSERTS: u64 = 40;
 const DELETES: u64 = 20;
@@ -23,23 +23,23 @@ const REPLACES: u64 = 5;
 
 /// A fast random generator with 64 bits of state. Its bytes do not compress.
 #[derive(Clone)]
-pub struct Random(u64);
+pub struct FastRandom(u64);
 
-impl Random {
+impl FastRandom {
     /// Streams of different seeds are unrelated.
-    pub fn new(seed: u64) -> Random {
-        Random(mix(seed ^ 0x6A09_E667_F3BC_C909))
+    pub fn new(seed: u64) -> FastRandom {
+        FastRandom(mix(seed ^ 0x6A09_E667_F3BC_C909))
     }
 
     /// The next word.
-    pub fn word(&mut self) -> u64 {
+    pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         mix_state(self.0)
     }
 
     /// A number below `limit`.
-    pub fn below(&mut self, limit: u64) -> u64 {
-        ((u128::from(self.word()) * u128::from(limit)) >> 64) as u64
+    pub fn next_below(&mut self, limit: u64) -> u64 {
+        ((u128::from(self.next_u64()) * u128::from(limit)) >> 64) as u64
     }
 }
 
@@ -55,7 +55,7 @@ fn mix_state(state: u64) -> u64 {
 }
 
 /// Key of an id.
-pub fn key_of(id: u32) -> Key {
+pub fn key_of(id: u32) -> RecordKey {
     mix(u64::from(id)).to_be_bytes()
 }
 
@@ -68,13 +68,13 @@ pub struct LiveRecord {
 
 impl LiveRecord {
     /// Its key.
-    pub fn key(self) -> Key {
+    pub fn key(self) -> RecordKey {
         key_of(self.id)
     }
 
     /// Bytes of key and value.
     pub fn bytes(self) -> u64 {
-        size_of::<Key>() as u64 + u64::from(self.len)
+        size_of::<RecordKey>() as u64 + u64::from(self.len)
     }
 
     /// Whether `value` is a value that was written for this record.
@@ -84,11 +84,11 @@ impl LiveRecord {
 }
 
 /// A value of random length for an id: the id, then bytes that do not compress.
-pub fn value(random: &mut Random, id: u32) -> (LiveRecord, Vec<u8>) {
-    let len = (SHORTEST + random.below(LENGTHS)) as usize;
+pub fn value(random: &mut FastRandom, id: u32) -> (LiveRecord, Vec<u8>) {
+    let len = (MIN_VALUE_LEN + random.next_below(VALUE_LEN_COUNT)) as usize;
     let mut value = Vec::with_capacity(len + 8);
     while value.len() < len {
-        value.extend_from_slice(&random.word().to_le_bytes());
+        value.extend_from_slice(&random.next_u64().to_le_bytes());
     }
     value.truncate(len);
     value[..4].copy_from_slice(&id.to_le_bytes());
@@ -97,14 +97,14 @@ pub fn value(random: &mut Random, id: u32) -> (LiveRecord, Vec<u8>) {
 
 /// All records of a closed store.
 #[derive(Default, Debug, PartialEq)]
-pub struct Records {
+pub struct StoreRecords {
     /// Records that exist.
     pub live: Vec<LiveRecord>,
     /// The first id that was never used.
     pub next: u32,
 }
 
-impl Records {
+impl StoreRecords {
     /// Bytes of all keys and values.
     pub fn bytes(&self) -> u64 {
         self.live.iter().map(|one| one.bytes()).sum()
@@ -116,7 +116,7 @@ impl Records {
             live: Vec::with_capacity(self.live.len() / sessions as usize * 5 / 4),
             next: self.next + number,
             step: sessions,
-            random: Random::new(seed ^ mix(u64::from(number))),
+            random: FastRandom::new(seed ^ mix(u64::from(number))),
             changed: Vec::new(),
         };
         let mut parts: Vec<SessionRecords> = (0..sessions).map(new).collect();
@@ -127,9 +127,9 @@ impl Records {
     }
 
     /// Puts the records of all sessions together.
-    pub fn merge(parts: Vec<SessionRecords>) -> Records {
+    pub fn merge(parts: Vec<SessionRecords>) -> StoreRecords {
         let next = parts.iter().map(|records| records.next).max().unwrap_or(0);
-        Records { live: parts.into_iter().flat_map(|records| records.live).collect(), next }
+        StoreRecords { live: parts.into_iter().flat_map(|records| records.live).collect(), next }
     }
 
     /// Writes the list of records beside the store.
@@ -143,8 +143,8 @@ impl Records {
         fs::write(path, bytes).with_context(|| path.display().to_string())
     }
 
-    /// Reads a list that [`Records::save`] wrote.
-    pub fn read(path: &Path) -> Result<Records> {
+    /// Reads a list that [`StoreRecords::save`] wrote.
+    pub fn read(path: &Path) -> Result<StoreRecords> {
         let bytes = fs::read(path).with_context(|| path.display().to_string())?;
         let Some((next, rest)) = bytes.split_first_chunk::<4>() else { bail!("{} is empty", path.display()) };
         let (entries, []) = rest.as_chunks::<6>() else { bail!("{} is truncated", path.display()) };
@@ -152,7 +152,7 @@ impl Records {
             id: u32::from_le_bytes([*a, *b, *c, *d]),
             len: u16::from_le_bytes([*e, *f]),
         });
-        Ok(Records { live: live.collect(), next: u32::from_le_bytes(*next) })
+        Ok(StoreRecords { live: live.collect(), next: u32::from_le_bytes(*next) })
     }
 }
 
@@ -161,40 +161,40 @@ pub struct SessionRecords {
     live: Vec<LiveRecord>,
     next: u32,
     step: u32,
-    random: Random,
+    random: FastRandom,
     /// Ids that the current transaction has inserted or replaced. The transaction does not touch them again: some engines
     /// cannot read their write batches before the commit, and all engines must get the same work.
     changed: Vec<u32>,
 }
 
 /// The next operation.
-pub enum Drawn {
+pub enum DrawnOperation {
     /// An update.
-    Update(Operation),
+    Update(StoreStatement),
     /// A read of this record.
     Read(LiveRecord),
 }
 
 impl SessionRecords {
     /// Draws the next operation of the mail mix. The list of records changes as if the operation had been executed.
-    pub fn draw(&mut self) -> Drawn {
-        let dice = self.random.below(100);
+    pub fn draw(&mut self) -> DrawnOperation {
+        let dice = self.random.next_below(100);
         let Some(at) = self.pick(self.live.len()).filter(|_| dice >= INSERTS) else {
-            return Drawn::Update(self.insert());
+            return DrawnOperation::Update(self.insert());
         };
         let one = self.live[at];
         if dice < INSERTS + DELETES {
             self.live.swap_remove(at);
-            return Drawn::Update(Operation::Delete(one.key()));
+            return DrawnOperation::Update(StoreStatement::Delete(one.key()));
         }
         if dice < INSERTS + DELETES + REPLACES {
-            return Drawn::Update(self.replace(at));
+            return DrawnOperation::Update(self.replace(at));
         }
-        Drawn::Read(one)
+        DrawnOperation::Read(one)
     }
 
     /// Draws a replace of one of the first `count` records.
-    pub fn draw_hot(&mut self, count: usize) -> Operation {
+    pub fn draw_hot(&mut self, count: usize) -> StoreStatement {
         match self.pick(count.min(self.live.len())) {
             Some(at) => self.replace(at),
             None => self.insert(),
@@ -210,29 +210,29 @@ impl SessionRecords {
     fn pick(&mut self, count: usize) -> Option<usize> {
         let attempts = if count == 0 { 0 } else { 100 };
         (0..attempts).find_map(|_| {
-            let at = self.random.below(count as u64) as usize;
+            let at = self.random.next_below(count as u64) as usize;
             (!self.changed.contains(&self.live[at].id)).then_some(at)
         })
     }
 
-    fn replace(&mut self, at: usize) -> Operation {
+    fn replace(&mut self, at: usize) -> StoreStatement {
         let (new, value) = value(&mut self.random, self.live[at].id);
         self.live[at] = new;
         self.changed.push(new.id);
-        Operation::Replace(new.key(), value)
+        StoreStatement::Replace(new.key(), value)
     }
 
-    fn insert(&mut self) -> Operation {
+    fn insert(&mut self) -> StoreStatement {
         let (new, value) = value(&mut self.random, self.next);
         self.next += self.step;
         self.live.push(new);
         self.changed.push(new.id);
-        Operation::Insert(new.key(), value)
+        StoreStatement::Insert(new.key(), value)
     }
 
     /// Returns true in `percent` of all calls.
     pub fn chance(&mut self, percent: u64) -> bool {
-        self.random.below(100) < percent
+        self.random.next_below(100) < percent
     }
 }
 
@@ -244,12 +244,12 @@ mod tests {
     fn keys_are_splitmix64() {
         // The first outputs of the published generator for seed 0.
         assert_eq!(key_of(0), 0xE220_A839_7B1D_CDAFu64.to_be_bytes());
-        assert_eq!(Random(0).word(), 0xE220_A839_7B1D_CDAF);
+        assert_eq!(FastRandom(0).next_u64(), 0xE220_A839_7B1D_CDAF);
     }
 
     #[test]
     fn values_name_their_record_and_have_the_configured_lengths() {
-        let mut random = Random::new(7);
+        let mut random = FastRandom::new(7);
         let lens: Vec<usize> = (0..20_000).map(|id| value(&mut random, id).1.len()).collect();
         assert_eq!((lens.iter().min(), lens.iter().max()), (Some(&200), Some(&1848)));
         let mean = lens.iter().sum::<usize>() / lens.len();
@@ -260,24 +260,24 @@ mod tests {
 
     #[test]
     fn sessions_own_disjoint_records_and_lose_none() {
-        let mut random = Random::new(1);
+        let mut random = FastRandom::new(1);
         let live = (0..1000).map(|id| value(&mut random, id).0).collect();
-        let mut parts = Records { live, next: 1000 }.partition(3, 5);
+        let mut parts = StoreRecords { live, next: 1000 }.partition(3, 5);
         for records in &mut parts {
             for _ in 0..100 {
                 records.begin();
                 let keys = (0..10).filter_map(|_| match records.draw() {
-                    Drawn::Update(operation) => Some(*operation.key()),
-                    Drawn::Read(_) => None,
+                    DrawnOperation::Update(operation) => Some(*operation.key()),
+                    DrawnOperation::Read(_) => None,
                 });
-                let mut keys: Vec<Key> = keys.collect();
+                let mut keys: Vec<RecordKey> = keys.collect();
                 let count = keys.len();
                 keys.sort_unstable();
                 keys.dedup();
                 assert_eq!(keys.len(), count, "a transaction changes each record at most once");
             }
         }
-        let records = Records::merge(parts);
+        let records = StoreRecords::merge(parts);
         let mut ids: Vec<u32> = records.live.iter().map(|one| one.id).collect();
         ids.sort_unstable();
         ids.dedup();
@@ -285,23 +285,23 @@ mod tests {
         assert!(ids.iter().all(|id| *id < records.next));
         let path = std::env::temp_dir().join(format!("jetcell-bench-{}", std::process::id()));
         records.save(&path).unwrap();
-        assert_eq!(Records::read(&path).unwrap(), records);
+        assert_eq!(StoreRecords::read(&path).unwrap(), records);
         fs::remove_file(path).unwrap();
     }
 
     #[test]
     fn the_mix_has_the_configured_percentages() {
-        let mut random = Random::new(1);
+        let mut random = FastRandom::new(1);
         let live = (0..50_000).map(|id| value(&mut random, id).0).collect();
-        let records = &mut Records { live, next: 50_000 }.partition(1, 5)[0];
+        let records = &mut StoreRecords { live, next: 50_000 }.partition(1, 5)[0];
         let mut counts = [0; 4];
         for _ in 0..100_000 {
             records.begin();
             let kind = match records.draw() {
-                Drawn::Update(Operation::Insert(..)) => 0,
-                Drawn::Update(Operation::Delete(_)) => 1,
-                Drawn::Update(_) => 2,
-                Drawn::Read(_) => 3,
+                DrawnOperation::Update(StoreStatement::Insert(..)) => 0,
+                DrawnOperation::Update(StoreStatement::Delete(_)) => 1,
+                DrawnOperation::Update(_) => 2,
+                DrawnOperation::Read(_) => 3,
             };
             counts[kind] += 1;
         }

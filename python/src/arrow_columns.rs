@@ -17,14 +17,17 @@ use arrow_array::{ArrayRef, ListArray};
 use arrow_buffer::{NullBufferBuilder, OffsetBuffer};
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, TimeUnit};
 use ese_format::record::{ColumnFlags, ColumnType};
-use jetcell_export::{Cell, Item, Marker, Meaning, TableColumn, Value, item_value, write_cell_text};
+use jetcell_export::{
+    CellItem, ColumnMeaning, ExportedCell, ExportedValue, TableColumn, ValueMarker, item_value,
+    write_cell_text,
+};
 
 /// Precision and scale of a Currency value in decimal digits.
 const CURRENCY: (u8, i8) = (19, 4);
 const GUID_LEN: i32 = 16;
 
 /// Builders for values of one type.
-enum Values {
+enum ValueBuilders {
     Bool(BooleanBuilder),
     Byte(PrimitiveBuilder<UInt8Type>),
     Short(PrimitiveBuilder<Int16Type>),
@@ -46,7 +49,7 @@ enum Values {
 
 /// Values of a row that do not fit into its columns.
 #[derive(Default)]
-pub struct Notes {
+pub struct RowNotes {
     /// The cells as text.
     pub text: String,
     /// Name of the first column with an unreadable value, and the reason.
@@ -55,76 +58,78 @@ pub struct Notes {
 
 /// Builds the array of one column for the next batch.
 pub struct ColumnBuilder {
-    values: Values,
-    list: Option<List>,
+    values: ValueBuilders,
+    list: Option<ListOffsets>,
     field: FieldRef,
 }
 
 /// List offsets of a multi-valued column.
-struct List {
+struct ListOffsets {
     element: FieldRef,
     offsets: Vec<i32>,
     valid: NullBufferBuilder,
     elements: i32,
 }
 
-impl Values {
+impl ValueBuilders {
     /// Creates a builder for the values of a column, in the form that the profile selects.
-    fn of_column(column: &TableColumn) -> Values {
-        use Meaning::*;
+    fn for_column(column: &TableColumn) -> ValueBuilders {
+        use ColumnMeaning::*;
         if column.has_names() {
-            return Values::Text(StringBuilder::new());
+            return ValueBuilders::Text(StringBuilder::new());
         }
-        match column.form.meaning {
-            DirectorySid | SidOrText | Utf16 | Ascii | Address => Values::Text(StringBuilder::new()),
-            Unsigned => Values::UnsignedLongLong(PrimitiveBuilder::new()),
+        match column.format.meaning {
+            DirectorySid | SidOrText | Utf16 | Ascii | Address => ValueBuilders::Text(StringBuilder::new()),
+            Unsigned => ValueBuilders::UnsignedLongLong(PrimitiveBuilder::new()),
             Filetime | FiletimeBytes | FiletimeBigEndian | SecondsSince1601 => {
-                Values::Time(PrimitiveBuilder::new().with_timezone("UTC"), true)
+                ValueBuilders::Time(PrimitiveBuilder::new().with_timezone("UTC"), true)
             }
-            Stored => Values::of_type(column.column.kind),
+            Stored => ValueBuilders::for_type(column.column.kind),
         }
     }
 
-    fn of_type(kind: ColumnType) -> Values {
+    fn for_type(kind: ColumnType) -> ValueBuilders {
         match kind {
-            ColumnType::Bit => Values::Bool(BooleanBuilder::new()),
-            ColumnType::UnsignedByte => Values::Byte(PrimitiveBuilder::new()),
-            ColumnType::Short => Values::Short(PrimitiveBuilder::new()),
-            ColumnType::UnsignedShort => Values::UnsignedShort(PrimitiveBuilder::new()),
-            ColumnType::Long => Values::Long(PrimitiveBuilder::new()),
-            ColumnType::UnsignedLong => Values::UnsignedLong(PrimitiveBuilder::new()),
-            ColumnType::LongLong => Values::LongLong(PrimitiveBuilder::new()),
-            ColumnType::UnsignedLongLong => Values::UnsignedLongLong(PrimitiveBuilder::new()),
+            ColumnType::Bit => ValueBuilders::Bool(BooleanBuilder::new()),
+            ColumnType::UnsignedByte => ValueBuilders::Byte(PrimitiveBuilder::new()),
+            ColumnType::Short => ValueBuilders::Short(PrimitiveBuilder::new()),
+            ColumnType::UnsignedShort => ValueBuilders::UnsignedShort(PrimitiveBuilder::new()),
+            ColumnType::Long => ValueBuilders::Long(PrimitiveBuilder::new()),
+            ColumnType::UnsignedLong => ValueBuilders::UnsignedLong(PrimitiveBuilder::new()),
+            ColumnType::LongLong => ValueBuilders::LongLong(PrimitiveBuilder::new()),
+            ColumnType::UnsignedLongLong => ValueBuilders::UnsignedLongLong(PrimitiveBuilder::new()),
             ColumnType::Currency => {
                 let decimal = DataType::Decimal128(CURRENCY.0, CURRENCY.1);
-                Values::Currency(Decimal128Builder::new().with_data_type(decimal))
+                ValueBuilders::Currency(Decimal128Builder::new().with_data_type(decimal))
             }
-            ColumnType::Single => Values::Single(PrimitiveBuilder::new()),
-            ColumnType::Double => Values::Double(PrimitiveBuilder::new()),
-            ColumnType::DateTime => Values::Time(PrimitiveBuilder::new(), false),
-            ColumnType::Guid => Values::Guid(FixedSizeBinaryBuilder::new(GUID_LEN)),
-            ColumnType::Binary | ColumnType::LongBinary => Values::Binary(BinaryBuilder::new()),
-            ColumnType::Text | ColumnType::LongText => Values::Text(StringBuilder::new()),
+            ColumnType::Single => ValueBuilders::Single(PrimitiveBuilder::new()),
+            ColumnType::Double => ValueBuilders::Double(PrimitiveBuilder::new()),
+            ColumnType::DateTime => ValueBuilders::Time(PrimitiveBuilder::new(), false),
+            ColumnType::Guid => ValueBuilders::Guid(FixedSizeBinaryBuilder::new(GUID_LEN)),
+            ColumnType::Binary | ColumnType::LongBinary => ValueBuilders::Binary(BinaryBuilder::new()),
+            ColumnType::Text | ColumnType::LongText => ValueBuilders::Text(StringBuilder::new()),
         }
     }
 
     fn data_type(&self) -> DataType {
         match self {
-            Values::Bool(_) => DataType::Boolean,
-            Values::Byte(_) => DataType::UInt8,
-            Values::Short(_) => DataType::Int16,
-            Values::UnsignedShort(_) => DataType::UInt16,
-            Values::Long(_) => DataType::Int32,
-            Values::UnsignedLong(_) => DataType::UInt32,
-            Values::LongLong(_) => DataType::Int64,
-            Values::UnsignedLongLong(_) => DataType::UInt64,
-            Values::Currency(_) => DataType::Decimal128(CURRENCY.0, CURRENCY.1),
-            Values::Single(_) => DataType::Float32,
-            Values::Double(_) => DataType::Float64,
-            Values::Time(_, utc) => DataType::Timestamp(TimeUnit::Microsecond, utc.then(|| "UTC".into())),
-            Values::Guid(_) => DataType::FixedSizeBinary(GUID_LEN),
-            Values::Binary(_) => DataType::Binary,
-            Values::Text(_) => DataType::Utf8,
+            ValueBuilders::Bool(_) => DataType::Boolean,
+            ValueBuilders::Byte(_) => DataType::UInt8,
+            ValueBuilders::Short(_) => DataType::Int16,
+            ValueBuilders::UnsignedShort(_) => DataType::UInt16,
+            ValueBuilders::Long(_) => DataType::Int32,
+            ValueBuilders::UnsignedLong(_) => DataType::UInt32,
+            ValueBuilders::LongLong(_) => DataType::Int64,
+            ValueBuilders::UnsignedLongLong(_) => DataType::UInt64,
+            ValueBuilders::Currency(_) => DataType::Decimal128(CURRENCY.0, CURRENCY.1),
+            ValueBuilders::Single(_) => DataType::Float32,
+            ValueBuilders::Double(_) => DataType::Float64,
+            ValueBuilders::Time(_, utc) => {
+                DataType::Timestamp(TimeUnit::Microsecond, utc.then(|| "UTC".into()))
+            }
+            ValueBuilders::Guid(_) => DataType::FixedSizeBinary(GUID_LEN),
+            ValueBuilders::Binary(_) => DataType::Binary,
+            ValueBuilders::Text(_) => DataType::Utf8,
         }
     }
 
@@ -132,7 +137,7 @@ impl Values {
     fn field(&self, name: &str) -> Field {
         let field = Field::new(name, self.data_type(), true);
         match self {
-            Values::Guid(_) => field
+            ValueBuilders::Guid(_) => field
                 .with_metadata(HashMap::from([("ARROW:extension:name".to_owned(), "arrow.uuid".to_owned())])),
             _ => field,
         }
@@ -140,53 +145,62 @@ impl Values {
 
     fn append_null(&mut self) {
         match self {
-            Values::Bool(to) => to.append_null(),
-            Values::Byte(to) => to.append_null(),
-            Values::Short(to) => to.append_null(),
-            Values::UnsignedShort(to) => to.append_null(),
-            Values::Long(to) => to.append_null(),
-            Values::UnsignedLong(to) => to.append_null(),
-            Values::LongLong(to) => to.append_null(),
-            Values::UnsignedLongLong(to) => to.append_null(),
-            Values::Currency(to) => to.append_null(),
-            Values::Single(to) => to.append_null(),
-            Values::Double(to) => to.append_null(),
-            Values::Time(to, _) => to.append_null(),
-            Values::Guid(to) => to.append_null(),
-            Values::Binary(to) => to.append_null(),
-            Values::Text(to) => to.append_null(),
+            ValueBuilders::Bool(to) => to.append_null(),
+            ValueBuilders::Byte(to) => to.append_null(),
+            ValueBuilders::Short(to) => to.append_null(),
+            ValueBuilders::UnsignedShort(to) => to.append_null(),
+            ValueBuilders::Long(to) => to.append_null(),
+            ValueBuilders::UnsignedLong(to) => to.append_null(),
+            ValueBuilders::LongLong(to) => to.append_null(),
+            ValueBuilders::UnsignedLongLong(to) => to.append_null(),
+            ValueBuilders::Currency(to) => to.append_null(),
+            ValueBuilders::Single(to) => to.append_null(),
+            ValueBuilders::Double(to) => to.append_null(),
+            ValueBuilders::Time(to, _) => to.append_null(),
+            ValueBuilders::Guid(to) => to.append_null(),
+            ValueBuilders::Binary(to) => to.append_null(),
+            ValueBuilders::Text(to) => to.append_null(),
         }
     }
 
     /// Appends a value and returns its approximate size. Returns `None` and appends nothing if the value has another
     /// type.
-    fn append(&mut self, value: Value<'_>) -> Option<usize> {
+    fn append(&mut self, value: ExportedValue<'_>) -> Option<usize> {
         match (self, value) {
-            (Values::Bool(to), Value::Bit(value)) => to.append_value(value),
-            (Values::Byte(to), Value::Int(value)) => to.append_value(value.try_into().ok()?),
-            (Values::Short(to), Value::Int(value)) => to.append_value(value.try_into().ok()?),
-            (Values::UnsignedShort(to), Value::Int(value)) => to.append_value(value.try_into().ok()?),
-            (Values::Long(to), Value::Int(value)) => to.append_value(value.try_into().ok()?),
-            (Values::UnsignedLong(to), Value::Int(value)) => to.append_value(value.try_into().ok()?),
-            (Values::LongLong(to), Value::Int(value)) => to.append_value(value),
-            (Values::UnsignedLongLong(to), Value::UInt(value)) => to.append_value(value),
-            (Values::Currency(to), Value::Currency(value)) => to.append_value(value.into()),
-            (Values::Single(to), Value::Single(value)) => to.append_value(value),
-            (Values::Double(to), Value::Double(value)) => to.append_value(value),
-            (Values::Time(to, _), Value::Time(time)) => to.append_value(time.ticks.div_euclid(10)),
-            (Values::Guid(to), Value::Guid([a0, a1, a2, a3, b0, b1, c0, c1, rest @ ..])) => {
+            (ValueBuilders::Bool(to), ExportedValue::Bit(value)) => to.append_value(value),
+            (ValueBuilders::Byte(to), ExportedValue::Int(value)) => to.append_value(value.try_into().ok()?),
+            (ValueBuilders::Short(to), ExportedValue::Int(value)) => to.append_value(value.try_into().ok()?),
+            (ValueBuilders::UnsignedShort(to), ExportedValue::Int(value)) => {
+                to.append_value(value.try_into().ok()?)
+            }
+            (ValueBuilders::Long(to), ExportedValue::Int(value)) => to.append_value(value.try_into().ok()?),
+            (ValueBuilders::UnsignedLong(to), ExportedValue::Int(value)) => {
+                to.append_value(value.try_into().ok()?)
+            }
+            (ValueBuilders::LongLong(to), ExportedValue::Int(value)) => to.append_value(value),
+            (ValueBuilders::UnsignedLongLong(to), ExportedValue::UInt(value)) => to.append_value(value),
+            (ValueBuilders::Currency(to), ExportedValue::Currency(value)) => to.append_value(value.into()),
+            (ValueBuilders::Single(to), ExportedValue::Single(value)) => to.append_value(value),
+            (ValueBuilders::Double(to), ExportedValue::Double(value)) => to.append_value(value),
+            (ValueBuilders::Time(to, _), ExportedValue::Time(time)) => {
+                to.append_value(time.ticks.div_euclid(10))
+            }
+            (ValueBuilders::Guid(to), ExportedValue::Guid([a0, a1, a2, a3, b0, b1, c0, c1, rest @ ..])) => {
                 let bytes = [&[a3, a2, a1, a0, b1, b0, c1, c0][..], &rest].concat();
                 to.append_value(bytes).ok()?;
             }
-            (Values::Binary(to), Value::Binary(bytes) | Value::DirectorySid(bytes)) => {
+            (
+                ValueBuilders::Binary(to),
+                ExportedValue::Binary(bytes) | ExportedValue::DirectorySid(bytes),
+            ) => {
                 to.append_value(bytes);
                 return Some(bytes.len());
             }
-            (Values::Text(to), Value::Text(text)) => {
+            (ValueBuilders::Text(to), ExportedValue::Text(text)) => {
                 to.append_value(&text);
                 return Some(text.len());
             }
-            (Values::Text(to), value) => {
+            (ValueBuilders::Text(to), value) => {
                 let mut text = Vec::new();
                 value.write_text(&mut text);
                 to.append_value(String::from_utf8_lossy(&text));
@@ -199,21 +213,21 @@ impl Values {
 
     fn finish(&mut self) -> ArrayRef {
         match self {
-            Values::Bool(from) => Arc::new(from.finish()),
-            Values::Byte(from) => Arc::new(from.finish()),
-            Values::Short(from) => Arc::new(from.finish()),
-            Values::UnsignedShort(from) => Arc::new(from.finish()),
-            Values::Long(from) => Arc::new(from.finish()),
-            Values::UnsignedLong(from) => Arc::new(from.finish()),
-            Values::LongLong(from) => Arc::new(from.finish()),
-            Values::UnsignedLongLong(from) => Arc::new(from.finish()),
-            Values::Currency(from) => Arc::new(from.finish()),
-            Values::Single(from) => Arc::new(from.finish()),
-            Values::Double(from) => Arc::new(from.finish()),
-            Values::Time(from, _) => Arc::new(from.finish()),
-            Values::Guid(from) => Arc::new(from.finish()),
-            Values::Binary(from) => Arc::new(from.finish()),
-            Values::Text(from) => Arc::new(from.finish()),
+            ValueBuilders::Bool(from) => Arc::new(from.finish()),
+            ValueBuilders::Byte(from) => Arc::new(from.finish()),
+            ValueBuilders::Short(from) => Arc::new(from.finish()),
+            ValueBuilders::UnsignedShort(from) => Arc::new(from.finish()),
+            ValueBuilders::Long(from) => Arc::new(from.finish()),
+            ValueBuilders::UnsignedLong(from) => Arc::new(from.finish()),
+            ValueBuilders::LongLong(from) => Arc::new(from.finish()),
+            ValueBuilders::UnsignedLongLong(from) => Arc::new(from.finish()),
+            ValueBuilders::Currency(from) => Arc::new(from.finish()),
+            ValueBuilders::Single(from) => Arc::new(from.finish()),
+            ValueBuilders::Double(from) => Arc::new(from.finish()),
+            ValueBuilders::Time(from, _) => Arc::new(from.finish()),
+            ValueBuilders::Guid(from) => Arc::new(from.finish()),
+            ValueBuilders::Binary(from) => Arc::new(from.finish()),
+            ValueBuilders::Text(from) => Arc::new(from.finish()),
         }
     }
 }
@@ -221,23 +235,24 @@ impl Values {
 impl ColumnBuilder {
     /// Creates a builder for the cells of a column.
     pub fn new(column: &TableColumn) -> ColumnBuilder {
-        let values = Values::of_column(column);
-        let list = column.column.flags.contains(ColumnFlags::MULTI_VALUED) && !column.form.single_of_list;
-        ColumnBuilder::of_values(values, &column.column.name, list)
+        let values = ValueBuilders::for_column(column);
+        let list = column.column.flags.contains(ColumnFlags::MULTI_VALUED)
+            && !column.format.application_single_valued;
+        ColumnBuilder::from_values(values, &column.column.name, list)
     }
 
     /// Creates a builder for text.
     pub fn text(name: &str) -> ColumnBuilder {
-        ColumnBuilder::of_values(Values::of_type(ColumnType::Text), name, false)
+        ColumnBuilder::from_values(ValueBuilders::for_type(ColumnType::Text), name, false)
     }
 
     /// Creates a builder for Boolean values.
     pub fn bool(name: &str) -> ColumnBuilder {
-        ColumnBuilder::of_values(Values::of_type(ColumnType::Bit), name, false)
+        ColumnBuilder::from_values(ValueBuilders::for_type(ColumnType::Bit), name, false)
     }
 
-    fn of_values(values: Values, name: &str, list: bool) -> ColumnBuilder {
-        let list = list.then(|| List {
+    fn from_values(values: ValueBuilders, name: &str, list: bool) -> ColumnBuilder {
+        let list = list.then(|| ListOffsets {
             element: Arc::new(values.field("item")),
             offsets: vec![0],
             valid: NullBufferBuilder::new(0),
@@ -256,14 +271,14 @@ impl ColumnBuilder {
     }
 
     /// Appends one value, or null if it has another type.
-    pub fn value(&mut self, value: Option<Value<'_>>) {
+    pub fn value(&mut self, value: Option<ExportedValue<'_>>) {
         if value.and_then(|value| self.values.append(value)).is_none() {
             self.values.append_null();
         }
     }
 
     /// Appends a cell and returns its approximate size.
-    pub fn cell(&mut self, column: &TableColumn, cell: &Cell<'_>, notes: &mut Notes) -> usize {
+    pub fn cell(&mut self, column: &TableColumn, cell: &ExportedCell<'_>, notes: &mut RowNotes) -> usize {
         let mut size = 8;
         let mut fits = true;
         let items = cell.items();
@@ -276,7 +291,7 @@ impl ColumnBuilder {
                     list.elements += 1;
                 }
                 list.offsets.push(list.elements);
-                list.valid.append(*cell != Cell::Null);
+                list.valid.append(*cell != ExportedCell::Null);
             }
             None => match items {
                 [item] => {
@@ -309,11 +324,16 @@ impl ColumnBuilder {
 
 /// Appends one value of a cell and returns its approximate size. Returns `None` if the value must be replaced with
 /// null.
-fn append(values: &mut Values, column: &TableColumn, item: &Item<'_>, notes: &mut Notes) -> Option<usize> {
+fn append(
+    values: &mut ValueBuilders,
+    column: &TableColumn,
+    item: &CellItem<'_>,
+    notes: &mut RowNotes,
+) -> Option<usize> {
     let appended = match item_value(column, item) {
         Ok(value) => values.append(value),
         Err(marker) => {
-            if let (Marker::Unreadable(unreadable), None) = (marker, &notes.unreadable) {
+            if let (ValueMarker::Unreadable(unreadable), None) = (marker, &notes.unreadable) {
                 notes.unreadable = Some((column.column.name.clone(), unreadable.reason.clone()));
             }
             None
@@ -325,8 +345,8 @@ fn append(values: &mut Values, column: &TableColumn, item: &Item<'_>, notes: &mu
     appended
 }
 
-impl Notes {
-    fn add(&mut self, column: &TableColumn, cell: &Cell<'_>) {
+impl RowNotes {
+    fn add(&mut self, column: &TableColumn, cell: &ExportedCell<'_>) {
         let mut text = Vec::new();
         write_cell_text(column, cell, &mut text);
         if !self.text.is_empty() {

@@ -8,18 +8,20 @@ use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::ffi::FFI_ArrowSchema;
 use arrow_schema::{ArrowError, Schema, SchemaRef};
-use jetcell_export::{Issues, Portion, ReadOptions, Row, RowCursor, SelectedTable, Value};
+use jetcell_export::{
+    ExportIssues, ExportedRow, ExportedValue, PortionEnd, RowCursor, RowReadOptions, SelectedTable,
+};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 use pyo3::types::PyCapsule;
 
-use crate::arrow_columns::{ColumnBuilder, Notes};
-use crate::errors::Failure;
+use crate::arrow_columns::{ColumnBuilder, RowNotes};
+use crate::errors::LocatedError;
 use crate::findings::PyIssue;
-use crate::handle::{Handle, Opened};
-use crate::options::{Damage, RowOptions};
-use crate::rows::{ADVICE, DELETED, cell_issue};
+use crate::handle::{DatabaseHandle, OpenedDatabase};
+use crate::options::{DamagePolicy, RowOptions};
+use crate::rows::{DELETED, TOO_LARGE_ADVICE, cell_issue};
 
 /// Maximum approximate size of the values in a batch in bytes. [`BATCH_CELLS`] is the maximum number of cells.
 const BATCH_BYTES: usize = 8 << 20;
@@ -30,17 +32,17 @@ const UNREADABLE: &str = "_unreadable";
 /// Stream of Arrow record batches with the rows of a table. Each consumer reads from the first row.
 #[pyclass(frozen, module = "jetcell", name = "ArrowRows")]
 pub struct PyArrowRows {
-    handle: Arc<Handle>,
+    handle: Arc<DatabaseHandle>,
     selected: SelectedTable,
     options: RowOptions,
     batch_rows: usize,
     /// Issues of the most recent stream.
-    issues: Arc<Mutex<Issues>>,
+    issues: Arc<Mutex<ExportIssues>>,
 }
 
 impl PyArrowRows {
     pub fn new(
-        handle: Arc<Handle>,
+        handle: Arc<DatabaseHandle>,
         selected: SelectedTable,
         options: RowOptions,
         batch_rows: usize,
@@ -55,8 +57,8 @@ impl PyArrowRows {
         _requested_schema: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
         let opened = self.handle.get()?;
-        let batches = Batches {
-            columns: Columns::new(&self.selected, &self.options),
+        let batches = TableBatchReader {
+            columns: BatchBuilders::new(&self.selected, &self.options),
             cursor: RowCursor::new(&opened.source, self.selected.clone()),
             selected: self.selected.clone(),
             handle: self.handle.clone(),
@@ -67,7 +69,7 @@ impl PyArrowRows {
             done: false,
         };
         let mut issues = self.issues.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);
-        *issues = Issues::default();
+        *issues = ExportIssues::default();
         issues.set_table(Some(&self.selected.table.name));
         drop(issues);
         let stream = FFI_ArrowArrayStream::new(Box::new(batches));
@@ -89,7 +91,7 @@ impl PyArrowRows {
 
     /// Returns the schema through the Arrow PyCapsule interface.
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
-        let schema = Columns::new(&self.selected, &self.options).schema;
+        let schema = BatchBuilders::new(&self.selected, &self.options).schema;
         let schema = FFI_ArrowSchema::try_from(schema.as_ref())
             .map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
         PyCapsule::new_with_value(py, schema, c"arrow_schema")
@@ -99,7 +101,7 @@ impl PyArrowRows {
     #[getter]
     fn issues(&self, py: Python<'_>) -> Vec<PyIssue> {
         let issues = self.issues.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);
-        issues.kept().iter().map(PyIssue::from).collect()
+        issues.stored().iter().map(PyIssue::from).collect()
     }
 
     fn __repr__(&self) -> String {
@@ -108,35 +110,36 @@ impl PyArrowRows {
 }
 
 /// Builders for all columns.
-struct Columns {
+struct BatchBuilders {
     builders: Vec<ColumnBuilder>,
     deleted: Option<ColumnBuilder>,
     unreadable: ColumnBuilder,
     schema: SchemaRef,
 }
 
-impl Columns {
-    fn new(selected: &SelectedTable, options: &RowOptions) -> Columns {
+impl BatchBuilders {
+    fn new(selected: &SelectedTable, options: &RowOptions) -> BatchBuilders {
         let builders: Vec<ColumnBuilder> = selected.table.columns.iter().map(ColumnBuilder::new).collect();
         let deleted = options.deleted.then(|| ColumnBuilder::bool(DELETED));
         let unreadable = ColumnBuilder::text(UNREADABLE);
         let all = builders.iter().chain(&deleted).chain([&unreadable]);
         let schema = Arc::new(Schema::new(all.map(ColumnBuilder::field).collect::<Vec<_>>()));
-        Columns { builders, deleted, unreadable, schema }
+        BatchBuilders { builders, deleted, unreadable, schema }
     }
 
     /// Appends a row. Returns its approximate size, and the values that do not fit into its columns.
-    fn row(&mut self, selected: &SelectedTable, row: &Row<'_>) -> (usize, Notes) {
-        let (mut notes, mut size) = (Notes::default(), 0);
+    fn row(&mut self, selected: &SelectedTable, row: &ExportedRow<'_>) -> (usize, RowNotes) {
+        let (mut notes, mut size) = (RowNotes::default(), 0);
         for ((column, cell), builder) in selected.table.columns.iter().zip(row.cells).zip(&mut self.builders)
         {
             size += builder.cell(column, cell, &mut notes);
         }
         if let Some(deleted) = &mut self.deleted {
-            deleted.value(Some(Value::Bit(row.deleted)));
+            deleted.value(Some(ExportedValue::Bit(row.deleted)));
         }
         size += notes.text.len();
-        self.unreadable.value((!notes.text.is_empty()).then(|| Value::Text(notes.text.as_str().into())));
+        self.unreadable
+            .value((!notes.text.is_empty()).then(|| ExportedValue::Text(notes.text.as_str().into())));
         (size, notes)
     }
 
@@ -148,40 +151,40 @@ impl Columns {
 }
 
 /// The batches of a table. A consumer may call this from any thread, without holding the interpreter lock.
-struct Batches {
-    handle: Arc<Handle>,
+struct TableBatchReader {
+    handle: Arc<DatabaseHandle>,
     selected: SelectedTable,
     options: RowOptions,
     batch_rows: usize,
     cursor: RowCursor,
-    columns: Columns,
-    issues: Arc<Mutex<Issues>>,
+    columns: BatchBuilders,
+    issues: Arc<Mutex<ExportIssues>>,
     /// Failure to report after the batch that was returned last.
-    failure: Option<Failure>,
+    failure: Option<LocatedError>,
     done: bool,
 }
 
-impl Batches {
+impl TableBatchReader {
     /// Reads a batch and returns the number of its rows.
-    fn read(&mut self, opened: &Opened) -> usize {
-        let Batches { handle, selected, options, batch_rows, cursor, columns, issues, .. } = self;
+    fn read(&mut self, opened: &OpenedDatabase) -> usize {
+        let TableBatchReader { handle, selected, options, batch_rows, cursor, columns, issues, .. } = self;
         let mut issues = issues.lock().unwrap_or_else(PoisonError::into_inner);
-        let raise = options.damage == Damage::Raise;
-        let mut reading = ReadOptions {
+        let raise = options.damage == DamagePolicy::Raise;
+        let mut reading = RowReadOptions {
             deleted: options.deleted,
             row_limit: options.row_limit,
-            advice: ADVICE,
+            limit_advice: TOO_LARGE_ADVICE,
             stop_at_missing: raise,
-            ..ReadOptions::default()
+            ..RowReadOptions::default()
         };
         let cells = selected.table.columns.len().max(1);
         let (mut rows, mut bytes, mut failure) = (0, 0, None);
-        let mut visit = |row: Row<'_>| {
+        let mut visit = |row: ExportedRow<'_>| {
             let (size, notes) = columns.row(selected, &row);
             // The long values of a deleted row may already be deleted, so this is not an error.
             if let (true, false, Some((column, reason))) = (raise, row.deleted, notes.unreadable) {
                 let issue = cell_issue(&selected.table, &row, &column, &reason);
-                failure = Some(Failure::damaged(&handle.path, &issue).in_column(&column));
+                failure = Some(LocatedError::damaged(&handle.path, &issue).in_column(&column));
                 // The row is already in the builders, and the batch ends before it.
                 return Ok(ControlFlow::Break(()));
             }
@@ -191,17 +194,19 @@ impl Batches {
             Ok(if full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         };
         let portion = cursor.read(&opened.source, &mut reading, &mut issues, &mut visit);
-        self.done = !matches!(portion, Ok(Portion::More)) || failure.is_some();
+        self.done = !matches!(portion, Ok(PortionEnd::More)) || failure.is_some();
         self.failure = match portion {
-            Ok(Portion::Missing) => issues.last_missing().map(|issue| Failure::damaged(&handle.path, issue)),
+            Ok(PortionEnd::Missing) => {
+                issues.last_missing().map(|issue| LocatedError::damaged(&handle.path, issue))
+            }
             Ok(_) => failure,
-            Err(error) => Some(Failure::system(&handle.path, &error)),
+            Err(error) => Some(LocatedError::system(&handle.path, &error)),
         };
         rows
     }
 }
 
-impl Iterator for Batches {
+impl Iterator for TableBatchReader {
     type Item = Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -226,7 +231,7 @@ impl Iterator for Batches {
     }
 }
 
-impl RecordBatchReader for Batches {
+impl RecordBatchReader for TableBatchReader {
     fn schema(&self) -> SchemaRef {
         self.columns.schema.clone()
     }

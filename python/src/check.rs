@@ -4,15 +4,15 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use ese_check::{Cancel, CheckOptions, Severity, check_database};
+use ese_check::{CancelToken, CheckOptions, Severity, check_database};
 use pyo3::prelude::*;
 
-use crate::errors::Failure;
+use crate::errors::LocatedError;
 use crate::findings::PyFinding;
 use crate::handle::{file_system, refuse_in_use};
 
 /// Interval at which a check polls for signals, such as SIGINT after Ctrl-C.
-const SIGNALS: Duration = Duration::from_millis(100);
+const SIGNAL_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Result of a check.
 #[pyclass(frozen, get_all, module = "jetcell", name = "CheckReport")]
@@ -41,11 +41,11 @@ impl PyCheckReport {
 #[pyo3(signature = (path, *, structure = true, allow_in_use = false))]
 pub fn check(py: Python<'_>, path: PathBuf, structure: bool, allow_in_use: bool) -> PyResult<PyCheckReport> {
     let interrupted: Arc<Mutex<(Instant, Option<PyErr>)>> = Arc::new(Mutex::new((Instant::now(), None)));
-    let cancel = Cancel::default();
+    let cancel = CancelToken::default();
     let (watch, ending) = (interrupted.clone(), cancel.clone());
     let progress = move |_| {
         let mut state = watch.lock().unwrap_or_else(PoisonError::into_inner);
-        if state.0.elapsed() >= SIGNALS && state.1.is_none() {
+        if state.0.elapsed() >= SIGNAL_CHECK_INTERVAL && state.1.is_none() {
             state.1 = Python::attach(|py| py.check_signals()).err();
             state.0 = Instant::now();
             if state.1.is_some() {
@@ -62,7 +62,7 @@ pub fn check(py: Python<'_>, path: PathBuf, structure: bool, allow_in_use: bool)
     };
     let report = py.detach(|| {
         refuse_in_use(&path, allow_in_use)?;
-        check_database(&file_system(&path)?, &path, &options).map_err(Failure::of_check)
+        check_database(&file_system(&path)?, &path, &options).map_err(LocatedError::from_check_error)
     })?;
     let signal = interrupted.lock().unwrap_or_else(PoisonError::into_inner).1.take();
     if let Some(signal) = signal {

@@ -8,16 +8,16 @@ use pyo3::prelude::*;
 use pyo3::types::PyAny;
 
 use crate::check::{PyCheckReport, check};
-use crate::errors::Failure;
+use crate::errors::LocatedError;
 use crate::findings::PyIssue;
-use crate::handle::{Handle, OpenOptions, Opened};
+use crate::handle::{DatabaseHandle, OpenOptions, OpenedDatabase};
 use crate::options::{currency, damage, profile};
 use crate::table::PyTable;
 
 /// An open database. It is a context manager, an iterable of its tables, and a mapping from names to tables.
 #[pyclass(frozen, module = "jetcell", name = "Database")]
 pub struct PyDatabase {
-    handle: Arc<Handle>,
+    handle: Arc<DatabaseHandle>,
 }
 
 /// Opens an ESE database for reading. The file is never changed.
@@ -48,12 +48,12 @@ pub fn open(
         ..Rendering::default()
     };
     let options = OpenOptions { rendering, damage: self::damage(damage)?, allow_dirty, allow_in_use };
-    let handle = py.detach(|| Handle::open(path, options))?;
+    let handle = py.detach(|| DatabaseHandle::open(path, options))?;
     Ok(PyDatabase { handle: Arc::new(handle) })
 }
 
 impl PyDatabase {
-    fn opened(&self) -> PyResult<Arc<Opened>> {
+    fn opened(&self) -> PyResult<Arc<OpenedDatabase>> {
         Ok(self.handle.get()?)
     }
 
@@ -151,7 +151,7 @@ impl PyDatabase {
     fn __getitem__(&self, name: &str) -> PyResult<PyTable> {
         let found = self.find(name)?;
         let path = self.handle.path.display();
-        found.ok_or_else(|| Failure::unknown(format!("{path}: table {name} does not exist")).into())
+        found.ok_or_else(|| LocatedError::unknown(format!("{path}: table {name} does not exist")).into())
     }
 
     fn __repr__(&self) -> String {

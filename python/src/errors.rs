@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use ese_check::CheckError;
-use jetcell_export::{ExportError, Issue};
+use jetcell_export::{ExportError, ExportIssue};
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
 /// A failure, with its location.
 #[derive(Clone, Debug)]
-pub struct Failure {
+pub struct LocatedError {
     kind: FailureKind,
     message: String,
     path: Option<PathBuf>,
@@ -35,47 +35,51 @@ enum FailureKind {
     System(Option<i32>),
 }
 
-impl std::fmt::Display for Failure {
+impl std::fmt::Display for LocatedError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.message)
     }
 }
 
-impl std::error::Error for Failure {}
+impl std::error::Error for LocatedError {}
 
-impl Failure {
-    fn new(kind: FailureKind, path: Option<&Path>, message: String) -> Failure {
+impl LocatedError {
+    fn new(kind: FailureKind, path: Option<&Path>, message: String) -> LocatedError {
         let path = path.map(Path::to_owned);
-        Failure { kind, message, path, table: None, page: None, column: None }
+        LocatedError { kind, message, path, table: None, page: None, column: None }
     }
 
     /// Returns the failure for a closed database.
-    pub fn closed(path: &Path) -> Failure {
-        Failure::new(FailureKind::Closed, Some(path), format!("{}: the database is closed", path.display()))
+    pub fn closed(path: &Path) -> LocatedError {
+        LocatedError::new(
+            FailureKind::Closed,
+            Some(path),
+            format!("{}: the database is closed", path.display()),
+        )
     }
 
     /// Returns the failure for an invalid argument.
-    pub fn argument(message: String) -> Failure {
-        Failure::new(FailureKind::Argument, None, message)
+    pub fn argument(message: String) -> LocatedError {
+        LocatedError::new(FailureKind::Argument, None, message)
     }
 
     /// Returns the failure for a name that does not exist.
-    pub fn unknown(message: String) -> Failure {
-        Failure::new(FailureKind::Unknown, None, message)
+    pub fn unknown(message: String) -> LocatedError {
+        LocatedError::new(FailureKind::Unknown, None, message)
     }
 
     /// Returns the failure for a file that another process changes.
-    pub fn in_use(path: &Path) -> Failure {
+    pub fn in_use(path: &Path) -> LocatedError {
         let what = format!(
             "{}: in use by another process, and its pages can change while they are read; stop that \
              process, or pass allow_in_use=True",
             path.display()
         );
-        Failure::new(FailureKind::InUse, Some(path), what)
+        LocatedError::new(FailureKind::InUse, Some(path), what)
     }
 
     /// Returns the failure for a database that was not shut down cleanly.
-    pub fn dirty(path: &Path, state: &str, generations: (u32, u32)) -> Failure {
+    pub fn dirty(path: &Path, state: &str, generations: (u32, u32)) -> LocatedError {
         let what = format!(
             "{0}: not shut down cleanly (state {state}, needs log generations {1:#X} to {2:#X}), so some \
              changes are only in the logs; with the logs, first run: jetcell recover {0} LOGS --into \
@@ -84,55 +88,56 @@ impl Failure {
             generations.0,
             generations.1
         );
-        Failure::new(FailureKind::Dirty, Some(path), what)
+        LocatedError::new(FailureKind::Dirty, Some(path), what)
     }
 
     /// Returns the failure for missing data.
-    pub fn damaged(path: &Path, issue: &Issue) -> Failure {
+    pub fn damaged(path: &Path, issue: &ExportIssue) -> LocatedError {
         let what = format!("{}: {issue}; pass damage=\"report\" to skip the damage", path.display());
-        let mut failure = Failure::new(FailureKind::Damaged, Some(path), what);
+        let mut failure = LocatedError::new(FailureKind::Damaged, Some(path), what);
         failure.table = issue.table.clone();
         failure.page = issue.page.map(ese_format::PageNumber::get);
         failure
     }
 
     /// Adds the name of a column to the failure.
-    pub fn in_column(mut self, column: &str) -> Failure {
+    pub fn in_column(mut self, column: &str) -> LocatedError {
         self.column = Some(column.to_owned());
         self
     }
 
     /// Returns the failure for an error of the operating system.
-    pub fn system(path: &Path, error: &std::io::Error) -> Failure {
-        Failure::new(FailureKind::System(error.raw_os_error()), Some(path), error.to_string())
+    pub fn system(path: &Path, error: &std::io::Error) -> LocatedError {
+        LocatedError::new(FailureKind::System(error.raw_os_error()), Some(path), error.to_string())
     }
 
     /// Returns the failure for a database or table that does not fit the request.
-    pub fn of_export(path: &Path, error: ExportError) -> Failure {
+    pub fn from_export_error(path: &Path, error: ExportError) -> LocatedError {
         match error {
-            ExportError::Open(error) => Failure::of_check(error),
-            ExportError::NoTable { name } => Failure::unknown(format!("table {name} does not exist")),
-            ExportError::NoColumn { name } => Failure::unknown(format!("column {name} does not exist")),
-            ExportError::NoTimes { name } => {
-                Failure::unknown(format!("no time column {name} exists"))
-            }
-            ExportError::OtherProfile(name) => Failure::new(
+            ExportError::Open(error) => LocatedError::from_check_error(error),
+            ExportError::NoTable { name } => LocatedError::unknown(format!("table {name} does not exist")),
+            ExportError::NoColumn { name } => LocatedError::unknown(format!("column {name} does not exist")),
+            ExportError::NoTimes { name } => LocatedError::unknown(format!("no time column {name} exists")),
+            ExportError::OtherProfile(name) => LocatedError::new(
                 FailureKind::Argument,
                 Some(path),
-                format!("{}: the database does not have the tables of {name}; use another profile", path.display()),
+                format!(
+                    "{}: the database does not have the tables of {name}; use another profile",
+                    path.display()
+                ),
             ),
-            other => Failure::new(FailureKind::Argument, Some(path), other.to_string()),
+            other => LocatedError::new(FailureKind::Argument, Some(path), other.to_string()),
         }
     }
 
     /// Returns the failure for a file that cannot be opened for a check.
-    pub fn of_check(error: CheckError) -> Failure {
+    pub fn from_check_error(error: CheckError) -> LocatedError {
         match &error {
-            CheckError::Io { path, error } => Failure::system(path, error),
+            CheckError::Io { path, error } => LocatedError::system(path, error),
             CheckError::Header { path, .. } => {
-                Failure::new(FailureKind::NotADatabase, Some(path), error.to_string())
+                LocatedError::new(FailureKind::NotADatabase, Some(path), error.to_string())
             }
-            CheckError::BeyondEnd { .. } => Failure::argument(error.to_string()),
+            CheckError::BeyondEnd { .. } => LocatedError::argument(error.to_string()),
         }
     }
 
@@ -162,8 +167,8 @@ impl Failure {
     }
 }
 
-impl From<Failure> for PyErr {
-    fn from(failure: Failure) -> PyErr {
+impl From<LocatedError> for PyErr {
+    fn from(failure: LocatedError) -> PyErr {
         Python::attach(|py| failure.exception(py).unwrap_or_else(|error| error))
     }
 }

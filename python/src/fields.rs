@@ -1,7 +1,7 @@
 //! Values of rows, decoded without holding the interpreter lock, and their conversion to Python objects.
 
 use chrono::{DateTime, Datelike, Timelike};
-use jetcell_export::{Cell, Item, TableColumn, Time, Value};
+use jetcell_export::{CellItem, ExportedCell, ExportedValue, TableColumn, Timestamp};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyList, PyString};
@@ -10,7 +10,7 @@ use crate::unreadable::PyUnreadable;
 
 /// A decoded, owned value.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Field {
+pub enum OwnedValue {
     Null,
     Bool(bool),
     Int(i64),
@@ -18,71 +18,74 @@ pub enum Field {
     /// Decimal in units of 1/10,000.
     Decimal(i64),
     Float(f64),
-    Time(Time),
+    Time(Timestamp),
     Guid([u8; 16]),
     Bytes(Vec<u8>),
     Text(String),
-    List(Vec<Field>),
+    List(Vec<OwnedValue>),
     Unreadable {
         reason: String,
         stored: Vec<u8>,
     },
 }
 
-impl Field {
+impl OwnedValue {
     /// Decodes the value of a cell.
-    pub fn of_cell(column: &TableColumn, cell: &Cell<'_>) -> Field {
+    pub fn from_cell(column: &TableColumn, cell: &ExportedCell<'_>) -> OwnedValue {
         if column.is_list(cell) {
-            return Field::List(cell.items().iter().map(|item| Field::of_item(column, item)).collect());
+            return OwnedValue::List(
+                cell.items().iter().map(|item| OwnedValue::from_item(column, item)).collect(),
+            );
         }
-        cell.items().first().map_or(Field::Null, |item| Field::of_item(column, item))
+        cell.items().first().map_or(OwnedValue::Null, |item| OwnedValue::from_item(column, item))
     }
 
-    fn of_item(column: &TableColumn, item: &Item<'_>) -> Field {
+    fn from_item(column: &TableColumn, item: &CellItem<'_>) -> OwnedValue {
         match item {
-            Item::Inline(bytes) => match column.value(bytes) {
-                Ok(value) => Field::of_value(value),
-                Err(error) => Field::Unreadable { reason: error.to_string(), stored: bytes.to_vec() },
+            CellItem::Inline(bytes) => match column.value(bytes) {
+                Ok(value) => OwnedValue::from_value(value),
+                Err(error) => OwnedValue::Unreadable { reason: error.to_string(), stored: bytes.to_vec() },
             },
-            Item::Unreadable(unreadable) => {
-                Field::Unreadable { reason: unreadable.reason.clone(), stored: unreadable.stored.clone() }
-            }
+            CellItem::Unreadable(unreadable) => OwnedValue::Unreadable {
+                reason: unreadable.reason.clone(),
+                stored: unreadable.stored.clone(),
+            },
             // The reader is not given any files, so this does not occur.
-            Item::File(file) => {
-                Field::Unreadable { reason: format!("in the file {}", file.path), stored: Vec::new() }
+            CellItem::File(file) => {
+                OwnedValue::Unreadable { reason: format!("in the file {}", file.path), stored: Vec::new() }
             }
         }
     }
 
-    fn of_value(value: Value<'_>) -> Field {
+    fn from_value(value: ExportedValue<'_>) -> OwnedValue {
         match value {
-            Value::Bit(value) => Field::Bool(value),
-            Value::Int(value) => Field::Int(value),
-            Value::UInt(value) => Field::UInt(value),
-            Value::Currency(value) => Field::Decimal(value),
-            Value::Single(value) => Field::Float(value.into()),
-            Value::Double(value) => Field::Float(value),
-            Value::Time(time) => Field::Time(time),
-            Value::Guid(bytes) => Field::Guid(bytes),
-            Value::Binary(bytes) => Field::Bytes(bytes.to_vec()),
-            Value::DirectorySid(bytes) => {
+            ExportedValue::Bit(value) => OwnedValue::Bool(value),
+            ExportedValue::Int(value) => OwnedValue::Int(value),
+            ExportedValue::UInt(value) => OwnedValue::UInt(value),
+            ExportedValue::Currency(value) => OwnedValue::Decimal(value),
+            ExportedValue::Single(value) => OwnedValue::Float(value.into()),
+            ExportedValue::Double(value) => OwnedValue::Float(value),
+            ExportedValue::Time(time) => OwnedValue::Time(time),
+            ExportedValue::Guid(bytes) => OwnedValue::Guid(bytes),
+            ExportedValue::Binary(bytes) => OwnedValue::Bytes(bytes.to_vec()),
+            ExportedValue::DirectorySid(bytes) => {
                 let mut text = Vec::new();
                 value.write_text(&mut text);
                 // Bytes that do not form an identifier are in hexadecimal, which contains no S.
                 match String::from_utf8(text) {
-                    Ok(text) if text.starts_with("S-") => Field::Text(text),
-                    _ => Field::Bytes(bytes.to_vec()),
+                    Ok(text) if text.starts_with("S-") => OwnedValue::Text(text),
+                    _ => OwnedValue::Bytes(bytes.to_vec()),
                 }
             }
-            Value::Text(text) => Field::Text(text.into_owned()),
+            ExportedValue::Text(text) => OwnedValue::Text(text.into_owned()),
         }
     }
 
     /// Returns the reason why the value, or one of several values, is unreadable.
     pub fn unreadable(&self) -> Option<&str> {
         match self {
-            Field::Unreadable { reason, .. } => Some(reason),
-            Field::List(items) => items.iter().find_map(Field::unreadable),
+            OwnedValue::Unreadable { reason, .. } => Some(reason),
+            OwnedValue::List(items) => items.iter().find_map(OwnedValue::unreadable),
             _ => None,
         }
     }
@@ -90,42 +93,42 @@ impl Field {
     /// Returns the approximate size in memory, in bytes.
     pub fn size(&self) -> usize {
         let heap = match self {
-            Field::Bytes(bytes) => bytes.len(),
-            Field::Text(text) => text.len(),
-            Field::List(items) => items.iter().map(Field::size).sum(),
-            Field::Unreadable { reason, stored } => reason.len() + stored.len(),
+            OwnedValue::Bytes(bytes) => bytes.len(),
+            OwnedValue::Text(text) => text.len(),
+            OwnedValue::List(items) => items.iter().map(OwnedValue::size).sum(),
+            OwnedValue::Unreadable { reason, stored } => reason.len() + stored.len(),
             _ => 0,
         };
-        size_of::<Field>() + heap
+        size_of::<OwnedValue>() + heap
     }
 
     /// Converts the value to a Python object.
-    pub fn into_python<'py>(self, py: Python<'py>, classes: &Classes) -> PyResult<Bound<'py, PyAny>> {
+    pub fn into_python<'py>(self, py: Python<'py>, classes: &PythonClasses) -> PyResult<Bound<'py, PyAny>> {
         Ok(match self {
-            Field::Null => py.None().into_bound(py),
-            Field::Bool(value) => value.into_pyobject(py)?.to_owned().into_any(),
-            Field::Int(value) => value.into_pyobject(py)?.into_any(),
-            Field::UInt(value) => value.into_pyobject(py)?.into_any(),
-            Field::Decimal(value) => {
+            OwnedValue::Null => py.None().into_bound(py),
+            OwnedValue::Bool(value) => value.into_pyobject(py)?.to_owned().into_any(),
+            OwnedValue::Int(value) => value.into_pyobject(py)?.into_any(),
+            OwnedValue::UInt(value) => value.into_pyobject(py)?.into_any(),
+            OwnedValue::Decimal(value) => {
                 let mut text = Vec::new();
-                Value::Currency(value).write_text(&mut text);
+                ExportedValue::Currency(value).write_text(&mut text);
                 classes.decimal.bind(py).call1((String::from_utf8_lossy(&text).as_ref(),))?
             }
-            Field::Float(value) => value.into_pyobject(py)?.into_any(),
-            Field::Time(time) => classes.time(py, time)?,
-            Field::Guid(bytes) => {
+            OwnedValue::Float(value) => value.into_pyobject(py)?.into_any(),
+            OwnedValue::Time(time) => classes.time(py, time)?,
+            OwnedValue::Guid(bytes) => {
                 classes.uuid.bind(py).call1((py.None(), py.None(), PyBytes::new(py, &bytes)))?
             }
-            Field::Bytes(bytes) => PyBytes::new(py, &bytes).into_any(),
-            Field::Text(text) => PyString::new(py, &text).into_any(),
-            Field::List(items) => {
+            OwnedValue::Bytes(bytes) => PyBytes::new(py, &bytes).into_any(),
+            OwnedValue::Text(text) => PyString::new(py, &text).into_any(),
+            OwnedValue::List(items) => {
                 let list = PyList::empty(py);
                 for item in items {
                     list.append(item.into_python(py, classes)?)?;
                 }
                 list.into_any()
             }
-            Field::Unreadable { reason, stored } => {
+            OwnedValue::Unreadable { reason, stored } => {
                 Bound::new(py, PyUnreadable::new(py, reason, &stored))?.into_any()
             }
         })
@@ -133,21 +136,21 @@ impl Field {
 }
 
 /// Classes of the Python standard library.
-pub struct Classes {
+pub struct PythonClasses {
     datetime: Py<PyAny>,
     utc: Py<PyAny>,
     decimal: Py<PyAny>,
     uuid: Py<PyAny>,
 }
 
-static CLASSES: PyOnceLock<Classes> = PyOnceLock::new();
+static CLASSES: PyOnceLock<PythonClasses> = PyOnceLock::new();
 
-impl Classes {
+impl PythonClasses {
     /// Returns the classes, which are imported only once.
-    pub fn get(py: Python<'_>) -> PyResult<&Classes> {
+    pub fn get(py: Python<'_>) -> PyResult<&PythonClasses> {
         CLASSES.get_or_try_init(py, || {
             let datetime = py.import("datetime")?;
-            Ok(Classes {
+            Ok(PythonClasses {
                 datetime: datetime.getattr("datetime")?.unbind(),
                 utc: datetime.getattr("timezone")?.getattr("utc")?.unbind(),
                 decimal: py.import("decimal")?.getattr("Decimal")?.unbind(),
@@ -157,7 +160,7 @@ impl Classes {
     }
 
     /// Creates a datetime with microseconds. Fractions of a microsecond are truncated.
-    fn time<'py>(&self, py: Python<'py>, time: Time) -> PyResult<Bound<'py, PyAny>> {
+    fn time<'py>(&self, py: Python<'py>, time: Timestamp) -> PyResult<Bound<'py, PyAny>> {
         let micros = time.ticks.div_euclid(10);
         let Some(parts) = DateTime::from_timestamp_micros(micros) else {
             return Ok(time.ticks.into_pyobject(py)?.into_any());

@@ -1,7 +1,7 @@
 //! Findings of a check and issues of reading, as Python classes.
 
 use ese_check::Finding;
-use jetcell_export::Issue;
+use jetcell_export::ExportIssue;
 use pyo3::prelude::*;
 
 /// A finding of a check, with its location as precisely as known.
@@ -30,7 +30,7 @@ impl From<&Finding> for PyFinding {
             offset: finding.offset,
             tree: finding.tree.clone(),
             table: finding.table.clone(),
-            message: finding.what.clone(),
+            message: finding.message.clone(),
             meaning: finding.meaning.clone(),
             text: finding.to_string(),
         }
@@ -59,13 +59,13 @@ pub struct PyIssue {
     text: String,
 }
 
-impl From<&Issue> for PyIssue {
-    fn from(issue: &Issue) -> PyIssue {
+impl From<&ExportIssue> for PyIssue {
+    fn from(issue: &ExportIssue) -> PyIssue {
         PyIssue {
             missing: issue.missing,
             table: issue.table.clone(),
             page: issue.page.map(ese_format::PageNumber::get),
-            message: issue.what.clone(),
+            message: issue.message.clone(),
             text: issue.to_string(),
         }
     }

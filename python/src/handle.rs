@@ -3,76 +3,78 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use jetcell_export::{Issue, Issues, Rendering, Source, View};
+use jetcell_export::{ExportIssue, ExportIssues, ExportView, Rendering, SourceDatabase};
 use jetcell_vfs::{RealOptions, RealVfs, is_locked};
 
-use crate::errors::Failure;
-use crate::options::Damage;
+use crate::errors::LocatedError;
+use crate::options::DamagePolicy;
 
 /// Options with which a database is opened.
 pub struct OpenOptions {
     pub rendering: Rendering,
-    pub damage: Damage,
+    pub damage: DamagePolicy,
     pub allow_dirty: bool,
     pub allow_in_use: bool,
 }
 
 /// Data that is read once when a database is opened.
-pub struct Opened {
-    pub source: Source,
-    pub view: View,
+pub struct OpenedDatabase {
+    pub source: SourceDatabase,
+    pub view: ExportView,
     /// Issues that were found while the catalog was read.
-    pub issues: Vec<Issue>,
+    pub issues: Vec<ExportIssue>,
     /// File system layer that runs the transfers of the file.
     _vfs: RealVfs,
 }
 
 /// A database that can be closed while tables and iterators still refer to it.
-pub struct Handle {
+pub struct DatabaseHandle {
     pub path: PathBuf,
-    pub damage: Damage,
-    opened: RwLock<Option<Arc<Opened>>>,
+    pub damage: DamagePolicy,
+    opened: RwLock<Option<Arc<OpenedDatabase>>>,
 }
 
 /// Returns the file system layer for one database. It uses the page cache and read-ahead, which help programs that
 /// read a file repeatedly.
-pub fn file_system(path: &Path) -> Result<RealVfs, Failure> {
+pub fn file_system(path: &Path) -> Result<RealVfs, LocatedError> {
     RealVfs::new(RealOptions { direct: false, ..RealOptions::default() })
-        .map_err(|error| Failure::system(path, &error))
+        .map_err(|error| LocatedError::system(path, &error))
 }
 
 /// Fails if another process changes the file. A file that cannot be opened is reported later, when it is read.
-pub fn refuse_in_use(path: &Path, allowed: bool) -> Result<(), Failure> {
-    if !allowed && is_locked(path).unwrap_or(false) { Err(Failure::in_use(path)) } else { Ok(()) }
+pub fn refuse_in_use(path: &Path, allowed: bool) -> Result<(), LocatedError> {
+    if !allowed && is_locked(path).unwrap_or(false) { Err(LocatedError::in_use(path)) } else { Ok(()) }
 }
 
-impl Handle {
+impl DatabaseHandle {
     /// Opens a database.
-    pub fn open(path: PathBuf, options: OpenOptions) -> Result<Handle, Failure> {
+    pub fn open(path: PathBuf, options: OpenOptions) -> Result<DatabaseHandle, LocatedError> {
         refuse_in_use(&path, options.allow_in_use)?;
         let vfs = file_system(&path)?;
-        let mut issues = Issues::default();
-        let source = Source::open(&vfs, &path, &mut issues).map_err(Failure::of_check)?;
+        let mut issues = ExportIssues::default();
+        let source =
+            SourceDatabase::open(&vfs, &path, &mut issues).map_err(LocatedError::from_check_error)?;
         let database = source.database();
         if !database.is_clean() && !options.allow_dirty {
             let header = &database.header;
             let generations = (header.gen_min_required.0, header.gen_max_required.0);
-            return Err(Failure::dirty(&path, &format!("{:?}", header.state), generations));
+            return Err(LocatedError::dirty(&path, &format!("{:?}", header.state), generations));
         }
-        if options.damage == Damage::Raise
+        if options.damage == DamagePolicy::Raise
             && let Some(issue) = issues.last_missing()
         {
-            return Err(Failure::damaged(&path, issue));
+            return Err(LocatedError::damaged(&path, issue));
         }
-        let view = View::new(&source, options.rendering).map_err(|error| Failure::of_export(&path, error))?;
-        let opened = Opened { source, view, issues: issues.kept().to_vec(), _vfs: vfs };
-        Ok(Handle { path, damage: options.damage, opened: RwLock::new(Some(Arc::new(opened))) })
+        let view = ExportView::new(&source, options.rendering)
+            .map_err(|error| LocatedError::from_export_error(&path, error))?;
+        let opened = OpenedDatabase { source, view, issues: issues.stored().to_vec(), _vfs: vfs };
+        Ok(DatabaseHandle { path, damage: options.damage, opened: RwLock::new(Some(Arc::new(opened))) })
     }
 
     /// Returns the database if it is not closed.
-    pub fn get(&self) -> Result<Arc<Opened>, Failure> {
+    pub fn get(&self) -> Result<Arc<OpenedDatabase>, LocatedError> {
         let opened = self.opened.read().unwrap_or_else(PoisonError::into_inner);
-        opened.clone().ok_or_else(|| Failure::closed(&self.path))
+        opened.clone().ok_or_else(|| LocatedError::closed(&self.path))
     }
 
     /// Closes the file. If a portion or batch is being read, the file is closed when the read completes.

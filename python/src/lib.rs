@@ -3,7 +3,7 @@
 //!
 //! Invariants: Files are read and rows are decoded without the interpreter lock; Python objects are created with it.
 //! At most one portion of rows or one record batch is in memory per iterator. Content of a file never causes a panic:
-//! it becomes a value, an [`Issue`](findings::PyIssue), or an exception in `jetcell.errors`.
+//! it becomes a value, an [`ExportIssue`](findings::PyIssue), or an exception in `jetcell.errors`.
 #![forbid(unsafe_code)]
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

@@ -2,10 +2,10 @@
 
 use std::ops::RangeInclusive;
 
-use jetcell_export::{Currency, Profile, ROW_LIMIT, Selection, Times};
+use jetcell_export::{ApplicationProfile, CurrencyFormat, ROW_LIMIT, Selection, TimeCondition};
 use pyo3::prelude::*;
 
-use crate::errors::Failure;
+use crate::errors::LocatedError;
 
 /// Maximum row limit in bytes. Offsets in Arrow arrays have 31 bits, and UTF-8 may need 1.5 times as many bytes as
 /// UTF-16.
@@ -13,7 +13,7 @@ const MAX_ROW_LIMIT: usize = 512 << 20;
 
 /// Handling of unreadable data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Damage {
+pub enum DamagePolicy {
     /// Raise an exception.
     Raise,
     /// Return markers and record issues.
@@ -21,36 +21,39 @@ pub enum Damage {
 }
 
 /// Returns the choice with this name.
-fn choice<T: Copy>(what: &str, name: &str, choices: &[(&str, T)]) -> Result<T, Failure> {
+fn choice<T: Copy>(what: &str, name: &str, choices: &[(&str, T)]) -> Result<T, LocatedError> {
     choices.iter().find(|(known, _)| *known == name).map(|(_, value)| *value).ok_or_else(|| {
         let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
-        Failure::argument(format!("{what}={name:?} is not one of {}", names.join(", ")))
+        LocatedError::argument(format!("{what}={name:?} is not one of {}", names.join(", ")))
     })
 }
 
 /// Parses the argument `damage`.
-pub fn damage(name: &str) -> Result<Damage, Failure> {
-    choice("damage", name, &[("raise", Damage::Raise), ("report", Damage::Report)])
+pub fn damage(name: &str) -> Result<DamagePolicy, LocatedError> {
+    choice("damage", name, &[("raise", DamagePolicy::Raise), ("report", DamagePolicy::Report)])
 }
 
 /// Parses the argument `profile`.
-pub fn profile(name: &str) -> Result<Profile, Failure> {
+pub fn profile(name: &str) -> Result<ApplicationProfile, LocatedError> {
     let choices = [
-        ("auto", Profile::BySchema),
-        ("ntds", Profile::Directory),
-        ("srum", Profile::UsageMonitor),
-        ("ual", Profile::AccessLogging),
-        ("search", Profile::Search),
-        ("webcache", Profile::WebCache),
-        ("none", Profile::None),
+        ("auto", ApplicationProfile::BySchema),
+        ("ntds", ApplicationProfile::Directory),
+        ("srum", ApplicationProfile::UsageMonitor),
+        ("ual", ApplicationProfile::AccessLogging),
+        ("search", ApplicationProfile::Search),
+        ("webcache", ApplicationProfile::WebCache),
+        ("none", ApplicationProfile::None),
     ];
     choice("profile", name, &choices)
 }
 
 /// Parses the argument `currency`.
-pub fn currency(name: &str) -> Result<Currency, Failure> {
-    let choices =
-        [("auto", Currency::BySchema), ("decimal", Currency::Decimal), ("integer", Currency::Integer)];
+pub fn currency(name: &str) -> Result<CurrencyFormat, LocatedError> {
+    let choices = [
+        ("auto", CurrencyFormat::BySchema),
+        ("decimal", CurrencyFormat::Decimal),
+        ("integer", CurrencyFormat::Integer),
+    ];
     choice("currency", name, &choices)
 }
 
@@ -59,12 +62,12 @@ pub fn currency(name: &str) -> Result<Currency, Failure> {
 pub struct RowOptions {
     pub selection: Selection,
     pub deleted: bool,
-    pub damage: Damage,
+    pub damage: DamagePolicy,
     pub row_limit: usize,
 }
 
 /// Arguments that select rows and columns of a table, as passed by Python.
-pub struct RowArguments<'a, 'py> {
+pub struct RowSelection<'a, 'py> {
     pub columns: Option<Vec<String>>,
     pub since: Option<&'a Bound<'py, PyAny>>,
     pub before: Option<&'a Bound<'py, PyAny>>,
@@ -74,22 +77,23 @@ pub struct RowArguments<'a, 'py> {
     pub row_limit: Option<usize>,
 }
 
-impl RowArguments<'_, '_> {
+impl RowSelection<'_, '_> {
     /// Parses the options. `default` is the choice for the database.
-    pub fn options(self, default: Damage) -> PyResult<RowOptions> {
+    pub fn options(self, default: DamagePolicy) -> PyResult<RowOptions> {
         let row_limit = self.row_limit.unwrap_or(ROW_LIMIT);
         if row_limit > MAX_ROW_LIMIT {
             let what = format!("row_limit={row_limit} exceeds the maximum of {MAX_ROW_LIMIT}");
-            return Err(Failure::argument(what).into());
+            return Err(LocatedError::argument(what).into());
         }
         let times = match (self.since, self.before) {
             (None, None) if self.time_columns.is_some() => {
-                return Err(Failure::argument("time_columns requires since or before".to_owned()).into());
+                return Err(LocatedError::argument("time_columns requires since or before".to_owned()).into());
             }
             (None, None) => None,
-            (since, before) => {
-                Some(Times { columns: self.time_columns.unwrap_or_default(), range: range(since, before)? })
-            }
+            (since, before) => Some(TimeCondition {
+                columns: self.time_columns.unwrap_or_default(),
+                range: range(since, before)?,
+            }),
         };
         Ok(RowOptions {
             selection: Selection { tables: Vec::new(), columns: self.columns.unwrap_or_default(), times },
@@ -111,7 +115,7 @@ fn range(
     let first = since.map(ticks).transpose()?.unwrap_or(i64::MIN);
     let last = before.map(ticks).transpose()?.map_or(i64::MAX, |end| end.saturating_sub(1));
     if first > last {
-        return Err(Failure::argument("before must be later than since".to_owned()).into());
+        return Err(LocatedError::argument("before must be later than since".to_owned()).into());
     }
     Ok(first..=last)
 }

@@ -3,38 +3,40 @@
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use jetcell_export::{Issue, Issues, Portion, ReadOptions, Row, RowCursor, SelectedTable, Table};
+use jetcell_export::{
+    ExportIssue, ExportIssues, ExportedRow, PortionEnd, RowCursor, RowReadOptions, SelectedTable, SourceTable,
+};
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 use pyo3::types::{PyDict, PyString};
 
-use crate::errors::Failure;
-use crate::fields::{Classes, Field};
+use crate::errors::LocatedError;
+use crate::fields::{OwnedValue, PythonClasses};
 use crate::findings::PyIssue;
-use crate::handle::{Handle, Opened};
-use crate::options::{Damage, RowOptions};
+use crate::handle::{DatabaseHandle, OpenedDatabase};
+use crate::options::{DamagePolicy, RowOptions};
 
 /// Number of rows in the first portion. It is small, which suits callers that need only a few rows. [`PORTION_ROWS`]
 /// and [`PORTION_BYTES`] limit the portions that are decoded later.
-const FIRST_ROWS: usize = 16;
+const FIRST_PORTION_ROWS: usize = 16;
 const PORTION_ROWS: usize = 512;
 const PORTION_BYTES: usize = 1 << 20;
 /// Name of the column that marks rows flagged deleted.
 pub const DELETED: &str = "_deleted";
 /// Advice for a value that exceeds the row limit.
-pub const ADVICE: &str = "reading this value into memory requires a larger row_limit";
+pub const TOO_LARGE_ADVICE: &str = "reading this value into memory requires a larger row_limit";
 
 /// Rows that are read but not yet returned.
-struct Reading {
+struct RowBuffer {
     cursor: RowCursor,
     /// Copy of the cursor's table, because the cursor cannot be borrowed while it reads.
-    table: Table,
+    table: SourceTable,
     options: RowOptions,
-    issues: Issues,
+    issues: ExportIssues,
     /// Values of the rows, row by row.
-    fields: std::vec::IntoIter<Field>,
+    fields: std::vec::IntoIter<OwnedValue>,
     /// Failure to report after these rows.
-    failure: Option<Failure>,
+    failure: Option<LocatedError>,
     portion_rows: usize,
     done: bool,
 }
@@ -42,32 +44,32 @@ struct Reading {
 /// Iterator over the rows of a table.
 #[pyclass(frozen, module = "jetcell", name = "Rows")]
 pub struct PyRows {
-    handle: Arc<Handle>,
+    handle: Arc<DatabaseHandle>,
     keys: Vec<Py<PyString>>,
-    reading: Mutex<Reading>,
+    reading: Mutex<RowBuffer>,
 }
 
 impl PyRows {
     pub fn new(
         py: Python<'_>,
-        handle: Arc<Handle>,
-        opened: &Opened,
+        handle: Arc<DatabaseHandle>,
+        opened: &OpenedDatabase,
         selected: SelectedTable,
         options: RowOptions,
     ) -> PyResult<PyRows> {
         let names = selected.table.columns.iter().map(|column| column.column.name.as_str());
         let names = names.chain(options.deleted.then_some(DELETED));
         let keys = names.map(|name| PyString::intern(py, name).unbind()).collect();
-        let mut issues = Issues::default();
+        let mut issues = ExportIssues::default();
         issues.set_table(Some(&selected.table.name));
-        let reading = Reading {
+        let reading = RowBuffer {
             table: selected.table.clone(),
             cursor: RowCursor::new(&opened.source, selected),
             options,
             issues,
             fields: Vec::new().into_iter(),
             failure: None,
-            portion_rows: FIRST_ROWS,
+            portion_rows: FIRST_PORTION_ROWS,
             done: false,
         };
         Ok(PyRows { handle, keys, reading: Mutex::new(reading) })
@@ -76,9 +78,9 @@ impl PyRows {
     fn dict<'py>(
         &self,
         py: Python<'py>,
-        fields: &mut std::vec::IntoIter<Field>,
+        fields: &mut std::vec::IntoIter<OwnedValue>,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let (dict, classes) = (PyDict::new(py), Classes::get(py)?);
+        let (dict, classes) = (PyDict::new(py), PythonClasses::get(py)?);
         for (key, field) in self.keys.iter().zip(fields) {
             dict.set_item(key.bind(py), field.into_python(py, classes)?)?;
         }
@@ -86,35 +88,35 @@ impl PyRows {
     }
 }
 
-impl Reading {
+impl RowBuffer {
     /// Decodes the next portion.
-    fn fill(&mut self, handle: &Handle) {
+    fn fill(&mut self, handle: &DatabaseHandle) {
         match handle.get() {
             Ok(opened) => self.read(&opened, &handle.path),
             Err(failure) => (self.failure, self.done) = (Some(failure), true),
         }
     }
 
-    fn read(&mut self, opened: &Opened, path: &std::path::Path) {
-        let Reading { cursor, table, options, issues, portion_rows, .. } = self;
-        let raise = options.damage == Damage::Raise;
-        let mut reading = ReadOptions {
+    fn read(&mut self, opened: &OpenedDatabase, path: &std::path::Path) {
+        let RowBuffer { cursor, table, options, issues, portion_rows, .. } = self;
+        let raise = options.damage == DamagePolicy::Raise;
+        let mut reading = RowReadOptions {
             deleted: options.deleted,
             row_limit: options.row_limit,
-            advice: ADVICE,
+            limit_advice: TOO_LARGE_ADVICE,
             stop_at_missing: raise,
-            ..ReadOptions::default()
+            ..RowReadOptions::default()
         };
         let (mut fields, mut rows, mut bytes, mut failure) = (Vec::new(), 0, 0, None);
-        let mut visit = |row: Row<'_>| {
+        let mut visit = |row: ExportedRow<'_>| {
             let start = fields.len();
             for (column, cell) in table.columns.iter().zip(row.cells) {
-                let field = Field::of_cell(column, cell);
+                let field = OwnedValue::from_cell(column, cell);
                 // The long values of a deleted row may already be deleted, so this is not an error.
                 if let (true, false, Some(reason)) = (raise, row.deleted, field.unreadable()) {
                     let name = &column.column.name;
                     let issue = cell_issue(table, &row, name, reason);
-                    failure = Some(Failure::damaged(path, &issue).in_column(name));
+                    failure = Some(LocatedError::damaged(path, &issue).in_column(name));
                     fields.truncate(start);
                     return Ok(ControlFlow::Break(()));
                 }
@@ -122,20 +124,20 @@ impl Reading {
                 fields.push(field);
             }
             if options.deleted {
-                fields.push(Field::Bool(row.deleted));
+                fields.push(OwnedValue::Bool(row.deleted));
             }
             rows += 1;
             let full = rows >= *portion_rows || bytes >= PORTION_BYTES;
             Ok(if full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         };
         match cursor.read(&opened.source, &mut reading, issues, &mut visit) {
-            Ok(Portion::More) => self.done = failure.is_some(),
-            Ok(Portion::Missing) => {
-                failure = issues.last_missing().map(|issue| Failure::damaged(path, issue));
+            Ok(PortionEnd::More) => self.done = failure.is_some(),
+            Ok(PortionEnd::Missing) => {
+                failure = issues.last_missing().map(|issue| LocatedError::damaged(path, issue));
                 self.done = true;
             }
-            Ok(Portion::End) => self.done = true,
-            Err(error) => (failure, self.done) = (Some(Failure::system(path, &error)), true),
+            Ok(PortionEnd::End) => self.done = true,
+            Err(error) => (failure, self.done) = (Some(LocatedError::system(path, &error)), true),
         }
         self.portion_rows = PORTION_ROWS;
         self.fields = fields.into_iter();
@@ -144,9 +146,9 @@ impl Reading {
 }
 
 /// Returns the issue for an unreadable value.
-pub fn cell_issue(table: &Table, row: &Row<'_>, column: &str, reason: &str) -> Issue {
+pub fn cell_issue(table: &SourceTable, row: &ExportedRow<'_>, column: &str, reason: &str) -> ExportIssue {
     let what = format!("row {} of the page, column {column}: {reason}", row.index);
-    Issue { missing: true, table: Some(table.name.clone()), page: Some(row.page), what }
+    ExportIssue { missing: true, table: Some(table.name.clone()), page: Some(row.page), message: what }
 }
 
 #[pymethods]
@@ -176,7 +178,7 @@ impl PyRows {
     #[getter]
     fn issues(&self, py: Python<'_>) -> Vec<PyIssue> {
         let reading = self.reading.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);
-        reading.issues.kept().iter().map(PyIssue::from).collect()
+        reading.issues.stored().iter().map(PyIssue::from).collect()
     }
 
     fn __repr__(&self, py: Python<'_>) -> String {

@@ -1,4 +1,4 @@
-//! The classes `Table` and `Column`.
+//! The classes `SourceTable` and `Column`.
 
 use std::sync::Arc;
 
@@ -8,15 +8,15 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use crate::arrow_stream::PyArrowRows;
-use crate::errors::Failure;
-use crate::handle::{Handle, Opened};
-use crate::options::{RowArguments, RowOptions};
+use crate::errors::LocatedError;
+use crate::handle::{DatabaseHandle, OpenedDatabase};
+use crate::options::{RowOptions, RowSelection};
 use crate::rows::PyRows;
 
 /// A table. It is an iterable of its rows, and can be consumed as an Arrow stream.
 #[pyclass(frozen, module = "jetcell", name = "Table")]
 pub struct PyTable {
-    handle: Arc<Handle>,
+    handle: Arc<DatabaseHandle>,
     /// Index of the table in the database.
     position: usize,
 }
@@ -44,23 +44,25 @@ impl PyColumn {
 }
 
 impl PyTable {
-    pub fn new(handle: Arc<Handle>, position: usize) -> PyTable {
+    pub fn new(handle: Arc<DatabaseHandle>, position: usize) -> PyTable {
         PyTable { handle, position }
     }
 
-    fn named<T>(&self, take: impl Fn(&jetcell_export::Table) -> T, shown: bool) -> PyResult<T> {
+    fn named<T>(&self, take: impl Fn(&jetcell_export::SourceTable) -> T, shown: bool) -> PyResult<T> {
         let opened = self.handle.get()?;
         let tables = if shown { opened.view.tables() } else { opened.source.tables() };
-        Ok(tables.get(self.position).map(take).ok_or_else(|| Failure::closed(&self.handle.path))?)
+        Ok(tables.get(self.position).map(take).ok_or_else(|| LocatedError::closed(&self.handle.path))?)
     }
 
-    fn select(&self, options: &RowOptions) -> PyResult<(Arc<Opened>, SelectedTable)> {
+    fn select(&self, options: &RowOptions) -> PyResult<(Arc<OpenedDatabase>, SelectedTable)> {
         let opened = self.handle.get()?;
         let selected = opened
             .view
             .select_from(&opened.source, self.position, &options.selection)
-            .map_err(|error| Failure::of_export(&self.handle.path, error))?
-            .ok_or_else(|| Failure::unknown("the table does not have any of these columns".to_owned()))?;
+            .map_err(|error| LocatedError::from_export_error(&self.handle.path, error))?
+            .ok_or_else(|| {
+                LocatedError::unknown("the table does not have any of these columns".to_owned())
+            })?;
         Ok((opened, selected))
     }
 }
@@ -116,7 +118,7 @@ impl PyTable {
         damage: Option<&str>,
         row_limit: Option<usize>,
     ) -> PyResult<PyRows> {
-        let arguments = RowArguments { columns, since, before, time_columns, deleted, damage, row_limit };
+        let arguments = RowSelection { columns, since, before, time_columns, deleted, damage, row_limit };
         let options = arguments.options(self.handle.damage)?;
         let (opened, selected) = self.select(&options)?;
         PyRows::new(py, self.handle.clone(), &opened, selected, options)
@@ -139,9 +141,12 @@ impl PyTable {
         batch_rows: usize,
     ) -> PyResult<PyArrowRows> {
         if batch_rows == 0 {
-            return Err(Failure::argument("batch_rows=0: a batch must have at least one row".to_owned()).into());
+            return Err(LocatedError::argument(
+                "batch_rows=0: a batch must have at least one row".to_owned(),
+            )
+            .into());
         }
-        let arguments = RowArguments { columns, since, before, time_columns, deleted, damage, row_limit };
+        let arguments = RowSelection { columns, since, before, time_columns, deleted, damage, row_limit };
         let options = arguments.options(self.handle.damage)?;
         let (_, selected) = self.select(&options)?;
         Ok(PyArrowRows::new(self.handle.clone(), selected, options, batch_rows))

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use ese_engine::Database;
-use ese_engine::Seek;
+use ese_engine::SeekRelation;
 use ese_engine::internals::cache::{Cache, CacheOptions};
 use ese_engine::{
-    ColumnDefinition, CommitMode, CreateOptions, Error, IndexDefinition, Instance, InstanceOptions, Result,
+    ColumnDefinition, CommitMode, DatabaseOptions, Error, IndexDefinition, Instance, InstanceOptions, Result,
     Session, TableDefinition,
 };
 use ese_format::PageSize;
@@ -44,12 +44,12 @@ pub fn open(directory: &Path) -> Result<(Arc<Instance>, Arc<Database>)> {
             // The kill interrupted the creation of the database.
             Err(Error::Usage(_)) => {
                 vfs.remove(&path).map_err(|e| Error::io(&path, &e))?;
-                instance.create_database(&path, &CreateOptions::default())?
+                instance.create_database(&path, &DatabaseOptions::default())?
             }
             attached => attached?,
         }
     } else {
-        instance.create_database(&path, &CreateOptions::default())?
+        instance.create_database(&path, &DatabaseOptions::default())?
     };
     Ok((instance, db))
 }
@@ -91,7 +91,7 @@ pub fn write_rows(s: &mut Session, db: &Arc<Database>, thread: i32, number: i32)
         let key = Value::Long(row * 1000 + thread);
         let len = (number.unsigned_abs() as usize * 37 + row as usize * 911) % 9000;
         let values = [(column, Value::Long(number)), (body, Value::Binary(vec![number as u8; len]))];
-        if table.seek(s, std::slice::from_ref(&key), Seek::Equal)? {
+        if table.seek(s, std::slice::from_ref(&key), SeekRelation::Equal)? {
             table.replace(s, &values)?;
         } else {
             table.insert(s, &[&[(id, key)][..], &values].concat())?;
@@ -102,12 +102,12 @@ pub fn write_rows(s: &mut Session, db: &Arc<Database>, thread: i32, number: i32)
 
 /// Returns the number that all rows of a thread contain, or 0 if there are no rows. Returns an error if the numbers
 /// differ.
-pub fn number_of(s: &mut Session, db: &Arc<Database>, thread: i32) -> Result<i32> {
+pub fn read_number(s: &mut Session, db: &Arc<Database>, thread: i32) -> Result<i32> {
     let mut table = s.open_table(db, "Rows")?;
     let [column, body] = ["Number", "Body"].map(|name| table.column(name).expect("the table has it"));
     let mut numbers = Vec::new();
     for row in 0..ROWS {
-        if !table.seek(s, &[Value::Long(row * 1000 + thread)], Seek::Equal)? {
+        if !table.seek(s, &[Value::Long(row * 1000 + thread)], SeekRelation::Equal)? {
             numbers.push(0);
             continue;
         }
@@ -125,26 +125,26 @@ pub fn number_of(s: &mut Session, db: &Arc<Database>, thread: i32) -> Result<i32
 }
 
 /// A running `kill-child` process.
-pub struct Load {
+pub struct KillChild {
     child: Child,
-    reader: JoinHandle<Reports>,
+    reader: JoinHandle<DurableReports>,
 }
 
-impl Load {
+impl KillChild {
     /// Starts the program on the instance in a directory.
-    pub fn start(program: &str, directory: &Path) -> Load {
+    pub fn start(program: &str, directory: &Path) -> KillChild {
         let mut child =
             Command::new(program).arg(directory).stdout(Stdio::piped()).spawn().expect("the program starts");
         let output = BufReader::new(child.stdout.take().expect("it has a pipe"));
         // The kill may leave the last line incomplete.
         let reader = std::thread::spawn(move || {
-            Reports(output.lines().map_while(|line| report(&line.ok()?)).collect())
+            DurableReports(output.lines().map_while(|line| report(&line.ok()?)).collect())
         });
-        Load { child, reader }
+        KillChild { child, reader }
     }
 
     /// Kills the process, and returns the transactions that it reported.
-    pub fn kill(mut self) -> Reports {
+    pub fn kill(mut self) -> DurableReports {
         let ended = self.child.try_wait().expect("it can be asked");
         assert!(ended.is_none(), "the load ended by itself: {ended:?}");
         self.child.kill().expect("it can be killed");
@@ -154,12 +154,12 @@ impl Load {
 }
 
 /// Transactions that were acknowledged as durable: thread, number, and the log generation of the commit.
-pub struct Reports(Vec<(i32, i32, u32)>);
+pub struct DurableReports(Vec<(i32, i32, u32)>);
 
-impl Reports {
+impl DurableReports {
     /// Returns for each thread the last transaction that was committed in a generation up to `newest`, or 0 if there
     /// are none.
-    pub fn last_in(&self, newest: u32) -> Vec<i32> {
+    pub fn last_acknowledged(&self, newest: u32) -> Vec<i32> {
         let of = |thread| move |report: &&(i32, i32, u32)| report.0 == thread && report.2 <= newest;
         let last = |thread| self.0.iter().filter(of(thread)).map(|report| report.1).max();
         (0..THREADS).map(|thread| last(thread).unwrap_or(0)).collect()

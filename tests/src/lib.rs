@@ -6,11 +6,11 @@
 pub mod copies;
 pub mod fuzz;
 pub mod killed;
-pub mod logged;
+pub mod merge_counts;
 pub mod lying_disk;
 pub mod mounted;
 pub mod predictable_table;
-pub mod promises;
+pub mod durable_promises;
 pub mod readers;
 pub mod simulation;
 pub mod soak;

@@ -10,15 +10,17 @@ use std::io;
 use std::ops::AddAssign;
 use std::path::Path;
 use std::sync::Arc;
-use testkit::{Need, skip};
+use testkit::{TestRequirement, skip};
 
 use jetcell_lab::durability::{
-    Begin, Damage, Finding, Journal, Level, MemoryWitness, OperationKind, OperationNumber, TestedStorage,
-    Verification, verify, write,
+    BrokenPromise, DurabilityDamage, DurabilityJournalHeader, DurabilityVerification, FailureLevel, Journal,
+    MemoryWitness, OperationNumber, StorageOperationKind, TestedStorage, verify, write,
 };
-use jetcell_vfs::{CrashOptions, Fault, FaultEffect, FaultTarget, FaultVfs, RealOptions, RealVfs, SimVfs};
+use jetcell_vfs::{
+    CrashOptions, FaultEffect, FaultTarget, FaultVfs, InjectedFault, RealOptions, RealVfs, SimVfs,
+};
 
-use crate::mounted::Mounted;
+use crate::mounted::MountedFileSystem;
 
 /// Directory of the test on the disk.
 const DIRECTORY: &str = "run";
@@ -30,7 +32,7 @@ const AFTER_A_FAULT: u64 = 10;
 
 /// Disk below the mounted file system.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Disk {
+pub enum LyingDisk {
     /// Keeps synced data. Other data is kept, lost, torn, or reordered.
     Honest,
     /// Behaves like `Honest`, while the writer also runs durable commits of the engine.
@@ -51,29 +53,29 @@ pub enum Disk {
     TornWrite,
 }
 
-const LIARS: [Disk; 7] = [
-    Disk::FileSyncs,
-    Disk::DirectorySyncs,
-    Disk::LogSyncs,
-    Disk::TrialSyncs,
-    Disk::EngineLogSyncs,
-    Disk::LostWrite,
-    Disk::TornWrite,
+const LIARS: [LyingDisk; 7] = [
+    LyingDisk::FileSyncs,
+    LyingDisk::DirectorySyncs,
+    LyingDisk::LogSyncs,
+    LyingDisk::TrialSyncs,
+    LyingDisk::EngineLogSyncs,
+    LyingDisk::LostWrite,
+    LyingDisk::TornWrite,
 ];
 
 /// Verdicts about disks.
 #[derive(Default, Debug)]
-pub struct Verdicts {
+pub struct DiskVerdicts {
     /// Number of cuts per disk, all of which had the correct verdict.
-    pub cuts: BTreeMap<Disk, u64>,
+    pub cuts: BTreeMap<LyingDisk, u64>,
     /// Number of operations on honest disks that no completed sync had covered before the cut.
     pub undecided: u64,
     /// Number of broken promises that were found on lying disks.
     pub findings: u64,
 }
 
-impl AddAssign for Verdicts {
-    fn add_assign(&mut self, other: Verdicts) {
+impl AddAssign for DiskVerdicts {
+    fn add_assign(&mut self, other: DiskVerdicts) {
         for (disk, cuts) in other.cuts {
             *self.cuts.entry(disk).or_default() += cuts;
         }
@@ -82,39 +84,40 @@ impl AddAssign for Verdicts {
     }
 }
 
-impl Disk {
+impl LyingDisk {
     /// Returns the disk of a seed. Even seeds have an honest disk.
-    pub fn of(seed: u64) -> Disk {
+    pub fn for_seed(seed: u64) -> LyingDisk {
         match (seed.is_multiple_of(2), seed.is_multiple_of(8)) {
-            (true, true) => Disk::HonestWithCommits,
-            (true, false) => Disk::Honest,
+            (true, true) => LyingDisk::HonestWithCommits,
+            (true, false) => LyingDisk::Honest,
             (false, _) => LIARS[(seed / 2) as usize % LIARS.len()],
         }
     }
 
     fn is_honest(self) -> bool {
-        matches!(self, Disk::Honest | Disk::HonestWithCommits)
+        matches!(self, LyingDisk::Honest | LyingDisk::HonestWithCommits)
     }
 
     fn has_commits(self) -> bool {
-        matches!(self, Disk::HonestWithCommits | Disk::EngineLogSyncs)
+        matches!(self, LyingDisk::HonestWithCommits | LyingDisk::EngineLogSyncs)
     }
 
-    fn fault(self, seed: u64) -> Option<Fault> {
-        let unsynced = |target| Fault::new(target, FaultEffect::Lost).forever();
+    fn fault(self, seed: u64) -> Option<InjectedFault> {
+        let unsynced = |target| InjectedFault::new(target, FaultEffect::Lost).repeating();
         // This position ensures that the operations after the fault are in the same log.
         let written = LOG_BLOCKS * (seed / 16 % 3) + 1 + seed / 2 % 20;
-        let write = |effect| Fault::new(FaultTarget::Write, effect).on_path(LOG).after_operations(written);
+        let write =
+            |effect| InjectedFault::new(FaultTarget::Write, effect).on_path(LOG).after_operations(written);
         Some(match self {
-            Disk::Honest | Disk::HonestWithCommits => return None,
-            Disk::FileSyncs => unsynced(FaultTarget::Sync),
-            Disk::DirectorySyncs => unsynced(FaultTarget::SyncDirectory),
-            Disk::LogSyncs => unsynced(FaultTarget::Sync).on_path("/log/"),
-            Disk::TrialSyncs => unsynced(FaultTarget::Sync).on_path("/trials/"),
-            Disk::EngineLogSyncs => unsynced(FaultTarget::Sync).on_path("/engine/E00"),
-            Disk::LostWrite => write(FaultEffect::Lost),
+            LyingDisk::Honest | LyingDisk::HonestWithCommits => return None,
+            LyingDisk::FileSyncs => unsynced(FaultTarget::Sync),
+            LyingDisk::DirectorySyncs => unsynced(FaultTarget::SyncDirectory),
+            LyingDisk::LogSyncs => unsynced(FaultTarget::Sync).on_path("/log/"),
+            LyingDisk::TrialSyncs => unsynced(FaultTarget::Sync).on_path("/trials/"),
+            LyingDisk::EngineLogSyncs => unsynced(FaultTarget::Sync).on_path("/engine/E00"),
+            LyingDisk::LostWrite => write(FaultEffect::Lost),
             // The write may be torn in the middle of a sector.
-            Disk::TornWrite => write(FaultEffect::TornUnnoticed(100 + (seed * 377 % 3900) as usize)),
+            LyingDisk::TornWrite => write(FaultEffect::TornUnnoticed(100 + (seed * 377 % 3900) as usize)),
         })
     }
 
@@ -123,34 +126,41 @@ impl Disk {
     fn crash(self) -> CrashOptions {
         let unlucky = CrashOptions { all_or_nothing: 0.0, ..CrashOptions::default() };
         match self {
-            Disk::LogSyncs => CrashOptions { lose_length: 1.0, ..unlucky },
-            Disk::EngineLogSyncs => CrashOptions { lose_write: 1.0, tear_write: 0.0, ..unlucky },
-            Disk::FileSyncs | Disk::DirectorySyncs | Disk::TrialSyncs => unlucky,
-            Disk::Honest | Disk::HonestWithCommits | Disk::LostWrite | Disk::TornWrite => {
-                CrashOptions::default()
-            }
+            LyingDisk::LogSyncs => CrashOptions { lose_length: 1.0, ..unlucky },
+            LyingDisk::EngineLogSyncs => CrashOptions { lose_write: 1.0, tear_write: 0.0, ..unlucky },
+            LyingDisk::FileSyncs | LyingDisk::DirectorySyncs | LyingDisk::TrialSyncs => unlucky,
+            LyingDisk::Honest
+            | LyingDisk::HonestWithCommits
+            | LyingDisk::LostWrite
+            | LyingDisk::TornWrite => CrashOptions::default(),
         }
     }
 
     /// Returns true if this disk can cause the broken promise.
-    fn explains(self, finding: &Finding) -> bool {
+    fn explains(self, finding: &BrokenPromise) -> bool {
         match self {
-            Disk::Honest | Disk::HonestWithCommits => false,
-            Disk::FileSyncs => true,
-            Disk::DirectorySyncs => matches!(
+            LyingDisk::Honest | LyingDisk::HonestWithCommits => false,
+            LyingDisk::FileSyncs => true,
+            LyingDisk::DirectorySyncs => matches!(
                 finding.kind,
-                OperationKind::Create | OperationKind::Rename | OperationKind::Link | OperationKind::Unlink
+                StorageOperationKind::Create
+                    | StorageOperationKind::Rename
+                    | StorageOperationKind::Link
+                    | StorageOperationKind::Unlink
             ),
-            Disk::LogSyncs => finding.path.starts_with("log"),
-            Disk::TrialSyncs => finding.path.starts_with("trials"),
-            Disk::EngineLogSyncs => finding.kind == OperationKind::Transaction,
-            Disk::LostWrite => {
-                finding.kind == OperationKind::LogWrite
-                    && matches!(finding.damage, Damage::Lost | Damage::Reordered)
+            LyingDisk::LogSyncs => finding.path.starts_with("log"),
+            LyingDisk::TrialSyncs => finding.path.starts_with("trials"),
+            LyingDisk::EngineLogSyncs => finding.kind == StorageOperationKind::Transaction,
+            LyingDisk::LostWrite => {
+                finding.kind == StorageOperationKind::LogWrite
+                    && matches!(finding.damage, DurabilityDamage::Lost | DurabilityDamage::Reordered)
             }
-            Disk::TornWrite => {
-                finding.kind == OperationKind::LogWrite
-                    && matches!(finding.damage, Damage::Torn | Damage::Unreadable | Damage::Reordered)
+            LyingDisk::TornWrite => {
+                finding.kind == StorageOperationKind::LogWrite
+                    && matches!(
+                        finding.damage,
+                        DurabilityDamage::Torn | DurabilityDamage::Unreadable | DurabilityDamage::Reordered
+                    )
             }
         }
     }
@@ -163,15 +173,15 @@ impl Disk {
 ///
 /// # Panics
 /// Panics if the verdict is wrong.
-pub fn judge(seed: u64) -> io::Result<Verdicts> {
-    let disk = Disk::of(seed);
+pub fn judge(seed: u64) -> io::Result<DiskVerdicts> {
+    let disk = LyingDisk::for_seed(seed);
     let simulated = SimVfs::new();
     let journal = work(disk, seed, &simulated)?;
-    let after = Mounted::new(Arc::new(simulated.crash(seed, disk.crash())))?;
+    let after = MountedFileSystem::new(Arc::new(simulated.crash(seed, disk.crash())))?;
     let found = verify(&real()?, &after.path().join(DIRECTORY), &journal)?;
     check(disk, seed, &found);
     let undecided = found.kinds.iter().map(|tally| tally.undecided).sum();
-    Ok(Verdicts {
+    Ok(DiskVerdicts {
         cuts: BTreeMap::from([(disk, 1)]),
         undecided: if disk.is_honest() { undecided } else { 0 },
         findings: found.findings.len() as u64,
@@ -182,23 +192,26 @@ fn real() -> io::Result<RealVfs> {
     RealVfs::new(RealOptions::default())
 }
 
-fn work(disk: Disk, seed: u64, simulated: &SimVfs) -> io::Result<Journal> {
+fn work(disk: LyingDisk, seed: u64, simulated: &SimVfs) -> io::Result<Journal> {
     let below = Arc::new(FaultVfs::new(Arc::new(simulated.clone())));
     disk.fault(seed).into_iter().for_each(|fault| below.inject(fault));
-    let mounted = Mounted::new(below.clone())?;
+    let mounted = MountedFileSystem::new(below.clone())?;
     let directory = mounted.path().join(DIRECTORY);
-    let begin = Begin::new(seed, Level::Power, disk.has_commits(), directory.clone());
+    let begin =
+        DurabilityJournalHeader::new(seed, FailureLevel::Power, disk.has_commits(), directory.clone());
     let mut witness = MemoryWitness::default();
     let mut last = match disk {
-        Disk::LostWrite | Disk::TornWrite | Disk::Honest | Disk::HonestWithCommits => u64::MAX,
-        Disk::EngineLogSyncs => 1500 + seed * 5 % 500,
+        LyingDisk::LostWrite | LyingDisk::TornWrite | LyingDisk::Honest | LyingDisk::HonestWithCommits => {
+            u64::MAX
+        }
+        LyingDisk::EngineLogSyncs => 1500 + seed * 5 % 500,
         _ => 400 + seed * 5 % 1000,
     };
     let go_on = &mut |at: OperationNumber| {
         if at.0 == 0 && disk.is_honest() {
-            simulated.stop_after(simulated.operations() + 1 + seed * 7 % 3000);
+            simulated.cut_power_after(simulated.operations() + 1 + seed * 7 % 3000);
         }
-        if matches!(disk, Disk::LostWrite | Disk::TornWrite) && below.fired() > 0 {
+        if matches!(disk, LyingDisk::LostWrite | LyingDisk::TornWrite) && below.fired_count() > 0 {
             last = last.min(at.0 + AFTER_A_FAULT);
         }
         at.0 < last
@@ -211,11 +224,11 @@ fn work(disk: Disk, seed: u64, simulated: &SimVfs) -> io::Result<Journal> {
     witness.journal().map_err(io::Error::other)
 }
 
-fn check(disk: Disk, seed: u64, found: &Verification) {
+fn check(disk: LyingDisk, seed: u64, found: &DurabilityVerification) {
     let findings = &found.findings;
-    assert_eq!(found.is_kept(), disk.is_honest(), "seed {seed}, {disk:?}: {findings:?}");
+    assert_eq!(found.is_passed(), disk.is_honest(), "seed {seed}, {disk:?}: {findings:?}");
     assert!(findings.iter().all(|one| disk.explains(one)), "seed {seed}, {disk:?}: {findings:?}");
-    if matches!(disk, Disk::LostWrite | Disk::TornWrite) {
+    if matches!(disk, LyingDisk::LostWrite | LyingDisk::TornWrite) {
         assert_eq!(findings.len(), 1, "seed {seed}, {disk:?}: {findings:?}");
     }
     assert_eq!(found.first_missing, findings.iter().map(|one| one.operation).min());
@@ -223,12 +236,12 @@ fn check(disk: Disk, seed: u64, found: &Verification) {
 
 /// Returns true if this machine can mount file systems. Otherwise, records the reason as a skipped test.
 pub fn can_mount() -> bool {
-    let mounted = Mounted::new(Arc::new(SimVfs::new()));
+    let mounted = MountedFileSystem::new(Arc::new(SimVfs::new()));
     let tried = mounted.and_then(|mounted| std::fs::metadata(mounted.path().join(Path::new("none"))));
     match tried {
         Err(error) if error.kind() == io::ErrorKind::NotFound => true,
         other => {
-            skip(Need::Kernel, format!("file systems cannot be mounted by FUSE here: {other:?}"));
+            skip(TestRequirement::Kernel, format!("file systems cannot be mounted by FUSE here: {other:?}"));
             false
         }
     }

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ese_engine::{ColumnDefinition, Database, IndexDefinition, Result, Seek, Session, TableDefinition};
+use ese_engine::{
+    ColumnDefinition, Database, IndexDefinition, Result, SeekRelation, Session, TableDefinition,
+};
 use ese_format::record::{ColumnFlags, ColumnType, Value};
 
 /// Committed rows: length in bytes by key.
-pub type Model = BTreeMap<i32, usize>;
+pub type PredictableRows = BTreeMap<i32, usize>;
 
 /// Returns the definition of the table.
 pub fn definition() -> TableDefinition {
@@ -27,14 +29,14 @@ pub fn definition() -> TableDefinition {
 ///
 /// # Errors
 /// Returns the first error of the engine.
-pub fn change(s: &mut Session, db: &Arc<Database>, model: &mut Model, round: i32) -> Result<()> {
+pub fn change(s: &mut Session, db: &Arc<Database>, model: &mut PredictableRows, round: i32) -> Result<()> {
     let mut table = s.open_table(db, "Things")?;
     let (id, body) = (table.column("Id").unwrap(), table.column("Body").unwrap());
     for i in 0..4 {
         let key = (round * 7919 + i * 613) % 4000;
         let len = [100, 900, 1500, 6000][(key as usize + round as usize) % 4];
         let value = (body, Value::Binary(vec![key as u8; len]));
-        if table.seek(s, &[Value::Long(key)], Seek::Equal)? {
+        if table.seek(s, &[Value::Long(key)], SeekRelation::Equal)? {
             table.replace(s, &[value])?;
         } else {
             table.insert(s, &[(id, Value::Long(key)), value])?;
@@ -45,10 +47,10 @@ pub fn change(s: &mut Session, db: &Arc<Database>, model: &mut Model, round: i32
 }
 
 /// Returns all rows, and verifies each byte.
-pub fn contents(s: &mut Session, db: &Arc<Database>) -> Model {
+pub fn contents(s: &mut Session, db: &Arc<Database>) -> PredictableRows {
     let mut table = s.open_table(db, "Things").unwrap();
     let (id, body) = (table.column("Id").unwrap(), table.column("Body").unwrap());
-    let mut all = Model::new();
+    let mut all = PredictableRows::new();
     let mut found = table.first(s).unwrap();
     while found {
         let Value::Long(key) = table.get(s, id).unwrap() else { panic!("no id") };

@@ -9,20 +9,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Options of a soak: `--seconds 600 --first-seed N --threads N --histories N`.
-pub struct Soak {
+pub struct SoakOptions {
     seconds: u64,
     first_seed: u64,
     threads: u64,
     histories: u64,
 }
 
-impl Soak {
+impl SoakOptions {
     /// Parses the options from the command line. An error is the usage text.
-    pub fn from_arguments(program: &str) -> Result<Soak, String> {
+    pub fn from_arguments(program: &str) -> Result<SoakOptions, String> {
         // Without `--first-seed`, each run uses different seeds, which are larger than those of the tests.
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let first_seed = now.as_secs() << 20;
-        let mut soak = Soak { seconds: 600, first_seed, threads: 2, histories: u64::MAX };
+        let mut soak = SoakOptions { seconds: 600, first_seed, threads: 2, histories: u64::MAX };
         let mut arguments = std::env::args().skip(1);
         while let Some(name) = arguments.next() {
             let value = arguments.next().and_then(|value| value.parse::<u64>().ok());

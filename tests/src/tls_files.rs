@@ -21,7 +21,7 @@ impl TlsFiles {
     }
 
     /// Returns the existing files in a directory.
-    pub fn of(directory: &Path) -> TlsFiles {
+    pub fn open(directory: &Path) -> TlsFiles {
         TlsFiles(directory.to_path_buf())
     }
 

@@ -16,7 +16,7 @@ use crate::rules::RULES;
 use crate::workspace::Workspace;
 
 /// Findings of a rule, one line each, with the location.
-type Findings = Vec<String>;
+type RuleFindings = Vec<String>;
 
 fn main() -> ExitCode {
     match run() {

@@ -25,7 +25,7 @@ pub struct Module {
 
 /// An import of one module from another.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Import {
+pub struct ModuleImport {
     /// The importing module.
     pub from: usize,
     /// Module that defines the imported item.
@@ -85,14 +85,14 @@ impl ModuleTree {
     }
 
     /// Returns every import between modules in different files, without duplicates.
-    pub fn imports(&self) -> BTreeSet<Import> {
+    pub fn imports(&self) -> BTreeSet<ModuleImport> {
         let mut imports = BTreeSet::new();
         for (from, module) in self.modules.iter().enumerate() {
             for path in &module.paths {
                 if let Some(to) = self.resolve(from, &path.segments, MAX_STEPS)
                     && self.modules[to].file != module.file
                 {
-                    imports.insert(Import { from, to });
+                    imports.insert(ModuleImport { from, to });
                 }
             }
         }

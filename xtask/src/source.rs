@@ -55,15 +55,15 @@ pub fn is_test_only(attributes: &[syn::Attribute]) -> bool {
 
 /// Returns the paths in items, except in test code and in nested modules.
 pub fn paths_in(items: &[syn::Item]) -> Vec<NamedPath> {
-    let mut paths = Paths::default();
+    let mut paths = PathCollector::default();
     items.iter().filter(|item| !matches!(item, syn::Item::Mod(_))).for_each(|item| paths.visit_item(item));
     paths.0
 }
 
 #[derive(Default)]
-struct Paths(Vec<NamedPath>);
+struct PathCollector(Vec<NamedPath>);
 
-impl Paths {
+impl PathCollector {
     fn import(&mut self, prefix: &[String], tree: &syn::UseTree) {
         let with = |ident: &syn::Ident| [prefix, &[ident.to_string()]].concat();
         let mut add = |segments: Vec<String>, name: Option<String>, ident: proc_macro2::Span| {
@@ -87,7 +87,7 @@ impl Paths {
     }
 }
 
-impl<'ast> Visit<'ast> for Paths {
+impl<'ast> Visit<'ast> for PathCollector {
     fn visit_item(&mut self, item: &'ast syn::Item) {
         if !is_test_only(attributes(item)) {
             visit::visit_item(self, item);

@@ -38,7 +38,7 @@ pub struct Package {
     /// Path of the package's `Cargo.toml`.
     pub manifest_path: PathBuf,
     /// Libraries, binaries, tests, examples, and build scripts.
-    pub targets: Vec<Target>,
+    pub targets: Vec<CrateTarget>,
 }
 
 /// One line of a `[dependencies]` table.
@@ -57,7 +57,7 @@ pub struct Dependency {
 
 /// A crate of a package.
 #[derive(Deserialize, Clone)]
-pub struct Target {
+pub struct CrateTarget {
     /// Kinds: `lib`, `bin`, `test`, `example`, `custom-build`.
     pub kind: Vec<String>,
     /// Root file of the crate.
@@ -141,7 +141,7 @@ impl Workspace {
     }
 
     /// Returns a path as it is displayed in findings.
-    pub fn shown<'a>(&self, path: &'a Path) -> std::path::Display<'a> {
+    pub fn display_path<'a>(&self, path: &'a Path) -> std::path::Display<'a> {
         path.strip_prefix(&self.root).unwrap_or(path).display()
     }
 

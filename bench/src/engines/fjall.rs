@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 use fjall::config::BlockSizePolicy;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 
-use crate::store::{Key, Operation, Session, Store, StoreOptions};
+use crate::store::{RecordKey, StoreStatement, StoreSession, BenchStore, StoreOptions};
 
 const MEMTABLE: u64 = 32 << 20;
 const BLOCK: u32 = 8 << 10;
@@ -29,8 +29,8 @@ impl Fjall {
     }
 }
 
-impl Store for Fjall {
-    fn session(&self) -> Result<Box<dyn Session + '_>> {
+impl BenchStore for Fjall {
+    fn session(&self) -> Result<Box<dyn StoreSession + '_>> {
         Ok(Box::new(FjallSession(self)))
     }
 
@@ -45,28 +45,28 @@ impl Store for Fjall {
 
 struct FjallSession<'a>(&'a Fjall);
 
-impl Session for FjallSession<'_> {
-    fn execute(&mut self, operations: &[Operation], durable: bool) -> Result<()> {
+impl StoreSession for FjallSession<'_> {
+    fn execute(&mut self, operations: &[StoreStatement], durable: bool) -> Result<()> {
         let Fjall { database, records } = self.0;
         let mode = if durable { PersistMode::SyncData } else { PersistMode::Buffer };
         let mut batch = database.batch().durability(Some(mode));
         for operation in operations {
             let key = operation.key();
-            if !matches!(operation, Operation::Insert(..)) && records.get(key)?.is_none() {
+            if !matches!(operation, StoreStatement::Insert(..)) && records.get(key)?.is_none() {
                 bail!("record {key:02x?} does not exist");
             }
             match operation {
-                Operation::Insert(_, value) | Operation::Replace(_, value) => {
+                StoreStatement::Insert(_, value) | StoreStatement::Replace(_, value) => {
                     batch.insert(records, key.as_slice(), value.as_slice());
                 }
-                Operation::Delete(_) => batch.remove(records, key.as_slice()),
-                Operation::Read(_) => {}
+                StoreStatement::Delete(_) => batch.remove(records, key.as_slice()),
+                StoreStatement::Read(_) => {}
             }
         }
         Ok(batch.commit()?)
     }
 
-    fn read(&mut self, key: &Key, value: &mut Vec<u8>) -> Result<bool> {
+    fn read(&mut self, key: &RecordKey, value: &mut Vec<u8>) -> Result<bool> {
         let found = self.0.records.get(key)?;
         if let Some(found) = &found {
             value.clear();

@@ -14,7 +14,7 @@ use ese_format::PageSize;
 use ese_format::record::{ColumnFlags, ColumnId, ColumnType, Value};
 use jetcell_vfs::{CountedVfs, IoOperation, IoReason, RealOptions, RealVfs, Vfs};
 
-use crate::store::{Key, Operation, Recovered, Session, Store, StoreOptions, Transfers};
+use crate::store::{RecordKey, StoreStatement, StoreRecovery, StoreSession, BenchStore, StoreOptions, EngineTransfers};
 
 const PAGE_SIZE: u32 = 32 << 10;
 /// Bytes by which the file grows.
@@ -88,8 +88,8 @@ fn definition() -> TableDefinition {
     }
 }
 
-impl Store for Jetcell {
-    fn session(&self) -> Result<Box<dyn Session + '_>> {
+impl BenchStore for Jetcell {
+    fn session(&self) -> Result<Box<dyn StoreSession + '_>> {
         let mut session = self.instance.session();
         let table = session.open_table(&self.database, TABLE)?;
         let column = |name| table.column(name).ok_or_else(|| anyhow!("column {name} does not exist"));
@@ -98,7 +98,7 @@ impl Store for Jetcell {
         Ok(Box::new(JetcellSession { value, row, session, table, batch_reads: self.batch_reads }))
     }
 
-    fn transfers(&self) -> Option<Transfers> {
+    fn transfers(&self) -> Option<EngineTransfers> {
         let snapshot = self.files.snapshot();
         let total = |reasons: &[IoReason], operation| {
             let count = snapshot.total(reasons, operation);
@@ -108,11 +108,11 @@ impl Store for Jetcell {
         let (writes, write_bytes) =
             total(&[IoReason::CheckpointWrite, IoReason::EvictionWrite], IoOperation::Write);
         let (log_writes, log_bytes) = total(&[IoReason::LogWrite], IoOperation::Write);
-        Some(Transfers { reads, read_bytes, writes, write_bytes, log_writes, log_bytes })
+        Some(EngineTransfers { reads, read_bytes, writes, write_bytes, log_writes, log_bytes })
     }
 
-    fn recovered(&self) -> Recovered {
-        Recovered { records: Some(self.instance.recovery().records) }
+    fn recovered(&self) -> StoreRecovery {
+        StoreRecovery { records: Some(self.instance.recovery().records) }
     }
 
     fn checkpoint(&self) -> Result<()> {
@@ -122,7 +122,7 @@ impl Store for Jetcell {
         Ok(())
     }
 
-    fn bulk_load(&self, next: &mut dyn FnMut() -> Option<(Key, Vec<u8>)>) -> Result<()> {
+    fn bulk_load(&self, next: &mut dyn FnMut() -> Option<(RecordKey, Vec<u8>)>) -> Result<()> {
         let mut session = self.instance.session();
         let mut load = session.bulk_load(&self.database, &definition(), BulkLoadOptions::default())?;
         let column = |name| load.column(name).ok_or_else(|| anyhow!("column {name} does not exist"));
@@ -151,31 +151,31 @@ struct JetcellSession {
 }
 
 /// The column compares as a signed number, the key as bytes.
-fn id_of(key: &Key) -> Value {
+fn id_of(key: &RecordKey) -> Value {
     Value::LongLong((u64::from_be_bytes(*key) ^ 1 << 63) as i64)
 }
 
 impl JetcellSession {
-    fn seek(&mut self, key: &Key) -> Result<bool> {
+    fn seek(&mut self, key: &RecordKey) -> Result<bool> {
         Ok(self.table.seek(&mut self.session, &[id_of(key)], Seek::Equal)?)
     }
 
-    fn run(&mut self, operation: &Operation) -> Result<()> {
-        if let Operation::Insert(key, value) | Operation::Replace(key, value) = operation {
+    fn run(&mut self, operation: &StoreStatement) -> Result<()> {
+        if let StoreStatement::Insert(key, value) | StoreStatement::Replace(key, value) = operation {
             self.row[0].1 = id_of(key);
             if let Value::Binary(bytes) = &mut self.row[1].1 {
                 bytes.clear();
                 bytes.extend_from_slice(value);
             }
         }
-        if let Operation::Insert(..) = operation {
+        if let StoreStatement::Insert(..) = operation {
             return Ok(self.table.insert(&mut self.session, &self.row)?);
         }
         ensure!(self.seek(operation.key())?, "record {:02x?} does not exist", operation.key());
         match operation {
-            Operation::Delete(_) => self.table.delete(&mut self.session)?,
-            Operation::Replace(..) => self.table.replace(&mut self.session, &self.row[1..])?,
-            Operation::Insert(..) | Operation::Read(_) => {
+            StoreStatement::Delete(_) => self.table.delete(&mut self.session)?,
+            StoreStatement::Replace(..) => self.table.replace(&mut self.session, &self.row[1..])?,
+            StoreStatement::Insert(..) | StoreStatement::Read(_) => {
                 self.table.get(&mut self.session, self.value)?;
             }
         }
@@ -183,8 +183,8 @@ impl JetcellSession {
     }
 }
 
-impl Session for JetcellSession {
-    fn execute(&mut self, operations: &[Operation], durable: bool) -> Result<()> {
+impl StoreSession for JetcellSession {
+    fn execute(&mut self, operations: &[StoreStatement], durable: bool) -> Result<()> {
         if self.batch_reads && (2..=MAX_PREREAD).contains(&operations.len()) {
             let keys: Vec<_> = operations.iter().map(|operation| [id_of(operation.key())]).collect();
             self.table.preread(&keys.iter().map(<[Value; 1]>::as_slice).collect::<Vec<_>>())?;
@@ -198,7 +198,7 @@ impl Session for JetcellSession {
     }
 
     /// Runs in a transaction, so that the seek and the read see the same record.
-    fn read(&mut self, key: &Key, value: &mut Vec<u8>) -> Result<bool> {
+    fn read(&mut self, key: &RecordKey, value: &mut Vec<u8>) -> Result<bool> {
         self.session.begin()?;
         let found = self.seek(key)?;
         if found {

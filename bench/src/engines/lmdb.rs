@@ -5,7 +5,7 @@ use anyhow::{Result, ensure};
 use heed::types::Bytes;
 use heed::{Database, Env, EnvFlags, EnvOpenOptions, PutFlags, WithoutTls};
 
-use crate::store::{Key, LOAD_BATCH, Operation, Session, Store, StoreOptions};
+use crate::store::{RecordKey, LOAD_BATCH, StoreStatement, StoreSession, BenchStore, StoreOptions};
 
 /// Address space for the map.
 const MAP: usize = 64 << 30;
@@ -32,8 +32,8 @@ impl Lmdb {
     }
 }
 
-impl Store for Lmdb {
-    fn session(&self) -> Result<Box<dyn Session + '_>> {
+impl BenchStore for Lmdb {
+    fn session(&self) -> Result<Box<dyn StoreSession + '_>> {
         Ok(Box::new(LmdbSession(self)))
     }
 
@@ -42,7 +42,7 @@ impl Store for Lmdb {
     }
 
     /// Appends without a search for the place, and splits no page.
-    fn bulk_load(&self, next: &mut dyn FnMut() -> Option<(Key, Vec<u8>)>) -> Result<()> {
+    fn bulk_load(&self, next: &mut dyn FnMut() -> Option<(RecordKey, Vec<u8>)>) -> Result<()> {
         let mut transaction = self.environment.write_txn()?;
         let mut count = 0;
         while let Some((key, value)) = next() {
@@ -65,24 +65,24 @@ impl Store for Lmdb {
 
 struct LmdbSession<'a>(&'a Lmdb);
 
-impl Session for LmdbSession<'_> {
-    fn execute(&mut self, operations: &[Operation], durable: bool) -> Result<()> {
+impl StoreSession for LmdbSession<'_> {
+    fn execute(&mut self, operations: &[StoreStatement], durable: bool) -> Result<()> {
         let Lmdb { environment, records } = self.0;
         let mut transaction = environment.write_txn()?;
         for operation in operations {
             let key = operation.key().as_slice();
             let there = match operation {
-                Operation::Insert(_, value) => {
+                StoreStatement::Insert(_, value) => {
                     records.put_with_flags(&mut transaction, PutFlags::NO_OVERWRITE, key, value)?;
                     true
                 }
-                Operation::Delete(_) => records.delete(&mut transaction, key)?,
-                Operation::Replace(_, value) => {
+                StoreStatement::Delete(_) => records.delete(&mut transaction, key)?,
+                StoreStatement::Replace(_, value) => {
                     let there = records.get(&transaction, key)?.is_some();
                     records.put(&mut transaction, key, value)?;
                     there
                 }
-                Operation::Read(_) => records.get(&transaction, key)?.is_some(),
+                StoreStatement::Read(_) => records.get(&transaction, key)?.is_some(),
             };
             ensure!(there, "record {key:02x?} does not exist");
         }
@@ -93,7 +93,7 @@ impl Session for LmdbSession<'_> {
         Ok(())
     }
 
-    fn read(&mut self, key: &Key, value: &mut Vec<u8>) -> Result<bool> {
+    fn read(&mut self, key: &RecordKey, value: &mut Vec<u8>) -> Result<bool> {
         let transaction = self.0.environment.read_txn()?;
         let found = self.0.records.get(&transaction, key)?;
         if let Some(found) = found {

@@ -1,8 +1,8 @@
-//! The engines, each as a [`Store`].
+//! The engines, each as a [`BenchStore`].
 
 use anyhow::{Result, anyhow, bail};
 
-use crate::store::{Store, StoreOptions};
+use crate::store::{BenchStore, StoreOptions};
 
 #[cfg(feature = "fjall")]
 mod fjall;
@@ -22,7 +22,7 @@ mod wiredtiger;
 pub const ALL: [&str; 7] = ["jetcell", "wiredtiger", "rocksdb", "sqlite", "lmdb", "redb", "fjall"];
 
 /// Opens a store, or creates it if the directory is empty.
-pub fn open(engine: &str, options: &StoreOptions) -> Result<Box<dyn Store>> {
+pub fn open(engine: &str, options: &StoreOptions) -> Result<Box<dyn BenchStore>> {
     Ok(match engine {
         "jetcell" => Box::new(jetcell::Jetcell::open(options)?),
         #[cfg(feature = "wiredtiger")]

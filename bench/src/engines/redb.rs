@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 use redb::{Database, Durability, ReadableDatabase, ReadableTable, TableDefinition};
 
-use crate::store::{Key, Operation, Session, Store, StoreOptions};
+use crate::store::{RecordKey, StoreStatement, StoreSession, BenchStore, StoreOptions};
 
 const RECORDS: TableDefinition<&[u8; 8], &[u8]> = TableDefinition::new("records");
 
@@ -20,8 +20,8 @@ impl Redb {
     }
 }
 
-impl Store for Redb {
-    fn session(&self) -> Result<Box<dyn Session + '_>> {
+impl BenchStore for Redb {
+    fn session(&self) -> Result<Box<dyn StoreSession + '_>> {
         Ok(Box::new(RedbSession(&self.0)))
     }
 
@@ -37,18 +37,18 @@ impl Store for Redb {
 
 struct RedbSession<'a>(&'a Database);
 
-impl Session for RedbSession<'_> {
-    fn execute(&mut self, operations: &[Operation], durable: bool) -> Result<()> {
+impl StoreSession for RedbSession<'_> {
+    fn execute(&mut self, operations: &[StoreStatement], durable: bool) -> Result<()> {
         let mut transaction = self.0.begin_write()?;
         transaction.set_durability(if durable { Durability::Immediate } else { Durability::None })?;
         {
             let mut table = transaction.open_table(RECORDS)?;
             for operation in operations {
                 let there = match operation {
-                    Operation::Insert(key, value) => table.insert(key, value.as_slice())?.is_none(),
-                    Operation::Delete(key) => table.remove(key)?.is_some(),
-                    Operation::Replace(key, value) => table.insert(key, value.as_slice())?.is_some(),
-                    Operation::Read(key) => table.get(key)?.is_some(),
+                    StoreStatement::Insert(key, value) => table.insert(key, value.as_slice())?.is_none(),
+                    StoreStatement::Delete(key) => table.remove(key)?.is_some(),
+                    StoreStatement::Replace(key, value) => table.insert(key, value.as_slice())?.is_some(),
+                    StoreStatement::Read(key) => table.get(key)?.is_some(),
                 };
                 ensure!(there, "record {:02x?} differs from the expected record", operation.key());
             }
@@ -56,7 +56,7 @@ impl Session for RedbSession<'_> {
         Ok(transaction.commit()?)
     }
 
-    fn read(&mut self, key: &Key, value: &mut Vec<u8>) -> Result<bool> {
+    fn read(&mut self, key: &RecordKey, value: &mut Vec<u8>) -> Result<bool> {
         let transaction = self.0.begin_read()?;
         let table = transaction.open_table(RECORDS)?;
         let Some(found) = table.get(key)? else { return Ok(false) };

@@ -8,7 +8,7 @@ use std::ptr::null_mut;
 
 use anyhow::{Result, anyhow, bail};
 
-use crate::store::{Key, Operation, Session, Store, StoreOptions};
+use crate::store::{RecordKey, StoreStatement, StoreSession, BenchStore, StoreOptions};
 
 /// Bytes of a memtable. There are at most three.
 const MEMTABLE: usize = 32 << 20;
@@ -19,105 +19,105 @@ const BACKGROUND_JOBS: c_int = 2;
 const INGESTED: usize = 256 << 20;
 
 /// All objects of the C API are opaque.
-type Opaque = c_void;
+type RocksOpaque = c_void;
 /// Where the C API puts an error message, which the caller frees.
-type ErrorPlace = *mut *mut c_char;
+type ErrorSlot = *mut *mut c_char;
 
 #[link(name = "rocksdb")]
 unsafe extern "C" {
-    fn rocksdb_options_create() -> *mut Opaque;
-    fn rocksdb_options_destroy(options: *mut Opaque);
-    fn rocksdb_options_set_create_if_missing(options: *mut Opaque, on: c_uchar);
-    fn rocksdb_options_set_write_buffer_size(options: *mut Opaque, bytes: usize);
-    fn rocksdb_options_set_max_write_buffer_number(options: *mut Opaque, count: c_int);
-    fn rocksdb_options_set_max_background_jobs(options: *mut Opaque, count: c_int);
-    fn rocksdb_options_set_compression(options: *mut Opaque, kind: c_int);
-    fn rocksdb_options_set_use_direct_reads(options: *mut Opaque, on: c_uchar);
-    fn rocksdb_options_set_use_direct_io_for_flush_and_compaction(options: *mut Opaque, on: c_uchar);
-    fn rocksdb_options_set_block_based_table_factory(options: *mut Opaque, table: *mut Opaque);
-    fn rocksdb_block_based_options_create() -> *mut Opaque;
-    fn rocksdb_block_based_options_destroy(table: *mut Opaque);
-    fn rocksdb_block_based_options_set_block_size(table: *mut Opaque, bytes: usize);
-    fn rocksdb_block_based_options_set_filter_policy(table: *mut Opaque, policy: *mut Opaque);
-    fn rocksdb_block_based_options_set_block_cache(table: *mut Opaque, cache: *mut Opaque);
-    fn rocksdb_filterpolicy_create_bloom_full(bits: c_double) -> *mut Opaque;
-    fn rocksdb_cache_create_lru(bytes: usize) -> *mut Opaque;
-    fn rocksdb_cache_destroy(cache: *mut Opaque);
+    fn rocksdb_options_create() -> *mut RocksOpaque;
+    fn rocksdb_options_destroy(options: *mut RocksOpaque);
+    fn rocksdb_options_set_create_if_missing(options: *mut RocksOpaque, on: c_uchar);
+    fn rocksdb_options_set_write_buffer_size(options: *mut RocksOpaque, bytes: usize);
+    fn rocksdb_options_set_max_write_buffer_number(options: *mut RocksOpaque, count: c_int);
+    fn rocksdb_options_set_max_background_jobs(options: *mut RocksOpaque, count: c_int);
+    fn rocksdb_options_set_compression(options: *mut RocksOpaque, kind: c_int);
+    fn rocksdb_options_set_use_direct_reads(options: *mut RocksOpaque, on: c_uchar);
+    fn rocksdb_options_set_use_direct_io_for_flush_and_compaction(options: *mut RocksOpaque, on: c_uchar);
+    fn rocksdb_options_set_block_based_table_factory(options: *mut RocksOpaque, table: *mut RocksOpaque);
+    fn rocksdb_block_based_options_create() -> *mut RocksOpaque;
+    fn rocksdb_block_based_options_destroy(table: *mut RocksOpaque);
+    fn rocksdb_block_based_options_set_block_size(table: *mut RocksOpaque, bytes: usize);
+    fn rocksdb_block_based_options_set_filter_policy(table: *mut RocksOpaque, policy: *mut RocksOpaque);
+    fn rocksdb_block_based_options_set_block_cache(table: *mut RocksOpaque, cache: *mut RocksOpaque);
+    fn rocksdb_filterpolicy_create_bloom_full(bits: c_double) -> *mut RocksOpaque;
+    fn rocksdb_cache_create_lru(bytes: usize) -> *mut RocksOpaque;
+    fn rocksdb_cache_destroy(cache: *mut RocksOpaque);
     fn rocksdb_open_column_families(
-        options: *const Opaque,
+        options: *const RocksOpaque,
         path: *const c_char,
         count: c_int,
         names: *const *const c_char,
-        options_of_each: *const *const Opaque,
-        families: *mut *mut Opaque,
-        error: ErrorPlace,
-    ) -> *mut Opaque;
-    fn rocksdb_column_family_handle_destroy(family: *mut Opaque);
-    fn rocksdb_close(db: *mut Opaque);
-    fn rocksdb_writeoptions_create() -> *mut Opaque;
-    fn rocksdb_writeoptions_destroy(options: *mut Opaque);
-    fn rocksdb_writeoptions_set_sync(options: *mut Opaque, on: c_uchar);
-    fn rocksdb_readoptions_create() -> *mut Opaque;
-    fn rocksdb_readoptions_destroy(options: *mut Opaque);
-    fn rocksdb_flushoptions_create() -> *mut Opaque;
-    fn rocksdb_flushoptions_destroy(options: *mut Opaque);
-    fn rocksdb_flush(db: *mut Opaque, options: *const Opaque, error: ErrorPlace);
-    fn rocksdb_writebatch_create() -> *mut Opaque;
-    fn rocksdb_writebatch_destroy(batch: *mut Opaque);
-    fn rocksdb_writebatch_clear(batch: *mut Opaque);
+        options_of_each: *const *const RocksOpaque,
+        families: *mut *mut RocksOpaque,
+        error: ErrorSlot,
+    ) -> *mut RocksOpaque;
+    fn rocksdb_column_family_handle_destroy(family: *mut RocksOpaque);
+    fn rocksdb_close(db: *mut RocksOpaque);
+    fn rocksdb_writeoptions_create() -> *mut RocksOpaque;
+    fn rocksdb_writeoptions_destroy(options: *mut RocksOpaque);
+    fn rocksdb_writeoptions_set_sync(options: *mut RocksOpaque, on: c_uchar);
+    fn rocksdb_readoptions_create() -> *mut RocksOpaque;
+    fn rocksdb_readoptions_destroy(options: *mut RocksOpaque);
+    fn rocksdb_flushoptions_create() -> *mut RocksOpaque;
+    fn rocksdb_flushoptions_destroy(options: *mut RocksOpaque);
+    fn rocksdb_flush(db: *mut RocksOpaque, options: *const RocksOpaque, error: ErrorSlot);
+    fn rocksdb_writebatch_create() -> *mut RocksOpaque;
+    fn rocksdb_writebatch_destroy(batch: *mut RocksOpaque);
+    fn rocksdb_writebatch_clear(batch: *mut RocksOpaque);
     fn rocksdb_writebatch_put(
-        batch: *mut Opaque,
+        batch: *mut RocksOpaque,
         key: *const u8,
         key_len: usize,
         value: *const u8,
         len: usize,
     );
-    fn rocksdb_writebatch_delete(batch: *mut Opaque, key: *const u8, key_len: usize);
-    fn rocksdb_write(db: *mut Opaque, options: *const Opaque, batch: *mut Opaque, error: ErrorPlace);
+    fn rocksdb_writebatch_delete(batch: *mut RocksOpaque, key: *const u8, key_len: usize);
+    fn rocksdb_write(db: *mut RocksOpaque, options: *const RocksOpaque, batch: *mut RocksOpaque, error: ErrorSlot);
     fn rocksdb_get_pinned(
-        db: *mut Opaque,
-        options: *const Opaque,
+        db: *mut RocksOpaque,
+        options: *const RocksOpaque,
         key: *const u8,
         key_len: usize,
-        error: ErrorPlace,
-    ) -> *mut Opaque;
+        error: ErrorSlot,
+    ) -> *mut RocksOpaque;
     fn rocksdb_batched_multi_get_cf(
-        db: *mut Opaque,
-        options: *const Opaque,
-        family: *mut Opaque,
+        db: *mut RocksOpaque,
+        options: *const RocksOpaque,
+        family: *mut RocksOpaque,
         count: usize,
         keys: *const *const c_char,
         key_lens: *const usize,
-        values: *mut *mut Opaque,
-        errors: ErrorPlace,
+        values: *mut *mut RocksOpaque,
+        errors: ErrorSlot,
         sorted: bool,
     );
-    fn rocksdb_pinnableslice_value(slice: *const Opaque, len: *mut usize) -> *const u8;
-    fn rocksdb_pinnableslice_destroy(slice: *mut Opaque);
+    fn rocksdb_pinnableslice_value(slice: *const RocksOpaque, len: *mut usize) -> *const u8;
+    fn rocksdb_pinnableslice_destroy(slice: *mut RocksOpaque);
     fn rocksdb_free(memory: *mut c_void);
-    fn rocksdb_envoptions_create() -> *mut Opaque;
-    fn rocksdb_envoptions_destroy(options: *mut Opaque);
-    fn rocksdb_sstfilewriter_create(env: *const Opaque, options: *const Opaque) -> *mut Opaque;
-    fn rocksdb_sstfilewriter_destroy(writer: *mut Opaque);
-    fn rocksdb_sstfilewriter_open(writer: *mut Opaque, path: *const c_char, error: ErrorPlace);
+    fn rocksdb_envoptions_create() -> *mut RocksOpaque;
+    fn rocksdb_envoptions_destroy(options: *mut RocksOpaque);
+    fn rocksdb_sstfilewriter_create(env: *const RocksOpaque, options: *const RocksOpaque) -> *mut RocksOpaque;
+    fn rocksdb_sstfilewriter_destroy(writer: *mut RocksOpaque);
+    fn rocksdb_sstfilewriter_open(writer: *mut RocksOpaque, path: *const c_char, error: ErrorSlot);
     fn rocksdb_sstfilewriter_put(
-        writer: *mut Opaque,
+        writer: *mut RocksOpaque,
         key: *const u8,
         key_len: usize,
         value: *const u8,
         len: usize,
-        error: ErrorPlace,
+        error: ErrorSlot,
     );
-    fn rocksdb_sstfilewriter_finish(writer: *mut Opaque, error: ErrorPlace);
-    fn rocksdb_ingestexternalfileoptions_create() -> *mut Opaque;
-    fn rocksdb_ingestexternalfileoptions_destroy(options: *mut Opaque);
-    fn rocksdb_ingestexternalfileoptions_set_move_files(options: *mut Opaque, on: c_uchar);
+    fn rocksdb_sstfilewriter_finish(writer: *mut RocksOpaque, error: ErrorSlot);
+    fn rocksdb_ingestexternalfileoptions_create() -> *mut RocksOpaque;
+    fn rocksdb_ingestexternalfileoptions_destroy(options: *mut RocksOpaque);
+    fn rocksdb_ingestexternalfileoptions_set_move_files(options: *mut RocksOpaque, on: c_uchar);
     fn rocksdb_ingest_external_file(
-        db: *mut Opaque,
+        db: *mut RocksOpaque,
         paths: *const *const c_char,
         count: usize,
-        options: *const Opaque,
-        error: ErrorPlace,
+        options: *const RocksOpaque,
+        error: ErrorSlot,
     );
 }
 
@@ -135,7 +135,7 @@ pub fn version() -> String {
 }
 
 /// Calls a function of the API that reports errors through a place.
-fn checked<T>(call: impl FnOnce(ErrorPlace) -> T) -> Result<T> {
+fn checked<T>(call: impl FnOnce(ErrorSlot) -> T) -> Result<T> {
     let mut error = null_mut();
     let result = call(&mut error);
     if error.is_null() {
@@ -155,15 +155,15 @@ fn take_message(error: *mut c_char) -> String {
 }
 
 pub struct RocksDb {
-    db: *mut Opaque,
+    db: *mut RocksOpaque,
     /// The default column family, for MultiGet.
-    family: *mut Opaque,
+    family: *mut RocksOpaque,
     batch_reads: bool,
-    read: *mut Opaque,
-    lazy: *mut Opaque,
-    durable: *mut Opaque,
+    read: *mut RocksOpaque,
+    lazy: *mut RocksOpaque,
+    durable: *mut RocksOpaque,
     /// Of the database, and of table files.
-    options: *mut Opaque,
+    options: *mut RocksOpaque,
     directory: PathBuf,
 }
 
@@ -218,7 +218,7 @@ impl RocksDb {
     }
 
     /// Calls `found` with the value if the record exists. Returns whether it exists.
-    fn get(&self, key: &Key, found: impl FnOnce(&[u8])) -> Result<bool> {
+    fn get(&self, key: &RecordKey, found: impl FnOnce(&[u8])) -> Result<bool> {
         // SAFETY: the length of the key is correct. The slice is valid until it is destroyed, after its last use.
         unsafe {
             let slice =
@@ -237,12 +237,12 @@ impl RocksDb {
 
 impl RocksDb {
     /// Looks up all records of a transaction that must exist, with one MultiGet.
-    fn check_existing(&self, operations: &[Operation]) -> Result<()> {
-        let must_exist = |operation: &&Operation| !matches!(operation, Operation::Insert(..));
-        let keys: Vec<&Key> = operations.iter().filter(must_exist).map(Operation::key).collect();
+    fn check_existing(&self, operations: &[StoreStatement]) -> Result<()> {
+        let must_exist = |operation: &&StoreStatement| !matches!(operation, StoreStatement::Insert(..));
+        let keys: Vec<&RecordKey> = operations.iter().filter(must_exist).map(StoreStatement::key).collect();
         let pointers: Vec<*const c_char> = keys.iter().map(|key| key.as_ptr().cast()).collect();
-        let lens = vec![size_of::<Key>(); keys.len()];
-        let mut values: Vec<*mut Opaque> = vec![null_mut(); keys.len()];
+        let lens = vec![size_of::<RecordKey>(); keys.len()];
+        let mut values: Vec<*mut RocksOpaque> = vec![null_mut(); keys.len()];
         let mut errors: Vec<*mut c_char> = vec![null_mut(); keys.len()];
         // SAFETY: all lists have one entry for each key, and the keys live until after the call.
         unsafe {
@@ -277,7 +277,7 @@ impl RocksDb {
 
 impl RocksDb {
     /// Writes one table file.
-    fn write_table(&self, path: &CStr, next: &mut dyn Iterator<Item = (Key, Vec<u8>)>) -> Result<()> {
+    fn write_table(&self, path: &CStr, next: &mut dyn Iterator<Item = (RecordKey, Vec<u8>)>) -> Result<()> {
         // SAFETY: the API creates the objects, and each is destroyed once. Keys and values have the lengths that are given.
         unsafe {
             let env = rocksdb_envoptions_create();
@@ -289,7 +289,7 @@ impl RocksDb {
                 bytes += key.len() + value.len();
                 let (key, data, len) = (key.as_ptr(), value.as_ptr(), value.len());
                 written = checked(|error| {
-                    rocksdb_sstfilewriter_put(writer, key, size_of::<Key>(), data, len, error)
+                    rocksdb_sstfilewriter_put(writer, key, size_of::<RecordKey>(), data, len, error)
                 });
             }
             let written = written.and_then(|()| checked(|error| rocksdb_sstfilewriter_finish(writer, error)));
@@ -314,8 +314,8 @@ impl Drop for RocksDb {
     }
 }
 
-impl Store for RocksDb {
-    fn session(&self) -> Result<Box<dyn Session + '_>> {
+impl BenchStore for RocksDb {
+    fn session(&self) -> Result<Box<dyn StoreSession + '_>> {
         // SAFETY: creates an empty batch.
         let batch = unsafe { rocksdb_writebatch_create() };
         Ok(Box::new(RocksSession { store: self, batch }))
@@ -332,7 +332,7 @@ impl Store for RocksDb {
     }
 
     /// Table files are written beside the database and become a part of it.
-    fn bulk_load(&self, next: &mut dyn FnMut() -> Option<(Key, Vec<u8>)>) -> Result<()> {
+    fn bulk_load(&self, next: &mut dyn FnMut() -> Option<(RecordKey, Vec<u8>)>) -> Result<()> {
         let mut next = std::iter::from_fn(next).peekable();
         let mut paths = Vec::new();
         while next.peek().is_some() {
@@ -360,7 +360,7 @@ impl Store for RocksDb {
 
 struct RocksSession<'a> {
     store: &'a RocksDb,
-    batch: *mut Opaque,
+    batch: *mut RocksOpaque,
 }
 
 impl Drop for RocksSession<'_> {
@@ -370,8 +370,8 @@ impl Drop for RocksSession<'_> {
     }
 }
 
-impl Session for RocksSession<'_> {
-    fn execute(&mut self, operations: &[Operation], durable: bool) -> Result<()> {
+impl StoreSession for RocksSession<'_> {
+    fn execute(&mut self, operations: &[StoreStatement], durable: bool) -> Result<()> {
         // SAFETY: the batch belongs to this session. It copies keys and values, whose lengths are correct.
         unsafe { rocksdb_writebatch_clear(self.batch) };
         let batched = self.store.batch_reads && operations.len() > 1;
@@ -380,23 +380,23 @@ impl Session for RocksSession<'_> {
         }
         for operation in operations {
             let key = operation.key();
-            let look_up = !batched && !matches!(operation, Operation::Insert(..));
+            let look_up = !batched && !matches!(operation, StoreStatement::Insert(..));
             if look_up && !self.store.get(key, |_| ())? {
                 bail!("record {key:02x?} does not exist");
             }
             match operation {
-                Operation::Insert(_, value) | Operation::Replace(_, value) => {
+                StoreStatement::Insert(_, value) | StoreStatement::Replace(_, value) => {
                     // SAFETY: as above.
                     unsafe {
                         let (key, value, len) = (key.as_ptr(), value.as_ptr(), value.len());
-                        rocksdb_writebatch_put(self.batch, key, size_of::<Key>(), value, len);
+                        rocksdb_writebatch_put(self.batch, key, size_of::<RecordKey>(), value, len);
                     }
                 }
                 // SAFETY: as above.
-                Operation::Delete(_) => unsafe {
+                StoreStatement::Delete(_) => unsafe {
                     rocksdb_writebatch_delete(self.batch, key.as_ptr(), key.len());
                 },
-                Operation::Read(_) => {}
+                StoreStatement::Read(_) => {}
             }
         }
         let options = if durable { self.store.durable } else { self.store.lazy };
@@ -404,7 +404,7 @@ impl Session for RocksSession<'_> {
         checked(|error| unsafe { rocksdb_write(self.store.db, options, self.batch, error) })
     }
 
-    fn read(&mut self, key: &Key, value: &mut Vec<u8>) -> Result<bool> {
+    fn read(&mut self, key: &RecordKey, value: &mut Vec<u8>) -> Result<bool> {
         self.store.get(key, |found| {
             value.clear();
             value.extend_from_slice(found);

@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use anyhow::{Result, anyhow, ensure};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::store::{Key, Operation, Session, Store, StoreOptions};
+use crate::store::{RecordKey, StoreStatement, StoreSession, BenchStore, StoreOptions};
 
 /// Pages in the log at which SQLite writes the log back: 64 MiB.
 const CHECKPOINT_PAGES: u32 = 16 << 10;
@@ -44,11 +44,11 @@ fn connect(path: &Path, cache: u64) -> Result<Connection> {
 }
 
 /// Row ids are signed.
-fn id_of(key: &Key) -> i64 {
+fn id_of(key: &RecordKey) -> i64 {
     (u64::from_be_bytes(*key) ^ 1 << 63) as i64
 }
 
-fn get(connection: &Connection, key: &Key, value: &mut Vec<u8>) -> Result<bool> {
+fn get(connection: &Connection, key: &RecordKey, value: &mut Vec<u8>) -> Result<bool> {
     let mut statement = connection.prepare_cached("SELECT value FROM records WHERE id = ?")?;
     let found = statement
         .query_row([id_of(key)], |row| {
@@ -60,8 +60,8 @@ fn get(connection: &Connection, key: &Key, value: &mut Vec<u8>) -> Result<bool> 
     Ok(found.is_some())
 }
 
-impl Store for Sqlite {
-    fn session(&self) -> Result<Box<dyn Session + '_>> {
+impl BenchStore for Sqlite {
+    fn session(&self) -> Result<Box<dyn StoreSession + '_>> {
         Ok(Box::new(SqliteSession { store: self, reader: connect(&self.path, self.reader_cache)? }))
     }
 
@@ -73,7 +73,7 @@ impl Store for Sqlite {
 
     /// One transaction without a journal, as SQLite's documentation advises: what a crash leaves of it is of no use. The file
     /// is synced at the end.
-    fn bulk_load(&self, next: &mut dyn FnMut() -> Option<(Key, Vec<u8>)>) -> Result<()> {
+    fn bulk_load(&self, next: &mut dyn FnMut() -> Option<(RecordKey, Vec<u8>)>) -> Result<()> {
         let writer = self.writer.lock().map_err(|_| anyhow!("a session panicked"))?;
         writer.pragma_update(None, "journal_mode", "OFF")?;
         writer.pragma_update(None, "synchronous", "OFF")?;
@@ -100,8 +100,8 @@ struct SqliteSession<'a> {
     reader: Connection,
 }
 
-impl Session for SqliteSession<'_> {
-    fn execute(&mut self, operations: &[Operation], durable: bool) -> Result<()> {
+impl StoreSession for SqliteSession<'_> {
+    fn execute(&mut self, operations: &[StoreStatement], durable: bool) -> Result<()> {
         let mut value = Vec::new();
         let writer = self.store.writer.lock().map_err(|_| anyhow!("a session panicked"))?;
         let synchronous = if durable { "PRAGMA synchronous = FULL" } else { "PRAGMA synchronous = NORMAL" };
@@ -110,16 +110,16 @@ impl Session for SqliteSession<'_> {
         for operation in operations {
             let id = id_of(operation.key());
             let done = match operation {
-                Operation::Insert(_, value) => writer
+                StoreStatement::Insert(_, value) => writer
                     .prepare_cached("INSERT INTO records (id, value) VALUES (?, ?)")?
                     .execute(params![id, value])?,
-                Operation::Delete(_) => {
+                StoreStatement::Delete(_) => {
                     writer.prepare_cached("DELETE FROM records WHERE id = ?")?.execute([id])?
                 }
-                Operation::Replace(_, value) => writer
+                StoreStatement::Replace(_, value) => writer
                     .prepare_cached("UPDATE records SET value = ? WHERE id = ?")?
                     .execute(params![value, id])?,
-                Operation::Read(key) => usize::from(get(&writer, key, &mut value)?),
+                StoreStatement::Read(key) => usize::from(get(&writer, key, &mut value)?),
             };
             ensure!(done == 1, "record {id} does not exist");
         }
@@ -127,7 +127,7 @@ impl Session for SqliteSession<'_> {
         Ok(())
     }
 
-    fn read(&mut self, key: &Key, value: &mut Vec<u8>) -> Result<bool> {
+    fn read(&mut self, key: &RecordKey, value: &mut Vec<u8>) -> Result<bool> {
         get(&self.reader, key, value)
     }
 }

@@ -7,61 +7,61 @@ use std::ptr::{null, null_mut};
 
 use anyhow::{Result, anyhow, bail};
 
-use crate::store::{Key, Operation, Session, Store, StoreOptions};
+use crate::store::{RecordKey, StoreStatement, StoreSession, BenchStore, StoreOptions};
 
 const TABLE: &CStr = c"table:records";
 const TABLE_CONFIG: &CStr = c"key_format=u,value_format=u,leaf_page_max=32KB,leaf_value_max=8KB,checksum=on";
 
-type Connection = c_void;
+type WtConnection = c_void;
 type WtSession = c_void;
-type Cursor = c_void;
+type WtCursor = c_void;
 
 unsafe extern "C" {
     fn wiredtiger_version(major: *mut c_int, minor: *mut c_int, patch: *mut c_int) -> *const c_char;
     fn wiredtiger_strerror(error: c_int) -> *const c_char;
-    fn bench_wt_open(home: *const c_char, config: *const c_char, connection: *mut *mut Connection) -> c_int;
-    fn bench_wt_close(connection: *mut Connection) -> c_int;
-    fn bench_wt_create(connection: *mut Connection, table: *const c_char, config: *const c_char) -> c_int;
-    fn bench_wt_checkpoint(connection: *mut Connection) -> c_int;
+    fn bench_wt_open(home: *const c_char, config: *const c_char, connection: *mut *mut WtConnection) -> c_int;
+    fn bench_wt_close(connection: *mut WtConnection) -> c_int;
+    fn bench_wt_create(connection: *mut WtConnection, table: *const c_char, config: *const c_char) -> c_int;
+    fn bench_wt_checkpoint(connection: *mut WtConnection) -> c_int;
     fn bench_wt_session(
-        connection: *mut Connection,
+        connection: *mut WtConnection,
         table: *const c_char,
         session: *mut *mut WtSession,
-        cursor: *mut *mut Cursor,
+        cursor: *mut *mut WtCursor,
     ) -> c_int;
     fn bench_wt_bulk(
-        connection: *mut Connection,
+        connection: *mut WtConnection,
         table: *const c_char,
         session: *mut *mut WtSession,
-        cursor: *mut *mut Cursor,
+        cursor: *mut *mut WtCursor,
     ) -> c_int;
     fn bench_wt_end(session: *mut WtSession);
     fn bench_wt_begin(session: *mut WtSession) -> c_int;
     fn bench_wt_commit(session: *mut WtSession, durable: bool) -> c_int;
     fn bench_wt_rollback(session: *mut WtSession) -> c_int;
     fn bench_wt_insert(
-        cursor: *mut Cursor,
+        cursor: *mut WtCursor,
         key: *const u8,
         key_len: usize,
         value: *const u8,
         len: usize,
     ) -> c_int;
     fn bench_wt_update(
-        cursor: *mut Cursor,
+        cursor: *mut WtCursor,
         key: *const u8,
         key_len: usize,
         value: *const u8,
         len: usize,
     ) -> c_int;
-    fn bench_wt_remove(cursor: *mut Cursor, key: *const u8, key_len: usize) -> c_int;
+    fn bench_wt_remove(cursor: *mut WtCursor, key: *const u8, key_len: usize) -> c_int;
     fn bench_wt_search(
-        cursor: *mut Cursor,
+        cursor: *mut WtCursor,
         key: *const u8,
         key_len: usize,
         value: *mut *const u8,
         len: *mut usize,
     ) -> c_int;
-    fn bench_wt_reset(cursor: *mut Cursor) -> c_int;
+    fn bench_wt_reset(cursor: *mut WtCursor) -> c_int;
     fn bench_wt_not_found() -> c_int;
     fn bench_wt_conflict() -> c_int;
 }
@@ -83,7 +83,7 @@ pub fn version() -> String {
     format!("{major}.{minor}.{patch}")
 }
 
-pub struct WiredTiger(*mut Connection);
+pub struct WiredTiger(*mut WtConnection);
 
 // SAFETY: the API allows threads to share a connection. Sessions are not shared.
 unsafe impl Send for WiredTiger {}
@@ -109,8 +109,8 @@ impl WiredTiger {
     }
 }
 
-impl Store for WiredTiger {
-    fn session(&self) -> Result<Box<dyn Session + '_>> {
+impl BenchStore for WiredTiger {
+    fn session(&self) -> Result<Box<dyn StoreSession + '_>> {
         let (mut session, mut cursor) = (null_mut(), null_mut());
         // SAFETY: the connection is open.
         unsafe { check(bench_wt_session(self.0, TABLE.as_ptr(), &mut session, &mut cursor))? };
@@ -122,7 +122,7 @@ impl Store for WiredTiger {
         check(unsafe { bench_wt_checkpoint(self.0) })
     }
 
-    fn bulk_load(&self, next: &mut dyn FnMut() -> Option<(Key, Vec<u8>)>) -> Result<()> {
+    fn bulk_load(&self, next: &mut dyn FnMut() -> Option<(RecordKey, Vec<u8>)>) -> Result<()> {
         let (mut session, mut cursor) = (null_mut(), null_mut());
         // SAFETY: the connection is open.
         unsafe { check(bench_wt_bulk(self.0, TABLE.as_ptr(), &mut session, &mut cursor))? };
@@ -146,7 +146,7 @@ impl Store for WiredTiger {
 
 struct WiredTigerSession<'a> {
     session: *mut WtSession,
-    cursor: *mut Cursor,
+    cursor: *mut WtCursor,
     _store: &'a WiredTiger,
 }
 
@@ -159,19 +159,19 @@ impl Drop for WiredTigerSession<'_> {
 
 impl WiredTigerSession<'_> {
     /// Runs one operation. Returns the error code of the API.
-    fn run(&mut self, operation: &Operation) -> c_int {
+    fn run(&mut self, operation: &StoreStatement) -> c_int {
         let (cursor, key) = (self.cursor, operation.key());
         // SAFETY: the cursor is this session's; keys and values are as long as said and outlive the call.
         unsafe {
             match operation {
-                Operation::Insert(_, value) => {
+                StoreStatement::Insert(_, value) => {
                     bench_wt_insert(cursor, key.as_ptr(), key.len(), value.as_ptr(), value.len())
                 }
-                Operation::Replace(_, value) => {
+                StoreStatement::Replace(_, value) => {
                     bench_wt_update(cursor, key.as_ptr(), key.len(), value.as_ptr(), value.len())
                 }
-                Operation::Delete(_) => bench_wt_remove(cursor, key.as_ptr(), key.len()),
-                Operation::Read(_) => {
+                StoreStatement::Delete(_) => bench_wt_remove(cursor, key.as_ptr(), key.len()),
+                StoreStatement::Read(_) => {
                     let (mut value, mut len) = (null(), 0);
                     bench_wt_search(cursor, key.as_ptr(), key.len(), &mut value, &mut len)
                 }
@@ -179,7 +179,7 @@ impl WiredTigerSession<'_> {
         }
     }
 
-    fn attempt(&mut self, operations: &[Operation], durable: bool) -> c_int {
+    fn attempt(&mut self, operations: &[StoreStatement], durable: bool) -> c_int {
         // SAFETY: the session is open, and every path ends the transaction.
         unsafe {
             let error = bench_wt_begin(self.session);
@@ -198,8 +198,8 @@ impl WiredTigerSession<'_> {
     }
 }
 
-impl Session for WiredTigerSession<'_> {
-    fn execute(&mut self, operations: &[Operation], durable: bool) -> Result<()> {
+impl StoreSession for WiredTigerSession<'_> {
+    fn execute(&mut self, operations: &[StoreStatement], durable: bool) -> Result<()> {
         loop {
             let error = self.attempt(operations, durable);
             // WiredTiger rolls transactions back when its cache is full. The application must try again.
@@ -210,7 +210,7 @@ impl Session for WiredTigerSession<'_> {
         }
     }
 
-    fn read(&mut self, key: &Key, value: &mut Vec<u8>) -> Result<bool> {
+    fn read(&mut self, key: &RecordKey, value: &mut Vec<u8>) -> Result<bool> {
         let (mut found, mut len) = (null(), 0);
         // SAFETY: the value stays valid until the cursor is reset, which is after the copy.
         unsafe {

@@ -3,11 +3,11 @@
 use std::fmt::Write;
 
 use super::measurements::{
-    Figure, Measurements, NOT_ASKED_FOR, at, cpu_seconds, durable_p99, operation_rate, write_amplification,
+    FigureFn, Measurements, NOT_ASKED_FOR, number_at_path, cpu_seconds, durable_p99, operation_rate, write_amplification,
 };
-use super::rows::{Goal, Line, lines};
+use super::rows::{RatioGoal, TableLine, lines};
 use super::steps::{MIX4, MIX8};
-use crate::control_group::MemoryLimit;
+use crate::control_group::MemoryLimitSource;
 use crate::engines::ALL;
 
 /// The page of results: an introduction and the table.
@@ -25,8 +25,8 @@ pub fn table(measurements: &Measurements) -> String {
     let mut text = String::new();
     // Writing to a string does not fail.
     let memory = match memory_limit(measurements) {
-        Some(MemoryLimit::ControlGroup(bytes)) => format!("memory limit {} MiB", bytes >> 20),
-        Some(MemoryLimit::None(why)) => format!("memory not limited: {why}"),
+        Some(MemoryLimitSource::ControlGroup(bytes)) => format!("memory limit {} MiB", bytes >> 20),
+        Some(MemoryLimitSource::None(why)) => format!("memory not limited: {why}"),
         None => "no store used".to_string(),
     };
     let (machine, size, rounds) = (&measurements.machine, measurements.size_mib, measurements.rounds());
@@ -42,7 +42,7 @@ pub fn table(measurements: &Measurements) -> String {
     side_by_side(measurements, &mut text);
     scaling(measurements, &mut text);
     let checkpointed = |engine: &str| {
-        measurements.figure(&format!("redo/{engine}"), |value| at(value, "/checkpointed_seconds"))
+        measurements.figure(&format!("redo/{engine}"), |value| number_at_path(value, "/checkpointed_seconds"))
     };
     if let Some(ours) = checkpointed("jetcell") {
         let theirs = checkpointed("wiredtiger").map(|theirs| format!(", WiredTiger {theirs:.2} s"));
@@ -59,13 +59,13 @@ pub fn table(measurements: &Measurements) -> String {
     text
 }
 
-fn push_line(text: &mut String, line: &Line) {
+fn push_line(text: &mut String, line: &TableLine) {
     let number =
         |value: Option<f64>, digits| value.map_or("–".to_string(), |value| format!("{value:.digits$}"));
     let goal = match line.goal {
-        Goal::AtLeast(goal) => format!("≥ {goal}"),
-        Goal::AtMost(goal) => format!("≤ {goal}"),
-        Goal::Absent => "–".to_string(),
+        RatioGoal::AtLeast(goal) => format!("≥ {goal}"),
+        RatioGoal::AtMost(goal) => format!("≤ {goal}"),
+        RatioGoal::Absent => "–".to_string(),
     };
     let verdict = match line.ratio.map(|ratio| line.goal.is_met(ratio)) {
         None => "not measured",
@@ -86,10 +86,10 @@ fn push_line(text: &mut String, line: &Line) {
 }
 
 /// The memory limit of the processes; not limited, if one of them was not.
-fn memory_limit(measurements: &Measurements) -> Option<MemoryLimit> {
+fn memory_limit(measurements: &Measurements) -> Option<MemoryLimitSource> {
     let all = measurements.samples.values().flatten();
     let limits = all.filter_map(|sample| serde_json::from_value(sample.value["limit"].clone()).ok());
-    limits.max_by_key(|limit| matches!(limit, MemoryLimit::None(_)))
+    limits.max_by_key(|limit| matches!(limit, MemoryLimitSource::None(_)))
 }
 
 /// One line for each engine and mix.
@@ -99,19 +99,19 @@ fn side_by_side(measurements: &Measurements, text: &mut String) {
         for engine in ALL {
             let step = format!("{mix}/{engine}");
             let Some(rate) = measurements.figure(&step, operation_rate) else { continue };
-            let value = |figure: Figure| measurements.figure(&step, figure).unwrap_or(0.0);
+            let value = |figure: FigureFn| measurements.figure(&step, figure).unwrap_or(0.0);
             let _ = writeln!(
                 body,
                 "| {engine} | {label} | {rate:.0} | {:.2} | {:.1} | {:.0} / {:.0} | {:.0} / {:.0} | {:.0} / {:.0} | {:.0} | {} |",
                 value(cpu_seconds),
                 value(write_amplification),
-                value(|value| at(value, "/lazy_us/p50")),
-                value(|value| at(value, "/lazy_us/p99")),
-                value(|value| at(value, "/durable_us/p50")),
+                value(|value| number_at_path(value, "/lazy_us/p50")),
+                value(|value| number_at_path(value, "/lazy_us/p99")),
+                value(|value| number_at_path(value, "/durable_us/p50")),
                 value(durable_p99),
-                value(|value| at(value, "/read_us/p50")),
-                value(|value| at(value, "/read_us/p99")),
-                value(|value| Some(at(value, "/peak_memory")? / 1048576.0)),
+                value(|value| number_at_path(value, "/read_us/p50")),
+                value(|value| number_at_path(value, "/read_us/p99")),
+                value(|value| Some(number_at_path(value, "/peak_memory")? / 1048576.0)),
                 if measurements.is_quiet(&[&step]) { "yes" } else { "no" },
             );
         }

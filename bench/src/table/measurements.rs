@@ -22,27 +22,27 @@ pub struct Measurements {
     /// Engines that were not measured, and why.
     pub missing: BTreeMap<String, String>,
     /// Samples of each step, in the order of the rounds.
-    pub samples: BTreeMap<String, Vec<Sample>>,
+    pub samples: BTreeMap<String, Vec<TableSample>>,
     /// Steps that failed, and how.
     pub failures: BTreeMap<String, String>,
 }
 
 /// One measurement.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Sample {
+pub struct TableSample {
     /// Number of the round.
     pub round: u32,
     /// Whether the machine was quiet.
     pub quiet: bool,
     #[serde(flatten)]
-    pub disturbance: Disturbance,
+    pub disturbance: SampleDisturbance,
     /// The result.
     pub value: Value,
 }
 
 /// What else happened during a measurement.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct Disturbance {
+pub struct SampleDisturbance {
     /// Cores that other processes used.
     pub other_cores: f64,
     /// Share of the time in which the machine stood still.
@@ -50,30 +50,30 @@ pub struct Disturbance {
 }
 
 /// Computes one figure of a sample.
-pub type Figure = fn(&Value) -> Option<f64>;
+pub type FigureFn = fn(&Value) -> Option<f64>;
 
 impl Measurements {
     /// Samples of a step.
-    pub fn samples(&self, step: &str) -> &[Sample] {
+    pub fn samples(&self, step: &str) -> &[TableSample] {
         self.samples.get(step).map_or(&[], Vec::as_slice)
     }
 
     /// Median of a figure over the rounds.
-    pub fn figure(&self, step: &str, figure: Figure) -> Option<f64> {
+    pub fn figure(&self, step: &str, figure: FigureFn) -> Option<f64> {
         median(self.samples(step).iter().filter_map(|sample| figure(&sample.value)).collect())
     }
 
     /// Median of the ratios within rounds.
-    pub fn ratio(&self, ours: (&str, Figure), theirs: (&str, Figure)) -> Option<f64> {
-        let of_round = |sample: &Sample| {
-            let peer = self.of_round(theirs.0, sample.round)?;
+    pub fn ratio(&self, ours: (&str, FigureFn), theirs: (&str, FigureFn)) -> Option<f64> {
+        let of_round = |sample: &TableSample| {
+            let peer = self.sample_in_round(theirs.0, sample.round)?;
             Some(ours.1(&sample.value)? / theirs.1(&peer.value)?)
         };
         median(self.samples(ours.0).iter().filter_map(of_round).collect())
     }
 
     /// The sample of a step in a round.
-    pub fn of_round(&self, step: &str, round: u32) -> Option<&Sample> {
+    pub fn sample_in_round(&self, step: &str, round: u32) -> Option<&TableSample> {
         self.samples(step).iter().find(|sample| sample.round == round)
     }
 
@@ -100,28 +100,28 @@ pub fn median(mut values: Vec<f64>) -> Option<f64> {
 }
 
 /// The number at a path of a result.
-pub fn at(value: &Value, path: &str) -> Option<f64> {
+pub fn number_at_path(value: &Value, path: &str) -> Option<f64> {
     value.pointer(path).and_then(Value::as_f64)
 }
 
 /// Operations per second of a mix.
 pub fn operation_rate(value: &Value) -> Option<f64> {
-    Some(at(value, "/operations")? / at(value, "/used/seconds")?)
+    Some(number_at_path(value, "/operations")? / number_at_path(value, "/used/seconds")?)
 }
 
 /// CPU seconds per 10,000 operations of a mix.
 pub fn cpu_seconds(value: &Value) -> Option<f64> {
-    Some(at(value, "/used/cpu_seconds")? / at(value, "/operations")? * 1e4)
+    Some(number_at_path(value, "/used/cpu_seconds")? / number_at_path(value, "/operations")? * 1e4)
 }
 
 /// Bytes written per byte of inserted and replaced records of a mix.
 pub fn write_amplification(value: &Value) -> Option<f64> {
-    Some(at(value, "/used/written")? / at(value, "/logical")?)
+    Some(number_at_path(value, "/used/written")? / number_at_path(value, "/logical")?)
 }
 
 /// p99 of durable transactions of a mix in microseconds.
 pub fn durable_p99(value: &Value) -> Option<f64> {
-    at(value, "/durable_us/p99")
+    number_at_path(value, "/durable_us/p99")
 }
 
 #[cfg(test)]

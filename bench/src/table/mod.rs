@@ -20,7 +20,7 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 
 use self::measurements::Measurements;
-use self::rounds::Rounds;
+use self::rounds::TableRounds;
 
 /// The last row.
 const LAST_ROW: u8 = 20;
@@ -94,7 +94,7 @@ pub fn run(args: &TableArgs) -> Result<()> {
         bail!("rows are 1 to {LAST_ROW}");
     }
     fs::create_dir_all(&args.dir).with_context(|| args.dir.display().to_string())?;
-    let mut rounds = Rounds::new(args)?;
+    let mut rounds = TableRounds::new(args)?;
     let count = args.rounds.unwrap_or(if args.quick { 1 } else { 3 });
     for round in 0..count {
         eprintln!("round {} of {count}", round + 1);

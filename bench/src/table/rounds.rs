@@ -10,27 +10,27 @@ use std::{fmt, fs};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use super::measurements::{Disturbance, Measurements, NOT_ASKED_FOR, Sample};
+use super::measurements::{SampleDisturbance, Measurements, NOT_ASKED_FOR, TableSample};
 use super::{TableArgs, machine};
 use crate::device;
 use crate::engines::ALL;
 use crate::stall_monitor::StallMonitor;
 use crate::store_args::{record_list, remove_record_lists};
-use crate::usage::Usage;
+use crate::usage::ProcessUsage;
 
 /// Engines that several rows measure.
 pub const FREQUENT: [&str; 3] = ["jetcell", "wiredtiger", "rocksdb"];
 /// Argument that binds a child to one processor.
-pub const ONE_CORE: &str = "@one-core";
+pub const ONE_CORE_SUFFIX: &str = "@one-core";
 /// Bytes that stay free on the volume.
-const SPARE: u64 = 3 << 30;
+const MIN_FREE_BYTES: u64 = 3 << 30;
 /// Share of a measurement in which the machine may stand still.
 const MAX_STALLED_SHARE: f64 = 0.02;
 /// Pause before a measurement is repeated.
 const PAUSE: Duration = Duration::from_secs(5);
 
 /// The rounds of the table.
-pub struct Rounds<'a> {
+pub struct TableRounds<'a> {
     pub args: &'a TableArgs,
     /// All measurements so far.
     pub measurements: Measurements,
@@ -40,9 +40,9 @@ pub struct Rounds<'a> {
     used: BTreeMap<String, Instant>,
 }
 
-impl<'a> Rounds<'a> {
+impl<'a> TableRounds<'a> {
     /// Finds the engines that were built, and their versions.
-    pub fn new(args: &'a TableArgs) -> Result<Rounds<'a>> {
+    pub fn new(args: &'a TableArgs) -> Result<TableRounds<'a>> {
         let mut measurements = Measurements {
             machine: machine::describe(&args.dir),
             rows: args.rows.clone(),
@@ -71,7 +71,7 @@ impl<'a> Rounds<'a> {
             let version = String::from_utf8_lossy(&output.stdout).trim().to_string();
             measurements.versions.insert(engine.to_string(), version);
         }
-        Ok(Rounds { args, measurements, round: 0, used: BTreeMap::new() })
+        Ok(TableRounds { args, measurements, round: 0, used: BTreeMap::new() })
     }
 
     /// Measured seconds of a mix.
@@ -85,7 +85,7 @@ impl<'a> Rounds<'a> {
     }
 
     /// Whether an engine is measured.
-    pub fn has(&self, engine: &str) -> bool {
+    pub fn is_measured(&self, engine: &str) -> bool {
         !self.measurements.missing.contains_key(engine)
     }
 
@@ -95,24 +95,24 @@ impl<'a> Rounds<'a> {
     }
 
     /// A file in the directory of the stores.
-    pub fn file(&self, name: &str) -> PathBuf {
+    pub fn store_path(&self, name: &str) -> PathBuf {
         self.args.dir.join(name)
     }
 
     /// Notes a failure of a step. The other steps continue.
-    pub fn fail(&mut self, step: &str, error: &anyhow::Error) {
+    pub fn record_failure(&mut self, step: &str, error: &anyhow::Error) {
         self.measurements.failures.insert(step.to_string(), format!("{error:#}"));
     }
 
     /// Runs a step and stores its result. The step is repeated if the machine was not quiet, or if it failed once.
-    pub fn step(&mut self, name: &str, measure: impl Fn(&mut Rounds<'a>) -> Result<Value>) {
+    pub fn step(&mut self, name: &str, measure: impl Fn(&mut TableRounds<'a>) -> Result<Value>) {
         for attempt in 0.. {
             eprint!("  {name} ... ");
             match self.timed(&measure) {
                 Err(error) if attempt == 0 => eprintln!("failed, again: {error:#}"),
                 Err(error) => {
                     eprintln!("failed: {error:#}");
-                    self.fail(name, &error);
+                    self.record_failure(name, &error);
                     return;
                 }
                 Ok((value, disturbance)) => {
@@ -120,7 +120,7 @@ impl<'a> Rounds<'a> {
                         && disturbance.stalled_share <= MAX_STALLED_SHARE;
                     if quiet || attempt >= self.args.retries {
                         eprintln!("{}", if quiet { "done".to_string() } else { disturbance.to_string() });
-                        let sample = Sample { round: self.round, quiet, disturbance, value };
+                        let sample = TableSample { round: self.round, quiet, disturbance, value };
                         self.measurements.samples.entry(name.to_string()).or_default().push(sample);
                         return;
                     }
@@ -133,29 +133,29 @@ impl<'a> Rounds<'a> {
 
     /// Runs a measurement and finds out what disturbed it. A child that measures a window of its own reports itself what
     /// other processes used in that window.
-    fn timed(&mut self, measure: &impl Fn(&mut Rounds<'a>) -> Result<Value>) -> Result<(Value, Disturbance)> {
+    fn timed(&mut self, measure: &impl Fn(&mut TableRounds<'a>) -> Result<Value>) -> Result<(Value, SampleDisturbance)> {
         let monitor = StallMonitor::start();
-        let before = Usage::now(&self.args.dir)?;
+        let before = ProcessUsage::now(&self.args.dir)?;
         let value = measure(self)?;
         let used = before.until_now(&self.args.dir)?;
         let own = [&value["used"]["other_cores"], &value["other_cores"]];
         let other_cores = own.iter().find_map(|one| one.as_f64()).unwrap_or(used.other_cores);
-        Ok((value, Disturbance { other_cores, stalled_share: monitor.stalled_share() }))
+        Ok((value, SampleDisturbance { other_cores, stalled_share: monitor.stalled_share() }))
     }
 
-    /// Runs the binary of an engine and returns the JSON that it prints. [`ONE_CORE`] among `more` binds it to one
+    /// Runs the binary of an engine and returns the JSON that it prints. [`ONE_CORE_SUFFIX`] among `more` binds it to one
     /// processor.
     pub fn child(&mut self, engine: &str, command: &[&str], more: &[&str]) -> Result<Value> {
         self.used.insert(engine.to_string(), Instant::now());
         let binary = self.args.binaries.join(engine);
-        let mut child = if more.contains(&ONE_CORE) {
+        let mut child = if more.contains(&ONE_CORE_SUFFIX) {
             let mut child = Command::new("taskset");
             child.args(["-c", "0"]).arg(&binary);
             child
         } else {
             Command::new(&binary)
         };
-        child.args(command).args(more.iter().filter(|one| **one != ONE_CORE));
+        child.args(command).args(more.iter().filter(|one| **one != ONE_CORE_SUFFIX));
         child.arg("--engine").arg(engine).arg("--dir").arg(&self.args.dir);
         child.arg("--size-mib").arg(self.measurements.size_mib.to_string());
         let output = child.stdin(Stdio::null()).output().with_context(|| binary.display().to_string())?;
@@ -174,13 +174,13 @@ impl<'a> Rounds<'a> {
     /// least recently used.
     pub fn make_room(&mut self, engine: &str) -> Result<()> {
         let size_mib = self.measurements.size_mib;
-        let need = (size_mib << 20) * 2 + SPARE;
+        let need = (size_mib << 20) * 2 + MIN_FREE_BYTES;
         while free(&self.args.dir)? < need {
             let mut others: Vec<&str> = ALL.iter().filter(|name| **name != engine).copied().collect();
             others.retain(|name| self.args.dir.join(name).exists());
             others.sort_by_key(|name| (FREQUENT.contains(name), self.used.get(*name).copied()));
             let Some(oldest) = others.first() else {
-                if free(&self.args.dir)? < need - SPARE {
+                if free(&self.args.dir)? < need - MIN_FREE_BYTES {
                     bail!("{} does not have enough free space for a store of {size_mib} MiB", self.args.dir.display());
                 }
                 return Ok(());
@@ -198,7 +198,7 @@ fn free(directory: &Path) -> Result<u64> {
     Ok(volume.f_bavail.saturating_mul(volume.f_frsize))
 }
 
-impl fmt::Display for Disturbance {
+impl fmt::Display for SampleDisturbance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let stalled = self.stalled_share * 100.0;
         write!(

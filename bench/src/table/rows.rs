@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::measurements::{
-    Figure, Measurements, at, cpu_seconds, durable_p99, median, operation_rate, write_amplification,
+    FigureFn, Measurements, number_at_path, cpu_seconds, durable_p99, median, operation_rate, write_amplification,
 };
 use super::steps::{
     BACKUP, DEPTHS, FIO_MIX, FIO_MIX_NO_DELTAS, FIO_MIX_PROTECTED, MAINTENANCE, MIX4, MIX4_MULTIGET,
@@ -13,7 +13,7 @@ use super::steps::{
 use crate::engines::ALL;
 
 /// One line of the table.
-pub struct Line {
+pub struct TableLine {
     pub row: String,
     pub what: String,
     pub ours: Option<f64>,
@@ -22,7 +22,7 @@ pub struct Line {
     pub peer: Option<f64>,
     /// Our figure itself if there is no peer.
     pub ratio: Option<f64>,
-    pub goal: Goal,
+    pub goal: RatioGoal,
     /// Digits after the point of the figures.
     pub digits: usize,
     pub quiet: bool,
@@ -30,16 +30,16 @@ pub struct Line {
 
 /// What a ratio, or a figure without a peer, should be.
 #[derive(Clone, Copy)]
-pub enum Goal {
+pub enum RatioGoal {
     AtLeast(f64),
     AtMost(f64),
     /// The line is for comparison only.
     Absent,
 }
 
-use Goal::{Absent, AtLeast, AtMost};
+use RatioGoal::{Absent, AtLeast, AtMost};
 
-impl Goal {
+impl RatioGoal {
     /// Whether a value meets the goal; `None` if there is no goal.
     pub fn is_met(self, value: f64) -> Option<bool> {
         match self {
@@ -51,39 +51,39 @@ impl Goal {
 }
 
 fn database_iops(value: &Value) -> Option<f64> {
-    let transfers = at(value, "/transfers/reads")? + at(value, "/transfers/writes")?;
-    Some(transfers / at(value, "/used/seconds")?)
+    let transfers = number_at_path(value, "/transfers/reads")? + number_at_path(value, "/transfers/writes")?;
+    Some(transfers / number_at_path(value, "/used/seconds")?)
 }
 
 fn durable_rate(value: &Value) -> Option<f64> {
-    Some(at(value, "/durable")? / at(value, "/used/seconds")?)
+    Some(number_at_path(value, "/durable")? / number_at_path(value, "/used/seconds")?)
 }
 
 fn load_rate(value: &Value) -> Option<f64> {
-    Some(at(value, "/logical")? / at(value, "/used/seconds")? / 1e6)
+    Some(number_at_path(value, "/logical")? / number_at_path(value, "/used/seconds")? / 1e6)
 }
 
 fn redo_rate(value: &Value) -> Option<f64> {
-    Some(at(value, "/updates")? / at(value, "/seconds")?)
+    Some(number_at_path(value, "/updates")? / number_at_path(value, "/seconds")?)
 }
 
 fn iops(value: &Value) -> Option<f64> {
-    at(value, "/iops")
+    number_at_path(value, "/iops")
 }
 
 fn megabytes(value: &Value) -> Option<f64> {
-    Some(at(value, "/bytes_per_second")? / 1e6)
+    Some(number_at_path(value, "/bytes_per_second")? / 1e6)
 }
 
 /// Builds the lines of one row.
-struct Row<'a> {
+struct RowBuilder<'a> {
     measurements: &'a Measurements,
     number: u8,
 }
 
 /// The lines of a row.
-pub fn lines(measurements: &Measurements, number: u8) -> Vec<Line> {
-    let row = Row { measurements, number };
+pub fn lines(measurements: &Measurements, number: u8) -> Vec<TableLine> {
+    let row = RowBuilder { measurements, number };
     match number {
         1 => row.page_io(),
         2 => row.database_io(),
@@ -104,16 +104,16 @@ pub fn lines(measurements: &Measurements, number: u8) -> Vec<Line> {
         10 => row.verification(),
         11 => row.redo(),
         12 => {
-            let seconds: Figure = |value| at(value, "/seconds");
+            let seconds: FigureFn = |value| number_at_path(value, "/seconds");
             vec![row.absolute("open at 20 MiB depth, s", ("open/jetcell", seconds), AtMost(1.0), 2)]
         }
         13 => row.file_size(),
         14 => row.torn_page_protection(),
         15 => row.no_preread(),
         16 => {
-            let theirs: (&str, Figure) = (MIX4_MULTIGET, operation_rate);
+            let theirs: (&str, FigureFn) = (MIX4_MULTIGET, operation_rate);
             let what = "operations/s, 4 threads, 16 updates, reads in advance";
-            let ours: (&str, Figure) = (&ours(MIX4), operation_rate);
+            let ours: (&str, FigureFn) = (&ours(MIX4), operation_rate);
             vec![row.compare(what, ours, ("RocksDB MultiGet", theirs), Absent, 0)]
         }
         17 => row.replay(),
@@ -132,18 +132,18 @@ fn ours(step: &str) -> String {
     format!("{step}/jetcell")
 }
 
-impl Row<'_> {
+impl RowBuilder<'_> {
     /// A line that compares two steps.
     fn compare(
         &self,
         what: &str,
-        ours: (&str, Figure),
-        (peer_name, theirs): (&str, (&str, Figure)),
-        goal: Goal,
+        ours: (&str, FigureFn),
+        (peer_name, theirs): (&str, (&str, FigureFn)),
+        goal: RatioGoal,
         digits: usize,
-    ) -> Line {
+    ) -> TableLine {
         let all = self.measurements;
-        Line {
+        TableLine {
             row: self.number.to_string(),
             what: what.to_string(),
             ours: all.figure(ours.0, ours.1),
@@ -157,9 +157,9 @@ impl Row<'_> {
     }
 
     /// A line with a goal for the figure itself.
-    fn absolute(&self, what: &str, ours: (&str, Figure), goal: Goal, digits: usize) -> Line {
+    fn absolute(&self, what: &str, ours: (&str, FigureFn), goal: RatioGoal, digits: usize) -> TableLine {
         let value = self.measurements.figure(ours.0, ours.1);
-        Line {
+        TableLine {
             row: self.number.to_string(),
             what: what.to_string(),
             ours: value,
@@ -172,7 +172,7 @@ impl Row<'_> {
         }
     }
 
-    fn page_io(&self) -> Vec<Line> {
+    fn page_io(&self) -> Vec<TableLine> {
         let line = |depth: &u32| {
             let (ours, fio) = (format!("io/{depth}"), format!("fio/{depth}"));
             let what = format!("page I/O/s, depth {depth}");
@@ -181,7 +181,7 @@ impl Row<'_> {
         DEPTHS.iter().map(line).collect()
     }
 
-    fn database_io(&self) -> Vec<Line> {
+    fn database_io(&self) -> Vec<TableLine> {
         let line = |store: &str, mix: &str, fio: &str| {
             let what = format!("database I/O/s, delta store {store}");
             self.compare(&what, (&ours(mix), database_iops), ("fio", (fio, iops)), AtLeast(0.75), 0)
@@ -190,9 +190,9 @@ impl Row<'_> {
     }
 
     /// Operations of 8 threads against WiredTiger and the best peer.
-    fn mix8(&self, step: &str, what: &str, [wiredtiger, best]: [Goal; 2]) -> Vec<Line> {
+    fn mix8(&self, step: &str, what: &str, [wiredtiger, best]: [RatioGoal; 2]) -> Vec<TableLine> {
         let ours = ours(step);
-        let ours: (&str, Figure) = (&ours, operation_rate);
+        let ours: (&str, FigureFn) = (&ours, operation_rate);
         let peers = ALL.iter().filter(|name| **name != "jetcell");
         let rate = |name: &&&str| self.measurements.figure(&format!("{MIX8}/{name}"), operation_rate);
         let fastest = peers.filter_map(|name| Some((rate(&name)?, *name))).max_by(|a, b| a.0.total_cmp(&b.0));
@@ -206,7 +206,7 @@ impl Row<'_> {
     }
 
     /// Operations of 4 threads against WiredTiger and RocksDB.
-    fn mix4(&self, step: &str, what: &str, [wiredtiger, rocksdb]: [Goal; 2]) -> Vec<Line> {
+    fn mix4(&self, step: &str, what: &str, [wiredtiger, rocksdb]: [RatioGoal; 2]) -> Vec<TableLine> {
         let ours = ours(step);
         let line = |label: &str, name: &str, goal| {
             let theirs = format!("{MIX4}/{name}");
@@ -216,22 +216,22 @@ impl Row<'_> {
     }
 
     /// A figure of the mix of 8 threads against WiredTiger.
-    fn against_wiredtiger(&self, what: &str, figure: Figure, goal: Goal, digits: usize) -> Line {
+    fn against_wiredtiger(&self, what: &str, figure: FigureFn, goal: RatioGoal, digits: usize) -> TableLine {
         let theirs = format!("{MIX8}/wiredtiger");
         self.compare(what, (&ours(MIX8), figure), ("WiredTiger", (&theirs, figure)), goal, digits)
     }
 
     /// p99 of durable transactions. The baseline is a sum of two steps: a read of fio and a synced log write.
-    fn latency(&self, what: &str, mix: &str, fio: &str, goal: Goal) -> Line {
+    fn latency(&self, what: &str, mix: &str, fio: &str, goal: RatioGoal) -> TableLine {
         let (all, step) = (self.measurements, ours(mix));
         let samples = all.samples(&step);
         let baseline = |round: u32| {
-            let find = |step: &str, path: &str| at(&all.of_round(step, round)?.value, path);
+            let find = |step: &str, path: &str| number_at_path(&all.sample_in_round(step, round)?.value, path);
             Some(find(fio, "/read_p99_us")? + find(SYNC, "/us/p99")?)
         };
         let ratios =
             samples.iter().filter_map(|sample| Some(durable_p99(&sample.value)? / baseline(sample.round)?));
-        Line {
+        TableLine {
             row: self.number.to_string(),
             what: what.to_string(),
             ours: all.figure(&step, durable_p99),
@@ -244,15 +244,15 @@ impl Row<'_> {
         }
     }
 
-    fn commits(&self) -> Vec<Line> {
-        let one_writer: (&str, Figure) = (SYNC, |value| at(value, "/per_second"));
-        let ours: (&str, Figure) = ("commits/jetcell", durable_rate);
+    fn commits(&self) -> Vec<TableLine> {
+        let one_writer: (&str, FigureFn) = (SYNC, |value| number_at_path(value, "/per_second"));
+        let ours: (&str, FigureFn) = ("commits/jetcell", durable_rate);
         vec![self.compare("durable commits/s, cached", ours, ("one writer", one_writer), AtLeast(4.0), 0)]
     }
 
-    fn bulk_load(&self) -> Vec<Line> {
-        let line = |(label, engine, goal): (&str, &str, Goal)| {
-            let ours: (&str, Figure) = ("bulk/jetcell", load_rate);
+    fn bulk_load(&self) -> Vec<TableLine> {
+        let line = |(label, engine, goal): (&str, &str, RatioGoal)| {
+            let ours: (&str, FigureFn) = ("bulk/jetcell", load_rate);
             let theirs = format!("bulk/{engine}");
             let what = "bulk load in key order, MB/s";
             self.compare(what, ours, (label, (&theirs, load_rate)), goal, 0)
@@ -267,9 +267,9 @@ impl Row<'_> {
         peers.map(line).into()
     }
 
-    fn load(&self) -> Vec<Line> {
+    fn load(&self) -> Vec<TableLine> {
         let line = |label: &str, theirs: &str, goal| {
-            let ours: (&str, Figure) = ("load/jetcell", load_rate);
+            let ours: (&str, FigureFn) = ("load/jetcell", load_rate);
             self.compare("load in key order, MB/s", ours, (label, (theirs, load_rate)), goal, 0)
         };
         vec![
@@ -278,27 +278,27 @@ impl Row<'_> {
         ]
     }
 
-    fn verification(&self) -> Vec<Line> {
-        let gigabytes: Figure = |value| Some(at(value, "/bytes_per_second")? / 1e9);
-        let check: (&str, Figure) = ("check", megabytes);
+    fn verification(&self) -> Vec<TableLine> {
+        let gigabytes: FigureFn = |value| Some(number_at_path(value, "/bytes_per_second")? / 1e9);
+        let check: (&str, FigureFn) = ("check", megabytes);
         vec![
             self.compare("verification, MB/s", check, ("fio", ("fio-check", megabytes)), AtLeast(0.95), 0),
             self.absolute("checksums, one core, GB/s", ("checksum", gigabytes), AtLeast(8.0), 1),
         ]
     }
 
-    fn redo(&self) -> Vec<Line> {
-        let ours: (&str, Figure) = ("redo/jetcell", redo_rate);
-        let theirs: (&str, Figure) = ("redo/wiredtiger", redo_rate);
+    fn redo(&self) -> Vec<TableLine> {
+        let ours: (&str, FigureFn) = ("redo/jetcell", redo_rate);
+        let theirs: (&str, FigureFn) = ("redo/wiredtiger", redo_rate);
         vec![self.compare("redo, records/s", ours, ("WiredTiger", theirs), AtLeast(6.0), 0)]
     }
 
     /// Against a published figure, which was not measured in this run.
-    fn replay(&self) -> Vec<Line> {
-        let rate: Figure = |value| Some(at(value, "/log_bytes")? / 1048576.0 / at(value, "/seconds")?);
+    fn replay(&self) -> Vec<TableLine> {
+        let rate: FigureFn = |value| Some(number_at_path(value, "/log_bytes")? / 1048576.0 / number_at_path(value, "/seconds")?);
         let ours = self.measurements.figure(REPLAY, rate);
         let published = 1.0 / ESE_SECONDS_PER_MIB;
-        vec![Line {
+        vec![TableLine {
             row: self.number.to_string(),
             what: "replay of closed logs, MiB/s".to_string(),
             ours,
@@ -311,14 +311,14 @@ impl Row<'_> {
         }]
     }
 
-    fn backup(&self) -> Vec<Line> {
-        let verified: Figure = |value| Some(at(value, "/backup_bytes_per_second")? / 1e6);
-        let raw: Figure = |value| Some(at(value, "/raw_bytes_per_second")? / 1e6);
-        let summed: Figure = |value| Some(at(value, "/summed_bytes_per_second")? / 1e6);
-        let line = |peer_name: &str, peer: Figure, goal| {
+    fn backup(&self) -> Vec<TableLine> {
+        let verified: FigureFn = |value| Some(number_at_path(value, "/backup_bytes_per_second")? / 1e6);
+        let raw: FigureFn = |value| Some(number_at_path(value, "/raw_bytes_per_second")? / 1e6);
+        let summed: FigureFn = |value| Some(number_at_path(value, "/summed_bytes_per_second")? / 1e6);
+        let line = |peer_name: &str, peer: FigureFn, goal| {
             let (ours, peer) =
                 (self.measurements.figure(BACKUP, verified), self.measurements.figure(BACKUP, peer));
-            Line {
+            TableLine {
                 row: self.number.to_string(),
                 what: "backup, every page verified, MB/s".to_string(),
                 ours,
@@ -336,11 +336,11 @@ impl Row<'_> {
         ]
     }
 
-    fn maintenance(&self) -> Vec<Line> {
-        let line = |what: &str, ours: Figure, peer_name: &str, peer: Figure, goal| {
+    fn maintenance(&self) -> Vec<TableLine> {
+        let line = |what: &str, ours: FigureFn, peer_name: &str, peer: FigureFn, goal| {
             let (ours, peer) =
                 (self.measurements.figure(MAINTENANCE, ours), self.measurements.figure(MAINTENANCE, peer));
-            Line {
+            TableLine {
                 row: self.number.to_string(),
                 what: what.to_string(),
                 ours,
@@ -352,20 +352,20 @@ impl Row<'_> {
                 quiet: self.measurements.is_quiet(&[MAINTENANCE]),
             }
         };
-        let scan: Figure = |value| Some(at(value, "/scan_bytes_per_second")? / 1e6);
-        let raw: Figure = |value| Some(at(value, "/raw_bytes_per_second")? / 1e6);
-        let zeroing: Figure = |value| Some(at(value, "/zeroing/bytes_per_second")? / 1e6);
-        let writes: Figure = |value| Some(at(value, "/zeroing/raw_bytes_per_second")? / 1e6);
-        let limited: Figure = |value| Some(at(value, "/limited/Ok/bytes_per_second")? / 1e6);
-        let limited_writes: Figure = |value| Some(at(value, "/limited/Ok/raw_bytes_per_second")? / 1e6);
-        let in_turn: Figure = |value| Some(at(value, "/in_turn_bytes_per_second")? / 1e6);
-        let together: Figure = |value| Some(at(value, "/together_bytes_per_second")? / 1e6);
-        let scan_percent: Figure = |value| Some(at(value, "/scan_processors")? * 100.0);
-        let zero_percent: Figure = |value| Some(at(value, "/zeroing/processors")? * 100.0);
-        let scattered: Figure = |value| at(value, "/key_order/scattered/rows_per_second");
-        let laid_out: Figure = |value| at(value, "/key_order/laid_out/rows_per_second");
-        let few: Figure = |value| at(value, "/key_order/limited/Ok/0");
-        let few_laid_out: Figure = |value| at(value, "/key_order/limited/Ok/1");
+        let scan: FigureFn = |value| Some(number_at_path(value, "/scan_bytes_per_second")? / 1e6);
+        let raw: FigureFn = |value| Some(number_at_path(value, "/raw_bytes_per_second")? / 1e6);
+        let zeroing: FigureFn = |value| Some(number_at_path(value, "/zeroing/bytes_per_second")? / 1e6);
+        let writes: FigureFn = |value| Some(number_at_path(value, "/zeroing/raw_bytes_per_second")? / 1e6);
+        let limited: FigureFn = |value| Some(number_at_path(value, "/limited/Ok/bytes_per_second")? / 1e6);
+        let limited_writes: FigureFn = |value| Some(number_at_path(value, "/limited/Ok/raw_bytes_per_second")? / 1e6);
+        let in_turn: FigureFn = |value| Some(number_at_path(value, "/in_turn_bytes_per_second")? / 1e6);
+        let together: FigureFn = |value| Some(number_at_path(value, "/together_bytes_per_second")? / 1e6);
+        let scan_percent: FigureFn = |value| Some(number_at_path(value, "/scan_processors")? * 100.0);
+        let zero_percent: FigureFn = |value| Some(number_at_path(value, "/zeroing/processors")? * 100.0);
+        let scattered: FigureFn = |value| number_at_path(value, "/key_order/scattered/rows_per_second");
+        let laid_out: FigureFn = |value| number_at_path(value, "/key_order/laid_out/rows_per_second");
+        let few: FigureFn = |value| number_at_path(value, "/key_order/limited/Ok/0");
+        let few_laid_out: FigureFn = |value| number_at_path(value, "/key_order/limited/Ok/1");
         vec![
             line("checksum scan, MB/s", scan, "read without verification", raw, AtLeast(0.95)),
             self.absolute("checksum scan, % of a processor", (MAINTENANCE, scan_percent), Absent, 0),
@@ -384,27 +384,27 @@ impl Row<'_> {
         ]
     }
 
-    fn file_size(&self) -> Vec<Line> {
-        let loaded: Figure = |value| Some(at(value, "/largest_file")? / at(value, "/logical")?);
-        let mixed: Figure = |value| Some(at(value, "/largest_file")? / at(value, "/live")?);
+    fn file_size(&self) -> Vec<TableLine> {
+        let loaded: FigureFn = |value| Some(number_at_path(value, "/largest_file")? / number_at_path(value, "/logical")?);
+        let mixed: FigureFn = |value| Some(number_at_path(value, "/largest_file")? / number_at_path(value, "/live")?);
         vec![
             self.absolute("file per live byte, loaded", ("load/jetcell", loaded), AtMost(1.08), 3),
             self.absolute("file per live byte, after the mix", (&ours(MIX8), mixed), AtMost(1.35), 3),
         ]
     }
 
-    fn torn_page_protection(&self) -> Vec<Line> {
+    fn torn_page_protection(&self) -> Vec<TableLine> {
         let mut lines = self.mix8(MIX8_PROTECTED, "row 3, torn-page protection", [Absent, Absent]);
         lines.extend(self.mix4(MIX4_PROTECTED, "row 4, torn-page protection", [Absent, Absent]));
         let (ours, theirs) = (ours(MIX8_PROTECTED), format!("{MIX8}/wiredtiger"));
-        let written: Figure = write_amplification;
+        let written: FigureFn = write_amplification;
         let what = "row 6, torn-page protection";
         lines.push(self.compare(what, (&ours, written), ("WiredTiger", (&theirs, written)), Absent, 1));
         lines.push(self.latency("row 7, torn-page protection", MIX8_PROTECTED, FIO_MIX_PROTECTED, Absent));
         lines
     }
 
-    fn no_preread(&self) -> Vec<Line> {
+    fn no_preread(&self) -> Vec<TableLine> {
         let mut lines = self.mix4(MIX4_NO_PREREAD, "row 4, no preread", [Absent, Absent]);
         let what = "row 4, no preread, torn-page protection";
         lines.extend(self.mix4(MIX4_NO_PREREAD_PROTECTED, what, [Absent, Absent]));

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
-use super::rounds::{FREQUENT, ONE_CORE, Rounds};
-use crate::device::{self, Fio};
+use super::rounds::{FREQUENT, ONE_CORE_SUFFIX, TableRounds};
+use crate::device::{self, FioRun};
 use crate::driver;
 use crate::engines::ALL;
 use crate::page_io;
@@ -56,7 +56,7 @@ const BULK: [&str; 5] = [JETCELL, "wiredtiger", "rocksdb", "sqlite", "lmdb"];
 const PROTECTED: &str = "--page-protection";
 const NO_PREREAD: [&str; 2] = ["--batch-reads", "false"];
 
-impl Rounds<'_> {
+impl TableRounds<'_> {
     /// Runs one round of all steps that the rows need. A failed step is noted, and the other steps continue.
     pub fn round(&mut self, rows: &[u8]) {
         self.round += 1;
@@ -66,12 +66,12 @@ impl Rounds<'_> {
         }
         for engine in FREQUENT {
             let size_only = engine == JETCELL && any(&[13]);
-            if self.has(engine) && (any(&[9]) || size_only) {
+            if self.is_measured(engine) && (any(&[9]) || size_only) {
                 self.step(&format!("load/{engine}"), |rounds| rounds.load(engine));
             }
         }
         for engine in if any(&[20]) { &BULK[..] } else { &[] } {
-            if self.has(engine) {
+            if self.is_measured(engine) {
                 self.step(&format!("bulk/{engine}"), |rounds| rounds.bulk_load(engine));
             }
         }
@@ -82,36 +82,36 @@ impl Rounds<'_> {
         if any(&[7, 8, 14]) {
             self.step(SYNC, |rounds| rounds.sync());
         }
-        if any(&[8]) && self.has(JETCELL) {
+        if any(&[8]) && self.is_measured(JETCELL) {
             self.step("commits/jetcell", |rounds| {
                 rounds.mix(JETCELL, 8, 1, &["--durable-percent", "100", "--hot-records", HOT_RECORDS])
             });
         }
         self.mixes_of_4(rows);
-        if any(&[3]) && self.has(JETCELL) {
+        if any(&[3]) && self.is_measured(JETCELL) {
             self.scaling();
         }
-        if any(&[2]) && self.has(JETCELL) {
+        if any(&[2]) && self.is_measured(JETCELL) {
             let step = format!("{MIX8_NO_DELTAS}/jetcell");
             self.step(&step, |rounds| rounds.mix(JETCELL, 8, 1, &["--no-delta-store"]));
             self.step(FIO_MIX_NO_DELTAS, |rounds| rounds.fio_mix(&step));
         }
         for engine in if any(&[11]) { &["jetcell", "wiredtiger"][..] } else { &[] } {
-            if self.has(engine) {
+            if self.is_measured(engine) {
                 self.step(&format!("redo/{engine}"), |rounds| rounds.redo(engine, false));
             }
         }
-        if any(&[12]) && self.has(JETCELL) {
+        if any(&[12]) && self.is_measured(JETCELL) {
             self.step("open/jetcell", |rounds| rounds.redo(JETCELL, true));
         }
-        if any(&[18]) && self.has(JETCELL) {
-            self.step(BACKUP, Rounds::backup);
+        if any(&[18]) && self.is_measured(JETCELL) {
+            self.step(BACKUP, TableRounds::backup);
         }
-        if any(&[19]) && self.has(JETCELL) {
-            self.step(MAINTENANCE, Rounds::maintenance);
+        if any(&[19]) && self.is_measured(JETCELL) {
+            self.step(MAINTENANCE, TableRounds::maintenance);
         }
-        if any(&[17]) && self.has(JETCELL) {
-            self.step(REPLAY, Rounds::replay);
+        if any(&[17]) && self.is_measured(JETCELL) {
+            self.step(REPLAY, TableRounds::replay);
         }
     }
 
@@ -125,10 +125,10 @@ impl Rounds<'_> {
             () => &[],
         };
         for engine in engines {
-            if self.has(engine) {
+            if self.is_measured(engine) {
                 self.step(&format!("{MIX8}/{engine}"), |rounds| rounds.mix(engine, 8, 1, &[]));
             }
-            if *engine != JETCELL || !self.has(JETCELL) {
+            if *engine != JETCELL || !self.is_measured(JETCELL) {
                 continue;
             }
             if any(&[2, 7]) {
@@ -146,7 +146,7 @@ impl Rounds<'_> {
     fn mixes_of_4(&mut self, rows: &[u8]) {
         let any = |wanted: &[u8]| rows.iter().any(|row| wanted.contains(row));
         for engine in if any(&[4, 14, 15, 16]) { &FREQUENT[..] } else { &[] } {
-            if self.has(engine) {
+            if self.is_measured(engine) {
                 self.step(&format!("{MIX4}/{engine}"), |rounds| rounds.mix(engine, 4, 16, &[]));
             }
         }
@@ -157,11 +157,11 @@ impl Rounds<'_> {
             (15, MIX4_NO_PREREAD_PROTECTED, &[flag, value, PROTECTED]),
         ];
         for (row, name, options) in variants {
-            if any(&[row]) && self.has(JETCELL) {
+            if any(&[row]) && self.is_measured(JETCELL) {
                 self.step(&format!("{name}/jetcell"), |rounds| rounds.mix(JETCELL, 4, 16, options));
             }
         }
-        if any(&[16]) && self.has("rocksdb") {
+        if any(&[16]) && self.is_measured("rocksdb") {
             self.step(MIX4_MULTIGET, |rounds| rounds.mix("rocksdb", 4, 16, &["--batch-reads", "true"]));
         }
     }
@@ -169,22 +169,22 @@ impl Rounds<'_> {
     /// One processor against all. The runs follow each other on the same store, because the history of a store changes the
     /// work.
     fn scaling(&mut self) {
-        self.step("one-core/jetcell", |rounds| rounds.mix(JETCELL, 8, 1, &[ONE_CORE]));
+        self.step("one-core/jetcell", |rounds| rounds.mix(JETCELL, 8, 1, &[ONE_CORE_SUFFIX]));
         self.step("all-cores/jetcell", |rounds| rounds.mix(JETCELL, 8, 1, &[]));
-        let lazy = ["--durable-percent", "0", "--hot-records", HOT_RECORDS, ONE_CORE];
+        let lazy = ["--durable-percent", "0", "--hot-records", HOT_RECORDS, ONE_CORE_SUFFIX];
         self.step("one-core-hot/jetcell", |rounds| rounds.mix(JETCELL, 8, 1, &lazy));
         self.step("all-cores-hot/jetcell", |rounds| rounds.mix(JETCELL, 8, 1, &lazy[..4]));
     }
 
     /// Row 1: pages of our engine and fio at several queue depths.
     fn page_io(&mut self) {
-        let (ours, theirs) = (self.file("pages.dat"), self.file("fio.dat"));
+        let (ours, theirs) = (self.store_path("pages.dat"), self.store_path("fio.dat"));
         let bytes = self.measurements.size_mib << 20;
         let prepared = page_io::prepare(&ours, bytes)
             .and_then(|()| device::prepare(&theirs, bytes))
             .and_then(|()| [&ours, &theirs].into_iter().try_for_each(|file| device::warm(file)));
         if let Err(error) = prepared {
-            self.fail("io", &error);
+            self.record_failure("io", &error);
             return;
         }
         for depth in DEPTHS {
@@ -193,7 +193,7 @@ impl Rounds<'_> {
                 Ok(serde_json::to_value(page_io::run(&ours, depth, READ_PERCENT.into(), time)?)?)
             });
             self.step(&format!("fio/{depth}"), |rounds| {
-                let fio = Fio {
+                let fio = FioRun {
                     file: &theirs,
                     pattern: "randrw",
                     block: 32 << 10,
@@ -215,9 +215,9 @@ impl Rounds<'_> {
         let transfers = &last.context("the jetcell engine does not have a result for this mix")?.value["transfers"];
         let count = |name: &str| transfers[name].as_f64().unwrap_or(0.0);
         let read_percent = 100.0 * count("reads") / (count("reads") + count("writes")).max(1.0);
-        let file = self.file("fio.dat");
+        let file = self.store_path("fio.dat");
         device::prepare(&file, self.measurements.size_mib << 20)?;
-        let fio = Fio {
+        let fio = FioRun {
             file: &file,
             pattern: "randrw",
             block: 32 << 10,
@@ -231,17 +231,17 @@ impl Rounds<'_> {
 
     fn sync(&mut self) -> Result<Value> {
         let time = Duration::from_secs_f64(self.baseline_seconds());
-        Ok(serde_json::to_value(device::sync_rate(&self.file("sync.dat"), time)?)?)
+        Ok(serde_json::to_value(device::sync_rate(&self.store_path("sync.dat"), time)?)?)
     }
 
     /// Row 10: `jetcell check` and fio on the same file, and checksums in memory.
     fn verification(&mut self) {
-        let database = self.file("jetcell/records.edb");
-        if !self.is_filled(JETCELL) && self.has(JETCELL) {
+        let database = self.store_path("jetcell/records.edb");
+        if !self.is_filled(JETCELL) && self.is_measured(JETCELL) {
             self.step("load/jetcell", |rounds| rounds.load(JETCELL));
         }
         if let Err(error) = device::warm(&database) {
-            self.fail("check", &error);
+            self.record_failure("check", &error);
             return;
         }
         self.step("check", |rounds| {
@@ -263,7 +263,7 @@ impl Rounds<'_> {
             Ok(json!({ "bytes_per_second": checked as f64 / start.elapsed().as_secs_f64() }))
         });
         self.step("fio-check", |rounds| {
-            let fio = Fio {
+            let fio = FioRun {
                 file: &database,
                 pattern: "read",
                 block: 256 << 10,

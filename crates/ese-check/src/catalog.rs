@@ -13,23 +13,23 @@ use ese_format::{PageNumber, TreeId};
 
 use crate::finding::{FindingKind, hex};
 use crate::findings::Findings;
-use crate::reader::PageReader;
-use crate::tree::{Walker, walk};
+use crate::reader::VerifiedPageReader;
+use crate::tree::{TreeWalker, walk};
 use crate::tree_shape::TreeShape;
 
 const CATALOG: &str = "MSysObjects";
 const SHADOW: &str = "MSysObjectsShadow";
 
 /// The readable part of the catalog.
-pub(crate) struct Catalog {
+pub(crate) struct CheckedCatalog {
     /// Tables in catalog order.
-    pub(crate) tables: Vec<Table>,
+    pub(crate) tables: Vec<CheckedTable>,
     /// Whether the whole catalog could be read.
     pub(crate) complete: bool,
 }
 
 /// A table in the catalog.
-pub(crate) struct Table {
+pub(crate) struct CheckedTable {
     pub(crate) name: String,
     pub(crate) tree: TreeId,
     pub(crate) root: PageNumber,
@@ -37,9 +37,9 @@ pub(crate) struct Table {
     pub(crate) columns: Vec<Column>,
     pub(crate) deleted_columns: Vec<ColumnId>,
     /// Index that determines the order of the records.
-    pub(crate) primary: Option<Index>,
+    pub(crate) primary: Option<CheckedIndex>,
     /// Secondary indexes.
-    pub(crate) indexes: Vec<Index>,
+    pub(crate) indexes: Vec<CheckedIndex>,
     pub(crate) long_values: Option<(TreeId, PageNumber)>,
     /// Number of bytes of a long value stored per node, if the catalog specifies it for this table.
     pub(crate) chunk_len: Option<u32>,
@@ -47,7 +47,7 @@ pub(crate) struct Table {
 
 /// An index in the catalog.
 #[derive(Clone)]
-pub(crate) struct Index {
+pub(crate) struct CheckedIndex {
     pub(crate) name: String,
     pub(crate) tree: TreeId,
     pub(crate) root: PageNumber,
@@ -55,21 +55,22 @@ pub(crate) struct Index {
     pub(crate) flags: u32,
     /// Flags and column of each segment.
     pub(crate) segments: Vec<(u8, ColumnId)>,
-    pub(crate) key_most: usize,
+    pub(crate) max_key_len: usize,
     /// Maximum number of key bytes from one variable-length segment.
-    pub(crate) segment_most: Option<usize>,
+    pub(crate) max_segment_len: Option<usize>,
     /// Whether the index is of a kind whose keys the check cannot rebuild: conditional, tuple, or an obsolete form.
-    pub(crate) special: bool,
+    pub(crate) cannot_rebuild: bool,
 }
 
-impl Index {
+impl CheckedIndex {
     pub(crate) const UNIQUE: u32 = 0x1;
     pub(crate) const PRIMARY: u32 = 0x20;
     /// Flag of an index on a column that may have several values.
     pub(crate) const MULTI_VALUED: u32 = 0x80;
 
-    pub(crate) fn shape(&self, table: &Table) -> TreeShape {
-        let kind = if self.flags & Index::UNIQUE == 0 { PageFlags::NON_UNIQUE } else { PageFlags::empty() };
+    pub(crate) fn shape(&self, table: &CheckedTable) -> TreeShape {
+        let kind =
+            if self.flags & CheckedIndex::UNIQUE == 0 { PageFlags::NON_UNIQUE } else { PageFlags::empty() };
         TreeShape {
             root: self.root,
             tree: self.tree,
@@ -79,7 +80,7 @@ impl Index {
     }
 }
 
-impl Table {
+impl CheckedTable {
     pub(crate) fn shape(&self) -> TreeShape {
         let label = self.name.clone();
         TreeShape { root: self.root, tree: self.tree, kind: PageFlags::empty(), label }
@@ -173,29 +174,34 @@ impl<'a> Row<'a> {
 
 /// Reads the catalog and compares it with its shadow. Damaged pages in the two trees are reported later, by the walk
 /// that claims those pages.
-pub(crate) fn load(reader: &mut PageReader<'_>, findings: &mut Findings) -> Catalog {
+pub(crate) fn load(reader: &mut VerifiedPageReader<'_>, findings: &mut Findings) -> CheckedCatalog {
     let size = reader.database.page_size;
     let (schema, mut tables, mut decoded) = (schema(), Vec::new(), true);
     let mut rows: HashMap<Vec<u8>, (PageNumber, Vec<u8>)> = HashMap::new();
-    let complete = each_row(reader, CATALOG, TreeId(2), PageNumber::fixed(4), &mut |page, key, data| {
+    let complete = for_each_row(reader, CATALOG, TreeId(2), PageNumber::fixed(4), &mut |page, key, data| {
         if let Err(error) = add_row(&mut tables, &Row { schema: &schema, record: Record::new(data, size) }) {
-            findings.structure(FindingKind::CatalogRow, page, CATALOG, format!("row {}: {error}", hex(&key)));
+            findings.add_structural(
+                FindingKind::CatalogRow,
+                page,
+                CATALOG,
+                format!("row {}: {error}", hex(&key)),
+            );
             decoded = false;
         }
         rows.insert(key, (page, data.to_vec()));
     });
     let total = rows.len();
     let shadow_complete =
-        each_row(reader, SHADOW, TreeId(3), PageNumber::fixed(24), &mut |page, key, data| match rows
+        for_each_row(reader, SHADOW, TreeId(3), PageNumber::fixed(24), &mut |page, key, data| match rows
             .remove(&key)
         {
             Some((_, original)) if original == data => {}
             Some((original, _)) => {
                 let what =
                     format!("row {} differs from the row on page {original} of the catalog", hex(&key));
-                findings.structure(FindingKind::ShadowCatalog, page, SHADOW, what);
+                findings.add_structural(FindingKind::ShadowCatalog, page, SHADOW, what);
             }
-            None if complete => findings.structure(
+            None if complete => findings.add_structural(
                 FindingKind::ShadowCatalog,
                 page,
                 SHADOW,
@@ -204,7 +210,7 @@ pub(crate) fn load(reader: &mut PageReader<'_>, findings: &mut Findings) -> Cata
             None => {}
         });
     if rows.len() == total && total > 0 && shadow_complete {
-        findings.structure(
+        findings.add_structural(
             FindingKind::ShadowCatalog,
             PageNumber::fixed(24),
             SHADOW,
@@ -214,7 +220,7 @@ pub(crate) fn load(reader: &mut PageReader<'_>, findings: &mut Findings) -> Cata
         let mut missing: Vec<_> = rows.into_iter().collect();
         missing.sort();
         for (key, (page, _)) in missing {
-            findings.structure(
+            findings.add_structural(
                 FindingKind::ShadowCatalog,
                 page,
                 CATALOG,
@@ -226,21 +232,21 @@ pub(crate) fn load(reader: &mut PageReader<'_>, findings: &mut Findings) -> Cata
         lay_out_columns(table);
     }
     if !tables.iter().any(|table| table.tree == TreeId(2)) {
-        findings.structure(
+        findings.add_structural(
             FindingKind::CatalogRow,
             PageNumber::fixed(4),
             CATALOG,
             "the catalog does not list itself".into(),
         );
     }
-    Catalog { tables, complete: complete && decoded }
+    CheckedCatalog { tables, complete: complete && decoded }
 }
 
 /// Callback that receives a row's page, key, and data.
 type VisitRow<'v> = &'v mut dyn FnMut(PageNumber, Vec<u8>, &[u8]);
 
-fn each_row(
-    reader: &mut PageReader<'_>,
+fn for_each_row(
+    reader: &mut VerifiedPageReader<'_>,
     label: &str,
     tree: TreeId,
     root: PageNumber,
@@ -249,7 +255,7 @@ fn each_row(
     let mut unreported = Findings::new(&reader.database.path);
     let shape = TreeShape { root, tree, kind: PageFlags::empty(), label: label.to_owned() };
     let newest = reader.database.header.db_time;
-    let mut walker = Walker { reader, findings: &mut unreported, claims: None, newest, ahead: None };
+    let mut walker = TreeWalker { reader, findings: &mut unreported, claims: None, newest, read_ahead: None };
     let summary = walk(&mut walker, &shape, &mut |page, node, _| visit(page, node.key_to_vec(), node.data));
     !summary.incomplete
 }
@@ -283,13 +289,13 @@ enum RowError {
 
 /// Adds the table, column, index, or long-value tree that a row describes. A table's own row comes first, followed by
 /// the rows for its columns, indexes, and long values.
-fn add_row(tables: &mut Vec<Table>, row: &Row<'_>) -> Result<(), RowError> {
+fn add_row(tables: &mut Vec<CheckedTable>, row: &Row<'_>) -> Result<(), RowError> {
     row.record.validate().map_err(|_| RowError::Record)?;
     let (Some(owner), Some(kind), Some(id)) = (row.number(1), row.number(2), row.number(3)) else {
         return Err(RowError::Identity);
     };
     if kind == 1 {
-        tables.push(Table {
+        tables.push(CheckedTable {
             name: row.text(128),
             tree: TreeId(id),
             root: row.root().ok_or(RowError::TableRoot)?,
@@ -317,7 +323,7 @@ fn add_row(tables: &mut Vec<Table>, row: &Row<'_>) -> Result<(), RowError> {
     }
 }
 
-fn add_column(table: &mut Table, row: &Row<'_>, id: u16) -> Result<(), RowError> {
+fn add_column(table: &mut CheckedTable, row: &Row<'_>, id: u16) -> Result<(), RowError> {
     let code = row.number(4).ok_or(RowError::NoColumnType)?;
     let Some(kind) = ColumnType::from_code(code) else {
         table.deleted_columns.push(ColumnId(id));
@@ -332,14 +338,14 @@ fn add_column(table: &mut Table, row: &Row<'_>, id: u16) -> Result<(), RowError>
     Ok(())
 }
 
-fn add_index(table: &mut Table, row: &Row<'_>, tree: TreeId) -> Result<(), RowError> {
+fn add_index(table: &mut CheckedTable, row: &Row<'_>, tree: TreeId) -> Result<(), RowError> {
     let flags = row.number(6).ok_or(RowError::IndexFlags)?;
     // Segments have the form {flags, 0, u16 column}. If bit 0 of fidx is not set, they have the 2-byte form used in
     // very old files.
     let extended = flags & 0x1_0000 != 0;
     let segments = row.bytes(132).unwrap_or_default().chunks_exact(4);
     let word = |bytes: &[u8]| bytes.first_chunk().map(|word| usize::from(u16::from_le_bytes(*word)));
-    let index = Index {
+    let index = CheckedIndex {
         name: row.text(128),
         tree,
         root: row.root().ok_or(RowError::IndexRoot)?,
@@ -347,11 +353,11 @@ fn add_index(table: &mut Table, row: &Row<'_>, tree: TreeId) -> Result<(), RowEr
         segments: segments
             .filter_map(|s| Some((*s.first()?, ColumnId(u16::from_le_bytes([*s.get(2)?, *s.get(3)?])))))
             .collect(),
-        key_most: row.number(11).filter(|&most| most > 0).map_or(255, |most| most as usize),
-        segment_most: row.bytes(133).and_then(word),
-        special: !extended || row.bytes(134).is_some() || row.bytes(135).is_some(),
+        max_key_len: row.number(11).filter(|&most| most > 0).map_or(255, |most| most as usize),
+        max_segment_len: row.bytes(133).and_then(word),
+        cannot_rebuild: !extended || row.bytes(134).is_some() || row.bytes(135).is_some(),
     };
-    if index.flags & Index::PRIMARY != 0 {
+    if index.flags & CheckedIndex::PRIMARY != 0 {
         table.primary = Some(index);
     } else {
         table.indexes.push(index);
@@ -360,7 +366,7 @@ fn add_index(table: &mut Table, row: &Row<'_>, tree: TreeId) -> Result<(), RowEr
 }
 
 /// Sorts the columns and sets their offsets. Called after the last row of a table.
-fn lay_out_columns(table: &mut Table) {
+fn lay_out_columns(table: &mut CheckedTable) {
     table.columns.sort_by_key(|column| column.id);
     if table.tree == TreeId(2) || table.tree == TreeId(3) {
         let fixed = schema();

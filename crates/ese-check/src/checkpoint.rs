@@ -3,20 +3,20 @@
 use std::path::Path;
 
 use ese_format::checkpoint::{CHECKPOINT_LEN, Checkpoint};
-use ese_format::recognise::Format;
+use ese_format::recognise::EseFileKind;
 
 use crate::finding::{FindingKind, Severity};
 use crate::findings::Findings;
 use crate::report::FileReport;
-use crate::source::Source;
+use crate::recognized_file::RecognizedFile;
 
 /// Checks both copies and returns the valid one.
 pub(crate) fn check_checkpoint(
-    source: &Source,
+    source: &RecognizedFile,
     path: &Path,
     mut findings: Findings,
 ) -> (FileReport, Findings, Option<Checkpoint>) {
-    let mut report = FileReport::new(path, Format::Checkpoint);
+    let mut report = FileReport::new(path, EseFileKind::Checkpoint);
     let mut good = None;
     for (number, name) in [(1, "second"), (0, "first")] {
         let at = number * CHECKPOINT_LEN;
@@ -24,7 +24,7 @@ pub(crate) fn check_checkpoint(
             Ok(checkpoint) => good = Some(checkpoint),
             Err(error) => {
                 let what = format!("the {name} copy: {error}");
-                findings.at(Severity::Error, FindingKind::CheckpointDamaged, at as u64, what);
+                findings.add_at_offset(Severity::Error, FindingKind::CheckpointDamaged, at as u64, what);
             }
         }
     }

@@ -8,14 +8,14 @@ use ese_format::header::{DATABASE_MAGIC, DatabaseHeader, DatabaseState, FILE_TYP
 use ese_format::page::Page;
 use ese_format::recognise::FILE_TYPE_AT;
 use ese_format::{LogPosition, PageNumber, PageSize, Signature};
-use jetcell_vfs::{Cancel, File, IoBuffer, IoReason, OpenMode, Vfs};
+use jetcell_vfs::{CancelToken, File, IoBuffer, IoReason, OpenMode, Vfs};
 
 use crate::error::CheckError;
 use crate::finding::{Finding, FindingKind, Severity};
 use crate::findings::Findings;
 use crate::flush_types::FlushTypes;
-use crate::options::threads_of;
-use crate::pace::Pace;
+use crate::options::thread_count;
+use crate::pace::ReadPacer;
 use crate::page_status::PageStatus;
 use crate::spare_buffers::SpareBuffers;
 
@@ -23,12 +23,12 @@ use crate::spare_buffers::SpareBuffers;
 const HEADERS_LEN: usize = 2 * 32768;
 /// File type of temporary databases, at byte 667 of the header.
 const FILE_TYPE_TEMPORARY: u32 = 5;
-const PAGE_SIZE_AT: usize = 236;
+const PAGE_SIZE_OFFSET: usize = 236;
 /// Required alignment, in bytes, of the start and end of each transfer.
 pub(crate) const ALIGNMENT: u64 = IoBuffer::ALIGNMENT as u64;
 
 /// A database file that is open for reading and has a valid header.
-pub struct Database {
+pub struct ReadableDatabase {
     pub(crate) file: Arc<dyn File>,
     pub(crate) path: PathBuf,
     /// Valid copy of the header.
@@ -43,18 +43,25 @@ pub struct Database {
     pub(crate) flush_types: Option<FlushTypes>,
     /// Length of the file in bytes. The last aligned range may extend beyond the end of the file.
     len: u64,
-    pub(crate) pace: Pace,
+    pub(crate) pace: ReadPacer,
     /// Number of threads that check pages.
     pub(crate) threads: usize,
-    pub(crate) spare: SpareBuffers,
+    pub(crate) spare_buffers: SpareBuffers,
 }
 
-impl Database {
+impl ReadableDatabase {
     /// Opens the file for a reader other than a check. Also returns any findings about the header copies.
-    pub fn open_with_findings(vfs: &dyn Vfs, path: &Path) -> Result<(Database, Vec<Finding>), CheckError> {
+    pub fn open_with_findings(
+        vfs: &dyn Vfs,
+        path: &Path,
+    ) -> Result<(ReadableDatabase, Vec<Finding>), CheckError> {
         let mut findings = Findings::new(path);
-        let database =
-            Database::open(vfs, path, Pace::new(None, Cancel::default(), vfs.clock()), &mut findings)?;
+        let database = ReadableDatabase::open(
+            vfs,
+            path,
+            ReadPacer::new(None, CancelToken::default(), vfs.clock()),
+            &mut findings,
+        )?;
         Ok((database, findings.finish().0))
     }
 
@@ -62,16 +69,16 @@ impl Database {
     pub(crate) fn open(
         vfs: &dyn Vfs,
         path: &Path,
-        pace: Pace,
+        pace: ReadPacer,
         findings: &mut Findings,
-    ) -> Result<Database, CheckError> {
+    ) -> Result<ReadableDatabase, CheckError> {
         let io = |error| CheckError::Io { path: path.to_owned(), error };
         let file = vfs.open(path, OpenMode::Read).map_err(io)?;
         let len = file.len().map_err(io)?;
         let readable = usize::try_from(len / ALIGNMENT * ALIGNMENT).unwrap_or(usize::MAX).min(HEADERS_LEN);
         let mut start = IoBuffer::zeroed(readable);
         file.read_at(0, &mut start, IoReason::Verify).map_err(io)?;
-        let temporary = as_database(&mut start);
+        let temporary = convert_temporary_headers(&mut start);
         let (header, copies) = DatabaseHeader::read_from_start(&start)
             .map_err(|error| CheckError::Header { path: path.to_owned(), error })?;
         let page_size = header.page_size;
@@ -81,7 +88,7 @@ impl Database {
             let page = (len / page_size.bytes() as u64).saturating_sub(1);
             let what =
                 format!("{tail} bytes follow the last complete page; they are the start of page {page}");
-            findings.at(Severity::Warning, FindingKind::TrailingBytes, len - tail, what);
+            findings.add_at_offset(Severity::Warning, FindingKind::TrailingBytes, len - tail, what);
         }
         let shadow_at = page_size.bytes() as u64;
         let found = match copies {
@@ -106,11 +113,11 @@ impl Database {
             )),
         };
         if let Some((severity, kind, offset, what)) = found {
-            findings.at(severity, kind, offset, what.to_owned());
+            findings.add_at_offset(severity, kind, offset, what.to_owned());
         }
         let pages = (len / page_size.bytes() as u64).saturating_sub(2);
         let file_pages = u32::try_from(pages).unwrap_or(u32::MAX);
-        Ok(Database {
+        Ok(ReadableDatabase {
             file,
             path: path.to_owned(),
             header,
@@ -120,8 +127,8 @@ impl Database {
             flush_types: None,
             len,
             pace,
-            threads: threads_of(None),
-            spare: SpareBuffers::default(),
+            threads: thread_count(None),
+            spare_buffers: SpareBuffers::default(),
         })
     }
 
@@ -143,8 +150,8 @@ impl Database {
     }
 
     /// Checks a page's checksum, number, and flush type. Corrects a single flipped bit in `page`.
-    pub(crate) fn judge_page(&self, page: &mut [u8], number: PageNumber) -> PageStatus {
-        let status = PageStatus::of(page, self.page_size, number);
+    pub(crate) fn check_page(&self, page: &mut [u8], number: PageNumber) -> PageStatus {
+        let status = PageStatus::verify(page, self.page_size, number);
         match (&status, &self.flush_types) {
             (PageStatus::Page(PageIntegrity::Good, _), Some(types)) => {
                 let flags = Page::new(page, self.page_size).flags();
@@ -156,11 +163,12 @@ impl Database {
 
     /// Reads the flush map next to the database, if the two can be compared.
     pub(crate) fn read_flush_types(&mut self, vfs: &dyn Vfs, findings: &mut Findings) {
-        self.flush_types = FlushTypes::beside(vfs, &self.path, &self.header, self.file_pages, findings);
+        self.flush_types =
+            FlushTypes::read_for_database(vfs, &self.path, &self.header, self.file_pages, findings);
     }
 
     /// Returns true if the page is within the file.
-    pub(crate) fn holds(&self, page: PageNumber) -> bool {
+    pub(crate) fn contains_page(&self, page: PageNumber) -> bool {
         page.get() <= self.file_pages
     }
 
@@ -179,15 +187,15 @@ impl Database {
 
 /// Converts intact headers of a temporary database to headers of an ordinary database, which differ only in the file
 /// type. Returns whether any header was converted.
-fn as_database(start: &mut [u8]) -> bool {
+fn convert_temporary_headers(start: &mut [u8]) -> bool {
     let mut found = false;
     for at in [0, 2048, 4096, 8192, 16384, 32768] {
         let Some(copy) = start.get_mut(at..) else { break };
-        let size = word(copy, PAGE_SIZE_AT).map_or(0, |size| size as usize);
+        let size = read_u32(copy, PAGE_SIZE_OFFSET).map_or(0, |size| size as usize);
         let Some(page) = copy.get_mut(..size) else { continue };
-        let is_temporary = word(page, 4) == Some(DATABASE_MAGIC)
-            && word(page, FILE_TYPE_AT) == Some(FILE_TYPE_TEMPORARY)
-            && word(page, 0) == Some(header_checksum(page));
+        let is_temporary = read_u32(page, 4) == Some(DATABASE_MAGIC)
+            && read_u32(page, FILE_TYPE_AT) == Some(FILE_TYPE_TEMPORARY)
+            && read_u32(page, 0) == Some(header_checksum(page));
         if !is_temporary {
             continue;
         }
@@ -205,6 +213,6 @@ fn as_database(start: &mut [u8]) -> bool {
     found
 }
 
-fn word(bytes: &[u8], at: usize) -> Option<u32> {
+fn read_u32(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..)?.first_chunk().map(|word| u32::from_le_bytes(*word))
 }

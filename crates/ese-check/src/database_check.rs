@@ -7,17 +7,17 @@ use ese_format::header::{DatabaseHeader, DatabaseState};
 use jetcell_vfs::Vfs;
 use serde::Serialize;
 
-use crate::database::Database;
+use crate::database::ReadableDatabase;
 use crate::error::CheckError;
 use crate::finding::{Finding, FindingKind, Severity};
 use crate::findings::Findings;
-use crate::judged::JudgedPages;
+use crate::verified_pages::VerifiedPages;
 use crate::key_filter::KeyFilter;
-use crate::options::{CheckOptions, threads_of};
-use crate::pace::Pace;
+use crate::options::{CheckOptions, thread_count};
+use crate::pace::ReadPacer;
 use crate::page_map::PageMap;
 use crate::page_status::PageCounts;
-use crate::reader::PageReader;
+use crate::reader::VerifiedPageReader;
 use crate::structure::{self, StructureSummary};
 use crate::tree_label::DATABASE;
 use crate::tree_shape::TreeShape;
@@ -43,7 +43,7 @@ pub struct CheckReport {
     pub last_owned_page: u32,
     /// Whether the database is temporary. Pages of temporary databases have no checksums.
     pub temporary: bool,
-    /// First page that was not verified, if the check was cancelled. Pass it to [`CheckOptions::from`] to resume the
+    /// First page that was not verified, if the check was cancelled. Pass it to [`CheckOptions::start_page`] to resume the
     /// check.
     #[serde(serialize_with = "crate::finding::page_number")]
     pub resume_from: Option<PageNumber>,
@@ -78,8 +78,8 @@ impl CheckReport {
 
 /// Returns the maximum number of bytes that a structure check keeps in memory for a database of this length. This
 /// includes a set of keys, and the owner and use of each page, but not the buffers for pages that are being read.
-pub fn memory_of_check(database_len: u64) -> u64 {
-    KeyFilter::bytes(database_len) + PageMap::most_bytes(database_len / MIN_PAGE)
+pub fn max_check_memory(database_len: u64) -> u64 {
+    KeyFilter::bytes(database_len) + PageMap::max_bytes(database_len / MIN_PAGE)
 }
 
 /// Checks one database file.
@@ -102,10 +102,10 @@ pub(crate) fn examine_database(
     options: &CheckOptions,
     findings: &mut Findings,
 ) -> Result<(DatabaseHeader, CheckReport), CheckError> {
-    let pace = Pace::new(options.throttle, options.cancel.clone(), vfs.clock());
-    let mut database = Database::open(vfs, path, pace, findings)?;
-    database.threads = threads_of(options.threads);
-    let (from, last) = (options.from.get(), database.file_pages);
+    let pace = ReadPacer::new(options.throttle, options.cancel.clone(), vfs.clock());
+    let mut database = ReadableDatabase::open(vfs, path, pace, findings)?;
+    database.threads = thread_count(options.threads);
+    let (from, last) = (options.start_page.get(), database.file_pages);
     if from > 1 && from > last {
         return Err(CheckError::BeyondEnd { path: path.to_owned(), from, last });
     }
@@ -121,14 +121,14 @@ pub(crate) fn examine_database(
     let mut judged = None;
     let trees_first = options.pages
         && options.structure
-        && options.from.get() == 1
+        && options.start_page.get() == 1
         && !database.temporary
         && !just_created
         && !database.pace.is_throttled()
-        && last_owned <= MAX_JUDGED
-        && PageReader::new(&database).get(PageNumber::fixed(1)).is_ok();
+        && last_owned <= MAX_TRACKED_PAGES
+        && VerifiedPageReader::new(&database).get(PageNumber::fixed(1)).is_ok();
     if trees_first {
-        judged = Some(JudgedPages::new(last_owned));
+        judged = Some(VerifiedPages::new(last_owned));
         structure = Some(structure::check_structure(&database, last_owned, &mut judged, findings, progress));
     }
     if options.cancel.is_cancelled() {
@@ -136,14 +136,20 @@ pub(crate) fn examine_database(
         judged = None;
     }
     if options.pages {
-        let (counts, resume) =
-            pages::verify_pages(&database, options.from, last_owned, judged.as_ref(), findings, progress);
+        let (counts, resume) = pages::verify_pages(
+            &database,
+            options.start_page,
+            last_owned,
+            judged.as_ref(),
+            findings,
+            progress,
+        );
         (pages, resume_from) = (Some(counts), resume);
     }
-    let temporary =
-        database.temporary || pages.as_mut().is_some_and(|pages| pages.forgive(just_created, findings));
+    let temporary = database.temporary
+        || pages.as_mut().is_some_and(|pages| pages.accept_missing_checksums(just_created, findings));
     if let Some(what) = doubt.filter(|_| !temporary) {
-        findings.structure(FindingKind::SpaceHeader, PageNumber::fixed(1), DATABASE, what);
+        findings.add_structural(FindingKind::SpaceHeader, PageNumber::fixed(1), DATABASE, what);
     }
     // Without checksums, there is no way to tell which pages can be trusted.
     let go_on = !temporary && !options.cancel.is_cancelled();
@@ -154,7 +160,7 @@ pub(crate) fn examine_database(
     } else if findings.has_damaged_pages() && go_on {
         locate::locate_damaged_pages(&database, findings);
     }
-    findings.release_held();
+    findings.report_unattributed_pages();
     let report = CheckReport {
         path: path.to_owned(),
         page_size: database.page_size.get(),
@@ -175,20 +181,20 @@ pub(crate) fn examine_database(
 
 /// Largest database, in pages, for which the check remembers which pages it has already read. This takes 64 MiB. In
 /// larger databases, pages are read twice.
-const MAX_JUDGED: u32 = 1 << 29;
+const MAX_TRACKED_PAGES: u32 = 1 << 29;
 /// Maximum number of pages that a truncated file is assumed to lack. If the database root claims more pages than
 /// that, its claim is ignored.
-const MISSING_PAGES_BELIEVED: u32 = 1 << 20;
+const MAX_ASSUMED_MISSING_PAGES: u32 = 1 << 20;
 
 /// Returns the last page that the root tree owns. If that is unknown, returns the last page of the file and the
 /// reason.
-fn last_owned_page(database: &Database) -> (u32, Option<String>) {
-    let mut reader = PageReader::new(database);
+fn last_owned_page(database: &ReadableDatabase) -> (u32, Option<String>) {
+    let mut reader = VerifiedPageReader::new(database);
     // The structure check reports the problems with these pages.
     let mut unreported = Findings::new(&database.path);
     let extents = space::owned_extents(&mut reader, &mut unreported, &TreeShape::database_root());
     let last = extents.iter().map(|extent| extent.last.get()).max();
-    let believable = database.file_pages.saturating_add(MISSING_PAGES_BELIEVED);
+    let believable = database.file_pages.saturating_add(MAX_ASSUMED_MISSING_PAGES);
     let doubt = match last {
         Some(last) if last <= believable => return (last, None),
         Some(last) => {

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use ese_format::Generation;
-use ese_format::recognise::Format;
+use ese_format::recognise::EseFileKind;
 use jetcell_vfs::{Vfs, parent_directory};
 use serde::Serialize;
 
@@ -17,10 +17,10 @@ use crate::database_check::examine_database;
 use crate::finding::{FindingKind, Severity};
 use crate::findings::Findings;
 use crate::flush_map::check_flush_map;
-use crate::logs::{CheckedLog, check_link, check_log};
+use crate::logs::{CheckedLog, check_log, check_successor};
 use crate::options::CheckOptions;
 use crate::report::{CheckOutcome, FileReport, PageSummary};
-use crate::source::Source;
+use crate::recognized_file::RecognizedFile;
 
 use log_search::report_dirty;
 
@@ -40,7 +40,7 @@ pub struct LogSet {
 }
 
 /// Directory and signature of a log stream.
-type StreamKey = (PathBuf, [u8; 28]);
+type LogStreamKey = (PathBuf, [u8; 28]);
 
 /// Checks all files in this order: logs, checkpoints, flush maps, databases, others. Passes each report to `each` as
 /// soon as it is complete. Returns the log streams that were found.
@@ -50,24 +50,30 @@ pub fn check_files(
     options: &CheckOptions,
     each: &mut dyn FnMut(FileReport),
 ) -> Vec<LogSet> {
-    let mut by_format: BTreeMap<Format, Vec<PathBuf>> = BTreeMap::new();
+    let mut by_format: BTreeMap<EseFileKind, Vec<PathBuf>> = BTreeMap::new();
     for path in paths {
-        match Source::open(vfs, path) {
-            Ok(source) => by_format.entry(Format::of(&source.start)).or_default().push(path.clone()),
+        match RecognizedFile::open(vfs, path) {
+            Ok(source) => by_format.entry(EseFileKind::detect(&source.start)).or_default().push(path.clone()),
             Err(error) => {
                 let findings = Findings::new(path).with_sink(options.sink.clone());
-                each(FileReport::unreadable(path, Format::Unknown, error.to_string(), findings));
+                each(FileReport::unreadable(path, EseFileKind::Unknown, error.to_string(), findings));
             }
         }
     }
-    let mut set =
-        FileSet { vfs, options, each, streams: BTreeMap::new(), sets: Vec::new(), searched: BTreeSet::new() };
+    let mut set = FileSet {
+        vfs,
+        options,
+        each,
+        streams: BTreeMap::new(),
+        sets: Vec::new(),
+        searched_directories: BTreeSet::new(),
+    };
     let mut of = |format| by_format.remove(&format).unwrap_or_default();
-    set.logs(of(Format::Log));
-    of(Format::Checkpoint).iter().for_each(|path| set.checkpoint(path));
-    of(Format::FlushMap).iter().for_each(|path| set.flush_map(path));
-    of(Format::Database).iter().for_each(|path| set.database(path));
-    of(Format::Unknown).iter().for_each(|path| set.unknown(path));
+    set.logs(of(EseFileKind::Log));
+    of(EseFileKind::Checkpoint).iter().for_each(|path| set.checkpoint(path));
+    of(EseFileKind::FlushMap).iter().for_each(|path| set.flush_map(path));
+    of(EseFileKind::Database).iter().for_each(|path| set.database(path));
+    of(EseFileKind::Unknown).iter().for_each(|path| set.unknown(path));
     set.sets
 }
 
@@ -76,10 +82,10 @@ struct FileSet<'a> {
     options: &'a CheckOptions,
     each: &'a mut dyn FnMut(FileReport),
     /// Generation, path, and soundness of every checked log, grouped by stream.
-    streams: BTreeMap<StreamKey, Vec<(Generation, PathBuf, bool)>>,
+    streams: BTreeMap<LogStreamKey, Vec<(Generation, PathBuf, bool)>>,
     sets: Vec<LogSet>,
     /// Directories that were searched for foreign logs.
-    searched: BTreeSet<PathBuf>,
+    searched_directories: BTreeSet<PathBuf>,
 }
 
 impl FileSet<'_> {
@@ -89,7 +95,7 @@ impl FileSet<'_> {
 
     /// Checks each log, and then the chains that the logs form.
     fn logs(&mut self, paths: Vec<PathBuf>) {
-        let mut chains: BTreeMap<StreamKey, Vec<(CheckedLog, Findings)>> = BTreeMap::new();
+        let mut chains: BTreeMap<LogStreamKey, Vec<(CheckedLog, Findings)>> = BTreeMap::new();
         for path in paths {
             if self.options.cancel.is_cancelled() {
                 return;
@@ -105,12 +111,12 @@ impl FileSet<'_> {
                     chains.entry(key).or_default().push((log, findings));
                 }
                 Err((FindingKind::FileUnreadable, what)) => {
-                    (self.each)(FileReport::unreadable(&path, Format::Log, what, findings));
+                    (self.each)(FileReport::unreadable(&path, EseFileKind::Log, what, findings));
                 }
                 Err((kind, what)) => {
-                    findings.at(Severity::Error, kind, 0, what);
-                    let mut report = FileReport::new(&path, Format::Log);
-                    report.take(findings);
+                    findings.add_at_offset(Severity::Error, kind, 0, what);
+                    let mut report = FileReport::new(&path, EseFileKind::Log);
+                    report.set_findings(findings);
                     if kind == FindingKind::LogVersion {
                         report.outcome = CheckOutcome::Unreadable;
                     }
@@ -125,7 +131,7 @@ impl FileSet<'_> {
                 let (before, rest) = chain.split_at_mut(index);
                 if let (Some((before, _)), Some((log, findings))) = (before.last(), rest.first_mut()) {
                     let known = findings.count();
-                    check_link(before, log, findings);
+                    check_successor(before, log, findings);
                     unbroken &= findings.count() == known;
                 }
             }
@@ -149,10 +155,11 @@ impl FileSet<'_> {
 
     fn checkpoint(&mut self, path: &Path) {
         let findings = self.findings(path);
-        let source = match Source::open(self.vfs, path) {
+        let source = match RecognizedFile::open(self.vfs, path) {
             Ok(source) => source,
             Err(error) => {
-                let report = FileReport::unreadable(path, Format::Checkpoint, error.to_string(), findings);
+                let report =
+                    FileReport::unreadable(path, EseFileKind::Checkpoint, error.to_string(), findings);
                 return (self.each)(report);
             }
         };
@@ -164,10 +171,10 @@ impl FileSet<'_> {
                 && !logs.iter().any(|(generation, ..)| *generation == needed)
             {
                 let what = format!("recovery starts in generation {:X}, which was not found", needed.0);
-                findings.at(Severity::Warning, FindingKind::CheckpointMismatch, 12, what);
+                findings.add_at_offset(Severity::Warning, FindingKind::CheckpointMismatch, 12, what);
             }
         }
-        report.take(findings);
+        report.set_findings(findings);
         if checkpoint.is_none() {
             report.outcome = CheckOutcome::Unreadable;
         }
@@ -176,13 +183,13 @@ impl FileSet<'_> {
 
     fn flush_map(&mut self, path: &Path) {
         let findings = self.findings(path);
-        let report = match Source::open(self.vfs, path) {
+        let report = match RecognizedFile::open(self.vfs, path) {
             Ok(source) => {
                 let (mut report, findings) = check_flush_map(&source, path, findings);
-                report.take(findings);
+                report.set_findings(findings);
                 report
             }
-            Err(error) => FileReport::unreadable(path, Format::FlushMap, error.to_string(), findings),
+            Err(error) => FileReport::unreadable(path, EseFileKind::FlushMap, error.to_string(), findings),
         };
         (self.each)(report);
     }
@@ -191,7 +198,7 @@ impl FileSet<'_> {
         let why = "this is not an ESE database, log, checkpoint or flush map".to_owned();
         let mut findings = Findings::new(path);
         findings.lenient = true;
-        let report = FileReport::unreadable(path, Format::Unknown, why, findings);
+        let report = FileReport::unreadable(path, EseFileKind::Unknown, why, findings);
         (self.each)(FileReport { foreign: true, ..report });
     }
 
@@ -203,11 +210,11 @@ impl FileSet<'_> {
         let (header, checked) = match examine_database(self.vfs, path, self.options, &mut findings) {
             Ok(examined) => examined,
             Err(error) => {
-                let report = FileReport::unreadable(path, Format::Database, error.reason(), findings);
+                let report = FileReport::unreadable(path, EseFileKind::Database, error.reason(), findings);
                 return (self.each)(report);
             }
         };
-        let mut report = FileReport::new(path, Format::Database);
+        let mut report = FileReport::new(path, EseFileKind::Database);
         report.state = Some(if checked.temporary { "Temporary".to_owned() } else { checked.state });
         report.page_size = Some(checked.page_size);
         report.version =
@@ -223,14 +230,14 @@ impl FileSet<'_> {
             report.needs_logs = Some(needs);
         }
         self.report_foreign_logs(path, header.log_signature, &mut findings);
-        report.take(findings);
+        report.set_findings(findings);
         (self.each)(report);
     }
 }
 
 fn log_report(log: &CheckedLog, findings: Findings) -> FileReport {
     let (header, summary) = (&log.header, &log.summary);
-    let mut report = FileReport::new(&summary.path, Format::Log);
+    let mut report = FileReport::new(&summary.path, EseFileKind::Log);
     let counts = summary.segments;
     let state = match (summary.torn, log.sound, u64::from(summary.valid_segments) + 1 >= counts.total) {
         (true, ..) => "torn",
@@ -249,7 +256,7 @@ fn log_report(log: &CheckedLog, findings: Findings) -> FileReport {
     if let Ok(attached) = ese_format::attachment::Attachment::decode_list(&header.attachment_list) {
         report.databases = attached.iter().map(|database| database.path_text()).collect();
     }
-    report.take(findings);
+    report.set_findings(findings);
     report
 }
 

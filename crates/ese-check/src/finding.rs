@@ -6,7 +6,7 @@ use ese_format::PageNumber;
 use serde::{Serialize, Serializer};
 
 pub use crate::finding_kind::FindingKind;
-use crate::tree_label::table_of;
+use crate::tree_label::table_name;
 
 /// Severity of a finding.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
@@ -43,7 +43,7 @@ pub struct Finding {
     pub table: Option<String>,
     /// Description of the problem, with the actual and the expected values.
     #[serde(rename = "message")]
-    pub what: String,
+    pub message: String,
     /// Consequence for the data.
     pub meaning: String,
 }
@@ -70,13 +70,13 @@ impl std::fmt::Display for Finding {
         if let Some(tree) = &self.tree {
             write!(f, ", {tree}")?;
         }
-        write!(f, ": {}", self.what)
+        write!(f, ": {}", self.message)
     }
 }
 
 impl Finding {
     /// Creates a finding about a whole file.
-    pub fn of_file(file: &Path, kind: FindingKind, severity: Severity, what: String) -> Finding {
+    pub fn for_file(file: &Path, kind: FindingKind, severity: Severity, what: String) -> Finding {
         let meaning = kind.meaning(None);
         Finding {
             file: file.to_owned(),
@@ -86,14 +86,14 @@ impl Finding {
             offset: None,
             tree: None,
             table: None,
-            what,
+            message: what,
             meaning,
         }
     }
 
     /// Sets the tree to which the finding applies.
-    pub(crate) fn about(mut self, tree: &str) -> Finding {
-        self.table = table_of(tree).map(str::to_owned);
+    pub(crate) fn with_tree(mut self, tree: &str) -> Finding {
+        self.table = table_name(tree).map(str::to_owned);
         self.meaning = self.kind.meaning(Some(tree));
         self.tree = Some(tree.to_owned());
         self

@@ -3,7 +3,7 @@
 
 use serde::{Serialize, Serializer};
 
-use crate::tree_label::table_of;
+use crate::tree_label::table_name;
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident = $text:literal: $meaning:literal,)*) => {
@@ -159,7 +159,7 @@ kinds! {
 impl FindingKind {
     /// Describes what the finding means for the data in the tree with this name.
     pub fn meaning(self, tree: Option<&str>) -> String {
-        let place = match tree.map(|tree| (tree, table_of(tree))) {
+        let place = match tree.map(|tree| (tree, table_name(tree))) {
             None => String::new(),
             Some((_, None)) => " of the database's space".to_owned(),
             Some((tree, Some(table))) if tree == table => format!(" of table {table}"),

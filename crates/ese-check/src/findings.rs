@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ese_format::PageNumber;
 
 use crate::finding::{Finding, FindingCounts, FindingFn, FindingKind, Severity};
-use crate::tree_label::table_of;
+use crate::tree_label::table_name;
 
 /// Maximum number of findings to list in a report. A file may have millions of findings that add no new information.
 const MAX_LISTED: usize = 10_000;
@@ -22,8 +22,8 @@ pub(crate) struct Findings {
     /// Page size, used to compute page offsets.
     pub(crate) page_size: Option<ese_format::PageSize>,
     /// Findings about damaged pages whose trees are not known yet, by page.
-    held: HashMap<PageNumber, (Finding, u32)>,
-    kept: Vec<Finding>,
+    unattributed_pages: HashMap<PageNumber, (Finding, u32)>,
+    listed: Vec<Finding>,
     /// Number of findings beyond [`MAX_LISTED`], by severity.
     dropped: [u64; 3],
     counts: [u64; 3],
@@ -37,8 +37,8 @@ impl Findings {
             lenient: false,
             tolerates_leaks: false,
             page_size: None,
-            held: HashMap::new(),
-            kept: Vec::new(),
+            unattributed_pages: HashMap::new(),
+            listed: Vec::new(),
             dropped: [0; 3],
             counts: [0; 3],
             sink: None,
@@ -46,14 +46,14 @@ impl Findings {
     }
 
     /// Creates an empty collection for the same file, for use by another thread.
-    pub(crate) fn like(&self) -> Findings {
+    pub(crate) fn new_for_same_file(&self) -> Findings {
         let Findings { lenient, tolerates_leaks, page_size, .. } = *self;
         Findings { lenient, tolerates_leaks, page_size, ..Findings::new(&self.file) }
     }
 
     /// Adds the findings from another collection.
-    pub(crate) fn take_over(&mut self, other: Findings) {
-        for finding in other.kept {
+    pub(crate) fn merge(&mut self, other: Findings) {
+        for finding in other.listed {
             self.add(finding);
         }
         for (severity, dropped) in other.dropped.into_iter().enumerate() {
@@ -78,22 +78,22 @@ impl Findings {
             sink(&finding);
         }
         self.counts[finding.severity as usize] += 1;
-        if self.kept.len() < MAX_LISTED {
-            self.kept.push(finding);
+        if self.listed.len() < MAX_LISTED {
+            self.listed.push(finding);
         } else {
             self.dropped[finding.severity as usize] += 1;
         }
     }
 
     /// Adds a finding about the file or about an offset in it.
-    pub(crate) fn at(
+    pub(crate) fn add_at_offset(
         &mut self,
         severity: Severity,
         kind: FindingKind,
         offset: impl Into<Option<u64>>,
         what: String,
     ) {
-        let finding = Finding::of_file(&self.file, kind, severity, what);
+        let finding = Finding::for_file(&self.file, kind, severity, what);
         self.add(Finding { offset: offset.into(), ..finding });
     }
 
@@ -101,10 +101,10 @@ impl Findings {
     /// when the check ends. `rows` is the number of nodes that the page claims to have.
     pub(crate) fn damaged_page(&mut self, kind: FindingKind, page: PageNumber, what: String, rows: u32) {
         let offset = self.page_size.map(|size| size.offset_of(page));
-        let finding = Finding::of_file(&self.file, kind, Severity::Error, what);
+        let finding = Finding::for_file(&self.file, kind, Severity::Error, what);
         let finding = Finding { page: Some(page), offset, ..finding };
-        if self.held.len() < MAX_LISTED {
-            self.held.insert(page, (finding, rows));
+        if self.unattributed_pages.len() < MAX_LISTED {
+            self.unattributed_pages.insert(page, (finding, rows));
         } else {
             self.add(finding);
         }
@@ -112,24 +112,24 @@ impl Findings {
 
     /// Returns true if there are damaged pages whose trees are not known yet.
     pub(crate) fn has_damaged_pages(&self) -> bool {
-        !self.held.is_empty()
+        !self.unattributed_pages.is_empty()
     }
 
     /// Returns true if this page is damaged and its tree is not known yet.
     pub(crate) fn is_damaged_page(&self, page: PageNumber) -> bool {
-        self.held.contains_key(&page)
+        self.unattributed_pages.contains_key(&page)
     }
 
     /// Discards the damaged pages, because the database has no checksums.
     pub(crate) fn forget_damaged_pages(&mut self) {
-        self.held.clear();
+        self.unattributed_pages.clear();
     }
 
     /// Reports a damaged page as part of a tree. `leaf` is true if the page is known to be a leaf. Returns false if
     /// the page is not among the damaged pages.
     pub(crate) fn attribute(&mut self, page: PageNumber, tree: &str, leaf: bool) -> bool {
-        let Some((finding, rows)) = self.held.remove(&page) else { return false };
-        let mut finding = finding.about(tree);
+        let Some((finding, rows)) = self.unattributed_pages.remove(&page) else { return false };
+        let mut finding = finding.with_tree(tree);
         if !matches!(finding.kind, FindingKind::PageRepairable | FindingKind::PageLostWrite) && leaf {
             finding.meaning = lost_rows(tree, rows);
         }
@@ -138,7 +138,7 @@ impl Findings {
     }
 
     /// Adds a finding about structural damage, as an error, or as a warning if the database needs recovery.
-    pub(crate) fn structure(
+    pub(crate) fn add_structural(
         &mut self,
         kind: FindingKind,
         page: impl Into<Option<PageNumber>>,
@@ -149,7 +149,7 @@ impl Findings {
         self.in_tree(severity, kind, page.into(), tree, what);
     }
 
-    pub(crate) fn info(
+    pub(crate) fn add_info(
         &mut self,
         kind: FindingKind,
         page: impl Into<Option<PageNumber>>,
@@ -168,8 +168,8 @@ impl Findings {
         what: String,
     ) {
         let offset = page.zip(self.page_size).map(|(page, size)| size.offset_of(page));
-        let finding = Finding { page, offset, ..Finding::of_file(&self.file, kind, severity, what) };
-        self.add(finding.about(tree));
+        let finding = Finding { page, offset, ..Finding::for_file(&self.file, kind, severity, what) };
+        self.add(finding.with_tree(tree));
     }
 
     /// Returns the number of findings so far.
@@ -178,8 +178,8 @@ impl Findings {
     }
 
     /// Reports the damaged pages whose trees remain unknown.
-    pub(crate) fn release_held(&mut self) {
-        let mut held: Vec<_> = self.held.drain().collect();
+    pub(crate) fn report_unattributed_pages(&mut self) {
+        let mut held: Vec<_> = self.unattributed_pages.drain().collect();
         held.sort_by_key(|(page, _)| *page);
         for (_, (finding, _)) in held {
             self.add(finding);
@@ -189,25 +189,25 @@ impl Findings {
     /// Returns all findings, and the number of findings of each severity. Findings about the whole file come first,
     /// followed by the others sorted by page.
     pub(crate) fn finish(mut self) -> (Vec<Finding>, FindingCounts) {
-        self.release_held();
-        self.kept.sort_by(|a, b| {
+        self.report_unattributed_pages();
+        self.listed.sort_by(|a, b| {
             let place = |finding: &Finding| (finding.page, finding.offset, finding.kind);
-            place(a).cmp(&place(b)).then_with(|| (&a.tree, &a.what).cmp(&(&b.tree, &b.what)))
+            place(a).cmp(&place(b)).then_with(|| (&a.tree, &a.message).cmp(&(&b.tree, &b.message)))
         });
         for severity in [Severity::Error, Severity::Warning, Severity::Info] {
             let count = self.dropped[severity as usize];
             if count > 0 {
                 let what = format!("{count} further findings of this severity are not listed");
-                self.kept.push(Finding::of_file(&self.file, FindingKind::Omitted, severity, what));
+                self.listed.push(Finding::for_file(&self.file, FindingKind::Omitted, severity, what));
             }
         }
         let [infos, warnings, errors] = self.counts;
-        (self.kept, FindingCounts { errors, warnings, infos })
+        (self.listed, FindingCounts { errors, warnings, infos })
     }
 }
 
 fn lost_rows(tree: &str, rows: u32) -> String {
-    let table = table_of(tree).unwrap_or(tree);
+    let table = table_name(tree).unwrap_or(tree);
     let unit = |one: &'static str, many: &'static str| if rows == 1 { one } else { many };
     let count = if rows == 0 { "an unknown number of".to_owned() } else { format!("about {rows}") };
     if tree == table {

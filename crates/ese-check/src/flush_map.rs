@@ -4,21 +4,21 @@ use std::path::Path;
 
 use ese_format::checksum::BlockIntegrity;
 use ese_format::flush_map::{FLUSH_MAP_PAGE_LEN, FlushMapHeader, map_page_header, verify_map_page};
-use ese_format::recognise::Format;
+use ese_format::recognise::EseFileKind;
 use jetcell_vfs::{IoBuffer, IoReason};
 
 use crate::finding::{FindingKind, Severity};
 use crate::findings::Findings;
 use crate::report::FileReport;
-use crate::source::Source;
+use crate::recognized_file::RecognizedFile;
 
 /// Checks the header and each page of the map.
 pub(crate) fn check_flush_map(
-    source: &Source,
+    source: &RecognizedFile,
     path: &Path,
     mut findings: Findings,
 ) -> (FileReport, Findings) {
-    let mut report = FileReport::new(path, Format::FlushMap);
+    let mut report = FileReport::new(path, EseFileKind::FlushMap);
     match FlushMapHeader::decode(&source.start) {
         Ok(header) => {
             let clean = header.flags & FlushMapHeader::CLEAN != 0;
@@ -27,14 +27,21 @@ pub(crate) fn check_flush_map(
                 (header.version_major, header.version_update, header.version_update_minor);
             report.version = Some(format!("{major}.{update}.{minor}"));
         }
-        Err(error) => findings.at(Severity::Error, FindingKind::FlushMapHeader, 0, error.to_string()),
+        Err(error) => {
+            findings.add_at_offset(Severity::Error, FindingKind::FlushMapHeader, 0, error.to_string())
+        }
     }
     let len = FLUSH_MAP_PAGE_LEN as u64;
     let mut page = IoBuffer::zeroed(FLUSH_MAP_PAGE_LEN);
     for number in 0..(source.len / len).saturating_sub(1) {
         let at = (number + 1) * len;
         if let Err(error) = source.file.read_at(at, &mut page, IoReason::Verify) {
-            findings.at(Severity::Error, FindingKind::FlushMapPage, at, format!("cannot be read: {error}"));
+            findings.add_at_offset(
+                Severity::Error,
+                FindingKind::FlushMapPage,
+                at,
+                format!("cannot be read: {error}"),
+            );
             continue;
         }
         // The page was allocated but never written.
@@ -52,7 +59,7 @@ pub(crate) fn check_flush_map(
                 .map(|header| format!("map page {number} has page number {}", header.number)),
         };
         if let Some(what) = what {
-            findings.at(Severity::Error, FindingKind::FlushMapPage, at, what);
+            findings.add_at_offset(Severity::Error, FindingKind::FlushMapPage, at, what);
         }
     }
     (report, findings)

@@ -42,7 +42,7 @@ const UNKNOWN: u8 = 0;
 impl FlushTypes {
     /// Reads the flush map next to a database, if the two can be compared. Damage to the map is reported when the map
     /// itself is checked. ESE: a file with the extension `.jfm`.
-    pub(crate) fn beside(
+    pub(crate) fn read_for_database(
         vfs: &dyn Vfs,
         database_path: &Path,
         header: &DatabaseHeader,
@@ -65,7 +65,7 @@ impl FlushTypes {
         if file_pages > MAX_PAGES {
             let what =
                 "the flush map next to the database was not used: the database has too many pages".to_owned();
-            findings.info(FindingKind::Omitted, None, DATABASE, what);
+            findings.add_info(FindingKind::Omitted, None, DATABASE, what);
             return None;
         }
         let maps = file_pages / PAGES_PER_MAP_PAGE + 1;

@@ -1,33 +1,33 @@
 //! Compares a secondary index with the rows of its table.
 //!
 //! The walks compute only sums of hashes: one over the entries that the rows require, and one over the actual entries
-//! in the index. If the sums differ, further walks find the entries that differ ([`crate::structure`]). If the keys
+//! in the index. If the sums differ, further walks find the entries that differ ([`crate::add_structural`]). If the keys
 //! of an index cannot be rebuilt, the check only searches for entries without a row.
 
 use ese_format::page::Node;
 use ese_format::record::Record;
 use ese_format::{PageNumber, PageSize};
 
-use crate::catalog::{Index, Table};
+use crate::catalog::{CheckedIndex, CheckedTable};
 use crate::finding::{FindingKind, hex};
 use crate::findings::Findings;
 use crate::hash::hash_pair;
 use crate::key_filter::KeyFilter;
 use crate::keys::{self, KeyScratch};
-use crate::leaf::{Fork, Visitor};
+use crate::leaf::{NodeVisitor, ParallelVisitor};
 use crate::tree_shape::TreeShape;
 
 /// Number of bytes to ignore at the end of a truncated key, because they depend on details of the truncation.
-const UNSURE_TAIL: usize = 10;
+const UNCERTAIN_TAIL_LEN: usize = 10;
 
 /// A number of entries and the sum of their hashes.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-struct Tally {
+struct EntryChecksum {
     count: u64,
     sum: u64,
 }
 
-impl Tally {
+impl EntryChecksum {
     fn add(&mut self, hash: u64) {
         self.count += 1;
         self.sum = self.sum.wrapping_add(hash);
@@ -36,15 +36,15 @@ impl Tally {
 
 /// State of an index check while the index's table is being checked.
 pub(crate) struct IndexCheck<'t> {
-    table: &'t Table,
-    index: &'t Index,
+    table: &'t CheckedTable,
+    index: &'t CheckedIndex,
     shape: TreeShape,
     page_size: PageSize,
     rebuild: bool,
-    expected: Tally,
-    found: Tally,
+    expected: EntryChecksum,
+    found: EntryChecksum,
     /// Number of entries that do not lead to a readable row.
-    strays: u64,
+    unmatched_entries: u64,
     keys: KeyScratch,
 }
 
@@ -52,16 +52,20 @@ pub(crate) struct IndexCheck<'t> {
 type VisitEntry<'v> = &'v mut dyn FnMut(&[u8], &[u8], u64);
 
 impl<'t> IndexCheck<'t> {
-    pub(crate) fn new(table: &'t Table, index: &'t Index, page_size: PageSize) -> IndexCheck<'t> {
+    pub(crate) fn new(
+        table: &'t CheckedTable,
+        index: &'t CheckedIndex,
+        page_size: PageSize,
+    ) -> IndexCheck<'t> {
         IndexCheck {
             table,
             index,
             shape: index.shape(table),
             page_size,
             rebuild: keys::can_rebuild(table, index),
-            expected: Tally::default(),
-            found: Tally::default(),
-            strays: 0,
+            expected: EntryChecksum::default(),
+            found: EntryChecksum::default(),
+            unmatched_entries: 0,
             keys: KeyScratch::default(),
         }
     }
@@ -74,7 +78,7 @@ impl<'t> IndexCheck<'t> {
     /// Adds the counts from another thread.
     pub(crate) fn join(&mut self, other: IndexCheck<'t>) {
         self.rebuild &= other.rebuild;
-        self.strays += other.strays;
+        self.unmatched_entries += other.unmatched_entries;
         for (tally, other) in [(&mut self.expected, other.expected), (&mut self.found, other.found)] {
             tally.count += other.count;
             tally.sum = tally.sum.wrapping_add(other.sum);
@@ -89,45 +93,45 @@ impl<'t> IndexCheck<'t> {
         &self.index.name
     }
 
-    fn hash_of(index: &Index, key: &[u8], bookmark: &[u8]) -> u64 {
-        let cut = key.len() >= index.key_most;
-        let sure = if cut { index.key_most.saturating_sub(UNSURE_TAIL) } else { key.len() };
+    fn compute_hash(index: &CheckedIndex, key: &[u8], bookmark: &[u8]) -> u64 {
+        let cut = key.len() >= index.max_key_len;
+        let sure = if cut { index.max_key_len.saturating_sub(UNCERTAIN_TAIL_LEN) } else { key.len() };
         hash_pair(key.get(..sure).unwrap_or(key), bookmark)
     }
 
     /// Adds the index entries that a row requires. `bookmark` is the row's key.
-    pub(crate) fn expect(&mut self, record: &Record<'_>, bookmark: &[u8]) {
+    pub(crate) fn add_expected(&mut self, record: &Record<'_>, bookmark: &[u8]) {
         if !self.rebuild {
             return;
         }
         let (index, expected) = (self.index, &mut self.expected);
-        let mut add = |key: &[u8]| expected.add(IndexCheck::hash_of(index, key, bookmark));
+        let mut add = |key: &[u8]| expected.add(IndexCheck::compute_hash(index, key, bookmark));
         // Even one row whose keys cannot be rebuilt makes the sums useless.
         self.rebuild = keys::for_each_key(self.table, index, record, &mut self.keys, &mut add);
     }
 
     /// Adds an actual entry of the index. Returns true if its row may exist.
-    fn find(&mut self, node: &Node<'_>, key: &mut Vec<u8>, keys: &KeyFilter) -> bool {
+    fn add_found(&mut self, node: &Node<'_>, key: &mut Vec<u8>, keys: &KeyFilter) -> bool {
         key.clear();
         node.append_key(key);
-        self.found.add(IndexCheck::hash_of(self.index, key, node.data));
+        self.found.add(IndexCheck::compute_hash(self.index, key, node.data));
         let known = keys.contains(node.data);
-        self.strays += u64::from(!known);
+        self.unmatched_entries += u64::from(!known);
         known
     }
 
     /// Returns the number of entries without a readable row, or `None` if a row may have several entries.
     pub(crate) fn unreadable_rows(&self) -> Option<u64> {
-        (self.index.flags & Index::MULTI_VALUED == 0).then_some(self.strays)
+        (self.index.flags & CheckedIndex::MULTI_VALUED == 0).then_some(self.unmatched_entries)
     }
 
     /// Returns true if the sums for rows and entries are equal or cannot be compared.
-    pub(crate) fn agrees(&self) -> bool {
+    pub(crate) fn sums_match(&self) -> bool {
         !self.rebuild || self.expected == self.found
     }
 
     pub(crate) fn entry_hash(&self, node: &Node<'_>) -> u64 {
-        IndexCheck::hash_of(self.index, &node.key_to_vec(), node.data)
+        IndexCheck::compute_hash(self.index, &node.key_to_vec(), node.data)
     }
 
     /// Returns the number of entries in the index or the number of required entries, whichever is larger.
@@ -141,14 +145,14 @@ impl<'t> IndexCheck<'t> {
         let what = format!(
             "the index has {found} entries, but the rows require {expected}; not all differences are listed"
         );
-        findings.structure(FindingKind::IndexEntryOrphan, None, &self.shape.label, what);
+        findings.add_structural(FindingKind::IndexEntryOrphan, None, &self.shape.label, what);
     }
 
     /// Passes the key, bookmark, and hash of each entry that a row requires to `visit`.
     pub(crate) fn for_each_expected(&mut self, node: &Node<'_>, visit: VisitEntry<'_>) {
         let (bookmark, record) = (node.key_to_vec(), Record::new(node.data, self.page_size));
         let index = self.index;
-        let mut each = |key: &[u8]| visit(key, &bookmark, IndexCheck::hash_of(index, key, &bookmark));
+        let mut each = |key: &[u8]| visit(key, &bookmark, IndexCheck::compute_hash(index, key, &bookmark));
         keys::for_each_key(self.table, index, &record, &mut self.keys, &mut each);
     }
 
@@ -161,12 +165,12 @@ impl<'t> IndexCheck<'t> {
         findings: &mut Findings,
     ) {
         let what = format!("no entry {} for a row on page {row_page}", hex(key));
-        findings.structure(FindingKind::IndexEntryMissing, page, &self.shape.label, what);
+        findings.add_structural(FindingKind::IndexEntryMissing, page, &self.shape.label, what);
     }
 
     pub(crate) fn report_orphan(&self, page: PageNumber, key: &[u8], findings: &mut Findings) {
         let what = format!("entry {} does not match the keys of its row", hex(key));
-        findings.structure(FindingKind::IndexEntryOrphan, page, &self.shape.label, what);
+        findings.add_structural(FindingKind::IndexEntryOrphan, page, &self.shape.label, what);
     }
 }
 
@@ -185,16 +189,16 @@ impl<'t, 'k> EntryVisitor<'t, 'k> {
     }
 }
 
-impl Visitor for EntryVisitor<'_, '_> {
+impl NodeVisitor for EntryVisitor<'_, '_> {
     fn visit(&mut self, page: PageNumber, node: &Node<'_>, findings: &mut Findings) {
-        if !self.check.find(node, &mut self.key, self.keys) && self.all_rows {
+        if !self.check.add_found(node, &mut self.key, self.keys) && self.all_rows {
             let what = format!("entry {} points to key {}, which no row has", hex(&self.key), hex(node.data));
-            findings.structure(FindingKind::IndexEntryOrphan, page, &self.check.shape.label, what);
+            findings.add_structural(FindingKind::IndexEntryOrphan, page, &self.check.shape.label, what);
         }
     }
 }
 
-impl Fork for EntryVisitor<'_, '_> {
+impl ParallelVisitor for EntryVisitor<'_, '_> {
     fn fork(&self) -> Self {
         EntryVisitor::new(self.check.fork(), self.keys, self.all_rows)
     }

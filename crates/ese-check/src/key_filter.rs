@@ -10,13 +10,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::hash::hash;
 
 /// Minimum and maximum number of bits, equivalent to 8 KiB and 32 MiB.
-const BITS: (u64, u64) = (1 << 16, 1 << 28);
+const BIT_COUNT_LIMITS: (u64, u64) = (1 << 16, 1 << 28);
 /// Number of database bytes per bit of the filter.
 const BYTES_PER_BIT: u64 = 16;
 /// Number of bits set for each key.
 const PROBES: u32 = 4;
 /// Number of words in a block, which is one cache line.
-const NEIGHBOURS: u64 = 8;
+const WORDS_PER_BLOCK: u64 = 8;
 
 /// A set of keys with a few false positives.
 pub(crate) struct KeyFilter {
@@ -39,27 +39,27 @@ impl KeyFilter {
 
     /// Returns the filter size in bytes for a database of `database_len` bytes.
     pub(crate) fn bytes(database_len: u64) -> u64 {
-        (database_len / BYTES_PER_BIT).clamp(BITS.0, BITS.1).next_power_of_two() / 8
+        (database_len / BYTES_PER_BIT).clamp(BIT_COUNT_LIMITS.0, BIT_COUNT_LIMITS.1).next_power_of_two() / 8
     }
 
-    fn places(&self, key: &[u8]) -> impl Iterator<Item = (&AtomicU64, u64)> {
+    fn bit_positions(&self, key: &[u8]) -> impl Iterator<Item = (&AtomicU64, u64)> {
         let hash = hash(key);
-        let group = (hash >> 36) % (self.words.len() as u64 / NEIGHBOURS).max(1) * NEIGHBOURS;
+        let group = (hash >> 36) % (self.words.len() as u64 / WORDS_PER_BLOCK).max(1) * WORDS_PER_BLOCK;
         (0..PROBES).filter_map(move |probe| {
             let place = hash >> (9 * probe);
-            let word = self.words.get((group + place / 64 % NEIGHBOURS) as usize)?;
+            let word = self.words.get((group + place / 64 % WORDS_PER_BLOCK) as usize)?;
             Some((word, 1 << (place % 64)))
         })
     }
 
     pub(crate) fn add(&self, key: &[u8]) {
-        for (word, bit) in self.places(key) {
+        for (word, bit) in self.bit_positions(key) {
             word.fetch_or(bit, Ordering::Relaxed);
         }
     }
 
     pub(crate) fn contains(&self, key: &[u8]) -> bool {
-        self.places(key).all(|(word, bit)| word.load(Ordering::Relaxed) & bit != 0)
+        self.bit_positions(key).all(|(word, bit)| word.load(Ordering::Relaxed) & bit != 0)
     }
 }
 

@@ -6,7 +6,7 @@
 
 use ese_format::record::{CodePage, Column, ColumnClass, ColumnType, ColumnValue, MultiValue, Record};
 
-use crate::catalog::{Index, Table};
+use crate::catalog::{CheckedIndex, CheckedTable};
 
 const DESCENDING: u8 = 0x40;
 const ALLOW_ALL_NULLS: u32 = 0x2;
@@ -16,13 +16,13 @@ const NULLS_HIGH: u32 = 0x800;
 const DOT_NET_GUIDS: u32 = 0x2_0000;
 
 /// Returns true if the keys of this index can be rebuilt from records that contain all of their own values.
-pub(crate) fn can_rebuild(table: &Table, index: &Index) -> bool {
+pub(crate) fn can_rebuild(table: &CheckedTable, index: &CheckedIndex) -> bool {
     let columns: Option<Vec<&Column>> = index.segments.iter().map(|(_, id)| table.column(*id)).collect();
     let Some(columns) = columns else { return false };
     let variable = columns.iter().any(|column| column.kind.fixed_size().is_none());
-    let cut_segments = variable && index.segment_most.is_some();
+    let cut_segments = variable && index.max_segment_len.is_some();
     let unicode = columns.iter().any(|column| column.kind.is_text() && column.code_page == CodePage::UNICODE);
-    !(index.special || columns.is_empty() || cut_segments || unicode)
+    !(index.cannot_rebuild || columns.is_empty() || cut_segments || unicode)
 }
 
 /// Reusable buffers for keys.
@@ -35,8 +35,8 @@ pub(crate) struct KeyScratch {
 /// Passes each key that a record should have in an index to `each`. There are none if the index excludes the record
 /// because of its nulls. Returns false if the keys cannot be rebuilt.
 pub(crate) fn for_each_key(
-    table: &Table,
-    index: &Index,
+    table: &CheckedTable,
+    index: &CheckedIndex,
     record: &Record<'_>,
     scratch: &mut KeyScratch,
     each: &mut dyn FnMut(&[u8]),
@@ -49,19 +49,19 @@ pub(crate) fn for_each_key(
         let Some(column) = table.column(*id) else { return false };
         let flip = if flags & DESCENDING != 0 { 0xff } else { 0 };
         let Some(values) = values(record, column) else { return false };
-        let null = matches!(values, Values::None);
+        let null = matches!(values, StoredValues::None);
         first_null |= null && place == 0;
         any_null |= null;
         all_null &= null;
         match values {
-            Values::None => {
+            StoredValues::None => {
                 let byte = if index.flags & NULLS_HIGH != 0 { 0xc0 } else { 0 };
                 append_to_all(key, several, |key| key.push(byte ^ flip));
             }
-            Values::One(value) => {
+            StoredValues::One(value) => {
                 append_to_all(key, several, |key| append_segment(column, value, index, flip, key))
             }
-            Values::Many(values) => {
+            StoredValues::Many(values) => {
                 if !several.is_empty() {
                     return false;
                 }
@@ -84,11 +84,11 @@ pub(crate) fn for_each_key(
         return true;
     }
     if several.is_empty() {
-        key.truncate(index.key_most);
+        key.truncate(index.max_key_len);
         each(key);
         return true;
     }
-    several.iter_mut().for_each(|key| key.truncate(index.key_most));
+    several.iter_mut().for_each(|key| key.truncate(index.max_key_len));
     // Equal values in one record share an entry.
     several.sort();
     several.dedup();
@@ -105,7 +105,7 @@ fn append_to_all(key: &mut Vec<u8>, several: &mut [Vec<u8>], append: impl Fn(&mu
 }
 
 /// Values that a record stores for a column.
-enum Values<'a> {
+enum StoredValues<'a> {
     None,
     One(&'a [u8]),
     /// At least two values.
@@ -113,10 +113,10 @@ enum Values<'a> {
 }
 
 /// Returns the values of a column, or `None` if the record itself does not contain all of them.
-fn values<'a>(record: &Record<'a>, column: &'a Column) -> Option<Values<'a>> {
+fn values<'a>(record: &Record<'a>, column: &'a Column) -> Option<StoredValues<'a>> {
     match record.get_or_default(column).ok()? {
-        ColumnValue::Null | ColumnValue::Absent => Some(Values::None),
-        ColumnValue::Bytes(bytes) => Some(Values::One(bytes)),
+        ColumnValue::Null | ColumnValue::Absent => Some(StoredValues::None),
+        ColumnValue::Bytes(bytes) => Some(StoredValues::One(bytes)),
         ColumnValue::Multi(values) => {
             let values: Option<Vec<&[u8]>> = values
                 .into_iter()
@@ -127,9 +127,9 @@ fn values<'a>(record: &Record<'a>, column: &'a Column) -> Option<Values<'a>> {
                 .collect();
             let values = values?;
             Some(match values.as_slice() {
-                [] => Values::None,
-                [one] => Values::One(one),
-                _ => Values::Many(values),
+                [] => StoredValues::None,
+                [one] => StoredValues::One(one),
+                _ => StoredValues::Many(values),
             })
         }
         ColumnValue::Compressed(_) | ColumnValue::Separated(_) | ColumnValue::Encrypted(_) => None,
@@ -138,7 +138,7 @@ fn values<'a>(record: &Record<'a>, column: &'a Column) -> Option<Values<'a>> {
 
 /// Appends one segment, which consists of a prefix byte and the value in bytewise-comparable form, all XORed with
 /// `flip`.
-fn append_segment(column: &Column, value: &[u8], index: &Index, flip: u8, key: &mut Vec<u8>) {
+fn append_segment(column: &Column, value: &[u8], index: &CheckedIndex, flip: u8, key: &mut Vec<u8>) {
     let start = key.len();
     append_ascending(column, value, index, key);
     if flip != 0 {
@@ -146,7 +146,7 @@ fn append_segment(column: &Column, value: &[u8], index: &Index, flip: u8, key: &
     }
 }
 
-fn append_ascending(column: &Column, value: &[u8], index: &Index, key: &mut Vec<u8>) {
+fn append_ascending(column: &Column, value: &[u8], index: &CheckedIndex, key: &mut Vec<u8>) {
     let variable = column.kind.fixed_size().is_none();
     if variable && value.is_empty() {
         return key.push(0x40);

@@ -8,18 +8,18 @@ use std::cmp::Ordering;
 use ese_format::page::{Node, NodeFlags, Page, PageFlags, validate};
 use ese_format::{DbTime, PageNumber};
 
-use crate::database::Database;
+use crate::database::ReadableDatabase;
 use crate::finding::{FindingKind, hex};
 use crate::findings::Findings;
-use crate::tree_shape::{KIND, TreeShape};
+use crate::tree_shape::{KIND_FLAGS, TreeShape};
 
 /// Visitor that receives leaf nodes in order, except for nodes that are flagged as deleted.
-pub(crate) trait Visitor {
+pub(crate) trait NodeVisitor {
     fn visit(&mut self, page: PageNumber, node: &Node<'_>, findings: &mut Findings);
 }
 
 /// A visitor whose work can be divided among several threads.
-pub(crate) trait Fork: Visitor + Send + Sized {
+pub(crate) trait ParallelVisitor: NodeVisitor + Send + Sized {
     /// Creates an empty visitor for leaves further to the right.
     fn fork(&self) -> Self;
     /// Adds the state of the visitor for the leaves that follow.
@@ -28,7 +28,7 @@ pub(crate) trait Fork: Visitor + Send + Sized {
 
 /// Everything needed to check a page, other than the page itself.
 pub(crate) struct TreeContext<'a> {
-    pub(crate) database: &'a Database,
+    pub(crate) database: &'a ReadableDatabase,
     pub(crate) shape: &'a TreeShape,
     pub(crate) findings: &'a mut Findings,
     /// Highest dbtime that a page in a clean database can have.
@@ -37,7 +37,7 @@ pub(crate) struct TreeContext<'a> {
 
 impl TreeContext<'_> {
     fn report(&mut self, kind: FindingKind, page: PageNumber, what: String) {
-        self.findings.structure(kind, page, &self.shape.label, what);
+        self.findings.add_structural(kind, page, &self.shape.label, what);
     }
 
     /// Checks the layout of a page.
@@ -70,7 +70,7 @@ impl TreeContext<'_> {
         if flags.contains(PageFlags::EMPTY) {
             self.report(FindingKind::PageFlags, number, "the page is flagged as empty".into());
         }
-        let kind = flags & KIND;
+        let kind = flags & KIND_FLAGS;
         if kind != shape.kind {
             let what = format!(
                 "the tree type in the page flags is {:#x}, expected {:#x}",
@@ -93,7 +93,7 @@ impl TreeContext<'_> {
 
 /// Counts collected during one walk.
 #[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct TreeSummary {
+pub(crate) struct WalkSummary {
     pub(crate) pages: u64,
     /// Number of leaf nodes that are not flagged as deleted.
     pub(crate) nodes: u64,
@@ -106,7 +106,7 @@ pub(crate) struct TreeSummary {
 
 /// State after visiting some consecutive leaves, for comparison with the next leaf.
 pub(crate) struct LeafSequence {
-    pub(crate) summary: TreeSummary,
+    pub(crate) summary: WalkSummary,
     leaf_depth: Option<u32>,
     /// Last leaf, and the target of its right link. `None` before the first leaf and after a gap.
     last_leaf: Option<(PageNumber, Option<PageNumber>)>,
@@ -129,14 +129,14 @@ struct FirstNode {
 
 impl LeafSequence {
     /// Creates a sequence that starts with the first leaf of the tree.
-    pub(crate) fn of_tree() -> LeafSequence {
+    pub(crate) fn at_tree_start() -> LeafSequence {
         LeafSequence { at_start: true, ..LeafSequence::within_tree() }
     }
 
     /// Creates a sequence that starts in the middle of the tree.
     pub(crate) fn within_tree() -> LeafSequence {
         LeafSequence {
-            summary: TreeSummary::default(),
+            summary: WalkSummary::default(),
             leaf_depth: None,
             last_leaf: None,
             at_start: false,
@@ -147,7 +147,7 @@ impl LeafSequence {
     }
 
     /// Skips part of the tree, after which the left sibling of the next leaf is unknown.
-    pub(crate) fn gap(&mut self) {
+    pub(crate) fn skip_subtree(&mut self) {
         self.summary.incomplete = true;
         self.at_start = false;
         self.last_leaf = None;
@@ -190,10 +190,10 @@ impl LeafSequence {
     }
 
     /// Adds the next leaf. The caller has checked that the page is a leaf of the tree.
-    pub(crate) fn leaf(
+    pub(crate) fn add_leaf(
         &mut self,
         context: &mut TreeContext<'_>,
-        visitor: &mut impl Visitor,
+        visitor: &mut impl NodeVisitor,
         (number, page, depth): (PageNumber, &Page<'_>, u32),
         (low, high): (Option<&[u8]>, Option<&[u8]>),
     ) {
@@ -217,7 +217,7 @@ impl LeafSequence {
         let (mut before, mut in_order, mut seen): (Option<Node<'_>>, bool, usize) = (None, true, 0);
         for node in page.nodes() {
             let above = match (&before, &self.last_key) {
-                (Some(before), _) => is_above(&node, before, by_data),
+                (Some(before), _) => is_greater(&node, before, by_data),
                 (None, Some(last)) => order(&node, last).is_gt(),
                 (None, None) => {
                     let mut whole = node.key_to_vec();
@@ -304,7 +304,7 @@ fn report_disorder(context: &mut TreeContext<'_>, page: PageNumber, index: usize
 }
 
 /// Returns true if the node is greater than `before`, the previous node on the same page.
-fn is_above(node: &Node<'_>, before: &Node<'_>, by_data: bool) -> bool {
+fn is_greater(node: &Node<'_>, before: &Node<'_>, by_data: bool) -> bool {
     // Both nodes start with bytes from the page's prefix, which are equal over the shorter of the two lengths.
     if node.prefix.len() == before.prefix.len() {
         match compare_starts(node.suffix, before.suffix) {

@@ -24,7 +24,7 @@ mod flush_map;
 mod flush_types;
 mod hash;
 mod index;
-mod judged;
+mod verified_pages;
 mod key_filter;
 mod keys;
 mod leaf;
@@ -42,7 +42,7 @@ mod read_ahead;
 pub mod reader;
 mod records;
 mod report;
-mod source;
+mod recognized_file;
 mod space;
 mod spare_buffers;
 mod structure;
@@ -51,18 +51,18 @@ mod tree;
 mod tree_label;
 mod tree_shape;
 
-pub use ese_format::recognise::{Format, START_LEN};
-pub use jetcell_vfs::Cancel;
+pub use ese_format::recognise::{EseFileKind, START_LEN};
+pub use jetcell_vfs::CancelToken;
 
-pub use crate::database_check::{CheckReport, check_database, memory_of_check};
+pub use crate::database_check::{CheckReport, check_database, max_check_memory};
 pub use crate::error::CheckError;
 pub use crate::files::{LogSet, check_files};
 pub use crate::finding::{Finding, FindingCounts, FindingFn, FindingKind, Severity};
 pub use crate::logs::{LogReport, LogSummary, SegmentCounts, check_logs};
-pub use crate::options::{CheckOptions, Phase, Progress, ProgressFn};
-pub use crate::pace::Throttle;
+pub use crate::options::{CheckOptions, CheckPhase, CheckProgress, CheckProgressFn};
+pub use crate::pace::CheckThrottle;
 pub use crate::page_status::PageCounts;
-pub use crate::report::{CheckOutcome, FileReport, NeedsLogs, PageSummary};
+pub use crate::report::{CheckOutcome, FileReport, PageSummary, RequiredLogs};
 pub use crate::structure::{StructureSummary, TableSummary};
 
 /// Compiles the example in the README as a test.

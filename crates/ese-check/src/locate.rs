@@ -5,17 +5,17 @@ use ese_format::page::PageFlags;
 use ese_format::space::SpaceHeader;
 
 use crate::catalog;
-use crate::database::Database;
+use crate::database::ReadableDatabase;
 use crate::findings::Findings;
-use crate::reader::PageReader;
+use crate::reader::VerifiedPageReader;
 use crate::tree_shape::TreeShape;
 
 /// Maximum depth of a tree.
 const MAX_DEPTH: u32 = 24;
 
 /// Reports each damaged page with the name of the tree that refers to it.
-pub(crate) fn locate_damaged_pages(database: &Database, findings: &mut Findings) {
-    let mut reader = PageReader::new(database);
+pub(crate) fn locate_damaged_pages(database: &ReadableDatabase, findings: &mut Findings) {
+    let mut reader = VerifiedPageReader::new(database);
     let catalog = catalog::load(&mut reader, &mut Findings::new(&database.path));
     let mut shapes = vec![TreeShape::database_root()];
     for table in &catalog.tables {
@@ -23,7 +23,7 @@ pub(crate) fn locate_damaged_pages(database: &Database, findings: &mut Findings)
         shapes.extend(table.indexes.iter().map(|index| index.shape(table)));
         shapes.extend(table.long_value_shape());
     }
-    let mut search = Search { reader, findings, budget: u64::from(database.file_pages) + 1 };
+    let mut search = DamagedPageSearch { reader, findings, budget: u64::from(database.file_pages) + 1 };
     for shape in shapes {
         search.tree(&shape);
         let Ok(image) = search.reader.get(shape.root) else { continue };
@@ -41,14 +41,14 @@ pub(crate) fn locate_damaged_pages(database: &Database, findings: &mut Findings)
     }
 }
 
-struct Search<'a, 'd> {
-    reader: PageReader<'d>,
+struct DamagedPageSearch<'a, 'd> {
+    reader: VerifiedPageReader<'d>,
     findings: &'a mut Findings,
     /// Maximum number of pages that the search may still read. This limit stops the search if there is a cycle.
     budget: u64,
 }
 
-impl Search<'_, '_> {
+impl DamagedPageSearch<'_, '_> {
     fn tree(&mut self, shape: &TreeShape) {
         self.page(shape, shape.root, 0, false);
     }

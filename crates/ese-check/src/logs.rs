@@ -17,7 +17,7 @@ use ese_format::checksum::SEGMENT_LEN;
 use ese_format::log::header::{LOG_VERSION, LogHeader, LogHeaderError};
 use ese_format::log::segment::{SegmentKind, classify, shadow_of};
 use ese_format::recognise::old_log_version;
-use jetcell_vfs::{Cancel, File, IoBuffer, IoReason, OpenMode, Vfs};
+use jetcell_vfs::{CancelToken, File, IoBuffer, IoReason, OpenMode, Vfs};
 use serde::Serialize;
 
 use crate::error::CheckError;
@@ -25,9 +25,9 @@ use crate::finding::{Finding, FindingKind, Severity};
 use crate::findings::Findings;
 
 /// Number of segments per read.
-const BATCH: u64 = 64;
+const SEGMENTS_PER_READ: u64 = 64;
 /// First format update in which a log header contains the checksum of the previous log.
-const CHAINED_UPDATE: (u32, u32) = (5, 13);
+const FIRST_CHAINED_UPDATE: (u32, u32) = (5, 13);
 
 /// Result of checking a log directory.
 #[derive(Clone, Debug, Serialize)]
@@ -98,7 +98,7 @@ pub fn check_logs(
     vfs: &dyn Vfs,
     directory: &Path,
     base: &str,
-    cancel: &Cancel,
+    cancel: &CancelToken,
 ) -> Result<LogReport, CheckError> {
     let io = |error| CheckError::Io { path: directory.to_owned(), error };
     let mut findings = Findings::new(directory);
@@ -113,14 +113,14 @@ pub fn check_logs(
             // The log was removed or renamed after the directory was listed. Any resulting gap between the other logs
             // is reported below.
             Err((FindingKind::FileUnreadable, _)) if matches!(vfs.exists(&path), Ok(false)) => {}
-            Err((kind, what)) => findings.at(Severity::Error, kind, 0, what),
+            Err((kind, what)) => findings.add_at_offset(Severity::Error, kind, 0, what),
         }
     }
     logs.sort_by_key(|log| log.header.generation);
     for pair in logs.windows(2) {
         if let [before, log] = pair {
             findings.set_file(&log.summary.path);
-            check_link(before, log, &mut findings);
+            check_successor(before, log, &mut findings);
         }
     }
     let logs = logs.into_iter().map(|log| log.summary).collect();
@@ -135,9 +135,9 @@ fn is_log(path: &Path, base: &str) -> bool {
 }
 
 /// Reports a finding if `log` is not the successor of `before`.
-pub(crate) fn check_link(before: &CheckedLog, log: &CheckedLog, findings: &mut Findings) {
+pub(crate) fn check_successor(before: &CheckedLog, log: &CheckedLog, findings: &mut Findings) {
     let (summary, header, before) = (&before.summary, &log.header, &before.header);
-    let mut wrong = |kind, offset, what: String| findings.at(Severity::Error, kind, offset, what);
+    let mut wrong = |kind, offset, what: String| findings.add_at_offset(Severity::Error, kind, offset, what);
     let (last, this) = (before.generation, header.generation);
     if this == last {
         return wrong(FindingKind::LogChain, 4, format!("generation {:X} exists twice", this.0));
@@ -157,7 +157,7 @@ pub(crate) fn check_link(before: &CheckedLog, log: &CheckedLog, findings: &mut F
         wrong(FindingKind::LogChain, 24, what);
     }
     // In earlier formats, this field is zero.
-    let has_checksum = (header.version_update, header.version_update_minor) >= CHAINED_UPDATE;
+    let has_checksum = (header.version_update, header.version_update_minor) >= FIRST_CHAINED_UPDATE;
     if has_checksum && header.previous_checksum != summary.accumulated_checksum {
         let (stored, sum) = (header.previous_checksum, summary.accumulated_checksum);
         let what = format!(
@@ -179,24 +179,24 @@ pub(crate) fn check_log(
     let segments = len / SEGMENT_LEN as u64;
     let mut first = IoBuffer::zeroed(len.min(SEGMENT_LEN as u64) as usize);
     file.read_at(0, &mut first, IoReason::LogRead).map_err(failed)?;
-    let header = LogHeader::decode(&first).map_err(|error| header_fault(error, &first))?;
+    let header = LogHeader::decode(&first).map_err(|error| header_finding(error, &first))?;
     if len % SEGMENT_LEN as u64 != 0 || u64::from(header.file_segments) != segments {
         let part = if len % SEGMENT_LEN as u64 == 0 { "" } else { " and a partial segment" };
         let what =
             format!("the file has {segments} segments{part}, but its header gives {}", header.file_segments);
-        findings.at(Severity::Error, FindingKind::LogLength, 12, what);
+        findings.add_at_offset(Severity::Error, FindingKind::LogLength, 12, what);
     }
-    let mut scan = Scan::new(LogPosition { generation: header.generation, segment: 0, offset: 0 });
+    let mut scan = SegmentScan::new(LogPosition { generation: header.generation, segment: 0, offset: 0 });
     let mut at = 1;
     while at < segments {
-        let count = BATCH.min(segments - at);
+        let count = SEGMENTS_PER_READ.min(segments - at);
         // Also read the following segment, if there is one, because it may be a copy of the last segment.
-        let mut bytes = read(&*file, at, (count + 1).min(segments - at)).map_err(failed)?;
+        let mut bytes = read_segments(&*file, at, (count + 1).min(segments - at)).map_err(failed)?;
         for index in 0..count {
             let (_, rest) = bytes.split_at_mut(index as usize * SEGMENT_LEN);
             let (segment, behind) = rest.split_at_mut(SEGMENT_LEN);
             let Ok(number) = u16::try_from(at + index) else { break };
-            scan.segment(number, segment, behind.get(..SEGMENT_LEN).unwrap_or_default(), findings);
+            scan.check_segment(number, segment, behind.get(..SEGMENT_LEN).unwrap_or_default(), findings);
         }
         at += count;
     }
@@ -214,7 +214,7 @@ pub(crate) fn check_log(
 }
 
 /// Converts a header error to a finding. Looks at the version first, because old formats use a different checksum.
-fn header_fault(error: LogHeaderError, header: &[u8]) -> (FindingKind, String) {
+fn header_finding(error: LogHeaderError, header: &[u8]) -> (FindingKind, String) {
     let old = match error {
         LogHeaderError::UnknownVersion { major, minor } => Some((major, minor)),
         _ => old_log_version(header).filter(|&version| version != (LOG_VERSION.0, LOG_VERSION.1)),
@@ -231,7 +231,7 @@ fn header_fault(error: LogHeaderError, header: &[u8]) -> (FindingKind, String) {
     }
 }
 
-fn read(file: &dyn File, first: u64, count: u64) -> std::io::Result<IoBuffer> {
+fn read_segments(file: &dyn File, first: u64, count: u64) -> std::io::Result<IoBuffer> {
     let mut buffer = IoBuffer::zeroed(count as usize * SEGMENT_LEN);
     file.read_at(first * SEGMENT_LEN as u64, &mut buffer, IoReason::LogRead)?;
     Ok(buffer)
@@ -239,44 +239,53 @@ fn read(file: &dyn File, first: u64, count: u64) -> std::io::Result<IoBuffer> {
 
 /// End of a log, and why it ends there.
 #[derive(Clone, Copy)]
-struct End {
+struct ScannedLogEnd {
     segment: u16,
     /// Whether the log ends at a damaged segment, which may be a torn write.
     damaged: bool,
 }
 
 /// State of a scan of one file, segment by segment.
-struct Scan {
+struct SegmentScan {
     start: LogPosition,
     valid: u16,
     sum: u64,
     counts: SegmentCounts,
-    end: Option<End>,
+    end: Option<ScannedLogEnd>,
     /// Whether the last valid segment stores the start of its write, which makes it possible to detect torn writes.
-    marked: bool,
+    has_write_start: bool,
     torn: Option<(u16, &'static str)>,
     damaged: bool,
 }
 
-impl Scan {
-    fn new(start: LogPosition) -> Scan {
+impl SegmentScan {
+    fn new(start: LogPosition) -> SegmentScan {
         let counts = SegmentCounts::default();
-        Scan { start, valid: 0, sum: 0, counts, end: None, marked: false, torn: None, damaged: false }
+        SegmentScan {
+            start,
+            valid: 0,
+            sum: 0,
+            counts,
+            end: None,
+            has_write_start: false,
+            torn: None,
+            damaged: false,
+        }
     }
 
-    fn wrong(&mut self, kind: FindingKind, number: u16, what: String, findings: &mut Findings) {
+    fn report_damage(&mut self, kind: FindingKind, number: u16, what: String, findings: &mut Findings) {
         self.damaged = true;
-        findings.at(Severity::Error, kind, offset(number), what);
+        findings.add_at_offset(Severity::Error, kind, offset(number), what);
     }
 
-    fn take(&mut self, checksum: u64, write: Option<u16>) {
+    fn accept_segment(&mut self, checksum: u64, write: Option<u16>) {
         self.valid += 1;
         self.sum ^= checksum;
-        self.marked = write.is_some();
+        self.has_write_start = write.is_some();
     }
 
-    /// Checks a segment. `behind` is the segment that follows it.
-    fn segment(&mut self, number: u16, segment: &mut [u8], behind: &[u8], findings: &mut Findings) {
+    /// Checks a segment. `following` is the segment that follows it.
+    fn check_segment(&mut self, number: u16, segment: &mut [u8], following: &[u8], findings: &mut Findings) {
         let expected = LogPosition { segment: number, ..self.start };
         let kind = classify(segment, expected);
         let count = match kind {
@@ -290,69 +299,77 @@ impl Scan {
         match (kind, self.end) {
             (SegmentKind::Later(found), _) => {
                 let what = format!("the segment has number {found}, expected {expected}");
-                self.wrong(FindingKind::LogSegmentBad, number, what, findings);
+                self.report_damage(FindingKind::LogSegmentBad, number, what, findings);
             }
             (SegmentKind::Valid { checksum, write, repaired }, None) => {
-                self.take(checksum, write);
+                self.accept_segment(checksum, write);
                 if repaired {
                     self.counts.repairable += 1;
                     let what = "flipped bit; the checksum can correct it".to_owned();
                     let kind = FindingKind::LogSegmentRepairable;
-                    findings.at(Severity::Error, kind, offset(number), what);
+                    findings.add_at_offset(Severity::Error, kind, offset(number), what);
                 }
             }
-            (SegmentKind::Valid { write, .. }, Some(end)) => self.behind_end(number, write, end, findings),
+            (SegmentKind::Valid { write, .. }, Some(end)) => {
+                self.check_segment_after_end(number, write, end, findings)
+            }
             (SegmentKind::Stale | SegmentKind::Shadow | SegmentKind::Zero, _) => {
-                self.end.get_or_insert(End { segment: number, damaged: false });
+                self.end.get_or_insert(ScannedLogEnd { segment: number, damaged: false });
             }
             (SegmentKind::Bad, None) => {
-                if let Some(mut copy) = shadow_of(behind, expected)
+                if let Some(mut copy) = shadow_of(following, expected)
                     && let SegmentKind::Valid { checksum, write, .. } = classify(&mut copy, expected)
                 {
-                    self.take(checksum, write);
+                    self.accept_segment(checksum, write);
                     self.torn =
                         Some((number, "torn write; the copy that follows is good, and recovery will use it"));
-                } else if self.marked {
-                    self.end = Some(End { segment: number, damaged: true });
+                } else if self.has_write_start {
+                    self.end = Some(ScannedLogEnd { segment: number, damaged: true });
                 } else {
                     let what = "bad checksum, and no good copy follows (ESE -501)".to_owned();
-                    self.wrong(FindingKind::LogSegmentBad, number, what, findings);
+                    self.report_damage(FindingKind::LogSegmentBad, number, what, findings);
                 }
             }
-            (SegmentKind::Bad, Some(_)) if self.marked => {}
+            (SegmentKind::Bad, Some(_)) if self.has_write_start => {}
             (SegmentKind::Bad, Some(end)) => {
                 let what = format!("a damaged segment after the end of the log in segment {}", end.segment);
-                self.wrong(FindingKind::LogAfterEnd, number, what, findings);
+                self.report_damage(FindingKind::LogAfterEnd, number, what, findings);
             }
         }
     }
 
     /// Handles a valid segment after the end of the log. It is either the rest of a torn write or proof that an
     /// earlier segment was lost.
-    fn behind_end(&mut self, number: u16, write: Option<u16>, end: End, findings: &mut Findings) {
-        match write.filter(|_| self.marked) {
-            Some(start) if start <= end.segment => self.end = Some(End { damaged: true, ..end }),
+    fn check_segment_after_end(
+        &mut self,
+        number: u16,
+        write: Option<u16>,
+        end: ScannedLogEnd,
+        findings: &mut Findings,
+    ) {
+        match write.filter(|_| self.has_write_start) {
+            Some(start) if start <= end.segment => self.end = Some(ScannedLogEnd { damaged: true, ..end }),
             Some(_) => {
                 let what =
                     "damaged or never stored, although a later segment shows that it was written".to_owned();
-                self.wrong(FindingKind::LogSegmentBad, end.segment, what, findings);
+                self.report_damage(FindingKind::LogSegmentBad, end.segment, what, findings);
             }
             None => {
                 let what = format!("a valid segment after the end of the log in segment {}", end.segment);
-                self.wrong(FindingKind::LogAfterEnd, number, what, findings);
+                self.report_damage(FindingKind::LogAfterEnd, number, what, findings);
             }
         }
     }
 
     fn finish(&mut self, findings: &mut Findings) {
-        if let Some(End { segment, damaged: true }) = self.end
+        if let Some(ScannedLogEnd { segment, damaged: true }) = self.end
             && !self.damaged
         {
             self.torn
                 .get_or_insert((segment, "torn write; it was never acknowledged, and recovery ends here"));
         }
         if let Some((segment, what)) = self.torn {
-            findings.at(Severity::Warning, FindingKind::LogTorn, offset(segment), what.to_owned());
+            findings.add_at_offset(Severity::Warning, FindingKind::LogTorn, offset(segment), what.to_owned());
         }
     }
 }

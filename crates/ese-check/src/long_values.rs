@@ -7,14 +7,14 @@ use ese_format::page::Node;
 use ese_format::record::{ColumnValue, MultiValue, Record};
 use ese_format::{PageNumber, PageSize};
 
-use crate::catalog::Table;
+use crate::catalog::CheckedTable;
 use crate::finding::{FindingKind, hex};
 use crate::findings::Findings;
 use crate::hash::hash;
-use crate::leaf::{Fork, Visitor};
+use crate::leaf::{NodeVisitor, ParallelVisitor};
 
 /// Long value whose nodes are being visited.
-struct Current {
+struct CurrentLongValue {
     id: LongValueId,
     root: LongValueRoot,
     page: PageNumber,
@@ -26,12 +26,12 @@ struct Current {
 pub(crate) struct LongValueCheck {
     label: String,
     chunk_len: usize,
-    current: Option<Current>,
+    current: Option<CurrentLongValue>,
     /// References according to the counts stored in the long values.
-    counted: References,
+    counted: LongValueReferences,
     roots: u64,
     /// Whether a root has been visited.
-    began: bool,
+    is_started: bool,
     /// Chunks before the first root, which belong to an earlier value. Present only if the check started in the
     /// middle of the tree.
     head: Option<Vec<HeadChunk>>,
@@ -47,14 +47,14 @@ struct HeadChunk {
 }
 
 impl LongValueCheck {
-    pub(crate) fn new(table: &Table, page_size: PageSize) -> LongValueCheck {
+    pub(crate) fn new(table: &CheckedTable, page_size: PageSize) -> LongValueCheck {
         LongValueCheck {
             label: format!("{} / long values", table.name),
             chunk_len: table.chunk_len.map_or_else(|| chunk_size(page_size), |len| len as usize),
             current: None,
-            counted: References::default(),
+            counted: LongValueReferences::default(),
             roots: 0,
-            began: false,
+            is_started: false,
             head: None,
             key: Vec::new(),
         }
@@ -62,14 +62,14 @@ impl LongValueCheck {
 
     fn root(&mut self, page: PageNumber, id: LongValueId, data: &[u8], findings: &mut Findings) {
         self.end_current(findings);
-        self.began = true;
+        self.is_started = true;
         let Some(root) = LongValueRoot::decode(data) else {
             let what = format!("the root of {id:?} cannot be decoded");
-            return findings.structure(FindingKind::LongValueNode, page, &self.label, what);
+            return findings.add_structural(FindingKind::LongValueNode, page, &self.label, what);
         };
         self.roots += 1;
         self.counted.add(id, root.references);
-        self.current = Some(Current { id, root, page, next: 0 });
+        self.current = Some(CurrentLongValue { id, root, page, next: 0 });
     }
 
     fn chunk(
@@ -81,7 +81,7 @@ impl LongValueCheck {
         findings: &mut Findings,
     ) {
         let Some(current) = self.current.as_mut().filter(|current| current.id == id) else {
-            return findings.structure(
+            return findings.add_structural(
                 FindingKind::LongValueNode,
                 page,
                 &self.label,
@@ -90,12 +90,12 @@ impl LongValueCheck {
         };
         if offset != current.next {
             let what = format!("a chunk of {id:?} is at offset {offset}, expected at {}", current.next);
-            findings.structure(FindingKind::LongValueSize, page, &self.label, what);
+            findings.add_structural(FindingKind::LongValueSize, page, &self.label, what);
         }
         let expected = current.root.chunk_len(offset, self.chunk_len);
         current.next = offset.saturating_add(expected as u32);
         if expected == 0 {
-            findings.structure(
+            findings.add_structural(
                 FindingKind::LongValueSize,
                 page,
                 &self.label,
@@ -104,7 +104,7 @@ impl LongValueCheck {
         } else if !current.root.is_encrypted()
             && let Err(error) = decode_chunk(data, expected)
         {
-            findings.structure(
+            findings.add_structural(
                 FindingKind::LongValueSize,
                 page,
                 &self.label,
@@ -117,7 +117,7 @@ impl LongValueCheck {
         let Some(current) = self.current.take() else { return };
         if current.next < current.root.size {
             let what = format!("{:?} ends after {} of {} bytes", current.id, current.next, current.root.size);
-            findings.structure(FindingKind::LongValueSize, current.page, &self.label, what);
+            findings.add_structural(FindingKind::LongValueSize, current.page, &self.label, what);
         }
     }
 
@@ -137,12 +137,12 @@ impl LongValueCheck {
     }
 
     /// Returns true if the reference counts in the values match the actual references.
-    pub(crate) fn agrees(&self, references: &References) -> bool {
+    pub(crate) fn references_match(&self, references: &LongValueReferences) -> bool {
         self.counted == *references
     }
 }
 
-impl Visitor for LongValueCheck {
+impl NodeVisitor for LongValueCheck {
     fn visit(&mut self, page: PageNumber, node: &Node<'_>, findings: &mut Findings) {
         let mut key = std::mem::take(&mut self.key);
         key.clear();
@@ -150,10 +150,10 @@ impl Visitor for LongValueCheck {
         match (LongValueKey::decode(&key), &mut self.head) {
             (None, _) => {
                 let what = format!("the key of node {} is not a long-value key", hex(&key));
-                findings.structure(FindingKind::LongValueNode, page, &self.label, what);
+                findings.add_structural(FindingKind::LongValueNode, page, &self.label, what);
             }
             (Some(LongValueKey::Root(id)), _) => self.root(page, id, node.data, findings),
-            (Some(LongValueKey::Chunk(id, offset)), Some(head)) if !self.began => {
+            (Some(LongValueKey::Chunk(id, offset)), Some(head)) if !self.is_started => {
                 head.push(HeadChunk { page, id, offset, data: node.data.to_vec() });
             }
             (Some(LongValueKey::Chunk(id, offset)), _) => self.chunk(page, id, offset, node.data, findings),
@@ -162,32 +162,32 @@ impl Visitor for LongValueCheck {
     }
 }
 
-impl Fork for LongValueCheck {
+impl ParallelVisitor for LongValueCheck {
     fn fork(&self) -> Self {
         LongValueCheck {
             label: self.label.clone(),
             chunk_len: self.chunk_len,
             current: None,
-            counted: References::default(),
+            counted: LongValueReferences::default(),
             roots: 0,
-            began: false,
+            is_started: false,
             head: Some(Vec::new()),
             key: Vec::new(),
         }
     }
 
     fn join(&mut self, right: Self, findings: &mut Findings) {
-        let began = right.began;
+        let began = right.is_started;
         for HeadChunk { page, id, offset, data } in right.head.unwrap_or_default() {
             match &mut self.head {
-                Some(head) if !self.began => head.push(HeadChunk { page, id, offset, data }),
+                Some(head) if !self.is_started => head.push(HeadChunk { page, id, offset, data }),
                 _ => self.chunk(page, id, offset, &data, findings),
             }
         }
         if began {
             self.end_current(findings);
             self.current = right.current;
-            self.began = true;
+            self.is_started = true;
         }
         self.roots += right.roots;
         self.counted.join(&right.counted);
@@ -196,19 +196,19 @@ impl Fork for LongValueCheck {
 
 /// Number of references to long values, and a checksum of the values to which they refer.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(crate) struct References {
+pub(crate) struct LongValueReferences {
     count: u64,
     /// Sum of the referenced values' hashes, over all references.
     sum: u64,
 }
 
-impl References {
+impl LongValueReferences {
     pub(crate) fn add(&mut self, id: LongValueId, count: u32) {
         self.count = self.count.wrapping_add(u64::from(count));
         self.sum = self.sum.wrapping_add(hash(&id.0.to_le_bytes()).wrapping_mul(u64::from(count)));
     }
 
-    pub(crate) fn join(&mut self, other: &References) {
+    pub(crate) fn join(&mut self, other: &LongValueReferences) {
         self.count = self.count.wrapping_add(other.count);
         self.sum = self.sum.wrapping_add(other.sum);
     }
@@ -219,7 +219,7 @@ impl References {
 }
 
 /// What the tree stores for one long value.
-struct Stored {
+struct StoredLongValue {
     /// Reference count that is stored in the value.
     counted: u32,
     page: PageNumber,
@@ -229,37 +229,37 @@ struct Stored {
 }
 
 /// Exact reference counts of the long values whose hashes belong to one part.
-pub(crate) struct Account {
+pub(crate) struct ReferenceCounts {
     part: u64,
     parts: u64,
     chunk_len: usize,
-    stored: HashMap<LongValueId, Stored>,
+    stored: HashMap<LongValueId, StoredLongValue>,
     referred: HashMap<LongValueId, u32>,
 }
 
 /// Maximum number of long values in an account.
-const ACCOUNT: u64 = 1 << 20;
+const MAX_LONG_VALUES_PER_PART: u64 = 1 << 20;
 
-impl Account {
+impl ReferenceCounts {
     /// Returns the number of parts into which a table's long values are divided.
-    pub(crate) fn parts(long_values: u64, references: &References) -> u64 {
-        long_values.max(references.count()).div_ceil(ACCOUNT).max(1)
+    pub(crate) fn parts(long_values: u64, references: &LongValueReferences) -> u64 {
+        long_values.max(references.count()).div_ceil(MAX_LONG_VALUES_PER_PART).max(1)
     }
 
-    pub(crate) fn new(part: u64, parts: u64, chunk_len: usize) -> Account {
-        Account { part, parts, chunk_len, stored: HashMap::new(), referred: HashMap::new() }
+    pub(crate) fn new(part: u64, parts: u64, chunk_len: usize) -> ReferenceCounts {
+        ReferenceCounts { part, parts, chunk_len, stored: HashMap::new(), referred: HashMap::new() }
     }
 
-    fn concerns(&self, id: LongValueId) -> bool {
+    fn includes(&self, id: LongValueId) -> bool {
         hash(&id.0.to_le_bytes()) % self.parts == self.part
     }
 
     /// Adds a node of the long-value tree.
     pub(crate) fn count(&mut self, page: PageNumber, node: &Node<'_>) {
         match LongValueKey::decode(&node.key_to_vec()) {
-            Some(LongValueKey::Root(id)) if self.concerns(id) => {
+            Some(LongValueKey::Root(id)) if self.includes(id) => {
                 let Some(root) = LongValueRoot::decode(node.data) else { return };
-                let new = Stored { counted: 0, page, root, present: 0 };
+                let new = StoredLongValue { counted: 0, page, root, present: 0 };
                 let stored = self.stored.entry(id).or_insert(new);
                 stored.counted = stored.counted.saturating_add(root.references);
             }
@@ -276,9 +276,9 @@ impl Account {
     }
 
     /// Adds the references from a table row.
-    pub(crate) fn refer(&mut self, record: &Record<'_>) {
+    pub(crate) fn add_references(&mut self, record: &Record<'_>) {
         for_each_reference(record, &mut |id| {
-            if self.concerns(id) {
+            if self.includes(id) {
                 let entry = self.referred.entry(id).or_default();
                 *entry = entry.saturating_add(1);
             }
@@ -286,13 +286,13 @@ impl Account {
     }
 
     /// Returns the number of references from rows to values that are at least partly missing.
-    pub(crate) fn lost(&self) -> u64 {
+    pub(crate) fn missing_value_references(&self) -> u64 {
         let whole = |id| self.stored.get(id).is_some_and(|stored| stored.present >= stored.root.size);
         self.referred.iter().filter(|(id, _)| !whole(id)).map(|(_, count)| u64::from(*count)).sum()
     }
 
     /// Reports the differences between stored and actual reference counts.
-    pub(crate) fn compare(&self, table: &Table, findings: &mut Findings) {
+    pub(crate) fn compare(&self, table: &CheckedTable, findings: &mut Findings) {
         let label = format!("{} / long values", table.name);
         let mut wrong: Vec<_> = self.stored.iter().collect();
         wrong.sort_by_key(|(id, _)| **id);
@@ -300,7 +300,7 @@ impl Account {
             let (counted, referred) = (stored.counted, self.referred.get(id).copied().unwrap_or(0));
             if referred != counted {
                 let what = format!("{id:?} counts {counted} references, but records have {referred}");
-                findings.structure(FindingKind::LongValueReferences, stored.page, &label, what);
+                findings.add_structural(FindingKind::LongValueReferences, stored.page, &label, what);
             }
         }
         let mut missing: Vec<_> =
@@ -309,7 +309,7 @@ impl Account {
         for (id, referred) in missing {
             let values = if *referred == 1 { "1 value refers" } else { &format!("{referred} values refer") };
             let what = format!("{values} to {id:?}, which does not exist");
-            findings.structure(FindingKind::LongValueMissing, None, &label, what);
+            findings.add_structural(FindingKind::LongValueMissing, None, &label, what);
         }
     }
 }
@@ -317,12 +317,12 @@ impl Account {
 /// Calls `each` for each reference from a record to a long value.
 fn for_each_reference(record: &Record<'_>, each: &mut dyn FnMut(LongValueId)) {
     for (_, _, value) in record.tagged_columns() {
-        references_of(&value, each);
+        for_each_value_reference(&value, each);
     }
 }
 
 /// Calls `each` for every long value to which a column value refers.
-pub(crate) fn references_of(value: &ColumnValue<'_>, each: &mut dyn FnMut(LongValueId)) {
+pub(crate) fn for_each_value_reference(value: &ColumnValue<'_>, each: &mut dyn FnMut(LongValueId)) {
     match value {
         ColumnValue::Separated(id) => each(*id),
         ColumnValue::Multi(values) => {

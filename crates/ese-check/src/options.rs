@@ -5,17 +5,17 @@ use std::sync::Arc;
 use std::thread;
 
 use ese_format::PageNumber;
-use jetcell_vfs::Cancel;
+use jetcell_vfs::CancelToken;
 
 use crate::finding::FindingFn;
-use crate::pace::Throttle;
+use crate::pace::CheckThrottle;
 
 /// Callback that receives the progress of a check. It is called frequently, always from the same thread.
-pub type ProgressFn = dyn Fn(Progress) + Send + Sync;
+pub type CheckProgressFn = dyn Fn(CheckProgress) + Send + Sync;
 
 /// Phase of a check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Phase {
+pub enum CheckPhase {
     /// The check verifies every page.
     Pages,
     /// The check walks the trees.
@@ -24,12 +24,12 @@ pub enum Phase {
 
 /// Progress of a check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Progress {
+pub struct CheckProgress {
     /// Current phase.
-    pub phase: Phase,
-    /// Number of pages completed in [`Phase::Pages`], or tables completed in [`Phase::Structure`].
+    pub phase: CheckPhase,
+    /// Number of pages completed in [`CheckPhase::Pages`], or tables completed in [`CheckPhase::Structure`].
     pub done: u64,
-    /// Total number of pages in [`Phase::Pages`], or of tables in [`Phase::Structure`].
+    /// Total number of pages in [`CheckPhase::Pages`], or of tables in [`CheckPhase::Structure`].
     pub total: u64,
 }
 
@@ -41,18 +41,18 @@ pub struct CheckOptions {
     /// Whether the trees are walked.
     pub structure: bool,
     /// Callback that receives the progress.
-    pub progress: Option<Arc<ProgressFn>>,
+    pub progress: Option<Arc<CheckProgressFn>>,
     /// Callback that receives each finding as soon as it is complete, including findings that the report does not
     /// list.
     pub sink: Option<Arc<FindingFn>>,
     /// Number of threads that check pages, up to eight. `None` means one thread per processor.
     pub threads: Option<usize>,
     /// Limit on the read rate.
-    pub throttle: Option<Throttle>,
+    pub throttle: Option<CheckThrottle>,
     /// Handle that cancels the check.
-    pub cancel: Cancel,
+    pub cancel: CancelToken,
     /// First page to verify.
-    pub from: PageNumber,
+    pub start_page: PageNumber,
     /// Whether to report leaked pages as errors. Windows leaves some leaked pages in sound databases, and users do
     /// not need to do anything about them. An engine that guarantees not to leak pages should set this option.
     pub leaks_are_errors: bool,
@@ -63,7 +63,7 @@ pub struct CheckOptions {
 const MAX_THREADS: usize = 8;
 
 /// Returns the number of threads to use, given the requested number.
-pub(crate) fn threads_of(asked: Option<usize>) -> usize {
+pub(crate) fn thread_count(asked: Option<usize>) -> usize {
     let processors = || thread::available_parallelism().map_or(1, usize::from);
     asked.unwrap_or_else(processors).clamp(1, MAX_THREADS)
 }
@@ -78,8 +78,8 @@ impl Default for CheckOptions {
             sink: None,
             threads: None,
             throttle: None,
-            cancel: Cancel::default(),
-            from: PageNumber::fixed(1),
+            cancel: CancelToken::default(),
+            start_page: PageNumber::fixed(1),
             leaks_are_errors: true,
         }
     }
@@ -91,7 +91,7 @@ impl fmt::Debug for CheckOptions {
             .field("pages", &self.pages)
             .field("structure", &self.structure)
             .field("throttle", &self.throttle)
-            .field("from", &self.from)
+            .field("from", &self.start_page)
             .finish_non_exhaustive()
     }
 }

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use jetcell_vfs::{Cancel, Clock, Pacer};
+use jetcell_vfs::{CancelToken, Clock, Pacer};
 
 /// Limit on a check's reads, for disks that are in use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Throttle {
+pub enum CheckThrottle {
     /// Read one chunk at a time, pausing this long after each read.
     Pause(Duration),
     /// Maximum number of bytes per second.
@@ -15,15 +15,19 @@ pub enum Throttle {
 }
 
 /// Read rate and cancellation of one check.
-pub(crate) struct Pace {
-    throttle: Option<Throttle>,
-    cancel: Cancel,
+pub(crate) struct ReadPacer {
+    throttle: Option<CheckThrottle>,
+    cancel: CancelToken,
     pacer: Pacer,
 }
 
-impl Pace {
-    pub(crate) fn new(throttle: Option<Throttle>, cancel: Cancel, clock: Arc<dyn Clock>) -> Pace {
-        Pace { throttle, cancel, pacer: Pacer::new(clock) }
+impl ReadPacer {
+    pub(crate) fn new(
+        throttle: Option<CheckThrottle>,
+        cancel: CancelToken,
+        clock: Arc<dyn Clock>,
+    ) -> ReadPacer {
+        ReadPacer { throttle, cancel, pacer: Pacer::new(clock) }
     }
 
     pub(crate) fn is_throttled(&self) -> bool {
@@ -35,11 +39,11 @@ impl Pace {
     }
 
     /// Waits until `bytes` bytes may be read.
-    pub(crate) fn before_read(&self, bytes: u64) {
+    pub(crate) fn wait_before_read(&self, bytes: u64) {
         let Some(throttle) = self.throttle else { return };
         let time = match throttle {
-            Throttle::Pause(pause) => pause,
-            Throttle::BytesPerSecond(rate) => Pacer::time_of(bytes, rate),
+            CheckThrottle::Pause(pause) => pause,
+            CheckThrottle::BytesPerSecond(rate) => Pacer::transfer_time(bytes, rate),
         };
         self.pacer.wait(time, || self.is_cancelled());
     }

@@ -50,7 +50,7 @@ impl PageCounts {
     /// The pages of a temporary database are not damaged, so they are counted as unchecked. ESE never seals these
     /// pages and may overwrite them with old contents. The header keeps the state that it had when the database was
     /// created.
-    pub(crate) fn forgive(&mut self, just_created: bool, findings: &mut Findings) -> bool {
+    pub(crate) fn accept_missing_checksums(&mut self, just_created: bool, findings: &mut Findings) -> bool {
         let without_checksums =
             self.good == 0 && self.without_checksum > 0 && self.without_checksum == self.bad;
         let temporary = without_checksums || just_created && self.bad + self.wrong_page > 0;
@@ -75,7 +75,7 @@ pub(crate) enum PageStatus {
 
 impl PageStatus {
     /// Checks a page and corrects a flipped bit.
-    pub(crate) fn of(page: &mut [u8], size: PageSize, number: PageNumber) -> PageStatus {
+    pub(crate) fn verify(page: &mut [u8], size: PageSize, number: PageNumber) -> PageStatus {
         let verdict = verify_page(page, size, number);
         let sound = matches!(verdict, PageIntegrity::Good | PageIntegrity::Zero);
         let nodes = if sound { 0 } else { claimed_nodes(page, size) };

@@ -12,24 +12,24 @@ use ese_format::PageNumber;
 use ese_format::checksum::PageIntegrity;
 use jetcell_vfs::{File, IoBuffer, IoReason, Transfer, TransferKind};
 
-use crate::database::Database;
+use crate::database::ReadableDatabase;
 use crate::finding::{FindingKind, Severity};
 use crate::findings::Findings;
-use crate::judged::JudgedPages;
-use crate::options::{Phase, Progress, ProgressFn};
+use crate::verified_pages::VerifiedPages;
+use crate::options::{CheckPhase, CheckProgress, CheckProgressFn};
 use crate::page_status::{PageCounts, PageStatus, report};
 
 /// Number of bytes per read.
 const CHUNK_LEN: u32 = 256 * 1024;
 /// Maximum number of reads in flight.
-const IN_FLIGHT: usize = 16;
+const MAX_READS_IN_FLIGHT: usize = 16;
 /// Number of reads to prepare in addition to those in flight.
-const READY: usize = 8;
+const MAX_PREPARED_READS: usize = 8;
 /// Minimum file length in bytes at which the memory for all reads is allocated in one piece.
-const WORTH_A_SLAB: u64 = 64 << 20;
+const MIN_SLAB_FILE_LEN: u64 = 64 << 20;
 
 /// A run of pages that has been read.
-struct Chunk {
+struct PageChunk {
     first: PageNumber,
     count: u32,
     result: io::Result<()>,
@@ -39,7 +39,7 @@ struct Chunk {
 /// A queue of reads. When a read completes, the next one starts immediately, before a worker has checked the pages.
 struct ReadQueue {
     file: Arc<dyn File>,
-    most: usize,
+    max_in_flight: usize,
     state: Mutex<QueueState>,
 }
 
@@ -52,7 +52,7 @@ struct QueueState {
 
 impl ReadQueue {
     fn new(file: Arc<dyn File>, most: usize) -> Arc<ReadQueue> {
-        Arc::new(ReadQueue { file, most, state: Mutex::default() })
+        Arc::new(ReadQueue { file, max_in_flight: most, state: Mutex::default() })
     }
 
     fn state(&self) -> MutexGuard<'_, QueueState> {
@@ -63,7 +63,7 @@ impl ReadQueue {
     fn extend(&self, reads: Vec<(PageNumber, Transfer)>) {
         let mut state = self.state();
         state.ready.extend(reads);
-        let count = (self.most - state.in_flight).min(state.ready.len());
+        let count = (self.max_in_flight - state.in_flight).min(state.ready.len());
         state.in_flight += count;
         let batch: Vec<Transfer> = state.ready.drain(..count).map(|(_, read)| read).collect();
         drop(state);
@@ -73,7 +73,7 @@ impl ReadQueue {
     }
 
     /// Starts the next read after another read has completed.
-    fn advance(&self) {
+    fn start_next(&self) {
         let mut state = self.state();
         let Some((_, next)) = state.ready.pop_front() else {
             state.in_flight -= 1;
@@ -84,14 +84,14 @@ impl ReadQueue {
     }
 
     /// Removes the reads that have not started. Returns how many there were, and the first page of the first one.
-    fn take_back(&self) -> (usize, Option<PageNumber>) {
+    fn cancel_pending(&self) -> (usize, Option<PageNumber>) {
         let ready = std::mem::take(&mut self.state().ready);
         (ready.len(), ready.front().map(|(first, _)| *first))
     }
 }
 
 /// Status of the pages in one chunk.
-struct JudgedChunk {
+struct VerifiedChunk {
     verdicts: Vec<(PageNumber, PageStatus)>,
     good: u64,
     zero: u64,
@@ -100,45 +100,46 @@ struct JudgedChunk {
     buffer: IoBuffer,
 }
 
-/// Verifies the pages in `from..=last_owned` that are within the file. Pages in `judged_before` are not read again,
+/// Verifies the pages in `from..=last_owned` that are within the file. Pages in `verified_before` are not read again,
 /// but are counted with their known status. If the check was cancelled, returns the page at which to resume.
 pub(crate) fn verify_pages(
-    database: &Database,
+    database: &ReadableDatabase,
     from: PageNumber,
     last_owned: u32,
-    judged_before: Option<&JudgedPages>,
+    verified_before: Option<&VerifiedPages>,
     findings: &mut Findings,
-    progress: Option<&ProgressFn>,
+    progress: Option<&CheckProgressFn>,
 ) -> (PageCounts, Option<PageNumber>) {
     let (last, file_last) = (last_owned.min(database.file_pages), database.file_pages);
     let from = from.get().min(file_last.saturating_add(1));
     let mut counts = PageCounts {
         beyond_owned: u64::from(database.file_pages - last),
         missing: u64::from(last_owned - last),
-        ..judged_before.map_or_else(PageCounts::default, |judged| judged.counts)
+        ..verified_before.map_or_else(PageCounts::default, |judged| judged.counts)
     };
     if counts.missing > 0 {
         let what = format!("the file ends after page {last}, but the database owns pages up to {last_owned}");
-        findings.at(Severity::Warning, FindingKind::FileTruncated, None, what);
+        findings.add_at_offset(Severity::Warning, FindingKind::FileTruncated, None, what);
     }
     let mut resume = None;
-    let (completed, chunks) = channel::<Chunk>();
-    let (judged_sender, judged) = channel::<JudgedChunk>();
+    let (completed, chunks) = channel::<PageChunk>();
+    let (judged_sender, judged) = channel::<VerifiedChunk>();
     let chunks = Mutex::new(chunks);
     thread::scope(|scope| {
         for _ in 0..database.threads {
             let (chunks, judged) = (&chunks, judged_sender.clone());
-            scope.spawn(move || judge_all(database, last, judged_before, chunks, &judged));
+            scope.spawn(move || check_chunks(database, last, verified_before, chunks, &judged));
         }
         drop(judged_sender);
         let pace = &database.pace;
         let per_chunk = (CHUNK_LEN / database.page_size.get()).max(1);
-        let (most, ready) = if pace.is_throttled() { (1, 0) } else { (IN_FLIGHT, READY) };
+        let (most, ready) =
+            if pace.is_throttled() { (1, 0) } else { (MAX_READS_IN_FLIGHT, MAX_PREPARED_READS) };
         let queue = ReadQueue::new(database.file.clone(), most);
         let mut next = from;
         let mut outstanding = 0;
         // Allocating all buffers at once allows the kernel to use huge pages. Small files do not need this.
-        let mut spare = match u64::from(file_last) * database.page_size.bytes() as u64 >= WORTH_A_SLAB {
+        let mut spare = match u64::from(file_last) * database.page_size.bytes() as u64 >= MIN_SLAB_FILE_LEN {
             true => IoBuffer::slab(most + ready, CHUNK_LEN as usize).unwrap_or_default(),
             false => Vec::new(),
         };
@@ -147,14 +148,14 @@ pub(crate) fn verify_pages(
             let mut reads = Vec::new();
             while outstanding < most + ready && next <= file_last && !pace.is_cancelled() {
                 let count = per_chunk.min(file_last - next + 1);
-                if judged_before.is_some_and(|judged| {
+                if verified_before.is_some_and(|judged| {
                     (next..next + count).all(|page| judged.contains(PageNumber::fixed(page)))
                 }) {
                     next += count;
                     done += u64::from(count);
                     continue;
                 }
-                pace.before_read(u64::from(count) * database.page_size.bytes() as u64);
+                pace.wait_before_read(u64::from(count) * database.page_size.bytes() as u64);
                 let first = PageNumber::fixed(next);
                 reads.push((first, request(database, first, count, spare.pop(), &queue, &completed)));
                 outstanding += 1;
@@ -162,7 +163,7 @@ pub(crate) fn verify_pages(
             }
             queue.extend(reads);
             if pace.is_cancelled() {
-                let (count, first) = queue.take_back();
+                let (count, first) = queue.cancel_pending();
                 outstanding -= count;
                 next = first.map_or(next, PageNumber::get);
             }
@@ -181,7 +182,7 @@ pub(crate) fn verify_pages(
             }
             spare.push(chunk.buffer);
             if let Some(progress) = progress {
-                progress(Progress { phase: Phase::Pages, done, total: u64::from(file_last) });
+                progress(CheckProgress { phase: CheckPhase::Pages, done, total: u64::from(file_last) });
             }
         }
         if next <= file_last {
@@ -193,12 +194,12 @@ pub(crate) fn verify_pages(
 }
 
 fn request(
-    database: &Database,
+    database: &ReadableDatabase,
     first: PageNumber,
     count: u32,
     spare: Option<IoBuffer>,
     queue: &Arc<ReadQueue>,
-    completed: &Sender<Chunk>,
+    completed: &Sender<PageChunk>,
 ) -> Transfer {
     let (offset, len, _) = database.aligned_range(first, count);
     let buffer = spare.filter(|buffer| buffer.len() == len).unwrap_or_else(|| IoBuffer::zeroed(len));
@@ -209,30 +210,35 @@ fn request(
         buffer,
         reason: IoReason::Verify,
         done: Box::new(move |result, buffer| {
-            queue.advance();
+            queue.start_next();
             // The receiver is dropped only after the check has ended.
-            drop(completed.send(Chunk { first, count, result, buffer }));
+            drop(completed.send(PageChunk { first, count, result, buffer }));
         }),
     }
 }
 
-fn judge_all(
-    database: &Database,
+fn check_chunks(
+    database: &ReadableDatabase,
     last: u32,
-    before: Option<&JudgedPages>,
-    chunks: &Mutex<Receiver<Chunk>>,
-    judged: &Sender<JudgedChunk>,
+    before: Option<&VerifiedPages>,
+    chunks: &Mutex<Receiver<PageChunk>>,
+    judged: &Sender<VerifiedChunk>,
 ) {
     loop {
         let chunk = chunks.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(chunk) = chunk else { return };
-        if judged.send(judge(database, last, before, chunk)).is_err() {
+        if judged.send(check_chunk(database, last, before, chunk)).is_err() {
             return;
         }
     }
 }
 
-fn judge(database: &Database, last: u32, before: Option<&JudgedPages>, mut chunk: Chunk) -> JudgedChunk {
+fn check_chunk(
+    database: &ReadableDatabase,
+    last: u32,
+    before: Option<&VerifiedPages>,
+    mut chunk: PageChunk,
+) -> VerifiedChunk {
     let mut verdicts = Vec::new();
     let (mut good, mut zero, mut beyond_zero) = (0, 0, 0);
     let (_, _, start) = database.aligned_range(chunk.first, chunk.count);
@@ -249,9 +255,9 @@ fn judge(database: &Database, last: u32, before: Option<&JudgedPages>, mut chunk
             continue;
         }
         let verdict = match (&chunk.result, chunk.buffer.get_mut(at..at + page_len)) {
-            (Ok(()), Some(page)) => database.judge_page(page, number),
+            (Ok(()), Some(page)) => database.check_page(page, number),
             // A bad sector must not make the neighbouring pages unreadable, so read each page separately.
-            _ => judge_alone(database, number),
+            _ => check_single_page(database, number),
         };
         match verdict {
             PageStatus::Page(PageIntegrity::Good, _) => good += 1,
@@ -259,16 +265,16 @@ fn judge(database: &Database, last: u32, before: Option<&JudgedPages>, mut chunk
             other => verdicts.push((number, other)),
         }
     }
-    JudgedChunk { verdicts, good, zero, beyond_zero, pages: chunk.count, buffer: chunk.buffer }
+    VerifiedChunk { verdicts, good, zero, beyond_zero, pages: chunk.count, buffer: chunk.buffer }
 }
 
-fn judge_alone(database: &Database, number: PageNumber) -> PageStatus {
+fn check_single_page(database: &ReadableDatabase, number: PageNumber) -> PageStatus {
     let (offset, len, start) = database.aligned_range(number, 1);
     let mut buffer = IoBuffer::zeroed(len);
     match database.file.read_at(offset, &mut buffer, IoReason::Verify) {
         Err(error) => PageStatus::Unreadable(error.to_string()),
         Ok(()) => match buffer.get_mut(start..start + database.page_size.bytes()) {
-            Some(page) => database.judge_page(page, number),
+            Some(page) => database.check_page(page, number),
             None => PageStatus::Unreadable("short read".to_owned()),
         },
     }

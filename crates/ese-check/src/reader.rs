@@ -1,6 +1,6 @@
 //! On-demand access to verified pages through a small cache with read-ahead.
 //!
-//! Invariants: never more than `CACHED` pages are in memory. Every returned page has a valid (or repaired) checksum.
+//! Invariants: never more than `CACHE_PAGES` pages are in memory. Every returned page has a valid (or repaired) checksum.
 //! A page number from the disk is compared with the file size before anything is read.
 
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -13,27 +13,27 @@ use ese_format::page::Page;
 use ese_format::{PageNumber, PageSize};
 use jetcell_vfs::{IoBuffer, IoReason, Transfer, TransferKind};
 
-use crate::database::Database;
+use crate::database::ReadableDatabase;
 use crate::finding::FindingKind;
-use crate::judged::JudgedPages;
+use crate::verified_pages::VerifiedPages;
 use crate::page_status::PageStatus;
 
 /// Number of pages in the cache, which is enough for several descents including siblings.
-const CACHED: usize = 512;
+const CACHE_PAGES: usize = 512;
 /// Maximum number of pages to read ahead.
-const AHEAD: usize = 256;
+const MAX_PREFETCH_PAGES: usize = 256;
 /// Maximum number of bytes of adjacent pages to read in one transfer.
-const RUN_LEN: u32 = 256 * 1024;
+const MAX_RUN_LEN: u32 = 256 * 1024;
 
 /// A page whose checksum was verified.
-pub struct PageImage {
+pub struct VerifiedPage {
     /// Buffer that contains the page. It is shared by all pages read in the same transfer.
     buffer: Arc<IoBuffer>,
     start: usize,
     size: PageSize,
 }
 
-impl PageImage {
+impl VerifiedPage {
     /// Returns all bytes of the page, including its headers.
     pub fn bytes(&self) -> &[u8] {
         self.buffer.get(self.start..self.start + self.size.bytes()).unwrap_or_default()
@@ -91,10 +91,10 @@ impl PageProblem {
 }
 
 /// A page, or the reason why it cannot be used.
-pub type Loaded = Result<Arc<PageImage>, PageProblem>;
+pub type PageResult = Result<Arc<VerifiedPage>, PageProblem>;
 
 /// Adjacent pages that have been read.
-struct Completion {
+struct CompletedTransfer {
     first: PageNumber,
     result: io::Result<()>,
     buffer: IoBuffer,
@@ -102,48 +102,48 @@ struct Completion {
     verdicts: Vec<(usize, PageStatus)>,
 }
 
-impl Completion {
+impl CompletedTransfer {
     /// Checks the pages on the thread that completes the read, so that the walk does not have to.
     fn new(
         (first, count, start, size): (PageNumber, u32, usize, PageSize),
         result: io::Result<()>,
         mut buffer: IoBuffer,
-    ) -> Completion {
+    ) -> CompletedTransfer {
         let places = (0..count).map(|index| (first.plus(index), start + index as usize * size.bytes()));
         let judge = |(page, at): (PageNumber, usize)| {
             let verdict = match (&result, buffer.get_mut(at..at + size.bytes())) {
                 (Err(error), _) => PageStatus::Unreadable(error.to_string()),
                 (Ok(()), None) => PageStatus::Unreadable("short read".to_owned()),
-                (Ok(()), Some(bytes)) => PageStatus::of(bytes, size, page),
+                (Ok(()), Some(bytes)) => PageStatus::verify(bytes, size, page),
             };
             (at, verdict)
         };
         let verdicts = places.map(judge).collect();
-        Completion { first, result, buffer, verdicts }
+        CompletedTransfer { first, result, buffer, verdicts }
     }
 }
 
 /// Reads the pages of one database.
-pub struct PageReader<'d> {
+pub struct VerifiedPageReader<'d> {
     /// Database to which the pages belong.
-    pub database: &'d Database,
+    pub database: &'d ReadableDatabase,
     cache: PageCache,
 }
 
-impl<'d> PageReader<'d> {
+impl<'d> VerifiedPageReader<'d> {
     /// Creates a reader with an empty cache.
-    pub fn new(database: &'d Database) -> PageReader<'d> {
-        PageReader { database, cache: PageCache::default() }
+    pub fn new(database: &'d ReadableDatabase) -> VerifiedPageReader<'d> {
+        VerifiedPageReader { database, cache: PageCache::default() }
     }
 
     /// Reads and verifies a page.
-    pub fn get(&mut self, page: PageNumber) -> Loaded {
+    pub fn get(&mut self, page: PageNumber) -> PageResult {
         self.cache.get(self.database, page)
     }
 
     /// Returns the page if it is in memory or is known to be unusable.
-    pub(crate) fn ready(&mut self, page: PageNumber) -> Option<Loaded> {
-        self.cache.ready(self.database, page)
+    pub(crate) fn get_if_loaded(&mut self, page: PageNumber) -> Option<PageResult> {
+        self.cache.get_if_loaded(self.database, page)
     }
 
     /// Starts reading pages that will be requested soon.
@@ -152,35 +152,35 @@ impl<'d> PageReader<'d> {
     }
 
     /// Returns the set that records the status of each page as it is read.
-    pub(crate) fn judged(&mut self) -> &mut Option<JudgedPages> {
-        &mut self.cache.judged
+    pub(crate) fn verified_pages(&mut self) -> &mut Option<VerifiedPages> {
+        &mut self.cache.verified_pages
     }
 }
 
-/// Page cache of a [`PageReader`], for use by readers that cannot borrow their database. Every call must pass the
+/// Page cache of a [`VerifiedPageReader`], for use by readers that cannot borrow their database. Every call must pass the
 /// same database.
 pub struct PageCache {
-    pages: HashMap<PageNumber, Loaded>,
+    pages: HashMap<PageNumber, PageResult>,
     order: VecDeque<PageNumber>,
     in_flight: HashSet<PageNumber>,
-    sender: Sender<Completion>,
-    completions: Receiver<Completion>,
-    judged: Option<JudgedPages>,
+    sender: Sender<CompletedTransfer>,
+    completions: Receiver<CompletedTransfer>,
+    verified_pages: Option<VerifiedPages>,
 }
 
 impl Default for PageCache {
     fn default() -> PageCache {
         let (sender, completions) = channel();
         let (pages, order, in_flight) = (HashMap::new(), VecDeque::new(), HashSet::new());
-        PageCache { pages, order, in_flight, sender, completions, judged: None }
+        PageCache { pages, order, in_flight, sender, completions, verified_pages: None }
     }
 }
 
 impl PageCache {
     /// Reads and verifies a page.
-    pub fn get(&mut self, database: &Database, page: PageNumber) -> Loaded {
+    pub fn get(&mut self, database: &ReadableDatabase, page: PageNumber) -> PageResult {
         let file_pages = database.file_pages;
-        if !database.holds(page) {
+        if !database.contains_page(page) {
             return Err(PageProblem::BeyondFile { file_pages });
         }
         while self.in_flight.contains(&page) {
@@ -190,15 +190,15 @@ impl PageCache {
             return loaded.clone();
         }
         let (offset, len, start) = database.aligned_range(page, 1);
-        database.pace.before_read(len as u64);
+        database.pace.wait_before_read(len as u64);
         let mut buffer = IoBuffer::zeroed(len);
         let result = database.file.read_at(offset, &mut buffer, IoReason::Verify);
-        self.store(database, Completion::new((page, 1, start, database.page_size), result, buffer));
+        self.store(database, CompletedTransfer::new((page, 1, start, database.page_size), result, buffer));
         self.pages.get(&page).cloned().unwrap_or(Err(PageProblem::Damaged))
     }
 
-    fn ready(&mut self, database: &Database, page: PageNumber) -> Option<Loaded> {
-        if !database.holds(page) {
+    fn get_if_loaded(&mut self, database: &ReadableDatabase, page: PageNumber) -> Option<PageResult> {
+        if !database.contains_page(page) {
             return Some(Err(PageProblem::BeyondFile { file_pages: database.file_pages }));
         }
         while let Ok(completion) = self.completions.try_recv() {
@@ -208,21 +208,22 @@ impl PageCache {
     }
 
     /// Starts reading pages that will be requested soon.
-    pub fn prefetch(&mut self, database: &Database, pages: impl Iterator<Item = PageNumber>) {
+    pub fn prefetch(&mut self, database: &ReadableDatabase, pages: impl Iterator<Item = PageNumber>) {
         if database.pace.is_throttled() {
             return;
         }
         let mut wanted = Vec::new();
         for page in pages {
-            if self.in_flight.len() >= AHEAD {
+            if self.in_flight.len() >= MAX_PREFETCH_PAGES {
                 break;
             }
-            if database.holds(page) && !self.pages.contains_key(&page) && self.in_flight.insert(page) {
+            if database.contains_page(page) && !self.pages.contains_key(&page) && self.in_flight.insert(page)
+            {
                 wanted.push(page);
             }
         }
         wanted.sort_unstable();
-        let longest = (RUN_LEN / database.page_size.get()).max(1) as usize;
+        let longest = (MAX_RUN_LEN / database.page_size.get()).max(1) as usize;
         let neighbours = wanted.chunk_by(|a, b| a.plus(1) == *b).flat_map(|run| run.chunks(longest));
         let batch: Vec<Transfer> = neighbours
             .filter_map(|run| Some(self.request(database, *run.first()?, run.len() as u32)))
@@ -232,7 +233,7 @@ impl PageCache {
         }
     }
 
-    fn request(&self, database: &Database, first: PageNumber, count: u32) -> Transfer {
+    fn request(&self, database: &ReadableDatabase, first: PageNumber, count: u32) -> Transfer {
         let (offset, len, start) = database.aligned_range(first, count);
         let pages = (first, count, start, database.page_size);
         let sender = self.sender.clone();
@@ -243,12 +244,12 @@ impl PageCache {
             reason: IoReason::Verify,
             // The receiver is gone if the reader has been dropped.
             done: Box::new(move |result, buffer| {
-                drop(sender.send(Completion::new(pages, result, buffer)));
+                drop(sender.send(CompletedTransfer::new(pages, result, buffer)));
             }),
         }
     }
 
-    fn take_completion(&mut self, database: &Database) {
+    fn take_completion(&mut self, database: &ReadableDatabase) {
         match self.completions.recv() {
             Ok(completion) => self.accept(database, completion),
             // This cannot happen while `self` holds a sender. If it does, the pages are read again, rather than
@@ -257,7 +258,7 @@ impl PageCache {
         }
     }
 
-    fn accept(&mut self, database: &Database, completion: Completion) {
+    fn accept(&mut self, database: &ReadableDatabase, completion: CompletedTransfer) {
         for index in 0..completion.verdicts.len() as u32 {
             self.in_flight.remove(&completion.first.plus(index));
         }
@@ -268,8 +269,8 @@ impl PageCache {
         }
     }
 
-    fn store(&mut self, database: &Database, completion: Completion) {
-        let Completion { first, buffer, verdicts, .. } = completion;
+    fn store(&mut self, database: &ReadableDatabase, completion: CompletedTransfer) {
+        let CompletedTransfer { first, buffer, verdicts, .. } = completion;
         let size = database.page_size;
         let buffer = Arc::new(buffer);
         for (index, (start, verdict)) in verdicts.into_iter().enumerate() {
@@ -293,17 +294,17 @@ impl PageCache {
                 }
                 PageStatus::LostWrite(_)
                 | PageStatus::Page(PageIntegrity::Good | PageIntegrity::Repaired { .. }, _) => {
-                    Ok(Arc::new(PageImage { buffer: buffer.clone(), start, size }))
+                    Ok(Arc::new(VerifiedPage { buffer: buffer.clone(), start, size }))
                 }
             };
-            if let Some(judged) = &mut self.judged {
-                judged.judge(page, verdict);
+            if let Some(judged) = &mut self.verified_pages {
+                judged.record(page, verdict);
             }
             if self.pages.insert(page, loaded).is_none() {
                 self.order.push_back(page);
             }
         }
-        while self.order.len() > CACHED {
+        while self.order.len() > CACHE_PAGES {
             if let Some(oldest) = self.order.pop_front() {
                 self.pages.remove(&oldest);
             }

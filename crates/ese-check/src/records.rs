@@ -4,14 +4,14 @@ use ese_format::page::Node;
 use ese_format::record::{Column, ColumnFlags, ColumnId, ColumnValue, MultiValue, Record};
 use ese_format::{PageNumber, PageSize};
 
-use crate::catalog::Table;
+use crate::catalog::CheckedTable;
 use crate::finding::{FindingKind, hex};
 use crate::findings::Findings;
 use crate::index::IndexCheck;
 use crate::key_filter::KeyFilter;
 use crate::keys::{self, KeyScratch};
-use crate::leaf::{Fork, Visitor};
-use crate::long_values::{References, references_of};
+use crate::leaf::{NodeVisitor, ParallelVisitor};
+use crate::long_values::{LongValueReferences, for_each_value_reference};
 
 /// Length in bytes of a record key in a table without a primary index.
 const SEQUENTIAL_KEY_LEN: usize = 4;
@@ -19,12 +19,12 @@ const SEQUENTIAL_KEY_LEN: usize = 4;
 /// Record check. It also collects the records' keys, the long values to which they refer, and the index entries that
 /// they require.
 pub(crate) struct RowCheck<'t, 'k> {
-    table: &'t Table,
+    table: &'t CheckedTable,
     page_size: PageSize,
     rebuild_keys: bool,
     highest_fixed: ColumnId,
     highest_variable: ColumnId,
-    pub(crate) references: References,
+    pub(crate) references: LongValueReferences,
     pub(crate) indexes: Vec<IndexCheck<'t>>,
     keys: &'k KeyFilter,
     /// Key of the current row.
@@ -33,7 +33,7 @@ pub(crate) struct RowCheck<'t, 'k> {
 }
 
 impl<'t, 'k> RowCheck<'t, 'k> {
-    pub(crate) fn new(table: &'t Table, page_size: PageSize, keys: &'k KeyFilter) -> RowCheck<'t, 'k> {
+    pub(crate) fn new(table: &'t CheckedTable, page_size: PageSize, keys: &'k KeyFilter) -> RowCheck<'t, 'k> {
         let highest = |last: ColumnId| {
             let live = table.columns.iter().map(|column| column.id);
             live.chain(table.deleted_columns.iter().copied())
@@ -47,7 +47,7 @@ impl<'t, 'k> RowCheck<'t, 'k> {
             rebuild_keys: table.primary.as_ref().is_some_and(|index| keys::can_rebuild(table, index)),
             highest_fixed: highest(ColumnId::LAST_FIXED),
             highest_variable: highest(ColumnId::LAST_VARIABLE).max(ColumnId::LAST_FIXED),
-            references: References::default(),
+            references: LongValueReferences::default(),
             indexes: table.indexes.iter().map(|index| IndexCheck::new(table, index, page_size)).collect(),
             keys,
             key: Vec::new(),
@@ -63,7 +63,7 @@ impl<'t, 'k> RowCheck<'t, 'k> {
         }
         let record = Record::new(node.data, self.page_size);
         let mut report = |what: String| {
-            findings.structure(
+            findings.add_structural(
                 FindingKind::RecordLayout,
                 page,
                 &self.table.name,
@@ -80,7 +80,7 @@ impl<'t, 'k> RowCheck<'t, 'k> {
         for column in self.table.columns.iter().take_while(|column| column.id <= ColumnId::LAST_VARIABLE) {
             match record.get(column) {
                 Ok(value) => {
-                    if let Some(what) = judge(column, &value) {
+                    if let Some(what) = describe_problem(column, &value) {
                         report(what);
                     }
                 }
@@ -89,14 +89,14 @@ impl<'t, 'k> RowCheck<'t, 'k> {
         }
         for (id, derived, value) in record.tagged_columns() {
             let column = self.table.column(id).filter(|_| !derived);
-            match column.and_then(|column| judge(column, &value)) {
+            match column.and_then(|column| describe_problem(column, &value)) {
                 Some(what) => report(what),
                 None if column.is_none() && !derived && !self.table.deleted_columns.contains(&id) => {
                     report(format!("the table has no column {id}"));
                 }
                 None => {}
             }
-            references_of(&value, &mut |id| self.references.add(id, 1));
+            for_each_value_reference(&value, &mut |id| self.references.add(id, 1));
         }
         match &self.table.primary {
             None if self.key.len() != SEQUENTIAL_KEY_LEN => {
@@ -107,7 +107,7 @@ impl<'t, 'k> RowCheck<'t, 'k> {
                 let mut first = true;
                 keys::for_each_key(self.table, primary, &record, &mut self.rebuilt, &mut |key| {
                     // The last bytes of a truncated key depend on details of the truncation.
-                    if std::mem::take(&mut first) && key.len() < primary.key_most && key != self.key {
+                    if std::mem::take(&mut first) && key.len() < primary.max_key_len && key != self.key {
                         wrong = Some(hex(key));
                     }
                 });
@@ -118,21 +118,21 @@ impl<'t, 'k> RowCheck<'t, 'k> {
             _ => {}
         }
         for index in &mut self.indexes {
-            index.expect(&record, &self.key);
+            index.add_expected(&record, &self.key);
         }
     }
 }
 
-impl Visitor for RowCheck<'_, '_> {
+impl NodeVisitor for RowCheck<'_, '_> {
     fn visit(&mut self, page: PageNumber, node: &Node<'_>, findings: &mut Findings) {
         self.visit_row(page, node, findings);
     }
 }
 
-impl Fork for RowCheck<'_, '_> {
+impl ParallelVisitor for RowCheck<'_, '_> {
     fn fork(&self) -> Self {
         RowCheck {
-            references: References::default(),
+            references: LongValueReferences::default(),
             indexes: self.indexes.iter().map(IndexCheck::fork).collect(),
             key: Vec::new(),
             rebuilt: KeyScratch::default(),
@@ -149,7 +149,7 @@ impl Fork for RowCheck<'_, '_> {
 }
 
 /// Describes what is wrong with a stored value, if anything.
-fn judge(column: &Column, value: &ColumnValue<'_>) -> Option<String> {
+fn describe_problem(column: &Column, value: &ColumnValue<'_>) -> Option<String> {
     let place = || format!("column {} ({})", column.name, column.id);
     let wrong_len = |bytes: &[u8]| column.kind.fixed_size().is_some_and(|size| size != bytes.len());
     let too_long =

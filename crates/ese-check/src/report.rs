@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use ese_format::PageNumber;
-use ese_format::recognise::Format;
+use ese_format::recognise::EseFileKind;
 use jetcell_vfs::parent_directory;
 use serde::{Serialize, Serializer};
 
@@ -32,7 +32,7 @@ pub struct FileReport {
     pub path: PathBuf,
     /// Format of the file.
     #[serde(serialize_with = "format_name")]
-    pub format: Format,
+    pub format: EseFileKind,
     /// State of the file, such as `DirtyShutdown`.
     pub state: Option<String>,
     /// Page size in bytes of the database or, for a log, of the databases to which it belongs.
@@ -50,7 +50,7 @@ pub struct FileReport {
     /// Databases named in a log or checkpoint, as paths on the computer where they were used.
     pub databases: Vec<String>,
     /// Logs that a dirty database needs.
-    pub needs_logs: Option<NeedsLogs>,
+    pub needs_logs: Option<RequiredLogs>,
     /// Contents of the trees, if the structure was verified.
     pub structure: Option<StructureSummary>,
     /// Number of findings by severity.
@@ -71,7 +71,7 @@ pub struct FileReport {
     pub findings: Vec<Finding>,
 }
 
-fn format_name<S: Serializer>(format: &Format, serializer: S) -> Result<S::Ok, S::Error> {
+fn format_name<S: Serializer>(format: &EseFileKind, serializer: S) -> Result<S::Ok, S::Error> {
     format.name().serialize(serializer)
 }
 
@@ -131,7 +131,7 @@ impl PageSummary {
 
 /// Logs that a dirty database needs.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct NeedsLogs {
+pub struct RequiredLogs {
     /// First generation that is needed.
     pub first: u32,
     /// Last generation that is required to make the database consistent.
@@ -148,7 +148,7 @@ pub struct NeedsLogs {
     pub stream_is_here: bool,
 }
 
-impl NeedsLogs {
+impl RequiredLogs {
     /// Returns the command line that recovers the database. If no logs were found, `LOGS` stands for their directory.
     pub fn recovery(&self, database: &Path) -> String {
         // Recovery writes files, so it does not accept compressed files.
@@ -166,7 +166,7 @@ impl NeedsLogs {
     }
 }
 
-impl std::fmt::Display for NeedsLogs {
+impl std::fmt::Display for RequiredLogs {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if self.first == self.last {
             write!(f, "generation {:X} (hexadecimal)", self.first)
@@ -178,7 +178,7 @@ impl std::fmt::Display for NeedsLogs {
 
 impl FileReport {
     /// Creates an empty report.
-    pub(crate) fn new(path: &Path, format: Format) -> FileReport {
+    pub(crate) fn new(path: &Path, format: EseFileKind) -> FileReport {
         FileReport {
             path: path.to_owned(),
             format,
@@ -202,16 +202,21 @@ impl FileReport {
     }
 
     /// Creates a report on a file that could not be checked.
-    pub(crate) fn unreadable(path: &Path, format: Format, why: String, mut findings: Findings) -> FileReport {
-        findings.at(Severity::Error, FindingKind::FileUnreadable, None, why);
+    pub(crate) fn unreadable(
+        path: &Path,
+        format: EseFileKind,
+        why: String,
+        mut findings: Findings,
+    ) -> FileReport {
+        findings.add_at_offset(Severity::Error, FindingKind::FileUnreadable, None, why);
         let mut report = FileReport::new(path, format);
-        report.take(findings);
+        report.set_findings(findings);
         report.outcome = CheckOutcome::Unreadable;
         report
     }
 
     /// Stores the final findings and sets the outcome.
-    pub(crate) fn take(&mut self, findings: Findings) {
+    pub(crate) fn set_findings(&mut self, findings: Findings) {
         (self.findings, self.counts) = findings.finish();
         let wrong = self.counts.errors + self.counts.warnings > 0;
         self.outcome = if wrong { CheckOutcome::Findings } else { CheckOutcome::Sound };

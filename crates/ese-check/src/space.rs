@@ -13,15 +13,15 @@ use ese_format::{DbTime, PageNumber};
 
 use crate::finding::FindingKind;
 use crate::findings::Findings;
-use crate::page_map::{PageMap, State, TreeIndex, Use};
-use crate::reader::PageReader;
-use crate::tree::{Walker, walk};
+use crate::page_map::{PageAllocation, PageMap, PageUse, TreeIndex};
+use crate::reader::VerifiedPageReader;
+use crate::tree::{TreeWalker, walk};
 use crate::tree_label::DATABASE;
 use crate::tree_shape::TreeShape;
 
 /// A tree and what is known about its space.
 #[derive(Debug)]
-pub(crate) struct TreeEntry {
+pub(crate) struct CheckedTree {
     pub(crate) shape: TreeShape,
     /// Tree from which this tree's pages are allocated; `None` for the database root.
     pub(crate) parent: Option<TreeIndex>,
@@ -33,7 +33,7 @@ pub(crate) struct TreeEntry {
 /// Returns the extents of the database root, which determine the last page that the database owns. The list ends at
 /// the first error.
 pub(crate) fn owned_extents(
-    reader: &mut PageReader<'_>,
+    reader: &mut VerifiedPageReader<'_>,
     findings: &mut Findings,
     root: &TreeShape,
 ) -> Vec<Extent> {
@@ -45,7 +45,8 @@ pub(crate) fn owned_extents(
         return extents;
     };
     let shape = space_shape(root, owned_root, "owned extents");
-    let mut walker = Walker { reader, findings, claims: None, newest: DbTime(u64::MAX), ahead: None };
+    let mut walker =
+        TreeWalker { reader, findings, claims: None, newest: DbTime(u64::MAX), read_ahead: None };
     walk(&mut walker, &shape, &mut |_, node, _| {
         if let Ok((extent, _)) = Extent::decode(&node.key_to_vec(), node.data) {
             extents.push(extent);
@@ -66,10 +67,10 @@ fn space_shape(owner: &TreeShape, root: PageNumber, what: &str) -> TreeShape {
 /// Checks the space header and space trees of one tree. Takes the tree's pages from its parent and records which
 /// pages are available.
 pub(crate) fn check_tree_space(
-    reader: &mut PageReader<'_>,
+    reader: &mut VerifiedPageReader<'_>,
     findings: &mut Findings,
     map: &mut PageMap,
-    trees: &mut [TreeEntry],
+    trees: &mut [CheckedTree],
     index: TreeIndex,
 ) {
     let newest = reader.database.header.db_time;
@@ -89,7 +90,7 @@ pub(crate) fn check_tree_space(
     let header = match SpaceHeader::decode(image.page().external_header()) {
         Ok(header) => header,
         Err(fault) => {
-            findings.structure(FindingKind::SpaceHeader, shape.root, label, fault.to_string());
+            findings.add_structural(FindingKind::SpaceHeader, shape.root, label, fault.to_string());
             entry.incomplete = true;
             return;
         }
@@ -97,10 +98,10 @@ pub(crate) fn check_tree_space(
     if header.parent != parent_root {
         let (found, expected) = (PageNumber::to_raw(header.parent), PageNumber::to_raw(parent_root));
         let what = format!("the space header names page {found} as parent, not {expected}");
-        findings.structure(FindingKind::SpaceHeader, shape.root, label, what);
+        findings.add_structural(FindingKind::SpaceHeader, shape.root, label, what);
     }
     if header.non_unique != shape.kind.contains(PageFlags::NON_UNIQUE) {
-        findings.structure(
+        findings.add_structural(
             FindingKind::SpaceHeader,
             shape.root,
             label,
@@ -114,14 +115,15 @@ pub(crate) fn check_tree_space(
             [(owned_root, "owned extents", &mut owned), (available_root, "available extents", &mut available)]
         {
             let space = space_shape(&shape, root, what);
-            let mut walker = Walker { reader, findings, claims: Some((map, index)), newest, ahead: None };
+            let mut walker =
+                TreeWalker { reader, findings, claims: Some((map, index)), newest, read_ahead: None };
             let summary = walk(&mut walker, &space, &mut |page, node, findings| match Extent::decode(
                 &node.key_to_vec(),
                 node.data,
             ) {
                 Ok((extent, _)) => extents.push((page, extent)),
                 Err(fault) => {
-                    findings.structure(FindingKind::SpaceHeader, page, &space.label, fault.to_string())
+                    findings.add_structural(FindingKind::SpaceHeader, page, &space.label, fault.to_string())
                 }
             });
             entry.incomplete |= summary.incomplete;
@@ -132,7 +134,9 @@ pub(crate) fn check_tree_space(
                 Ok(reserve) => {
                     available.extend(reserve.extents.into_iter().flatten().map(|extent| (root, extent)))
                 }
-                Err(fault) => findings.structure(FindingKind::SpaceHeader, root, label, fault.to_string()),
+                Err(fault) => {
+                    findings.add_structural(FindingKind::SpaceHeader, root, label, fault.to_string())
+                }
             }
         }
     } else {
@@ -147,10 +151,10 @@ pub(crate) fn check_tree_space(
         }
     }
     for (page, extent) in owned {
-        take_owned(findings, map, label, index, parent, page, extent);
+        claim_owned(findings, map, label, index, parent, page, extent);
     }
     for (page, extent) in available {
-        take_available(findings, map, label, index, page, extent);
+        claim_available(findings, map, label, index, page, extent);
     }
 }
 
@@ -158,7 +162,7 @@ fn describe(extent: Extent) -> String {
     format!("extent {}..{}", extent.first(), extent.last)
 }
 
-fn take_owned(
+fn claim_owned(
     findings: &mut Findings,
     map: &mut PageMap,
     label: &str,
@@ -172,26 +176,26 @@ fn take_owned(
         let page = extent.first().plus(offset);
         if !map.contains(page) {
             let what = format!("owned {} extends beyond the database", describe(extent));
-            return findings.structure(FindingKind::SpaceOverlap, listed_on, label, what);
+            return findings.add_structural(FindingKind::SpaceOverlap, listed_on, label, what);
         }
-        let (state, run) = map.run(page);
+        let (state, run) = map.run_at(page);
         let run = run.min(extent.count - offset);
         offset += run;
         // The owner of pages in a dropped block is unknown.
-        let Some(State { owner, used }) = state else { continue };
+        let Some(PageAllocation { owner, used }) = state else { continue };
         if owner != parent || owner == Some(tree) {
             let what = if owner == Some(tree) {
                 format!("page {page} of owned {} is owned twice", describe(extent))
             } else {
                 format!("page {page} of owned {} does not come from the parent tree", describe(extent))
             };
-            return findings.structure(FindingKind::SpaceOverlap, page, label, what);
+            return findings.add_structural(FindingKind::SpaceOverlap, page, label, what);
         }
-        map.set_run(page, run, State { owner: Some(tree), used });
+        map.set_run(page, run, PageAllocation { owner: Some(tree), used });
     }
 }
 
-fn take_available(
+fn claim_available(
     findings: &mut Findings,
     map: &mut PageMap,
     label: &str,
@@ -204,36 +208,36 @@ fn take_available(
         let page = extent.first().plus(offset);
         if !map.contains(page) {
             let what = format!("available {} extends beyond the database", describe(extent));
-            return findings.structure(FindingKind::SpaceOverlap, listed_on, label, what);
+            return findings.add_structural(FindingKind::SpaceOverlap, listed_on, label, what);
         }
-        let (state, run) = map.run(page);
+        let (state, run) = map.run_at(page);
         let run = run.min(extent.count - offset);
         offset += run;
-        let Some(State { owner, used }) = state else { continue };
+        let Some(PageAllocation { owner, used }) = state else { continue };
         let what = match used {
-            Use::None => {
-                map.set_run(page, run, State { owner, used: Use::Available(tree) });
+            PageUse::None => {
+                map.set_run(page, run, PageAllocation { owner, used: PageUse::Available(tree) });
                 continue;
             }
-            Use::Available(_) => format!("page {page} of available {} is listed twice", describe(extent)),
-            Use::Tree(_) => format!("page {page} of available {} is in use", describe(extent)),
+            PageUse::Available(_) => format!("page {page} of available {} is listed twice", describe(extent)),
+            PageUse::Tree(_) => format!("page {page} of available {} is in use", describe(extent)),
         };
-        return findings.structure(FindingKind::SpaceOverlap, page, label, what);
+        return findings.add_structural(FindingKind::SpaceOverlap, page, label, what);
     }
 }
 
 /// Reports pages that a tree uses without owning them, and pages that are owned but unused. Call this after checking
 /// all trees.
-pub(crate) fn check_partition(findings: &mut Findings, map: &PageMap, trees: &[TreeEntry]) {
+pub(crate) fn check_partition(findings: &mut Findings, map: &PageMap, trees: &[CheckedTree]) {
     let entry = |tree: TreeIndex| trees.get(tree.0 as usize);
     let label = |tree: TreeIndex| entry(tree).map_or("?", |entry| entry.shape.label.as_str());
-    if map.unwatched() > 0 {
+    if map.untracked_pages() > 0 {
         let what = format!(
             "the owner and use of {} pages were not compared because this would exceed the memory limit of \
              a check",
-            map.unwatched()
+            map.untracked_pages()
         );
-        findings.info(FindingKind::Omitted, None, DATABASE, what);
+        findings.add_info(FindingKind::Omitted, None, DATABASE, what);
     }
     // Combine consecutive pages with the same error into one finding.
     let mut run: Option<(PageNumber, PageNumber, TreeIndex, Option<TreeIndex>)> = None;
@@ -243,35 +247,36 @@ pub(crate) fn check_partition(findings: &mut Findings, map: &PageMap, trees: &[T
         match user {
             Some(user) => {
                 let what = format!("{pages} used by {}, but owned by {}", label(user), label(owner));
-                findings.structure(FindingKind::SpaceOwner, first, label(owner), what);
+                findings.add_structural(FindingKind::SpaceOwner, first, label(owner), what);
             }
             None => {
                 let what = format!("{pages} leaked: owned, but neither used nor available");
                 // This is caused by a crash between allocating space and using it. Recovery does not correct it.
                 if findings.lenient || findings.tolerates_leaks {
-                    findings.info(FindingKind::SpaceLeak, first, label(owner), what);
+                    findings.add_info(FindingKind::SpaceLeak, first, label(owner), what);
                 } else {
-                    findings.structure(FindingKind::SpaceLeak, first, label(owner), what);
+                    findings.add_structural(FindingKind::SpaceLeak, first, label(owner), what);
                 }
             }
         }
     };
     let mut next = PageNumber::new(1).filter(|page| map.contains(*page));
     while let Some(page) = next {
-        let (state, len) = map.run(page);
+        let (state, len) = map.run_at(page);
         let last = page.plus(len - 1);
         next = last.get().checked_add(1).and_then(PageNumber::new).filter(|page| map.contains(*page));
-        let State { owner, used } = state.unwrap_or(State { owner: None, used: Use::None });
+        let PageAllocation { owner, used } =
+            state.unwrap_or(PageAllocation { owner: None, used: PageUse::None });
         let fault = match (owner, used) {
-            (None, Use::None) => None,
+            (None, PageUse::None) => None,
             // A tree uses a page outside the owned space. The page has no owner, so the finding names the database
             // root.
-            (None, Use::Tree(user) | Use::Available(user)) => Some((TreeIndex(0), Some(user))),
-            (Some(owner), Use::None) => {
+            (None, PageUse::Tree(user) | PageUse::Available(user)) => Some((TreeIndex(0), Some(user))),
+            (Some(owner), PageUse::None) => {
                 let unsure = entry(owner).is_none_or(|entry| entry.incomplete);
                 (!unsure).then_some((owner, None))
             }
-            (Some(owner), Use::Tree(user) | Use::Available(user)) => {
+            (Some(owner), PageUse::Tree(user) | PageUse::Available(user)) => {
                 (owner != user).then_some((owner, Some(user)))
             }
         };

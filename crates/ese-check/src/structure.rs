@@ -9,34 +9,34 @@ use ese_format::PageNumber;
 use ese_format::record::Record;
 use serde::Serialize;
 
-use crate::catalog::{self, Table};
-use crate::database::Database;
+use crate::catalog::{self, CheckedTable};
+use crate::database::ReadableDatabase;
 use crate::finding::FindingKind;
 use crate::findings::Findings;
 use crate::index::{EntryVisitor, IndexCheck};
-use crate::judged::JudgedPages;
+use crate::verified_pages::VerifiedPages;
 use crate::key_filter::KeyFilter;
-use crate::leaf::{Fork, TreeSummary};
+use crate::leaf::{ParallelVisitor, WalkSummary};
 use crate::leaf_workers::walk_parallel;
-use crate::long_values::{Account, LongValueCheck, References};
-use crate::options::{Phase, Progress, ProgressFn};
+use crate::long_values::{LongValueCheck, LongValueReferences, ReferenceCounts};
+use crate::options::{CheckPhase, CheckProgress, CheckProgressFn};
 use crate::page_map::{PageMap, TreeIndex};
-use crate::read_ahead::ReadAhead;
-use crate::reader::PageReader;
+use crate::read_ahead::LeafReadAhead;
+use crate::reader::VerifiedPageReader;
 use crate::records::RowCheck;
-use crate::space::{TreeEntry, check_partition, check_tree_space};
-use crate::tree::{Visit, Walker, walk};
+use crate::space::{CheckedTree, check_partition, check_tree_space};
+use crate::tree::{TreeWalker, VisitNode, walk};
 use crate::tree_label::DATABASE;
 use crate::tree_shape::TreeShape;
 
 /// Limits for the additional walks that compare an index's entries in parts when its sums differ: entries per part,
 /// maximum number of parts, and maximum number of differences to report per part.
-const PART_ENTRIES: u64 = 1 << 20;
+const ENTRIES_PER_PART: u64 = 1 << 20;
 const MAX_PARTS: u64 = 64;
-const MAX_NAMED: usize = 20_000;
+const MAX_REPORTED_ENTRIES: usize = 20_000;
 
 /// Number of root pages that a tree has, including those of its space trees.
-const ROOTS: u32 = 3;
+const ROOTS_PER_TREE: u32 = 3;
 
 /// Contents of the trees.
 #[derive(Clone, Default, Debug, Serialize)]
@@ -66,31 +66,31 @@ pub struct TableSummary {
 
 /// State shared by the steps of a structure check.
 struct StructureCheck<'a, 'd> {
-    reader: PageReader<'d>,
+    reader: VerifiedPageReader<'d>,
     /// Read-ahead for the trees of all tables.
-    ahead: ReadAhead,
+    read_ahead: LeafReadAhead,
     findings: &'a mut Findings,
     map: PageMap,
     /// Filter from an earlier table, which can be reused.
     keys: Option<KeyFilter>,
-    trees: Vec<TreeEntry>,
+    trees: Vec<CheckedTree>,
     summary: StructureSummary,
 }
 
-/// Walks all trees and reports errors. The returned summary counts what the trees contain. If `judged` is present,
+/// Walks all trees and reports errors. The returned summary counts what the trees contain. If `verified_pages` is present,
 /// adds each page that the walk reads.
 pub(crate) fn check_structure(
-    database: &Database,
+    database: &ReadableDatabase,
     last_owned: u32,
-    judged: &mut Option<JudgedPages>,
+    judged: &mut Option<VerifiedPages>,
     findings: &mut Findings,
-    progress: Option<&ProgressFn>,
+    progress: Option<&CheckProgressFn>,
 ) -> StructureSummary {
-    let mut reader = PageReader::new(database);
-    *reader.judged() = judged.take();
+    let mut reader = VerifiedPageReader::new(database);
+    *reader.verified_pages() = judged.take();
     let mut check = StructureCheck {
         reader,
-        ahead: ReadAhead::default(),
+        read_ahead: LeafReadAhead::default(),
         findings,
         map: PageMap::new(last_owned),
         keys: None,
@@ -100,14 +100,19 @@ pub(crate) fn check_structure(
     let catalog = catalog::load(&mut check.reader, check.findings);
     let root = check.add(TreeShape::database_root(), None);
     check.walk(root, &mut |page, _, findings| {
-        findings.structure(FindingKind::NodeDamaged, page, DATABASE, "the database root has nodes".into())
+        findings.add_structural(
+            FindingKind::NodeDamaged,
+            page,
+            DATABASE,
+            "the database root has nodes".into(),
+        )
     });
     check.space(root);
     if !catalog.complete {
         // Trees that are not listed also own pages.
         check.trees[0].incomplete = true;
     }
-    check.ahead = ReadAhead::new(catalog.tables.iter().flat_map(Table::trees).collect());
+    check.read_ahead = LeafReadAhead::new(catalog.tables.iter().flat_map(CheckedTable::trees).collect());
     let total = catalog.tables.len() as u64;
     for (done, table) in catalog.tables.iter().enumerate() {
         if check.reader.database.pace.is_cancelled() {
@@ -116,60 +121,60 @@ pub(crate) fn check_structure(
         check.read_ahead(catalog.tables.get(done..).unwrap_or_default());
         check.table(table, root);
         if let Some(progress) = progress {
-            progress(Progress { phase: Phase::Structure, done: done as u64 + 1, total });
+            progress(CheckProgress { phase: CheckPhase::Structure, done: done as u64 + 1, total });
         }
     }
     if !check.reader.database.pace.is_cancelled() {
         check_partition(check.findings, &check.map, &check.trees);
     }
-    if let Some(judged) = check.reader.judged() {
+    if let Some(judged) = check.reader.verified_pages() {
         judged.report(check.findings);
     }
-    *judged = check.reader.judged().take();
+    *judged = check.reader.verified_pages().take();
     check.summary
 }
 
 impl StructureCheck<'_, '_> {
     fn add(&mut self, shape: TreeShape, parent: Option<TreeIndex>) -> TreeIndex {
         let index = TreeIndex(self.trees.len() as u32);
-        self.trees.push(TreeEntry { shape, parent, incomplete: false });
+        self.trees.push(CheckedTree { shape, parent, incomplete: false });
         index
     }
 
     /// Walks one of the listed trees and claims its pages.
-    fn walk(&mut self, index: TreeIndex, visit: Visit<'_>) -> TreeSummary {
+    fn walk(&mut self, index: TreeIndex, visit: VisitNode<'_>) -> WalkSummary {
         self.walk_by(index, |walker, shape| {
-            walker.ahead = None;
+            walker.read_ahead = None;
             (walk(walker, shape, visit), ())
         })
         .0
     }
 
     /// Walks one of the listed trees using several threads and claims its pages.
-    fn walk_parallel<V: Fork>(&mut self, index: TreeIndex, visitor: V) -> (TreeSummary, V) {
+    fn walk_parallel<V: ParallelVisitor>(&mut self, index: TreeIndex, visitor: V) -> (WalkSummary, V) {
         self.walk_by(index, |walker, shape| walk_parallel(walker, shape, visitor))
     }
 
     fn walk_by<T>(
         &mut self,
         index: TreeIndex,
-        walk: impl FnOnce(&mut Walker<'_, '_>, &TreeShape) -> (TreeSummary, T),
-    ) -> (TreeSummary, T) {
+        walk: impl FnOnce(&mut TreeWalker<'_, '_>, &TreeShape) -> (WalkSummary, T),
+    ) -> (WalkSummary, T) {
         let newest = self.reader.database.header.db_time;
         let entry = &mut self.trees[index.0 as usize];
-        let mut walker = Walker {
+        let mut walker = TreeWalker {
             reader: &mut self.reader,
             findings: self.findings,
             claims: Some((&mut self.map, index)),
             newest,
-            ahead: Some(&mut self.ahead),
+            read_ahead: Some(&mut self.read_ahead),
         };
         let (summary, rest) = walk(&mut walker, &entry.shape);
         entry.incomplete |= summary.incomplete;
         if let Some(page) = summary.first_deleted {
             let what =
                 format!("{} deleted nodes were not removed; the first is on this page", summary.deleted);
-            self.findings.info(FindingKind::DeletedNodes, page, &entry.shape.label, what);
+            self.findings.add_info(FindingKind::DeletedNodes, page, &entry.shape.label, what);
         }
         self.summary.trees += 1;
         (summary, rest)
@@ -183,8 +188,13 @@ impl StructureCheck<'_, '_> {
     ) {
         let newest = self.reader.database.header.db_time;
         let mut unreported = Findings::new(&self.reader.database.path);
-        let mut walker =
-            Walker { reader: &mut self.reader, findings: &mut unreported, claims: None, newest, ahead: None };
+        let mut walker = TreeWalker {
+            reader: &mut self.reader,
+            findings: &mut unreported,
+            claims: None,
+            newest,
+            read_ahead: None,
+        };
         walk(&mut walker, shape, &mut |page, node, _| visit(page, node));
     }
 
@@ -194,14 +204,14 @@ impl StructureCheck<'_, '_> {
 
     /// Starts reading the first pages of the next table's trees, so that the walk does not have to wait for single
     /// pages.
-    fn read_ahead(&mut self, tables: &[Table]) {
-        let roots = tables.iter().take(2).flat_map(Table::trees).map(|(root, _)| root);
+    fn read_ahead(&mut self, tables: &[CheckedTable]) {
+        let roots = tables.iter().take(2).flat_map(CheckedTable::trees).map(|(root, _)| root);
         // The roots of a tree's space trees usually follow the root of the tree.
-        let places = roots.flat_map(|root| (0..ROOTS).map(move |place| root.plus(place)));
+        let places = roots.flat_map(|root| (0..ROOTS_PER_TREE).map(move |place| root.plus(place)));
         self.reader.prefetch(places);
     }
 
-    fn table(&mut self, table: &Table, root: TreeIndex) {
+    fn table(&mut self, table: &CheckedTable, root: TreeIndex) {
         let shape = table.shape();
         let main = self.add(shape.clone(), Some(root));
         let page_size = self.reader.database.page_size;
@@ -224,7 +234,7 @@ impl StructureCheck<'_, '_> {
             summary.indexes.insert(index.name().to_owned(), walked_index.nodes);
             // The sums do not include rows or entries on unreadable pages.
             if !walked.incomplete && !walked_index.incomplete {
-                self.reconcile(&shape, &mut index);
+                self.compare_rows_and_entries(&shape, &mut index);
             }
             indexes.push(index);
         }
@@ -245,8 +255,8 @@ impl StructureCheck<'_, '_> {
         summary.long_values = long_values.roots();
         if chunks_unreadable {
             self.report_unreadable_values(table, &long_values, &rows.references);
-        } else if complete && !long_values.agrees(&rows.references) {
-            self.account_for_long_values(table, &long_values, &rows.references);
+        } else if complete && !long_values.references_match(&rows.references) {
+            self.check_reference_counts(table, &long_values, &rows.references);
         }
         self.summary.tables.push(summary);
         if !table.indexes.is_empty() {
@@ -255,7 +265,7 @@ impl StructureCheck<'_, '_> {
     }
 
     /// Returns an empty filter for the keys of a table's rows, which only indexes need.
-    fn empty_filter(&mut self, table: &Table) -> KeyFilter {
+    fn empty_filter(&mut self, table: &CheckedTable) -> KeyFilter {
         if table.indexes.is_empty() {
             return KeyFilter::new(0);
         }
@@ -269,7 +279,7 @@ impl StructureCheck<'_, '_> {
     }
 
     /// Reports rows on unreadable pages that still have index entries.
-    fn report_unreadable_rows(&mut self, table: &Table, indexes: &[IndexCheck<'_>]) {
+    fn report_unreadable_rows(&mut self, table: &CheckedTable, indexes: &[IndexCheck<'_>]) {
         let Some((rows, index)) =
             indexes.iter().filter_map(|index| Some((index.unreadable_rows()?, index.name()))).max()
         else {
@@ -278,14 +288,21 @@ impl StructureCheck<'_, '_> {
         if rows > 0 {
             let are = if rows == 1 { "row is" } else { "rows are" };
             let what = format!("{rows} {are} unreadable; index {index} still has entries for them");
-            self.findings.structure(FindingKind::RowsUnreadable, table.root, &table.name, what);
+            self.findings.add_structural(FindingKind::RowsUnreadable, table.root, &table.name, what);
         }
     }
 
     /// Reports how many values in readable rows are at least partly on unreadable pages.
-    fn report_unreadable_values(&mut self, table: &Table, long_values: &LongValueCheck, rows: &References) {
+    fn report_unreadable_values(
+        &mut self,
+        table: &CheckedTable,
+        long_values: &LongValueCheck,
+        rows: &LongValueReferences,
+    ) {
         let mut lost = 0;
-        if !self.for_each_account(table, long_values, rows, |account, _| lost += account.lost()) {
+        if !self
+            .for_each_part(table, long_values, rows, |account, _| lost += account.missing_value_references())
+        {
             return;
         }
         if lost > 0 {
@@ -294,62 +311,69 @@ impl StructureCheck<'_, '_> {
                 format!("{lost} long {are} missing or incomplete; the rows that have them are readable");
             let label = format!("{} / long values", table.name);
             let root = table.long_value_shape().map(|shape| shape.root);
-            self.findings.structure(FindingKind::ValuesUnreadable, root, &label, what);
+            self.findings.add_structural(FindingKind::ValuesUnreadable, root, &label, what);
         }
     }
 
     /// Reports the long values whose reference counts are wrong.
-    fn account_for_long_values(&mut self, table: &Table, long_values: &LongValueCheck, rows: &References) {
-        let compare = |account: &Account, findings: &mut Findings| account.compare(table, findings);
-        if !self.for_each_account(table, long_values, rows, compare) {
+    fn check_reference_counts(
+        &mut self,
+        table: &CheckedTable,
+        long_values: &LongValueCheck,
+        rows: &LongValueReferences,
+    ) {
+        let compare = |account: &ReferenceCounts, findings: &mut Findings| account.compare(table, findings);
+        if !self.for_each_part(table, long_values, rows, compare) {
             let what = "the reference counts do not match the references in the records; there are too many \
              long values to identify the wrong counts";
             let label = format!("{} / long values", table.name);
-            self.findings.structure(FindingKind::LongValueReferences, None, &label, what.to_owned());
+            self.findings.add_structural(FindingKind::LongValueReferences, None, &label, what.to_owned());
         }
     }
 
     /// Counts the references to all of a table's long values, part by part. Returns false if there are too many long
     /// values.
-    fn for_each_account(
+    fn for_each_part(
         &mut self,
-        table: &Table,
+        table: &CheckedTable,
         long_values: &LongValueCheck,
-        references: &References,
-        mut each: impl FnMut(&Account, &mut Findings),
+        references: &LongValueReferences,
+        mut each: impl FnMut(&ReferenceCounts, &mut Findings),
     ) -> bool {
         let page_size = self.reader.database.page_size;
-        let parts = Account::parts(long_values.roots(), references);
+        let parts = ReferenceCounts::parts(long_values.roots(), references);
         if parts > MAX_PARTS {
             return false;
         }
         for part in 0..parts {
-            let mut account = Account::new(part, parts, long_values.chunk_len());
+            let mut account = ReferenceCounts::new(part, parts, long_values.chunk_len());
             if let Some(shape) = table.long_value_shape() {
                 self.walk_again(&shape, &mut |page, node| account.count(page, node));
             }
-            self.walk_again(&table.shape(), &mut |_, node| account.refer(&Record::new(node.data, page_size)));
+            self.walk_again(&table.shape(), &mut |_, node| {
+                account.add_references(&Record::new(node.data, page_size))
+            });
             each(&account, self.findings);
         }
         true
     }
 
     /// If the sums for the rows and the entries of an index differ, reports which rows and entries do not match.
-    fn reconcile(&mut self, shape: &TreeShape, index: &mut IndexCheck<'_>) {
-        if index.agrees() {
+    fn compare_rows_and_entries(&mut self, shape: &TreeShape, index: &mut IndexCheck<'_>) {
+        if index.sums_match() {
             return;
         }
-        let parts = index.entries().div_ceil(PART_ENTRIES).max(1);
+        let parts = index.entries().div_ceil(ENTRIES_PER_PART).max(1);
         if parts > MAX_PARTS {
             return index.report_disagreement(self.findings);
         }
         for part in 0..parts {
-            self.reconcile_part(shape, index, &|hash| hash % parts == part);
+            self.compare_part(shape, index, &|hash| hash % parts == part);
         }
     }
 
     /// Reports the differences among the entries whose hashes belong to one part.
-    fn reconcile_part(
+    fn compare_part(
         &mut self,
         shape: &TreeShape,
         index: &mut IndexCheck<'_>,
@@ -372,7 +396,7 @@ impl StructureCheck<'_, '_> {
                 Some(count) => *count -= 1,
                 None if concerns(hash) => {
                     all_missing += 1;
-                    if all_missing <= MAX_NAMED {
+                    if all_missing <= MAX_REPORTED_ENTRIES {
                         missing.push((page, key.to_vec(), bookmark.to_vec()));
                     }
                 }
@@ -380,19 +404,19 @@ impl StructureCheck<'_, '_> {
             });
         });
         for (row_page, key, bookmark) in missing {
-            let page = crate::tree::leaf_for(&mut self.reader, &index.shape(), &key, &bookmark);
+            let page = crate::tree::find_leaf(&mut self.reader, &index.shape(), &key, &bookmark);
             index.report_missing(page, row_page, &key, self.findings);
         }
         let mut orphans = Vec::new();
         self.walk_again(&index.shape(), &mut |page, node| {
-            if orphans.len() < MAX_NAMED
+            if orphans.len() < MAX_REPORTED_ENTRIES
                 && let Some(count) = open.get_mut(&index.entry_hash(node)).filter(|count| **count > 0)
             {
                 *count -= 1;
                 orphans.push((page, node.key_to_vec()));
             }
         });
-        if open.values().any(|count| *count > 0) || all_missing > MAX_NAMED {
+        if open.values().any(|count| *count > 0) || all_missing > MAX_REPORTED_ENTRIES {
             index.report_disagreement(self.findings);
         }
         for (page, key) in orphans {

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, channel};
 use ese_format::PageNumber;
 use jetcell_vfs::{IoBuffer, IoReason, Transfer, TransferKind};
 
-use crate::database::Database;
+use crate::database::ReadableDatabase;
 use crate::spare_buffers::SpareBuffers;
 
 /// Maximum total size in bytes of the pages in a task.
@@ -16,14 +16,14 @@ const TASK_LEN: usize = 1 << 20;
 pub(crate) struct TaskReads {
     pages: Vec<PageNumber>,
     /// For each page, the run in which it is read and the offset of the page in that run's buffer.
-    places: Vec<(usize, usize)>,
+    page_positions: Vec<(usize, usize)>,
     runs: usize,
     reads: Receiver<(usize, io::Result<()>, IoBuffer)>,
 }
 
 /// Pages that have been read.
 pub(crate) struct TaskPages {
-    places: Vec<(usize, usize)>,
+    page_positions: Vec<(usize, usize)>,
     /// Buffer of each run; `None` if the run could not be read.
     runs: Vec<Option<IoBuffer>>,
     failed: Vec<IoBuffer>,
@@ -32,22 +32,22 @@ pub(crate) struct TaskPages {
 
 impl TaskReads {
     /// Returns the maximum number of pages in a task.
-    pub(crate) fn most_pages(database: &Database) -> usize {
+    pub(crate) fn max_pages(database: &ReadableDatabase) -> usize {
         (TASK_LEN / database.page_size.bytes()).max(1)
     }
 
     /// Starts reading these pages.
-    pub(crate) fn start(database: &Database, pages: Vec<PageNumber>) -> TaskReads {
+    pub(crate) fn start(database: &ReadableDatabase, pages: Vec<PageNumber>) -> TaskReads {
         let size = database.page_size.bytes();
         let mut sorted: Vec<(PageNumber, usize)> =
             pages.iter().enumerate().map(|(index, page)| (*page, index)).collect();
         sorted.sort_unstable();
-        let longest = (SpareBuffers::WHOLE / size).max(1);
+        let longest = (SpareBuffers::MAX_LEN / size).max(1);
         let (sender, reads) = channel();
         // Pages beyond the end of the file do not belong to any run.
         let mut places = vec![(usize::MAX, 0); pages.len()];
         let mut batch = Vec::new();
-        let held = sorted.iter().take_while(|(page, _)| database.holds(*page)).count();
+        let held = sorted.iter().take_while(|(page, _)| database.contains_page(*page)).count();
         let held = sorted.get(..held).unwrap_or_default();
         for run in held.chunk_by(|a, b| a.0.plus(1) == b.0).flat_map(|run| run.chunks(longest)) {
             let Some((first, _)) = run.first() else { continue };
@@ -61,7 +61,7 @@ impl TaskReads {
             batch.push(Transfer {
                 kind: TransferKind::Read,
                 offset,
-                buffer: database.spare.take(len),
+                buffer: database.spare_buffers.take(len),
                 reason: IoReason::Verify,
                 // The receiver is gone if the check was cancelled.
                 done: Box::new(move |result, buffer| drop(sender.send((number, result, buffer)))),
@@ -69,7 +69,7 @@ impl TaskReads {
         }
         let runs = batch.len();
         database.file.submit(batch);
-        TaskReads { pages, places, runs, reads }
+        TaskReads { pages, page_positions: places, runs, reads }
     }
 
     pub(crate) fn pages(&self) -> &[PageNumber] {
@@ -77,7 +77,7 @@ impl TaskReads {
     }
 
     /// Waits until the reads are complete.
-    pub(crate) fn wait(self, database: &Database) -> TaskPages {
+    pub(crate) fn wait(self, database: &ReadableDatabase) -> TaskPages {
         let mut runs = Vec::new();
         runs.resize_with(self.runs, || None);
         let mut failed = Vec::new();
@@ -89,14 +89,14 @@ impl TaskReads {
                 _ => failed.push(buffer),
             }
         }
-        TaskPages { places: self.places, runs, failed, page_len: database.page_size.bytes() }
+        TaskPages { page_positions: self.page_positions, runs, failed, page_len: database.page_size.bytes() }
     }
 }
 
 impl TaskPages {
     /// Returns the bytes of the page at `index` in the task.
     pub(crate) fn get_mut(&mut self, index: usize) -> Option<&mut [u8]> {
-        let (run, start) = *self.places.get(index)?;
+        let (run, start) = *self.page_positions.get(index)?;
         self.runs.get_mut(run)?.as_mut()?.get_mut(start..start + self.page_len)
     }
 

@@ -16,11 +16,11 @@ use ese_format::{DbTime, PageNumber};
 
 use crate::finding::{FindingKind, hex};
 use crate::findings::Findings;
-use crate::leaf::{LeafSequence, TreeContext, TreeSummary, Visitor};
-use crate::page_map::{PageMap, TreeIndex, Use};
+use crate::leaf::{LeafSequence, NodeVisitor, TreeContext, WalkSummary};
+use crate::page_map::{PageMap, PageUse, TreeIndex};
 use crate::page_set::PageSet;
-use crate::read_ahead::ReadAhead;
-use crate::reader::PageReader;
+use crate::read_ahead::LeafReadAhead;
+use crate::reader::VerifiedPageReader;
 use crate::tree_shape::{MAX_DEPTH, TreeShape};
 
 /// Maximum number of pages that one walk remembers, which takes 16 MiB. In a larger tree, a cycle is detected only by
@@ -31,30 +31,30 @@ const MAX_VISITED: u32 = 1 << 27;
 const PREFETCH_DISTANCE: usize = 192;
 const PREFETCH_STEP: usize = 32;
 /// State of a walk that does not depend on the tree.
-pub(crate) struct Walker<'a, 'd> {
-    pub(crate) reader: &'a mut PageReader<'d>,
+pub(crate) struct TreeWalker<'a, 'd> {
+    pub(crate) reader: &'a mut VerifiedPageReader<'d>,
     pub(crate) findings: &'a mut Findings,
     /// Map in which each page is recorded as used by this tree. If absent, the pages are only visited.
     pub(crate) claims: Option<(&'a mut PageMap, TreeIndex)>,
     /// Highest dbtime that a page in a clean database can have.
     pub(crate) newest: DbTime,
     /// Read-ahead for this walk and later walks. Absent if this walk does not use read-ahead.
-    pub(crate) ahead: Option<&'a mut ReadAhead>,
+    pub(crate) read_ahead: Option<&'a mut LeafReadAhead>,
 }
 
 /// Callback that receives leaf nodes in order, except for nodes that are flagged as deleted.
-pub(crate) type Visit<'v> = &'v mut dyn FnMut(PageNumber, &Node<'_>, &mut Findings);
+pub(crate) type VisitNode<'v> = &'v mut dyn FnMut(PageNumber, &Node<'_>, &mut Findings);
 
-/// Visitor that calls a [`Visit`].
-struct Each<'v>(Visit<'v>);
+/// Visitor that calls a [`VisitNode`].
+struct FnVisitor<'v>(VisitNode<'v>);
 
-impl Visitor for Each<'_> {
+impl NodeVisitor for FnVisitor<'_> {
     fn visit(&mut self, page: PageNumber, node: &Node<'_>, findings: &mut Findings) {
         (self.0)(page, node, findings);
     }
 }
 
-impl Walker<'_, '_> {
+impl TreeWalker<'_, '_> {
     pub(crate) fn context<'s>(&'s mut self, shape: &'s TreeShape) -> TreeContext<'s> {
         let (database, newest) = (self.reader.database, self.newest);
         TreeContext { database, shape, findings: self.findings, newest }
@@ -75,7 +75,7 @@ pub(crate) struct WalkState<'s, V> {
 }
 
 /// A page reference in a parent of leaves.
-pub(crate) struct Entry {
+pub(crate) struct LeafReference {
     pub(crate) child: PageNumber,
     pub(crate) parent: PageNumber,
     /// Level of the child in the tree.
@@ -87,17 +87,17 @@ pub(crate) struct Entry {
 /// Queue of leaves that are checked outside the walk.
 pub(crate) trait LeafQueue<V> {
     /// Adds the next page.
-    fn add(&mut self, walker: &mut Walker<'_, '_>, state: &mut WalkState<'_, V>, entry: Entry);
+    fn add(&mut self, walker: &mut TreeWalker<'_, '_>, state: &mut WalkState<'_, V>, entry: LeafReference);
     /// Waits until the state includes all added pages.
-    fn drain(&mut self, walker: &mut Walker<'_, '_>, state: &mut WalkState<'_, V>);
+    fn drain(&mut self, walker: &mut TreeWalker<'_, '_>, state: &mut WalkState<'_, V>);
 }
 
-impl<V: Visitor> WalkState<'_, V> {
+impl<V: NodeVisitor> WalkState<'_, V> {
     pub(crate) fn new(shape: &TreeShape, visitor: V) -> WalkState<'_, V> {
         WalkState {
             shape,
             visitor,
-            sequence: LeafSequence::of_tree(),
+            sequence: LeafSequence::at_tree_start(),
             visited: PageSet::for_pages(MAX_VISITED),
             references: 0,
             workers: None,
@@ -105,19 +105,19 @@ impl<V: Visitor> WalkState<'_, V> {
     }
 
     /// Waits for the leaves that were added so far, so that the next page is checked in tree order.
-    fn drain(&mut self, walker: &mut Walker<'_, '_>) {
+    fn drain(&mut self, walker: &mut TreeWalker<'_, '_>) {
         if let Some(mut workers) = self.workers.take() {
             workers.drain(walker, self);
             self.workers = Some(workers);
         }
     }
 
-    fn gap(&mut self, walker: &mut Walker<'_, '_>) {
+    fn skip_subtree(&mut self, walker: &mut TreeWalker<'_, '_>) {
         self.drain(walker);
-        self.sequence.gap();
+        self.sequence.skip_subtree();
     }
 
-    pub(crate) fn walk(&mut self, walker: &mut Walker<'_, '_>) -> TreeSummary {
+    pub(crate) fn walk(&mut self, walker: &mut TreeWalker<'_, '_>) -> WalkSummary {
         let root = self.shape.root;
         if enter(walker, self, root, None, 0) {
             visit_page(walker, self, root, None, 0, None, None);
@@ -129,14 +129,14 @@ impl<V: Visitor> WalkState<'_, V> {
 }
 
 /// Walks the tree from its root and passes its records to `visit`.
-pub(crate) fn walk(walker: &mut Walker<'_, '_>, shape: &TreeShape, visit: Visit<'_>) -> TreeSummary {
-    WalkState::new(shape, Each(visit)).walk(walker)
+pub(crate) fn walk(walker: &mut TreeWalker<'_, '_>, shape: &TreeShape, visit: VisitNode<'_>) -> WalkSummary {
+    WalkState::new(shape, FnVisitor(visit)).walk(walker)
 }
 
 /// Returns true if the walk may enter a page, that is, if it has not entered the page before and the check has not
 /// been cancelled.
-fn enter<V: Visitor>(
-    walker: &mut Walker<'_, '_>,
+fn enter<V: NodeVisitor>(
+    walker: &mut TreeWalker<'_, '_>,
     state: &mut WalkState<'_, V>,
     number: PageNumber,
     parent: Option<PageNumber>,
@@ -144,7 +144,7 @@ fn enter<V: Visitor>(
 ) -> bool {
     let label = &state.shape.label;
     if walker.reader.database.pace.is_cancelled() {
-        state.gap(walker);
+        state.skip_subtree(walker);
         return false;
     }
     if depth > MAX_DEPTH {
@@ -154,7 +154,7 @@ fn enter<V: Visitor>(
     }
     // The map does not distinguish a tree's own pages from those of its space trees. Only the walk does.
     let watched = walker.claims.as_ref().filter(|_| !state.shape.kind.contains(PageFlags::SPACE));
-    let known = watched.and_then(|(map, tree)| Some(map.state(number)?.used == Use::Tree(*tree)));
+    let known = watched.and_then(|(map, tree)| Some(map.state(number)?.used == PageUse::Tree(*tree)));
     state.references = state.references.saturating_add(1);
     let endless = state.references > walker.reader.database.file_pages.saturating_add(MAX_VISITED);
     if endless || known.unwrap_or_else(|| !state.visited.insert(number)) {
@@ -165,15 +165,15 @@ fn enter<V: Visitor>(
     if let Some((map, tree)) = &mut walker.claims {
         if !map.contains(number) {
             let what = format!("the page is beyond the owned space, but {} refers to it", referrer(parent));
-            walker.findings.structure(FindingKind::PageBeyondOwned, number, label, what);
+            walker.findings.add_structural(FindingKind::PageBeyondOwned, number, label, what);
         }
-        if let Err(before) = map.claim(number, Use::Tree(*tree)) {
+        if let Err(before) = map.claim(number, PageUse::Tree(*tree)) {
             let from = referrer(parent);
             let what = match before {
-                Use::Available(_) => format!("the page is listed as available, but {from} refers to it"),
+                PageUse::Available(_) => format!("the page is listed as available, but {from} refers to it"),
                 _ => format!("the page already belongs to another tree, but {from} refers to it"),
             };
-            walker.findings.structure(FindingKind::PageUsedTwice, number, label, what);
+            walker.findings.add_structural(FindingKind::PageUsedTwice, number, label, what);
         }
     }
     true
@@ -185,8 +185,8 @@ fn referrer(parent: Option<PageNumber>) -> String {
 
 /// Checks a page and all pages below it. `parent` is the page that refers to this page, and whether that page's flags
 /// say that its children are leaves.
-fn visit_page<V: Visitor>(
-    walker: &mut Walker<'_, '_>,
+fn visit_page<V: NodeVisitor>(
+    walker: &mut TreeWalker<'_, '_>,
     state: &mut WalkState<'_, V>,
     number: PageNumber,
     parent: Option<(PageNumber, bool)>,
@@ -196,7 +196,7 @@ fn visit_page<V: Visitor>(
 ) {
     let shape = state.shape;
     let loaded = walker.reader.get(number);
-    if let (Some(judged), true) = (walker.reader.judged(), walker.claims.is_some()) {
+    if let (Some(judged), true) = (walker.reader.verified_pages(), walker.claims.is_some()) {
         judged.report(walker.findings);
     }
     let image = match loaded {
@@ -204,7 +204,7 @@ fn visit_page<V: Visitor>(
         Err(problem) => {
             let leaf = parent.is_some_and(|(_, leaves)| leaves);
             if walker.findings.attribute(number, &shape.label, leaf) {
-                return state.gap(walker);
+                return state.skip_subtree(walker);
             }
             let from = referrer(parent.map(|(parent, _)| parent));
             let what = format!("the page {problem}, but {from} refers to it");
@@ -225,17 +225,17 @@ fn visit_page<V: Visitor>(
     if page.is_leaf() {
         state.drain(walker);
         let (sequence, visitor) = (&mut state.sequence, &mut state.visitor);
-        return sequence.leaf(&mut walker.context(shape), visitor, (number, &page, depth), (low, high));
+        return sequence.add_leaf(&mut walker.context(shape), visitor, (number, &page, depth), (low, high));
     }
     state.sequence.summary.pages += 1;
     internal(walker, state, (number, &page, depth), low, high);
 }
 
 /// Checks a page referenced by a parent of leaves. The walk must already have entered the page.
-pub(crate) fn visit_child<V: Visitor>(
-    walker: &mut Walker<'_, '_>,
+pub(crate) fn visit_child<V: NodeVisitor>(
+    walker: &mut TreeWalker<'_, '_>,
     state: &mut WalkState<'_, V>,
-    entry: &Entry,
+    entry: &LeafReference,
 ) {
     check_leaf_flag(walker, state.shape, entry.parent, entry.child, true);
     let parent = Some((entry.parent, true));
@@ -243,7 +243,7 @@ pub(crate) fn visit_child<V: Visitor>(
 }
 
 fn check_leaf_flag(
-    walker: &mut Walker<'_, '_>,
+    walker: &mut TreeWalker<'_, '_>,
     shape: &TreeShape,
     parent: PageNumber,
     child: PageNumber,
@@ -254,12 +254,12 @@ fn check_leaf_flag(
     if leaf != parent_of_leaf {
         let not = if leaf { "" } else { "not " };
         let what = format!("flag parent-of-leaf is {parent_of_leaf}, but child page {child} is {not}a leaf");
-        walker.findings.structure(FindingKind::PageFlags, parent, &shape.label, what);
+        walker.findings.add_structural(FindingKind::PageFlags, parent, &shape.label, what);
     }
 }
 
-fn internal<V: Visitor>(
-    walker: &mut Walker<'_, '_>,
+fn internal<V: NodeVisitor>(
+    walker: &mut TreeWalker<'_, '_>,
     state: &mut WalkState<'_, V>,
     (number, page, depth): (PageNumber, &Page<'_>, u32),
     low: Option<&[u8]>,
@@ -268,7 +268,7 @@ fn internal<V: Visitor>(
     let label = &state.shape.label;
     if page.prev().is_some() || page.next().is_some() {
         let what = "an internal page has siblings".into();
-        walker.findings.structure(FindingKind::SiblingLink, number, label, what);
+        walker.findings.add_structural(FindingKind::SiblingLink, number, label, what);
     }
     let count = page.node_count();
     if count == 0 {
@@ -288,7 +288,7 @@ fn internal<V: Visitor>(
         let last = index + 1 == count;
         if key.is_empty() && !last {
             let what = format!("entry {index} of {count} has an empty key");
-            walker.findings.structure(FindingKind::Separator, number, label, what);
+            walker.findings.add_structural(FindingKind::Separator, number, label, what);
         }
         if !key.is_empty() {
             if below.as_deref().is_some_and(|below| key.as_slice() <= below)
@@ -296,18 +296,18 @@ fn internal<V: Visitor>(
             {
                 let what =
                     format!("separator {index} ({}) is not greater than the previous separator", hex(&key));
-                walker.findings.structure(FindingKind::Separator, number, label, what);
+                walker.findings.add_structural(FindingKind::Separator, number, label, what);
             }
             if high.is_some_and(|high| key.as_slice() > high) {
                 let what =
                     format!("separator {index} ({}) is greater than the separator of the parent", hex(&key));
-                walker.findings.structure(FindingKind::Separator, number, label, what);
+                walker.findings.add_structural(FindingKind::Separator, number, label, what);
             }
         }
         if last && high != Some(key.as_slice()) && !(high.is_none() && key.is_empty()) {
             let expected = high.map_or_else(|| "empty".to_owned(), hex);
             let what = format!("the last separator is {}, expected {expected}", hex(&key));
-            walker.findings.structure(FindingKind::Separator, number, label, what);
+            walker.findings.add_structural(FindingKind::Separator, number, label, what);
         }
         let above = if key.is_empty() { high } else { Some(key.as_slice()) };
         let Some(child) = node.child() else {
@@ -318,7 +318,7 @@ fn internal<V: Visitor>(
         match state.workers.take_if(|_| together && entered) {
             Some(mut workers) => {
                 let (low, high) = (below.clone(), above.map(<[u8]>::to_vec));
-                let entry = Entry { child, parent: number, depth: depth + 1, low, high };
+                let entry = LeafReference { child, parent: number, depth: depth + 1, low, high };
                 workers.add(walker, state, entry);
                 state.workers = Some(workers);
             }
@@ -341,20 +341,20 @@ fn internal<V: Visitor>(
 }
 
 /// Reports why part of the tree is not checked.
-fn skip<V: Visitor>(
-    walker: &mut Walker<'_, '_>,
+fn skip<V: NodeVisitor>(
+    walker: &mut TreeWalker<'_, '_>,
     state: &mut WalkState<'_, V>,
     number: PageNumber,
     kind: FindingKind,
     what: String,
 ) {
-    walker.findings.structure(kind, number, &state.shape.label, what);
-    state.gap(walker);
+    walker.findings.add_structural(kind, number, &state.shape.label, what);
+    state.skip_subtree(walker);
 }
 
 /// Returns the leaf to which a node with this key and data belongs, or the last readable page on the path to it.
-pub(crate) fn leaf_for(
-    reader: &mut PageReader<'_>,
+pub(crate) fn find_leaf(
+    reader: &mut VerifiedPageReader<'_>,
     shape: &TreeShape,
     key: &[u8],
     data: &[u8],

@@ -8,7 +8,7 @@ use crate::tree_label::DATABASE;
 /// Maximum depth of a tree. Even a tree of 2^32 pages is not deeper.
 pub(crate) const MAX_DEPTH: u32 = 24;
 /// Flags that are the same on all pages of a tree.
-pub(crate) const KIND: PageFlags =
+pub(crate) const KIND_FLAGS: PageFlags =
     PageFlags::SPACE.union(PageFlags::INDEX).union(PageFlags::LONG_VALUE).union(PageFlags::NON_UNIQUE);
 
 /// Expected properties of a tree.
@@ -16,7 +16,7 @@ pub(crate) const KIND: PageFlags =
 pub(crate) struct TreeShape {
     pub(crate) root: PageNumber,
     pub(crate) tree: TreeId,
-    /// Flags from [`KIND`] that the tree's pages must have.
+    /// Flags from [`KIND_FLAGS`] that the tree's pages must have.
     pub(crate) kind: PageFlags,
     /// Name of the tree, as used in findings.
     pub(crate) label: String,

@@ -11,9 +11,9 @@ use ese_format::PageNumber;
 use ese_format::page::NodeFlags;
 use ese_format::space::{Extent, SpaceHeader};
 use testkit::corpus::Corpus;
-use testkit::damage::Patient;
+use testkit::damage::EditableDatabase;
 
-use crate::memory::Memory;
+use crate::memory::MemoryDirectory;
 
 /// Returns the peak resident memory of this process so far, in MiB.
 fn most_memory() -> u64 {
@@ -23,7 +23,7 @@ fn most_memory() -> u64 {
 }
 
 /// Extends the owned space of the database to all pages up to `last`.
-fn own_up_to(database: &mut Patient, last: u32) {
+fn own_up_to(database: &mut EditableDatabase, last: u32) {
     let root = database.page(PageNumber::fixed(1));
     let header = SpaceHeader::decode(root.external_header()).unwrap();
     let owned = header.owned_root().expect("the root of a real database has space trees");
@@ -44,11 +44,11 @@ fn own_up_to(database: &mut Patient, last: u32) {
 }
 
 /// Returns the real database, extended with empty space up to page `last`.
-fn with_space(database: Vec<u8>, last: u32) -> Memory {
-    let mut database = Patient::new(database);
+fn with_space(database: Vec<u8>, last: u32) -> MemoryDirectory {
+    let mut database = EditableDatabase::new(database);
     own_up_to(&mut database, last);
     let len = (u64::from(last) + 2) * u64::from(database.size.get());
-    Memory { zeros: len - database.bytes.len() as u64, ..Memory::new(database.bytes) }
+    MemoryDirectory { zeros: len - database.bytes.len() as u64, ..MemoryDirectory::new(database.bytes) }
 }
 
 /// Returns the number of bytes that a check of all pages of a file of this size in MiB reads, and the peak memory of
@@ -85,7 +85,7 @@ fn sixteen_tib_are_checked_in_the_memory_of_a_few_mib(database: Vec<u8>) {
     // The added space is owned but not in use. Everything else is as in the real database.
     let end = format!("..{last} leaked: owned, but neither used nor available");
     let leak = report.findings.iter().rfind(|finding| finding.kind == FindingKind::SpaceLeak);
-    assert!(leak.is_some_and(|leak| leak.what.ends_with(&end)), "{leak:?}");
+    assert!(leak.is_some_and(|leak| leak.message.ends_with(&end)), "{leak:?}");
     assert!(report.findings.iter().all(|finding| finding.kind != FindingKind::Omitted));
     let grown = most_memory() - before;
     assert!(grown < 128, "{grown} MiB more");

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use ese_engine::{
-    BulkLoadOptions, ColumnDefinition, ColumnType, CreateOptions, Error, IndexDefinition, Instance,
+    BulkLoadOptions, ColumnDefinition, ColumnType, DatabaseOptions, Error, IndexDefinition, Instance,
     InstanceOptions, Result, TableDefinition, Value,
 };
 
@@ -13,7 +13,7 @@ fn main() -> Result<()> {
     let directory = new_directory("bulk-load");
     let options = InstanceOptions { circular: true, ..InstanceOptions::new(&directory)? };
     let instance = Instance::open(options)?;
-    let database = instance.create_database(&directory.join("data.edb"), &CreateOptions::default())?;
+    let database = instance.create_database(&directory.join("data.edb"), &DatabaseOptions::default())?;
     let mut session = instance.session();
     let definition = TableDefinition {
         name: "Numbers".into(),

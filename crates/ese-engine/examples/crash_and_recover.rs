@@ -1,8 +1,8 @@
 //! Drops an instance without a shutdown, and recovers the committed records.
 
 use ese_engine::{
-    ColumnDefinition, ColumnType, CommitMode, CreateOptions, IndexDefinition, Instance, InstanceOptions,
-    Result, Seek, TableDefinition, Value,
+    ColumnDefinition, ColumnType, CommitMode, DatabaseOptions, IndexDefinition, Instance, InstanceOptions,
+    Result, SeekRelation, TableDefinition, Value,
 };
 
 fn main() -> Result<()> {
@@ -19,7 +19,7 @@ fn main() -> Result<()> {
     };
     {
         let instance = Instance::open(InstanceOptions::new(&directory)?)?;
-        let database = instance.create_database(&path, &CreateOptions::default())?;
+        let database = instance.create_database(&path, &DatabaseOptions::default())?;
         let mut session = instance.session();
         session.begin()?;
         session.create_table(&database, &definition)?;
@@ -35,7 +35,7 @@ fn main() -> Result<()> {
     let database = instance.attach(&path, 256)?;
     let mut session = instance.session();
     let mut table = session.open_table(&database, "Numbers")?;
-    assert!(table.seek(&mut session, &[Value::Long(1)], Seek::Equal)?, "a durable commit survives");
+    assert!(table.seek(&mut session, &[Value::Long(1)], SeekRelation::Equal)?, "a durable commit survives");
     println!("the record is there");
     drop((table, session));
     instance.shutdown()

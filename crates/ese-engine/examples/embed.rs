@@ -1,14 +1,14 @@
 //! Uses the engine inside a program: creates a database, inserts a record and reads it.
 
 use ese_engine::{
-    ColumnDefinition, ColumnType, CommitMode, CreateOptions, IndexDefinition, Instance, InstanceOptions,
-    Result, Seek, TableDefinition, Value,
+    ColumnDefinition, ColumnType, CommitMode, DatabaseOptions, IndexDefinition, Instance, InstanceOptions,
+    Result, SeekRelation, TableDefinition, Value,
 };
 
 fn main() -> Result<()> {
     let directory = new_directory("embed");
     let instance = Instance::open(InstanceOptions::new(&directory)?)?;
-    let database = instance.create_database(&directory.join("data.edb"), &CreateOptions::default())?;
+    let database = instance.create_database(&directory.join("data.edb"), &DatabaseOptions::default())?;
     let mut session = instance.session();
     let definition = TableDefinition {
         name: "Numbers".into(),
@@ -26,7 +26,7 @@ fn main() -> Result<()> {
     table.insert(&mut session, &[(key, Value::Long(1)), (text, Value::Text("one".into()))])?;
     session.commit(CommitMode::Durable)?;
 
-    if table.seek(&mut session, &[Value::Long(1)], Seek::Equal)? {
+    if table.seek(&mut session, &[Value::Long(1)], SeekRelation::Equal)? {
         println!("1 is {:?}", table.get(&mut session, text)?);
     }
     drop((table, session));

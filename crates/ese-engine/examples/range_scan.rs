@@ -1,14 +1,14 @@
 //! Reads the records of a range of keys in order.
 
 use ese_engine::{
-    ColumnDefinition, ColumnType, CommitMode, CreateOptions, IndexDefinition, Instance, InstanceOptions,
-    Result, Seek, TableDefinition, Value,
+    ColumnDefinition, ColumnType, CommitMode, DatabaseOptions, IndexDefinition, Instance, InstanceOptions,
+    Result, SeekRelation, TableDefinition, Value,
 };
 
 fn main() -> Result<()> {
     let directory = new_directory("range-scan");
     let instance = Instance::open(InstanceOptions::new(&directory)?)?;
-    let database = instance.create_database(&directory.join("data.edb"), &CreateOptions::default())?;
+    let database = instance.create_database(&directory.join("data.edb"), &DatabaseOptions::default())?;
     let mut session = instance.session();
     let definition = TableDefinition {
         name: "Numbers".into(),
@@ -31,7 +31,7 @@ fn main() -> Result<()> {
 
     // A transaction sees one state of the table, regardless of what other sessions do.
     session.begin()?;
-    let mut found = table.seek(&mut session, &[Value::Long(100)], Seek::GreaterOrEqual)?;
+    let mut found = table.seek(&mut session, &[Value::Long(100)], SeekRelation::GreaterOrEqual)?;
     table.set_range(&[Value::Long(110)], false)?;
     while found {
         println!("{:?}: {:?}", table.get(&mut session, key)?, table.get(&mut session, text)?);

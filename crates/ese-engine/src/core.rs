@@ -11,10 +11,10 @@ use jetcell_sync::atomic::Ordering;
 use jetcell_sync::{Mutex, RwLock};
 use jetcell_vfs::{FreezableVfs, Vfs};
 
-use crate::cache::{Cache, FileId};
+use crate::cache::{AttachedFileId, Cache};
 use crate::database::Database;
-use crate::error::BackupFault;
-use crate::events::{EventKind, Events};
+use crate::error::BackupErrorKind;
+use crate::events::{EventKind, EventReporter};
 use crate::storage::{DatabaseFile, OpenedFile};
 use crate::transaction::Services;
 use crate::{Error, Result};
@@ -23,7 +23,7 @@ use crate::{Error, Result};
 #[doc(alias = "INST")]
 pub struct Core {
     services: Arc<Services>,
-    databases: RwLock<BTreeMap<FileId, Arc<Database>>>,
+    databases: RwLock<BTreeMap<AttachedFileId, Arc<Database>>>,
     /// Position of the last checkpoint. The lock is held while a checkpoint is being made.
     pub(crate) checkpoint: Mutex<LogPosition>,
     /// The file system that the services use, with the ability to freeze it.
@@ -47,7 +47,7 @@ impl Core {
         vfs: Arc<dyn Vfs>,
         cache: Arc<Cache>,
         version_store_bytes: usize,
-        events: Events,
+        events: EventReporter,
     ) -> Arc<Core> {
         let freezable = Arc::new(FreezableVfs::new(vfs));
         Arc::new(Core {
@@ -92,12 +92,12 @@ impl Core {
     }
 
     /// Returns the attached database with this file id.
-    pub fn database(&self, file: FileId) -> Option<Arc<Database>> {
+    pub fn database(&self, file: AttachedFileId) -> Option<Arc<Database>> {
         self.databases.read().get(&file).cloned()
     }
 
     /// Returns the file of the attached database with this file id.
-    pub(crate) fn file(&self, file: FileId) -> Option<Arc<DatabaseFile>> {
+    pub(crate) fn file(&self, file: AttachedFileId) -> Option<Arc<DatabaseFile>> {
         self.databases.read().get(&file).map(|database| database.file.clone())
     }
 
@@ -169,5 +169,5 @@ impl Core {
 }
 
 fn running(what: &str) -> Error {
-    Error::Backup { fault: BackupFault::Running, what: what.to_string() }
+    Error::Backup { fault: BackupErrorKind::Running, what: what.to_string() }
 }

@@ -7,7 +7,7 @@ use ese_format::header::DatabaseHeader;
 use ese_format::{DbTime, PageSize};
 
 use crate::btree::OpenTrees;
-use crate::cache::FileId;
+use crate::cache::AttachedFileId;
 use crate::catalog::SystemTables;
 use crate::defrag::{DefragKind, DefragProgress, Defragmentation};
 use crate::scan::{DatabaseScan, ScanProgress};
@@ -60,7 +60,7 @@ impl Database {
     }
 
     /// Returns the id of the file in the cache.
-    pub fn file_id(&self) -> FileId {
+    pub fn file_id(&self) -> AttachedFileId {
         self.file.file_id
     }
 

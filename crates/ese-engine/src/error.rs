@@ -116,7 +116,7 @@ pub enum Error {
         /// Position in the log.
         position: LogPosition,
         /// Kind of the error.
-        fault: LogFault,
+        fault: LogErrorKind,
         /// Description of the error.
         what: String,
     },
@@ -131,7 +131,7 @@ pub enum Error {
         /// Position of the log record that does not match the page.
         position: LogPosition,
         /// Kind of mismatch.
-        fault: PageTimeFault,
+        fault: PageTimeMismatch,
         /// Description of the mismatch.
         what: String,
     },
@@ -141,7 +141,7 @@ pub enum Error {
         /// Database file.
         path: PathBuf,
         /// Kind of the error.
-        fault: AttachmentFault,
+        fault: AttachmentErrorKind,
         /// Description of the error, and what to do.
         what: String,
     },
@@ -149,7 +149,7 @@ pub enum Error {
     #[error("{what}")]
     Backup {
         /// Kind of the error.
-        fault: BackupFault,
+        fault: BackupErrorKind,
         /// Description of the error, and what to do.
         what: String,
     },
@@ -173,7 +173,7 @@ pub enum Error {
 
 /// Reason why a log file cannot be replayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LogFault {
+pub enum LogErrorKind {
     /// A segment or a record is damaged.
     Damaged,
     /// The file belongs to another log stream: the signatures differ.
@@ -188,7 +188,7 @@ pub enum LogFault {
 
 /// How a page's database time differs from the time that the log expects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PageTimeFault {
+pub enum PageTimeMismatch {
     /// The page is older than expected: a write was lost, or the file is an older copy.
     Older,
     /// The page's time is between the times before and after the logged change.
@@ -200,7 +200,7 @@ pub enum PageTimeFault {
 
 /// Reason why the log cannot attach a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AttachmentFault {
+pub enum AttachmentErrorKind {
     /// The file does not exist, or is a different database.
     Missing,
     /// The file was shut down at a position that does not match the log. It is an older copy, or another program
@@ -212,7 +212,7 @@ pub enum AttachmentFault {
 
 /// Reason why a backup cannot be started or continued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BackupFault {
+pub enum BackupErrorKind {
     /// Another backup of the instance is running.
     Running,
     /// A backup step was called in the wrong order.
@@ -286,30 +286,30 @@ impl Error {
             Error::LogMissing { .. } => (-528, "JET_errMissingLogFile"),
             Error::CommittedLogsMissing { .. } => (-582, "JET_errCommittedLogFilesMissing"),
             Error::Log { fault, .. } => match fault {
-                LogFault::Damaged | LogFault::UnknownRecord => (-501, "JET_errLogFileCorrupt"),
-                LogFault::OtherStream => (-530, "JET_errBadLogSignature"),
-                LogFault::OtherHistory => (-515, "JET_errInvalidLogSequence"),
-                LogFault::OtherContent => (-590, "JET_errLogChecksumMismatch"),
+                LogErrorKind::Damaged | LogErrorKind::UnknownRecord => (-501, "JET_errLogFileCorrupt"),
+                LogErrorKind::OtherStream => (-530, "JET_errBadLogSignature"),
+                LogErrorKind::OtherHistory => (-515, "JET_errInvalidLogSequence"),
+                LogErrorKind::OtherContent => (-590, "JET_errLogChecksumMismatch"),
             },
             Error::PageTime { fault, .. } => match fault {
-                PageTimeFault::Older => (-566, "JET_errDbTimeTooOld"),
-                PageTimeFault::Newer => (-567, "JET_errDbTimeTooNew"),
-                PageTimeFault::BeyondHeader => (-625, "JET_errDbTimeBeyondMaxRequired"),
+                PageTimeMismatch::Older => (-566, "JET_errDbTimeTooOld"),
+                PageTimeMismatch::Newer => (-567, "JET_errDbTimeTooNew"),
+                PageTimeMismatch::BeyondHeader => (-625, "JET_errDbTimeBeyondMaxRequired"),
             },
             Error::Attachment { fault, .. } => match fault {
-                AttachmentFault::Missing => (-1216, "JET_errAttachedDatabaseMismatch"),
-                AttachmentFault::OtherShutdown => (-551, "JET_errConsistentTimeMismatch"),
-                AttachmentFault::NotRestored => (-544, "JET_errSoftRecoveryOnBackupDatabase"),
+                AttachmentErrorKind::Missing => (-1216, "JET_errAttachedDatabaseMismatch"),
+                AttachmentErrorKind::OtherShutdown => (-551, "JET_errConsistentTimeMismatch"),
+                AttachmentErrorKind::NotRestored => (-544, "JET_errSoftRecoveryOnBackupDatabase"),
             },
             Error::Backup { fault, .. } => match fault {
-                BackupFault::Running => (-505, "JET_errBackupInProgress"),
-                BackupFault::WrongStep => (-521, "JET_errInvalidBackupSequence"),
-                BackupFault::NoFullBackup => (-560, "JET_errMissingFullBackup"),
-                BackupFault::CircularLogging => (-526, "JET_errInvalidBackup"),
-                BackupFault::LogsRemoved => (-569, "JET_errMissingFileToBackup"),
-                BackupFault::LogUnreadable => (-612, "JET_errLogReadVerifyFailure"),
-                BackupFault::LogNotCopied => (-616, "JET_errLogFileNotCopied"),
-                BackupFault::FreezeTimedOut => (-2402, "JET_errOSSnapshotTimeOut"),
+                BackupErrorKind::Running => (-505, "JET_errBackupInProgress"),
+                BackupErrorKind::WrongStep => (-521, "JET_errInvalidBackupSequence"),
+                BackupErrorKind::NoFullBackup => (-560, "JET_errMissingFullBackup"),
+                BackupErrorKind::CircularLogging => (-526, "JET_errInvalidBackup"),
+                BackupErrorKind::LogsRemoved => (-569, "JET_errMissingFileToBackup"),
+                BackupErrorKind::LogUnreadable => (-612, "JET_errLogReadVerifyFailure"),
+                BackupErrorKind::LogNotCopied => (-616, "JET_errLogFileNotCopied"),
+                BackupErrorKind::FreezeTimedOut => (-2402, "JET_errOSSnapshotTimeOut"),
             },
             Error::ReadOnly(_) => (-510, "JET_errLogWriteFail"),
             Error::Io { .. } => (-1022, "JET_errDiskIO"),

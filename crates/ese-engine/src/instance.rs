@@ -3,16 +3,16 @@
 //! Only this module connects the parts and starts threads. Each thread repeats a bounded step. The steps also work
 //! without threads (see [`Instance::step`]), so a simulation can run the same code on one thread.
 
-mod attaching;
+mod attachment;
 mod background;
-mod backing_up;
-mod defragmenting;
-mod freezing;
+mod backup;
+mod defragmentation;
+mod freeze;
 mod layout_table;
 mod listener;
-mod maintaining;
+mod maintenance;
 mod replay_end;
-mod returning_space;
+mod release_space;
 mod state_table;
 
 use jetcell_sync::Arc;
@@ -27,12 +27,12 @@ use rand::RngCore;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 
-use self::background::Background;
+use self::background::BackgroundWork;
 pub(crate) use self::listener::InstanceListener;
 use crate::core::Core;
 use crate::defrag::DefragKind;
 use crate::events::EventKind;
-use crate::log::Wake;
+use crate::log::WakeCallback;
 use crate::maintenance::checkpoint::{self, Checkpointer};
 use crate::maintenance::cleanup;
 use crate::options::InstanceOptions;
@@ -43,9 +43,9 @@ use crate::workers::{StepKind, TaskHandle, WorkerGroup};
 use crate::{Error, Result};
 
 /// Maximum time that the background thread waits for log work before it checks again.
-const LOG_PAUSE: Duration = Duration::from_millis(20);
+const LOG_POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Poll interval for log file work on shared threads. The log wakes the task earlier if it needs a file.
-const FILES_PAUSE: Duration = Duration::from_secs(1);
+const LOG_FILES_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A running engine. ESE: `INST`.
 #[doc(alias = "INST")]
@@ -62,7 +62,7 @@ pub struct Instance {
     attaching: Mutex<()>,
     /// Summary of the recovery that ran when the instance was opened.
     recovery: RecoverySummary,
-    background: Background,
+    background: BackgroundWork,
     closed: AtomicBool,
     _lock: Box<dyn DirectoryLock>,
 }
@@ -116,7 +116,7 @@ impl Instance {
             numbers: Arc::default(),
             attaching: Mutex::default(),
             recovery: opened.summary,
-            background: Background::new(options.workers.clone()),
+            background: BackgroundWork::new(options.workers.clone()),
             closed: AtomicBool::new(false),
             options,
             _lock: lock,
@@ -261,7 +261,7 @@ impl Instance {
 
     fn start_background(&self) {
         match self.background.workers() {
-            Some(workers) => self.share_log_work(workers),
+            Some(workers) => self.start_log_tasks(workers),
             None => self.start_log_threads(),
         }
         let core = self.core.clone();
@@ -282,16 +282,16 @@ impl Instance {
 
     fn start_log_threads(&self) {
         let core = self.core.clone();
-        self.background.repeat("log", LOG_PAUSE, move || {
-            let written = match core.log().wait_for_segments(LOG_PAUSE) {
+        self.background.repeat("log", LOG_POLL_INTERVAL, move || {
+            let written = match core.log().wait_for_segments(LOG_POLL_INTERVAL) {
                 true => core.log().write_full(),
                 false => core.log().step(),
             };
             written.map(|()| true)
         });
         let core = self.core.clone();
-        self.background.repeat("log-files", LOG_PAUSE, move || {
-            match core.log().wait_for_file_work(LOG_PAUSE) {
+        self.background.repeat("log-files", LOG_POLL_INTERVAL, move || {
+            match core.log().wait_for_file_work(LOG_POLL_INTERVAL) {
                 true => core.log().prepare_files(),
                 false => Ok(true),
             }
@@ -299,30 +299,30 @@ impl Instance {
     }
 
     /// Runs the log's background work on shared threads. The tasks do not block; the log wakes them.
-    fn share_log_work(&self, workers: &WorkerGroup) {
+    fn start_log_tasks(&self, workers: &WorkerGroup) {
         let core = self.core.clone();
         let clock = self.options.vfs.clock();
         let mut last = clock.monotonic();
-        let segments = self.background.share(workers, StepKind::Log, move || {
+        let segments = self.background.spawn_shared(workers, StepKind::Log, move || {
             let waited = clock.monotonic().saturating_sub(last);
             // The log stores its errors.
-            match core.log().is_worth_a_write() {
+            match core.log().has_enough_to_write() {
                 true => drop(core.log().write_full()),
-                false if waited >= LOG_PAUSE => drop(core.log().step()),
-                false => return Some(LOG_PAUSE - waited),
+                false if waited >= LOG_POLL_INTERVAL => drop(core.log().step()),
+                false => return Some(LOG_POLL_INTERVAL - waited),
             }
             last = clock.monotonic();
-            Some(LOG_PAUSE)
+            Some(LOG_POLL_INTERVAL)
         });
         let core = self.core.clone();
-        let files = self.background.share(workers, StepKind::Log, move || {
+        let files = self.background.spawn_shared(workers, StepKind::Log, move || {
             if !core.log().needs_files() {
-                return Some(FILES_PAUSE);
+                return Some(LOG_FILES_POLL_INTERVAL);
             }
             let prepared = core.log().prepare_files().unwrap_or(false);
-            Some(if prepared { Duration::ZERO } else { LOG_PAUSE })
+            Some(if prepared { Duration::ZERO } else { LOG_POLL_INTERVAL })
         });
-        let wake = |task: TaskHandle| -> Wake { Box::new(move || task.wake()) };
+        let wake = |task: TaskHandle| -> WakeCallback { Box::new(move || task.wake()) };
         self.core.log().wake_background(wake(segments), wake(files));
     }
 }

@@ -81,30 +81,30 @@ pub use ese_format::PageSize;
 pub use ese_format::record::{CodePage, ColumnFlags, ColumnId, ColumnType, Value};
 
 pub use backup::{
-    Backup, BackupKind, BackupSummary, Freeze, LogCopies, LogCopy, PageExtent, PageReader, PageReads,
-    ReadOptions, mark_copy,
+    Backup, BackupKind, BackupSummary, DatabasePageReader, Freeze, PageExtent, PageReadOptions, PageReads,
+    VerifiedLog, VerifiedLogReader, mark_copy,
 };
-pub use btree::Seek;
+pub use btree::SeekRelation;
 pub use cache::LoadBuffers;
 pub use database::Database;
 pub use defrag::{DefragKind, DefragOptions, DefragProgress};
-pub use error::{AttachmentFault, BackupFault, Error, LogFault, PageTimeFault, Result};
+pub use error::{AttachmentErrorKind, BackupErrorKind, Error, LogErrorKind, PageTimeMismatch, Result};
 pub use events::{
     CopyEvent, DefragEvent, DefragReport, DefragTotals, DivergenceKind, Event, EventCategory,
-    EventDescription, EventKind, EventProfile, EventSeverity, EventSink, EventValue, Events, LayoutReport,
-    PageDamage, PageDivergence, PageFault, PassReport, ShrinkReport, SnapshotEvent, SpaceEvent, TrimReport,
-    WindowAdvice,
+    EventDescription, EventKind, EventProfile, EventReporter, EventSeverity, EventSink, EventValue,
+    LayoutReport, PageDamage, PageDamageKind, PageDivergence, PassReport, ShrinkReport, SnapshotEvent,
+    SpaceEvent, TrimReport, WindowAdvice,
 };
 pub use instance::Instance;
-pub use log::{CopyRegistration, LogHold, LogNameForm};
-pub use options::{CreateOptions, InstanceOptions};
-pub use pace::Throttle;
-pub use page_exchange::{PageWay, PageWishes};
+pub use log::{CopyRegistration, LogHold, LogNameFormat};
+pub use options::{DatabaseOptions, InstanceOptions};
+pub use pace::MaintenanceThrottle;
+pub use page_exchange::{PageDirection, PageRequests};
 pub use recovery::{
-    BadPage, Comparison, CopyFindings, FoundDatabase, LogChanges, PageComparison, PageImage, RecoveryPlan,
-    RecoverySet, RecoverySummary, Replayed, Replayer, SET_ASIDE,
+    ComparisonResult, CopyFindings, DiscoveredDatabase, ExchangedPage, LogChanges, PageComparison,
+    RecoveryPlan, RecoverySet, RecoverySummary, ReplaySummary, Replayer, SET_ASIDE, UnreplayedPage,
 };
-pub use scan::{PageFlaw, ScanOptions, ScanProgress, ScanTurn};
+pub use scan::{MaintenanceTurn, PageFlaw, ScanOptions, ScanProgress};
 pub use session::{BulkLoad, BulkLoadOptions, BulkLoadProgress, CommitId, CommitMode, Session, Table};
 pub use storage::{DatabasePaths, TornPageProtection};
 pub use table::{ColumnDefinition, IndexDefinition, TableDefinition};

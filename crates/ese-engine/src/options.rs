@@ -10,8 +10,8 @@ use jetcell_sync::Arc;
 use jetcell_vfs::{DirectoryLock, FileStem, RealOptions, RealVfs, Vfs};
 
 use crate::cache::{Cache, CacheOptions};
-use crate::events::{EventProfile, EventSink, Events};
-use crate::log::LogNameForm;
+use crate::events::{EventProfile, EventReporter, EventSink};
+use crate::log::LogNameFormat;
 use crate::storage::{DatabasePaths, TornPageProtection};
 use crate::workers::WorkerGroup;
 use crate::{Error, Result};
@@ -75,7 +75,7 @@ pub struct InstanceOptions {
     /// own, plus one for each maintenance task.
     pub workers: Option<Arc<WorkerGroup>>,
     /// Format of log file names. An existing stream keeps its format.
-    pub log_names: LogNameForm,
+    pub log_names: LogNameFormat,
     /// Paths of databases that are not at the paths recorded in the log. Used by recovery.
     pub database_paths: DatabasePaths,
     /// Whether recovery accepts databases in a format that the engine cannot write. Such databases can only be
@@ -172,7 +172,7 @@ impl InstanceOptions {
             torn_page_protection: TornPageProtection::DoubleWrite,
             threads: true,
             workers: None,
-            log_names: LogNameForm::default(),
+            log_names: LogNameFormat::default(),
             database_paths: DatabasePaths::default(),
             recover_newer_formats: false,
             ignore_missing_databases: false,
@@ -194,8 +194,8 @@ impl InstanceOptions {
     }
 
     /// Returns the reporter for the instance's events.
-    pub(crate) fn reporter(&self) -> Events {
-        Events::new(self.events.clone(), self.vfs.clock(), &self.log_directory, self.event_profile)
+    pub(crate) fn reporter(&self) -> EventReporter {
+        EventReporter::new(self.events.clone(), self.vfs.clock(), &self.log_directory, self.event_profile)
     }
 
     /// Returns the instance's cache: the shared cache, or a new one created from these options.
@@ -217,15 +217,15 @@ impl InstanceOptions {
 
 /// Settings of a new database.
 #[derive(Clone, Debug)]
-pub struct CreateOptions {
+pub struct DatabaseOptions {
     /// Initial file size in pages; at least 256.
     pub initial_pages: u32,
     /// Number of pages by which the file grows. ESE: `JET_paramDbExtensionSize`.
     pub extension_pages: u32,
 }
 
-impl Default for CreateOptions {
-    fn default() -> CreateOptions {
-        CreateOptions { initial_pages: 256, extension_pages: 256 }
+impl Default for DatabaseOptions {
+    fn default() -> DatabaseOptions {
+        DatabaseOptions { initial_pages: 256, extension_pages: 256 }
     }
 }

@@ -15,7 +15,7 @@ const MIN_BACK_OFF: Duration = Duration::from_millis(10);
 
 /// Rate limits for a maintenance task.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Throttle {
+pub struct MaintenanceThrottle {
     /// Pause after each step, up to 60 s. ESE: `JET_paramDbScanThrottle`.
     #[doc(alias = "JET_paramDbScanThrottle")]
     pub pause: Duration,
@@ -26,10 +26,10 @@ pub struct Throttle {
     pub read_latency_target: Option<Duration>,
 }
 
-impl Throttle {
+impl MaintenanceThrottle {
     /// Creates a throttle that only pauses after each step.
-    pub fn pausing(pause: Duration) -> Throttle {
-        Throttle { pause, ..Throttle::default() }
+    pub fn pausing(pause: Duration) -> MaintenanceThrottle {
+        MaintenanceThrottle { pause, ..MaintenanceThrottle::default() }
     }
 
     /// Checks the limits.
@@ -52,22 +52,22 @@ impl Throttle {
 }
 
 /// Calculates the pauses of a task.
-pub(crate) struct Pace {
+pub(crate) struct MaintenancePacer {
     /// Current pause while session reads are too slow.
     backed_off: Duration,
     /// Number of cache faults and their total duration in microseconds, as of the last step.
     faults: (u64, u64),
 }
 
-impl Pace {
-    pub fn new(faults: (u64, u64)) -> Pace {
-        Pace { backed_off: Duration::ZERO, faults }
+impl MaintenancePacer {
+    pub fn new(faults: (u64, u64)) -> MaintenancePacer {
+        MaintenancePacer { backed_off: Duration::ZERO, faults }
     }
 
     /// Returns the pause after a step that took `took` to read `bytes` bytes.
     pub fn pause(
         &mut self,
-        throttle: &Throttle,
+        throttle: &MaintenanceThrottle,
         bytes: usize,
         took: Duration,
         faults: (u64, u64),
@@ -94,7 +94,7 @@ impl Pace {
 
 /// Maximum number of consecutive times that a task waits for clean pages before it continues anyway. Therefore a load
 /// that keeps most of the cache dirty slows the task but does not stop it.
-const CLEAN_WAITS: u32 = 20;
+const MAX_CLEAN_PAGE_WAITS: u32 = 20;
 
 /// State of a task that waits for clean pages. The wait is bounded, and is reported if it lasts a long time.
 #[derive(Default)]
@@ -108,7 +108,7 @@ pub(crate) struct CleanPageWait {
 
 /// A change in a wait for clean pages that is worth reporting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WaitNews {
+pub(crate) enum CleanPageWaitEvent {
     /// The task is paused.
     Paused,
     /// The task continues.
@@ -118,23 +118,23 @@ pub(crate) enum WaitNews {
 impl CleanPageWait {
     /// Returns whether the task has to wait again because most of the cache is dirty.
     pub fn wait(&mut self, mostly_dirty: bool) -> bool {
-        let wait = mostly_dirty && self.waits < CLEAN_WAITS;
+        let wait = mostly_dirty && self.waits < MAX_CLEAN_PAGE_WAITS;
         self.waits = if wait { self.waits + 1 } else { 0 };
         wait
     }
 
     /// Records whether most of the cache is dirty at time `now`. Returns the change to report, if any.
-    pub fn note(&mut self, dirty: bool, now: Duration) -> Option<WaitNews> {
+    pub fn note(&mut self, dirty: bool, now: Duration) -> Option<CleanPageWaitEvent> {
         if !dirty {
             self.since = None;
-            return std::mem::take(&mut self.reported).then_some(WaitNews::Continued);
+            return std::mem::take(&mut self.reported).then_some(CleanPageWaitEvent::Continued);
         }
         let since = *self.since.get_or_insert(now);
         if self.reported || now.saturating_sub(since) < REPORTED_WAIT {
             return None;
         }
         self.reported = true;
-        Some(WaitNews::Paused)
+        Some(CleanPageWaitEvent::Paused)
     }
 }
 
@@ -144,11 +144,14 @@ mod tests {
 
     #[test]
     fn impossible_limits_are_refused() {
-        Throttle::pausing(MAX_PAUSE).check().unwrap();
+        MaintenanceThrottle::pausing(MAX_PAUSE).check().unwrap();
         let bad = [
-            Throttle::pausing(Duration::from_millis(60_001)),
-            Throttle { bytes_per_second: Some(0), ..Throttle::default() },
-            Throttle { read_latency_target: Some(Duration::ZERO), ..Throttle::default() },
+            MaintenanceThrottle::pausing(Duration::from_millis(60_001)),
+            MaintenanceThrottle { bytes_per_second: Some(0), ..MaintenanceThrottle::default() },
+            MaintenanceThrottle {
+                read_latency_target: Some(Duration::ZERO),
+                ..MaintenanceThrottle::default()
+            },
         ];
         for throttle in bad {
             assert!(matches!(throttle.check(), Err(Error::Usage(_))));
@@ -161,8 +164,8 @@ mod tests {
         let mut note = |dirty, ms| wait.note(dirty, Duration::from_millis(ms));
         assert_eq!([note(true, 0), note(true, 900), note(false, 950)], [None; 3]);
         assert_eq!([note(true, 1000), note(true, 1900)], [None; 2]);
-        assert_eq!([note(true, 2000), note(true, 9000)], [Some(WaitNews::Paused), None]);
-        assert_eq!([note(false, 9100), note(false, 9200)], [Some(WaitNews::Continued), None]);
+        assert_eq!([note(true, 2000), note(true, 9000)], [Some(CleanPageWaitEvent::Paused), None]);
+        assert_eq!([note(false, 9100), note(false, 9200)], [Some(CleanPageWaitEvent::Continued), None]);
     }
 
     #[test]
@@ -175,15 +178,15 @@ mod tests {
     #[test]
     fn the_pause_follows_the_rate_and_backs_off_from_slow_reads() {
         let ms = Duration::from_millis;
-        let throttle = Throttle {
+        let throttle = MaintenanceThrottle {
             pause: Duration::ZERO,
             bytes_per_second: Some(1 << 20),
             read_latency_target: Some(ms(20)),
         };
-        let mut pace = Pace::new((0, 0));
+        let mut pace = MaintenancePacer::new((0, 0));
         // 256 KiB at 1 MiB/s take a quarter of a second. The read itself took part of this time.
         assert_eq!(pace.pause(&throttle, 256 << 10, ms(50), (10, 50_000)), ms(200));
-        let throttle = Throttle { bytes_per_second: None, ..throttle };
+        let throttle = MaintenanceThrottle { bytes_per_second: None, ..throttle };
         let mut faults = (10, 50_000);
         let mut slow = |each_ms: u64| {
             faults = (faults.0 + 10, faults.1 + 10 * each_ms * 1000);

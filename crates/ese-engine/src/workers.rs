@@ -55,11 +55,11 @@ fn due_after(now: Duration, pause: Duration) -> Duration {
 const WOKEN: Duration = Duration::ZERO;
 
 /// A step. It returns the pause before it must be called again, or `None` for never.
-type Step = Box<dyn FnMut() -> Option<Duration> + Send>;
+type StepFunction = Box<dyn FnMut() -> Option<Duration> + Send>;
 
 /// A pool of threads for the background work of instances.
 pub struct Workers {
-    shared: Arc<Shared>,
+    shared: Arc<WorkersInner>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -72,15 +72,15 @@ pub struct WorkerGroup {
 /// Handle of a task, used to wake and remove it.
 #[derive(Clone)]
 pub(crate) struct TaskHandle {
-    shared: Arc<Shared>,
+    shared: Arc<WorkersInner>,
     task: usize,
     woken: Arc<AtomicBool>,
 }
 
-struct Shared {
+struct WorkersInner {
     clock: Arc<dyn Clock>,
     threads: usize,
-    state: Mutex<State>,
+    state: Mutex<WorkersState>,
     /// Signalled when a task may be due.
     work: Condvar,
     /// Signalled when a step of a task that is being removed has ended.
@@ -88,12 +88,12 @@ struct Shared {
 }
 
 #[derive(Default)]
-struct State {
+struct WorkersState {
     tasks: BTreeMap<usize, Task>,
     /// Tasks that are not running, ordered by due time.
     queue: BTreeSet<(Duration, usize)>,
-    groups: BTreeMap<usize, Running>,
-    all: Running,
+    groups: BTreeMap<usize, RunningSteps>,
+    all: RunningSteps,
     next_id: usize,
     idle: usize,
     /// Time until which an idle thread waits. Zero means that a thread has been woken but has not checked for work
@@ -106,7 +106,7 @@ struct Task {
     group: usize,
     kind: StepKind,
     /// The task's step; `None` while it runs.
-    step: Option<Step>,
+    step: Option<StepFunction>,
     due: Duration,
     runs_on: Option<ThreadId>,
     woken: Arc<AtomicBool>,
@@ -115,12 +115,12 @@ struct Task {
 
 /// Number of steps that are running.
 #[derive(Clone, Copy, Default)]
-struct Running {
+struct RunningSteps {
     steps: usize,
     of_pages: usize,
 }
 
-impl Running {
+impl RunningSteps {
     fn may_run(self, kind: StepKind, most: usize, most_of_pages: usize) -> bool {
         self.steps < most && (kind == StepKind::Log || self.of_pages < most_of_pages)
     }
@@ -138,16 +138,21 @@ impl Running {
 
 impl Workers {
     /// Minimum number of threads: one for logs and one for pages.
-    pub const LEAST: usize = 2;
+    pub const MIN_THREADS: usize = 2;
 
-    /// Starts `threads` threads, but at least [`Workers::LEAST`].
+    /// Starts `threads` threads, but at least [`Workers::MIN_THREADS`].
     ///
     /// # Errors
     /// Returns an error if the operating system cannot start a thread.
     pub fn start(threads: usize, clock: Arc<dyn Clock>) -> Result<Arc<Workers>> {
-        let threads = threads.max(Workers::LEAST);
-        let shared =
-            Shared { clock, threads, state: Mutex::default(), work: Condvar::new(), ended: Condvar::new() };
+        let threads = threads.max(Workers::MIN_THREADS);
+        let shared = WorkersInner {
+            clock,
+            threads,
+            state: Mutex::default(),
+            work: Condvar::new(),
+            ended: Condvar::new(),
+        };
         let workers = Arc::new(Workers { shared: Arc::new(shared), threads: Mutex::default() });
         for number in 0..threads {
             let shared = workers.shared.clone();
@@ -162,7 +167,7 @@ impl Workers {
     pub fn group(self: &Arc<Workers>) -> Arc<WorkerGroup> {
         let mut state = self.shared.state.lock();
         let id = state.new_id();
-        state.groups.insert(id, Running::default());
+        state.groups.insert(id, RunningSteps::default());
         Arc::new(WorkerGroup { workers: self.clone(), id })
     }
 }
@@ -181,7 +186,7 @@ impl Drop for Workers {
 
 impl WorkerGroup {
     /// Adds a task that repeats a step. The first run is due immediately.
-    pub(crate) fn add(&self, kind: StepKind, step: Step) -> TaskHandle {
+    pub(crate) fn add(&self, kind: StepKind, step: StepFunction) -> TaskHandle {
         let shared = self.workers.shared.clone();
         let woken = Arc::new(AtomicBool::new(false));
         let mut state = shared.state.lock();
@@ -233,7 +238,7 @@ impl TaskHandle {
             dropped.push(state.remove(task.task));
         }
         let own = thread::current().id();
-        let runs = |state: &State| {
+        let runs = |state: &WorkersState| {
             let runner = |task: &TaskHandle| state.tasks.get(&task.task)?.runs_on;
             tasks.iter().filter_map(runner).any(|runner| runner != own)
         };
@@ -244,7 +249,7 @@ impl TaskHandle {
     }
 }
 
-impl Shared {
+impl WorkersInner {
     /// Runs steps until the pool is closed.
     fn work(&self) {
         become_background_thread();
@@ -259,8 +264,8 @@ impl Shared {
     }
 
     /// Waits until a task may be due. One idle thread waits until the next due time; the others wait to be signalled.
-    fn wait(&self, state: &mut MutexGuard<'_, State>, now: Duration) {
-        let next = state.next_moment(now).filter(|next| state.alarm.is_none_or(|alarm| *next < alarm));
+    fn wait(&self, state: &mut MutexGuard<'_, WorkersState>, now: Duration) {
+        let next = state.next_due_time(now).filter(|next| state.alarm.is_none_or(|alarm| *next < alarm));
         state.idle += 1;
         match next {
             Some(next) => {
@@ -277,10 +282,10 @@ impl Shared {
 
     fn run<'a>(
         &'a self,
-        mut state: MutexGuard<'a, State>,
+        mut state: MutexGuard<'a, WorkersState>,
         id: usize,
-        mut step: Step,
-    ) -> MutexGuard<'a, State> {
+        mut step: StepFunction,
+    ) -> MutexGuard<'a, WorkersState> {
         // Have another thread wait for the next due time. If this step takes a long time, that thread runs the tasks
         // that become due.
         let hand_over = state.idle > 0 && state.alarm.is_none() && !state.queue.is_empty();
@@ -308,14 +313,14 @@ impl Shared {
     }
 }
 
-impl State {
+impl WorkersState {
     fn new_id(&mut self) -> usize {
         self.next_id += 1;
         self.next_id
     }
 
     /// Returns the next time at which a thread should check for work, aside from checks when a step ends.
-    fn next_moment(&self, now: Duration) -> Option<Duration> {
+    fn next_due_time(&self, now: Duration) -> Option<Duration> {
         let first = |from: Duration| self.queue.range((from, usize::MAX)..).next().map(|(due, _)| *due);
         let due = first(now.saturating_sub(DUE_GRACE_PERIOD))
             .filter(|due| *due <= now)
@@ -324,8 +329,8 @@ impl State {
     }
 
     /// Removes and returns the step of the first task that is due and may run.
-    fn take_due(&mut self, now: Duration, threads: usize) -> Option<(usize, Step)> {
-        let share = (threads / self.groups.len().max(1)).max(Workers::LEAST);
+    fn take_due(&mut self, now: Duration, threads: usize) -> Option<(usize, StepFunction)> {
+        let share = (threads / self.groups.len().max(1)).max(Workers::MIN_THREADS);
         let most_of_pages = threads - (threads / 4).max(1);
         let may_run = |(due, id): &&(Duration, usize)| {
             let Some(task) = self.tasks.get(id) else { return true };
@@ -351,7 +356,13 @@ impl State {
 
     /// Records the end of a step and puts the step back. If the task was removed or does not repeat, the step is left
     /// for the caller to drop. Returns whether a thread may be waiting for the step to end.
-    fn end_step(&mut self, id: usize, due: Option<Duration>, now: Duration, step: &mut Option<Step>) -> bool {
+    fn end_step(
+        &mut self,
+        id: usize,
+        due: Option<Duration>,
+        now: Duration,
+        step: &mut Option<StepFunction>,
+    ) -> bool {
         let Some(task) = self.tasks.get_mut(&id) else { return false };
         task.runs_on = None;
         let (kind, removed) = (task.kind, task.removed);
@@ -381,7 +392,7 @@ impl State {
     }
 
     /// Removes a task that is not running, and returns its step. A running task is removed when its step ends.
-    fn remove(&mut self, id: usize) -> Option<Step> {
+    fn remove(&mut self, id: usize) -> Option<StepFunction> {
         let task = self.tasks.get_mut(&id)?;
         self.queue.remove(&(task.due, id));
         task.removed = true;

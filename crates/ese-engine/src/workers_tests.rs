@@ -18,7 +18,7 @@ fn workers(threads: usize) -> Arc<Workers> {
 }
 
 /// Returns a step that counts its calls and requests a pause.
-fn counting(count: &Arc<AtomicUsize>, pause: Duration) -> Step {
+fn counting(count: &Arc<AtomicUsize>, pause: Duration) -> StepFunction {
     let count = count.clone();
     Box::new(move || {
         count.fetch_add(1, Ordering::SeqCst);
@@ -27,7 +27,7 @@ fn counting(count: &Arc<AtomicUsize>, pause: Duration) -> Step {
 }
 
 /// Returns a step that blocks until the channel's sender is dropped.
-fn blocked(gate: &Arc<Mutex<Receiver<()>>>) -> Step {
+fn blocked(gate: &Arc<Mutex<Receiver<()>>>) -> StepFunction {
     let gate = gate.clone();
     Box::new(move || {
         // One step holds the lock while it waits for the channel; the others wait for the lock.
@@ -96,12 +96,12 @@ fn a_volume_that_stands_still_holds_up_no_other_one() {
 
 #[test]
 fn a_task_that_is_due_waits_a_moment_for_the_thread_that_runs_steps() {
-    let mut state = State::default();
+    let mut state = WorkersState::default();
     let (group, now) = (state.new_id(), Duration::from_millis(100));
-    state.groups.insert(group, Running::default());
+    state.groups.insert(group, RunningSteps::default());
     let [first, second, third] = std::array::from_fn(|_| {
         let id = state.new_id();
-        let (kind, step): (_, Step) = (StepKind::Log, Box::new(|| None));
+        let (kind, step): (_, StepFunction) = (StepKind::Log, Box::new(|| None));
         let task = Task {
             group,
             kind,
@@ -115,9 +115,9 @@ fn a_task_that_is_due_waits_a_moment_for_the_thread_that_runs_steps() {
         state.queue.insert((now, id));
         id
     });
-    let taken = |state: &mut State, now| state.take_due(now, 8).map(|(id, _)| id);
+    let taken = |state: &mut WorkersState, now| state.take_due(now, 8).map(|(id, _)| id);
     assert_eq!(taken(&mut state, now), Some(first), "no thread runs steps");
-    assert_eq!((taken(&mut state, now), state.next_moment(now)), (None, Some(now + DUE_GRACE_PERIOD)));
+    assert_eq!((taken(&mut state, now), state.next_due_time(now)), (None, Some(now + DUE_GRACE_PERIOD)));
     state.tasks[&second].woken.store(true, Ordering::SeqCst);
     assert_eq!(taken(&mut state, now), Some(second), "a task that was woken does not wait");
     assert_eq!(taken(&mut state, now + DUE_GRACE_PERIOD), Some(third));
@@ -192,14 +192,14 @@ fn a_task_can_end_itself_and_drop_what_it_owns() {
     let workers = workers(2);
     let group = workers.group();
     /// Uses the pool in its destructor, as an instance does when it ends.
-    struct Owned(Arc<WorkerGroup>, Arc<AtomicUsize>);
-    impl Drop for Owned {
+    struct PoolOwner(Arc<WorkerGroup>, Arc<AtomicUsize>);
+    impl Drop for PoolOwner {
         fn drop(&mut self) {
             drop(self.0.add(StepKind::Pages, counting(&self.1, LONG)));
         }
     }
     let count = Arc::<AtomicUsize>::default();
-    let owned = Owned(group.clone(), count.clone());
+    let owned = PoolOwner(group.clone(), count.clone());
     group.add(
         StepKind::Pages,
         Box::new(move || {

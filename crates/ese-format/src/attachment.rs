@@ -10,7 +10,7 @@
 
 use crate::declare::layout;
 use crate::fields::{Describe, FieldValue, Fields};
-use crate::layout::{Input, Layout, LayoutError};
+use crate::layout::{BinaryLayout, Input, LayoutError};
 use crate::path::{decode_path, encode_path};
 use crate::{DatabaseIdInLog, DbTime, LogPosition, Signature, TreeId};
 
@@ -44,7 +44,7 @@ layout! {
         path,
     }
 }
-const _: () = assert!(<Attachment as Layout>::FIXED == 64);
+const _: () = assert!(<Attachment as BinaryLayout>::FIXED == 64);
 
 /// Reason why a list cannot be decoded or encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -14,7 +14,7 @@ use crate::attachment::{ATTACHMENT_LIST_LEN, Attachment, AttachmentError};
 use crate::checksum::header_checksum;
 use crate::declare::layout;
 use crate::fields::{self, Fields};
-use crate::layout::{Input, Layout};
+use crate::layout::{BinaryLayout, Input};
 use crate::log::parameters::EngineParameters;
 use crate::{LogTime, Signature};
 
@@ -25,7 +25,7 @@ const CHECKSUM_LEN: usize = 4;
 /// File type of a checkpoint, at byte 667 of every ESE header.
 pub const FILE_TYPE_CHECKPOINT: u32 = 4;
 /// Number of bytes after the checksum that have a defined meaning.
-const FIELDS_LEN: usize = <Checkpoint as Layout>::FIXED;
+const FIELDS_LEN: usize = <Checkpoint as BinaryLayout>::FIXED;
 const _: () = assert!(CHECKSUM_LEN + FIELDS_LEN == 2727);
 
 layout! {
@@ -131,7 +131,7 @@ impl Checkpoint {
 
     /// Returns the fields of a checkpoint page without validating them. Returns `None` if the page is too short.
     pub fn fields(page: &[u8]) -> Option<Fields> {
-        fields::of::<Checkpoint>(page.get(CHECKSUM_LEN..)?).ok()
+        fields::describe_fields::<Checkpoint>(page.get(CHECKSUM_LEN..)?).ok()
     }
 
     /// Encodes one copy, including the checksum. A checkpoint file contains two copies, written one after the other.

@@ -147,7 +147,7 @@ pub fn verify_page(page: &mut [u8], size: PageSize, number: PageNumber) -> PageI
     if !size.is_large() && !has_format_flag(page) {
         return verify_legacy(page, number);
     }
-    if let Some(stored) = misplaced(page, size, number) {
+    if let Some(stored) = stored_page_number(page, size, number) {
         return PageIntegrity::WrongPage { stored };
     }
     let mut bits = Vec::new();
@@ -281,7 +281,7 @@ fn check_block(page: &[u8], size: PageSize, block: usize, number: PageNumber) ->
 }
 
 /// Returns the page number with which the page was written, if all its blocks agree on a number other than `number`.
-fn misplaced(page: &[u8], size: PageSize, number: PageNumber) -> Option<u32> {
+fn stored_page_number(page: &[u8], size: PageSize, number: PageNumber) -> Option<u32> {
     let mut found = None;
     for block in 0..blocks(size) {
         match check_block(page, size, block, number) {

@@ -29,16 +29,16 @@ macro_rules! layout {
                 $( $( $payload: &[u8], )* )?
             ) {
                 $(
-                    $( $crate::layout::Layout::put($field, out); )?
+                    $( $crate::layout::BinaryLayout::put($field, out); )?
                     $( <$width as $crate::layout::LengthField>::put_len($counted.len(), out); )?
                 )*
                 $( $( out.extend_from_slice($payload); )* )?
             }
         }
 
-        impl $crate::layout::Layout for $name {
+        impl $crate::layout::BinaryLayout for $name {
             const FIXED: usize = 0
-                $( $( + <$ty as $crate::layout::Layout>::FIXED )? $( + <$width as $crate::layout::Layout>::FIXED )? )*;
+                $( $( + <$ty as $crate::layout::BinaryLayout>::FIXED )? $( + <$width as $crate::layout::BinaryLayout>::FIXED )? )*;
 
             fn put(&self, out: &mut Vec<u8>) {
                 $name::put_parts(out, $( $( &self.$field, )? )* $( $( &self.$payload, )* )?);
@@ -46,7 +46,7 @@ macro_rules! layout {
 
             fn take(input: &mut $crate::layout::Input<'_>) -> Result<Self, $crate::layout::LayoutError> {
                 $(
-                    $( let $field = <$ty as $crate::layout::Layout>::take(input)?; )?
+                    $( let $field = <$ty as $crate::layout::BinaryLayout>::take(input)?; )?
                     $( let $counted = <$width as $crate::layout::LengthField>::take_len(input)?; )?
                 )*
                 $( $( let $payload = input.bytes($payload)?.to_vec(); )* )?
@@ -59,7 +59,7 @@ macro_rules! layout {
             ) -> Result<usize, $crate::layout::LayoutError> {
                 let mut len = 0usize;
                 $(
-                    $( input.bytes(<$ty as $crate::layout::Layout>::FIXED)?; )?
+                    $( input.bytes(<$ty as $crate::layout::BinaryLayout>::FIXED)?; )?
                     $( len = len.saturating_add(<$width as $crate::layout::LengthField>::take_len(input)?); )?
                 )*
                 Ok(len)
@@ -92,8 +92,8 @@ macro_rules! layout {
                 let mut at = 0;
                 let mut offsets = Vec::new();
                 $(
-                    $( offsets.push((stringify!($field), at)); at += <$ty as $crate::layout::Layout>::FIXED; )?
-                    $( offsets.push((stringify!($counted), at)); at += <$width as $crate::layout::Layout>::FIXED; )?
+                    $( offsets.push((stringify!($field), at)); at += <$ty as $crate::layout::BinaryLayout>::FIXED; )?
+                    $( offsets.push((stringify!($counted), at)); at += <$width as $crate::layout::BinaryLayout>::FIXED; )?
                 )*
                 offsets.push(("end", at));
                 offsets
@@ -105,13 +105,13 @@ macro_rules! layout {
 /// Implements the layout of flag types stored as integers. Unknown bits are preserved.
 macro_rules! layout_flags {
     ($($name:ty: $int:ty),* $(,)?) => {$(
-        impl $crate::layout::Layout for $name {
-            const FIXED: usize = <$int as $crate::layout::Layout>::FIXED;
+        impl $crate::layout::BinaryLayout for $name {
+            const FIXED: usize = <$int as $crate::layout::BinaryLayout>::FIXED;
             fn put(&self, out: &mut Vec<u8>) {
-                $crate::layout::Layout::put(&self.bits(), out);
+                $crate::layout::BinaryLayout::put(&self.bits(), out);
             }
             fn take(input: &mut $crate::layout::Input<'_>) -> Result<Self, $crate::layout::LayoutError> {
-                Ok(<$name>::from_bits_retain(<$int as $crate::layout::Layout>::take(input)?))
+                Ok(<$name>::from_bits_retain(<$int as $crate::layout::BinaryLayout>::take(input)?))
             }
         }
 
@@ -119,7 +119,7 @@ macro_rules! layout_flags {
             fn describe(
                 input: &mut $crate::layout::Input<'_>,
             ) -> Result<$crate::fields::FieldValue, $crate::layout::LayoutError> {
-                let flags = <$name as $crate::layout::Layout>::take(input)?;
+                let flags = <$name as $crate::layout::BinaryLayout>::take(input)?;
                 let names = flags.iter_names().map(|(name, _)| name).collect();
                 Ok($crate::fields::FieldValue::Flags { value: flags.bits().into(), names })
             }
@@ -144,13 +144,13 @@ macro_rules! layout_enum {
             }
         }
 
-        impl $crate::layout::Layout for $name {
-            const FIXED: usize = <$int as $crate::layout::Layout>::FIXED;
+        impl $crate::layout::BinaryLayout for $name {
+            const FIXED: usize = <$int as $crate::layout::BinaryLayout>::FIXED;
             fn put(&self, out: &mut Vec<u8>) {
-                $crate::layout::Layout::put(&(*self as $int), out);
+                $crate::layout::BinaryLayout::put(&(*self as $int), out);
             }
             fn take(input: &mut $crate::layout::Input<'_>) -> Result<Self, $crate::layout::LayoutError> {
-                $name::from_raw(<$int as $crate::layout::Layout>::take(input)?)
+                $name::from_raw(<$int as $crate::layout::BinaryLayout>::take(input)?)
                     .ok_or($crate::layout::LayoutError::Invalid($what))
             }
         }
@@ -159,7 +159,7 @@ macro_rules! layout_enum {
             fn describe(
                 input: &mut $crate::layout::Input<'_>,
             ) -> Result<$crate::fields::FieldValue, $crate::layout::LayoutError> {
-                let value = <$int as $crate::layout::Layout>::take(input)?;
+                let value = <$int as $crate::layout::BinaryLayout>::take(input)?;
                 let name = $name::from_raw(value).map(|known| format!("{known:?}"));
                 Ok($crate::fields::FieldValue::Choice { value: value.into(), name })
             }

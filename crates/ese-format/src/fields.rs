@@ -53,7 +53,7 @@ pub(crate) trait Describe {
 }
 
 /// Returns the fields of `T` at the start of `bytes`.
-pub(crate) fn of<T: Describe>(bytes: &[u8]) -> Result<Fields, LayoutError> {
+pub(crate) fn describe_fields<T: Describe>(bytes: &[u8]) -> Result<Fields, LayoutError> {
     match T::describe(&mut Input::new(bytes))? {
         FieldValue::Group(fields) => Ok(fields),
         value => Ok(vec![("value", value)]),
@@ -64,7 +64,7 @@ macro_rules! numbers {
     ($($name:ty: $int:ty => $variant:ident),* $(,)?) => {$(
         impl Describe for $name {
             fn describe(input: &mut Input<'_>) -> Result<FieldValue, LayoutError> {
-                Ok(FieldValue::$variant(<$int as crate::layout::Layout>::take(input)?.into()))
+                Ok(FieldValue::$variant(<$int as crate::layout::BinaryLayout>::take(input)?.into()))
             }
         }
     )*};
@@ -80,7 +80,7 @@ macro_rules! simple {
     ($($name:ty => $variant:ident),* $(,)?) => {$(
         impl Describe for $name {
             fn describe(input: &mut Input<'_>) -> Result<FieldValue, LayoutError> {
-                Ok(FieldValue::$variant(<$name as crate::layout::Layout>::take(input)?))
+                Ok(FieldValue::$variant(<$name as crate::layout::BinaryLayout>::take(input)?))
             }
         }
     )*};
@@ -108,7 +108,8 @@ mod tests {
     #[test]
     fn all_fields_of_a_header_are_returned_even_with_invalid_values() {
         let mut page =
-            DatabaseHeader::fresh(PageSize::KIB_4, Signature::default(), Signature::default()).encode();
+            DatabaseHeader::for_new_database(PageSize::KIB_4, Signature::default(), Signature::default())
+                .encode();
         let find = |page: &[u8], name: &str| {
             let fields = DatabaseHeader::fields(page).unwrap();
             fields.into_iter().find(|(found, _)| *found == name).unwrap().1

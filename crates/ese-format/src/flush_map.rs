@@ -15,7 +15,7 @@
 use crate::checksum::{BlockIntegrity, header_checksum, verify_single};
 use crate::declare::layout;
 use crate::fields::{self, Fields};
-use crate::layout::{Input, Layout};
+use crate::layout::{BinaryLayout, Input};
 use crate::{DbTime, Generation, LogTime, Signature};
 
 /// Length in bytes of the header and of every map page.
@@ -66,7 +66,7 @@ layout! {
         file_type: u32,
     }
 }
-const _: () = assert!(CHECKSUM_LEN + <FlushMapHeader as Layout>::FIXED == 671);
+const _: () = assert!(CHECKSUM_LEN + <FlushMapHeader as BinaryLayout>::FIXED == 671);
 
 layout! {
     /// Header of a map page, from byte 8.
@@ -85,7 +85,7 @@ layout! {
         reserved_2: [u8; 24],
     }
 }
-const _: () = assert!(8 + <MapPageHeader as Layout>::FIXED == MAP_AT);
+const _: () = assert!(8 + <MapPageHeader as BinaryLayout>::FIXED == MAP_AT);
 
 /// Reason why bytes cannot be decoded as the header of a flush map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -135,7 +135,7 @@ impl FlushMapHeader {
 
     /// Returns the fields of a header page without validating them. Returns `None` if the page is too short.
     pub fn fields(page: &[u8]) -> Option<Fields> {
-        fields::of::<FlushMapHeader>(page.get(CHECKSUM_LEN..)?).ok()
+        fields::describe_fields::<FlushMapHeader>(page.get(CHECKSUM_LEN..)?).ok()
     }
 }
 

@@ -16,7 +16,7 @@
 use crate::checksum::header_checksum;
 use crate::declare::{layout, layout_enum};
 use crate::fields::{self, Fields};
-use crate::layout::{Input, Layout, LayoutError};
+use crate::layout::{BinaryLayout, Input, LayoutError};
 use crate::{DbTime, Generation, LogPosition, LogTime, PageSize, Signature, TreeId};
 
 /// Format version, which has not changed in 20 years. ESE: `ulDAEVersion`.
@@ -31,7 +31,7 @@ pub const FILE_TYPE_DATABASE: u32 = 1;
 /// Length in bytes of the checksum and the magic number, which precede the fields.
 const PREFIX_LEN: usize = 8;
 /// Number of bytes in a header page that have a defined meaning.
-pub const DATABASE_HEADER_LEN: usize = PREFIX_LEN + <DatabaseHeader as Layout>::FIXED;
+pub const DATABASE_HEADER_LEN: usize = PREFIX_LEN + <DatabaseHeader as BinaryLayout>::FIXED;
 const PAGE_SIZE_AT: usize = 236;
 const _: () = assert!(DATABASE_HEADER_LEN == 748);
 
@@ -380,7 +380,7 @@ impl DatabaseHeader {
 
     /// Returns the fields of a header page without validating them. Returns `None` if the page is too short.
     pub fn fields(page: &[u8]) -> Option<Fields> {
-        fields::of::<DatabaseHeader>(page.get(PREFIX_LEN..)?).ok()
+        fields::describe_fields::<DatabaseHeader>(page.get(PREFIX_LEN..)?).ok()
     }
 
     /// Encodes the header page, including the checksum. The caller writes the page at offset 0 and, once that write
@@ -435,7 +435,11 @@ impl DatabaseHeader {
 
     /// Creates the header of a new, empty, clean database. All bytes from offset 672 on are zero, because every known
     /// reader accepts such a header.
-    pub fn fresh(page_size: PageSize, signature: Signature, log_signature: Signature) -> DatabaseHeader {
+    pub fn for_new_database(
+        page_size: PageSize,
+        signature: Signature,
+        log_signature: Signature,
+    ) -> DatabaseHeader {
         DatabaseHeader {
             version: DATABASE_VERSION,
             attribute: 0,

@@ -167,7 +167,7 @@ fn fields_have_the_published_offsets() {
 
 fn sample() -> DatabaseHeader {
     let signature = Signature::new(7, LogTime::from_unix_ms(1_660_909_592_636));
-    DatabaseHeader::fresh(PageSize::KIB_8, signature, Signature::new(8, signature.created))
+    DatabaseHeader::for_new_database(PageSize::KIB_8, signature, Signature::new(8, signature.created))
 }
 
 #[test]

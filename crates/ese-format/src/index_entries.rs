@@ -234,7 +234,7 @@ fn values<'v>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalog::Condition;
+    use crate::catalog::IndexCondition;
     use crate::record::{ColumnType, RecordBuilder};
     use crate::{PageNumber, PageSize, TreeId};
 
@@ -258,7 +258,7 @@ mod tests {
         record.set_multi(ColumnId(256), &[&[1], &[2], &[1]].map(|value| MultiValue::Bytes(value))).unwrap();
         record.set_multi(ColumnId(257), &[&[8], &[9]].map(|value| MultiValue::Bytes(value))).unwrap();
         let record = record.build().unwrap();
-        let entries = |flags: IndexFlags, conditions: &[Condition]| -> Vec<Vec<u8>> {
+        let entries = |flags: IndexFlags, conditions: &[IndexCondition]| -> Vec<Vec<u8>> {
             let mut index =
                 Index::new("i", TreeId(9), root, IndexFlags::DEFAULT_SECONDARY | flags, &[256, 257]);
             index.conditions = conditions.to_vec();
@@ -278,7 +278,7 @@ mod tests {
         let rows = [hex("7f01 00"), hex("7f01 7f08"), hex("7f02 7f09")];
         assert_eq!(entries(IndexFlags::NESTED_TABLE, &[]), rows);
 
-        let condition = |must_be_null| [Condition { column: ColumnId(257), must_be_null }];
+        let condition = |must_be_null| [IndexCondition { column: ColumnId(257), must_be_null }];
         assert!(entries(IndexFlags::empty(), &condition(true)).is_empty());
         assert_eq!(entries(IndexFlags::empty(), &condition(false)).len(), 2);
     }

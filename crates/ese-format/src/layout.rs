@@ -62,7 +62,7 @@ impl<'a> Input<'a> {
 }
 
 /// A value with a fixed-length part. A structure may also have payloads, whose lengths are stored in the fixed part.
-pub(crate) trait Layout: Sized {
+pub(crate) trait BinaryLayout: Sized {
     /// Length of the fixed part in bytes.
     const FIXED: usize;
 
@@ -78,7 +78,7 @@ pub(crate) trait Layout: Sized {
 }
 
 /// An integer type that can store the length of a payload.
-pub(crate) trait LengthField: Layout {
+pub(crate) trait LengthField: BinaryLayout {
     /// Appends a payload length.
     ///
     /// # Panics
@@ -89,7 +89,7 @@ pub(crate) trait LengthField: Layout {
 
 macro_rules! integers {
     ($($int:ty),*) => {$(
-        impl Layout for $int {
+        impl BinaryLayout for $int {
             const FIXED: usize = size_of::<$int>();
             fn put(&self, out: &mut Vec<u8>) {
                 out.extend_from_slice(&self.to_le_bytes());
@@ -117,10 +117,10 @@ macro_rules! length_fields {
 }
 length_fields!(u16, u32);
 
-/// Implements [`Layout`] for newtypes, which are stored as their inner value.
+/// Implements [`BinaryLayout`] for newtypes, which are stored as their inner value.
 macro_rules! newtypes {
     ($($name:ident($int:ty)),*) => {$(
-        impl Layout for $name {
+        impl BinaryLayout for $name {
             const FIXED: usize = <$int>::FIXED;
             fn put(&self, out: &mut Vec<u8>) {
                 self.0.put(out);
@@ -133,7 +133,7 @@ macro_rules! newtypes {
 }
 newtypes!(DatabaseIdInLog(u8), DbTime(u64), TreeId(u32), Generation(u32));
 
-impl<const N: usize> Layout for [u8; N] {
+impl<const N: usize> BinaryLayout for [u8; N] {
     const FIXED: usize = N;
 
     fn put(&self, out: &mut Vec<u8>) {
@@ -145,7 +145,7 @@ impl<const N: usize> Layout for [u8; N] {
     }
 }
 
-impl Layout for PageNumber {
+impl BinaryLayout for PageNumber {
     const FIXED: usize = 4;
 
     fn put(&self, out: &mut Vec<u8>) {
@@ -157,7 +157,7 @@ impl Layout for PageNumber {
     }
 }
 
-impl Layout for Option<PageNumber> {
+impl BinaryLayout for Option<PageNumber> {
     const FIXED: usize = 4;
 
     fn put(&self, out: &mut Vec<u8>) {
@@ -169,7 +169,7 @@ impl Layout for Option<PageNumber> {
     }
 }
 
-impl Layout for PageSize {
+impl BinaryLayout for PageSize {
     const FIXED: usize = 4;
 
     fn put(&self, out: &mut Vec<u8>) {
@@ -181,7 +181,7 @@ impl Layout for PageSize {
     }
 }
 
-impl Layout for LogPosition {
+impl BinaryLayout for LogPosition {
     const FIXED: usize = 8;
 
     fn put(&self, out: &mut Vec<u8>) {
@@ -193,7 +193,7 @@ impl Layout for LogPosition {
     }
 }
 
-impl Layout for LogTime {
+impl BinaryLayout for LogTime {
     const FIXED: usize = 8;
 
     fn put(&self, out: &mut Vec<u8>) {
@@ -205,7 +205,7 @@ impl Layout for LogTime {
     }
 }
 
-impl Layout for Signature {
+impl BinaryLayout for Signature {
     const FIXED: usize = Signature::LEN;
 
     fn put(&self, out: &mut Vec<u8>) {
@@ -218,7 +218,7 @@ impl Layout for Signature {
 }
 
 /// Allows large parts to be boxed, to keep enums small.
-impl<T: Layout> Layout for Box<T> {
+impl<T: BinaryLayout> BinaryLayout for Box<T> {
     const FIXED: usize = T::FIXED;
 
     fn put(&self, out: &mut Vec<u8>) {
@@ -231,7 +231,7 @@ impl<T: Layout> Layout for Box<T> {
 }
 
 /// Stores all bytes up to the end of the enclosing structure.
-impl Layout for Vec<u8> {
+impl BinaryLayout for Vec<u8> {
     const FIXED: usize = 0;
 
     fn put(&self, out: &mut Vec<u8>) {

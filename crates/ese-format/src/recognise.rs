@@ -16,7 +16,7 @@ pub const START_LEN: usize = 2 * 32768;
 
 /// Kind of an ESE file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Format {
+pub enum EseFileKind {
     /// A database.
     Database,
     /// A log file.
@@ -29,46 +29,48 @@ pub enum Format {
     Unknown,
 }
 
-impl Format {
+impl EseFileKind {
     /// Recognises a file by its first bytes, using at most [`START_LEN`] of them. If the first header copy of a
     /// database or checkpoint is damaged, the second copy is used.
-    pub fn of(start: &[u8]) -> Format {
+    pub fn detect(start: &[u8]) -> EseFileKind {
         if word(start, 4) == Some(DATABASE_MAGIC) {
-            return Format::Database;
+            return EseFileKind::Database;
         }
         match word(start, FILE_TYPE_AT) {
-            Some(FILE_TYPE_LOG) => Format::Log,
-            Some(FILE_TYPE_CHECKPOINT) => Format::Checkpoint,
-            Some(FILE_TYPE_FLUSH_MAP) => Format::FlushMap,
-            _ if SHADOWS.iter().any(|at| word(start, at + 4) == Some(DATABASE_MAGIC)) => Format::Database,
-            _ if word(start, CHECKPOINT_LEN + FILE_TYPE_AT) == Some(FILE_TYPE_CHECKPOINT) => {
-                Format::Checkpoint
+            Some(FILE_TYPE_LOG) => EseFileKind::Log,
+            Some(FILE_TYPE_CHECKPOINT) => EseFileKind::Checkpoint,
+            Some(FILE_TYPE_FLUSH_MAP) => EseFileKind::FlushMap,
+            _ if SHADOWS.iter().any(|at| word(start, at + 4) == Some(DATABASE_MAGIC)) => {
+                EseFileKind::Database
             }
-            _ if old_log_version(start).is_some() => Format::Log,
-            _ => Format::Unknown,
+            _ if word(start, CHECKPOINT_LEN + FILE_TYPE_AT) == Some(FILE_TYPE_CHECKPOINT) => {
+                EseFileKind::Checkpoint
+            }
+            _ if old_log_version(start).is_some() => EseFileKind::Log,
+            _ => EseFileKind::Unknown,
         }
     }
 
     /// Returns the name of the format, as used in machine-readable output.
     pub const fn name(self) -> &'static str {
         match self {
-            Format::Database => "database",
-            Format::Log => "log",
-            Format::Checkpoint => "checkpoint",
-            Format::FlushMap => "flush-map",
-            Format::Unknown => "unknown",
+            EseFileKind::Database => "database",
+            EseFileKind::Log => "log",
+            EseFileKind::Checkpoint => "checkpoint",
+            EseFileKind::FlushMap => "flush-map",
+            EseFileKind::Unknown => "unknown",
         }
     }
 }
 
-impl fmt::Display for Format {
+impl fmt::Display for EseFileKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Format::Database => "an ESE database",
-            Format::Log => "an ESE log file",
-            Format::Checkpoint => "an ESE checkpoint file",
-            Format::FlushMap => "an ESE flush map",
-            Format::Unknown => "an unknown file format",
+            EseFileKind::Database => "an ESE database",
+            EseFileKind::Log => "an ESE log file",
+            EseFileKind::Checkpoint => "an ESE checkpoint file",
+            EseFileKind::FlushMap => "an ESE flush map",
+            EseFileKind::Unknown => "an unknown file format",
         })
     }
 }
@@ -106,22 +108,26 @@ mod tests {
 
     #[test]
     fn files_are_recognised_by_their_content() {
-        assert_eq!(Format::of(&with(4096, &[(4, DATABASE_MAGIC)])), Format::Database);
-        assert_eq!(Format::of(&with(16384, &[(8196, DATABASE_MAGIC)])), Format::Database, "shadow only");
+        assert_eq!(EseFileKind::detect(&with(4096, &[(4, DATABASE_MAGIC)])), EseFileKind::Database);
+        assert_eq!(
+            EseFileKind::detect(&with(16384, &[(8196, DATABASE_MAGIC)])),
+            EseFileKind::Database,
+            "shadow only"
+        );
         for (code, kind) in [
-            (FILE_TYPE_LOG, Format::Log),
-            (FILE_TYPE_CHECKPOINT, Format::Checkpoint),
-            (FILE_TYPE_FLUSH_MAP, Format::FlushMap),
-            (99, Format::Unknown),
+            (FILE_TYPE_LOG, EseFileKind::Log),
+            (FILE_TYPE_CHECKPOINT, EseFileKind::Checkpoint),
+            (FILE_TYPE_FLUSH_MAP, EseFileKind::FlushMap),
+            (99, EseFileKind::Unknown),
         ] {
-            assert_eq!(Format::of(&with(4096, &[(FILE_TYPE_AT, code)])), kind);
+            assert_eq!(EseFileKind::detect(&with(4096, &[(FILE_TYPE_AT, code)])), kind);
         }
         let second = with(2 * CHECKPOINT_LEN, &[(CHECKPOINT_LEN + FILE_TYPE_AT, FILE_TYPE_CHECKPOINT)]);
-        assert_eq!(Format::of(&second), Format::Checkpoint);
+        assert_eq!(EseFileKind::detect(&second), EseFileKind::Checkpoint);
         let old = with(512, &[(8, 512 | 1 << 16), (32, 7), (36, 3704)]);
-        assert_eq!((Format::of(&old), old_log_version(&old)), (Format::Log, Some((7, 3704))));
+        assert_eq!((EseFileKind::detect(&old), old_log_version(&old)), (EseFileKind::Log, Some((7, 3704))));
         for len in 0..700 {
-            assert_eq!(Format::of(&vec![0; len]), Format::Unknown);
+            assert_eq!(EseFileKind::detect(&vec![0; len]), EseFileKind::Unknown);
         }
     }
 }

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
-use jetcell_array::{Array, AssembleOptions, CreateOptions, Level, Volume};
+use jetcell_array::{Array, AssembleOptions, CreateArrayOptions, Level, Volume};
 use jetcell_vfs::{
     Clock, File, IoBuffer, IoReason, OpenMode, RealClock, RealOptions, RealVfs, Transfer, TransferKind, Vfs,
 };
@@ -81,8 +81,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     plain.grow(mib << 20)?;
     let mut rates = [vec![], vec![], vec![]];
     for round in 0..=rounds {
-        let options =
-            CreateOptions { force: true, ..CreateOptions::new(Level::RaidDp { prime: 17 }, round.into()) };
+        let options = CreateArrayOptions {
+            force: true,
+            ..CreateArrayOptions::new(Level::RaidDp { prime: 17 }, round.into())
+        };
         Array::create(&*vfs, &members, &options)?;
         let array = Array::assemble(vfs.clone(), &members, AssembleOptions::default())?;
         let volume = Volume::mount(array, clock.clone(), Path::new("/volume"))?;

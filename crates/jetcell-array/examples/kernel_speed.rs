@@ -26,11 +26,11 @@ const PARTS: usize = 4;
 /// Minimum number of rows that a code processes per round.
 const MIN_ROWS: usize = 200;
 
-type Work<'a> = Box<dyn FnMut(&mut [&mut [u8]]) + 'a>;
+type RowOperation<'a> = Box<dyn FnMut(&mut [&mut [u8]]) + 'a>;
 
-/// Returns gigabytes of data per second for each of `works`. If `one_place` is set, the parity of all rows is written
+/// Returns gigabytes of data per second for each of `row_operations`. If `one_place` is set, the parity of all rows is written
 /// to the same blocks.
-fn rates(rows: usize, stride: usize, one_place: bool, works: &mut [Work<'_>]) -> Vec<f64> {
+fn rates(rows: usize, stride: usize, one_place: bool, works: &mut [RowOperation<'_>]) -> Vec<f64> {
     let clock = RealClock::new();
     let row_len = (DATA + PARITY) * stride;
     let mut memory = IoBuffer::zeroed(rows * row_len);
@@ -65,7 +65,7 @@ fn rates(rows: usize, stride: usize, one_place: bool, works: &mut [Work<'_>]) ->
 }
 
 /// Wraps an encoder, which reads the data columns of a row and writes its parity columns.
-fn encoder<'a>(mut encode: impl FnMut(&[&[u8]], &mut [&mut [u8]]) + 'a) -> Work<'a> {
+fn encoder<'a>(mut encode: impl FnMut(&[&[u8]], &mut [&mut [u8]]) + 'a) -> RowOperation<'a> {
     Box::new(move |columns| {
         let (data, parity) = columns.split_at_mut(DATA);
         let data: [&[u8]; DATA] = std::array::from_fn(|column| &*data[column]);
@@ -77,8 +77,8 @@ fn checksums(data: &[&[u8]]) {
     data.iter().for_each(|block| _ = black_box(XxHash3_64::oneshot(block)));
 }
 
-fn works(kernel: &Kernel) -> Vec<Work<'_>> {
-    let mut works: Vec<Work<'_>> = vec![];
+fn row_operations(kernel: &Kernel) -> Vec<RowOperation<'_>> {
+    let mut works: Vec<RowOperation<'_>> = vec![];
     for parities in 1..=PARITY {
         let code = ReedSolomon::new(parities);
         works.push(encoder(move |data, parity| code.encode(kernel, data, &mut parity[..parities])));
@@ -126,11 +126,11 @@ fn main() {
             );
             for kernel in Kernel::available() {
                 let mut copy = vec![0; BLOCK];
-                let mut all: Vec<Work<'_>> = vec![Box::new(|row| {
+                let mut all: Vec<RowOperation<'_>> = vec![Box::new(|row| {
                     let columns = row[..DATA].iter();
                     columns.for_each(|column| black_box(&mut copy).copy_from_slice(black_box(&**column)));
                 })];
-                all.extend(works(&kernel));
+                all.extend(row_operations(&kernel));
                 let rates =
                     rates(rows, stride, one_place, &mut all).into_iter().map(|rate| format!("{rate:10.1}"));
                 println!("{:>10}{}", format!("{:?}", kernel.instruction_set()), rates.collect::<String>());

@@ -12,7 +12,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use jetcell_array::{Array, AssembleOptions, BLOCK, BlockStore, CreateOptions, Level, LogOptions, LunVolume};
+use jetcell_array::{
+    Array, AssembleOptions, BLOCK, BlockStore, CreateArrayOptions, Level, LunVolume, WriteLogOptions,
+};
 use jetcell_vfs::{OpenMode, SimVfs, Vfs};
 
 const MEMBERS: usize = 16;
@@ -63,9 +65,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         for member in &members {
             vfs.open(member, OpenMode::CreateNew)?.grow(MEMBER_BYTES)?;
         }
-        Array::create(&*vfs, &members, &CreateOptions::new(Level::RaidDp { prime: 17 }, 1))?;
+        Array::create(&*vfs, &members, &CreateArrayOptions::new(Level::RaidDp { prime: 17 }, 1))?;
         let array = Array::assemble(vfs.clone(), &members, AssembleOptions::default())?;
-        let log = LogOptions { bytes: LOG_BYTES, ..LogOptions::new(vfs, "/log".into()) };
+        let log = WriteLogOptions { bytes: LOG_BYTES, ..WriteLogOptions::new(vfs, "/log".into()) };
         let mut volume = LunVolume::create(array, &log)?;
         let pages = volume.free_bytes() * fill / 100 / (2 * BLOCK as u64);
         volume.create_lun("a", pages * 2)?;

@@ -13,7 +13,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 
-use jetcell_array::{Array, AssembleOptions, BLOCK, CreateOptions, Level, ScrubReport};
+use jetcell_array::{Array, AssembleOptions, BLOCK, CreateArrayOptions, Level, ScrubReport};
 use jetcell_vfs::{
     Clock, IoBuffer, IoReason, OpenMode, RealClock, RealOptions, RealVfs, Transfer, TransferKind, Vfs,
 };
@@ -23,17 +23,17 @@ const MEMBER_BYTES: u64 = 66 << 20;
 const TRANSFER: usize = 1 << 20;
 const ROUNDS: usize = 3;
 
-type Failure = Box<dyn std::error::Error>;
+type BoxedError = Box<dyn std::error::Error>;
 
 /// Returns megabytes per second of a run. `run` returns the number of bytes that it moves.
-fn rate(run: impl FnOnce() -> Result<u64, Failure>) -> Result<f64, Failure> {
+fn rate(run: impl FnOnce() -> Result<u64, BoxedError>) -> Result<f64, BoxedError> {
     let clock = RealClock::new();
     let bytes = run()?;
     Ok(bytes as f64 / clock.monotonic().as_secs_f64() / 1e6)
 }
 
 /// Reads all files concurrently. Returns the number of bytes.
-fn read_files(vfs: &dyn Vfs, paths: &[PathBuf]) -> Result<u64, Failure> {
+fn read_files(vfs: &dyn Vfs, paths: &[PathBuf]) -> Result<u64, BoxedError> {
     let files: Result<Vec<_>, _> = paths.iter().map(|path| vfs.open(path, OpenMode::Read)).collect();
     let files = files?;
     let mut bytes = 0;
@@ -60,7 +60,7 @@ fn read_files(vfs: &dyn Vfs, paths: &[PathBuf]) -> Result<u64, Failure> {
     Ok(bytes)
 }
 
-fn read_all(array: &mut Array) -> Result<u64, Failure> {
+fn read_all(array: &mut Array) -> Result<u64, BoxedError> {
     let mut buffer = vec![0; TRANSFER];
     let blocks = (TRANSFER / BLOCK) as u64;
     let end = array.layout().blocks() / blocks;
@@ -70,13 +70,13 @@ fn read_all(array: &mut Array) -> Result<u64, Failure> {
     Ok(end * TRANSFER as u64)
 }
 
-fn scrub(array: &mut Array) -> Result<u64, Failure> {
+fn scrub(array: &mut Array) -> Result<u64, BoxedError> {
     let mut report = ScrubReport::default();
     while !array.scrub_zones(u64::MAX, &mut report)? {}
     if report.is_clean() { Ok(array.layout().bytes()) } else { Err(format!("{report:?}").into()) }
 }
 
-fn rebuild(array: &mut Array) -> Result<u64, Failure> {
+fn rebuild(array: &mut Array) -> Result<u64, BoxedError> {
     while !array.rebuild_rows(u64::MAX)?.is_complete() {}
     Ok(array.layout().rows * BLOCK as u64)
 }
@@ -86,17 +86,17 @@ fn median(mut rates: Vec<f64>) -> f64 {
     rates[rates.len() / 2]
 }
 
-fn main() -> Result<(), Failure> {
+fn main() -> Result<(), BoxedError> {
     let arguments: Vec<String> = std::env::args().collect();
     let [_, directory] = &arguments[..] else { return Err("give a directory".into()) };
     let vfs: Arc<dyn Vfs> = Arc::new(RealVfs::new(RealOptions::default())?);
-    let make = |number: usize| -> Result<PathBuf, Failure> {
+    let make = |number: usize| -> Result<PathBuf, BoxedError> {
         let path = Path::new(directory).join(format!("m{number}"));
         vfs.open(&path, OpenMode::CreateNew)?.grow(MEMBER_BYTES)?;
         Ok(path)
     };
     let members: Vec<PathBuf> = (0..MEMBERS).map(make).collect::<Result<_, _>>()?;
-    Array::create(&*vfs, &members, &CreateOptions::new(Level::Raid6, 1))?;
+    Array::create(&*vfs, &members, &CreateArrayOptions::new(Level::Raid6, 1))?;
     let mut array = Array::assemble(vfs.clone(), &members, AssembleOptions::default())?;
     let blocks = (TRANSFER / BLOCK) as u64;
     for transfer in 0..array.layout().blocks() / blocks {

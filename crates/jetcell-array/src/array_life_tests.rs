@@ -7,10 +7,12 @@
 //! drives, so losses are frequent. `JETCELL_ARRAY_LIVES` sets the number of lives in each world, and
 //! `JETCELL_ARRAY_SEED` sets the first seed.
 
-use jetcell_raid_models::simulation::law::Weibull;
-use jetcell_raid_models::simulation::{AfterLoss, Effort, Experiment, Laws};
+use jetcell_raid_models::simulation::weibull::Weibull;
+use jetcell_raid_models::simulation::{AfterLoss, EventDistributions, LossSimulation, SimulationEffort};
 use jetcell_raid_models::units::{Hours, PerHour};
-use jetcell_raid_models::{General, Model, Rates, Set, chain::Chain, diagram::Diagram};
+use jetcell_raid_models::{
+    DriveSet, EventRates, GeneralModelRules, MarkovModel, chain::MarkovChain, diagram::StateDiagram,
+};
 use jetcell_vfs::Vfs;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -18,7 +20,7 @@ use rand_chacha::ChaCha8Rng;
 use crate::geometry::{BLOCK, ZONE_ROWS};
 use crate::history_tests::environment;
 use crate::test_array::TestArray;
-use crate::{ArrayError, ArrayState, Level, Refusal, ScrubReport};
+use crate::{ArrayError, ArrayRefusal, ArrayState, Level, ScrubReport};
 
 /// Duration of a mission in hours (five years).
 const MISSION: f64 = 43_800.0;
@@ -27,7 +29,7 @@ const DEVIATE: f64 = 3.29;
 
 /// Schedule of scrubs.
 #[derive(Clone, Copy)]
-enum Scrubs {
+enum ScrubSchedule {
     /// Random zones at random times. The value is the mean number of hours between scrubs of a zone, which
     /// corresponds to the constant rate of the Markov chain.
     Random(f64),
@@ -36,16 +38,16 @@ enum Scrubs {
 }
 
 /// Parameters and initial state shared by all lives of an array.
-struct World {
-    set: Set,
-    laws: Laws,
-    scrubs: Scrubs,
+struct LifeParameters {
+    set: DriveSet,
+    laws: EventDistributions,
+    scrubs: ScrubSchedule,
     /// An array that was shut down, with one row of data in every zone.
     prepared: TestArray,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Loss {
+enum ArrayLoss {
     /// The array stopped, and cannot be assembled without its failed drives.
     Stopped,
     /// A row cannot be recovered.
@@ -54,15 +56,15 @@ enum Loss {
 
 /// Events that the array reported in one life.
 #[derive(Default)]
-struct Report {
-    loss: Option<Loss>,
+struct LifeReport {
+    loss: Option<ArrayLoss>,
     /// Number of times that one more member went missing, indexed by the number of members that were already missing.
     degraded: [u32; 3],
     rebuilds: u32,
     repaired: u64,
 }
 
-struct Drive {
+struct SimulatedMember {
     /// Time at which the drive fails or, if it has failed, at which its slot is restored.
     next: f64,
     is_failed: bool,
@@ -71,12 +73,18 @@ struct Drive {
     defect: Option<u64>,
 }
 
-impl World {
-    fn new(level: Level, data: u32, parities: u32, laws: Laws, scrubs: Scrubs) -> World {
-        let set = Set { data, parities };
+impl LifeParameters {
+    fn new(
+        level: Level,
+        data: u32,
+        parities: u32,
+        laws: EventDistributions,
+        scrubs: ScrubSchedule,
+    ) -> LifeParameters {
+        let set = DriveSet { data, parities };
         let zones = u64::from(set.drives());
         let prepared = TestArray::with_zones(level, set.drives() as usize, 1, zones);
-        let mut world = World { set, laws, scrubs, prepared };
+        let mut world = LifeParameters { set, laws, scrubs, prepared };
         for row in world.rows().chain([1]) {
             write_row(&mut world.prepared, row, row + 5).unwrap();
         }
@@ -95,21 +103,21 @@ impl World {
         (0..self.zones()).map(|zone| zone * ZONE_ROWS)
     }
 
-    fn with_constant_rates(level: Level, data: u32, parities: u32, rates: &Rates) -> World {
-        let scrubs = Scrubs::Random(rates.scrub.mean().unwrap().get());
-        World::new(level, data, parities, Laws::exponential(rates).unwrap(), scrubs)
+    fn with_constant_rates(level: Level, data: u32, parities: u32, rates: &EventRates) -> LifeParameters {
+        let scrubs = ScrubSchedule::Random(rates.scrub.mean().unwrap().get());
+        LifeParameters::new(level, data, parities, EventDistributions::exponential(rates).unwrap(), scrubs)
     }
 
-    fn lives(&self) -> Vec<Report> {
+    fn lives(&self) -> Vec<LifeReport> {
         let first = environment("JETCELL_ARRAY_SEED", 1);
         let seeds = first..first + environment("JETCELL_ARRAY_LIVES", 100);
-        seeds.map(|seed| Life::new(self, seed).run()).collect()
+        seeds.map(|seed| ArrayLife::new(self, seed).run()).collect()
     }
 
     fn losses_by_simulation(&self) -> (f64, f64) {
-        let mut experiment = Experiment::new(self.set, self.laws, MISSION, AfterLoss::End, false);
-        experiment.rules = General::of_arrays();
-        let effort = Effort { seed: 1, precision: 1e-5, lives: 50_000 };
+        let mut experiment = LossSimulation::new(self.set, self.laws, MISSION, AfterLoss::End, false);
+        experiment.rules = GeneralModelRules::for_arrays();
+        let effort = SimulationEffort { seed: 1, precision: 1e-5, lives: 50_000 };
         let estimate = experiment.estimate(effort, |_| ()).unwrap();
         (estimate.mean, estimate.standard_error)
     }
@@ -121,20 +129,20 @@ fn write_row(tested: &mut TestArray, row: u64, value: u64) -> crate::Result<()> 
     tested.write(&blocks.map(|block| (block, value)).collect())
 }
 
-struct Life<'world> {
-    world: &'world World,
+struct ArrayLife<'world> {
+    world: &'world LifeParameters,
     tested: TestArray,
     random: ChaCha8Rng,
     now: f64,
-    drives: Vec<Drive>,
+    drives: Vec<SimulatedMember>,
     next_scrub: f64,
     scrubbed: u64,
-    report: Report,
+    report: LifeReport,
 }
 
-impl Life<'_> {
-    fn new(world: &World, seed: u64) -> Life<'_> {
-        let mut life = Life {
+impl ArrayLife<'_> {
+    fn new(world: &LifeParameters, seed: u64) -> ArrayLife<'_> {
+        let mut life = ArrayLife {
             world,
             tested: world.prepared.copy(seed),
             random: ChaCha8Rng::seed_from_u64(seed),
@@ -142,7 +150,7 @@ impl Life<'_> {
             drives: vec![],
             next_scrub: 0.0,
             scrubbed: 0,
-            report: Report::default(),
+            report: LifeReport::default(),
         };
         life.drives = (0..world.set.drives()).map(|_| life.new_drive()).collect();
         life.next_scrub = life.scrub_after();
@@ -155,19 +163,19 @@ impl Life<'_> {
         law.map_or(f64::INFINITY, |law| law.age(unit))
     }
 
-    fn new_drive(&mut self) -> Drive {
+    fn new_drive(&mut self) -> SimulatedMember {
         let laws = self.world.laws;
         let (next, defect_at) = (self.now + self.time(laws.failure), self.now + self.time(laws.latent));
-        Drive { next, is_failed: false, defect_at, defect: None }
+        SimulatedMember { next, is_failed: false, defect_at, defect: None }
     }
 
     fn scrub_after(&mut self) -> f64 {
         match self.world.scrubs {
-            Scrubs::Random(mean) => {
+            ScrubSchedule::Random(mean) => {
                 let law = Weibull::exponential(Hours::new(mean / self.world.zones() as f64).unwrap());
                 self.now + self.time(law.ok())
             }
-            Scrubs::Periodic(hours) => self.now + hours / self.world.zones() as f64,
+            ScrubSchedule::Periodic(hours) => self.now + hours / self.world.zones() as f64,
         }
     }
 
@@ -175,9 +183,9 @@ impl Life<'_> {
         self.drives.iter().filter(|drive| drive.is_failed).count()
     }
 
-    fn run(mut self) -> Report {
+    fn run(mut self) -> LifeReport {
         while self.report.loss.is_none() {
-            let time = |drive: &Drive| drive.next.min(drive.defect_at);
+            let time = |drive: &SimulatedMember| drive.next.min(drive.defect_at);
             let times = self.drives.iter().map(time).enumerate();
             let (slot, at) = times.min_by(|one, other| one.1.total_cmp(&other.1)).unwrap();
             self.now = at.min(self.next_scrub);
@@ -202,22 +210,23 @@ impl Life<'_> {
     fn fail(&mut self, slot: usize) {
         let before = self.failed();
         let path = self.tested.array().status().slots[slot].member.clone().unwrap();
-        self.tested.kill(&path);
+        self.tested.fail_file(&path);
         match write_row(&mut self.tested, 1, self.now as u64 | 1) {
             Ok(()) => assert_eq!(self.tested.array().status().state, ArrayState::Degraded(before + 1)),
             Err(ArrayError::Stopped { .. }) => {
                 self.tested.reset();
                 let refused = self.tested.assemble(true);
                 let is_gone = self.tested.members.is_empty();
-                let is_refused = matches!(refused, Err(ArrayError::Refused(Refusal::TooManyMissing { .. })));
+                let is_refused =
+                    matches!(refused, Err(ArrayError::Refused(ArrayRefusal::TooManyMissing { .. })));
                 assert!(is_refused || is_gone && refused.is_err(), "{refused:?}");
-                self.report.loss = Some(Loss::Stopped);
+                self.report.loss = Some(ArrayLoss::Stopped);
                 return;
             }
             Err(other) => panic!("{other}"),
         }
         let next = self.now + self.time(Some(self.world.laws.restore));
-        self.drives[slot] = Drive { next, is_failed: true, defect_at: f64::INFINITY, defect: None };
+        self.drives[slot] = SimulatedMember { next, is_failed: true, defect_at: f64::INFINITY, defect: None };
         self.read_without_redundancy();
         if self.report.loss.is_none() {
             self.report.degraded[before] += 1;
@@ -248,7 +257,7 @@ impl Life<'_> {
             for block in (0..layout.data_columns()).map(|column| layout.block_at(row, column)) {
                 match self.tested.value(block) {
                     Ok(value) => assert_eq!(value, self.tested.model[block as usize]),
-                    Err(ArrayError::Unrecoverable { .. }) => self.report.loss = Some(Loss::Rows),
+                    Err(ArrayError::Unrecoverable { .. }) => self.report.loss = Some(ArrayLoss::Rows),
                     Err(other) => panic!("{other}"),
                 }
             }
@@ -258,8 +267,8 @@ impl Life<'_> {
     /// Scrubs the next zone.
     fn scrub(&mut self) {
         let zone = match self.world.scrubs {
-            Scrubs::Random(_) => self.random.random_range(0..self.world.zones()),
-            Scrubs::Periodic(_) => self.scrubbed % self.world.zones(),
+            ScrubSchedule::Random(_) => self.random.random_range(0..self.world.zones()),
+            ScrubSchedule::Periodic(_) => self.scrubbed % self.world.zones(),
         };
         self.scrubbed += 1;
         let mut report = ScrubReport::default();
@@ -267,7 +276,7 @@ impl Life<'_> {
         array.config.scrub_cursor = zone;
         array.scrub_step(&mut report).unwrap();
         let found = self.drives.iter().filter(|drive| drive.defect == Some(zone)).count() as u64;
-        assert!(report.unrecoverable.is_empty() && report.disagreements.is_empty(), "{report:?}");
+        assert!(report.unrecoverable.is_empty() && report.parity_mismatches.is_empty(), "{report:?}");
         assert_eq!(report.repaired, found);
         self.report.repaired += found;
         self.clean(|of_drive| of_drive == zone);
@@ -337,19 +346,19 @@ fn agree(what: &str, found: (f64, f64), expected: f64, error: f64) {
 
 /// Returns the number of transitions from `failed` to `failed + 1` missing drives without data loss that the chain
 /// predicts.
-fn degradations(diagram: &Diagram, times: &[f64], rates: &Rates, failed: usize) -> f64 {
+fn degradations(diagram: &StateDiagram, times: &[f64], rates: &EventRates, failed: usize) -> f64 {
     let begins = |state: usize, failed: usize| diagram.states[state].starts_with(&format!("({failed},"));
-    let counts = |arrow: &&jetcell_raid_models::diagram::Arrow| {
+    let counts = |arrow: &&jetcell_raid_models::diagram::StateTransition| {
         begins(arrow.from, failed) && arrow.to.is_some_and(|to| begins(to, failed + 1))
     };
-    let arrows = diagram.arrows.iter().filter(counts);
-    arrows.map(|arrow| times[arrow.from] * arrow.times * arrow.symbol.of(rates)).sum()
+    let arrows = diagram.transitions.iter().filter(counts);
+    arrows.map(|arrow| times[arrow.from] * arrow.times * arrow.symbol.rate_per_hour(rates)).sum()
 }
 
 /// Returns rates for these mean times in hours.
-fn rates([failure, latent, restore, scrub]: [f64; 4]) -> Rates {
+fn rates([failure, latent, restore, scrub]: [f64; 4]) -> EventRates {
     let rate = |hours| PerHour::once_per(Hours::new(hours).unwrap()).unwrap();
-    Rates { failure: rate(failure), latent: rate(latent), restore: rate(restore), scrub: rate(scrub) }
+    EventRates { failure: rate(failure), latent: rate(latent), restore: rate(restore), scrub: rate(scrub) }
 }
 
 #[test]
@@ -362,13 +371,13 @@ fn with_constant_rates_arrays_lose_data_as_often_as_the_markov_chain_says() {
         (Level::RaidDp { prime: 17 }, 3, 2, [14_000.0, 20_000.0, 1_000.0, 600.0]),
     ] {
         let rates = rates(hours);
-        let world = World::with_constant_rates(level, data, parities, &rates);
+        let world = LifeParameters::with_constant_rates(level, data, parities, &rates);
         let lives = world.lives();
-        let diagram = Diagram::new(Model::General(General::of_arrays()), world.set);
-        let chain: Chain = diagram.chain(&rates).unwrap();
+        let diagram = StateDiagram::new(MarkovModel::General(GeneralModelRules::for_arrays()), world.set);
+        let chain: MarkovChain = diagram.chain(&rates).unwrap();
         let losses = mean(lives.iter().map(|life| f64::from(u8::from(life.loss.is_some()))));
         let what = format!("{level} {data}+{parities}, {} lives", lives.len());
-        agree(&format!("{what}, losses"), losses, chain.after(MISSION).unwrap().loss, 0.0);
+        agree(&format!("{what}, losses"), losses, chain.probabilities_after(MISSION).unwrap().loss, 0.0);
         let (simulated, error) = world.losses_by_simulation();
         agree(&format!("{what}, losses by Monte Carlo"), losses, simulated, error);
         let times = chain.mean_times(MISSION).unwrap();
@@ -378,7 +387,7 @@ fn with_constant_rates_arrays_lose_data_as_often_as_the_markov_chain_says() {
             agree(&format!("{what}, {failed} to {} missing", failed + 1), found, expected, 0.0);
         }
         let count = |kind| lives.iter().filter(|life| life.loss == Some(kind)).count();
-        let (stopped, rows) = (count(Loss::Stopped), count(Loss::Rows));
+        let (stopped, rows) = (count(ArrayLoss::Stopped), count(ArrayLoss::Rows));
         assert!(stopped > 0 && rows > 0, "{what}: {stopped} stopped, {rows} lost rows");
         assert!(lives.iter().map(|life| life.repaired).sum::<u64>() > 0);
     }
@@ -392,7 +401,7 @@ fn with_wear_and_periodic_scrubs_arrays_lose_data_as_often_as_the_monte_carlo_si
     let law = |offset: f64, scale: f64, shape| {
         Weibull::new(Hours::new(offset).unwrap(), Hours::new(scale).unwrap(), shape).unwrap()
     };
-    let laws = |failure: f64, latent: f64, restore: f64| Laws {
+    let laws = |failure: f64, latent: f64, restore: f64| EventDistributions {
         failure: Some(law(0.0, failure, 1.5)),
         latent: Some(law(0.0, latent, 1.0)),
         restore: law(restore / 4.0, restore, 2.0),
@@ -402,7 +411,7 @@ fn with_wear_and_periodic_scrubs_arrays_lose_data_as_often_as_the_monte_carlo_si
         (Level::Raid5, 3, 1, laws(25_000.0, 60_000.0, 300.0)),
         (Level::RaidDp { prime: 17 }, 3, 2, laws(14_000.0, 16_000.0, 900.0)),
     ] {
-        let world = World::new(level, data, parities, laws, Scrubs::Periodic(INTERVAL));
+        let world = LifeParameters::new(level, data, parities, laws, ScrubSchedule::Periodic(INTERVAL));
         let lives = world.lives();
         let losses = mean(lives.iter().map(|life| f64::from(u8::from(life.loss.is_some()))));
         let (simulated, error) = world.losses_by_simulation();

@@ -122,7 +122,7 @@ pub trait BlockStore {
 }
 
 /// Returns a buffer with a copy of these bytes.
-pub(crate) fn copy_of(bytes: &[u8]) -> IoBuffer {
+pub(crate) fn copy_to_buffer(bytes: &[u8]) -> IoBuffer {
     let mut copy = IoBuffer::zeroed(bytes.len());
     copy.copy_from_slice(bytes);
     copy
@@ -142,18 +142,18 @@ mod tests {
     const BLOCKS: u64 = 24;
 
     #[derive(Clone, Debug)]
-    enum Step {
+    enum StoreOperation {
         Write(u64, usize, u8),
         Zero(u64, u64),
         Flush,
     }
 
-    fn steps() -> impl Strategy<Value = Vec<Step>> {
+    fn steps() -> impl Strategy<Value = Vec<StoreOperation>> {
         let end = BLOCKS * BLOCK as u64;
         let step = prop_oneof![
-            4 => (0..end, 1..20_000usize, 1u8..).prop_map(|(at, length, byte)| Step::Write(at, length, byte)),
-            2 => (0..end, 1..40_000u64).prop_map(|(at, length)| Step::Zero(at, length)),
-            1 => Just(Step::Flush),
+            4 => (0..end, 1..20_000usize, 1u8..).prop_map(|(at, length, byte)| StoreOperation::Write(at, length, byte)),
+            2 => (0..end, 1..40_000u64).prop_map(|(at, length)| StoreOperation::Zero(at, length)),
+            1 => Just(StoreOperation::Flush),
         ];
         prop::collection::vec(step, 1..12)
     }
@@ -171,17 +171,17 @@ mod tests {
             let mut model = vec![0; end as usize];
             for step in steps {
                 match step {
-                    Step::Write(at, length, byte) => {
+                    StoreOperation::Write(at, length, byte) => {
                         let length = length.min((end - at) as usize);
                         array.write_bytes(at, &vec![byte; length]).unwrap();
                         model[at as usize..][..length].fill(byte);
                     }
-                    Step::Zero(at, length) => {
+                    StoreOperation::Zero(at, length) => {
                         let length = length.min(end - at);
                         array.zero_bytes(at, length).unwrap();
                         model[at as usize..][..length as usize].fill(0);
                     }
-                    Step::Flush => BlockStore::flush(array).unwrap(),
+                    StoreOperation::Flush => BlockStore::flush(array).unwrap(),
                 }
             }
             let mut found = vec![1; model.len()];

@@ -26,7 +26,7 @@ pub enum ArrayError {
     },
     /// The request cannot be fulfilled. Nothing was changed.
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Refused(#[from] ArrayRefusal),
     /// Too many blocks of a row are lost or damaged. Other rows can still be read.
     #[error(
         "row {row}: {} blocks are lost or damaged, more than the level can recover; nothing was changed. Members: {}",
@@ -74,10 +74,10 @@ pub enum ArrayError {
 
 /// Reason why a request was refused before anything was changed.
 #[derive(Debug, Error, PartialEq, Eq)]
-pub enum Refusal {
+pub enum ArrayRefusal {
     /// A file is given twice, or is already a member.
     #[error("{} is given twice; each member must be a separate file", .0.display())]
-    Twice(PathBuf),
+    DuplicateMember(PathBuf),
     /// Two files have the superblock of the same member.
     #[error(
         "{} is a copy of {}: both have the superblock of the same member; move the copy away, and add a new \

@@ -8,11 +8,11 @@ use std::collections::BTreeSet;
 use rand::Rng;
 
 use crate::geometry::{BLOCK, ZONE_ROWS};
-use crate::test_array::{SHAPES, TestArray, ZONES, is_io};
+use crate::test_array::{SHAPES, TestArray, ZONES, is_io_error};
 use crate::{ArrayState, Level, Result};
 
 /// An array whose damage never exceeds what its level tolerates.
-struct History {
+struct ArrayHistory {
     tested: TestArray,
     /// Slots whose members have lost data or dropped writes since the last complete check.
     bad_slots: BTreeSet<usize>,
@@ -20,10 +20,10 @@ struct History {
 
 const STEPS: usize = 14;
 
-impl History {
-    fn new(seed: u64) -> History {
+impl ArrayHistory {
+    fn new(seed: u64) -> ArrayHistory {
         let (level, members) = SHAPES[seed as usize % SHAPES.len()];
-        History { tested: TestArray::new(level, members, seed), bad_slots: BTreeSet::new() }
+        ArrayHistory { tested: TestArray::new(level, members, seed), bad_slots: BTreeSet::new() }
     }
 
     fn run(&mut self) {
@@ -47,7 +47,7 @@ impl History {
         if !self.tested.unflushed.is_empty() {
             self.tested.crash();
             self.tested.assemble(true).unwrap();
-            self.tested.settle();
+            self.tested.settle_model();
             self.tested.check();
         }
     }
@@ -94,7 +94,7 @@ impl History {
         let mut bad: BTreeSet<usize> = self.bad_slots.clone();
         bad.extend(self.tested.array().lost_slots());
         bad.insert(slot);
-        if !self.tested.array().bears(&bad.iter().copied().collect::<Vec<_>>()) {
+        if !self.tested.array().tolerates_loss(&bad.iter().copied().collect::<Vec<_>>()) {
             return None;
         }
         self.bad_slots.insert(slot);
@@ -121,7 +121,7 @@ impl History {
             }
             3 => disk.lose_writes(path.to_str().unwrap(), rng.random_range(1..12)),
             4 => self.misdirect(&path),
-            _ => self.tested.kill(&path),
+            _ => self.tested.fail_file(&path),
         }
     }
 
@@ -150,25 +150,25 @@ impl History {
         let is_scrub = self.tested.rng.random_bool(0.5);
         if cut {
             let operations = self.tested.disk.operations() + self.tested.rng.random_range(0..60);
-            self.tested.disk.stop_after(operations);
+            self.tested.disk.cut_power_after(operations);
         }
         let array = self.tested.array();
-        array.set_zones_per_note(1);
+        array.set_zones_per_save(1);
         let mut report = Default::default();
         let mut step = |_| -> Result<()> {
             if is_scrub { array.scrub_step(&mut report).map(drop) } else { array.rebuild_step().map(drop) }
         };
         let result = (0..3).try_for_each(&mut step);
-        let is_good = report.unrecoverable.is_empty() && report.disagreements.is_empty();
+        let is_good = report.unrecoverable.is_empty() && report.parity_mismatches.is_empty();
         // After the power cut, every read fails.
         assert!(cut || is_good, "{report:?}");
         match result {
-            Ok(()) if self.tested.has_power() => self.tested.disk.stop_after(u64::MAX),
+            Ok(()) if self.tested.has_power() => self.tested.disk.cut_power_after(u64::MAX),
             result => {
-                assert!(cut && result.as_ref().err().is_none_or(is_io), "{result:?}");
+                assert!(cut && result.as_ref().err().is_none_or(is_io_error), "{result:?}");
                 self.tested.crash();
                 self.tested.assemble(true).unwrap();
-                self.tested.settle();
+                self.tested.settle_model();
             }
         }
     }
@@ -211,7 +211,7 @@ impl History {
         }
         self.tested.rebuild();
         let report = self.tested.array().scrub().unwrap();
-        assert!(report.unrecoverable.is_empty() && report.disagreements.is_empty(), "{report:?}");
+        assert!(report.unrecoverable.is_empty() && report.parity_mismatches.is_empty(), "{report:?}");
         assert!(self.tested.array().scrub().unwrap().is_clean());
         assert_eq!(self.tested.array().status().state, ArrayState::Optimal);
         self.bad_slots.clear();
@@ -225,7 +225,7 @@ pub fn environment(name: &str, default: u64) -> u64 {
 /// Runs the history of a seed. Returns the number of new rows that it wrote without the journal, and the number of
 /// rows that were cleared at startup.
 pub fn run(seed: u64) -> [u64; 2] {
-    let mut history = History::new(seed);
+    let mut history = ArrayHistory::new(seed);
     history.run();
     [history.tested.new_rows, history.tested.rows_cleared]
 }
@@ -256,7 +256,7 @@ fn a_history_that_once_lost_a_block_reads_it() {
 #[test]
 fn beyond_the_bounds_of_the_level_reads_fail_or_are_right() {
     for seed in 0..environment("JETCELL_ARRAY_HISTORIES", 300) {
-        let mut history = History::new(seed);
+        let mut history = ArrayHistory::new(seed);
         for _ in 0..4 {
             history.write();
         }

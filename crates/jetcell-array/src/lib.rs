@@ -45,17 +45,18 @@ mod test_array;
 mod volume;
 
 pub use array::{
-    Access, Admission, Array, ArrayState, AssembleOptions, Counters, CreateOptions, Examination, LoadMeter,
-    MemberState, NewMember, Part, SlotState, SlotStatus, Status,
+    Array, ArrayAccess, ArrayExamination, ArrayIoCounters, ArrayState, ArrayStatus, AssembleOptions,
+    CreateArrayOptions, LoadMeter, MemberPurpose, MemberRequirements, MemberState, PreparedMember, SlotState,
+    SlotStatus,
 };
 pub use bytes::BlockStore;
-pub use error::{ArrayError, Refusal, Result, WriteLogError};
-pub use geometry::{BLOCK, Layout, Level, MAX_DATA_COLUMNS, MAX_SLOTS, ZONE_ROWS};
+pub use error::{ArrayError, ArrayRefusal, Result, WriteLogError};
+pub use geometry::{ArrayLayout, BLOCK, Level, MAX_DATA_COLUMNS, MAX_SLOTS, ZONE_ROWS};
 pub use kernels::{Consistency, InstructionSet, Kernel, RecoveryStep, ReedSolomon, RowDiagonal};
 pub use luns::{
-    CleaningProgress, LogOptions, Lun, LunCounters, LunStatus, LunVolume, SharedLuns, SnapshotStatus,
+    CleaningProgress, Lun, LunCounters, LunStatus, LunVolume, SharedLuns, SnapshotStatus, WriteLogOptions,
     check_lun_name,
 };
-pub use maintenance::{Disagreement, RebuildProgress, ScrubReport, Throttle};
-pub use member::{Lifetime, MemberTransfers, Transfers};
-pub use volume::{HostWrites, Volume};
+pub use maintenance::{ArrayMaintenanceThrottle, ParityMismatch, RebuildProgress, ScrubReport};
+pub use member::{LifetimeTotals, MemberTransferCounters, TransferCounters};
+pub use volume::{HostWriteCounters, Volume};

@@ -5,7 +5,7 @@ use std::ops::Deref;
 use jetcell_sync::Arc;
 use jetcell_vfs::IoBuffer;
 
-use crate::bytes::copy_of;
+use crate::bytes::copy_to_buffer;
 use crate::geometry::BLOCK;
 
 /// Content of a block: either a whole buffer, or a part of a buffer with several blocks. Clones share the buffer.
@@ -18,15 +18,15 @@ pub(crate) struct SharedBlock {
 impl SharedBlock {
     /// Splits a buffer into blocks. The buffer's length must be a multiple of the block size. Each block keeps the
     /// whole buffer in memory.
-    pub fn all_of(buffer: IoBuffer) -> Vec<SharedBlock> {
+    pub fn split_buffer(buffer: IoBuffer) -> Vec<SharedBlock> {
         let buffer = Arc::new(buffer);
         let part = |at| SharedBlock { buffer: buffer.clone(), at };
         (0..buffer.len()).step_by(BLOCK).map(part).collect()
     }
 
     /// Creates a block with a copy of these bytes.
-    pub fn copied(bytes: &[u8]) -> SharedBlock {
-        copy_of(bytes).into()
+    pub fn copy_from(bytes: &[u8]) -> SharedBlock {
+        copy_to_buffer(bytes).into()
     }
 
     /// Returns the buffer, unless it has other owners.
@@ -51,43 +51,43 @@ impl Deref for SharedBlock {
 }
 
 /// Data that a caller writes.
-pub(crate) enum Written<'caller> {
+pub(crate) enum WriteData<'caller> {
     /// Bytes that remain with the caller.
     Bytes(&'caller [u8]),
     /// Blocks that the caller handed over.
     Blocks(Vec<SharedBlock>),
 }
 
-impl Written<'_> {
+impl WriteData<'_> {
     /// Returns the length of all blocks in bytes.
     pub fn len(&self) -> usize {
         match self {
-            Written::Bytes(bytes) => bytes.len(),
-            Written::Blocks(blocks) => blocks.len() * BLOCK,
+            WriteData::Bytes(bytes) => bytes.len(),
+            WriteData::Blocks(blocks) => blocks.len() * BLOCK,
         }
     }
 
     /// Returns the content of the block with this index.
     pub fn block(&self, index: usize) -> &[u8] {
         match self {
-            Written::Bytes(bytes) => &bytes[index * BLOCK..][..BLOCK],
-            Written::Blocks(blocks) => &blocks[index],
+            WriteData::Bytes(bytes) => &bytes[index * BLOCK..][..BLOCK],
+            WriteData::Blocks(blocks) => &blocks[index],
         }
     }
 
     /// Returns the block with this index without copying it, or `None` if the caller keeps the data.
     pub fn shared(&self, index: usize) -> Option<SharedBlock> {
         match self {
-            Written::Bytes(_) => None,
-            Written::Blocks(blocks) => Some(blocks[index].clone()),
+            WriteData::Bytes(_) => None,
+            WriteData::Blocks(blocks) => Some(blocks[index].clone()),
         }
     }
 
     /// Returns the blocks that the caller handed over.
     pub fn into_blocks(self) -> Vec<SharedBlock> {
         match self {
-            Written::Bytes(_) => vec![],
-            Written::Blocks(blocks) => blocks,
+            WriteData::Bytes(_) => vec![],
+            WriteData::Blocks(blocks) => blocks,
         }
     }
 }

@@ -18,7 +18,7 @@ fn histories_for_a_chosen_time() {
     // Unless a seed is given, each run uses different seeds, which are larger than those of the tests.
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let first = environment("JETCELL_SOAK_SEED", now.as_secs() << 20);
-    let (mut done, mut failed) = (luns::Done::default(), vec![]);
+    let (mut done, mut failed) = (luns::HistoryCounters::default(), vec![]);
     let mut number = 0;
     while Instant::now() < until {
         for seed in (first + number) * ARRAYS..(first + number + 1) * ARRAYS {

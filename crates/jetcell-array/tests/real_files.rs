@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use jetcell_array::{Array, ArrayState, AssembleOptions, BLOCK, CreateOptions, Level};
+use jetcell_array::{Array, ArrayState, AssembleOptions, BLOCK, CreateArrayOptions, Level};
 use jetcell_vfs::{IoReason, OpenMode, RealOptions, RealVfs, Vfs};
 
 fn file(vfs: &dyn Vfs, directory: &tempfile::TempDir, name: &str) -> PathBuf {
@@ -24,7 +24,8 @@ fn an_array_of_real_files_loses_two_members_and_is_rebuilt() {
     let vfs: Arc<dyn Vfs> = Arc::new(RealVfs::new(RealOptions::default()).unwrap());
     let mut members: Vec<PathBuf> =
         (0..6).map(|member| file(&*vfs, &directory, &format!("m{member}"))).collect();
-    let options = CreateOptions { journal_images: 64, ..CreateOptions::new(Level::RaidDp { prime: 17 }, 5) };
+    let options =
+        CreateArrayOptions { journal_images: 64, ..CreateArrayOptions::new(Level::RaidDp { prime: 17 }, 5) };
     Array::create(&*vfs, &members, &options).unwrap();
 
     let mut array = Array::assemble(vfs.clone(), &members, AssembleOptions::default()).unwrap();

@@ -5,21 +5,21 @@ use std::path::{Path, PathBuf};
 
 use jetcell_vfs::Vfs;
 
-use crate::error::{BackupError, Result, SetFault};
-use crate::manifest::{Manifest, StoredLog};
+use crate::error::{BackupError, BackupSetError, Result};
+use crate::manifest::{BackupManifest, StoredLog};
 
 /// A backup in a chain, with its directory and manifest.
 #[derive(Clone, Debug)]
-pub(crate) struct Link {
+pub(crate) struct ChainLink {
     pub directory: PathBuf,
-    pub manifest: Manifest,
+    pub manifest: BackupManifest,
 }
 
 /// A chain of backups with no missing logs.
 #[derive(Clone, Debug)]
-pub struct Chain {
-    pub(crate) base: Link,
-    pub(crate) later: Vec<Link>,
+pub struct BackupChain {
+    pub(crate) base: ChainLink,
+    pub(crate) increments: Vec<ChainLink>,
 }
 
 /// A log in a chain, with the directory of the backup that contains it.
@@ -28,10 +28,10 @@ pub(crate) struct ChainLog {
     pub directory: PathBuf,
     pub stored: StoredLog,
     /// True if the log was still open when it was backed up.
-    pub open: bool,
+    pub is_open: bool,
 }
 
-impl Chain {
+impl BackupChain {
     /// Reads the manifests of the backups and sorts the backups into a chain.
     ///
     /// # Errors
@@ -42,16 +42,19 @@ impl Chain {
     /// - A backup belongs to another log stream (-555).
     /// - Logs between the backups are missing (-554, -556).
     /// - The logs of the backups belong to different histories (-515).
-    pub fn load(vfs: &dyn Vfs, directories: &[PathBuf]) -> Result<Chain> {
+    pub fn load(vfs: &dyn Vfs, directories: &[PathBuf]) -> Result<BackupChain> {
         let mut links = Vec::new();
         for directory in directories {
-            links.push(Link { directory: directory.clone(), manifest: Manifest::read(vfs, directory)? });
+            links.push(ChainLink {
+                directory: directory.clone(),
+                manifest: BackupManifest::read(vfs, directory)?,
+            });
         }
-        let (mut bases, mut later): (Vec<Link>, Vec<Link>) =
+        let (mut bases, mut later): (Vec<ChainLink>, Vec<ChainLink>) =
             links.into_iter().partition(|link| link.manifest.kind.has_pages());
         let Some(base) = bases.pop() else {
             let what = "none of the backups contains databases; also name the full backup that they continue";
-            return Err(BackupError::set(SetFault::NoFullBackup, what));
+            return Err(BackupError::set(BackupSetError::NoFullBackup, what));
         };
         if let Some(other) = bases.pop() {
             return Err(BackupError::Usage(format!(
@@ -67,21 +70,21 @@ impl Chain {
                 let what = format!(
                     "{shown}: its logs and the logs of the full backup belong to different log streams"
                 );
-                return Err(BackupError::set(SetFault::OtherStream, what));
+                return Err(BackupError::set(BackupSetError::OtherStream, what));
             }
             if link.manifest.generations.last < base.manifest.generations.last {
                 let what = format!("{shown}: it ends before the full backup, so it does not continue it");
-                return Err(BackupError::set(SetFault::EndTooLow, what));
+                return Err(BackupError::set(BackupSetError::EndTooLow, what));
             }
         }
-        let chain = Chain { base, later };
+        let chain = BackupChain { base, increments: later };
         chain.logs()?;
         Ok(chain)
     }
 
     /// Returns the backups in chain order, with the paths of their directories.
-    pub fn backups(&self) -> impl Iterator<Item = (&Path, &Manifest)> {
-        std::iter::once(&self.base).chain(&self.later).map(|link| (&*link.directory, &link.manifest))
+    pub fn backups(&self) -> impl Iterator<Item = (&Path, &BackupManifest)> {
+        std::iter::once(&self.base).chain(&self.increments).map(|link| (&*link.directory, &link.manifest))
     }
 
     /// Returns the log for each generation, taken from the newest backup that contains it.
@@ -93,11 +96,11 @@ impl Chain {
                 let log = ChainLog {
                     directory: directory.to_path_buf(),
                     stored: stored.clone(),
-                    open: generations.last_is_open && generations.last == stored.generation,
+                    is_open: generations.last_is_open && generations.last == stored.generation,
                 };
                 if let Some(earlier) = logs.get(&stored.generation) {
                     let same = earlier.stored.created == stored.created
-                        && (earlier.open || earlier.stored.checksum == stored.checksum);
+                        && (earlier.is_open || earlier.stored.checksum == stored.checksum);
                     if !same {
                         return Err(other_history(directory, stored.generation));
                     }
@@ -109,13 +112,13 @@ impl Chain {
         for (generation, log) in &logs {
             if let Some(before) = before {
                 if before.stored.generation + 1 != *generation {
-                    return Err(self.gap(before.stored.generation + 1, &log.directory));
+                    return Err(self.missing_log(before.stored.generation + 1, &log.directory));
                 }
                 if !log.stored.continues(&before.stored) {
-                    return Err(match before.open {
+                    return Err(match before.is_open {
                         // The instance appended records to the log after this backup, and some of these records are
                         // not in any backup.
-                        true => self.gap(before.stored.generation, &log.directory),
+                        true => self.missing_log(before.stored.generation, &log.directory),
                         false => other_history(&log.directory, *generation),
                     });
                 }
@@ -125,14 +128,14 @@ impl Chain {
         Ok(logs)
     }
 
-    fn gap(&self, missing: u32, behind: &Path) -> BackupError {
+    fn missing_log(&self, missing: u32, previous: &Path) -> BackupError {
         let what = format!(
             "{}: log generation {missing:X} (hexadecimal) is not in any of the backups; also name the \
              backup that contains it",
-            behind.display()
+            previous.display()
         );
         let at_base = missing == self.base.manifest.generations.last + 1;
-        BackupError::set(if at_base { SetFault::StartTooHigh } else { SetFault::Gap }, what)
+        BackupError::set(if at_base { BackupSetError::StartTooHigh } else { BackupSetError::Gap }, what)
     }
 }
 
@@ -142,14 +145,14 @@ fn other_history(directory: &Path, generation: u32) -> BackupError {
          backups: the histories diverged after a restore; omit the backups of one of the histories",
         directory.display()
     );
-    BackupError::set(SetFault::OtherHistory, what)
+    BackupError::set(BackupSetError::OtherHistory, what)
 }
 
 /// Fails unless a log of a new backup continues the parent backup, or is also part of it.
 ///
 /// Since the parent backup, a restore may have started a different history. `is_first` is true for the first log of
 /// the new backup.
-pub(crate) fn check_continues(parent: &Manifest, log: &StoredLog, is_first: bool) -> Result<()> {
+pub(crate) fn check_continues(parent: &BackupManifest, log: &StoredLog, is_first: bool) -> Result<()> {
     let Some(last) = parent.logs.last() else { return Ok(()) };
     let generation = log.generation;
     if is_first && generation > last.generation + 1 {
@@ -158,7 +161,7 @@ pub(crate) fn check_continues(parent: &Manifest, log: &StoredLog, is_first: bool
              {generation:X} (hexadecimal); make a full backup",
             last.generation
         );
-        return Err(BackupError::set(SetFault::Gap, what));
+        return Err(BackupError::set(BackupSetError::Gap, what));
     }
     let same = |stored: &StoredLog| {
         let open = parent.generations.last_is_open && stored.generation == last.generation;
@@ -177,5 +180,5 @@ pub(crate) fn check_continues(parent: &Manifest, log: &StoredLog, is_first: bool
         "log generation {generation:X} (hexadecimal) does not continue the previous backup: the databases \
          were restored after that backup and their history diverged; make a full backup"
     );
-    Err(BackupError::set(SetFault::NoFullBackup, what))
+    Err(BackupError::set(BackupSetError::NoFullBackup, what))
 }

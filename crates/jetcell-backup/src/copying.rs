@@ -3,30 +3,30 @@
 use std::collections::VecDeque;
 use std::path::Path;
 
-use ese_engine::PageReader;
+use ese_engine::DatabasePageReader;
 use jetcell_sync::Mutex;
 
-use crate::copied_database::CopiedDatabase;
-use crate::destination::Destination;
-use crate::error::{BackupError, Result, SetFault};
+use crate::database_copy::DatabaseCopy;
+use crate::backup_directory::BackupDirectory;
+use crate::error::{BackupError, BackupSetError, Result};
 use crate::options::BackupOptions;
-use crate::pace::Gauge;
+use crate::transfer_control::TransferMeter;
 
 /// Maximum number of databases that are copied concurrently. Each database already has eight reads in flight, so more
 /// threads would only use more memory.
 const MAX_THREADS: usize = 16;
 
 /// A database that is being copied. `S` identifies the original for the caller.
-pub struct Copying<S> {
+pub struct PendingCopy<S> {
     pub source: S,
-    pub copy: CopiedDatabase,
-    pub reader: PageReader,
+    pub copy: DatabaseCopy,
+    pub reader: DatabasePageReader,
 }
 
 /// A database whose pages have been copied.
-pub struct Copied<S> {
+pub struct CompletedCopy<S> {
     pub source: S,
-    pub copy: CopiedDatabase,
+    pub copy: DatabaseCopy,
 }
 
 /// Copies the pages of all databases. `path` returns the path of an original.
@@ -36,18 +36,18 @@ pub struct Copied<S> {
 /// If any copy fails, returns the first error after all threads have stopped. Also fails if every database has bad
 /// pages (-1018).
 pub fn copy_pages<S: Send>(
-    databases: Vec<Copying<S>>,
+    databases: Vec<PendingCopy<S>>,
     path: impl Fn(&S) -> &Path + Sync,
-    destination: &Destination,
+    destination: &BackupDirectory,
     options: &BackupOptions,
-    gauge: &Gauge,
-) -> Result<Vec<Copied<S>>> {
-    let copy = |Copying { source, mut copy, reader }: Copying<S>| {
+    gauge: &TransferMeter,
+) -> Result<Vec<CompletedCopy<S>>> {
+    let copy = |PendingCopy { source, mut copy, reader }: PendingCopy<S>| {
         let result = copy.copy(reader, path(&source), destination, options, gauge);
         if result.is_err() {
             gauge.fail();
         }
-        result.map(|()| Copied { source, copy })
+        result.map(|()| CompletedCopy { source, copy })
     };
     let results = in_threads(databases, options.threads, copy);
     // Skip copies that stopped only because another copy failed: their errors do not show the cause.
@@ -67,7 +67,7 @@ pub fn copy_pages<S: Send>(
         let named = copied.iter().map(|database| {
             format!("{}: bad pages: {}", path(&database.source).display(), database.copy.bad_pages())
         });
-        return Err(BackupError::set(SetFault::BadPages, named.collect::<Vec<_>>().join("; ")));
+        return Err(BackupError::set(BackupSetError::BadPages, named.collect::<Vec<_>>().join("; ")));
     }
     Ok(copied)
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use jetcell_vfs::{NameError, is_out_of_reach};
+use jetcell_vfs::{NameError, is_disconnected};
 
 /// Result type of this crate's functions.
 pub type Result<T> = std::result::Result<T, BackupError>;
@@ -18,7 +18,7 @@ pub enum BackupError {
     #[error("{what}")]
     Set {
         /// Kind of problem.
-        fault: SetFault,
+        fault: BackupSetError,
         /// Description of the problem, and how to fix it.
         what: String,
     },
@@ -43,7 +43,7 @@ pub enum BackupError {
 
 /// Reason why backups do not match each other, the logs, or the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SetFault {
+pub enum BackupSetError {
     /// The target directory for a backup is not empty.
     NotEmpty,
     /// The directory does not contain a complete backup.
@@ -53,7 +53,7 @@ pub enum SetFault {
     /// The backup continues another backup that was not given or is unknown.
     NoFullBackup,
     /// The database and the logs belong to different points in time.
-    OtherMoment,
+    DifferentSourceState,
     /// The logs end before the databases are consistent.
     EndTooLow,
     /// The logs begin after the end of the full backup, and the logs in between are missing.
@@ -68,27 +68,27 @@ pub enum SetFault {
     OtherHistory,
 }
 
-impl SetFault {
+impl BackupSetError {
     /// Returns the number and the name of the corresponding ESE error.
     pub fn jet_error(self) -> (i32, &'static str) {
         match self {
-            SetFault::NotEmpty => (-504, "JET_errBackupDirectoryNotEmpty"),
-            SetFault::NotABackup => (-615, "JET_errRestoreOfNonBackupDatabase"),
-            SetFault::BadPages => (-1018, "JET_errReadVerifyFailure"),
-            SetFault::NoFullBackup => (-560, "JET_errMissingFullBackup"),
-            SetFault::OtherMoment => (-552, "JET_errDatabasePatchFileMismatch"),
-            SetFault::EndTooLow => (-553, "JET_errEndingRestoreLogTooLow"),
-            SetFault::StartTooHigh => (-554, "JET_errStartingRestoreLogTooHigh"),
-            SetFault::OtherStream => (-555, "JET_errGivenLogFileHasBadSignature"),
-            SetFault::Gap => (-556, "JET_errGivenLogFileIsNotContiguous"),
-            SetFault::LogMissing => (-557, "JET_errMissingRestoreLogFiles"),
-            SetFault::OtherHistory => (-515, "JET_errInvalidLogSequence"),
+            BackupSetError::NotEmpty => (-504, "JET_errBackupDirectoryNotEmpty"),
+            BackupSetError::NotABackup => (-615, "JET_errRestoreOfNonBackupDatabase"),
+            BackupSetError::BadPages => (-1018, "JET_errReadVerifyFailure"),
+            BackupSetError::NoFullBackup => (-560, "JET_errMissingFullBackup"),
+            BackupSetError::DifferentSourceState => (-552, "JET_errDatabasePatchFileMismatch"),
+            BackupSetError::EndTooLow => (-553, "JET_errEndingRestoreLogTooLow"),
+            BackupSetError::StartTooHigh => (-554, "JET_errStartingRestoreLogTooHigh"),
+            BackupSetError::OtherStream => (-555, "JET_errGivenLogFileHasBadSignature"),
+            BackupSetError::Gap => (-556, "JET_errGivenLogFileIsNotContiguous"),
+            BackupSetError::LogMissing => (-557, "JET_errMissingRestoreLogFiles"),
+            BackupSetError::OtherHistory => (-515, "JET_errInvalidLogSequence"),
         }
     }
 }
 
 impl BackupError {
-    pub(crate) fn set(fault: SetFault, what: impl Into<String>) -> BackupError {
+    pub(crate) fn set(fault: BackupSetError, what: impl Into<String>) -> BackupError {
         BackupError::Set { fault, what: what.into() }
     }
 
@@ -101,7 +101,7 @@ impl BackupError {
     pub fn can_be_continued(&self) -> bool {
         match self {
             BackupError::Stopped => true,
-            BackupError::Engine(ese_engine::Error::Io { kind, .. }) => is_out_of_reach(*kind),
+            BackupError::Engine(ese_engine::Error::Io { kind, .. }) => is_disconnected(*kind),
             _ => false,
         }
     }

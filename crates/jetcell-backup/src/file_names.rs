@@ -7,17 +7,17 @@ use jetcell_vfs::{FileName, FileStem, is_unfinished};
 use crate::error::Result;
 
 /// The file whose presence makes a directory a backup.
-pub const MANIFEST: &str = "manifest.json";
+pub const MANIFEST_FILE: &str = "manifest.json";
 /// The file that marks an incomplete backup.
-pub const PARTIAL: &str = "manifest.partial.json";
+pub const PARTIAL_FILE: &str = "manifest.partial.json";
 /// The file that records which ranges of a backup were verified, and when.
-pub const VERIFIED: &str = "verified.json";
+pub const VERIFIED_FILE: &str = "verified.json";
 /// The file that marks a directory in which a restore has not completed.
 pub const RESTORE_MARKER: &str = "restore.partial";
 /// The file that records the backups from which a directory was restored, and the time of the restore.
-pub const RESTORED: &str = "restored.json";
+pub const RESTORED_FILE: &str = "restored.json";
 /// File name extension of logs that a restore has not yet renamed to their final names.
-pub const PLACING: &str = "restoring";
+pub const PLACED_LOG_EXTENSION: &str = "restoring";
 
 /// Returns a name for the copy of each file. A copy has the same name as its original, with a number appended if
 /// another original has the same name.
@@ -29,7 +29,7 @@ pub fn copy_names<'p>(paths: impl Iterator<Item = &'p Path>) -> Result<Vec<FileN
     let mut names: Vec<FileName> = Vec::new();
     for path in paths {
         // Linux allows names that other systems cannot store, such as those with a backslash.
-        let own = FileName::from_path(path).ok().filter(|name| !is_of_backup(name));
+        let own = FileName::from_path(path).ok().filter(|name| !is_reserved_name(name));
         let first = own.map_or_else(|| FileName::new("database.edb"), Ok)?;
         let (stem, extension) = first.rsplit_once('.').unwrap_or((&first, "edb"));
         let (mut name, mut number) = (first.clone(), 2);
@@ -44,9 +44,9 @@ pub fn copy_names<'p>(paths: impl Iterator<Item = &'p Path>) -> Result<Vec<FileN
 
 /// Returns true if this name is reserved for files that backups and restores create. A database cannot have a
 /// reserved name.
-pub fn is_of_backup(name: &str) -> bool {
-    let placing = name.rsplit_once('.').is_some_and(|(_, ending)| ending == PLACING);
-    [MANIFEST, PARTIAL, VERIFIED, RESTORE_MARKER, RESTORED].contains(&name)
+pub fn is_reserved_name(name: &str) -> bool {
+    let placing = name.rsplit_once('.').is_some_and(|(_, ending)| ending == PLACED_LOG_EXTENSION);
+    [MANIFEST_FILE, PARTIAL_FILE, VERIFIED_FILE, RESTORE_MARKER, RESTORED_FILE].contains(&name)
         || placing
         || is_unfinished(Path::new(name))
 }
@@ -67,7 +67,7 @@ pub fn is_side_file(name: &str, database: &FileName) -> bool {
 }
 
 /// Returns true if the file belongs to the log stream: a log, the checkpoint, or a reserve log.
-pub fn is_of_stream(name: &str, base: FileStem) -> bool {
+pub fn is_stream_file(name: &str, base: FileStem) -> bool {
     let Some(rest) = name.strip_prefix(base.as_str()) else { return false };
     let Some((middle, ending)) = rest.rsplit_once('.') else { return false };
     let is_number = |text: &str| matches!(text.len(), 5..=8) && text.bytes().all(|b| b.is_ascii_hexdigit());
@@ -88,10 +88,10 @@ mod tests {
         for of_stream in
             ["E00.log", "E00tmp.log", "E0000000012.log", "E0000012.log", "E00.chk", "E00res00001.jrs"]
         {
-            assert!(is_of_stream(of_stream, FileStem::E00), "{of_stream}");
+            assert!(is_stream_file(of_stream, FileStem::E00), "{of_stream}");
         }
         for other in ["E01.log", "E00.txt", "E00notes.log", "data.edb", "E00", "mail.log", "data.edb.jdw"] {
-            assert!(!is_of_stream(other, FileStem::E00), "{other}");
+            assert!(!is_stream_file(other, FileStem::E00), "{other}");
         }
         let database = FileName::new("data.edb").unwrap();
         for side_file in ["data.edb.jdw", "data.jdw", "data.jfm"] {

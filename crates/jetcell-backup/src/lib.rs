@@ -15,18 +15,18 @@
 #![forbid(unsafe_code)]
 
 mod chain;
-mod copied_database;
+mod database_copy;
 mod copying;
 mod created_files;
-mod destination;
+mod backup_directory;
 mod error;
 mod file_names;
-mod kept_ranges;
+mod retained_ranges;
 mod live;
 mod manifest;
 mod options;
-mod pace;
-mod placement;
+mod transfer_control;
+mod restore_directory;
 mod ranges;
 mod restore;
 mod restore_options;
@@ -37,21 +37,23 @@ mod snapshot_method;
 mod snapshot_seal;
 mod stopped;
 pub mod text_file;
-mod verified;
+mod verification_times;
 mod verify;
 
-pub use jetcell_vfs::Cancel;
+pub use jetcell_vfs::CancelToken;
 
-pub use crate::chain::Chain;
-pub use crate::error::{BackupError, Result, SetFault};
+pub use crate::chain::BackupChain;
+pub use crate::error::{BackupError, BackupSetError, Result};
 pub use crate::file_names::RESTORE_MARKER;
 pub use crate::live::back_up;
-pub use crate::manifest::{BackupState, BadPage, Generations, Kind, Manifest, StoredDatabase, StoredLog};
-pub use crate::options::{BackupOptions, Made, ReadFn};
-pub use crate::pace::{Pace, Progress};
-pub use crate::restore::{Restored, restore};
-pub use crate::restore_options::{RestoreOptions, UntilFn};
-pub use crate::snapshot::{Snapshot, snapshot, snapshot_stopped};
+pub use crate::manifest::{
+    BackupManifest, BackupState, BackupType, GenerationRange, StoredBadPage, StoredDatabase, StoredLog,
+};
+pub use crate::options::{BackupOptions, BackupResult, PageReadsFn};
+pub use crate::transfer_control::{BackupProgress, TransferControl};
+pub use crate::restore::{RestoreResult, restore};
+pub use crate::restore_options::{FindStopPositionFn, RestoreOptions};
+pub use crate::snapshot::{SnapshotOptions, snapshot, snapshot_stopped};
 pub use crate::snapshot_method::SnapshotMethod;
 pub use crate::stopped::back_up_stopped;
-pub use crate::verify::{Subset, Verification, VerifyOptions, verify};
+pub use crate::verify::{BackupVerification, VerifyOptions, VerifySubset, verify};

@@ -6,15 +6,17 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use ese_engine::{BackupKind, LogCopy, PageFlaw, PageReads};
+use ese_engine::{BackupKind, PageFlaw, PageReads, VerifiedLog};
 use ese_format::{LogPosition, LogTime, PageNumber, PageSize, Signature};
 use jetcell_input::{bounded_list, error_line, shortened};
 use jetcell_vfs::{FileName, FileStem, Vfs};
 use serde::{Deserialize, Serialize};
 
-use crate::error::{BackupError, Result, SetFault};
-use crate::file_names::{MANIFEST, PARTIAL, is_of_backup, is_of_stream, is_side_file, lock_file};
-use crate::ranges::{RANGE_BYTES, RangeSums, SummingWriter};
+use crate::error::{BackupError, BackupSetError, Result};
+use crate::file_names::{
+    MANIFEST_FILE, PARTIAL_FILE, is_reserved_name, is_side_file, is_stream_file, lock_file,
+};
+use crate::ranges::{ChecksumWriter, RANGE_BYTES, RangeChecksums};
 use crate::text_file;
 
 /// The manifest version that this crate writes.
@@ -26,12 +28,12 @@ pub(crate) const MAX_DATABASES: usize = 1024;
 /// Maximum number of bad pages that a manifest lists per database.
 pub(crate) const MAX_BAD_PAGES: usize = 1000;
 /// Maximum number of characters in a bad page's description.
-pub(crate) const MAX_FLAW: usize = 200;
+pub(crate) const MAX_FLAW_CHARS: usize = 200;
 
 /// The kind of backup.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum BackupType {
     /// All databases, and the logs that they need.
     #[default]
     Full,
@@ -43,27 +45,27 @@ pub enum Kind {
     Differential,
 }
 
-impl Kind {
+impl BackupType {
     /// Converts the kind to the corresponding engine type.
-    pub fn of_engine(self) -> BackupKind {
+    pub fn to_engine_kind(self) -> BackupKind {
         match self {
-            Kind::Full => BackupKind::Full,
-            Kind::Incremental => BackupKind::Incremental,
-            Kind::Copy => BackupKind::Copy,
-            Kind::Differential => BackupKind::Differential,
+            BackupType::Full => BackupKind::Full,
+            BackupType::Incremental => BackupKind::Incremental,
+            BackupType::Copy => BackupKind::Copy,
+            BackupType::Differential => BackupKind::Differential,
         }
     }
 
     /// Returns true if the backup contains databases.
     pub fn has_pages(self) -> bool {
-        self.of_engine().has_pages()
+        self.to_engine_kind().has_pages()
     }
 }
 
 /// A backup as described by its manifest.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Manifest {
+pub struct BackupManifest {
     /// Version of the manifest format: 1.
     pub format: u32,
     /// Name and version of the program that made the backup.
@@ -71,7 +73,7 @@ pub struct Manifest {
     /// Unique identifier of the backup.
     pub id: String,
     /// Kind of backup.
-    pub kind: Kind,
+    pub kind: BackupType,
     /// Identifier of the backup that this backup continues.
     pub parent: Option<String>,
     /// Time at which the backup began, in milliseconds since 1970 UTC. The restored state is at least this recent.
@@ -85,7 +87,7 @@ pub struct Manifest {
     /// Page size of the databases, in bytes.
     pub page_size: u32,
     /// Range of log generations in the backup.
-    pub generations: Generations,
+    pub generations: GenerationRange,
     /// Databases in the backup, at most 1024.
     #[serde(deserialize_with = "bounded_list::<_, _, MAX_DATABASES>")]
     pub databases: Vec<StoredDatabase>,
@@ -103,7 +105,7 @@ pub struct Manifest {
 /// Range of log generations in a backup.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Generations {
+pub struct GenerationRange {
     /// First generation.
     pub first: u32,
     /// Last generation.
@@ -129,10 +131,10 @@ pub struct StoredDatabase {
     /// True if no pages are bad.
     pub usable: bool,
     /// Counts of the pages that were read.
-    pub pages: StoredPages,
+    pub pages: StoredPageCounts,
     /// Bad pages, at most 1000.
     #[serde(deserialize_with = "bounded_list::<_, _, MAX_BAD_PAGES>")]
-    pub bad_pages: Vec<BadPage>,
+    pub bad_pages: Vec<StoredBadPage>,
     /// Checksums of the ranges of the file.
     pub ranges: String,
 }
@@ -140,7 +142,7 @@ pub struct StoredDatabase {
 /// A database's page counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct StoredPages {
+pub struct StoredPageCounts {
     /// Total number of pages.
     pub read: u64,
     /// Number of pages that contain only zeros.
@@ -158,7 +160,7 @@ pub struct StoredPages {
 /// A page that could not be read or has a wrong checksum.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct BadPage {
+pub struct StoredBadPage {
     /// Page number.
     pub page: u32,
     /// Description of the damage.
@@ -193,27 +195,26 @@ pub struct StoredLog {
 #[derive(Clone, Debug, PartialEq)]
 pub enum BackupState {
     /// A complete backup.
-    Whole(Box<Manifest>),
+    Complete(Box<BackupManifest>),
     /// An interrupted backup.
     Partial,
     /// Not a backup.
     None,
 }
 
-impl Manifest {
+impl BackupManifest {
     /// Returns the state of a directory.
     ///
     /// # Errors
     ///
     /// Returns an error if the manifest cannot be read or has been modified.
     pub fn state(vfs: &dyn Vfs, directory: &Path) -> Result<BackupState> {
-        let path = directory.join(MANIFEST);
+        let path = directory.join(MANIFEST_FILE);
         match text_file::read(vfs, &path)? {
-            Some(text) => {
-                Manifest::from_text(&path, &text).map(|manifest| BackupState::Whole(Box::new(manifest)))
-            }
+            Some(text) => BackupManifest::from_text(&path, &text)
+                .map(|manifest| BackupState::Complete(Box::new(manifest))),
             None => {
-                let partial = directory.join(PARTIAL);
+                let partial = directory.join(PARTIAL_FILE);
                 let is_partial = vfs.exists(&partial).map_err(|e| BackupError::io(&partial, &e))?;
                 Ok(if is_partial { BackupState::Partial } else { BackupState::None })
             }
@@ -221,31 +222,31 @@ impl Manifest {
     }
 
     /// Reads the manifest of a complete backup.
-    pub fn read(vfs: &dyn Vfs, directory: &Path) -> Result<Manifest> {
+    pub fn read(vfs: &dyn Vfs, directory: &Path) -> Result<BackupManifest> {
         let shown = directory.display();
-        let what = match Manifest::state(vfs, directory)? {
-            BackupState::Whole(manifest) => return Ok(*manifest),
+        let what = match BackupManifest::state(vfs, directory)? {
+            BackupState::Complete(manifest) => return Ok(*manifest),
             BackupState::Partial => format!(
                 "{shown}: the backup was interrupted and is not complete; repeat it into the same directory \
                  to continue it"
             ),
             BackupState::None => format!(
-                "{shown}: not a backup, because {MANIFEST} is missing; give the directory of a backup"
+                "{shown}: not a backup, because {MANIFEST_FILE} is missing; give the directory of a backup"
             ),
         };
-        Err(BackupError::set(SetFault::NotABackup, what))
+        Err(BackupError::set(BackupSetError::NotABackup, what))
     }
 
-    fn from_text(path: &Path, text: &str) -> Result<Manifest> {
+    fn from_text(path: &Path, text: &str) -> Result<BackupManifest> {
         let changed = |what: String| BackupError::Changed { path: path.to_path_buf(), what };
-        let mut manifest: Manifest = serde_json::from_str(text).map_err(|error| {
+        let mut manifest: BackupManifest = serde_json::from_str(text).map_err(|error| {
             changed(format!("it is not a manifest, or was changed: {}", error_line(&error)))
         })?;
         if manifest.format != FORMAT || manifest.range_bytes != RANGE_BYTES as u64 {
             let what = format!("version {} of the manifest is not supported", manifest.format);
             return Err(changed(what));
         }
-        let sum = manifest.sum();
+        let sum = manifest.compute_checksum();
         if manifest.checksum != sum {
             return Err(changed("its checksum is wrong: the file was changed after the backup".to_string()));
         }
@@ -263,7 +264,7 @@ impl Manifest {
             )));
         }
         let unfit = |file: &StoredFile<'_>| {
-            !RangeSums::from_text(file.ranges).is_some_and(|sums| sums.fits(file.bytes))
+            !RangeChecksums::from_text(file.ranges).is_some_and(|sums| sums.fits(file.bytes))
         };
         if let Some(file) = manifest.files().find(unfit) {
             return Err(changed(format!("{} has different numbers of checksums and ranges", file.name)));
@@ -290,16 +291,19 @@ impl Manifest {
         let base = self.base_name;
         let side_file = |name: &FileName| self.databases.iter().any(|other| is_side_file(name, &other.file));
         let taken = |name: &&FileName| {
-            is_of_backup(name) || is_of_stream(name, base) || side_file(name) || ***name == *lock_file(base)
+            is_reserved_name(name)
+                || is_stream_file(name, base)
+                || side_file(name)
+                || ***name == *lock_file(base)
         };
         twice.or_else(|| self.databases.iter().map(|database| &database.file).find(taken))
     }
 
     /// Computes the manifest checksum. The text is hashed as it is generated, because building all of it first would
     /// double the memory needed for a large manifest.
-    fn sum(&mut self) -> String {
+    fn compute_checksum(&mut self) -> String {
         let stored = std::mem::take(&mut self.checksum);
-        let mut summer = SummingWriter::default();
+        let mut summer = ChecksumWriter::default();
         // Writing to the hasher cannot fail, and all fields can be serialized as JSON.
         let _ = serde_json::to_writer(&mut summer, self);
         self.checksum = stored;
@@ -307,13 +311,13 @@ impl Manifest {
     }
 
     /// Completes the manifest of a new backup by setting its version, identifier and checksum.
-    pub(crate) fn seal(mut self) -> Manifest {
+    pub(crate) fn seal(mut self) -> BackupManifest {
         (self.format, self.range_bytes) = (FORMAT, RANGE_BYTES as u64);
         self.engine = concat!("jetcell ", env!("CARGO_PKG_VERSION")).to_string();
         self.checksum = String::new();
-        let sum = self.sum();
+        let sum = self.compute_checksum();
         self.id = format!("{:x}-{sum}", self.ended_unix_ms);
-        self.checksum = self.sum();
+        self.checksum = self.compute_checksum();
         self
     }
 
@@ -326,7 +330,7 @@ impl Manifest {
             )));
         }
         let text = jetcell_input::json_pretty(self).unwrap_or_default();
-        text_file::write(vfs, &directory.join(MANIFEST), &format!("{text}\n"))
+        text_file::write(vfs, &directory.join(MANIFEST_FILE), &format!("{text}\n"))
     }
 
     /// Returns all files of the backup.
@@ -362,22 +366,22 @@ pub(crate) struct StoredFile<'a> {
 
 impl StoredFile<'_> {
     /// Returns the checksums of the ranges of the file.
-    pub fn sums(&self) -> RangeSums {
-        RangeSums::from_text(self.ranges).unwrap_or_default()
+    pub fn range_checksums(&self) -> RangeChecksums {
+        RangeChecksums::from_text(self.ranges).unwrap_or_default()
     }
 }
 
-impl BadPage {
+impl StoredBadPage {
     /// Describes a bad page that a reader found.
-    pub(crate) fn new(page: PageNumber, flaw: &PageFlaw) -> BadPage {
-        BadPage { page: page.get(), flaw: shortened(&flaw.to_string(), MAX_FLAW).into_owned() }
+    pub(crate) fn new(page: PageNumber, flaw: &PageFlaw) -> StoredBadPage {
+        StoredBadPage { page: page.get(), flaw: shortened(&flaw.to_string(), MAX_FLAW_CHARS).into_owned() }
     }
 }
 
-impl StoredPages {
+impl StoredPageCounts {
     /// Adds a reader's counts to those of an interrupted backup.
-    pub(crate) fn with(self, reads: &PageReads) -> StoredPages {
-        StoredPages {
+    pub(crate) fn plus(self, reads: &PageReads) -> StoredPageCounts {
+        StoredPageCounts {
             read: self.read.saturating_add(reads.pages),
             zero: self.zero.saturating_add(reads.zero),
             read_again: self.read_again.saturating_add(reads.read_again),
@@ -389,9 +393,13 @@ impl StoredPages {
 }
 
 impl StoredLog {
-    /// Describes a log for the manifest. `bytes` is its length, `sums` are its range checksums, and `name` is its
+    /// Describes a log for the manifest. `bytes` is its length, `range_checksums` are its range checksums, and `name` is its
     /// file name in the backup.
-    pub(crate) fn of(log: &LogCopy, name: FileName, (bytes, sums): (u64, &RangeSums)) -> StoredLog {
+    pub(crate) fn from_log(
+        log: &VerifiedLog,
+        name: FileName,
+        (bytes, sums): (u64, &RangeChecksums),
+    ) -> StoredLog {
         StoredLog {
             file: name,
             generation: log.generation.0,

@@ -3,24 +3,24 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ese_engine::{LogNameForm, PageReads, RecoverySet};
+use ese_engine::{LogNameFormat, PageReads, RecoverySet};
 use ese_format::Generation;
 use jetcell_sync::Arc;
 use jetcell_vfs::{FileStem, Vfs};
 
 use crate::error::Result;
-use crate::manifest::{Kind, Manifest};
-use crate::pace::Pace;
+use crate::manifest::{BackupManifest, BackupType};
+use crate::transfer_control::TransferControl;
 
 /// Callback that receives the path of a database and the counts of the pages that this call has read from it so far.
 /// It runs on the thread that reads the database.
-pub type ReadFn = dyn Fn(&Path, &PageReads) + Send + Sync;
+pub type PageReadsFn = dyn Fn(&Path, &PageReads) + Send + Sync;
 
 /// Options for a backup.
 #[derive(Clone)]
 pub struct BackupOptions {
     /// Kind of backup.
-    pub kind: Kind,
+    pub kind: BackupType,
     /// The backup that an incremental or differential backup continues. The databases of a running instance identify
     /// its previous backup, so for a running instance this path is only checked.
     pub parent: Option<PathBuf>,
@@ -40,22 +40,22 @@ pub struct BackupOptions {
     pub remove_logs: bool,
     /// Whether the source is a passive copy, which has no current log. Its last closed log must contain all records
     /// that its databases need.
-    pub of_copy: bool,
+    pub source_is_copy: bool,
     /// Base name of the logs and the form of their names. If `None`, both are derived from the log file names. A
     /// backup of a new passive copy needs this option, because the copy's only log does not have the name of a log.
-    pub log_names: Option<(FileStem, LogNameForm)>,
+    pub log_names: Option<(FileStem, LogNameFormat)>,
     /// Callback that receives each database's read counts after every read. It also reports bad pages that make the
     /// backup fail.
-    pub read: Option<Arc<ReadFn>>,
+    pub on_read: Option<Arc<PageReadsFn>>,
     /// Rate limit, progress callback and cancellation.
-    pub pace: Pace,
+    pub pace: TransferControl,
 }
 
 impl Default for BackupOptions {
     /// Returns the options of a full backup without a rate limit.
     fn default() -> BackupOptions {
         BackupOptions {
-            kind: Kind::Full,
+            kind: BackupType::Full,
             parent: None,
             read_bytes: 256 << 10,
             reads_in_flight: 8,
@@ -63,17 +63,17 @@ impl Default for BackupOptions {
             save_bytes: 256 << 20,
             save_interval: Duration::from_secs(2),
             remove_logs: false,
-            of_copy: false,
+            source_is_copy: false,
             log_names: None,
-            read: None,
-            pace: Pace::default(),
+            on_read: None,
+            pace: TransferControl::default(),
         }
     }
 }
 
 impl BackupOptions {
     /// Finds the logs and databases among `files`, and the names that the logs get in the backup.
-    pub(crate) fn find(&self, vfs: &Arc<dyn Vfs>, files: &[PathBuf]) -> Result<RecoverySet> {
+    pub(crate) fn find_set(&self, vfs: &Arc<dyn Vfs>, files: &[PathBuf]) -> Result<RecoverySet> {
         let mut set = RecoverySet::find(vfs, files)?;
         if let Some((base, form)) = self.log_names {
             (set.base_name, set.log_names) = (base, form);
@@ -84,9 +84,9 @@ impl BackupOptions {
 
 /// Result of a backup.
 #[derive(Clone, Debug)]
-pub struct Made {
+pub struct BackupResult {
     /// Manifest of the backup.
-    pub manifest: Manifest,
+    pub manifest: BackupManifest,
     /// First and last logs that were removed from the source.
     pub removed_logs: Option<(Generation, Generation)>,
     /// Number of bytes that this call copied.
@@ -95,5 +95,5 @@ pub struct Made {
     pub continued_bytes: u64,
     /// True if the directory already contained this backup and the source has not changed since. In this case nothing
     /// was copied.
-    pub already: bool,
+    pub already_complete: bool,
 }

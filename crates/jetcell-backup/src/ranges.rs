@@ -14,29 +14,29 @@ use crate::error::{BackupError, Result};
 /// Size of a range in bytes.
 pub const RANGE_BYTES: usize = 4 << 20;
 /// Number of hexadecimal digits in a checksum.
-const DIGITS: usize = 16;
+const CHECKSUM_DIGITS: usize = 16;
 
 /// A file's range checksums, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RangeSums(pub Vec<u64>);
+pub struct RangeChecksums(pub Vec<u64>);
 
-impl RangeSums {
+impl RangeChecksums {
     /// Formats the checksums as text, with 16 hexadecimal digits for each range.
     pub fn to_text(&self) -> String {
         self.0.iter().map(|sum| format!("{sum:016x}")).collect()
     }
 
     /// Parses the text form. Returns `None` if the text is invalid.
-    pub fn from_text(text: &str) -> Option<RangeSums> {
-        let digits = text.as_bytes().chunks(DIGITS);
+    pub fn from_text(text: &str) -> Option<RangeChecksums> {
+        let digits = text.as_bytes().chunks(CHECKSUM_DIGITS);
         let sum = |digits: &[u8]| {
-            let valid = digits.len() == DIGITS && digits.iter().all(u8::is_ascii_hexdigit);
+            let valid = digits.len() == CHECKSUM_DIGITS && digits.iter().all(u8::is_ascii_hexdigit);
             std::str::from_utf8(digits)
                 .ok()
                 .filter(|_| valid)
                 .and_then(|text| u64::from_str_radix(text, 16).ok())
         };
-        digits.map(sum).collect::<Option<Vec<u64>>>().map(RangeSums)
+        digits.map(sum).collect::<Option<Vec<u64>>>().map(RangeChecksums)
     }
 
     /// Returns true if a file that is `bytes` long has this number of ranges.
@@ -46,22 +46,22 @@ impl RangeSums {
 }
 
 /// Returns the checksum of a range's bytes.
-pub fn sum_of(bytes: &[u8]) -> u64 {
+pub fn range_checksum(bytes: &[u8]) -> u64 {
     XxHash3_64::oneshot(bytes)
 }
 
-/// A writer that computes the checksum [`sum_of`] of all bytes written to it.
+/// A writer that computes the checksum [`range_checksum`] of all bytes written to it.
 #[derive(Default)]
-pub struct SummingWriter(XxHash3_64);
+pub struct ChecksumWriter(XxHash3_64);
 
-impl SummingWriter {
+impl ChecksumWriter {
     /// Returns the checksum of all bytes written so far.
     pub fn finish(&self) -> u64 {
         self.0.finish()
     }
 }
 
-impl io::Write for SummingWriter {
+impl io::Write for ChecksumWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.write(bytes);
         Ok(bytes.len())
@@ -73,19 +73,19 @@ impl io::Write for SummingWriter {
 }
 
 /// Returns the offset and length of range `index` in a file that is `bytes` long.
-pub fn range_of(index: usize, bytes: u64) -> (u64, usize) {
+pub fn range_bounds(index: usize, bytes: u64) -> (u64, usize) {
     let at = index as u64 * RANGE_BYTES as u64;
     (at, bytes.saturating_sub(at).min(RANGE_BYTES as u64) as usize)
 }
 
 /// Computes the range checksums of a file from consecutive chunks.
 #[derive(Default)]
-pub struct RangeSummer {
+pub struct RangeHasher {
     range: Vec<u8>,
-    sums: RangeSums,
+    sums: RangeChecksums,
 }
 
-impl RangeSummer {
+impl RangeHasher {
     /// Adds the next bytes of the file.
     pub fn push(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
@@ -93,7 +93,7 @@ impl RangeSummer {
             self.range.extend_from_slice(now);
             bytes = later;
             if self.range.len() == RANGE_BYTES {
-                self.sums.0.push(sum_of(&self.range));
+                self.sums.0.push(range_checksum(&self.range));
                 self.range.clear();
             }
         }
@@ -105,10 +105,10 @@ impl RangeSummer {
     }
 
     /// Returns the length of the file and its range checksums.
-    pub fn finish(mut self) -> (u64, RangeSums) {
+    pub fn finish(mut self) -> (u64, RangeChecksums) {
         let bytes = self.position();
         if !self.range.is_empty() {
-            self.sums.0.push(sum_of(&self.range));
+            self.sums.0.push(range_checksum(&self.range));
         }
         (bytes, self.sums)
     }
@@ -125,19 +125,19 @@ pub struct RangeWriter {
     at: u64,
     filled: usize,
     first: Option<IoBuffer>,
-    sums: RangeSums,
+    sums: RangeChecksums,
 }
 
 impl RangeWriter {
     /// Creates a writer that starts at the beginning of the file.
     pub fn new(file: Arc<dyn File>) -> RangeWriter {
-        let (range, sums) = (IoBuffer::zeroed(RANGE_BYTES), RangeSums::default());
+        let (range, sums) = (IoBuffer::zeroed(RANGE_BYTES), RangeChecksums::default());
         RangeWriter { file, range, at: 0, filled: 0, first: None, sums }
     }
 
     /// Continues a file whose first ranges are already written. `sums` are their checksums, and `first` contains the
     /// bytes of the first range.
-    pub fn resume(file: Arc<dyn File>, sums: RangeSums, first: IoBuffer) -> RangeWriter {
+    pub fn resume(file: Arc<dyn File>, sums: RangeChecksums, first: IoBuffer) -> RangeWriter {
         let at = sums.0.len() as u64 * RANGE_BYTES as u64;
         RangeWriter { file, range: IoBuffer::zeroed(RANGE_BYTES), at, filled: 0, first: Some(first), sums }
     }
@@ -148,7 +148,7 @@ impl RangeWriter {
     }
 
     /// Returns the checksums of the complete ranges. The first checksum changes when the header is written.
-    pub fn sums(&self) -> &RangeSums {
+    pub fn sums(&self) -> &RangeChecksums {
         &self.sums
     }
 
@@ -168,7 +168,7 @@ impl RangeWriter {
 
     fn end_range(&mut self) -> Result<()> {
         let filled = &self.range[..self.filled];
-        self.sums.0.push(sum_of(filled));
+        self.sums.0.push(range_checksum(filled));
         self.file.write_at(self.at, filled, IoReason::Backup).map_err(|e| failed(&*self.file, &e))?;
         if self.at == 0 {
             let mut first = IoBuffer::zeroed(self.filled);
@@ -187,7 +187,7 @@ impl RangeWriter {
 
     /// Completes the file: makes everything else durable, then writes `head` over the start. Returns the length and
     /// the checksums.
-    pub fn finish(mut self, head: &[u8]) -> Result<(u64, RangeSums)> {
+    pub fn finish(mut self, head: &[u8]) -> Result<(u64, RangeChecksums)> {
         if self.filled > 0 {
             self.end_range()?;
         }
@@ -200,7 +200,7 @@ impl RangeWriter {
             self.file.write_at(0, &start, IoReason::Backup).map_err(|e| failed(&*self.file, &e))?;
             self.file.sync(IoReason::Backup).map_err(|e| failed(&*self.file, &e))?;
             if let Some(sum) = self.sums.0.first_mut() {
-                *sum = sum_of(&first);
+                *sum = range_checksum(&first);
             }
         }
         Ok((self.at, self.sums))
@@ -221,7 +221,7 @@ pub fn read_range(
 ) -> Result<bool> {
     buffer.resize(len);
     file.read_at(at, buffer, IoReason::Backup).map_err(|e| BackupError::io(path, &e))?;
-    Ok(sum_of(buffer) == sum)
+    Ok(range_checksum(buffer) == sum)
 }
 
 #[cfg(test)]
@@ -232,11 +232,11 @@ mod tests {
 
     #[test]
     fn text_has_the_same_sums_and_other_text_is_refused() {
-        let sums = RangeSums(vec![0, 1, u64::MAX]);
-        assert_eq!(RangeSums::from_text(&sums.to_text()), Some(sums));
-        assert_eq!(RangeSums::from_text(""), Some(RangeSums::default()));
+        let sums = RangeChecksums(vec![0, 1, u64::MAX]);
+        assert_eq!(RangeChecksums::from_text(&sums.to_text()), Some(sums));
+        assert_eq!(RangeChecksums::from_text(""), Some(RangeChecksums::default()));
         for wrong in ["0", "00000000000000zz", "+000000000000001", "00000000000000001"] {
-            assert_eq!(RangeSums::from_text(wrong), None, "{wrong}");
+            assert_eq!(RangeChecksums::from_text(wrong), None, "{wrong}");
         }
     }
 
@@ -255,16 +255,16 @@ mod tests {
         assert!(before[..8192].iter().all(|byte| *byte == 0));
         let (bytes, sums) = writer.finish(&content[..8192]).unwrap();
         assert_eq!((bytes, disk.contents(path).unwrap() == content), (content.len() as u64, true));
-        let expected: Vec<u64> = content.chunks(RANGE_BYTES).map(sum_of).collect();
-        let mut summer = RangeSummer::default();
+        let expected: Vec<u64> = content.chunks(RANGE_BYTES).map(range_checksum).collect();
+        let mut summer = RangeHasher::default();
         content.chunks(77_777).for_each(|piece| summer.push(piece));
-        assert_eq!(summer.finish(), (bytes, RangeSums(expected.clone())));
+        assert_eq!(summer.finish(), (bytes, RangeChecksums(expected.clone())));
         assert!(sums.0 == expected && sums.fits(bytes));
         let file = disk.open(path, OpenMode::Read).unwrap();
         let mut buffer = IoBuffer::zeroed(RANGE_BYTES);
         for (index, sum) in sums.0.iter().enumerate() {
-            assert!(read_range(&*file, path, range_of(index, bytes), *sum, &mut buffer).unwrap());
-            assert!(!read_range(&*file, path, range_of(index, bytes), sum ^ 1, &mut buffer).unwrap());
+            assert!(read_range(&*file, path, range_bounds(index, bytes), *sum, &mut buffer).unwrap());
+            assert!(!read_range(&*file, path, range_bounds(index, bytes), sum ^ 1, &mut buffer).unwrap());
         }
     }
 }

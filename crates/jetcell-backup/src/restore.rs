@@ -4,20 +4,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use ese_engine::{
-    DatabasePaths, Error, InstanceOptions, RecoverySet, Replayed, Replayer, TornPageProtection,
+    DatabasePaths, Error, InstanceOptions, RecoverySet, ReplaySummary, Replayer, TornPageProtection,
 };
 use ese_format::header::{DatabaseHeader, DatabaseState};
 use ese_format::{Generation, LogPosition, LogTime, Signature};
 use jetcell_sync::Arc;
 use jetcell_vfs::{FileName, IoBuffer, IoReason, OpenMode, Vfs};
 
-use crate::chain::Chain;
+use crate::chain::BackupChain;
 use crate::created_files::CreatedFiles;
-use crate::error::{BackupError, Result, SetFault};
-use crate::file_names::{RESTORE_MARKER, RESTORED};
+use crate::error::{BackupError, BackupSetError, Result};
+use crate::file_names::{RESTORE_MARKER, RESTORED_FILE};
 use crate::manifest::{StoredDatabase, StoredFile, hex64};
-use crate::pace::Gauge;
-use crate::placement::{Existing, Placement};
+use crate::transfer_control::TransferMeter;
+use crate::restore_directory::{ExistingFiles, RestoreDirectory};
 use crate::restore_options::RestoreOptions;
 use crate::restore_plan::RestorePlan;
 use crate::restore_record::{RestoreRecord, RestoredDatabase};
@@ -25,7 +25,7 @@ use crate::verify::verify_file;
 
 /// Result of a restore.
 #[derive(Clone, Debug, Default)]
-pub struct Restored {
+pub struct RestoreResult {
     /// First and last generations that were replayed.
     pub generations: Option<(Generation, Generation)>,
     /// Log position up to which records were replayed.
@@ -39,14 +39,14 @@ pub struct Restored {
     /// Paths of the restored databases.
     pub databases: Vec<PathBuf>,
     /// Databases in the backup that were not restored, each with the reason.
-    pub left_out: Vec<(String, String)>,
+    pub skipped_databases: Vec<(String, String)>,
     /// Number of bytes copied.
     pub copied_bytes: u64,
     /// Number of bytes that were already correct.
-    pub kept_bytes: u64,
+    pub retained_bytes: u64,
     /// Time at which an identical earlier restore completed, in milliseconds since 1970 UTC. Set if the directory
     /// already contains the result and no database has been used since; this call then did nothing.
-    pub already_unix_ms: Option<i64>,
+    pub earlier_restore_unix_ms: Option<i64>,
 }
 
 /// Restores databases and their log stream into the directory `to`.
@@ -62,7 +62,7 @@ pub struct Restored {
 ///
 /// Returns an error in these cases:
 /// - A backup is incomplete (-615) or was changed.
-/// - The backups do not match each other (see [`Chain::load`]).
+/// - The backups do not match each other (see [`BackupChain::load`]).
 /// - Surviving logs belong to another stream (-555) or are not contiguous (-557).
 /// - The replay would stop too early (-553).
 /// - A log is damaged or belongs to another history.
@@ -72,8 +72,8 @@ pub fn restore(
     backups: &[PathBuf],
     to: &Path,
     options: &RestoreOptions,
-) -> Result<Restored> {
-    let chain = Chain::load(&**vfs, backups)?;
+) -> Result<RestoreResult> {
+    let chain = BackupChain::load(&**vfs, backups)?;
     if backups.iter().any(|backup| vfs.same_file(backup, to)) {
         let what =
             format!("{}: the restore would overwrite the backup; name another directory", to.display());
@@ -85,38 +85,42 @@ pub fn restore(
         return Ok(restored);
     }
     let base_name = chain.base.manifest.base_name;
-    let databases: Vec<FileName> = usable(&chain).map(|database| database.file.clone()).collect();
-    let mut existing = Existing::examine(vfs, to, base_name, &databases, options.force)?;
+    let databases: Vec<FileName> = usable_databases(&chain).map(|database| database.file.clone()).collect();
+    let mut existing = ExistingFiles::examine(vfs, to, base_name, &databases, options.force)?;
     let plan = RestorePlan::new(vfs, chain, options)?;
-    let gauge = Gauge::new(options.pace.clone(), vfs.clock());
-    if !existing.is_fresh() {
+    let gauge = TransferMeter::new(options.pace.clone(), vfs.clock());
+    if !existing.was_empty() {
         // A damaged backup must not overwrite existing files.
         verify_databases(&**vfs, &plan, &gauge)?;
     }
     let created = Arc::new(CreatedFiles::new(vfs.clone()));
     let vfs: &Arc<dyn Vfs> = &(created.clone() as Arc<dyn Vfs>);
-    let mut placement = Placement::begin(&created, to, (base_name, databases), &mut existing, &gauge)?;
-    let placed = place(vfs, &plan, &mut placement, &gauge);
+    let mut placement = RestoreDirectory::begin(&created, to, (base_name, databases), &mut existing, &gauge)?;
+    let placed = place_files(vfs, &plan, &mut placement, &gauge);
     // The replay acquires the file locks itself.
     existing.release_files();
     let restored = placed.and_then(|paths| replay(vfs, &plan, to, paths, options, &gauge));
     let restored = restored.and_then(|restored| {
-        let restored = with_created(vfs, &plan, &placement, restored)?;
+        let restored = add_created_databases(vfs, &plan, &placement, restored)?;
         let databases = check_clean(&**vfs, &restored)?;
         placement.finish(&RestoreRecord {
-            backups: ids(&plan.chain),
+            backups: backup_ids(&plan.chain),
             until: hex64(plan.until.to_u64()),
             with_logs: options.logs.is_some(),
             restored_unix_ms: vfs.clock().unix_ms(),
             databases,
         })?;
-        Ok(Restored { copied_bytes: placement.copied, kept_bytes: placement.kept, ..restored })
+        Ok(RestoreResult {
+            copied_bytes: placement.copied_bytes,
+            retained_bytes: placement.retained_bytes,
+            ..restored
+        })
     });
     restored.inspect_err(|_| placement.discard())
 }
 
 /// Returns the identifiers of the backups in a chain.
-fn ids(chain: &Chain) -> Vec<String> {
+fn backup_ids(chain: &BackupChain) -> Vec<String> {
     chain.backups().map(|(_, manifest)| manifest.id.clone()).collect()
 }
 
@@ -128,10 +132,10 @@ fn ids(chain: &Chain) -> Vec<String> {
 /// Returns an error if the directory contains the result of a different restore (-504).
 fn already_restored(
     vfs: &Arc<dyn Vfs>,
-    chain: &Chain,
+    chain: &BackupChain,
     to: &Path,
     options: &RestoreOptions,
-) -> Result<Option<Restored>> {
+) -> Result<Option<RestoreResult>> {
     let marker = to.join(RESTORE_MARKER);
     let Some(record) = RestoreRecord::read(&**vfs, to)? else { return Ok(None) };
     if vfs.exists(&marker).map_err(|error| BackupError::io(&marker, &error))? {
@@ -143,21 +147,21 @@ fn already_restored(
             "{}: {what} (restored at {since}); name another directory, or restore over the files in it with --force",
             to.display()
         );
-        BackupError::set(SetFault::NotEmpty, what)
+        BackupError::set(BackupSetError::NotEmpty, what)
     };
     let plan = RestorePlan::new(vfs, chain.clone(), options)?;
-    if options.logs.is_some() || !record.is_of(&ids(chain), plan.until) {
+    if options.logs.is_some() || !record.matches(&backup_ids(chain), plan.until) {
         return Err(refused("the directory contains the result of another restore"));
     }
     let mut databases = Vec::new();
     // Maps the signature of each database that the record must list to its file.
     let mut expected: BTreeMap<&str, &FileName> =
-        usable(chain).map(|database| (&*database.signature, &database.file)).collect();
+        usable_databases(chain).map(|database| (&*database.signature, &database.file)).collect();
     let signatures: BTreeSet<&str> = expected.keys().copied().collect();
     for database in &record.databases {
         let path = to.join(&database.file);
         let header = match vfs.exists(&path) {
-            Ok(true) => Some(header_of(&**vfs, &path)?),
+            Ok(true) => Some(read_database_header(&**vfs, &path)?),
             _ => None,
         };
         let is_unchanged =
@@ -176,79 +180,85 @@ fn already_restored(
             false => Some(header.log_signature) == chain.base.manifest.signature(),
         };
         if !is_expected || databases.contains(&path) {
-            return Err(refused(&format!("{RESTORED} names databases that the backup does not have")));
+            return Err(refused(&format!("{RESTORED_FILE} names databases that the backup does not have")));
         }
         databases.push(path);
     }
     if !expected.is_empty() {
-        return Err(refused(&format!("{RESTORED} does not name all databases of the backup")));
+        return Err(refused(&format!("{RESTORED_FILE} does not name all databases of the backup")));
     }
-    let left_out = left_out(chain);
+    let left_out = skipped_databases(chain);
     let already_unix_ms = Some(record.restored_unix_ms);
-    Ok(Some(Restored { databases, left_out, position: plan.until, already_unix_ms, ..Restored::default() }))
+    Ok(Some(RestoreResult {
+        databases,
+        skipped_databases: left_out,
+        position: plan.until,
+        earlier_restore_unix_ms: already_unix_ms,
+        ..RestoreResult::default()
+    }))
 }
 
 /// Returns the databases with bad pages, each with the reason.
-fn left_out(chain: &Chain) -> Vec<(String, String)> {
+fn skipped_databases(chain: &BackupChain) -> Vec<(String, String)> {
     let bad = chain.base.manifest.databases.iter().filter(|database| !database.usable);
     bad.map(|database| (database.file.to_string(), "its backup has bad pages".to_string())).collect()
 }
 
 /// Adds the databases that the replay of the logs has created.
-fn with_created(
+fn add_created_databases(
     vfs: &Arc<dyn Vfs>,
     plan: &RestorePlan,
-    placement: &Placement<'_>,
-    mut restored: Restored,
-) -> Result<Restored> {
-    for created in placement.created(vfs)? {
+    placement: &RestoreDirectory<'_>,
+    mut restored: RestoreResult,
+) -> Result<RestoreResult> {
+    for created in placement.created_databases(vfs)? {
         // Such a database needs no copy in the backup: the logs contain its entire content.
         let signature = created.header.signature.to_hex();
         let bad = plan.chain.base.manifest.databases.iter().find(|database| database.signature == signature);
-        restored.left_out.retain(|(file, _)| bad.is_none_or(|bad| bad.file.as_str() != file));
+        restored.skipped_databases.retain(|(file, _)| bad.is_none_or(|bad| bad.file.as_str() != file));
         restored.databases.push(created.path);
     }
     Ok(restored)
 }
 
-fn usable(chain: &Chain) -> impl Iterator<Item = &StoredDatabase> {
+fn usable_databases(chain: &BackupChain) -> impl Iterator<Item = &StoredDatabase> {
     chain.base.manifest.databases.iter().filter(|database| database.usable)
 }
 
-fn stored(database: &StoredDatabase) -> StoredFile<'_> {
+fn stored_file(database: &StoredDatabase) -> StoredFile<'_> {
     StoredFile { name: &database.file, bytes: database.bytes, ranges: &database.ranges }
 }
 
-fn verify_databases(vfs: &dyn Vfs, plan: &RestorePlan, gauge: &Gauge) -> Result<()> {
-    for database in usable(&plan.chain) {
-        verify_file(vfs, &plan.chain.base.directory, stored(database), gauge)?;
+fn verify_databases(vfs: &dyn Vfs, plan: &RestorePlan, gauge: &TransferMeter) -> Result<()> {
+    for database in usable_databases(&plan.chain) {
+        verify_file(vfs, &plan.chain.base.directory, stored_file(database), gauge)?;
     }
     Ok(())
 }
 
 /// Places all files. Returns the databases and their new paths.
-fn place(
+fn place_files(
     vfs: &Arc<dyn Vfs>,
     plan: &RestorePlan,
-    placement: &mut Placement<'_>,
-    gauge: &Gauge,
+    placement: &mut RestoreDirectory<'_>,
+    gauge: &TransferMeter,
 ) -> Result<Vec<(StoredDatabase, PathBuf)>> {
     let base = &plan.chain.base;
     let log_bytes: u64 = plan.logs.iter().filter_map(|log| log.stored.as_ref()).map(|log| log.bytes).sum();
-    gauge.expect(usable(&plan.chain).map(|database| database.bytes).sum::<u64>() + log_bytes);
+    gauge.add_total(usable_databases(&plan.chain).map(|database| database.bytes).sum::<u64>() + log_bytes);
     for log in &plan.logs {
         let stored = log.stored.as_ref();
         let stored = stored.map(|log| StoredFile { name: &log.file, bytes: log.bytes, ranges: &log.ranges });
-        placement.place_log(&log.path, stored, plan.name_of(log.generation))?;
+        placement.place_log(&log.path, stored, plan.log_name(log.generation))?;
     }
     if let Some(log) = plan.logs.last().filter(|log| plan.until.generation == log.generation) {
-        RecoverySet::cut_log(vfs, &placement.placing(&plan.name_of(log.generation)), plan.until)?;
+        RecoverySet::cut_log(vfs, &placement.temporary_path(&plan.log_name(log.generation)), plan.until)?;
     }
     let mut paths = Vec::new();
-    for database in usable(&plan.chain) {
+    for database in usable_databases(&plan.chain) {
         let path = placement.place_database(
             &base.directory,
-            stored(database),
+            stored_file(database),
             u64::from(base.manifest.page_size),
         )?;
         check_header(&**vfs, plan, database, &path)?;
@@ -260,7 +270,7 @@ fn place(
 
 /// Fails if the file is not the database described in the manifest.
 fn check_header(vfs: &dyn Vfs, plan: &RestorePlan, database: &StoredDatabase, path: &Path) -> Result<()> {
-    let header = header_of(vfs, path)?;
+    let header = read_database_header(vfs, path)?;
     let needs = match header.state {
         DatabaseState::CleanShutdown => None,
         _ => Some((header.gen_min_required.0, header.gen_max_required.0)),
@@ -272,10 +282,10 @@ fn check_header(vfs: &dyn Vfs, plan: &RestorePlan, database: &StoredDatabase, pa
         return Ok(());
     }
     let what = format!("{}: the database does not match its manifest", path.display());
-    Err(BackupError::set(SetFault::OtherMoment, what))
+    Err(BackupError::set(BackupSetError::DifferentSourceState, what))
 }
 
-fn header_of(vfs: &dyn Vfs, path: &Path) -> Result<DatabaseHeader> {
+fn read_database_header(vfs: &dyn Vfs, path: &Path) -> Result<DatabaseHeader> {
     let failed = |error: std::io::Error| BackupError::io(path, &error);
     let file = vfs.open(path, OpenMode::Read).map_err(failed)?;
     let mut start = IoBuffer::zeroed(file.len().map_err(failed)?.min(64 << 10) as usize);
@@ -292,8 +302,8 @@ fn replay(
     to: &Path,
     placed: Vec<(StoredDatabase, PathBuf)>,
     options: &RestoreOptions,
-    gauge: &Gauge,
-) -> Result<Restored> {
+    gauge: &TransferMeter,
+) -> Result<RestoreResult> {
     let base = &plan.chain.base.manifest;
     let mut engine = InstanceOptions::with_vfs(vfs.clone(), to.to_path_buf());
     engine.base_name = base.base_name;
@@ -306,29 +316,29 @@ fn replay(
     let mut paths = DatabasePaths::default();
     for (database, path) in &placed {
         if let Some(signature) = Signature::from_hex(&database.signature) {
-            paths.place(signature, path);
+            paths.set_path(signature, path);
         }
     }
     // The logs name the original databases, which a restore must not change.
     paths.search(to);
     engine.database_paths = paths;
-    let mut restored = Restored {
+    let mut restored = RestoreResult {
         databases: placed.into_iter().map(|(_, path)| path).collect(),
-        left_out: left_out(&plan.chain),
-        ..Restored::default()
+        skipped_databases: skipped_databases(&plan.chain),
+        ..RestoreResult::default()
     };
     if let Some(first) = plan.logs.first() {
-        let mut replayer = Replayer::open(engine, &to.join(plan.name_of(first.generation)))?;
+        let mut replayer = Replayer::open(engine, &to.join(plan.log_name(first.generation)))?;
         for (index, log) in plan.logs.iter().enumerate() {
             gauge.check()?;
-            let path = to.join(plan.name_of(log.generation));
+            let path = to.join(plan.log_name(log.generation));
             match index + 1 == plan.logs.len() {
                 true => replayer.replay_until(&path, plan.until)?,
                 false => replayer.replay(&path)?,
             }
         }
         let (replayed, recovery) = replayer.finish()?;
-        let Replayed { generations, position, records, changed, .. } = replayed;
+        let ReplaySummary { generations, position, records, changed, .. } = replayed;
         (restored.generations, restored.position, restored.records) = (generations, position, records);
         (restored.changes, restored.rolled_back) = (changed, recovery.rolled_back);
     }
@@ -336,17 +346,17 @@ fn replay(
 }
 
 /// Describes the restored databases. Fails if a database is not clean after the replay.
-fn check_clean(vfs: &dyn Vfs, restored: &Restored) -> Result<Vec<RestoredDatabase>> {
+fn check_clean(vfs: &dyn Vfs, restored: &RestoreResult) -> Result<Vec<RestoredDatabase>> {
     let mut databases = Vec::new();
     for path in &restored.databases {
-        let header = header_of(vfs, path)?;
+        let header = read_database_header(vfs, path)?;
         if header.state != DatabaseState::CleanShutdown {
             let what = format!(
                 "{}: the database is not clean after the replay: the logs do not name it, so they are from \
                  a different time",
                 path.display()
             );
-            return Err(BackupError::set(SetFault::OtherMoment, what));
+            return Err(BackupError::set(BackupSetError::DifferentSourceState, what));
         }
         databases.push(RestoredDatabase::new(FileName::from_path(path)?, &header));
     }

@@ -7,16 +7,16 @@ use ese_format::LogPosition;
 use jetcell_sync::Arc;
 use jetcell_vfs::Vfs;
 
-use crate::pace::Pace;
+use crate::transfer_control::TransferControl;
 
 /// Callback that searches the logs to be replayed for the position before which the replay stops.
-pub type UntilFn = dyn Fn(&Arc<dyn Vfs>, &RecoverySet) -> ese_engine::Result<LogPosition>;
+pub type FindStopPositionFn = dyn Fn(&Arc<dyn Vfs>, &RecoverySet) -> ese_engine::Result<LogPosition>;
 
 /// Options for a restore.
 #[derive(Default)]
 pub struct RestoreOptions {
     /// Position before which the replay stops. `None` means that all logs are replayed to the end.
-    pub until: Option<Box<UntilFn>>,
+    pub until: Option<Box<FindStopPositionFn>>,
     /// Directory with surviving logs, which are replayed after the logs from the backups.
     pub logs: Option<PathBuf>,
     /// Whether existing files may be overwritten. Database ranges that already have the correct bytes are left
@@ -25,5 +25,5 @@ pub struct RestoreOptions {
     /// Whether the engine uses threads.
     pub threads: bool,
     /// Rate limit, progress callback and cancellation.
-    pub pace: Pace,
+    pub pace: TransferControl,
 }

@@ -7,8 +7,8 @@ use ese_format::{Generation, LogPosition};
 use jetcell_sync::Arc;
 use jetcell_vfs::Vfs;
 
-use crate::chain::Chain;
-use crate::error::{BackupError, Result, SetFault};
+use crate::chain::BackupChain;
+use crate::error::{BackupError, BackupSetError, Result};
 use crate::manifest::StoredLog;
 use crate::restore_options::RestoreOptions;
 
@@ -22,7 +22,7 @@ pub struct PlannedLog {
 
 /// The logs that a restore replays, in order.
 pub struct RestorePlan {
-    pub chain: Chain,
+    pub chain: BackupChain,
     pub logs: Vec<PlannedLog>,
     /// Position before which the replay stops.
     pub until: LogPosition,
@@ -32,7 +32,7 @@ pub struct RestorePlan {
 
 impl RestorePlan {
     /// Collects the logs from the backups and the surviving logs, and verifies all of them.
-    pub fn new(vfs: &Arc<dyn Vfs>, chain: Chain, options: &RestoreOptions) -> Result<RestorePlan> {
+    pub fn new(vfs: &Arc<dyn Vfs>, chain: BackupChain, options: &RestoreOptions) -> Result<RestorePlan> {
         let mut logs: Vec<PlannedLog> = chain
             .logs()?
             .into_iter()
@@ -43,7 +43,7 @@ impl RestorePlan {
             })
             .collect();
         let behind_gap = match &options.logs {
-            Some(directory) => add_surviving(vfs, &chain, directory, &mut logs)?,
+            Some(directory) => add_surviving_logs(vfs, &chain, directory, &mut logs)?,
             None => None,
         };
         let paths: Vec<PathBuf> = logs.iter().map(|log| log.path.clone()).collect();
@@ -53,7 +53,7 @@ impl RestorePlan {
                 "{}: its logs belong to another log stream than its manifest states",
                 chain.base.directory.display()
             );
-            return Err(BackupError::set(SetFault::OtherStream, what));
+            return Err(BackupError::set(BackupSetError::OtherStream, what));
         }
         let until = match &options.until {
             Some(until) => until(vfs, &names)?,
@@ -65,7 +65,7 @@ impl RestorePlan {
                  put it back, or stop before it with --until",
                 missing.0
             );
-            return Err(BackupError::set(SetFault::LogMissing, what));
+            return Err(BackupError::set(BackupSetError::LogMissing, what));
         }
         logs.retain(|log| LogPosition::new(log.generation.0, 1, 0) < until);
         check_end(&chain, &logs, until)?;
@@ -80,7 +80,7 @@ impl RestorePlan {
     }
 
     /// Returns the name of a log in the restored directory.
-    pub fn name_of(&self, generation: Generation) -> String {
+    pub fn log_name(&self, generation: Generation) -> String {
         let newest = self.logs.last().map_or(Generation(0), |log| log.generation);
         self.names.name_of(generation, newest)
     }
@@ -88,9 +88,9 @@ impl RestorePlan {
 
 /// Adds the surviving logs that follow the logs from the backups. If there is a gap, returns the first missing
 /// generation.
-fn add_surviving(
+fn add_surviving_logs(
     vfs: &Arc<dyn Vfs>,
-    chain: &Chain,
+    chain: &BackupChain,
     directory: &Path,
     logs: &mut Vec<PlannedLog>,
 ) -> Result<Option<Generation>> {
@@ -102,12 +102,12 @@ fn add_surviving(
     let shown = directory.display();
     if files.is_empty() {
         let what = format!("{shown}: the directory does not contain logs");
-        return Err(BackupError::set(SetFault::LogMissing, what));
+        return Err(BackupError::set(BackupSetError::LogMissing, what));
     }
     let found = RecoverySet::find(vfs, &files)?;
     if Some(found.signature) != chain.base.manifest.signature() {
         let what = format!("{shown}: the surviving logs and the backup belong to different log streams");
-        return Err(BackupError::set(SetFault::OtherStream, what));
+        return Err(BackupError::set(BackupSetError::OtherStream, what));
     }
     let last = logs.last().map_or(Generation(0), |log| log.generation);
     // The last log may have been open when it was backed up, so a surviving log may contain more of its records.
@@ -130,7 +130,7 @@ fn add_surviving(
 }
 
 /// Fails if the replay would stop before the databases are consistent.
-fn check_end(chain: &Chain, logs: &[PlannedLog], until: LogPosition) -> Result<()> {
+fn check_end(chain: &BackupChain, logs: &[PlannedLog], until: LogPosition) -> Result<()> {
     let base = &chain.base.manifest;
     let needed = base.databases.iter().filter_map(|database| database.needs).map(|(_, last)| last).max();
     let Some(needed) = needed else { return Ok(()) };
@@ -146,5 +146,5 @@ fn check_end(chain: &Chain, logs: &[PlannedLog], until: LogPosition) -> Result<(
         "the databases of the backup are consistent only from the end of log generation {needed:X} \
          (hexadecimal); choose a later end, or an older full backup"
     );
-    Err(BackupError::set(SetFault::EndTooLow, what))
+    Err(BackupError::set(BackupSetError::EndTooLow, what))
 }

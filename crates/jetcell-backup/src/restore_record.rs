@@ -11,7 +11,7 @@ use jetcell_vfs::{FileName, Vfs};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
-use crate::file_names::RESTORED;
+use crate::file_names::RESTORED_FILE;
 use crate::manifest::{MAX_DATABASES, hex64};
 use crate::text_file;
 
@@ -62,18 +62,18 @@ impl RestoredDatabase {
 impl RestoreRecord {
     /// Reads the record in a directory. Returns `None` if there is no record or it was written by a later version.
     pub fn read(vfs: &dyn Vfs, directory: &Path) -> Result<Option<RestoreRecord>> {
-        let text = text_file::read_own(vfs, &directory.join(RESTORED))?;
+        let text = text_file::read_trusted(vfs, &directory.join(RESTORED_FILE))?;
         Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
     }
 
     /// Writes the record and makes it durable.
     pub fn write(&self, vfs: &dyn Vfs, directory: &Path) -> Result<()> {
         let text = jetcell_input::json_pretty(self).unwrap_or_default();
-        text_file::write(vfs, &directory.join(RESTORED), &format!("{text}\n"))
+        text_file::write(vfs, &directory.join(RESTORED_FILE), &format!("{text}\n"))
     }
 
     /// Returns true if a restore of the same backups to the same position would have the same result.
-    pub fn is_of(&self, backups: &[String], until: LogPosition) -> bool {
+    pub fn matches(&self, backups: &[String], until: LogPosition) -> bool {
         !self.with_logs && self.backups == backups && self.until == hex64(until.to_u64())
     }
 }

@@ -12,15 +12,15 @@ use jetcell_sync::Arc;
 use jetcell_vfs::Vfs;
 
 use crate::error::{BackupError, Result};
-use crate::options::{BackupOptions, Made};
-use crate::snapshot_method::{Order, SnapshotMethod};
-use crate::snapshot_seal::Unsealed;
-use crate::stopped::{lock, logs_of};
+use crate::options::{BackupOptions, BackupResult};
+use crate::snapshot_method::{SnapshotMethod, SnapshotRequest};
+use crate::snapshot_seal::UnsealedSnapshot;
+use crate::stopped::{lock, select_logs};
 use crate::text_file;
 
 /// Method and time limit of a snapshot.
 #[derive(Clone, Debug)]
-pub struct Snapshot {
+pub struct SnapshotOptions {
     /// Method that makes the snapshot.
     pub method: SnapshotMethod,
     /// Maximum time for which the instance is frozen. A program that makes the snapshot must also finish within this
@@ -28,10 +28,10 @@ pub struct Snapshot {
     pub limit: Duration,
 }
 
-impl Snapshot {
+impl SnapshotOptions {
     /// Creates a snapshot description with the default limit of 70 s.
-    pub fn new(method: SnapshotMethod) -> Snapshot {
-        Snapshot { method, limit: Freeze::DEFAULT_LIMIT }
+    pub fn new(method: SnapshotMethod) -> SnapshotOptions {
+        SnapshotOptions { method, limit: Freeze::DEFAULT_LIMIT }
     }
 }
 
@@ -55,22 +55,22 @@ pub fn snapshot(
     instance: &Instance,
     vfs: &Arc<dyn Vfs>,
     to: &Path,
-    snapshot: &Snapshot,
+    snapshot: &SnapshotOptions,
     options: &BackupOptions,
-) -> Result<Made> {
+) -> Result<BackupResult> {
     check_kind(options)?;
     let began_unix_ms = vfs.clock().unix_ms();
-    let mut backup = instance.begin_backup(options.kind.of_engine())?;
-    Order { vfs: &**vfs, method: &snapshot.method, files: &backup.files(), to }.check()?;
+    let mut backup = instance.begin_backup(options.kind.to_engine_kind())?;
+    SnapshotRequest { vfs: &**vfs, method: &snapshot.method, files: &backup.files(), to }.check()?;
     prepare(&**vfs, to, &snapshot.method)?;
     let freeze = backup.freeze(snapshot.limit)?;
     let files = backup.files();
-    let order = Order { vfs: &**vfs, method: &snapshot.method, files: &files, to };
-    let expected = order.expected()?;
-    let taken = order.take(&|| freeze.left());
+    let order = SnapshotRequest { vfs: &**vfs, method: &snapshot.method, files: &files, to };
+    let expected = order.expected_files()?;
+    let taken = order.create(&|| freeze.remaining());
     freeze.thaw().inspect_err(|_| order.discard())?;
     taken?;
-    let unsealed = Unsealed {
+    let unsealed = UnsealedSnapshot {
         vfs,
         directory: to,
         files: expected,
@@ -83,19 +83,19 @@ pub fn snapshot(
         true => Ok(backup.verified_logs(log)?),
         false => Ok(()),
     });
-    let manifest = sealed.map_err(|error| discarded(&order, error))?;
+    let manifest = sealed.map_err(|error| discard_after_error(&order, error))?;
     let is_usable = |database: &&Arc<Database>| {
         let signature = database.header().signature.to_hex();
         manifest.databases.iter().any(|stored| stored.usable && stored.signature == signature)
     };
     let whole: Vec<Arc<Database>> = backup.databases().iter().filter(is_usable).cloned().collect();
     let summary = backup.finish(&whole)?;
-    Ok(Made {
+    Ok(BackupResult {
         manifest,
         removed_logs: summary.removed_logs,
         copied_bytes: 0,
         continued_bytes: 0,
-        already: false,
+        already_complete: false,
     })
 }
 
@@ -110,17 +110,17 @@ pub fn snapshot_stopped(
     vfs: &Arc<dyn Vfs>,
     files: &[PathBuf],
     to: &Path,
-    snapshot: &Snapshot,
+    snapshot: &SnapshotOptions,
     options: &BackupOptions,
-) -> Result<Made> {
+) -> Result<BackupResult> {
     check_kind(options)?;
     if options.remove_logs {
         return Err(BackupError::Usage("logs are not removed after a snapshot".to_string()));
     }
     let began_unix_ms = vfs.clock().unix_ms();
-    let set = options.find(vfs, files)?;
+    let set = options.find_set(vfs, files)?;
     let locks = lock(vfs, &set, files)?;
-    let logs = logs_of(&set, options, None)?;
+    let logs = select_logs(&set, options, None)?;
     let databases: Vec<PathBuf> = set.databases.iter().map(|database| database.path.clone()).collect();
     // The database's side file holds page images that can replace pages torn by a crash.
     let side_file =
@@ -129,17 +129,24 @@ pub fn snapshot_stopped(
         databases.iter().map(side_file).filter(|side_file| files.contains(side_file)).collect();
     let logs = logs.into_iter().map(|(_, path)| path);
     let files: Vec<PathBuf> = databases.into_iter().chain(logs).chain(side_files).collect();
-    let order = Order { vfs: &**vfs, method: &snapshot.method, files: &files, to };
+    let order = SnapshotRequest { vfs: &**vfs, method: &snapshot.method, files: &files, to };
     order.check()?;
     order.sync_source()?;
-    let expected = order.expected()?;
+    let expected = order.expected_files()?;
     prepare(&**vfs, to, &snapshot.method)?;
     let end = vfs.clock().monotonic() + snapshot.limit;
-    order.take(&|| end.checked_sub(vfs.clock().monotonic()).filter(|left| !left.is_zero()))?;
+    order.create(&|| end.checked_sub(vfs.clock().monotonic()).filter(|left| !left.is_zero()))?;
     drop(locks);
-    let unsealed = Unsealed { vfs, directory: to, files: expected, options, details: None, began_unix_ms };
-    let manifest = unsealed.seal(&mut |_| Ok(())).map_err(|error| discarded(&order, error))?;
-    Ok(Made { manifest, removed_logs: None, copied_bytes: 0, continued_bytes: 0, already: false })
+    let unsealed =
+        UnsealedSnapshot { vfs, directory: to, files: expected, options, details: None, began_unix_ms };
+    let manifest = unsealed.seal(&mut |_| Ok(())).map_err(|error| discard_after_error(&order, error))?;
+    Ok(BackupResult {
+        manifest,
+        removed_logs: None,
+        copied_bytes: 0,
+        continued_bytes: 0,
+        already_complete: false,
+    })
 }
 
 fn check_kind(options: &BackupOptions) -> Result<()> {
@@ -158,12 +165,12 @@ fn prepare(vfs: &dyn Vfs, to: &Path, method: &SnapshotMethod) -> Result<()> {
 }
 
 /// Removes the snapshot after an error, because an interrupted snapshot cannot be continued.
-fn discarded(order: &Order<'_>, error: BackupError) -> BackupError {
-    let manifest = order.to.join(crate::file_names::MANIFEST);
+fn discard_after_error(order: &SnapshotRequest<'_>, error: BackupError) -> BackupError {
+    let manifest = order.to.join(crate::file_names::MANIFEST_FILE);
     if !order.vfs.exists(&manifest).unwrap_or(true) {
         order.discard();
         if !matches!(order.method, SnapshotMethod::Command(_)) {
-            let _ = text_file::remove(order.vfs, &order.to.join(crate::file_names::PARTIAL));
+            let _ = text_file::remove(order.vfs, &order.to.join(crate::file_names::PARTIAL_FILE));
         }
     }
     match error {

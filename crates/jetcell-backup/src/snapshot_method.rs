@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use jetcell_vfs::{FileName, OpenMode, Vfs};
 
-use crate::error::{BackupError, Result, SetFault};
+use crate::error::{BackupError, BackupSetError, Result};
 use crate::file_names::copy_names;
 use crate::snapshot_seal::SnapshotFile;
 
@@ -32,10 +32,10 @@ pub enum SnapshotMethod {
 }
 
 /// Callback that returns the remaining time. `None` means that the time limit has passed.
-pub(crate) type TimeLeft<'a> = dyn Fn() -> Option<Duration> + 'a;
+pub(crate) type RemainingTimeFn<'a> = dyn Fn() -> Option<Duration> + 'a;
 
 /// A request for a snapshot.
-pub(crate) struct Order<'a> {
+pub(crate) struct SnapshotRequest<'a> {
     pub vfs: &'a dyn Vfs,
     pub method: &'a SnapshotMethod,
     /// Files to copy: databases first, then logs.
@@ -44,16 +44,16 @@ pub(crate) struct Order<'a> {
 }
 
 /// Maximum interval between checks for whether a program has exited.
-const PAUSE: Duration = Duration::from_millis(5);
+const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// Number of bytes of a program's output messages to keep.
 const MESSAGE_BYTES: u64 = 4096;
 
-impl Order<'_> {
+impl SnapshotRequest<'_> {
     /// Fails if it is already known, before the instance is frozen, that the snapshot cannot be made.
     pub fn check(&self) -> Result<()> {
         let (vfs, to, shown) = (self.vfs, self.to, self.to.display());
         for file in self.files {
-            let directory = directory_of(file);
+            let directory = parent_directory(file);
             if to.starts_with(directory) && !directory.as_os_str().is_empty() {
                 let what = format!(
                     "{shown}: the directory is inside {}; name a directory elsewhere",
@@ -68,7 +68,7 @@ impl Order<'_> {
                 "{shown}: the path already exists, and a subvolume snapshot needs a new path; name another \
                  directory"
             );
-            return Err(BackupError::set(SetFault::NotEmpty, what));
+            return Err(BackupError::set(BackupSetError::NotEmpty, what));
         }
         let files = match exists {
             true => vfs.list(to).map_err(|error| BackupError::io(to, &error))?,
@@ -79,7 +79,7 @@ impl Order<'_> {
                 "{shown}: the directory is not empty; name an empty or new directory (an interrupted \
                  snapshot cannot be continued)"
             );
-            return Err(BackupError::set(SetFault::NotEmpty, what));
+            return Err(BackupError::set(BackupSetError::NotEmpty, what));
         }
         if *self.method != SnapshotMethod::Reflink {
             self.directory()?;
@@ -89,8 +89,8 @@ impl Order<'_> {
 
     /// Returns the directory that contains all files. Fails if they are in several directories.
     fn directory(&self) -> Result<&Path> {
-        let first = self.files.first().map_or(Path::new("."), |file| directory_of(file));
-        match self.files.iter().find(|file| directory_of(file) != first) {
+        let first = self.files.first().map_or(Path::new("."), |file| parent_directory(file));
+        match self.files.iter().find(|file| parent_directory(file) != first) {
             None => Ok(first),
             Some(other) => Err(BackupError::Usage(format!(
                 "{}: the file is not in {}, and the snapshot must have all databases and logs in one directory",
@@ -101,7 +101,7 @@ impl Order<'_> {
     }
 
     /// Returns the files that the snapshot should contain. The instance must be frozen or locked.
-    pub fn expected(&self) -> Result<Vec<SnapshotFile>> {
+    pub fn expected_files(&self) -> Result<Vec<SnapshotFile>> {
         let expect = |(name, source): (FileName, &PathBuf)| {
             let bytes = self.vfs.file_len(source).map_err(|error| BackupError::io(source, &error))?;
             Ok(SnapshotFile { name, source: source.clone(), bytes })
@@ -109,7 +109,7 @@ impl Order<'_> {
         self.names()?.into_iter().zip(self.files).map(expect).collect()
     }
 
-    /// Returns the names of the files in the snapshot, in the order of [`Order::files`].
+    /// Returns the names of the files in the snapshot, in the order of [`SnapshotRequest::files`].
     fn names(&self) -> Result<Vec<FileName>> {
         match self.method {
             SnapshotMethod::Reflink => copy_names(self.files.iter().map(|file| &**file)),
@@ -122,7 +122,7 @@ impl Order<'_> {
 
     /// Makes the snapshot. After an error, removes all snapshot files, except those left behind by the user's
     /// command.
-    pub fn take(&self, left: &TimeLeft<'_>) -> Result<()> {
+    pub fn create(&self, left: &RemainingTimeFn<'_>) -> Result<()> {
         match self.method {
             SnapshotMethod::Reflink => self.clone_files(left),
             SnapshotMethod::Btrfs => {
@@ -140,21 +140,23 @@ impl Order<'_> {
         }
     }
 
-    fn clone_files(&self, left: &TimeLeft<'_>) -> Result<()> {
+    fn clone_files(&self, left: &RemainingTimeFn<'_>) -> Result<()> {
         let clone = || {
             for (from, name) in self.files.iter().zip(self.names()?) {
                 if left().is_none() {
                     return Err(BackupError::Usage("the snapshot timed out; no backup was made".to_string()));
                 }
                 let path = self.to.join(name);
-                self.vfs.clone_file(from, &path).map_err(|error| self.explained(from, &path, &error))?;
+                self.vfs
+                    .clone_file(from, &path)
+                    .map_err(|error| self.explain_clone_error(from, &path, &error))?;
             }
             Ok(())
         };
         clone().inspect_err(|_| self.discard())
     }
 
-    fn explained(&self, from: &Path, path: &Path, error: &io::Error) -> BackupError {
+    fn explain_clone_error(&self, from: &Path, path: &Path, error: &io::Error) -> BackupError {
         let (from, path) = (from.display(), path.display());
         BackupError::Usage(match error.kind() {
             io::ErrorKind::Unsupported => format!(
@@ -202,13 +204,13 @@ impl Order<'_> {
     }
 }
 
-fn directory_of(file: &Path) -> &Path {
+fn parent_directory(file: &Path) -> &Path {
     jetcell_vfs::parent_directory(file)
 }
 
 /// Runs a program until it exits. If the time limit passes first, kills the program and the processes that it has
 /// started.
-fn run(command: &mut Command, name: &str, left: &TimeLeft<'_>) -> Result<()> {
+fn run(command: &mut Command, name: &str, left: &RemainingTimeFn<'_>) -> Result<()> {
     let wrong = |what: String| Err(BackupError::Usage(format!("{name}: {what}; no backup was made")));
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).process_group(0);
     let mut child = match command.spawn() {
@@ -245,7 +247,7 @@ fn run(command: &mut Command, name: &str, left: &TimeLeft<'_>) -> Result<()> {
 }
 
 /// Waits until a program exits. Returns `None` if it was killed because the time limit had passed.
-fn wait(child: &mut Child, left: &TimeLeft<'_>) -> io::Result<Option<ExitStatus>> {
+fn wait(child: &mut Child, left: &RemainingTimeFn<'_>) -> io::Result<Option<ExitStatus>> {
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(Some(status));
@@ -256,6 +258,6 @@ fn wait(child: &mut Child, left: &TimeLeft<'_>) -> io::Result<Option<ExitStatus>
             child.wait()?;
             return Ok(None);
         };
-        std::thread::sleep(PAUSE.min(left));
+        std::thread::sleep(EXIT_POLL_INTERVAL.min(left));
     }
 }

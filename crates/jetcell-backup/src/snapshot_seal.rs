@@ -2,19 +2,24 @@
 
 use std::path::{Path, PathBuf};
 
-use ese_engine::{FoundDatabase, LogCopies, LogCopy, PageReader, ReadOptions, RecoverySet, mark_copy};
+use ese_engine::{
+    DatabasePageReader, DiscoveredDatabase, PageReadOptions, RecoverySet, VerifiedLog, VerifiedLogReader,
+    mark_copy,
+};
 use ese_format::header::{BackupInfo, DatabaseState};
 use ese_format::{Generation, LogPosition, LogTime, PageNumber};
 use jetcell_sync::Arc;
 use jetcell_vfs::{File, FileName, IoBuffer, IoReason, OpenMode, Vfs};
 
-use crate::destination::{Destination, Partial};
-use crate::error::{BackupError, Result, SetFault};
-use crate::manifest::{BadPage, Generations, Manifest, StoredDatabase, StoredLog, StoredPages};
+use crate::backup_directory::{BackupDirectory, PartialBackup};
+use crate::error::{BackupError, BackupSetError, Result};
+use crate::manifest::{
+    BackupManifest, GenerationRange, StoredBadPage, StoredDatabase, StoredLog, StoredPageCounts,
+};
 use crate::options::BackupOptions;
-use crate::pace::Gauge;
-use crate::ranges::{RangeSummer, RangeSums};
-use crate::stopped::{last_end, lock, logs_of};
+use crate::transfer_control::TransferMeter;
+use crate::ranges::{RangeChecksums, RangeHasher};
+use crate::stopped::{lock, select_logs, verify_logs};
 
 /// A file of a snapshot, and its original.
 pub struct SnapshotFile {
@@ -25,7 +30,7 @@ pub struct SnapshotFile {
 }
 
 /// A snapshot whose files have not been verified yet.
-pub struct Unsealed<'a> {
+pub struct UnsealedSnapshot<'a> {
     pub vfs: &'a Arc<dyn Vfs>,
     pub directory: &'a Path,
     /// Files of the snapshot.
@@ -37,17 +42,17 @@ pub struct Unsealed<'a> {
     pub began_unix_ms: i64,
 }
 
-impl Unsealed<'_> {
+impl UnsealedSnapshot<'_> {
     /// Verifies all files, corrects pages where possible, and writes the manifest. Calls `verified` for each log.
-    pub fn seal(&self, verified: &mut dyn FnMut(&LogCopy) -> Result<()>) -> Result<Manifest> {
+    pub fn seal(&self, verified: &mut dyn FnMut(&VerifiedLog) -> Result<()>) -> Result<BackupManifest> {
         self.check_lengths()?;
         let paths: Vec<PathBuf> = self.files.iter().map(|file| self.directory.join(&file.name)).collect();
-        let set = self.name_logs(self.options.find(self.vfs, &paths)?)?;
+        let set = self.name_logs(self.options.find_set(self.vfs, &paths)?)?;
         let _locks = lock(self.vfs, &set, &[])?;
-        let destination = Destination::begin(
+        let destination = BackupDirectory::begin(
             self.vfs.clone(),
             self.directory,
-            Partial {
+            PartialBackup {
                 kind: self.options.kind,
                 log_signature: set.signature.to_hex(),
                 source: "snapshot".to_string(),
@@ -56,9 +61,9 @@ impl Unsealed<'_> {
                 databases: Vec::new(),
             },
         )?;
-        let gauge = Gauge::new(self.options.pace.clone(), self.vfs.clock());
-        let logs = logs_of(&set, self.options, None)?;
-        let end = last_end(self.vfs, &logs)?;
+        let gauge = TransferMeter::new(self.options.pace.clone(), self.vfs.clock());
+        let logs = select_logs(&set, self.options, None)?;
+        let end = verify_logs(self.vfs, &logs)?;
         let databases = self.seal_databases(&set, &logs, end, &gauge)?;
         let logs = self.seal_logs(&logs, &gauge, verified)?;
         let manifest = self.manifest(&set, databases, logs);
@@ -119,7 +124,7 @@ impl Unsealed<'_> {
         set: &RecoverySet,
         logs: &[(Generation, PathBuf)],
         end: LogPosition,
-        gauge: &Gauge,
+        gauge: &TransferMeter,
     ) -> Result<Vec<StoredDatabase>> {
         let databases: Vec<StoredDatabase> = set
             .databases
@@ -135,15 +140,15 @@ impl Unsealed<'_> {
             format!("{}: bad pages: {}", database.source.display(), pages.join(", "))
         };
         let what: Vec<String> = databases.iter().map(bad).collect();
-        Err(BackupError::set(SetFault::BadPages, what.join("; ")))
+        Err(BackupError::set(BackupSetError::BadPages, what.join("; ")))
     }
 
     fn seal_database(
         &self,
-        found: &FoundDatabase,
+        found: &DiscoveredDatabase,
         logs: &[(Generation, PathBuf)],
         end: LogPosition,
-        gauge: &Gauge,
+        gauge: &TransferMeter,
     ) -> Result<StoredDatabase> {
         let path = &found.path;
         let failed = |error: std::io::Error| BackupError::io(path, &error);
@@ -157,12 +162,12 @@ impl Unsealed<'_> {
                 )));
             }
         };
-        let read = ReadOptions {
+        let read = PageReadOptions {
             read_bytes: self.options.read_bytes,
             reads_in_flight: self.options.reads_in_flight,
             from: PageNumber::fixed(1),
         };
-        let (mut reader, mut header) = PageReader::of_file(&**self.vfs, path, end, read)?;
+        let (mut reader, mut header) = DatabasePageReader::for_file(&**self.vfs, path, end, read)?;
         if is_dirty {
             let generation = |log: Option<&(Generation, PathBuf)>| log.map_or(Generation(0), |log| log.0);
             let details = self.details.unwrap_or(BackupInfo {
@@ -172,20 +177,20 @@ impl Unsealed<'_> {
                 gen_high: generation(logs.last()),
             });
             let restoring = header.current_full_backup;
-            mark_copy(&mut header, self.options.kind.of_engine(), details);
+            mark_copy(&mut header, self.options.kind.to_engine_kind(), details);
             // Unlike a streaming backup, a snapshot is consistent at one point in time and can be recovered in place.
             header.current_full_backup = restoring;
         }
         let file = self.vfs.open(path, OpenMode::WriteOwn).map_err(failed)?;
         let len = file.len().map_err(failed)?;
-        gauge.expect(len);
-        let mut sums = RangeSummer::default();
+        gauge.add_total(len);
+        let mut sums = RangeHasher::default();
         let page = header.encode();
         sums.push(&page);
         sums.push(&page);
         let size = reader.page_size();
         while let Some(extent) = reader.next_extent()? {
-            gauge.take(extent.bytes.len() as u64)?;
+            gauge.wait_for(extent.bytes.len() as u64)?;
             sums.push(&extent.bytes);
             if corrections(&reader) > 0 {
                 self.correct(&*file, size.offset_of(extent.first), &extent.bytes)?;
@@ -201,7 +206,7 @@ impl Unsealed<'_> {
         let bad = reads.bad_pages.iter();
         Ok(StoredDatabase {
             file: FileName::from_path(path)?,
-            source: self.source_of(path),
+            source: self.source_path(path),
             signature: header.signature.to_hex(),
             needs: is_dirty.then_some((
                 header.gen_min_required.0,
@@ -209,8 +214,8 @@ impl Unsealed<'_> {
             )),
             bytes,
             usable: reads.bad == 0,
-            pages: StoredPages::default().with(reads),
-            bad_pages: bad.map(|(page, flaw)| BadPage::new(*page, flaw)).collect(),
+            pages: StoredPageCounts::default().plus(reads),
+            bad_pages: bad.map(|(page, flaw)| StoredBadPage::new(*page, flaw)).collect(),
             ranges: ranges.to_text(),
         })
     }
@@ -243,36 +248,41 @@ impl Unsealed<'_> {
     fn seal_logs(
         &self,
         logs: &[(Generation, PathBuf)],
-        gauge: &Gauge,
-        verified: &mut dyn FnMut(&LogCopy) -> Result<()>,
+        gauge: &TransferMeter,
+        verified: &mut dyn FnMut(&VerifiedLog) -> Result<()>,
     ) -> Result<Vec<StoredLog>> {
-        let mut copies = LogCopies::new(self.vfs.clone(), logs.to_vec(), true);
+        let mut copies = VerifiedLogReader::new(self.vfs.clone(), logs.to_vec(), true);
         let mut stored = Vec::new();
         while let Some(log) = copies.next_log()? {
-            gauge.take(log.bytes.len() as u64)?;
+            gauge.wait_for(log.bytes.len() as u64)?;
             let failed = |error: std::io::Error| BackupError::io(&log.path, &error);
             let file = self.vfs.open(&log.path, OpenMode::WriteOwn).map_err(failed)?;
             self.correct(&*file, 0, &log.bytes)?;
             file.sync(IoReason::Backup).map_err(failed)?;
-            let mut sums = RangeSummer::default();
+            let mut sums = RangeHasher::default();
             sums.push(&log.bytes);
-            let (bytes, ranges): (u64, RangeSums) = sums.finish();
+            let (bytes, ranges): (u64, RangeChecksums) = sums.finish();
             let name = FileName::from_path(&log.path)?;
-            stored.push(StoredLog::of(&log, name, (bytes, &ranges)));
+            stored.push(StoredLog::from_log(&log, name, (bytes, &ranges)));
             verified(&log)?;
         }
         Ok(stored)
     }
 
-    fn source_of(&self, path: &Path) -> PathBuf {
+    fn source_path(&self, path: &Path) -> PathBuf {
         let is_it = |file: &&SnapshotFile| path.file_name().is_some_and(|name| *name == *file.name);
         self.files.iter().find(is_it).map_or_else(|| path.to_path_buf(), |file| file.source.clone())
     }
 
-    fn manifest(&self, set: &RecoverySet, databases: Vec<StoredDatabase>, logs: Vec<StoredLog>) -> Manifest {
+    fn manifest(
+        &self,
+        set: &RecoverySet,
+        databases: Vec<StoredDatabase>,
+        logs: Vec<StoredLog>,
+    ) -> BackupManifest {
         let usable = databases.iter().filter(|stored| stored.usable);
         let generation = |log: Option<&StoredLog>| log.map_or(0, |log| log.generation);
-        Manifest {
+        BackupManifest {
             format: 0,
             engine: String::new(),
             id: String::new(),
@@ -283,7 +293,7 @@ impl Unsealed<'_> {
             log_signature: set.signature.to_hex(),
             base_name: set.base_name,
             page_size: set.databases.first().map_or(0, |database| database.header.page_size.get()),
-            generations: Generations {
+            generations: GenerationRange {
                 first: generation(logs.first()),
                 last: generation(logs.last()),
                 last_is_open: true,
@@ -299,6 +309,6 @@ impl Unsealed<'_> {
 }
 
 /// Returns the number of pages that the reader has corrected so far.
-fn corrections(reader: &PageReader) -> u64 {
+fn corrections(reader: &DatabasePageReader) -> u64 {
     reader.reads().corrected + reader.reads().torn
 }

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use ese_engine::{
-    CopyRegistration, Error, FoundDatabase, InstanceOptions, LogCopies, PageReader, RecoverySet, mark_copy,
+    CopyRegistration, DatabasePageReader, DiscoveredDatabase, Error, InstanceOptions, RecoverySet,
+    VerifiedLogReader, mark_copy,
 };
 use ese_format::header::{BackupInfo, DatabaseHeader, DatabaseState};
 use ese_format::{Generation, LogPosition, LogTime};
@@ -11,15 +12,15 @@ use jetcell_sync::Arc;
 use jetcell_vfs::{DirectoryLock, FileName, Vfs};
 
 use crate::chain::check_continues;
-use crate::copied_database::CopiedDatabase;
-use crate::copying::{Copied, Copying, copy_pages};
-use crate::destination::{Destination, Partial, whole_already};
-use crate::error::{BackupError, Result, SetFault};
+use crate::database_copy::DatabaseCopy;
+use crate::copying::{CompletedCopy, PendingCopy, copy_pages};
+use crate::backup_directory::{BackupDirectory, PartialBackup, already_complete};
+use crate::error::{BackupError, BackupSetError, Result};
 use crate::file_names::copy_names;
-use crate::manifest::{BackupState, Generations, Manifest, StoredDatabase, StoredLog, hex64};
-use crate::options::{BackupOptions, Made};
-use crate::pace::Gauge;
-use crate::ranges::sum_of;
+use crate::manifest::{BackupManifest, BackupState, GenerationRange, StoredDatabase, StoredLog, hex64};
+use crate::options::{BackupOptions, BackupResult};
+use crate::transfer_control::TransferMeter;
+use crate::ranges::range_checksum;
 
 /// Backs up an instance that was stopped or has crashed.
 ///
@@ -40,17 +41,17 @@ pub fn back_up_stopped(
     files: &[PathBuf],
     to: &Path,
     options: &BackupOptions,
-) -> Result<Made> {
-    if let BackupState::Whole(manifest) = Manifest::state(&**vfs, to)? {
-        return already_made(vfs, files, to, *manifest, options);
+) -> Result<BackupResult> {
+    if let BackupState::Complete(manifest) = BackupManifest::state(&**vfs, to)? {
+        return handle_complete_backup(vfs, files, to, *manifest, options);
     }
-    let earlier = Destination::interrupted(&**vfs, to)?;
-    let set = options.find(vfs, files)?;
+    let earlier = BackupDirectory::read_interrupted(&**vfs, to)?;
+    let set = options.find_set(vfs, files)?;
     let _locks = lock(vfs, &set, files)?;
     let parent = parent(vfs, options)?;
-    let logs = logs_of(&set, options, parent.as_ref())?;
-    let end = last_end(vfs, &logs)?;
-    let fresh = Partial {
+    let logs = select_logs(&set, options, parent.as_ref())?;
+    let end = verify_logs(vfs, &logs)?;
+    let fresh = PartialBackup {
         kind: options.kind,
         log_signature: set.signature.to_hex(),
         source: format!("stopped at {}", hex64(end.to_u64())),
@@ -58,11 +59,12 @@ pub fn back_up_stopped(
         began_unix_ms: vfs.clock().unix_ms(),
         databases: Vec::new(),
     };
-    let fits = |earlier: &Partial| {
-        Partial { databases: Vec::new(), began_unix_ms: fresh.began_unix_ms, ..earlier.clone() } == fresh
+    let fits = |earlier: &PartialBackup| {
+        PartialBackup { databases: Vec::new(), began_unix_ms: fresh.began_unix_ms, ..earlier.clone() }
+            == fresh
     };
     let partial = earlier.filter(fits).unwrap_or(fresh);
-    let destination = Destination::begin(vfs.clone(), to, partial.clone())?;
+    let destination = BackupDirectory::begin(vfs.clone(), to, partial.clone())?;
     let backup =
         StoppedBackup { destination: &destination, options, set: &set, parent, logs, end, earlier: partial };
     let (manifest, copied_bytes, continued_bytes) = backup.run().inspect_err(|error| {
@@ -70,11 +72,11 @@ pub fn back_up_stopped(
             destination.discard();
         }
     })?;
-    let removed_logs = match options.remove_logs && options.kind.of_engine().truncates() {
+    let removed_logs = match options.remove_logs && options.kind.to_engine_kind().truncates() {
         true => remove_logs(vfs, &set, &manifest)?,
         false => None,
     };
-    Ok(Made { manifest, removed_logs, copied_bytes, continued_bytes, already: false })
+    Ok(BackupResult { manifest, removed_logs, copied_bytes, continued_bytes, already_complete: false })
 }
 
 /// Handles a repeated call for a backup that is already complete. Removes logs if requested, because the first call
@@ -83,41 +85,41 @@ pub fn back_up_stopped(
 /// # Errors
 ///
 /// Returns an error if the directory contains a different backup, or the source has changed since the backup (-504).
-fn already_made(
+fn handle_complete_backup(
     vfs: &Arc<dyn Vfs>,
     files: &[PathBuf],
     to: &Path,
-    manifest: Manifest,
+    manifest: BackupManifest,
     options: &BackupOptions,
-) -> Result<Made> {
-    let set = options.find(vfs, files)?;
+) -> Result<BackupResult> {
+    let set = options.find_set(vfs, files)?;
     let _locks = lock(vfs, &set, files)?;
     if manifest.kind != options.kind || !is_unchanged(vfs, &set, &manifest)? {
-        return Err(whole_already(to, &manifest));
+        return Err(already_complete(to, &manifest));
     }
-    let removed_logs = match options.remove_logs && options.kind.of_engine().truncates() {
+    let removed_logs = match options.remove_logs && options.kind.to_engine_kind().truncates() {
         true => remove_logs(vfs, &set, &manifest)?,
         false => None,
     };
-    Ok(Made { manifest, removed_logs, copied_bytes: 0, continued_bytes: 0, already: true })
+    Ok(BackupResult { manifest, removed_logs, copied_bytes: 0, continued_bytes: 0, already_complete: true })
 }
 
 /// Returns true if the instance is in the same state as its backup: the log ends at the same position, and the
 /// databases need the same logs.
-fn is_unchanged(vfs: &Arc<dyn Vfs>, set: &RecoverySet, manifest: &Manifest) -> Result<bool> {
+fn is_unchanged(vfs: &Arc<dyn Vfs>, set: &RecoverySet, manifest: &BackupManifest) -> Result<bool> {
     let newest = set.logs.last_key_value().map(|(generation, path)| (*generation, path.clone()));
     let stored = manifest.logs.last();
     let (Some(newest), Some(stored)) = (newest, stored) else { return Ok(false) };
     if manifest.signature() != Some(set.signature)
         || newest.0 != Generation(stored.generation)
-        || last_end(vfs, &[newest])? != stored.end_position()
+        || verify_logs(vfs, &[newest])? != stored.end_position()
     {
         return Ok(false);
     }
     if !manifest.kind.has_pages() {
         return Ok(true);
     }
-    let is_stored = |database: &FoundDatabase| {
+    let is_stored = |database: &DiscoveredDatabase| {
         let signature = database.header.signature.to_hex();
         let needs = needed_logs(&database.header);
         manifest.databases.iter().any(|stored| stored.signature == signature && stored.needs == needs)
@@ -150,22 +152,22 @@ pub(crate) fn lock(
     locks.chain(databases).map(lock).collect()
 }
 
-fn parent(vfs: &Arc<dyn Vfs>, options: &BackupOptions) -> Result<Option<Manifest>> {
+fn parent(vfs: &Arc<dyn Vfs>, options: &BackupOptions) -> Result<Option<BackupManifest>> {
     match (&options.parent, options.kind.has_pages()) {
-        (Some(parent), _) => Manifest::read(&**vfs, parent).map(Some),
+        (Some(parent), _) => BackupManifest::read(&**vfs, parent).map(Some),
         (None, true) => Ok(None),
         (None, false) => {
             let what = "there is no earlier backup to continue; make a full backup first";
-            Err(BackupError::set(SetFault::NoFullBackup, what))
+            Err(BackupError::set(BackupSetError::NoFullBackup, what))
         }
     }
 }
 
 /// Returns the logs that the backup contains.
-pub(crate) fn logs_of(
+pub(crate) fn select_logs(
     set: &RecoverySet,
     options: &BackupOptions,
-    parent: Option<&Manifest>,
+    parent: Option<&BackupManifest>,
 ) -> Result<Vec<(Generation, PathBuf)>> {
     if options.kind.has_pages() {
         if set.databases.is_empty() {
@@ -179,7 +181,7 @@ pub(crate) fn logs_of(
         // A passive copy has only closed logs.
         let last = plan.logs.last().map(|(newest, _)| *newest);
         let is_whole = last.is_some() && last == set.logs.last_key_value().map(|(newest, _)| *newest);
-        if let Some(generation) = plan.missing.filter(|_| !(options.of_copy && is_whole)) {
+        if let Some(generation) = plan.missing.filter(|_| !(options.source_is_copy && is_whole)) {
             return Err(Error::LogMissing { path: missing_in(), generation }.into());
         }
         if let Some(committed) = plan.committed {
@@ -194,22 +196,23 @@ pub(crate) fn logs_of(
     if parent.signature() != Some(set.signature) {
         let what =
             "the earlier backup belongs to another log stream; name the right backup, or make a full backup";
-        return Err(BackupError::set(SetFault::OtherStream, what));
+        return Err(BackupError::set(BackupSetError::OtherStream, what));
     }
-    let covered = |database: &&FoundDatabase| !parent.covers.contains(&database.header.signature.to_hex());
+    let covered =
+        |database: &&DiscoveredDatabase| !parent.covers.contains(&database.header.signature.to_hex());
     if let Some(database) = set.databases.iter().find(covered) {
         let what =
             format!("{}: the database has no full backup; make a full backup first", database.path.display());
-        return Err(BackupError::set(SetFault::NoFullBackup, what));
+        return Err(BackupError::set(BackupSetError::NoFullBackup, what));
     }
     if let Some(database) = set.databases.iter().find(|database| was_loaded_since(&database.header, parent)) {
         let what = format!(
             "{}: tables were loaded in bulk since the previous backup, and their pages are not in the logs; make a full backup",
             database.path.display()
         );
-        return Err(BackupError::set(SetFault::NoFullBackup, what));
+        return Err(BackupError::set(BackupSetError::NoFullBackup, what));
     }
-    let Generations { last, last_is_open, .. } = parent.generations;
+    let GenerationRange { last, last_is_open, .. } = parent.generations;
     let first = Generation(if last_is_open { last } else { last + 1 });
     let logs: Vec<(Generation, PathBuf)> =
         set.logs.range(first..).map(|(generation, path)| (*generation, path.clone())).collect();
@@ -221,21 +224,21 @@ pub(crate) fn logs_of(
                  full backup",
                 first.0
             );
-            Err(BackupError::set(SetFault::LogMissing, what))
+            Err(BackupError::set(BackupSetError::LogMissing, what))
         }
     }
 }
 
 /// Returns true if a bulk load began after the end of the parent backup. The header records the start of the load as
 /// a full backup without logs.
-fn was_loaded_since(header: &DatabaseHeader, parent: &Manifest) -> bool {
+fn was_loaded_since(header: &DatabaseHeader, parent: &BackupManifest) -> bool {
     let (noted, end) = (header.full_backup, parent.logs.last().map(StoredLog::end_position));
     noted.gen_high == Generation(0) && end.is_some_and(|end| noted.position >= end)
 }
 
 /// Verifies the logs. Returns the position at which they end.
-pub(crate) fn last_end(vfs: &Arc<dyn Vfs>, logs: &[(Generation, PathBuf)]) -> Result<LogPosition> {
-    let mut copies = LogCopies::new(vfs.clone(), logs.to_vec(), true);
+pub(crate) fn verify_logs(vfs: &Arc<dyn Vfs>, logs: &[(Generation, PathBuf)]) -> Result<LogPosition> {
+    let mut copies = VerifiedLogReader::new(vfs.clone(), logs.to_vec(), true);
     let mut end = LogPosition::MIN;
     while let Some(log) = copies.next_log()? {
         end = log.end;
@@ -248,9 +251,9 @@ pub(crate) fn last_end(vfs: &Arc<dyn Vfs>, logs: &[(Generation, PathBuf)]) -> Re
 fn remove_logs(
     vfs: &Arc<dyn Vfs>,
     set: &RecoverySet,
-    manifest: &Manifest,
+    manifest: &BackupManifest,
 ) -> Result<Option<(Generation, Generation)>> {
-    let clean = |database: &FoundDatabase| database.header.state == DatabaseState::CleanShutdown;
+    let clean = |database: &DiscoveredDatabase| database.header.state == DatabaseState::CleanShutdown;
     if !set.databases.iter().all(clean) || manifest.databases.iter().any(|database| !database.usable) {
         return Ok(None);
     }
@@ -274,45 +277,45 @@ fn remove_logs(
 }
 
 /// A database, and its header as of the start of the copy.
-type Original<'d> = (&'d FoundDatabase, DatabaseHeader);
+type OriginalDatabase<'d> = (&'d DiscoveredDatabase, DatabaseHeader);
 
-fn path_of<'o>((database, _): &'o Original<'_>) -> &'o Path {
+fn original_path<'o>((database, _): &'o OriginalDatabase<'_>) -> &'o Path {
     &database.path
 }
 
 struct StoppedBackup<'a> {
-    destination: &'a Destination,
+    destination: &'a BackupDirectory,
     options: &'a BackupOptions,
     set: &'a RecoverySet,
-    parent: Option<Manifest>,
+    parent: Option<BackupManifest>,
     logs: Vec<(Generation, PathBuf)>,
     end: LogPosition,
-    earlier: Partial,
+    earlier: PartialBackup,
 }
 
 impl StoppedBackup<'_> {
-    fn run(&self) -> Result<(Manifest, u64, u64)> {
-        let gauge = Gauge::new(self.options.pace.clone(), self.destination.vfs.clock());
+    fn run(&self) -> Result<(BackupManifest, u64, u64)> {
+        let gauge = TransferMeter::new(self.options.pace.clone(), self.destination.vfs.clock());
         let databases = match self.options.kind.has_pages() {
             true => &self.set.databases[..],
             false => &[],
         };
         let total = self.total_bytes(databases)?;
-        gauge.expect(total);
+        gauge.add_total(total);
         let names = copy_names(databases.iter().map(|database| &*database.path))?;
         let begin = |(database, name)| self.begin(database, name, &gauge);
         let copies = databases.iter().zip(names).map(begin).collect::<Result<Vec<_>>>()?;
         let continued_bytes = copies.iter().map(|copying| copying.copy.continued_bytes).sum();
         self.destination.require_space(total.saturating_sub(continued_bytes))?;
-        let copies = copy_pages(copies, path_of, self.destination, self.options, &gauge)?;
+        let copies = copy_pages(copies, original_path, self.destination, self.options, &gauge)?;
         let logs = self.copy_logs(&gauge)?;
         let stored = copies
             .into_iter()
-            .map(|Copied { source: (database, header), copy }| self.finish(database, copy, header))
+            .map(|CompletedCopy { source: (database, header), copy }| self.finish(database, copy, header))
             .collect::<Result<Vec<StoredDatabase>>>()?;
         let manifest = self.manifest(stored, logs);
         self.destination.finish(&manifest)?;
-        Ok((manifest, gauge.moved(), continued_bytes))
+        Ok((manifest, gauge.transferred(), continued_bytes))
     }
 
     fn file_len(&self, path: &Path) -> Result<u64> {
@@ -320,7 +323,7 @@ impl StoppedBackup<'_> {
     }
 
     /// Returns the total size of the databases and logs in bytes.
-    fn total_bytes(&self, databases: &[FoundDatabase]) -> Result<u64> {
+    fn total_bytes(&self, databases: &[DiscoveredDatabase]) -> Result<u64> {
         let logs = self.logs.iter().map(|(_, path)| path);
         databases.iter().map(|database| &database.path).chain(logs).map(|path| self.file_len(path)).sum()
     }
@@ -328,10 +331,10 @@ impl StoppedBackup<'_> {
     /// Opens a database and begins or continues its copy.
     fn begin<'d>(
         &self,
-        database: &'d FoundDatabase,
+        database: &'d DiscoveredDatabase,
         name: FileName,
-        gauge: &Gauge,
-    ) -> Result<Copying<Original<'d>>> {
+        gauge: &TransferMeter,
+    ) -> Result<PendingCopy<OriginalDatabase<'d>>> {
         match database.header.state {
             DatabaseState::CleanShutdown | DatabaseState::DirtyShutdown => {}
             other => {
@@ -341,7 +344,7 @@ impl StoppedBackup<'_> {
                 )));
             }
         }
-        let identity = hex64(sum_of(&database.header.encode()));
+        let identity = hex64(range_checksum(&database.header.encode()));
         let earlier = self
             .earlier
             .databases
@@ -350,19 +353,19 @@ impl StoppedBackup<'_> {
         let vfs = &*self.destination.vfs;
         let bytes = self.file_len(&database.path)?;
         let source = (database.header.page_size, bytes);
-        let copy = CopiedDatabase::begin(self.destination, source, (name, identity), earlier, gauge)?;
-        gauge.skip(copy.continued_bytes);
+        let copy = DatabaseCopy::begin(self.destination, source, (name, identity), earlier, gauge)?;
+        gauge.add_skipped(copy.continued_bytes);
         let read = copy.read_options(self.options);
-        let (reader, header) = PageReader::of_file(vfs, &database.path, self.end, read)?;
-        Ok(Copying { source: (database, header), copy, reader })
+        let (reader, header) = DatabasePageReader::for_file(vfs, &database.path, self.end, read)?;
+        Ok(PendingCopy { source: (database, header), copy, reader })
     }
 
-    fn copy_logs(&self, gauge: &Gauge) -> Result<Vec<StoredLog>> {
+    fn copy_logs(&self, gauge: &TransferMeter) -> Result<Vec<StoredLog>> {
         let newest = self.logs.last().map_or(Generation(0), |(newest, _)| *newest);
-        let mut copies = LogCopies::new(self.destination.vfs.clone(), self.logs.clone(), true);
+        let mut copies = VerifiedLogReader::new(self.destination.vfs.clone(), self.logs.clone(), true);
         let mut logs = Vec::new();
         while let Some(log) = copies.next_log()? {
-            gauge.take(log.bytes.len() as u64)?;
+            gauge.wait_for(log.bytes.len() as u64)?;
             let name = FileName::new(self.set.name_of(log.generation, newest))?;
             let stored = self.destination.store_log(&log, name)?;
             if let Some(parent) = &self.parent {
@@ -375,8 +378,8 @@ impl StoppedBackup<'_> {
 
     fn finish(
         &self,
-        database: &FoundDatabase,
-        copy: CopiedDatabase,
+        database: &DiscoveredDatabase,
+        copy: DatabaseCopy,
         mut header: DatabaseHeader,
     ) -> Result<StoredDatabase> {
         let generation =
@@ -389,12 +392,12 @@ impl StoppedBackup<'_> {
                 gen_low: generation(self.logs.first()),
                 gen_high: generation(self.logs.last()),
             };
-            mark_copy(&mut header, self.options.kind.of_engine(), details);
+            mark_copy(&mut header, self.options.kind.to_engine_kind(), details);
         }
         copy.finish(&header, &database.path, needs)
     }
 
-    fn manifest(&self, databases: Vec<StoredDatabase>, logs: Vec<StoredLog>) -> Manifest {
+    fn manifest(&self, databases: Vec<StoredDatabase>, logs: Vec<StoredLog>) -> BackupManifest {
         let covers: Vec<String> = match &self.parent {
             Some(parent) if !self.options.kind.has_pages() => parent.covers.clone(),
             _ => databases
@@ -404,7 +407,7 @@ impl StoppedBackup<'_> {
                 .collect(),
         };
         let generation = |log: Option<&StoredLog>| log.map_or(0, |log| log.generation);
-        Manifest {
+        BackupManifest {
             kind: self.options.kind,
             parent: self.parent.as_ref().map(|parent| parent.id.clone()),
             began_unix_ms: self.earlier.began_unix_ms,
@@ -412,7 +415,7 @@ impl StoppedBackup<'_> {
             log_signature: self.set.signature.to_hex(),
             base_name: self.set.base_name,
             page_size: self.set.databases.first().map_or(0, |database| database.header.page_size.get()),
-            generations: Generations {
+            generations: GenerationRange {
                 first: generation(logs.first()),
                 last: generation(logs.last()),
                 last_is_open: true,
@@ -420,7 +423,7 @@ impl StoppedBackup<'_> {
             covers,
             databases,
             logs,
-            ..Manifest::default()
+            ..BackupManifest::default()
         }
         .seal()
     }

@@ -27,7 +27,7 @@ pub fn read_at_most(vfs: &dyn Vfs, path: &Path, max: u64) -> Result<Option<Strin
 
 /// Reads a file whose content determines which files are overwritten or removed. Unlike [`read`], fails if the file
 /// is a link or belongs to another user.
-pub fn read_own(vfs: &dyn Vfs, path: &Path) -> Result<Option<String>> {
+pub fn read_trusted(vfs: &dyn Vfs, path: &Path) -> Result<Option<String>> {
     read_opened(vfs, path, OpenMode::WriteOwn, MAX_BYTES)
 }
 

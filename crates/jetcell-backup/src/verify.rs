@@ -7,15 +7,15 @@ use jetcell_sync::Arc;
 use jetcell_vfs::{File, IoBuffer, OpenMode, Vfs, is_unfinished};
 
 use crate::error::{BackupError, Result, changed};
-use crate::file_names::{MANIFEST, PARTIAL, VERIFIED};
-use crate::manifest::{Manifest, StoredFile};
-use crate::pace::{Gauge, Pace};
-use crate::ranges::{RANGE_BYTES, range_of, read_range};
-use crate::verified::Verified;
+use crate::file_names::{MANIFEST_FILE, PARTIAL_FILE, VERIFIED_FILE};
+use crate::manifest::{BackupManifest, StoredFile};
+use crate::transfer_control::{TransferControl, TransferMeter};
+use crate::ranges::{RANGE_BYTES, range_bounds, read_range};
+use crate::verification_times::VerificationTimes;
 
 /// The part of a backup to verify.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Subset {
+pub enum VerifySubset {
     /// Part number and total number of parts. All parts together cover the complete backup.
     Part(u64, u64),
     /// Percentage of the backup. Ranges that were verified least recently are checked first.
@@ -28,18 +28,18 @@ pub enum Subset {
 #[derive(Clone, Default)]
 pub struct VerifyOptions {
     /// Verifies only a part of the backup. `None` means the complete backup.
-    pub subset: Option<Subset>,
+    pub subset: Option<VerifySubset>,
     /// Verifies only ranges that have never been verified.
     pub only_new: bool,
     /// Rate limit, progress callback and cancellation.
-    pub pace: Pace,
+    pub pace: TransferControl,
 }
 
 /// The result of a verification.
 #[derive(Clone, Debug)]
-pub struct Verification {
+pub struct BackupVerification {
     /// Manifest of the backup.
-    pub manifest: Manifest,
+    pub manifest: BackupManifest,
     /// Number of bytes read.
     pub bytes: u64,
     /// Size of the backup in bytes.
@@ -53,14 +53,14 @@ pub struct Verification {
     pub oldest: Option<i64>,
     /// Files that are missing or differ in length or content. Each entry contains the file, the offset of the bad
     /// range, and a description.
-    pub faults: Vec<(PathBuf, u64, String)>,
+    pub problems: Vec<(PathBuf, u64, String)>,
     /// Files in the directory that the manifest does not name. A restore ignores them.
-    pub unnamed: Vec<PathBuf>,
+    pub unknown_files: Vec<PathBuf>,
     /// Reason why the verification times could not be stored; `None` if they were stored.
-    pub not_remembered: Option<String>,
+    pub times_not_stored: Option<String>,
 }
 
-struct Range<'a> {
+struct StoredRange<'a> {
     file: usize,
     stored: StoredFile<'a>,
     index: usize,
@@ -72,28 +72,28 @@ struct Range<'a> {
 /// # Errors
 ///
 /// Returns an error if the directory does not contain a complete backup (-615), if its manifest has been modified, or
-/// if the caller cancelled the operation. Modified files are not an error; [`Verification::faults`] lists them.
-pub fn verify(vfs: &Arc<dyn Vfs>, directory: &Path, options: &VerifyOptions) -> Result<Verification> {
-    let manifest = Manifest::read(&**vfs, directory)?;
-    let mut verified = Verified::read(&**vfs, directory, &manifest)?;
+/// if the caller cancelled the operation. Modified files are not an error; [`BackupVerification::problems`] lists them.
+pub fn verify(vfs: &Arc<dyn Vfs>, directory: &Path, options: &VerifyOptions) -> Result<BackupVerification> {
+    let manifest = BackupManifest::read(&**vfs, directory)?;
+    let mut verified = VerificationTimes::read(&**vfs, directory, &manifest)?;
     let files: Vec<StoredFile<'_>> = manifest.files().collect();
-    let sums: Vec<Vec<u64>> = files.iter().map(|file| file.sums().0).collect();
+    let sums: Vec<Vec<u64>> = files.iter().map(|file| file.range_checksums().0).collect();
     let mut times: Vec<Vec<i64>> =
         files.iter().zip(&sums).map(|(file, sums)| verified.times(file.name, sums.len())).collect();
     let all = ranges(&files, &times);
     let total_ranges = all.len() as u64;
-    let chosen = choose(all, options);
-    let gauge = Gauge::new(options.pace.clone(), vfs.clock());
-    gauge.expect(chosen.iter().map(|range| range_of(range.index, range.stored.bytes).1 as u64).sum());
-    let mut found = Verification {
+    let chosen = select_ranges(all, options);
+    let gauge = TransferMeter::new(options.pace.clone(), vfs.clock());
+    gauge.add_total(chosen.iter().map(|range| range_bounds(range.index, range.stored.bytes).1 as u64).sum());
+    let mut found = BackupVerification {
         bytes: 0,
         total_bytes: manifest.bytes(),
         ranges: 0,
         total_ranges,
         oldest: None,
-        faults: missing(&**vfs, directory, &files),
-        unnamed: unnamed(&**vfs, directory, &files)?,
-        not_remembered: None,
+        problems: find_missing_files(&**vfs, directory, &files),
+        unknown_files: find_unknown_files(&**vfs, directory, &files)?,
+        times_not_stored: None,
         manifest: manifest.clone(),
     };
     let now = (vfs.clock().unix_ms() / 1000).max(1);
@@ -104,8 +104,8 @@ pub fn verify(vfs: &Arc<dyn Vfs>, directory: &Path, options: &VerifyOptions) -> 
         let path = directory.join(first.stored.name);
         let Ok(file) = vfs.open(&path, OpenMode::Read) else { continue };
         for range in of_file {
-            let (at, len) = range_of(range.index, range.stored.bytes);
-            if let Err(error) = gauge.take(len as u64) {
+            let (at, len) = range_bounds(range.index, range.stored.bytes);
+            if let Err(error) = gauge.wait_for(len as u64) {
                 stopped.get_or_insert(error);
                 break;
             }
@@ -116,7 +116,7 @@ pub fn verify(vfs: &Arc<dyn Vfs>, directory: &Path, options: &VerifyOptions) -> 
                 Err(error) => Some(error.to_string()),
             };
             times[range.file][range.index] = if fault.is_none() { now } else { 0 };
-            found.faults.extend(fault.map(|what| (path.clone(), at, what)));
+            found.problems.extend(fault.map(|what| (path.clone(), at, what)));
             (found.ranges, found.bytes) = (found.ranges + 1, found.bytes + len as u64);
         }
     }
@@ -124,29 +124,29 @@ pub fn verify(vfs: &Arc<dyn Vfs>, directory: &Path, options: &VerifyOptions) -> 
         verified.set(file.name, times);
     }
     found.oldest = times.iter().flatten().copied().min().filter(|oldest| *oldest > 0);
-    found.not_remembered = verified.write(&**vfs, directory).err().map(|error| error.to_string());
+    found.times_not_stored = verified.write(&**vfs, directory).err().map(|error| error.to_string());
     stopped.map_or(Ok(found), Err)
 }
 
-fn ranges<'a>(files: &[StoredFile<'a>], times: &[Vec<i64>]) -> Vec<Range<'a>> {
+fn ranges<'a>(files: &[StoredFile<'a>], times: &[Vec<i64>]) -> Vec<StoredRange<'a>> {
     let of_file = |(file, (stored, times)): (usize, (&StoredFile<'a>, &Vec<i64>))| {
         let stored = *stored;
-        let range = move |(index, time): (usize, i64)| Range { file, stored, index, time };
+        let range = move |(index, time): (usize, i64)| StoredRange { file, stored, index, time };
         times.clone().into_iter().enumerate().map(range)
     };
     files.iter().zip(times).enumerate().flat_map(of_file).collect()
 }
 
 /// Selects the ranges to verify, in file order.
-fn choose<'a>(mut ranges: Vec<Range<'a>>, options: &VerifyOptions) -> Vec<Range<'a>> {
+fn select_ranges<'a>(mut ranges: Vec<StoredRange<'a>>, options: &VerifyOptions) -> Vec<StoredRange<'a>> {
     if options.only_new {
         ranges.retain(|range| range.time == 0);
     }
-    let len = |range: &Range<'_>| range_of(range.index, range.stored.bytes).1 as u64;
+    let len = |range: &StoredRange<'_>| range_bounds(range.index, range.stored.bytes).1 as u64;
     let all: u64 = ranges.iter().map(len).sum();
     let wanted = match options.subset {
         None => return ranges,
-        Some(Subset::Part(part, of)) => {
+        Some(VerifySubset::Part(part, of)) => {
             let mut number = 0;
             ranges.retain(|_| {
                 number += 1;
@@ -154,8 +154,10 @@ fn choose<'a>(mut ranges: Vec<Range<'a>>, options: &VerifyOptions) -> Vec<Range<
             });
             return ranges;
         }
-        Some(Subset::Percent(percent)) => (all as f64 * percent.clamp(0.0, 100.0) / 100.0).ceil() as u64,
-        Some(Subset::Bytes(bytes)) => bytes,
+        Some(VerifySubset::Percent(percent)) => {
+            (all as f64 * percent.clamp(0.0, 100.0) / 100.0).ceil() as u64
+        }
+        Some(VerifySubset::Bytes(bytes)) => bytes,
     };
     ranges.sort_by_key(|range| range.time);
     let mut taken = 0;
@@ -169,7 +171,11 @@ fn choose<'a>(mut ranges: Vec<Range<'a>>, options: &VerifyOptions) -> Vec<Range<
 }
 
 /// Returns the files that are missing or differ in length.
-fn missing(vfs: &dyn Vfs, directory: &Path, files: &[StoredFile<'_>]) -> Vec<(PathBuf, u64, String)> {
+fn find_missing_files(
+    vfs: &dyn Vfs,
+    directory: &Path,
+    files: &[StoredFile<'_>],
+) -> Vec<(PathBuf, u64, String)> {
     let fault = |file: &StoredFile<'_>| {
         let path = directory.join(file.name);
         let what = match vfs.open(&path, OpenMode::Read).and_then(|opened| opened.len()) {
@@ -183,9 +189,9 @@ fn missing(vfs: &dyn Vfs, directory: &Path, files: &[StoredFile<'_>]) -> Vec<(Pa
 }
 
 /// Returns the files that are neither named in the manifest nor created by this crate.
-fn unnamed(vfs: &dyn Vfs, directory: &Path, files: &[StoredFile<'_>]) -> Result<Vec<PathBuf>> {
+fn find_unknown_files(vfs: &dyn Vfs, directory: &Path, files: &[StoredFile<'_>]) -> Result<Vec<PathBuf>> {
     let mut found = vfs.list(directory).map_err(|error| BackupError::io(directory, &error))?;
-    let own = [MANIFEST, PARTIAL, VERIFIED];
+    let own = [MANIFEST_FILE, PARTIAL_FILE, VERIFIED_FILE];
     found.retain(|path| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let is_known =
@@ -209,14 +215,14 @@ pub(crate) fn verify_file(
     vfs: &dyn Vfs,
     directory: &Path,
     stored: StoredFile<'_>,
-    gauge: &Gauge,
+    gauge: &TransferMeter,
 ) -> Result<()> {
     let path = directory.join(stored.name);
     let file = open_stored(vfs, &path, stored)?;
     let mut buffer = IoBuffer::zeroed(RANGE_BYTES);
-    for (index, sum) in stored.sums().0.iter().enumerate() {
+    for (index, sum) in stored.range_checksums().0.iter().enumerate() {
         gauge.check()?;
-        if !read_range(&*file, &path, range_of(index, stored.bytes), *sum, &mut buffer)? {
+        if !read_range(&*file, &path, range_bounds(index, stored.bytes), *sum, &mut buffer)? {
             return Err(changed(&path));
         }
     }

@@ -11,23 +11,23 @@
 
 use std::path::{Path, PathBuf};
 
-use ese_engine::{CopyRegistration, Error, Instance, LogChanges, LogCopy};
+use ese_engine::{CopyRegistration, Error, Instance, LogChanges, VerifiedLog};
 use ese_format::header::DatabaseState;
 use ese_format::{Generation, LogTime};
 use jetcell_backup::text_file;
 use jetcell_sync::Arc;
 use jetcell_vfs::{DirectoryLock, Vfs};
 
-use crate::copy_state::{COPY_FILE, CopyState, Lost, Phase, UnfitReason, database_header};
+use crate::copy_state::{COPY_FILE, CopyPhase, CopyState, LostHistory, UnfitReason, database_header};
 use crate::error::{CopyError, Result};
 use crate::handover::Handover;
-use crate::incoming::{INCOMING, part_of_log, part_path, store_log};
-use crate::log_end::{LogEnd, begins_with, has_records, header_of};
+use crate::incoming::{INCOMING, part_path, read_partial_log, store_log};
+use crate::log_end::{LogEnd, begins_with, has_records, read_log_header};
 use crate::log_replayer::{LogReplayer, ReplayOptions};
 use crate::page_checks::CHECKS_FILE;
-use crate::pause::is_paused;
-use crate::replication::{Replication, lock};
-use crate::source::Source;
+use crate::replay_pause::is_paused;
+use crate::replicator::{Replicator, lock};
+use crate::log_source::LogSource;
 use crate::stream_directory::StreamDirectory;
 use crate::streamed_log::{remove_streamed, streamed_part};
 
@@ -80,11 +80,11 @@ impl LossPolicy {
 
 /// Result of an activation.
 #[derive(Clone, Debug)]
-pub struct Activated {
+pub struct ActivationResult {
     /// Last generation before the undo.
     pub last: Generation,
     /// The lost part of the history; `None` if nothing was lost.
-    pub lost: Option<Lost>,
+    pub lost: Option<LostHistory>,
     /// Number of uncommitted transactions that were rolled back.
     pub rolled_back: usize,
     /// Paths of the databases, which are now clean.
@@ -106,10 +106,10 @@ pub struct Activated {
 pub fn activate(
     vfs: &Arc<dyn Vfs>,
     directory: &Path,
-    source: Box<dyn Source>,
+    source: Box<dyn LogSource>,
     limit: LossLimit,
     options: &ReplayOptions,
-) -> Result<Activated> {
+) -> Result<ActivationResult> {
     activate_as(vfs, directory, &directory.display().to_string(), source, limit, options)
 }
 
@@ -121,10 +121,10 @@ pub fn activate_as(
     vfs: &Arc<dyn Vfs>,
     directory: &Path,
     successor: &str,
-    source: Box<dyn Source>,
+    source: Box<dyn LogSource>,
     limit: LossLimit,
     options: &ReplayOptions,
-) -> Result<Activated> {
+) -> Result<ActivationResult> {
     let options = ReplayOptions { delay: std::time::Duration::ZERO, ..options.clone() };
     let held = lock(vfs, directory)?;
     if is_paused(vfs, directory) {
@@ -136,18 +136,18 @@ pub fn activate_as(
     };
     let logs = state.logs(vfs, directory);
     let activation = Activation { vfs, directory, logs, options: &options };
-    if let Phase::Activating { lost, steps_down } = state.phase
-        && let Some(last) = activation.entered()?
+    if let CopyPhase::Activating { lost, steps_down } = state.phase
+        && let Some(last) = activation.newest_written_generation()?
     {
         return activation.finish(&state, last, lost, steps_down, &*source, held);
     }
     let handover = hand_over(&*source, successor, limit)?;
-    ready(&mut state, directory)?;
+    prepare_phase(&mut state, directory)?;
     state.store(&**vfs, directory)?;
     drop(held);
-    let mut copy = Replication::open(vfs, directory, source, options.clone())?;
-    let completed = activation.complete(&mut copy, limit);
-    if completed.is_err() && copy.state().phase == Phase::Following {
+    let mut copy = Replicator::open(vfs, directory, source, options.clone())?;
+    let completed = activation.fetch_and_replay(&mut copy, limit);
+    if completed.is_err() && copy.state().phase == CopyPhase::Following {
         // If the copy is unfit for a reason that the limit allows to ignore, the next step sets this phase again.
         copy.state_mut().store(&**vfs, directory)?;
     }
@@ -169,60 +169,62 @@ pub fn activate_as(
     // A partial log reduces the loss. A newly seeded copy has no other log.
     let part = match arrived {
         Some(_) => None,
-        None => activation.part_of_log(copy.state())?,
+        None => activation.partial_log(copy.state())?,
     };
-    let lost = activation.lost(copy.state(), handover.as_deref(), arrived.as_ref(), part.as_ref())?;
+    let lost = activation.find_loss(copy.state(), handover.as_deref(), arrived.as_ref(), part.as_ref())?;
     let arrived = match arrived {
-        Some(end) => Some((end, activation.incoming())),
-        None => part.map(|part| (LogEnd::of(&part), part.path)),
+        Some(end) => Some((end, activation.incoming_path())),
+        None => part.map(|part| (LogEnd::from_log(&part), part.path)),
     };
     check_limit(directory, lost.as_ref(), limit, copy.state())?;
     activation.check_consistent(copy.state(), arrived.as_ref().map(|(end, _)| end))?;
     let steps_down = handover.is_some();
     activation.remove_prepared()?;
-    copy.state_mut().phase = Phase::Activating { lost, steps_down };
+    copy.state_mut().phase = CopyPhase::Activating { lost, steps_down };
     copy.state().store(&**vfs, directory)?;
     if let Some(handover) = &handover {
         step_down(&**handover, successor, arrived.as_ref().map(|(end, _)| *end), lost, copy.state())?;
-        activation.take_copies(copy.state(), handover.copies()?)?;
+        activation.adopt_registrations(copy.state(), handover.copies()?)?;
     }
     activation.make_current(copy.state(), arrived.map(|(_, path)| path))?;
     let state = copy.state().clone();
     let (source, held) = copy.into_parts();
-    let last = header_of(&**vfs, &activation.logs.names.current())?.generation;
+    let last = read_log_header(&**vfs, &activation.logs.names.current())?.generation;
     activation.finish(&state, last, lost, steps_down, &*source, held)
 }
 
 /// Stops the active side and returns its handover. Returns `None` if it is unreachable and the limit allows that.
-fn hand_over(source: &dyn Source, successor: &str, limit: LossLimit) -> Result<Option<Box<dyn Handover>>> {
+fn hand_over(source: &dyn LogSource, successor: &str, limit: LossLimit) -> Result<Option<Box<dyn Handover>>> {
     match source.hand_over(successor) {
         Ok(handover) => Ok(Some(handover)),
         Err(CopyError::Engine(Error::InUse { path })) => Err(CopyError::Refused(format!(
             "{}: the active instance is running; stop it, then activate the copy",
             path.display()
         ))),
-        Err(error) if error.is_passing() && limit == LossLimit::Nothing => Err(CopyError::Refused(format!(
-            "{error}; without it, commits that did not reach the copy are lost: repair it, or activate the \
+        Err(error) if error.is_temporary() && limit == LossLimit::Nothing => {
+            Err(CopyError::Refused(format!(
+                "{error}; without it, commits that did not reach the copy are lost: repair it, or activate the \
              copy with --lossy"
-        ))),
-        Err(error) if error.is_passing() => Ok(None),
+            )))
+        }
+        Err(error) if error.is_temporary() => Ok(None),
         Err(error) => Err(error),
     }
 }
 
 /// Prepares the phase of the copy for an activation. Fails if the copy cannot be activated from its current phase.
-fn ready(state: &mut CopyState, directory: &Path) -> Result<()> {
+fn prepare_phase(state: &mut CopyState, directory: &Path) -> Result<()> {
     let shown = directory.display();
     match &state.phase {
-        Phase::Following => {}
+        CopyPhase::Following => {}
         // The active side did not step down and may have written more logs since then.
-        Phase::Activating { .. } => state.phase = Phase::Following,
+        CopyPhase::Activating { .. } => state.phase = CopyPhase::Following,
         // The databases are valid up to the log that could not be copied, which is now fetched again.
-        Phase::Unfit { reason: UnfitReason::BadLog | UnfitReason::LogsGone, .. } => {
-            (state.phase, state.tries) = (Phase::Following, 0);
+        CopyPhase::Unfit { reason: UnfitReason::BadLog | UnfitReason::LogsGone, .. } => {
+            (state.phase, state.tries) = (CopyPhase::Following, 0);
         }
-        Phase::Unfit { what, .. } => return Err(CopyError::Refused(format!("{shown}: {what}"))),
-        Phase::Seeding => {
+        CopyPhase::Unfit { what, .. } => return Err(CopyError::Refused(format!("{shown}: {what}"))),
+        CopyPhase::Seeding => {
             let what =
                 format!("{shown}: the copy is not completely seeded, so its databases cannot be consistent");
             return Err(CopyError::Refused(what));
@@ -231,7 +233,12 @@ fn ready(state: &mut CopyState, directory: &Path) -> Result<()> {
     Ok(())
 }
 
-fn check_limit(directory: &Path, lost: Option<&Lost>, limit: LossLimit, state: &CopyState) -> Result<()> {
+fn check_limit(
+    directory: &Path,
+    lost: Option<&LostHistory>,
+    limit: LossLimit,
+    state: &CopyState,
+) -> Result<()> {
     let Some(lost) = lost else { return Ok(()) };
     if limit != LossLimit::Any && state.confirmed_with.as_ref() != Some(&state.source) {
         return Err(CopyError::Refused(format!(
@@ -263,12 +270,12 @@ fn step_down(
     handover: &dyn Handover,
     successor: &str,
     arrived: Option<LogEnd>,
-    lost: Option<Lost>,
+    lost: Option<LostHistory>,
     state: &CopyState,
 ) -> Result<()> {
     let phase = match lost {
-        None => Phase::Following,
-        Some(lost) => Phase::Unfit {
+        None => CopyPhase::Following,
+        Some(lost) => CopyPhase::Unfit {
             reason: UnfitReason::Diverged,
             what: format!(
                 "{successor} has been the active side since generation {:X} (hexadecimal) and does not have \
@@ -289,15 +296,15 @@ struct Activation<'a> {
 
 impl Activation<'_> {
     /// Copies and replays all closed logs that are available.
-    fn complete(&self, copy: &mut Replication, limit: LossLimit) -> Result<()> {
-        match copy.complete() {
+    fn fetch_and_replay(&self, copy: &mut Replicator, limit: LossLimit) -> Result<()> {
+        match copy.copy_and_replay_all() {
             Err(CopyError::Refused(_)) if limit != LossLimit::Nothing => {
                 // A log is damaged or missing. The logs before it are still replayed.
                 let mut state = copy.state().clone();
-                ready(&mut state, self.directory)?;
-                copy.state_mut().phase = Phase::Following;
+                prepare_phase(&mut state, self.directory)?;
+                copy.state_mut().phase = CopyPhase::Following;
                 copy.state_mut().tries = 0;
-                copy.replay_rest()
+                copy.replay_remaining()
             }
             completed => completed,
         }
@@ -320,10 +327,11 @@ impl Activation<'_> {
             return Err(CopyError::Refused(what));
         }
         let bytes = handover.log(*newest)?;
-        let incoming = self.incoming();
+        let incoming = self.incoming_path();
         store_log(&**self.vfs, &incoming, &bytes)?;
-        let log = LogCopy::read(self.vfs, &incoming, false)?;
-        let part = part_of_log(self.vfs, self.directory)?.filter(|part| part.generation == log.generation);
+        let log = VerifiedLog::read(self.vfs, &incoming, false)?;
+        let part =
+            read_partial_log(self.vfs, self.directory)?.filter(|part| part.generation == log.generation);
         let has_part = part.is_none_or(|part| begins_with(&log, &part));
         if log.generation != *newest || !continues(state, &log) || !has_part {
             let what = format!(
@@ -333,17 +341,17 @@ impl Activation<'_> {
             );
             return Err(CopyError::Refused(what));
         }
-        Ok(Some(LogEnd::of(&log)))
+        Ok(Some(LogEnd::from_log(&log)))
     }
 
     /// Returns the part of the last log that was streamed or came with the seed, if it extends past the closed logs.
-    fn part_of_log(&self, state: &CopyState) -> Result<Option<LogCopy>> {
+    fn partial_log(&self, state: &CopyState) -> Result<Option<VerifiedLog>> {
         let last = self.logs.archived(Generation(state.next.saturating_sub(1)));
         let has_closed = self.exists(&last)?;
-        let fits = |log: &LogCopy| {
+        let fits = |log: &VerifiedLog| {
             log.generation.0 == state.next && continues(state, log) && (has_records(log) || !has_closed)
         };
-        let seeded = part_of_log(self.vfs, self.directory)?.filter(fits);
+        let seeded = read_partial_log(self.vfs, self.directory)?.filter(fits);
         let streamed = streamed_part(self.vfs, self.directory, seeded.as_ref()).filter(fits);
         match streamed.or(seeded) {
             None if !has_closed => Err(CopyError::Refused(format!(
@@ -354,19 +362,19 @@ impl Activation<'_> {
         }
     }
 
-    fn incoming(&self) -> PathBuf {
+    fn incoming_path(&self) -> PathBuf {
         let current = self.logs.names.current();
         self.directory.join(INCOMING).join(current.file_name().unwrap_or_default())
     }
 
     /// Returns what part of the history is lost, or `None` if nothing is lost.
-    fn lost(
+    fn find_loss(
         &self,
         state: &CopyState,
         handover: Option<&dyn Handover>,
         arrived: Option<&LogEnd>,
-        part: Option<&LogCopy>,
-    ) -> Result<Option<Lost>> {
+        part: Option<&VerifiedLog>,
+    ) -> Result<Option<LostHistory>> {
         let first = state.next;
         let newest_there =
             handover.and_then(|handover| handover.logs().last_key_value().map(|(newest, _)| newest.0));
@@ -393,16 +401,22 @@ impl Activation<'_> {
             Some(part) => last_time(part),
             None => {
                 let last = self.logs.archived(Generation(first.saturating_sub(1)));
-                LogCopy::read(self.vfs, &last, true).ok().and_then(|log| last_time(&log))
+                VerifiedLog::read(self.vfs, &last, true).ok().and_then(|log| last_time(&log))
             }
         };
-        Ok(Some(Lost { first, first_in_part: part.is_some(), last_known, commits, kept_until_unix_ms }))
+        Ok(Some(LostHistory {
+            first,
+            first_in_part: part.is_some(),
+            last_known,
+            commits,
+            kept_until_unix_ms,
+        }))
     }
 
     /// Returns the number of transactions committed in the logs from generation `first` on, if these logs can be
     /// read.
     fn commits_from(&self, first: u32, logs: Vec<(Generation, PathBuf)>) -> Option<u64> {
-        LogChanges::of(self.vfs, &logs, Generation(first), true).ok().map(|changes| changes.commits)
+        LogChanges::from_logs(self.vfs, &logs, Generation(first), true).ok().map(|changes| changes.commits)
     }
 
     /// Fails if a database needs logs that did not arrive.
@@ -431,15 +445,15 @@ impl Activation<'_> {
     ///
     /// This is normally the current log. After a crash between the two renames that start a generation, it is the
     /// prepared log.
-    fn entered(&self) -> Result<Option<Generation>> {
+    fn newest_written_generation(&self) -> Result<Option<Generation>> {
         let (current, next) = (self.logs.names.current(), self.logs.names.next());
         if self.exists(&current)? {
-            return Ok(Some(header_of(&**self.vfs, &current)?.generation));
+            return Ok(Some(read_log_header(&**self.vfs, &current)?.generation));
         }
         if !self.exists(&next)? {
             return Ok(None);
         }
-        let prepared = match header_of(&**self.vfs, &next) {
+        let prepared = match read_log_header(&**self.vfs, &next) {
             Ok(header) => header.generation,
             Err(CopyError::Engine(Error::Corrupt { .. })) => return Ok(None),
             Err(error) => return Err(error),
@@ -453,7 +467,7 @@ impl Activation<'_> {
     }
 
     /// Removes a prepared log left over from when this directory was the active side. Otherwise
-    /// [`Activation::entered`] could mistake it for a log of this activation.
+    /// [`Activation::newest_written_generation`] could mistake it for a log of this activation.
     fn remove_prepared(&self) -> Result<()> {
         let next = self.logs.names.next();
         if self.exists(&next)? {
@@ -479,11 +493,11 @@ impl Activation<'_> {
         &self,
         state: &CopyState,
         last: Generation,
-        lost: Option<Lost>,
+        lost: Option<LostHistory>,
         stepped_down: bool,
-        source: &dyn Source,
+        source: &dyn LogSource,
         held: Box<dyn DirectoryLock>,
-    ) -> Result<Activated> {
+    ) -> Result<ActivationResult> {
         let replayer = LogReplayer::new(self.vfs.clone(), self.directory.to_path_buf(), self.options.clone());
         let mut options = replayer.engine_options(state);
         // The old active side may have written different records to the rest of the last log.
@@ -512,11 +526,11 @@ impl Activation<'_> {
         text_file::remove(&**self.vfs, &self.directory.join(CHECKS_FILE))?;
         text_file::remove(&**self.vfs, &self.directory.join(COPY_FILE))?;
         drop(held);
-        Ok(Activated { last, lost, rolled_back, databases, stepped_down })
+        Ok(ActivationResult { last, lost, rolled_back, databases, stepped_down })
     }
 
     /// Takes over the other copies' registrations, so that the logs are kept until these copies follow this side.
-    fn take_copies(&self, state: &CopyState, copies: Vec<CopyRegistration>) -> Result<()> {
+    fn adopt_registrations(&self, state: &CopyState, copies: Vec<CopyRegistration>) -> Result<()> {
         for copy in copies.into_iter().filter(|copy| copy.id != state.id) {
             copy.store(&**self.vfs, self.directory, self.logs.names.base())?;
         }
@@ -525,13 +539,13 @@ impl Activation<'_> {
 }
 
 /// Returns true if the log is the next log that the copy needs.
-fn continues(state: &CopyState, log: &LogCopy) -> bool {
+fn continues(state: &CopyState, log: &VerifiedLog) -> bool {
     let behind = (u64::from_be_bytes(log.previous_created.0), log.previous_checksum);
     log.signature == state.stream() && state.end.is_none_or(|end| (end.created, end.checksum) == behind)
 }
 
 /// Returns the time at which the last segment that contains records was started.
-fn last_time(log: &LogCopy) -> Option<i64> {
+fn last_time(log: &VerifiedLog) -> Option<i64> {
     let segments = log.bytes.len() / 4096;
     let last = match log.end.generation == log.generation {
         true => usize::from(log.end.segment).saturating_sub(1),

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ese_engine::{
-    Event, EventKind, EventProfile, EventSink, PageFlaw, PageReader, PassReport, ReadOptions, Throttle,
+    DatabasePageReader, Event, EventKind, EventProfile, EventSink, MaintenanceThrottle, PageFlaw,
+    PageReadOptions, PassReport,
 };
 use ese_format::{LogPosition, PageNumber};
 use jetcell_backup::text_file;
@@ -17,7 +18,7 @@ use jetcell_sync::Arc;
 use jetcell_vfs::{FileName, Pacer, Vfs, remove_unfinished};
 use serde::{Deserialize, Serialize};
 
-use crate::copy_state::{CopiedDatabase, CopyState, Phase, database_header};
+use crate::copy_state::{CopiedDatabase, CopyPhase, CopyState, database_header};
 use crate::error::{CopyError, Result};
 
 /// Name of the scan progress file.
@@ -25,11 +26,11 @@ pub const SCAN_FILE: &str = "scan.json";
 /// Name of the file that is locked while the copy is scanned.
 const LOCK_FILE: &str = "scan.lock";
 /// Number of bytes to read before the progress is stored again.
-const STORED_AFTER: u64 = 64 << 20;
+const STORE_INTERVAL_BYTES: u64 = 64 << 20;
 /// Maximum page number of a database.
 const LAST_PAGE: u32 = 0x7FFF_FFFF;
 /// Maximum number of bad pages that the file lists per database.
-const NAMED: usize = 100;
+const MAX_LISTED_BAD_PAGES: usize = 100;
 /// Maximum file length in bytes, enough for hundreds of databases with bad pages.
 const MAX_BYTES: u64 = 16 << 20;
 
@@ -39,7 +40,7 @@ pub struct CopyScanOptions {
     /// Size of one read in bytes.
     pub batch_bytes: usize,
     /// Rate limit and pauses.
-    pub throttle: Throttle,
+    pub throttle: MaintenanceThrottle,
     /// Minimum time between the starts of two passes over a database. ESE: `JET_paramDbScanIntervalMinSec`.
     #[doc(alias = "JET_paramDbScanIntervalMinSec")]
     pub interval: Duration,
@@ -52,7 +53,7 @@ pub struct CopyScanOptions {
 /// The scan progress of a copy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct CopyScan {
+pub struct CopyScanProgress {
     /// Progress for each database.
     pub databases: Vec<ScannedDatabase>,
 }
@@ -98,23 +99,23 @@ impl ScannedDatabase {
 
     /// Returns true if these values could have been stored by a scan. The check prevents overflow in later
     /// arithmetic.
-    fn is_possible(&self) -> bool {
+    fn is_valid(&self) -> bool {
         let counts =
             [self.passes, self.invocations, self.pages, self.uninitialized, self.corrected, self.bad];
         counts.iter().all(|count| *count <= u64::from(u32::MAX))
             && self.next.is_none_or(|next| next <= LAST_PAGE)
             && FileName::new(self.file.as_str()).is_ok()
-            && self.bad_pages.len() <= NAMED
+            && self.bad_pages.len() <= MAX_LISTED_BAD_PAGES
     }
 }
 
-impl CopyScan {
+impl CopyScanProgress {
     /// Reads the scan progress in a directory. Returns empty progress if there has been no scan or the file is
     /// damaged; the pass then starts over.
-    pub fn read(vfs: &dyn Vfs, directory: &Path) -> Result<CopyScan> {
+    pub fn read(vfs: &dyn Vfs, directory: &Path) -> Result<CopyScanProgress> {
         let text = text_file::read_at_most(vfs, &directory.join(SCAN_FILE), MAX_BYTES)?.unwrap_or_default();
-        let mut scan: CopyScan = serde_json::from_str(&text).unwrap_or_default();
-        scan.databases.retain(ScannedDatabase::is_possible);
+        let mut scan: CopyScanProgress = serde_json::from_str(&text).unwrap_or_default();
+        scan.databases.retain(ScannedDatabase::is_valid);
         Ok(scan)
     }
 
@@ -123,7 +124,7 @@ impl CopyScan {
         Ok(text_file::write(vfs, &directory.join(SCAN_FILE), &format!("{text}\n"))?)
     }
 
-    fn of(&mut self, database: &CopiedDatabase) -> usize {
+    fn find_or_add(&mut self, database: &CopiedDatabase) -> usize {
         let is = |known: &ScannedDatabase| known.signature == database.signature;
         if let Some(at) = self.databases.iter().position(is) {
             self.databases[at].file.clone_from(&database.file);
@@ -140,7 +141,7 @@ impl CopyScan {
 
 /// Reads and verifies all pages of a copy if a pass is due. Starts at the page where the previous call stopped.
 ///
-/// `look` receives the progress after each read and returns `false` to stop the scan. The next call then resumes
+/// `should_continue` receives the progress after each read and returns `false` to stop the scan. The next call then resumes
 /// where this one stopped. Another thread or process may follow the copy during the scan.
 ///
 /// # Errors
@@ -151,12 +152,12 @@ pub fn scan_copy(
     vfs: &Arc<dyn Vfs>,
     directory: &Path,
     options: &CopyScanOptions,
-    look: &mut dyn FnMut(&ScannedDatabase, u32) -> bool,
-) -> Result<CopyScan> {
+    should_continue: &mut dyn FnMut(&ScannedDatabase, u32) -> bool,
+) -> Result<CopyScanProgress> {
     let Some(state) = CopyState::read(&**vfs, directory)? else {
         return Err(CopyError::Refused(format!("{}: the directory is not a copy", directory.display())));
     };
-    if state.phase == Phase::Seeding {
+    if state.phase == CopyPhase::Seeding {
         let what = "the copy is not completely seeded, so it cannot be scanned";
         return Err(CopyError::Refused(format!("{}: {what}", directory.display())));
     }
@@ -169,33 +170,33 @@ pub fn scan_copy(
         _ => CopyError::io(&lock, &error),
     })?;
     remove_unfinished(&**vfs, &directory.join(SCAN_FILE));
-    let mut scan = CopyScan::read(&**vfs, directory)?;
+    let mut scan = CopyScanProgress::read(&**vfs, directory)?;
     for database in &state.databases {
-        let at = scan.of(database);
+        let at = scan.find_or_add(database);
         if !scan.databases[at].is_due(vfs.clock().unix_ms(), options.interval) {
             continue;
         }
-        let pass = Pass { vfs, directory, options, path: directory.join(&database.file) };
-        if !pass.run(&mut scan, at, look)? {
+        let pass = ScanPass { vfs, directory, options, path: directory.join(&database.file) };
+        if !pass.run(&mut scan, at, should_continue)? {
             break;
         }
     }
     Ok(scan)
 }
 
-struct Pass<'a> {
+struct ScanPass<'a> {
     vfs: &'a Arc<dyn Vfs>,
     directory: &'a Path,
     options: &'a CopyScanOptions,
     path: PathBuf,
 }
 
-impl Pass<'_> {
+impl ScanPass<'_> {
     fn run(
         &self,
-        scan: &mut CopyScan,
+        scan: &mut CopyScanProgress,
         at: usize,
-        look: &mut dyn FnMut(&ScannedDatabase, u32) -> bool,
+        should_continue: &mut dyn FnMut(&ScannedDatabase, u32) -> bool,
     ) -> Result<bool> {
         let (vfs, clock) = (&**self.vfs, self.vfs.clock());
         let size = database_header(vfs, &self.path)?.page_size;
@@ -223,9 +224,9 @@ impl Pass<'_> {
             _ => EventKind::PassStarted { database: self.path.clone(), zeroing: false },
         });
         let from = PageNumber::fixed(first);
-        let read = ReadOptions { read_bytes: self.options.batch_bytes, reads_in_flight: 1, from };
+        let read = PageReadOptions { read_bytes: self.options.batch_bytes, reads_in_flight: 1, from };
         // Recovery can replace a torn page by any saved image, so a torn page with an image is not bad.
-        let (mut reader, _) = PageReader::of_file(vfs, &self.path, LogPosition::MAX, read)?;
+        let (mut reader, _) = DatabasePageReader::for_file(vfs, &self.path, LogPosition::MAX, read)?;
         let pacer = Pacer::new(clock.clone());
         let (mut stored, mut named) = (0_u64, 0);
         let mut goes_on = true;
@@ -241,20 +242,20 @@ impl Pass<'_> {
             state.bad = before.bad + reads.bad;
             state.next = Some(first.saturating_add(reads.pages as u32));
             for (page, flaw) in reads.bad_pages.iter().skip(named) {
-                self.found(*page, size.offset_of(*page), flaw);
-                if state.bad_pages.len() < NAMED {
+                self.report_bad_page(*page, size.offset_of(*page), flaw);
+                if state.bad_pages.len() < MAX_LISTED_BAD_PAGES {
                     state.bad_pages.push((page.get(), flaw.to_string()));
                 }
             }
             named = reads.bad_pages.len();
-            goes_on = look(state, reader.last_page());
+            goes_on = should_continue(state, reader.last_page());
             stored += bytes;
-            if stored >= STORED_AFTER || !goes_on {
+            if stored >= STORE_INTERVAL_BYTES || !goes_on {
                 stored = 0;
                 scan.store(vfs, self.directory)?;
             }
             if let Some(rate) = self.options.throttle.bytes_per_second {
-                pacer.wait(Pacer::time_of(bytes, rate), || false);
+                pacer.wait(Pacer::transfer_time(bytes, rate), || false);
             }
             if !self.options.throttle.pause.is_zero() {
                 clock.sleep(self.options.throttle.pause);
@@ -272,7 +273,7 @@ impl Pass<'_> {
         Ok(goes_on)
     }
 
-    fn found(&self, page: PageNumber, offset: u64, flaw: &PageFlaw) {
+    fn report_bad_page(&self, page: PageNumber, offset: u64, flaw: &PageFlaw) {
         let what = flaw.to_string();
         self.report(EventKind::ScanFoundPage { file: self.path.clone(), offset, page, what });
     }
@@ -323,10 +324,16 @@ mod tests {
             ScannedDatabase { pages: u64::MAX, ..sound.clone() },
             ScannedDatabase { passes: u64::MAX, ..sound.clone() },
             ScannedDatabase { file: "../data.edb".to_string(), ..sound.clone() },
-            ScannedDatabase { bad_pages: vec![(1, String::new()); NAMED + 1], ..sound.clone() },
+            ScannedDatabase {
+                bad_pages: vec![(1, String::new()); MAX_LISTED_BAD_PAGES + 1],
+                ..sound.clone()
+            },
         ];
-        let stored = CopyScan { databases: forged.into_iter().chain([sound.clone()]).collect() };
+        let stored = CopyScanProgress { databases: forged.into_iter().chain([sound.clone()]).collect() };
         stored.store(&disk, directory).unwrap();
-        assert_eq!(CopyScan::read(&disk, directory).unwrap(), CopyScan { databases: vec![sound] });
+        assert_eq!(
+            CopyScanProgress::read(&disk, directory).unwrap(),
+            CopyScanProgress { databases: vec![sound] }
+        );
     }
 }

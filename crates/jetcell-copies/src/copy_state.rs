@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ese_engine::{CopyRegistration, LogNameForm};
+use ese_engine::{CopyRegistration, LogNameFormat};
 use ese_format::header::{DatabaseHeader, DatabaseState};
 use ese_format::log::header::SEGMENT_BYTES;
 use ese_format::{Generation, Signature};
@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{CopyError, Result};
 use crate::incoming::part_path;
-use crate::log_end::{LogEnd, MAX_LOG};
+use crate::log_end::{LogEnd, MAX_LOG_BYTES};
 use crate::stream_directory::StreamDirectory;
 
 /// Name of the file whose presence makes a directory a copy.
@@ -28,11 +28,11 @@ const FORMAT: u32 = 1;
 /// size during a handover.
 const MAX_BYTES: u64 = 1 << 20;
 /// Maximum length of a copy's identifier. Generated identifiers have eight characters.
-const MAX_ID: usize = 64;
+const MAX_ID_LEN: usize = 64;
 /// Maximum length of a path or an address, equal to `PATH_MAX` on Linux.
-const MAX_PATH: usize = 4096;
+const MAX_PATH_LEN: usize = 4096;
 /// Maximum length of the text that explains why a copy cannot follow.
-const MAX_REASON: usize = 64 << 10;
+const MAX_REASON_LEN: usize = 64 << 10;
 /// Maximum log generation.
 const LAST_GENERATION: u32 = 0x7FFF_FFFF;
 
@@ -61,7 +61,7 @@ pub struct CopyState {
     /// The copy's databases.
     pub databases: Vec<CopiedDatabase>,
     /// Current phase, or the reason why the copy is inactive.
-    pub phase: Phase,
+    pub phase: CopyPhase,
     /// First generation that the copy does not yet have.
     pub next: u32,
     /// End of the log before `next`, if it is known.
@@ -72,7 +72,7 @@ pub struct CopyState {
     /// replay.
     pub replayed_unix_ms: Option<i64>,
     /// State of the active side as of its last response.
-    pub active: Option<ActiveSeen>,
+    pub active: Option<ActiveSideStatus>,
     /// Number of failed attempts to fetch the next log.
     pub tries: u32,
     /// Minimum age of a completed generation before it is replayed, in seconds.
@@ -94,7 +94,7 @@ pub struct CopiedDatabase {
 /// State of the active side as of its last response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ActiveSeen {
+pub struct ActiveSideStatus {
     /// Oldest generation whose log it still had.
     pub oldest: u32,
     /// Newest closed generation.
@@ -106,7 +106,7 @@ pub struct ActiveSeen {
 /// Phase of a copy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Phase {
+pub enum CopyPhase {
     /// The copy is being seeded and has no complete databases yet.
     Seeding,
     /// The copy follows the active side.
@@ -122,7 +122,7 @@ pub enum Phase {
     /// undo remains.
     Activating {
         /// The lost part of the history, if any.
-        lost: Option<Lost>,
+        lost: Option<LostHistory>,
         /// True if the old active side was reachable, so it must step down.
         steps_down: bool,
     },
@@ -131,7 +131,7 @@ pub enum Phase {
 /// The part of the active side's history that is lost in an activation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Lost {
+pub struct LostHistory {
     /// First lost generation.
     pub first: u32,
     /// True if the beginning of the first lost generation is kept.
@@ -186,7 +186,7 @@ impl CopyState {
             );
             return Err(CopyError::Refused(what));
         }
-        if let Some(field) = state.impossible_field() {
+        if let Some(field) = state.invalid_field() {
             return Err(CopyError::Refused(format!(
                 "{}: a copy cannot have this {field}; reseed the copy with jetcell reseed",
                 path.display()
@@ -197,16 +197,16 @@ impl CopyState {
 
     /// Returns the name of the first field with an invalid value. The checks confine file names to their directories
     /// and prevent overflow in arithmetic with generations.
-    fn impossible_field(&self) -> Option<&'static str> {
-        let is_path = |text: &str| text.len() <= MAX_PATH && !text.chars().any(char::is_control);
+    fn invalid_field(&self) -> Option<&'static str> {
+        let is_path = |text: &str| text.len() <= MAX_PATH_LEN && !text.chars().any(char::is_control);
         let is_reason = match &self.phase {
-            Phase::Unfit { what, .. } => what.len() <= MAX_REASON,
+            CopyPhase::Unfit { what, .. } => what.len() <= MAX_REASON_LEN,
             _ => true,
         };
         let databases = &self.databases;
         let seen = self.active.iter().flat_map(|active| [active.oldest, active.closed]);
         let lost = match &self.phase {
-            Phase::Activating { lost: Some(lost), .. } => [lost.first, lost.last_known],
+            CopyPhase::Activating { lost: Some(lost), .. } => [lost.first, lost.last_known],
             _ => [0, 0],
         };
         let mut generations = [self.next, self.replayed]
@@ -219,14 +219,17 @@ impl CopyState {
             ("source", is_path(&self.source)),
             ("confirmed_with", self.confirmed_with.as_deref().is_none_or(is_path)),
             ("what", is_reason),
-            ("source", databases.iter().all(|database| database.source.as_os_str().len() <= MAX_PATH)),
+            ("source", databases.iter().all(|database| database.source.as_os_str().len() <= MAX_PATH_LEN)),
             ("log_signature", Signature::from_hex(&self.log_signature).is_some()),
             ("file", databases.iter().all(|database| FileName::new(database.file.as_str()).is_ok())),
             (
                 "signature",
                 databases.iter().all(|database| Signature::from_hex(&database.signature).is_some()),
             ),
-            ("log_bytes", self.log_bytes <= MAX_LOG && self.log_bytes.is_multiple_of(SEGMENT_BYTES as u64)),
+            (
+                "log_bytes",
+                self.log_bytes <= MAX_LOG_BYTES && self.log_bytes.is_multiple_of(SEGMENT_BYTES as u64),
+            ),
             ("generation", generations.all(|generation| generation <= LAST_GENERATION)),
         ];
         rules.into_iter().find(|(_, holds)| !holds).map(|(name, _)| name)
@@ -239,8 +242,8 @@ impl CopyState {
     }
 
     /// Creates the state of a new copy of a log stream. The copy does not have any databases yet.
-    pub fn seeding(id: String, source: String, active: &StreamDirectory, stream: Signature) -> CopyState {
-        let form = active.names.form();
+    pub fn new_seeding(id: String, source: String, active: &StreamDirectory, stream: Signature) -> CopyState {
+        let form = active.names.format();
         CopyState {
             format: FORMAT,
             id,
@@ -252,7 +255,7 @@ impl CopyState {
             log_signature: stream.to_hex(),
             log_bytes: 0,
             databases: Vec::new(),
-            phase: Phase::Seeding,
+            phase: CopyPhase::Seeding,
             next: 0,
             end: None,
             replayed: 0,
@@ -264,8 +267,8 @@ impl CopyState {
     }
 
     /// Returns the format of the log names.
-    pub fn form(&self) -> LogNameForm {
-        LogNameForm { short: self.short_names, newer_extensions: self.newer_extensions }
+    pub fn log_name_form(&self) -> LogNameFormat {
+        LogNameFormat { short: self.short_names, newer_extensions: self.newer_extensions }
     }
 
     /// Returns the signature of the log stream.
@@ -275,7 +278,7 @@ impl CopyState {
 
     /// Returns the logs of the copy in its directory.
     pub fn logs(&self, vfs: &Arc<dyn Vfs>, directory: &Path) -> StreamDirectory {
-        StreamDirectory::new(vfs, directory, self.base_name, self.form())
+        StreamDirectory::new(vfs, directory, self.base_name, self.log_name_form())
     }
 
     /// Returns the log that came with the seed, if the copy does not have any closed logs yet.
@@ -329,7 +332,7 @@ impl CopyState {
 
 /// Returns true if the text is a valid copy identifier. Identifiers are used in file names.
 pub(crate) fn is_id(text: &str) -> bool {
-    matches!(text.len(), 1..=MAX_ID) && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    matches!(text.len(), 1..=MAX_ID_LEN) && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
 impl CopiedDatabase {
@@ -362,7 +365,7 @@ pub fn database_pages(vfs: &dyn Vfs, path: &Path) -> Result<u32> {
 }
 
 /// Returns the generation from which a database needs redo.
-pub fn first_needed(header: &DatabaseHeader) -> Generation {
+pub fn first_required(header: &DatabaseHeader) -> Generation {
     match header.state {
         DatabaseState::CleanShutdown => header.consistent_position.generation,
         _ => header.gen_min_required,
@@ -382,8 +385,9 @@ mod tests {
         let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
         let directory = Path::new("/copy");
         disk.create_directory(directory).unwrap();
-        let logs = StreamDirectory::new(&vfs, directory, FileStem::E00, LogNameForm::default());
-        let mut sound = CopyState::seeding("a1".into(), "/a".into(), &logs, Signature::new(7, LogTime::NONE));
+        let logs = StreamDirectory::new(&vfs, directory, FileStem::E00, LogNameFormat::default());
+        let mut sound =
+            CopyState::new_seeding("a1".into(), "/a".into(), &logs, Signature::new(7, LogTime::NONE));
         let database = CopiedDatabase {
             file: "data.edb".into(),
             signature: sound.stream().to_hex(),
@@ -401,18 +405,18 @@ mod tests {
             }
         };
         assert_eq!(refusal(&sound), None);
-        type Lie = fn(&mut CopyState);
-        let lies: [(&str, Lie); 17] = [
+        type InvalidChange = fn(&mut CopyState);
+        let lies: [(&str, InvalidChange); 17] = [
             ("id", |state| state.id = "../x".into()),
             ("id", |state| state.id.clear()),
-            ("id", |state| state.id = "a".repeat(MAX_ID + 1)),
-            ("source", |state| state.source = "a".repeat(MAX_PATH + 1)),
+            ("id", |state| state.id = "a".repeat(MAX_ID_LEN + 1)),
+            ("source", |state| state.source = "a".repeat(MAX_PATH_LEN + 1)),
             ("source", |state| state.source = "/a\u{1b}[2J".into()),
-            ("source", |state| state.databases[0].source = "a".repeat(MAX_PATH + 1).into()),
-            ("confirmed_with", |state| state.confirmed_with = Some("a".repeat(MAX_PATH + 1))),
+            ("source", |state| state.databases[0].source = "a".repeat(MAX_PATH_LEN + 1).into()),
+            ("confirmed_with", |state| state.confirmed_with = Some("a".repeat(MAX_PATH_LEN + 1))),
             ("what", |state| {
-                let what = "a".repeat(MAX_REASON + 1);
-                state.phase = Phase::Unfit { reason: UnfitReason::BadLog, what };
+                let what = "a".repeat(MAX_REASON_LEN + 1);
+                state.phase = CopyPhase::Unfit { reason: UnfitReason::BadLog, what };
             }),
             ("file", |state| state.databases[0].file = "a\\b".into()),
             ("log_signature", |state| state.log_signature = "é7".into()),
@@ -423,7 +427,7 @@ mod tests {
             ("log_bytes", |state| state.log_bytes = 4097),
             ("generation", |state| state.next = u32::MAX),
             ("generation", |state| {
-                state.active = Some(ActiveSeen { oldest: 1, closed: u32::MAX, at_unix_ms: 0 });
+                state.active = Some(ActiveSideStatus { oldest: 1, closed: u32::MAX, at_unix_ms: 0 });
             }),
         ];
         for (field, lie) in lies {

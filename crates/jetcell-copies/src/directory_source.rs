@@ -2,15 +2,15 @@
 
 use std::io;
 
-use ese_engine::{CopyRegistration, PageImage, PageWay, PageWishes};
+use ese_engine::{CopyRegistration, ExchangedPage, PageDirection, PageRequests};
 use ese_format::log::header::{LogHeader, SEGMENT_BYTES};
 use ese_format::{Generation, PageNumber, Signature};
 use jetcell_vfs::{IoBuffer, IoReason, OpenMode};
 
 use crate::error::{CopyError, Result};
 use crate::handover::{DirectoryHandover, Handover};
-use crate::log_end::{MAX_LOG, header_of};
-use crate::source::{Offer, Source};
+use crate::log_end::{MAX_LOG_BYTES, read_log_header};
+use crate::log_source::{AvailableLogs, LogSource};
 use crate::stream_directory::StreamDirectory;
 use crate::streamed_log::read_durable;
 
@@ -23,51 +23,57 @@ impl DirectorySource {
         DirectorySource(logs)
     }
 
-    fn unreachable(&self, error: &io::Error) -> CopyError {
-        CopyError::Unreachable { active: self.place(), what: error.to_string() }
+    fn unreachable_error(&self, error: &io::Error) -> CopyError {
+        CopyError::Unreachable { active: self.address(), what: error.to_string() }
     }
 }
 
-impl Source for DirectorySource {
-    fn place(&self) -> String {
+impl LogSource for DirectorySource {
+    fn address(&self) -> String {
         self.0.path().display().to_string()
     }
 
-    fn offer(&self) -> Result<Offer> {
+    fn available_logs(&self) -> Result<AvailableLogs> {
         let logs = &self.0;
-        let files = logs.vfs.list(logs.path()).map_err(|error| self.unreachable(&error))?;
+        let files = logs.vfs.list(logs.path()).map_err(|error| self.unreachable_error(&error))?;
         let closed = files.iter().filter_map(|path| logs.names.generation_of(path));
         let (oldest, newest) = (closed.clone().min(), closed.max());
-        let current = header_of(&*logs.vfs, &logs.names.current());
+        let current = read_log_header(&*logs.vfs, &logs.names.current());
         let Some((oldest, closed)) = oldest.zip(newest) else {
             // The directory contains only the current log, or no logs.
-            let header = current
-                .map_err(|error| CopyError::Unreachable { active: self.place(), what: error.to_string() })?;
+            let header = current.map_err(|error| CopyError::Unreachable {
+                active: self.address(),
+                what: error.to_string(),
+            })?;
             let closed = Generation(header.generation.0.saturating_sub(1));
-            return Ok(Offer { oldest: header.generation, closed, open_created: Some(created(&header)) });
+            return Ok(AvailableLogs {
+                oldest: header.generation,
+                closed,
+                open_created: Some(creation_time(&header)),
+            });
         };
         let open = current.ok().filter(|header| header.generation == closed.next());
-        Ok(Offer { oldest, closed, open_created: open.as_ref().map(created) })
+        Ok(AvailableLogs { oldest, closed, open_created: open.as_ref().map(creation_time) })
     }
 
-    fn log(&self, generation: Generation, from: u64) -> Result<Option<IoBuffer>> {
+    fn read_log(&self, generation: Generation, from: u64) -> Result<Option<IoBuffer>> {
         let file = match self.0.vfs.open(&self.0.archived(generation), OpenMode::Read) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            opened => opened.map_err(|error| self.unreachable(&error))?,
+            opened => opened.map_err(|error| self.unreachable_error(&error))?,
         };
         let read = || {
-            let len = file.len()?.min(MAX_LOG).saturating_sub(from);
+            let len = file.len()?.min(MAX_LOG_BYTES).saturating_sub(from);
             let mut bytes = IoBuffer::zeroed(len as usize / SEGMENT_BYTES * SEGMENT_BYTES);
             file.read_at(from, &mut bytes, IoReason::LogRead)?;
             Ok(bytes)
         };
-        read().map(Some).map_err(|error: io::Error| self.unreachable(&error))
+        read().map(Some).map_err(|error: io::Error| self.unreachable_error(&error))
     }
 
-    fn open_log(&self, generation: Generation, from: u64) -> Result<Option<IoBuffer>> {
+    fn read_open_log(&self, generation: Generation, from: u64) -> Result<Option<IoBuffer>> {
         let file = match self.0.vfs.open(&self.0.names.current(), OpenMode::Read) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            opened => opened.map_err(|error| self.unreachable(&error))?,
+            opened => opened.map_err(|error| self.unreachable_error(&error))?,
         };
         let read = || {
             let mut header = IoBuffer::zeroed(SEGMENT_BYTES);
@@ -79,14 +85,14 @@ impl Source for DirectorySource {
                 _ => Ok(None),
             }
         };
-        read().map_err(|error: io::Error| self.unreachable(&error))
+        read().map_err(|error: io::Error| self.unreachable_error(&error))
     }
 
     fn register(&self, registration: &CopyRegistration) -> Result<()> {
         let stored = registration.store(&*self.0.vfs, self.0.path(), self.0.names.base());
         stored.map_err(|error| {
-            let (active, what) = (self.place(), error.to_string());
-            match CopyError::Engine(error).is_out_of_reach() {
+            let (active, what) = (self.address(), error.to_string());
+            match CopyError::Engine(error).is_disconnected() {
                 true => CopyError::Unreachable { active, what },
                 false => CopyError::NotRegistered { active, what },
             }
@@ -97,17 +103,17 @@ impl Source for DirectorySource {
         Ok(CopyRegistration::remove(&*self.0.vfs, self.0.path(), self.0.names.base(), id)?)
     }
 
-    fn ask_pages(&self, id: &str, wishes: &PageWishes) -> Result<()> {
+    fn request_pages(&self, id: &str, wishes: &PageRequests) -> Result<()> {
         Ok(wishes.store(&*self.0.vfs, self.0.path(), self.0.names.base(), id)?)
     }
 
-    fn page_image(&self, database: Signature, page: PageNumber) -> Result<Option<PageImage>> {
+    fn page_image(&self, database: Signature, page: PageNumber) -> Result<Option<ExchangedPage>> {
         let (vfs, base) = (&*self.0.vfs, self.0.names.base());
-        Ok(PageImage::read(vfs, self.0.path(), base, (database, page), PageWay::Image)?)
+        Ok(ExchangedPage::read(vfs, self.0.path(), base, (database, page), PageDirection::Image)?)
     }
 
-    fn give_page(&self, image: &PageImage) -> Result<()> {
-        Ok(image.store(&*self.0.vfs, self.0.path(), self.0.names.base(), PageWay::Patch)?)
+    fn send_page(&self, image: &ExchangedPage) -> Result<()> {
+        Ok(image.store(&*self.0.vfs, self.0.path(), self.0.names.base(), PageDirection::Patch)?)
     }
 
     fn hand_over(&self, successor: &str) -> Result<Box<dyn Handover>> {
@@ -115,6 +121,6 @@ impl Source for DirectorySource {
     }
 }
 
-fn created(header: &LogHeader) -> u64 {
+fn creation_time(header: &LogHeader) -> u64 {
     u64::from_be_bytes(header.created.0)
 }

@@ -63,17 +63,17 @@ impl CopyError {
 
     /// Returns true if the active side is currently unreachable. The bytes copied so far are kept, and retrying the
     /// call later continues from there.
-    pub fn is_out_of_reach(&self) -> bool {
+    pub fn is_disconnected(&self) -> bool {
         let error = match self {
             CopyError::Engine(error) | CopyError::Backup(jetcell_backup::BackupError::Engine(error)) => error,
             _ => return matches!(self, CopyError::Unreachable { .. }),
         };
-        matches!(error, ese_engine::Error::Io { kind, .. } if jetcell_vfs::is_out_of_reach(*kind))
+        matches!(error, ese_engine::Error::Io { kind, .. } if jetcell_vfs::is_disconnected(*kind))
     }
 
     /// Returns true if the error is temporary: its cause is the active side or a full disk, and the copy is
     /// unchanged.
-    pub fn is_passing(&self) -> bool {
+    pub fn is_temporary(&self) -> bool {
         match self {
             CopyError::Unreachable { .. } | CopyError::NotRegistered { .. } | CopyError::Paused(_) => true,
             CopyError::Engine(error) | CopyError::Backup(jetcell_backup::BackupError::Engine(error)) => {

@@ -8,13 +8,13 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use ese_engine::{CopyRegistration, Error, LogCopy, RecoverySet};
+use ese_engine::{CopyRegistration, Error, RecoverySet, VerifiedLog};
 use ese_format::Generation;
 use jetcell_vfs::{DirectoryLock, IoBuffer, IoReason, OpenMode};
 
-use crate::copy_state::{CopiedDatabase, CopyState, Phase};
+use crate::copy_state::{CopiedDatabase, CopyPhase, CopyState};
 use crate::error::{CopyError, Result};
-use crate::log_end::{LogEnd, records_end, take_empty_tail};
+use crate::log_end::{LogEnd, records_end_offset, remove_empty_tail};
 use crate::stream_directory::StreamDirectory;
 
 /// A stopped active side. It cannot be started while this value exists.
@@ -34,7 +34,7 @@ pub trait Handover {
     ///
     /// As a copy, the old side continues after `end`, or is unfit if its history has diverged. A repeated call
     /// completes the remaining steps.
-    fn step_down(&self, successor: &str, end: Option<LogEnd>, phase: Phase) -> Result<()>;
+    fn step_down(&self, successor: &str, end: Option<LogEnd>, phase: CopyPhase) -> Result<()>;
 }
 
 /// Handover from an active side whose logs are in a directory.
@@ -84,8 +84,8 @@ impl DirectoryHandover {
         // The instance may have closed logs before the lock was acquired, so list the files again.
         let files = vfs.list(logs.path()).map_err(|error| unreachable(&error))?;
         let mut set = RecoverySet::find(vfs, &files)?;
-        name_closed(logs, &mut set)?;
-        let empty = take_empty_tail(vfs, &mut set.logs);
+        rename_closed_log(logs, &mut set)?;
+        let empty = remove_empty_tail(vfs, &mut set.logs);
         Ok(DirectoryHandover { logs: logs.clone(), set, empty, _lock: lock })
     }
 
@@ -94,7 +94,7 @@ impl DirectoryHandover {
             true => path.file_name().map_or(path.into(), PathBuf::from),
             false => path.to_path_buf(),
         };
-        let copied = |database: &ese_engine::FoundDatabase| CopiedDatabase {
+        let copied = |database: &ese_engine::DiscoveredDatabase| CopiedDatabase {
             file: inside(&database.path).to_string_lossy().into_owned(),
             signature: database.header.signature.to_hex(),
             source: database.path.clone(),
@@ -127,19 +127,19 @@ impl DirectoryHandover {
     /// A damaged log is left unchanged. It did not arrive on the other side, so this side has diverged.
     fn clear_tail(&self, path: &Path) -> Result<()> {
         let vfs = &self.logs.vfs;
-        if LogCopy::read(vfs, path, true).is_ok() {
+        if VerifiedLog::read(vfs, path, true).is_ok() {
             return Ok(());
         }
-        let is_own = vfs.is_own_file(path).map_err(|error| CopyError::io(path, &error))?;
+        let is_own = vfs.is_regular_file(path).map_err(|error| CopyError::io(path, &error))?;
         if !is_own {
             let what = "the log is a link, and a handover does not write through links; replace the link with the log";
             return Err(CopyError::Refused(format!("{}: {what}", path.display())));
         }
-        let mut log = match LogCopy::read(vfs, path, false) {
+        let mut log = match VerifiedLog::read(vfs, path, false) {
             Err(Error::Log { .. } | Error::Corrupt { .. }) => return Ok(()),
             read => read?,
         };
-        let end = records_end(&log).min(log.bytes.len());
+        let end = records_end_offset(&log).min(log.bytes.len());
         log.bytes[end..].fill(0);
         let write = || {
             let file = vfs.open(path, OpenMode::Write)?;
@@ -159,7 +159,7 @@ impl Handover for DirectoryHandover {
         let known = self.set.logs.get(&generation).cloned();
         let path = known.unwrap_or_else(|| self.logs.archived(generation));
         let newest = self.set.logs.last_key_value().is_some_and(|(newest, _)| *newest == generation);
-        Ok(LogCopy::read(&self.logs.vfs, &path, !newest)?.bytes)
+        Ok(VerifiedLog::read(&self.logs.vfs, &path, !newest)?.bytes)
     }
 
     fn copies(&self) -> Result<Vec<CopyRegistration>> {
@@ -174,7 +174,7 @@ impl Handover for DirectoryHandover {
         }
         // After a step-down this side is itself a copy.
         let vfs = &*self.logs.vfs;
-        let own = CopyState::read(vfs, self.logs.path())?.filter(|state| state.phase == Phase::Following);
+        let own = CopyState::read(vfs, self.logs.path())?.filter(|state| state.phase == CopyPhase::Following);
         // This side may be on a different host from the caller.
         copies.extend(own.map(|state| CopyRegistration {
             host: None,
@@ -183,11 +183,11 @@ impl Handover for DirectoryHandover {
         Ok(copies)
     }
 
-    fn step_down(&self, successor: &str, end: Option<LogEnd>, phase: Phase) -> Result<()> {
+    fn step_down(&self, successor: &str, end: Option<LogEnd>, phase: CopyPhase) -> Result<()> {
         let (vfs, directory) = (&self.logs.vfs, self.logs.path());
         let newest = self.set.logs.last_key_value().map_or(0, |(newest, _)| newest.0);
         let id = format!("{:08x}", self.set.signature.random ^ newest);
-        let mut state = CopyState::seeding(id, successor.to_string(), &self.logs, self.set.signature);
+        let mut state = CopyState::new_seeding(id, successor.to_string(), &self.logs, self.set.signature);
         state.databases = self.databases();
         state.log_bytes = self.set.logs.values().next().map_or(0, |path| vfs.file_len(path).unwrap_or(0));
         (state.next, state.end) = (end.map_or(newest + 1, |end| end.next().0), end);
@@ -201,7 +201,7 @@ impl Handover for DirectoryHandover {
 
 /// Renames a closed log that still has the name of the current log. This happens if a crash interrupts the start of
 /// the next generation. Recovery of the active side would do the same. After the rename the copy can fetch the log.
-fn name_closed(logs: &StreamDirectory, set: &mut RecoverySet) -> Result<()> {
+fn rename_closed_log(logs: &StreamDirectory, set: &mut RecoverySet) -> Result<()> {
     let current = logs.names.current();
     let newest = set.logs.last_key_value().map(|(newest, _)| *newest);
     let closed =

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use ese_engine::{Error, LogCopy};
+use ese_engine::{Error, VerifiedLog};
 use jetcell_sync::Arc;
 use jetcell_vfs::{File, IoReason, OpenMode, Vfs};
 
@@ -13,35 +13,35 @@ use crate::error::{CopyError, Result};
 pub(crate) const INCOMING: &str = "incoming";
 /// Name of the file in [`INCOMING`] with the part of the log that was being written during the seed. The databases
 /// contain changes from this part, so the complete log must start with it.
-const PART: &str = "part.log";
+const PARTIAL_LOG_FILE: &str = "part.log";
 
 /// Reads the partial log whose changes are in the databases, unless the copy has the complete log.
-pub(crate) fn part_of_log(vfs: &Arc<dyn Vfs>, directory: &Path) -> Result<Option<LogCopy>> {
+pub(crate) fn read_partial_log(vfs: &Arc<dyn Vfs>, directory: &Path) -> Result<Option<VerifiedLog>> {
     let path = part_path(directory);
-    match LogCopy::read(vfs, &path, false) {
-        Err(error) if is_gone(&error) => Ok(None),
+    match VerifiedLog::read(vfs, &path, false) {
+        Err(error) if is_not_found(&error) => Ok(None),
         read => Ok(Some(read?)),
     }
 }
 
-/// Returns the path of the file that [`part_of_log`] reads.
+/// Returns the path of the file that [`read_partial_log`] reads.
 pub(crate) fn part_path(directory: &Path) -> PathBuf {
-    directory.join(INCOMING).join(PART)
+    directory.join(INCOMING).join(PARTIAL_LOG_FILE)
 }
 
 /// Returns true if the error means that a file does not exist or no longer exists.
-pub(crate) fn is_gone(error: &Error) -> bool {
+pub(crate) fn is_not_found(error: &Error) -> bool {
     matches!(error, Error::Io { kind: io::ErrorKind::NotFound, .. })
 }
 
 /// Creates a file, replacing any existing one. An existing link is removed, not followed.
-pub(crate) fn create_again(vfs: &dyn Vfs, path: &Path) -> io::Result<Arc<dyn File>> {
-    remove_if_there(vfs, path)?;
+pub(crate) fn create_or_replace(vfs: &dyn Vfs, path: &Path) -> io::Result<Arc<dyn File>> {
+    remove_if_exists(vfs, path)?;
     vfs.open(path, OpenMode::CreateNew)
 }
 
 /// Removes a file that another process may remove concurrently.
-pub(crate) fn remove_if_there(vfs: &dyn Vfs, path: &Path) -> io::Result<()> {
+pub(crate) fn remove_if_exists(vfs: &dyn Vfs, path: &Path) -> io::Result<()> {
     match vfs.remove(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         removed => removed,
@@ -53,7 +53,7 @@ pub(crate) fn store_log(vfs: &dyn Vfs, path: &Path, bytes: &[u8]) -> Result<()> 
     let directory = path.parent().unwrap_or(Path::new("."));
     let put = || {
         vfs.create_directory(directory)?;
-        let file = create_again(vfs, path)?;
+        let file = create_or_replace(vfs, path)?;
         file.write_at(0, bytes, IoReason::LogWrite)?;
         file.sync(IoReason::LogWrite)?;
         vfs.sync_directory(directory)

@@ -7,9 +7,9 @@
 //!  pages, both ways   <─> repairs
 //! ```
 //!
-//! [`seed_stopped`] and [`seed_running`] create a copy, and [`Replication`] keeps it current in bounded steps.
-//! [`Source`] is the interface for transports. The file `copy.json` stores the copy's state ([`CopyState`]).
-//! [`activate`] makes a copy the active side. [`History`] finds the point at which two sides diverge, and [`Reseed`]
+//! [`seed_stopped`] and [`seed_running`] create a copy, and [`Replicator`] keeps it current in bounded steps.
+//! [`LogSource`] is the interface for transports. The file `copy.json` stores the copy's state ([`CopyState`]).
+//! [`activate`] makes a copy the active side. [`LogHistory`] finds the point at which two sides diverge, and [`Reseed`]
 //! brings one side back to the other side's history.
 #![forbid(unsafe_code)]
 
@@ -21,41 +21,43 @@ mod copy_state;
 mod directory_source;
 mod error;
 mod handover;
-mod history;
+mod log_history;
 mod incoming;
-mod log_copier;
+mod log_fetcher;
 mod log_end;
 mod log_replayer;
 mod page_checks;
 mod page_repair;
-mod pause;
-mod replication;
+mod replay_pause;
+mod replicator;
 mod reseed;
 mod reseed_files;
 mod seed;
-mod source;
+mod log_source;
 mod status;
 mod stream_directory;
 mod streamed_log;
 mod unfinished_states;
 
-pub use crate::activation::{Activated, LossLimit, LossPolicy, activate, activate_as};
+pub use crate::activation::{ActivationResult, LossLimit, LossPolicy, activate, activate_as};
 pub use crate::checked_pages::CheckedPages;
-pub use crate::copy_scan::{CopyScan, CopyScanOptions, ScannedDatabase, scan_copy};
+pub use crate::copy_scan::{CopyScanOptions, CopyScanProgress, ScannedDatabase, scan_copy};
 pub use crate::copy_state::database_pages;
-pub use crate::copy_state::{ActiveSeen, COPY_FILE, CopiedDatabase, CopyState, Lost, Phase, UnfitReason};
+pub use crate::copy_state::{
+    ActiveSideStatus, COPY_FILE, CopiedDatabase, CopyPhase, CopyState, LostHistory, UnfitReason,
+};
 pub use crate::directory_source::DirectorySource;
 pub use crate::error::{CopyError, Result};
 pub use crate::handover::Handover;
-pub use crate::history::{History, Relation};
+pub use crate::log_history::{HistoryRelation, LogHistory};
 pub use crate::log_end::LogEnd;
 pub use crate::log_replayer::ReplayOptions;
 pub use crate::page_checks::{CHECKS_FILE, CheckedDatabase, Divergence, PageChecks};
-pub use crate::pause::{Pause, pause};
-pub use crate::replication::{Replication, StepReport};
+pub use crate::replay_pause::{ReplayPause, pause_replay};
+pub use crate::replicator::{ReplicationStepReport, Replicator};
 pub use crate::reseed::{Reseed, ReseedPlan};
-pub use crate::seed::{SeedOptions, Seeded, seed_running, seed_stopped};
-pub use crate::source::{Offer, Source};
-pub use crate::status::{Lag, health};
+pub use crate::seed::{SeedOptions, SeedResult, seed_running, seed_stopped};
+pub use crate::log_source::{AvailableLogs, LogSource};
+pub use crate::status::{CopyLag, health};
 pub use crate::stream_directory::StreamDirectory;
-pub use crate::streamed_log::streamed;
+pub use crate::streamed_log::streamed_progress;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use ese_engine::{Error, LogCopy};
+use ese_engine::{Error, VerifiedLog};
 use ese_format::log::header::{LogHeader, SEGMENT_BYTES};
 use ese_format::{Generation, LogTime, Signature};
 use jetcell_sync::Arc;
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{CopyError, Result};
 
 /// Maximum size of an ESE log in bytes.
-pub const MAX_LOG: u64 = 1 << 28;
+pub const MAX_LOG_BYTES: u64 = 1 << 28;
 
 /// Identifies a closed log by its generation, creation time and content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,7 +42,7 @@ pub enum LogFlaw {
 
 impl LogEnd {
     /// Returns the end of a verified log.
-    pub fn of(log: &LogCopy) -> LogEnd {
+    pub fn from_log(log: &VerifiedLog) -> LogEnd {
         LogEnd {
             generation: log.generation.0,
             created: u64::from_be_bytes(log.created.0),
@@ -71,9 +71,9 @@ pub fn inspect(
     generation: Generation,
     stream: Signature,
     after: Option<&LogEnd>,
-    part: Option<&LogCopy>,
-) -> Result<std::result::Result<LogCopy, LogFlaw>> {
-    let log = match LogCopy::read(vfs, path, true) {
+    part: Option<&VerifiedLog>,
+) -> Result<std::result::Result<VerifiedLog, LogFlaw>> {
+    let log = match VerifiedLog::read(vfs, path, true) {
         Ok(log) => log,
         Err(error @ (Error::Log { .. } | Error::Corrupt { .. })) => {
             return Ok(Err(LogFlaw::Damaged(error.to_string())));
@@ -108,25 +108,25 @@ pub fn inspect(
 }
 
 /// Returns true if a log starts with the header and segments of `part`, which was read from it earlier.
-pub fn begins_with(log: &LogCopy, part: &LogCopy) -> bool {
-    let end = records_end(part);
+pub fn begins_with(log: &VerifiedLog, part: &VerifiedLog) -> bool {
+    let end = records_end_offset(part);
     (log.generation, log.created, log.previous_created, log.previous_checksum)
         == (part.generation, part.created, part.previous_created, part.previous_checksum)
         && log.bytes.get(SEGMENT_BYTES..end) == part.bytes.get(SEGMENT_BYTES..end)
 }
 
 /// Returns true if a log contains anything after its header.
-pub fn has_records(log: &LogCopy) -> bool {
+pub fn has_records(log: &VerifiedLog) -> bool {
     log.end.generation != log.generation || log.end.segment > 1
 }
 
 /// Returns true if `next` is the header of the log that continues the log with this `end`.
-pub fn follows(end: &LogEnd, next: &LogHeader) -> bool {
+pub fn is_successor(end: &LogEnd, next: &LogHeader) -> bool {
     (end.created, end.checksum) == (u64::from_be_bytes(next.previous_created.0), next.previous_checksum)
 }
 
 /// Returns the offset in bytes at which the segments with records end.
-pub fn records_end(log: &LogCopy) -> usize {
+pub fn records_end_offset(log: &VerifiedLog) -> usize {
     match log.end.generation == log.generation {
         true => usize::from(log.end.segment) * SEGMENT_BYTES,
         false => log.bytes.len().saturating_sub(SEGMENT_BYTES),
@@ -135,16 +135,16 @@ pub fn records_end(log: &LogCopy) -> usize {
 
 /// Removes the newest log from a list if it contains no records. Another side may use its generation number for a
 /// different log.
-pub fn take_empty_tail(
+pub fn remove_empty_tail(
     vfs: &Arc<dyn Vfs>,
     logs: &mut BTreeMap<Generation, PathBuf>,
 ) -> Option<(Generation, PathBuf)> {
-    let log = LogCopy::read(vfs, logs.last_key_value()?.1, false).ok()?;
+    let log = VerifiedLog::read(vfs, logs.last_key_value()?.1, false).ok()?;
     if !has_records(&log) && logs.len() > 1 { logs.pop_last() } else { None }
 }
 
 /// Reads the header of a log.
-pub fn header_of(vfs: &dyn Vfs, path: &Path) -> Result<LogHeader> {
+pub fn read_log_header(vfs: &dyn Vfs, path: &Path) -> Result<LogHeader> {
     let failed = |error: std::io::Error| CopyError::io(path, &error);
     let file = vfs.open(path, OpenMode::Read).map_err(failed)?;
     let mut segment = IoBuffer::zeroed(SEGMENT_BYTES);

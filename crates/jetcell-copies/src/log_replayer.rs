@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use ese_engine::internals::log::CheckpointFile;
 use ese_engine::{
-    AttachmentFault, CopyFindings, DatabasePaths, Error, EventSink, InstanceOptions, LogFault, PageImage,
-    Replayer, TornPageProtection,
+    AttachmentErrorKind, CopyFindings, DatabasePaths, Error, EventSink, ExchangedPage, InstanceOptions,
+    LogErrorKind, Replayer, TornPageProtection,
 };
 use ese_format::header::DatabaseState;
 use ese_format::{Generation, LogPosition, PageNumber, Signature};
 use jetcell_sync::Arc;
 use jetcell_vfs::Vfs;
 
-use crate::copy_state::{CopyState, UnfitReason, database_header, first_needed};
+use crate::copy_state::{CopyState, UnfitReason, database_header, first_required};
 use crate::error::{CopyError, Result};
-use crate::log_end::header_of;
+use crate::log_end::read_log_header;
 
 /// Options for replaying a copy's logs.
 #[derive(Clone)]
@@ -43,7 +43,7 @@ pub struct ReplayOptions {
 impl ReplayOptions {
     /// Returns how long a copy waits after a step without work: half a second, or a tenth of a second while a log is
     /// streamed.
-    pub fn pause(&self) -> Duration {
+    pub fn idle_wait(&self) -> Duration {
         Duration::from_millis(if self.stream_log { 100 } else { 500 })
     }
 }
@@ -66,7 +66,7 @@ impl Default for ReplayOptions {
 }
 
 /// Result of trying to replay the next log.
-pub(crate) enum Replay {
+pub(crate) enum ReplayAttempt {
     /// The generation was replayed.
     Done(Generation),
     /// There is no log to replay, or the next log must wait.
@@ -84,7 +84,7 @@ pub(crate) struct LogReplayer {
     options: ReplayOptions,
     replayer: Option<Replayer>,
     /// Page images whose records have not been replayed yet.
-    images: BTreeMap<LogPosition, PageImage>,
+    images: BTreeMap<LogPosition, ExchangedPage>,
 }
 
 impl LogReplayer {
@@ -96,7 +96,7 @@ impl LogReplayer {
     pub fn engine_options(&self, state: &CopyState) -> InstanceOptions {
         let mut options = InstanceOptions::with_vfs(self.vfs.clone(), self.directory.clone());
         options.base_name = state.base_name;
-        options.log_names = state.form();
+        options.log_names = state.log_name_form();
         options.cache_bytes = self.options.cache_bytes;
         options.checkpoint_depth = self.options.checkpoint_depth;
         options.torn_page_protection = self.options.torn_page_protection;
@@ -104,7 +104,7 @@ impl LogReplayer {
         options.events = self.options.events.clone();
         let mut paths = DatabasePaths::default();
         for database in &state.databases {
-            paths.place(database.signature(), self.directory.join(&database.file));
+            paths.set_path(database.signature(), self.directory.join(&database.file));
         }
         // A database that the copy does not have must not be opened at its path on the active side.
         paths.search(&self.directory);
@@ -113,23 +113,23 @@ impl LogReplayer {
     }
 
     /// Replays the next generation, if the copy has it and it is old enough.
-    pub fn replay_next(&mut self, state: &CopyState) -> Result<Replay> {
+    pub fn replay_next(&mut self, state: &CopyState) -> Result<ReplayAttempt> {
         let next = match &self.replayer {
             Some(replayer) => replayer.next(),
             // A new replayer would only repeat changes that the databases already have.
-            None if state.replay_queue() == 0 => return Ok(Replay::Nothing),
+            None if state.replay_queue() == 0 => return Ok(ReplayAttempt::Nothing),
             None => redo_start(&self.vfs, &self.directory, state)?,
         };
-        if next.0 >= state.next || self.waits(state, next)? {
-            return Ok(Replay::Nothing);
+        if next.0 >= state.next || self.must_wait(state, next)? {
+            return Ok(ReplayAttempt::Nothing);
         }
         let path = state.logs(&self.vfs, &self.directory).archived(next);
         match self.replay(state, &path) {
-            Ok(()) => Ok(Replay::Done(next)),
+            Ok(()) => Ok(ReplayAttempt::Done(next)),
             Err(error) => {
                 // Replay cannot continue after an error. A new replayer starts at the position in the headers.
                 self.replayer = None;
-                unfit(error, next)
+                classify_error(error, next)
             }
         }
     }
@@ -137,7 +137,7 @@ impl LogReplayer {
     fn replay(&mut self, state: &CopyState, path: &Path) -> ese_engine::Result<()> {
         if self.replayer.is_none() {
             let mut replayer = Replayer::open(self.engine_options(state), path)?;
-            replayer.work_as_copy();
+            replayer.mark_as_copy();
             self.replayer = Some(replayer);
         }
         let Some(replayer) = &mut self.replayer else { return Ok(()) };
@@ -148,7 +148,7 @@ impl LogReplayer {
     }
 
     /// Stores a page image that arrived from the active side.
-    pub fn supply(&mut self, image: PageImage) {
+    pub fn supply_image(&mut self, image: ExchangedPage) {
         self.images.insert(image.position, image);
     }
 
@@ -162,7 +162,7 @@ impl LogReplayer {
 
     /// Returns true if the generation must wait for the replay delay. A generation counts as complete when the next
     /// one is created.
-    fn waits(&self, state: &CopyState, generation: Generation) -> Result<bool> {
+    fn must_wait(&self, state: &CopyState, generation: Generation) -> Result<bool> {
         if self.options.delay.is_zero() {
             return Ok(false);
         }
@@ -171,7 +171,7 @@ impl LogReplayer {
             return Ok(true);
         }
         let path = state.logs(&self.vfs, &self.directory).archived(next);
-        let ended = header_of(&*self.vfs, &path)?.created.unix_ms().unwrap_or(0);
+        let ended = read_log_header(&*self.vfs, &path)?.created.unix_ms().unwrap_or(0);
         let age = self.vfs.clock().unix_ms().saturating_sub(ended);
         Ok(u128::try_from(age).unwrap_or(0) < self.options.delay.as_millis())
     }
@@ -179,7 +179,7 @@ impl LogReplayer {
     /// Returns a database that the log attaches but the copy does not have.
     pub fn missing_database(&self) -> Option<String> {
         match self.replayer.as_ref()?.check_complete() {
-            Err(Error::Attachment { path, fault: AttachmentFault::Missing, .. }) => {
+            Err(Error::Attachment { path, fault: AttachmentErrorKind::Missing, .. }) => {
                 Some(path.display().to_string())
             }
             _ => None,
@@ -200,7 +200,7 @@ impl LogReplayer {
     }
 
     /// Ends a batch. The replayer is either kept, or stopped together with its cache.
-    pub fn rest(&mut self) -> Result<()> {
+    pub fn end_batch(&mut self) -> Result<()> {
         if self.options.keep_instance { Ok(()) } else { self.stop() }
     }
 
@@ -214,24 +214,24 @@ impl LogReplayer {
 }
 
 /// Translates an error from replaying a generation into its consequence for the copy.
-fn unfit(error: Error, generation: Generation) -> Result<Replay> {
+fn classify_error(error: Error, generation: Generation) -> Result<ReplayAttempt> {
     let reseed =
         |error: &Error| format!("{error} ({} {}); reseed the copy", error.jet_name(), error.jet_code());
     match &error {
-        Error::Log { fault: LogFault::Damaged, .. } => Ok(Replay::BadLog(generation)),
+        Error::Log { fault: LogErrorKind::Damaged, .. } => Ok(ReplayAttempt::BadLog(generation)),
         Error::Io { kind: std::io::ErrorKind::NotFound, path, .. }
             if path.extension().is_some_and(|extension| extension == "log" || extension == "jtx") =>
         {
-            Ok(Replay::BadLog(generation))
+            Ok(ReplayAttempt::BadLog(generation))
         }
-        Error::Log { fault: LogFault::UnknownRecord, .. } => {
-            Ok(Replay::Unfit(UnfitReason::BadLog, reseed(&error)))
+        Error::Log { fault: LogErrorKind::UnknownRecord, .. } => {
+            Ok(ReplayAttempt::Unfit(UnfitReason::BadLog, reseed(&error)))
         }
-        Error::Log { .. } => Ok(Replay::Unfit(UnfitReason::Diverged, reseed(&error))),
+        Error::Log { .. } => Ok(ReplayAttempt::Unfit(UnfitReason::Diverged, reseed(&error))),
         Error::PageTime { .. } | Error::Corrupt { .. } | Error::LogsMissing { .. } => {
-            Ok(Replay::Unfit(UnfitReason::BadDatabase, reseed(&error)))
+            Ok(ReplayAttempt::Unfit(UnfitReason::BadDatabase, reseed(&error)))
         }
-        Error::Attachment { .. } => Ok(Replay::Unfit(UnfitReason::BadDatabase, reseed(&error))),
+        Error::Attachment { .. } => Ok(ReplayAttempt::Unfit(UnfitReason::BadDatabase, reseed(&error))),
         _ => Err(error.into()),
     }
 }
@@ -239,14 +239,15 @@ fn unfit(error: Error, generation: Generation) -> Result<Replay> {
 /// Returns the generation at which a new replayer starts. This is the generation of the checkpoint, or an older one
 /// that a header requires.
 pub(crate) fn redo_start(vfs: &Arc<dyn Vfs>, directory: &Path, state: &CopyState) -> Result<Generation> {
-    let checkpoint = CheckpointFile::new(vfs.clone(), directory, state.base_name, state.form()).read()?;
+    let checkpoint =
+        CheckpointFile::new(vfs.clone(), directory, state.base_name, state.log_name_form()).read()?;
     let checkpoint = checkpoint.filter(|checkpoint| checkpoint.log_signature == state.stream());
     let mut needed = Vec::new();
     for database in &state.databases {
         let header = database_header(&**vfs, &directory.join(&database.file))?;
         // A clean database already has all changes before the checkpoint.
         if checkpoint.is_none() || header.state != DatabaseState::CleanShutdown {
-            needed.push(first_needed(&header));
+            needed.push(first_required(&header));
         }
     }
     needed.extend(checkpoint.map(|checkpoint| checkpoint.position.generation));

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use ese_engine::{Comparison, DivergenceKind, PageComparison};
+use ese_engine::{ComparisonResult, DivergenceKind, PageComparison};
 use ese_format::{PageNumber, Signature};
 use jetcell_backup::text_file;
 use jetcell_vfs::Vfs;
@@ -17,7 +17,7 @@ use crate::error::Result;
 /// Name of the file with the results.
 pub const CHECKS_FILE: &str = "checks.json";
 /// Maximum number of pages that the file lists per database.
-const NAMED: usize = 1000;
+const MAX_LISTED_PAGES: usize = 1000;
 /// Maximum file length in bytes, enough for the runs of compared pages in large databases.
 const MAX_BYTES: u64 = 64 << 20;
 
@@ -69,7 +69,7 @@ impl PageChecks {
         let mut checks: PageChecks = serde_json::from_str(&text).unwrap_or_default();
         checks.databases.retain(|database| {
             let named = database.divergences.len().max(database.repaired.len());
-            database.equal.is_possible() && named <= NAMED
+            database.equal.is_valid() && named <= MAX_LISTED_PAGES
         });
         Ok(checks)
     }
@@ -80,7 +80,7 @@ impl PageChecks {
     }
 
     /// Returns the results for a database, if it was compared.
-    pub fn of(&self, signature: &str) -> Option<&CheckedDatabase> {
+    pub fn find_database(&self, signature: &str) -> Option<&CheckedDatabase> {
         self.databases.iter().find(|database| database.signature == signature)
     }
 
@@ -95,17 +95,17 @@ impl PageChecks {
     }
 
     /// Records a comparison with the state of the active side at a given time.
-    pub(crate) fn note(&mut self, one: &PageComparison, at_unix_ms: i64) {
+    pub(crate) fn record(&mut self, one: &PageComparison, at_unix_ms: i64) {
         let (page, generation) = (one.page.get(), one.position.generation.0);
         let database = self.database(one.database);
         let divergence = match &one.comparison {
-            Comparison::Newer => return,
-            Comparison::Equal => {
-                database.equal.note(page, at_unix_ms);
+            ComparisonResult::Newer => return,
+            ComparisonResult::Equal => {
+                database.equal.record(page, at_unix_ms);
                 database.divergences.retain(|known| known.page != page);
                 return;
             }
-            Comparison::Differs(kind) => Divergence {
+            ComparisonResult::Differs(kind) => Divergence {
                 page,
                 kind: kind.name().to_string(),
                 what: kind.meaning().to_string(),
@@ -113,7 +113,7 @@ impl PageChecks {
                 active_is_behind: kind.active_is_behind(),
                 repairable: *kind != DivergenceKind::Content,
             },
-            Comparison::Unreadable(what) => Divergence {
+            ComparisonResult::Unreadable(what) => Divergence {
                 page,
                 kind: "copy_unreadable".to_string(),
                 what: what.clone(),
@@ -123,23 +123,23 @@ impl PageChecks {
             },
         };
         database.divergences.retain(|known| known.page != page);
-        if database.divergences.len() < NAMED {
+        if database.divergences.len() < MAX_LISTED_PAGES {
             database.divergences.push(divergence);
         }
     }
 
     /// Records that a page of the copy was repaired.
-    pub(crate) fn repaired(&mut self, signature: Signature, page: PageNumber, now_unix_ms: i64) {
+    pub(crate) fn record_repair(&mut self, signature: Signature, page: PageNumber, now_unix_ms: i64) {
         let repaired = &mut self.database(signature).repaired;
         repaired.retain(|(known, _)| *known != page.get());
         repaired.push((page.get(), now_unix_ms));
-        let surplus = repaired.len().saturating_sub(NAMED);
+        let surplus = repaired.len().saturating_sub(MAX_LISTED_PAGES);
         repaired.drain(..surplus);
     }
 
     /// Returns true if the page was repaired since the given time.
     pub(crate) fn was_repaired(&self, signature: &str, page: u32, since_unix_ms: i64) -> bool {
-        let repaired = self.of(signature).into_iter().flat_map(|database| &database.repaired);
+        let repaired = self.find_database(signature).into_iter().flat_map(|database| &database.repaired);
         repaired.clone().any(|(known, at)| *known == page && *at >= since_unix_ms)
     }
 }

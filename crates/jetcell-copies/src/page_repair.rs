@@ -7,23 +7,23 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 
-use ese_engine::{CopyFindings, PageImage, PageWishes};
+use ese_engine::{CopyFindings, ExchangedPage, PageRequests};
 use ese_format::{Generation, PageNumber, Signature};
 use jetcell_sync::Arc;
 use jetcell_vfs::Vfs;
 
-use crate::copy_scan::CopyScan;
+use crate::copy_scan::CopyScanProgress;
 use crate::copy_state::CopyState;
 use crate::error::Result;
-use crate::log_end::header_of;
+use crate::log_end::read_log_header;
 use crate::log_replayer::LogReplayer;
 use crate::page_checks::PageChecks;
-use crate::source::Source;
+use crate::log_source::LogSource;
 
 /// Time after which an unanswered request is repeated, in milliseconds.
-const ASK_AGAIN_MS: i64 = 5_000;
+const REQUEST_RETRY_INTERVAL_MS: i64 = 5_000;
 /// Maximum number of pages in one request.
-const AT_ONCE: usize = 16;
+const MAX_PAGES_PER_REQUEST: usize = 16;
 /// Maximum number of pages waiting to be sent.
 const MAX_UNSENT: usize = 32;
 
@@ -34,8 +34,8 @@ pub(crate) struct PageRepair {
     /// Pages that the replay cannot bring up to date.
     bad: Vec<(Signature, PageNumber)>,
     /// Time and content of the last request to the active side.
-    asked: Option<(i64, PageWishes)>,
-    unsent: VecDeque<PageImage>,
+    pending_request: Option<(i64, PageRequests)>,
+    unsent: VecDeque<ExchangedPage>,
 }
 
 impl PageRepair {
@@ -43,11 +43,11 @@ impl PageRepair {
     pub fn read(vfs: &dyn Vfs, directory: &Path) -> Result<PageRepair> {
         let checks = PageChecks::read(vfs, directory)?;
         let stored = checks.clone();
-        Ok(PageRepair { checks, stored, bad: Vec::new(), asked: None, unsent: VecDeque::new() })
+        Ok(PageRepair { checks, stored, bad: Vec::new(), pending_request: None, unsent: VecDeque::new() })
     }
 
     /// Records the findings from replaying a generation.
-    pub fn note(
+    pub fn record_findings(
         &mut self,
         vfs: &Arc<dyn Vfs>,
         directory: &Path,
@@ -59,11 +59,11 @@ impl PageRepair {
         self.bad = bad;
         // The active side read its pages at this time or later.
         let log = state.logs(vfs, directory).archived(generation);
-        let at = header_of(&**vfs, &log).ok().and_then(|header| header.created.unix_ms()).unwrap_or(0);
-        findings.compared.iter().for_each(|one| self.checks.note(one, at));
+        let at = read_log_header(&**vfs, &log).ok().and_then(|header| header.created.unix_ms()).unwrap_or(0);
+        findings.compared.iter().for_each(|one| self.checks.record(one, at));
         let now = vfs.clock().unix_ms();
         for (signature, page) in findings.repaired {
-            self.checks.repaired(signature, page, now);
+            self.checks.record_repair(signature, page, now);
         }
         self.unsent.extend(findings.requested);
         let surplus = self.unsent.len().saturating_sub(MAX_UNSENT);
@@ -88,41 +88,42 @@ impl PageRepair {
         vfs: &Arc<dyn Vfs>,
         directory: &Path,
         state: &CopyState,
-        source: &dyn Source,
+        source: &dyn LogSource,
         replayer: &mut LogReplayer,
     ) -> Result<()> {
         while let Some(image) = self.unsent.front() {
-            source.give_page(image)?;
+            source.send_page(image)?;
             self.unsent.pop_front();
         }
-        let wishes = self.wishes(vfs, directory, state)?;
+        let wishes = self.page_requests(vfs, directory, state)?;
         if wishes.is_empty() {
-            self.asked = None;
+            self.pending_request = None;
             return Ok(());
         }
         for (database, page) in &wishes.repair {
             // An image that was damaged in transit is requested again.
-            if let Some(image) = source.page_image(*database, *page)?.filter(PageImage::is_whole) {
-                replayer.supply(image);
+            if let Some(image) = source.page_image(*database, *page)?.filter(ExchangedPage::is_intact) {
+                replayer.supply_image(image);
             }
         }
         let now = vfs.clock().unix_ms();
-        let was_asked = |(at, asked): &(i64, PageWishes)| *asked == wishes && now - at < ASK_AGAIN_MS;
-        if !self.asked.as_ref().is_some_and(was_asked) {
-            source.ask_pages(&state.id, &wishes)?;
-            self.asked = Some((now, wishes));
+        let was_asked =
+            |(at, asked): &(i64, PageRequests)| *asked == wishes && now - at < REQUEST_RETRY_INTERVAL_MS;
+        if !self.pending_request.as_ref().is_some_and(was_asked) {
+            source.request_pages(&state.id, &wishes)?;
+            self.pending_request = Some((now, wishes));
         }
         Ok(())
     }
 
-    fn wishes(&self, vfs: &Arc<dyn Vfs>, directory: &Path, state: &CopyState) -> Result<PageWishes> {
+    fn page_requests(&self, vfs: &Arc<dyn Vfs>, directory: &Path, state: &CopyState) -> Result<PageRequests> {
         let mut repair = BTreeMap::new();
         let mut lost = Vec::new();
         let mut wish = |signature: &Signature, page: PageNumber| {
             repair.insert((signature.to_hex(), page), *signature);
         };
         self.bad.iter().for_each(|(signature, page)| wish(signature, *page));
-        let scan = CopyScan::read(&**vfs, directory)?;
+        let scan = CopyScanProgress::read(&**vfs, directory)?;
         for database in &state.databases {
             let signature = database.signature();
             let scanned = scan.databases.iter().find(|scanned| scanned.signature == database.signature);
@@ -135,7 +136,7 @@ impl PageRepair {
                     })
                     .for_each(|page| wish(&signature, page));
             }
-            let checked = self.checks.of(&database.signature);
+            let checked = self.checks.find_database(&database.signature);
             for divergence in checked.into_iter().flat_map(|checked| &checked.divergences) {
                 let Some(page) = PageNumber::new(divergence.page).filter(|_| divergence.repairable) else {
                     continue;
@@ -146,8 +147,8 @@ impl PageRepair {
                 }
             }
         }
-        lost.truncate(AT_ONCE);
+        lost.truncate(MAX_PAGES_PER_REQUEST);
         let repair = repair.into_iter().map(|((_, page), signature)| (signature, page));
-        Ok(PageWishes { repair: repair.take(AT_ONCE).collect(), lost })
+        Ok(PageRequests { repair: repair.take(MAX_PAGES_PER_REQUEST).collect(), lost })
     }
 }

@@ -19,7 +19,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use ese_engine::{CopyEvent, Error, EventSink, FoundDatabase, LogChanges, LogCopy, RecoverySet};
+use ese_engine::{CopyEvent, DiscoveredDatabase, Error, EventSink, LogChanges, RecoverySet, VerifiedLog};
 use ese_format::header::{DatabaseHeader, DatabaseState};
 use ese_format::{Generation, PageNumber};
 use jetcell_backup::text_file;
@@ -29,21 +29,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::copy_events::CopyEvents;
 use crate::copy_state::{
-    CopiedDatabase, CopyState, Phase, UnfitReason, database_header, first_needed, is_id,
+    CopiedDatabase, CopyPhase, CopyState, UnfitReason, database_header, first_required, is_id,
 };
 use crate::directory_source::DirectorySource;
 use crate::error::{CopyError, Result};
-use crate::history::{History, Relation};
-use crate::incoming::{is_gone, part_path, remove_if_there, store_log};
-use crate::log_copier::LogCopier;
+use crate::log_history::{HistoryRelation, LogHistory};
+use crate::incoming::{is_not_found, part_path, remove_if_exists, store_log};
+use crate::log_fetcher::LogFetcher;
 use crate::reseed_files::{RESEED_FILE, read_page, write_header};
-use crate::source::Source;
+use crate::log_source::LogSource;
 use crate::stream_directory::StreamDirectory;
 use crate::streamed_log::remove_streamed;
 use crate::unfinished_states::remove_unfinished_states;
 
 /// Name of the directory for diverged logs, which are kept because they contain commits that exist nowhere else.
-pub(crate) const DIVERGED: &str = "diverged";
+pub(crate) const DIVERGED_DIRECTORY: &str = "diverged";
 
 /// Plan or result of an incremental reseed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,13 +51,13 @@ pub struct ReseedPlan {
     /// First generation that differs between the two sides; `None` if none does.
     pub first_diverged: Option<Generation>,
     /// Number of transactions committed in this side's diverged logs. These transactions are lost.
-    pub commits_given_up: u64,
+    pub discarded_commits: u64,
     /// Number of pages to be patched in all databases.
     pub pages: u64,
     /// Size of these pages in bytes.
     pub bytes: u64,
     /// True if this call continues an interrupted one.
-    pub continued: bool,
+    pub is_resumed: bool,
 }
 
 /// The two sides of a reseed.
@@ -67,7 +67,7 @@ pub struct Reseed {
     source_logs: StreamDirectory,
     target: RecoverySet,
     directory: PathBuf,
-    stored: Stored,
+    stored: ReseedRecord,
     events: CopyEvents,
     plan: ReseedPlan,
     _locks: Vec<Box<dyn DirectoryLock>>,
@@ -76,38 +76,38 @@ pub struct Reseed {
 /// Content of the file [`RESEED_FILE`].
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Stored {
+struct ReseedRecord {
     first_diverged: Option<u32>,
     commits_given_up: u64,
     /// Generation at which redo would have started for the databases on this side.
     redo_from: u32,
     /// Identifier that this side had as a copy.
     id: String,
-    databases: Vec<StoredDatabase>,
+    databases: Vec<ReseedDatabase>,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct StoredDatabase {
+struct ReseedDatabase {
     path: PathBuf,
     signature: String,
     page_bytes: u32,
     pages: BTreeSet<u32>,
 }
 
-impl Stored {
+impl ReseedRecord {
     /// Reads the file. Returns `None` if no reseed was interrupted.
-    fn read(vfs: &dyn Vfs, directory: &Path) -> Result<Option<Stored>> {
+    fn read(vfs: &dyn Vfs, directory: &Path) -> Result<Option<ReseedRecord>> {
         let Some(text) = text_file::read(vfs, &directory.join(RESEED_FILE))? else { return Ok(None) };
-        let is_inside = |database: &StoredDatabase| {
+        let is_inside = |database: &ReseedDatabase| {
             let name = FileName::from_path(&database.path);
             name.is_ok_and(|name| database.path == directory.join(name))
         };
         let stored = serde_json::from_str(&text).ok();
-        let is_possible = |stored: &Stored| is_id(&stored.id) && stored.databases.iter().all(is_inside);
+        let is_possible = |stored: &ReseedRecord| is_id(&stored.id) && stored.databases.iter().all(is_inside);
         match stored.filter(is_possible) {
             Some(stored) => Ok(Some(stored)),
-            None => Err(only_full(&format!("{RESEED_FILE} of an interrupted reseed is damaged"))),
+            None => Err(full_reseed_required(&format!("{RESEED_FILE} of an interrupted reseed is damaged"))),
         }
     }
 }
@@ -127,7 +127,7 @@ impl Reseed {
     pub fn plan(vfs: &Arc<dyn Vfs>, source: &[PathBuf], directory: &Path) -> Result<Reseed> {
         let list = |directory: &Path| vfs.list(directory).map_err(|error| CopyError::io(directory, &error));
         let source = RecoverySet::find(vfs, source)?;
-        let source_logs = StreamDirectory::of_set(vfs, &source)?;
+        let source_logs = StreamDirectory::from_set(vfs, &source)?;
         if vfs.same_file(source_logs.path(), directory) {
             return Err(CopyError::Refused(format!(
                 "{}: a side cannot be reseeded from itself; name another directory",
@@ -135,7 +135,7 @@ impl Reseed {
             )));
         }
         let files = list(directory)?;
-        let stored = Stored::read(&**vfs, directory)?;
+        let stored = ReseedRecord::read(&**vfs, directory)?;
         let target = RecoverySet::find(vfs, &files);
         let target = match (target, &stored) {
             (Ok(target), _) => target,
@@ -149,14 +149,14 @@ impl Reseed {
             (Err(error), None) => return Err(error.into()),
         };
         let known = CopyState::read(&**vfs, directory)?;
-        if known.as_ref().is_some_and(|state| state.phase == Phase::Seeding) {
-            return Err(only_full("the copy is not completely seeded"));
+        if known.as_ref().is_some_and(|state| state.phase == CopyPhase::Seeding) {
+            return Err(full_reseed_required("the copy is not completely seeded"));
         }
         // The logs do not show which pages are damaged.
-        if let Some(Phase::Unfit { reason: UnfitReason::BadDatabase, what }) =
+        if let Some(CopyPhase::Unfit { reason: UnfitReason::BadDatabase, what }) =
             known.as_ref().map(|state| &state.phase)
         {
-            return Err(only_full(&format!("a database of the copy is damaged ({what})")));
+            return Err(full_reseed_required(&format!("a database of the copy is damaged ({what})")));
         }
         let locks = lock_all(vfs, directory, &target, known.as_ref())?;
         // Another process may have changed the listed files before the locks were acquired.
@@ -173,62 +173,66 @@ impl Reseed {
             source_logs,
             target,
             directory: directory.to_path_buf(),
-            stored: Stored::default(),
-            events: CopyEvents::unheard(),
+            stored: ReseedRecord::default(),
+            events: CopyEvents::disabled(),
             plan: ReseedPlan {
                 first_diverged: None,
-                commits_given_up: 0,
+                discarded_commits: 0,
                 pages: 0,
                 bytes: 0,
-                continued: stored.is_some(),
+                is_resumed: stored.is_some(),
             },
             _locks: locks,
         };
         reseed.stored = match stored {
             Some(stored) => stored,
-            None => reseed.touched_here(&files, known.as_ref())?,
+            None => reseed.pages_changed_on_target(&files, known.as_ref())?,
         };
-        reseed.add_touched_there()?;
-        reseed.sum_up();
+        reseed.add_pages_changed_on_source()?;
+        reseed.update_plan();
         Ok(reseed)
     }
 
     /// Sets the event receiver.
-    pub fn report_to(&mut self, sink: Arc<dyn EventSink>) {
+    pub fn set_event_sink(&mut self, sink: Arc<dyn EventSink>) {
         self.events = CopyEvents::new(&*self.vfs, &self.directory, Some(sink));
     }
 
     /// Returns the plan of the reseed.
-    pub fn what(&self) -> &ReseedPlan {
+    pub fn current_plan(&self) -> &ReseedPlan {
         &self.plan
     }
 
     /// Collects the pages changed by this side's diverged logs.
-    fn touched_here(&self, files: &[PathBuf], known: Option<&CopyState>) -> Result<Stored> {
+    fn pages_changed_on_target(&self, files: &[PathBuf], known: Option<&CopyState>) -> Result<ReseedRecord> {
         let (vfs, target) = (&self.vfs, &self.target);
-        let theirs = History::of_set(vfs, &self.source);
-        let ours = History::of_files(vfs, files)?.with_part(&self.directory)?;
+        let theirs = LogHistory::from_set(vfs, &self.source);
+        let ours = LogHistory::from_files(vfs, files)?.with_part(&self.directory)?;
         let relation = ours.compare(&theirs)?;
         let first = match relation {
-            Relation::Equal | Relation::Behind(_) => None,
-            Relation::OtherContent(first) => Some(first),
-            Relation::ForeignPast(first) => Some(Generation(first.0 - 1)),
-            Relation::Ahead(more) if more > 0 => Some(Generation(ours.newest().0 - more + 1)),
-            Relation::Ahead(_) => Some(ours.newest()),
-            Relation::OtherStream => return Err(only_full("the logs belong to another log stream")),
-            Relation::NoCommonLog => return Err(only_full("the two sides have no common log")),
+            HistoryRelation::Equal | HistoryRelation::Behind(_) => None,
+            HistoryRelation::OtherContent(first) => Some(first),
+            HistoryRelation::ForeignPast(first) => Some(Generation(first.0 - 1)),
+            HistoryRelation::Ahead(more) if more > 0 => Some(Generation(ours.newest().0 - more + 1)),
+            HistoryRelation::Ahead(_) => Some(ours.newest()),
+            HistoryRelation::OtherStream => {
+                return Err(full_reseed_required("the logs belong to another log stream"));
+            }
+            HistoryRelation::NoCommonLog => {
+                return Err(full_reseed_required("the two sides have no common log"));
+            }
         };
         let changes = match first {
             Some(first) => {
-                ours.changes_from(first, &theirs).map_err(|error| only_full(&error.to_string()))?
+                ours.changes_from(first, &theirs).map_err(|error| full_reseed_required(&error.to_string()))?
             }
             None => LogChanges::default(),
         };
         if changes.unnamed_pages > 0 {
-            return Err(only_full("the diverged logs change a database that they do not name"));
+            return Err(full_reseed_required("the diverged logs change a database that they do not name"));
         }
-        let databases = self.databases_here(known)?;
-        let mut stored = Stored {
+        let databases = self.target_databases(known)?;
+        let mut stored = ReseedRecord {
             first_diverged: first.map(|first| first.0),
             commits_given_up: changes.commits,
             id: known.map_or_else(|| format!("{:08x}", target.signature.random), |state| state.id.clone()),
@@ -238,8 +242,8 @@ impl Reseed {
         for (path, header) in databases {
             let changed = changes.pages.iter().find(|(signature, _)| *signature == header.signature);
             let pages = changed.map(|(_, pages)| pages.iter().map(|page| page.get()).collect());
-            stored.redo_from = stored.redo_from.min(first_needed(&header).0);
-            stored.databases.push(StoredDatabase {
+            stored.redo_from = stored.redo_from.min(first_required(&header).0);
+            stored.databases.push(ReseedDatabase {
                 path,
                 signature: header.signature.to_hex(),
                 page_bytes: header.page_size.bytes() as u32,
@@ -252,12 +256,12 @@ impl Reseed {
     }
 
     /// Returns this side's databases with their headers.
-    fn databases_here(&self, known: Option<&CopyState>) -> Result<Vec<(PathBuf, DatabaseHeader)>> {
+    fn target_databases(&self, known: Option<&CopyState>) -> Result<Vec<(PathBuf, DatabaseHeader)>> {
         let mut found: Vec<(PathBuf, DatabaseHeader)> = self
             .target
             .databases
             .iter()
-            .map(|FoundDatabase { path, header }| (path.clone(), header.clone()))
+            .map(|DiscoveredDatabase { path, header }| (path.clone(), header.clone()))
             .collect();
         // A side that was active may have databases in other directories.
         for database in known.map_or(&[][..], |state| &state.databases) {
@@ -268,31 +272,31 @@ impl Reseed {
             }
         }
         if found.is_empty() {
-            return Err(only_full("no database belongs to these logs"));
+            return Err(full_reseed_required("no database belongs to these logs"));
         }
         Ok(found)
     }
 
-    fn source_database(&self, signature: &str) -> Result<&FoundDatabase> {
-        let is = |database: &&FoundDatabase| database.header.signature.to_hex() == *signature;
+    fn source_database(&self, signature: &str) -> Result<&DiscoveredDatabase> {
+        let is = |database: &&DiscoveredDatabase| database.header.signature.to_hex() == *signature;
         let found = self.source.databases.iter().find(is);
         found.ok_or_else(|| {
-            only_full(
+            full_reseed_required(
                 "the other side does not have the same databases; also name their directory with --from",
             )
         })
     }
 
     /// Adds the pages changed by the other side's logs before its redo start.
-    fn add_touched_there(&mut self) -> Result<()> {
-        let theirs = History::of_set(&self.vfs, &self.source);
+    fn add_pages_changed_on_source(&mut self) -> Result<()> {
+        let theirs = LogHistory::from_set(&self.vfs, &self.source);
         let mut redo_there = u32::MAX;
         for database in &self.stored.databases {
             let header = database_header(&*self.vfs, &self.source_database(&database.signature)?.path)?;
             if !matches!(header.state, DatabaseState::CleanShutdown | DatabaseState::DirtyShutdown) {
-                return Err(only_full("a database of the other side is neither clean nor dirty"));
+                return Err(full_reseed_required("a database of the other side is neither clean nor dirty"));
             }
-            redo_there = redo_there.min(first_needed(&header).0);
+            redo_there = redo_there.min(first_required(&header).0);
         }
         let from = self.stored.redo_from;
         if from > redo_there {
@@ -315,15 +319,17 @@ impl Reseed {
                     let what = format!(
                         "log generation {generation:X} (hexadecimal) no longer exists on the other side"
                     );
-                    return Err(only_full(&what));
+                    return Err(full_reseed_required(&what));
                 }
             }
         }
         let last_is_open = logs.last().is_some_and(|(last, _)| *last == theirs.newest());
-        let changes = LogChanges::of(&self.vfs, &logs, Generation(from), last_is_open)
-            .map_err(|error| only_full(&error.to_string()))?;
+        let changes = LogChanges::from_logs(&self.vfs, &logs, Generation(from), last_is_open)
+            .map_err(|error| full_reseed_required(&error.to_string()))?;
         if changes.unnamed_pages > 0 {
-            return Err(only_full("the logs of the other side change a database that they do not name"));
+            return Err(full_reseed_required(
+                "the logs of the other side change a database that they do not name",
+            ));
         }
         for database in &mut self.stored.databases {
             let changed =
@@ -334,10 +340,10 @@ impl Reseed {
         Ok(())
     }
 
-    fn sum_up(&mut self) {
-        let Stored { first_diverged, commits_given_up, databases, .. } = &self.stored;
+    fn update_plan(&mut self) {
+        let ReseedRecord { first_diverged, commits_given_up, databases, .. } = &self.stored;
         self.plan.first_diverged = first_diverged.map(Generation);
-        self.plan.commits_given_up = *commits_given_up;
+        self.plan.discarded_commits = *commits_given_up;
         self.plan.pages = databases.iter().map(|database| database.pages.len() as u64).sum();
         self.plan.bytes = databases
             .iter()
@@ -371,16 +377,16 @@ impl Reseed {
                 seconds: (clock.monotonic() - begun).as_secs_f64(),
             });
         }
-        let newest = self.keep_part_of_log(&headers)?;
-        self.put_logs_aside()?;
-        let first = headers.iter().map(|header| first_needed(header).0).min().unwrap_or(u32::MAX);
+        let newest = self.store_partial_log(&headers)?;
+        self.move_diverged_logs()?;
+        let first = headers.iter().map(|header| first_required(header).0).min().unwrap_or(u32::MAX);
         state.next = first;
-        state.end = History::of_set(&self.vfs, &self.source)
-            .end_of(Generation(first.saturating_sub(1)))
+        state.end = LogHistory::from_set(&self.vfs, &self.source)
+            .log_end(Generation(first.saturating_sub(1)))
             .ok()
             .flatten();
         state.replayed = first.saturating_sub(1);
-        state.phase = Phase::Following;
+        state.phase = CopyPhase::Following;
         self.fetch_logs(&mut state, newest)?;
         for (database, header) in self.stored.databases.iter().zip(&headers) {
             let file = self.open(&database.path, OpenMode::Write)?;
@@ -403,8 +409,12 @@ impl Reseed {
     fn state(&self) -> Result<CopyState> {
         let source = self.source_logs.path().display().to_string();
         let stored = &self.stored;
-        let mut state =
-            CopyState::seeding(stored.id.clone(), source.clone(), &self.source_logs, self.source.signature);
+        let mut state = CopyState::new_seeding(
+            stored.id.clone(),
+            source.clone(),
+            &self.source_logs,
+            self.source.signature,
+        );
         for database in &stored.databases {
             let inside = database.path.strip_prefix(&self.directory).unwrap_or(&database.path);
             state.databases.push(CopiedDatabase {
@@ -418,7 +428,7 @@ impl Reseed {
         state.log_bytes = log
             .map_or(Ok(0), |log| log.len())
             .map_err(|error| CopyError::io(self.source_logs.path(), &error))?;
-        state.phase = Phase::Unfit {
+        state.phase = CopyPhase::Unfit {
             reason: UnfitReason::Reseeding,
             what: format!("an incremental reseed from {source} was interrupted; repeat it"),
         };
@@ -428,7 +438,7 @@ impl Reseed {
     /// Patches the pages of one database. Returns the header that the database will have after the reseed.
     fn patch(
         &self,
-        database: &StoredDatabase,
+        database: &ReseedDatabase,
         done: &mut u64,
         progress: &mut dyn FnMut(u64),
     ) -> Result<DatabaseHeader> {
@@ -478,7 +488,7 @@ impl Reseed {
 
     /// Stores the part of the newest log whose changes are in the copied pages. With this part, the copy can detect
     /// that a new active side lacks these changes. Returns the log's generation.
-    fn keep_part_of_log(&self, headers: &[DatabaseHeader]) -> Result<Generation> {
+    fn store_partial_log(&self, headers: &[DatabaseHeader]) -> Result<Generation> {
         let newest = headers.iter().map(|header| match header.state {
             DatabaseState::CleanShutdown => header.consistent_position.generation,
             _ => header.gen_max_required,
@@ -488,8 +498,8 @@ impl Reseed {
         let current = self.source_logs.names.current();
         let mut found = None;
         for path in [&archived, &current] {
-            let log = match LogCopy::read(&self.vfs, path, false) {
-                Err(error) if is_gone(&error) => continue,
+            let log = match VerifiedLog::read(&self.vfs, path, false) {
+                Err(error) if is_not_found(&error) => continue,
                 read => read?,
             };
             // Make the log durable: this side must not keep bytes that the other side could still lose in a power
@@ -520,8 +530,8 @@ impl Reseed {
         let source = DirectorySource::new(self.source_logs.clone());
         let (vfs, directory) = (&self.vfs, &*self.directory);
         let events = &self.events;
-        let mut copier = LogCopier { vfs, directory, source: &source, streamed: &mut None, events };
-        copier.bring(state, Generation(newest.0.saturating_sub(1)), u32::MAX)?;
+        let mut copier = LogFetcher { vfs, directory, source: &source, streamed: &mut None, events };
+        copier.fetch_logs(state, Generation(newest.0.saturating_sub(1)), u32::MAX)?;
         if state.next >= newest.0 {
             return Ok(());
         }
@@ -533,9 +543,9 @@ impl Reseed {
     }
 
     /// Moves the diverged history's logs to another directory and removes the other files that belong to it.
-    fn put_logs_aside(&self) -> Result<()> {
+    fn move_diverged_logs(&self) -> Result<()> {
         let vfs = &*self.vfs;
-        let aside = self.directory.join(DIVERGED);
+        let aside = self.directory.join(DIVERGED_DIRECTORY);
         let failed = |error: std::io::Error| CopyError::io(&self.directory, &error);
         let first = Generation(self.stored.first_diverged.unwrap_or(u32::MAX));
         vfs.create_directory(&aside).map_err(failed)?;
@@ -545,7 +555,7 @@ impl Reseed {
                 let name = form.archived(self.source.base_name, *generation);
                 vfs.rename(path, &aside.join(name)).map_err(failed)?;
             } else {
-                remove_if_there(vfs, path).map_err(failed)?;
+                remove_if_exists(vfs, path).map_err(failed)?;
             }
         }
         vfs.sync_directory(&aside).map_err(failed)?;
@@ -558,7 +568,7 @@ impl Reseed {
             let of_stream =
                 name.starts_with(base.as_str()) && matches!(&*ending, "log" | "jtx" | "chk" | "jcp");
             if side_file || of_stream {
-                remove_if_there(vfs, &path).map_err(failed)?;
+                remove_if_exists(vfs, &path).map_err(failed)?;
             }
         }
         vfs.sync_directory(&self.directory).map_err(failed)
@@ -566,10 +576,10 @@ impl Reseed {
 
     /// Returns true if an interrupted call has fetched this log.
     fn is_fetched(&self, generation: Generation, path: &Path) -> bool {
-        if !self.plan.continued {
+        if !self.plan.is_resumed {
             return false;
         }
-        let read = |path: &Path| LogCopy::read(&self.vfs, path, true).ok();
+        let read = |path: &Path| VerifiedLog::read(&self.vfs, path, true).ok();
         let both = read(path).zip(read(&self.source_logs.archived(generation)));
         both.is_some_and(|(ours, theirs)| *ours.bytes == *theirs.bytes)
     }
@@ -579,7 +589,7 @@ impl Reseed {
     }
 }
 
-fn only_full(why: &str) -> CopyError {
+fn full_reseed_required(why: &str) -> CopyError {
     CopyError::OnlyFullReseed(why.to_string())
 }
 

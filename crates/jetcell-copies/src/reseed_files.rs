@@ -12,13 +12,13 @@ use crate::error::{CopyError, Result};
 pub(crate) const RESEED_FILE: &str = "reseed.json";
 
 /// Maximum number of times a page that is being written is read.
-const READS: u32 = 50;
+const MAX_READ_ATTEMPTS: u32 = 50;
 
 /// Reads a page from a database that may be in use. A page that is being written temporarily fails verification, so
 /// it is read again. A page past the end of the file is returned as zeros.
 pub fn read_page(file: &dyn File, size: PageSize, page: PageNumber, vfs: &dyn Vfs) -> Result<IoBuffer> {
     let mut bytes = IoBuffer::zeroed(size.bytes());
-    for _ in 0..READS {
+    for _ in 0..MAX_READ_ATTEMPTS {
         match file.read_at(size.offset_of(page), &mut bytes, IoReason::Backup) {
             Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
                 return Ok(IoBuffer::zeroed(size.bytes()));

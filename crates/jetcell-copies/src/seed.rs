@@ -15,22 +15,22 @@ use ese_engine::{Error, Instance, RecoverySet};
 use ese_format::header::DatabaseState;
 use ese_format::{Generation, LogTime, Signature};
 use jetcell_backup::{
-    BackupError, BackupOptions, Kind, Manifest, StoredLog, back_up, back_up_stopped, text_file,
+    BackupError, BackupManifest, BackupOptions, BackupType, StoredLog, back_up, back_up_stopped, text_file,
 };
 use jetcell_sync::Arc;
 use jetcell_vfs::{Vfs, is_unfinished};
 
 use crate::copy_state::{
-    COPY_FILE, CopiedDatabase, CopyState, Phase, UnfitReason, database_header, first_needed,
+    COPY_FILE, CopiedDatabase, CopyPhase, CopyState, UnfitReason, database_header, first_required,
 };
 use crate::error::{CopyError, Result};
-use crate::incoming::{INCOMING, part_path, remove_if_there};
+use crate::incoming::{INCOMING, part_path, remove_if_exists};
 use crate::log_end::LogEnd;
-use crate::pause::PAUSE_FILE;
-use crate::replication::lock;
-use crate::reseed::DIVERGED;
+use crate::replay_pause::PAUSE_FILE;
+use crate::replicator::lock;
+use crate::reseed::DIVERGED_DIRECTORY;
 use crate::reseed_files::RESEED_FILE;
-use crate::source::Source;
+use crate::log_source::LogSource;
 use crate::stream_directory::StreamDirectory;
 use crate::streamed_log::streamed_path;
 
@@ -40,12 +40,12 @@ pub struct SeedOptions {
     /// Backup options. The kind is always `Copy`, which does not affect other backups.
     pub backup: BackupOptions,
     /// Whether to seed over an existing copy of the same stream. That copy's databases and logs are removed first.
-    pub again: bool,
+    pub replace_existing: bool,
 }
 
 /// Result of a seed.
 #[derive(Clone, Debug)]
-pub struct Seeded {
+pub struct SeedResult {
     /// State of the copy, before it has replayed any logs.
     pub state: CopyState,
     /// Number of bytes that this call copied.
@@ -64,17 +64,24 @@ pub struct Seeded {
 /// - The volume is full.
 ///
 /// After an error, `to` is not a copy, or is the same copy as before. Its databases can have been removed only if
-/// [`SeedOptions::again`] is set.
+/// [`SeedOptions::replace_existing`] is set.
 pub fn seed_stopped(
     vfs: &Arc<dyn Vfs>,
     files: &[PathBuf],
     to: &Path,
-    source: &dyn Source,
+    source: &dyn LogSource,
     options: &SeedOptions,
-) -> Result<Seeded> {
+) -> Result<SeedResult> {
     let set = RecoverySet::find(vfs, files)?;
-    let active = StreamDirectory::of_set(vfs, &set)?;
-    let seed = Seed { vfs, to, source, active, stream: set.signature, again: options.again };
+    let active = StreamDirectory::from_set(vfs, &set)?;
+    let seed = SeedOperation {
+        vfs,
+        to,
+        source,
+        active,
+        stream: set.signature,
+        replace_existing: options.replace_existing,
+    };
     seed.run(|incoming, backup| Ok(back_up_stopped(vfs, files, incoming, backup)?.copied_bytes), options)
 }
 
@@ -83,33 +90,40 @@ pub fn seed_running(
     vfs: &Arc<dyn Vfs>,
     instance: &Arc<Instance>,
     to: &Path,
-    source: &dyn Source,
+    source: &dyn LogSource,
     options: &SeedOptions,
-) -> Result<Seeded> {
+) -> Result<SeedResult> {
     let log = instance.core().log().clone();
     let names = log.names();
-    let active = StreamDirectory::new(vfs, names.directory(), names.base(), names.form());
+    let active = StreamDirectory::new(vfs, names.directory(), names.base(), names.format());
     // Holds the logs until the copy is registered.
     let _hold = instance.hold_logs(Generation(0));
-    let seed = Seed { vfs, to, source, active, stream: log.signature(), again: options.again };
+    let seed = SeedOperation {
+        vfs,
+        to,
+        source,
+        active,
+        stream: log.signature(),
+        replace_existing: options.replace_existing,
+    };
     seed.run(|incoming, backup| Ok(back_up(instance, vfs, incoming, backup)?.copied_bytes), options)
 }
 
-struct Seed<'s> {
+struct SeedOperation<'s> {
     vfs: &'s Arc<dyn Vfs>,
     to: &'s Path,
-    source: &'s dyn Source,
+    source: &'s dyn LogSource,
     active: StreamDirectory,
     stream: Signature,
-    again: bool,
+    replace_existing: bool,
 }
 
-impl Seed<'_> {
+impl SeedOperation<'_> {
     fn run(
         &self,
         back_up: impl FnOnce(&Path, &BackupOptions) -> std::result::Result<u64, BackupError>,
         options: &SeedOptions,
-    ) -> Result<Seeded> {
+    ) -> Result<SeedResult> {
         let (vfs, to) = (self.vfs, self.to);
         if vfs.same_file(to, self.active.path()) {
             let what = format!(
@@ -130,41 +144,42 @@ impl Seed<'_> {
         let mut state = match known {
             Some(state) => state,
             None => {
-                let id = identity(to, vfs.clock().unix_ms());
-                CopyState::seeding(id, self.source.place(), &self.active, self.stream)
+                let id = unique_id(to, vfs.clock().unix_ms());
+                CopyState::new_seeding(id, self.source.address(), &self.active, self.stream)
             }
         };
-        let diverged = is_new || matches!(state.phase, Phase::Unfit { reason: UnfitReason::Diverged, .. });
-        let old = self.old_databases(&state)?;
-        if is_new || state.phase != Phase::Seeding {
+        let diverged =
+            is_new || matches!(state.phase, CopyPhase::Unfit { reason: UnfitReason::Diverged, .. });
+        let old = self.existing_databases(&state)?;
+        if is_new || state.phase != CopyPhase::Seeding {
             // A manifest left over from an interrupted process belongs to an earlier seed.
             remove_manifest(&**vfs, &incoming)?;
         }
-        if state.phase != Phase::Seeding {
+        if state.phase != CopyPhase::Seeding {
             let databases = std::mem::take(&mut state.databases);
-            state = CopyState::seeding(state.id, self.source.place(), &self.active, self.stream);
+            state = CopyState::new_seeding(state.id, self.source.address(), &self.active, self.stream);
             state.databases = databases;
         }
         state.store(&**vfs, to)?;
         let mut copied_bytes = 0;
-        if Manifest::read(&**vfs, &incoming).is_err() {
+        if BackupManifest::read(&**vfs, &incoming).is_err() {
             self.remove_logs_in(&incoming)?;
-            self.remove_old(&old, diverged)?;
-            let backup = BackupOptions { kind: Kind::Copy, ..options.backup.clone() };
+            self.remove_existing(&old, diverged)?;
+            let backup = BackupOptions { kind: BackupType::Copy, ..options.backup.clone() };
             copied_bytes = back_up(&incoming, &backup).inspect_err(|error| {
-                if is_new && !self.again && !error.can_be_continued() {
+                if is_new && !self.replace_existing && !error.can_be_continued() {
                     // Without the state file, the directory is again not a copy, as before the call.
                     let _ = text_file::remove(&**vfs, &to.join(COPY_FILE));
                 }
             })?;
         }
-        let manifest = Manifest::read(&**vfs, &incoming)?;
-        self.move_in(&manifest, &incoming)?;
+        let manifest = BackupManifest::read(&**vfs, &incoming)?;
+        self.install_files(&manifest, &incoming)?;
         self.describe(&mut state, &manifest)?;
         self.source.register(&state.registration(to, vfs.clock().unix_ms()))?;
         state.store(&**vfs, to)?;
         remove_manifest(&**vfs, &incoming)?;
-        Ok(Seeded { state, copied_bytes })
+        Ok(SeedResult { state, copied_bytes })
     }
 
     /// Returns the existing copy in the directory. Changes nothing.
@@ -173,14 +188,18 @@ impl Seed<'_> {
         let shown = to.display();
         let state = CopyState::read(vfs, to)?;
         match &state {
-            Some(state) if state.stream() != self.stream && !self.again => Err(CopyError::Refused(format!(
-                "{shown}: the directory contains a copy of another log stream; name another directory"
-            ))),
-            Some(state) if state.phase == Phase::Seeding || self.again => Ok(Some(state.clone())),
+            Some(state) if state.stream() != self.stream && !self.replace_existing => {
+                Err(CopyError::Refused(format!(
+                    "{shown}: the directory contains a copy of another log stream; name another directory"
+                )))
+            }
+            Some(state) if state.phase == CopyPhase::Seeding || self.replace_existing => {
+                Ok(Some(state.clone()))
+            }
             Some(_) => Err(CopyError::Refused(format!(
                 "{shown}: the directory already contains a copy; jetcell reseed replaces it"
             ))),
-            None if self.again => self.examine_instance().map(|()| None),
+            None if self.replace_existing => self.examine_instance().map(|()| None),
             None => {
                 let files = match vfs.list(to) {
                     Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
@@ -227,7 +246,7 @@ impl Seed<'_> {
     }
 
     /// Returns the existing databases of the stream.
-    fn old_databases(&self, state: &CopyState) -> Result<Vec<PathBuf>> {
+    fn existing_databases(&self, state: &CopyState) -> Result<Vec<PathBuf>> {
         let mut found: Vec<PathBuf> =
             state.databases.iter().map(|database| self.to.join(&database.file)).collect();
         let files = self.vfs.list(self.to).map_err(|error| CopyError::io(self.to, &error))?;
@@ -239,13 +258,13 @@ impl Seed<'_> {
 
     /// Removes the existing databases and logs. Logs from a diverged history are moved to a separate directory,
     /// because they contain commits that exist nowhere else.
-    fn remove_old(&self, databases: &[PathBuf], diverged: bool) -> Result<()> {
+    fn remove_existing(&self, databases: &[PathBuf], diverged: bool) -> Result<()> {
         let failed = |error: std::io::Error| CopyError::io(self.to, &error);
         // These files belong to the previous databases.
         for path in [self.to.join(RESEED_FILE), part_path(self.to), streamed_path(self.to)] {
             text_file::remove(&**self.vfs, &path)?;
         }
-        let aside = self.to.join(DIVERGED);
+        let aside = self.to.join(DIVERGED_DIRECTORY);
         for path in self.vfs.list(self.to).map_err(failed)? {
             let name = path.file_name().unwrap_or_default();
             let ending = path.extension().unwrap_or_default().to_string_lossy();
@@ -263,7 +282,7 @@ impl Seed<'_> {
                 || matches!(&*ending, "jdw" | "jfm")
                 || databases.contains(&path)
             {
-                remove_if_there(&**self.vfs, &path).map_err(failed)?;
+                remove_if_exists(&**self.vfs, &path).map_err(failed)?;
             }
         }
         self.vfs.sync_directory(self.to).map_err(failed)
@@ -278,7 +297,7 @@ impl Seed<'_> {
             return Ok(());
         }
         for path in files {
-            remove_if_there(&**self.vfs, &path).map_err(|error| CopyError::io(&path, &error))?;
+            remove_if_exists(&**self.vfs, &path).map_err(|error| CopyError::io(&path, &error))?;
         }
         Ok(())
     }
@@ -287,7 +306,7 @@ impl Seed<'_> {
     ///
     /// A stopped instance's last log is not closed, so the complete log arrives later. The databases may contain
     /// changes from it, so the part that is already available is kept.
-    fn move_in(&self, manifest: &Manifest, incoming: &Path) -> Result<()> {
+    fn install_files(&self, manifest: &BackupManifest, incoming: &Path) -> Result<()> {
         let bad = manifest.databases.iter().find(|database| !database.usable);
         if let Some(bad) = bad {
             let what = format!("{}: the database has bad pages, so it is not copied", bad.source.display());
@@ -323,7 +342,7 @@ impl Seed<'_> {
     }
 
     /// Records the databases and logs of the copy in its state.
-    fn describe(&self, state: &mut CopyState, manifest: &Manifest) -> Result<()> {
+    fn describe(&self, state: &mut CopyState, manifest: &BackupManifest) -> Result<()> {
         let mut first = u32::MAX;
         state.databases.clear();
         for database in &manifest.databases {
@@ -333,7 +352,7 @@ impl Seed<'_> {
                 let what = format!("the database is in state {:?}", header.state);
                 return Err(Error::Corrupt { path, page: None, what }.into());
             }
-            first = first.min(first_needed(&header).0);
+            first = first.min(first_required(&header).0);
             state.databases.push(CopiedDatabase {
                 file: database.file.to_string(),
                 signature: database.signature.clone(),
@@ -343,23 +362,23 @@ impl Seed<'_> {
         let closed = manifest.logs.iter().rev().find(|log| !is_open(manifest, log));
         state.end = closed.map(|log| LogEnd {
             generation: log.generation,
-            created: number(&log.created),
-            checksum: number(&log.checksum),
+            created: parse_hex(&log.created),
+            checksum: parse_hex(&log.checksum),
         });
         state.next = closed.map_or(manifest.generations.first, |log| log.generation + 1);
         state.replayed = first.min(state.next).saturating_sub(1);
         state.log_bytes = manifest.logs.first().map_or(0, |log| log.bytes);
-        state.phase = Phase::Following;
+        state.phase = CopyPhase::Following;
         Ok(())
     }
 }
 
-fn is_open(manifest: &Manifest, log: &StoredLog) -> bool {
+fn is_open(manifest: &BackupManifest, log: &StoredLog) -> bool {
     manifest.generations.last_is_open && log.generation == manifest.generations.last
 }
 
 /// Parses a time or checksum from a manifest, written as sixteen hexadecimal digits.
-fn number(text: &str) -> u64 {
+fn parse_hex(text: &str) -> u64 {
     u64::from_str_radix(text, 16).unwrap_or_default()
 }
 
@@ -371,7 +390,7 @@ fn remove_manifest(vfs: &dyn Vfs, incoming: &Path) -> Result<()> {
 }
 
 /// Returns an identifier that no other copy of the stream has.
-fn identity(to: &Path, now: i64) -> String {
+fn unique_id(to: &Path, now: i64) -> String {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let mut hasher = DefaultHasher::new();
     (to, now, LogTime::from_unix_ms(now).0, std::process::id()).hash(&mut hasher);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use ese_engine::internals::log::LogNames;
-use ese_engine::{LogNameForm, RecoverySet};
+use ese_engine::{LogNameFormat, RecoverySet};
 use ese_format::Generation;
 use jetcell_sync::Arc;
 use jetcell_vfs::{FileStem, Vfs};
@@ -22,13 +22,13 @@ pub struct StreamDirectory {
 
 impl StreamDirectory {
     /// Describes a directory whose logs are named like this.
-    pub fn new(vfs: &Arc<dyn Vfs>, directory: &Path, base: FileStem, form: LogNameForm) -> StreamDirectory {
-        let names = LogNames::new(directory, base).as_in(&[], form);
+    pub fn new(vfs: &Arc<dyn Vfs>, directory: &Path, base: FileStem, form: LogNameFormat) -> StreamDirectory {
+        let names = LogNames::new(directory, base).with_format_of(&[], form);
         StreamDirectory { vfs: vfs.clone(), names }
     }
 
     /// Returns the directory that contains the logs of a recovery set.
-    pub fn of_set(vfs: &Arc<dyn Vfs>, set: &RecoverySet) -> Result<StreamDirectory> {
+    pub fn from_set(vfs: &Arc<dyn Vfs>, set: &RecoverySet) -> Result<StreamDirectory> {
         let Some(directory) = set.logs.values().next().and_then(|path| path.parent()) else {
             return Err(CopyError::Refused("no logs were found".to_string()));
         };

@@ -13,7 +13,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ese_engine::LogCopy;
+use ese_engine::VerifiedLog;
 use ese_format::log::header::{LogHeader, SEGMENT_BYTES};
 use ese_format::log::segment::{SegmentKind, classify};
 use ese_format::{Generation, LogPosition};
@@ -23,11 +23,11 @@ use jetcell_vfs::{File, IoBuffer, IoReason, Vfs};
 
 use crate::copy_state::CopyState;
 use crate::error::{CopyError, Result};
-use crate::incoming::{INCOMING, create_again, part_of_log};
-use crate::log_end::{LogEnd, begins_with, follows, inspect};
-use crate::source::Source;
+use crate::incoming::{INCOMING, create_or_replace, read_partial_log};
+use crate::log_end::{LogEnd, begins_with, inspect, is_successor};
+use crate::log_source::LogSource;
 
-const FILE: &str = "streamed.log";
+const STREAMED_LOG_FILE: &str = "streamed.log";
 
 /// State of a log that is received as it is written.
 pub(crate) struct StreamedLog {
@@ -45,15 +45,15 @@ impl StreamedLog {
     pub fn begin(
         vfs: &Arc<dyn Vfs>,
         directory: &Path,
-        source: &dyn Source,
+        source: &dyn LogSource,
         state: &CopyState,
     ) -> Result<Option<StreamedLog>> {
         let generation = Generation(state.next);
-        let Some(bytes) = source.open_log(generation, 0)? else { return Ok(None) };
+        let Some(bytes) = source.read_open_log(generation, 0)? else { return Ok(None) };
         let Some(first) = bytes.get(..SEGMENT_BYTES) else { return Ok(None) };
         let continues = |header: &LogHeader| {
             (header.generation, header.signature) == (generation, state.stream())
-                && state.end.is_none_or(|end| follows(&end, header))
+                && state.end.is_none_or(|end| is_successor(&end, header))
         };
         if !LogHeader::decode(first).is_ok_and(|header| continues(&header)) || state.log_bytes == 0 {
             return Ok(None);
@@ -62,7 +62,7 @@ impl StreamedLog {
         let put = || {
             let incoming = directory.join(INCOMING);
             vfs.create_directory(&incoming)?;
-            let file = create_again(&**vfs, &path)?;
+            let file = create_or_replace(&**vfs, &path)?;
             file.grow(state.log_bytes)?;
             file.write_at(0, first, IoReason::LogWrite)?;
             file.sync(IoReason::LogWrite)?;
@@ -93,7 +93,7 @@ impl StreamedLog {
         after: Option<&LogEnd>,
         rest: &[u8],
     ) -> Result<Option<LogEnd>> {
-        let (path, overlap) = (streamed_path(directory), self.overlap());
+        let (path, overlap) = (streamed_path(directory), self.last_segment_offset());
         // If the rest were missing, segments left over from an earlier log in its place would look like the unused
         // end of a log that was closed early.
         let is_rest = rest.starts_with(&self.last) && overlap + rest.len() as u64 == state.log_bytes;
@@ -103,7 +103,7 @@ impl StreamedLog {
                 self.file.sync(IoReason::LogWrite)
             };
             write().map_err(|error| CopyError::io(&path, &error))?;
-            let part = part_of_log(vfs, directory)?;
+            let part = read_partial_log(vfs, directory)?;
             let log = inspect(vfs, &path, self.generation, state.stream(), after, part.as_ref())?.ok();
             // If the last segment is valid only because of its second copy, fetching it again may return the
             // undamaged segment.
@@ -116,23 +116,25 @@ impl StreamedLog {
             Some(_) => vfs.rename(&path, &place).map_err(|error| CopyError::io(&place, &error))?,
             None => remove_streamed(&**vfs, directory)?,
         }
-        Ok(inspected.as_ref().map(LogEnd::of))
+        Ok(inspected.as_ref().map(LogEnd::from_log))
     }
 
     /// Returns the offset of the last segment.
-    pub fn overlap(&self) -> u64 {
+    pub fn last_segment_offset(&self) -> u64 {
         self.len - SEGMENT_BYTES as u64
     }
 
     /// Fetches the bytes after the last segment. Returns `None` if the last segment has changed.
-    pub fn fetch(&mut self, source: &dyn Source) -> Result<Option<u64>> {
-        let Some(mut bytes) = source.open_log(self.generation, self.overlap())? else { return Ok(Some(0)) };
+    pub fn fetch(&mut self, source: &dyn LogSource) -> Result<Option<u64>> {
+        let Some(mut bytes) = source.read_open_log(self.generation, self.last_segment_offset())? else {
+            return Ok(Some(0));
+        };
         if !bytes.starts_with(&self.last) {
             return Ok(None);
         }
         let first = self.len / SEGMENT_BYTES as u64;
         let new = bytes.get_mut(SEGMENT_BYTES..).unwrap_or_default();
-        let good = good_bytes(new, self.generation, first);
+        let good = valid_len(new, self.generation, first);
         let new = &new[..good];
         let Some(last) = new.last_chunk::<SEGMENT_BYTES>() else { return Ok(Some(0)) };
         let write = || {
@@ -146,7 +148,7 @@ impl StreamedLog {
 }
 
 /// Returns the length of the valid segments at the start of `bytes`. Segment `first` of a log is the first one.
-pub(crate) fn good_bytes(bytes: &mut [u8], generation: Generation, first: u64) -> usize {
+pub(crate) fn valid_len(bytes: &mut [u8], generation: Generation, first: u64) -> usize {
     let is_good = |(at, segment): (usize, &mut [u8])| {
         let index = u16::try_from(first + at as u64).ok();
         let expected = index.map(|index| LogPosition { generation, segment: index, offset: 0 });
@@ -161,22 +163,22 @@ pub(crate) fn good_bytes(bytes: &mut [u8], generation: Generation, first: u64) -
 pub(crate) fn streamed_part(
     vfs: &Arc<dyn Vfs>,
     directory: &Path,
-    other: Option<&LogCopy>,
-) -> Option<LogCopy> {
-    let log = LogCopy::read(vfs, &streamed_path(directory), false).ok()?;
+    other: Option<&VerifiedLog>,
+) -> Option<VerifiedLog> {
+    let log = VerifiedLog::read(vfs, &streamed_path(directory), false).ok()?;
     other.is_none_or(|other| begins_with(&log, other)).then_some(log)
 }
 
 /// Returns how much of the active side's current log has been received, as the generation and the number of bytes in
 /// complete segments. Returns `None` if nothing has been received, or if logs are copied only when they are closed.
-pub fn streamed(vfs: &Arc<dyn Vfs>, directory: &Path) -> Option<(Generation, u64)> {
+pub fn streamed_progress(vfs: &Arc<dyn Vfs>, directory: &Path) -> Option<(Generation, u64)> {
     let log = streamed_part(vfs, directory, None)?;
-    Some((log.generation, crate::log_end::records_end(&log) as u64))
+    Some((log.generation, crate::log_end::records_end_offset(&log) as u64))
 }
 
 /// Returns the path of the log that is being received.
 pub(crate) fn streamed_path(directory: &Path) -> PathBuf {
-    directory.join(INCOMING).join(FILE)
+    directory.join(INCOMING).join(STREAMED_LOG_FILE)
 }
 
 /// Removes the received part of the log. It must not outlive the history to which it belongs.
@@ -192,7 +194,7 @@ pub(crate) fn read_durable(file: &dyn File, generation: Generation, from: u64) -
     let mut bytes = IoBuffer::zeroed(len);
     file.read_at(from, &mut bytes, IoReason::LogRead)?;
     let known = len.min(SEGMENT_BYTES);
-    let good = good_bytes(&mut bytes[known..], generation, from / SEGMENT_BYTES as u64 + 1);
+    let good = valid_len(&mut bytes[known..], generation, from / SEGMENT_BYTES as u64 + 1);
     if good > 0 {
         // A copy must not contain bytes that the active side could still lose in a power failure.
         file.sync(IoReason::LogRead)?;

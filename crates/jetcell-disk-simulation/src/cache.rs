@@ -46,7 +46,7 @@ impl CacheParameters {
 
 /// Content of the cache. Ranges are byte ranges on the drive.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Cache {
+pub(crate) struct DriveCache {
     /// Ranges that were read, oldest first.
     read: VecDeque<Range<u64>>,
     /// Start and end of each range that is not on the platters yet. The ranges do not touch each other.
@@ -54,7 +54,7 @@ pub(crate) struct Cache {
     unwritten_bytes: u64,
 }
 
-impl Cache {
+impl DriveCache {
     pub fn unwritten_bytes(&self) -> u64 {
         self.unwritten_bytes
     }
@@ -68,7 +68,7 @@ impl Cache {
     }
 
     /// Adds a range that was read. The oldest ranges are evicted until all data fits.
-    pub fn note_read(&mut self, range: Range<u64>, room: u64) {
+    pub fn add_read(&mut self, range: Range<u64>, room: u64) {
         match self.read.back_mut() {
             Some(last) if last.end == range.start => last.end = range.end,
             _ => self.read.push_back(range),
@@ -84,8 +84,8 @@ impl Cache {
     }
 
     /// Adds a write to the cache.
-    pub fn hold(&mut self, range: Range<u64>) {
-        self.forget(&range);
+    pub fn add_write(&mut self, range: Range<u64>) {
+        self.remove_write(&range);
         let Range { mut start, mut end } = range;
         if let Some((before, _)) = self.unwritten.range(..start).next_back().filter(|(_, to)| **to == start) {
             start = *before;
@@ -98,7 +98,7 @@ impl Cache {
     }
 
     /// Removes a range that is about to be written to the platters, because the cached data is outdated.
-    pub fn forget(&mut self, range: &Range<u64>) {
+    pub fn remove_write(&mut self, range: &Range<u64>) {
         self.read.retain(|of| of.end <= range.start || range.end <= of.start);
         let overlapping: Vec<(u64, u64)> = self
             .unwritten
@@ -133,31 +133,31 @@ mod tests {
 
     #[test]
     fn writes_that_touch_are_one_range_and_later_ones_win() {
-        let mut cache = Cache::default();
+        let mut cache = DriveCache::default();
         for range in [100..200, 300..400, 200..300, 150..160] {
-            cache.hold(range);
+            cache.add_write(range);
         }
         assert_eq!((cache.unwritten.clone(), cache.unwritten_bytes()), ([(100, 400)].into(), 300));
-        cache.forget(&(180..220));
+        cache.remove_write(&(180..220));
         assert_eq!((cache.unwritten.len(), cache.unwritten_bytes()), (2, 260));
         assert!(cache.has(&(100..180)) && !cache.has(&(100..181)) && cache.has(&(220..400)));
         // The elevator moves upwards, and then starts again at the beginning.
         assert_eq!([150, 230].map(|at| cache.next_unwritten(at).unwrap()), [220..400, 100..180]);
         let long = 1 << 30..(1 << 30) + 3 * MAX_DESTAGE;
-        cache.hold(long.clone());
+        cache.add_write(long.clone());
         assert_eq!(cache.next_unwritten(500), Some(long.start..long.start + MAX_DESTAGE));
     }
 
     #[test]
     fn the_oldest_reads_go_first_and_a_long_one_keeps_its_end() {
-        let mut cache = Cache::default();
-        cache.note_read(0..100, 250);
-        cache.note_read(1000..1100, 250);
-        cache.note_read(1100..1200, 250);
+        let mut cache = DriveCache::default();
+        cache.add_read(0..100, 250);
+        cache.add_read(1000..1100, 250);
+        cache.add_read(1100..1200, 250);
         assert!(!cache.has(&(0..100)) && cache.has(&(1000..1200)));
-        cache.note_read(1200..1400, 250);
+        cache.add_read(1200..1400, 250);
         assert!(cache.has(&(1150..1400)) && !cache.has(&(1149..1400)));
-        cache.forget(&(1200..1201));
+        cache.remove_write(&(1200..1201));
         assert!(!cache.has(&(1300..1301)));
     }
 }

@@ -6,7 +6,7 @@ use jetcell_input::error_line;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::drive::Drive;
+use crate::drive::DriveModel;
 
 /// Size in bytes of a chunk, which is the consecutive data on one drive. It determines which drives hold a row's
 /// parity.
@@ -23,7 +23,7 @@ const DRIVES: &str = include_str!("drives.toml");
 /// Error message for an invalid configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{0}")]
-pub struct Invalid(String);
+pub struct InvalidConfig(String);
 
 /// Configuration of an experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -35,26 +35,26 @@ pub struct Config {
     pub drive: String,
     /// Additional drives.
     #[serde(default)]
-    pub drives: BTreeMap<String, Drive>,
+    pub drives: BTreeMap<String, DriveModel>,
     /// Host load.
-    pub load: Load,
+    pub load: SimulatedLoad,
     /// Measured duration of each state, in simulated seconds.
     pub seconds: f64,
     /// Duration of the warm-up before the measurement, in seconds.
     pub warm_up_seconds: f64,
     /// Parameters for rebuilding a lost drive.
-    pub rebuild: Rebuild,
+    pub rebuild: RebuildParameters,
     /// Drives for logs. If absent, there are no logs.
     #[serde(default)]
-    pub log: Option<Log>,
+    pub log: Option<LogDriveConfig>,
     /// Layouts to compare.
-    pub layouts: Vec<Layout>,
+    pub layouts: Vec<SimulatedLayout>,
 }
 
 /// A load of page reads and writes at random positions.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Load {
+pub struct SimulatedLoad {
     /// Number of users.
     pub users: f64,
     /// Host I/O operations per second for each user.
@@ -72,7 +72,7 @@ pub struct Load {
 /// Sequential log writes on separate drives.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Log {
+pub struct LogDriveConfig {
     /// Number of drives. They form one group with the layout's level. With RAID 10 and an odd number, one drive is
     /// unused.
     pub drives: usize,
@@ -87,7 +87,7 @@ pub struct Log {
 /// Parameters for rebuilding a lost drive.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Rebuild {
+pub struct RebuildParameters {
     /// Number of bytes that are read from each drive at a time.
     pub piece_bytes: u64,
     /// Number of pieces in flight.
@@ -99,7 +99,7 @@ pub struct Rebuild {
 /// RAID levels that can be simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Level {
+pub enum SimulatedLevel {
     /// Mirrored pairs.
     Raid10,
     /// One rotated parity block.
@@ -110,18 +110,18 @@ pub enum Level {
     RaidDp,
 }
 
-impl Level {
+impl SimulatedLevel {
     /// Returns the number of drives that a group can lose, regardless of which drives fail.
-    pub fn bears(self) -> usize {
+    pub fn tolerated_losses(self) -> usize {
         self.parities().max(1)
     }
 
     /// Returns the number of parity drives in a group.
     pub fn parities(self) -> usize {
         match self {
-            Level::Raid10 => 0,
-            Level::Raid5 => 1,
-            Level::Raid6 | Level::RaidDp => 2,
+            SimulatedLevel::Raid10 => 0,
+            SimulatedLevel::Raid5 => 1,
+            SimulatedLevel::Raid6 | SimulatedLevel::RaidDp => 2,
         }
     }
 }
@@ -129,22 +129,22 @@ impl Level {
 /// Arrangement of drives in groups.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Layout {
+pub struct SimulatedLayout {
     /// Name of the layout in reports.
     pub name: String,
     /// RAID level of each group.
-    pub level: Level,
+    pub level: SimulatedLevel,
     /// Number of drives in each group.
     pub groups: Vec<usize>,
     /// Parameters of a volume that never overwrites blocks. If absent, blocks are overwritten in place.
     #[serde(default)]
-    pub write_anywhere: Option<WriteAnywhere>,
+    pub write_anywhere: Option<WriteAnywhereConfig>,
 }
 
 /// A volume that never overwrites blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct WriteAnywhere {
+pub struct WriteAnywhereConfig {
     /// Interval between consistency points in seconds. A consistency point begins earlier if half of the write log is
     /// full.
     pub seconds: f64,
@@ -162,7 +162,7 @@ pub struct WriteAnywhere {
 ///
 /// # Panics
 /// Never, because a test checks the table.
-pub fn drives() -> BTreeMap<String, Drive> {
+pub fn drives() -> BTreeMap<String, DriveModel> {
     toml::from_str(DRIVES).expect("the table of drives is valid")
 }
 
@@ -170,18 +170,18 @@ pub fn drives() -> BTreeMap<String, Drive> {
 ///
 /// # Errors
 /// The text is not a drive, or a value is out of range.
-pub fn read_drive(text: &str) -> Result<Drive, Invalid> {
-    let drive: Drive = toml::from_str(text).map_err(|error| with_line(text, &error))?;
+pub fn parse_drive(text: &str) -> Result<DriveModel, InvalidConfig> {
+    let drive: DriveModel = toml::from_str(text).map_err(|error| with_line(text, &error))?;
     match drive.impossible_field() {
-        Some(field) => Err(Invalid(format!("{field} is out of range for a drive"))),
+        Some(field) => Err(InvalidConfig(format!("{field} is out of range for a drive"))),
         None => Ok(drive),
     }
 }
 
 /// Converts a parser error to its first line, with the line number in the text.
-fn with_line(text: &str, error: &toml::de::Error) -> Invalid {
+fn with_line(text: &str, error: &toml::de::Error) -> InvalidConfig {
     let line = error.span().map_or(1, |span| text[..span.start].lines().count().max(1));
-    Invalid(format!("line {line}: {}", error_line(&error.message().lines().next().unwrap_or_default())))
+    InvalidConfig(format!("line {line}: {}", error_line(&error.message().lines().next().unwrap_or_default())))
 }
 
 impl Config {
@@ -197,13 +197,13 @@ impl Config {
     ///
     /// # Errors
     /// The text is not a configuration, or a value is out of range.
-    pub fn read(text: &str) -> Result<Config, Invalid> {
+    pub fn read(text: &str) -> Result<Config, InvalidConfig> {
         let config: Config = toml::from_str(text).map_err(|error| with_line(text, &error))?;
         config.check()?;
         Ok(config)
     }
 
-    fn check(&self) -> Result<(), Invalid> {
+    fn check(&self) -> Result<(), InvalidConfig> {
         let is_share = |value: f64| (0.0..=1.0).contains(&value);
         let is_positive = |value: f64| value.is_finite() && value > 0.0;
         let load = &self.load;
@@ -247,12 +247,12 @@ impl Config {
         ];
         for (holds, what) in rules {
             if !holds {
-                return Err(Invalid(what.into()));
+                return Err(InvalidConfig(what.into()));
             }
         }
-        let drive = self.chosen_drive()?;
+        let drive = self.selected_drive()?;
         if let Some(field) = drive.impossible_field() {
-            return Err(Invalid(format!("drive {}: {field} is out of range", self.drive)));
+            return Err(InvalidConfig(format!("drive {}: {field} is out of range", self.drive)));
         }
         self.layouts.iter().try_for_each(|layout| layout.check(load, &drive))
     }
@@ -261,23 +261,23 @@ impl Config {
     ///
     /// # Errors
     /// There is no drive with this name.
-    pub fn chosen_drive(&self) -> Result<Drive, Invalid> {
+    pub fn selected_drive(&self) -> Result<DriveModel, InvalidConfig> {
         let mut all = drives();
         all.extend(self.drives.clone());
         let names = all.keys().cloned().collect::<Vec<_>>().join(", ");
         all.remove(&self.drive)
-            .ok_or_else(|| Invalid(format!("unknown drive \"{}\"; known drives: {names}", self.drive)))
+            .ok_or_else(|| InvalidConfig(format!("unknown drive \"{}\"; known drives: {names}", self.drive)))
     }
 }
 
-impl Load {
+impl SimulatedLoad {
     /// Returns the number of host I/O operations per second.
     pub fn iops(&self) -> f64 {
         self.users * self.iops_per_user
     }
 }
 
-impl Layout {
+impl SimulatedLayout {
     /// Returns the total number of drives in all groups.
     pub fn drives(&self) -> usize {
         self.groups.iter().sum()
@@ -286,32 +286,33 @@ impl Layout {
     /// Returns the number of data drives in a group.
     pub fn data_drives(&self, group: usize) -> usize {
         match self.level {
-            Level::Raid10 => self.groups[group] / 2,
+            SimulatedLevel::Raid10 => self.groups[group] / 2,
             level => self.groups[group] - level.parities(),
         }
     }
 
     /// Returns the fraction of the capacity that the load's data occupies.
-    pub fn fill(&self, load: &Load, drive: &Drive) -> f64 {
+    pub fn fill(&self, load: &SimulatedLoad, drive: &DriveModel) -> f64 {
         let data: usize = (0..self.groups.len()).map(|group| self.data_drives(group)).sum();
         load.data_gb * 1e9 / (data as f64 * drive.capacity() as f64)
     }
 
-    fn check(&self, load: &Load, drive: &Drive) -> Result<(), Invalid> {
+    fn check(&self, load: &SimulatedLoad, drive: &DriveModel) -> Result<(), InvalidConfig> {
         let name = &self.name;
-        let least = if self.level == Level::Raid10 { 2 } else { self.level.parities() + 2 };
+        let least = if self.level == SimulatedLevel::Raid10 { 2 } else { self.level.parities() + 2 };
         let fits = |drives: &usize| {
-            (least..=64).contains(drives) && (self.level != Level::Raid10 || drives.is_multiple_of(2))
+            (least..=64).contains(drives)
+                && (self.level != SimulatedLevel::Raid10 || drives.is_multiple_of(2))
         };
         if self.groups.is_empty() || !self.groups.iter().all(fits) {
-            return Err(Invalid(format!(
+            return Err(InvalidConfig(format!(
                 "layout {name}: each group must have {least} to 64 drives; RAID 10 requires an even number"
             )));
         }
         let most = if self.write_anywhere.is_some() { 0.98 } else { 1.0 };
         let fill = self.fill(load, drive);
         if !(fill > 0.0 && fill <= most) {
-            return Err(Invalid(format!(
+            return Err(InvalidConfig(format!(
                 "layout {name}: the data requires {:.0} % of the capacity; change load.data_gb or the \
                  number of drives",
                 fill * 100.0
@@ -323,14 +324,14 @@ impl Layout {
                 && (0.0..=1e5).contains(&volume.log_ms)
                 && volume.scale > 0;
             if !is_sound || !(0.0..=100.0).contains(&volume.overwritten) || self.level.parities() == 0 {
-                return Err(Invalid(format!(
+                return Err(InvalidConfig(format!(
                     "layout {name}: write_anywhere requires parity and positive values; overwritten must be \
                      between 0 and 100"
                 )));
             }
             let stripes = drive.capacity() / 4096 / volume.scale;
             if !(4096..=1 << 22).contains(&stripes) {
-                return Err(Invalid(format!(
+                return Err(InvalidConfig(format!(
                     "layout {name}: with scale {}, a drive has {stripes} blocks; choose a scale that gives \
                      4096 to 4194304 blocks",
                     volume.scale

@@ -4,16 +4,16 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::cache::{Cache, CacheParameters};
-use crate::drive::{Access, Drive, Head, milliseconds_of};
+use crate::cache::{CacheParameters, DriveCache};
+use crate::drive::{DriveAccess, DriveHead, DriveModel, duration_from_ms};
 
 /// Identifier of an operation that consists of accesses.
 pub type OperationId = usize;
 
 /// An access in a queue.
 #[derive(Clone, Copy, Debug)]
-struct Queued {
-    access: Access,
+struct QueuedAccess {
+    access: DriveAccess,
     operation: OperationId,
     arrived: Duration,
     cylinder: f64,
@@ -22,7 +22,7 @@ struct Queued {
 
 /// A part of a drive that can be busy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Part {
+pub enum DriveComponent {
     /// Heads and platters, or flash.
     Medium,
     /// Cache and interface.
@@ -31,11 +31,11 @@ pub enum Part {
 
 /// An activity that a drive has started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Started {
+pub struct StartedActivity {
     /// Operation to which the activity belongs. Absent for a drive's background activities.
     pub operation: Option<OperationId>,
     /// Part of the drive that is busy.
-    pub part: Part,
+    pub part: DriveComponent,
     /// Duration of the activity.
     pub time: Duration,
 }
@@ -57,7 +57,7 @@ pub struct DiskCounters {
 
 /// State of a drive that is idle, except that it continues to read ahead after the last read.
 #[derive(Clone, Copy, Debug)]
-struct ReadingOn {
+struct ReadAheadState {
     /// End of the data that has been read so far. `since` is the time at which the drive reached this end.
     end: u64,
     since: Duration,
@@ -68,53 +68,53 @@ struct ReadingOn {
 /// A drive with its queue. The heads move in one direction from access to access, and then start again at the
 /// beginning (elevator, C-LOOK).
 #[derive(Default)]
-pub struct Disk {
-    head: Head,
+pub struct SimulatedDisk {
+    head: DriveHead,
     /// Cylinder at which the elevator is. `position` is the same place in bytes.
     cylinder: f64,
     position: u64,
-    queue: Vec<Queued>,
+    queue: Vec<QueuedAccess>,
     /// Number of medium accesses in flight.
     active: u32,
-    cache: Cache,
+    cache: DriveCache,
     /// Accesses that are answered from the cache. `is_answering` is set while one of them is in progress.
-    answers: VecDeque<Queued>,
+    cache_answers: VecDeque<QueuedAccess>,
     is_answering: bool,
     /// Flushes that wait until no cached writes are left.
     flushes: VecDeque<OperationId>,
     /// Number of bytes of cached writes that are currently being written to the medium.
     destaging: u64,
-    reads_on: Option<ReadingOn>,
+    read_ahead: Option<ReadAheadState>,
     /// Counters of this drive.
     pub counters: DiskCounters,
 }
 
-impl Disk {
+impl SimulatedDisk {
     /// Adds an access to the queue.
     pub fn push(
         &mut self,
-        drive: &Drive,
+        drive: &DriveModel,
         now: Duration,
         operation: OperationId,
-        access: Access,
+        access: DriveAccess,
         is_background: bool,
     ) {
         let cylinder = drive.cylinder(access.position);
-        let queued = Queued { access, operation, arrived: now, cylinder, is_background };
+        let queued = QueuedAccess { access, operation, arrived: now, cylinder, is_background };
         let Some(parameters) = drive.cache() else { return self.queue.push(queued) };
-        self.read_on(drive, parameters, now);
+        self.continue_read_ahead(drive, parameters, now);
         let range = access.position..access.position.saturating_add(access.bytes);
         let is_answered = match access.is_write {
-            true => self.holds_back(parameters, access.bytes),
+            true => self.accepts_in_cache(parameters, access.bytes),
             false => self.cache.has(&range),
         };
         if !is_answered {
             return self.queue.push(queued);
         }
         if access.is_write {
-            self.cache.hold(range);
+            self.cache.add_write(range);
         }
-        self.answers.push_back(queued);
+        self.cache_answers.push_back(queued);
     }
 
     /// Adds a flush, which completes once no cached writes are left.
@@ -124,13 +124,18 @@ impl Disk {
 
     /// Returns true if the cache accepts a write. While a flush is waiting, the cache accepts no writes, so the flush
     /// eventually completes.
-    fn holds_back(&self, parameters: &CacheParameters, bytes: u64) -> bool {
+    fn accepts_in_cache(&self, parameters: &CacheParameters, bytes: u64) -> bool {
         let held = self.cache.unwritten_bytes() + self.destaging;
         parameters.writes && self.flushes.is_empty() && held + bytes <= parameters.bytes()
     }
 
     /// Starts the next activity if the drive can start one. Must be called repeatedly until it returns `None`.
-    pub fn start(&mut self, drive: &Drive, now: Duration, patience: Duration) -> Option<Started> {
+    pub fn start(
+        &mut self,
+        drive: &DriveModel,
+        now: Duration,
+        patience: Duration,
+    ) -> Option<StartedActivity> {
         if let Some(started) = self.start_answer(drive) {
             return Some(started);
         }
@@ -155,31 +160,35 @@ impl Disk {
             (Some(next), _) => Ok(next),
             (None, held) => Err(held?),
         };
-        self.reads_on = None;
+        self.read_ahead = None;
         let started = match next {
             Ok(next) => self.start_queued(drive, now, next),
             Err(held) => {
                 let bytes = held.end - held.start;
-                self.cache.forget(&held);
+                self.cache.remove_write(&held);
                 self.destaging += bytes;
-                let access = Access { position: held.start, bytes, is_write: true };
-                Started { operation: None, part: Part::Medium, time: self.serve(drive, now, access) }
+                let access = DriveAccess { position: held.start, bytes, is_write: true };
+                StartedActivity {
+                    operation: None,
+                    part: DriveComponent::Medium,
+                    time: self.serve(drive, now, access),
+                }
             }
         };
         Some(started)
     }
 
     /// Starts an access that is answered from the cache, or completes a flush.
-    fn start_answer(&mut self, drive: &Drive) -> Option<Started> {
+    fn start_answer(&mut self, drive: &DriveModel) -> Option<StartedActivity> {
         if self.is_answering {
             return None;
         }
-        let started = |operation, milliseconds| Started {
+        let started = |operation, milliseconds| StartedActivity {
             operation: Some(operation),
-            part: Part::Memory,
-            time: milliseconds_of(milliseconds),
+            part: DriveComponent::Memory,
+            time: duration_from_ms(milliseconds),
         };
-        let answer = match self.answers.pop_front() {
+        let answer = match self.cache_answers.pop_front() {
             Some(queued) => {
                 let transfer = drive.cache().map_or(0.0, |cache| cache.interface_ms(queued.access.bytes));
                 started(queued.operation, drive.command_ms() + transfer)
@@ -193,32 +202,32 @@ impl Disk {
         Some(answer)
     }
 
-    fn start_queued(&mut self, drive: &Drive, now: Duration, place: usize) -> Started {
-        let Queued { mut access, operation, .. } = self.queue.swap_remove(place);
+    fn start_queued(&mut self, drive: &DriveModel, now: Duration, place: usize) -> StartedActivity {
+        let QueuedAccess { mut access, operation, .. } = self.queue.swap_remove(place);
         if let Some(parameters) = drive.cache() {
             let range = access.position..access.position.saturating_add(access.bytes);
             if access.is_write {
-                self.cache.forget(&range);
+                self.cache.remove_write(&range);
             } else {
                 // Data that was read ahead can be returned without waiting for another rotation.
                 if let Some(next) = self.head.next_in(&range)
                     && self.cache.has(&(range.start..next))
                 {
-                    access = Access { position: next, bytes: range.end - next, is_write: false };
+                    access = DriveAccess { position: next, bytes: range.end - next, is_write: false };
                 }
-                self.cache.note_read(range, parameters.bytes());
+                self.cache.add_read(range, parameters.bytes());
             }
         }
         let time = self.serve(drive, now, access);
         if let Some(parameters) = drive.cache().filter(|_| !access.is_write) {
             let end = access.position.saturating_add(access.bytes);
             let left = parameters.read_ahead().min(drive.capacity().saturating_sub(end));
-            self.reads_on = (left > 0).then_some(ReadingOn { end, since: now + time, left });
+            self.read_ahead = (left > 0).then_some(ReadAheadState { end, since: now + time, left });
         }
-        Started { operation: Some(operation), part: Part::Medium, time }
+        StartedActivity { operation: Some(operation), part: DriveComponent::Medium, time }
     }
 
-    fn serve(&mut self, drive: &Drive, now: Duration, access: Access) -> Duration {
+    fn serve(&mut self, drive: &DriveModel, now: Duration, access: DriveAccess) -> Duration {
         let time = drive.service(&mut self.head, now, access);
         (self.cylinder, self.position) = (drive.cylinder(access.position), access.position);
         self.active += 1;
@@ -234,25 +243,26 @@ impl Disk {
     }
 
     /// Adds to the cache what the drive has read ahead since the last read.
-    fn read_on(&mut self, drive: &Drive, parameters: &CacheParameters, now: Duration) {
-        let Some(ReadingOn { end, since, left }) = self.reads_on.filter(|reading| reading.since < now) else {
+    fn continue_read_ahead(&mut self, drive: &DriveModel, parameters: &CacheParameters, now: Duration) {
+        let Some(ReadAheadState { end, since, left }) = self.read_ahead.filter(|reading| reading.since < now)
+        else {
             return;
         };
         let share = (now - since).as_secs_f64() * 1e3 / drive.transfer_ms(end, left as f64);
         let read = if share < 1.0 { (left as f64 * share) as u64 / 512 * 512 } else { left };
         if read > 0 {
-            self.cache.note_read(end..end + read, parameters.bytes());
-            self.head.read_on(drive, end + read);
+            self.cache.add_read(end..end + read, parameters.bytes());
+            self.head.move_after_read_ahead(drive, end + read);
         }
         let left = left - read;
-        self.reads_on = (left > 0).then_some(ReadingOn { end: end + read, since: now, left });
+        self.read_ahead = (left > 0).then_some(ReadAheadState { end: end + read, since: now, left });
     }
 
     /// Records that an activity has completed.
-    pub fn ended(&mut self, started: Started) {
+    pub fn finish(&mut self, started: StartedActivity) {
         match started.part {
-            Part::Memory => self.is_answering = false,
-            Part::Medium => {
+            DriveComponent::Memory => self.is_answering = false,
+            DriveComponent::Medium => {
                 self.active -= 1;
                 if started.operation.is_none() {
                     self.destaging = 0;
@@ -265,13 +275,13 @@ impl Disk {
     /// than `patience`.
     fn next(&self, now: Duration, patience: Duration) -> Option<usize> {
         let is_urgent =
-            |queued: &Queued| !queued.is_background || now.saturating_sub(queued.arrived) >= patience;
+            |queued: &QueuedAccess| !queued.is_background || now.saturating_sub(queued.arrived) >= patience;
         let has_urgent = self.queue.iter().any(is_urgent);
         let candidates = self.queue.iter().enumerate().filter(|(_, queued)| !has_urgent || is_urgent(queued));
         // Accesses ahead of the head in its direction come first, followed by the others, starting at the lowest
         // cylinder.
-        let key = |queued: &Queued| (queued.cylinder < self.cylinder, queued.cylinder, queued.arrived);
-        let order = |(_, one): &(usize, &Queued), (_, other): &(usize, &Queued)| {
+        let key = |queued: &QueuedAccess| (queued.cylinder < self.cylinder, queued.cylinder, queued.arrived);
+        let order = |(_, one): &(usize, &QueuedAccess), (_, other): &(usize, &QueuedAccess)| {
             key(one).partial_cmp(&key(other)).unwrap_or(std::cmp::Ordering::Equal)
         };
         candidates.min_by(order).map(|(place, _)| place)
@@ -285,19 +295,19 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_millis(20);
 
-    fn with_cache(writes: bool) -> Drive {
-        let Drive::Disk(mut disk) = drives().remove("15k-146").unwrap() else { panic!("a disk") };
+    fn with_cache(writes: bool) -> DriveModel {
+        let DriveModel::Disk(mut disk) = drives().remove("15k-146").unwrap() else { panic!("a disk") };
         let (mb, read_ahead_kb, interface_mb_per_second) = (1.0, 256.0, 400.0);
         disk.cache = Some(CacheParameters { mb, read_ahead_kb, interface_mb_per_second, writes });
-        Drive::Disk(disk)
+        DriveModel::Disk(disk)
     }
 
-    fn read(position: u64) -> Access {
-        Access { position, bytes: 8192, is_write: false }
+    fn read(position: u64) -> DriveAccess {
+        DriveAccess { position, bytes: 8192, is_write: false }
     }
 
     /// Runs a drive until it is idle. Returns the completed operations, with their completion times in milliseconds.
-    fn run(disk: &mut Disk, drive: &Drive, mut now: Duration) -> Vec<(OperationId, f64)> {
+    fn run(disk: &mut SimulatedDisk, drive: &DriveModel, mut now: Duration) -> Vec<(OperationId, f64)> {
         let (mut under_way, mut ended) = (vec![], vec![]);
         loop {
             while let Some(started) = disk.start(drive, now, PATIENCE) {
@@ -306,7 +316,7 @@ mod tests {
             under_way.sort_by_key(|(end, _)| std::cmp::Reverse(*end));
             let Some((end, started)) = under_way.pop() else { return ended };
             now = end;
-            disk.ended(started);
+            disk.finish(started);
             ended.extend(started.operation.map(|operation| (operation, now.as_secs_f64() * 1e3)));
         }
     }
@@ -314,9 +324,12 @@ mod tests {
     #[test]
     fn the_elevator_goes_up_and_begins_again_and_the_host_goes_first() {
         let drive = drives().remove("15k-146").unwrap();
-        let mut disk = Disk::default();
-        let at =
-            |gigabytes: u64| Access { position: gigabytes * 1_000_000_000, bytes: 4096, is_write: false };
+        let mut disk = SimulatedDisk::default();
+        let at = |gigabytes: u64| DriveAccess {
+            position: gigabytes * 1_000_000_000,
+            bytes: 4096,
+            is_write: false,
+        };
         let zero = Duration::ZERO;
         for (operation, place) in [(0, 50), (1, 20), (2, 80), (3, 60)] {
             disk.push(&drive, zero, operation, at(place), false);
@@ -326,7 +339,7 @@ mod tests {
         disk.cylinder = drive.cylinder(55_000_000_000);
         while let Some(started) = disk.start(&drive, zero, PATIENCE) {
             order.extend(started.operation);
-            disk.ended(started);
+            disk.finish(started);
         }
         assert_eq!(order, [3, 2, 1, 0, 4]);
         disk.push(&drive, zero, 5, at(10), true);
@@ -337,9 +350,9 @@ mod tests {
     }
 
     #[test]
-    fn reads_behind_the_last_one_come_from_memory_if_the_drive_had_time_to_read_on() {
+    fn sequential_reads_come_from_the_cache_if_the_drive_had_time_to_read_ahead() {
         let drive = with_cache(false);
-        let mut disk = Disk::default();
+        let mut disk = SimulatedDisk::default();
         let mut now = Duration::ZERO;
         let mut time_of = |position: u64, pause_ms: u64| {
             now += Duration::from_millis(pause_ms);
@@ -364,14 +377,14 @@ mod tests {
     #[test]
     fn held_writes_are_answered_at_once_and_a_flush_ends_behind_the_last() {
         let drive = with_cache(true);
-        let mut disk = Disk::default();
+        let mut disk = SimulatedDisk::default();
         for operation in 0..10 {
             let position = (operation as u64 * 7 % 10) << 30;
-            let access = Access { position, bytes: 65536, is_write: true };
+            let access = DriveAccess { position, bytes: 65536, is_write: true };
             disk.push(&drive, Duration::ZERO, operation, access, false);
         }
         disk.flush(10);
-        let late = Access { position: 11 << 30, bytes: 65536, is_write: true };
+        let late = DriveAccess { position: 11 << 30, bytes: 65536, is_write: true };
         disk.push(&drive, Duration::ZERO, 11, late, false);
         let ended = run(&mut disk, &drive, Duration::ZERO);
         let at = |operation| ended.iter().find(|(ended, _)| *ended == operation).unwrap().1;
@@ -382,9 +395,9 @@ mod tests {
         assert_eq!((disk.counters.writes, disk.counters.written_bytes), (11, 11 * 65536));
 
         // Writes that do not fit into the cache wait for the platters.
-        let mut disk = Disk::default();
+        let mut disk = SimulatedDisk::default();
         for operation in 0..40 {
-            let access = Access { position: (operation as u64 * 3) << 30, bytes: 65536, is_write: true };
+            let access = DriveAccess { position: (operation as u64 * 3) << 30, bytes: 65536, is_write: true };
             disk.push(&drive, Duration::ZERO, operation, access, false);
         }
         let ended = run(&mut disk, &drive, Duration::ZERO);
@@ -394,8 +407,8 @@ mod tests {
     #[test]
     fn without_memory_for_writes_each_is_answered_by_the_plates_and_a_flush_at_once() {
         let drive = drives().remove("15k-146").unwrap();
-        let mut disk = Disk::default();
-        let access = Access { is_write: true, ..read(1 << 33) };
+        let mut disk = SimulatedDisk::default();
+        let access = DriveAccess { is_write: true, ..read(1 << 33) };
         disk.push(&drive, Duration::ZERO, 0, access, false);
         disk.flush(1);
         let ended = run(&mut disk, &drive, Duration::ZERO);

@@ -14,17 +14,17 @@ const MAX_PART_MS: f64 = 60_000.0;
 /// A kind of drive.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "snake_case", tag = "kind")]
-pub enum Drive {
+pub enum DriveModel {
     /// A disk with seeking heads and rotating platters.
-    Disk(DiskDrive),
+    Disk(DiskModel),
     /// A solid-state drive with flash memory.
-    Ssd(SsdDrive),
+    Ssd(SsdModel),
 }
 
 /// Parameters of a disk.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct DiskDrive {
+pub struct DiskModel {
     /// Name of the drive in reports.
     pub name: String,
     /// Rotations per minute.
@@ -36,9 +36,9 @@ pub struct DiskDrive {
     /// Number of sectors in the innermost track and in the outermost track.
     pub sectors_per_track: [f64; 2],
     /// Seek time of reads.
-    pub read_seek: Seek,
+    pub read_seek: SeekTimeModel,
     /// Seek time of writes, for which the heads need more time to settle.
-    pub write_seek: Seek,
+    pub write_seek: SeekTimeModel,
     /// Time to switch from one track to the next within a transfer, in milliseconds.
     #[serde(default)]
     pub switch_ms: f64,
@@ -52,7 +52,7 @@ pub struct DiskDrive {
 /// Parameters of a solid-state drive.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct SsdDrive {
+pub struct SsdModel {
     /// Name of the drive in reports.
     pub name: String,
     /// Capacity in gigabytes (10^9).
@@ -70,20 +70,20 @@ pub struct SsdDrive {
 /// Seek time as a function of the distance.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum Seek {
+pub enum SeekTimeModel {
     /// Minimum, average and maximum time in milliseconds, as in data sheets.
     Points([f64; 3]),
     /// Measured times, as pairs of distance in cylinders and time in milliseconds, in ascending order.
     Table(Vec<[f64; 2]>),
 }
 
-impl Seek {
+impl SeekTimeModel {
     /// Returns true if times and distances are within their ranges, and distances are in ascending order.
     fn is_possible(&self) -> bool {
         let is_time = |time: f64| (0.0..=MAX_PART_MS).contains(&time);
         match self {
-            Seek::Points(times) => times.iter().all(|time| is_time(*time)) && times.is_sorted(),
-            Seek::Table(pairs) => {
+            SeekTimeModel::Points(times) => times.iter().all(|time| is_time(*time)) && times.is_sorted(),
+            SeekTimeModel::Table(pairs) => {
                 !pairs.is_empty()
                     && pairs.iter().all(|[distance, time]| distance.is_finite() && is_time(*time))
                     && pairs.windows(2).all(|pair| pair[0][0] < pair[1][0])
@@ -100,12 +100,12 @@ impl Seek {
             return 0.0;
         }
         match self {
-            Seek::Points([min, average, max]) => {
+            SeekTimeModel::Points([min, average, max]) => {
                 let a = (-10.0 * min + 15.0 * average - 5.0 * max) / (3.0 * all.sqrt());
                 let b = (7.0 * min - 15.0 * average + 8.0 * max) / (3.0 * all);
                 (a * (cylinders - 1.0).sqrt() + b * (cylinders - 1.0) + min).max(0.0)
             }
-            Seek::Table(pairs) => {
+            SeekTimeModel::Table(pairs) => {
                 let behind = pairs.partition_point(|[distance, _]| *distance < cylinders);
                 match (behind.checked_sub(1).map(|before| pairs[before]), pairs.get(behind).copied()) {
                     (Some([d0, t0]), Some([d1, t1])) => t0 + (t1 - t0) * (cylinders - d0) / (d1 - d0),
@@ -119,7 +119,7 @@ impl Seek {
 
 /// An access to a drive.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Access {
+pub struct DriveAccess {
     /// Offset of the first byte.
     pub position: u64,
     /// Length in bytes.
@@ -130,7 +130,7 @@ pub struct Access {
 
 /// Position of a drive's heads.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Head {
+pub struct DriveHead {
     cylinder: f64,
     /// End of the last access. The data that follows it is in the drive's cache or buffer.
     next: Option<u64>,
@@ -138,25 +138,25 @@ pub struct Head {
     interface_free: Duration,
 }
 
-impl Head {
+impl DriveHead {
     /// Returns the end of the last access if it lies within a range.
     pub(crate) fn next_in(&self, range: &std::ops::Range<u64>) -> Option<u64> {
         self.next.filter(|next| range.start < *next && *next < range.end)
     }
 
     /// Moves the head after the drive has read ahead up to this byte.
-    pub(crate) fn read_on(&mut self, drive: &Drive, end: u64) {
+    pub(crate) fn move_after_read_ahead(&mut self, drive: &DriveModel, end: u64) {
         self.cylinder = drive.cylinder(end);
         self.next = Some(end);
     }
 }
 
-impl Drive {
+impl DriveModel {
     /// Returns the name of the drive in reports.
     pub fn name(&self) -> &str {
         match self {
-            Drive::Disk(disk) => &disk.name,
-            Drive::Ssd(ssd) => &ssd.name,
+            DriveModel::Disk(disk) => &disk.name,
+            DriveModel::Ssd(ssd) => &ssd.name,
         }
     }
 
@@ -164,7 +164,7 @@ impl Drive {
     pub fn impossible_field(&self) -> Option<&'static str> {
         let in_range = |value: f64, least: f64, most: f64| (least..=most).contains(&value);
         let rules = match self {
-            Drive::Disk(disk) => {
+            DriveModel::Disk(disk) => {
                 let [inner, outer] = disk.sectors_per_track;
                 vec![
                     ("rpm", in_range(disk.rpm, 1.0, 1e6)),
@@ -178,7 +178,7 @@ impl Drive {
                     ("cache", disk.cache.is_none_or(|cache| cache.is_possible())),
                 ]
             }
-            Drive::Ssd(ssd) => vec![
+            DriveModel::Ssd(ssd) => vec![
                 ("capacity_gb", in_range(ssd.capacity_gb, 0.001, 1e6)),
                 ("read_ms", in_range(ssd.read_ms, 0.0, MAX_PART_MS)),
                 ("write_ms", in_range(ssd.write_ms, 0.0, MAX_PART_MS)),
@@ -192,8 +192,8 @@ impl Drive {
     /// Returns the capacity in bytes.
     pub fn capacity(&self) -> u64 {
         let gb = match self {
-            Drive::Disk(disk) => disk.capacity_gb,
-            Drive::Ssd(ssd) => ssd.capacity_gb,
+            DriveModel::Disk(disk) => disk.capacity_gb,
+            DriveModel::Ssd(ssd) => ssd.capacity_gb,
         };
         (gb * 1e9) as u64
     }
@@ -201,27 +201,27 @@ impl Drive {
     /// Returns the number of accesses that the drive processes concurrently.
     pub fn channels(&self) -> u32 {
         match self {
-            Drive::Disk(_) => 1,
-            Drive::Ssd(ssd) => ssd.channels.max(1),
+            DriveModel::Disk(_) => 1,
+            DriveModel::Ssd(ssd) => ssd.channels.max(1),
         }
     }
 
     /// Returns the parameters of the drive's cache.
     pub fn cache(&self) -> Option<&CacheParameters> {
         match self {
-            Drive::Disk(disk) => disk.cache.as_ref(),
-            Drive::Ssd(_) => None,
+            DriveModel::Disk(disk) => disk.cache.as_ref(),
+            DriveModel::Ssd(_) => None,
         }
     }
 
     /// Returns a copy of the drive whose cylinders are spread over this many bytes. Seek times and transfer rates are
     /// the same as on the whole drive.
-    pub fn with_capacity(&self, bytes: u64) -> Drive {
+    pub fn with_capacity(&self, bytes: u64) -> DriveModel {
         let mut drive = self.clone();
         let gb = bytes as f64 / 1e9;
         match &mut drive {
-            Drive::Disk(disk) => disk.capacity_gb = gb,
-            Drive::Ssd(ssd) => ssd.capacity_gb = gb,
+            DriveModel::Disk(disk) => disk.capacity_gb = gb,
+            DriveModel::Ssd(ssd) => ssd.capacity_gb = gb,
         }
         drive
     }
@@ -229,37 +229,37 @@ impl Drive {
     /// Returns the time for a command in milliseconds, excluding seek, rotation and transfer.
     pub(crate) fn command_ms(&self) -> f64 {
         match self {
-            Drive::Disk(disk) => disk.command_ms,
-            Drive::Ssd(_) => 0.0,
+            DriveModel::Disk(disk) => disk.command_ms,
+            DriveModel::Ssd(_) => 0.0,
         }
     }
 
     /// Returns the duration in milliseconds of a transfer at a position, excluding seek and rotation.
     pub(crate) fn transfer_ms(&self, position: u64, bytes: f64) -> f64 {
         match self {
-            Drive::Disk(disk) => {
+            DriveModel::Disk(disk) => {
                 let tracks = bytes / SECTOR / disk.sectors(position as f64 / self.capacity() as f64);
                 tracks * (60_000.0 / disk.rpm + disk.switch_ms)
             }
-            Drive::Ssd(ssd) => bytes / (ssd.mb_per_second * 1e3),
+            DriveModel::Ssd(ssd) => bytes / (ssd.mb_per_second * 1e3),
         }
     }
 
     /// Returns the cylinder that contains a byte. Cylinder 0 is the outermost one, and contains the first bytes.
     pub fn cylinder(&self, position: u64) -> f64 {
         match self {
-            Drive::Disk(disk) => {
-                disk.place(position as f64 / self.capacity() as f64) * f64::from(disk.cylinders)
+            DriveModel::Disk(disk) => {
+                disk.cylinder_share(position as f64 / self.capacity() as f64) * f64::from(disk.cylinders)
             }
-            Drive::Ssd(_) => 0.0,
+            DriveModel::Ssd(_) => 0.0,
         }
     }
 
     /// Returns the duration of an access that begins now, and moves the heads.
-    pub fn service(&self, head: &mut Head, now: Duration, access: Access) -> Duration {
+    pub fn service(&self, head: &mut DriveHead, now: Duration, access: DriveAccess) -> Duration {
         let transfer = self.transfer_ms(access.position, access.bytes as f64);
         let milliseconds = match self {
-            Drive::Disk(disk) => {
+            DriveModel::Disk(disk) => {
                 let cylinder = self.cylinder(access.position);
                 let mut time = disk.command_ms + transfer;
                 if head.next != Some(access.position) {
@@ -269,26 +269,26 @@ impl Drive {
                 head.cylinder = cylinder;
                 time
             }
-            Drive::Ssd(ssd) => {
+            DriveModel::Ssd(ssd) => {
                 let base = if access.is_write { ssd.write_ms } else { ssd.read_ms };
-                let ready = now + milliseconds_of(base);
-                head.interface_free = ready.max(head.interface_free) + milliseconds_of(transfer);
+                let ready = now + duration_from_ms(base);
+                head.interface_free = ready.max(head.interface_free) + duration_from_ms(transfer);
                 return head.interface_free - now;
             }
         };
         head.next = Some(access.position + access.bytes);
-        milliseconds_of(milliseconds)
+        duration_from_ms(milliseconds)
     }
 }
 
 /// Converts a time in milliseconds to a duration. Negative times become zero.
-pub(crate) fn milliseconds_of(milliseconds: f64) -> Duration {
+pub(crate) fn duration_from_ms(milliseconds: f64) -> Duration {
     Duration::from_secs_f64(milliseconds.max(0.0) / 1e3)
 }
 
-impl DiskDrive {
+impl DiskModel {
     /// Returns the fraction of cylinders that contain this fraction of the bytes. Outer tracks contain more bytes.
-    fn place(&self, share: f64) -> f64 {
+    fn cylinder_share(&self, share: f64) -> f64 {
         let [inner, outer] = self.sectors_per_track;
         let share = share.clamp(0.0, 1.0);
         if (outer - inner).abs() < 1e-9 {
@@ -301,11 +301,11 @@ impl DiskDrive {
     /// Returns the number of sectors per track at the position given as a fraction of the bytes.
     fn sectors(&self, share: f64) -> f64 {
         let [inner, outer] = self.sectors_per_track;
-        outer - (outer - inner) * self.place(share)
+        outer - (outer - inner) * self.cylinder_share(share)
     }
 
     /// Returns how long the heads take to reach the first sector, in milliseconds, including seek and rotation.
-    fn positioning_ms(&self, from: f64, to: f64, share: f64, now: Duration, access: Access) -> f64 {
+    fn positioning_ms(&self, from: f64, to: f64, share: f64, now: Duration, access: DriveAccess) -> f64 {
         let turn = 60_000.0 / self.rpm;
         let curve = if access.is_write { &self.write_seek } else { &self.read_seek };
         let seek = curve.milliseconds((to - from).abs(), f64::from(self.cylinders));
@@ -323,7 +323,7 @@ mod tests {
 
     #[test]
     fn the_curve_of_three_points_has_their_least_average_and_greatest_value() {
-        let (seek, all) = (Seek::Points([0.2, 3.4, 6.6]), 107_500.0);
+        let (seek, all) = (SeekTimeModel::Points([0.2, 3.4, 6.6]), 107_500.0);
         assert!((seek.milliseconds(1.0, all) - 0.2).abs() < 1e-9);
         assert!((seek.milliseconds(all, all) - 6.6).abs() < 0.01);
         // The distance d between two random cylinders has the probability 2 (1 - d/all) / all.
@@ -338,7 +338,7 @@ mod tests {
 
     #[test]
     fn a_table_is_interpolated_and_flat_beyond_its_ends() {
-        let seek = Seek::Table(vec![[1.0, 0.5], [10.0, 1.4], [100.0, 2.3]]);
+        let seek = SeekTimeModel::Table(vec![[1.0, 0.5], [10.0, 1.4], [100.0, 2.3]]);
         let at = |distance| seek.milliseconds(distance, 200.0);
         assert_eq!([at(0.0), at(1.0), at(100.0), at(150.0)], [0.0, 0.5, 2.3, 2.3]);
         assert!((at(5.5) - 0.95).abs() < 1e-9);
@@ -347,9 +347,9 @@ mod tests {
     #[test]
     fn sequential_transfers_have_the_published_rates_of_their_tracks() {
         // The published rate does not include track switches and command times.
-        let Drive::Disk(mut disk) = drives().remove("15k-146").unwrap() else { panic!("a disk") };
+        let DriveModel::Disk(mut disk) = drives().remove("15k-146").unwrap() else { panic!("a disk") };
         disk.switch_ms = 0.0;
-        let drive = Drive::Disk(disk);
+        let drive = DriveModel::Disk(disk);
         for (position, published) in [(0, 154.0), (drive.capacity() - 1, 92.0)] {
             let rate = 1e3 / drive.transfer_ms(position, 1e6);
             assert!((rate / published - 1.0).abs() < 0.01, "{rate} MB/s, published {published}");
@@ -359,8 +359,8 @@ mod tests {
     #[test]
     fn transfers_of_flash_share_its_interface() {
         let drive = drives().remove("ssd").unwrap();
-        let mut head = Head::default();
-        let read = |position| Access { position, bytes: 500_000, is_write: false };
+        let mut head = DriveHead::default();
+        let read = |position| DriveAccess { position, bytes: 500_000, is_write: false };
         let times = [0, 1, 2].map(|place| drive.service(&mut head, Duration::ZERO, read(place << 20)));
         let milliseconds = times.map(|time| (time.as_secs_f64() * 1e6).round() / 1e3);
         assert_eq!(milliseconds, [1.102, 2.102, 3.102]);
@@ -370,7 +370,7 @@ mod tests {
     fn a_drive_of_fewer_bytes_has_the_seeks_of_the_whole_one() {
         let drive = drives().remove("15k-146").unwrap();
         let small = drive.with_capacity(1 << 30);
-        let far = |drive: &Drive| drive.cylinder(drive.capacity() - 4096);
+        let far = |drive: &DriveModel| drive.cylinder(drive.capacity() - 4096);
         assert!((far(&drive) - far(&small)).abs() < 2.0, "{} {}", far(&drive), far(&small));
         assert!((small.transfer_ms(0, 1e6) / drive.transfer_ms(0, 1e6) - 1.0).abs() < 1e-9);
     }

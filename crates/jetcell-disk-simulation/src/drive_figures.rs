@@ -8,8 +8,8 @@ use serde::Serialize;
 
 use crate::config::drives;
 use crate::demerit;
-use crate::disk::Disk;
-use crate::drive::{Access, Drive, Head, Seek};
+use crate::disk::SimulatedDisk;
+use crate::drive::{DriveAccess, DriveHead, DriveModel, SeekTimeModel};
 
 /// Number of random accesses per figure.
 const ACCESSES: usize = 20_000;
@@ -53,7 +53,7 @@ pub struct DriveFigures {
 
 /// Agreement between the three-point seek curve and measured seek times, for a drive that has both.
 #[derive(Clone, Debug, Serialize)]
-pub struct Agreement {
+pub struct SeekCurveAgreement {
     /// Name of the drive.
     pub name: String,
     /// Description of the accesses.
@@ -72,7 +72,7 @@ pub fn drive_figures() -> Vec<DriveFigures> {
     all.iter().map(|(name, drive)| figures(name, drive)).collect()
 }
 
-fn figures(name: &str, drive: &Drive) -> DriveFigures {
+fn figures(name: &str, drive: &DriveModel) -> DriveFigures {
     let published = RATES.iter().find(|(of, ..)| *of == name);
     let rate = 1e3 / mean(&one_by_one(drive, false));
     DriveFigures {
@@ -89,19 +89,19 @@ fn figures(name: &str, drive: &Drive) -> DriveFigures {
 }
 
 /// Compares the three data sheet points with measured seek times, for the one drive that has both.
-pub fn agreements() -> Vec<Agreement> {
+pub fn agreements() -> Vec<SeekCurveAgreement> {
     let name = "10k-300";
-    let Some(measured @ Drive::Disk(_)) = drives().remove(name) else { return vec![] };
+    let Some(measured @ DriveModel::Disk(_)) = drives().remove(name) else { return vec![] };
     let mut modelled = measured.clone();
-    if let Drive::Disk(disk) = &mut modelled {
-        disk.read_seek = Seek::Points([0.53, 4.84, 9.57]);
-        disk.write_seek = Seek::Points([1.03, 5.34, 10.07]);
+    if let DriveModel::Disk(disk) = &mut modelled {
+        disk.read_seek = SeekTimeModel::Points([0.53, 4.84, 9.57]);
+        disk.write_seek = SeekTimeModel::Points([1.03, 5.34, 10.07]);
     }
-    let agreement = |load, times: fn(&Drive) -> Vec<Duration>| {
+    let agreement = |load, times: fn(&DriveModel) -> Vec<Duration>| {
         let (measured, modelled) = (times(&measured), times(&modelled));
         let demerit = demerit(&measured, &modelled).unwrap_or(f64::NAN);
         let (measured_ms, modelled_ms) = (percentiles(measured), percentiles(modelled));
-        Agreement { name: name.into(), load, measured_ms, modelled_ms, demerit }
+        SeekCurveAgreement { name: name.into(), load, measured_ms, modelled_ms, demerit }
     };
     vec![
         agreement("random reads, queue depth 1", |drive| one_by_one(drive, false)),
@@ -120,12 +120,12 @@ fn percentiles(mut times: Vec<Duration>) -> [f64; 4] {
 }
 
 /// Returns the response times of random accesses. Pauses between the accesses randomize the platter angle.
-fn one_by_one(drive: &Drive, is_write: bool) -> Vec<Duration> {
+fn one_by_one(drive: &DriveModel, is_write: bool) -> Vec<Duration> {
     let mut rng = ChaCha8Rng::seed_from_u64(1);
-    let (mut head, mut now) = (Head::default(), Duration::ZERO);
+    let (mut head, mut now) = (DriveHead::default(), Duration::ZERO);
     let mut access = || {
         let position = rng.random_range(0..drive.capacity() / PAGE) * PAGE;
-        let time = drive.service(&mut head, now, Access { position, bytes: PAGE, is_write });
+        let time = drive.service(&mut head, now, DriveAccess { position, bytes: PAGE, is_write });
         now += time + Duration::from_micros(rng.random_range(0..7000));
         time
     };
@@ -134,14 +134,14 @@ fn one_by_one(drive: &Drive, is_write: bool) -> Vec<Duration> {
 
 /// Returns the response times of random reads at a constant queue depth, and the number of completed reads per
 /// second.
-fn queued(drive: &Drive, depth: usize) -> (Vec<Duration>, f64) {
+fn queued(drive: &DriveModel, depth: usize) -> (Vec<Duration>, f64) {
     let mut rng = ChaCha8Rng::seed_from_u64(1);
-    let (mut disk, mut now) = (Disk::default(), Duration::ZERO);
+    let (mut disk, mut now) = (SimulatedDisk::default(), Duration::ZERO);
     let (mut began, mut times, mut under_way) = (vec![], vec![], vec![]);
     while times.len() < ACCESSES {
         while began.len() < times.len() + depth {
             let position = rng.random_range(0..drive.capacity() / PAGE) * PAGE;
-            disk.push(drive, now, began.len(), Access { position, bytes: PAGE, is_write: false }, false);
+            disk.push(drive, now, began.len(), DriveAccess { position, bytes: PAGE, is_write: false }, false);
             began.push(now);
         }
         while let Some(started) = disk.start(drive, now, Duration::ZERO) {
@@ -150,7 +150,7 @@ fn queued(drive: &Drive, depth: usize) -> (Vec<Duration>, f64) {
         let first = (0..under_way.len()).min_by_key(|place| under_way[*place].0);
         let (end, started) = under_way.swap_remove(first.expect("accesses are in flight"));
         now = end;
-        disk.ended(started);
+        disk.finish(started);
         times.extend(started.operation.map(|operation| now - began[operation]));
     }
     let rate = times.len() as f64 / now.as_secs_f64();
@@ -158,12 +158,12 @@ fn queued(drive: &Drive, depth: usize) -> (Vec<Duration>, f64) {
 }
 
 /// Returns the rate of sequential 1 MiB reads in MB/s, starting at the position given as a fraction of the drive.
-pub(crate) fn sequential(drive: &Drive, share: f64) -> f64 {
+pub(crate) fn sequential(drive: &DriveModel, share: f64) -> f64 {
     const PIECES: u64 = 200;
     let first = (drive.capacity() as f64 * share) as u64 / PAGE * PAGE;
-    let (mut head, mut now) = (Head::default(), Duration::ZERO);
+    let (mut head, mut now) = (DriveHead::default(), Duration::ZERO);
     for piece in 0..PIECES {
-        let access = Access { position: first + piece * (1 << 20), bytes: 1 << 20, is_write: false };
+        let access = DriveAccess { position: first + piece * (1 << 20), bytes: 1 << 20, is_write: false };
         now += drive.service(&mut head, now, access);
     }
     (PIECES << 20) as f64 / 1e6 / now.as_secs_f64()

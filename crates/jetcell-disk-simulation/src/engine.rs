@@ -7,12 +7,12 @@ use std::time::Duration;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::config::{BLOCK, CHUNK, Config, Layout, WriteAnywhere};
-use crate::disk::{Disk, OperationId, Started};
-use crate::drive::{Access, Drive};
-use crate::in_place::{Groups, Phase};
-use crate::logs::Logs;
-use crate::write_anywhere::{Run, Volume};
+use crate::config::{BLOCK, CHUNK, Config, SimulatedLayout, WriteAnywhereConfig};
+use crate::disk::{OperationId, SimulatedDisk, StartedActivity};
+use crate::drive::{DriveAccess, DriveModel};
+use crate::in_place::{AccessPhase, DriveGroups};
+use crate::log_drives::LogDrives;
+use crate::write_anywhere::{DriveCommand, WriteAnywhereVolume};
 
 /// Length in bytes of each run in a sampled rebuild. The ranges between the runs are skipped.
 const RUN: u64 = 16 << 20;
@@ -21,12 +21,12 @@ const SPARES: usize = 2;
 
 /// Parameters of one simulation.
 #[derive(Clone, Copy)]
-pub struct Setup<'a> {
+pub struct SimulationSetup<'a> {
     pub config: &'a Config,
-    pub layout: &'a Layout,
-    pub drive: &'a Drive,
-    /// Volume returned by [`prepared`].
-    pub volume: Option<&'a Volume>,
+    pub layout: &'a SimulatedLayout,
+    pub drive: &'a DriveModel,
+    /// Volume returned by [`prepare_volume`].
+    pub volume: Option<&'a WriteAnywhereVolume>,
     /// Target rate of host I/O operations per second.
     pub iops: f64,
     /// Durations of the warm-up and the measurement, in seconds.
@@ -40,18 +40,23 @@ pub struct Setup<'a> {
     /// Parameters of a sampled rebuild. It covers each drive from the first byte to the last, but rebuilds only the
     /// given number of bytes, in evenly distributed runs of [`RUN`]. The simulation ends `tail` seconds after the
     /// rebuild.
-    pub pass: Option<Pass>,
+    pub pass: Option<SampledRebuild>,
 }
 
 /// Returns the filled and aged volume of a write-anywhere layout, with which all simulations of the layout start.
-pub fn prepared(config: &Config, layout: &Layout, drive: &Drive) -> Option<Volume> {
+pub fn prepare_volume(
+    config: &Config,
+    layout: &SimulatedLayout,
+    drive: &DriveModel,
+) -> Option<WriteAnywhereVolume> {
     let options = layout.write_anywhere?;
     let groups: Vec<(usize, usize)> =
         (0..layout.groups.len()).map(|group| (layout.data_drives(group), layout.level.parities())).collect();
     let stripes = (drive.capacity() / BLOCK / options.scale) as usize;
     let blocks = (config.load.page_bytes / BLOCK) as u32;
     let rng = ChaCha8Rng::seed_from_u64(config.seed ^ 0x5EED);
-    let mut volume = Volume::new(&groups, stripes, layout.fill(&config.load, drive), blocks, rng);
+    let mut volume =
+        WriteAnywhereVolume::new(&groups, stripes, layout.fill(&config.load, drive), blocks, rng);
     let writes = (f64::from(volume.pages()) * options.overwritten) as u64;
     volume.age(writes, options.log_writes);
     Some(volume)
@@ -59,14 +64,14 @@ pub fn prepared(config: &Config, layout: &Layout, drive: &Drive) -> Option<Volum
 
 /// A sampled rebuild of whole drives.
 #[derive(Clone, Copy)]
-pub struct Pass {
+pub struct SampledRebuild {
     pub bytes: u64,
     pub tail: f64,
 }
 
 /// Measurements for one second of a simulation.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Second {
+pub struct SecondMeasurements {
     pub reads: u64,
     pub read_ms: f64,
     pub writes: u64,
@@ -79,7 +84,7 @@ pub struct Second {
 
 /// Measurements for a whole simulation.
 #[derive(Clone, Debug, Default)]
-pub struct Measured {
+pub struct SimulationMeasurements {
     pub read_ms: Vec<f32>,
     pub write_ms: Vec<f32>,
     pub log_ms: Vec<f32>,
@@ -93,13 +98,13 @@ pub struct Measured {
     /// Time at which the sampled rebuild completed.
     pub rebuild_ended: Option<f64>,
     /// Measurements for each second, including the seconds before the measured period.
-    pub seconds: Vec<Second>,
+    pub seconds: Vec<SecondMeasurements>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Event {
+enum SimulationEvent {
     Arrival,
-    Done { drive: usize, started: Started },
+    Done { drive: usize, started: StartedActivity },
     LogWritten { operation: OperationId },
     ConsistencyPoint,
     Failure,
@@ -107,7 +112,7 @@ enum Event {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum SimulatedOperationKind {
     Read,
     Write,
     /// A log write.
@@ -120,17 +125,17 @@ enum Kind {
     ConsistencyPoint,
 }
 
-struct Operation {
-    kind: Kind,
+struct SimulatedOperation {
+    kind: SimulatedOperationKind,
     began: Duration,
-    phases: VecDeque<Phase>,
+    phases: VecDeque<AccessPhase>,
     outstanding: usize,
 }
 
 /// A write-anywhere volume and its write log.
-struct Anywhere {
-    options: WriteAnywhere,
-    volume: Volume,
+struct WriteAnywhereState {
+    options: WriteAnywhereConfig,
+    volume: WriteAnywhereVolume,
     /// Pages in the half of the log that is being filled. `log_writes` is the total number of writes in this half.
     logged: Vec<u32>,
     log_writes: usize,
@@ -139,17 +144,17 @@ struct Anywhere {
     stalled: VecDeque<(OperationId, Option<u32>)>,
 }
 
-struct Simulation<'a> {
-    setup: Setup<'a>,
+struct LayoutSimulation<'a> {
+    setup: SimulationSetup<'a>,
     now: Duration,
-    events: BinaryHeap<Reverse<(Duration, u64, Event)>>,
+    events: BinaryHeap<Reverse<(Duration, u64, SimulationEvent)>>,
     sequence: u64,
     rng: ChaCha8Rng,
-    disks: Vec<Disk>,
-    groups: Groups,
-    anywhere: Option<Anywhere>,
-    logs: Option<Logs>,
-    operations: Vec<Option<Operation>>,
+    disks: Vec<SimulatedDisk>,
+    groups: DriveGroups,
+    write_anywhere: Option<WriteAnywhereState>,
+    logs: Option<LogDrives>,
+    operations: Vec<Option<SimulatedOperation>>,
     vacant: Vec<OperationId>,
     /// Number of host accesses in flight. `waiting` is the number of accesses that wait in the host.
     outstanding: usize,
@@ -158,14 +163,14 @@ struct Simulation<'a> {
     /// Number of bytes that have been rebuilt.
     rebuilt: u64,
     end: Duration,
-    measured: Measured,
+    measured: SimulationMeasurements,
     /// Size of the data on each data drive in bytes, if blocks are overwritten in place.
     region: u64,
 }
 
 /// Runs a simulation.
-pub fn simulate(setup: Setup<'_>) -> Measured {
-    let mut simulation = Simulation::new(setup);
+pub fn simulate(setup: SimulationSetup<'_>) -> SimulationMeasurements {
+    let mut simulation = LayoutSimulation::new(setup);
     simulation.run();
     simulation.measured
 }
@@ -174,11 +179,11 @@ fn seconds(seconds: f64) -> Duration {
     Duration::from_secs_f64(seconds.max(0.0))
 }
 
-impl<'a> Simulation<'a> {
-    fn new(setup: Setup<'a>) -> Simulation<'a> {
-        let Setup { config, layout, drive, .. } = setup;
+impl<'a> LayoutSimulation<'a> {
+    fn new(setup: SimulationSetup<'a>) -> LayoutSimulation<'a> {
+        let SimulationSetup { config, layout, drive, .. } = setup;
         let fill = layout.fill(&config.load, drive);
-        let anywhere = layout.write_anywhere.zip(setup.volume).map(|(options, volume)| Anywhere {
+        let anywhere = layout.write_anywhere.zip(setup.volume).map(|(options, volume)| WriteAnywhereState {
             options,
             volume: volume.clone(),
             logged: vec![],
@@ -187,21 +192,21 @@ impl<'a> Simulation<'a> {
             stalled: VecDeque::new(),
         });
         let first_of_logs = layout.drives() + SPARES;
-        let logs = config.log.map(|log| Logs::new(log, layout.level, first_of_logs, drive.capacity()));
+        let logs = config.log.map(|log| LogDrives::new(log, layout.level, first_of_logs, drive.capacity()));
         let all = first_of_logs + config.log.map_or(0, |log| log.drives);
         let cursor = match setup.pass {
             Some(_) => 0,
             None => (drive.capacity() as f64 * 0.35) as u64 / BLOCK * BLOCK,
         };
-        Simulation {
+        LayoutSimulation {
             setup,
             now: Duration::ZERO,
             events: BinaryHeap::new(),
             sequence: 0,
             rng: ChaCha8Rng::seed_from_u64(config.seed),
-            disks: (0..all).map(|_| Disk::default()).collect(),
-            groups: Groups::new(layout),
-            anywhere,
+            disks: (0..all).map(|_| SimulatedDisk::default()).collect(),
+            groups: DriveGroups::new(layout),
+            write_anywhere: anywhere,
             logs,
             operations: vec![],
             vacant: vec![],
@@ -210,26 +215,27 @@ impl<'a> Simulation<'a> {
             cursor,
             rebuilt: 0,
             end: seconds(setup.warm_up + setup.seconds),
-            measured: Measured::default(),
+            measured: SimulationMeasurements::default(),
             region: ((fill * drive.capacity() as f64) as u64 / CHUNK * CHUNK).max(CHUNK),
         }
     }
 
-    fn at(&mut self, time: Duration, event: Event) {
+    fn schedule(&mut self, time: Duration, event: SimulationEvent) {
         self.sequence += 1;
         self.events.push(Reverse((time, self.sequence, event)));
     }
 
     fn run(&mut self) {
-        self.at(Duration::ZERO, Event::Arrival);
-        if let Some(anywhere) = &self.anywhere {
-            self.at(seconds(anywhere.options.seconds), Event::ConsistencyPoint);
+        self.schedule(Duration::ZERO, SimulationEvent::Arrival);
+        if let Some(anywhere) = &self.write_anywhere {
+            self.schedule(seconds(anywhere.options.seconds), SimulationEvent::ConsistencyPoint);
         }
-        for (time, event) in
-            [(self.setup.failure, Event::Failure), (self.setup.rebuild, Event::RebuildBegins)]
-        {
+        for (time, event) in [
+            (self.setup.failure, SimulationEvent::Failure),
+            (self.setup.rebuild, SimulationEvent::RebuildBegins),
+        ] {
             if let Some(time) = time {
-                self.at(seconds(time), event);
+                self.schedule(seconds(time), event);
             }
         }
         let (mut before, mut is_warm) = (Duration::ZERO, false);
@@ -260,25 +266,27 @@ impl<'a> Simulation<'a> {
         self.disks[..self.setup.layout.drives()].iter().map(|disk| disk.counters.busy).sum()
     }
 
-    fn handle(&mut self, event: Event) {
+    fn handle(&mut self, event: SimulationEvent) {
         match event {
-            Event::Arrival => {
+            SimulationEvent::Arrival => {
                 let gap = -(1.0 - self.rng.random::<f64>()).ln() / self.setup.iops;
-                self.at(self.now + seconds(gap), Event::Arrival);
+                self.schedule(self.now + seconds(gap), SimulationEvent::Arrival);
                 self.waiting += 1;
                 self.issue();
             }
-            Event::Done { drive, started } => {
-                self.disks[drive].ended(started);
+            SimulationEvent::Done { drive, started } => {
+                self.disks[drive].finish(started);
                 self.start(drive);
                 if let Some(operation) = started.operation {
-                    self.access_ended(operation);
+                    self.finish_access(operation);
                 }
             }
-            Event::LogWritten { operation } => self.ended(operation),
-            Event::ConsistencyPoint => self.consistency_point(),
-            Event::Failure => self.groups.lose(self.setup.lost, self.setup.layout.drives()),
-            Event::RebuildBegins => (0..self.setup.config.rebuild.pieces).for_each(|_| self.rebuild_piece()),
+            SimulationEvent::LogWritten { operation } => self.finish_operation(operation),
+            SimulationEvent::ConsistencyPoint => self.consistency_point(),
+            SimulationEvent::Failure => self.groups.mark_lost(self.setup.lost, self.setup.layout.drives()),
+            SimulationEvent::RebuildBegins => {
+                (0..self.setup.config.rebuild.pieces).for_each(|_| self.rebuild_piece())
+            }
         }
     }
 
@@ -288,31 +296,31 @@ impl<'a> Simulation<'a> {
             self.waiting -= 1;
             self.outstanding += 1;
             let is_read = self.rng.random::<f64>() < self.setup.config.load.read_share;
-            match self.anywhere.is_some() {
-                true => self.issue_anywhere(is_read),
+            match self.write_anywhere.is_some() {
+                true => self.issue_write_anywhere(is_read),
                 false => self.issue_in_place(is_read),
             }
-            let owed = if is_read { 0 } else { self.logs.as_mut().map_or(0, Logs::owed) };
+            let owed = if is_read { 0 } else { self.logs.as_mut().map_or(0, LogDrives::take_due_writes) };
             (0..owed).for_each(|_| self.issue_log());
         }
     }
 
     /// Starts a log write.
     fn issue_log(&mut self) {
-        if let Some((log, bytes)) = self.logs.as_mut().and_then(Logs::add) {
+        if let Some((log, bytes)) = self.logs.as_mut().and_then(LogDrives::add) {
             self.write_log(log, bytes);
         }
     }
 
     fn write_log(&mut self, log: usize, bytes: u64) {
         let Some(logs) = &mut self.logs else { return };
-        if self.anywhere.is_some() {
-            logs.note(bytes);
-            let operation = self.new_operation(Kind::Log { log }, VecDeque::new());
+        if self.write_anywhere.is_some() {
+            logs.record_logged(bytes);
+            let operation = self.new_operation(SimulatedOperationKind::Log { log }, VecDeque::new());
             return self.log(operation, None);
         }
         let phases = logs.write(log, bytes);
-        self.begin(Kind::Log { log }, phases);
+        self.begin(SimulatedOperationKind::Log { log }, phases);
     }
 
     fn issue_in_place(&mut self, is_read: bool) {
@@ -330,30 +338,33 @@ impl<'a> Simulation<'a> {
             true => self.groups.read(&cells, column, position, bytes, &mut self.rng),
             false => self.groups.write(&cells, column, position, bytes),
         };
-        self.begin(if is_read { Kind::Read } else { Kind::Write }, phases);
+        self.begin(
+            if is_read { SimulatedOperationKind::Read } else { SimulatedOperationKind::Write },
+            phases,
+        );
     }
 
-    fn issue_anywhere(&mut self, is_read: bool) {
-        let anywhere = self.anywhere.as_mut().expect("the volume uses write-anywhere");
+    fn issue_write_anywhere(&mut self, is_read: bool) {
+        let anywhere = self.write_anywhere.as_mut().expect("the volume uses write-anywhere");
         let page = self.rng.random_range(0..anywhere.volume.pages());
         if is_read {
-            let mut reads = Phase::new();
+            let mut reads = AccessPhase::new();
             for part in anywhere.volume.locate(page) {
                 let position = part.stripe * anywhere.options.scale * BLOCK;
                 let (cells, bytes) = (self.groups.row(part.group, 0), part.blocks * BLOCK);
                 let phases = self.groups.read(&cells, part.column, position, bytes, &mut self.rng);
                 reads.extend(phases.into_iter().flatten());
             }
-            self.begin(Kind::Read, [reads].into());
+            self.begin(SimulatedOperationKind::Read, [reads].into());
             return;
         }
-        let operation = self.new_operation(Kind::Write, VecDeque::new());
+        let operation = self.new_operation(SimulatedOperationKind::Write, VecDeque::new());
         self.log(operation, Some(page));
     }
 
     /// Puts a page or a log write into the volume's write log, or waits until there is room.
     fn log(&mut self, operation: OperationId, page: Option<u32>) {
-        let anywhere = self.anywhere.as_mut().expect("the volume uses write-anywhere");
+        let anywhere = self.write_anywhere.as_mut().expect("the volume uses write-anywhere");
         if anywhere.log_writes >= anywhere.options.log_writes {
             anywhere.stalled.push_back((operation, page));
             return;
@@ -363,52 +374,56 @@ impl<'a> Simulation<'a> {
         let is_full = anywhere.log_writes >= anywhere.options.log_writes;
         let written = self.now + seconds(anywhere.options.log_ms / 1e3);
         let begins = is_full && !anywhere.is_writing;
-        self.at(written, Event::LogWritten { operation });
+        self.schedule(written, SimulationEvent::LogWritten { operation });
         if begins {
-            self.write_log_out();
+            self.write_logged_pages();
         }
     }
 
     /// Schedules the next consistency point, and starts one unless one is already being written.
     fn consistency_point(&mut self) {
-        let anywhere = self.anywhere.as_ref().expect("the volume uses write-anywhere");
+        let anywhere = self.write_anywhere.as_ref().expect("the volume uses write-anywhere");
         let (next, is_writing) = (seconds(anywhere.options.seconds), anywhere.is_writing);
-        self.at(self.now + next, Event::ConsistencyPoint);
+        self.schedule(self.now + next, SimulationEvent::ConsistencyPoint);
         if !is_writing {
-            self.write_log_out();
+            self.write_logged_pages();
         }
     }
 
     /// Assigns new locations to all logged pages, and starts to write them.
-    fn write_log_out(&mut self) {
-        let anywhere = self.anywhere.as_mut().expect("the volume uses write-anywhere");
+    fn write_logged_pages(&mut self) {
+        let anywhere = self.write_anywhere.as_mut().expect("the volume uses write-anywhere");
         let pages = std::mem::take(&mut anywhere.logged);
         anywhere.log_writes = 0;
-        let (mut reads, mut writes) = (Phase::new(), Phase::new());
+        let (mut reads, mut writes) = (AccessPhase::new(), AccessPhase::new());
         let scale = anywhere.options.scale;
-        anywhere.volume.consistency_point(&pages, &mut |Run { drive, stripe, blocks, is_write }| {
+        anywhere.volume.consistency_point(&pages, &mut |DriveCommand { drive, stripe, blocks, is_write }| {
             let position = stripe as u64 * scale * BLOCK;
-            let access = Access { position, bytes: blocks as u64 * BLOCK, is_write };
+            let access = DriveAccess { position, bytes: blocks as u64 * BLOCK, is_write };
             if is_write { writes.push((drive, access)) } else { reads.push((drive, access)) }
         });
-        let there = |phase: Phase| {
-            let home =
-                |(drive, access): (usize, Access)| Some((self.groups.home(drive, access.position)?, access));
-            phase.into_iter().filter_map(home).collect::<Phase>()
+        let there = |phase: AccessPhase| {
+            let home = |(drive, access): (usize, DriveAccess)| {
+                Some((self.groups.content_drive(drive, access.position)?, access))
+            };
+            phase.into_iter().filter_map(home).collect::<AccessPhase>()
         };
-        writes.extend(self.logs.as_mut().map(Logs::consistency_point).unwrap_or_default());
-        let phases: VecDeque<Phase> =
+        writes.extend(self.logs.as_mut().map(LogDrives::consistency_point).unwrap_or_default());
+        let phases: VecDeque<AccessPhase> =
             [there(reads), there(writes)].into_iter().filter(|phase| !phase.is_empty()).collect();
         let has_work = !phases.is_empty();
-        if let Some(anywhere) = &mut self.anywhere {
+        if let Some(anywhere) = &mut self.write_anywhere {
             anywhere.is_writing = has_work;
         }
         if has_work {
-            self.begin(Kind::ConsistencyPoint, phases);
+            self.begin(SimulatedOperationKind::ConsistencyPoint, phases);
         }
         // The other half of the log has room.
-        let stalled =
-            self.anywhere.as_mut().map(|anywhere| std::mem::take(&mut anywhere.stalled)).unwrap_or_default();
+        let stalled = self
+            .write_anywhere
+            .as_mut()
+            .map(|anywhere| std::mem::take(&mut anywhere.stalled))
+            .unwrap_or_default();
         for (operation, page) in stalled {
             self.log(operation, page);
         }
@@ -430,21 +445,21 @@ impl<'a> Simulation<'a> {
         }
         let phases = self.groups.rebuild(position, bytes);
         self.cursor += bytes;
-        self.begin(Kind::Rebuild { bytes }, phases);
+        self.begin(SimulatedOperationKind::Rebuild { bytes }, phases);
     }
 
     /// Records that a piece was rebuilt, and starts to rebuild the next one.
-    fn rebuilt(&mut self, bytes: u64) {
+    fn finish_rebuild_piece(&mut self, bytes: u64) {
         self.second().rebuilt_bytes += bytes;
         if self.is_measured() {
             self.measured.rebuilt_bytes += bytes;
         }
         self.rebuilt += bytes;
-        if let Some(Pass { bytes: all, tail }) = self.setup.pass {
+        if let Some(SampledRebuild { bytes: all, tail }) = self.setup.pass {
             let share = self.rebuilt as f64 / all as f64;
-            self.groups.note_rebuilt((share * self.setup.drive.capacity() as f64) as u64);
+            self.groups.mark_rebuilt((share * self.setup.drive.capacity() as f64) as u64);
             if self.rebuilt >= all {
-                self.groups.note_rebuilt(u64::MAX);
+                self.groups.mark_rebuilt(u64::MAX);
                 self.measured.rebuild_ended = Some(self.now.as_secs_f64());
                 self.end = self.end.min(self.now + seconds(tail));
             }
@@ -452,8 +467,8 @@ impl<'a> Simulation<'a> {
         self.rebuild_piece();
     }
 
-    fn new_operation(&mut self, kind: Kind, phases: VecDeque<Phase>) -> OperationId {
-        let operation = Operation { kind, began: self.now, phases, outstanding: 0 };
+    fn new_operation(&mut self, kind: SimulatedOperationKind, phases: VecDeque<AccessPhase>) -> OperationId {
+        let operation = SimulatedOperation { kind, began: self.now, phases, outstanding: 0 };
         match self.vacant.pop() {
             Some(place) => {
                 self.operations[place] = Some(operation);
@@ -466,20 +481,23 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    fn begin(&mut self, kind: Kind, phases: VecDeque<Phase>) {
+    fn begin(&mut self, kind: SimulatedOperationKind, phases: VecDeque<AccessPhase>) {
         let operation = self.new_operation(kind, phases);
         self.next_phase(operation);
     }
 
     fn next_phase(&mut self, id: OperationId) {
         let operation = self.operations[id].as_mut().expect("the operation is in flight");
-        let Some(phase) = operation.phases.pop_front() else { return self.ended(id) };
+        let Some(phase) = operation.phases.pop_front() else { return self.finish_operation(id) };
         operation.outstanding = phase.len();
         let kind = operation.kind;
-        let is_background = !matches!(kind, Kind::Read | Kind::Write | Kind::Log { .. });
+        let is_background = !matches!(
+            kind,
+            SimulatedOperationKind::Read | SimulatedOperationKind::Write | SimulatedOperationKind::Log { .. }
+        );
         for (drive, access) in phase {
             let is_of_logs = drive >= self.setup.layout.drives() + SPARES;
-            if access.is_write && !is_of_logs && !matches!(kind, Kind::Rebuild { .. }) {
+            if access.is_write && !is_of_logs && !matches!(kind, SimulatedOperationKind::Rebuild { .. }) {
                 if self.is_measured() {
                     self.measured.disk_writes += 1;
                 }
@@ -493,11 +511,11 @@ impl<'a> Simulation<'a> {
     fn start(&mut self, drive: usize) {
         let patience = seconds(self.setup.config.rebuild.patience_ms / 1e3);
         while let Some(started) = self.disks[drive].start(self.setup.drive, self.now, patience) {
-            self.at(self.now + started.time, Event::Done { drive, started });
+            self.schedule(self.now + started.time, SimulationEvent::Done { drive, started });
         }
     }
 
-    fn access_ended(&mut self, id: OperationId) {
+    fn finish_access(&mut self, id: OperationId) {
         let operation = self.operations[id].as_mut().expect("the operation is in flight");
         operation.outstanding -= 1;
         if operation.outstanding == 0 {
@@ -505,22 +523,23 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    fn ended(&mut self, id: OperationId) {
-        let Operation { kind, began, .. } = self.operations[id].take().expect("the operation is in flight");
+    fn finish_operation(&mut self, id: OperationId) {
+        let SimulatedOperation { kind, began, .. } =
+            self.operations[id].take().expect("the operation is in flight");
         self.vacant.push(id);
         let milliseconds = (self.now - began).as_secs_f64() * 1e3;
         let is_measured = self.is_measured();
         match kind {
-            Kind::Read | Kind::Write => {
+            SimulatedOperationKind::Read | SimulatedOperationKind::Write => {
                 let second = self.second();
                 let (count, sum) = match kind {
-                    Kind::Read => (&mut second.reads, &mut second.read_ms),
+                    SimulatedOperationKind::Read => (&mut second.reads, &mut second.read_ms),
                     _ => (&mut second.writes, &mut second.write_ms),
                 };
                 *count += 1;
                 *sum += milliseconds;
                 if is_measured {
-                    let all = if kind == Kind::Read {
+                    let all = if kind == SimulatedOperationKind::Read {
                         &mut self.measured.read_ms
                     } else {
                         &mut self.measured.write_ms
@@ -530,23 +549,23 @@ impl<'a> Simulation<'a> {
                 self.outstanding -= 1;
                 self.issue();
             }
-            Kind::Log { log } => {
+            SimulatedOperationKind::Log { log } => {
                 let second = self.second();
                 second.log_writes += 1;
                 second.log_ms += milliseconds;
                 if is_measured {
                     self.measured.log_ms.push(milliseconds as f32);
                 }
-                if let Some((log, bytes)) = self.logs.as_mut().and_then(|logs| logs.ended(log)) {
+                if let Some((log, bytes)) = self.logs.as_mut().and_then(|logs| logs.finish_write(log)) {
                     self.write_log(log, bytes);
                 }
             }
-            Kind::Rebuild { bytes } => self.rebuilt(bytes),
-            Kind::ConsistencyPoint => {
-                let anywhere = self.anywhere.as_mut().expect("the volume uses write-anywhere");
+            SimulatedOperationKind::Rebuild { bytes } => self.finish_rebuild_piece(bytes),
+            SimulatedOperationKind::ConsistencyPoint => {
+                let anywhere = self.write_anywhere.as_mut().expect("the volume uses write-anywhere");
                 anywhere.is_writing = false;
                 if anywhere.log_writes >= anywhere.options.log_writes {
-                    self.write_log_out();
+                    self.write_logged_pages();
                 }
             }
         }
@@ -556,10 +575,10 @@ impl<'a> Simulation<'a> {
         self.now >= seconds(self.setup.warm_up)
     }
 
-    fn second(&mut self) -> &mut Second {
+    fn second(&mut self) -> &mut SecondMeasurements {
         let place = self.now.as_secs() as usize;
         if self.measured.seconds.len() <= place {
-            self.measured.seconds.resize(place + 1, Second::default());
+            self.measured.seconds.resize(place + 1, SecondMeasurements::default());
         }
         &mut self.measured.seconds[place]
     }

@@ -4,16 +4,16 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
 
-use crate::config::{Config, Invalid, Layout};
-use crate::drive::Drive;
-use crate::engine::{Setup, prepared, simulate};
+use crate::config::{Config, InvalidConfig, SimulatedLayout};
+use crate::drive::DriveModel;
+use crate::engine::{SimulationSetup, prepare_volume, simulate};
 use crate::timeline::{Timeline, timeline};
-use crate::write_anywhere::Volume;
+use crate::write_anywhere::WriteAnywhereVolume;
 
 /// Maximum mean read latency of a layout at its highest rate, in milliseconds.
 pub const LATENCY_LIMIT_MS: f64 = 20.0;
 /// Fraction of the target rate that counts as reaching it.
-const REACHED: f64 = 0.98;
+const MIN_REACHED_SHARE: f64 = 0.98;
 /// Number of steps in the search for the highest rate. The result is accurate to 1/128 of the range.
 const SEARCH_STEPS: u32 = 7;
 /// Fractions in use and numbers of overwrites at which the write-anywhere volume is measured.
@@ -25,7 +25,7 @@ const DECAY_STRIPES: usize = 32 * 1024;
 /// State of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum State {
+pub enum SimulatedState {
     /// All drives work.
     Normal,
     /// A drive of the first group is lost.
@@ -38,27 +38,32 @@ pub enum State {
     RebuildingTwice,
 }
 
-impl State {
+impl SimulatedState {
     /// Returns all states that a layout tolerates. RAID 10 may lose data when a second drive fails, if it is in the
     /// same pair, and RAID 5 if it is in the same group.
-    pub fn of(layout: &Layout) -> &'static [State] {
-        const ALL: [State; 5] =
-            [State::Normal, State::Degraded, State::Rebuilding, State::DegradedTwice, State::RebuildingTwice];
-        if layout.level.bears() >= 2 { &ALL } else { &ALL[..3] }
+    pub fn tolerated_by(layout: &SimulatedLayout) -> &'static [SimulatedState] {
+        const ALL: [SimulatedState; 5] = [
+            SimulatedState::Normal,
+            SimulatedState::Degraded,
+            SimulatedState::Rebuilding,
+            SimulatedState::DegradedTwice,
+            SimulatedState::RebuildingTwice,
+        ];
+        if layout.level.tolerated_losses() >= 2 { &ALL } else { &ALL[..3] }
     }
 
     /// Returns the number of lost drives.
     pub fn lost(self) -> usize {
         match self {
-            State::Normal => 0,
-            State::Degraded | State::Rebuilding => 1,
-            State::DegradedTwice | State::RebuildingTwice => 2,
+            SimulatedState::Normal => 0,
+            SimulatedState::Degraded | SimulatedState::Rebuilding => 1,
+            SimulatedState::DegradedTwice | SimulatedState::RebuildingTwice => 2,
         }
     }
 
     /// Returns true if lost drives are being rebuilt.
     pub fn is_rebuilding(self) -> bool {
-        matches!(self, State::Rebuilding | State::RebuildingTwice)
+        matches!(self, SimulatedState::Rebuilding | SimulatedState::RebuildingTwice)
     }
 }
 
@@ -66,7 +71,7 @@ impl State {
 #[derive(Clone, Debug, Serialize)]
 pub struct StateFigures {
     /// State of the array.
-    pub state: State,
+    pub state: SimulatedState,
     /// Number of host I/O operations per second that was reached.
     pub iops: f64,
     /// Mean read latency in milliseconds.
@@ -116,7 +121,7 @@ pub struct LayoutFigures {
 
 /// Cost of writes to a write-anywhere volume.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub struct Decay {
+pub struct WriteAnywhereDecay {
     /// Fraction of the volume in use.
     pub fill: f64,
     /// Number of times that all data had been overwritten.
@@ -131,7 +136,7 @@ pub struct Decay {
 
 /// Results of an experiment.
 #[derive(Clone, Debug, Serialize)]
-pub struct Experiment {
+pub struct ExperimentResults {
     /// Configuration of the experiment.
     pub config: Config,
     /// Name of the drive.
@@ -143,7 +148,7 @@ pub struct Experiment {
     /// Results for each layout.
     pub layouts: Vec<LayoutFigures>,
     /// Decay of the first write-anywhere layout.
-    pub decay: Vec<Decay>,
+    pub decay: Vec<WriteAnywhereDecay>,
 }
 
 /// Runs an experiment. `progress` is called before each step with the index of the step, the number of steps, and a
@@ -151,10 +156,13 @@ pub struct Experiment {
 ///
 /// # Errors
 /// The configuration's drive does not exist.
-pub fn run(config: &Config, progress: &mut dyn FnMut(usize, usize, &str)) -> Result<Experiment, Invalid> {
-    let drive = config.chosen_drive()?;
+pub fn run(
+    config: &Config,
+    progress: &mut dyn FnMut(usize, usize, &str),
+) -> Result<ExperimentResults, InvalidConfig> {
+    let drive = config.selected_drive()?;
     let anywhere = config.layouts.iter().find(|layout| layout.write_anywhere.is_some());
-    let of_layout = |layout: &Layout| State::of(layout).len() + 2;
+    let of_layout = |layout: &SimulatedLayout| SimulatedState::tolerated_by(layout).len() + 2;
     let steps = config.layouts.iter().map(of_layout).sum::<usize>() + usize::from(anywhere.is_some());
     let mut step = 0;
     let mut begin = |what: &str| {
@@ -163,11 +171,11 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(usize, usize, &str)) -> Res
     };
     let mut layouts = vec![];
     for layout in &config.layouts {
-        let runner = Runner::new(config, layout, &drive);
+        let runner = LayoutRunner::new(config, layout, &drive);
         let mut states = vec![];
-        for state in State::of(layout) {
-            begin(&format!("{}, {}", layout.name, word(*state)));
-            states.push(runner.in_state(*state, config.load.iops(), config.seconds));
+        for state in SimulatedState::tolerated_by(layout) {
+            begin(&format!("{}, {}", layout.name, state_name(*state)));
+            states.push(runner.measure_state(*state, config.load.iops(), config.seconds));
         }
         begin(&format!("{}, failure and rebuild of a drive", layout.name));
         let rate = states.iter().find_map(|figures| figures.rebuild_mb_per_second).unwrap_or(0.0);
@@ -188,35 +196,35 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(usize, usize, &str)) -> Res
     let target_iops = config.load.iops();
     let drive_gb = drive.capacity() as f64 / 1e9;
     let (config, drive) = (config.clone(), drive.name().into());
-    Ok(Experiment { config, drive, drive_gb, target_iops, layouts, decay })
+    Ok(ExperimentResults { config, drive, drive_gb, target_iops, layouts, decay })
 }
 
 /// Returns the name of a state.
-pub fn word(state: State) -> &'static str {
+pub fn state_name(state: SimulatedState) -> &'static str {
     match state {
-        State::Normal => "normal",
-        State::Degraded => "degraded",
-        State::Rebuilding => "rebuilding",
-        State::DegradedTwice => "degraded twice",
-        State::RebuildingTwice => "rebuilding twice",
+        SimulatedState::Normal => "normal",
+        SimulatedState::Degraded => "degraded",
+        SimulatedState::Rebuilding => "rebuilding",
+        SimulatedState::DegradedTwice => "degraded twice",
+        SimulatedState::RebuildingTwice => "rebuilding twice",
     }
 }
 
-struct Runner<'a> {
+struct LayoutRunner<'a> {
     config: &'a Config,
-    layout: &'a Layout,
-    drive: &'a Drive,
-    volume: Option<Volume>,
+    layout: &'a SimulatedLayout,
+    drive: &'a DriveModel,
+    volume: Option<WriteAnywhereVolume>,
 }
 
-impl<'a> Runner<'a> {
-    fn new(config: &'a Config, layout: &'a Layout, drive: &'a Drive) -> Runner<'a> {
-        Runner { config, layout, drive, volume: prepared(config, layout, drive) }
+impl<'a> LayoutRunner<'a> {
+    fn new(config: &'a Config, layout: &'a SimulatedLayout, drive: &'a DriveModel) -> LayoutRunner<'a> {
+        LayoutRunner { config, layout, drive, volume: prepare_volume(config, layout, drive) }
     }
 
-    fn setup(&self, iops: f64, seconds: f64) -> Setup<'_> {
-        let Runner { config, layout, drive, ref volume } = *self;
-        Setup {
+    fn setup(&self, iops: f64, seconds: f64) -> SimulationSetup<'_> {
+        let LayoutRunner { config, layout, drive, ref volume } = *self;
+        SimulationSetup {
             config,
             layout,
             drive,
@@ -231,11 +239,11 @@ impl<'a> Runner<'a> {
         }
     }
 
-    fn in_state(&self, state: State, iops: f64, seconds: f64) -> StateFigures {
+    fn measure_state(&self, state: SimulatedState, iops: f64, seconds: f64) -> StateFigures {
         let lost = state.lost();
         let failure = (lost > 0).then_some(0.0);
         let rebuild = state.is_rebuilding().then_some(0.0);
-        let measured = simulate(Setup { lost, failure, rebuild, ..self.setup(iops, seconds) });
+        let measured = simulate(SimulationSetup { lost, failure, rebuild, ..self.setup(iops, seconds) });
         let (reads, writes) = (measured.read_ms.len() as f64, measured.write_ms.len() as f64);
         let reached = (reads + writes) / seconds;
         let rate = measured.rebuilt_bytes as f64 / 1e6 / seconds;
@@ -258,7 +266,7 @@ impl<'a> Runner<'a> {
             utilisation: measured.utilisation,
             rebuild_mb_per_second: rate,
             rebuild_seconds: rate.map(|rate| capacity_mb / rate),
-            is_reached: reached >= REACHED * iops,
+            is_reached: reached >= MIN_REACHED_SHARE * iops,
         }
     }
 
@@ -267,7 +275,7 @@ impl<'a> Runner<'a> {
         let (mut low, mut high) = (0.0, self.layout.drives() as f64 * 400.0);
         for _ in 0..SEARCH_STEPS {
             let middle = (low + high) / 2.0;
-            let figures = self.in_state(State::Normal, middle, self.config.seconds / 2.0);
+            let figures = self.measure_state(SimulatedState::Normal, middle, self.config.seconds / 2.0);
             if figures.is_reached && figures.read_ms <= LATENCY_LIMIT_MS {
                 low = middle
             } else {
@@ -279,7 +287,7 @@ impl<'a> Runner<'a> {
 }
 
 /// Measures the cost of writes to volumes with the layout's groups, for several fractions in use and several ages.
-fn decay(config: &Config, layout: &Layout) -> Vec<Decay> {
+fn decay(config: &Config, layout: &SimulatedLayout) -> Vec<WriteAnywhereDecay> {
     let Some(options) = layout.write_anywhere else { return vec![] };
     let groups: Vec<(usize, usize)> =
         (0..layout.groups.len()).map(|group| (layout.data_drives(group), layout.level.parities())).collect();
@@ -287,7 +295,7 @@ fn decay(config: &Config, layout: &Layout) -> Vec<Decay> {
     let mut all = vec![];
     for fill in FILLS {
         let rng = ChaCha8Rng::seed_from_u64(config.seed);
-        let mut volume = Volume::new(&groups, DECAY_STRIPES, fill, blocks, rng);
+        let mut volume = WriteAnywhereVolume::new(&groups, DECAY_STRIPES, fill, blocks, rng);
         let pages = f64::from(volume.pages());
         // This volume is too small for consistency points as large as those of the real volume.
         let each = options.log_writes.min((pages / 50.0) as usize).max(64);
@@ -296,7 +304,7 @@ fn decay(config: &Config, layout: &Layout) -> Vec<Decay> {
             volume.age(((overwritten - age) * pages) as u64, each);
             let measured = volume.age((pages * 0.1) as u64, each);
             age = overwritten + 0.1;
-            all.push(Decay {
+            all.push(WriteAnywhereDecay {
                 fill,
                 overwritten,
                 commands_per_host_write: measured.commands_per_host_write(),
@@ -329,10 +337,10 @@ mod tests {
         Config { seconds: 20.0, warm_up_seconds: 15.0, ..Config::exchange_2007() }
     }
 
-    fn figures(config: &Config, layout: &str, state: State, iops: f64) -> StateFigures {
+    fn figures(config: &Config, layout: &str, state: SimulatedState, iops: f64) -> StateFigures {
         let layout = config.layouts.iter().find(|one| one.name.starts_with(layout)).unwrap();
-        let drive = config.chosen_drive().unwrap();
-        Runner::new(config, layout, &drive).in_state(state, iops, config.seconds)
+        let drive = config.selected_drive().unwrap();
+        LayoutRunner::new(config, layout, &drive).measure_state(state, iops, config.seconds)
     }
 
     #[test]
@@ -344,13 +352,13 @@ mod tests {
             ("RAID 6", 3.0, 6.0),
             ("RAID-DP in place", 3.0, 6.0),
         ] {
-            let found = figures(&config, layout, State::Normal, 1000.0);
+            let found = figures(&config, layout, SimulatedState::Normal, 1000.0);
             let reads = found.disk_reads_per_host_read - 1.0;
             assert!((found.disk_writes_per_host_write - writes).abs() < 0.05, "{layout}: {found:?}");
             // There are as many host reads as host writes, so reads beyond one per host read belong to writes.
             assert!((found.disk_writes_per_host_write + reads - all).abs() < 0.2, "{layout}: {found:?}");
         }
-        let found = figures(&config, "RAID-DP write", State::Normal, 5000.0);
+        let found = figures(&config, "RAID-DP write", SimulatedState::Normal, 5000.0);
         assert!(found.disk_writes_per_host_write < 1.0 && found.is_reached, "{found:?}");
         assert!(found.bytes_per_host_byte > 1.1 && found.bytes_per_host_byte < 1.5, "{found:?}");
     }
@@ -358,8 +366,8 @@ mod tests {
     #[test]
     fn a_rebuild_slows_reads_and_not_logged_writes() {
         let config = short();
-        let [normal, rebuilding] =
-            [State::Normal, State::Rebuilding].map(|state| figures(&config, "RAID-DP write", state, 5000.0));
+        let [normal, rebuilding] = [SimulatedState::Normal, SimulatedState::Rebuilding]
+            .map(|state| figures(&config, "RAID-DP write", state, 5000.0));
         assert!(rebuilding.read_ms > 1.05 * normal.read_ms, "{normal:?} {rebuilding:?}");
         assert!((rebuilding.write_ms / normal.write_ms - 1.0).abs() < 0.05, "{normal:?} {rebuilding:?}");
         assert!(rebuilding.rebuild_mb_per_second.unwrap() > 1.0);
@@ -370,8 +378,9 @@ mod tests {
     fn two_lost_drives_cost_more_than_one_and_are_rebuilt_together() {
         let config = short();
         for layout in ["RAID 6", "RAID-DP in place", "RAID-DP write"] {
-            let [once, twice, rebuilding] = [State::Degraded, State::DegradedTwice, State::RebuildingTwice]
-                .map(|state| figures(&config, layout, state, 1000.0));
+            let [once, twice, rebuilding] =
+                [SimulatedState::Degraded, SimulatedState::DegradedTwice, SimulatedState::RebuildingTwice]
+                    .map(|state| figures(&config, layout, state, 1000.0));
             assert!(
                 twice.disk_reads_per_host_read > once.disk_reads_per_host_read + 0.05,
                 "{once:?} {twice:?}"
@@ -382,25 +391,28 @@ mod tests {
             );
         }
         let of = |name: &str| config.layouts.iter().find(|layout| layout.name.starts_with(name)).unwrap();
-        assert_eq!(["RAID 10", "RAID 5", "RAID 6"].map(|name| State::of(of(name)).len()), [3, 3, 5]);
+        assert_eq!(
+            ["RAID 10", "RAID 5", "RAID 6"].map(|name| SimulatedState::tolerated_by(of(name)).len()),
+            [3, 3, 5]
+        );
     }
 
     #[test]
     fn logs_are_written_beside_the_databases_and_cost_what_the_layout_costs() {
         let config = short();
-        let log = |layout: &str| figures(&config, layout, State::Normal, 1000.0).log_ms.unwrap();
+        let log = |layout: &str| figures(&config, layout, SimulatedState::Normal, 1000.0).log_ms.unwrap();
         let (anywhere, mirrors, parity) = (log("RAID-DP write"), log("RAID 10"), log("RAID-DP in place"));
         assert!((anywhere - 0.5).abs() < 1e-6, "time of the write log: {anywhere}");
         assert!(parity > 1.5 * mirrors && mirrors > 0.5, "{parity} {mirrors}");
         let without = Config { log: None, ..config.clone() };
-        assert!(figures(&without, "RAID 10", State::Normal, 1000.0).log_ms.is_none());
+        assert!(figures(&without, "RAID 10", SimulatedState::Normal, 1000.0).log_ms.is_none());
     }
 
     #[test]
     fn an_open_queue_agrees_with_the_formula_at_low_rates() {
         // Without a queue, the duration of a read equals the mean access time within the region in use.
         let config = short();
-        let found = figures(&config, "RAID 10", State::Normal, 200.0);
+        let found = figures(&config, "RAID 10", SimulatedState::Normal, 200.0);
         assert!((2.0..6.5).contains(&found.read_ms) && found.utilisation < 0.1, "{found:?}");
         // Utilisation = access rate x mean service time.
         let accesses = 200.0 * 0.5 * (1.0 + 2.0) / 62.0;
@@ -411,7 +423,7 @@ mod tests {
     #[test]
     fn two_runs_are_equal() {
         let config = short();
-        let run = || format!("{:?}", figures(&config, "RAID-DP write", State::Rebuilding, 2000.0));
+        let run = || format!("{:?}", figures(&config, "RAID-DP write", SimulatedState::Rebuilding, 2000.0));
         assert_eq!(run(), run());
     }
 }

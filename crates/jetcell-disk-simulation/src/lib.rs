@@ -37,12 +37,12 @@ pub mod drive_figures;
 mod engine;
 pub mod experiment;
 mod in_place;
-mod logs;
+mod log_drives;
 pub mod published;
 pub mod timeline;
 pub mod write_anywhere;
 
 pub use cache::CacheParameters;
-pub use config::{Config, Invalid, Layout, Level};
+pub use config::{Config, InvalidConfig, SimulatedLayout, SimulatedLevel};
 pub use demerit::demerit;
-pub use experiment::{Experiment, run};
+pub use experiment::{ExperimentResults, run};

@@ -2,14 +2,14 @@
 
 use serde::Serialize;
 
-use crate::engine::{Pass, Second, Setup, simulate};
+use crate::engine::{SampledRebuild, SecondMeasurements, SimulationSetup, simulate};
 
 /// Duration of each phase other than the rebuild (before the loss, degraded, and after the rebuild), as a fraction of
 /// a state's duration.
-const PART: f64 = 1.0 / 3.0;
+const PHASE_DURATION: f64 = 1.0 / 3.0;
 /// Approximate duration of the rebuild, and its maximum duration, as multiples of a state's duration.
-const REBUILD: f64 = 2.0;
-const MAX_REBUILD: f64 = 10.0;
+const REBUILD_DURATION: f64 = 2.0;
+const MAX_REBUILD_DURATION: f64 = 10.0;
 /// Minimum number of bytes that are rebuilt.
 const MIN_REBUILT_BYTES: f64 = (64 << 20) as f64;
 
@@ -28,14 +28,14 @@ pub struct Timeline {
     /// that was rebuilt.
     pub whole_rebuild_seconds: Option<f64>,
     /// Mean values for each phase.
-    pub phases: Vec<Phase>,
+    pub phases: Vec<TimelinePhase>,
     /// Measurements for each second.
     pub seconds: Vec<TimelineSecond>,
 }
 
 /// A phase of the run.
 #[derive(Clone, Debug, Serialize)]
-pub struct Phase {
+pub struct TimelinePhase {
     /// Name of the phase: `before`, `degraded`, `rebuilding` or `after`.
     pub name: &'static str,
     /// Start of the phase, in simulated seconds from the beginning of the run.
@@ -75,22 +75,22 @@ pub struct TimelineSecond {
 
 /// Runs the loss and rebuild of one drive. `setup` contains the duration of a state, and `rate` is the approximate
 /// rebuild rate in MB/s.
-pub(crate) fn timeline(setup: Setup<'_>, rate: f64) -> Timeline {
+pub(crate) fn timeline(setup: SimulationSetup<'_>, rate: f64) -> Timeline {
     let seconds = setup.seconds;
-    let (failed, rebuild_began) = (seconds * PART, seconds * 2.0 * PART);
+    let (failed, rebuild_began) = (seconds * PHASE_DURATION, seconds * 2.0 * PHASE_DURATION);
     let capacity = setup.drive.capacity();
-    let bytes = ((rate * 1e6 * REBUILD * seconds).max(MIN_REBUILT_BYTES) as u64).min(capacity);
-    let measured = simulate(Setup {
+    let bytes = ((rate * 1e6 * REBUILD_DURATION * seconds).max(MIN_REBUILT_BYTES) as u64).min(capacity);
+    let measured = simulate(SimulationSetup {
         warm_up: 0.0,
-        seconds: rebuild_began + MAX_REBUILD * seconds,
+        seconds: rebuild_began + MAX_REBUILD_DURATION * seconds,
         lost: 1,
         failure: Some(failed),
         rebuild: Some(rebuild_began),
-        pass: Some(Pass { bytes, tail: seconds * PART }),
+        pass: Some(SampledRebuild { bytes, tail: seconds * PHASE_DURATION }),
         ..setup
     });
     let mut done = 0;
-    let of_second = |second: &Second| {
+    let of_second = |second: &SecondMeasurements| {
         done += second.rebuilt_bytes;
         TimelineSecond {
             read_ms: mean(second.read_ms, second.reads),
@@ -130,13 +130,13 @@ fn mean(sum: f64, count: u64) -> Option<f64> {
 }
 
 /// Computes mean values over the seconds of a phase. A second in which the phase changes belongs to neither phase.
-fn phase(name: &'static str, from: f64, to: f64, seconds: &[Second]) -> Phase {
+fn phase(name: &'static str, from: f64, to: f64, seconds: &[SecondMeasurements]) -> TimelinePhase {
     let first = (from.ceil() as usize).min(seconds.len());
     let inside = &seconds[first..(to.floor() as usize).clamp(first, seconds.len())];
-    let of = |value: fn(&Second) -> f64| inside.iter().map(value).sum::<f64>();
-    let count = |value: fn(&Second) -> u64| inside.iter().map(value).sum::<u64>();
+    let of = |value: fn(&SecondMeasurements) -> f64| inside.iter().map(value).sum::<f64>();
+    let count = |value: fn(&SecondMeasurements) -> u64| inside.iter().map(value).sum::<u64>();
     let host_writes = count(|second| second.writes);
-    Phase {
+    TimelinePhase {
         name,
         from,
         to,
@@ -152,15 +152,15 @@ fn phase(name: &'static str, from: f64, to: f64, seconds: &[Second]) -> Phase {
 mod tests {
     use super::*;
     use crate::Config;
-    use crate::engine::prepared;
+    use crate::engine::prepare_volume;
 
     #[test]
     fn a_run_shows_the_time_before_the_loss_the_whole_rebuild_and_the_time_after_it() {
         let config = Config { seconds: 15.0, ..Config::exchange_2007() };
         let layout = &config.layouts[4];
-        let drive = config.chosen_drive().unwrap();
-        let volume = prepared(&config, layout, &drive);
-        let setup = Setup {
+        let drive = config.selected_drive().unwrap();
+        let volume = prepare_volume(&config, layout, &drive);
+        let setup = SimulationSetup {
             config: &config,
             layout,
             drive: &drive,

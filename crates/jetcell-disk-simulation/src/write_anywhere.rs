@@ -12,14 +12,14 @@ use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 
 /// Number of stripes in an area.
-const AREA: usize = 1024;
+const AREA_STRIPES: usize = 1024;
 /// Number of stripes that are written together.
-const TOGETHER: usize = 64;
-const NONE: u32 = u32::MAX;
+const STRIPES_PER_WRITE: usize = 64;
+const NO_BLOCK: u32 = u32::MAX;
 
 /// Consecutive blocks on a drive that are read or written by one command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
+pub struct DriveCommand {
     /// Drive number, counted across all groups.
     pub drive: usize,
     /// First stripe.
@@ -32,7 +32,7 @@ pub struct Run {
 
 /// Consecutive blocks of a page on one data drive of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct PagePart {
     /// Group number.
     pub group: usize,
     /// Index of the data drive in the group.
@@ -45,7 +45,7 @@ pub struct Part {
 
 /// Counters for consistency points.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Written {
+pub struct ConsistencyPointCounters {
     /// Number of host writes.
     pub host_writes: u64,
     /// Number of host blocks, excluding those that were overwritten before the consistency point.
@@ -58,7 +58,7 @@ pub struct Written {
     pub reads: u64,
 }
 
-impl Written {
+impl ConsistencyPointCounters {
     /// Returns the number of write commands to drives per host write.
     pub fn commands_per_host_write(&self) -> f64 {
         self.commands as f64 / self.host_writes.max(1) as f64
@@ -74,7 +74,7 @@ impl Written {
         self.reads as f64 / self.host_writes.max(1) as f64
     }
 
-    fn add(&mut self, other: &Written) {
+    fn add(&mut self, other: &ConsistencyPointCounters) {
         self.host_writes += other.host_writes;
         self.blocks += other.blocks;
         self.commands += other.commands;
@@ -84,7 +84,7 @@ impl Written {
 }
 
 #[derive(Clone)]
-struct Group {
+struct StripeGroup {
     first_drive: usize,
     data: usize,
     parities: usize,
@@ -98,16 +98,16 @@ struct Group {
 
 /// A write-anywhere volume.
 #[derive(Clone)]
-pub struct Volume {
-    groups: Vec<Group>,
+pub struct WriteAnywhereVolume {
+    groups: Vec<StripeGroup>,
     /// Group and location of each logical block.
-    place: Vec<(u32, u32)>,
+    locations: Vec<(u32, u32)>,
     blocks_of_page: u32,
     next_group: usize,
     rng: ChaCha8Rng,
 }
 
-impl Volume {
+impl WriteAnywhereVolume {
     /// Creates a volume with groups of (data, parity) drives and this many stripes. A fraction of it is filled in
     /// sequential order, as it would be after databases were created.
     pub fn new(
@@ -116,41 +116,41 @@ impl Volume {
         fill: f64,
         blocks_of_page: u32,
         rng: ChaCha8Rng,
-    ) -> Volume {
-        let stripes = stripes / AREA * AREA;
+    ) -> WriteAnywhereVolume {
+        let stripes = stripes / AREA_STRIPES * AREA_STRIPES;
         let mut first_drive = 0;
         let new = |(data, parities): &(usize, usize)| {
-            let group = Group {
+            let group = StripeGroup {
                 first_drive,
                 data: *data,
                 parities: *parities,
-                content: vec![NONE; stripes * data],
-                free: vec![AREA * data; stripes / AREA],
+                content: vec![NO_BLOCK; stripes * data],
+                free: vec![AREA_STRIPES * data; stripes / AREA_STRIPES],
                 at: 0,
             };
             first_drive += data + parities;
             group
         };
-        let groups: Vec<Group> = groups.iter().map(new).collect();
+        let groups: Vec<StripeGroup> = groups.iter().map(new).collect();
         let room: usize = groups.iter().map(|group| group.content.len()).sum();
         let pages = (room as f64 * fill) as usize / blocks_of_page as usize;
-        let place = vec![(NONE, 0); pages * blocks_of_page as usize];
-        let mut volume = Volume { groups, place, blocks_of_page, next_group: 0, rng };
-        let all: Vec<u32> = (0..volume.place.len() as u32).collect();
+        let place = vec![(NO_BLOCK, 0); pages * blocks_of_page as usize];
+        let mut volume = WriteAnywhereVolume { groups, locations: place, blocks_of_page, next_group: 0, rng };
+        let all: Vec<u32> = (0..volume.locations.len() as u32).collect();
         volume.write(&all, &mut |_| {});
         volume
     }
 
     /// Returns the number of pages in the load.
     pub fn pages(&self) -> u32 {
-        self.place.len() as u32 / self.blocks_of_page
+        self.locations.len() as u32 / self.blocks_of_page
     }
 
     /// Returns the location of a page: one part if the page's blocks are consecutive on a drive, otherwise several.
-    pub fn locate(&self, page: u32) -> Vec<Part> {
+    pub fn locate(&self, page: u32) -> Vec<PagePart> {
         let first = (page * self.blocks_of_page) as usize;
-        let mut parts: Vec<Part> = vec![];
-        for (group, place) in &self.place[first..first + self.blocks_of_page as usize] {
+        let mut parts: Vec<PagePart> = vec![];
+        for (group, place) in &self.locations[first..first + self.blocks_of_page as usize] {
             let (group, data) = (*group as usize, self.groups[*group as usize].data);
             let (column, stripe) = (*place as usize % data, (*place as usize / data) as u64);
             match parts.last_mut() {
@@ -159,15 +159,15 @@ impl Volume {
                 {
                     part.blocks += 1;
                 }
-                _ => parts.push(Part { group, column, stripe, blocks: 1 }),
+                _ => parts.push(PagePart { group, column, stripe, blocks: 1 }),
             }
         }
         parts
     }
 
     /// Overwrites random pages, in consistency points of `each` writes each.
-    pub fn age(&mut self, writes: u64, each: usize) -> Written {
-        let mut all = Written::default();
+    pub fn age(&mut self, writes: u64, each: usize) -> ConsistencyPointCounters {
+        let mut all = ConsistencyPointCounters::default();
         let mut left = writes;
         while left > 0 {
             let count = left.min(each as u64);
@@ -179,7 +179,11 @@ impl Volume {
     }
 
     /// Writes pages. Calls `report` for each drive command.
-    pub fn consistency_point(&mut self, pages: &[u32], report: &mut dyn FnMut(Run)) -> Written {
+    pub fn consistency_point(
+        &mut self,
+        pages: &[u32],
+        report: &mut dyn FnMut(DriveCommand),
+    ) -> ConsistencyPointCounters {
         let mut distinct = pages.to_vec();
         distinct.sort_unstable();
         distinct.dedup();
@@ -191,19 +195,20 @@ impl Volume {
         for block in &blocks {
             self.release(*block);
         }
-        Written { host_writes: pages.len() as u64, ..self.write(&blocks, report) }
+        ConsistencyPointCounters { host_writes: pages.len() as u64, ..self.write(&blocks, report) }
     }
 
     fn release(&mut self, block: u32) {
-        let (group, place) = self.place[block as usize];
+        let (group, place) = self.locations[block as usize];
         let group = &mut self.groups[group as usize];
-        group.content[place as usize] = NONE;
-        group.free[place as usize / group.data / AREA] += 1;
+        group.content[place as usize] = NO_BLOCK;
+        group.free[place as usize / group.data / AREA_STRIPES] += 1;
     }
 
     /// Assigns new locations to blocks that have none, and writes the blocks.
-    fn write(&mut self, blocks: &[u32], report: &mut dyn FnMut(Run)) -> Written {
-        let mut written = Written { blocks: blocks.len() as u64, ..Written::default() };
+    fn write(&mut self, blocks: &[u32], report: &mut dyn FnMut(DriveCommand)) -> ConsistencyPointCounters {
+        let mut written =
+            ConsistencyPointCounters { blocks: blocks.len() as u64, ..ConsistencyPointCounters::default() };
         let mut rest = blocks;
         while !rest.is_empty() {
             let number = self.next_group;
@@ -211,7 +216,7 @@ impl Volume {
             let group = &mut self.groups[number];
             let together = self.blocks_of_page as usize;
             let count = group.fill(rest, together, &mut written, report, &mut |block, place| {
-                self.place[block as usize] = (number as u32, place as u32);
+                self.locations[block as usize] = (number as u32, place as u32);
             });
             rest = &rest[count..];
         }
@@ -219,40 +224,44 @@ impl Volume {
     }
 }
 
-impl Group {
+impl StripeGroup {
     /// Fills the free locations of the next 64 stripes with blocks. A page's blocks are placed on one drive as long
     /// as there is room, and then on the next.  Returns the number of blocks.
     fn fill(
         &mut self,
         blocks: &[u32],
         of_page: usize,
-        written: &mut Written,
-        report: &mut dyn FnMut(Run),
+        written: &mut ConsistencyPointCounters,
+        report: &mut dyn FnMut(DriveCommand),
         put: &mut dyn FnMut(u32, usize),
     ) -> usize {
-        if self.at.is_multiple_of(AREA) || self.free[self.at / AREA] == 0 {
+        if self.at.is_multiple_of(AREA_STRIPES) || self.free[self.at / AREA_STRIPES] == 0 {
             let emptiest =
                 (0..self.free.len()).max_by_key(|area| (self.free[*area], std::cmp::Reverse(*area)));
-            self.at = emptiest.expect("a group has areas") * AREA;
+            self.at = emptiest.expect("a group has areas") * AREA_STRIPES;
         }
         let start = self.at;
-        self.at = if (start + TOGETHER).is_multiple_of(AREA) { 0 } else { start + TOGETHER };
-        let is_full = |group: &Group, place: usize| group.content[place] != NONE;
+        self.at = if (start + STRIPES_PER_WRITE).is_multiple_of(AREA_STRIPES) {
+            0
+        } else {
+            start + STRIPES_PER_WRITE
+        };
+        let is_full = |group: &StripeGroup, place: usize| group.content[place] != NO_BLOCK;
         // Number of old blocks in each stripe. `new` marks the locations of new blocks.
-        let mut kept = [0usize; TOGETHER];
-        let mut new = vec![[false; TOGETHER]; self.data];
+        let mut kept = [0usize; STRIPES_PER_WRITE];
+        let mut new = vec![[false; STRIPES_PER_WRITE]; self.data];
         let mut used = 0;
         let drives = 0..self.data;
-        let rows = (0..TOGETHER).step_by(of_page);
+        let rows = (0..STRIPES_PER_WRITE).step_by(of_page);
         for (row, drive) in rows.flat_map(|row| drives.clone().map(move |drive| (row, drive))) {
             let of_drive = &mut new[drive];
-            for stripe in row..(row + of_page).min(TOGETHER) {
+            for stripe in row..(row + of_page).min(STRIPES_PER_WRITE) {
                 let place = (start + stripe) * self.data + drive;
                 if is_full(self, place) {
                     kept[stripe] += 1;
                 } else if let Some(block) = blocks.get(used) {
                     self.content[place] = *block;
-                    self.free[place / self.data / AREA] -= 1;
+                    self.free[place / self.data / AREA_STRIPES] -= 1;
                     put(*block, place);
                     of_drive[stripe] = true;
                     used += 1;
@@ -266,29 +275,30 @@ impl Group {
     fn report(
         &self,
         start: usize,
-        kept: &[usize; TOGETHER],
-        new: &[[bool; TOGETHER]],
-        written: &mut Written,
-        report: &mut dyn FnMut(Run),
+        kept: &[usize; STRIPES_PER_WRITE],
+        new: &[[bool; STRIPES_PER_WRITE]],
+        written: &mut ConsistencyPointCounters,
+        report: &mut dyn FnMut(DriveCommand),
     ) {
-        let touched: [bool; TOGETHER] = std::array::from_fn(|stripe| new.iter().any(|drive| drive[stripe]));
-        let mut read: BTreeMap<usize, [bool; TOGETHER]> = BTreeMap::new();
-        for stripe in (0..TOGETHER).filter(|stripe| touched[*stripe] && kept[*stripe] > 0) {
+        let touched: [bool; STRIPES_PER_WRITE] =
+            std::array::from_fn(|stripe| new.iter().any(|drive| drive[stripe]));
+        let mut read: BTreeMap<usize, [bool; STRIPES_PER_WRITE]> = BTreeMap::new();
+        for stripe in (0..STRIPES_PER_WRITE).filter(|stripe| touched[*stripe] && kept[*stripe] > 0) {
             let fresh = new.iter().filter(|drive| drive[stripe]).count();
             let replaces = fresh + self.parities < kept[stripe];
             for (drive, written) in new.iter().enumerate() {
                 if written[stripe] == replaces {
-                    read.entry(drive).or_insert([false; TOGETHER])[stripe] = true;
+                    read.entry(drive).or_insert([false; STRIPES_PER_WRITE])[stripe] = true;
                 }
             }
             for parity in (0..self.parities).filter(|_| replaces) {
-                read.entry(self.data + parity).or_insert([false; TOGETHER])[stripe] = true;
+                read.entry(self.data + parity).or_insert([false; STRIPES_PER_WRITE])[stripe] = true;
             }
         }
         for (drive, stripes) in &read {
             for (stripe, blocks) in runs(stripes) {
                 written.reads += 1;
-                report(Run {
+                report(DriveCommand {
                     drive: self.first_drive + drive,
                     stripe: start + stripe,
                     blocks,
@@ -301,7 +311,7 @@ impl Group {
             for (stripe, blocks) in runs(stripes) {
                 written.commands += 1;
                 written.disk_blocks += blocks as u64;
-                report(Run {
+                report(DriveCommand {
                     drive: self.first_drive + drive,
                     stripe: start + stripe,
                     blocks,
@@ -313,9 +323,9 @@ impl Group {
 }
 
 /// Returns the start and length of each run of marked locations.
-fn runs(marked: &[bool; TOGETHER]) -> Vec<(usize, usize)> {
+fn runs(marked: &[bool; STRIPES_PER_WRITE]) -> Vec<(usize, usize)> {
     let mut found: Vec<(usize, usize)> = vec![];
-    for place in (0..TOGETHER).filter(|place| marked[*place]) {
+    for place in (0..STRIPES_PER_WRITE).filter(|place| marked[*place]) {
         match found.last_mut() {
             Some((start, blocks)) if *start + *blocks == place => *blocks += 1,
             _ => found.push((place, 1)),
@@ -330,8 +340,14 @@ mod tests {
 
     use super::*;
 
-    fn volume(fill: f64) -> Volume {
-        Volume::new(&[(14, 2), (14, 2)], 16 * AREA, fill, 2, ChaCha8Rng::seed_from_u64(3))
+    fn volume(fill: f64) -> WriteAnywhereVolume {
+        WriteAnywhereVolume::new(
+            &[(14, 2), (14, 2)],
+            16 * AREA_STRIPES,
+            fill,
+            2,
+            ChaCha8Rng::seed_from_u64(3),
+        )
     }
 
     #[test]
@@ -348,15 +364,15 @@ mod tests {
         let mut volume = volume(0.8);
         volume.age(20_000, 1000);
         let mut seen = std::collections::BTreeSet::new();
-        for (block, (group, place)) in volume.place.iter().enumerate() {
+        for (block, (group, place)) in volume.locations.iter().enumerate() {
             assert!(seen.insert((*group, *place)));
             assert_eq!(volume.groups[*group as usize].content[*place as usize], block as u32);
         }
         for group in &volume.groups {
             let free = |area: usize| {
-                group.content[area * AREA * group.data..(area + 1) * AREA * group.data]
+                group.content[area * AREA_STRIPES * group.data..(area + 1) * AREA_STRIPES * group.data]
                     .iter()
-                    .filter(|block| **block == NONE)
+                    .filter(|block| **block == NO_BLOCK)
                     .count()
             };
             assert!((0..group.free.len()).all(|area| group.free[area] == free(area)));
@@ -380,7 +396,7 @@ mod tests {
     fn pages_of_a_young_volume_are_whole_and_on_all_data_drives() {
         let mut volume = volume(0.3);
         volume.age(2000, 500);
-        let parts: Vec<Vec<Part>> = (0..volume.pages()).map(|page| volume.locate(page)).collect();
+        let parts: Vec<Vec<PagePart>> = (0..volume.pages()).map(|page| volume.locate(page)).collect();
         let split = parts.iter().filter(|parts| parts.len() > 1).count();
         assert!(split * 50 < parts.len(), "{split} of {}", parts.len());
         for column in 0..14 {
@@ -391,7 +407,8 @@ mod tests {
 
     #[test]
     fn runs_are_found() {
-        let marked: [bool; TOGETHER] = std::array::from_fn(|place| [0, 1, 5, 62, 63].contains(&place));
+        let marked: [bool; STRIPES_PER_WRITE] =
+            std::array::from_fn(|place| [0, 1, 5, 62, 63].contains(&place));
         assert_eq!(runs(&marked), [(0, 2), (5, 1), (62, 2)]);
     }
 }

@@ -11,9 +11,9 @@ use ese_format::catalog::{
 use ese_format::page::NodeFlags;
 
 use crate::Result;
-use crate::database::{Database, PageSet};
-use crate::output::{Output, Problem};
-use crate::walk::{Step, Walk};
+use crate::database::{AdaptivePageSet, DumpedDatabase};
+use crate::output::{DumpOutput, DumpProblem};
+use crate::walk::{TreeWalk, WalkStep};
 
 /// Maximum number of catalog rows per table, which allows for 65536 columns and some indexes.
 const MAX_ROWS: usize = 1 << 17;
@@ -21,25 +21,28 @@ const MAX_ROWS: usize = 1 << 17;
 pub(crate) const ROOT_TREE: TreeId = TreeId(1);
 
 /// Callback that receives each row's page and data.
-pub(crate) type VisitRow<'v> = &'v mut dyn FnMut(u32, &[u8], &mut Output<'_>) -> Result<()>;
+pub(crate) type VisitCatalogRow<'v> = &'v mut dyn FnMut(u32, &[u8], &mut DumpOutput<'_>) -> Result<()>;
 
 /// The catalog or its shadow, whichever is used for the dump.
 #[derive(Clone, Copy)]
-pub(crate) struct Catalog<'d, 's> {
-    database: &'d Database<'s>,
+pub(crate) struct DumpedCatalog<'d, 's> {
+    database: &'d DumpedDatabase<'s>,
     root: u32,
     tree: TreeId,
 }
 
-impl<'d, 's> Catalog<'d, 's> {
+impl<'d, 's> DumpedCatalog<'d, 's> {
     /// Returns the catalog or its shadow, depending on which has fewer unreadable pages.
-    pub(crate) fn of(database: &'d Database<'s>, output: &mut Output<'_>) -> Result<Catalog<'d, 's>> {
-        let first = Catalog { database, root: CATALOG_ROOT.get(), tree: CATALOG };
-        let shadow = Catalog { database, root: CATALOG_SHADOW_ROOT.get(), tree: CATALOG_SHADOW };
-        let unreadable = |catalog: &Catalog<'_, '_>| {
-            let mut visited = PageSet::new(database.pages);
-            let walk = Walk::new(database, catalog.root, Some(catalog.tree), &mut visited);
-            walk.filter(|step| matches!(step, Step::Problem(_))).count()
+    pub(crate) fn open(
+        database: &'d DumpedDatabase<'s>,
+        output: &mut DumpOutput<'_>,
+    ) -> Result<DumpedCatalog<'d, 's>> {
+        let first = DumpedCatalog { database, root: CATALOG_ROOT.get(), tree: CATALOG };
+        let shadow = DumpedCatalog { database, root: CATALOG_SHADOW_ROOT.get(), tree: CATALOG_SHADOW };
+        let unreadable = |catalog: &DumpedCatalog<'_, '_>| {
+            let mut visited = AdaptivePageSet::new(database.pages);
+            let walk = TreeWalk::new(database, catalog.root, Some(catalog.tree), &mut visited);
+            walk.filter(|step| matches!(step, WalkStep::Problem(_))).count()
         };
         let damage = unreadable(&first);
         if damage > 0 && unreadable(&shadow) < damage {
@@ -51,16 +54,16 @@ impl<'d, 's> Catalog<'d, 's> {
     }
 
     /// Calls `visit` with every row. Reports unreadable rows as problems in the output.
-    pub(crate) fn each_row(&self, output: &mut Output<'_>, visit: VisitRow<'_>) -> Result<()> {
-        let mut visited = PageSet::new(self.database.pages);
-        for step in Walk::new(self.database, self.root, Some(self.tree), &mut visited) {
+    pub(crate) fn for_each_row(&self, output: &mut DumpOutput<'_>, visit: VisitCatalogRow<'_>) -> Result<()> {
+        let mut visited = AdaptivePageSet::new(self.database.pages);
+        for step in TreeWalk::new(self.database, self.root, Some(self.tree), &mut visited) {
             let visited = match step {
-                Step::Page(visited) => visited,
-                Step::Problem(problem) => {
+                WalkStep::Page(visited) => visited,
+                WalkStep::Problem(problem) => {
                     output.problem(problem)?;
                     continue;
                 }
-                Step::Leaf => continue,
+                WalkStep::Leaf => continue,
             };
             let page = visited.image.page();
             if !page.is_leaf() {
@@ -72,7 +75,7 @@ impl<'d, 's> Catalog<'d, 's> {
                     Some(node) => visit(visited.image.number, node.data, output)?,
                     None => {
                         let message = format!("node {index} cannot be decoded; a catalog row is missing");
-                        output.problem(Problem {
+                        output.problem(DumpProblem {
                             offset: None,
                             page: Some(visited.image.number),
                             message,
@@ -85,15 +88,15 @@ impl<'d, 's> Catalog<'d, 's> {
     }
 
     /// Calls `visit` with every table, in catalog order.
-    pub(crate) fn each_table(
+    pub(crate) fn for_each_table(
         &self,
-        output: &mut Output<'_>,
-        visit: &mut dyn FnMut(TableSchema, &mut Output<'_>) -> Result<()>,
+        output: &mut DumpOutput<'_>,
+        visit: &mut dyn FnMut(TableSchema, &mut DumpOutput<'_>) -> Result<()>,
     ) -> Result<()> {
         let size = self.database.page_size;
         // The rows of a table are adjacent.
         let mut rows: Vec<CatalogRow> = Vec::new();
-        self.each_row(output, &mut |page, data, output| {
+        self.for_each_row(output, &mut |page, data, output| {
             let row = match CatalogRow::decode(data, size) {
                 Ok(row) => row,
                 Err(error) => {
@@ -119,9 +122,9 @@ impl<'d, 's> Catalog<'d, 's> {
     }
 
     /// Returns the names of all trees, by id.
-    pub(crate) fn names(&self, output: &mut Output<'_>) -> Result<HashMap<TreeId, String>> {
+    pub(crate) fn tree_names(&self, output: &mut DumpOutput<'_>) -> Result<HashMap<TreeId, String>> {
         let mut names = HashMap::from([(ROOT_TREE, "database".to_owned())]);
-        self.each_table(output, &mut |table, _| {
+        self.for_each_table(output, &mut |table, _| {
             for index in table.secondary_indexes() {
                 names.insert(index.tree, format!("{} / index {}", table.name, index.name));
             }

@@ -1,13 +1,13 @@
 //! Dump of a checkpoint file.
 
-use crate::format::start_of;
-use crate::header::{read_header, report};
-use crate::{Format, Output, Result, Source};
+use crate::format::read_start;
+use crate::header::{read_header, report_damage};
+use crate::{DumpOutput, DumpSource, EseFileKind, Result};
 
 /// Dumps a checkpoint file: all fields, the state of both copies, and the attached databases.
-pub fn dump_checkpoint(source: &Source, output: &mut Output<'_>) -> Result<()> {
-    start_of(source, Format::Checkpoint)?;
+pub fn dump_checkpoint(source: &DumpSource, output: &mut DumpOutput<'_>) -> Result<()> {
+    read_start(source, EseFileKind::Checkpoint)?;
     let header = read_header(source)?;
     output.item(&header)?;
-    report(&header, output)
+    report_damage(&header, output)
 }

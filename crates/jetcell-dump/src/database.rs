@@ -8,14 +8,14 @@ use ese_format::page::Page;
 use ese_format::{PageNumber, PageSize};
 use serde::{Serialize, Serializer};
 
-use crate::format::start_of;
-use crate::header::{FILE_TYPE_TEMPORARY, read_header, report};
-use crate::output::{Output, Problem};
-use crate::{Format, Result, Source, Value};
+use crate::format::read_start;
+use crate::header::{FILE_TYPE_TEMPORARY, read_header, report_damage};
+use crate::output::{DumpOutput, DumpProblem};
+use crate::{DumpSource, DumpedValue, EseFileKind, Result};
 
 /// A database file that is open for reading.
-pub(crate) struct Database<'s> {
-    pub(crate) source: &'s Source,
+pub(crate) struct DumpedDatabase<'s> {
+    pub(crate) source: &'s DumpSource,
     pub(crate) page_size: PageSize,
     /// Number of whole pages after the two header copies.
     pub(crate) pages: u32,
@@ -48,7 +48,7 @@ impl PageState {
         matches!(self, PageState::Good | PageState::Repaired(_))
     }
 
-    fn word(&self) -> &'static str {
+    fn name(&self) -> &'static str {
         match self {
             PageState::Good => "good",
             PageState::Repaired(_) => "repaired",
@@ -76,43 +76,43 @@ impl PageState {
 
 impl fmt::Display for PageState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.word())
+        f.pad(self.name())
     }
 }
 
 impl Serialize for PageState {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.word())
+        serializer.serialize_str(self.name())
     }
 }
 
 /// Contents of a page, with single flipped bits corrected.
-pub(crate) struct PageImage {
+pub(crate) struct LoadedPage {
     pub(crate) number: u32,
     pub(crate) bytes: Vec<u8>,
     pub(crate) state: PageState,
     pub(crate) size: PageSize,
 }
 
-impl PageImage {
+impl LoadedPage {
     pub(crate) fn page(&self) -> Page<'_> {
         Page::new(&self.bytes, self.size)
     }
 }
 
-impl<'s> Database<'s> {
+impl<'s> DumpedDatabase<'s> {
     /// Opens a database. Reports header damage as a problem in the output. Fails if the page size is unknown.
-    pub(crate) fn open(source: &'s Source, output: &mut Output<'_>) -> Result<Database<'s>> {
-        start_of(source, Format::Database)?;
+    pub(crate) fn open(source: &'s DumpSource, output: &mut DumpOutput<'_>) -> Result<DumpedDatabase<'s>> {
+        read_start(source, EseFileKind::Database)?;
         let header = read_header(source)?;
-        report(&header, output)?;
+        report_damage(&header, output)?;
         let page_size = match header.fields.get("page_size") {
-            Some(Value::Number(0)) => Some(PageSize::KIB_4),
-            Some(Value::Number(stored)) => u32::try_from(*stored).ok().and_then(PageSize::new),
+            Some(DumpedValue::Number(0)) => Some(PageSize::KIB_4),
+            Some(DumpedValue::Number(stored)) => u32::try_from(*stored).ok().and_then(PageSize::new),
             _ => None,
         };
         let Some(page_size) = page_size else {
-            return Err(source.unusable(
+            return Err(source.unusable_error(
                 "the header is damaged and the page size is unknown; restore the file from a backup",
             ));
         };
@@ -120,11 +120,11 @@ impl<'s> Database<'s> {
         let tail = source.size() % page_size.bytes() as u64;
         if tail != 0 {
             let message = format!("{tail} bytes follow the last complete page; the file may be truncated");
-            output.problem(Problem::at(source.size() - tail, message))?;
+            output.problem(DumpProblem::at(source.size() - tail, message))?;
         }
         let pages = u32::try_from(pages).unwrap_or(u32::MAX);
-        let checksums = header.fields.get("file_type") != Some(&Value::Number(FILE_TYPE_TEMPORARY));
-        Ok(Database { source, page_size, pages, checksums })
+        let checksums = header.fields.get("file_type") != Some(&DumpedValue::Number(FILE_TYPE_TEMPORARY));
+        Ok(DumpedDatabase { source, page_size, pages, checksums })
     }
 
     /// Returns the file offset of a page.
@@ -133,9 +133,9 @@ impl<'s> Database<'s> {
     }
 
     /// Reads and verifies a page.
-    pub(crate) fn page(&self, number: u32) -> PageImage {
+    pub(crate) fn page(&self, number: u32) -> LoadedPage {
         let size = self.page_size;
-        let image = |bytes, state| PageImage { number, bytes, state, size };
+        let image = |bytes, state| LoadedPage { number, bytes, state, size };
         let Some(place) = PageNumber::new(number).filter(|_| number <= self.pages) else {
             return image(Vec::new(), PageState::BeyondFile);
         };
@@ -159,19 +159,19 @@ impl<'s> Database<'s> {
 }
 
 /// A set of pages in the file, stored as a hash set while it is small and then as a bitmap of all pages.
-pub(crate) struct PageSet {
-    few: HashSet<u32>,
+pub(crate) struct AdaptivePageSet {
+    hashed: HashSet<u32>,
     bits: Vec<u64>,
     last: u32,
 }
 
 /// Number of pages at which the set switches to a bitmap.
-const FEW: usize = 4096;
+const MAX_HASHED_PAGES: usize = 4096;
 
-impl PageSet {
+impl AdaptivePageSet {
     /// Creates an empty set for pages up to `last`.
-    pub(crate) fn new(last: u32) -> PageSet {
-        PageSet { few: HashSet::new(), bits: Vec::new(), last }
+    pub(crate) fn new(last: u32) -> AdaptivePageSet {
+        AdaptivePageSet { hashed: HashSet::new(), bits: Vec::new(), last }
     }
 
     /// Adds a page. Returns `false` if the page is already in the set or is beyond the last page.
@@ -180,11 +180,11 @@ impl PageSet {
             return false;
         }
         if self.bits.is_empty() {
-            if self.few.len() < FEW {
-                return self.few.insert(page);
+            if self.hashed.len() < MAX_HASHED_PAGES {
+                return self.hashed.insert(page);
             }
             self.bits = vec![0; self.last as usize / 64 + 1];
-            for page in std::mem::take(&mut self.few) {
+            for page in std::mem::take(&mut self.hashed) {
                 self.set(page);
             }
         }
@@ -202,7 +202,7 @@ impl PageSet {
     pub(crate) fn contains(&self, page: u32) -> bool {
         match self.bits.get(page as usize / 64) {
             Some(word) => word >> (page % 64) & 1 == 1,
-            None => self.few.contains(&page),
+            None => self.hashed.contains(&page),
         }
     }
 }
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn a_set_keeps_its_pages_when_it_becomes_a_bitmap() {
-        let mut set = PageSet::new(20_000);
+        let mut set = AdaptivePageSet::new(20_000);
         for page in (0..20_000).step_by(3) {
             assert!(set.insert(page) && !set.insert(page));
         }

@@ -8,10 +8,10 @@ use ese_format::flush_map::{
 };
 use serde::Serialize;
 
-use crate::format::start_of;
-use crate::header::{read_header, report};
-use crate::output::{Output, Problem};
-use crate::{Format, Result, Source};
+use crate::format::read_start;
+use crate::header::{read_header, report_damage};
+use crate::output::{DumpOutput, DumpProblem};
+use crate::{DumpSource, EseFileKind, Result};
 
 /// Number of flush types per line of text.
 const PER_LINE: usize = 64;
@@ -19,7 +19,7 @@ const PER_LINE: usize = 64;
 /// A page of the flush map.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename = "map-page")]
-pub struct MapPage {
+pub struct FlushMapPage {
     /// Number of the page.
     pub number: u32,
     /// Whether the checksum matches, possibly after correcting one bit.
@@ -34,7 +34,7 @@ pub struct MapPage {
     pub flush_types: String,
 }
 
-impl fmt::Display for MapPage {
+impl fmt::Display for FlushMapPage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [unknown, one, two, three] = self.counts;
         let checksum = if self.checksum_good { "good" } else { "BAD" };
@@ -50,30 +50,29 @@ impl fmt::Display for MapPage {
 }
 
 /// Dumps a flush map: its header, and every map page that is not empty.
-pub fn dump_flush_map(source: &Source, output: &mut Output<'_>) -> Result<()> {
-    start_of(source, Format::FlushMap)?;
+pub fn dump_flush_map(source: &DumpSource, output: &mut DumpOutput<'_>) -> Result<()> {
+    read_start(source, EseFileKind::FlushMap)?;
     let header = read_header(source)?;
     output.item(&header)?;
-    report(&header, output)?;
+    report_damage(&header, output)?;
     let pages = (source.size() / FLUSH_MAP_PAGE_LEN as u64).saturating_sub(1);
     for number in 0..u32::try_from(pages).unwrap_or(u32::MAX) {
         let offset = (u64::from(number) + 1) * FLUSH_MAP_PAGE_LEN as u64;
         match source.read(offset, FLUSH_MAP_PAGE_LEN) {
             Ok(bytes) => map_page(number, offset, bytes, output)?,
-            Err(error) => {
-                output.problem(Problem::at(offset, format!("map page {number} cannot be read: {error}")))?
-            }
+            Err(error) => output
+                .problem(DumpProblem::at(offset, format!("map page {number} cannot be read: {error}")))?,
         }
     }
     let tail = source.size() % FLUSH_MAP_PAGE_LEN as u64;
     if tail != 0 {
         let message = format!("{tail} bytes follow the last complete map page; the file may be truncated");
-        output.problem(Problem::at(source.size() - tail, message))?;
+        output.problem(DumpProblem::at(source.size() - tail, message))?;
     }
     Ok(())
 }
 
-fn map_page(number: u32, offset: u64, mut bytes: Vec<u8>, output: &mut Output<'_>) -> Result<()> {
+fn map_page(number: u32, offset: u64, mut bytes: Vec<u8>, output: &mut DumpOutput<'_>) -> Result<()> {
     if bytes.iter().all(|&byte| byte == 0) {
         return Ok(());
     }
@@ -88,7 +87,7 @@ fn map_page(number: u32, offset: u64, mut bytes: Vec<u8>, output: &mut Output<'_
         }
     }
     types.truncate(types.trim_end_matches('0').len());
-    output.item(&MapPage {
+    output.item(&FlushMapPage {
         number,
         checksum_good: verdict != BlockIntegrity::Bad,
         db_time: header.map_or(0, |header| header.db_time.0),
@@ -98,7 +97,7 @@ fn map_page(number: u32, offset: u64, mut bytes: Vec<u8>, output: &mut Output<'_
     })?;
     if verdict == BlockIntegrity::Bad {
         let message = format!("map page {number} has a bad checksum; its flush types are not valid");
-        output.problem(Problem::at(offset, message))?;
+        output.problem(DumpProblem::at(offset, message))?;
     }
     Ok(())
 }

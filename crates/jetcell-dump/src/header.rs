@@ -12,14 +12,14 @@ use ese_format::log::header::{LogHeader, SEGMENT_BYTES};
 use jetcell_input::Printable;
 use serde::Serialize;
 
-use crate::format::word;
-use crate::output::{Output, Problem};
+use crate::format::read_u32;
+use crate::output::{DumpOutput, DumpProblem};
 use crate::values::NamedValues;
-use crate::{Format, Result, Source, Value};
+use crate::{DumpSource, DumpedValue, EseFileKind, Result};
 
 /// File type of a temporary database, at byte 667 of its header.
 pub(crate) const FILE_TYPE_TEMPORARY: u64 = 5;
-const PAGE_SIZE_AT: usize = 236;
+const PAGE_SIZE_OFFSET: usize = 236;
 const PAGE_SIZES: [usize; 5] = [2048, 4096, 8192, 16384, 32768];
 
 /// A header with its checksums and a summary.
@@ -30,7 +30,7 @@ pub struct HeaderDump {
     pub path: PathBuf,
     /// Format of the file.
     #[serde(serialize_with = "format_name")]
-    pub format: Format,
+    pub format: EseFileKind,
     /// Size of the file in bytes.
     pub size: u64,
     /// State of the checksum of the copy that is shown.
@@ -43,7 +43,10 @@ pub struct HeaderDump {
     pub fields: NamedValues,
 }
 
-fn format_name<S: serde::Serializer>(format: &Format, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+fn format_name<S: serde::Serializer>(
+    format: &EseFileKind,
+    serializer: S,
+) -> std::result::Result<S::Ok, S::Error> {
     serializer.serialize_str(format.name())
 }
 
@@ -70,21 +73,25 @@ pub struct ShadowState {
 }
 
 /// Layout of one format's headers.
-struct Shape {
+struct HeaderLayout {
     len: usize,
     fields: fn(&[u8]) -> Option<Fields>,
     has_shadow: bool,
 }
 
-fn shape(format: Format, start: &[u8]) -> Option<Shape> {
+fn header_layout(format: EseFileKind, start: &[u8]) -> Option<HeaderLayout> {
     Some(match format {
-        Format::Database => Shape { len: page_size(start), fields: DatabaseHeader::fields, has_shadow: true },
-        Format::Log => Shape { len: SEGMENT_BYTES, fields: LogHeader::fields, has_shadow: false },
-        Format::Checkpoint => Shape { len: CHECKPOINT_LEN, fields: Checkpoint::fields, has_shadow: true },
-        Format::FlushMap => {
-            Shape { len: FLUSH_MAP_PAGE_LEN, fields: FlushMapHeader::fields, has_shadow: false }
+        EseFileKind::Database => {
+            HeaderLayout { len: page_size(start), fields: DatabaseHeader::fields, has_shadow: true }
         }
-        Format::Unknown => return None,
+        EseFileKind::Log => HeaderLayout { len: SEGMENT_BYTES, fields: LogHeader::fields, has_shadow: false },
+        EseFileKind::Checkpoint => {
+            HeaderLayout { len: CHECKPOINT_LEN, fields: Checkpoint::fields, has_shadow: true }
+        }
+        EseFileKind::FlushMap => {
+            HeaderLayout { len: FLUSH_MAP_PAGE_LEN, fields: FlushMapHeader::fields, has_shadow: false }
+        }
+        EseFileKind::Unknown => return None,
     })
 }
 
@@ -93,7 +100,7 @@ fn shape(format: Format, start: &[u8]) -> Option<Shape> {
 fn page_size(start: &[u8]) -> usize {
     let good =
         |at: usize, size: usize| at.checked_add(size).is_some_and(|end| checksum_at(start, at, end).good);
-    let stored = word(start, PAGE_SIZE_AT).and_then(|size| usize::try_from(size).ok());
+    let stored = read_u32(start, PAGE_SIZE_OFFSET).and_then(|size| usize::try_from(size).ok());
     let stored = stored.filter(|size| PAGE_SIZES.contains(size)).unwrap_or(4096);
     let matches = |size: &usize| good(0, *size) || good(*size, *size);
     if matches(&stored) { stored } else { PAGE_SIZES.into_iter().find(matches).unwrap_or(stored) }
@@ -102,7 +109,7 @@ fn page_size(start: &[u8]) -> usize {
 fn checksum_at(bytes: &[u8], from: usize, to: usize) -> ChecksumState {
     match bytes.get(from..to) {
         Some(page) => {
-            let (stored, computed) = (word(page, 0).unwrap_or(0), header_checksum(page));
+            let (stored, computed) = (read_u32(page, 0).unwrap_or(0), header_checksum(page));
             ChecksumState { stored, computed, good: stored == computed && page.iter().any(|&byte| byte != 0) }
         }
         None => ChecksumState { stored: 0, computed: 0, good: false },
@@ -110,17 +117,16 @@ fn checksum_at(bytes: &[u8], from: usize, to: usize) -> ChecksumState {
 }
 
 /// Reads the header of a file of any format.
-pub fn read_header(source: &Source) -> Result<HeaderDump> {
+pub fn read_header(source: &DumpSource) -> Result<HeaderDump> {
     let start = source.start()?;
-    let format = Format::of(&start);
-    let Some(Shape { len, fields, has_shadow }) = shape(format, &start) else {
-        return Err(
-            source.unusable("this is not an ESE database, log, checkpoint or flush map; give such a file")
-        );
+    let format = EseFileKind::detect(&start);
+    let Some(HeaderLayout { len, fields, has_shadow }) = header_layout(format, &start) else {
+        return Err(source
+            .unusable_error("this is not an ESE database, log, checkpoint or flush map; give such a file"));
     };
     let copy = |at: usize| {
         let page = start.get(at..at + len).or_else(|| start.get(at..)).unwrap_or_default();
-        (checksum_at(&start, at, at + len), fields(page).map(NamedValues::of))
+        (checksum_at(&start, at, at + len), fields(page).map(NamedValues::from_fields))
     };
     let (first_checksum, first) = copy(0);
     let (shadow_checksum, shadow) = if has_shadow { copy(len) } else { (first_checksum, None) };
@@ -135,8 +141,10 @@ pub fn read_header(source: &Source) -> Result<HeaderDump> {
     });
     let (checksum, fields) = if use_shadow { (shadow_checksum, shadow) } else { (first_checksum, first) };
     let Some(fields) = fields else {
-        return Err(source
-            .unusable(format!("the file is truncated inside the header: {} bytes remain", source.size())));
+        return Err(source.unusable_error(format!(
+            "the file is truncated inside the header: {} bytes remain",
+            source.size()
+        )));
     };
     let notes = notes(format, &fields);
     Ok(HeaderDump {
@@ -151,26 +159,26 @@ pub fn read_header(source: &Source) -> Result<HeaderDump> {
 }
 
 /// Dumps the header of a file of any format.
-pub fn dump_header(source: &Source, output: &mut Output<'_>) -> Result<()> {
+pub fn dump_header(source: &DumpSource, output: &mut DumpOutput<'_>) -> Result<()> {
     let header = read_header(source)?;
     output.item(&header)?;
-    report(&header, output)
+    report_damage(&header, output)
 }
 
 /// Reports damage to the copies of a header.
-pub(crate) fn report(header: &HeaderDump, output: &mut Output<'_>) -> Result<()> {
+pub(crate) fn report_damage(header: &HeaderDump, output: &mut DumpOutput<'_>) -> Result<()> {
     let first = header.shadow.as_ref().is_some_and(|shadow| shadow.shown);
     if first {
-        output.problem(Problem::at(0, "the header is damaged; its second copy is good and is shown"))?;
+        output.problem(DumpProblem::at(0, "the header is damaged; its second copy is good and is shown"))?;
     } else if !header.checksum.good {
         let ChecksumState { stored, computed, .. } = header.checksum;
         let message = format!(
             "the header is damaged (checksum {stored:08x}, should be {computed:08x}); no field can be trusted"
         );
-        output.problem(Problem::at(0, message))?;
+        output.problem(DumpProblem::at(0, message))?;
     }
     if header.shadow.as_ref().is_some_and(|shadow| !shadow.good) {
-        output.problem(Problem {
+        output.problem(DumpProblem {
             offset: None,
             page: None,
             message: "the second copy of the header is damaged".into(),
@@ -181,16 +189,18 @@ pub(crate) fn report(header: &HeaderDump, output: &mut Output<'_>) -> Result<()>
 
 fn number(fields: &NamedValues, name: &str) -> u64 {
     match fields.get(name) {
-        Some(Value::Number(number) | Value::Generation(number) | Value::Choice(number, _)) => *number,
+        Some(
+            DumpedValue::Number(number) | DumpedValue::Generation(number) | DumpedValue::Choice(number, _),
+        ) => *number,
         _ => 0,
     }
 }
 
-fn notes(format: Format, fields: &NamedValues) -> Vec<String> {
+fn notes(format: EseFileKind, fields: &NamedValues) -> Vec<String> {
     let mut notes = Vec::new();
     let get = |name| number(fields, name);
     match format {
-        Format::Database => {
+        EseFileKind::Database => {
             notes.push(state_note(&get));
             if get("file_type") == FILE_TYPE_TEMPORARY {
                 notes.push("a temporary database: its pages carry no checksums".to_owned());
@@ -198,7 +208,7 @@ fn notes(format: Format, fields: &NamedValues) -> Vec<String> {
             let version = (get("version"), get("update"), get("update_minor"));
             notes.push(format!("format {:#x}, update {}.{}", version.0, version.1, version.2));
         }
-        Format::Log => {
+        EseFileKind::Log => {
             let version =
                 ["version_major", "version_minor", "version_update", "version_update_minor"].map(get);
             let [major, minor, update, update_minor] = version;
@@ -212,16 +222,16 @@ fn notes(format: Format, fields: &NamedValues) -> Vec<String> {
             let circular = if get("flags") & 2 != 0 { "circular logging" } else { "all logs are retained" };
             notes.push(circular.to_owned());
         }
-        Format::Checkpoint => {
-            if let Some(Value::Text(position)) = fields.get("position") {
+        EseFileKind::Checkpoint => {
+            if let Some(DumpedValue::Text(position)) = fields.get("position") {
                 notes.push(format!("redo begins at {position}"));
             }
         }
-        Format::FlushMap => notes.push(match get("flags") & u64::from(FlushMapHeader::CLEAN) {
+        EseFileKind::FlushMap => notes.push(match get("flags") & u64::from(FlushMapHeader::CLEAN) {
             0 => format!("in use: needs logs from generation {:#X} on", get("gen_min_required")),
             _ => "clean".to_owned(),
         }),
-        Format::Unknown => {}
+        EseFileKind::Unknown => {}
     }
     notes
 }
@@ -259,7 +269,7 @@ impl fmt::Display for HeaderDump {
         }
         writeln!(f)?;
         let mut table = String::new();
-        self.fields.table(&mut table, 0)?;
+        self.fields.write_table(&mut table, 0)?;
         f.write_str(table.trim_end_matches('\n'))
     }
 }

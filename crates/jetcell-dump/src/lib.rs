@@ -1,6 +1,6 @@
 //! Dumps of ESE databases, transaction logs, checkpoints, and flush maps in forms for people and for programs.
 //!
-//! Each kind of dump is a function that reads a [`Source`] and writes items to an [`Output`], as text or as one JSON
+//! Each kind of dump is a function that reads a [`DumpSource`] and writes items to an [`DumpOutput`], as text or as one JSON
 //! object per line. An item is written as soon as it is known. Damage is reported as a problem in the output, and the
 //! dump continues.
 //!
@@ -56,7 +56,7 @@ mod output;
 mod page;
 mod pages;
 mod schema;
-mod source;
+mod dump_source;
 mod space;
 mod tree;
 mod values;
@@ -68,15 +68,15 @@ use std::path::PathBuf;
 pub use crate::checkpoint::dump_checkpoint;
 pub use crate::flush_map::dump_flush_map;
 pub use crate::header::dump_header;
-pub use crate::log::{LogFilter, LogOptions, dump_log};
-pub use crate::output::Output;
+pub use crate::log::{LogDumpOptions, LogFilter, dump_log};
+pub use crate::output::DumpOutput;
 pub use crate::pages::dump_pages;
 pub use crate::schema::{SchemaOptions, dump_schema};
-pub use crate::source::Source;
+pub use crate::dump_source::DumpSource;
 pub use crate::space::dump_space;
 pub use crate::tree::{TreeChoice, dump_tree};
-pub use crate::values::{NamedValues, Value};
-pub use ese_format::recognise::Format;
+pub use crate::values::{DumpedValue, NamedValues};
+pub use ese_format::recognise::EseFileKind;
 
 /// Reason why a dump failed.
 #[derive(Debug, thiserror::Error)]
@@ -95,9 +95,9 @@ pub enum DumpError {
         /// Path of the file.
         path: PathBuf,
         /// Format of the file.
-        found: Format,
+        found: EseFileKind,
         /// Format that the dump needs.
-        wanted: Format,
+        wanted: EseFileKind,
         /// Advice for the user.
         hint: &'static str,
     },

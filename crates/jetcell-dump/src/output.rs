@@ -7,21 +7,21 @@ use jetcell_input::Printable;
 use serde::Serialize;
 
 /// Writes items and counts the problems among them.
-pub struct Output<'w> {
+pub struct DumpOutput<'w> {
     out: &'w mut dyn Write,
     json: bool,
     problems: u64,
 }
 
-impl<'w> Output<'w> {
+impl<'w> DumpOutput<'w> {
     /// Creates an output that writes text.
-    pub fn text(out: &'w mut dyn Write) -> Output<'w> {
-        Output { out, json: false, problems: 0 }
+    pub fn text(out: &'w mut dyn Write) -> DumpOutput<'w> {
+        DumpOutput { out, json: false, problems: 0 }
     }
 
     /// Creates an output that writes one JSON object per line. An object's `type` field is the kind of item.
-    pub fn json(out: &'w mut dyn Write) -> Output<'w> {
-        Output { out, json: true, problems: 0 }
+    pub fn json(out: &'w mut dyn Write) -> DumpOutput<'w> {
+        DumpOutput { out, json: true, problems: 0 }
     }
 
     /// Returns the number of problems written so far.
@@ -45,10 +45,10 @@ impl<'w> Output<'w> {
     }
 
     pub(crate) fn page_problem(&mut self, page: u32, message: impl Into<String>) -> io::Result<()> {
-        self.problem(Problem { offset: None, page: Some(page), message: message.into() })
+        self.problem(DumpProblem { offset: None, page: Some(page), message: message.into() })
     }
 
-    pub(crate) fn problem(&mut self, problem: Problem) -> io::Result<()> {
+    pub(crate) fn problem(&mut self, problem: DumpProblem) -> io::Result<()> {
         self.problems += 1;
         self.item(&problem)
     }
@@ -57,7 +57,7 @@ impl<'w> Output<'w> {
 /// Description of something that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename = "problem")]
-pub struct Problem {
+pub struct DumpProblem {
     /// Offset in the file, if it is known.
     pub offset: Option<u64>,
     /// Number of the page, if it is known.
@@ -66,13 +66,13 @@ pub struct Problem {
     pub message: String,
 }
 
-impl Problem {
-    pub(crate) fn at(offset: u64, message: impl Into<String>) -> Problem {
-        Problem { offset: Some(offset), page: None, message: message.into() }
+impl DumpProblem {
+    pub(crate) fn at(offset: u64, message: impl Into<String>) -> DumpProblem {
+        DumpProblem { offset: Some(offset), page: None, message: message.into() }
     }
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for DumpProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("! ")?;
         if let Some(page) = self.page {

@@ -10,9 +10,9 @@ use ese_format::space::{Extent, SpaceHeader, SplitReserve, auto_increment};
 use jetcell_input::Printable;
 use serde::Serialize;
 
-use crate::database::{Database, PageImage, PageState};
-use crate::values::{Names, hex, short_hex, short_key};
-use crate::{NamedValues, Value};
+use crate::database::{DumpedDatabase, LoadedPage, PageState};
+use crate::values::{FlagNames, hex, short_hex, short_key};
+use crate::{DumpedValue, NamedValues};
 
 /// A page and the fields of its header.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -41,7 +41,7 @@ struct PageHeaderDump {
     db_time: u64,
     previous: u32,
     next: u32,
-    flags: Value,
+    flags: DumpedValue,
     flush_type: u32,
     /// Number of free bytes. The next two fields are how many of these rollbacks may still need, and the start of the
     /// contiguous free area.
@@ -76,8 +76,8 @@ pub(crate) struct NodeDump {
 
 impl PageDump {
     pub(crate) fn new(
-        database: &Database<'_>,
-        image: &PageImage,
+        database: &DumpedDatabase<'_>,
+        image: &LoadedPage,
         name: Option<&str>,
         details: bool,
     ) -> PageDump {
@@ -94,7 +94,7 @@ impl PageDump {
 }
 
 impl PageHeaderDump {
-    fn new(database: &Database<'_>, image: &PageImage, name: Option<&str>) -> PageHeaderDump {
+    fn new(database: &DumpedDatabase<'_>, image: &LoadedPage, name: Option<&str>) -> PageHeaderDump {
         let page = image.page();
         let flags = page.flags();
         let checksum = image.bytes.first_chunk::<8>().map_or(0, |word| u64::from_le_bytes(*word));
@@ -107,7 +107,7 @@ impl PageHeaderDump {
             db_time: page.db_time().0,
             previous: page.prev().map_or(0, |page| page.get()),
             next: page.next().map_or(0, |page| page.get()),
-            flags: Value::Flags(flags.bits().into(), names),
+            flags: DumpedValue::Flags(flags.bits().into(), names),
             flush_type: (flags & PageFlags::FLUSH_TYPE).bits()
                 >> PageFlags::FLUSH_TYPE.bits().trailing_zeros(),
             free: page.free_bytes(),
@@ -140,12 +140,12 @@ pub(crate) fn role(flags: PageFlags) -> String {
     format!("{kind}{space} {place}")
 }
 
-fn named(fields: Vec<(&str, Value)>) -> NamedValues {
+fn named(fields: Vec<(&str, DumpedValue)>) -> NamedValues {
     NamedValues(fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
 }
 
-fn extent_values(extent: Extent) -> Vec<(&'static str, Value)> {
-    let number = |number: u32| Value::Number(number.into());
+fn extent_values(extent: Extent) -> Vec<(&'static str, DumpedValue)> {
+    let number = |number: u32| DumpedValue::Number(number.into());
     vec![
         ("first", number(extent.first().get())),
         ("last", number(extent.last.get())),
@@ -154,22 +154,22 @@ fn extent_values(extent: Extent) -> Vec<(&'static str, Value)> {
 }
 
 /// Decodes tag 0 of the page if it is a space header or a split reserve.
-fn external_header(image: &PageImage) -> NamedValues {
+fn external_header(image: &LoadedPage) -> NamedValues {
     let page = image.page();
     let bytes = page.external_header();
-    let mut values = vec![("bytes", Value::Bytes(bytes.to_vec()))];
+    let mut values = vec![("bytes", DumpedValue::Bytes(bytes.to_vec()))];
     if page.is_root() && page.flags().contains(PageFlags::SPACE) {
         let reserve = SplitReserve::decode(bytes).unwrap_or_default().extents.into_iter().flatten();
-        let reserve = reserve.map(|extent| Value::Group(named(extent_values(extent))));
-        values.push(("split_reserve", Value::List(reserve.collect())));
+        let reserve = reserve.map(|extent| DumpedValue::Group(named(extent_values(extent))));
+        values.push(("split_reserve", DumpedValue::List(reserve.collect())));
     } else if page.is_root()
         && let Ok(header) = SpaceHeader::decode(bytes)
     {
-        let number = |number: u32| Value::Number(number.into());
+        let number = |number: u32| DumpedValue::Number(number.into());
         let last = if header.counts_last_allocation { "last_allocation" } else { "primary_pages" };
         values.push((last, number(header.primary_pages)));
         values.push(("parent_root", number(header.parent.map_or(0, |page| page.get()))));
-        values.push(("non_unique", Value::Number(header.non_unique.into())));
+        values.push(("non_unique", DumpedValue::Number(header.non_unique.into())));
         match (header.owned_root(), header.available_root()) {
             (Some(owned), Some(available)) => {
                 values.push(("owned_root", number(owned.get())));
@@ -178,18 +178,18 @@ fn external_header(image: &PageImage) -> NamedValues {
             _ => values.push(("available_bitmap", number(header.owned_root_or_bitmap))),
         }
         if let Some(value) = auto_increment(bytes) {
-            values.push(("auto_increment", Value::Number(value)));
+            values.push(("auto_increment", DumpedValue::Number(value)));
         }
     }
     let prefix = page.prefix();
     if !prefix.is_empty() {
-        values.push(("prefix", Value::Bytes(prefix.to_vec())));
+        values.push(("prefix", DumpedValue::Bytes(prefix.to_vec())));
     }
     named(values)
 }
 
 /// Returns all nodes. A node that cannot be decoded has only an offset and a length.
-pub(crate) fn nodes(image: &PageImage) -> Vec<NodeDump> {
+pub(crate) fn nodes(image: &LoadedPage) -> Vec<NodeDump> {
     let page = image.page();
     (0..page.node_count())
         .map(|index| {
@@ -197,7 +197,7 @@ pub(crate) fn nodes(image: &PageImage) -> Vec<NodeDump> {
             let place = page.line_range(tag).unwrap_or(0..0);
             let (offset, length) = (place.start, place.len());
             let Some(node) = page.node(index) else {
-                let meaning = named(vec![("fault", Value::Text("cannot be decoded".to_owned()))]);
+                let meaning = named(vec![("fault", DumpedValue::Text("cannot be decoded".to_owned()))]);
                 let (flags, text) = (Vec::new(), "cannot be decoded".to_owned());
                 let (key, data, prefix_length) = (String::new(), String::new(), 0);
                 return NodeDump {
@@ -218,7 +218,7 @@ pub(crate) fn nodes(image: &PageImage) -> Vec<NodeDump> {
             if let Some(values) = &meaning {
                 text.push_str("  ");
                 // Writing to a string cannot fail.
-                let _ = values.line(&mut text);
+                let _ = values.write_line(&mut text);
             }
             NodeDump {
                 tag,
@@ -239,8 +239,8 @@ fn node_flags(flags: NodeFlags) -> Vec<&'static str> {
     flags.iter_names().map(|(name, _)| name).collect()
 }
 
-fn meaning(image: &PageImage, node: &Node<'_>) -> Option<NamedValues> {
-    let number = |number: u32| Value::Number(number.into());
+fn meaning(image: &LoadedPage, node: &Node<'_>) -> Option<NamedValues> {
+    let number = |number: u32| DumpedValue::Number(number.into());
     let (page, key) = (image.page(), || node.key_to_vec());
     let flags = page.flags();
     if !flags.contains(PageFlags::LEAF) {
@@ -259,13 +259,13 @@ fn meaning(image: &PageImage, node: &Node<'_>) -> Option<NamedValues> {
             LongValueKey::Root(id) => {
                 let root = LongValueRoot::decode(node.data)?;
                 Some(named(vec![
-                    ("long_value", Value::Number(id.0)),
+                    ("long_value", DumpedValue::Number(id.0)),
                     ("references", number(root.references)),
                     ("size", number(root.size)),
                 ]))
             }
             LongValueKey::Chunk(id, offset) => {
-                Some(named(vec![("long_value", Value::Number(id.0)), ("offset", number(offset))]))
+                Some(named(vec![("long_value", DumpedValue::Number(id.0)), ("offset", number(offset))]))
             }
         };
     }
@@ -277,20 +277,20 @@ fn meaning(image: &PageImage, node: &Node<'_>) -> Option<NamedValues> {
 }
 
 /// Returns the columns that a row stores and, for a catalog row, the object that it describes.
-fn record_values(image: &PageImage, node: &Node<'_>) -> Option<NamedValues> {
+fn record_values(image: &LoadedPage, node: &Node<'_>) -> Option<NamedValues> {
     let record = Record::new(node.data, image.size);
     record.validate().ok()?;
-    let tagged = record.tagged().ok()?.into_iter().map(|(id, ..)| Value::Number(id.0.into()));
+    let tagged = record.tagged().ok()?.into_iter().map(|(id, ..)| DumpedValue::Number(id.0.into()));
     let mut values = vec![
-        ("last_fixed", Value::Number(record.last_fixed().0.into())),
-        ("last_variable", Value::Number(record.last_variable().0.into())),
-        ("tagged", Value::List(tagged.collect())),
+        ("last_fixed", DumpedValue::Number(record.last_fixed().0.into())),
+        ("last_variable", DumpedValue::Number(record.last_variable().0.into())),
+        ("tagged", DumpedValue::List(tagged.collect())),
     ];
     if [CATALOG, CATALOG_SHADOW].contains(&image.page().tree())
         && let Ok(row) = CatalogRow::decode(node.data, image.size)
     {
-        values.push(("describes", Value::Text(format!("{:?}", row.kind))));
-        values.push(("name", Value::Text(row.name)));
+        values.push(("describes", DumpedValue::Text(format!("{:?}", row.kind))));
+        values.push(("name", DumpedValue::Text(row.name)));
     }
     Some(named(values))
 }
@@ -326,7 +326,7 @@ impl fmt::Display for PageDump {
         write!(f, "{uncommitted_free} bytes uncommitted")?;
         if let Some(values) = &self.external_header {
             let mut line = String::new();
-            values.line(&mut line)?;
+            values.write_line(&mut line)?;
             write!(f, "\n  tag 0: {line}")?;
         }
         nodes.iter().try_for_each(|node| write!(f, "\n{node}"))
@@ -337,7 +337,7 @@ impl fmt::Display for NodeDump {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "  tag {:>4} at {:>5} +{:<5}", self.tag, self.offset, self.length)?;
         if !self.flags.is_empty() {
-            write!(f, " {}", Names(&self.flags))?;
+            write!(f, " {}", FlagNames(&self.flags))?;
         }
         write!(f, " {}", self.text)
     }

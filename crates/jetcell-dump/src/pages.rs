@@ -5,11 +5,11 @@ use std::ops::RangeInclusive;
 
 use serde::Serialize;
 
-use crate::catalog::Catalog;
-use crate::database::{Database, PageState};
-use crate::output::Output;
+use crate::catalog::DumpedCatalog;
+use crate::database::{DumpedDatabase, PageState};
+use crate::output::DumpOutput;
 use crate::page::{COLUMNS, PageDump};
-use crate::{Result, Source};
+use crate::{DumpSource, Result};
 
 /// A run of pages that are all zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -28,9 +28,13 @@ impl fmt::Display for ZeroPages {
 }
 
 /// Dumps the pages in `ranges`, including all nodes. If `ranges` is empty, dumps one line per page.
-pub fn dump_pages(source: &Source, ranges: &[RangeInclusive<u32>], output: &mut Output<'_>) -> Result<()> {
-    let database = Database::open(source, output)?;
-    let names = Catalog::of(&database, output)?.names(output)?;
+pub fn dump_pages(
+    source: &DumpSource,
+    ranges: &[RangeInclusive<u32>],
+    output: &mut DumpOutput<'_>,
+) -> Result<()> {
+    let database = DumpedDatabase::open(source, output)?;
+    let names = DumpedCatalog::open(&database, output)?.tree_names(output)?;
     output.heading(COLUMNS)?;
     let details = !ranges.is_empty();
     let all = [1..=database.pages];
@@ -39,7 +43,7 @@ pub fn dump_pages(source: &Source, ranges: &[RangeInclusive<u32>], output: &mut 
     for number in ranges.iter().flat_map(|range| range.clone()) {
         let image = database.page(number);
         if image.state == PageState::BeyondFile {
-            finish(&mut zero, output)?;
+            write_zero_pages(&mut zero, output)?;
             let message = format!("the file ends after page {}", database.pages);
             output.page_problem(number, message)?;
             break;
@@ -48,13 +52,13 @@ pub fn dump_pages(source: &Source, ranges: &[RangeInclusive<u32>], output: &mut 
             match &mut zero {
                 Some(run) if run.last.checked_add(1) == Some(number) => run.last = number,
                 _ => {
-                    finish(&mut zero, output)?;
+                    write_zero_pages(&mut zero, output)?;
                     zero = Some(ZeroPages { first: number, last: number });
                 }
             }
             continue;
         }
-        finish(&mut zero, output)?;
+        write_zero_pages(&mut zero, output)?;
         let name = names.get(&image.page().tree()).map(String::as_str);
         let page = PageDump::new(&database, &image, name, details);
         output.item(&page)?;
@@ -63,10 +67,10 @@ pub fn dump_pages(source: &Source, ranges: &[RangeInclusive<u32>], output: &mut 
             output.page_problem(number, message)?;
         }
     }
-    finish(&mut zero, output)
+    write_zero_pages(&mut zero, output)
 }
 
-fn finish(zero: &mut Option<ZeroPages>, output: &mut Output<'_>) -> Result<()> {
+fn write_zero_pages(zero: &mut Option<ZeroPages>, output: &mut DumpOutput<'_>) -> Result<()> {
     match zero.take() {
         Some(run) => Ok(output.item(&run)?),
         None => Ok(()),

@@ -8,11 +8,11 @@ use ese_format::record::{Column, ColumnClass, ColumnType, ColumnValue, Record, R
 use jetcell_input::Printable;
 use serde::Serialize;
 
-use crate::catalog::Catalog;
-use crate::database::Database;
-use crate::output::Output;
+use crate::catalog::DumpedCatalog;
+use crate::database::DumpedDatabase;
+use crate::output::DumpOutput;
 use crate::values::{hex, short_hex};
-use crate::{NamedValues, Result, Source, Value};
+use crate::{DumpSource, DumpedValue, NamedValues, Result};
 
 /// Options for [`dump_schema`].
 #[derive(Clone, Debug, Default)]
@@ -30,7 +30,7 @@ struct TableDump {
     name: String,
     tree: u32,
     root: u32,
-    flags: Value,
+    flags: DumpedValue,
     initial_pages: u32,
     density: u32,
     template: Option<String>,
@@ -58,7 +58,7 @@ struct ColumnDump {
     class: &'static str,
     /// Maximum length of a value; 0 means no limit.
     size: u32,
-    flags: Value,
+    flags: DumpedValue,
     code_page: u32,
     /// Offset of a fixed column in the record.
     offset: Option<u16>,
@@ -72,7 +72,7 @@ struct IndexDump {
     root: u32,
     primary: bool,
     unique: bool,
-    flags: Value,
+    flags: DumpedValue,
     columns: Vec<SegmentDump>,
     conditions: Vec<ConditionDump>,
     key_most: Option<u16>,
@@ -122,8 +122,8 @@ impl TableDump {
     }
 }
 
-fn flags<T>(bits: u32, names: impl Iterator<Item = (&'static str, T)>) -> Value {
-    Value::Flags(bits.into(), names.map(|(name, _)| name).collect())
+fn flags<T>(bits: u32, names: impl Iterator<Item = (&'static str, T)>) -> DumpedValue {
+    DumpedValue::Flags(bits.into(), names.map(|(name, _)| name).collect())
 }
 
 impl ColumnDump {
@@ -155,7 +155,7 @@ impl IndexDump {
             name: name(segment.column),
             descending: segment.descending,
         };
-        let condition = |condition: &ese_format::catalog::Condition| ConditionDump {
+        let condition = |condition: &ese_format::catalog::IndexCondition| ConditionDump {
             id: condition.column.0,
             name: name(condition.column),
             must_be_null: condition.must_be_null,
@@ -255,7 +255,11 @@ struct RowDump {
 }
 
 impl RowDump {
-    fn new(page: u32, data: &[u8], database: &Database<'_>) -> std::result::Result<RowDump, RecordError> {
+    fn new(
+        page: u32,
+        data: &[u8],
+        database: &DumpedDatabase<'_>,
+    ) -> std::result::Result<RowDump, RecordError> {
         let record = Record::new(data, database.page_size);
         record.validate()?;
         let mut columns = NamedValues::default();
@@ -264,8 +268,8 @@ impl RowDump {
                 ColumnValue::Absent | ColumnValue::Null => continue,
                 ColumnValue::Bytes(bytes) => row_value(column, bytes),
                 ColumnValue::Compressed(bytes) => decompress(bytes, MAX_INTRINSIC)
-                    .map_or(Value::Bytes(bytes.to_vec()), |bytes| row_value(column, &bytes)),
-                other => Value::Text(format!("{other:?}")),
+                    .map_or(DumpedValue::Bytes(bytes.to_vec()), |bytes| row_value(column, &bytes)),
+                other => DumpedValue::Text(format!("{other:?}")),
             };
             columns.0.push((column.name.clone(), value));
         }
@@ -273,7 +277,7 @@ impl RowDump {
     }
 }
 
-fn row_value(column: &Column, bytes: &[u8]) -> Value {
+fn row_value(column: &Column, bytes: &[u8]) -> DumpedValue {
     let word = || bytes.first_chunk().map(|word| i32::from_le_bytes(*word).into());
     let short = || bytes.first_chunk().map(|word| i16::from_le_bytes(*word).into());
     let number = match column.kind {
@@ -284,24 +288,26 @@ fn row_value(column: &Column, bytes: &[u8]) -> Value {
         _ => None,
     };
     match number {
-        Some(number) => Value::Signed(number),
-        None if column.kind.is_text() => Value::Text(bytes.iter().map(|&byte| char::from(byte)).collect()),
-        None => Value::Bytes(bytes.to_vec()),
+        Some(number) => DumpedValue::Signed(number),
+        None if column.kind.is_text() => {
+            DumpedValue::Text(bytes.iter().map(|&byte| char::from(byte)).collect())
+        }
+        None => DumpedValue::Bytes(bytes.to_vec()),
     }
 }
 
 impl fmt::Display for RowDump {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut line = String::new();
-        self.columns.line(&mut line)?;
+        self.columns.write_line(&mut line)?;
         write!(f, "page {:>5}  {line}", self.page)
     }
 }
 
 /// Dumps tables with their columns and indexes, or the rows of the catalog.
-pub fn dump_schema(source: &Source, options: &SchemaOptions, output: &mut Output<'_>) -> Result<()> {
-    let database = Database::open(source, output)?;
-    let catalog = Catalog::of(&database, output)?;
+pub fn dump_schema(source: &DumpSource, options: &SchemaOptions, output: &mut DumpOutput<'_>) -> Result<()> {
+    let database = DumpedDatabase::open(source, output)?;
+    let catalog = DumpedCatalog::open(&database, output)?;
     let mut missing = options.tables.clone();
     let mut wanted = |name: &str| {
         missing.retain(|wanted| !wanted.eq_ignore_ascii_case(name));
@@ -310,31 +316,33 @@ pub fn dump_schema(source: &Source, options: &SchemaOptions, output: &mut Output
     if options.rows {
         // A table's row precedes the rows for its columns and indexes.
         let mut shown = options.tables.is_empty();
-        catalog.each_row(output, &mut |page, data, output| match RowDump::new(page, data, &database) {
-            Ok(row) => {
-                if row.columns.get("Type") == Some(&Value::Signed(1))
-                    && let Some(Value::Text(name)) = row.columns.get("Name")
-                {
-                    shown = wanted(name);
+        catalog.for_each_row(
+            output,
+            &mut |page, data, output| match RowDump::new(page, data, &database) {
+                Ok(row) => {
+                    if row.columns.get("Type") == Some(&DumpedValue::Signed(1))
+                        && let Some(DumpedValue::Text(name)) = row.columns.get("Name")
+                    {
+                        shown = wanted(name);
+                    }
+                    if shown { Ok(output.item(&row)?) } else { Ok(()) }
                 }
-                if shown { Ok(output.item(&row)?) } else { Ok(()) }
-            }
-            Err(error) => {
-                let message = format!("a catalog row is not a record ({error}): {}", short_hex(data));
-                Ok(output.page_problem(page, message)?)
-            }
-        })?;
+                Err(error) => {
+                    let message = format!("a catalog row is not a record ({error}): {}", short_hex(data));
+                    Ok(output.page_problem(page, message)?)
+                }
+            },
+        )?;
     } else {
-        catalog.each_table(output, &mut |table, output| match wanted(&table.name) {
+        catalog.for_each_table(output, &mut |table, output| match wanted(&table.name) {
             true => Ok(output.item(&TableDump::new(&table))?),
             false => Ok(()),
         })?;
     }
     match missing.first() {
-        Some(name) => {
-            Err(source
-                .unusable(format!("table `{name}` does not exist; `jetcell dump schema` lists all tables")))
-        }
+        Some(name) => Err(source.unusable_error(format!(
+            "table `{name}` does not exist; `jetcell dump schema` lists all tables"
+        ))),
         None => Ok(()),
     }
 }

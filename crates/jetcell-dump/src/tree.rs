@@ -7,13 +7,13 @@ use ese_format::page::{Node, NodeFlags};
 use jetcell_input::Printable;
 use serde::Serialize;
 
-use crate::catalog::Catalog;
-use crate::database::{Database, PageSet};
-use crate::output::Output;
+use crate::catalog::DumpedCatalog;
+use crate::database::{AdaptivePageSet, DumpedDatabase};
+use crate::output::DumpOutput;
 use crate::page::{NodeDump, nodes, role};
 use crate::values::{hex, short_key};
-use crate::walk::{Step, Visited, Walk};
-use crate::{Result, Source};
+use crate::walk::{TreeWalk, VisitedPage, WalkStep};
+use crate::{DumpSource, Result};
 
 /// Selects the tree to dump.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,7 +66,7 @@ struct LevelSummary {
 /// Totals for the whole tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename = "tree")]
-struct TreeSummary {
+struct TreeTotals {
     root: u32,
     name: Option<String>,
     levels: Vec<LevelSummary>,
@@ -75,7 +75,7 @@ struct TreeSummary {
 }
 
 impl TreePage {
-    fn new(visited: &Visited, details: bool) -> TreePage {
+    fn new(visited: &VisitedPage, details: bool) -> TreePage {
         let page = visited.image.page();
         let key = |node: Option<Node<'_>>| node.map(|node| node.key_to_vec());
         let count = page.node_count();
@@ -124,7 +124,7 @@ impl fmt::Display for TreePage {
     }
 }
 
-impl fmt::Display for TreeSummary {
+impl fmt::Display for TreeTotals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = Printable(self.name.as_deref().unwrap_or("tree"));
         write!(
@@ -145,8 +145,13 @@ impl fmt::Display for TreeSummary {
 }
 
 /// Dumps the pages of a tree, including all nodes if `details` is true.
-pub fn dump_tree(source: &Source, choice: &TreeChoice, details: bool, output: &mut Output<'_>) -> Result<()> {
-    let database = Database::open(source, output)?;
+pub fn dump_tree(
+    source: &DumpSource,
+    choice: &TreeChoice,
+    details: bool,
+    output: &mut DumpOutput<'_>,
+) -> Result<()> {
+    let database = DumpedDatabase::open(source, output)?;
     let (root, tree, name) = match choice {
         TreeChoice::Root(root) => (*root, None, None),
         named => {
@@ -154,23 +159,23 @@ pub fn dump_tree(source: &Source, choice: &TreeChoice, details: bool, output: &m
             (root, Some(tree), Some(name))
         }
     };
-    let mut summary = TreeSummary { root, name, ..TreeSummary::default() };
-    let mut visited = PageSet::new(database.pages);
-    for step in Walk::new(&database, root, tree, &mut visited) {
+    let mut summary = TreeTotals { root, name, ..TreeTotals::default() };
+    let mut visited = AdaptivePageSet::new(database.pages);
+    for step in TreeWalk::new(&database, root, tree, &mut visited) {
         match step {
-            Step::Page(visited) => {
+            WalkStep::Page(visited) => {
                 let page = TreePage::new(&visited, details);
                 summary.add(&page, visited.image.page().is_leaf());
                 output.item(&page)?;
             }
-            Step::Problem(problem) => output.problem(problem)?,
-            Step::Leaf => {}
+            WalkStep::Problem(problem) => output.problem(problem)?,
+            WalkStep::Leaf => {}
         }
     }
     Ok(output.item(&summary)?)
 }
 
-impl TreeSummary {
+impl TreeTotals {
     fn add(&mut self, page: &TreePage, leaf: bool) {
         let level = usize::from(page.level);
         while self.levels.len() <= level {
@@ -190,9 +195,9 @@ impl TreeSummary {
 }
 
 fn find(
-    database: &Database<'_>,
+    database: &DumpedDatabase<'_>,
     choice: &TreeChoice,
-    output: &mut Output<'_>,
+    output: &mut DumpOutput<'_>,
 ) -> Result<(u32, TreeId, String)> {
     let table_name = match choice {
         TreeChoice::Table(table) | TreeChoice::Index(table, _) | TreeChoice::LongValues(table) => {
@@ -202,7 +207,7 @@ fn find(
     };
     let mut found = None;
     let mut table_found = false;
-    Catalog::of(database, output)?.each_table(output, &mut |table, _| {
+    DumpedCatalog::open(database, output)?.for_each_table(output, &mut |table, _| {
         if !table.name.eq_ignore_ascii_case(table_name) {
             return Ok(());
         }
@@ -228,6 +233,6 @@ fn find(
         Some((root, tree, name)) => Ok((root.get(), tree, name)),
         None => Err(database
             .source
-            .unusable(format!("{what}; `jetcell dump schema` lists all tables and indexes"))),
+            .unusable_error(format!("{what}; `jetcell dump schema` lists all tables and indexes"))),
     }
 }

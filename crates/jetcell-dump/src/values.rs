@@ -11,15 +11,15 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 /// Maximum number of bytes of a value to show on a line of text.
-const SHOWN_BYTES: usize = 24;
+const MAX_SHOWN_BYTES: usize = 24;
 /// Maximum number of zero bytes to write out as digits.
-const SPELLED_ZEROS: usize = 16;
+const MAX_WRITTEN_ZEROS: usize = 16;
 /// Width of the name column.
 const NAME_WIDTH: usize = 30;
 
 /// A value in a dump.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Value {
+pub enum DumpedValue {
     /// An absent value.
     None,
     /// An unsigned number.
@@ -37,42 +37,42 @@ pub enum Value {
     /// A set of bits, and the names of those bits that are set and defined.
     Flags(u64, Vec<&'static str>),
     /// Several values.
-    List(Vec<Value>),
+    List(Vec<DumpedValue>),
     /// Nested named values.
     Group(NamedValues),
 }
 
 /// Named values in file order.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct NamedValues(pub Vec<(String, Value)>);
+pub struct NamedValues(pub Vec<(String, DumpedValue)>);
 
 impl NamedValues {
     /// Converts `fields`, decoding paths and lists.
-    pub fn of(fields: Fields) -> NamedValues {
+    pub fn from_fields(fields: Fields) -> NamedValues {
         NamedValues(
-            fields.into_iter().map(|(name, value)| (name.to_owned(), value_of(name, value))).collect(),
+            fields.into_iter().map(|(name, value)| (name.to_owned(), convert_field(name, value))).collect(),
         )
     }
 
     /// Returns the value with this name.
-    pub fn get(&self, name: &str) -> Option<&Value> {
+    pub fn get(&self, name: &str) -> Option<&DumpedValue> {
         self.0.iter().find(|(found, _)| found == name).map(|(_, value)| value)
     }
 
     /// Returns the names of the values that differ between `self` and `other`.
     pub fn differences(&self, other: &NamedValues) -> Vec<String> {
-        let differs = |(name, value): &&(String, Value)| other.get(name) != Some(value);
+        let differs = |(name, value): &&(String, DumpedValue)| other.get(name) != Some(value);
         self.0.iter().filter(differs).map(|(name, _)| name.clone()).collect()
     }
 
     /// Writes one line of `name=value`.
-    pub(crate) fn line(&self, f: &mut impl fmt::Write) -> fmt::Result {
+    pub(crate) fn write_line(&self, f: &mut impl fmt::Write) -> fmt::Result {
         for (index, (name, value)) in self.0.iter().enumerate() {
             let space = if index > 0 { " " } else { "" };
             match value {
-                Value::Group(group) => {
+                DumpedValue::Group(group) => {
                     write!(f, "{space}{name}={{")?;
-                    group.line(f)?;
+                    group.write_line(f)?;
                     f.write_char('}')?;
                 }
                 value => write!(f, "{space}{name}={value}")?,
@@ -82,20 +82,22 @@ impl NamedValues {
     }
 
     /// Writes one line per value. The values of groups are indented.
-    pub(crate) fn table(&self, f: &mut impl fmt::Write, indent: usize) -> fmt::Result {
+    pub(crate) fn write_table(&self, f: &mut impl fmt::Write, indent: usize) -> fmt::Result {
         for (name, value) in &self.0 {
             let label = name.replace('_', " ");
             let width = NAME_WIDTH.saturating_sub(indent);
             match value {
-                Value::Group(group) => {
+                DumpedValue::Group(group) => {
                     writeln!(f, "{:indent$}{label}", "")?;
-                    group.table(f, indent + 2)?;
+                    group.write_table(f, indent + 2)?;
                 }
-                Value::List(list) if list.iter().any(|entry| matches!(entry, Value::Group(_))) => {
+                DumpedValue::List(list)
+                    if list.iter().any(|entry| matches!(entry, DumpedValue::Group(_))) =>
+                {
                     for (number, entry) in list.iter().enumerate() {
                         writeln!(f, "{:indent$}{label} {}", "", number + 1)?;
                         match entry {
-                            Value::Group(group) => group.table(f, indent + 2)?,
+                            DumpedValue::Group(group) => group.write_table(f, indent + 2)?,
                             other => writeln!(f, "{:indent$}  {other}", "")?,
                         }
                     }
@@ -107,26 +109,30 @@ impl NamedValues {
     }
 }
 
-fn value_of(name: &str, value: FieldValue) -> Value {
+fn convert_field(name: &str, value: FieldValue) -> DumpedValue {
     match value {
-        FieldValue::Number(number) if is_generation(name) => Value::Generation(number),
-        FieldValue::Number(number) => Value::Number(number),
-        FieldValue::Signed(number) => Value::Signed(number),
+        FieldValue::Number(number) if is_generation(name) => DumpedValue::Generation(number),
+        FieldValue::Number(number) => DumpedValue::Number(number),
+        FieldValue::Signed(number) => DumpedValue::Signed(number),
         FieldValue::Time(time) => time_value(time),
-        FieldValue::Position(position) => Value::Text(position.to_string()),
+        FieldValue::Position(position) => DumpedValue::Text(position.to_string()),
         FieldValue::Signature(signature) => signature_value(signature),
-        FieldValue::Choice { value, name } => Value::Choice(value, name),
-        FieldValue::Flags { value, names } => Value::Flags(value, names),
-        FieldValue::List(list) => Value::List(list.into_iter().map(|value| value_of(name, value)).collect()),
-        FieldValue::Group(fields) => Value::Group(NamedValues::of(fields)),
+        FieldValue::Choice { value, name } => DumpedValue::Choice(value, name),
+        FieldValue::Flags { value, names } => DumpedValue::Flags(value, names),
+        FieldValue::List(list) => {
+            DumpedValue::List(list.into_iter().map(|value| convert_field(name, value)).collect())
+        }
+        FieldValue::Group(fields) => DumpedValue::Group(NamedValues::from_fields(fields)),
         FieldValue::Bytes(bytes) => match name {
-            "path" => Value::Text(path_text(&bytes)),
-            "system_path" | "log_path" | "text" => Value::Text(narrow_text(&bytes)),
+            "path" => DumpedValue::Text(path_text(&bytes)),
+            "system_path" | "log_path" | "text" => DumpedValue::Text(narrow_text(&bytes)),
             "attachment_list" => {
                 let entries = Attachment::fields_of_list(&bytes).into_iter();
-                Value::List(entries.map(|entry| Value::Group(NamedValues::of(entry))).collect())
+                DumpedValue::List(
+                    entries.map(|entry| DumpedValue::Group(NamedValues::from_fields(entry))).collect(),
+                )
             }
-            _ => Value::Bytes(bytes),
+            _ => DumpedValue::Bytes(bytes),
         },
     }
 }
@@ -135,27 +141,27 @@ fn is_generation(name: &str) -> bool {
     name == "generation" || name.starts_with("gen_") || name.starts_with("before_redo_")
 }
 
-fn time_value(time: LogTime) -> Value {
+fn time_value(time: LogTime) -> DumpedValue {
     match time {
-        LogTime::NONE => Value::None,
-        time => Value::Text(time.to_string()),
+        LogTime::NONE => DumpedValue::None,
+        time => DumpedValue::Text(time.to_string()),
     }
 }
 
-fn signature_value(signature: Signature) -> Value {
+fn signature_value(signature: Signature) -> DumpedValue {
     if signature == Signature::default() {
-        return Value::None;
+        return DumpedValue::None;
     }
     let computer = match narrow_text(&signature.computer) {
-        name if name.is_empty() => Value::None,
-        name => Value::Text(name),
+        name if name.is_empty() => DumpedValue::None,
+        name => DumpedValue::Text(name),
     };
     let fields = [
-        ("random", Value::Number(signature.random.into())),
+        ("random", DumpedValue::Number(signature.random.into())),
         ("created", time_value(signature.created)),
         ("computer", computer),
     ];
-    Value::Group(NamedValues(fields.map(|(name, value)| (name.to_owned(), value)).into()))
+    DumpedValue::Group(NamedValues(fields.map(|(name, value)| (name.to_owned(), value)).into()))
 }
 
 /// Decodes a path. Paths are UTF-16 in all files of this format, except that older records use one byte per
@@ -184,8 +190,8 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 
 /// Returns the bytes as hexadecimal digits, truncated if they are long.
 pub(crate) fn short_hex(bytes: &[u8]) -> String {
-    match bytes.get(..SHOWN_BYTES) {
-        Some(head) if bytes.len() > SHOWN_BYTES => format!("{}..({} bytes)", hex(head), bytes.len()),
+    match bytes.get(..MAX_SHOWN_BYTES) {
+        Some(head) if bytes.len() > MAX_SHOWN_BYTES => format!("{}..({} bytes)", hex(head), bytes.len()),
         _ => hex(bytes),
     }
 }
@@ -196,40 +202,40 @@ pub(crate) fn short_key(key: &[u8]) -> String {
     if key.is_empty() { "(end)".to_owned() } else { short_hex(key) }
 }
 
-impl fmt::Display for Value {
+impl fmt::Display for DumpedValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Value::None => f.write_str("-"),
+            DumpedValue::None => f.write_str("-"),
             // ESE uses this value for "no dbtime" and "no version".
-            Value::Number(u64::MAX) => f.write_str("all-ones"),
-            Value::Number(number) => write!(f, "{number}"),
-            Value::Signed(number) => write!(f, "{number}"),
-            Value::Generation(0) => f.write_str("0"),
-            Value::Generation(number) => write!(f, "{number} ({number:#X})"),
-            Value::Text(text) if text.is_empty() => f.write_str("-"),
-            Value::Text(text) => f.write_str(&printable(text)),
-            Value::Bytes(bytes) if is_zeros(bytes) => write!(f, "zeros({})", bytes.len()),
-            Value::Bytes(bytes) if bytes.is_empty() => f.write_str("\"\""),
-            Value::Bytes(bytes) => f.write_str(&short_hex(bytes)),
-            Value::Choice(_, Some(name)) => f.write_str(name),
-            Value::Choice(value, None) => write!(f, "{value} (unknown)"),
-            Value::Flags(value, names) => write!(f, "{value:#x}{}", Names(names)),
-            Value::List(list) => {
+            DumpedValue::Number(u64::MAX) => f.write_str("all-ones"),
+            DumpedValue::Number(number) => write!(f, "{number}"),
+            DumpedValue::Signed(number) => write!(f, "{number}"),
+            DumpedValue::Generation(0) => f.write_str("0"),
+            DumpedValue::Generation(number) => write!(f, "{number} ({number:#X})"),
+            DumpedValue::Text(text) if text.is_empty() => f.write_str("-"),
+            DumpedValue::Text(text) => f.write_str(&printable(text)),
+            DumpedValue::Bytes(bytes) if is_zeros(bytes) => write!(f, "zeros({})", bytes.len()),
+            DumpedValue::Bytes(bytes) if bytes.is_empty() => f.write_str("\"\""),
+            DumpedValue::Bytes(bytes) => f.write_str(&short_hex(bytes)),
+            DumpedValue::Choice(_, Some(name)) => f.write_str(name),
+            DumpedValue::Choice(value, None) => write!(f, "{value} (unknown)"),
+            DumpedValue::Flags(value, names) => write!(f, "{value:#x}{}", FlagNames(names)),
+            DumpedValue::List(list) => {
                 f.write_str("[")?;
                 for (index, value) in list.iter().enumerate() {
                     write!(f, "{}{value}", if index > 0 { "," } else { "" })?;
                 }
                 f.write_str("]")
             }
-            Value::Group(group) => group.line(f),
+            DumpedValue::Group(group) => group.write_line(f),
         }
     }
 }
 
 /// Formats the names of flags as text.
-pub(crate) struct Names<'a>(pub(crate) &'a [&'static str]);
+pub(crate) struct FlagNames<'a>(pub(crate) &'a [&'static str]);
 
-impl fmt::Display for Names<'_> {
+impl fmt::Display for FlagNames<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<String> = self.0.iter().map(|name| name.to_lowercase().replace('_', "-")).collect();
         if names.is_empty() { Ok(()) } else { write!(f, "({})", names.join("|")) }
@@ -237,28 +243,30 @@ impl fmt::Display for Names<'_> {
 }
 
 fn is_zeros(bytes: &[u8]) -> bool {
-    bytes.len() > SPELLED_ZEROS && bytes.iter().all(|&byte| byte == 0)
+    bytes.len() > MAX_WRITTEN_ZEROS && bytes.iter().all(|&byte| byte == 0)
 }
 
-impl Serialize for Value {
+impl Serialize for DumpedValue {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
-            Value::None => serializer.serialize_none(),
-            Value::Number(number) | Value::Generation(number) => serializer.serialize_u64(*number),
-            Value::Signed(number) => serializer.serialize_i64(*number),
-            Value::Text(text) => serializer.serialize_str(text),
-            Value::Bytes(bytes) if is_zeros(bytes) => serializer.serialize_none(),
-            Value::Bytes(bytes) => serializer.serialize_str(&hex(bytes)),
-            Value::Choice(_, Some(name)) => serializer.serialize_str(name),
-            Value::Choice(value, None) => serializer.serialize_u64(*value),
-            Value::Flags(value, names) => {
+            DumpedValue::None => serializer.serialize_none(),
+            DumpedValue::Number(number) | DumpedValue::Generation(number) => {
+                serializer.serialize_u64(*number)
+            }
+            DumpedValue::Signed(number) => serializer.serialize_i64(*number),
+            DumpedValue::Text(text) => serializer.serialize_str(text),
+            DumpedValue::Bytes(bytes) if is_zeros(bytes) => serializer.serialize_none(),
+            DumpedValue::Bytes(bytes) => serializer.serialize_str(&hex(bytes)),
+            DumpedValue::Choice(_, Some(name)) => serializer.serialize_str(name),
+            DumpedValue::Choice(value, None) => serializer.serialize_u64(*value),
+            DumpedValue::Flags(value, names) => {
                 let mut map = serializer.serialize_map(Some(2))?;
                 map.serialize_entry("value", value)?;
                 map.serialize_entry("names", names)?;
                 map.end()
             }
-            Value::List(list) => list.serialize(serializer),
-            Value::Group(group) => group.serialize(serializer),
+            DumpedValue::List(list) => list.serialize(serializer),
+            DumpedValue::Group(group) => group.serialize(serializer),
         }
     }
 }

@@ -7,15 +7,15 @@
 use ese_format::TreeId;
 use ese_format::page::{Page, PageFlags};
 
-use crate::database::{Database, PageImage, PageSet};
-use crate::output::Problem;
+use crate::database::{AdaptivePageSet, DumpedDatabase, LoadedPage};
+use crate::output::DumpProblem;
 
 /// Maximum depth of a walk. A valid tree of 2^32 pages is not this deep.
 const MAX_LEVEL: u8 = 24;
 
 /// A page of a tree and its position in the tree.
-pub(crate) struct Visited {
-    pub(crate) image: PageImage,
+pub(crate) struct VisitedPage {
+    pub(crate) image: LoadedPage,
     /// Level of the page; 0 for the root.
     pub(crate) level: u8,
     pub(crate) parent: Option<u32>,
@@ -24,14 +24,14 @@ pub(crate) struct Visited {
 }
 
 /// Result of one step of a walk.
-pub(crate) enum Step {
-    Page(Visited),
+pub(crate) enum WalkStep {
+    Page(VisitedPage),
     /// A leaf, which was not read.
     Leaf,
-    Problem(Problem),
+    Problem(DumpProblem),
 }
 
-struct Pending {
+struct PendingPage {
     page: u32,
     level: u8,
     parent: Option<u32>,
@@ -41,39 +41,40 @@ struct Pending {
 }
 
 /// A walk through one tree.
-pub(crate) struct Walk<'d, 's> {
-    database: &'d Database<'s>,
+pub(crate) struct TreeWalk<'d, 's> {
+    database: &'d DumpedDatabase<'s>,
     /// Tree id that all pages must have.
     tree: Option<TreeId>,
     leaves: bool,
-    visited: &'d mut PageSet,
-    stack: Vec<Pending>,
-    problems: Vec<Problem>,
+    visited: &'d mut AdaptivePageSet,
+    stack: Vec<PendingPage>,
+    problems: Vec<DumpProblem>,
 }
 
-impl<'d, 's> Walk<'d, 's> {
+impl<'d, 's> TreeWalk<'d, 's> {
     /// Creates a walk that starts at `root` and enters only pages that are not in `visited` yet. If `tree` is absent,
     /// all pages must have the root's tree id.
     pub(crate) fn new(
-        database: &'d Database<'s>,
+        database: &'d DumpedDatabase<'s>,
         root: u32,
         tree: Option<TreeId>,
-        visited: &'d mut PageSet,
-    ) -> Walk<'d, 's> {
-        let first = Pending { page: root, level: 0, parent: None, separator: Vec::new(), leaf: false };
-        Walk { database, tree, leaves: true, visited, stack: vec![first], problems: Vec::new() }
+        visited: &'d mut AdaptivePageSet,
+    ) -> TreeWalk<'d, 's> {
+        let first = PendingPage { page: root, level: 0, parent: None, separator: Vec::new(), leaf: false };
+        TreeWalk { database, tree, leaves: true, visited, stack: vec![first], problems: Vec::new() }
     }
 
-    /// Makes the walk return leaves below the root as [`Step::Leaf`], without reading them.
-    pub(crate) fn without_leaves(mut self) -> Walk<'d, 's> {
+    /// Makes the walk return leaves below the root as [`WalkStep::Leaf`], without reading them.
+    pub(crate) fn without_leaves(mut self) -> TreeWalk<'d, 's> {
         self.leaves = false;
         self
     }
 
-    fn enter(&mut self, pending: Pending) -> Step {
-        let Pending { page: number, level, parent, separator, leaf } = pending;
+    fn enter(&mut self, pending: PendingPage) -> WalkStep {
+        let PendingPage { page: number, level, parent, separator, leaf } = pending;
         let from = parent.map_or_else(String::new, |parent| format!(", although page {parent} refers to it"));
-        let problem = |message: String| Step::Problem(Problem { offset: None, page: Some(number), message });
+        let problem =
+            |message: String| WalkStep::Problem(DumpProblem { offset: None, page: Some(number), message });
         if level > MAX_LEVEL {
             return problem(format!("the tree is deeper than {MAX_LEVEL} levels; the page is skipped"));
         }
@@ -86,7 +87,7 @@ impl<'d, 's> Walk<'d, 's> {
             ));
         }
         if leaf && !self.leaves {
-            return Step::Leaf;
+            return WalkStep::Leaf;
         }
         let image = self.database.page(number);
         if !image.state.is_good() {
@@ -101,13 +102,13 @@ impl<'d, 's> Walk<'d, 's> {
         if !page.is_leaf() {
             self.descend(number, level, &page);
         }
-        Step::Page(Visited { image, level, parent, separator })
+        WalkStep::Page(VisitedPage { image, level, parent, separator })
     }
 
     fn descend(&mut self, number: u32, level: u8, page: &Page<'_>) {
         let leaf = page.flags().contains(PageFlags::PARENT_OF_LEAF);
         let mut bad = |message: String| {
-            self.problems.push(Problem { offset: None, page: Some(number), message });
+            self.problems.push(DumpProblem { offset: None, page: Some(number), message });
         };
         let before = self.stack.len();
         for index in 0..page.node_count() {
@@ -119,7 +120,7 @@ impl<'d, 's> Walk<'d, 's> {
                 bad(format!("node {index} has no child page; the pages below it are missing"));
                 continue;
             };
-            self.stack.push(Pending {
+            self.stack.push(PendingPage {
                 page: child.get(),
                 level: level + 1,
                 parent: Some(number),
@@ -134,12 +135,12 @@ impl<'d, 's> Walk<'d, 's> {
     }
 }
 
-impl Iterator for Walk<'_, '_> {
-    type Item = Step;
+impl Iterator for TreeWalk<'_, '_> {
+    type Item = WalkStep;
 
-    fn next(&mut self) -> Option<Step> {
+    fn next(&mut self) -> Option<WalkStep> {
         if let Some(problem) = self.problems.pop() {
-            return Some(Step::Problem(problem));
+            return Some(WalkStep::Problem(problem));
         }
         let pending = self.stack.pop()?;
         Some(self.enter(pending))

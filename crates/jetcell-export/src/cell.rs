@@ -13,7 +13,7 @@ pub struct ValueFileRef {
 
 /// A value that cannot be read.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Unreadable {
+pub struct UnreadableValue {
     /// Reason why the value cannot be read.
     pub reason: String,
     /// The bytes stored in the record for this value.
@@ -22,39 +22,39 @@ pub struct Unreadable {
 
 /// A single value, which is inline, in a separate file, or unreadable.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Item<'a> {
+pub enum CellItem<'a> {
     /// Stored bytes of the value. Numbers are little-endian.
     Inline(Cow<'a, [u8]>),
     /// Reference to the file that contains the bytes.
     File(ValueFileRef),
     /// Reason why the bytes cannot be read.
-    Unreadable(Unreadable),
+    Unreadable(UnreadableValue),
 }
 
 /// One cell of a row.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Cell<'a> {
+pub enum ExportedCell<'a> {
     /// No value.
     Null,
     /// One value.
-    One(Item<'a>),
+    One(CellItem<'a>),
     /// Several values.
-    Multi(Vec<Item<'a>>),
+    Multi(Vec<CellItem<'a>>),
 }
 
-impl<'a> Cell<'a> {
+impl<'a> ExportedCell<'a> {
     /// Returns the values in order. There may be none, one or several.
-    pub fn items(&self) -> &[Item<'a>] {
+    pub fn items(&self) -> &[CellItem<'a>] {
         match self {
-            Cell::Null => &[],
-            Cell::One(item) => std::slice::from_ref(item),
-            Cell::Multi(items) => items,
+            ExportedCell::Null => &[],
+            ExportedCell::One(item) => std::slice::from_ref(item),
+            ExportedCell::Multi(items) => items,
         }
     }
 }
 
-impl<'a> From<&'a [u8]> for Cell<'a> {
-    fn from(bytes: &'a [u8]) -> Cell<'a> {
-        Cell::One(Item::Inline(Cow::Borrowed(bytes)))
+impl<'a> From<&'a [u8]> for ExportedCell<'a> {
+    fn from(bytes: &'a [u8]) -> ExportedCell<'a> {
+        ExportedCell::One(CellItem::Inline(Cow::Borrowed(bytes)))
     }
 }

@@ -4,7 +4,7 @@ use std::io;
 
 use ese_check::CheckError;
 
-use crate::format::Format;
+use crate::format::ExportFormat;
 
 /// Reason why an export failed.
 #[derive(Debug, thiserror::Error)]
@@ -40,7 +40,7 @@ pub enum ExportError {
     )]
     OneTable {
         /// Output format.
-        format: Format,
+        format: ExportFormat,
         /// Number of selected tables.
         tables: usize,
     },
@@ -49,7 +49,7 @@ pub enum ExportError {
     SqliteToStdout,
     /// This build does not support the format.
     #[error("this build does not support {0}; build it with `--features {0}` or `--features full`")]
-    NotBuilt(Format),
+    NotBuilt(ExportFormat),
     /// The output cannot be written.
     #[error("{0}")]
     Write(#[from] io::Error),

@@ -6,7 +6,7 @@ use ese_format::PageNumber;
 
 /// One issue.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Issue {
+pub struct ExportIssue {
     /// True if data is missing. Otherwise the issue is only a note.
     pub missing: bool,
     /// Table, if known.
@@ -14,10 +14,10 @@ pub struct Issue {
     /// Page, if known.
     pub page: Option<PageNumber>,
     /// Description.
-    pub what: String,
+    pub message: String,
 }
 
-impl fmt::Display for Issue {
+impl fmt::Display for ExportIssue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(table) = &self.table {
             write!(f, "table {table}: ")?;
@@ -25,7 +25,7 @@ impl fmt::Display for Issue {
         if let Some(page) = self.page {
             write!(f, "page {page}: ")?;
         }
-        f.write_str(&self.what)
+        f.write_str(&self.message)
     }
 }
 
@@ -34,18 +34,18 @@ const MAX_STORED: usize = 1000;
 
 /// The issues found by an export. Only a limited number is stored.
 #[derive(Default, Debug)]
-pub struct Issues {
-    kept: Vec<Issue>,
+pub struct ExportIssues {
+    stored: Vec<ExportIssue>,
     dropped: u64,
     missing: u64,
-    last_missing: Option<Issue>,
+    last_missing: Option<ExportIssue>,
     table: Option<String>,
 }
 
-impl Issues {
+impl ExportIssues {
     /// Returns the stored issues in order.
-    pub fn kept(&self) -> &[Issue] {
-        &self.kept
+    pub fn stored(&self) -> &[ExportIssue] {
+        &self.stored
     }
 
     /// Returns the number of issues that were not stored.
@@ -54,12 +54,12 @@ impl Issues {
     }
 
     /// Returns true if any data is missing.
-    pub fn any_missing(&self) -> bool {
+    pub fn has_missing(&self) -> bool {
         self.missing > 0
     }
 
     /// Returns the last missing-data issue, even if it was not stored.
-    pub fn last_missing(&self) -> Option<&Issue> {
+    pub fn last_missing(&self) -> Option<&ExportIssue> {
         self.last_missing.as_ref()
     }
 
@@ -73,22 +73,22 @@ impl Issues {
         self.table = table.map(str::to_owned);
     }
 
-    pub(crate) fn missing(&mut self, page: Option<PageNumber>, what: impl fmt::Display) {
+    pub(crate) fn add_missing(&mut self, page: Option<PageNumber>, what: impl fmt::Display) {
         self.push(true, page, what);
     }
 
-    pub(crate) fn note(&mut self, page: Option<PageNumber>, what: impl fmt::Display) {
+    pub(crate) fn add_note(&mut self, page: Option<PageNumber>, what: impl fmt::Display) {
         self.push(false, page, what);
     }
 
     fn push(&mut self, missing: bool, page: Option<PageNumber>, what: impl fmt::Display) {
-        let issue = Issue { missing, table: self.table.clone(), page, what: what.to_string() };
+        let issue = ExportIssue { missing, table: self.table.clone(), page, message: what.to_string() };
         if missing {
             self.missing += 1;
             self.last_missing = Some(issue.clone());
         }
-        if self.kept.len() < MAX_STORED {
-            self.kept.push(issue);
+        if self.stored.len() < MAX_STORED {
+            self.stored.push(issue);
         } else {
             self.dropped += 1;
         }

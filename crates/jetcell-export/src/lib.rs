@@ -1,9 +1,9 @@
 //! Exports tables from ESE databases to CSV, JSON Lines, Parquet and SQLite, without using the database engine.
 //!
-//! [`export`] writes tables to files or to standard output. For direct access to the rows, [`Source`] opens a
-//! database, and a [`View`] provides its tables with the names and types of a profile. A [`RowCursor`] reads each row
+//! [`export`] writes tables to files or to standard output. For direct access to the rows, [`SourceDatabase`] opens a
+//! database, and a [`ExportView`] provides its tables with the names and types of a profile. A [`RowCursor`] reads each row
 //! as cells of stored bytes, which [`TableColumn::value`] decodes. Data that cannot be read is reported as an
-//! [`Issue`] and marked in the output; it is never silently left out.
+//! [`ExportIssue`] and marked in the output; it is never silently left out.
 //!
 //! ```no_run
 //! use std::path::Path;
@@ -53,7 +53,7 @@ mod rows;
 mod run;
 mod selected_table;
 mod selection;
-mod source;
+mod source_database;
 mod table;
 mod target;
 mod time_filter;
@@ -62,22 +62,22 @@ mod value_files;
 mod view;
 mod walk;
 
-pub use cell::{Cell, Item, Unreadable, ValueFileRef};
+pub use cell::{CellItem, ExportedCell, UnreadableValue, ValueFileRef};
 pub use error::ExportError;
-pub use format::{Format, Marker, UnknownFormat, item_value, write_cell_text};
-pub use issue::{Issue, Issues};
-pub use output::Destination;
-pub use profile::Profile;
-pub use rendering::{Currency, Rendering};
-pub use rows::{Portion, ROW_LIMIT, ReadOptions, Row, RowCursor, read_rows};
-pub use run::{ExportSummary, Options, export};
+pub use format::{ExportFormat, UnknownFormat, ValueMarker, item_value, write_cell_text};
+pub use issue::{ExportIssue, ExportIssues};
+pub use output::ExportDestination;
+pub use profile::ApplicationProfile;
+pub use rendering::{CurrencyFormat, Rendering};
+pub use rows::{ExportedRow, PortionEnd, ROW_LIMIT, RowCursor, RowReadOptions, read_rows};
+pub use run::{ExportOptions, ExportSummary, export};
 pub use selected_table::SelectedTable;
-pub use selection::{Selection, Times};
-pub use source::Source;
-pub use table::{Form, Meaning, Table, TableColumn};
-pub use value::{Time, Value, ValueError};
+pub use selection::{Selection, TimeCondition};
+pub use source_database::SourceDatabase;
+pub use table::{ColumnFormat, ColumnMeaning, SourceTable, TableColumn};
+pub use value::{ExportedValue, Timestamp, ValueDecodeError};
 pub use value_files::ValueFiles;
-pub use view::View;
+pub use view::ExportView;
 
 /// Compiles the example in the README.
 #[cfg(doctest)]

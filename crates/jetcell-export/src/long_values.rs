@@ -5,19 +5,19 @@
 
 use std::sync::Arc;
 
-use ese_check::database::Database;
-use ese_check::reader::{PageCache, PageImage, PageProblem};
+use ese_check::database::ReadableDatabase;
+use ese_check::reader::{PageCache, PageProblem, VerifiedPage};
 use ese_format::compression::CompressionError;
 use ese_format::long_value::{LongValueId, LongValueKeyBytes, LongValueRoot, decode_chunk};
 use ese_format::page::NodeFlags;
 use ese_format::{PageNumber, TreeId};
 
-use crate::table::Table;
+use crate::table::SourceTable;
 
 /// Maximum depth of the tree. Even a valid tree with 2^32 pages is shallower.
 const MAX_DEPTH: usize = 24;
 /// Number of leaves to prefetch.
-const AHEAD: usize = 16;
+const PREFETCH_LEAVES: usize = 16;
 
 /// Reason why a long value cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -43,11 +43,11 @@ pub(crate) enum LongValueError {
 }
 
 /// Reads the long values of a single table.
-pub(crate) struct LongValues {
+pub(crate) struct LongValueReader {
     pages: PageCache,
     tree: Option<(TreeId, PageNumber)>,
     chunk_size: usize,
-    leaf: Option<Arc<PageImage>>,
+    leaf: Option<Arc<VerifiedPage>>,
     key: LongValueKeyBytes,
 }
 
@@ -65,9 +65,9 @@ impl LongValue {
     }
 }
 
-impl LongValues {
-    pub(crate) fn new(table: &Table) -> LongValues {
-        LongValues {
+impl LongValueReader {
+    pub(crate) fn new(table: &SourceTable) -> LongValueReader {
+        LongValueReader {
             pages: PageCache::default(),
             tree: table.long_values,
             chunk_size: table.chunk_size.max(1),
@@ -77,7 +77,11 @@ impl LongValues {
     }
 
     /// Reads the root of a long value.
-    pub(crate) fn open(&mut self, database: &Database, id: LongValueId) -> Result<LongValue, LongValueError> {
+    pub(crate) fn open(
+        &mut self,
+        database: &ReadableDatabase,
+        id: LongValueId,
+    ) -> Result<LongValue, LongValueError> {
         self.key = id.root_key();
         let root = self.node(database, LongValueRoot::decode)?.ok_or(LongValueError::DamagedRoot)?;
         if root.is_encrypted() {
@@ -89,7 +93,7 @@ impl LongValues {
     /// Appends the chunk that starts at byte `offset` of the value. `offset` must be less than the value's length.
     pub(crate) fn append_chunk(
         &mut self,
-        database: &Database,
+        database: &ReadableDatabase,
         value: LongValue,
         offset: usize,
         to: &mut Vec<u8>,
@@ -104,7 +108,7 @@ impl LongValues {
     /// Finds the node with key `self.key`, and returns the result of calling `take` with its data.
     fn node<T>(
         &mut self,
-        database: &Database,
+        database: &ReadableDatabase,
         mut take: impl FnMut(&[u8]) -> T,
     ) -> Result<T, LongValueError> {
         if let Some(leaf) = &self.leaf
@@ -130,14 +134,18 @@ impl LongValues {
                 return found.ok_or_else(|| LongValueError::NoNode(self.key.to_vec()));
             }
             let (index, child) = page.child_for(&self.key).ok_or(LongValueError::NoChild(number))?;
-            ask.extend((index..index + AHEAD).map_while(|at| page.node(at)).filter_map(|node| node.child()));
+            ask.extend(
+                (index..index + PREFETCH_LEAVES)
+                    .map_while(|at| page.node(at))
+                    .filter_map(|node| node.child()),
+            );
             number = child;
         }
         Err(LongValueError::TooDeep)
     }
 }
 
-fn find<'p>(leaf: &'p PageImage, key: &[u8]) -> Option<&'p [u8]> {
+fn find<'p>(leaf: &'p VerifiedPage, key: &[u8]) -> Option<&'p [u8]> {
     let page = leaf.page();
     let (index, exact) = page.lower_bound(key);
     let node = page.node(index).filter(|_| exact)?;

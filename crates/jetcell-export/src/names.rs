@@ -5,31 +5,33 @@ mod hierarchy;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub(crate) use hierarchy::Hierarchy;
+pub(crate) use hierarchy::NameHierarchy;
 
-use crate::value::Value;
+use crate::value::ExportedValue;
 
 /// Names for a column's values.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) enum Names {
+pub(crate) enum ValueNames {
     /// Names for integers.
     Numbers(Arc<BTreeMap<i64, String>>),
     /// Names for GUIDs, keyed by the stored bytes.
     Guids(Arc<BTreeMap<[u8; 16], String>>),
     /// Distinguished names for object numbers.
-    Objects(Arc<Hierarchy>),
+    Objects(Arc<NameHierarchy>),
     /// Paths for directory numbers.
-    Folders(Arc<Hierarchy>),
+    Folders(Arc<NameHierarchy>),
 }
 
-impl Names {
+impl ValueNames {
     /// Returns the name of a value, or `None` if it has no name.
-    pub(crate) fn of(&self, value: &Value<'_>) -> Option<String> {
+    pub(crate) fn lookup(&self, value: &ExportedValue<'_>) -> Option<String> {
         match (self, value) {
-            (Names::Numbers(names), Value::Int(number)) => names.get(number).cloned(),
-            (Names::Guids(names), Value::Guid(guid)) => names.get(guid).cloned(),
-            (Names::Objects(objects), Value::Int(number)) => Some(objects.names_to_root(*number)?.join(",")),
-            (Names::Folders(directories), Value::Int(number)) => {
+            (ValueNames::Numbers(names), ExportedValue::Int(number)) => names.get(number).cloned(),
+            (ValueNames::Guids(names), ExportedValue::Guid(guid)) => names.get(guid).cloned(),
+            (ValueNames::Objects(objects), ExportedValue::Int(number)) => {
+                Some(objects.names_to_root(*number)?.join(","))
+            }
+            (ValueNames::Folders(directories), ExportedValue::Int(number)) => {
                 let mut names = directories.names_to_root(*number)?;
                 names.reverse();
                 Some(names.concat())

@@ -5,15 +5,15 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use jetcell_input::{PrintableWriter, TextForm};
+use jetcell_input::{PrintableWriter, TextFormat};
 use jetcell_vfs::{create_new, is_locked, try_lock_open};
 
-use crate::target::{check_free, sync_directory, with_path};
+use crate::target::{check_absent, sync_directory, with_path};
 use crate::value_files::ValueFiles;
 
 /// Destination of an export.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Destination {
+pub enum ExportDestination {
     /// One file per table in this directory.
     Directory(PathBuf),
     /// One file.
@@ -36,14 +36,14 @@ pub(crate) struct PartialFile {
 impl PartialFile {
     /// Creates the temporary file for `target`. Fails if `target` exists and `force` is false.
     pub(crate) fn create(target: &Path, force: bool) -> io::Result<PartialFile> {
-        check_free(target, force)?;
+        check_absent(target, force)?;
         let mut name = target.file_name().unwrap_or_default().to_owned();
         name.push(".partial");
         let partial = target.with_file_name(name);
         let failed = |error| with_path(&partial, error);
         // The file may be left over from a killed process.
         match is_locked(&partial).map_err(failed)? {
-            true => return Err(failed(in_use())),
+            true => return Err(failed(in_use_error())),
             false => match fs::remove_file(&partial) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
                 _ => {}
@@ -51,7 +51,7 @@ impl PartialFile {
         }
         let file = create_new(&partial).map_err(failed)?;
         if !try_lock_open(&file).map_err(failed)? {
-            return Err(failed(in_use()));
+            return Err(failed(in_use_error()));
         }
         Ok(PartialFile { target: target.to_owned(), partial, file, finished: false })
     }
@@ -65,7 +65,7 @@ impl PartialFile {
     }
 
     /// Returns true if the temporary path still refers to this file, and not to a file from another export.
-    fn has_its_name(&self) -> io::Result<bool> {
+    fn is_at_partial_path(&self) -> io::Result<bool> {
         let (written, named) = (self.file.metadata()?, fs::symlink_metadata(&self.partial)?);
         Ok((written.dev(), written.ino()) == (named.dev(), named.ino()))
     }
@@ -74,8 +74,8 @@ impl PartialFile {
     pub(crate) fn finish(mut self, values: Option<ValueFiles>) -> io::Result<()> {
         let failed = |error| with_path(&self.partial, error);
         self.file.sync_all().map_err(failed)?;
-        if !self.has_its_name().map_err(failed)? {
-            return Err(failed(in_use()));
+        if !self.is_at_partial_path().map_err(failed)? {
+            return Err(failed(in_use_error()));
         }
         if let Some(values) = values {
             values.publish()?;
@@ -88,7 +88,7 @@ impl PartialFile {
 }
 
 /// Returns the error for an output file that another export is writing.
-fn in_use() -> io::Error {
+fn in_use_error() -> io::Error {
     io::Error::new(
         io::ErrorKind::ResourceBusy,
         "another export is writing this file; wait until it completes, or export to another file",
@@ -97,31 +97,31 @@ fn in_use() -> io::Error {
 
 impl Drop for PartialFile {
     fn drop(&mut self) {
-        if !self.finished && self.has_its_name().unwrap_or(false) {
+        if !self.finished && self.is_at_partial_path().unwrap_or(false) {
             let _ = fs::remove_file(&self.partial);
         }
     }
 }
 
 /// An output stream to a partial file or to standard output.
-pub(crate) enum Stream {
+pub(crate) enum OutputStream {
     File(BufWriter<File>, PartialFile),
     Stdout(Box<dyn Write + Send>),
 }
 
-const BUFFER: usize = 1 << 20;
+const BUFFER_BYTES: usize = 1 << 20;
 
-impl Stream {
-    pub(crate) fn file(target: &Path, force: bool) -> io::Result<Stream> {
+impl OutputStream {
+    pub(crate) fn file(target: &Path, force: bool) -> io::Result<OutputStream> {
         let partial = PartialFile::create(target, force)?;
-        Ok(Stream::File(BufWriter::with_capacity(BUFFER, partial.open()?), partial))
+        Ok(OutputStream::File(BufWriter::with_capacity(BUFFER_BYTES, partial.open()?), partial))
     }
 
     /// Returns a stream to standard output. Control characters are escaped if the output is a terminal, and left
     /// unchanged if it is a pipe or file.
-    pub(crate) fn stdout(form: TextForm) -> Stream {
-        let writer = BufWriter::with_capacity(BUFFER, io::stdout());
-        Stream::Stdout(match io::stdout().is_terminal() {
+    pub(crate) fn stdout(form: TextFormat) -> OutputStream {
+        let writer = BufWriter::with_capacity(BUFFER_BYTES, io::stdout());
+        OutputStream::Stdout(match io::stdout().is_terminal() {
             true => Box::new(PrintableWriter::new(writer, form)),
             false => Box::new(writer),
         })
@@ -130,28 +130,30 @@ impl Stream {
     /// Completes the output; see [`PartialFile::finish`].
     pub(crate) fn finish(self, values: Option<ValueFiles>) -> io::Result<()> {
         match self {
-            Stream::File(mut writer, partial) => {
+            OutputStream::File(mut writer, partial) => {
                 writer.flush().map_err(|error| with_path(partial.path(), error))?;
                 drop(writer);
                 partial.finish(values)
             }
-            Stream::Stdout(mut writer) => writer.flush(),
+            OutputStream::Stdout(mut writer) => writer.flush(),
         }
     }
 }
 
-impl Write for Stream {
+impl Write for OutputStream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            Stream::File(writer, file) => writer.write(bytes).map_err(|error| with_path(file.path(), error)),
-            Stream::Stdout(writer) => writer.write(bytes),
+            OutputStream::File(writer, file) => {
+                writer.write(bytes).map_err(|error| with_path(file.path(), error))
+            }
+            OutputStream::Stdout(writer) => writer.write(bytes),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match self {
-            Stream::File(writer, file) => writer.flush().map_err(|error| with_path(file.path(), error)),
-            Stream::Stdout(writer) => writer.flush(),
+            OutputStream::File(writer, file) => writer.flush().map_err(|error| with_path(file.path(), error)),
+            OutputStream::Stdout(writer) => writer.flush(),
         }
     }
 }
@@ -182,12 +184,12 @@ mod tests {
     fn two_exports_to_one_file_do_not_mix() {
         let dir = tempfile::tempdir().unwrap();
         let target = dir.path().join("rows.csv");
-        let mut first = Stream::file(&target, false).unwrap();
+        let mut first = OutputStream::file(&target, false).unwrap();
         first.write_all(b"first").unwrap();
-        assert_eq!(Stream::file(&target, false).err().unwrap().kind(), io::ErrorKind::ResourceBusy);
+        assert_eq!(OutputStream::file(&target, false).err().unwrap().kind(), io::ErrorKind::ResourceBusy);
         // Simulates a second export that started before the first one had acquired its lock.
         fs::remove_file(dir.path().join("rows.csv.partial")).unwrap();
-        let mut second = Stream::file(&target, false).unwrap();
+        let mut second = OutputStream::file(&target, false).unwrap();
         second.write_all(b"sec").unwrap();
         assert_eq!(first.finish(None).unwrap_err().kind(), io::ErrorKind::ResourceBusy);
         assert!(!target.exists());
@@ -196,7 +198,7 @@ mod tests {
         fs::remove_file(&target).unwrap();
         // Simulates a file left over from a killed process.
         fs::write(dir.path().join("rows.csv.partial"), "remains").unwrap();
-        let mut third = Stream::file(&target, false).unwrap();
+        let mut third = OutputStream::file(&target, false).unwrap();
         third.write_all(b"third").unwrap();
         third.finish(None).unwrap();
         assert_eq!(fs::read(&target).unwrap(), b"third");

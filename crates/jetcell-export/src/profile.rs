@@ -7,16 +7,16 @@ mod search;
 mod usage_monitor;
 mod web_cache;
 
-use active_directory::Directory;
+use active_directory::DirectorySchema;
 
 use crate::error::ExportError;
-use crate::names::Names;
-use crate::source::Source;
-use crate::table::Table;
+use crate::names::ValueNames;
+use crate::source_database::SourceDatabase;
+use crate::table::SourceTable;
 
 /// The application whose column names and formats are used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Profile {
+pub enum ApplicationProfile {
     /// Names and types from the catalog.
     #[default]
     None,
@@ -36,92 +36,95 @@ pub enum Profile {
 
 /// What is known about a database's columns.
 #[derive(Debug, Default)]
-pub(crate) struct Knowledge {
+pub(crate) struct ProfileKnowledge {
     /// True if the tables belong to Active Directory, whose Currency columns contain integers.
     pub(crate) directory: bool,
-    application: Option<Application>,
+    application: Option<ApplicationData>,
 }
 
 /// What was learned about the columns by reading rows from the database.
 #[derive(Debug)]
-enum Application {
-    Directory(Directory),
-    UsageMonitor(Names),
-    AccessLogging(Names),
-    Search(Names),
-    WebCache(Names),
+enum ApplicationData {
+    Directory(DirectorySchema),
+    UsageMonitor(ValueNames),
+    AccessLogging(ValueNames),
+    Search(ValueNames),
+    WebCache(ValueNames),
 }
 
-impl Profile {
+impl ApplicationProfile {
     /// Returns the profile that matches a database's tables.
-    fn of(source: &Source) -> Profile {
-        if active_directory::fits(source) {
-            Profile::Directory
-        } else if usage_monitor::fits(source) {
-            Profile::UsageMonitor
-        } else if access_logging::fits(source) {
-            Profile::AccessLogging
-        } else if search::fits(source) {
-            Profile::Search
-        } else if web_cache::fits(source) {
-            Profile::WebCache
+    fn detect(source: &SourceDatabase) -> ApplicationProfile {
+        if active_directory::matches(source) {
+            ApplicationProfile::Directory
+        } else if usage_monitor::matches(source) {
+            ApplicationProfile::UsageMonitor
+        } else if access_logging::matches(source) {
+            ApplicationProfile::AccessLogging
+        } else if search::matches(source) {
+            ApplicationProfile::Search
+        } else if web_cache::matches(source) {
+            ApplicationProfile::WebCache
         } else {
-            Profile::None
+            ApplicationProfile::None
         }
     }
 }
 
-impl Knowledge {
+impl ProfileKnowledge {
     /// Reads the rows that the profile needs. Rows that cannot be read are skipped here, because they are reported
     /// when their table is exported.
     ///
     /// # Errors
     ///
     /// Returns an error if the database does not contain the profile's tables.
-    pub(crate) fn read(source: &Source, profile: Profile) -> Result<Knowledge, ExportError> {
+    pub(crate) fn read(
+        source: &SourceDatabase,
+        profile: ApplicationProfile,
+    ) -> Result<ProfileKnowledge, ExportError> {
         let other = |fits: bool, name| if fits { Ok(()) } else { Err(ExportError::OtherProfile(name)) };
-        let is_chosen = profile != Profile::BySchema;
-        let profile = if is_chosen { profile } else { Profile::of(source) };
+        let is_chosen = profile != ApplicationProfile::BySchema;
+        let profile = if is_chosen { profile } else { ApplicationProfile::detect(source) };
         let application = match profile {
-            Profile::None | Profile::BySchema => None,
-            Profile::Directory => {
-                let directory = Directory::read(source);
+            ApplicationProfile::None | ApplicationProfile::BySchema => None,
+            ApplicationProfile::Directory => {
+                let directory = DirectorySchema::read(source);
                 // A damaged schema must not prevent the other rows from being exported.
                 other(directory.has_schema() || !is_chosen, "Active Directory")?;
-                directory.has_schema().then_some(Application::Directory(directory))
+                directory.has_schema().then_some(ApplicationData::Directory(directory))
             }
-            Profile::UsageMonitor => {
-                other(usage_monitor::fits(source), "the usage monitor")?;
-                Some(Application::UsageMonitor(usage_monitor::read(source)))
+            ApplicationProfile::UsageMonitor => {
+                other(usage_monitor::matches(source), "the usage monitor")?;
+                Some(ApplicationData::UsageMonitor(usage_monitor::read(source)))
             }
-            Profile::AccessLogging => {
-                other(access_logging::fits(source), "user access logging")?;
-                Some(Application::AccessLogging(access_logging::read(source)))
+            ApplicationProfile::AccessLogging => {
+                other(access_logging::matches(source), "user access logging")?;
+                Some(ApplicationData::AccessLogging(access_logging::read(source)))
             }
-            Profile::Search => {
-                other(search::fits(source), "Windows Search")?;
-                Some(Application::Search(search::read(source)))
+            ApplicationProfile::Search => {
+                other(search::matches(source), "Windows Search")?;
+                Some(ApplicationData::Search(search::read(source)))
             }
-            Profile::WebCache => {
-                other(web_cache::fits(source), "the web cache")?;
-                Some(Application::WebCache(web_cache::read(source)))
+            ApplicationProfile::WebCache => {
+                other(web_cache::matches(source), "the web cache")?;
+                Some(ApplicationData::WebCache(web_cache::read(source)))
             }
         };
-        Ok(Knowledge { directory: active_directory::fits(source), application })
+        Ok(ProfileKnowledge { directory: active_directory::matches(source), application })
     }
 
     /// Applies the application's names and formats to a table and its columns.
-    pub(crate) fn apply(&self, table: &mut Table) {
+    pub(crate) fn apply(&self, table: &mut SourceTable) {
         if self.directory {
             active_directory::mark_security_identifiers(table);
         }
         match &self.application {
             None => {}
-            Some(Application::Directory(directory)) => directory.apply(table),
-            Some(Application::UsageMonitor(ids)) => usage_monitor::apply(table, ids),
-            Some(Application::AccessLogging(roles)) => access_logging::apply(table, roles),
-            Some(Application::Search(paths)) => search::apply(table, paths),
-            Some(Application::WebCache(containers)) => web_cache::apply(table, containers),
+            Some(ApplicationData::Directory(directory)) => directory.apply(table),
+            Some(ApplicationData::UsageMonitor(ids)) => usage_monitor::apply(table, ids),
+            Some(ApplicationData::AccessLogging(roles)) => access_logging::apply(table, roles),
+            Some(ApplicationData::Search(paths)) => search::apply(table, paths),
+            Some(ApplicationData::WebCache(containers)) => web_cache::apply(table, containers),
         }
     }
 }

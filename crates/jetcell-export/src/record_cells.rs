@@ -3,37 +3,37 @@
 use std::borrow::Cow;
 use std::io;
 
-use ese_check::database::Database;
+use ese_check::database::ReadableDatabase;
 use ese_format::PageNumber;
 use ese_format::compression::{self, decompress};
 use ese_format::long_value::LongValueId;
 use ese_format::record::{Column, ColumnClass, ColumnValue, MultiValue, Record};
 
-use crate::cell::{Cell, Item, Unreadable};
-use crate::long_values::LongValues;
-use crate::table::{Table, TableColumn};
+use crate::cell::{CellItem, ExportedCell, UnreadableValue};
+use crate::long_values::LongValueReader;
+use crate::table::{SourceTable, TableColumn};
 use crate::time_filter::stored_default;
 use crate::value_files::{ValueFiles, ValueLocation};
 
 /// Converts the values of one record to cells.
-pub(crate) struct Resolver<'l, 'd> {
-    pub(crate) database: &'d Database,
-    pub(crate) long: &'l mut LongValues,
+pub(crate) struct CellResolver<'l, 'd> {
+    pub(crate) database: &'d ReadableDatabase,
+    pub(crate) long_values: &'l mut LongValueReader,
     /// Number of bytes of long values that may still be kept in memory for this row.
-    pub(crate) room: usize,
+    pub(crate) remaining_bytes: usize,
     pub(crate) files: Option<&'l mut ValueFiles>,
     pub(crate) page: PageNumber,
     pub(crate) row: usize,
     /// Advice to the user about values that exceed the limit and for which no file can be created.
-    pub(crate) advice: &'static str,
+    pub(crate) limit_advice: &'static str,
 }
 
 /// Fills `cells` with the cells of a record, in column order.
 pub(crate) fn fill<'a>(
     record: &Record<'a>,
-    table: &'a Table,
-    resolver: &mut Resolver<'_, '_>,
-    cells: &mut Vec<Cell<'a>>,
+    table: &'a SourceTable,
+    resolver: &mut CellResolver<'_, '_>,
+    cells: &mut Vec<ExportedCell<'a>>,
 ) -> io::Result<()> {
     for column in &table.columns {
         cells.push(match column.column.class() {
@@ -67,105 +67,116 @@ pub(crate) fn fill<'a>(
 }
 
 /// Returns the cell of a column that the row does not store.
-fn default(column: &Column) -> Cell<'_> {
-    stored_default(column).map_or(Cell::Null, Cell::from)
+fn default(column: &Column) -> ExportedCell<'_> {
+    stored_default(column).map_or(ExportedCell::Null, ExportedCell::from)
 }
 
-fn unreadable(reason: impl ToString, stored: &[u8]) -> Item<'static> {
-    Item::Unreadable(Unreadable { reason: reason.to_string(), stored: stored.to_vec() })
+fn unreadable(reason: impl ToString, stored: &[u8]) -> CellItem<'static> {
+    CellItem::Unreadable(UnreadableValue { reason: reason.to_string(), stored: stored.to_vec() })
 }
 
-impl Resolver<'_, '_> {
-    fn get<'a>(&mut self, record: &Record<'a>, column: &'a TableColumn) -> io::Result<Cell<'a>> {
+impl CellResolver<'_, '_> {
+    fn get<'a>(&mut self, record: &Record<'a>, column: &'a TableColumn) -> io::Result<ExportedCell<'a>> {
         match record.get(&column.column) {
             Ok(value) => self.cell(value, column),
-            Err(error) => Ok(Cell::One(unreadable(error, &[]))),
+            Err(error) => Ok(ExportedCell::One(unreadable(error, &[]))),
         }
     }
 
-    fn cell<'a>(&mut self, value: ColumnValue<'a>, column: &'a TableColumn) -> io::Result<Cell<'a>> {
+    fn cell<'a>(&mut self, value: ColumnValue<'a>, column: &'a TableColumn) -> io::Result<ExportedCell<'a>> {
         let place = ValueLocation { page: self.page, row: self.row, column, item: None };
         Ok(match value {
             ColumnValue::Absent => default(&column.column),
-            ColumnValue::Null => Cell::Null,
-            ColumnValue::Bytes(bytes) => Cell::from(bytes),
-            ColumnValue::Encrypted(stored) => Cell::One(unreadable("the value is encrypted", stored)),
-            ColumnValue::Compressed(stored) => Cell::One(self.compressed(stored, place)?),
-            ColumnValue::Separated(id) => Cell::One(self.separated(id, place)?),
+            ColumnValue::Null => ExportedCell::Null,
+            ColumnValue::Bytes(bytes) => ExportedCell::from(bytes),
+            ColumnValue::Encrypted(stored) => ExportedCell::One(unreadable("the value is encrypted", stored)),
+            ColumnValue::Compressed(stored) => ExportedCell::One(self.read_compressed(stored, place)?),
+            ColumnValue::Separated(id) => ExportedCell::One(self.read_separated(id, place)?),
             ColumnValue::Multi(values) => {
                 let items = values.into_iter().zip(1..).map(|(value, item)| {
                     let place = ValueLocation { item: Some(item), ..place };
                     match value {
-                        MultiValue::Bytes(bytes) => Ok(Item::Inline(Cow::Borrowed(bytes))),
-                        MultiValue::Compressed(stored) => self.compressed(stored, place),
-                        MultiValue::Separated(id) => self.separated(id, place),
+                        MultiValue::Bytes(bytes) => Ok(CellItem::Inline(Cow::Borrowed(bytes))),
+                        MultiValue::Compressed(stored) => self.read_compressed(stored, place),
+                        MultiValue::Separated(id) => self.read_separated(id, place),
                     }
                 });
-                Cell::Multi(items.collect::<io::Result<_>>()?)
+                ExportedCell::Multi(items.collect::<io::Result<_>>()?)
             }
         })
     }
 
-    fn compressed<'a>(&mut self, stored: &'a [u8], place: ValueLocation<'_>) -> io::Result<Item<'a>> {
+    fn read_compressed<'a>(
+        &mut self,
+        stored: &'a [u8],
+        place: ValueLocation<'_>,
+    ) -> io::Result<CellItem<'a>> {
         let plain = match decompress(stored, compression::MAX_INTRINSIC) {
             Ok(plain) => plain,
             Err(error) => return Ok(unreadable(error, stored)),
         };
-        if plain.len() <= self.room {
-            self.room -= plain.len();
-            return Ok(Item::Inline(Cow::Owned(plain)));
+        if plain.len() <= self.remaining_bytes {
+            self.remaining_bytes -= plain.len();
+            return Ok(CellItem::Inline(Cow::Owned(plain)));
         }
         let Some(files) = &mut self.files else {
-            return Ok(unreadable(no_room(plain.len(), self.room, self.advice), stored));
+            return Ok(unreadable(
+                limit_message(plain.len(), self.remaining_bytes, self.limit_advice),
+                stored,
+            ));
         };
         let mut file = files.create(place)?;
         file.write(&plain)?;
-        file.finish().map(Item::File)
+        file.finish().map(CellItem::File)
     }
 
-    fn separated<'a>(&mut self, id: LongValueId, place: ValueLocation<'_>) -> io::Result<Item<'a>> {
+    fn read_separated<'a>(&mut self, id: LongValueId, place: ValueLocation<'_>) -> io::Result<CellItem<'a>> {
         let lost = |reason: &dyn std::fmt::Display| {
             Ok(unreadable(format!("long value {}: {reason}", id.0), &id.to_record()))
         };
-        let value = match self.long.open(self.database, id) {
+        let value = match self.long_values.open(self.database, id) {
             Ok(value) => value,
             Err(error) => return lost(&error),
         };
         let len = value.len();
-        if len <= self.room {
+        if len <= self.remaining_bytes {
             let mut plain = Vec::with_capacity(len.min(1 << 16));
             while plain.len() < len {
-                if let Err(error) = self.long.append_chunk(self.database, value, plain.len(), &mut plain) {
+                if let Err(error) =
+                    self.long_values.append_chunk(self.database, value, plain.len(), &mut plain)
+                {
                     return lost(&error);
                 }
             }
-            self.room = self.room.saturating_sub(plain.len());
-            return Ok(Item::Inline(Cow::Owned(plain)));
+            self.remaining_bytes = self.remaining_bytes.saturating_sub(plain.len());
+            return Ok(CellItem::Inline(Cow::Owned(plain)));
         }
-        let Some(files) = &mut self.files else { return lost(&no_room(len, self.room, self.advice)) };
+        let Some(files) = &mut self.files else {
+            return lost(&limit_message(len, self.remaining_bytes, self.limit_advice));
+        };
         let mut file = files.create(place)?;
         let (mut offset, mut chunk) = (0, Vec::new());
         while offset < len {
             chunk.clear();
-            if let Err(error) = self.long.append_chunk(self.database, value, offset, &mut chunk) {
+            if let Err(error) = self.long_values.append_chunk(self.database, value, offset, &mut chunk) {
                 return lost(&error);
             }
             file.write(&chunk)?;
             offset += chunk.len();
         }
-        file.finish().map(Item::File)
+        file.finish().map(CellItem::File)
     }
 }
 
-fn no_room(len: usize, room: usize, advice: &str) -> String {
+fn limit_message(len: usize, room: usize, advice: &str) -> String {
     format!("{len} bytes exceed the limit of one row ({room} bytes left), and {advice}")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::issue::Issues;
-    use crate::source::Source;
+    use crate::issue::ExportIssues;
+    use crate::source_database::SourceDatabase;
     use ese_format::TreeId;
     use ese_format::catalog::TableSchema;
     use ese_format::record::{ColumnType, layout_fixed_columns};
@@ -190,7 +201,7 @@ mod tests {
         layout_fixed_columns(&mut fixed);
         (template.columns[0], derived.columns[0]) = (fixed[0].clone(), fixed[1].clone());
         let size = ese_format::PageSize::KIB_4;
-        let table = Table::new(&derived, Some(&template), size);
+        let table = SourceTable::new(&derived, Some(&template), size);
         let names: Vec<&str> = table.columns.iter().map(|column| column.column.name.as_str()).collect();
         assert_eq!(names, ["A", "T", "U", "B", "T_2"]);
 
@@ -201,23 +212,24 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = corpus.unpack("db/4k/basic.edb", directory.path());
         let vfs = RealVfs::new(RealOptions { direct: false, ..RealOptions::default() }).unwrap();
-        let source = Source::open(&vfs, &path, &mut Issues::default()).unwrap();
-        let mut long = LongValues::new(&table);
+        let source = SourceDatabase::open(&vfs, &path, &mut ExportIssues::default()).unwrap();
+        let mut long = LongValueReader::new(&table);
         let mut cells = Vec::new();
         let record = Record::new(&record, size);
         let (page, row) = (PageNumber::fixed(9), 0);
-        let mut resolver = Resolver {
+        let mut resolver = CellResolver {
             database: &source.database,
-            long: &mut long,
-            room: 1 << 20,
+            long_values: &mut long,
+            remaining_bytes: 1 << 20,
             files: None,
             page,
             row,
-            advice: "",
+            limit_advice: "",
         };
         fill(&record, &table, &mut resolver, &mut cells).unwrap();
-        let bytes = |bytes: &'static [u8]| Cell::from(bytes);
-        let expected = [bytes(&[1, 0, 0, 0]), bytes(b"in"), Cell::Null, bytes(&[2, 0, 0, 0]), bytes(b"own")];
+        let bytes = |bytes: &'static [u8]| ExportedCell::from(bytes);
+        let expected =
+            [bytes(&[1, 0, 0, 0]), bytes(b"in"), ExportedCell::Null, bytes(&[2, 0, 0, 0]), bytes(b"own")];
         assert_eq!(cells, expected);
     }
 }

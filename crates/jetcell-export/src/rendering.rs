@@ -2,8 +2,8 @@
 
 use ese_format::record::ColumnType;
 
-use crate::profile::{Knowledge, Profile};
-use crate::table::Table;
+use crate::profile::{ApplicationProfile, ProfileKnowledge};
+use crate::table::SourceTable;
 
 /// How values are formatted in the output. By default, stored values are left unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -11,16 +11,16 @@ pub struct Rendering {
     /// Whether to write an apostrophe before CSV fields that a spreadsheet would treat as a formula.
     pub csv_safe: bool,
     /// Format of Currency columns.
-    pub currency: Currency,
+    pub currency: CurrencyFormat,
     /// Application profile that provides column names and formats.
-    pub profile: Profile,
+    pub profile: ApplicationProfile,
     /// Whether JSON output contains integers beyond 2^53 as strings.
     pub wide_integers_as_text: bool,
 }
 
 /// Format of Currency columns. Windows stores 64-bit integers in them, such as times and identifiers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Currency {
+pub enum CurrencyFormat {
     /// Renders integers in databases whose schema is known to use them that way, and as decimals in all others.
     #[default]
     BySchema,
@@ -32,11 +32,11 @@ pub enum Currency {
 
 impl Rendering {
     /// Returns the table with these formats applied to its columns.
-    pub(crate) fn of(self, table: &Table, known: &Knowledge) -> Table {
+    pub(crate) fn apply_to(self, table: &SourceTable, known: &ProfileKnowledge) -> SourceTable {
         let integers = match self.currency {
-            Currency::BySchema => known.directory,
-            Currency::Decimal => false,
-            Currency::Integer => true,
+            CurrencyFormat::BySchema => known.directory,
+            CurrencyFormat::Decimal => false,
+            CurrencyFormat::Integer => true,
         };
         let mut table = table.clone();
         for column in &mut table.columns {
@@ -44,7 +44,7 @@ impl Rendering {
             if integers && column.column.kind == ColumnType::Currency {
                 column.column.kind = ColumnType::LongLong;
             }
-            column.form.wide_integers_as_text = self.wide_integers_as_text;
+            column.format.wide_integers_as_text = self.wide_integers_as_text;
         }
         known.apply(&mut table);
         table

@@ -4,27 +4,27 @@ use std::io;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use ese_check::reader::{PageCache, PageImage};
+use ese_check::reader::{PageCache, VerifiedPage};
 use ese_format::PageNumber;
 use ese_format::page::NodeFlags;
 use ese_format::record::Record;
 
-use crate::cell::{Cell, Item};
-use crate::issue::Issues;
-use crate::long_values::LongValues;
-use crate::record_cells::{Resolver, fill};
+use crate::cell::{CellItem, ExportedCell};
+use crate::issue::ExportIssues;
+use crate::long_values::LongValueReader;
+use crate::record_cells::{CellResolver, fill};
 use crate::selected_table::SelectedTable;
-use crate::source::Source;
-use crate::table::{Table, TableColumn};
+use crate::source_database::SourceDatabase;
+use crate::table::{SourceTable, TableColumn};
 use crate::value_files::ValueFiles;
 use crate::walk::LeafWalk;
 
-/// Default of [`ReadOptions::row_limit`], in bytes.
+/// Default of [`RowReadOptions::row_limit`], in bytes.
 pub const ROW_LIMIT: usize = 24 << 20;
 
 /// Options for [`read_rows`].
 #[derive(Debug)]
-pub struct ReadOptions<'f> {
+pub struct RowReadOptions<'f> {
     /// Whether to also return rows that are flagged as deleted.
     pub deleted: bool,
     /// Maximum number of bytes of long values to keep in memory for one row.
@@ -32,23 +32,29 @@ pub struct ReadOptions<'f> {
     /// Files for values that exceed this limit. If `None`, such values are treated as unreadable.
     pub files: Option<&'f mut ValueFiles>,
     /// Text appended to the message about such a value, which explains why it has no file and what to do.
-    pub advice: &'static str,
+    pub limit_advice: &'static str,
     /// Whether a portion ends before the first row that comes after missing rows.
     pub stop_at_missing: bool,
 }
 
-impl Default for ReadOptions<'_> {
+impl Default for RowReadOptions<'_> {
     fn default() -> Self {
         let advice = "no separate file is available for them; raise the limit";
-        ReadOptions { deleted: false, row_limit: ROW_LIMIT, files: None, advice, stop_at_missing: false }
+        RowReadOptions {
+            deleted: false,
+            row_limit: ROW_LIMIT,
+            files: None,
+            limit_advice: advice,
+            stop_at_missing: false,
+        }
     }
 }
 
 /// One row.
 #[derive(Clone, Copy, Debug)]
-pub struct Row<'a> {
+pub struct ExportedRow<'a> {
     /// One cell per column of the table.
-    pub cells: &'a [Cell<'a>],
+    pub cells: &'a [ExportedCell<'a>],
     /// True if the row is flagged deleted.
     pub deleted: bool,
     /// Page that contains the row.
@@ -63,16 +69,16 @@ pub struct Row<'a> {
 ///
 /// Returns the first error from `visit` or from writing a long value.
 pub fn read_rows(
-    source: &Source,
-    table: &Table,
-    mut reading: ReadOptions<'_>,
-    issues: &mut Issues,
-    mut visit: impl FnMut(Row<'_>) -> io::Result<()>,
+    source: &SourceDatabase,
+    table: &SourceTable,
+    mut reading: RowReadOptions<'_>,
+    issues: &mut ExportIssues,
+    mut visit: impl FnMut(ExportedRow<'_>) -> io::Result<()>,
 ) -> io::Result<()> {
     let all = SelectedTable { table: table.clone(), times: None };
     let mut cursor = RowCursor::new(source, all);
-    let visit = &mut |row: Row<'_>| visit(row).map(ControlFlow::Continue);
-    while cursor.read(source, &mut reading, issues, visit)? != Portion::End {}
+    let visit = &mut |row: ExportedRow<'_>| visit(row).map(ControlFlow::Continue);
+    while cursor.read(source, &mut reading, issues, visit)? != PortionEnd::End {}
     Ok(())
 }
 
@@ -81,17 +87,17 @@ pub struct RowCursor {
     selected: SelectedTable,
     walk: LeafWalk,
     /// The current leaf, and the position of its next row.
-    leaf: Option<(PageNumber, Arc<PageImage>, usize)>,
+    leaf: Option<(PageNumber, Arc<VerifiedPage>, usize)>,
     pages: PageCache,
-    long: LongValues,
+    long: LongValueReader,
 }
 
 /// Reason why a portion of rows has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Portion {
+pub enum PortionEnd {
     /// The visitor stopped the reading.
     More,
-    /// Rows are missing before the next row ([`ReadOptions::stop_at_missing`]). [`Issues::last_missing`] contains the
+    /// Rows are missing before the next row ([`RowReadOptions::stop_at_missing`]). [`ExportIssues::last_missing`] contains the
     /// reason.
     Missing,
     /// There are no more rows.
@@ -100,15 +106,15 @@ pub enum Portion {
 
 impl RowCursor {
     /// Creates a cursor positioned before the first row.
-    pub fn new(source: &Source, selected: SelectedTable) -> RowCursor {
+    pub fn new(source: &SourceDatabase, selected: SelectedTable) -> RowCursor {
         let table = &selected.table;
         let walk = LeafWalk::new(table.tree, table.root, &source.database);
-        let long = LongValues::new(table);
+        let long = LongValueReader::new(table);
         RowCursor { selected, walk, leaf: None, pages: PageCache::default(), long }
     }
 
     /// Returns the table.
-    pub fn table(&self) -> &Table {
+    pub fn table(&self) -> &SourceTable {
         &self.selected.table
     }
 
@@ -120,21 +126,21 @@ impl RowCursor {
     /// Returns the first error from `visit` or from writing a long value.
     pub fn read(
         &mut self,
-        source: &Source,
-        reading: &mut ReadOptions<'_>,
-        issues: &mut Issues,
-        visit: &mut dyn FnMut(Row<'_>) -> io::Result<ControlFlow<()>>,
-    ) -> io::Result<Portion> {
+        source: &SourceDatabase,
+        reading: &mut RowReadOptions<'_>,
+        issues: &mut ExportIssues,
+        visit: &mut dyn FnMut(ExportedRow<'_>) -> io::Result<ControlFlow<()>>,
+    ) -> io::Result<PortionEnd> {
         loop {
             if self.leaf.is_none() {
                 let missing = issues.missing_count();
                 let leaf = self.walk.next(&source.database, &mut self.pages, issues);
                 self.leaf = leaf.map(|(page, image)| (page, image, 0));
                 if reading.stop_at_missing && issues.missing_count() > missing {
-                    return Ok(Portion::Missing);
+                    return Ok(PortionEnd::Missing);
                 }
             }
-            let Some((page, image, next)) = self.leaf.take() else { return Ok(Portion::End) };
+            let Some((page, image, next)) = self.leaf.take() else { return Ok(PortionEnd::End) };
             if let Some((next, portion)) =
                 self.read_leaf(source, (page, &image, next), reading, issues, visit)?
             {
@@ -148,21 +154,21 @@ impl RowCursor {
     /// returns the next position and the reason why the portion ended.
     fn read_leaf(
         &mut self,
-        source: &Source,
-        (page, image, first): (PageNumber, &PageImage, usize),
-        reading: &mut ReadOptions<'_>,
-        issues: &mut Issues,
-        visit: &mut dyn FnMut(Row<'_>) -> io::Result<ControlFlow<()>>,
-    ) -> io::Result<Option<(usize, Portion)>> {
+        source: &SourceDatabase,
+        (page, image, first): (PageNumber, &VerifiedPage, usize),
+        reading: &mut RowReadOptions<'_>,
+        issues: &mut ExportIssues,
+        visit: &mut dyn FnMut(ExportedRow<'_>) -> io::Result<ControlFlow<()>>,
+    ) -> io::Result<Option<(usize, PortionEnd)>> {
         let SelectedTable { table, times } = &self.selected;
         let database = &source.database;
         let view = image.page();
         let mut cells = Vec::with_capacity(table.columns.len());
         for index in first..view.node_count() {
             let Some(node) = view.node(index) else {
-                issues.missing(Some(page), format!("row {index} of the page cannot be decoded"));
+                issues.add_missing(Some(page), format!("row {index} of the page cannot be decoded"));
                 if reading.stop_at_missing {
-                    return Ok(Some((index + 1, Portion::Missing)));
+                    return Ok(Some((index + 1, PortionEnd::Missing)));
                 }
                 continue;
             };
@@ -175,22 +181,22 @@ impl RowCursor {
             if times.as_ref().is_some_and(|times| !times.accepts(&record)) {
                 continue;
             }
-            let mut resolver = Resolver {
+            let mut resolver = CellResolver {
                 database,
-                long: &mut self.long,
-                room: reading.row_limit,
+                long_values: &mut self.long,
+                remaining_bytes: reading.row_limit,
                 files: reading.files.as_deref_mut(),
                 page,
                 row: index,
-                advice: reading.advice,
+                limit_advice: reading.limit_advice,
             };
             fill(&record, table, &mut resolver, &mut cells)?;
             for (cell, column) in cells.iter().zip(&table.columns) {
                 report(cell, column, page, index, is_deleted, issues);
             }
-            let row = Row { cells: &cells, deleted: is_deleted, page, index };
+            let row = ExportedRow { cells: &cells, deleted: is_deleted, page, index };
             if visit(row)?.is_break() {
-                return Ok(Some((index + 1, Portion::More)));
+                return Ok(Some((index + 1, PortionEnd::More)));
             }
             cells.clear();
         }
@@ -199,23 +205,23 @@ impl RowCursor {
 }
 
 fn report(
-    cell: &Cell<'_>,
+    cell: &ExportedCell<'_>,
     column: &TableColumn,
     page: PageNumber,
     index: usize,
     deleted: bool,
-    issues: &mut Issues,
+    issues: &mut ExportIssues,
 ) {
     for item in cell.items() {
         let reason = match item {
-            Item::Unreadable(unreadable) => Some(unreadable.reason.clone()),
-            Item::Inline(bytes) => column.loss(bytes),
-            Item::File(_) => None,
+            CellItem::Unreadable(unreadable) => Some(unreadable.reason.clone()),
+            CellItem::Inline(bytes) => column.describe_loss(bytes),
+            CellItem::File(_) => None,
         };
         if let Some(reason) = reason {
             let what = format!("row {index} of the page, column {}: {reason}", column.column.name);
             // A deleted row's long values may already have been deleted.
-            if deleted { issues.note(Some(page), what) } else { issues.missing(Some(page), what) }
+            if deleted { issues.add_note(Some(page), what) } else { issues.add_missing(Some(page), what) }
         }
     }
 }
@@ -227,13 +233,17 @@ mod tests {
     use testkit::corpus::Corpus;
 
     /// Returns the rows as text, with the issues. Reads them in portions of at most `rows` rows.
-    fn read(path: &std::path::Path, rows: usize, stop_at_missing: bool) -> (Vec<String>, Issues, Portion) {
+    fn read(
+        path: &std::path::Path,
+        rows: usize,
+        stop_at_missing: bool,
+    ) -> (Vec<String>, ExportIssues, PortionEnd) {
         let vfs = RealVfs::new(RealOptions { direct: false, ..RealOptions::default() }).unwrap();
-        let (mut found, mut issues) = (Vec::new(), Issues::default());
-        let source = Source::open(&vfs, path, &mut Issues::default()).unwrap();
+        let (mut found, mut issues) = (Vec::new(), ExportIssues::default());
+        let source = SourceDatabase::open(&vfs, path, &mut ExportIssues::default()).unwrap();
         let table = source.table("MSysObjects").unwrap().clone();
         let mut cursor = RowCursor::new(&source, SelectedTable { table, times: None });
-        let mut reading = ReadOptions { stop_at_missing, ..ReadOptions::default() };
+        let mut reading = RowReadOptions { stop_at_missing, ..RowReadOptions::default() };
         loop {
             let end = found.len() + rows;
             let portion = cursor
@@ -242,7 +252,7 @@ mod tests {
                     Ok(if found.len() < end { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
                 })
                 .unwrap();
-            if portion != Portion::More {
+            if portion != PortionEnd::More {
                 return (found, issues, portion);
             }
         }
@@ -254,7 +264,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = corpus.unpack("db/4k/filehistory-Catalog1.edb", directory.path());
         let (whole, _, portion) = read(&path, usize::MAX - 1, false);
-        assert!(whole.len() > 100 && portion == Portion::End);
+        assert!(whole.len() > 100 && portion == PortionEnd::End);
         for rows in [1, 7] {
             assert_eq!(read(&path, rows, true).0, whole);
         }
@@ -266,9 +276,9 @@ mod tests {
         bytes[(page as usize + 1) * 4096 + 101] ^= 0xFF;
         std::fs::write(&path, bytes).unwrap();
         let (rows, issues, portion) = read(&path, 7, true);
-        assert_eq!(portion, Portion::Missing);
+        assert_eq!(portion, PortionEnd::Missing);
         assert_eq!(issues.last_missing().unwrap().page.unwrap().get() as u64, page);
         assert!(rows.len() < whole.len() && rows == whole[..rows.len()]);
-        assert_eq!(read(&path, 7, false).2, Portion::End);
+        assert_eq!(read(&path, 7, false).2, PortionEnd::End);
     }
 }

@@ -5,31 +5,31 @@ use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use jetcell_input::TextForm;
+use jetcell_input::TextFormat;
 use jetcell_vfs::{Vfs, create_private_directory};
 
 use crate::error::ExportError;
-use crate::format::{CsvTable, Format, JsonTable, ParquetTable, SqliteFile};
-use crate::issue::Issues;
-use crate::output::{Destination, Stream, file_name};
+use crate::format::{CsvTable, ExportFormat, JsonTable, ParquetTable, SqliteFile};
+use crate::issue::ExportIssues;
+use crate::output::{ExportDestination, OutputStream, file_name};
 use crate::rendering::Rendering;
-use crate::rows::{Portion, ReadOptions, Row, RowCursor};
+use crate::rows::{ExportedRow, PortionEnd, RowCursor, RowReadOptions};
 use crate::selection::Selection;
-use crate::source::Source;
-use crate::table::{Table, TableColumn, unique};
-use crate::target::{check_free, with_path};
-use crate::value_files::{ValueFiles, stem};
-use crate::view::View;
+use crate::source_database::SourceDatabase;
+use crate::table::{SourceTable, TableColumn, unique_name};
+use crate::target::{check_absent, with_path};
+use crate::value_files::{ValueFiles, file_stem};
+use crate::view::ExportView;
 
 /// Options for an export.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct ExportOptions {
     /// Tables, columns and rows to export.
     pub selection: Selection,
     /// Format of the output.
-    pub format: Format,
+    pub format: ExportFormat,
     /// Destination of the output.
-    pub destination: Destination,
+    pub destination: ExportDestination,
     /// Whether to also export rows that are flagged as deleted, and to add a column that marks them.
     pub deleted: bool,
     /// Whether to replace existing files.
@@ -53,45 +53,45 @@ pub struct ExportSummary {
     /// Number of long values that were written to separate files.
     pub value_files: u64,
     /// Missing data and notes.
-    pub issues: Issues,
+    pub issues: ExportIssues,
 }
 
 /// Progress callback. It is called often, with the name of the current table and the number of rows exported from it
 /// so far.
-pub type Progress<'p> = &'p mut dyn FnMut(&str, u64);
+pub type ExportProgressFn<'p> = &'p mut dyn FnMut(&str, u64);
 
 /// Exports tables of the database at `path`.
 pub fn export(
     vfs: &dyn Vfs,
     path: &Path,
-    options: &Options,
-    progress: Progress<'_>,
+    options: &ExportOptions,
+    progress: ExportProgressFn<'_>,
 ) -> Result<ExportSummary, ExportError> {
     if !options.format.is_built() {
         return Err(ExportError::NotBuilt(options.format));
     }
     let mut exported = ExportSummary::default();
-    let source = Source::open(vfs, path, &mut exported.issues)?;
-    let mut selected = View::new(&source, options.rendering)?.select(&source, &options.selection)?;
+    let source = SourceDatabase::open(vfs, path, &mut exported.issues)?;
+    let mut selected = ExportView::new(&source, options.rendering)?.select(&source, &options.selection)?;
     // A Parquet column has a single type, but not all of these integers are times.
-    if options.format == Format::Parquet {
+    if options.format == ExportFormat::Parquet {
         let columns = selected.iter_mut().flat_map(|selected| &mut selected.table.columns);
-        columns.for_each(TableColumn::keep_types);
+        columns.for_each(TableColumn::write_stored_values);
     }
-    let tables: Vec<&Table> = selected.iter().map(|selected| &selected.table).collect();
+    let tables: Vec<&SourceTable> = selected.iter().map(|selected| &selected.table).collect();
     exported.tables = tables.len();
-    let one_stream =
-        options.format != Format::Sqlite && !matches!(options.destination, Destination::Directory(_));
+    let one_stream = options.format != ExportFormat::Sqlite
+        && !matches!(options.destination, ExportDestination::Directory(_));
     if one_stream && tables.len() != 1 {
         return Err(ExportError::OneTable { format: options.format, tables: tables.len() });
     }
     // In SQLite output, all tables share one file and one directory for long values.
     let (mut sqlite, mut shared) = (None, None);
-    if options.format == Format::Sqlite {
+    if options.format == ExportFormat::Sqlite {
         let target = match &options.destination {
-            Destination::Stdout => return Err(ExportError::SqliteToStdout),
-            Destination::File(file) => file.clone(),
-            Destination::Directory(directory) => {
+            ExportDestination::Stdout => return Err(ExportError::SqliteToStdout),
+            ExportDestination::File(file) => file.clone(),
+            ExportDestination::Directory(directory) => {
                 create_private_directory(directory).map_err(|error| with_path(directory, error))?;
                 let stem = path.file_name().unwrap_or_default().to_string_lossy();
                 directory.join(format!("{stem}.sqlite"))
@@ -106,38 +106,38 @@ pub fn export(
         let table = &one.table;
         exported.issues.set_table(Some(&table.name));
         if options.selection.times.is_some() && !one.has_condition() {
-            exported.issues.note(None, "no column contains times; all rows are exported");
+            exported.issues.add_note(None, "no column contains times; all rows are exported");
         }
         let mut writer = match &mut sqlite {
             Some(file) => {
                 file.begin(table)?;
-                Writer::Sqlite(file)
+                TableWriter::Sqlite(file)
             }
-            None => Writer::stream(target.as_deref(), table, options)?,
+            None => TableWriter::stream(target.as_deref(), table, options)?,
         };
         let mut own = target.map(|target| value_files(&target, options)).transpose()?;
         let mut files = own.as_mut().or(shared.as_mut());
         if let Some(files) = &mut files {
-            files.begin(&unique(&stem(&file_name(&table.name)), &mut stems));
+            files.begin(&unique_name(&file_stem(&file_name(&table.name)), &mut stems));
         }
-        let mut reading = ReadOptions {
+        let mut reading = RowReadOptions {
             deleted: options.deleted,
             row_limit: options.row_limit,
             files,
-            advice: "standard output has no directory for a separate file; give a directory or a file with --output",
+            limit_advice: "standard output has no directory for a separate file; give a directory or a file with --output",
             stop_at_missing: false,
         };
         let mut rows = 0;
         progress(&table.name, rows);
         let mut cursor = RowCursor::new(&source, one.clone());
-        let mut write = |row: Row<'_>| {
+        let mut write = |row: ExportedRow<'_>| {
             rows += 1;
             if rows % 1024 == 0 {
                 progress(&table.name, rows);
             }
             writer.row(table, &row).map(ControlFlow::Continue)
         };
-        while cursor.read(&source, &mut reading, &mut exported.issues, &mut write)? != Portion::End {}
+        while cursor.read(&source, &mut reading, &mut exported.issues, &mut write)? != PortionEnd::End {}
         exported.rows += rows;
         exported.value_files += own.as_ref().map_or(0, ValueFiles::count);
         writer.finish(own)?;
@@ -151,10 +151,10 @@ pub fn export(
 }
 
 /// Creates the files for the long values in the output `target`.
-fn value_files(target: &Path, options: &Options) -> io::Result<ValueFiles> {
+fn value_files(target: &Path, options: &ExportOptions) -> io::Result<ValueFiles> {
     match &options.destination {
-        Destination::Directory(_) => ValueFiles::new(target, "values", options.force),
-        Destination::File(_) | Destination::Stdout => {
+        ExportDestination::Directory(_) => ValueFiles::new(target, "values", options.force),
+        ExportDestination::File(_) | ExportDestination::Stdout => {
             let name = target.file_name().unwrap_or_default().to_string_lossy();
             ValueFiles::new(target, &format!("{name}.values"), options.force)
         }
@@ -163,68 +163,74 @@ fn value_files(target: &Path, options: &Options) -> io::Result<ValueFiles> {
 
 /// Returns the output file for each table, or `None` for standard output and SQLite. Fails, before any output is
 /// written, if one of the files already exists.
-fn targets(tables: &[&Table], options: &Options) -> io::Result<Vec<Option<PathBuf>>> {
+fn targets(tables: &[&SourceTable], options: &ExportOptions) -> io::Result<Vec<Option<PathBuf>>> {
     let targets: Vec<Option<PathBuf>> = match &options.destination {
-        _ if options.format == Format::Sqlite => vec![None; tables.len()],
-        Destination::Stdout => vec![None; tables.len()],
-        Destination::File(file) => vec![Some(file.clone()); tables.len()],
-        Destination::Directory(directory) => {
+        _ if options.format == ExportFormat::Sqlite => vec![None; tables.len()],
+        ExportDestination::Stdout => vec![None; tables.len()],
+        ExportDestination::File(file) => vec![Some(file.clone()); tables.len()],
+        ExportDestination::Directory(directory) => {
             create_private_directory(directory).map_err(|error| with_path(directory, error))?;
             let mut names = HashSet::new();
             let extension = options.format.extension();
             tables
                 .iter()
                 .map(|table| {
-                    let name = unique(&file_name(&table.name), &mut names);
+                    let name = unique_name(&file_name(&table.name), &mut names);
                     Some(directory.join(format!("{name}.{extension}")))
                 })
                 .collect()
         }
     };
-    targets.iter().flatten().try_for_each(|target| check_free(target, options.force))?;
+    targets.iter().flatten().try_for_each(|target| check_absent(target, options.force))?;
     Ok(targets)
 }
 
-enum Writer<'s> {
+enum TableWriter<'s> {
     Csv(Box<CsvTable>),
     Json(JsonTable),
     Parquet(Box<ParquetTable>),
     Sqlite(&'s mut SqliteFile),
 }
 
-impl Writer<'_> {
-    fn stream(target: Option<&Path>, table: &Table, options: &Options) -> io::Result<Writer<'static>> {
+impl TableWriter<'_> {
+    fn stream(
+        target: Option<&Path>,
+        table: &SourceTable,
+        options: &ExportOptions,
+    ) -> io::Result<TableWriter<'static>> {
         let stream = match target {
-            Some(target) => Stream::file(target, options.force)?,
-            None if options.format == Format::JsonLines => Stream::stdout(TextForm::Json),
-            None => Stream::stdout(TextForm::Lines),
+            Some(target) => OutputStream::file(target, options.force)?,
+            None if options.format == ExportFormat::JsonLines => OutputStream::stdout(TextFormat::Json),
+            None => OutputStream::stdout(TextFormat::Lines),
         };
         Ok(match options.format {
-            Format::JsonLines => Writer::Json(JsonTable::new(stream, table, options.deleted)),
-            Format::Parquet => Writer::Parquet(Box::new(ParquetTable::new(stream, table, options.deleted)?)),
-            Format::Csv | Format::Sqlite => {
+            ExportFormat::JsonLines => TableWriter::Json(JsonTable::new(stream, table, options.deleted)),
+            ExportFormat::Parquet => {
+                TableWriter::Parquet(Box::new(ParquetTable::new(stream, table, options.deleted)?))
+            }
+            ExportFormat::Csv | ExportFormat::Sqlite => {
                 let safe = options.rendering.csv_safe;
-                Writer::Csv(Box::new(CsvTable::new(stream, table, options.deleted, safe)?))
+                TableWriter::Csv(Box::new(CsvTable::new(stream, table, options.deleted, safe)?))
             }
         })
     }
 
-    fn row(&mut self, table: &Table, row: &Row<'_>) -> io::Result<()> {
+    fn row(&mut self, table: &SourceTable, row: &ExportedRow<'_>) -> io::Result<()> {
         match self {
-            Writer::Csv(writer) => writer.row(table, row),
-            Writer::Json(writer) => writer.row(table, row),
-            Writer::Parquet(writer) => writer.row(table, row),
-            Writer::Sqlite(writer) => writer.row(table, row),
+            TableWriter::Csv(writer) => writer.row(table, row),
+            TableWriter::Json(writer) => writer.row(table, row),
+            TableWriter::Parquet(writer) => writer.row(table, row),
+            TableWriter::Sqlite(writer) => writer.row(table, row),
         }
     }
 
     fn finish(self, values: Option<ValueFiles>) -> io::Result<()> {
         match self {
-            Writer::Csv(writer) => writer.finish(values),
-            Writer::Json(writer) => writer.finish(values),
-            Writer::Parquet(writer) => writer.finish(values),
+            TableWriter::Csv(writer) => writer.finish(values),
+            TableWriter::Json(writer) => writer.finish(values),
+            TableWriter::Parquet(writer) => writer.finish(values),
             // SQLite finishes all tables together at the end.
-            Writer::Sqlite(_) => Ok(()),
+            TableWriter::Sqlite(_) => Ok(()),
         }
     }
 }

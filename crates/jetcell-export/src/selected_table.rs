@@ -1,13 +1,13 @@
 //! A table to read, with its columns and its row condition.
 
-use crate::table::Table;
+use crate::table::SourceTable;
 use crate::time_filter::TimeFilter;
 
 /// A table to read, with its selected columns and its row condition.
 #[derive(Clone, Debug)]
 pub struct SelectedTable {
     /// The table.
-    pub table: Table,
+    pub table: SourceTable,
     pub(crate) times: Option<TimeFilter>,
 }
 

@@ -6,13 +6,13 @@ use wildmatch::WildMatch;
 
 use crate::error::ExportError;
 use crate::selected_table::SelectedTable;
-use crate::table::Table;
+use crate::table::SourceTable;
 use crate::time_filter::{TimeFilter, has_times};
 
 /// Selects the tables, columns and rows to export. By default, everything is exported.
 ///
 /// Names are patterns in which `*` matches any number of characters and `?` matches one. Case is ignored. A pattern
-/// is compared both with the stored name and with the name given by the [profile](crate::Profile).
+/// is compared both with the stored name and with the name given by the [profile](crate::ApplicationProfile).
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
     /// Table patterns. If empty, all tables are exported.
@@ -20,13 +20,13 @@ pub struct Selection {
     /// Column patterns. If empty, all columns are exported. A table without a matching column is left out.
     pub columns: Vec<String>,
     /// Time condition for rows. If `None`, all rows are exported.
-    pub times: Option<Times>,
+    pub times: Option<TimeCondition>,
 }
 
 /// Time condition for rows: at least one of a row's times must be in a range. Rows whose times cannot be read are
 /// exported, as are all rows of tables without time columns.
 #[derive(Clone, Debug)]
-pub struct Times {
+pub struct TimeCondition {
     /// Time columns to check. If empty, all time columns are checked.
     pub columns: Vec<String>,
     /// First and last time, in units of 100 nanoseconds since 1970-01-01 UTC. Times without a time zone are treated
@@ -75,10 +75,10 @@ impl Selection {
     /// same columns in the same order.
     pub(crate) fn apply<'t>(
         &self,
-        tables: impl Iterator<Item = (&'t Table, Table)>,
+        tables: impl Iterator<Item = (&'t SourceTable, SourceTable)>,
     ) -> Result<Vec<SelectedTable>, ExportError> {
         let mut names = Patterns::new(&self.tables);
-        let chosen: Vec<(&Table, Table)> =
+        let chosen: Vec<(&SourceTable, SourceTable)> =
             tables.filter(|(stored, shown)| names.match_either(&stored.name, &shown.name)).collect();
         if let Some(name) = names.unused() {
             return Err(ExportError::NoTable { name });
@@ -102,7 +102,10 @@ impl Selection {
         Ok(selected)
     }
 
-    fn time_filters(&self, tables: &[(&Table, Table)]) -> Result<Vec<Option<TimeFilter>>, ExportError> {
+    fn time_filters(
+        &self,
+        tables: &[(&SourceTable, SourceTable)],
+    ) -> Result<Vec<Option<TimeFilter>>, ExportError> {
         let Some(times) = &self.times else { return Ok(tables.iter().map(|_| None).collect()) };
         let mut names = Patterns::new(&times.columns);
         let filters: Vec<Option<TimeFilter>> = tables

@@ -6,11 +6,11 @@ use ese_format::catalog::TableSchema;
 use ese_format::record::{CodePage, Column, ColumnFlags, ColumnType};
 use ese_format::{PageNumber, PageSize, TreeId};
 
-use crate::cell::Cell;
-use crate::names::Names;
+use crate::cell::ExportedCell;
+use crate::names::ValueNames;
 use crate::value::{
-    Time, Value, ValueError, address, sid_or_text, text_of_ascii, text_of_utf16, unpaired_surrogates,
-    whole_units,
+    ExportedValue, Timestamp, ValueDecodeError, decode_ascii, decode_utf16, format_address, sid_or_text,
+    trim_odd_byte, unpaired_surrogates,
 };
 
 /// A table column.
@@ -21,19 +21,19 @@ pub struct TableColumn {
     /// True if the column is inherited from the table's template.
     pub inherited: bool,
     /// Format of the values.
-    pub form: Form,
+    pub format: ColumnFormat,
     /// Names for the stored values, if there are any.
-    pub(crate) names: Option<Names>,
+    pub(crate) names: Option<ValueNames>,
 }
 
 /// How a column's values are written, in addition to its type in the catalog.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Form {
+pub struct ColumnFormat {
     /// Meaning of the stored bytes.
-    pub meaning: Meaning,
+    pub meaning: ColumnMeaning,
     /// True if the catalog allows several values but the application's schema allows only one. The single value is
     /// then not written as a list.
-    pub single_of_list: bool,
+    pub application_single_valued: bool,
     /// True if JSON output contains integers beyond 2^53 as strings, because most programs read numbers as doubles.
     pub wide_integers_as_text: bool,
 }
@@ -41,7 +41,7 @@ pub struct Form {
 /// What a column's stored bytes mean to its application. Values that do not have the expected form are written with
 /// their type in the catalog.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Meaning {
+pub enum ColumnMeaning {
     /// The meaning of the type in the catalog.
     #[default]
     Stored,
@@ -67,50 +67,58 @@ pub enum Meaning {
     SecondsSince1601,
 }
 
-impl Meaning {
+impl ColumnMeaning {
     /// Returns true if the values are times.
     pub fn is_time(self) -> bool {
-        use Meaning::*;
+        use ColumnMeaning::*;
         matches!(self, Filetime | FiletimeBytes | FiletimeBigEndian | SecondsSince1601)
     }
 
     /// Interprets the stored bytes according to their meaning. Returns `None` if they do not have the expected form.
-    fn value<'v>(self, bytes: &'v [u8], stored: &Value<'v>) -> Option<Value<'v>> {
+    fn value<'v>(self, bytes: &'v [u8], stored: &ExportedValue<'v>) -> Option<ExportedValue<'v>> {
         let binary = match stored {
-            Value::Binary(bytes) => Some(*bytes),
+            ExportedValue::Binary(bytes) => Some(*bytes),
             _ => None,
         };
         let eight: Option<[u8; 8]> = binary.and_then(|bytes| bytes.try_into().ok());
-        let time_or_integer = |time: Option<Time>, value| Some(time.map_or(Value::Int(value), Value::Time));
-        let filetime = |value| time_or_integer(Time::of_filetime(value), value);
+        let time_or_integer = |time: Option<Timestamp>, value| {
+            Some(time.map_or(ExportedValue::Int(value), ExportedValue::Time))
+        };
+        let filetime = |value| time_or_integer(Timestamp::from_filetime(value), value);
         match self {
-            Meaning::Stored => None,
-            Meaning::DirectorySid => binary.map(Value::DirectorySid),
-            Meaning::SidOrText => binary.and_then(sid_or_text).map(|text| Value::Text(text.into())),
-            Meaning::Utf16 => text_of_utf16(bytes).map(|text| Value::Text(text.into())),
-            Meaning::Ascii => binary.and_then(text_of_ascii).map(|text| Value::Text(text.into())),
-            Meaning::Address => binary.and_then(address).map(|text| Value::Text(text.into())),
-            Meaning::Unsigned => eight.map(|bytes| Value::UInt(u64::from_le_bytes(bytes))),
-            Meaning::FiletimeBytes => eight.and_then(|bytes| filetime(i64::from_le_bytes(bytes))),
-            Meaning::FiletimeBigEndian => eight.and_then(|bytes| filetime(i64::from_be_bytes(bytes))),
-            Meaning::Filetime => integer(stored).and_then(filetime),
-            Meaning::SecondsSince1601 => {
-                integer(stored).and_then(|value| time_or_integer(Time::of_seconds(value), value))
+            ColumnMeaning::Stored => None,
+            ColumnMeaning::DirectorySid => binary.map(ExportedValue::DirectorySid),
+            ColumnMeaning::SidOrText => {
+                binary.and_then(sid_or_text).map(|text| ExportedValue::Text(text.into()))
+            }
+            ColumnMeaning::Utf16 => decode_utf16(bytes).map(|text| ExportedValue::Text(text.into())),
+            ColumnMeaning::Ascii => {
+                binary.and_then(decode_ascii).map(|text| ExportedValue::Text(text.into()))
+            }
+            ColumnMeaning::Address => {
+                binary.and_then(format_address).map(|text| ExportedValue::Text(text.into()))
+            }
+            ColumnMeaning::Unsigned => eight.map(|bytes| ExportedValue::UInt(u64::from_le_bytes(bytes))),
+            ColumnMeaning::FiletimeBytes => eight.and_then(|bytes| filetime(i64::from_le_bytes(bytes))),
+            ColumnMeaning::FiletimeBigEndian => eight.and_then(|bytes| filetime(i64::from_be_bytes(bytes))),
+            ColumnMeaning::Filetime => integer(stored).and_then(filetime),
+            ColumnMeaning::SecondsSince1601 => {
+                integer(stored).and_then(|value| time_or_integer(Timestamp::from_seconds(value), value))
             }
         }
     }
 }
 
-fn integer(value: &Value<'_>) -> Option<i64> {
+fn integer(value: &ExportedValue<'_>) -> Option<i64> {
     match value {
-        Value::Int(value) | Value::Currency(value) => Some(*value),
+        ExportedValue::Int(value) | ExportedValue::Currency(value) => Some(*value),
         _ => None,
     }
 }
 
 /// A table.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Table {
+pub struct SourceTable {
     /// Table name, unique within the database.
     pub name: String,
     /// Columns in the order of their numbers, with those from the template first.
@@ -127,13 +135,13 @@ impl TableColumn {
     /// # Errors
     ///
     /// Returns an error if the bytes are not a valid value for the column's type.
-    pub fn value<'v>(&self, bytes: &'v [u8]) -> Result<Value<'v>, ValueError> {
-        let stored = Value::decode(&self.column, bytes)?;
-        if let Some(name) = self.names.as_ref().and_then(|names| names.of(&stored)) {
-            return Ok(Value::Text(name.into()));
+    pub fn value<'v>(&self, bytes: &'v [u8]) -> Result<ExportedValue<'v>, ValueDecodeError> {
+        let stored = ExportedValue::decode(&self.column, bytes)?;
+        if let Some(name) = self.names.as_ref().and_then(|names| names.lookup(&stored)) {
+            return Ok(ExportedValue::Text(name.into()));
         }
-        match self.form.meaning {
-            Meaning::Stored => Ok(stored),
+        match self.format.meaning {
+            ColumnMeaning::Stored => Ok(stored),
             meaning => Ok(meaning.value(bytes, &stored).unwrap_or(stored)),
         }
     }
@@ -145,24 +153,24 @@ impl TableColumn {
 
     /// Returns true if a cell is written as a list. In a multi-valued column, every non-null cell is a list, unless
     /// the application allows only one value.
-    pub fn is_list(&self, cell: &Cell<'_>) -> bool {
+    pub fn is_list(&self, cell: &ExportedCell<'_>) -> bool {
         match cell {
-            Cell::Null => false,
-            Cell::Multi(items) => !(self.form.single_of_list && items.len() == 1),
-            Cell::One(_) => self.column.flags.contains(ColumnFlags::MULTI_VALUED),
+            ExportedCell::Null => false,
+            ExportedCell::Multi(items) => !(self.format.application_single_valued && items.len() == 1),
+            ExportedCell::One(_) => self.column.flags.contains(ColumnFlags::MULTI_VALUED),
         }
     }
 
     /// Leaves the stored values unchanged, for output formats in which a column has a single type.
-    pub(crate) fn keep_types(&mut self) {
-        if self.form.meaning != Meaning::DirectorySid {
-            self.form.meaning = Meaning::Stored;
+    pub(crate) fn write_stored_values(&mut self) {
+        if self.format.meaning != ColumnMeaning::DirectorySid {
+            self.format.meaning = ColumnMeaning::Stored;
         }
         self.names = None;
     }
 
     /// If part of a readable value is lost in the output, returns a description of what is lost.
-    pub(crate) fn loss(&self, bytes: &[u8]) -> Option<String> {
+    pub(crate) fn describe_loss(&self, bytes: &[u8]) -> Option<String> {
         let text = matches!(self.column.kind, ColumnType::Text | ColumnType::LongText);
         let utf16 = text && self.column.code_page == CodePage::UNICODE;
         // Values in other columns are checked only if decoding can fail, because every value is decoded again when it
@@ -171,29 +179,29 @@ impl TableColumn {
             ColumnType::Binary | ColumnType::LongBinary => false,
             _ => !utf16,
         };
-        if checked && let Err(error) = Value::decode(&self.column, bytes) {
+        if checked && let Err(error) = ExportedValue::decode(&self.column, bytes) {
             return Some(error.to_string());
         }
-        if utf16 && !whole_units(&self.column, bytes).len().is_multiple_of(2) {
-            return Some(ValueError::OddLength.to_string());
+        if utf16 && !trim_odd_byte(&self.column, bytes).len().is_multiple_of(2) {
+            return Some(ValueDecodeError::OddLength.to_string());
         }
         let replaced = if utf16 { unpaired_surrogates(bytes) } else { 0 };
         (replaced > 0).then(|| format!("unpaired UTF-16 surrogates that were replaced: {replaced}"))
     }
 }
 
-impl Table {
-    pub(crate) fn new(schema: &TableSchema, template: Option<&TableSchema>, size: PageSize) -> Table {
+impl SourceTable {
+    pub(crate) fn new(schema: &TableSchema, template: Option<&TableSchema>, size: PageSize) -> SourceTable {
         let inherited = template.map_or(&[][..], |template| &template.columns);
         let mut names = HashSet::new();
         let mut take = |column: &Column, inherited| {
             let mut column = column.clone();
-            column.name = unique(&column.name, &mut names);
-            TableColumn { column, inherited, form: Form::default(), names: None }
+            column.name = unique_name(&column.name, &mut names);
+            TableColumn { column, inherited, format: ColumnFormat::default(), names: None }
         };
         let mut columns: Vec<TableColumn> = inherited.iter().map(|column| take(column, true)).collect();
         columns.extend(schema.columns.iter().map(|column| take(column, false)));
-        Table {
+        SourceTable {
             name: schema.name.clone(),
             columns,
             tree: schema.tree,
@@ -203,7 +211,7 @@ impl Table {
         }
     }
 
-    /// Returns the position of a tagged column in [`Table::columns`]. The columns are sorted by origin and number.
+    /// Returns the position of a tagged column in [`SourceTable::columns`]. The columns are sorted by origin and number.
     pub(crate) fn position(&self, inherited: bool, id: ese_format::record::ColumnId) -> Option<usize> {
         let key = (!inherited, id);
         self.columns.binary_search_by_key(&key, |column| (!column.inherited, column.column.id)).ok()
@@ -211,15 +219,15 @@ impl Table {
 }
 
 /// Makes column names unique by appending a number to any name that occurs earlier in the table.
-pub(crate) fn unique_columns(table: &mut Table) {
+pub(crate) fn make_column_names_unique(table: &mut SourceTable) {
     let mut taken = HashSet::new();
     for column in &mut table.columns {
-        column.column.name = unique(&column.column.name, &mut taken);
+        column.column.name = unique_name(&column.column.name, &mut taken);
     }
 }
 
 /// Returns `name`, or `name` with a number appended if it is already in `taken`. Case is ignored.
-pub(crate) fn unique(name: &str, taken: &mut HashSet<String>) -> String {
+pub(crate) fn unique_name(name: &str, taken: &mut HashSet<String>) -> String {
     let mut candidate = if name.is_empty() { "unnamed".to_owned() } else { name.to_owned() };
     let mut number = 1u64;
     while !taken.insert(candidate.to_lowercase()) {

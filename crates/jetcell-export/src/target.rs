@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 /// Fails if the file exists and `force` is false.
-pub(crate) fn check_free(target: &Path, force: bool) -> io::Result<()> {
+pub(crate) fn check_absent(target: &Path, force: bool) -> io::Result<()> {
     if force || target.symlink_metadata().is_err() {
         return Ok(());
     }

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use ese_format::record::{Column, ColumnFlags, ColumnType, ColumnValue, MultiValue, Record};
 
 use crate::table::TableColumn;
-use crate::value::Value;
+use crate::value::ExportedValue;
 
 /// A table's time condition for rows.
 #[derive(Clone, Debug)]
@@ -27,11 +27,11 @@ impl TimeFilter {
         self.columns.iter().any(|column| match record.get(&column.column) {
             Ok(ColumnValue::Null) => false,
             Ok(ColumnValue::Absent) => {
-                stored_default(&column.column).is_some_and(|bytes| self.holds(column, bytes))
+                stored_default(&column.column).is_some_and(|bytes| self.matches(column, bytes))
             }
-            Ok(ColumnValue::Bytes(bytes)) => self.holds(column, bytes),
+            Ok(ColumnValue::Bytes(bytes)) => self.matches(column, bytes),
             Ok(ColumnValue::Multi(values)) => values.iter().any(|value| match value {
-                MultiValue::Bytes(bytes) => self.holds(column, bytes),
+                MultiValue::Bytes(bytes) => self.matches(column, bytes),
                 _ => true,
             }),
             // A row whose time cannot be read is always exported.
@@ -39,9 +39,9 @@ impl TimeFilter {
         })
     }
 
-    fn holds(&self, column: &TableColumn, bytes: &[u8]) -> bool {
+    fn matches(&self, column: &TableColumn, bytes: &[u8]) -> bool {
         match column.value(bytes) {
-            Ok(Value::Time(time)) => self.range.contains(&time.ticks),
+            Ok(ExportedValue::Time(time)) => self.range.contains(&time.ticks),
             // The value means "never", or is a number that is not a time.
             Ok(_) => false,
             Err(_) => true,
@@ -51,7 +51,7 @@ impl TimeFilter {
 
 /// Returns true if a column's values are times.
 pub(crate) fn has_times(column: &TableColumn) -> bool {
-    column.column.kind == ColumnType::DateTime || column.form.meaning.is_time()
+    column.column.kind == ColumnType::DateTime || column.format.meaning.is_time()
 }
 
 /// Returns the default value for a row that does not store the column.

@@ -9,7 +9,7 @@ use ese_format::record::{CodePage, Column, ColumnClass, ColumnType};
 
 /// A point in time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Time {
+pub struct Timestamp {
     /// Time in units of 100 nanoseconds since 1970-01-01.
     pub ticks: i64,
     /// True if the time is known to be UTC. OLE dates have no time zone.
@@ -18,7 +18,7 @@ pub struct Time {
 
 /// A column value.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Value<'a> {
+pub enum ExportedValue<'a> {
     /// A Boolean value.
     Bit(bool),
     /// An integer of any type except UnsignedLongLong and Currency.
@@ -32,7 +32,7 @@ pub enum Value<'a> {
     /// An IEEEDouble.
     Double(f64),
     /// A point in time.
-    Time(Time),
+    Time(Timestamp),
     /// A GUID's stored bytes. The first three groups are little-endian.
     Guid([u8; 16]),
     /// A binary value.
@@ -45,7 +45,7 @@ pub enum Value<'a> {
 
 /// Reason why stored bytes cannot be decoded as a value of the column.
 #[derive(Clone, Copy, PartialEq, Debug, thiserror::Error)]
-pub enum ValueError {
+pub enum ValueDecodeError {
     /// The length of the value is wrong for its type.
     #[error("a {kind:?} of {len} bytes")]
     WrongLength {
@@ -79,30 +79,30 @@ const OLE_RANGE: std::ops::Range<f64> = -657_434.0..2_958_466.0;
 /// FILETIME of the start of the year 10000.
 const FILETIME_END: i64 = 2_650_467_744_000_000_000;
 
-impl<'a> Value<'a> {
+impl<'a> ExportedValue<'a> {
     /// Decodes the stored bytes of a column.
-    pub fn decode(column: &Column, bytes: &'a [u8]) -> Result<Value<'a>, ValueError> {
-        fn exact<const N: usize>(column: &Column, bytes: &[u8]) -> Result<[u8; N], ValueError> {
-            let error = ValueError::WrongLength { kind: column.kind, len: bytes.len() };
+    pub fn decode(column: &Column, bytes: &'a [u8]) -> Result<ExportedValue<'a>, ValueDecodeError> {
+        fn exact<const N: usize>(column: &Column, bytes: &[u8]) -> Result<[u8; N], ValueDecodeError> {
+            let error = ValueDecodeError::WrongLength { kind: column.kind, len: bytes.len() };
             bytes.try_into().map_err(|_| error)
         }
         Ok(match column.kind {
-            ColumnType::Bit => Value::Bit(exact::<1>(column, bytes)? != [0]),
-            ColumnType::UnsignedByte => Value::Int(u8::from_le_bytes(exact(column, bytes)?).into()),
-            ColumnType::Short => Value::Int(i16::from_le_bytes(exact(column, bytes)?).into()),
-            ColumnType::Long => Value::Int(i32::from_le_bytes(exact(column, bytes)?).into()),
-            ColumnType::UnsignedShort => Value::Int(u16::from_le_bytes(exact(column, bytes)?).into()),
-            ColumnType::UnsignedLong => Value::Int(u32::from_le_bytes(exact(column, bytes)?).into()),
-            ColumnType::LongLong => Value::Int(i64::from_le_bytes(exact(column, bytes)?)),
-            ColumnType::UnsignedLongLong => Value::UInt(u64::from_le_bytes(exact(column, bytes)?)),
-            ColumnType::Currency => Value::Currency(i64::from_le_bytes(exact(column, bytes)?)),
-            ColumnType::Single => Value::Single(f32::from_le_bytes(exact(column, bytes)?)),
-            ColumnType::Double => Value::Double(f64::from_le_bytes(exact(column, bytes)?)),
-            ColumnType::DateTime => Value::Time(Time::decode(exact(column, bytes)?)?),
-            ColumnType::Guid => Value::Guid(exact(column, bytes)?),
-            ColumnType::Binary | ColumnType::LongBinary => Value::Binary(bytes),
+            ColumnType::Bit => ExportedValue::Bit(exact::<1>(column, bytes)? != [0]),
+            ColumnType::UnsignedByte => ExportedValue::Int(u8::from_le_bytes(exact(column, bytes)?).into()),
+            ColumnType::Short => ExportedValue::Int(i16::from_le_bytes(exact(column, bytes)?).into()),
+            ColumnType::Long => ExportedValue::Int(i32::from_le_bytes(exact(column, bytes)?).into()),
+            ColumnType::UnsignedShort => ExportedValue::Int(u16::from_le_bytes(exact(column, bytes)?).into()),
+            ColumnType::UnsignedLong => ExportedValue::Int(u32::from_le_bytes(exact(column, bytes)?).into()),
+            ColumnType::LongLong => ExportedValue::Int(i64::from_le_bytes(exact(column, bytes)?)),
+            ColumnType::UnsignedLongLong => ExportedValue::UInt(u64::from_le_bytes(exact(column, bytes)?)),
+            ColumnType::Currency => ExportedValue::Currency(i64::from_le_bytes(exact(column, bytes)?)),
+            ColumnType::Single => ExportedValue::Single(f32::from_le_bytes(exact(column, bytes)?)),
+            ColumnType::Double => ExportedValue::Double(f64::from_le_bytes(exact(column, bytes)?)),
+            ColumnType::DateTime => ExportedValue::Time(Timestamp::decode(exact(column, bytes)?)?),
+            ColumnType::Guid => ExportedValue::Guid(exact(column, bytes)?),
+            ColumnType::Binary | ColumnType::LongBinary => ExportedValue::Binary(bytes),
             ColumnType::Text | ColumnType::LongText => {
-                Value::Text(text(column.code_page, whole_units(column, bytes))?)
+                ExportedValue::Text(text(column.code_page, trim_odd_byte(column, bytes))?)
             }
         })
     }
@@ -111,39 +111,39 @@ impl<'a> Value<'a> {
     pub fn write_text(&self, to: &mut Vec<u8>) {
         // Writing to memory cannot fail.
         let _ = match self {
-            Value::Bit(value) => write!(to, "{value}"),
-            Value::Int(value) => write!(to, "{value}"),
-            Value::UInt(value) => write!(to, "{value}"),
-            Value::Currency(value) => {
+            ExportedValue::Bit(value) => write!(to, "{value}"),
+            ExportedValue::Int(value) => write!(to, "{value}"),
+            ExportedValue::UInt(value) => write!(to, "{value}"),
+            ExportedValue::Currency(value) => {
                 let (sign, value) = (if *value < 0 { "-" } else { "" }, value.unsigned_abs());
                 write!(to, "{sign}{}.{:04}", value / 10_000, value % 10_000)
             }
-            Value::Single(value) => write!(to, "{value:?}"),
-            Value::Double(value) => write!(to, "{value:?}"),
-            Value::Time(time) => time.write_text(to),
-            Value::Guid(bytes) => write_guid(bytes, to),
-            Value::Binary(bytes) => {
+            ExportedValue::Single(value) => write!(to, "{value:?}"),
+            ExportedValue::Double(value) => write!(to, "{value:?}"),
+            ExportedValue::Time(time) => time.write_text(to),
+            ExportedValue::Guid(bytes) => write_guid(bytes, to),
+            ExportedValue::Binary(bytes) => {
                 if !write_sid(bytes, to) {
                     write_hex(bytes, to);
                 }
                 Ok(())
             }
-            Value::DirectorySid(bytes) => {
+            ExportedValue::DirectorySid(bytes) => {
                 if !write_directory_sid(bytes, to) {
                     write_hex(bytes, to);
                 }
                 Ok(())
             }
-            Value::Text(text) => to.write_all(text.as_bytes()),
+            ExportedValue::Text(text) => to.write_all(text.as_bytes()),
         };
     }
 
     /// Returns true if the value is an integer that a double cannot represent exactly.
-    pub(crate) fn is_wide(&self) -> bool {
+    pub(crate) fn exceeds_double_precision(&self) -> bool {
         const EXACT: u64 = 1 << 53;
         match self {
-            Value::Int(value) | Value::Currency(value) => value.unsigned_abs() > EXACT,
-            Value::UInt(value) => *value > EXACT,
+            ExportedValue::Int(value) | ExportedValue::Currency(value) => value.unsigned_abs() > EXACT,
+            ExportedValue::UInt(value) => *value > EXACT,
             _ => false,
         }
     }
@@ -151,43 +151,46 @@ impl<'a> Value<'a> {
     /// Returns true if the text form is a JSON literal, which needs no quotes.
     pub(crate) fn is_json_literal(&self) -> bool {
         match self {
-            Value::Bit(_) | Value::Int(_) | Value::UInt(_) | Value::Currency(_) => true,
-            Value::Single(value) => value.is_finite(),
-            Value::Double(value) => value.is_finite(),
+            ExportedValue::Bit(_)
+            | ExportedValue::Int(_)
+            | ExportedValue::UInt(_)
+            | ExportedValue::Currency(_) => true,
+            ExportedValue::Single(value) => value.is_finite(),
+            ExportedValue::Double(value) => value.is_finite(),
             _ => false,
         }
     }
 }
 
-impl Time {
+impl Timestamp {
     /// Converts a FILETIME. Returns `None` for 0 and for values beyond the year 9999, both of which mean "never".
-    pub(crate) fn of_filetime(value: i64) -> Option<Time> {
-        (1..FILETIME_END).contains(&value).then(|| Time { ticks: value - FILETIME_EPOCH, utc: true })
+    pub(crate) fn from_filetime(value: i64) -> Option<Timestamp> {
+        (1..FILETIME_END).contains(&value).then(|| Timestamp { ticks: value - FILETIME_EPOCH, utc: true })
     }
 
-    /// Converts a time in seconds since 1601. Returns `None` for the same values as [`Time::of_filetime`].
-    pub(crate) fn of_seconds(value: i64) -> Option<Time> {
-        Time::of_filetime(value.checked_mul(TICKS_PER_SECOND)?)
+    /// Converts a time in seconds since 1601. Returns `None` for the same values as [`Timestamp::from_filetime`].
+    pub(crate) fn from_seconds(value: i64) -> Option<Timestamp> {
+        Timestamp::from_filetime(value.checked_mul(TICKS_PER_SECOND)?)
     }
 
     /// Decodes an OLE date, or a FILETIME, which some applications store instead. The bytes of a FILETIME are almost
     /// zero when read as a double, so the two can be distinguished.
-    fn decode(bytes: [u8; 8]) -> Result<Time, ValueError> {
+    fn decode(bytes: [u8; 8]) -> Result<Timestamp, ValueDecodeError> {
         let (days, filetime) = (f64::from_le_bytes(bytes), i64::from_le_bytes(bytes));
         if days == 0.0 || (days.abs() > 1e-9 && OLE_RANGE.contains(&days)) {
             // The fraction is added to the day even for dates before the epoch.
             let (day, part) = (days.trunc(), days.fract().abs());
             let milliseconds = (part * 86_400_000.0).round();
             let ticks = (day - OLE_EPOCH) * SECONDS_PER_DAY as f64 * TICKS_PER_SECOND as f64;
-            return Ok(Time { ticks: ticks as i64 + milliseconds as i64 * 10_000, utc: false });
+            return Ok(Timestamp { ticks: ticks as i64 + milliseconds as i64 * 10_000, utc: false });
         }
-        Time::of_filetime(filetime).ok_or(ValueError::NotADate(days))
+        Timestamp::from_filetime(filetime).ok_or(ValueDecodeError::NotADate(days))
     }
 
     fn write_text(self, to: &mut Vec<u8>) -> std::io::Result<()> {
         let seconds = self.ticks.div_euclid(TICKS_PER_SECOND);
         let fraction = self.ticks.rem_euclid(TICKS_PER_SECOND);
-        let (year, month, day) = civil(seconds.div_euclid(SECONDS_PER_DAY));
+        let (year, month, day) = civil_from_days(seconds.div_euclid(SECONDS_PER_DAY));
         let second = seconds.rem_euclid(SECONDS_PER_DAY);
         write!(
             to,
@@ -206,7 +209,7 @@ impl Time {
 }
 
 /// Converts a number of days since 1970-01-01 to year, month and day in the Gregorian calendar.
-fn civil(days: i64) -> (i64, i64, i64) {
+fn civil_from_days(days: i64) -> (i64, i64, i64) {
     // Count years from March, so that the leap day is the last day of the year. An era has 400 years.
     let days = days + 719_468;
     let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
@@ -220,17 +223,17 @@ fn civil(days: i64) -> (i64, i64, i64) {
 
 /// Removes the last byte of a UTF-16 value if the value is in a fixed column and has an odd length. That byte is half
 /// of a character that was truncated when the value was stored.
-pub(crate) fn whole_units<'a>(column: &Column, bytes: &'a [u8]) -> &'a [u8] {
+pub(crate) fn trim_odd_byte<'a>(column: &Column, bytes: &'a [u8]) -> &'a [u8] {
     let odd = column.class() == ColumnClass::Fixed && column.code_page == CodePage::UNICODE;
     bytes.split_last().filter(|_| odd && !bytes.len().is_multiple_of(2)).map_or(bytes, |(_, whole)| whole)
 }
 
 /// Decodes text in the column's code page, without terminating NULs. Fails for invalid text.
-fn text(code_page: CodePage, bytes: &[u8]) -> Result<Cow<'_, str>, ValueError> {
+fn text(code_page: CodePage, bytes: &[u8]) -> Result<Cow<'_, str>, ValueDecodeError> {
     let text = match encoding(code_page)? {
         Some(encoding) => encoding
             .decode_without_bom_handling_and_without_replacement(bytes)
-            .ok_or(ValueError::NotText(code_page.0))?,
+            .ok_or(ValueDecodeError::NotText(code_page.0))?,
         None => {
             let (units, rest) = bytes.as_chunks::<2>();
             let mut text = String::with_capacity(units.len());
@@ -239,7 +242,7 @@ fn text(code_page: CodePage, bytes: &[u8]) -> Result<Cow<'_, str>, ValueError> {
                 text.push(character.unwrap_or(char::REPLACEMENT_CHARACTER));
             }
             if !rest.is_empty() {
-                return Err(ValueError::OddLength);
+                return Err(ValueDecodeError::OddLength);
             }
             Cow::Owned(text)
         }
@@ -254,7 +257,7 @@ fn text(code_page: CodePage, bytes: &[u8]) -> Result<Cow<'_, str>, ValueError> {
 }
 
 /// Returns the encoding of a Windows code page, or `None` for UTF-16.
-fn encoding(code_page: CodePage) -> Result<Option<&'static Encoding>, ValueError> {
+fn encoding(code_page: CodePage) -> Result<Option<&'static Encoding>, ValueDecodeError> {
     let label = match code_page.0 {
         1200 => return Ok(None),
         0 | 1252 | 20127 | 28591 => "windows-1252",
@@ -285,7 +288,7 @@ fn encoding(code_page: CodePage) -> Result<Option<&'static Encoding>, ValueError
         50220 => "iso-2022-jp",
         51949 => "euc-kr",
         54936 => "gb18030",
-        other => return Err(ValueError::CodePage(other)),
+        other => return Err(ValueDecodeError::CodePage(other)),
     };
     Ok(Encoding::for_label(label.as_bytes()))
 }
@@ -325,7 +328,7 @@ pub(crate) fn write_directory_sid(bytes: &[u8], to: &mut Vec<u8>) -> bool {
 }
 
 /// Decodes UTF-16 text without terminating NULs. Returns `None` if the bytes are not valid text.
-pub(crate) fn text_of_utf16(bytes: &[u8]) -> Option<String> {
+pub(crate) fn decode_utf16(bytes: &[u8]) -> Option<String> {
     let whole = bytes.len().is_multiple_of(2) && unpaired_surrogates(bytes) == 0;
     let text = whole.then(|| text(CodePage::UNICODE, bytes).ok()).flatten()?;
     (!text.contains(|c: char| c.is_control() && !c.is_whitespace())).then(|| text.into_owned())
@@ -336,20 +339,20 @@ pub(crate) fn sid_or_text(bytes: &[u8]) -> Option<String> {
     let mut sid = Vec::new();
     match write_sid(bytes, &mut sid) {
         true => String::from_utf8(sid).ok(),
-        false => text_of_utf16(bytes).filter(|text| !text.is_empty()),
+        false => decode_utf16(bytes).filter(|text| !text.is_empty()),
     }
 }
 
 /// Decodes text that consists of printable ASCII characters and spaces, without terminating NULs. Returns `None` for
 /// anything else.
-pub(crate) fn text_of_ascii(bytes: &[u8]) -> Option<String> {
+pub(crate) fn decode_ascii(bytes: &[u8]) -> Option<String> {
     let text = str::from_utf8(bytes).ok()?.trim_end_matches('\0');
     let printable = |byte: u8| byte.is_ascii_graphic() || byte.is_ascii_whitespace();
     (!text.is_empty() && text.bytes().all(printable)).then(|| text.to_owned())
 }
 
 /// Formats an IP address of 4 or 16 bytes.
-pub(crate) fn address(bytes: &[u8]) -> Option<String> {
+pub(crate) fn format_address(bytes: &[u8]) -> Option<String> {
     let address = match *bytes {
         [a, b, c, d] => IpAddr::from([a, b, c, d]),
         _ => IpAddr::from(<[u8; 16]>::try_from(bytes).ok()?),
@@ -388,11 +391,11 @@ pub(crate) fn write_sid(bytes: &[u8], to: &mut Vec<u8>) -> bool {
 mod tests {
     use super::*;
 
-    fn shown(kind: ColumnType, code_page: u32, bytes: &[u8]) -> Result<String, ValueError> {
+    fn shown(kind: ColumnType, code_page: u32, bytes: &[u8]) -> Result<String, ValueDecodeError> {
         let mut column = Column::new(256, "c", kind, 0);
         column.code_page = CodePage(code_page);
         let mut text = Vec::new();
-        Value::decode(&column, bytes)?.write_text(&mut text);
+        ExportedValue::decode(&column, bytes)?.write_text(&mut text);
         Ok(String::from_utf8(text).unwrap())
     }
 
@@ -413,15 +416,15 @@ mod tests {
 
     #[test]
     fn integers_that_are_times() {
-        let shown = |time: Option<Time>| {
+        let shown = |time: Option<Timestamp>| {
             let mut text = Vec::new();
-            Value::Time(time.unwrap()).write_text(&mut text);
+            ExportedValue::Time(time.unwrap()).write_text(&mut text);
             String::from_utf8(text).unwrap()
         };
-        assert_eq!(shown(Time::of_filetime(132_000_000_000_000_000)), "2019-04-17T18:40:00Z");
-        assert_eq!(shown(Time::of_seconds(13_200_000_000)), "2019-04-17T18:40:00Z");
+        assert_eq!(shown(Timestamp::from_filetime(132_000_000_000_000_000)), "2019-04-17T18:40:00Z");
+        assert_eq!(shown(Timestamp::from_seconds(13_200_000_000)), "2019-04-17T18:40:00Z");
         for never in [0, -1, i64::MAX] {
-            assert_eq!((Time::of_filetime(never), Time::of_seconds(never)), (None, None));
+            assert_eq!((Timestamp::from_filetime(never), Timestamp::from_seconds(never)), (None, None));
         }
     }
 
@@ -442,10 +445,10 @@ mod tests {
         [21u32, 1, 2, 3].iter().for_each(|part| sid.extend(part.to_le_bytes()));
         sid.extend(500u32.to_be_bytes());
         let mut text = Vec::new();
-        Value::DirectorySid(&sid).write_text(&mut text);
+        ExportedValue::DirectorySid(&sid).write_text(&mut text);
         assert_eq!(text, b"S-1-5-21-1-2-3-500");
         text.clear();
-        Value::DirectorySid(&sid[..3]).write_text(&mut text);
+        ExportedValue::DirectorySid(&sid[..3]).write_text(&mut text);
         assert_eq!(text, b"010500", "other bytes stay as they are");
     }
 
@@ -467,7 +470,7 @@ mod tests {
         assert_eq!(shown(ColumnType::Long, 0, &[255; 4]).unwrap(), "-1");
         assert_eq!(
             shown(ColumnType::Long, 0, &[255; 3]),
-            Err(ValueError::WrongLength { kind: ColumnType::Long, len: 3 })
+            Err(ValueDecodeError::WrongLength { kind: ColumnType::Long, len: 3 })
         );
     }
 
@@ -483,8 +486,8 @@ mod tests {
         assert!(shown(ColumnType::LongText, 1200, b"abc").is_err());
         let fixed = Column { code_page: CodePage::UNICODE, ..Column::new(1, "c", ColumnType::Text, 3) };
         assert_eq!(
-            Value::decode(&fixed, b"a\0 "),
-            Ok(Value::Text("a".into())),
+            ExportedValue::decode(&fixed, b"a\0 "),
+            Ok(ExportedValue::Text("a".into())),
             "the last byte is half a space"
         );
         assert!(shown(ColumnType::Text, 37, b"x").is_err());

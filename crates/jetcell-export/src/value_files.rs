@@ -12,10 +12,10 @@ use jetcell_vfs::{OutputFile, create_private_directory};
 
 use crate::cell::ValueFileRef;
 use crate::table::TableColumn;
-use crate::target::{check_free, sync_directory, with_path};
+use crate::target::{check_absent, sync_directory, with_path};
 
 /// Size of a file's write buffer in bytes.
-const BUFFER: usize = 1 << 18;
+const BUFFER_BYTES: usize = 1 << 18;
 
 /// Location of a value within a table. It determines the name of the value's file.
 #[derive(Clone, Copy)]
@@ -34,9 +34,9 @@ pub struct ValueFiles {
     /// The final directory. `folder` is its name.
     directory: PathBuf,
     folder: String,
-    /// The temporary directory. It exists if `staged` is true.
-    stage: PathBuf,
-    staged: bool,
+    /// The temporary directory. It exists if `is_staged` is true.
+    staging_directory: PathBuf,
+    is_staged: bool,
     force: bool,
     table: String,
     count: u64,
@@ -58,7 +58,15 @@ impl ValueFiles {
             _ => {}
         }
         let (folder, table) = (folder.to_owned(), String::new());
-        Ok(ValueFiles { directory, folder, stage, staged: false, force, table, count: 0 })
+        Ok(ValueFiles {
+            directory,
+            folder,
+            staging_directory: stage,
+            is_staged: false,
+            force,
+            table,
+            count: 0,
+        })
     }
 
     /// Sets the table for subsequent values, by its file name.
@@ -86,23 +94,26 @@ impl ValueFiles {
             name.push_str(&format!("-{item}"));
         }
         name.push_str(".bin");
-        check_free(&self.directory.join(&name), self.force)?;
-        if !self.staged {
-            create_private_directory(&self.stage).map_err(|error| with_path(&self.stage, error))?;
-            self.staged = true;
+        check_absent(&self.directory.join(&name), self.force)?;
+        if !self.is_staged {
+            create_private_directory(&self.staging_directory)
+                .map_err(|error| with_path(&self.staging_directory, error))?;
+            self.is_staged = true;
         }
-        let path = self.stage.join(&name);
+        let path = self.staging_directory.join(&name);
         // A damaged record may contain a column twice. The last value wins.
         let file = OutputFile::create(&path).map_err(|error| with_path(&path, error))?;
-        let writer = BufWriter::with_capacity(BUFFER, file);
+        let writer = BufWriter::with_capacity(BUFFER_BYTES, file);
         Ok(ValueFile { writer, path, name, bytes: 0, finished: false, files: self })
     }
 
     /// Moves all files to the final directory.
     pub fn publish(self) -> io::Result<()> {
         if self.count > 0 {
-            for entry in fs::read_dir(&self.stage).map_err(|error| with_path(&self.stage, error))? {
-                let staged = entry.map_err(|error| with_path(&self.stage, error))?;
+            for entry in fs::read_dir(&self.staging_directory)
+                .map_err(|error| with_path(&self.staging_directory, error))?
+            {
+                let staged = entry.map_err(|error| with_path(&self.staging_directory, error))?;
                 let target = self.directory.join(staged.file_name());
                 fs::rename(staged.path(), &target).map_err(|error| with_path(&target, error))?;
             }
@@ -114,8 +125,8 @@ impl ValueFiles {
 
 impl Drop for ValueFiles {
     fn drop(&mut self) {
-        if self.staged {
-            let _ = fs::remove_dir_all(&self.stage);
+        if self.is_staged {
+            let _ = fs::remove_dir_all(&self.staging_directory);
             // Succeeds only if the directory is empty.
             let _ = fs::remove_dir(&self.directory);
         }
@@ -157,7 +168,7 @@ impl Drop for ValueFile<'_> {
 
 /// Returns the part of value file names that identifies a table. A `_` is appended if the table's name ends in a
 /// number, to separate it from the numbers that follow.
-pub(crate) fn stem(file_name: &str) -> String {
+pub(crate) fn file_stem(file_name: &str) -> String {
     let number = file_name.rsplit_once('-').is_some_and(|(_, end)| end.bytes().all(|b| b.is_ascii_digit()));
     format!("{file_name}{}", if number { "_" } else { "" })
 }

@@ -1,32 +1,34 @@
 //! A database's tables as they are exported, with a profile's names and formats applied.
 
 use crate::error::ExportError;
-use crate::profile::Knowledge;
+use crate::profile::ProfileKnowledge;
 use crate::rendering::Rendering;
 use crate::selected_table::SelectedTable;
 use crate::selection::Selection;
-use crate::source::Source;
-use crate::table::Table;
+use crate::source_database::SourceDatabase;
+use crate::table::SourceTable;
 
-/// A database's tables as they are exported, in the order of [`Source::tables`].
+/// A database's tables as they are exported, in the order of [`SourceDatabase::tables`].
 #[derive(Debug)]
-pub struct View {
-    tables: Vec<Table>,
+pub struct ExportView {
+    tables: Vec<SourceTable>,
 }
 
-impl View {
+impl ExportView {
     /// Reads the rows that the profile needs and applies the profile.
     ///
     /// # Errors
     ///
     /// Returns an error if the database does not contain the profile's tables.
-    pub fn new(source: &Source, rendering: Rendering) -> Result<View, ExportError> {
-        let known = Knowledge::read(source, rendering.profile)?;
-        Ok(View { tables: source.tables().iter().map(|table| rendering.of(table, &known)).collect() })
+    pub fn new(source: &SourceDatabase, rendering: Rendering) -> Result<ExportView, ExportError> {
+        let known = ProfileKnowledge::read(source, rendering.profile)?;
+        Ok(ExportView {
+            tables: source.tables().iter().map(|table| rendering.apply_to(table, &known)).collect(),
+        })
     }
 
     /// Returns all tables.
-    pub fn tables(&self) -> &[Table] {
+    pub fn tables(&self) -> &[SourceTable] {
         &self.tables
     }
 
@@ -35,7 +37,11 @@ impl View {
     /// # Errors
     ///
     /// Returns an error if a pattern matches nothing.
-    pub fn select(&self, source: &Source, selection: &Selection) -> Result<Vec<SelectedTable>, ExportError> {
+    pub fn select(
+        &self,
+        source: &SourceDatabase,
+        selection: &Selection,
+    ) -> Result<Vec<SelectedTable>, ExportError> {
         selection.apply(source.tables().iter().zip(self.tables.iter().cloned()))
     }
 
@@ -47,7 +53,7 @@ impl View {
     /// Returns an error if a pattern matches nothing.
     pub fn select_from(
         &self,
-        source: &Source,
+        source: &SourceDatabase,
         position: usize,
         selection: &Selection,
     ) -> Result<Option<SelectedTable>, ExportError> {

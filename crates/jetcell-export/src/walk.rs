@@ -5,24 +5,24 @@
 
 use std::sync::Arc;
 
-use ese_check::database::Database;
-use ese_check::reader::{PageCache, PageImage};
+use ese_check::database::ReadableDatabase;
+use ese_check::reader::{PageCache, VerifiedPage};
 use ese_format::page::PageFlags;
 use ese_format::{PageNumber, TreeId};
 
-use crate::issue::Issues;
+use crate::issue::ExportIssues;
 
 /// Maximum depth of the tree. Even a valid tree with 2^32 pages is shallower.
 const MAX_DEPTH: usize = 24;
 /// Number of children to prefetch.
-const AHEAD: usize = 64;
+const PREFETCH_CHILDREN: usize = 64;
 
 /// A bitmap with one bit for each page in the file. Memory is committed only for ranges that contain added pages.
-struct PageSet(Vec<u64>);
+struct PageBitmap(Vec<u64>);
 
-impl PageSet {
-    fn new(pages: u32) -> PageSet {
-        PageSet(vec![0; pages as usize / 64 + 1])
+impl PageBitmap {
+    fn new(pages: u32) -> PageBitmap {
+        PageBitmap(vec![0; pages as usize / 64 + 1])
     }
 
     /// Adds a page. Returns `false` if the set already contains the page, or if the page is past the end of the file.
@@ -38,8 +38,8 @@ impl PageSet {
     }
 }
 
-struct Level {
-    image: Arc<PageImage>,
+struct WalkLevel {
+    image: Arc<VerifiedPage>,
     number: PageNumber,
     next: usize,
     /// Index of the first child that has not been prefetched yet.
@@ -49,11 +49,11 @@ struct Level {
 /// A traversal of one tree.
 pub(crate) struct LeafWalk {
     tree: TreeId,
-    stack: Vec<Level>,
+    stack: Vec<WalkLevel>,
     root: Option<PageNumber>,
-    seen: PageSet,
+    visited: PageBitmap,
     /// Right sibling of the last leaf.
-    right: Option<PageNumber>,
+    right_sibling: Option<PageNumber>,
     /// True while the traversal is following sibling links past an unreadable internal page.
     following_links: bool,
     /// True if any leaves were reached through sibling links. Parents visited later may then refer to the same
@@ -62,13 +62,13 @@ pub(crate) struct LeafWalk {
 }
 
 impl LeafWalk {
-    pub(crate) fn new(tree: TreeId, root: PageNumber, database: &Database) -> LeafWalk {
+    pub(crate) fn new(tree: TreeId, root: PageNumber, database: &ReadableDatabase) -> LeafWalk {
         LeafWalk {
             tree,
             stack: Vec::new(),
             root: Some(root),
-            seen: PageSet::new(database.file_pages),
-            right: None,
+            visited: PageBitmap::new(database.file_pages),
+            right_sibling: None,
             following_links: false,
             followed_links: false,
         }
@@ -77,10 +77,10 @@ impl LeafWalk {
     /// Returns the next leaf.
     pub(crate) fn next(
         &mut self,
-        database: &Database,
+        database: &ReadableDatabase,
         pages: &mut PageCache,
-        issues: &mut Issues,
-    ) -> Option<(PageNumber, Arc<PageImage>)> {
+        issues: &mut ExportIssues,
+    ) -> Option<(PageNumber, Arc<VerifiedPage>)> {
         if let Some(root) = self.root.take()
             && let Some(leaf) = self.enter(root, false, database, pages, issues)
         {
@@ -103,14 +103,16 @@ impl LeafWalk {
             }
             level.next += 1;
             if index >= level.prefetched {
-                level.prefetched = index + AHEAD;
+                level.prefetched = index + PREFETCH_CHILDREN;
                 pages.prefetch(
                     database,
-                    (index..index + AHEAD).map_while(|at| page.node(at)).filter_map(|node| node.child()),
+                    (index..index + PREFETCH_CHILDREN)
+                        .map_while(|at| page.node(at))
+                        .filter_map(|node| node.child()),
                 );
             }
             let Some(child) = page.node(index).and_then(|node| node.child()) else {
-                issues.missing(
+                issues.add_missing(
                     Some(number),
                     format!("entry {index} has no child page; the rows below it are missing"),
                 );
@@ -126,16 +128,16 @@ impl LeafWalk {
     /// Returns the right sibling of the last leaf, if it is a leaf of this tree that has not been visited yet.
     fn follow_link(
         &mut self,
-        database: &Database,
+        database: &ReadableDatabase,
         pages: &mut PageCache,
-    ) -> Option<(PageNumber, Arc<PageImage>)> {
-        let number = self.right?;
+    ) -> Option<(PageNumber, Arc<VerifiedPage>)> {
+        let number = self.right_sibling?;
         let image = pages.get(database, number).ok()?;
         let page = image.page();
-        if page.tree() != self.tree || !page.is_leaf() || !self.seen.insert(number) {
+        if page.tree() != self.tree || !page.is_leaf() || !self.visited.insert(number) {
             return None;
         }
-        self.right = page.next();
+        self.right_sibling = page.next();
         self.followed_links = true;
         Some((number, image))
     }
@@ -144,13 +146,13 @@ impl LeafWalk {
         &mut self,
         number: PageNumber,
         leaf_expected: bool,
-        database: &Database,
+        database: &ReadableDatabase,
         pages: &mut PageCache,
-        issues: &mut Issues,
-    ) -> Option<(PageNumber, Arc<PageImage>)> {
+        issues: &mut ExportIssues,
+    ) -> Option<(PageNumber, Arc<VerifiedPage>)> {
         let mut lost = |what: String| {
             let rows = if leaf_expected { "its rows are missing" } else { "rows below it may be missing" };
-            issues.missing(Some(number), format!("{what}; {rows}"));
+            issues.add_missing(Some(number), format!("{what}; {rows}"));
         };
         let image = match pages.get(database, number) {
             Ok(image) => image,
@@ -163,17 +165,17 @@ impl LeafWalk {
         let page = image.page();
         if page.tree() != self.tree {
             lost(format!("the page belongs to tree {}, not to {}", page.tree().0, self.tree.0));
-        } else if !self.seen.insert(number) {
+        } else if !self.visited.insert(number) {
             if !self.followed_links {
                 lost("the page occurs twice in its tree".to_owned());
             }
         } else if page.is_leaf() {
-            self.right = page.next();
+            self.right_sibling = page.next();
             return Some((number, image));
         } else if self.stack.len() >= MAX_DEPTH {
             lost(format!("the tree is deeper than {MAX_DEPTH} levels"));
         } else {
-            self.stack.push(Level { image, number, next: 0, prefetched: 0 });
+            self.stack.push(WalkLevel { image, number, next: 0, prefetched: 0 });
         }
         None
     }

@@ -11,12 +11,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use jetcell_fleet::bus::{Access, Bus, NatsBus};
-use jetcell_fleet::clock::Clocks;
-use jetcell_fleet::host::Call;
-use jetcell_fleet::message::{Gate, Subjects};
+use jetcell_fleet::bus::{Bus, NatsAccess, NatsBus};
+use jetcell_fleet::clock::HostClocks;
+use jetcell_fleet::host::SessionAction;
+use jetcell_fleet::message::{Barrier, FleetSubjects};
 use jetcell_fleet::{
-    Departure, HostResult, HostSession, Identity, PROGRAM, Parcel, Place, Progress, random_token,
+    FleetRank, HostIdentity, HostProgress, HostResult, HostSession, PROGRAM_VERSION, ResultTransfer,
+    SessionEnd, random_token,
 };
 use jetcell_workload::measurement::read_samples;
 
@@ -29,69 +30,70 @@ fn token_of(bytes: &[u8]) -> Option<String> {
     Some(kind.get("token")?.as_str()?.to_string())
 }
 
-struct Host {
+struct JoiningHost {
     token: String,
     session: HostSession,
-    progress: Progress,
+    progress: HostProgress,
     began: bool,
     measured: Option<Instant>,
     ended: bool,
-    departure: Option<Departure>,
+    departure: Option<SessionEnd>,
 }
 
-impl Host {
-    fn new(fleet: &str, rank: u32) -> Host {
+impl JoiningHost {
+    fn new(fleet: &str, rank: u32) -> JoiningHost {
         let token = random_token();
-        let identity = Identity {
-            place: Place { rank, size: None },
+        let identity = HostIdentity {
+            fleet_rank: FleetRank { rank, size: None },
             token: token.clone(),
             name: format!("simulated-{rank}"),
             configuration: None,
         };
-        let progress = Progress::default();
-        let session = HostSession::new(fleet, PROGRAM, identity, progress.clone(), Duration::from_secs(600));
-        Host { token, session, progress, began: false, measured: None, ended: false, departure: None }
+        let progress = HostProgress::default();
+        let session =
+            HostSession::new(fleet, PROGRAM_VERSION, identity, progress.clone(), Duration::from_secs(600));
+        JoiningHost { token, session, progress, began: false, measured: None, ended: false, departure: None }
     }
 
     /// Advances the host from barrier to barrier. The measurement takes five seconds.
-    fn work(&mut self, clocks: &Clocks, parcel: &Parcel) {
+    fn work(&mut self, clocks: &HostClocks, parcel: &ResultTransfer) {
         if !self.began || self.ended {
             return;
         }
         let now = clocks.now().monotonic_ns;
-        let next = Gate::ALL.into_iter().find(|gate| !self.progress.is_open(*gate));
+        let next = Barrier::ALL.into_iter().find(|gate| !self.progress.is_released(*gate));
         let has_started = self.progress.start_ns().is_some_and(|start| now >= start);
         if has_started && self.measured.is_none() {
-            self.progress.measured_from(now);
+            self.progress.set_measurement_start(now);
             self.measured = Some(Instant::now());
         }
         let has_measured = self.measured.is_some_and(|since| since.elapsed() >= Duration::from_secs(5));
         if has_measured {
-            self.progress.measured_until(now);
+            self.progress.set_measurement_end(now);
         }
         match next {
-            Some(Gate::Verify) if !has_measured => {}
-            Some(gate) => self.progress.reach(gate),
+            Some(Barrier::Verify) if !has_measured => {}
+            Some(gate) => self.progress.reach_barrier(gate),
             None => {
                 self.ended = true;
-                self.session.end(Ok(parcel.clone()));
+                self.session.record_test_end(Ok(parcel.clone()));
             }
         }
-        if self.progress.stop().is_set() && !self.ended {
+        if self.progress.stop_signal().is_set() && !self.ended {
             self.ended = true;
-            self.session.end(Err("stopped".into()));
+            self.session.record_test_end(Err("stopped".into()));
         }
     }
 
-    fn call(&mut self, calls: Vec<Call>, bus: &NatsBus) {
+    fn call(&mut self, calls: Vec<SessionAction>, bus: &NatsBus) {
         for call in calls {
             match call {
-                Call::Send(subject, payload) => bus.publish(&subject, payload),
-                Call::Begin(_) => {
+                SessionAction::Send(subject, payload) => bus.publish(&subject, payload),
+                SessionAction::RunAssignment(_) => {
                     self.began = true;
-                    self.progress.reach(Gate::Confirm);
+                    self.progress.reach_barrier(Barrier::Confirm);
                 }
-                Call::Leave(departure) => self.departure = Some(departure),
+                SessionAction::EndSession(departure) => self.departure = Some(departure),
             }
         }
     }
@@ -100,23 +102,20 @@ impl Host {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let [fleet, url, count, result] = words.as_slice() else {
-        return Err(
-            "give the fleet name, the server address, the number of hosts, and a result.json"
-                .into(),
-        );
+        return Err("give the fleet name, the server address, the number of hosts, and a result.json".into());
     };
     let directory = Path::new(result).parent().unwrap_or(Path::new("."));
     let handed_in = HostResult {
         result: serde_json::from_slice(&std::fs::read(result)?)?,
         samples: read_samples(&directory.join("samples.csv"))?,
     };
-    let parcel = Parcel::new(serde_json::to_vec(&handed_in)?).ok_or("the result is too large")?;
-    let mut hosts: Vec<Host> = (0..count.parse()?).map(|rank| Host::new(fleet, rank)).collect();
+    let parcel = ResultTransfer::new(serde_json::to_vec(&handed_in)?).ok_or("the result is too large")?;
+    let mut hosts: Vec<JoiningHost> = (0..count.parse()?).map(|rank| JoiningHost::new(fleet, rank)).collect();
     let places: HashMap<String, usize> = hosts.iter().map(|host| host.token.clone()).zip(0..).collect();
-    let subjects = Subjects::of(fleet);
-    let access = Access { url: url.clone(), ..Access::default() };
+    let subjects = FleetSubjects::new(fleet);
+    let access = NatsAccess { url: url.clone(), ..NatsAccess::default() };
     let bus = NatsBus::connect(&access, &[subjects.to_all(), subjects.to_every_host()])?;
-    let clocks = Clocks::begin();
+    let clocks = HostClocks::start();
     let mut left: BTreeMap<String, usize> = BTreeMap::new();
     let began = Instant::now();
     let mut tick = 0;

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-pub use memory::{Hub, MemoryBus};
-pub use nats::{Access, NatsBus};
+pub use memory::{MemoryBroker, MemoryBus};
+pub use nats::{NatsAccess, NatsBus};
 
 /// Maximum size in bytes of a file that contains a token, a seed or credentials.
-pub(crate) const MAX_SECRET: u64 = 64 << 10;
+pub(crate) const MAX_SECRET_BYTES: u64 = 64 << 10;
 /// Maximum size of a certificate or key file, in bytes.
-pub(crate) const MAX_PEM: u64 = 1 << 20;
+pub(crate) const MAX_PEM_BYTES: u64 = 1 << 20;
 
 /// Reason why the broker cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

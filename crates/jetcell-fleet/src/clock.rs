@@ -11,7 +11,7 @@ const MAX_SAMPLES: usize = 64;
 
 /// A point in time on both clocks of a host, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Moment {
+pub struct ClockReading {
     /// Monotonic clock, since the start of the process.
     pub monotonic_ns: u64,
     /// Wall clock, since 1970.
@@ -20,20 +20,20 @@ pub struct Moment {
 
 /// The clocks of this host.
 #[derive(Clone, Copy, Debug)]
-pub struct Clocks {
+pub struct HostClocks {
     began: Instant,
     began_wall_ns: u64,
 }
 
-impl Clocks {
+impl HostClocks {
     /// Creates clocks that start now.
-    pub fn begin() -> Clocks {
-        Clocks { began: Instant::now(), began_wall_ns: wall_ns() }
+    pub fn start() -> HostClocks {
+        HostClocks { began: Instant::now(), began_wall_ns: wall_ns() }
     }
 
     /// Returns the current time on both clocks.
-    pub fn now(&self) -> Moment {
-        Moment { monotonic_ns: self.monotonic_ns(Instant::now()), wall_ns: wall_ns() }
+    pub fn now(&self) -> ClockReading {
+        ClockReading { monotonic_ns: self.monotonic_ns(Instant::now()), wall_ns: wall_ns() }
     }
 
     /// Converts an instant to a time on the monotonic clock.
@@ -55,7 +55,7 @@ pub fn wall_ns() -> u64 {
 
 /// The coordinator's response to a time request.
 #[derive(Clone, Copy, Debug)]
-struct Answer {
+struct TimeResponse {
     round_trip_ns: u64,
     /// Coordinator clock minus the host's monotonic clock.
     offset_ns: i128,
@@ -64,7 +64,7 @@ struct Answer {
 /// A host's estimate of the coordinator's clock.
 #[derive(Clone, Debug, Default)]
 pub struct ClockEstimate {
-    answers: VecDeque<Answer>,
+    answers: VecDeque<TimeResponse>,
     /// Initial difference between the wall clock and the monotonic clock.
     first: Option<i128>,
     moved_ns: u64,
@@ -73,7 +73,7 @@ pub struct ClockEstimate {
 impl ClockEstimate {
     /// Adds a response. The first and last arguments are the times of the request and the response on the host's
     /// monotonic clock. `received` and `answered` are the corresponding times on the coordinator's clock.
-    pub fn answer(&mut self, sent: u64, received: u64, answered: u64, heard: u64) {
+    pub fn add_response(&mut self, sent: u64, received: u64, answered: u64, heard: u64) {
         let (sent, received, answered, heard) =
             (i128::from(sent), i128::from(received), i128::from(answered), i128::from(heard));
         let round_trip = (heard - sent) - (answered - received);
@@ -81,23 +81,23 @@ impl ClockEstimate {
             return;
         }
         let offset_ns = ((received - sent) + (answered - heard)) / 2;
-        self.answers.push_back(Answer { round_trip_ns: round_trip as u64, offset_ns });
+        self.answers.push_back(TimeResponse { round_trip_ns: round_trip as u64, offset_ns });
         if self.answers.len() > MAX_SAMPLES {
             self.answers.pop_front();
         }
     }
 
     /// Drops all responses, because a different coordinator has a different clock.
-    pub fn forget(&mut self) {
+    pub fn clear(&mut self) {
         self.answers.clear();
     }
 
     /// Returns the number of retained responses.
-    pub fn answers(&self) -> usize {
+    pub fn response_count(&self) -> usize {
         self.answers.len()
     }
 
-    fn best(&self) -> Option<&Answer> {
+    fn best(&self) -> Option<&TimeResponse> {
         self.answers.iter().min_by_key(|answer| answer.round_trip_ns)
     }
 
@@ -112,14 +112,14 @@ impl ClockEstimate {
     }
 
     /// Compares the host's two clocks. If the wall clock stops or jumps, it moves relative to the monotonic clock.
-    pub fn look(&mut self, now: Moment) {
+    pub fn check_drift(&mut self, now: ClockReading) {
         let apart = i128::from(now.wall_ns) - i128::from(now.monotonic_ns);
         let first = *self.first.get_or_insert(apart);
         self.moved_ns = self.moved_ns.max(u64::try_from((apart - first).unsigned_abs()).unwrap_or(u64::MAX));
     }
 
     /// Returns the host's clock report.
-    pub fn report(&self, now: Moment) -> Option<ClockReport> {
+    pub fn report(&self, now: ClockReading) -> Option<ClockReport> {
         let best = self.best()?;
         let coordinator = i128::from(now.monotonic_ns) + best.offset_ns;
         let offset_ns = i64::try_from(i128::from(now.wall_ns) - coordinator).unwrap_or(i64::MAX);
@@ -138,9 +138,9 @@ mod tests {
         let mut clock = ClockEstimate::default();
         assert_eq!(clock.coordinator_ns(0), None);
         // The coordinator's clock is 1,000 ms ahead. The first response was delayed by 40 ms on its way back.
-        clock.answer(10 * MS, 1_011 * MS, 1_012 * MS, 53 * MS);
-        clock.answer(100 * MS, 1_101 * MS, 1_103 * MS, 104 * MS);
-        let now = Moment { monotonic_ns: 200 * MS, wall_ns: 1_205 * MS };
+        clock.add_response(10 * MS, 1_011 * MS, 1_012 * MS, 53 * MS);
+        clock.add_response(100 * MS, 1_101 * MS, 1_103 * MS, 104 * MS);
+        let now = ClockReading { monotonic_ns: 200 * MS, wall_ns: 1_205 * MS };
         let report = clock.report(now).unwrap();
         assert_eq!((report.offset_ns, report.round_trip_ns), (5 * MS as i64, 2 * MS));
         assert_eq!(
@@ -156,24 +156,24 @@ mod tests {
         for (sent, received, answered, heard) in
             [(9, 5, 5, 8), (1, 9, 5, 3), (1, 5, 90, 3), (u64::MAX, 0, 0, 0)]
         {
-            clock.answer(sent, received, answered, heard);
+            clock.add_response(sent, received, answered, heard);
         }
-        assert_eq!(clock.answers(), 0);
-        clock.answer(0, u64::MAX, u64::MAX, 0);
+        assert_eq!(clock.response_count(), 0);
+        clock.add_response(0, u64::MAX, u64::MAX, 0);
         assert_eq!(clock.coordinator_ns(u64::MAX), None);
         for at in 0..1_000 {
-            clock.answer(at, at, at, at);
+            clock.add_response(at, at, at, at);
         }
-        assert_eq!(clock.answers(), MAX_SAMPLES);
+        assert_eq!(clock.response_count(), MAX_SAMPLES);
     }
 
     #[test]
     fn a_wall_clock_that_stands_still_moves_against_the_other_one() {
         let mut clock = ClockEstimate::default();
-        clock.answer(0, 0, 0, 0);
+        clock.add_response(0, 0, 0, 0);
         for second in 0..10_u64 {
-            let now = Moment { monotonic_ns: second * 1_000 * MS, wall_ns: 500 };
-            clock.look(now);
+            let now = ClockReading { monotonic_ns: second * 1_000 * MS, wall_ns: 500 };
+            clock.check_drift(now);
             assert_eq!(clock.report(now).unwrap().moved_ns, second * 1_000 * MS);
         }
     }

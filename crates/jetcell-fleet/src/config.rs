@@ -8,17 +8,17 @@ use jetcell_input::error_line;
 use jetcell_vfs::open_input;
 use jetcell_workload::profile::Options;
 use jetcell_workload::units::TimeSpan;
-use jetcell_workload::{Mistake, TestKind};
+use jetcell_workload::{ConfigurationError, TestKind};
 use serde::Deserialize;
 use twox_hash::XxHash3_64;
 
-use crate::message::Order;
+use crate::message::Assignment;
 
 /// A complete configuration file with comments.
 pub const EXAMPLE: &str = include_str!("example.toml");
 
 /// Maximum size of a configuration file in bytes, well above any real configuration.
-const MAX_FILE: u64 = 4 << 20;
+const MAX_FILE_BYTES: u64 = 4 << 20;
 
 /// Maximum number of hosts, higher than in any test so far.
 pub const MAX_HOSTS: u32 = 10_000;
@@ -103,37 +103,42 @@ fn beat() -> TimeSpan {
 
 impl FleetConfig {
     /// Reads and parses the file. Errors contain its path.
-    pub fn read(path: &Path) -> Result<FleetConfig, Mistake> {
+    pub fn read(path: &Path) -> Result<FleetConfig, ConfigurationError> {
         let shown = path.display();
         let mut text = String::new();
-        let read = open_input(path).and_then(|file| file.take(MAX_FILE + 1).read_to_string(&mut text));
-        read.map_err(|error| Mistake::new(format!("--config {shown}: cannot be read: {error}")))?;
-        if text.len() as u64 > MAX_FILE {
-            return Err(Mistake::new(format!("--config {shown}: the file is larger than 4 MiB; give another file")));
+        let read = open_input(path).and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text));
+        read.map_err(|error| ConfigurationError::new(format!("--config {shown}: cannot be read: {error}")))?;
+        if text.len() as u64 > MAX_FILE_BYTES {
+            return Err(ConfigurationError::new(format!(
+                "--config {shown}: the file is larger than 4 MiB; give another file"
+            )));
         }
-        FleetConfig::parse(&text).map_err(|mistake| Mistake::new(format!("--config {shown}: {mistake}")))
+        FleetConfig::parse(&text)
+            .map_err(|mistake| ConfigurationError::new(format!("--config {shown}: {mistake}")))
     }
 
     /// Parses the text of the file.
-    pub fn parse(text: &str) -> Result<FleetConfig, Mistake> {
+    pub fn parse(text: &str) -> Result<FleetConfig, ConfigurationError> {
         let mut config: FleetConfig = toml::from_str(text).map_err(|error| {
             let before = error.span().map_or(0, |span| span.start);
             let line = text.bytes().take(before).filter(|byte| *byte == b'\n').count() + 1;
-            Mistake::new(format!("line {line}: {}", error_line(&error.message())))
+            ConfigurationError::new(format!("line {line}: {}", error_line(&error.message())))
         })?;
         config.digest = format!("{:016x}", XxHash3_64::oneshot(text.as_bytes()));
         config.check()?;
         Ok(config)
     }
 
-    fn check(&self) -> Result<(), Mistake> {
-        let wrong = |what: String| Err(Mistake::new(what));
-        if !is_name(&self.name) {
+    fn check(&self) -> Result<(), ConfigurationError> {
+        let wrong = |what: String| Err(ConfigurationError::new(what));
+        if !is_valid_name(&self.name) {
             return wrong("name: write 1 to 64 letters, digits, - and _".into());
         }
         let hosts = self.size();
         if hosts == 0 {
-            return wrong("the fleet does not have hosts; write hosts = N, or a table [[host]] for each host".into());
+            return wrong(
+                "the fleet does not have hosts; write hosts = N, or a table [[host]] for each host".into(),
+            );
         }
         if hosts == 1 {
             return wrong(format!(
@@ -163,11 +168,11 @@ impl FleetConfig {
                 return wrong(format!("{name}: {span} is too short; write {least} or more"));
             }
         }
-        self.check_alone()?;
+        self.check_alone_first()?;
         // The test directories are not on this host. This check only finds mistakes in the hosts' options before any
         // host is contacted.
         for rank in 0..hosts {
-            let order = self.order(rank);
+            let order = self.assignment(rank);
             if order.options.dirs.is_empty() {
                 return wrong(format!(
                     "the host with rank {rank} does not have a directory; write options.dirs = [\"DIR\"]"
@@ -182,9 +187,9 @@ impl FleetConfig {
     }
 
     /// If measurements of each host alone are requested, checks that this kind of test supports them.
-    fn check_alone(&self) -> Result<(), Mistake> {
+    fn check_alone_first(&self) -> Result<(), ConfigurationError> {
         let Some(span) = self.alone_first else { return Ok(()) };
-        let wrong = |what: String| Err(Mistake::new(format!("alone_first: {what}")));
+        let wrong = |what: String| Err(ConfigurationError::new(format!("alone_first: {what}")));
         if !matches!(self.test, TestKind::Performance | TestKind::Stress) {
             return wrong(format!("a test {} does not have a load to measure alone; omit it", self.test));
         }
@@ -193,7 +198,7 @@ impl FleetConfig {
         }
         for rank in 0..self.size() {
             // Invalid option values are reported elsewhere, together with the option names.
-            let profile = self.order(rank).options.resolve_for(self.test);
+            let profile = self.assignment(rank).options.resolve_for(self.test);
             if profile.is_ok_and(|profile| profile.find_max || profile.maintenance_impact) {
                 return wrong(format!(
                     "the host with rank {rank} measures in turns (find_max or maintenance_impact), which do \
@@ -207,11 +212,11 @@ impl FleetConfig {
     /// Makes each host measure its load alone before the common measurement. `span` is the length of this measurement
     /// and defaults to the duration of the longest test. Fails if this kind of test does not support measuring a load
     /// alone.
-    pub fn measure_alone_first(&mut self, span: Option<TimeSpan>) -> Result<(), Mistake> {
+    pub fn measure_alone_first(&mut self, span: Option<TimeSpan>) -> Result<(), ConfigurationError> {
         let durations = (0..self.size())
-            .filter_map(|rank| Some(self.order(rank).options.resolve_for(self.test).ok()?.duration));
+            .filter_map(|rank| Some(self.assignment(rank).options.resolve_for(self.test).ok()?.duration));
         self.alone_first = span.or(durations.max_by_key(|span| span.0));
-        self.check_alone()
+        self.check_alone_first()
     }
 
     fn ranks(&self) -> Vec<u32> {
@@ -225,19 +230,19 @@ impl FleetConfig {
     }
 
     /// Returns the assignment for a host.
-    pub fn order(&self, rank: u32) -> Order {
+    pub fn assignment(&self, rank: u32) -> Assignment {
         let own = self.ranks().iter().position(|one| *one == rank).map(|place| &self.host[place].options);
         let options = match own {
             Some(own) => own.clone().over(self.options.clone()),
             None => self.options.clone(),
         };
-        Order { test: self.test, options: Box::new(options), alone: self.alone_first }
+        Assignment { test: self.test, options: Box::new(options), alone: self.alone_first }
     }
 
     /// Returns true if all hosts have the same options, except for their directories.
     pub fn has_equal_options(&self) -> bool {
         let without_places = |rank| {
-            let mut options = *self.order(rank).options;
+            let mut options = *self.assignment(rank).options;
             (options.dirs, options.log_dirs, options.output) = (Vec::new(), Vec::new(), None);
             options
         };
@@ -247,7 +252,7 @@ impl FleetConfig {
 }
 
 /// Returns true if the text is a valid fleet name. The name becomes part of message subjects and file names.
-pub fn is_name(text: &str) -> bool {
+pub fn is_valid_name(text: &str) -> bool {
     (1..=64).contains(&text.len())
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
 }
@@ -264,10 +269,10 @@ mod tests {
     fn options_of_a_host_win_over_those_of_all() {
         let config = FleetConfig::parse(EXAMPLE).unwrap();
         assert_eq!(config.size(), 3);
-        assert_eq!(config.order(0).options.dirs, ["/srv/jetcell".into()] as [PathBuf; 1]);
-        assert_eq!(config.order(2).options.dirs, ["/mnt/fast".into()] as [PathBuf; 1]);
-        assert_eq!(config.order(2).options.threads, Some(8));
-        assert_eq!(config.order(2).options.duration, config.order(0).options.duration);
+        assert_eq!(config.assignment(0).options.dirs, ["/srv/jetcell".into()] as [PathBuf; 1]);
+        assert_eq!(config.assignment(2).options.dirs, ["/mnt/fast".into()] as [PathBuf; 1]);
+        assert_eq!(config.assignment(2).options.threads, Some(8));
+        assert_eq!(config.assignment(2).options.duration, config.assignment(0).options.duration);
         assert!(!config.has_equal_options());
         let equal = "name='f'\nhosts=2\noptions.dirs=['/d']\n[[host]]\noptions.dirs=['/e']";
         assert!(FleetConfig::parse(equal).unwrap().has_equal_options());
@@ -287,7 +292,10 @@ mod tests {
             (&format!("name='f'\n{two}lease='1s'"), "lease: 1s is too short"),
             (&format!("name='f'\n{two}options.threads=0"), "rank 0: "),
             (&format!("name='f'\nalone_first='1ms'\n{two}"), "1ms is too short"),
-            (&format!("name='f'\ntest='backup'\nalone_first='1m'\n{two}"), "does not have a load to measure alone"),
+            (
+                &format!("name='f'\ntest='backup'\nalone_first='1m'\n{two}"),
+                "does not have a load to measure alone",
+            ),
             (&format!("name='f'\nalone_first='1m'\n{two}options.find_max=true"), "in turns"),
             (&format!("name='f'\n{two}[[host]]\nrank=1\n[[host]]"), "two tables [[host]] have rank 1"),
             (&format!("name='f'\n{two}[[host]]\nrank=2"), "rank 2 of 2 hosts"),

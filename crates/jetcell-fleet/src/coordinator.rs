@@ -1,9 +1,9 @@
 //! The coordinator tracks the hosts, releases the barriers and collects the results. It performs no I/O: it receives
 //! messages and times, and returns effects.
 
-mod arrivals;
+mod host_messages;
 mod member;
-mod saved;
+mod coordinator_state;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,74 +11,76 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::config::FleetConfig;
-use crate::message::{self, CoordinatorBeat, FromCoordinator, FromHost, Gate, Subjects, Unusable};
+use crate::message::{
+    self, Barrier, CoordinatorHeartbeat, CoordinatorMessage, FleetSubjects, HostMessage, MessageError,
+};
 
-pub use member::{Lost, Member};
-pub use saved::{Saved, SavedMember};
+pub use member::{FleetMember, HostLoss};
+pub use coordinator_state::{CoordinatorState, SavedMember};
 
 /// Maximum number of results that are fetched concurrently. Each result is held in memory until it is stored.
-const FETCHES: usize = 8;
+const MAX_CONCURRENT_FETCHES: usize = 8;
 
 /// Number of chunks in one request to a host.
-const PIECES: u64 = 4;
+const CHUNKS_PER_REQUEST: u64 = 4;
 
 /// Time after which missing chunks are requested again.
-const ASK_AGAIN_NS: u64 = 1_500_000_000;
+const CHUNK_REQUEST_TIMEOUT_NS: u64 = 1_500_000_000;
 
 /// Number of its own heartbeats that the coordinator may miss before it considers the broker disconnected.
-const MISSED_ECHOES: u64 = 4;
+const MAX_MISSED_HEARTBEATS: u64 = 4;
 
 /// An action that the caller must perform.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Effect {
+pub enum CoordinatorAction {
     /// Publish a message to a subject.
     Send(String, Vec<u8>),
     /// Store a host's result, then call [`Coordinator::kept`].
-    Keep(u32, Vec<u8>),
+    StoreResult(u32, Vec<u8>),
     /// Report an event to the user.
-    Tell(News),
+    Report(FleetEvent),
 }
 
 /// An event in the fleet.
 #[derive(Clone, Debug, PartialEq)]
-pub enum News {
+pub enum FleetEvent {
     /// A host joined.
     Joined(u32),
     /// A barrier was released.
-    Opened(Gate),
+    BarrierReleased(Barrier),
     /// A host's turn to measure its load alone has begun.
-    Turn(u32),
+    AloneTurnStarted(u32),
     /// A host has stopped sending messages.
     Silent(u32),
     /// A silent host sends messages again.
-    Back(u32),
+    Returned(u32),
     /// A host was declared lost.
-    Lost(u32),
+    DeclaredLost(u32),
     /// A host's test has ended.
-    Ended(u32),
+    TestEnded(u32),
     /// All hosts must stop.
     Stopping(String),
     /// The broker no longer delivers messages.
     BrokerLost,
     /// The broker delivers messages again.
-    BrokerBack,
+    BrokerRestored,
 }
 
 /// Reason why all hosts stop early.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Stop {
+pub enum StopReason {
     /// The fleet cannot run. Either no test was started, or all tests are being stopped.
     Refused(String),
     /// The user requested the stop.
     Requested(String),
 }
 
-impl Stop {
+impl StopReason {
     /// Returns the reason as a sentence.
     pub fn reason(&self) -> &str {
         match self {
-            Stop::Refused(reason) | Stop::Requested(reason) => reason,
+            StopReason::Refused(reason) | StopReason::Requested(reason) => reason,
         }
     }
 }
@@ -106,30 +108,30 @@ pub struct Coordinator {
     program: String,
     run: String,
     epoch: String,
-    subjects: Subjects,
-    members: BTreeMap<u32, Member>,
-    open: Option<Gate>,
+    subjects: FleetSubjects,
+    members: BTreeMap<u32, FleetMember>,
+    open: Option<Barrier>,
     /// The host whose turn it is to measure its load alone. Derived from the states of the hosts.
     turn: Option<u32>,
     start_ns: Option<u64>,
-    stop: Option<Stop>,
+    stop: Option<StopReason>,
     began_ns: u64,
     next_beat_ns: u64,
     /// Time when the coordinator last received one of its own heartbeats. These heartbeats have arrived without a gap
     /// since `echoes_since_ns`.
-    echo_ns: u64,
+    last_own_heartbeat_ns: u64,
     echoes_since_ns: u64,
     broker_lost: bool,
     counts: MessageCounts,
     changed: bool,
-    effects: Vec<Effect>,
+    effects: Vec<CoordinatorAction>,
 }
 
 impl Coordinator {
     /// Creates a coordinator for a new run. `run` and `epoch` are random identifiers.
     pub fn new(config: FleetConfig, program: &str, run: String, epoch: String, now: u64) -> Coordinator {
         Coordinator {
-            subjects: Subjects::of(&config.name),
+            subjects: FleetSubjects::new(&config.name),
             config,
             program: program.into(),
             run,
@@ -141,7 +143,7 @@ impl Coordinator {
             stop: None,
             began_ns: now,
             next_beat_ns: now,
-            echo_ns: now,
+            last_own_heartbeat_ns: now,
             echoes_since_ns: now,
             broker_lost: false,
             counts: MessageCounts::default(),
@@ -166,17 +168,17 @@ impl Coordinator {
     }
 
     /// Returns the hosts that have joined, by rank.
-    pub fn members(&self) -> impl Iterator<Item = &Member> {
+    pub fn members(&self) -> impl Iterator<Item = &FleetMember> {
         self.members.values()
     }
 
     /// Returns a host that has joined.
-    pub fn member(&self, rank: u32) -> Option<&Member> {
+    pub fn member(&self, rank: u32) -> Option<&FleetMember> {
         self.members.get(&rank)
     }
 
     /// Returns the most recently released barrier.
-    pub fn open(&self) -> Option<Gate> {
+    pub fn released_barrier(&self) -> Option<Barrier> {
         self.open
     }
 
@@ -186,38 +188,38 @@ impl Coordinator {
     }
 
     /// Returns the start time of the run.
-    pub fn began_ns(&self) -> u64 {
+    pub fn started_ns(&self) -> u64 {
         self.began_ns
     }
 
     /// Returns the reason why all hosts are stopping early, if they are.
-    pub fn stopped(&self) -> Option<&Stop> {
+    pub fn stop_reason(&self) -> Option<&StopReason> {
         self.stop.as_ref()
     }
 
     /// Returns the message counters.
-    pub fn counts(&self) -> MessageCounts {
+    pub fn message_counts(&self) -> MessageCounts {
         self.counts
     }
 
     /// Returns true if the fleet has finished.
-    pub fn is_over(&self) -> bool {
+    pub fn is_finished(&self) -> bool {
         let joined = self.members.len() as u64 == u64::from(self.config.size());
-        (joined || self.stop.is_some()) && self.members.values().all(Member::is_settled)
+        (joined || self.stop.is_some()) && self.members.values().all(FleetMember::is_settled)
     }
 
     /// Stops the tests on all hosts. Each host still reports its result.
     pub fn request_stop(&mut self, reason: &str) {
-        self.stop_with(Stop::Requested(reason.into()));
+        self.stop_with(StopReason::Requested(reason.into()));
     }
 
     fn refuse(&mut self, reason: String) {
-        self.stop_with(Stop::Refused(reason));
+        self.stop_with(StopReason::Refused(reason));
     }
 
-    fn stop_with(&mut self, stop: Stop) {
+    fn stop_with(&mut self, stop: StopReason) {
         if self.stop.is_none() {
-            self.tell(News::Stopping(stop.reason().into()));
+            self.report(FleetEvent::Stopping(stop.reason().into()));
             self.stop = Some(stop);
             self.changed = true;
             // Send the next heartbeat immediately to notify the hosts.
@@ -226,60 +228,66 @@ impl Coordinator {
     }
 
     /// Records whether a result was stored successfully.
-    pub fn kept(&mut self, rank: u32, outcome: Result<(), String>) {
+    pub fn record_stored_result(&mut self, rank: u32, outcome: Result<(), String>) {
         if let Some(member) = self.members.get_mut(&rank) {
-            member.kept(outcome);
+            member.set_storage_outcome(outcome);
             self.changed = true;
             self.dismiss(rank);
         }
     }
 
-    fn tell(&mut self, news: News) {
-        self.effects.push(Effect::Tell(news));
+    fn report(&mut self, news: FleetEvent) {
+        self.effects.push(CoordinatorAction::Report(news));
     }
 
-    fn send(&mut self, subject: String, message: &FromCoordinator) {
-        let payload = message::write(&self.program, &self.run, message, &[]);
+    fn send(&mut self, subject: String, message: &CoordinatorMessage) {
+        let payload = message::encode(&self.program, &self.run, message, &[]);
         self.counts.sent += 1;
         self.counts.sent_bytes += payload.len() as u64;
-        self.effects.push(Effect::Send(subject, payload));
+        self.effects.push(CoordinatorAction::Send(subject, payload));
     }
 
-    fn send_to(&mut self, rank: u32, message: &FromCoordinator) {
+    fn send_to(&mut self, rank: u32, message: &CoordinatorMessage) {
         self.send(self.subjects.to_host(rank), message);
     }
 
     /// Processes a message.
-    pub fn receive(&mut self, now: u64, bytes: &[u8]) -> Vec<Effect> {
+    pub fn receive(&mut self, now: u64, bytes: &[u8]) -> Vec<CoordinatorAction> {
         /// A message on one of the subscribed subjects.
         #[derive(Deserialize)]
         #[serde(untagged)]
-        enum Heard {
-            Host(FromHost),
-            Coordinator(FromCoordinator),
+        enum ReceivedMessage {
+            Host(HostMessage),
+            Coordinator(CoordinatorMessage),
         }
         self.counts.received += 1;
         self.counts.received_bytes += bytes.len() as u64;
-        match message::read::<Heard>(&self.program, bytes) {
-            Err(Unusable::OtherVersion { program, protocol, rank }) if self.open.is_none() => {
+        match message::decode::<ReceivedMessage>(&self.program, bytes) {
+            Err(MessageError::OtherVersion { program, protocol, rank }) if self.open.is_none() => {
                 let rank = rank.map_or("another host".into(), |rank| format!("the host with rank {rank}"));
                 self.refuse(format!(
                     "{rank} runs jetcell {program} with message version {protocol}, but the coordinator \
                      runs jetcell {} with message version {}; install the same version on all hosts",
-                    self.program, message::PROTOCOL
+                    self.program,
+                    message::PROTOCOL
                 ));
             }
             Err(_) => self.counts.ignored += 1,
             Ok(heard) => match heard.message {
-                Heard::Coordinator(FromCoordinator::Beat(beat)) => self.echo(now, &heard.run, &beat),
-                Heard::Coordinator(_) => self.counts.ignored += 1,
-                Heard::Host(FromHost::Beat(beat)) => self.host_beat(now, &heard.run, beat),
-                Heard::Host(FromHost::Ping { rank, token, sent_ns }) => {
-                    let pong = FromCoordinator::Pong { token, sent_ns, received_ns: now, answered_ns: now };
+                ReceivedMessage::Coordinator(CoordinatorMessage::Beat(beat)) => {
+                    self.receive_coordinator_heartbeat(now, &heard.run, &beat)
+                }
+                ReceivedMessage::Coordinator(_) => self.counts.ignored += 1,
+                ReceivedMessage::Host(HostMessage::Beat(beat)) => {
+                    self.receive_host_heartbeat(now, &heard.run, beat)
+                }
+                ReceivedMessage::Host(HostMessage::Ping { rank, token, sent_ns }) => {
+                    let pong =
+                        CoordinatorMessage::Pong { token, sent_ns, received_ns: now, answered_ns: now };
                     self.send_to(rank, &pong);
                 }
-                Heard::Host(FromHost::Piece { rank, token, number }) => {
-                    self.piece(now, rank, &token, number, &heard.attached);
+                ReceivedMessage::Host(HostMessage::Piece { rank, token, number }) => {
+                    self.receive_chunk(now, rank, &token, number, &heard.attached);
                 }
             },
         }
@@ -288,7 +296,7 @@ impl Coordinator {
 
     /// Handles a heartbeat from a coordinator. This coordinator's own heartbeats prove that the broker works. A
     /// second coordinator must not use the same subjects.
-    fn echo(&mut self, now: u64, run: &str, beat: &CoordinatorBeat) {
+    fn receive_coordinator_heartbeat(&mut self, now: u64, run: &str, beat: &CoordinatorHeartbeat) {
         if run != self.run || beat.epoch != self.epoch {
             self.counts.ignored += 1;
             if self.open.is_none() {
@@ -299,55 +307,57 @@ impl Coordinator {
             }
             return;
         }
-        if now.saturating_sub(self.echo_ns) > self.beats(MISSED_ECHOES) {
+        if now.saturating_sub(self.last_own_heartbeat_ns) > self.heartbeat_count_ns(MAX_MISSED_HEARTBEATS) {
             self.echoes_since_ns = now;
         }
-        self.echo_ns = now;
+        self.last_own_heartbeat_ns = now;
         if std::mem::take(&mut self.broker_lost) {
-            self.tell(News::BrokerBack);
+            self.report(FleetEvent::BrokerRestored);
         }
     }
 
-    fn beats(&self, count: u64) -> u64 {
+    fn heartbeat_count_ns(&self, count: u64) -> u64 {
         self.config.beat.0.as_nanos() as u64 * count
     }
 
     /// Returns how long a host has been silent, not counting times when the broker was not working.
-    pub fn silence(&self, member: &Member) -> Duration {
-        let since = member.heard_ns().max(self.echoes_since_ns);
-        Duration::from_nanos(self.echo_ns.saturating_sub(since))
+    pub fn silence_duration(&self, member: &FleetMember) -> Duration {
+        let since = member.last_contact_ns().max(self.echoes_since_ns);
+        Duration::from_nanos(self.last_own_heartbeat_ns.saturating_sub(since))
     }
 
-    fn is_silent(&self, member: &Member) -> bool {
-        self.silence(member) >= self.config.lost_after.0
+    fn is_silent(&self, member: &FleetMember) -> bool {
+        self.silence_duration(member) >= self.config.lost_after.0
     }
 
     /// Advances the time. Must be called several times per heartbeat interval.
-    pub fn tick(&mut self, now: u64) -> Vec<Effect> {
-        if !self.broker_lost && now.saturating_sub(self.echo_ns) > self.beats(MISSED_ECHOES) {
+    pub fn tick(&mut self, now: u64) -> Vec<CoordinatorAction> {
+        if !self.broker_lost
+            && now.saturating_sub(self.last_own_heartbeat_ns) > self.heartbeat_count_ns(MAX_MISSED_HEARTBEATS)
+        {
             self.broker_lost = true;
-            self.tell(News::BrokerLost);
+            self.report(FleetEvent::BrokerLost);
         }
-        self.notice_silence();
+        self.report_silent_hosts();
         match (self.stop.is_some(), self.open) {
-            (true, _) => self.lose_silent(|_| true, "while the fleet was stopping"),
-            (false, None) => self.wait_for_all(now),
+            (true, _) => self.drop_silent_hosts(|_| true, "while the fleet was stopping"),
+            (false, None) => self.check_all_joined(now),
             (false, Some(_)) => {
-                self.give_turn();
-                self.open_gates(now);
-                self.lose_at_end();
+                self.assign_turn();
+                self.release_barriers(now);
+                self.drop_silent_hosts_at_end();
             }
         }
-        self.fetch(now);
+        self.fetch_results(now);
         if now >= self.next_beat_ns {
-            self.next_beat_ns = now + self.beats(1);
-            self.beat();
+            self.next_beat_ns = now + self.heartbeat_count_ns(1);
+            self.send_heartbeat();
         }
         std::mem::take(&mut self.effects)
     }
 
-    fn beat(&mut self) {
-        let beat = FromCoordinator::Beat(CoordinatorBeat {
+    fn send_heartbeat(&mut self) {
+        let beat = CoordinatorMessage::Beat(CoordinatorHeartbeat {
             epoch: self.epoch.clone(),
             open: self.open,
             turn: self.turn,
@@ -358,7 +368,7 @@ impl Coordinator {
         self.send(self.subjects.to_all(), &beat);
     }
 
-    fn notice_silence(&mut self) {
+    fn report_silent_hosts(&mut self) {
         let changed: Vec<(u32, bool)> = self
             .members
             .values()
@@ -369,12 +379,12 @@ impl Coordinator {
             if let Some(member) = self.members.get_mut(&rank) {
                 member.silent = silent;
             }
-            self.tell(if silent { News::Silent(rank) } else { News::Back(rank) });
+            self.report(if silent { FleetEvent::Silent(rank) } else { FleetEvent::Returned(rank) });
         }
     }
 
     /// Checks whether all hosts have joined, which is required before the first barrier.
-    fn wait_for_all(&mut self, now: u64) {
+    fn check_all_joined(&mut self, now: u64) {
         let missing: Vec<String> = (0..self.config.size())
             .filter(|rank| !self.members.contains_key(rank))
             .map(|rank| rank.to_string())
@@ -393,10 +403,11 @@ impl Coordinator {
             }
             return;
         }
-        let silent = self.members.values().find(|member| self.is_silent(member)).map(Member::shown);
+        let silent =
+            self.members.values().find(|member| self.is_silent(member)).map(FleetMember::display_name);
         match silent {
             Some(host) => self.refuse(format!("{host} timed out before the test started")),
-            None => self.open_gates(now),
+            None => self.release_barriers(now),
         }
     }
 
@@ -406,74 +417,81 @@ impl Coordinator {
 
     /// Gives the turn to the next host once the previous host has measured its load alone. A host that is silent
     /// during its turn is declared lost, because all the others are waiting for it.
-    fn give_turn(&mut self) {
-        let waits = self.open == Some(Gate::Alone);
-        let next = self.members.values().find(|member| waits && !member.is_at(Gate::WarmUp));
+    fn assign_turn(&mut self) {
+        let waits = self.open == Some(Barrier::Alone);
+        let next = self.members.values().find(|member| waits && !member.has_reached(Barrier::WarmUp));
         let turn = next.map(|member| (member.rank(), self.is_silent(member)));
         if let Some((rank, true)) = turn {
-            return self.lose(rank, "during its turn to measure alone");
+            return self.declare_lost(rank, "during its turn to measure alone");
         }
         let turn = turn.map(|(rank, _)| rank);
         if std::mem::replace(&mut self.turn, turn) != turn {
             self.next_beat_ns = 0;
             if let Some(rank) = turn {
-                self.tell(News::Turn(rank));
+                self.report(FleetEvent::AloneTurnStarted(rank));
             }
         }
     }
 
     /// Releases the next barrier if every host has reached it. If only silent hosts have not reached it, they are
     /// declared lost.
-    fn open_gates(&mut self, now: u64) {
-        let gates = Gate::ALL.into_iter().filter(|gate| *gate != Gate::Alone || self.measures_alone());
+    fn release_barriers(&mut self, now: u64) {
+        let gates = Barrier::ALL.into_iter().filter(|gate| *gate != Barrier::Alone || self.measures_alone());
         let next = { gates }.find(|gate| Some(*gate) > self.open);
         let Some(gate) = next else { return };
-        let late = |member: &&Member| !member.is_at(gate);
+        let late = |member: &&FleetMember| !member.has_reached(gate);
         if self.members.values().filter(late).all(|member| self.is_silent(member)) {
-            if gate <= Gate::Create
-                && let Some(host) = self.members.values().find(late).map(Member::shown)
+            if gate <= Barrier::Create
+                && let Some(host) = self.members.values().find(late).map(FleetMember::display_name)
             {
                 return self.refuse(format!("{host} timed out before the test started"));
             }
-            let lost: Vec<u32> = self.members.values().filter(late).map(Member::rank).collect();
+            let lost: Vec<u32> = self.members.values().filter(late).map(FleetMember::rank).collect();
             for rank in lost {
-                self.lose(rank, &format!("when all other hosts were waiting at: {}", gate.title().to_lowercase()));
+                self.declare_lost(
+                    rank,
+                    &format!("when all other hosts were waiting at: {}", gate.title().to_lowercase()),
+                );
             }
             let can_go_on = self.members.values().any(|member| !member.is_settled());
-            if gate == Gate::Measure && can_go_on {
+            if gate == Barrier::Measure && can_go_on {
                 self.start_ns = Some(now + self.config.lead.0.as_nanos() as u64);
             }
             self.open = Some(gate);
             self.changed = true;
             self.next_beat_ns = 0;
-            self.tell(News::Opened(gate));
+            self.report(FleetEvent::BarrierReleased(gate));
         }
     }
 
     /// After the last barrier, declares silent hosts lost once all other hosts have finished. At this point no host
     /// is waiting for them.
-    fn lose_at_end(&mut self) {
-        if self.open == Gate::ALL.last().copied() {
-            self.lose_silent(|member| !member.is_settled(), "when all other hosts had finished");
+    fn drop_silent_hosts_at_end(&mut self) {
+        if self.open == Barrier::ALL.last().copied() {
+            self.drop_silent_hosts(|member| !member.is_settled(), "when all other hosts had finished");
         }
     }
 
     /// Declares the missing hosts lost if all of them are silent.
-    fn lose_silent(&mut self, missing: impl Fn(&Member) -> bool, when: &str) {
-        let left: Vec<u32> =
-            self.members.values().filter(|one| !one.is_settled() && missing(one)).map(Member::rank).collect();
+    fn drop_silent_hosts(&mut self, missing: impl Fn(&FleetMember) -> bool, when: &str) {
+        let left: Vec<u32> = self
+            .members
+            .values()
+            .filter(|one| !one.is_settled() && missing(one))
+            .map(FleetMember::rank)
+            .collect();
         let all_silent =
             left.iter().all(|rank| self.members.get(rank).is_some_and(|one| self.is_silent(one)));
         if all_silent {
-            left.into_iter().for_each(|rank| self.lose(rank, when));
+            left.into_iter().for_each(|rank| self.declare_lost(rank, when));
         }
     }
 
-    fn lose(&mut self, rank: u32, when: &str) {
+    fn declare_lost(&mut self, rank: u32, when: &str) {
         if let Some(member) = self.members.get_mut(&rank) {
-            member.lose(when);
+            member.declare_lost(when);
             self.changed = true;
-            self.tell(News::Lost(rank));
+            self.report(FleetEvent::DeclaredLost(rank));
         }
     }
 }

@@ -11,7 +11,7 @@ use jetcell_vfs::{open_input, parent_directory};
 use serde::{Deserialize, Serialize};
 
 /// Name of the mark file.
-pub const FILE: &str = "jetcell-fleet.json";
+pub const MARK_FILE: &str = "jetcell-fleet.json";
 
 /// Maximum size of a mark in bytes.
 const MAX_BYTES: u64 = 4 << 10;
@@ -87,15 +87,15 @@ impl DirectoryMarks {
         let Some(own) = &self.own else { return Ok(()) };
         for directory in &self.marked {
             let shown = directory.display();
-            let found = read(&directory.join(FILE)).map_err(|error| match error.kind() {
+            let found = read(&directory.join(MARK_FILE)).map_err(|error| match error.kind() {
                 // Another host replaced the mark, then removed its own mark when it left.
                 io::ErrorKind::NotFound => {
                     format!("{shown} was also used by another host; give each host its own directory")
                 }
-                _ => format!("{shown}/{FILE}: {error}"),
+                _ => format!("{shown}/{MARK_FILE}: {error}"),
             })?;
             if found != *own {
-                let (rank, host) = (found.rank, crate::message::shown(&found.host));
+                let (rank, host) = (found.rank, crate::message::display_text(&found.host));
                 return Err(format!(
                     "{shown} is also used by the host with rank {rank} ({host}); give each host its own directory"
                 ));
@@ -109,7 +109,7 @@ impl Drop for DirectoryMarks {
     /// Removes the marks and directories, except for marks that another host has replaced.
     fn drop(&mut self) {
         for directory in &self.marked {
-            let path = directory.join(FILE);
+            let path = directory.join(MARK_FILE);
             if read(&path).ok() == self.own {
                 let _ = fs::remove_file(path);
             }
@@ -133,12 +133,12 @@ fn missing_directories(directory: &Path) -> Vec<PathBuf> {
 
 /// Replaces the mark in a directory atomically and makes it durable.
 fn write(mark: &DirectoryMark, directory: &Path) -> io::Result<()> {
-    let aside = directory.join(format!(".{FILE}.{}", mark.token));
+    let aside = directory.join(format!(".{MARK_FILE}.{}", mark.token));
     let written = || -> io::Result<()> {
         let mut file = File::create(&aside)?;
         file.write_all(&serde_json::to_vec(mark)?)?;
         file.sync_all()?;
-        fs::rename(&aside, directory.join(FILE))?;
+        fs::rename(&aside, directory.join(MARK_FILE))?;
         File::open(directory)?.sync_all()
     };
     written().inspect_err(|_| {
@@ -170,10 +170,13 @@ mod tests {
         assert!(noticed.contains("rank 1 (host1)"), "{noticed}");
         assert_eq!(second.confirm(), Ok(()));
         drop(first);
-        assert!(shared.join(FILE).exists() && !own.exists(), "only own marks and directories are removed");
+        assert!(
+            shared.join(MARK_FILE).exists() && !own.exists(),
+            "only own marks and directories are removed"
+        );
         fs::write(shared.join("kept"), "").unwrap();
         drop(second);
-        assert!(!shared.join(FILE).exists() && shared.join("kept").exists());
+        assert!(!shared.join(MARK_FILE).exists() && shared.join("kept").exists());
     }
 
     #[test]
@@ -209,19 +212,19 @@ mod tests {
             }
         });
         // The directories may remain if the last host to leave did not create them, but no mark remains.
-        assert!(!shared.join(FILE).exists());
+        assert!(!shared.join(MARK_FILE).exists());
     }
 
     #[test]
     fn an_old_or_garbled_mark_is_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().to_path_buf();
-        fs::write(path.join(FILE), "{").unwrap();
+        fs::write(path.join(MARK_FILE), "{").unwrap();
         let marks = DirectoryMarks::write(&mark(0), std::slice::from_ref(&path)).unwrap();
         assert_eq!(marks.confirm(), Ok(()));
-        fs::write(path.join(FILE), "{").unwrap();
+        fs::write(path.join(MARK_FILE), "{").unwrap();
         assert!(marks.confirm().is_err());
         drop(marks);
-        assert!(path.join(FILE).exists());
+        assert!(path.join(MARK_FILE).exists());
     }
 }

@@ -1,50 +1,50 @@
 //! A host's session with the coordinator. It performs no I/O: it receives messages and times, and returns messages to
-//! send. The host's test runs on another thread and shares [`Progress`] with the session.
+//! send. The host's test runs on another thread and shares [`HostProgress`] with the session.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use jetcell_workload::{Phase, StopSignal};
+use jetcell_workload::{RunPhase, StopSignal};
 use parking_lot::{Condvar, Mutex};
 
-use crate::clock::{ClockEstimate, Moment};
+use crate::clock::{ClockEstimate, ClockReading};
 use crate::directory_mark::DirectoryMark;
 use crate::message::{
-    self, Condition, CoordinatorBeat, FromCoordinator, FromHost, Gate, HostBeat, LiveFigures, Order,
-    Subjects, Unusable, Window,
+    self, Assignment, Barrier, CoordinatorHeartbeat, CoordinatorMessage, FleetSubjects, HostCondition,
+    HostHeartbeat, HostMessage, LiveFigures, MeasurementWindow, MessageError,
 };
-use crate::parcel::Parcel;
-use crate::place::Place;
+use crate::result_transfer::ResultTransfer;
+use crate::fleet_rank::FleetRank;
 
 /// Number of pings sent in quick succession at the start, to determine the clock offset before the test starts.
 const FIRST_PINGS: usize = 8;
 
 /// Interval between these pings.
-const QUICK_NS: u64 = 50_000_000;
+const FAST_PING_INTERVAL_NS: u64 = 50_000_000;
 
 /// Interval between heartbeats, and between pings after the first ones.
-const BEAT_NS: u64 = 500_000_000;
+const HEARTBEAT_INTERVAL_NS: u64 = 500_000_000;
 
 /// If the session has not run for this long, the process is considered to have been suspended. It then gets
 /// additional time to receive a message before its lease expires.
-const FROZEN_NS: u64 = 3_000_000_000;
+const SUSPEND_THRESHOLD_NS: u64 = 3_000_000_000;
 
 /// Length of this additional time.
-const THAW_NS: u64 = 5_000_000_000;
+const RESUME_GRACE_NS: u64 = 5_000_000_000;
 
 /// Maximum number of chunks sent in response to one request.
-const MAX_PIECES: u64 = 64;
+const MAX_CHUNKS_PER_REQUEST: u64 = 64;
 
 /// State shared between the test thread and the session.
 #[derive(Debug, Default)]
-struct Shared {
-    open: Option<Gate>,
+struct SharedTestState {
+    open: Option<Barrier>,
     /// True while it is the host's turn to measure its load alone.
     is_its_turn: bool,
     /// Start of the measurement on the host's monotonic clock.
     start_ns: Option<u64>,
-    reached: Option<Gate>,
-    phase: Option<Phase>,
+    reached: Option<Barrier>,
+    phase: Option<RunPhase>,
     fraction: f64,
     live: Option<LiveFigures>,
     /// Measurement window on the host's monotonic clock.
@@ -54,45 +54,45 @@ struct Shared {
 
 /// A test's progress, and the barriers that have been released for it. Clones share the same state.
 #[derive(Clone, Debug, Default)]
-pub struct Progress {
-    shared: Arc<(Mutex<Shared>, Condvar)>,
+pub struct HostProgress {
+    shared: Arc<(Mutex<SharedTestState>, Condvar)>,
     stop: StopSignal,
 }
 
 /// Interval between checks for a stop request.
 const STOP_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-impl Progress {
+impl HostProgress {
     /// Returns the signal that stops the test.
-    pub fn stop(&self) -> &StopSignal {
+    pub fn stop_signal(&self) -> &StopSignal {
         &self.stop
     }
 
-    fn change<R>(&self, change: impl FnOnce(&mut Shared) -> R) -> R {
+    fn change<R>(&self, change: impl FnOnce(&mut SharedTestState) -> R) -> R {
         let changed = change(&mut self.shared.0.lock());
         self.shared.1.notify_all();
         changed
     }
 
     /// Records that the test has reached a barrier.
-    pub fn reach(&self, gate: Gate) {
+    pub fn reach_barrier(&self, gate: Barrier) {
         self.change(|shared| shared.reached = shared.reached.max(Some(gate)));
     }
 
     /// Returns true if a barrier has been released.
-    pub fn is_open(&self, gate: Gate) -> bool {
+    pub fn is_released(&self, gate: Barrier) -> bool {
         self.change(|shared| shared.open >= Some(gate))
     }
 
     /// Waits at a barrier until it is released or the test must stop.
-    pub fn pass(&self, gate: Gate) {
-        self.reach(gate);
+    pub fn wait_at_barrier(&self, gate: Barrier) {
+        self.reach_barrier(gate);
         self.wait_until(|shared| shared.open >= Some(gate));
     }
 
     /// Waits until it is the host's turn to measure its load alone, or the test must stop.
-    pub fn pass_alone(&self) {
-        self.pass(Gate::Alone);
+    pub fn wait_for_turn(&self) {
+        self.wait_at_barrier(Barrier::Alone);
         self.wait_until(|shared| shared.is_its_turn);
     }
 
@@ -101,7 +101,7 @@ impl Progress {
         self.shared.0.lock().is_its_turn
     }
 
-    fn wait_until(&self, reached: impl Fn(&Shared) -> bool) {
+    fn wait_until(&self, reached: impl Fn(&SharedTestState) -> bool) {
         let mut shared = self.shared.0.lock();
         while !reached(&shared) && !self.stop.is_set() {
             self.shared.1.wait_for(&mut shared, STOP_POLL_INTERVAL);
@@ -114,53 +114,53 @@ impl Progress {
     }
 
     /// Records a test phase and its progress.
-    pub fn at(&self, phase: Phase, fraction: f64) {
+    pub fn set_phase(&self, phase: RunPhase, fraction: f64) {
         self.change(|shared| (shared.phase, shared.fraction) = (Some(phase), fraction));
     }
 
     /// Records the figures for the last second.
-    pub fn live(&self, figures: Option<LiveFigures>) {
+    pub fn set_live_figures(&self, figures: Option<LiveFigures>) {
         self.change(|shared| shared.live = figures);
     }
 
     /// Records the start of the measurement on the monotonic clock.
-    pub fn measured_from(&self, monotonic_ns: u64) {
+    pub fn set_measurement_start(&self, monotonic_ns: u64) {
         self.change(|shared| shared.began_ns = Some(monotonic_ns));
     }
 
     /// Records the end of the measurement on the monotonic clock.
-    pub fn measured_until(&self, monotonic_ns: u64) {
+    pub fn set_measurement_end(&self, monotonic_ns: u64) {
         self.change(|shared| shared.ended_ns = shared.ended_ns.or(Some(monotonic_ns)));
     }
 }
 
 /// An action that the session's caller must perform.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Call {
+pub enum SessionAction {
     /// Publish a message to a subject.
     Send(String, Vec<u8>),
     /// Check the host's assignment and run it.
-    Begin(Order),
+    RunAssignment(Assignment),
     /// Leave the fleet, because the session has ended for the given reason.
-    Leave(Departure),
+    EndSession(SessionEnd),
 }
 
 /// Reason why a session has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Departure {
+pub enum SessionEnd {
     /// The coordinator has received the result.
-    HandedIn,
+    ResultDelivered,
     /// The host cannot take part in the test.
     Refused(String),
     /// The test has ended, but the coordinator has not received the result, which remains on the host.
-    Alone(String),
+    ResultNotDelivered(String),
 }
 
 /// A host's identity.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Identity {
+pub struct HostIdentity {
     /// Rank of the host, and size of the fleet.
-    pub place: Place,
+    pub fleet_rank: FleetRank,
     /// Random identifier of the process.
     pub token: String,
     /// Host name.
@@ -172,30 +172,30 @@ pub struct Identity {
 /// A host's session with the coordinator.
 #[derive(Debug)]
 pub struct HostSession {
-    identity: Identity,
+    identity: HostIdentity,
     program: String,
-    subjects: Subjects,
-    progress: Progress,
+    subjects: FleetSubjects,
+    progress: HostProgress,
     /// Maximum time that the host waits for its assignment.
-    patience_ns: u64,
-    condition: Condition,
+    assignment_timeout_ns: u64,
+    condition: HostCondition,
     /// Run identifier. Empty until the host has received its assignment.
     run: String,
     epoch: String,
     lease_ns: u64,
     /// Time of the last message from the coordinator; initially the start of the session.
-    heard_ns: Option<u64>,
+    last_contact_ns: Option<u64>,
     ticked_ns: u64,
     next_beat_ns: u64,
     next_ping_ns: u64,
     clock: ClockEstimate,
     /// Start of the measurement on the coordinator's clock.
     start_ns: Option<u64>,
-    parcel: Option<Parcel>,
+    parcel: Option<ResultTransfer>,
     stopped: Option<String>,
-    departure: Option<Departure>,
+    departure: Option<SessionEnd>,
     ignored: u64,
-    calls: Vec<Call>,
+    calls: Vec<SessionAction>,
 }
 
 impl HostSession {
@@ -203,21 +203,21 @@ impl HostSession {
     pub fn new(
         fleet: &str,
         program: &str,
-        identity: Identity,
-        progress: Progress,
+        identity: HostIdentity,
+        progress: HostProgress,
         patience: Duration,
     ) -> HostSession {
         HostSession {
             identity,
             program: program.into(),
-            subjects: Subjects::of(fleet),
+            subjects: FleetSubjects::new(fleet),
             progress,
-            patience_ns: patience.as_nanos() as u64,
-            condition: Condition::Joining,
+            assignment_timeout_ns: patience.as_nanos() as u64,
+            condition: HostCondition::Joining,
             run: String::new(),
             epoch: String::new(),
             lease_ns: u64::MAX,
-            heard_ns: None,
+            last_contact_ns: None,
             ticked_ns: 0,
             next_beat_ns: 0,
             next_ping_ns: 0,
@@ -233,37 +233,37 @@ impl HostSession {
 
     /// Returns the subjects to which the session subscribes.
     pub fn subscriptions(&self) -> Vec<String> {
-        vec![self.subjects.to_all(), self.subjects.to_host(self.identity.place.rank)]
+        vec![self.subjects.to_all(), self.subjects.to_host(self.identity.fleet_rank.rank)]
     }
 
     /// Returns the state that the session shares with the test.
-    pub fn progress(&self) -> &Progress {
+    pub fn progress(&self) -> &HostProgress {
         &self.progress
     }
 
     /// Returns the mark for the host's directories. Valid only after the host has received its assignment.
-    pub fn mark(&self) -> DirectoryMark {
+    pub fn directory_mark(&self) -> DirectoryMark {
         DirectoryMark {
             run: self.run.clone(),
-            rank: self.identity.place.rank,
+            rank: self.identity.fleet_rank.rank,
             host: self.identity.name.clone(),
             token: self.identity.token.clone(),
         }
     }
 
     /// Returns the reason why the test was stopped, if it was.
-    pub fn stopped(&self) -> Option<&str> {
+    pub fn stop_reason(&self) -> Option<&str> {
         self.stopped.as_deref()
     }
 
     /// Declines the assignment.
-    pub fn refuse(&mut self, reason: String) {
-        self.condition = Condition::Refused { reason };
+    pub fn decline(&mut self, reason: String) {
+        self.condition = HostCondition::Refused { reason };
         self.next_beat_ns = 0;
     }
 
     /// Records that the host's test has ended.
-    pub fn end(&mut self, outcome: Result<Parcel, String>) {
+    pub fn record_test_end(&mut self, outcome: Result<ResultTransfer, String>) {
         let failure = match outcome {
             Ok(parcel) => {
                 self.parcel = Some(parcel);
@@ -271,7 +271,7 @@ impl HostSession {
             }
             Err(reason) => Some(reason),
         };
-        self.condition = Condition::Ended { failure };
+        self.condition = HostCondition::Ended { failure };
         self.next_beat_ns = 0;
     }
 
@@ -279,89 +279,96 @@ impl HostSession {
     pub fn interrupt(&mut self, reason: &str) {
         match self.condition {
             // There is no coordinator to dismiss the host.
-            Condition::Joining if self.epoch.is_empty() => self.leave(Departure::Refused(reason.into())),
-            Condition::Joining => self.refuse(reason.into()),
+            HostCondition::Joining if self.epoch.is_empty() => {
+                self.end_session(SessionEnd::Refused(reason.into()))
+            }
+            HostCondition::Joining => self.decline(reason.into()),
             _ => self.progress.stop.stop(),
         }
     }
 
-    fn send(&mut self, message: &FromHost, attached: &[u8]) {
-        let payload = message::write(&self.program, &self.run, message, attached);
-        self.calls.push(Call::Send(self.subjects.to_coordinator(), payload));
+    fn send(&mut self, message: &HostMessage, attached: &[u8]) {
+        let payload = message::encode(&self.program, &self.run, message, attached);
+        self.calls.push(SessionAction::Send(self.subjects.to_coordinator(), payload));
     }
 
     /// Processes a message.
-    pub fn receive(&mut self, now: Moment, bytes: &[u8]) -> Vec<Call> {
-        match message::read::<FromCoordinator>(&self.program, bytes) {
-            Err(Unusable::OtherVersion { program, protocol, .. }) if self.condition == Condition::Joining => {
-                self.leave(Departure::Refused(format!(
+    pub fn receive(&mut self, now: ClockReading, bytes: &[u8]) -> Vec<SessionAction> {
+        match message::decode::<CoordinatorMessage>(&self.program, bytes) {
+            Err(MessageError::OtherVersion { program, protocol, .. })
+                if self.condition == HostCondition::Joining =>
+            {
+                self.end_session(SessionEnd::Refused(format!(
                     "the coordinator runs jetcell {program} with message version {protocol}, but this host \
                      runs jetcell {} with message version {}; install the same version on all hosts",
-                    self.program, message::PROTOCOL
+                    self.program,
+                    message::PROTOCOL
                 )));
             }
             Err(_) => self.ignored += 1,
             Ok(received) if !self.run.is_empty() && received.run != self.run => self.ignored += 1,
-            Ok(received) => self.hear(now, &received.run, received.message),
+            Ok(received) => self.handle_message(now, &received.run, received.message),
         }
         std::mem::take(&mut self.calls)
     }
 
-    fn hear(&mut self, now: Moment, run: &str, message: FromCoordinator) {
+    fn handle_message(&mut self, now: ClockReading, run: &str, message: CoordinatorMessage) {
         let own = self.identity.token.clone();
         match message {
-            FromCoordinator::Beat(beat) => self.coordinator_beat(now, &beat),
-            FromCoordinator::Pong { token, sent_ns, received_ns, answered_ns } if token == own => {
-                self.clock.answer(sent_ns, received_ns, answered_ns, now.monotonic_ns);
-                self.set_start();
+            CoordinatorMessage::Beat(beat) => self.handle_heartbeat(now, &beat),
+            CoordinatorMessage::Pong { token, sent_ns, received_ns, answered_ns } if token == own => {
+                self.clock.add_response(sent_ns, received_ns, answered_ns, now.monotonic_ns);
+                self.update_measurement_start();
             }
-            FromCoordinator::Order { token, order } if token == own => {
-                if self.condition == Condition::Joining {
-                    (self.condition, self.run) = (Condition::Running, run.into());
-                    self.heard_ns = Some(now.monotonic_ns);
+            CoordinatorMessage::Order { token, order } if token == own => {
+                if self.condition == HostCondition::Joining {
+                    (self.condition, self.run) = (HostCondition::Running, run.into());
+                    self.last_contact_ns = Some(now.monotonic_ns);
                     self.next_beat_ns = 0;
-                    self.calls.push(Call::Begin(order));
+                    self.calls.push(SessionAction::RunAssignment(order));
                 }
             }
-            FromCoordinator::Rejected { token, reason } if token == own => {
+            CoordinatorMessage::Rejected { token, reason } if token == own => {
                 self.progress.stop.stop();
-                self.stopped.get_or_insert(message::shown(&reason));
-                if matches!(self.condition, Condition::Joining | Condition::Refused { .. }) {
-                    self.leave(Departure::Refused(message::shown(&reason)));
+                self.stopped.get_or_insert(message::display_text(&reason));
+                if matches!(self.condition, HostCondition::Joining | HostCondition::Refused { .. }) {
+                    self.end_session(SessionEnd::Refused(message::display_text(&reason)));
                 }
             }
-            FromCoordinator::Send { token, first, count } if token == own => self.send_pieces(first, count),
-            FromCoordinator::Dismissed { token } if token == own => self.dismissed(),
+            CoordinatorMessage::Send { token, first, count } if token == own => {
+                self.send_chunks(first, count)
+            }
+            CoordinatorMessage::Dismissed { token } if token == own => self.handle_dismissal(),
             // The message is addressed to another process with the same rank.
             _ => self.ignored += 1,
         }
     }
 
-    fn coordinator_beat(&mut self, now: Moment, beat: &CoordinatorBeat) {
+    fn handle_heartbeat(&mut self, now: ClockReading, beat: &CoordinatorHeartbeat) {
         if beat.epoch != self.epoch {
             // The coordinator was restarted, so its clock is different.
-            self.clock.forget();
+            self.clock.clear();
             self.epoch.clone_from(&beat.epoch);
             self.next_ping_ns = 0;
         }
-        self.heard_ns = Some(now.monotonic_ns);
+        self.last_contact_ns = Some(now.monotonic_ns);
         self.lease_ns = beat.lease_ms.saturating_mul(1_000_000);
         if let Some(reason) = &beat.stop {
-            self.stop_by(message::shown(reason));
+            self.stop_test(message::display_text(reason));
         }
-        if self.condition != Condition::Joining {
+        if self.condition != HostCondition::Joining {
             self.start_ns = beat.start_ns;
-            self.set_start();
-            let is_its_turn = beat.turn == Some(self.identity.place.rank);
+            self.update_measurement_start();
+            let is_its_turn = beat.turn == Some(self.identity.fleet_rank.rank);
             self.progress.change(|shared| {
                 (shared.open, shared.is_its_turn) = (shared.open.max(beat.open), is_its_turn);
             });
         }
     }
 
-    fn stop_by(&mut self, reason: String) {
-        if self.condition == Condition::Joining {
-            self.condition = Condition::Ended { failure: Some(reason.clone()) };
+    fn stop_test(&mut self, reason: String) {
+        if self.condition == HostCondition::Joining {
+            self.condition = HostCondition::Ended { failure: Some(reason.clone()) };
             self.next_beat_ns = 0;
         }
         self.progress.stop.stop();
@@ -369,7 +376,7 @@ impl HostSession {
     }
 
     /// Tells the test when the measurement starts.
-    fn set_start(&mut self) {
+    fn update_measurement_start(&mut self) {
         let start = self.start_ns.and_then(|start| self.clock.monotonic_ns(start));
         // The start time no longer changes once the measurement has started.
         self.progress.change(|shared| {
@@ -379,99 +386,100 @@ impl HostSession {
         });
     }
 
-    fn send_pieces(&mut self, first: u64, count: u64) {
+    fn send_chunks(&mut self, first: u64, count: u64) {
         let Some(parcel) = self.parcel.take() else { return };
-        for number in first..first.saturating_add(count.min(MAX_PIECES)) {
-            let Some(piece) = parcel.piece(number) else { break };
-            let (rank, token) = (self.identity.place.rank, self.identity.token.clone());
-            self.send(&FromHost::Piece { rank, token, number }, piece);
+        for number in first..first.saturating_add(count.min(MAX_CHUNKS_PER_REQUEST)) {
+            let Some(piece) = parcel.chunk(number) else { break };
+            let (rank, token) = (self.identity.fleet_rank.rank, self.identity.token.clone());
+            self.send(&HostMessage::Piece { rank, token, number }, piece);
         }
         self.parcel = Some(parcel);
     }
 
-    fn dismissed(&mut self) {
+    fn handle_dismissal(&mut self) {
         match self.condition.clone() {
-            Condition::Ended { failure: None } => self.leave(Departure::HandedIn),
-            Condition::Ended { failure: Some(reason) } => {
+            HostCondition::Ended { failure: None } => self.end_session(SessionEnd::ResultDelivered),
+            HostCondition::Ended { failure: Some(reason) } => {
                 let reason = self.stopped.clone().unwrap_or(reason);
-                self.leave(Departure::Refused(reason));
+                self.end_session(SessionEnd::Refused(reason));
             }
-            Condition::Refused { reason } => self.leave(Departure::Refused(reason)),
+            HostCondition::Refused { reason } => self.end_session(SessionEnd::Refused(reason)),
             // The test has not yet noticed that it must stop.
-            Condition::Joining | Condition::Running => {}
+            HostCondition::Joining | HostCondition::Running => {}
         }
     }
 
-    fn leave(&mut self, why: Departure) {
+    fn end_session(&mut self, why: SessionEnd) {
         if self.departure.is_none() {
             self.departure = Some(why.clone());
-            self.calls.push(Call::Leave(why));
+            self.calls.push(SessionAction::EndSession(why));
         }
     }
 
     /// Advances the time. Must be called several times per heartbeat interval.
-    pub fn tick(&mut self, now: Moment) -> Vec<Call> {
+    pub fn tick(&mut self, now: ClockReading) -> Vec<SessionAction> {
         let at = now.monotonic_ns;
-        self.clock.look(now);
-        let heard = self.heard_ns.get_or_insert(at);
-        if at.saturating_sub(self.ticked_ns) > FROZEN_NS && self.ticked_ns > 0 {
-            let earliest = at.saturating_sub(self.lease_ns.saturating_sub(THAW_NS));
+        self.clock.check_drift(now);
+        let heard = self.last_contact_ns.get_or_insert(at);
+        if at.saturating_sub(self.ticked_ns) > SUSPEND_THRESHOLD_NS && self.ticked_ns > 0 {
+            let earliest = at.saturating_sub(self.lease_ns.saturating_sub(RESUME_GRACE_NS));
             *heard = (*heard).max(earliest);
         }
         let silence = at.saturating_sub(*heard);
         self.ticked_ns = at;
-        self.keep_lease(silence);
+        self.check_lease(silence);
         if at >= self.next_ping_ns {
-            let quick = self.clock.answers() < FIRST_PINGS && !self.epoch.is_empty();
-            self.next_ping_ns = at + if quick { QUICK_NS } else { BEAT_NS };
-            let (rank, token) = (self.identity.place.rank, self.identity.token.clone());
-            self.send(&FromHost::Ping { rank, token, sent_ns: at }, &[]);
+            let quick = self.clock.response_count() < FIRST_PINGS && !self.epoch.is_empty();
+            self.next_ping_ns = at + if quick { FAST_PING_INTERVAL_NS } else { HEARTBEAT_INTERVAL_NS };
+            let (rank, token) = (self.identity.fleet_rank.rank, self.identity.token.clone());
+            self.send(&HostMessage::Ping { rank, token, sent_ns: at }, &[]);
         }
         if at >= self.next_beat_ns {
-            self.next_beat_ns = at + BEAT_NS;
-            let beat = self.beat(now);
-            self.send(&FromHost::Beat(beat), &[]);
+            self.next_beat_ns = at + HEARTBEAT_INTERVAL_NS;
+            let beat = self.heartbeat(now);
+            self.send(&HostMessage::Beat(beat), &[]);
         }
         std::mem::take(&mut self.calls)
     }
 
     /// If no messages arrive from the coordinator, ends the test, and later the session.
-    fn keep_lease(&mut self, silence_ns: u64) {
+    fn check_lease(&mut self, silence_ns: u64) {
         let seconds = Duration::from_nanos(silence_ns).as_secs();
         match &self.condition {
-            Condition::Joining if silence_ns >= self.patience_ns => {
+            HostCondition::Joining if silence_ns >= self.assignment_timeout_ns => {
                 let reason = format!("no coordinator responded within {seconds} s; start jetcell fleet run");
-                self.leave(Departure::Refused(reason));
+                self.end_session(SessionEnd::Refused(reason));
             }
-            Condition::Running if silence_ns >= self.lease_ns && !self.progress.stop.is_set() => {
-                self.stop_by(format!(
+            HostCondition::Running if silence_ns >= self.lease_ns && !self.progress.stop.is_set() => {
+                self.stop_test(format!(
                     "the coordinator did not respond for {seconds} s, which is longer than the lease"
                 ));
             }
-            Condition::Ended { failure: None } if silence_ns >= self.lease_ns => {
-                let reason =
-                    format!("the coordinator did not respond for {seconds} s; the result is stored on this host");
-                self.leave(Departure::Alone(reason));
+            HostCondition::Ended { failure: None } if silence_ns >= self.lease_ns => {
+                let reason = format!(
+                    "the coordinator did not respond for {seconds} s; the result is stored on this host"
+                );
+                self.end_session(SessionEnd::ResultNotDelivered(reason));
             }
-            Condition::Ended { failure: Some(reason) } | Condition::Refused { reason }
-                if silence_ns >= self.lease_ns.min(self.patience_ns) =>
+            HostCondition::Ended { failure: Some(reason) } | HostCondition::Refused { reason }
+                if silence_ns >= self.lease_ns.min(self.assignment_timeout_ns) =>
             {
-                self.leave(Departure::Refused(reason.clone()));
+                self.end_session(SessionEnd::Refused(reason.clone()));
             }
             _ => {}
         }
     }
 
-    fn beat(&self, now: Moment) -> HostBeat {
+    fn heartbeat(&self, now: ClockReading) -> HostHeartbeat {
         let shared = self.progress.shared.0.lock();
         let coordinator = |monotonic: u64| self.clock.coordinator_ns(monotonic);
         let window = shared
             .began_ns
             .and_then(coordinator)
-            .map(|began_ns| Window { began_ns, ended_ns: shared.ended_ns.and_then(coordinator) });
-        HostBeat {
-            rank: self.identity.place.rank,
-            size: self.identity.place.size,
+            .map(|began_ns| MeasurementWindow { began_ns, ended_ns: shared.ended_ns.and_then(coordinator) });
+        HostHeartbeat {
+            rank: self.identity.fleet_rank.rank,
+            size: self.identity.fleet_rank.size,
             token: self.identity.token.clone(),
             name: self.identity.name.clone(),
             configuration: self.identity.configuration.clone(),
@@ -482,7 +490,7 @@ impl HostSession {
             live: shared.live,
             clock: self.clock.report(now),
             window,
-            offer: self.parcel.as_ref().map(Parcel::offer),
+            offer: self.parcel.as_ref().map(ResultTransfer::offer),
             ignored: self.ignored,
         }
     }

@@ -6,49 +6,49 @@ use std::time::Duration;
 use jetcell_workload::StopSignal;
 
 use crate::bus::Bus;
-use crate::clock::Clocks;
+use crate::clock::HostClocks;
 use crate::directory_mark::DirectoryMark;
-use crate::host::{Call, Departure, HostSession, Progress};
-use crate::message::{Gate, Order};
-use crate::parcel::Parcel;
-use crate::test_run::Work;
+use crate::host::{HostProgress, HostSession, SessionAction, SessionEnd};
+use crate::message::{Assignment, Barrier};
+use crate::result_transfer::ResultTransfer;
+use crate::test_run::HostTask;
 
 /// Maximum time to wait for a message. This limit ensures that heartbeats are sent on time.
 const RECEIVE_TIMEOUT: Duration = Duration::from_millis(20);
 
 /// A message from the test thread to the session.
-enum Told {
+enum TestEvent {
     Refused(String),
-    Ended(Result<Parcel, String>),
+    Ended(Result<ResultTransfer, String>),
 }
 
 /// Outcome of taking part in a fleet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Leaving {
+pub struct JoinOutcome {
     /// Reason why the session has ended.
-    pub departure: Departure,
+    pub session_end: SessionEnd,
     /// Reason why the test was stopped early, if it was.
-    pub stopped: Option<String>,
+    pub stop_reason: Option<String>,
 }
 
 /// Waits for the host's assignment and runs its test.
-fn work_off(
-    work: &mut dyn Work,
-    orders: &Receiver<(Order, DirectoryMark)>,
-    told: &Sender<Told>,
-    progress: &Progress,
-    clocks: Clocks,
+fn run_assignment(
+    work: &mut dyn HostTask,
+    orders: &Receiver<(Assignment, DirectoryMark)>,
+    told: &Sender<TestEvent>,
+    progress: &HostProgress,
+    clocks: HostClocks,
 ) {
     let Ok((order, mark)) = orders.recv() else { return };
     let prepared = work.accept(&order, &mark).and_then(|()| {
-        progress.pass(Gate::Confirm);
+        progress.wait_at_barrier(Barrier::Confirm);
         work.confirm()
     });
     let outcome = match prepared {
-        Err(reason) => Told::Refused(reason),
+        Err(reason) => TestEvent::Refused(reason),
         Ok(()) => {
-            progress.pass(Gate::Create);
-            Told::Ended(match progress.is_open(Gate::Create) {
+            progress.wait_at_barrier(Barrier::Create);
+            TestEvent::Ended(match progress.is_released(Barrier::Create) {
                 true => work.run(progress, clocks),
                 false => Err("the fleet was stopped before the test started".into()),
             })
@@ -63,16 +63,16 @@ fn work_off(
 pub fn join(
     bus: &dyn Bus,
     session: &mut HostSession,
-    work: &mut dyn Work,
+    work: &mut dyn HostTask,
     interrupted: &StopSignal,
-) -> Leaving {
-    let clocks = Clocks::begin();
+) -> JoinOutcome {
+    let clocks = HostClocks::start();
     let progress = session.progress().clone();
     let progress = &progress;
     let (orders, wanted) = channel();
     let (told, tells) = channel();
     std::thread::scope(|scope| {
-        scope.spawn(move || work_off(work, &wanted, &told, progress, clocks));
+        scope.spawn(move || run_assignment(work, &wanted, &told, progress, clocks));
         // Dropping the sender ends the test thread if no assignment arrived.
         let orders = orders;
         loop {
@@ -81,8 +81,8 @@ pub fn join(
                 None => Vec::new(),
             };
             match tells.try_recv() {
-                Ok(Told::Refused(reason)) => session.refuse(reason),
-                Ok(Told::Ended(outcome)) => session.end(outcome),
+                Ok(TestEvent::Refused(reason)) => session.decline(reason),
+                Ok(TestEvent::Ended(outcome)) => session.record_test_end(outcome),
                 Err(_) => {}
             }
             if interrupted.is_set() {
@@ -91,15 +91,18 @@ pub fn join(
             calls.extend(session.tick(clocks.now()));
             for call in calls {
                 match call {
-                    Call::Send(subject, payload) => bus.publish(&subject, payload),
-                    Call::Begin(order) => {
-                        let _ = orders.send((order, session.mark()));
+                    SessionAction::Send(subject, payload) => bus.publish(&subject, payload),
+                    SessionAction::RunAssignment(order) => {
+                        let _ = orders.send((order, session.directory_mark()));
                     }
-                    Call::Leave(departure) => {
+                    SessionAction::EndSession(departure) => {
                         bus.flush();
                         // The test may still be waiting at a barrier.
-                        progress.stop().stop();
-                        return Leaving { departure, stopped: session.stopped().map(String::from) };
+                        progress.stop_signal().stop();
+                        return JoinOutcome {
+                            session_end: departure,
+                            stop_reason: session.stop_reason().map(String::from),
+                        };
                     }
                 }
             }

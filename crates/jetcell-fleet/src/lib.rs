@@ -19,25 +19,28 @@ pub mod host;
 mod join;
 pub mod message;
 pub mod nats_server;
-mod parcel;
-mod permit;
-mod place;
+mod result_transfer;
+mod host_limits;
+mod fleet_rank;
 pub mod result;
 mod test_run;
 
 pub use config::FleetConfig;
-pub use coordinate::{Keeper, coordinate};
-pub use coordinator::{Coordinator, Effect, Lost, Member, MessageCounts, News, Saved, SavedMember, Stop};
+pub use coordinate::{CoordinatorBackend, coordinate};
+pub use coordinator::{
+    Coordinator, CoordinatorAction, CoordinatorState, FleetEvent, FleetMember, HostLoss, MessageCounts,
+    SavedMember, StopReason,
+};
 pub use directory_mark::{DirectoryMark, DirectoryMarks};
-pub use host::{Departure, HostSession, Identity, Progress};
-pub use join::{Leaving, join};
-pub use parcel::{HostResult, Intake, Parcel};
-pub use permit::Permit;
-pub use place::{NoPlace, Place};
-pub use test_run::{TestWork, Work};
+pub use host::{HostIdentity, HostProgress, HostSession, SessionEnd};
+pub use join::{JoinOutcome, join};
+pub use result_transfer::{HostResult, ResultReceiver, ResultTransfer};
+pub use host_limits::HostLimits;
+pub use fleet_rank::{FleetRank, RankError};
+pub use test_run::{HostTask, StorageTestTask};
 
 /// Program version. Hosts and coordinator must have the same version.
-pub const PROGRAM: &str = env!("CARGO_PKG_VERSION");
+pub const PROGRAM_VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Returns a random identifier that distinguishes processes and runs. It is not a secret.
 pub fn random_token() -> String {

@@ -7,7 +7,7 @@
 use jetcell_input::printable;
 use jetcell_workload::profile::Options;
 use jetcell_workload::units::TimeSpan;
-use jetcell_workload::{Phase, TestKind};
+use jetcell_workload::{RunPhase, TestKind};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -19,21 +19,21 @@ pub const PROTOCOL: u32 = 2;
 pub const MAX_MESSAGE: usize = 512 << 10;
 
 /// Number of bytes of a result that are sent in one message.
-pub const PIECE: usize = 256 << 10;
+pub const CHUNK_BYTES: usize = 256 << 10;
 
 /// Maximum length of a text in a message, such as a host name or a reason, in bytes.
 const MAX_TEXT: usize = 4 << 10;
 
 /// A fleet's message subjects.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Subjects {
+pub struct FleetSubjects {
     name: String,
 }
 
-impl Subjects {
+impl FleetSubjects {
     /// Returns the subjects for a fleet. The name must be valid.
-    pub fn of(name: &str) -> Subjects {
-        Subjects { name: name.to_string() }
+    pub fn new(name: &str) -> FleetSubjects {
+        FleetSubjects { name: name.to_string() }
     }
 
     /// Returns the subject for messages from hosts.
@@ -61,7 +61,7 @@ impl Subjects {
 /// A barrier between two phases. No host passes it before all hosts have reached it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Gate {
+pub enum Barrier {
     /// Every host has accepted its options and marked its directories. After this barrier, each host checks for marks
     /// from other hosts.
     Confirm,
@@ -78,20 +78,26 @@ pub enum Gate {
     Verify,
 }
 
-impl Gate {
+impl Barrier {
     /// All barriers in order.
-    pub const ALL: [Gate; 6] =
-        [Gate::Confirm, Gate::Create, Gate::Alone, Gate::WarmUp, Gate::Measure, Gate::Verify];
+    pub const ALL: [Barrier; 6] = [
+        Barrier::Confirm,
+        Barrier::Create,
+        Barrier::Alone,
+        Barrier::WarmUp,
+        Barrier::Measure,
+        Barrier::Verify,
+    ];
 
     /// Returns the title of the phase that follows the barrier.
     pub const fn title(self) -> &'static str {
         match self {
-            Gate::Confirm => "Checking directories",
-            Gate::Create => "Creating databases",
-            Gate::Alone => "Measuring each host alone",
-            Gate::WarmUp => "Warming caches",
-            Gate::Measure => "Measuring",
-            Gate::Verify => "Verifying",
+            Barrier::Confirm => "Checking directories",
+            Barrier::Create => "Creating databases",
+            Barrier::Alone => "Measuring each host alone",
+            Barrier::WarmUp => "Warming caches",
+            Barrier::Measure => "Measuring",
+            Barrier::Verify => "Verifying",
         }
     }
 }
@@ -99,7 +105,7 @@ impl Gate {
 /// Condition of a host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "is")]
-pub enum Condition {
+pub enum HostCondition {
     /// The host requests its assignment.
     Joining,
     /// The host cannot take part in the test.
@@ -143,7 +149,7 @@ pub struct ClockReport {
 
 /// A host's measurement window, in nanoseconds since 1970 on the coordinator's clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Window {
+pub struct MeasurementWindow {
     /// Start of the measurement.
     pub began_ns: u64,
     /// End of the measurement; `None` while it is running.
@@ -153,7 +159,7 @@ pub struct Window {
 
 /// A result that a host offers to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Offer {
+pub struct ResultOffer {
     /// Size of the result in bytes.
     pub bytes: u64,
     /// XXH3 checksum of the result.
@@ -162,7 +168,7 @@ pub struct Offer {
 
 /// A host's state, sent about twice per second.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct HostBeat {
+pub struct HostHeartbeat {
     /// Rank of the host in the fleet, starting at 0.
     pub rank: u32,
     /// Number of hosts in the fleet, if this host's launcher provides it.
@@ -176,13 +182,13 @@ pub struct HostBeat {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub configuration: Option<String>,
     /// Condition of the host.
-    pub condition: Condition,
+    pub condition: HostCondition,
     /// The last barrier that the host has reached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reached: Option<Gate>,
+    pub reached: Option<Barrier>,
     /// Current phase of the test.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub phase: Option<Phase>,
+    pub phase: Option<RunPhase>,
     /// Completed fraction of the phase, from 0 to 1.
     #[serde(default)]
     pub fraction: f64,
@@ -194,10 +200,10 @@ pub struct HostBeat {
     pub clock: Option<ClockReport>,
     /// Measurement window, once the measurement has started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub window: Option<Window>,
+    pub window: Option<MeasurementWindow>,
     /// The offered result, once the test has ended with one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub offer: Option<Offer>,
+    pub offer: Option<ResultOffer>,
     /// Number of messages that the host has ignored.
     #[serde(default)]
     pub ignored: u64,
@@ -208,9 +214,9 @@ pub struct HostBeat {
 #[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum FromHost {
+pub enum HostMessage {
     /// The host's state.
-    Beat(HostBeat),
+    Beat(HostHeartbeat),
     /// A time request.
     Ping {
         /// Rank of the host that sent the request.
@@ -233,7 +239,7 @@ pub enum FromHost {
 
 /// A host's assignment: its part of the test.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Order {
+pub struct Assignment {
     /// Kind of test.
     pub test: TestKind,
     /// Test options. The host checks them against the limits set by its administrator.
@@ -245,12 +251,12 @@ pub struct Order {
 
 /// The coordinator's state, sent about twice per second.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct CoordinatorBeat {
+pub struct CoordinatorHeartbeat {
     /// The coordinator process's random identifier.
     pub epoch: String,
     /// The last barrier that was released.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub open: Option<Gate>,
+    pub open: Option<Barrier>,
     /// The host whose turn it is to measure its load alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn: Option<u32>,
@@ -267,9 +273,9 @@ pub struct CoordinatorBeat {
 /// A message from the coordinator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum FromCoordinator {
+pub enum CoordinatorMessage {
     /// The coordinator's state, sent to all hosts.
-    Beat(CoordinatorBeat),
+    Beat(CoordinatorHeartbeat),
     /// The response to a ping.
     Pong {
         /// Process that sent the ping.
@@ -286,7 +292,7 @@ pub enum FromCoordinator {
         /// Process to which the message is addressed.
         token: String,
         /// The assignment.
-        order: Order,
+        order: Assignment,
     },
     /// A rejection: the process cannot take part.
     Rejected {
@@ -313,7 +319,7 @@ pub enum FromCoordinator {
 
 /// A message together with the fields that all messages have.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct Envelope<T> {
+struct MessageEnvelope<T> {
     /// Version of the message format, [`PROTOCOL`].
     protocol: u32,
     /// Version of the program.
@@ -326,7 +332,7 @@ struct Envelope<T> {
 
 /// A decoded message.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Received<T> {
+pub struct DecodedMessage<T> {
     /// The run to which the message belongs. Empty if the sender did not know it yet.
     pub run: String,
     /// The message.
@@ -337,10 +343,10 @@ pub struct Received<T> {
 
 /// Reason why a message cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum Unusable {
+pub enum MessageError {
     /// The bytes are not a fleet message.
     #[error("the message is not a fleet message")]
-    Garbled,
+    Malformed,
     /// The message was sent by a different version of the program.
     #[error("the message is from jetcell {program} with message version {protocol}")]
     OtherVersion {
@@ -354,8 +360,8 @@ pub enum Unusable {
 }
 
 /// Encodes a message as one line of JSON, followed by `attached`.
-pub fn write<T: Serialize>(program: &str, run: &str, message: &T, attached: &[u8]) -> Vec<u8> {
-    let envelope = Envelope { protocol: PROTOCOL, program: program.into(), run: run.into(), message };
+pub fn encode<T: Serialize>(program: &str, run: &str, message: &T, attached: &[u8]) -> Vec<u8> {
+    let envelope = MessageEnvelope { protocol: PROTOCOL, program: program.into(), run: run.into(), message };
     let mut bytes = serde_json::to_vec(&envelope).expect("messages have only string keys");
     if !attached.is_empty() {
         bytes.push(b'\n');
@@ -365,26 +371,30 @@ pub fn write<T: Serialize>(program: &str, run: &str, message: &T, attached: &[u8
 }
 
 /// Decodes a message that was sent by the same version of the program.
-pub fn read<T: for<'a> Deserialize<'a>>(program: &str, bytes: &[u8]) -> Result<Received<T>, Unusable> {
+pub fn decode<T: for<'a> Deserialize<'a>>(
+    program: &str,
+    bytes: &[u8],
+) -> Result<DecodedMessage<T>, MessageError> {
     if bytes.len() > MAX_MESSAGE {
-        return Err(Unusable::Garbled);
+        return Err(MessageError::Malformed);
     }
     let end = bytes.iter().position(|byte| *byte == b'\n').unwrap_or(bytes.len());
     let (line, attached) = (&bytes[..end], bytes.get(end + 1..).unwrap_or_default());
     // These fields are present in messages from all versions.
-    let any: Envelope<serde_json::Value> = serde_json::from_slice(line).map_err(|_| Unusable::Garbled)?;
+    let any: MessageEnvelope<serde_json::Value> =
+        serde_json::from_slice(line).map_err(|_| MessageError::Malformed)?;
     if any.protocol != PROTOCOL || any.program != program {
         let rank = any.message.as_object().and_then(|kinds| kinds.values().next()?.get("rank")?.as_u64());
         let program = printable_start(&any.program, 40);
         let rank = rank.and_then(|rank| u32::try_from(rank).ok());
-        return Err(Unusable::OtherVersion { program, protocol: any.protocol, rank });
+        return Err(MessageError::OtherVersion { program, protocol: any.protocol, rank });
     }
-    let message = T::deserialize(any.message).map_err(|_| Unusable::Garbled)?;
-    Ok(Received { run: any.run, message, attached: attached.to_vec() })
+    let message = T::deserialize(any.message).map_err(|_| MessageError::Malformed)?;
+    Ok(DecodedMessage { run: any.run, message, attached: attached.to_vec() })
 }
 
 /// Shortens a text from a message for display and escapes its control characters.
-pub fn shown(text: &str) -> String {
+pub fn display_text(text: &str) -> String {
     printable_start(text, MAX_TEXT / 4)
 }
 
@@ -397,37 +407,37 @@ pub fn printable_start(text: &str, max_characters: usize) -> String {
 mod tests {
     use super::*;
 
-    fn ping() -> FromHost {
-        FromHost::Ping { rank: 3, token: "t".into(), sent_ns: 7 }
+    fn ping() -> HostMessage {
+        HostMessage::Ping { rank: 3, token: "t".into(), sent_ns: 7 }
     }
 
     #[test]
     fn a_message_reads_back_with_what_is_attached() {
-        let bytes = write("1.0", "r", &ping(), b"a\nb");
-        let read: Received<FromHost> = read("1.0", &bytes).unwrap();
-        assert_eq!(read, Received { run: "r".into(), message: ping(), attached: b"a\nb".to_vec() });
+        let bytes = encode("1.0", "r", &ping(), b"a\nb");
+        let read: DecodedMessage<HostMessage> = decode("1.0", &bytes).unwrap();
+        assert_eq!(read, DecodedMessage { run: "r".into(), message: ping(), attached: b"a\nb".to_vec() });
     }
 
     #[test]
     fn other_versions_are_named_and_anything_else_is_garbled() {
-        let bytes = write("0.9", "", &ping(), &[]);
-        let other = Unusable::OtherVersion { program: "0.9".into(), protocol: PROTOCOL, rank: Some(3) };
-        assert_eq!(read::<FromHost>("1.0", &bytes), Err(other));
+        let bytes = encode("0.9", "", &ping(), &[]);
+        let other = MessageError::OtherVersion { program: "0.9".into(), protocol: PROTOCOL, rank: Some(3) };
+        assert_eq!(decode::<HostMessage>("1.0", &bytes), Err(other));
         let mut random = Vec::new();
-        for (at, byte) in write("1.0", "r", &ping(), &[]).into_iter().enumerate() {
+        for (at, byte) in encode("1.0", "r", &ping(), &[]).into_iter().enumerate() {
             random.push(byte);
-            assert!(at + 1 == random.len() && (read::<FromHost>("1.0", &random[..at]).is_err()));
+            assert!(at + 1 == random.len() && (decode::<HostMessage>("1.0", &random[..at]).is_err()));
         }
         for foreign in
             [&b""[..], b"\n", b"{}", b"\xff\xfe", b"[1,2]", &vec![b'['; 100_000], &vec![b' '; 600 << 10]]
         {
-            assert_eq!(read::<FromHost>("1.0", foreign), Err(Unusable::Garbled));
+            assert_eq!(decode::<HostMessage>("1.0", foreign), Err(MessageError::Malformed));
         }
-        assert_eq!(read::<FromCoordinator>("1.0", &random), Err(Unusable::Garbled));
+        assert_eq!(decode::<CoordinatorMessage>("1.0", &random), Err(MessageError::Malformed));
     }
 
     #[test]
     fn gates_are_in_order() {
-        assert!(Gate::ALL.windows(2).all(|two| two[0] < two[1]));
+        assert!(Barrier::ALL.windows(2).all(|two| two[0] < two[1]));
     }
 }

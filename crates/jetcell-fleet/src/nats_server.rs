@@ -12,13 +12,13 @@ use std::time::{Duration, Instant};
 use jetcell_vfs::{check_input, check_secret, read_input, read_secret};
 use thiserror::Error;
 
-use crate::bus::{MAX_PEM, MAX_SECRET};
+use crate::bus::{MAX_PEM_BYTES, MAX_SECRET_BYTES};
 
 /// Time-out for the server to start listening.
-const START: Duration = Duration::from_secs(10);
+const START_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Maximum number of bytes to read from the log of a server that failed to start.
-const MAX_LOG: u64 = 1 << 20;
+const MAX_LOG_BYTES: u64 = 1 << 20;
 
 /// Program directories that may be missing from an ordinary user's `PATH`.
 const SYSTEM_DIRECTORIES: [&str; 3] = ["/usr/sbin", "/usr/local/sbin", "/usr/local/bin"];
@@ -46,8 +46,10 @@ pub enum NatsServerError {
         error: io::Error,
     },
     /// Another process is already listening on the address.
-    #[error("{0} is in use; give the address of the running server with --nats, or another address with \
-     --listen")]
+    #[error(
+        "{0} is in use; give the address of the running server with --nats, or another address with \
+     --listen"
+    )]
     InUse(SocketAddr),
     /// The server did not start.
     #[error("failed to start nats-server: {0}")]
@@ -62,7 +64,7 @@ impl NatsServerError {
 
 /// Security settings for a server.
 #[derive(Clone, Debug, Default)]
-pub struct Security {
+pub struct NatsServerSecurity {
     /// File with the token that clients must send.
     pub token_file: Option<PathBuf>,
     /// The server's certificate and private key.
@@ -83,7 +85,7 @@ impl NatsServer {
     /// `directory` that only the current user can read.
     pub fn start(
         address: SocketAddr,
-        security: &Security,
+        security: &NatsServerSecurity,
         directory: &Path,
     ) -> Result<NatsServer, NatsServerError> {
         if !address.ip().is_loopback() && (security.token_file.is_none() || security.tls.is_none()) {
@@ -92,10 +94,11 @@ impl NatsServer {
         // If one of these files were a pipe, the server would block until its other end is opened, so the files are
         // checked first.
         if let Some((certificate, key)) = &security.tls {
-            check_input(certificate, MAX_PEM).map_err(|error| NatsServerError::file(certificate, error))?;
-            check_secret(key, MAX_PEM).map_err(|error| NatsServerError::file(key, error))?;
+            check_input(certificate, MAX_PEM_BYTES)
+                .map_err(|error| NatsServerError::file(certificate, error))?;
+            check_secret(key, MAX_PEM_BYTES).map_err(|error| NatsServerError::file(key, error))?;
         }
-        let text = text(address, security)?;
+        let text = configuration_text(address, security)?;
         let program = program().ok_or(NatsServerError::Missing)?;
         if TcpStream::connect_timeout(&address, Duration::from_millis(500)).is_ok() {
             return Err(NatsServerError::InUse(address));
@@ -105,7 +108,7 @@ impl NatsServer {
         let log = directory.join("nats-server.log");
         let output = fs::File::create(&log).map_err(|error| NatsServerError::file(&log, error))?;
         let failed = |error: io::Error| NatsServerError::Failed(error.to_string());
-        let mut command = ending_with_this_process(&program);
+        let mut command = killed_with_parent(&program);
         command.arg("-c").arg(&configuration).stdin(Stdio::null()).stdout(Stdio::null()).stderr(output);
         // Ctrl-C in the terminal must reach only the coordinator, which needs the server until all hosts have
         // reported.
@@ -113,19 +116,19 @@ impl NatsServer {
         let child = command.spawn().map_err(failed)?;
         let is_tls = security.tls.is_some();
         let mut server = NatsServer { child, address, is_tls, configuration };
-        server.wait(&log)?;
+        server.wait_until_listening(&log)?;
         Ok(server)
     }
 
-    fn wait(&mut self, log: &Path) -> Result<(), NatsServerError> {
+    fn wait_until_listening(&mut self, log: &Path) -> Result<(), NatsServerError> {
         let began = Instant::now();
         loop {
             if TcpStream::connect_timeout(&self.address, Duration::from_millis(200)).is_ok() {
                 return Ok(());
             }
             let ended = self.child.try_wait().is_ok_and(|status| status.is_some());
-            if ended || began.elapsed() > START {
-                let text = read_input(log, MAX_LOG).unwrap_or_default();
+            if ended || began.elapsed() > START_TIMEOUT {
+                let text = read_input(log, MAX_LOG_BYTES).unwrap_or_default();
                 let last = text.lines().last().unwrap_or("it is not listening").to_string();
                 return Err(NatsServerError::Failed(last));
             }
@@ -160,7 +163,7 @@ fn find(name: &str) -> Option<PathBuf> {
 
 /// Returns a command that runs a program which the kernel kills when this process exits, even if this process is
 /// itself killed. This requires the tool `setpriv`; without it, the program is started directly.
-fn ending_with_this_process(program: &Path) -> Command {
+fn killed_with_parent(program: &Path) -> Command {
     match find("setpriv") {
         Some(tool) => {
             let mut command = Command::new(tool);
@@ -171,10 +174,11 @@ fn ending_with_this_process(program: &Path) -> Command {
     }
 }
 
-fn text(address: SocketAddr, security: &Security) -> Result<String, NatsServerError> {
+fn configuration_text(address: SocketAddr, security: &NatsServerSecurity) -> Result<String, NatsServerError> {
     let mut text = format!("listen: \"{address}\"\nmax_payload: 1MB\n");
     if let Some(path) = &security.token_file {
-        let token = read_secret(path, MAX_SECRET).map_err(|error| NatsServerError::file(path, error))?;
+        let token =
+            read_secret(path, MAX_SECRET_BYTES).map_err(|error| NatsServerError::file(path, error))?;
         text += &format!("authorization {{ token: {} }}\n", quoted(token.trim()));
     }
     if let Some((certificate, key)) = &security.tls {

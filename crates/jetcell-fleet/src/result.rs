@@ -8,15 +8,15 @@ mod rows;
 
 use std::collections::BTreeMap;
 
-use jetcell_workload::measurement::{Latencies, LatencyTable};
-use jetcell_workload::result::Alone;
-use jetcell_workload::{Rule, TestKind, Verdict};
+use jetcell_workload::measurement::{LatencyHistogram, LatencyTable};
+use jetcell_workload::result::StandaloneLoad;
+use jetcell_workload::{TestKind, Verdict, VerdictRule};
 use serde::{Deserialize, Serialize};
 
-use crate::coordinator::{Coordinator, Lost, MessageCounts};
-use crate::parcel::HostResult;
+use crate::coordinator::{Coordinator, HostLoss, MessageCounts};
+use crate::result_transfer::HostResult;
 
-pub use merge::merged;
+pub use merge::merge_results;
 pub use rows::HostOutcome;
 
 /// Format version.
@@ -86,7 +86,7 @@ pub struct HostRow {
     pub reason: String,
     /// Information about the loss, if the host was declared lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lost: Option<Lost>,
+    pub lost: Option<HostLoss>,
     /// The host's own figures. The sums over all hosts have the same type.
     pub totals: FleetTotals,
     /// Mean latency of database reads in milliseconds.
@@ -108,7 +108,7 @@ pub struct HostRow {
     pub window: Option<(f64, f64)>,
     /// The host's figures when it ran alone, if they were measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub alone: Option<Alone>,
+    pub alone: Option<StandaloneLoad>,
     /// Reason why the host is a straggler, if it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub straggler: Option<String>,
@@ -147,7 +147,7 @@ pub struct FleetResult {
     /// Reason for the verdict, in a sentence.
     pub reason: String,
     /// Rules of the fleet.
-    pub rules: Vec<Rule>,
+    pub rules: Vec<VerdictRule>,
     /// Start of the run on the coordinator's clock, in RFC 3339 format.
     pub started: String,
     /// End of the run.
@@ -164,7 +164,7 @@ pub struct FleetResult {
     /// Latency percentiles over all hosts for each kind of operation, in microseconds.
     pub operation_latency: LatencyTable,
     /// The latency distributions from which both tables are computed. Each is the sum of all hosts' distributions.
-    pub histograms: BTreeMap<String, Latencies>,
+    pub histograms: BTreeMap<String, LatencyHistogram>,
     /// The database with the slowest reads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worst_database: Option<WorstDatabase>,
@@ -182,7 +182,7 @@ pub struct FleetResult {
 
 /// Facts about a run that the coordinator does not record itself.
 #[derive(Clone, Debug, Default)]
-pub struct Circumstances {
+pub struct RunMetadata {
     /// Start of the run, in RFC 3339 format.
     pub started: String,
     /// End of the run.
@@ -196,22 +196,22 @@ pub struct Circumstances {
 impl FleetResult {
     /// Creates the result for a fleet whose run has ended. `results` contains the results that hosts returned, by
     /// rank.
-    pub fn of(
+    pub fn new(
         fleet: &Coordinator,
         results: &BTreeMap<u32, HostResult>,
-        circumstances: Circumstances,
+        circumstances: RunMetadata,
     ) -> FleetResult {
         let mut hosts = rows::rows(fleet, results);
         if fleet.config().has_equal_options() {
-            rows::name_stragglers(&mut hosts);
+            rows::mark_stragglers(&mut hosts);
         }
-        let window = judgement::CommonWindow::of(&hosts);
+        let window = judgement::CommonMeasurementWindow::from_hosts(&hosts);
         let (verdict, reason, rules) = judgement::judge(fleet, &hosts, &window);
         let histograms = merge::histograms(results.values());
         let table = |keys: fn(&HostResult) -> &LatencyTable| -> LatencyTable {
             let names = results.values().flat_map(|one| keys(one).keys().cloned());
             let of = |name: String| {
-                let summary = histograms.get(&name).map(Latencies::summary).unwrap_or_default();
+                let summary = histograms.get(&name).map(LatencyHistogram::summary).unwrap_or_default();
                 (name, summary)
             };
             names.map(of).collect()
@@ -237,7 +237,7 @@ impl FleetResult {
             worst_database: rows::worst_database(&hosts, results),
             worst_host: measured.max_by(slowest).map(|host| host.rank),
             histograms,
-            messages: fleet.counts(),
+            messages: fleet.message_counts(),
             peak_resident_bytes: circumstances.peak_resident_bytes,
             hosts,
         }

@@ -4,50 +4,50 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use jetcell_workload::engine_ese::{Backend, EseEngine};
-use jetcell_workload::measurement::{InstanceIo, IoTotals, Snapshot};
-use jetcell_workload::{Finished, Observer, Phase, Profile, run};
+use jetcell_workload::measurement::{CounterSnapshot, InstanceIo, IoTotals};
+use jetcell_workload::{FinishedRun, Observer, Profile, RunPhase, run};
 
-use crate::clock::Clocks;
+use crate::clock::HostClocks;
 use crate::directory_mark::{DirectoryMark, DirectoryMarks};
-use crate::host::Progress;
-use crate::message::{Gate, LiveFigures, Order};
-use crate::parcel::{HostResult, Parcel};
-use crate::permit::Permit;
+use crate::host::HostProgress;
+use crate::message::{Assignment, Barrier, LiveFigures};
+use crate::result_transfer::{HostResult, ResultTransfer};
+use crate::host_limits::HostLimits;
 
 /// Maximum time to sleep before checking the start time again, because a restarted coordinator may correct it.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The work that a host performs. It runs on a separate thread.
-pub trait Work: Send {
+pub trait HostTask: Send {
     /// Accepts an assignment before the first barrier, or returns the reason why it cannot be accepted. This step
     /// takes little time and no disk space.
-    fn accept(&mut self, order: &Order, mark: &DirectoryMark) -> Result<(), String>;
+    fn accept(&mut self, order: &Assignment, mark: &DirectoryMark) -> Result<(), String>;
     /// After the first barrier, checks that no other host uses the same directories.
     fn confirm(&mut self) -> Result<(), String>;
     /// Runs the test and returns its result.
-    fn run(&mut self, progress: &Progress, clocks: Clocks) -> Result<Parcel, String>;
+    fn run(&mut self, progress: &HostProgress, clocks: HostClocks) -> Result<ResultTransfer, String>;
 }
 
 /// The work of a real host: a test of its storage.
-pub struct TestWork<'a> {
-    permit: Permit,
+pub struct StorageTestTask<'a> {
+    permit: HostLimits,
     /// Additional observer of the run.
     observer: &'a mut (dyn Observer + Send),
     /// Called on the host with the result of its run.
-    ended: Box<dyn FnMut(&Finished) + Send + 'a>,
+    ended: Box<dyn FnMut(&FinishedRun) + Send + 'a>,
     /// The accepted test, and the time for which its load is first measured alone.
     accepted: Option<(Profile, Option<Duration>)>,
     marks: DirectoryMarks,
 }
 
-impl<'a> TestWork<'a> {
+impl<'a> StorageTestTask<'a> {
     /// Creates the work for a host, limited by a permit.
     pub fn new(
-        permit: Permit,
+        permit: HostLimits,
         observer: &'a mut (dyn Observer + Send),
-        ended: impl FnMut(&Finished) + Send + 'a,
-    ) -> TestWork<'a> {
-        TestWork {
+        ended: impl FnMut(&FinishedRun) + Send + 'a,
+    ) -> StorageTestTask<'a> {
+        StorageTestTask {
             permit,
             observer,
             ended: Box::new(ended),
@@ -57,8 +57,8 @@ impl<'a> TestWork<'a> {
     }
 }
 
-impl Work for TestWork<'_> {
-    fn accept(&mut self, order: &Order, mark: &DirectoryMark) -> Result<(), String> {
+impl HostTask for StorageTestTask<'_> {
+    fn accept(&mut self, order: &Assignment, mark: &DirectoryMark) -> Result<(), String> {
         let profile = self.permit.profile(order)?;
         let all: Vec<PathBuf> =
             profile.dirs.iter().chain(&profile.log_dirs).chain(&profile.copy_dirs).cloned().collect();
@@ -71,7 +71,7 @@ impl Work for TestWork<'_> {
         self.marks.confirm()
     }
 
-    fn run(&mut self, progress: &Progress, clocks: Clocks) -> Result<Parcel, String> {
+    fn run(&mut self, progress: &HostProgress, clocks: HostClocks) -> Result<ResultTransfer, String> {
         let (profile, alone) = self.accepted.take().ok_or("the host has not accepted a test")?;
         let engine = EseEngine::new(Backend::Auto)
             .map_err(|error| format!("failed to start the I/O backend: {error}"))?;
@@ -84,7 +84,7 @@ impl Work for TestWork<'_> {
             total: 0,
             last: None,
         };
-        let outcome = run(&profile, &engine, &mut observer, progress.stop());
+        let outcome = run(&profile, &engine, &mut observer, progress.stop_signal());
         observer.window_ended();
         let finished = outcome.map_err(|error| error.to_string())?;
         (self.ended)(&finished);
@@ -93,25 +93,26 @@ impl Work for TestWork<'_> {
         let result = HostResult { result: finished.result, samples: finished.samples };
         let bytes = serde_json::to_vec(&result).map_err(|error| error.to_string())?;
         let length = bytes.len();
-        Parcel::new(bytes)
-            .ok_or(format!("the result has {length} bytes, which exceeds the maximum; it is stored on the host"))
+        ResultTransfer::new(bytes).ok_or(format!(
+            "the result has {length} bytes, which exceeds the maximum; it is stored on the host"
+        ))
     }
 }
 
 /// Observes a run and waits at the barriers.
 struct FleetObserver<'a> {
-    progress: &'a Progress,
-    clocks: Clocks,
+    progress: &'a HostProgress,
+    clocks: HostClocks,
     alone: Option<Duration>,
     inner: &'a mut (dyn Observer + Send),
-    phase: Option<Phase>,
+    phase: Option<RunPhase>,
     total: u64,
-    last: Option<(f64, Totals)>,
+    last: Option<(f64, InstanceTotals)>,
 }
 
 /// Sums over all instances.
 #[derive(Clone, Copy, Default)]
-struct Totals {
+struct InstanceTotals {
     transfers: u64,
     bytes: u64,
     reads: u64,
@@ -120,8 +121,8 @@ struct Totals {
     log_write_us: u64,
 }
 
-impl Totals {
-    fn of(snapshot: &Snapshot) -> Totals {
+impl InstanceTotals {
+    fn from_snapshot(snapshot: &CounterSnapshot) -> InstanceTotals {
         let sum = |kind: fn(&InstanceIo) -> &IoTotals, figure: fn(&IoTotals) -> u64| -> u64 {
             snapshot.io.iter().map(|io| figure(kind(io))).sum()
         };
@@ -130,7 +131,7 @@ impl Totals {
             sum(|io| &io.database_write, |totals| totals.operations),
         );
         let bytes = |kind| sum(kind, |totals| totals.bytes);
-        Totals {
+        InstanceTotals {
             transfers: reads + writes,
             bytes: bytes(|io| &io.database_read) + bytes(|io| &io.database_write),
             reads,
@@ -140,8 +141,8 @@ impl Totals {
         }
     }
 
-    fn figures_since(&self, before: &Totals, seconds: f64) -> LiveFigures {
-        let less = |figure: fn(&Totals) -> u64| figure(self).saturating_sub(figure(before)) as f64;
+    fn figures_since(&self, before: &InstanceTotals, seconds: f64) -> LiveFigures {
+        let less = |figure: fn(&InstanceTotals) -> u64| figure(self).saturating_sub(figure(before)) as f64;
         let ms = |us: f64, count: f64| if count > 0.0 { us / count / 1000.0 } else { 0.0 };
         LiveFigures {
             iops: less(|totals| totals.transfers) / seconds,
@@ -158,12 +159,12 @@ impl FleetObserver<'_> {
     }
 
     fn has_measured(&self) -> bool {
-        self.progress.is_open(Gate::Measure)
+        self.progress.is_released(Barrier::Measure)
     }
 
     fn window_ended(&self) {
         if self.has_measured() {
-            self.progress.measured_until(self.now_ns());
+            self.progress.set_measurement_end(self.now_ns());
         }
     }
 
@@ -172,8 +173,8 @@ impl FleetObserver<'_> {
         if self.has_measured() {
             return;
         }
-        self.progress.pass(Gate::Measure);
-        while !self.progress.stop().is_set() {
+        self.progress.wait_at_barrier(Barrier::Measure);
+        while !self.progress.stop_signal().is_set() {
             let Some(start) = self.progress.start_ns() else {
                 std::thread::sleep(POLL_INTERVAL);
                 continue;
@@ -184,52 +185,52 @@ impl FleetObserver<'_> {
             }
             std::thread::sleep(left.min(POLL_INTERVAL));
         }
-        self.progress.measured_from(self.now_ns());
+        self.progress.set_measurement_start(self.now_ns());
     }
 }
 
 impl Observer for FleetObserver<'_> {
-    fn before(&mut self, phase: Phase) {
-        self.progress.at(phase, 0.0);
+    fn before_phase(&mut self, phase: RunPhase) {
+        self.progress.set_phase(phase, 0.0);
         match phase {
-            Phase::Alone => self.progress.pass_alone(),
-            Phase::Attach | Phase::Warm => self.progress.pass(Gate::WarmUp),
-            Phase::Measure | Phase::Search | Phase::Backup | Phase::Replay => self.begin_window(),
-            Phase::Shutdown | Phase::Drain | Phase::Verify if self.has_measured() => {
+            RunPhase::Alone => self.progress.wait_for_turn(),
+            RunPhase::Attach | RunPhase::Warm => self.progress.wait_at_barrier(Barrier::WarmUp),
+            RunPhase::Measure | RunPhase::Search | RunPhase::Backup | RunPhase::Replay => self.begin_window(),
+            RunPhase::Shutdown | RunPhase::Drain | RunPhase::Verify if self.has_measured() => {
                 self.window_ended();
-                self.progress.pass(Gate::Verify);
+                self.progress.wait_at_barrier(Barrier::Verify);
             }
             _ => {}
         }
         // A load has ended. It may have been one that was measured alone.
-        if matches!(phase, Phase::Shutdown | Phase::Attach) {
-            self.progress.live(None);
+        if matches!(phase, RunPhase::Shutdown | RunPhase::Attach) {
+            self.progress.set_live_figures(None);
         }
     }
 
-    fn alone_first(&mut self) -> Option<Duration> {
+    fn alone_duration(&mut self) -> Option<Duration> {
         self.alone
     }
 
-    fn holds_load(&mut self) -> bool {
+    fn must_hold_load(&mut self) -> bool {
         // In a recovery test, the load generates logs before the measurement starts.
         if !self.has_measured() {
             return false;
         }
         self.window_ended();
-        self.progress.reach(Gate::Verify);
-        !self.progress.is_open(Gate::Verify)
+        self.progress.reach_barrier(Barrier::Verify);
+        !self.progress.is_released(Barrier::Verify)
     }
 
-    fn begin(&mut self, phase: Phase, total: u64) {
+    fn begin_phase(&mut self, phase: RunPhase, total: u64) {
         (self.phase, self.total, self.last) = (Some(phase), total, None);
-        self.inner.begin(phase, total);
+        self.inner.begin_phase(phase, total);
     }
 
     fn advance(&mut self, done: u64, note: &str) {
         if let Some(phase) = self.phase {
             let fraction = if self.total == 0 { 1.0 } else { done as f64 / self.total as f64 };
-            self.progress.at(phase, fraction.min(1.0));
+            self.progress.set_phase(phase, fraction.min(1.0));
         }
         self.inner.advance(done, note);
     }
@@ -238,13 +239,13 @@ impl Observer for FleetObserver<'_> {
         self.inner.log(line);
     }
 
-    fn counters(&mut self, now: &Snapshot) {
-        let totals = Totals::of(now);
+    fn report_counters(&mut self, now: &CounterSnapshot) {
+        let totals = InstanceTotals::from_snapshot(now);
         if let Some((at, before)) = self.last.replace((now.at, totals))
             && now.at > at
         {
-            self.progress.live(Some(totals.figures_since(&before, now.at - at)));
+            self.progress.set_live_figures(Some(totals.figures_since(&before, now.at - at)));
         }
-        self.inner.counters(now);
+        self.inner.report_counters(now);
     }
 }

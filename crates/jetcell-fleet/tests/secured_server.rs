@@ -9,10 +9,10 @@ use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use testkit::{Need, skip};
+use testkit::{TestRequirement, skip};
 
 use data_encoding::BASE64URL_NOPAD;
-use jetcell_fleet::bus::{Access, Bus, NatsBus};
+use jetcell_fleet::bus::{Bus, NatsAccess, NatsBus};
 use nkeys::{KeyPair, KeyPairType};
 use serde_json::{Value, json};
 use testkit::certificates::{make_authority, make_certificate};
@@ -20,7 +20,7 @@ use testkit::certificates::{make_authority, make_certificate};
 /// Time-out that is longer than a server start or a message takes on a busy host.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-fn found(program: &str) -> Option<PathBuf> {
+fn find_program(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let directories = std::env::split_paths(&path).chain(["/usr/sbin".into()]);
     directories.map(|directory| directory.join(program)).find(|file| file.is_file())
@@ -29,35 +29,35 @@ fn found(program: &str) -> Option<PathBuf> {
 /// Returns true if the programs that these tests need are installed.
 fn is_ready() -> bool {
     let missing: Vec<&str> =
-        ["nats-server", "openssl"].into_iter().filter(|name| found(name).is_none()).collect();
+        ["nats-server", "openssl"].into_iter().filter(|name| find_program(name).is_none()).collect();
     if !missing.is_empty() {
-        skip(Need::Nats, format!("not installed: {missing:?} (scripts/setup-nats.sh)"));
+        skip(TestRequirement::Nats, format!("not installed: {missing:?} (scripts/setup-nats.sh)"));
     }
     missing.is_empty()
 }
 
 /// A server with its own configuration. It is stopped at the end of the test.
-struct Server {
+struct SecuredServer {
     child: Child,
     port: u16,
     directory: tempfile::TempDir,
 }
 
-impl Drop for Server {
+impl Drop for SecuredServer {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-impl Server {
-    fn start(directory: tempfile::TempDir, configuration: &str) -> Server {
+impl SecuredServer {
+    fn start(directory: tempfile::TempDir, configuration: &str) -> SecuredServer {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let file = directory.path().join("server.conf");
         fs::write(&file, format!("listen: \"127.0.0.1:{port}\"\n{configuration}")).unwrap();
-        let mut command = Command::new(found("nats-server").unwrap());
+        let mut command = Command::new(find_program("nats-server").unwrap());
         command.arg("-c").arg(&file).stdout(Stdio::null()).stderr(Stdio::piped());
-        let mut server = Server { child: command.spawn().unwrap(), port, directory };
+        let mut server = SecuredServer { child: command.spawn().unwrap(), port, directory };
         let began = Instant::now();
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
             if server.child.try_wait().unwrap().is_some() {
@@ -71,8 +71,8 @@ impl Server {
         server
     }
 
-    fn access(&self, scheme: &str) -> Access {
-        Access { url: format!("{scheme}://127.0.0.1:{}", self.port), ..Access::default() }
+    fn access(&self, scheme: &str) -> NatsAccess {
+        NatsAccess { url: format!("{scheme}://127.0.0.1:{}", self.port), ..NatsAccess::default() }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -89,7 +89,7 @@ impl Server {
 
 /// Opens two connections and verifies that one receives the messages that the other publishes.
 #[track_caller]
-fn messages_pass(access: &Access) {
+fn messages_pass(access: &NatsAccess) {
     let receiver = NatsBus::connect(access, &["jetcell.fleet.f.hosts".into()]).unwrap();
     let sender = NatsBus::connect(access, &[]).unwrap();
     let began = Instant::now();
@@ -103,7 +103,7 @@ fn messages_pass(access: &Access) {
 }
 
 #[track_caller]
-fn is_refused(access: &Access, expected: &str) {
+fn is_refused(access: &NatsAccess, expected: &str) {
     let Err(error) = NatsBus::connect(access, &[]) else { panic!("the connection was made: {access:?}") };
     let said = error.to_string();
     assert!(said.contains(expected) && !said.contains('\n'), "{said}");
@@ -134,8 +134,8 @@ fn a_server_that_verifies_clients_takes_certificates_of_its_authority_only() {
         shown("server.key"),
         shown("ca.pem")
     );
-    let server = Server::start(directory, &configuration);
-    let client = |name: &str, authority: &str| Access {
+    let server = SecuredServer::start(directory, &configuration);
+    let client = |name: &str, authority: &str| NatsAccess {
         tls_ca: Some(server.path(authority)),
         tls_client: Some((server.path(&format!("{name}.pem")), server.path(&format!("{name}.key")))),
         ..server.access("tls")
@@ -143,7 +143,7 @@ fn a_server_that_verifies_clients_takes_certificates_of_its_authority_only() {
     messages_pass(&client("client", "ca.pem"));
     is_refused(&client("stranger", "ca.pem"), "failed to connect");
     is_refused(&client("client", "other-ca.pem"), "failed to connect");
-    is_refused(&Access { tls_client: None, ..client("client", "ca.pem") }, "failed to connect");
+    is_refused(&NatsAccess { tls_client: None, ..client("client", "ca.pem") }, "failed to connect");
 }
 
 /// Creates a JWT that is signed by `issuer`.
@@ -192,8 +192,8 @@ fn a_server_with_an_operator_takes_credentials_of_its_accounts_only() {
         "operator: \"{of_operator}\"\nresolver: MEMORY\nresolver_preload: {{ {}: \"{of_account}\" }}\n",
         account.public_key()
     );
-    let server = Server::start(tempfile::tempdir().unwrap(), &configuration);
-    let with = |name: &str, text: &str| Access {
+    let server = SecuredServer::start(tempfile::tempdir().unwrap(), &configuration);
+    let with = |name: &str, text: &str| NatsAccess {
         credentials: Some(server.write(name, text)),
         ..server.access("nats")
     };
@@ -217,8 +217,8 @@ fn a_server_with_nkeys_takes_the_seed_of_one_of_them_only() {
     }
     let (user, stranger) = (KeyPair::new(KeyPairType::User), KeyPair::new(KeyPairType::User));
     let configuration = format!("authorization {{ users: [ {{ nkey: {} }} ] }}\n", user.public_key());
-    let server = Server::start(tempfile::tempdir().unwrap(), &configuration);
-    let with = |name: &str, pair: &KeyPair| Access {
+    let server = SecuredServer::start(tempfile::tempdir().unwrap(), &configuration);
+    let with = |name: &str, pair: &KeyPair| NatsAccess {
         nkey_file: Some(server.write(name, &pair.seed().unwrap())),
         ..server.access("nats")
     };

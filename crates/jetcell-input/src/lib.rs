@@ -18,5 +18,5 @@ pub use bounded_list::{bounded_list, bounded_map};
 pub use printable::{
     Printable, json_line, json_pretty, printable, printable_json, printable_lines, printable_rows,
 };
-pub use printable_writer::{PrintableWriter, TextForm};
+pub use printable_writer::{PrintableWriter, TextFormat};
 pub use shortened::{error_line, shortened, shortened_name};

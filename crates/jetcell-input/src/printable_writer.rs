@@ -10,7 +10,7 @@ const MAX_PENDING: usize = 64 << 10;
 
 /// Format of the text that is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TextForm {
+pub enum TextFormat {
     /// Lines for display.
     Lines,
     /// One or more JSON values.
@@ -23,21 +23,21 @@ pub enum TextForm {
 /// A line is written when it is complete, or by [`flush`](Write::flush). The owner must flush after the last write.
 pub struct PrintableWriter<W: Write> {
     inner: W,
-    form: TextForm,
+    form: TextFormat,
     pending: Vec<u8>,
 }
 
 impl<W: Write> PrintableWriter<W> {
     /// Creates a writer that passes prepared text to `inner`.
-    pub fn new(inner: W, form: TextForm) -> PrintableWriter<W> {
+    pub fn new(inner: W, form: TextFormat) -> PrintableWriter<W> {
         PrintableWriter { inner, form, pending: Vec::new() }
     }
 
     fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
         let text: Cow<'_, str> = String::from_utf8_lossy(bytes);
         let prepared = match self.form {
-            TextForm::Lines => printable_lines(&text),
-            TextForm::Json => printable_json(&text),
+            TextFormat::Lines => printable_lines(&text),
+            TextFormat::Json => printable_json(&text),
         };
         self.inner.write_all(prepared.as_bytes())
     }

@@ -1,6 +1,6 @@
 use super::*;
 
-fn written(form: TextForm, parts: &[&[u8]]) -> String {
+fn written(form: TextFormat, parts: &[&[u8]]) -> String {
     let mut out = Vec::new();
     let mut writer = PrintableWriter::new(&mut out, form);
     for part in parts {
@@ -15,17 +15,17 @@ fn text_is_prepared_however_it_is_split() {
     let text = "Größe\x1b[2J\u{9b}\n日本\u{202e}x".as_bytes();
     for at in 0..text.len() {
         let (first, second) = text.split_at(at);
-        assert_eq!(written(TextForm::Lines, &[first, second]), "Größe\\u{1b}[2J\\u{9b}\n日本\\u{202e}x");
+        assert_eq!(written(TextFormat::Lines, &[first, second]), "Größe\\u{1b}[2J\\u{9b}\n日本\\u{202e}x");
     }
-    assert_eq!(written(TextForm::Lines, &[b"a\xffb\n"]), "a\u{fffd}b\n");
-    assert_eq!(written(TextForm::Json, &["\"\u{9b}\"\n".as_bytes()]), "\"\\u009b\"\n");
+    assert_eq!(written(TextFormat::Lines, &[b"a\xffb\n"]), "a\u{fffd}b\n");
+    assert_eq!(written(TextFormat::Json, &["\"\u{9b}\"\n".as_bytes()]), "\"\\u009b\"\n");
 }
 
 #[test]
 fn a_long_line_is_written_in_parts_of_whole_characters() {
     let character = "日".as_bytes();
     let mut out = Vec::new();
-    let mut writer = PrintableWriter::new(&mut out, TextForm::Lines);
+    let mut writer = PrintableWriter::new(&mut out, TextFormat::Lines);
     for byte in character.repeat(MAX_PENDING) {
         writer.write_all(&[byte]).unwrap();
         assert!(writer.pending.len() <= MAX_PENDING + 1);

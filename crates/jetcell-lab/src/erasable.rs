@@ -25,10 +25,10 @@ pub struct ErasableDevice {
 
 /// Reason why a device cannot be erased.
 #[derive(Debug, Error)]
-pub enum EraseRefusal {
+pub enum EraseError {
     /// The path is not a block device.
     #[error("{} is not a block device; --erase is for devices", .0.display())]
-    NoDevice(PathBuf),
+    NotBlockDevice(PathBuf),
     /// The device is a whole disk on which the running system is stored.
     #[error("{} is the disk of the running system; give another device", .0.display())]
     SystemDisk(PathBuf),
@@ -42,7 +42,7 @@ pub enum EraseRefusal {
     },
     /// Another device is stacked on top of the device.
     #[error("{} is a part of {holder}; stop that device first", .path.display())]
-    Held {
+    HasHolder {
         /// The device.
         path: PathBuf,
         /// Name of the other device.
@@ -53,7 +53,7 @@ pub enum EraseRefusal {
     Busy(PathBuf),
     /// The device contains data.
     #[error("{} contains {found}; add --force to erase it", .path.display())]
-    Content {
+    HasContent {
         /// The device.
         path: PathBuf,
         /// Names of the signatures found on it.
@@ -83,25 +83,25 @@ impl ErasableDevice {
     ///
     /// # Errors
     /// Returns an error if the device must not be erased or cannot be erased.
-    pub fn claim(path: &Path, force: bool, system: &dyn System) -> Result<ErasableDevice, EraseRefusal> {
-        let unusable = |error| EraseRefusal::Unusable { path: path.into(), error };
+    pub fn claim(path: &Path, force: bool, system: &dyn System) -> Result<ErasableDevice, EraseError> {
+        let unusable = |error| EraseError::Unusable { path: path.into(), error };
         let device = path.canonicalize().map_err(unusable)?;
         let metadata = fs::metadata(&device).map_err(unusable)?;
         if !metadata.file_type().is_block_device() {
-            return Err(EraseRefusal::NoDevice(path.into()));
+            return Err(EraseError::NotBlockDevice(path.into()));
         }
         let node = node(metadata.rdev());
-        refuse_used(path, &device, &node, system)?;
+        check_unused(path, &device, &node, system)?;
         let flags = OFlags::RDWR | OFlags::EXCL | OFlags::CLOEXEC;
         let claim = rustix::fs::openat(CWD, &device, flags, Mode::empty()).map_err(|error| match error {
-            Errno::BUSY => EraseRefusal::Busy(path.into()),
+            Errno::BUSY => EraseError::Busy(path.into()),
             Errno::ACCESS | Errno::PERM | Errno::ROFS => {
-                EraseRefusal::NotAllowed { path: path.into(), error: error.into() }
+                EraseError::NotAllowed { path: path.into(), error: error.into() }
             }
             other => unusable(other.into()),
         })?;
         if !force && let Some(found) = signatures(&device, system) {
-            return Err(EraseRefusal::Content { path: path.into(), found });
+            return Err(EraseError::HasContent { path: path.into(), found });
         }
         Ok(ErasableDevice { path: device, claim })
     }
@@ -123,28 +123,30 @@ fn node(number: u64) -> PathBuf {
 
 /// Fails if the kernel reports that the device is in use, for example by a mount or a holder. Any use that this
 /// function misses makes the later exclusive open fail.
-fn refuse_used(path: &Path, device: &Path, node: &Path, system: &dyn System) -> Result<(), EraseRefusal> {
+fn check_unused(path: &Path, device: &Path, node: &Path, system: &dyn System) -> Result<(), EraseError> {
     let partitions: Vec<String> = system
-        .names(&node.display().to_string())
+        .list_directory(&node.display().to_string())
         .into_iter()
         .filter(|name| node.join(name).join("partition").exists())
         .collect();
     let root = fs::metadata("/").map(|root| node_of_mount(root.dev(), "/", system)).unwrap_or_default();
     let below = root.iter().flat_map(|root| disks_below(root, system, 0)).collect::<Vec<_>>();
     if below.iter().any(|disk| disk == node) {
-        return Err(EraseRefusal::SystemDisk(path.into()));
+        return Err(EraseError::SystemDisk(path.into()));
     }
     let parts = partitions.iter().map(|name| Path::new("/dev").join(name));
     let parts: Vec<PathBuf> = std::iter::once(device.to_path_buf()).chain(parts).collect();
     for mount in Mount::table(&system.read("/proc/self/mountinfo")) {
         if parts.iter().any(|part| *part == Path::new(&mount.source)) {
-            return Err(EraseRefusal::Mounted { path: path.into(), point: mount.point });
+            return Err(EraseError::Mounted { path: path.into(), point: mount.point });
         }
     }
     let nodes = std::iter::once(node.to_path_buf()).chain(partitions.iter().map(|name| node.join(name)));
     for node in nodes {
-        if let Some(holder) = system.names(&node.join("holders").display().to_string()).into_iter().next() {
-            return Err(EraseRefusal::Held { path: path.into(), holder });
+        if let Some(holder) =
+            system.list_directory(&node.join("holders").display().to_string()).into_iter().next()
+        {
+            return Err(EraseError::HasHolder { path: path.into(), holder });
         }
     }
     Ok(())
@@ -186,7 +188,7 @@ pub(crate) fn disks_below(node: &Path, system: &dyn System, layer: usize) -> Vec
         false => node.to_path_buf(),
     };
     let slaves = node.join("slaves");
-    let below = system.names(&slaves.display().to_string()).into_iter();
+    let below = system.list_directory(&slaves.display().to_string()).into_iter();
     let below = below.filter(|_| layer < MAX_LAYERS);
     let below = below.filter_map(|name| slaves.join(name).canonicalize().ok());
     let mut all: Vec<PathBuf> = below.flat_map(|slave| disks_below(&slave, system, layer + 1)).collect();
@@ -215,7 +217,7 @@ mod tests {
     use super::*;
     use crate::system::LocalSystem;
     use crate::system::fake::FakeSystem;
-    use testkit::{Need, skip};
+    use testkit::{TestRequirement, skip};
 
     #[test]
     fn other_things_than_devices_are_refused() {
@@ -223,16 +225,19 @@ mod tests {
         let file = directory.path().join("file");
         fs::write(&file, "text").unwrap();
         let refused = |path: &Path| ErasableDevice::claim(path, true, &LocalSystem).unwrap_err();
-        assert!(matches!(refused(&file), EraseRefusal::NoDevice(_)));
-        assert!(matches!(refused(directory.path()), EraseRefusal::NoDevice(_)));
-        assert!(matches!(refused(Path::new("/dev/null")), EraseRefusal::NoDevice(_)));
-        assert!(matches!(refused(&directory.path().join("none")), EraseRefusal::Unusable { .. }));
+        assert!(matches!(refused(&file), EraseError::NotBlockDevice(_)));
+        assert!(matches!(refused(directory.path()), EraseError::NotBlockDevice(_)));
+        assert!(matches!(refused(Path::new("/dev/null")), EraseError::NotBlockDevice(_)));
+        assert!(matches!(refused(&directory.path().join("none")), EraseError::Unusable { .. }));
     }
 
     #[test]
     fn the_disk_of_the_running_system_is_refused() {
         let Some(root) = node_of_mount(fs::metadata("/").unwrap().dev(), "/", &LocalSystem) else {
-            return skip(Need::Kernel, "the disk of this system is not visible, as in a container");
+            return skip(
+                TestRequirement::Kernel,
+                "the disk of this system is not visible, as in a container",
+            );
         };
         let disks = disks_below(&root, &LocalSystem, 0);
         assert!(!disks.is_empty());
@@ -240,9 +245,9 @@ mod tests {
             let device = Path::new("/dev").join(disk.file_name().unwrap());
             if device.exists() {
                 let refused = ErasableDevice::claim(&device, true, &LocalSystem).unwrap_err();
-                assert!(matches!(refused, EraseRefusal::SystemDisk(_)), "{refused}");
+                assert!(matches!(refused, EraseError::SystemDisk(_)), "{refused}");
             } else {
-                skip(Need::Kernel, format!("{} is not in /dev", device.display()));
+                skip(TestRequirement::Kernel, format!("{} is not in /dev", device.display()));
             }
         }
     }
@@ -260,7 +265,7 @@ mod tests {
         };
         assert_eq!(found("rw,lowerdir=/none,upperdir=/none"), None);
         if !own.exists() {
-            return skip(Need::Kernel, "the device of this directory is not visible");
+            return skip(TestRequirement::Kernel, "the device of this directory is not visible");
         }
         assert_eq!(
             found(&format!("rw,lowerdir=/none:/none2,upperdir={upper},workdir=/none")),
@@ -273,13 +278,13 @@ mod tests {
     fn mounts_and_holders_are_named() {
         let (device, node) = (Path::new("/dev/sdz"), Path::new("/sys/devices/x/block/sdz"));
         let refused =
-            |system: &FakeSystem| refuse_used(device, device, node, system).unwrap_err().to_string();
+            |system: &FakeSystem| check_unused(device, device, node, system).unwrap_err().to_string();
         let mounted = FakeSystem::default()
             .with_file("/proc/self/mountinfo", "36 35 8:0 / /mnt/data rw - btrfs /dev/sdz rw\n");
         assert_eq!(refused(&mounted), "/dev/sdz is mounted on /mnt/data; unmount it first");
         let held = FakeSystem::default().with_file("/sys/devices/x/block/sdz/holders/md0", "");
         assert_eq!(refused(&held), "/dev/sdz is a part of md0; stop that device first");
-        assert!(refuse_used(device, device, node, &FakeSystem::default()).is_ok());
+        assert!(check_unused(device, device, node, &FakeSystem::default()).is_ok());
     }
 
     #[test]
@@ -289,7 +294,9 @@ mod tests {
         assert_eq!(look(FakeSystem::default()), None);
         assert_eq!(look(FakeSystem::default().printing("wipefs", "gpt\ngpt\next4\n")).unwrap(), "ext4, gpt");
         assert!(
-            look(FakeSystem::default().failing("wipefs")).unwrap().starts_with("data that cannot be identified")
+            look(FakeSystem::default().failing("wipefs"))
+                .unwrap()
+                .starts_with("data that cannot be identified")
         );
     }
 }

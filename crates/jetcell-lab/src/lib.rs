@@ -19,6 +19,6 @@ pub mod fragmentation;
 mod system;
 
 pub use difference::Difference;
-pub use disks::disk_of_both;
-pub use erasable::{ErasableDevice, EraseRefusal};
+pub use disks::shared_disk;
+pub use erasable::{ErasableDevice, EraseError};
 pub use system::{LocalSystem, System, SystemError};

@@ -32,13 +32,13 @@ pub trait System {
     fn run(&self, command: Command, input: &[u8]) -> Result<String, SystemError>;
 
     /// Returns true if a program with this name exists.
-    fn finds(&self, program: &str) -> bool;
+    fn has_program(&self, program: &str) -> bool;
 
     /// Reads a kernel text file. Returns an empty string if it cannot be read.
     fn read(&self, path: &str) -> String;
 
     /// Returns the names in a kernel directory, or none if it cannot be read.
-    fn names(&self, directory: &str) -> Vec<String>;
+    fn list_directory(&self, directory: &str) -> Vec<String>;
 }
 
 /// The local machine.
@@ -47,12 +47,12 @@ pub struct LocalSystem;
 /// Maximum number of bytes to read from a program's output.
 const MAX_OUTPUT: usize = 1 << 20;
 /// Directories with administration programs, searched even if they are not in the user's `PATH`.
-const ADMINISTRATION: [&str; 2] = ["/usr/sbin", "/sbin"];
+const ADMIN_DIRECTORIES: [&str; 2] = ["/usr/sbin", "/sbin"];
 
 impl LocalSystem {
     fn program(name: &str) -> Option<PathBuf> {
         let path = std::env::var_os("PATH").unwrap_or_default();
-        let places = std::env::split_paths(&path).chain(ADMINISTRATION.map(PathBuf::from));
+        let places = std::env::split_paths(&path).chain(ADMIN_DIRECTORIES.map(PathBuf::from));
         places.map(|place| place.join(name)).find(|file| is_program(file))
     }
 }
@@ -63,7 +63,7 @@ fn is_program(file: &Path) -> bool {
 
 impl System for LocalSystem {
     fn run(&self, mut command: Command, input: &[u8]) -> Result<String, SystemError> {
-        let shown = words(&command);
+        let shown = command_line(&command);
         let failed = |what: String| SystemError { command: shown.clone(), what };
         let name = command.get_program().to_string_lossy().into_owned();
         if let Some(program) = LocalSystem::program(&name) {
@@ -73,7 +73,7 @@ impl System for LocalSystem {
         }
         // In a separate process group, programs that clean up after a test are not ended by Ctrl-C. Output goes to
         // files rather than pipes, because a program that stays in the background would keep a pipe open.
-        let kept = || kept_output().map_err(|error| failed(error.to_string()));
+        let kept = || create_output_file().map_err(|error| failed(error.to_string()));
         let (stdout, stderr) = (kept()?, kept()?);
         let copy = |file: &fs::File| file.try_clone().map_err(|error| failed(error.to_string()));
         command.process_group(0).stdin(Stdio::piped()).stdout(copy(&stdout)?).stderr(copy(&stderr)?);
@@ -87,14 +87,14 @@ impl System for LocalSystem {
         }
         let status = child.wait().map_err(|error| failed(error.to_string()))?;
         if !status.success() {
-            let stderr = text_of(stderr);
+            let stderr = read_output(stderr);
             let last = stderr.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it failed");
             return Err(failed(last.trim().to_string()));
         }
-        Ok(text_of(stdout))
+        Ok(read_output(stdout))
     }
 
-    fn finds(&self, program: &str) -> bool {
+    fn has_program(&self, program: &str) -> bool {
         LocalSystem::program(program).is_some()
     }
 
@@ -104,7 +104,7 @@ impl System for LocalSystem {
             .unwrap_or_default()
     }
 
-    fn names(&self, directory: &str) -> Vec<String> {
+    fn list_directory(&self, directory: &str) -> Vec<String> {
         let entries = fs::read_dir(directory).into_iter().flatten().flatten();
         let mut names: Vec<String> =
             entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
@@ -114,13 +114,13 @@ impl System for LocalSystem {
 }
 
 /// Creates an in-memory file for a program's output.
-fn kept_output() -> io::Result<fs::File> {
+fn create_output_file() -> io::Result<fs::File> {
     let file = rustix::fs::memfd_create("output", rustix::fs::MemfdFlags::CLOEXEC)?;
     Ok(fs::File::from(file))
 }
 
 /// Returns the output written so far. A background process may still append to it.
-fn text_of(file: fs::File) -> String {
+fn read_output(file: fs::File) -> String {
     let mut bytes = vec![0; MAX_OUTPUT];
     let len = file.read_at(&mut bytes, 0).unwrap_or(0);
     bytes.truncate(len);
@@ -128,7 +128,7 @@ fn text_of(file: fs::File) -> String {
 }
 
 /// Formats a command as a user would type it.
-fn words(command: &Command) -> String {
+fn command_line(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
 }
@@ -187,7 +187,7 @@ pub(crate) mod fake {
 
     impl System for FakeSystem {
         fn run(&self, command: Command, input: &[u8]) -> Result<String, SystemError> {
-            let mut shown = words(&command);
+            let mut shown = command_line(&command);
             if !input.is_empty() {
                 shown += &format!(" < {} bytes", input.len());
             }
@@ -202,7 +202,7 @@ pub(crate) mod fake {
             Ok(printed.map(|(_, text)| text.clone()).unwrap_or_default())
         }
 
-        fn finds(&self, program: &str) -> bool {
+        fn has_program(&self, program: &str) -> bool {
             self.programs.iter().any(|known| known == program)
         }
 
@@ -210,7 +210,7 @@ pub(crate) mod fake {
             self.files.borrow().get(path).cloned().unwrap_or_default()
         }
 
-        fn names(&self, directory: &str) -> Vec<String> {
+        fn list_directory(&self, directory: &str) -> Vec<String> {
             let below = format!("{directory}/");
             let names = self.files.borrow();
             let names = names.keys().filter_map(|path| path.strip_prefix(&below));
@@ -243,10 +243,10 @@ mod tests {
                 .unwrap_err()
                 .starts_with("jetcell-no-such-program -x: ")
         );
-        assert!(LocalSystem.finds("sh") && !LocalSystem.finds("jetcell-no-such-program"));
+        assert!(LocalSystem.has_program("sh") && !LocalSystem.has_program("jetcell-no-such-program"));
         assert!(
             LocalSystem.read("/proc/filesystems").contains("proc") && LocalSystem.read("/none").is_empty()
         );
-        assert!(LocalSystem.names("/proc/self").contains(&"fd".to_string()));
+        assert!(LocalSystem.list_directory("/proc/self").contains(&"fd".to_string()));
     }
 }

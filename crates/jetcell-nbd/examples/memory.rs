@@ -4,11 +4,11 @@
 use std::io;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use jetcell_nbd::{Address, Export, Extent, Limits, Read, Server};
+use jetcell_nbd::{AllocationExtent, BlockExport, ExportRead, ListenAddress, NbdServer, NbdServerLimits};
 
-struct Memory(RwLock<Vec<u8>>, u64);
+struct MemoryDevice(RwLock<Vec<u8>>, u64);
 
-impl Memory {
+impl MemoryDevice {
     fn change(&self, offset: u64, length: u64, change: impl FnOnce(&mut [u8])) -> io::Result<()> {
         let mut content = self.0.write().unwrap_or_else(PoisonError::into_inner);
         change(&mut content[offset as usize..(offset + length) as usize]);
@@ -16,7 +16,7 @@ impl Memory {
     }
 }
 
-impl Export for Memory {
+impl BlockExport for MemoryDevice {
     fn size(&self) -> u64 {
         self.1
     }
@@ -37,7 +37,7 @@ impl Export for Memory {
         true
     }
 
-    fn read(&self, batch: &mut [Read<'_>]) -> io::Result<()> {
+    fn read(&self, batch: &mut [ExportRead<'_>]) -> io::Result<()> {
         let content = self.0.read().unwrap_or_else(PoisonError::into_inner);
         for read in batch {
             let end = read.offset as usize + read.buffer.len();
@@ -62,8 +62,8 @@ impl Export for Memory {
         Ok(())
     }
 
-    fn extents(&self, _offset: u64, length: u64) -> io::Result<Vec<Extent>> {
-        Ok(vec![Extent { length, is_hole: false }])
+    fn extents(&self, _offset: u64, length: u64) -> io::Result<Vec<AllocationExtent>> {
+        Ok(vec![AllocationExtent { length, is_hole: false }])
     }
 }
 
@@ -73,10 +73,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         return Err("usage: memory SOCKET BYTES".into());
     };
     let bytes: u64 = bytes.parse()?;
-    let memory = Memory(RwLock::new(vec![0; usize::try_from(bytes)?]), bytes);
-    let exports: Vec<(String, Arc<dyn Export>)> = vec![("memory".into(), Arc::new(memory))];
+    let memory = MemoryDevice(RwLock::new(vec![0; usize::try_from(bytes)?]), bytes);
+    let exports: Vec<(String, Arc<dyn BlockExport>)> = vec![("memory".into(), Arc::new(memory))];
     let server =
-        Server::bind(&Address::Unix(socket.into()), exports, Limits::default(), |note| eprintln!("{note}"))?;
+        NbdServer::bind(&ListenAddress::Unix(socket.into()), exports, NbdServerLimits::default(), |note| {
+            eprintln!("{note}")
+        })?;
     println!("{}", server.address()?.uri("memory"));
     server.run();
     Ok(())

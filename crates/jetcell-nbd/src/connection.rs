@@ -16,45 +16,45 @@ const POLL_TIMEOUT: Duration = Duration::from_micros(100);
 /// If a polling thread yields the processor and does not get it back within this time, others need the processor. The
 /// thread then sleeps before each of the next requests, because a thread that wakes up gets the processor sooner than
 /// one that has yielded it.
-const BUSY: Duration = Duration::from_micros(20);
+const BUSY_THRESHOLD: Duration = Duration::from_micros(20);
 /// If others used the processor for no longer than this and a request arrived in the meantime, it was the client that
 /// needed the processor.
-const CLIENT: Duration = Duration::from_micros(200);
+const CLIENT_THRESHOLD: Duration = Duration::from_micros(200);
 /// Minimum and maximum number of requests before which the thread does not poll.
-const RESTS: (u32, u32) = (16, 1024);
+const BACKOFF_RANGE: (u32, u32) = (16, 1024);
 
 /// Number of requests before which the thread does not poll, because others need the processor. The number doubles
 /// each time, and each poll that finds a request reduces it by one. This way, a single interruption, for example by
 /// the host of a virtual machine, costs little, and so does polling on a busy machine.
-struct Rest {
-    left: Cell<u32>,
+struct PollBackoff {
+    remaining: Cell<u32>,
     next: Cell<u32>,
 }
 
-impl Rest {
-    fn new() -> Rest {
-        Rest { left: Cell::new(0), next: Cell::new(RESTS.0) }
+impl PollBackoff {
+    fn new() -> PollBackoff {
+        PollBackoff { remaining: Cell::new(0), next: Cell::new(BACKOFF_RANGE.0) }
     }
 
     fn is_over(&self) -> bool {
-        self.left.get() == 0
+        self.remaining.get() == 0
     }
 
     /// Counts a request before which the thread slept.
-    fn pass(&self) {
-        self.left.set(self.left.get().saturating_sub(1));
+    fn count_request(&self) {
+        self.remaining.set(self.remaining.get().saturating_sub(1));
     }
 
     /// Records a poll during which others had the processor for the time `given`. Returns true if a period without
     /// polling begins.
-    fn look(&self, given: Duration, is_found: bool) -> bool {
+    fn record_poll(&self, given: Duration, is_found: bool) -> bool {
         let next = self.next.get();
-        let begins = given > CLIENT || given > BUSY && !is_found;
+        let begins = given > CLIENT_THRESHOLD || given > BUSY_THRESHOLD && !is_found;
         if begins {
-            self.left.set(next);
-            self.next.set((2 * next).min(RESTS.1));
+            self.remaining.set(next);
+            self.next.set((2 * next).min(BACKOFF_RANGE.1));
         } else if is_found {
-            self.next.set((next - 1).max(RESTS.0));
+            self.next.set((next - 1).max(BACKOFF_RANGE.0));
         }
         begins
     }
@@ -67,26 +67,26 @@ fn is_timeout(error: &io::Error) -> bool {
 
 /// A TCP or Unix socket.
 #[derive(Clone)]
-pub enum Stream {
+pub enum SocketStream {
     Tcp(Arc<TcpStream>),
     Unix(Arc<UnixStream>),
 }
 
-impl Stream {
+impl SocketStream {
     pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         match self {
-            Stream::Tcp(stream) => stream.shutdown(how),
-            Stream::Unix(stream) => stream.shutdown(how),
+            SocketStream::Tcp(stream) => stream.shutdown(how),
+            SocketStream::Unix(stream) => stream.shutdown(how),
         }
     }
 
     fn set_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
         match self {
-            Stream::Tcp(stream) => {
+            SocketStream::Tcp(stream) => {
                 stream.set_read_timeout(timeout)?;
                 stream.set_write_timeout(timeout)
             }
-            Stream::Unix(stream) => {
+            SocketStream::Unix(stream) => {
                 stream.set_read_timeout(timeout)?;
                 stream.set_write_timeout(timeout)
             }
@@ -95,22 +95,22 @@ impl Stream {
 
     fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
         match self {
-            Stream::Tcp(stream) => stream.set_nonblocking(nonblocking),
-            Stream::Unix(stream) => stream.set_nonblocking(nonblocking),
+            SocketStream::Tcp(stream) => stream.set_nonblocking(nonblocking),
+            SocketStream::Unix(stream) => stream.set_nonblocking(nonblocking),
         }
     }
 
     fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
-            Stream::Tcp(stream) => (&**stream).read(buffer),
-            Stream::Unix(stream) => (&**stream).read(buffer),
+            SocketStream::Tcp(stream) => (&**stream).read(buffer),
+            SocketStream::Unix(stream) => (&**stream).read(buffer),
         }
     }
 
     fn write(&self, data: &[u8]) -> io::Result<usize> {
         match self {
-            Stream::Tcp(stream) => (&**stream).write(data),
-            Stream::Unix(stream) => (&**stream).write(data),
+            SocketStream::Tcp(stream) => (&**stream).write(data),
+            SocketStream::Unix(stream) => (&**stream).write(data),
         }
     }
 }
@@ -120,41 +120,41 @@ impl Stream {
 const WATCH_INTERVAL: Duration = Duration::from_millis(500);
 
 /// A socket, used by the thread of its connection.
-pub struct Connection<'stream> {
-    stream: &'stream Stream,
+pub struct NbdConnection<'stream> {
+    stream: &'stream SocketStream,
     memory: &'stream ConnectionMemory<'stream>,
     /// Whether waits are interrupted after [`WATCH_INTERVAL`].
     is_watched: Cell<bool>,
     /// Whether the handshake is complete. During the handshake, reads have a timeout.
-    has_begun: Cell<bool>,
+    is_handshake_complete: Cell<bool>,
     /// Whether the thread polls for the next request, because the last one arrived quickly.
-    looks: Cell<bool>,
-    rest: Rest,
+    polls: Cell<bool>,
+    backoff: PollBackoff,
     is_blocking: Cell<bool>,
 }
 
-impl<'stream> Connection<'stream> {
+impl<'stream> NbdConnection<'stream> {
     /// Creates a connection. Each read during the handshake waits for at most `timeout`.
     pub fn new(
-        stream: &'stream Stream,
+        stream: &'stream SocketStream,
         timeout: Duration,
         memory: &'stream ConnectionMemory<'stream>,
-    ) -> io::Result<Connection<'stream>> {
+    ) -> io::Result<NbdConnection<'stream>> {
         stream.set_timeout(Some(timeout))?;
-        Ok(Connection {
+        Ok(NbdConnection {
             stream,
             memory,
             is_watched: Cell::new(false),
-            has_begun: Cell::new(false),
-            looks: Cell::new(false),
-            rest: Rest::new(),
+            is_handshake_complete: Cell::new(false),
+            polls: Cell::new(false),
+            backoff: PollBackoff::new(),
             is_blocking: Cell::new(true),
         })
     }
 
     /// Marks the handshake as complete, and removes the timeout.
-    pub fn begin(&self) -> io::Result<()> {
-        self.has_begun.set(true);
+    pub fn complete_handshake(&self) -> io::Result<()> {
+        self.is_handshake_complete.set(true);
         self.stream.set_timeout(None)
     }
 
@@ -168,7 +168,7 @@ impl<'stream> Connection<'stream> {
     /// Enables the interruption of waits if the connection holds memory that others may need, and disables it
     /// otherwise. Returns whether it is enabled.
     fn watch(&self) -> io::Result<bool> {
-        let is_watched = self.has_begun.get() && self.memory.is_watched();
+        let is_watched = self.is_handshake_complete.get() && self.memory.is_watched();
         if self.is_watched.replace(is_watched) != is_watched {
             self.stream.set_timeout(is_watched.then_some(WATCH_INTERVAL))?;
         }
@@ -184,7 +184,7 @@ impl<'stream> Connection<'stream> {
         loop {
             let began = Instant::now();
             let result = call();
-            self.memory.waited(began.elapsed())?;
+            self.memory.add_wait(began.elapsed())?;
             match result {
                 Err(error) if is_timeout(&error) => {}
                 result => return result,
@@ -193,7 +193,7 @@ impl<'stream> Connection<'stream> {
     }
 
     /// Polls for data for at most [`POLL_TIMEOUT`].
-    fn look(&self, buffer: &mut [u8]) -> Option<io::Result<usize>> {
+    fn poll(&self, buffer: &mut [u8]) -> Option<io::Result<usize>> {
         let mut began = None;
         let mut given = Duration::ZERO;
         loop {
@@ -201,7 +201,7 @@ impl<'stream> Connection<'stream> {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
                 result => Some(result),
             };
-            if self.rest.look(given, found.is_some()) || found.is_some() {
+            if self.backoff.record_poll(given, found.is_some()) || found.is_some() {
                 return found;
             }
             let now = Instant::now();
@@ -214,25 +214,25 @@ impl<'stream> Connection<'stream> {
     }
 }
 
-impl Read for &Connection<'_> {
+impl Read for &NbdConnection<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.looks.get() && self.rest.is_over() {
+        if self.polls.get() && self.backoff.is_over() {
             self.set_blocking(false)?;
-            if let Some(result) = self.look(buffer) {
+            if let Some(result) = self.poll(buffer) {
                 return result;
             }
         }
         self.set_blocking(true)?;
         let began = Instant::now();
         let result = self.transfer(|| self.stream.read(buffer));
-        let comes_soon = self.has_begun.get() && began.elapsed() < POLL_TIMEOUT;
-        self.looks.set(comes_soon && self.rest.is_over());
-        self.rest.pass();
+        let comes_soon = self.is_handshake_complete.get() && began.elapsed() < POLL_TIMEOUT;
+        self.polls.set(comes_soon && self.backoff.is_over());
+        self.backoff.count_request();
         result
     }
 }
 
-impl Write for &Connection<'_> {
+impl Write for &NbdConnection<'_> {
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
         if !self.is_blocking.get() {
             match self.stream.write(data) {
@@ -251,47 +251,47 @@ impl Write for &Connection<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::Memory;
+    use crate::memory::ServerMemory;
 
     #[test]
     fn rests_get_longer_while_others_need_the_processor_and_shorter_while_they_do_not() {
-        let rest = Rest::new();
+        let rest = PollBackoff::new();
         // The client was the one that used the processor.
-        assert!(!rest.look(CLIENT, true) && rest.is_over());
+        assert!(!rest.record_poll(CLIENT_THRESHOLD, true) && rest.is_over());
         let length = |_| {
-            assert!(rest.look(2 * BUSY, false));
-            let length = rest.left.get();
-            (0..length).for_each(|_| rest.pass());
+            assert!(rest.record_poll(2 * BUSY_THRESHOLD, false));
+            let length = rest.remaining.get();
+            (0..length).for_each(|_| rest.count_request());
             assert!(rest.is_over());
             length
         };
         let lengths: Vec<u32> = (0..8).map(length).collect();
         assert_eq!(lengths, [16, 32, 64, 128, 256, 512, 1024, 1024]);
-        (0..2000).for_each(|_| assert!(!rest.look(Duration::ZERO, true)));
+        (0..2000).for_each(|_| assert!(!rest.record_poll(Duration::ZERO, true)));
         // This was too long for the client alone.
-        assert!(rest.look(2 * CLIENT, true));
-        assert_eq!(rest.left.get(), RESTS.0);
+        assert!(rest.record_poll(2 * CLIENT_THRESHOLD, true));
+        assert_eq!(rest.remaining.get(), BACKOFF_RANGE.0);
     }
 
     #[test]
     fn a_thread_that_looks_waits_for_a_slow_peer_in_both_directions() {
         let (ours, theirs) = UnixStream::pair().unwrap();
-        let stream = Stream::Unix(Arc::new(ours));
-        let all = Memory::new(0, 1);
+        let stream = SocketStream::Unix(Arc::new(ours));
+        let all = ServerMemory::new(0, 1);
         let memory = ConnectionMemory::new(&all, Duration::from_secs(60));
-        let connection = Connection::new(&stream, Duration::from_secs(60), &memory).unwrap();
-        connection.begin().unwrap();
-        connection.looks.set(true);
+        let connection = NbdConnection::new(&stream, Duration::from_secs(60), &memory).unwrap();
+        connection.complete_handshake().unwrap();
+        connection.polls.set(true);
         (&theirs).write_all(b"at once").unwrap();
         let mut buffer = [0; 16];
         assert_eq!((&connection).read(&mut buffer).unwrap(), 7);
-        assert!(!connection.is_blocking.get() && connection.looks.get());
+        assert!(!connection.is_blocking.get() && connection.polls.get());
         let sent = vec![7; 8 << 20];
         thread::scope(|scope| {
             scope.spawn(|| {
                 // The data exceeds the socket's buffer, and the peer is not reading yet.
                 let memory = ConnectionMemory::new(&all, Duration::from_secs(60));
-                let connection = Connection::new(&stream, Duration::from_secs(60), &memory).unwrap();
+                let connection = NbdConnection::new(&stream, Duration::from_secs(60), &memory).unwrap();
                 // Polling leaves a connection in this state.
                 connection.is_blocking.set(false);
                 (&connection).write_all(&sent).unwrap();
@@ -302,11 +302,11 @@ mod tests {
             assert!(received == sent);
         });
         // The peer sends nothing. After polling, the thread sleeps, in this case until the handshake timeout.
-        let silent = Connection::new(&stream, Duration::from_millis(1), &memory).unwrap();
+        let silent = NbdConnection::new(&stream, Duration::from_millis(1), &memory).unwrap();
         silent.set_blocking(false).unwrap();
-        silent.looks.set(true);
+        silent.polls.set(true);
         assert!((&silent).read(&mut buffer).is_err());
-        assert!(silent.is_blocking.get() && !silent.looks.get());
+        assert!(silent.is_blocking.get() && !silent.polls.get());
         drop(theirs);
         assert_eq!((&silent).read(&mut buffer).unwrap(), 0);
     }

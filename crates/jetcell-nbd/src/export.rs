@@ -4,7 +4,7 @@ use std::io;
 
 /// A read in a batch.
 #[derive(Debug)]
-pub struct Read<'buffer> {
+pub struct ExportRead<'buffer> {
     /// Offset of the first byte.
     pub offset: u64,
     /// Buffer that the read fills.
@@ -13,7 +13,7 @@ pub struct Read<'buffer> {
 
 /// A range of bytes with the same allocation state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Extent {
+pub struct AllocationExtent {
     /// Length in bytes.
     pub length: u64,
     /// Whether nothing is stored for the range. Such a range reads as zeros.
@@ -25,7 +25,7 @@ pub struct Extent {
 ///
 /// Errors are converted to protocol error numbers: [`io::ErrorKind::StorageFull`] to ENOSPC,
 /// [`io::ErrorKind::Unsupported`] to ENOTSUP, [`io::ErrorKind::InvalidInput`] to EINVAL, and all others to EIO.
-pub trait Export: Send + Sync {
+pub trait BlockExport: Send + Sync {
     /// Returns the size in bytes. It must not change while the export is served.
     fn size(&self) -> u64;
 
@@ -39,17 +39,17 @@ pub trait Export: Send + Sync {
     /// Returns true if writes are refused.
     fn is_read_only(&self) -> bool;
 
-    /// Returns true if [`Export::trim`] frees space.
+    /// Returns true if [`BlockExport::trim`] frees space.
     fn can_trim(&self) -> bool;
 
     /// Reads the whole batch, or fails.
     ///
     /// # Errors
     /// One of the ranges cannot be read.
-    fn read(&self, batch: &mut [Read<'_>]) -> io::Result<()>;
+    fn read(&self, batch: &mut [ExportRead<'_>]) -> io::Result<()>;
 
     /// Writes bytes. All later reads on any connection return the new bytes. The bytes are durable after the next
-    /// [`Export::flush`].
+    /// [`BlockExport::flush`].
     ///
     /// # Errors
     /// The bytes cannot be written.
@@ -79,5 +79,5 @@ pub trait Export: Send + Sync {
     ///
     /// # Errors
     /// The state cannot be read.
-    fn extents(&self, offset: u64, length: u64) -> io::Result<Vec<Extent>>;
+    fn extents(&self, offset: u64, length: u64) -> io::Result<Vec<AllocationExtent>>;
 }

@@ -1,4 +1,4 @@
-//! A server for network block devices (NBD). It exports anything that implements [`Export`].
+//! A server for network block devices (NBD). It exports anything that implements [`BlockExport`].
 //!
 //! It supports the fixed newstyle handshake, structured replies and the context `base:allocation` of the
 //! [protocol](https://github.com/NetworkBlockDevice/nbd/blob/master/doc/proto.md). Clients are not trusted: an
@@ -30,5 +30,5 @@ mod protocol;
 mod server;
 mod session;
 
-pub use export::{Export, Extent, Read};
-pub use server::{Address, Limits, Server, Stopper};
+pub use export::{AllocationExtent, BlockExport, ExportRead};
+pub use server::{ListenAddress, NbdServer, NbdServerLimits, NbdServerStopper};

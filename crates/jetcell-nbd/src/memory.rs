@@ -21,32 +21,37 @@ const MIN_SHARE: usize = 16 << 10;
 /// Maximum size of the input buffer of a connection, in bytes. The buffer is a quarter of the share.
 const MAX_INPUT: usize = 256 << 10;
 /// Granularity of memory from the pool, in bytes. It is large, which makes requests to the pool rare.
-const STEP: usize = 1 << 20;
+const POOL_GRANULARITY: usize = 1 << 20;
 
 /// Memory for all connections.
-pub struct Memory {
+pub struct ServerMemory {
     share: usize,
-    pool: Mutex<Pool>,
+    pool: Mutex<SharedMemoryPool>,
     changed: Condvar,
 }
 
-struct Pool {
+struct SharedMemoryPool {
     free: usize,
     /// Number that the next waiting connection gets. `turn` is the number of the connection whose turn it is.
     next: u64,
     turn: u64,
 }
 
-impl Memory {
+impl ServerMemory {
     /// Creates memory for this number of connections. The pool always has enough for the largest request.
-    pub fn new(bytes: usize, connections: usize) -> Memory {
+    pub fn new(bytes: usize, connections: usize) -> ServerMemory {
         let share = (bytes / 2 / connections.max(1)).clamp(MIN_SHARE, MAX_SHARE);
-        let pool = bytes.saturating_sub(share.saturating_mul(connections)) / STEP * STEP;
-        let free = pool.max(MAX_MESSAGE.next_multiple_of(STEP));
-        Memory { share, pool: Mutex::new(Pool { free, next: 0, turn: 0 }), changed: Condvar::new() }
+        let pool =
+            bytes.saturating_sub(share.saturating_mul(connections)) / POOL_GRANULARITY * POOL_GRANULARITY;
+        let free = pool.max(MAX_MESSAGE.next_multiple_of(POOL_GRANULARITY));
+        ServerMemory {
+            share,
+            pool: Mutex::new(SharedMemoryPool { free, next: 0, turn: 0 }),
+            changed: Condvar::new(),
+        }
     }
 
-    fn pool(&self) -> MutexGuard<'_, Pool> {
+    fn pool(&self) -> MutexGuard<'_, SharedMemoryPool> {
         self.pool.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -65,18 +70,23 @@ impl Memory {
 
 /// Memory of one connection.
 pub struct ConnectionMemory<'server> {
-    memory: &'server Memory,
+    memory: &'server ServerMemory,
     /// Number of bytes from the pool.
     taken: Cell<usize>,
     /// Total time spent waiting for the client since the connection took memory from the pool.
     waited: Cell<Duration>,
-    /// Maximum of `waited` while other connections need the memory.
-    patience: Duration,
+    /// Maximum of `add_wait` while other connections need the memory.
+    max_wait: Duration,
 }
 
 impl<'server> ConnectionMemory<'server> {
-    pub fn new(memory: &'server Memory, patience: Duration) -> ConnectionMemory<'server> {
-        ConnectionMemory { memory, taken: Cell::new(0), waited: Cell::new(Duration::ZERO), patience }
+    pub fn new(memory: &'server ServerMemory, patience: Duration) -> ConnectionMemory<'server> {
+        ConnectionMemory {
+            memory,
+            taken: Cell::new(0),
+            waited: Cell::new(Duration::ZERO),
+            max_wait: patience,
+        }
     }
 
     /// Returns the size of the input buffer in bytes.
@@ -85,12 +95,12 @@ impl<'server> ConnectionMemory<'server> {
     }
 
     /// Returns the number of bytes that the connection's requests and replies may currently use.
-    pub fn allowed(&self) -> usize {
+    pub fn available(&self) -> usize {
         self.memory.share - self.input_bytes() + self.taken.get()
     }
 
     fn lacking(&self, bytes: usize) -> usize {
-        bytes.saturating_sub(self.allowed()).next_multiple_of(STEP)
+        bytes.saturating_sub(self.available()).next_multiple_of(POOL_GRANULARITY)
     }
 
     /// Allows the connection to use this number of bytes if that is possible without waiting.
@@ -137,7 +147,7 @@ impl<'server> ConnectionMemory<'server> {
     }
 
     /// Returns all of the connection's pool memory to the pool.
-    pub fn give_back(&self) {
+    pub fn release(&self) {
         let taken = self.taken.take();
         if taken > 0 {
             self.memory.pool().free += taken;
@@ -155,12 +165,12 @@ impl<'server> ConnectionMemory<'server> {
     ///
     /// # Errors
     /// The client takes too long, and other connections need the memory.
-    pub fn waited(&self, time: Duration) -> io::Result<()> {
+    pub fn add_wait(&self, time: Duration) -> io::Result<()> {
         if !self.is_watched() {
             return Ok(());
         }
         self.waited.set(self.waited.get() + time);
-        if self.waited.get() > self.patience && self.memory.waiting() > 0 {
+        if self.waited.get() > self.max_wait && self.memory.waiting() > 0 {
             return Err(io::Error::other(
                 "the client is too slow, and other clients need the memory of its requests",
             ));
@@ -171,7 +181,7 @@ impl<'server> ConnectionMemory<'server> {
 
 impl Drop for ConnectionMemory<'_> {
     fn drop(&mut self) {
-        self.give_back();
+        self.release();
     }
 }
 
@@ -188,23 +198,23 @@ mod tests {
     #[test]
     fn shares_and_pool_together_are_the_bound() {
         for (bytes, connections) in [(256 << 20, 64), (256 << 20, 4096), (128 << 20, 1)] {
-            let memory = Memory::new(bytes, connections);
+            let memory = ServerMemory::new(bytes, connections);
             assert!(memory.share * connections + memory.free() <= bytes, "{bytes} {connections}");
             assert!(memory.share >= MIN_SHARE && memory.free() >= MAX_MESSAGE);
             let connection = ConnectionMemory::new(&memory, LONG);
-            assert_eq!(connection.allowed() + connection.input_bytes(), memory.share);
+            assert_eq!(connection.available() + connection.input_bytes(), memory.share);
         }
         // There is always room for the largest request.
-        assert!(Memory::new(0, 0).free() >= MAX_MESSAGE);
+        assert!(ServerMemory::new(0, 0).free() >= MAX_MESSAGE);
     }
 
     #[test]
     fn large_requests_wait_in_their_order_and_small_ones_never() {
-        let memory = Memory::new(2 * MAX_MESSAGE, 8);
+        let memory = ServerMemory::new(2 * MAX_MESSAGE, 8);
         let first = ConnectionMemory::new(&memory, LONG);
         assert!(first.try_allow(MAX_MESSAGE));
         let rest = ConnectionMemory::new(&memory, LONG);
-        let share = rest.allowed();
+        let share = rest.available();
         assert!(rest.try_allow(memory.free() + share) && memory.free() == 0);
         let order = AtomicUsize::new(0);
         thread::scope(|scope| {
@@ -224,9 +234,9 @@ mod tests {
             let small = ConnectionMemory::new(&memory, LONG);
             assert!(small.try_allow(share) && !small.try_allow(share + 1));
             // No request overtakes requests that are waiting.
-            rest.give_back();
+            rest.release();
             assert!(!small.try_allow(share + 1));
-            first.give_back();
+            first.release();
         });
         assert_eq!(order.into_inner(), 3);
         assert!(memory.free() >= MAX_MESSAGE && memory.waiting() == 0);
@@ -234,10 +244,10 @@ mod tests {
 
     #[test]
     fn a_slow_client_is_given_up_only_if_others_need_its_memory() {
-        let memory = Memory::new(0, 1);
+        let memory = ServerMemory::new(0, 1);
         let slow = ConnectionMemory::new(&memory, Duration::from_secs(10));
         slow.allow(MAX_MESSAGE);
-        slow.waited(LONG).unwrap();
+        slow.add_wait(LONG).unwrap();
         thread::scope(|scope| {
             scope.spawn(|| ConnectionMemory::new(&memory, LONG).allow(MAX_MESSAGE));
             let began = Instant::now();
@@ -245,9 +255,9 @@ mod tests {
                 assert!(began.elapsed() < LONG);
                 thread::yield_now();
             }
-            assert!(slow.waited(Duration::ZERO).is_err());
-            slow.give_back();
-            slow.waited(LONG).unwrap();
+            assert!(slow.add_wait(Duration::ZERO).is_err());
+            slow.release();
+            slow.add_wait(LONG).unwrap();
         });
     }
 }

@@ -18,16 +18,16 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use socket2::{Domain, SockAddr, SockRef, Socket, Type};
 
-use crate::connection::{Connection, Stream};
-use crate::memory::{ConnectionMemory, Memory};
-use crate::session::{End, Exports, serve};
+use crate::connection::{NbdConnection, SocketStream};
+use crate::memory::{ConnectionMemory, ServerMemory};
+use crate::session::{NbdExports, NbdSessionEnd, serve};
 
 /// How long clients have to receive the last replies after the server was stopped.
-const LAST_REPLIES: Duration = Duration::from_secs(5);
+const LAST_REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum number of connections that wait to be accepted. The standard library uses the same number.
 const BACKLOG: i32 = 128;
 /// Pause after a connection could not be accepted, for example because there are no free file descriptors.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
 
 /// Maximum time that a starting server waits for other servers that start in the same directory.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
@@ -35,20 +35,20 @@ const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Address at which a server listens.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Address {
+pub enum ListenAddress {
     /// IP address and port. Port 0 stands for any free port.
     Tcp(SocketAddr),
     /// Path of a Unix socket, which only its owner can use.
     Unix(PathBuf),
 }
 
-impl Address {
+impl ListenAddress {
     /// Returns the URI of an export, in the form that clients accept. Reserved bytes are escaped.
     pub fn uri(&self, export: &str) -> String {
         let export = escaped(export.as_bytes());
         match self {
-            Address::Tcp(address) => format!("nbd://{address}/{export}"),
-            Address::Unix(path) => {
+            ListenAddress::Tcp(address) => format!("nbd://{address}/{export}"),
+            ListenAddress::Unix(path) => {
                 format!("nbd+unix:///{export}?socket={}", escaped(path.as_os_str().as_bytes()))
             }
         }
@@ -66,7 +66,7 @@ fn escaped(bytes: &[u8]) -> String {
 
 /// Limits for clients.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Limits {
+pub struct NbdServerLimits {
     /// Maximum number of simultaneous connections. Further connections are closed.
     pub connections: usize,
     /// Maximum pause in a handshake.
@@ -79,22 +79,27 @@ pub struct Limits {
     pub stall: Duration,
 }
 
-impl Default for Limits {
-    fn default() -> Limits {
+impl Default for NbdServerLimits {
+    fn default() -> NbdServerLimits {
         let ten_seconds = Duration::from_secs(10);
-        Limits { connections: 64, handshake: ten_seconds, request_bytes: 256 << 20, stall: ten_seconds }
+        NbdServerLimits {
+            connections: 64,
+            handshake: ten_seconds,
+            request_bytes: 256 << 20,
+            stall: ten_seconds,
+        }
     }
 }
 
 enum Listener {
     Tcp(TcpListener),
     /// A Unix socket, with its path and the identity of its file.
-    Unix(UnixListener, PathBuf, FileId),
+    Unix(UnixListener, PathBuf, SocketFileId),
 }
 
 /// An open connection.
-struct Client {
-    stream: Stream,
+struct ClientConnection {
+    stream: SocketStream,
     state: ClientState,
 }
 
@@ -102,34 +107,34 @@ struct Client {
 enum ClientState {
     Handshake,
     /// The client has chosen an export.
-    Chosen,
+    Transmission,
     /// The connection was closed in favour of another one, but its thread has not ended yet.
     Evicted,
 }
 
 /// Device and inode of a file.
-type FileId = (u64, u64);
+type SocketFileId = (u64, u64);
 
-struct Shared {
+struct SharedServerState {
     listener: Listener,
-    exports: Exports,
-    limits: Limits,
-    memory: Memory,
-    note: Box<dyn Fn(&str) + Send + Sync>,
+    exports: NbdExports,
+    limits: NbdServerLimits,
+    memory: ServerMemory,
+    log: Box<dyn Fn(&str) + Send + Sync>,
     is_stopped: AtomicBool,
-    connections: Mutex<BTreeMap<u64, Client>>,
-    ended: Condvar,
+    connections: Mutex<BTreeMap<u64, ClientConnection>>,
+    connection_ended: Condvar,
 }
 
 /// A server that listens for clients.
-pub struct Server(Arc<Shared>);
+pub struct NbdServer(Arc<SharedServerState>);
 
 /// Handle that stops a server from another thread.
 #[derive(Clone)]
-pub struct Stopper(Arc<Shared>);
+pub struct NbdServerStopper(Arc<SharedServerState>);
 
-impl Server {
-    /// Starts to listen. [`Server::run`] then serves the clients. The first export also has the empty name. `note` is
+impl NbdServer {
+    /// Starts to listen. [`NbdServer::run`] then serves the clients. The first export also has the empty name. `log` is
     /// called with one line of text for each event that the server's owner should know about, for example when a
     /// client sends invalid data.
     ///
@@ -139,28 +144,28 @@ impl Server {
     /// # Panics
     /// There is no export.
     pub fn bind(
-        address: &Address,
-        exports: Exports,
-        limits: Limits,
+        address: &ListenAddress,
+        exports: NbdExports,
+        limits: NbdServerLimits,
         note: impl Fn(&str) + Send + Sync + 'static,
-    ) -> io::Result<Server> {
+    ) -> io::Result<NbdServer> {
         assert!(!exports.is_empty(), "a server without exports");
         let listener = match address {
-            Address::Tcp(address) => Listener::Tcp(TcpListener::bind(address)?),
-            Address::Unix(path) => {
+            ListenAddress::Tcp(address) => Listener::Tcp(TcpListener::bind(address)?),
+            ListenAddress::Unix(path) => {
                 let (listener, file) = listen_on(path)?;
                 Listener::Unix(listener, path.clone(), file)
             }
         };
-        Ok(Server(Arc::new(Shared {
+        Ok(NbdServer(Arc::new(SharedServerState {
             listener,
             exports,
             limits,
-            memory: Memory::new(limits.request_bytes, limits.connections),
-            note: Box::new(note),
+            memory: ServerMemory::new(limits.request_bytes, limits.connections),
+            log: Box::new(note),
             is_stopped: AtomicBool::new(false),
             connections: Mutex::new(BTreeMap::new()),
-            ended: Condvar::new(),
+            connection_ended: Condvar::new(),
         })))
     }
 
@@ -168,16 +173,16 @@ impl Server {
     ///
     /// # Errors
     /// The system does not return the address.
-    pub fn address(&self) -> io::Result<Address> {
+    pub fn address(&self) -> io::Result<ListenAddress> {
         match &self.0.listener {
-            Listener::Tcp(listener) => listener.local_addr().map(Address::Tcp),
-            Listener::Unix(_, path, _) => Ok(Address::Unix(path.clone())),
+            Listener::Tcp(listener) => listener.local_addr().map(ListenAddress::Tcp),
+            Listener::Unix(_, path, _) => Ok(ListenAddress::Unix(path.clone())),
         }
     }
 
     /// Returns a handle that stops this server.
-    pub fn stopper(&self) -> Stopper {
-        Stopper(self.0.clone())
+    pub fn stopper(&self) -> NbdServerStopper {
+        NbdServerStopper(self.0.clone())
     }
 
     /// Serves clients until the server is stopped and all connections have ended.
@@ -191,8 +196,8 @@ impl Server {
             match accepted {
                 Ok((stream, peer)) => shared.clone().begin(number, stream, peer),
                 Err(error) => {
-                    (shared.note)(&format!("a connection could not be accepted: {error}"));
-                    thread::sleep(ACCEPT_PAUSE);
+                    (shared.log)(&format!("a connection could not be accepted: {error}"));
+                    thread::sleep(ACCEPT_BACKOFF);
                 }
             }
         }
@@ -200,7 +205,7 @@ impl Server {
     }
 }
 
-impl Stopper {
+impl NbdServerStopper {
     /// Stops accepting clients and reading requests. Requests that have already been read are answered.
     pub fn stop(&self) {
         if self.0.is_stopped.swap(true, Ordering::SeqCst) {
@@ -215,7 +220,7 @@ impl Stopper {
 }
 
 /// Listens on a socket that only its owner can use. Replaces the socket of a server that no longer exists.
-fn listen_on(path: &Path) -> io::Result<(UnixListener, FileId)> {
+fn listen_on(path: &Path) -> io::Result<(UnixListener, SocketFileId)> {
     let address = SockAddr::unix(path)?;
     // Servers that start at the same time must not mistake each other's socket for an abandoned one. The directory
     // must exist, because otherwise the socket could not be created.
@@ -250,7 +255,7 @@ fn lock(directory: &File) -> io::Result<()> {
     }
 }
 
-fn file_id(path: &Path) -> io::Result<FileId> {
+fn file_id(path: &Path) -> io::Result<SocketFileId> {
     fs::symlink_metadata(path).map(|found| (found.dev(), found.ino()))
 }
 
@@ -275,60 +280,61 @@ fn refuse_other_owner(owner: u32, user: u32) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
 }
 
-impl Shared {
-    fn accept(&self) -> io::Result<(Stream, String)> {
+impl SharedServerState {
+    fn accept(&self) -> io::Result<(SocketStream, String)> {
         match &self.listener {
             Listener::Tcp(listener) => {
                 let (stream, peer) = listener.accept()?;
                 stream.set_nodelay(true)?;
                 // A client whose machine failed must not occupy a connection forever.
                 SockRef::from(&stream).set_keepalive(true)?;
-                Ok((Stream::Tcp(Arc::new(stream)), peer.to_string()))
+                Ok((SocketStream::Tcp(Arc::new(stream)), peer.to_string()))
             }
             Listener::Unix(listener, ..) => {
                 let (stream, _) = listener.accept()?;
-                Ok((Stream::Unix(Arc::new(stream)), "a client".into()))
+                Ok((SocketStream::Unix(Arc::new(stream)), "a client".into()))
             }
         }
     }
 
-    fn connections(&self) -> MutexGuard<'_, BTreeMap<u64, Client>> {
+    fn connections(&self) -> MutexGuard<'_, BTreeMap<u64, ClientConnection>> {
         self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Serves a connection in its own thread.
-    fn begin(self: Arc<Shared>, number: u64, stream: Stream, peer: String) {
+    fn begin(self: Arc<SharedServerState>, number: u64, stream: SocketStream, peer: String) {
         let mut connections = self.connections();
         let most = self.limits.connections;
         let is_full =
             connections.values().filter(|client| client.state != ClientState::Evicted).count() >= most;
         if is_full && !evict_handshake(&mut connections) {
-            (self.note)(&format!("{peer}: refused, because the limit of {most} connections is reached"));
+            (self.log)(&format!("{peer}: refused, because the limit of {most} connections is reached"));
             return;
         }
-        connections.insert(number, Client { stream: stream.clone(), state: ClientState::Handshake });
+        connections
+            .insert(number, ClientConnection { stream: stream.clone(), state: ClientState::Handshake });
         drop(connections);
         let shared = self.clone();
         let spawned = thread::Builder::new().name("nbd".into()).spawn(move || {
             // The connection is removed from the table even after a panic.
-            let _place = Place(&shared, number);
+            let _place = ConnectionGuard(&shared, number);
             shared.serve(number, &stream, &peer);
         });
         if let Err(error) = spawned {
-            (self.note)(&format!("a thread for a connection could not be started: {error}"));
+            (self.log)(&format!("a thread for a connection could not be started: {error}"));
             self.connections().remove(&number);
         }
     }
 
-    fn serve(&self, number: u64, stream: &Stream, peer: &str) {
-        let note = |text: &str| (self.note)(&format!("{peer}: {text}"));
+    fn serve(&self, number: u64, stream: &SocketStream, peer: &str) {
+        let note = |text: &str| (self.log)(&format!("{peer}: {text}"));
         let memory = ConnectionMemory::new(&self.memory, self.limits.stall);
-        let Ok(connection) = Connection::new(stream, self.limits.handshake, &memory) else { return };
+        let Ok(connection) = NbdConnection::new(stream, self.limits.handshake, &memory) else { return };
         let begin = || {
-            if !self.has_chosen(number) {
+            if !self.enter_transmission(number) {
                 return Err(io::ErrorKind::ConnectionAborted.into());
             }
-            connection.begin()
+            connection.complete_handshake()
         };
         let end = serve(&connection, &connection, &self.exports, &memory, begin, &note);
         let is_evicted =
@@ -337,11 +343,13 @@ impl Shared {
             _ if is_evicted => {
                 note("closed during its handshake, because another client needed the connection")
             }
-            End::Closed => {}
-            End::Lost(_) if self.is_stopped.load(Ordering::SeqCst) => {}
-            End::Lost(error) => note(&format!("the connection was lost: {error}")),
-            End::Garbage(what) => note(&format!("closed, because the client sent {what}")),
-            End::Silent => note("closed, because the client did not finish its handshake"),
+            NbdSessionEnd::Closed => {}
+            NbdSessionEnd::Lost(_) if self.is_stopped.load(Ordering::SeqCst) => {}
+            NbdSessionEnd::Lost(error) => note(&format!("the connection was lost: {error}")),
+            NbdSessionEnd::InvalidMessage(what) => note(&format!("closed, because the client sent {what}")),
+            NbdSessionEnd::HandshakeTimeout => {
+                note("closed, because the client did not finish its handshake")
+            }
         }
         // Otherwise, the handle in the connection table would keep the socket open.
         let _ = stream.shutdown(Shutdown::Both);
@@ -349,11 +357,11 @@ impl Shared {
 
     /// Marks a connection whose client has chosen an export. Returns false if the connection was closed in favour of
     /// another one.
-    fn has_chosen(&self, number: u64) -> bool {
+    fn enter_transmission(&self, number: u64) -> bool {
         let mut connections = self.connections();
         let client = connections.get_mut(&number).filter(|client| client.state != ClientState::Evicted);
         client.is_some_and(|client| {
-            client.state = ClientState::Chosen;
+            client.state = ClientState::Transmission;
             true
         })
     }
@@ -371,18 +379,20 @@ impl Shared {
             for client in connections.values() {
                 let _ = client.stream.shutdown(how);
             }
-            let waited = self.ended.wait_timeout_while(connections, LAST_REPLIES, |open| !open.is_empty());
+            let waited = self
+                .connection_ended
+                .wait_timeout_while(connections, LAST_REPLY_TIMEOUT, |open| !open.is_empty());
             connections = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         // Threads that are still running use the export.
         while !connections.is_empty() {
-            connections = self.ended.wait(connections).unwrap_or_else(PoisonError::into_inner);
+            connections = self.connection_ended.wait(connections).unwrap_or_else(PoisonError::into_inner);
         }
     }
 }
 
 /// Closes the oldest connection that is still in its handshake. Returns false if no connection is in its handshake.
-fn evict_handshake(connections: &mut BTreeMap<u64, Client>) -> bool {
+fn evict_handshake(connections: &mut BTreeMap<u64, ClientConnection>) -> bool {
     let Some(client) = connections.values_mut().find(|client| client.state == ClientState::Handshake) else {
         return false;
     };
@@ -392,12 +402,12 @@ fn evict_handshake(connections: &mut BTreeMap<u64, Client>) -> bool {
 }
 
 /// Entry of a connection in the table, which is removed when this value is dropped.
-struct Place<'shared>(&'shared Shared, u64);
+struct ConnectionGuard<'shared>(&'shared SharedServerState, u64);
 
-impl Drop for Place<'_> {
+impl Drop for ConnectionGuard<'_> {
     fn drop(&mut self) {
         self.0.connections().remove(&self.1);
-        self.0.ended.notify_all();
+        self.0.connection_ended.notify_all();
     }
 }
 

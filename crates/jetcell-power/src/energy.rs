@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::scope::Scope;
+use crate::scope::MeterScope;
 
 const HOURS_PER_DAY: f64 = 24.0;
 const DAYS_PER_YEAR: f64 = 365.0;
@@ -10,7 +10,7 @@ const DAYS_PER_YEAR: f64 = 365.0;
 /// Price and carbon dioxide emissions per kilowatt-hour. There are no defaults, because both depend on location and
 /// year.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Tariff {
+pub struct EnergyTariff {
     /// Price per kilowatt-hour, in the user's currency.
     pub price_per_kwh: Option<f64>,
     /// Carbon dioxide in kilograms per kilowatt-hour.
@@ -19,11 +19,11 @@ pub struct Tariff {
 
 /// Mean power, extrapolated to a day and to a year of 365 days.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Energy {
+pub struct EnergyEstimate {
     /// Mean power in watts.
     pub watts: f64,
     /// Scope of the measurement.
-    pub scope: Scope,
+    pub scope: MeterScope,
     /// Kilowatt-hours per day.
     pub kwh_per_day: f64,
     /// Kilowatt-hours per year.
@@ -36,12 +36,12 @@ pub struct Energy {
     pub co2_kg_per_year: Option<f64>,
 }
 
-impl Energy {
+impl EnergyEstimate {
     /// Computes the energy from a mean power in watts. Intermediate results are not rounded.
-    pub fn of(watts: f64, scope: Scope, tariff: &Tariff) -> Energy {
+    pub fn from_watts(watts: f64, scope: MeterScope, tariff: &EnergyTariff) -> EnergyEstimate {
         let kwh_per_day = watts * HOURS_PER_DAY / 1000.0;
         let kwh_per_year = kwh_per_day * DAYS_PER_YEAR;
-        Energy {
+        EnergyEstimate {
             watts,
             scope,
             kwh_per_day,
@@ -66,9 +66,9 @@ mod tests {
     /// 27.5 h, and 0.72 kWh in 14.75 h.
     #[test]
     fn a_published_calculation_comes_out_without_its_rounding() {
-        let tariff = Tariff { price_per_kwh: Some(0.185), co2_kg_per_kwh: Some(2.0 * 0.453_592_37) };
-        let green = Energy::of(1.1 / 27.5 * 1000.0, Scope::Server, &tariff);
-        let black = Energy::of(0.72 / 14.75 * 1000.0, Scope::Server, &tariff);
+        let tariff = EnergyTariff { price_per_kwh: Some(0.185), co2_kg_per_kwh: Some(2.0 * 0.453_592_37) };
+        let green = EnergyEstimate::from_watts(1.1 / 27.5 * 1000.0, MeterScope::Server, &tariff);
+        let black = EnergyEstimate::from_watts(0.72 / 14.75 * 1000.0, MeterScope::Server, &tariff);
         let close =
             |found: f64, wanted: f64| assert!((found / wanted - 1.0).abs() < 1e-5, "{found} {wanted}");
         close(green.watts, 40.0);
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn without_a_tariff_there_is_no_cost() {
-        let energy = Energy::of(5.0, Scope::Drive, &Tariff::default());
+        let energy = EnergyEstimate::from_watts(5.0, MeterScope::Drive, &EnergyTariff::default());
         assert_eq!((energy.cost_per_year, energy.co2_kg_per_year), (None, None));
     }
 }

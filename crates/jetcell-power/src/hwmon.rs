@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::error::PowerError;
-use crate::rapl::{entries, number};
+use crate::rapl::{read_number, sorted_entries};
 
 /// A power sensor of the hardware monitor.
 pub struct Hwmon {
@@ -27,20 +27,20 @@ impl Hwmon {
             let file = file.ok_or_else(|| {
                 PowerError::meter("hwmon", format!("{} does not have a power sensor", path.display()))
             })?;
-            number(&file)?;
+            read_number(&file)?;
             return Ok(Hwmon { file });
         }
         let found = sensors(root);
         let names = found.iter().map(|sensor| sensor.unique(&found)).collect::<Vec<_>>().join(", ");
-        let is_named = |sensor: &&Sensor| {
+        let is_named = |sensor: &&PowerSensor| {
             chip.is_none_or(|chip| {
                 sensor.name == chip || sensor.directory == chip || sensor.unique(&found) == chip
             })
         };
-        let fits: Vec<&Sensor> = found.iter().filter(is_named).collect();
+        let fits: Vec<&PowerSensor> = found.iter().filter(is_named).collect();
         let what = match (&fits[..], chip) {
             ([one], _) => {
-                number(&one.file)?;
+                read_number(&one.file)?;
                 return Ok(Hwmon { file: one.file.clone() });
             }
             ([], None) => "this machine does not have a power sensor".to_string(),
@@ -48,7 +48,10 @@ impl Hwmon {
                 format!("no chip {chip} with a power sensor was found; available chips: {names}")
             }
             ([first, ..], _) => {
-                format!("several power sensors were found; choose one, for example hwmon={}: {names}", first.unique(&found))
+                format!(
+                    "several power sensors were found; choose one, for example hwmon={}: {names}",
+                    first.unique(&found)
+                )
             }
         };
         Err(PowerError::meter("hwmon", what))
@@ -56,12 +59,12 @@ impl Hwmon {
 
     /// Returns the power in watts.
     pub(crate) fn read(&self) -> Result<f64, PowerError> {
-        Ok(number(&self.file)? as f64 / 1e6)
+        Ok(read_number(&self.file)? as f64 / 1e6)
     }
 }
 
 /// A chip with a power sensor.
-struct Sensor {
+struct PowerSensor {
     /// Name of the chip. Chips of the same type have the same name.
     name: String,
     /// Name of the chip's directory, which is unique.
@@ -69,9 +72,9 @@ struct Sensor {
     file: PathBuf,
 }
 
-impl Sensor {
+impl PowerSensor {
     /// Returns a name that is unique among these chips.
-    fn unique(&self, all: &[Sensor]) -> String {
+    fn unique(&self, all: &[PowerSensor]) -> String {
         match all.iter().filter(|other| other.name == self.name).count() {
             0 | 1 => self.name.clone(),
             _ => self.directory.clone(),
@@ -79,13 +82,13 @@ impl Sensor {
     }
 }
 
-fn sensors(root: &Path) -> Vec<Sensor> {
+fn sensors(root: &Path) -> Vec<PowerSensor> {
     let sensor = |chip: PathBuf| {
         let name = fs::read_to_string(chip.join("name")).unwrap_or_default().trim().to_string();
         let directory = chip.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        Some(Sensor { name, directory, file: sensor_in(&chip)? })
+        Some(PowerSensor { name, directory, file: sensor_in(&chip)? })
     };
-    entries(root).into_iter().filter_map(sensor).collect()
+    sorted_entries(root).into_iter().filter_map(sensor).collect()
 }
 
 /// Returns the power sensor file of a chip, which contains microwatts. Prefers the sensor's average to its current

@@ -1,7 +1,7 @@
-//! Power meters and their readings. [`Meter`] reads a meter, [`PowerLog`] contains recorded readings, and [`Energy`]
+//! Power meters and their readings. [`PowerMeter`] reads a meter, [`PowerLog`] contains recorded readings, and [`EnergyEstimate`]
 //! provides joules, kilowatt-hours, cost and carbon dioxide.
 //!
-//! Every figure has a [`Scope`]. A meter at a server's outlet cannot measure one of its drives separately.
+//! Every figure has a [`MeterScope`]. A meter at a server's outlet cannot measure one of its drives separately.
 
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
@@ -18,8 +18,8 @@ mod power_log;
 mod rapl;
 mod scope;
 
-pub use energy::{Energy, Tariff};
+pub use energy::{EnergyEstimate, EnergyTariff};
 pub use error::PowerError;
-pub use meter::{Meter, MeterKind, Reading, found_meters};
-pub use power_log::{PowerLog, Recorder, Used};
-pub use scope::Scope;
+pub use meter::{MeterKind, MeterReading, PowerMeter, detect_meters};
+pub use power_log::{EnergyUse, PowerLog, PowerRecorder};
+pub use scope::MeterScope;

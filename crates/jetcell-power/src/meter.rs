@@ -7,14 +7,14 @@ use crate::error::PowerError;
 use crate::hwmon::Hwmon;
 use crate::ipmi::Ipmi;
 #[cfg(feature = "plugs")]
-use crate::plug::Plug;
+use crate::plug::SmartPlug;
 use crate::plug_kind::PlugKind;
 use crate::rapl::Rapl;
-use crate::scope::Scope;
+use crate::scope::MeterScope;
 
 /// A meter reading at one moment.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Reading {
+pub enum MeterReading {
     /// Power in watts.
     Watts(f64),
     /// Value of an energy counter in joules.
@@ -42,28 +42,27 @@ pub enum MeterKind {
 impl MeterKind {
     /// Returns the meter's scope. Returns `None` for a plug or hardware monitor, because the devices it supplies are
     /// not known.
-    pub fn scope(&self) -> Option<Scope> {
+    pub fn scope(&self) -> Option<MeterScope> {
         match self {
-            MeterKind::Rapl => Some(Scope::Processor),
-            MeterKind::Ipmi => Some(Scope::Server),
+            MeterKind::Rapl => Some(MeterScope::Processor),
+            MeterKind::Ipmi => Some(MeterScope::Server),
             MeterKind::Hwmon(_) | MeterKind::Plug(..) => None,
         }
     }
 
     /// Opens the meter and reads it once to verify that it provides readings.
-    pub fn open(&self) -> Result<Meter, PowerError> {
+    pub fn open(&self) -> Result<PowerMeter, PowerError> {
         let meter = match self {
-            MeterKind::Rapl => Meter::Rapl(Rapl::open("/sys/class/powercap".as_ref())?),
+            MeterKind::Rapl => PowerMeter::Rapl(Rapl::open("/sys/class/powercap".as_ref())?),
             MeterKind::Hwmon(name) => {
-                Meter::Hwmon(Hwmon::open("/sys/class/hwmon".as_ref(), name.as_deref())?)
+                PowerMeter::Hwmon(Hwmon::open("/sys/class/hwmon".as_ref(), name.as_deref())?)
             }
-            MeterKind::Ipmi => Meter::Ipmi(Ipmi::open("ipmitool")?),
+            MeterKind::Ipmi => PowerMeter::Ipmi(Ipmi::open("ipmitool")?),
             #[cfg(feature = "plugs")]
-            MeterKind::Plug(kind, address) => Meter::Plug(Plug::open(*kind, address)?),
+            MeterKind::Plug(kind, address) => PowerMeter::Plug(SmartPlug::open(*kind, address)?),
             #[cfg(not(feature = "plugs"))]
             MeterKind::Plug(..) => {
-                let what =
-                    "this build does not support smart plugs; build it with `--features lab` or `--features full`";
+                let what = "this build does not support smart plugs; build it with `--features lab` or `--features full`";
                 return Err(PowerError::meter(self.to_string(), what));
             }
         };
@@ -108,29 +107,29 @@ impl FromStr for MeterKind {
 }
 
 /// An open meter. It provided a reading when it was opened.
-pub enum Meter {
+pub enum PowerMeter {
     /// See [`MeterKind::Rapl`].
     Rapl(Rapl),
     /// See [`MeterKind::Hwmon`].
     Hwmon(Hwmon),
     /// See [`MeterKind::Ipmi`].
     Ipmi(Ipmi),
-    /// See [`MeterKind::Plug`].
+    /// See [`MeterKind::SmartPlug`].
     #[cfg(feature = "plugs")]
-    Plug(Plug),
+    Plug(SmartPlug),
 }
 
-impl Meter {
+impl PowerMeter {
     /// Reads the meter.
-    pub fn read(&mut self) -> Result<Reading, PowerError> {
+    pub fn read(&mut self) -> Result<MeterReading, PowerError> {
         match self {
-            Meter::Rapl(rapl) => rapl.read().map(Reading::Joules),
-            Meter::Hwmon(hwmon) => hwmon.read().map(Reading::Watts),
-            Meter::Ipmi(ipmi) => ipmi.read().map(Reading::Watts),
+            PowerMeter::Rapl(rapl) => rapl.read().map(MeterReading::Joules),
+            PowerMeter::Hwmon(hwmon) => hwmon.read().map(MeterReading::Watts),
+            PowerMeter::Ipmi(ipmi) => ipmi.read().map(MeterReading::Watts),
             #[cfg(feature = "plugs")]
-            Meter::Plug(plug) => plug.read().map(|(watts, counter)| match counter {
-                Some(joules) => Reading::WattsAndJoules(watts, joules),
-                None => Reading::Watts(watts),
+            PowerMeter::Plug(plug) => plug.read().map(|(watts, counter)| match counter {
+                Some(joules) => MeterReading::WattsAndJoules(watts, joules),
+                None => MeterReading::Watts(watts),
             }),
         }
     }
@@ -138,7 +137,7 @@ impl Meter {
 
 /// Tries to open each kind of meter on this machine. The result contains an error for each meter that provides no
 /// readings. Plugs are not searched for.
-pub fn found_meters() -> Vec<(MeterKind, Result<(), PowerError>)> {
+pub fn detect_meters() -> Vec<(MeterKind, Result<(), PowerError>)> {
     let chips = Hwmon::chips("/sys/class/hwmon".as_ref());
     let monitors = match chips.is_empty() {
         true => vec![MeterKind::Hwmon(None)],

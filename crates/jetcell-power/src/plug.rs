@@ -44,23 +44,25 @@ impl PlugKind {
 }
 
 /// A smart plug.
-pub struct Plug {
+pub struct SmartPlug {
     kind: PlugKind,
     url: String,
     agent: ureq::Agent,
 }
 
-impl Plug {
+impl SmartPlug {
     /// Opens the plug and reads it once. Fails if the power is 0 W, because a relay without a meter and a plug
     /// without a connected device report 0 W or no value.
-    pub(crate) fn open(kind: PlugKind, address: &str) -> Result<Plug, PowerError> {
+    pub(crate) fn open(kind: PlugKind, address: &str) -> Result<SmartPlug, PowerError> {
         let base = address.trim_end_matches('/');
         let base = if base.contains("://") { base.to_string() } else { format!("http://{base}") };
         let config = ureq::Agent::config_builder().timeout_global(Some(TIMEOUT)).build();
-        let plug = Plug { kind, url: format!("{base}{}", kind.path()), agent: config.into() };
+        let plug = SmartPlug { kind, url: format!("{base}{}", kind.path()), agent: config.into() };
         match plug.read()?.0 {
             watts if watts > 0.0 => Ok(plug),
-            _ => Err(plug.error("the plug reports 0 W: it does not have a meter, is switched off, or does not have a load")),
+            _ => Err(plug.error(
+                "the plug reports 0 W: it does not have a meter, is switched off, or does not have a load",
+            )),
         }
     }
 
@@ -73,8 +75,10 @@ impl Plug {
             .map_err(|_| self.error("the response is not JSON; check the kind of the plug"))?;
         let watts = self.kind.watts(&answer).filter(|watts| watts.is_finite() && *watts >= 0.0);
         let watts = watts.ok_or_else(|| {
-            self.error("the response does not contain a power value; the plug does not have a meter, or is \
-             of another kind")
+            self.error(
+                "the response does not contain a power value; the plug does not have a meter, or is \
+             of another kind",
+            )
         })?;
         Ok((watts, self.kind.joules(&answer)))
     }
@@ -124,7 +128,7 @@ mod tests {
         let counters = [3.1 * 3.6e6, 11.3 * 3600.0, 12.0 * 60.0];
         for (kind, counter) in PlugKind::ALL.into_iter().zip(counters) {
             let (address, serving) = plug(vec![(200, answer(kind, 41.5)), (200, answer(kind, 0.0))]);
-            let opened = Plug::open(kind, &address).unwrap();
+            let opened = SmartPlug::open(kind, &address).unwrap();
             // After a device has drawn power, 0 W is a valid reading.
             assert_eq!(opened.read().unwrap(), (0.0, Some(counter)));
             assert!(serving.join().unwrap().iter().all(|asked| asked == kind.path()));
@@ -147,15 +151,25 @@ mod tests {
     fn what_is_no_figure_is_an_error() {
         for (kind, status, text, said) in [
             (PlugKind::Tasmota, 200, answer(PlugKind::Tasmota, 0.0), "0 W"),
-            (PlugKind::Shelly, 200, "{\"id\":0,\"output\":true}".to_string(), "does not contain a power value"),
-            (PlugKind::Shelly1, 200, "{\"power\":5,\"is_valid\":false}".to_string(), "does not contain a power value"),
+            (
+                PlugKind::Shelly,
+                200,
+                "{\"id\":0,\"output\":true}".to_string(),
+                "does not contain a power value",
+            ),
+            (
+                PlugKind::Shelly1,
+                200,
+                "{\"power\":5,\"is_valid\":false}".to_string(),
+                "does not contain a power value",
+            ),
             (PlugKind::Shelly, 200, answer(PlugKind::Shelly, -3.0), "does not contain a power value"),
             (PlugKind::Shelly, 200, "<html>".to_string(), "not JSON"),
             (PlugKind::Shelly, 404, String::new(), "404"),
             (PlugKind::Tasmota, 200, format!("\"{}\"", "x".repeat(70 << 10)), "limit"),
         ] {
             let (address, serving) = plug(vec![(status, text)]);
-            let found = Plug::open(kind, &address).err().unwrap().to_string();
+            let found = SmartPlug::open(kind, &address).err().unwrap().to_string();
             assert!(found.contains(said), "{said}: {found}");
             serving.join().unwrap();
         }

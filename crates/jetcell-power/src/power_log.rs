@@ -1,10 +1,10 @@
-//! Power logs. They are written by [`Recorder`], or by any program that writes CSV with these columns.
+//! Power logs. They are written by [`PowerRecorder`], or by any program that writes CSV with these columns.
 //!
 //! | column | content |
 //! | --- | --- |
 //! | `unix_ms`, `unix_seconds` or `time` | time of the reading; `time` is in RFC 3339 format |
 //! | `watts`, `joules` or `kwh` | power at that time, or an energy counter; or `watts` and a counter |
-//! | `scope` | optional: see [`Scope::name`] |
+//! | `scope` | optional: see [`MeterScope::name`] |
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 use chrono::DateTime;
 
 use crate::error::PowerError;
-use crate::meter::Reading;
-use crate::scope::Scope;
+use crate::meter::MeterReading;
+use crate::scope::MeterScope;
 
 /// Maximum number of rows in a log. This allows one row per second for more than a year.
 const MAX_ROWS: usize = 50_000_000;
@@ -23,20 +23,20 @@ const MAX_ROWS: usize = 50_000_000;
 const TOLERANCE_MS: i64 = 1000;
 /// Limits for valid times and values. The time limit is the year 33658. The energy limit is about humanity's daily
 /// consumption.
-const LATEST_MS: i64 = 1_000_000_000_000_000;
+const MAX_TIME_MS: i64 = 1_000_000_000_000_000;
 const MAX_ENERGY: f64 = 1e18;
 /// Maximum time between two rows, as a fraction of the requested window.
 const MAX_GAP: f64 = 0.1;
 /// Minimum energy in a window, in counter steps. A counter is inexact by one step at each end of the window, so the
 /// error is then at most 2 %.
-const STEPS_OF_A_FIGURE: f64 = 100.0;
+const MIN_COUNTER_STEPS: f64 = 100.0;
 /// Shortest time, in seconds, in which a processor counter can wrap. The smallest counters have a range of 65 kJ, and
 /// no processor draws a kilowatt.
 const MIN_WRAP: f64 = 60.0;
 
 /// Cumulative energy at a point in time.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Point {
+struct EnergyPoint {
     unix_ms: i64,
     joules: f64,
 }
@@ -46,17 +46,17 @@ struct Point {
 pub struct PowerLog {
     path: PathBuf,
     /// Scope of the measurement.
-    pub scope: Scope,
+    pub scope: MeterScope,
     /// Energy integrated from the power.
-    power: Option<Vec<Point>>,
+    power: Option<Vec<EnergyPoint>>,
     /// Energy from the meter's counter, which does not miss energy used between two rows. At least one of `power` and
     /// `counter` is set. Each has at least two points, in chronological order.
-    counter: Option<Vec<Point>>,
+    counter: Option<Vec<EnergyPoint>>,
 }
 
 /// Energy used in a time window.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Used {
+pub struct EnergyUse {
     /// Energy in joules.
     pub joules: f64,
     /// Length of the window in seconds.
@@ -65,7 +65,7 @@ pub struct Used {
     pub counted: bool,
 }
 
-impl Used {
+impl EnergyUse {
     /// Returns the mean power in watts.
     pub fn watts(&self) -> f64 {
         self.joules / self.seconds
@@ -73,7 +73,7 @@ impl Used {
 }
 
 /// Positions of the columns in a row.
-struct Columns {
+struct PowerLogColumns {
     time: usize,
     watts: Option<usize>,
     /// Column of the counter, and the number of joules per unit.
@@ -81,29 +81,33 @@ struct Columns {
     scope: Option<usize>,
 }
 
-impl Columns {
-    fn of(headers: &csv::StringRecord) -> Result<Columns, String> {
+impl PowerLogColumns {
+    fn from_headers(headers: &csv::StringRecord) -> Result<PowerLogColumns, String> {
         let at = |name: &str| headers.iter().position(|header| header == name);
-        let lacks = |names: &str| format!("the log does not have a column {names}; give a log that has at least one of these columns");
+        let lacks = |names: &str| {
+            format!(
+                "the log does not have a column {names}; give a log that has at least one of these columns"
+            )
+        };
         let time = ["unix_ms", "unix_seconds", "time"].into_iter().find_map(at);
         let counter = at("joules").map(|at| (at, 1.0)).or_else(|| at("kwh").map(|at| (at, 3.6e6)));
         let watts = at("watts");
         match time {
             None => Err(lacks("unix_ms, unix_seconds, time")),
             Some(_) if watts.is_none() && counter.is_none() => Err(lacks("watts, joules, kwh")),
-            Some(time) => Ok(Columns { time, watts, counter, scope: at("scope") }),
+            Some(time) => Ok(PowerLogColumns { time, watts, counter, scope: at("scope") }),
         }
     }
 }
 
 /// Energy summed row by row.
 #[derive(Default)]
-struct Sum {
-    points: Vec<Point>,
+struct EnergySum {
+    points: Vec<EnergyPoint>,
     last: f64,
 }
 
-impl Sum {
+impl EnergySum {
     /// Adds a row. `joules` computes the energy used since the previous row from the previous value, the current
     /// value, and the number of seconds between the rows.
     fn add(&mut self, unix_ms: i64, value: f64, joules: impl Fn(f64, f64, f64) -> f64) {
@@ -111,14 +115,14 @@ impl Sum {
             before.joules + joules(self.last, value, (unix_ms - before.unix_ms) as f64 / 1000.0)
         });
         self.last = value;
-        self.points.push(Point { unix_ms, joules });
+        self.points.push(EnergyPoint { unix_ms, joules });
     }
 }
 
 impl PowerLog {
     /// Reads a log. `scope` is used if the log does not specify a scope. Returns an error if the log specifies a
     /// different one.
-    pub fn read(path: &Path, scope: Option<Scope>) -> Result<PowerLog, PowerError> {
+    pub fn read(path: &Path, scope: Option<MeterScope>) -> Result<PowerLog, PowerError> {
         let failed = |error| PowerError::Io { path: path.into(), error };
         // Opening a pipe would block until its other end is open.
         if !path.metadata().map_err(failed)?.is_file() {
@@ -128,14 +132,14 @@ impl PowerLog {
         PowerLog::from_csv(path, file, scope).map_err(|what| PowerError::Log { path: path.into(), what })
     }
 
-    fn from_csv(path: &Path, input: impl io::Read, scope: Option<Scope>) -> Result<PowerLog, String> {
+    fn from_csv(path: &Path, input: impl io::Read, scope: Option<MeterScope>) -> Result<PowerLog, String> {
         let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(input);
         let headers = reader.headers().map_err(|error| error.to_string())?.clone();
-        let columns = Columns::of(&headers)?;
+        let columns = PowerLogColumns::from_headers(&headers)?;
         let time = headers.get(columns.time).unwrap_or_default();
         let (mut scope, mut last_ms, mut rows) = (scope, None, 0);
-        let mut power = columns.watts.map(|_| Sum::default());
-        let mut counter = columns.counter.map(|_| Sum::default());
+        let mut power = columns.watts.map(|_| EnergySum::default());
+        let mut counter = columns.counter.map(|_| EnergySum::default());
         let mut row = csv::StringRecord::new();
         while reader.read_record(&mut row).map_err(|error| error.to_string())? {
             let wrong =
@@ -144,7 +148,9 @@ impl PowerLog {
             let unix_ms = milliseconds(time, cell(columns.time))
                 .ok_or_else(|| wrong(format!("\"{}\" is not a valid time", cell(columns.time))))?;
             if last_ms.is_some_and(|last| unix_ms <= last) {
-                return Err(wrong("the time is not after the time of the previous line; the clock jumped".into()));
+                return Err(wrong(
+                    "the time is not after the time of the previous line; the clock jumped".into(),
+                ));
             }
             last_ms = Some(unix_ms);
             let amount = |at: usize| {
@@ -163,15 +169,20 @@ impl PowerLog {
                     // The counter was reset or has stopped, but the power can still be used.
                     _ if power.is_some() => counter = None,
                     Ok(_) => {
-                        return Err(wrong("the counter decreased; use the log before or after this line".into()));
+                        return Err(wrong(
+                            "the counter decreased; use the log before or after this line".into(),
+                        ));
                     }
                     Err(what) => return Err(what),
                 }
             }
             if let Some(at) = columns.scope {
-                let named: Scope = cell(at).parse().map_err(wrong)?;
+                let named: MeterScope = cell(at).parse().map_err(wrong)?;
                 if *scope.get_or_insert(named) != named {
-                    return Err(wrong(format!("the scope is {}, which differs from the given scope", named.name())));
+                    return Err(wrong(format!(
+                        "the scope is {}, which differs from the given scope",
+                        named.name()
+                    )));
                 }
             }
             rows += 1;
@@ -185,16 +196,16 @@ impl PowerLog {
         let scope = scope.ok_or(
             "the log does not state what was measured; give a scope: drive, enclosure, server or processor",
         )?;
-        let points = |sum: Option<Sum>| sum.map(|sum| sum.points);
+        let points = |sum: Option<EnergySum>| sum.map(|sum| sum.points);
         Ok(PowerLog { path: path.into(), scope, power: points(power), counter: points(counter) })
     }
 
     /// Returns the energy used over the whole log.
-    pub fn whole(&self) -> Result<Used, PowerError> {
+    pub fn total_energy(&self) -> Result<EnergyUse, PowerError> {
         let points = self.power.as_deref().or(self.counter.as_deref()).unwrap_or_default();
         let ends =
             points.first().zip(points.last()).map_or((0, 0), |(one, other)| (one.unix_ms, other.unix_ms));
-        self.between(ends.0, ends.1)
+        self.energy_between(ends.0, ends.1)
     }
 
     /// Returns the energy used between two times, in milliseconds since 1970 UTC. If the log has both power and a
@@ -203,20 +214,26 @@ impl PowerLog {
     /// # Errors
     /// More than a second, or more than half of the window, is outside the log, or the log has gaps longer than a
     /// tenth of the window.
-    pub fn between(&self, from_ms: i64, to_ms: i64) -> Result<Used, PowerError> {
+    pub fn energy_between(&self, from_ms: i64, to_ms: i64) -> Result<EnergyUse, PowerError> {
         let used = match (&self.power, &self.counter) {
             (None, None) => Err("the log does not contain rows".into()),
-            (None, Some(counter)) => self.used(counter, true, from_ms, to_ms),
-            (Some(power), None) => self.used(power, false, from_ms, to_ms),
-            (Some(power), Some(counter)) => match self.used(counter, true, from_ms, to_ms) {
-                Ok(used) if used.joules >= STEPS_OF_A_FIGURE * smallest_step(counter) => Ok(used),
-                _ => self.used(power, false, from_ms, to_ms),
+            (None, Some(counter)) => self.energy_used(counter, true, from_ms, to_ms),
+            (Some(power), None) => self.energy_used(power, false, from_ms, to_ms),
+            (Some(power), Some(counter)) => match self.energy_used(counter, true, from_ms, to_ms) {
+                Ok(used) if used.joules >= MIN_COUNTER_STEPS * smallest_step(counter) => Ok(used),
+                _ => self.energy_used(power, false, from_ms, to_ms),
             },
         };
         used.map_err(|what| PowerError::Log { path: self.path.clone(), what })
     }
 
-    fn used(&self, points: &[Point], counted: bool, from_ms: i64, to_ms: i64) -> Result<Used, String> {
+    fn energy_used(
+        &self,
+        points: &[EnergyPoint],
+        counted: bool,
+        from_ms: i64,
+        to_ms: i64,
+    ) -> Result<EnergyUse, String> {
         let (Some(first), Some(last)) = (points.first(), points.last()) else {
             return Err("the log does not contain rows".into());
         };
@@ -236,9 +253,9 @@ impl PowerLog {
         }
         let seconds = (to_ms - from_ms) as f64 / 1000.0;
         let inside = || points.windows(2).filter(|pair| pair[1].unix_ms > from_ms && pair[0].unix_ms < to_ms);
-        let gap = |pair: &[Point]| (pair[1].unix_ms - pair[0].unix_ms) as f64 / 1000.0;
+        let gap = |pair: &[EnergyPoint]| (pair[1].unix_ms - pair[0].unix_ms) as f64 / 1000.0;
         if counted
-            && self.scope == Scope::Processor
+            && self.scope == MeterScope::Processor
             && let Some(unread) = inside().map(gap).find(|gap| *gap > MIN_WRAP)
         {
             return Err(format!(
@@ -246,18 +263,18 @@ impl PowerLog {
                  is unknown; use the log before or after this gap"
             ));
         }
-        let is_cut = |pair: &[Point], at: i64| pair[0].unix_ms < at && at < pair[1].unix_ms;
+        let is_cut = |pair: &[EnergyPoint], at: i64| pair[0].unix_ms < at && at < pair[1].unix_ms;
         let unknown = inside().filter(|pair| !counted || is_cut(pair, from_ms) || is_cut(pair, to_ms));
         let gap = unknown.map(gap).fold(0.0, f64::max);
         if gap > seconds * MAX_GAP {
             return Err(format!("the meter did not report for {gap:.1} s of a window of {seconds:.1} s"));
         }
-        Ok(Used { joules: joules_at(points, to_ms) - joules_at(points, from_ms), seconds, counted })
+        Ok(EnergyUse { joules: joules_at(points, to_ms) - joules_at(points, from_ms), seconds, counted })
     }
 }
 
 /// Returns the interpolated cumulative energy in joules at a time within the range of the points.
-fn joules_at(points: &[Point], unix_ms: i64) -> f64 {
+fn joules_at(points: &[EnergyPoint], unix_ms: i64) -> f64 {
     let next = points.partition_point(|point| point.unix_ms < unix_ms).min(points.len().saturating_sub(1));
     let (Some(before), Some(after)) = (points.get(next.saturating_sub(1)), points.get(next)) else {
         return 0.0;
@@ -271,7 +288,7 @@ fn joules_at(points: &[Point], unix_ms: i64) -> f64 {
 
 /// Returns the smallest increase between two values of a counter, which is at least the counter's resolution. Returns
 /// infinity if the counter did not increase.
-fn smallest_step(points: &[Point]) -> f64 {
+fn smallest_step(points: &[EnergyPoint]) -> f64 {
     let rises = points.windows(2).map(|pair| pair[1].joules - pair[0].joules);
     rises.filter(|rise| *rise > 0.0).fold(f64::INFINITY, f64::min)
 }
@@ -285,33 +302,38 @@ fn milliseconds(column: &str, text: &str) -> Option<i64> {
         }
         _ => DateTime::parse_from_rfc3339(text).ok().map(|time| time.timestamp_millis()),
     };
-    unix_ms.filter(|unix_ms| (-LATEST_MS..=LATEST_MS).contains(unix_ms))
+    unix_ms.filter(|unix_ms| (-MAX_TIME_MS..=MAX_TIME_MS).contains(unix_ms))
 }
 
 /// Writes a log while a test runs. Each row is written to the file immediately.
-pub struct Recorder {
+pub struct PowerRecorder {
     path: PathBuf,
     file: File,
-    scope: Scope,
+    scope: MeterScope,
     /// Whether the rows contain both power and a counter.
-    counts: bool,
+    has_counter_and_power: bool,
 }
 
-impl Recorder {
+impl PowerRecorder {
     /// Creates a log that contains a first reading. The file must not exist yet.
-    pub fn create(path: &Path, scope: Scope, unix_ms: i64, first: Reading) -> Result<Recorder, PowerError> {
+    pub fn create(
+        path: &Path,
+        scope: MeterScope,
+        unix_ms: i64,
+        first: MeterReading,
+    ) -> Result<PowerRecorder, PowerError> {
         let file = File::options()
             .write(true)
             .create_new(true)
             .mode(0o600)
             .open(path)
             .map_err(|error| PowerError::Io { path: path.into(), error })?;
-        let counts = matches!(first, Reading::WattsAndJoules(..));
-        let mut recorder = Recorder { path: path.into(), file, scope, counts };
+        let counts = matches!(first, MeterReading::WattsAndJoules(..));
+        let mut recorder = PowerRecorder { path: path.into(), file, scope, has_counter_and_power: counts };
         let unit = match first {
-            Reading::Watts(_) => "watts",
-            Reading::Joules(_) => "joules",
-            Reading::WattsAndJoules(..) => "watts,joules",
+            MeterReading::Watts(_) => "watts",
+            MeterReading::Joules(_) => "joules",
+            MeterReading::WattsAndJoules(..) => "watts,joules",
         };
         recorder.line(&format!("unix_ms,{unit},scope\n"))?;
         recorder.add(unix_ms, first)?;
@@ -320,12 +342,16 @@ impl Recorder {
 
     /// Adds a reading of the same kind as the first one. If the meter has both power and a counter, the counter may
     /// be missing.
-    pub fn add(&mut self, unix_ms: i64, reading: Reading) -> Result<(), PowerError> {
+    pub fn add(&mut self, unix_ms: i64, reading: MeterReading) -> Result<(), PowerError> {
         let scope = self.scope.name();
         let values = match reading {
-            Reading::WattsAndJoules(watts, joules) if self.counts => format!("{watts:.6},{joules:.6}"),
-            Reading::Watts(watts) if self.counts => format!("{watts:.6},"),
-            Reading::Watts(value) | Reading::Joules(value) | Reading::WattsAndJoules(value, _) => {
+            MeterReading::WattsAndJoules(watts, joules) if self.has_counter_and_power => {
+                format!("{watts:.6},{joules:.6}")
+            }
+            MeterReading::Watts(watts) if self.has_counter_and_power => format!("{watts:.6},"),
+            MeterReading::Watts(value)
+            | MeterReading::Joules(value)
+            | MeterReading::WattsAndJoules(value, _) => {
                 format!("{value:.6}")
             }
         };
@@ -343,24 +369,26 @@ mod tests {
     use super::*;
 
     fn log(text: &str) -> Result<PowerLog, String> {
-        PowerLog::from_csv("p.csv".as_ref(), text.as_bytes(), Some(Scope::Server))
+        PowerLog::from_csv("p.csv".as_ref(), text.as_bytes(), Some(MeterScope::Server))
     }
 
     #[test]
     fn power_is_integrated_and_counters_are_subtracted() {
         let rows: String =
             (0..=100).map(|second| format!("{},{}\n", second * 1000, 40 + second % 2 * 20)).collect();
-        let used = log(&format!("unix_ms,watts\n{rows}")).unwrap().between(10_500, 90_500).unwrap();
+        let used = log(&format!("unix_ms,watts\n{rows}")).unwrap().energy_between(10_500, 90_500).unwrap();
         assert_eq!((used.seconds, used.watts().round()), (80.0, 50.0));
-        let counted =
-            log("time,kwh\n2026-01-01T00:00:00Z,7.5\n2026-01-02T03:30:00Z,8.6\n").unwrap().whole().unwrap();
+        let counted = log("time,kwh\n2026-01-01T00:00:00Z,7.5\n2026-01-02T03:30:00Z,8.6\n")
+            .unwrap()
+            .total_energy()
+            .unwrap();
         assert!((counted.watts() - 40.0).abs() < 1e-9, "{counted:?}");
         let joules = log("unix_seconds,joules\n1.5,10\n2.5,25\n3.5,40\n").unwrap();
-        assert_eq!(joules.whole().unwrap(), Used { joules: 30.0, seconds: 2.0, counted: true });
+        assert_eq!(joules.total_energy().unwrap(), EnergyUse { joules: 30.0, seconds: 2.0, counted: true });
     }
 
     #[test]
-    fn a_counter_beside_the_power_counts_once_it_has_many_steps() {
+    fn a_counter_recorded_with_power_is_used_once_it_has_many_steps() {
         // The plug actually draws 40 W but reports 60 W. Its counter has a resolution of one watt-hour.
         let row = |second: u64, counter: &str| format!("{},60,{counter}\n", second * 1000);
         let rows = |hours: u64| -> String {
@@ -370,17 +398,17 @@ mod tests {
                 .collect()
         };
         let log = |rows: String| log(&format!("unix_ms,watts,kwh\n{rows}")).unwrap();
-        let long = log(rows(5)).whole().unwrap();
+        let long = log(rows(5)).total_energy().unwrap();
         assert!(long.counted && (long.watts() - 40.0).abs() < 0.4, "{long:?}");
         // The counter advances by 40 steps in an hour.
-        let short = log(rows(1)).whole().unwrap();
+        let short = log(rows(1)).total_energy().unwrap();
         assert!(!short.counted && (short.watts() - 60.0).abs() < 1e-9, "{short:?}");
         // The counter is reset, stops, or is missing from one row.
         for broken in [row(18_010, "0.001"), row(18_010, ""), row(18_010, "x")] {
-            let found = log(rows(5) + &broken).whole().unwrap();
+            let found = log(rows(5) + &broken).total_energy().unwrap();
             assert!(!found.counted && (found.watts() - 60.0).abs() < 1e-9, "{broken}: {found:?}");
         }
-        let still = log((0..60).map(|second| row(second, "7")).collect()).whole().unwrap();
+        let still = log((0..60).map(|second| row(second, "7")).collect()).total_energy().unwrap();
         assert!(!still.counted, "a counter that does not rise is ignored");
     }
 
@@ -390,10 +418,10 @@ mod tests {
             let rows = "unix_seconds,joules\n0,0\n50,500\n111,1110\n150,1500\n";
             PowerLog::from_csv("p.csv".as_ref(), rows.as_bytes(), Some(scope)).unwrap()
         };
-        let refused = log(Scope::Processor).whole().unwrap_err().to_string();
+        let refused = log(MeterScope::Processor).total_energy().unwrap_err().to_string();
         assert!(refused.contains("were not read for 61.0 s"), "{refused}");
-        assert!(log(Scope::Processor).between(111_000, 150_000).is_ok(), "after the gap");
-        assert!(log(Scope::Server).whole().is_ok(), "the counter of a server does not wrap");
+        assert!(log(MeterScope::Processor).energy_between(111_000, 150_000).is_ok(), "after the gap");
+        assert!(log(MeterScope::Server).total_energy().is_ok(), "the counter of a server does not wrap");
     }
 
     #[test]
@@ -403,21 +431,21 @@ mod tests {
             log(&format!("unix_ms,watts\n{lines}")).unwrap()
         };
         let whole = rows(&(0..=60).collect::<Vec<_>>());
-        assert!(whole.between(0, 60_000).is_ok());
+        assert!(whole.energy_between(0, 60_000).is_ok());
         for (from, to, said) in [
             (-5_000, 30_000, "5.0 s of the window of 35.0 s"),
             (0, 62_000, "2.0 s"),
             (59_600, 60_900, "0.9 s of the window of 1.3 s"),
             (9, 9, "is empty"),
         ] {
-            let found = whole.between(from, to).unwrap_err().to_string();
+            let found = whole.energy_between(from, to).unwrap_err().to_string();
             assert!(found.contains(said), "{found}");
         }
-        let gap = rows(&[0, 1, 2, 3, 40, 41, 42, 60]).between(0, 60_000).unwrap_err().to_string();
+        let gap = rows(&[0, 1, 2, 3, 40, 41, 42, 60]).energy_between(0, 60_000).unwrap_err().to_string();
         assert!(gap.contains("did not report for 37.0 s"), "{gap}");
         // A counter does not miss energy between rows, but its value at a time between two rows is unknown.
         let counter = log("unix_seconds,kwh\n0,1\n10,2\n60,3\n").unwrap();
-        assert!(counter.between(0, 60_000).is_ok() && counter.between(0, 50_000).is_err());
+        assert!(counter.energy_between(0, 60_000).is_ok() && counter.energy_between(0, 50_000).is_err());
     }
 
     #[test]
@@ -449,21 +477,23 @@ mod tests {
     fn what_is_recorded_is_read_back_and_nothing_is_overwritten() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("power.csv");
-        let mut recorder = Recorder::create(&path, Scope::Processor, 1000, Reading::Joules(0.0)).unwrap();
-        (1..=20).for_each(|at| recorder.add(1000 + at * 500, Reading::Joules(at as f64 * 10.0)).unwrap());
+        let mut recorder =
+            PowerRecorder::create(&path, MeterScope::Processor, 1000, MeterReading::Joules(0.0)).unwrap();
+        (1..=20)
+            .for_each(|at| recorder.add(1000 + at * 500, MeterReading::Joules(at as f64 * 10.0)).unwrap());
         let log = PowerLog::read(&path, None).unwrap();
         assert_eq!(
-            (log.scope, log.whole().unwrap()),
-            (Scope::Processor, Used { joules: 200.0, seconds: 10.0, counted: true })
+            (log.scope, log.total_energy().unwrap()),
+            (MeterScope::Processor, EnergyUse { joules: 200.0, seconds: 10.0, counted: true })
         );
         let plug = directory.path().join("plug.csv");
-        let both = |at: f64| Reading::WattsAndJoules(40.0, at * 40.0);
-        let mut recorder = Recorder::create(&plug, Scope::Drive, 0, both(0.0)).unwrap();
+        let both = |at: f64| MeterReading::WattsAndJoules(40.0, at * 40.0);
+        let mut recorder = PowerRecorder::create(&plug, MeterScope::Drive, 0, both(0.0)).unwrap();
         (1..=200).for_each(|at| recorder.add(at * 1000, both(at as f64)).unwrap());
-        let used = PowerLog::read(&plug, None).unwrap().whole().unwrap();
-        assert_eq!(used, Used { joules: 8000.0, seconds: 200.0, counted: true });
-        recorder.add(201_000, Reading::Watts(40.0)).unwrap();
-        assert!(!PowerLog::read(&plug, None).unwrap().whole().unwrap().counted);
-        assert!(Recorder::create(&path, Scope::Server, 0, Reading::Watts(1.0)).is_err());
+        let used = PowerLog::read(&plug, None).unwrap().total_energy().unwrap();
+        assert_eq!(used, EnergyUse { joules: 8000.0, seconds: 200.0, counted: true });
+        recorder.add(201_000, MeterReading::Watts(40.0)).unwrap();
+        assert!(!PowerLog::read(&plug, None).unwrap().total_energy().unwrap().counted);
+        assert!(PowerRecorder::create(&path, MeterScope::Server, 0, MeterReading::Watts(1.0)).is_err());
     }
 }

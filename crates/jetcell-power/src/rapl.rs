@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::error::PowerError;
 
 /// A RAPL domain and its counter, which wraps around.
-struct Domain {
+struct RaplDomain {
     directory: PathBuf,
     /// Value at which the counter wraps around, in microjoules.
     range: u64,
@@ -15,7 +15,7 @@ struct Domain {
 
 /// Counters of all processor packages, and of their memory if it has a separate counter.
 pub struct Rapl {
-    domains: Vec<Domain>,
+    domains: Vec<RaplDomain>,
     microjoules: u128,
 }
 
@@ -24,7 +24,7 @@ impl Rapl {
     pub(crate) fn open(root: &Path) -> Result<Rapl, PowerError> {
         let mut domains = Vec::new();
         let mut refused = None;
-        for directory in entries(root) {
+        for directory in sorted_entries(root) {
             let name = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
             // `intel-rapl:0` is a package, and `intel-rapl:0:1` is a subdomain of it. The package includes cores and
             // graphics but not memory. `intel-rapl-mmio` repeats the same counters. `psys` includes all other
@@ -34,16 +34,18 @@ impl Rapl {
             if !name.starts_with("intel-rapl:") || !counted {
                 continue;
             }
-            match number(&directory.join("energy_uj")) {
+            match read_number(&directory.join("energy_uj")) {
                 Ok(last) => {
-                    let range = number(&directory.join("max_energy_range_uj"))?;
-                    domains.push(Domain { directory, range, last });
+                    let range = read_number(&directory.join("max_energy_range_uj"))?;
+                    domains.push(RaplDomain { directory, range, last });
                 }
                 Err(error) => refused = Some(error),
             }
         }
         match (domains.is_empty(), refused) {
-            (_, Some(error)) => Err(PowerError::meter("rapl", format!("{error}; reading the counters requires root"))),
+            (_, Some(error)) => {
+                Err(PowerError::meter("rapl", format!("{error}; reading the counters requires root")))
+            }
             (true, None) => Err(PowerError::meter(
                 "rapl",
                 "this machine does not expose RAPL counters; virtual machines usually do not have them",
@@ -56,7 +58,7 @@ impl Rapl {
     /// wraparound, which takes at least a minute. [`crate::PowerLog`] returns no energy for a log with a longer gap.
     pub(crate) fn read(&mut self) -> Result<f64, PowerError> {
         for domain in &mut self.domains {
-            let now = number(&domain.directory.join("energy_uj"))?;
+            let now = read_number(&domain.directory.join("energy_uj"))?;
             let wrapped = if now < domain.last { domain.range } else { 0 };
             self.microjoules += u128::from((now + wrapped).saturating_sub(domain.last));
             domain.last = now;
@@ -66,7 +68,7 @@ impl Rapl {
 }
 
 /// Returns a directory's entries, sorted by name. The result is empty if the directory cannot be read.
-pub(crate) fn entries(directory: &Path) -> Vec<PathBuf> {
+pub(crate) fn sorted_entries(directory: &Path) -> Vec<PathBuf> {
     let found = fs::read_dir(directory).into_iter().flatten().flatten();
     let mut paths: Vec<PathBuf> = found.map(|entry| entry.path()).collect();
     paths.sort();
@@ -74,7 +76,7 @@ pub(crate) fn entries(directory: &Path) -> Vec<PathBuf> {
 }
 
 /// Parses the number in a kernel file.
-pub(crate) fn number(path: &Path) -> Result<u64, PowerError> {
+pub(crate) fn read_number(path: &Path) -> Result<u64, PowerError> {
     let text = fs::read_to_string(path).map_err(|error| PowerError::Io { path: path.into(), error })?;
     text.trim().parse().map_err(|_| PowerError::Log { path: path.into(), what: "not a number".into() })
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// Equipment that a meter measures. The energy covers the whole scope and cannot be attributed to a part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Scope {
+pub enum MeterScope {
     /// A single drive.
     Drive,
     /// An enclosure or array of drives.
@@ -19,41 +19,42 @@ pub enum Scope {
     Processor,
 }
 
-impl Scope {
-    const ALL: [Scope; 4] = [Scope::Drive, Scope::Enclosure, Scope::Server, Scope::Processor];
+impl MeterScope {
+    const ALL: [MeterScope; 4] =
+        [MeterScope::Drive, MeterScope::Enclosure, MeterScope::Server, MeterScope::Processor];
 
     /// Returns the name used in logs and options.
     pub fn name(self) -> &'static str {
         match self {
-            Scope::Drive => "drive",
-            Scope::Enclosure => "enclosure",
-            Scope::Server => "server",
-            Scope::Processor => "processor",
+            MeterScope::Drive => "drive",
+            MeterScope::Enclosure => "enclosure",
+            MeterScope::Server => "server",
+            MeterScope::Processor => "processor",
         }
     }
 
     /// Returns true if this scope includes only drives.
     pub fn is_storage(self) -> bool {
-        matches!(self, Scope::Drive | Scope::Enclosure)
+        matches!(self, MeterScope::Drive | MeterScope::Enclosure)
     }
 }
 
-impl fmt::Display for Scope {
+impl fmt::Display for MeterScope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Scope::Drive => "the drive",
-            Scope::Enclosure => "the enclosure of the drives",
-            Scope::Server => "the whole server",
-            Scope::Processor => "processor and memory, without drives",
+            MeterScope::Drive => "the drive",
+            MeterScope::Enclosure => "the enclosure of the drives",
+            MeterScope::Server => "the whole server",
+            MeterScope::Processor => "processor and memory, without drives",
         })
     }
 }
 
-impl FromStr for Scope {
+impl FromStr for MeterScope {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Scope, String> {
-        let found = Scope::ALL.into_iter().find(|scope| scope.name() == text);
+    fn from_str(text: &str) -> Result<MeterScope, String> {
+        let found = MeterScope::ALL.into_iter().find(|scope| scope.name() == text);
         found.ok_or_else(|| format!("\"{text}\" is not a scope; write drive, enclosure, server or processor"))
     }
 }

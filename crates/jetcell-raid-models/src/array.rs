@@ -94,10 +94,10 @@ crate::text::in_serde!(RaidType);
 
 /// An array of equal drive groups. It loses data when one of its groups does.
 ///
-/// A mirrored group with n data disks is a stripe over n mirror sets. The unit that loses data is the [`Set`]: a
+/// A mirrored group with n data disks is a stripe over n mirror sets. The unit that loses data is the [`DriveSet`]: a
 /// mirror set, or a whole parity group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Array {
+pub struct ArrayShape {
     #[serde(rename = "type")]
     raid: RaidType,
     data_disks: u32,
@@ -106,34 +106,34 @@ pub struct Array {
 
 /// Drives that share their redundancy: n of them store data, and any m may be lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Set {
+pub struct DriveSet {
     /// Number of drives whose capacity is available for data (n).
     pub data: u32,
     /// Number of drives that may be lost (m).
     pub parities: u32,
 }
 
-impl Set {
+impl DriveSet {
     /// Returns the number of drives in the set (N = n + m).
     pub fn drives(self) -> u32 {
         self.data + self.parities
     }
 }
 
-impl Array {
+impl ArrayShape {
     /// Creates an array of `groups` groups with `data_disks` data drives each.
-    pub fn new(raid: RaidType, data_disks: u32, groups: u32) -> Result<Array, Error> {
+    pub fn new(raid: RaidType, data_disks: u32, groups: u32) -> Result<ArrayShape, Error> {
         let most = if raid.is_mirror() { MAX_GROUPS } else { MAX_GROUP_DRIVES - raid.parities() };
         count("data disks of a group", data_disks, most)?;
         count("groups", groups, MAX_GROUPS)?;
-        Ok(Array { raid, data_disks, groups })
+        Ok(ArrayShape { raid, data_disks, groups })
     }
 
     /// Returns an array that stores at least as much data, in groups of the given type and size.
-    pub fn regrouped(self, raid: RaidType, data_disks: u32) -> Result<Array, Error> {
+    pub fn regrouped(self, raid: RaidType, data_disks: u32) -> Result<ArrayShape, Error> {
         let usable = self.usable_disks();
         let groups = usable.div_ceil(u64::from(data_disks.max(1)));
-        Array::new(raid, data_disks, u32::try_from(groups).unwrap_or(u32::MAX))
+        ArrayShape::new(raid, data_disks, u32::try_from(groups).unwrap_or(u32::MAX))
     }
 
     /// Returns the groups' RAID type.
@@ -152,9 +152,9 @@ impl Array {
     }
 
     /// Returns the set that is identical to a group, or one of the sets over which a group is striped.
-    pub fn set(self) -> Set {
+    pub fn set(self) -> DriveSet {
         let data = if self.raid.is_mirror() { 1 } else { self.data_disks };
-        Set { data, parities: self.raid.parities() }
+        DriveSet { data, parities: self.raid.parities() }
     }
 
     /// Returns the number of sets per group: 1 for a parity group, the number of data disks for a mirrored group.
@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn drive_counts_include_copies_and_parity() {
-        let array = Array::new(RaidType::RaidDp, 7, 6).unwrap();
+        let array = ArrayShape::new(RaidType::RaidDp, 7, 6).unwrap();
         assert_eq!((array.drives(), array.overhead_disks(), array.usable_disks()), (54, 12, 42));
         let mirrors = array.regrouped(RaidType::Raid10, 7).unwrap();
         assert_eq!((mirrors.drives(), mirrors.sets_per_group(), mirrors.groups()), (84, 7, 6));
@@ -215,10 +215,10 @@ mod tests {
 
     #[test]
     fn impossible_arrays_are_refused() {
-        assert!(Array::new(RaidType::Raid5, 0, 1).is_err());
-        assert!(Array::new(RaidType::Raid5, 1, 0).is_err());
-        assert!(Array::new(RaidType::Raid5, 100, 1).is_err());
-        assert!(Array::new(RaidType::Raid10, 100, 1).is_ok());
+        assert!(ArrayShape::new(RaidType::Raid5, 0, 1).is_err());
+        assert!(ArrayShape::new(RaidType::Raid5, 1, 0).is_err());
+        assert!(ArrayShape::new(RaidType::Raid5, 100, 1).is_err());
+        assert!(ArrayShape::new(RaidType::Raid10, 100, 1).is_ok());
         assert!("raid7".parse::<RaidType>().is_err());
     }
 

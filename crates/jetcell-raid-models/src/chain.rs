@@ -2,15 +2,15 @@
 //!
 //! Every mission starts in state 0. Loss is the absorbing state and has no number. The chain has three results:
 //!
-//! * [`Chain::after`]: the probability of loss within a time. exp(Qt) is computed by scaling and squaring of the
+//! * [`MarkovChain::probabilities_after`]: the probability of loss within a time. exp(Qt) is computed by scaling and squaring of the
 //!   non-negative matrix U = I + Q/L, with L twice the largest exit rate: exp(Qh) = e^(-Lh) sum (Lh)^k U^k / k! for a
 //!   step h with Lh <= 1/2. The result is squared until t is reached. Each row is divided by its sum, which prevents
 //!   accumulation of rounding errors. Every operation adds, multiplies or divides non-negative numbers, so each entry
 //!   keeps its *relative* precision, however small it is: 1e-15 and 1e-30 have as many correct digits as 0.1. The
 //!   probability of loss is read from its own column; 1 - survival would keep only one digit of 1e-15.
-//! * [`Chain::mean_times`]: the mean time in each state within a time, S(t) = integral of exp(Qs) from 0 to t, by a
+//! * [`MarkovChain::mean_times`]: the mean time in each state within a time, S(t) = integral of exp(Qs) from 0 to t, by a
 //!   series in U and S(2h) = S(h) + exp(Qh) S(h). Its product with a rate is the mean number of such transitions.
-//! * [`Chain::mean_time_to_loss`]: states are eliminated one after the other, after Grassmann, Taksar and Heyman
+//! * [`MarkovChain::mean_time_to_loss`]: states are eliminated one after the other, after Grassmann, Taksar and Heyman
 //!   (1985). Each diagonal element is computed as the sum of the rates that leave the state, not as a difference.
 //!
 //! Not supported: several absorbing states, and rates that depend on time (see `simulation` for those).
@@ -18,7 +18,7 @@
 use crate::Error;
 
 /// Number of terms in the series for one step. With Lh <= 1/2, the first omitted term is less than 1e-25 of the sum.
-const TERMS: u32 = 18;
+const SERIES_TERMS: u32 = 18;
 
 /// Maximum number of squarings. No realistic question needs 2^64 steps.
 const MAX_SQUARINGS: u32 = 64;
@@ -28,36 +28,36 @@ pub const MAX_STATES: usize = 600;
 
 /// Transitions between numbered states and to loss, with rates per hour.
 #[derive(Clone, Debug)]
-pub struct Chain {
+pub struct MarkovChain {
     /// Transitions from each state to other states, as target and rate.
-    moves: Vec<Vec<(usize, f64)>>,
+    transitions: Vec<Vec<(usize, f64)>>,
     /// Rate of loss from each state.
     loss: Vec<f64>,
 }
 
 /// Probabilities at the end of a mission. Both are stored because each is precise when the other is close to 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Fate {
+pub struct LossProbability {
     /// Probability of loss.
     pub loss: f64,
     /// Probability of no loss.
     pub survival: f64,
 }
 
-impl Fate {
+impl LossProbability {
     /// Returns the probabilities that all of `count` independent sets survive, and that at least one of them loses
     /// data.
     ///
     /// 1 - (1 - F)^count is computed as -expm1(count ln(1 - F)). The logarithm is taken from the smaller of F and R.
-    pub fn of_all(self, count: f64) -> Fate {
+    pub fn for_independent_sets(self, count: f64) -> LossProbability {
         let log = if self.loss < 0.5 { (-self.loss).ln_1p() } else { self.survival.ln() };
-        Fate { loss: -(count * log).exp_m1(), survival: (count * log).exp() }
+        LossProbability { loss: -(count * log).exp_m1(), survival: (count * log).exp() }
     }
 }
 
-impl Chain {
+impl MarkovChain {
     /// Creates a chain of `states` states without transitions.
-    pub fn new(states: usize) -> Result<Chain, Error> {
+    pub fn new(states: usize) -> Result<MarkovChain, Error> {
         if states == 0 || states > MAX_STATES {
             let count = states as u64;
             return Err(Error::Count {
@@ -67,14 +67,14 @@ impl Chain {
                 most: MAX_STATES as u64,
             });
         }
-        Ok(Chain { moves: vec![Vec::new(); states], loss: vec![0.0; states] })
+        Ok(MarkovChain { transitions: vec![Vec::new(); states], loss: vec![0.0; states] })
     }
 
     /// Adds a transition between two states.
-    pub fn add(&mut self, from: usize, to: usize, rate: f64) {
-        debug_assert!(from != to && rate >= 0.0 && to < self.moves.len());
+    pub fn add_transition(&mut self, from: usize, to: usize, rate: f64) {
+        debug_assert!(from != to && rate >= 0.0 && to < self.transitions.len());
         if rate > 0.0 {
-            self.moves[from].push((to, rate));
+            self.transitions[from].push((to, rate));
         }
     }
 
@@ -84,13 +84,13 @@ impl Chain {
     }
 
     fn exit_rate(&self, state: usize) -> f64 {
-        self.moves[state].iter().map(|&(_, rate)| rate).sum::<f64>() + self.loss[state]
+        self.transitions[state].iter().map(|&(_, rate)| rate).sum::<f64>() + self.loss[state]
     }
 
     /// Returns the rate L, the product of L and the first step, and how many times the step is doubled. Returns
     /// `None` if nothing happens within `hours`.
     fn doubling(&self, hours: f64) -> Result<Option<(f64, f64, u32)>, Error> {
-        let states = self.moves.len();
+        let states = self.transitions.len();
         let fastest = (0..states).map(|state| self.exit_rate(state)).fold(0.0, f64::max);
         let rate = 2.0 * fastest;
         if rate * hours == 0.0 {
@@ -104,10 +104,10 @@ impl Chain {
     }
 
     /// Returns the probabilities after `hours`.
-    pub fn after(&self, hours: f64) -> Result<Fate, Error> {
-        let states = self.moves.len();
+    pub fn probabilities_after(&self, hours: f64) -> Result<LossProbability, Error> {
+        let states = self.transitions.len();
         let Some((rate, step, squarings)) = self.doubling(hours)? else {
-            return Ok(Fate { loss: 0.0, survival: 1.0 });
+            return Ok(LossProbability { loss: 0.0, survival: 1.0 });
         };
         let mut power = self.step(rate, step);
         for _ in 0..squarings {
@@ -115,12 +115,12 @@ impl Chain {
         }
         let width = states + 1;
         let start = &power.cells[..width];
-        Ok(Fate { loss: start[states], survival: start[..states].iter().sum() })
+        Ok(LossProbability { loss: start[states], survival: start[..states].iter().sum() })
     }
 
     /// Returns the mean number of hours spent in each state until `hours` have passed or data is lost.
     pub fn mean_times(&self, hours: f64) -> Result<Vec<f64>, Error> {
-        let states = self.moves.len();
+        let states = self.transitions.len();
         let Some((rate, step, doublings)) = self.doubling(hours)? else {
             return Ok((0..states).map(|state| if state == 0 { hours } else { 0.0 }).collect());
         };
@@ -136,15 +136,15 @@ impl Chain {
 
     /// Returns the integral of exp(Qs) over a short step: sum P(more than k events of a Poisson distribution with
     /// mean `step`) U^k / L.
-    fn times_of_step(&self, rate: f64, step: f64) -> Matrix {
+    fn times_of_step(&self, rate: f64, step: f64) -> TransitionMatrix {
         let mut probability = (-step).exp();
-        let probabilities: Vec<f64> = (1..=TERMS)
+        let probabilities: Vec<f64> = (1..=SERIES_TERMS)
             .map(|events| {
                 probability *= step / f64::from(events);
                 probability
             })
             .collect();
-        let mut sum = Matrix::identity(self.moves.len() + 1);
+        let mut sum = TransitionMatrix::identity(self.transitions.len() + 1);
         sum.cells.fill(0.0);
         let mut more = 0.0;
         for probability in probabilities.iter().rev() {
@@ -155,9 +155,9 @@ impl Chain {
     }
 
     /// Returns exp(Qh) for a short step, rate * h = `step`, by Horner's rule on the series in U.
-    fn step(&self, rate: f64, step: f64) -> Matrix {
-        let mut sum = Matrix::identity(self.moves.len() + 1);
-        for term in (1..=TERMS).rev() {
+    fn step(&self, rate: f64, step: f64) -> TransitionMatrix {
+        let mut sum = TransitionMatrix::identity(self.transitions.len() + 1);
+        for term in (1..=SERIES_TERMS).rev() {
             sum = self.times_u(rate, step / f64::from(term), &sum, 1.0);
         }
         // Normalizing makes each row sum to one, which replaces the factor e^(-step).
@@ -166,10 +166,10 @@ impl Chain {
     }
 
     /// Returns diagonal I + factor U sum.
-    fn times_u(&self, rate: f64, factor: f64, sum: &Matrix, diagonal: f64) -> Matrix {
-        let states = self.moves.len();
+    fn times_u(&self, rate: f64, factor: f64, sum: &TransitionMatrix, diagonal: f64) -> TransitionMatrix {
+        let states = self.transitions.len();
         let width = states + 1;
-        let mut next = Matrix::identity(width);
+        let mut next = TransitionMatrix::identity(width);
         next.cells.iter_mut().for_each(|cell| *cell *= diagonal);
         for state in 0..width {
             let row = &mut next.cells[state * width..][..width];
@@ -185,7 +185,7 @@ impl Chain {
             }
             // The rate was chosen so that the result is at least 1/2, so the subtraction does not cancel digits.
             take(state, 1.0 - self.exit_rate(state) / rate);
-            for &(to, speed) in &self.moves[state] {
+            for &(to, speed) in &self.transitions[state] {
                 take(to, speed / rate);
             }
             take(states, self.loss[state] / rate);
@@ -196,9 +196,9 @@ impl Chain {
     /// Returns the mean time from state 0 to loss, in hours. Returns `None` if loss is not certain to be reached
     /// eventually.
     pub fn mean_time_to_loss(&self) -> Option<f64> {
-        let states = self.moves.len();
+        let states = self.transitions.len();
         let mut rates = vec![0.0; states * states];
-        for (from, moves) in self.moves.iter().enumerate() {
+        for (from, moves) in self.transitions.iter().enumerate() {
             for &(to, rate) in moves {
                 rates[from * states + to] += rate;
             }
@@ -228,27 +228,27 @@ impl Chain {
 }
 
 /// A square matrix of non-negative numbers, in row-major order.
-struct Matrix {
+struct TransitionMatrix {
     width: usize,
     cells: Vec<f64>,
 }
 
-impl Matrix {
-    fn identity(width: usize) -> Matrix {
+impl TransitionMatrix {
+    fn identity(width: usize) -> TransitionMatrix {
         let mut cells = vec![0.0; width * width];
         cells.iter_mut().step_by(width + 1).for_each(|cell| *cell = 1.0);
-        Matrix { width, cells }
+        TransitionMatrix { width, cells }
     }
 
-    fn squared(&self) -> Matrix {
+    fn squared(&self) -> TransitionMatrix {
         let mut product = self.times(self);
         product.normalize();
         product
     }
 
-    fn times(&self, other: &Matrix) -> Matrix {
+    fn times(&self, other: &TransitionMatrix) -> TransitionMatrix {
         let width = self.width;
-        let mut product = Matrix { width, cells: vec![0.0; width * width] };
+        let mut product = TransitionMatrix { width, cells: vec![0.0; width * width] };
         for (row, target) in self.cells.chunks_exact(width).zip(product.cells.chunks_exact_mut(width)) {
             for (&share, source) in row.iter().zip(other.cells.chunks_exact(width)) {
                 if share == 0.0 {
@@ -281,9 +281,9 @@ mod tests {
     #[test]
     fn one_step_is_the_exponential_law() {
         for (rate, hours) in [(1e-3, 1000.0), (1e-12, 1e-3), (2.0, 1e-9), (1e-18, 1.0)] {
-            let mut chain = Chain::new(1).unwrap();
+            let mut chain = MarkovChain::new(1).unwrap();
             chain.add_loss(0, rate);
-            let fate = chain.after(hours).unwrap();
+            let fate = chain.probabilities_after(hours).unwrap();
             close(fate.loss, -(-rate * hours).exp_m1(), 1e-14);
             close(fate.survival, (-rate * hours).exp(), 1e-14);
             close(chain.mean_time_to_loss().unwrap(), 1.0 / rate, 1e-15);
@@ -294,8 +294,8 @@ mod tests {
     fn a_series_of_equal_steps_is_the_erlang_law_down_to_1e_minus_30() {
         // Four transitions of rate r: F = sum over k >= 4 of e^-x x^k / k!, with all terms positive.
         for x in [1e-7, 1e-4, 0.3, 5.0] {
-            let mut chain = Chain::new(4).unwrap();
-            (0..3).for_each(|state| chain.add(state, state + 1, x / 10.0));
+            let mut chain = MarkovChain::new(4).unwrap();
+            (0..3).for_each(|state| chain.add_transition(state, state + 1, x / 10.0));
             chain.add_loss(3, x / 10.0);
             let mut term: f64 = x * x * x * x / 24.0;
             let mut sum = 0.0;
@@ -303,7 +303,7 @@ mod tests {
                 sum += term;
                 term *= x / f64::from(k);
             }
-            close(chain.after(10.0).unwrap().loss, sum * (-x).exp(), 1e-13);
+            close(chain.probabilities_after(10.0).unwrap().loss, sum * (-x).exp(), 1e-13);
             close(chain.mean_time_to_loss().unwrap(), 4.0 / (x / 10.0), 1e-14);
         }
     }
@@ -311,51 +311,52 @@ mod tests {
     #[test]
     fn mean_times_are_those_of_the_exponential_law_and_explain_every_loss() {
         for (rate, hours) in [(1e-3, 1000.0), (1e-12, 1e-3), (2.0, 1e-9), (3.0, 40.0)] {
-            let mut chain = Chain::new(1).unwrap();
+            let mut chain = MarkovChain::new(1).unwrap();
             chain.add_loss(0, rate);
             close(chain.mean_times(hours).unwrap()[0], -(-rate * hours).exp_m1() / rate, 1e-13);
         }
-        let mut chain = Chain::new(3).unwrap();
+        let mut chain = MarkovChain::new(3).unwrap();
         for (from, to, rate) in [(0, 1, 2e-3), (1, 0, 0.1), (1, 2, 3e-3), (2, 1, 0.05)] {
-            chain.add(from, to, rate);
+            chain.add_transition(from, to, rate);
         }
         chain.add_loss(2, 7e-3);
         for hours in [0.5, 100.0, 1e5] {
             let times = chain.mean_times(hours).unwrap();
-            close(times[2] * 7e-3, chain.after(hours).unwrap().loss, 1e-12);
+            close(times[2] * 7e-3, chain.probabilities_after(hours).unwrap().loss, 1e-12);
             assert!(
-                chain.after(hours).unwrap().survival * hours <= times.iter().sum::<f64>() * (1.0 + 1e-12)
+                chain.probabilities_after(hours).unwrap().survival * hours
+                    <= times.iter().sum::<f64>() * (1.0 + 1e-12)
             );
         }
         let whole: f64 = chain.mean_times(1e9).unwrap().iter().sum();
         close(whole, chain.mean_time_to_loss().unwrap(), 1e-9);
-        assert_eq!(Chain::new(2).unwrap().mean_times(5.0).unwrap(), [5.0, 0.0]);
+        assert_eq!(MarkovChain::new(2).unwrap().mean_times(5.0).unwrap(), [5.0, 0.0]);
     }
 
     #[test]
     fn stiff_chains_keep_their_digits() {
         // Failures and repairs are fast, and losses are rare: 2e12 transitions in a mission.
-        let mut chain = Chain::new(2).unwrap();
-        chain.add(0, 1, 1e6);
-        chain.add(1, 0, 1e6);
+        let mut chain = MarkovChain::new(2).unwrap();
+        chain.add_transition(0, 1, 1e6);
+        chain.add_transition(1, 0, 1e6);
         chain.add_loss(1, 2e-12);
-        close(chain.after(1e6).unwrap().loss, 1e-6, 1e-6);
+        close(chain.probabilities_after(1e6).unwrap().loss, 1e-6, 1e-6);
         close(chain.mean_time_to_loss().unwrap(), 1e12, 1e-6);
     }
 
     #[test]
     fn a_chain_without_loss_has_probability_zero() {
-        let mut chain = Chain::new(3).unwrap();
-        chain.add(0, 1, 1.0);
-        assert_eq!(chain.after(10.0).unwrap().loss, 0.0);
+        let mut chain = MarkovChain::new(3).unwrap();
+        chain.add_transition(0, 1, 1.0);
+        assert_eq!(chain.probabilities_after(10.0).unwrap().loss, 0.0);
         assert_eq!(chain.mean_time_to_loss(), None);
     }
 
     #[test]
     fn aggregates_lose_no_digits() {
-        let fate = Fate { loss: 1e-18, survival: 1.0 };
-        close(fate.of_all(1000.0).loss, 1e-15, 1e-12);
-        let fate = Fate { loss: 1.0, survival: 1e-18 };
-        close(fate.of_all(2.0).survival, 1e-36, 1e-12);
+        let fate = LossProbability { loss: 1e-18, survival: 1.0 };
+        close(fate.for_independent_sets(1000.0).loss, 1e-15, 1e-12);
+        let fate = LossProbability { loss: 1.0, survival: 1e-18 };
+        close(fate.for_independent_sets(2.0).survival, 1e-36, 1e-12);
     }
 }

@@ -3,20 +3,20 @@
 use serde::Serialize;
 
 use crate::units::Hours;
-use crate::{Array, Assessment, Error, Model, Question, RaidType};
+use crate::{ArrayShape, Error, MarkovModel, RaidType, ReliabilityAssessment, ReliabilityInputs};
 
 /// One layout in a comparison.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Row {
+pub struct ComparedLayout {
     /// The array.
     #[serde(flatten)]
-    pub array: Array,
+    pub array: ArrayShape,
     /// Number of drives to buy.
     pub drives: u64,
     /// Number of these drives that hold copies or parity.
     pub overhead_drives: u64,
     /// Model, which determines the state diagram.
-    pub model: Model,
+    pub model: MarkovModel,
     /// Probability that a group loses data.
     pub group_probability_of_loss: f64,
     /// Probability that the array loses data.
@@ -33,21 +33,21 @@ pub struct Row {
 /// in the question.
 ///
 /// The question's model is used for types that it fits, and the default model for all others.
-pub fn compare(question: &Question) -> Result<Vec<Row>, Error> {
+pub fn compare(question: &ReliabilityInputs) -> Result<Vec<ComparedLayout>, Error> {
     let array = question.case()?.array;
     let data = if array.raid().is_mirror() { default_data(array) } else { array.data_disks() };
     rows(question, RaidType::ALL.into_iter().map(|raid| (raid, if raid.is_mirror() { 1 } else { data })))
 }
 
 /// Returns seven data disks, or all of the array's data disks if there are fewer.
-fn default_data(array: Array) -> u32 {
+fn default_data(array: ArrayShape) -> u32 {
     u32::try_from(array.usable_disks()).unwrap_or(u32::MAX).min(7)
 }
 
 /// Returns the layout with the fewest drives whose probability of loss is at most `target`. If several have equally
 /// few drives, the one with the cheapest writes is chosen. All types are considered, with up to 24 data disks per
 /// group and at least the question's usable capacity. Returns `None` if no layout is safe enough.
-pub fn layout_for(question: &Question, target: f64) -> Result<Option<Row>, Error> {
+pub fn layout_for(question: &ReliabilityInputs, target: f64) -> Result<Option<ComparedLayout>, Error> {
     let usable = question.case()?.array.usable_disks();
     let mut layouts = vec![(RaidType::Raid10, 1), (RaidType::Mirror3, 1)];
     for raid in [RaidType::Raid5, RaidType::Raid6, RaidType::TripleParity] {
@@ -56,18 +56,21 @@ pub fn layout_for(question: &Question, target: f64) -> Result<Option<Row>, Error
     let rows = rows(question, layouts.into_iter())?;
     let safe = rows.into_iter().filter(|row| row.probability_of_loss <= target);
     Ok(safe.min_by(|one, other| {
-        let cost = |row: &Row| (row.drives, row.write_cost);
+        let cost = |row: &ComparedLayout| (row.drives, row.write_cost);
         cost(one).cmp(&cost(other)).then(one.probability_of_loss.total_cmp(&other.probability_of_loss))
     }))
 }
 
-fn rows(question: &Question, layouts: impl Iterator<Item = (RaidType, u32)>) -> Result<Vec<Row>, Error> {
+fn rows(
+    question: &ReliabilityInputs,
+    layouts: impl Iterator<Item = (RaidType, u32)>,
+) -> Result<Vec<ComparedLayout>, Error> {
     let wanted = question.case()?.array;
     let mut rows = Vec::new();
     for (raid, data) in layouts {
         let array = wanted.regrouped(raid, data)?;
         let model = question.model.and_then(|model| model.check(raid).ok());
-        let question = Question {
+        let question = ReliabilityInputs {
             raid: Some(raid),
             data_disks: Some(array.data_disks()),
             groups: Some(array.groups()),
@@ -76,8 +79,8 @@ fn rows(question: &Question, layouts: impl Iterator<Item = (RaidType, u32)>) -> 
             ..question.clone()
         };
         let case = question.case()?;
-        let answer = Assessment::new(&case)?;
-        rows.push(Row {
+        let answer = ReliabilityAssessment::new(&case)?;
+        rows.push(ComparedLayout {
             array,
             drives: array.drives(),
             overhead_drives: array.drives() - wanted.usable_disks(),
@@ -100,8 +103,8 @@ fn rows(question: &Question, layouts: impl Iterator<Item = (RaidType, u32)>) -> 
 mod tests {
     use super::*;
 
-    fn paper() -> Question {
-        Question { data_disks: Some(7), groups: Some(6), ..Question::default() }
+    fn paper() -> ReliabilityInputs {
+        ReliabilityInputs { data_disks: Some(7), groups: Some(6), ..ReliabilityInputs::default() }
     }
 
     #[test]
@@ -125,7 +128,8 @@ mod tests {
     /// than RAID 10 with 84 drives.
     #[test]
     fn the_widest_double_parity_is_182_times_safer_than_mirrors() {
-        let question = Question { data_disks: Some(21), groups: Some(2), ..Question::default() };
+        let question =
+            ReliabilityInputs { data_disks: Some(21), groups: Some(2), ..ReliabilityInputs::default() };
         let rows = compare(&question).unwrap();
         let of = |raid| rows.iter().find(|row| row.array.raid() == raid).unwrap();
         let (mirrors, double) = (of(RaidType::Raid10), of(RaidType::Raid6));

@@ -25,27 +25,27 @@ pub mod curve;
 pub mod diagram;
 mod error;
 pub mod model;
-pub mod question;
+pub mod inputs;
 pub mod rates;
 pub mod rebuild;
 pub mod scrub;
 pub mod sensitivity;
 pub mod simulation;
 pub mod spares;
-pub mod step;
+pub mod calculation_step;
 mod text;
 pub mod units;
 
-pub use array::{Array, RaidType, Set};
-pub use assessment::Assessment;
-pub use case::{Case, MAX_YEARS};
-pub use chain::Fate;
+pub use array::{ArrayShape, DriveSet, RaidType};
+pub use assessment::ReliabilityAssessment;
+pub use case::{MAX_YEARS, ReliabilityCase};
+pub use chain::LossProbability;
 pub use error::Error;
-pub use model::{General, Model};
-pub use question::{AfrReading, Question};
-pub use rates::Rates;
-pub use scrub::Scrub;
-pub use step::Step;
+pub use model::{GeneralModelRules, MarkovModel};
+pub use inputs::{AfrInterpretation, ReliabilityInputs};
+pub use rates::EventRates;
+pub use scrub::ScrubPolicy;
+pub use calculation_step::CalculationStep;
 
 /// Runs the README's example as a test.
 #[cfg(doctest)]

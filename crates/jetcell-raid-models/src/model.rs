@@ -8,7 +8,7 @@ use crate::array::RaidType;
 
 /// State diagram of a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Model {
+pub enum MarkovModel {
     /// n+1 diagram with the states good, defect, and failed.
     A,
     /// n+2 diagram in which a rebuild also repairs a defect that it encounters.
@@ -21,12 +21,12 @@ pub enum Model {
     /// meaning.
     BFit,
     /// General chain for any number of parities. A state is a pair of drive counts (failed, defective).
-    General(General),
+    General(GeneralModelRules),
 }
 
 /// How the general chain treats defects while drives are missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct General {
+pub struct GeneralModelRules {
     /// True if a rebuild repairs all defects.
     pub rebuild_cleans: bool,
     /// True if the scrub continues while drives are missing.
@@ -35,63 +35,63 @@ pub struct General {
     pub late_defects: bool,
 }
 
-impl General {
+impl GeneralModelRules {
     /// Returns the rules that match the crate `jetcell-array`. A rebuild reads whole rows and repairs the defects
     /// that it encounters. The scrub continues while drives are missing. A defect without redundancy is always a
     /// loss, no matter when it arises.
-    pub fn of_arrays() -> General {
-        General { rebuild_cleans: true, scrub_while_degraded: true, late_defects: true }
+    pub fn for_arrays() -> GeneralModelRules {
+        GeneralModelRules { rebuild_cleans: true, scrub_while_degraded: true, late_defects: true }
     }
 }
 
-impl Default for General {
+impl Default for GeneralModelRules {
     /// Returns the rules of the reference figures: the rebuild does not repair defects, and the scrub continues
     /// while drives are missing.
-    fn default() -> General {
-        General { rebuild_cleans: false, scrub_while_degraded: true, late_defects: false }
+    fn default() -> GeneralModelRules {
+        GeneralModelRules { rebuild_cleans: false, scrub_while_degraded: true, late_defects: false }
     }
 }
 
-impl Model {
+impl MarkovModel {
     const NAMES: &str = "a, b1, b2, general";
 
     /// Returns the general chain with its default assumptions.
-    pub fn general() -> Model {
-        Model::General(General::default())
+    pub fn general() -> MarkovModel {
+        MarkovModel::General(GeneralModelRules::default())
     }
 
     /// Returns a RAID type's default model.
-    pub fn default_for(raid: RaidType) -> Model {
+    pub fn default_for(raid: RaidType) -> MarkovModel {
         match raid.parities() {
-            1 => Model::A,
-            2 => Model::B1,
-            _ => Model::general(),
+            1 => MarkovModel::A,
+            2 => MarkovModel::B1,
+            _ => MarkovModel::general(),
         }
     }
 
     /// Returns the name used on the command line and in results.
     pub fn name(self) -> &'static str {
         match self {
-            Model::A => "a",
-            Model::B1 => "b1",
-            Model::B2 => "b2",
-            Model::B3 => "b3",
-            Model::BFit => "b-fit",
-            Model::General(_) => "general",
+            MarkovModel::A => "a",
+            MarkovModel::B1 => "b1",
+            MarkovModel::B2 => "b2",
+            MarkovModel::B3 => "b3",
+            MarkovModel::BFit => "b-fit",
+            MarkovModel::General(_) => "general",
         }
     }
 
     /// Returns how many lost drives the diagram survives, or `None` for the general chain, which supports any number.
     fn parities(self) -> Option<u32> {
         match self {
-            Model::A => Some(1),
-            Model::B1 | Model::B2 | Model::B3 | Model::BFit => Some(2),
-            Model::General(_) => None,
+            MarkovModel::A => Some(1),
+            MarkovModel::B1 | MarkovModel::B2 | MarkovModel::B3 | MarkovModel::BFit => Some(2),
+            MarkovModel::General(_) => None,
         }
     }
 
     /// Checks that the diagram is for the RAID type's number of parities, and returns the model.
-    pub fn check(self, raid: RaidType) -> Result<Model, Error> {
+    pub fn check(self, raid: RaidType) -> Result<MarkovModel, Error> {
         match self.parities() {
             Some(parities) if parities != raid.parities() => Err(Error::ModelMismatch {
                 model: self.name(),
@@ -109,19 +109,19 @@ impl Model {
     }
 }
 
-impl fmt::Display for Model {
+impl fmt::Display for MarkovModel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-impl FromStr for Model {
+impl FromStr for MarkovModel {
     type Err = Error;
-    fn from_str(name: &str) -> Result<Model, Error> {
-        let all = [Model::A, Model::B1, Model::B2, Model::general()];
+    fn from_str(name: &str) -> Result<MarkovModel, Error> {
+        let all = [MarkovModel::A, MarkovModel::B1, MarkovModel::B2, MarkovModel::general()];
         let found = all.into_iter().find(|model| model.name() == name);
-        found.ok_or_else(|| Error::Unknown { what: "model", name: name.into(), choices: Model::NAMES })
+        found.ok_or_else(|| Error::Unknown { what: "model", name: name.into(), choices: MarkovModel::NAMES })
     }
 }
 
-crate::text::in_serde!(Model);
+crate::text::in_serde!(MarkovModel);

@@ -7,7 +7,7 @@ use crate::units::{AnnualFailure, Hours, PerHour};
 
 /// Rates per hour for one drive. All times are exponentially distributed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Rates {
+pub struct EventRates {
     /// Operational failure: the whole drive is lost. Symbol lo.
     pub failure: PerHour,
     /// Latent defect: a sector has become unreadable, but this has not been detected yet. Symbol ll.
@@ -18,7 +18,7 @@ pub struct Rates {
     pub scrub: PerHour,
 }
 
-impl Rates {
+impl EventRates {
     /// Annual failure rate from the published parameters.
     pub const PUBLISHED_AFR: f64 = 0.019;
     /// Latent defects per hour from the published parameters: 8e-14 errors per byte x 1.35e9 bytes per hour.
@@ -29,20 +29,20 @@ impl Rates {
     pub const PUBLISHED_SCRUB_HOURS: f64 = 168.0;
 
     /// Returns the published parameters (IBM NS3574, after Elerath and Pecht).
-    pub fn published() -> Rates {
-        let rates = || -> Result<Rates, Error> {
-            Ok(Rates {
-                failure: AnnualFailure::new(Rates::PUBLISHED_AFR)?.as_rate(),
-                latent: PerHour::new(Rates::PUBLISHED_LATENT)?,
-                restore: PerHour::once_per(Hours::new(Rates::PUBLISHED_RESTORE_HOURS)?)?,
-                scrub: PerHour::once_per(Hours::new(Rates::PUBLISHED_SCRUB_HOURS)?)?,
+    pub fn published() -> EventRates {
+        let rates = || -> Result<EventRates, Error> {
+            Ok(EventRates {
+                failure: AnnualFailure::new(EventRates::PUBLISHED_AFR)?.as_rate(),
+                latent: PerHour::new(EventRates::PUBLISHED_LATENT)?,
+                restore: PerHour::once_per(Hours::new(EventRates::PUBLISHED_RESTORE_HOURS)?)?,
+                scrub: PerHour::once_per(Hours::new(EventRates::PUBLISHED_SCRUB_HOURS)?)?,
             })
         };
         rates().expect("the published parameters are in range")
     }
 
     /// Returns an error if drives are never restored, because every model would then predict certain loss.
-    pub fn check(self) -> Result<Rates, Error> {
+    pub fn check(self) -> Result<EventRates, Error> {
         if self.restore.get() > 0.0 { Ok(self) } else { Err(Error::Zero("the restore rate")) }
     }
 }

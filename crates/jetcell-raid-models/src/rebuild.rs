@@ -7,7 +7,7 @@ use crate::units::{Bytes, BytesPerSecond, Fraction, Hours};
 
 /// A drive and its load.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Drive {
+pub struct LoadedDrive {
     /// Capacity: how much data a rebuild writes and a scrub reads.
     pub capacity: Bytes,
     /// Sequential transfer rate.
@@ -34,7 +34,7 @@ pub enum RebuildLimit {
 
 /// Rebuild and scrub times for a drive.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Times {
+pub struct RebuildTimes {
     /// Duration of a rebuild.
     pub rebuild: Hours,
     /// Rate of the rebuild.
@@ -45,10 +45,10 @@ pub struct Times {
     pub scrub_pass: Hours,
 }
 
-impl Drive {
+impl LoadedDrive {
     /// Computes the durations for a set of `drives` drives: rebuild = capacity / min(write rate, read rate (1 -
     /// load), bus / N), scrub pass = capacity / (bandwidth (1 - load) share).
-    pub fn times(&self, drives: u32) -> Result<Times, Error> {
+    pub fn rebuild_times(&self, drives: u32) -> Result<RebuildTimes, Error> {
         let free = self.bandwidth.get() * (1.0 - self.load.get());
         let bus = self.bus.map_or(f64::INFINITY, |bus| bus.get() / f64::from(drives));
         let (mut rate, mut limit) = (self.bandwidth.get(), RebuildLimit::Write);
@@ -64,7 +64,7 @@ impl Drive {
         if rate == 0.0 || scrub == 0.0 {
             return Err(Error::Zero("the bandwidth that load and scrub share leave"));
         }
-        Ok(Times {
+        Ok(RebuildTimes {
             rebuild: Hours::new(self.capacity.get() / rate / 3600.0)?,
             rebuild_rate: BytesPerSecond::new(rate)?,
             limit,
@@ -77,8 +77,8 @@ impl Drive {
 mod tests {
     use super::*;
 
-    fn drive(bandwidth: &str, load: &str, bus: Option<&str>) -> Drive {
-        Drive {
+    fn drive(bandwidth: &str, load: &str, bus: Option<&str>) -> LoadedDrive {
+        LoadedDrive {
             capacity: "144GB".parse().unwrap(),
             bandwidth: bandwidth.parse().unwrap(),
             load: load.parse().unwrap(),
@@ -93,10 +93,10 @@ mod tests {
         let fixture: serde_json::Value =
             serde_json::from_str(include_str!("../fixtures/raid-dp-exchange.json")).unwrap();
         let rebuild = &fixture["rebuild"];
-        let times = drive("26.51MB/s", "0%", None).times(16).unwrap();
+        let times = drive("26.51MB/s", "0%", None).rebuild_times(16).unwrap();
         assert!((times.rebuild.get() * 3600.0 / rebuild["seconds"].as_f64().unwrap() - 1.0).abs() < 1e-4);
         // A single 2 Gb/s loop, with 200 MB/s for 16 drives, would have needed 3.2 h.
-        let times = drive("100MB/s", "30%", Some("200MB/s")).times(16).unwrap();
+        let times = drive("100MB/s", "30%", Some("200MB/s")).rebuild_times(16).unwrap();
         assert_eq!(
             (times.limit, format!("{:.1}", times.rebuild.get())),
             (RebuildLimit::Bus, "3.2".to_string())
@@ -105,15 +105,15 @@ mod tests {
 
     #[test]
     fn the_slowest_part_limits_the_rebuild() {
-        assert_eq!(drive("100MB/s", "0%", None).times(8).unwrap().limit, RebuildLimit::Write);
-        let loaded = drive("100MB/s", "60%", None).times(8).unwrap();
+        assert_eq!(drive("100MB/s", "0%", None).rebuild_times(8).unwrap().limit, RebuildLimit::Write);
+        let loaded = drive("100MB/s", "60%", None).rebuild_times(8).unwrap();
         assert_eq!((loaded.limit, loaded.rebuild.get()), (RebuildLimit::Read, 1.0));
         assert!((loaded.scrub_pass.get() - 10.0).abs() < 1e-12);
     }
 
     #[test]
     fn a_drive_without_free_bandwidth_is_refused() {
-        assert!(drive("100MB/s", "100%", None).times(8).is_err());
-        assert!(drive("0B/s", "0%", None).times(8).is_err());
+        assert!(drive("100MB/s", "100%", None).rebuild_times(8).is_err());
+        assert!(drive("0B/s", "0%", None).rebuild_times(8).is_err());
     }
 }

@@ -8,37 +8,37 @@ use crate::units::{Hours, PerHour};
 
 /// How drives are scrubbed, which determines how long a latent defect exists.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Scrub {
+pub enum ScrubPolicy {
     /// The drives are not scrubbed.
     Never,
     /// Scrubs take this mean time to find and repair a defect.
     Mean(Hours),
 }
 
-impl Scrub {
+impl ScrubPolicy {
     /// Returns the scrub rate used by the models.
     pub fn rate(self) -> Result<PerHour, Error> {
         match self {
-            Scrub::Never => Ok(PerHour::NEVER),
-            Scrub::Mean(time) => PerHour::once_per(time),
+            ScrubPolicy::Never => Ok(PerHour::NEVER),
+            ScrubPolicy::Mean(time) => PerHour::once_per(time),
         }
     }
 }
 
-impl FromStr for Scrub {
+impl FromStr for ScrubPolicy {
     type Err = Error;
-    fn from_str(text: &str) -> Result<Scrub, Error> {
-        if text.trim() == "never" { Ok(Scrub::Never) } else { text.parse().map(Scrub::Mean) }
+    fn from_str(text: &str) -> Result<ScrubPolicy, Error> {
+        if text.trim() == "never" { Ok(ScrubPolicy::Never) } else { text.parse().map(ScrubPolicy::Mean) }
     }
 }
 
-impl fmt::Display for Scrub {
+impl fmt::Display for ScrubPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Scrub::Never => f.write_str("never"),
-            Scrub::Mean(time) => time.fmt(f),
+            ScrubPolicy::Never => f.write_str("never"),
+            ScrubPolicy::Mean(time) => time.fmt(f),
         }
     }
 }
 
-crate::text::in_serde!(Scrub);
+crate::text::in_serde!(ScrubPolicy);

@@ -2,14 +2,14 @@
 
 use serde::Serialize;
 
-use crate::Case;
+use crate::ReliabilityCase;
 use crate::units::PerHour;
-use crate::{Error, Rates};
+use crate::{Error, EventRates};
 
 /// An input of a case that can be changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Lever {
+pub enum SensitivityInput {
     /// The drives' failure rate.
     FailureRate,
     /// The rate of latent defects.
@@ -22,45 +22,50 @@ pub enum Lever {
     Mission,
 }
 
-impl Lever {
+impl SensitivityInput {
     /// All levers.
-    pub const ALL: [Lever; 5] =
-        [Lever::FailureRate, Lever::LatentRate, Lever::RestoreTime, Lever::ScrubInterval, Lever::Mission];
+    pub const ALL: [SensitivityInput; 5] = [
+        SensitivityInput::FailureRate,
+        SensitivityInput::LatentRate,
+        SensitivityInput::RestoreTime,
+        SensitivityInput::ScrubInterval,
+        SensitivityInput::Mission,
+    ];
 
     /// Returns the lever's name for use in a sentence.
     pub fn name(self) -> &'static str {
         match self {
-            Lever::FailureRate => "failure rate",
-            Lever::LatentRate => "latent-defect rate",
-            Lever::RestoreTime => "restore time",
-            Lever::ScrubInterval => "scrub interval",
-            Lever::Mission => "mission time",
+            SensitivityInput::FailureRate => "failure rate",
+            SensitivityInput::LatentRate => "latent-defect rate",
+            SensitivityInput::RestoreTime => "restore time",
+            SensitivityInput::ScrubInterval => "scrub interval",
+            SensitivityInput::Mission => "mission time",
         }
     }
 
     /// Returns the rates and hours with this input multiplied by `factor`. Returns `None` if the case lacks the
     /// input, such as the scrub interval when there is no scrub.
-    fn times(self, rates: &Rates, hours: f64, factor: f64) -> Result<Option<(Rates, f64)>, Error> {
+    fn times(self, rates: &EventRates, hours: f64, factor: f64) -> Result<Option<(EventRates, f64)>, Error> {
         let rate = |rate: PerHour, factor: f64| PerHour::new(rate.get() * factor);
         let mut changed = *rates;
         let present = match self {
-            Lever::FailureRate => {
+            SensitivityInput::FailureRate => {
                 changed.failure = rate(rates.failure, factor)?;
                 rates.failure.get() > 0.0
             }
-            Lever::LatentRate => {
+            SensitivityInput::LatentRate => {
                 changed.latent = rate(rates.latent, factor)?;
                 rates.latent.get() > 0.0
             }
-            Lever::RestoreTime => {
+            SensitivityInput::RestoreTime => {
                 changed.restore = rate(rates.restore, 1.0 / factor)?;
                 true
             }
-            Lever::ScrubInterval => {
+            SensitivityInput::ScrubInterval => {
                 changed.scrub = rate(rates.scrub, 1.0 / factor)?;
                 rates.scrub.get() > 0.0
             }
-            Lever::Mission => return Ok(Some((changed, hours * factor))),
+            SensitivityInput::Mission => return Ok(Some((changed, hours * factor))),
         };
         Ok(present.then_some((changed, hours)))
     }
@@ -68,9 +73,9 @@ impl Lever {
 
 /// How one input affects a set's probability of loss.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Effect {
+pub struct InputSensitivity {
     /// Input whose effect is described.
-    pub lever: Lever,
+    pub lever: SensitivityInput,
     /// Percentage change of the result per percent of change in the input: d ln F / d ln x.
     pub elasticity: f64,
     /// Result with this input halved, as a fraction of the unchanged result.
@@ -80,7 +85,7 @@ pub struct Effect {
 /// Which repair process dominates the probability of loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Governor {
+pub enum DominantRepair {
     /// Scrub. Faster restores have little effect.
     Scrub,
     /// Restore. More frequent scrubs have little effect.
@@ -92,22 +97,22 @@ pub enum Governor {
 }
 
 /// Returns the effects of all inputs, strongest first.
-pub fn effects(case: &Case) -> Result<Vec<Effect>, Error> {
+pub fn sensitivities(case: &ReliabilityCase) -> Result<Vec<InputSensitivity>, Error> {
     const STEP: f64 = 1.01;
-    let loss = |lever: Lever, factor: f64| -> Result<Option<f64>, Error> {
+    let loss = |lever: SensitivityInput, factor: f64| -> Result<Option<f64>, Error> {
         let Some((rates, hours)) = lever.times(&case.rates, case.hours(), factor)? else { return Ok(None) };
-        Ok(Some(case.model.fate(case.array.set(), &rates, hours)?.loss))
+        Ok(Some(case.model.loss_probability(case.array.set(), &rates, hours)?.loss))
     };
-    let now = case.model.fate(case.array.set(), &case.rates, case.hours())?.loss;
+    let now = case.model.loss_probability(case.array.set(), &case.rates, case.hours())?.loss;
     let mut effects = Vec::new();
     if now == 0.0 {
         return Ok(effects);
     }
-    for lever in Lever::ALL {
+    for lever in SensitivityInput::ALL {
         let three = (loss(lever, 1.0 / STEP)?, loss(lever, STEP)?, loss(lever, 0.5)?);
         if let (Some(down), Some(up), Some(half)) = three {
             let elasticity = (up / down).ln() / (2.0 * STEP.ln());
-            effects.push(Effect { lever, elasticity, halved: half / now });
+            effects.push(InputSensitivity { lever, elasticity, halved: half / now });
         }
     }
     effects.sort_by(|one, other| other.elasticity.total_cmp(&one.elasticity));
@@ -116,46 +121,57 @@ pub fn effects(case: &Case) -> Result<Vec<Effect>, Error> {
 
 /// Returns the dominant repair process. A process dominates if halving its time reduces the result by at least a
 /// tenth.
-pub fn governor(effects: &[Effect]) -> Governor {
+pub fn dominant_repair(effects: &[InputSensitivity]) -> DominantRepair {
     let counts = |lever| effects.iter().any(|effect| effect.lever == lever && effect.halved < 0.9);
-    match (counts(Lever::ScrubInterval), counts(Lever::RestoreTime)) {
-        (true, true) => Governor::Both,
-        (true, false) => Governor::Scrub,
-        (false, true) => Governor::Restore,
-        (false, false) => Governor::Neither,
+    match (counts(SensitivityInput::ScrubInterval), counts(SensitivityInput::RestoreTime)) {
+        (true, true) => DominantRepair::Both,
+        (true, false) => DominantRepair::Scrub,
+        (false, true) => DominantRepair::Restore,
+        (false, false) => DominantRepair::Neither,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Question, RaidType};
+    use crate::{RaidType, ReliabilityInputs};
 
-    fn of(raid: RaidType) -> Vec<Effect> {
-        effects(&Question { raid: Some(raid), ..Question::default() }.case().unwrap()).unwrap()
+    fn sensitivities_for(raid: RaidType) -> Vec<InputSensitivity> {
+        sensitivities(&ReliabilityInputs { raid: Some(raid), ..ReliabilityInputs::default() }.case().unwrap())
+            .unwrap()
     }
 
     #[test]
     fn the_scrub_governs_single_parity_and_both_govern_double_parity() {
-        assert_eq!(governor(&of(RaidType::Raid5)), Governor::Scrub);
-        assert_eq!(governor(&of(RaidType::Raid10)), Governor::Scrub);
-        assert_eq!(governor(&of(RaidType::RaidDp)), Governor::Both);
-        let blind = Question { latent_rate: Some(PerHour::NEVER), ..Question::default() }.case().unwrap();
-        assert_eq!(governor(&effects(&blind).unwrap()), Governor::Restore);
+        assert_eq!(dominant_repair(&sensitivities_for(RaidType::Raid5)), DominantRepair::Scrub);
+        assert_eq!(dominant_repair(&sensitivities_for(RaidType::Raid10)), DominantRepair::Scrub);
+        assert_eq!(dominant_repair(&sensitivities_for(RaidType::RaidDp)), DominantRepair::Both);
+        let blind = ReliabilityInputs { latent_rate: Some(PerHour::NEVER), ..ReliabilityInputs::default() }
+            .case()
+            .unwrap();
+        assert_eq!(dominant_repair(&sensitivities(&blind).unwrap()), DominantRepair::Restore);
     }
 
     #[test]
     fn loss_of_double_parity_is_nearly_proportional_to_the_restore_time() {
-        let effects = of(RaidType::RaidDp);
-        let restore = effects.iter().find(|effect| effect.lever == Lever::RestoreTime).unwrap();
+        let effects = sensitivities_for(RaidType::RaidDp);
+        let restore = effects.iter().find(|effect| effect.lever == SensitivityInput::RestoreTime).unwrap();
         assert!((0.95..1.1).contains(&restore.elasticity), "{restore:?}");
-        assert_eq!(effects[0].lever, Lever::FailureRate, "every loss includes two failures");
+        assert_eq!(effects[0].lever, SensitivityInput::FailureRate, "every loss includes two failures");
         assert!((1.95..2.05).contains(&effects[0].elasticity), "{:?}", effects[0]);
     }
 
     #[test]
     fn an_absent_input_has_no_effect() {
-        let case = Question { scrub: Some(crate::Scrub::Never), ..Question::default() }.case().unwrap();
-        assert!(effects(&case).unwrap().iter().all(|effect| effect.lever != Lever::ScrubInterval));
+        let case =
+            ReliabilityInputs { scrub: Some(crate::ScrubPolicy::Never), ..ReliabilityInputs::default() }
+                .case()
+                .unwrap();
+        assert!(
+            sensitivities(&case)
+                .unwrap()
+                .iter()
+                .all(|effect| effect.lever != SensitivityInput::ScrubInterval)
+        );
     }
 }

@@ -8,14 +8,14 @@ pub const MAX_SPARES: u32 = 1000;
 
 /// Spare drives. A replacement is ordered for each spare that is used.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
-pub struct Spares {
+pub struct SpareDrives {
     /// Number of spares available when no drive has failed.
     pub count: u32,
     /// Time until an ordered drive is delivered.
     pub delivery: Hours,
 }
 
-impl Spares {
+impl SpareDrives {
     /// Returns the mean time that a failed drive waits for a spare. `rate` is the total failure rate of all drives in
     /// the array.
     ///
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     fn wait(count: u32, rate: f64) -> f64 {
-        let spares = Spares { count, delivery: "72h".parse().unwrap() };
+        let spares = SpareDrives { count, delivery: "72h".parse().unwrap() };
         spares.mean_wait(PerHour::new(rate).unwrap()).unwrap().get()
     }
 

@@ -173,7 +173,7 @@ impl ErrorsPerByte {
     }
 
     /// Returns the rate of latent defects for a drive that reads at `rate`.
-    pub fn at(self, rate: BytesPerSecond) -> Result<PerHour, Error> {
+    pub fn defect_rate_at(self, rate: BytesPerSecond) -> Result<PerHour, Error> {
         PerHour::new(self.0 * rate.0 * 3600.0)
     }
 }
@@ -338,7 +338,7 @@ mod tests {
         let byte: ErrorsPerByte = "1e-14 per byte".parse().unwrap();
         assert_eq!(bit.get() / byte.get(), 8.0);
         // The paper's product: 8e-14 errors per byte x 1.35e9 bytes per hour.
-        let rate = bit.at("1.35GB/h".parse().unwrap()).unwrap();
+        let rate = bit.defect_rate_at("1.35GB/h".parse().unwrap()).unwrap();
         assert!((rate.get() / 1.08e-4 - 1.0).abs() < 1e-12, "{rate}");
     }
 

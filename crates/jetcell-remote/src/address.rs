@@ -43,7 +43,7 @@ impl HostAddress {
     /// # Errors
     ///
     /// Returns an error if the path is an address without a host, a port or a name.
-    pub fn of(path: &Path) -> Option<Result<HostAddress, RemoteError>> {
+    pub fn from_path(path: &Path) -> Option<Result<HostAddress, RemoteError>> {
         // An address is always valid UTF-8, so any other path refers to this host.
         let text = path.to_str()?;
         let scheme =
@@ -104,12 +104,12 @@ impl std::fmt::Display for HostAddress {
 
 /// Returns true if a path is an address, even if the address is malformed.
 pub fn is_address(path: &Path) -> bool {
-    HostAddress::of(path).is_some()
+    HostAddress::from_path(path).is_some()
 }
 
 /// Returns the path components below the root of a host. Returns `None` if the path is not below the root, or
 /// contains components other than plain names.
-pub(crate) fn parts<'p>(root: &Path, path: &'p Path) -> Option<Vec<&'p str>> {
+pub(crate) fn relative_components<'p>(root: &Path, path: &'p Path) -> Option<Vec<&'p str>> {
     let below = path.strip_prefix(root).ok()?;
     below
         .components()
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<HostAddress, String> {
-        HostAddress::of(Path::new(text)).unwrap().map_err(|error| error.to_string())
+        HostAddress::from_path(Path::new(text)).unwrap().map_err(|error| error.to_string())
     }
 
     #[test]
@@ -150,11 +150,11 @@ mod tests {
         }
         let path = Path::new("tls://db1:9440/app").join("E00.log");
         let root = PathBuf::from("tls://db1:9440");
-        assert_eq!(parts(&root, &path), Some(vec!["app", "E00.log"]));
+        assert_eq!(relative_components(&root, &path), Some(vec!["app", "E00.log"]));
         assert_eq!(path.parent(), Some(Path::new("tls://db1:9440/app")));
         assert_eq!(path.display().to_string(), "tls://db1:9440/app/E00.log");
-        assert_eq!(parts(&root, Path::new("tls://db1:9440/app/../x")), None);
-        assert_eq!(parts(&root, Path::new("tls://db2:9440/app")), None);
+        assert_eq!(relative_components(&root, Path::new("tls://db1:9440/app/../x")), None);
+        assert_eq!(relative_components(&root, Path::new("tls://db2:9440/app")), None);
         assert!(["/a", "a", "tls:/x", "nats://a:1/b"].into_iter().all(|path| !is_address(Path::new(path))));
     }
 }

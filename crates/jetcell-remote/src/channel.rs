@@ -14,12 +14,12 @@ impl<T: Read + Write + Send> Channel for T {}
 
 /// Time at which a pending transfer times out.
 #[derive(Clone)]
-pub(crate) struct Deadline(Arc<Mutex<Instant>>);
+pub(crate) struct TransferDeadline(Arc<Mutex<Instant>>);
 
-impl Deadline {
+impl TransferDeadline {
     /// Creates a deadline that expires after `time`.
-    pub fn within(time: Duration) -> Deadline {
-        Deadline(Arc::new(Mutex::new(Instant::now() + time)))
+    pub fn within(time: Duration) -> TransferDeadline {
+        TransferDeadline(Arc::new(Mutex::new(Instant::now() + time)))
     }
 
     /// Sets the deadline to `time` from now, for all streams that share it.
@@ -27,48 +27,48 @@ impl Deadline {
         *self.0.lock() = Instant::now() + time;
     }
 
-    fn left(&self) -> io::Result<Duration> {
+    fn remaining(&self) -> io::Result<Duration> {
         let left = self.0.lock().saturating_duration_since(Instant::now());
-        if left.is_zero() { Err(late()) } else { Ok(left) }
+        if left.is_zero() { Err(timeout_error()) } else { Ok(left) }
     }
 }
 
-fn late() -> io::Error {
+fn timeout_error() -> io::Error {
     io::Error::new(ErrorKind::TimedOut, "the operation timed out")
 }
 
 /// A TCP connection whose transfers time out at a deadline, even if bytes arrive slowly.
 pub(crate) struct TimedStream {
     stream: TcpStream,
-    deadline: Deadline,
+    deadline: TransferDeadline,
 }
 
 impl TimedStream {
-    pub fn new(stream: TcpStream, deadline: Deadline) -> io::Result<TimedStream> {
+    pub fn new(stream: TcpStream, deadline: TransferDeadline) -> io::Result<TimedStream> {
         stream.set_nodelay(true)?;
         Ok(TimedStream { stream, deadline })
     }
 }
 
 /// Replaces the kernel's time-out error with a clearer one.
-fn named(error: io::Error) -> io::Error {
+fn clarify_timeout(error: io::Error) -> io::Error {
     match error.kind() {
-        ErrorKind::WouldBlock | ErrorKind::TimedOut => late(),
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => timeout_error(),
         _ => error,
     }
 }
 
 impl Read for TimedStream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.stream.set_read_timeout(Some(self.deadline.left()?))?;
-        self.stream.read(buffer).map_err(named)
+        self.stream.set_read_timeout(Some(self.deadline.remaining()?))?;
+        self.stream.read(buffer).map_err(clarify_timeout)
     }
 }
 
 impl Write for TimedStream {
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
-        self.stream.set_write_timeout(Some(self.deadline.left()?))?;
-        self.stream.write(data).map_err(named)
+        self.stream.set_write_timeout(Some(self.deadline.remaining()?))?;
+        self.stream.write(data).map_err(clarify_timeout)
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -5,27 +5,27 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
 use crate::address::{HostAddress, Scheme};
-use crate::channel::{Channel, Deadline, TimedStream};
+use crate::channel::{Channel, TimedStream, TransferDeadline};
 use crate::error::RemoteError;
-use crate::tls::{ClientFiles, ClientTls, explained};
+use crate::tls::{ClientTls, ClientTlsFiles, explained};
 
 /// Client time-outs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ClientLimits {
     /// Time-out for opening a connection, including the handshake.
-    pub connect: Duration,
+    pub connect_timeout: Duration,
     /// Time-out for a reply.
-    pub answer: Duration,
+    pub reply_timeout: Duration,
     /// Interval between keepalive requests on an idle connection; `None` for no keepalive.
-    pub keep_alive: Option<Duration>,
+    pub keepalive_interval: Option<Duration>,
 }
 
 impl Default for ClientLimits {
     fn default() -> ClientLimits {
         ClientLimits {
-            connect: Duration::from_secs(10),
-            answer: Duration::from_secs(30),
-            keep_alive: Some(Duration::from_secs(5)),
+            connect_timeout: Duration::from_secs(10),
+            reply_timeout: Duration::from_secs(30),
+            keepalive_interval: Some(Duration::from_secs(5)),
         }
     }
 }
@@ -39,7 +39,7 @@ pub trait Connector: Send + Sync {
     /// # Errors
     ///
     /// Returns an error if the server does not respond or cannot be authenticated.
-    fn connect(&self, within: Duration) -> Result<Stream, RemoteError>;
+    fn connect(&self, within: Duration) -> Result<ClientStream, RemoteError>;
 
     /// Returns a more specific error for a stream that failed during its greeting, if the transport can determine
     /// one.
@@ -50,21 +50,21 @@ pub trait Connector: Send + Sync {
 }
 
 /// A stream to a server.
-pub struct Stream {
+pub struct ClientStream {
     /// The byte stream.
     pub channel: Box<dyn Channel>,
     /// Deadline for transfers; `None` if transfers never block.
-    pub(crate) deadline: Option<Deadline>,
+    pub(crate) deadline: Option<TransferDeadline>,
 }
 
-impl Stream {
+impl ClientStream {
     /// Creates a stream whose transfers never block.
-    pub fn immediate(channel: Box<dyn Channel>) -> Stream {
-        Stream { channel, deadline: None }
+    pub fn without_deadline(channel: Box<dyn Channel>) -> ClientStream {
+        ClientStream { channel, deadline: None }
     }
 
     /// Sets the time limit for the next transfers.
-    pub(crate) fn allow(&self, time: Duration) {
+    pub(crate) fn set_deadline(&self, time: Duration) {
         if let Some(deadline) = &self.deadline {
             deadline.set(time);
         }
@@ -83,7 +83,7 @@ impl NetworkConnector {
     /// # Errors
     ///
     /// Returns an error if one of the client's files is missing or invalid.
-    pub fn new(address: &HostAddress, files: &ClientFiles) -> Result<NetworkConnector, RemoteError> {
+    pub fn new(address: &HostAddress, files: &ClientTlsFiles) -> Result<NetworkConnector, RemoteError> {
         let tls = match address.scheme {
             Scheme::Tls => Some(ClientTls::new(files)?),
             Scheme::Tcp => None,
@@ -118,15 +118,15 @@ impl NetworkConnector {
 }
 
 impl Connector for NetworkConnector {
-    fn connect(&self, within: Duration) -> Result<Stream, RemoteError> {
-        let deadline = Deadline::within(within);
+    fn connect(&self, within: Duration) -> Result<ClientStream, RemoteError> {
+        let deadline = TransferDeadline::within(within);
         let stream = TimedStream::new(self.stream(within)?, deadline.clone())
             .map_err(|error| RemoteError::Unreachable(error.to_string()))?;
         let channel = match &self.tls {
             None => Box::new(stream),
             Some(tls) => tls.connect(&self.address.host, stream)?,
         };
-        Ok(Stream { channel, deadline: Some(deadline) })
+        Ok(ClientStream { channel, deadline: Some(deadline) })
     }
 
     fn explain(&self, error: &std::io::Error) -> Option<RemoteError> {

@@ -88,9 +88,7 @@ pub enum RemoteError {
     #[error("the server requires a client certificate; give --tls-client-cert and --tls-client-key")]
     ClientCertificate,
     /// The server does not accept the token.
-    #[error(
-        "the server rejected the token; give the server's token file with --token-file"
-    )]
+    #[error("the server rejected the token; give the server's token file with --token-file")]
     Token,
     /// The server uses a different version of the protocol.
     #[error(
@@ -116,7 +114,7 @@ pub enum RemoteError {
 
 impl RemoteError {
     /// Returns true if retrying the call later may succeed without any change to the settings.
-    pub fn is_passing(&self) -> bool {
+    pub fn is_temporary(&self) -> bool {
         matches!(self, RemoteError::Unreachable(_) | RemoteError::LockLost(_))
     }
 

@@ -10,35 +10,35 @@ use subtle::ConstantTimeEq;
 use crate::content;
 use crate::error::ServeError;
 use crate::open_writes::OpenWrites;
-use crate::rights::is_name;
+use crate::permissions::is_name;
 
 /// Minimum length of a token. A shorter one could be guessed.
-const MIN_TOKEN: usize = 16;
+const MIN_TOKEN_LEN: usize = 16;
 /// Maximum length of a token. It must fit into a greeting.
-const MAX_TOKEN: usize = 1024;
+const MAX_TOKEN_LEN: usize = 1024;
 
 /// Maximum number of open files per client, unless the system allows fewer.
 pub const MAX_FILES: usize = 256;
 
 /// Maximum number of cached database paths.
-const MAX_KNOWN: usize = 1024;
+const MAX_CACHED_DATABASES: usize = 1024;
 
 /// A secret shared by server and client. Its `Debug` output does not show it.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Token(Vec<u8>);
+pub struct AccessToken(Vec<u8>);
 
-impl Token {
+impl AccessToken {
     /// Creates a token from a file's content, without surrounding white space.
     ///
     /// # Errors
     ///
     /// Returns an error if the token is too short or too long. The message does not contain the token.
-    pub fn from_text(text: &str) -> Result<Token, String> {
+    pub fn from_text(text: &str) -> Result<AccessToken, String> {
         let bytes = text.trim().as_bytes();
         match bytes.len() {
-            MIN_TOKEN..=MAX_TOKEN => Ok(Token(bytes.to_vec())),
+            MIN_TOKEN_LEN..=MAX_TOKEN_LEN => Ok(AccessToken(bytes.to_vec())),
             len => Err(format!(
-                "the token has {len} characters, but it needs {MIN_TOKEN} to {MAX_TOKEN}; create one for \
+                "the token has {len} characters, but it needs {MIN_TOKEN_LEN} to {MAX_TOKEN_LEN}; create one for \
                  example with `openssl rand -hex 32`"
             )),
         }
@@ -50,23 +50,23 @@ impl Token {
     }
 
     /// Returns true if the token that a client sent is this token. The comparison runs in constant time.
-    pub(crate) fn is(&self, sent: &[u8]) -> bool {
+    pub(crate) fn matches(&self, sent: &[u8]) -> bool {
         self.0.ct_eq(sent).into()
     }
 }
 
-impl std::fmt::Debug for Token {
+impl std::fmt::Debug for AccessToken {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Token(..)")
     }
 }
 
 /// The directories that a server exports, and their permissions.
-pub struct Exports {
+pub struct ExportedDirectories {
     /// File system that contains the directories.
     pub vfs: Arc<dyn Vfs>,
     /// Token that clients must send.
-    pub token: Token,
+    pub token: AccessToken,
     /// Whether clients may take over the role of the active side from a stopped instance.
     pub allow_handover: bool,
     /// Maximum number of open files per client, and also of locks. At most [`MAX_FILES`].
@@ -81,9 +81,9 @@ pub struct Exports {
     databases: Mutex<BTreeSet<PathBuf>>,
 }
 
-impl Exports {
+impl ExportedDirectories {
     /// Exports directories by name. Clients may only read files and exchange copy messages. The file system must
-    /// confine paths to the directories ([`Vfs::confines`]).
+    /// confine paths to the directories ([`Vfs::is_confined`]).
     ///
     /// # Errors
     ///
@@ -91,16 +91,16 @@ impl Exports {
     /// out of a directory.
     pub fn new(
         vfs: Arc<dyn Vfs>,
-        token: Token,
+        token: AccessToken,
         host: String,
         named: Vec<(String, PathBuf)>,
-    ) -> Result<Exports, ServeError> {
+    ) -> Result<ExportedDirectories, ServeError> {
         let mut directories = BTreeMap::new();
         for (name, directory) in named {
             if !is_name(&name) {
                 return Err(ServeError::Name(name));
             }
-            if !vfs.confines(&directory) {
+            if !vfs.is_confined(&directory) {
                 return Err(ServeError::Unconfined(directory));
             }
             if let Some(other) = directories.insert(name.clone(), directory.clone())
@@ -110,7 +110,7 @@ impl Exports {
             }
         }
         let (writes, databases) = (OpenWrites::default(), Mutex::default());
-        Ok(Exports {
+        Ok(ExportedDirectories {
             vfs,
             token,
             allow_handover: false,
@@ -132,7 +132,7 @@ impl Exports {
         let is = content::is_database(&*self.vfs, path).unwrap_or(false);
         let mut known = self.databases.lock();
         match is {
-            true if known.len() < MAX_KNOWN => _ = known.insert(path.to_path_buf()),
+            true if known.len() < MAX_CACHED_DATABASES => _ = known.insert(path.to_path_buf()),
             true => {}
             false => _ = known.remove(path),
         }
@@ -156,15 +156,15 @@ mod tests {
 
     #[test]
     fn a_token_is_not_shown_and_has_a_least_length() {
-        let token = Token::from_text(" 0123456789abcdef\n").unwrap();
-        assert!(token.is(b"0123456789abcdef"));
+        let token = AccessToken::from_text(" 0123456789abcdef\n").unwrap();
+        assert!(token.matches(b"0123456789abcdef"));
         assert!(
             [&b"0123456789abcdeF"[..], b"0123456789abcde", b"0123456789abcdef0", b""]
                 .iter()
-                .all(|sent| !token.is(sent))
+                .all(|sent| !token.matches(sent))
         );
         assert_eq!(format!("{token:?}"), "Token(..)");
-        let what = Token::from_text("hunter2").unwrap_err();
+        let what = AccessToken::from_text("hunter2").unwrap_err();
         assert!(what.contains("7 characters") && !what.contains("hunter2"), "{what}");
     }
 }

@@ -48,7 +48,7 @@ impl FieldWriter {
         self
     }
 
-    pub fn end(self) -> Vec<u8> {
+    pub fn finish(self) -> Vec<u8> {
         self.0
     }
 }
@@ -57,7 +57,7 @@ impl FieldWriter {
 pub struct FieldReader<'m>(&'m [u8]);
 
 /// Returns the error for a message whose layout does not match its kind.
-pub fn garbled() -> io::Error {
+pub fn malformed_message() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "the message is malformed")
 }
 
@@ -67,13 +67,13 @@ impl<'m> FieldReader<'m> {
     }
 
     fn take(&mut self, len: usize) -> io::Result<&'m [u8]> {
-        let (taken, rest) = self.0.split_at_checked(len).ok_or_else(garbled)?;
+        let (taken, rest) = self.0.split_at_checked(len).ok_or_else(malformed_message)?;
         self.0 = rest;
         Ok(taken)
     }
 
     fn array<const N: usize>(&mut self) -> io::Result<[u8; N]> {
-        self.take(N)?.try_into().map_err(|_| garbled())
+        self.take(N)?.try_into().map_err(|_| malformed_message())
     }
 
     pub fn u8(&mut self) -> io::Result<u8> {
@@ -96,14 +96,14 @@ impl<'m> FieldReader<'m> {
         match self.u8()? {
             0 => Ok(false),
             1 => Ok(true),
-            _ => Err(garbled()),
+            _ => Err(malformed_message()),
         }
     }
 
     pub fn text(&mut self) -> io::Result<String> {
         let len = usize::from(self.u16()?);
         let bytes = self.take(len)?;
-        std::str::from_utf8(bytes).map(str::to_string).map_err(|_| garbled())
+        std::str::from_utf8(bytes).map(str::to_string).map_err(|_| malformed_message())
     }
 
     pub fn rest(&mut self) -> Vec<u8> {
@@ -116,7 +116,7 @@ impl<'m> FieldReader<'m> {
     }
 
     /// Returns `message`. Fails if any bytes remain.
-    pub fn end<T>(self, message: T) -> io::Result<T> {
-        if self.0.is_empty() { Ok(message) } else { Err(garbled()) }
+    pub fn finish<T>(self, message: T) -> io::Result<T> {
+        if self.0.is_empty() { Ok(message) } else { Err(malformed_message()) }
     }
 }

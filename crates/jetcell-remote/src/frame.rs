@@ -10,22 +10,22 @@
 use std::io::{self, Read, Write};
 
 /// Maximum number of file bytes in one message.
-pub const CHUNK: usize = 1 << 20;
+pub const MAX_CHUNK: usize = 1 << 20;
 /// Maximum frame length: a chunk and the fields around it.
-pub const LONGEST: usize = CHUNK + 4096;
+pub const MAX_FRAME: usize = MAX_CHUNK + 4096;
 /// Maximum length of a frame from a client that has not yet sent the token.
 pub const MAX_GREETING: usize = 2048;
 
 /// Size of a request number in bytes.
-const NUMBER: usize = 4;
+const NUMBER_LEN: usize = 4;
 
-/// Reads a frame of at most `longest` bytes. Returns `None` if the stream ended before the frame.
+/// Reads a frame of at most `max_len` bytes. Returns `None` if the stream ended before the frame.
 ///
 /// # Errors
 ///
-/// Returns errors from the stream. In addition, returns `InvalidData` if the frame is longer than `longest` or too
+/// Returns errors from the stream. In addition, returns `InvalidData` if the frame is longer than `max_len` or too
 /// short to contain a request number, and `UnexpectedEof` if the stream ends within the frame.
-pub fn read_frame(stream: &mut dyn Read, longest: usize) -> io::Result<Option<(u32, Vec<u8>)>> {
+pub fn read_frame(stream: &mut dyn Read, max_len: usize) -> io::Result<Option<(u32, Vec<u8>)>> {
     let mut length = [0; 4];
     let mut have = 0;
     while have < length.len() {
@@ -38,14 +38,14 @@ pub fn read_frame(stream: &mut dyn Read, longest: usize) -> io::Result<Option<(u
         }
     }
     let length = u32::from_le_bytes(length) as usize;
-    if length > longest || length < NUMBER {
+    if length > max_len || length < NUMBER_LEN {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "the frame length is invalid"));
     }
-    let mut number = [0; NUMBER];
+    let mut number = [0; NUMBER_LEN];
     stream.read_exact(&mut number)?;
     let mut message = Vec::new();
-    stream.take((length - NUMBER) as u64).read_to_end(&mut message)?;
-    if message.len() != length - NUMBER {
+    stream.take((length - NUMBER_LEN) as u64).read_to_end(&mut message)?;
+    if message.len() != length - NUMBER_LEN {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
     Ok(Some((u32::from_le_bytes(number), message)))
@@ -53,7 +53,7 @@ pub fn read_frame(stream: &mut dyn Read, longest: usize) -> io::Result<Option<(u
 
 /// Writes a frame with a single write.
 pub fn write_frame(stream: &mut dyn Write, number: u32, message: &[u8]) -> io::Result<()> {
-    let length = u32::try_from(message.len() + NUMBER).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let length = u32::try_from(message.len() + NUMBER_LEN).map_err(|_| io::ErrorKind::InvalidInput)?;
     let mut frame = Vec::with_capacity(message.len() + 8);
     frame.extend_from_slice(&length.to_le_bytes());
     frame.extend_from_slice(&number.to_le_bytes());

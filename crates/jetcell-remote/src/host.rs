@@ -15,26 +15,26 @@ use std::time::{Duration, Instant};
 use jetcell_sync::{Arc, Mutex, MutexGuard};
 use jetcell_vfs::{Pacer, RealClock};
 
-use crate::connection::{Connection, Welcome};
+use crate::connection::{HostConnection, ServerWelcome};
 use crate::connector::{ClientLimits, Connector};
 use crate::error::RemoteError;
-use crate::exports::Token;
-use crate::frame::CHUNK;
-use crate::reply::Reply;
-use crate::request::Request;
+use crate::exports::AccessToken;
+use crate::frame::MAX_CHUNK;
+use crate::reply::RemoteReply;
+use crate::request::RemoteRequest;
 
 /// Maximum number of reads in flight on one connection. Additional reads would only wait in buffers.
-const WINDOW: usize = 4;
+const MAX_READS_IN_FLIGHT: usize = 4;
 /// Maximum delay before reconnecting after a connection is lost.
-const MAX_PAUSE: Duration = Duration::from_secs(5);
+const MAX_RECONNECT_DELAY: Duration = Duration::from_secs(5);
 
 /// A job for the background transfer thread.
-pub(crate) type Job = Box<dyn FnOnce() + Send>;
+pub(crate) type TransferJob = Box<dyn FnOnce() + Send>;
 
 /// Client options.
 pub struct RemoteOptions {
     /// The server's token.
-    pub token: Token,
+    pub token: AccessToken,
     /// Client time-outs.
     pub limits: ClientLimits,
     /// Delay after a failed connection attempt. It doubles after each further failure, up to five seconds.
@@ -48,114 +48,122 @@ pub struct RemoteOptions {
 
 impl RemoteOptions {
     /// Returns the default options.
-    pub fn new(token: Token) -> RemoteOptions {
+    pub fn new(token: AccessToken) -> RemoteOptions {
         let (limits, retry) = (ClientLimits::default(), Duration::from_millis(100));
         RemoteOptions { token, limits, retry, rate: None, threads: true }
     }
 }
 
-pub(crate) struct Host {
+pub(crate) struct RemoteHost {
     /// Common prefix of all paths on the host.
     pub root: PathBuf,
     connector: Box<dyn Connector>,
     options: RemoteOptions,
     pacer: Pacer,
     pub clock: Arc<RealClock>,
-    state: Mutex<State>,
+    state: Mutex<ConnectionState>,
     /// Queue of the background transfer thread.
-    jobs: Mutex<Option<Sender<Job>>>,
+    jobs: Mutex<Option<Sender<TransferJob>>>,
 }
 
 #[derive(Default)]
-struct State {
-    connection: Option<Connection>,
+struct ConnectionState {
+    connection: Option<HostConnection>,
     /// Connection number. Files and locks from earlier connections are no longer valid.
     epoch: u64,
     /// Time when the connection was last used.
-    used: Option<Instant>,
+    last_used: Option<Instant>,
     /// Number of locks that the client holds, including locks that the server has already released.
     locks: usize,
     /// Reason why the connection to which these locks belonged was lost.
-    lost: Option<String>,
+    disconnect_reason: Option<String>,
     /// Error of the last connection attempt, the earliest time of the next attempt, and the current delay.
-    failed: Option<(RemoteError, Instant, Duration)>,
-    welcome: Option<Welcome>,
+    last_failure: Option<(RemoteError, Instant, Duration)>,
+    welcome: Option<ServerWelcome>,
 }
 
-impl Host {
-    pub fn new(root: PathBuf, connector: Box<dyn Connector>, options: RemoteOptions) -> Host {
+impl RemoteHost {
+    pub fn new(root: PathBuf, connector: Box<dyn Connector>, options: RemoteOptions) -> RemoteHost {
         let clock = Arc::new(RealClock::new());
         let pacer = Pacer::new(clock.clone());
-        Host { root, connector, options, pacer, clock, state: Mutex::default(), jobs: Mutex::default() }
+        RemoteHost { root, connector, options, pacer, clock, state: Mutex::default(), jobs: Mutex::default() }
     }
 
     /// Locks the state and returns it, with an open connection.
-    fn connected(self: &Arc<Host>) -> Result<MutexGuard<'_, State>, RemoteError> {
+    fn ensure_connected(self: &Arc<RemoteHost>) -> Result<MutexGuard<'_, ConnectionState>, RemoteError> {
         let mut state = self.state.lock();
-        if let Some(why) = &state.lost {
+        if let Some(why) = &state.disconnect_reason {
             return Err(RemoteError::LockLost(why.clone()));
         }
         if state.connection.is_some() {
             return Ok(state);
         }
         let now = Instant::now();
-        if let Some((error, next, _)) = &state.failed
+        if let Some((error, next, _)) = &state.last_failure
             && now < *next
         {
             return Err(error.clone());
         }
-        match Connection::open(&*self.connector, &self.options.token, self.options.limits) {
+        match HostConnection::open(&*self.connector, &self.options.token, self.options.limits) {
             Ok((connection, welcome)) => {
                 if state.epoch == 0 && self.options.threads {
                     self.keep_alive();
                 }
                 state.epoch += 1;
-                (state.connection, state.welcome, state.failed) = (Some(connection), Some(welcome), None);
-                state.used = Some(now);
+                (state.connection, state.welcome, state.last_failure) =
+                    (Some(connection), Some(welcome), None);
+                state.last_used = Some(now);
                 Ok(state)
             }
             Err(error) => {
-                let before = state.failed.as_ref().map(|(_, _, pause)| *pause * 2);
-                let pause = before.unwrap_or(self.options.retry).min(MAX_PAUSE);
-                state.failed = Some((error.clone(), Instant::now() + pause, pause));
+                let before = state.last_failure.as_ref().map(|(_, _, pause)| *pause * 2);
+                let pause = before.unwrap_or(self.options.retry).min(MAX_RECONNECT_DELAY);
+                state.last_failure = Some((error.clone(), Instant::now() + pause, pause));
                 Err(error)
             }
         }
     }
 
     /// Returns the information that the server sent in response to the greeting.
-    pub fn welcome(self: &Arc<Host>) -> Result<Welcome, RemoteError> {
-        let state = self.connected()?;
-        Ok(state.welcome.clone().unwrap_or_else(|| Welcome { allows_handover: false, host: String::new() }))
+    pub fn welcome(self: &Arc<RemoteHost>) -> Result<ServerWelcome, RemoteError> {
+        let state = self.ensure_connected()?;
+        Ok(state
+            .welcome
+            .clone()
+            .unwrap_or_else(|| ServerWelcome { allows_handover: false, host: String::new() }))
     }
 
     /// Sends a request and receives its reply. `epoch` is the connection that the request requires, if any. Also
     /// returns the connection that was used.
-    pub fn ask(self: &Arc<Host>, request: &Request, epoch: Option<u64>) -> io::Result<(Reply, u64)> {
-        let mut state = self.connected().map_err(RemoteError::into_io)?;
-        state.require(epoch)?;
+    pub fn call(
+        self: &Arc<RemoteHost>,
+        request: &RemoteRequest,
+        epoch: Option<u64>,
+    ) -> io::Result<(RemoteReply, u64)> {
+        let mut state = self.ensure_connected().map_err(RemoteError::into_io)?;
+        state.require_epoch(epoch)?;
         let reply = state.transfer(|connection| {
             let number = connection.send(request)?;
             connection.receive(number)
         })?;
         let used = state.epoch;
         drop(state);
-        Ok((done(reply)?, used))
+        Ok((into_result(reply)?, used))
     }
 
     /// Acquires a lock. Returns the lock's number and the connection's number.
-    pub fn lock(self: &Arc<Host>, request: &Request) -> io::Result<(u32, u64)> {
-        let mut state = self.connected().map_err(RemoteError::into_io)?;
+    pub fn lock(self: &Arc<RemoteHost>, request: &RemoteRequest) -> io::Result<(u32, u64)> {
+        let mut state = self.ensure_connected().map_err(RemoteError::into_io)?;
         let reply = state.transfer(|connection| {
             let number = connection.send(request)?;
             connection.receive(number)
         })?;
-        match done(reply)? {
-            Reply::Handle(lock) => {
+        match into_result(reply)? {
+            RemoteReply::Handle(lock) => {
                 state.locks += 1;
                 Ok((lock, state.epoch))
             }
-            _ => Err(unexpected()),
+            _ => Err(unexpected_reply()),
         }
     }
 
@@ -166,12 +174,12 @@ impl Host {
         if state.epoch == epoch && state.connection.is_some() {
             // If the request fails, the connection is lost, so the server releases the lock anyway.
             let _ = state.transfer(|connection| {
-                let number = connection.send(&Request::Unlock { lock })?;
+                let number = connection.send(&RemoteRequest::Unlock { lock })?;
                 connection.receive(number)
             });
         }
         if state.locks == 0 {
-            state.lost = None;
+            state.disconnect_reason = None;
         }
     }
 
@@ -180,27 +188,33 @@ impl Host {
         let mut state = self.state.lock();
         if state.epoch == epoch && state.connection.is_some() {
             let _ = state.transfer(|connection| {
-                let number = connection.send(&Request::Close { file })?;
+                let number = connection.send(&RemoteRequest::Close { file })?;
                 connection.receive(number)
             });
         }
     }
 
     /// Reads part of a file with several requests in flight.
-    pub fn read(self: &Arc<Host>, file: u32, epoch: u64, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-        let piece = self.piece();
-        let mut state = self.connected().map_err(RemoteError::into_io)?;
-        state.require(Some(epoch))?;
+    pub fn read(
+        self: &Arc<RemoteHost>,
+        file: u32,
+        epoch: u64,
+        offset: u64,
+        buffer: &mut [u8],
+    ) -> io::Result<()> {
+        let piece = self.request_len();
+        let mut state = self.ensure_connected().map_err(RemoteError::into_io)?;
+        state.require_epoch(Some(epoch))?;
         let mut failed = None;
         state.transfer(|connection| {
             let mut pieces = buffer.chunks_mut(piece);
             let (mut at, mut asked) = (offset, VecDeque::new());
             loop {
-                while asked.len() < WINDOW && failed.is_none() {
+                while asked.len() < MAX_READS_IN_FLIGHT && failed.is_none() {
                     let Some(place) = pieces.next() else { break };
-                    self.pace(place.len());
+                    self.wait_for_rate(place.len());
                     let len = place.len() as u32;
-                    let number = connection.send(&Request::Read { file, offset: at, len })?;
+                    let number = connection.send(&RemoteRequest::Read { file, offset: at, len })?;
                     at += u64::from(len);
                     asked.push_back((number, place));
                 }
@@ -208,9 +222,9 @@ impl Host {
                 // them.
                 let Some((number, place)) = asked.pop_front() else { return Ok(()) };
                 match connection.receive(number)? {
-                    Reply::Bytes(bytes) if bytes.len() == place.len() => place.copy_from_slice(&bytes),
-                    Reply::Failed { kind, what } => failed = failed.take().or(Some((kind, what))),
-                    _ => return Err(unexpected()),
+                    RemoteReply::Bytes(bytes) if bytes.len() == place.len() => place.copy_from_slice(&bytes),
+                    RemoteReply::Failed { kind, what } => failed = failed.take().or(Some((kind, what))),
+                    _ => return Err(unexpected_reply()),
                 }
             }
         })?;
@@ -218,25 +232,25 @@ impl Host {
     }
 
     /// Returns the number of bytes per request. At a low rate limit, requests are small and therefore frequent.
-    fn piece(&self) -> usize {
-        let rate = self.options.rate.map_or(CHUNK, |rate| usize::try_from(rate / 4).unwrap_or(CHUNK));
-        (rate / 4096 * 4096).clamp(4096, CHUNK)
+    fn request_len(&self) -> usize {
+        let rate = self.options.rate.map_or(MAX_CHUNK, |rate| usize::try_from(rate / 4).unwrap_or(MAX_CHUNK));
+        (rate / 4096 * 4096).clamp(4096, MAX_CHUNK)
     }
 
-    fn pace(&self, bytes: usize) {
+    fn wait_for_rate(&self, bytes: usize) {
         if let Some(rate) = self.options.rate {
-            self.pacer.wait(Pacer::time_of(bytes as u64, rate), || false);
+            self.pacer.wait(Pacer::transfer_time(bytes as u64, rate), || false);
         }
     }
 
     /// Runs a transfer in the background, or immediately if there are no threads.
-    pub fn transfer(&self, job: Job) {
+    pub fn transfer(&self, job: TransferJob) {
         if !self.options.threads {
             return job();
         }
         let mut jobs = self.jobs.lock();
         let sender = jobs.get_or_insert_with(|| {
-            let (sender, jobs) = channel::<Job>();
+            let (sender, jobs) = channel::<TransferJob>();
             std::thread::spawn(move || jobs.into_iter().for_each(|job| job()));
             sender
         });
@@ -249,19 +263,19 @@ impl Host {
     }
 
     /// Starts a thread that sends keepalive requests for as long as the client exists.
-    fn keep_alive(self: &Arc<Host>) {
-        let Some(every) = self.options.limits.keep_alive else { return };
-        let host: Weak<Host> = Arc::downgrade(self);
+    fn keep_alive(self: &Arc<RemoteHost>) {
+        let Some(every) = self.options.limits.keepalive_interval else { return };
+        let host: Weak<RemoteHost> = Arc::downgrade(self);
         std::thread::spawn(move || {
             loop {
                 std::thread::sleep(every / 4);
                 let Some(host) = host.upgrade() else { return };
                 // If the state is locked, the connection is in use.
                 let Some(mut state) = host.state.try_lock() else { continue };
-                let is_idle = state.used.is_some_and(|used| used.elapsed() >= every);
+                let is_idle = state.last_used.is_some_and(|used| used.elapsed() >= every);
                 if is_idle && state.connection.is_some() {
                     let _ = state.transfer(|connection| {
-                        let number = connection.send(&Request::Ping)?;
+                        let number = connection.send(&RemoteRequest::Ping)?;
                         connection.receive(number)
                     });
                 }
@@ -270,9 +284,9 @@ impl Host {
     }
 }
 
-impl State {
+impl ConnectionState {
     /// Fails unless the current connection is the one that the request requires.
-    fn require(&self, epoch: Option<u64>) -> io::Result<()> {
+    fn require_epoch(&self, epoch: Option<u64>) -> io::Result<()> {
         match epoch {
             Some(epoch) if epoch != self.epoch => {
                 let what = "the connection that opened the file was lost".to_string();
@@ -283,12 +297,12 @@ impl State {
     }
 
     /// Runs `work` on the connection. After an error, drops the connection and its state.
-    fn transfer<T>(&mut self, work: impl FnOnce(&mut Connection) -> io::Result<T>) -> io::Result<T> {
+    fn transfer<T>(&mut self, work: impl FnOnce(&mut HostConnection) -> io::Result<T>) -> io::Result<T> {
         let Some(connection) = &mut self.connection else {
             return Err(RemoteError::Unreachable("the client is not connected".into()).into_io());
         };
         let worked = work(connection);
-        self.used = Some(Instant::now());
+        self.last_used = Some(Instant::now());
         worked.map_err(|error| {
             let why = match error.kind() {
                 ErrorKind::UnexpectedEof => "the server closed the connection".to_string(),
@@ -296,7 +310,7 @@ impl State {
             };
             self.connection = None;
             if self.locks > 0 {
-                self.lost = Some(why.clone());
+                self.disconnect_reason = Some(why.clone());
                 return RemoteError::LockLost(why).into_io();
             }
             RemoteError::Unreachable(why).into_io()
@@ -305,14 +319,14 @@ impl State {
 }
 
 /// Returns the reply, or the error if the request failed.
-fn done(reply: Reply) -> io::Result<Reply> {
+fn into_result(reply: RemoteReply) -> io::Result<RemoteReply> {
     match reply {
-        Reply::Failed { kind, what } => Err(io::Error::new(kind, what)),
+        RemoteReply::Failed { kind, what } => Err(io::Error::new(kind, what)),
         reply => Ok(reply),
     }
 }
 
 /// Returns the error for a reply that does not match the request.
-pub(crate) fn unexpected() -> io::Error {
+pub(crate) fn unexpected_reply() -> io::Error {
     io::Error::new(ErrorKind::InvalidData, "the reply does not match the request")
 }

@@ -7,40 +7,40 @@ use std::time::Duration;
 
 use jetcell_sync::Arc;
 
-use crate::connector::{Connector, Stream};
+use crate::connector::{ClientStream, Connector};
 use crate::error::RemoteError;
-use crate::exports::Exports;
+use crate::exports::ExportedDirectories;
 use crate::frame::{read_frame, write_frame};
-use crate::session::Session;
+use crate::session::ServerSession;
 
 /// Behavior of a simulated connection.
-pub trait Wire: Send + Sync {
+pub trait SimulatedLink: Send + Sync {
     /// Returns true if a connection can be opened now.
-    fn connects(&self) -> bool;
+    fn can_connect(&self) -> bool;
     /// Returns how many of the next `bytes` bytes are delivered. If not all are, the connection is cut after them.
-    fn carries(&self, bytes: usize) -> usize;
+    fn delivered_bytes(&self, bytes: usize) -> usize;
 }
 
 /// Opens streams to a server that processes requests during each write call.
-pub struct InProcess {
-    exports: Arc<Exports>,
-    wire: Arc<dyn Wire>,
+pub struct InProcessConnector {
+    exports: Arc<ExportedDirectories>,
+    wire: Arc<dyn SimulatedLink>,
 }
 
-impl InProcess {
+impl InProcessConnector {
     /// Creates a connector to a server that has these exports.
-    pub fn new(exports: &Arc<Exports>, wire: Arc<dyn Wire>) -> InProcess {
-        InProcess { exports: exports.clone(), wire }
+    pub fn new(exports: &Arc<ExportedDirectories>, wire: Arc<dyn SimulatedLink>) -> InProcessConnector {
+        InProcessConnector { exports: exports.clone(), wire }
     }
 }
 
-impl Connector for InProcess {
-    fn connect(&self, _within: Duration) -> Result<Stream, RemoteError> {
-        if !self.wire.connects() {
+impl Connector for InProcessConnector {
+    fn connect(&self, _within: Duration) -> Result<ClientStream, RemoteError> {
+        if !self.wire.can_connect() {
             return Err(RemoteError::Unreachable("no answer".into()));
         }
-        Ok(Stream::immediate(Box::new(Line {
-            session: Some(Session::new(&self.exports)),
+        Ok(ClientStream::without_deadline(Box::new(InProcessStream {
+            session: Some(ServerSession::new(&self.exports)),
             wire: self.wire.clone(),
             requests: Vec::new(),
             replies: VecDeque::new(),
@@ -48,28 +48,28 @@ impl Connector for InProcess {
     }
 }
 
-struct Line {
+struct InProcessStream {
     /// The server side; `None` if the connection was cut or the server has closed it.
-    session: Option<Session>,
-    wire: Arc<dyn Wire>,
+    session: Option<ServerSession>,
+    wire: Arc<dyn SimulatedLink>,
     requests: Vec<u8>,
     replies: VecDeque<u8>,
 }
 
-impl Line {
+impl InProcessStream {
     /// Cuts the connection. The server immediately ends the session and releases its locks.
-    fn cut(&mut self) -> io::Error {
+    fn disconnect(&mut self) -> io::Error {
         self.session = None;
         self.replies.clear();
         ErrorKind::ConnectionReset.into()
     }
 
     /// Processes the requests that have arrived in full.
-    fn answer(&mut self) {
+    fn process_requests(&mut self) {
         while let Some(session) = &mut self.session {
             let Some(length) = self.requests.first_chunk::<4>() else { return };
             let length = u32::from_le_bytes(*length) as usize;
-            let longest = session.longest_frame();
+            let longest = session.max_frame_len();
             if length <= longest && self.requests.len() < length + 4 {
                 return;
             }
@@ -79,28 +79,28 @@ impl Line {
                 return;
             };
             let used = self.requests.len() - rest.len();
-            let answer = session.answer(&message);
+            let answer = session.process(&message);
             self.requests.drain(..used);
             let mut frame = Vec::new();
             if write_frame(&mut frame, number, &answer.reply.encode()).is_ok() {
                 self.replies.extend(frame);
             }
-            if answer.ends.is_some() {
+            if answer.disconnect_reason.is_some() {
                 self.session = None;
             }
         }
     }
 }
 
-impl Write for Line {
+impl Write for InProcessStream {
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
         if self.session.is_none() {
             return Err(ErrorKind::ConnectionReset.into());
         }
-        let through = self.wire.carries(data.len()).min(data.len());
+        let through = self.wire.delivered_bytes(data.len()).min(data.len());
         self.requests.extend_from_slice(&data[..through]);
-        self.answer();
-        if through < data.len() { Err(self.cut()) } else { Ok(data.len()) }
+        self.process_requests();
+        if through < data.len() { Err(self.disconnect()) } else { Ok(data.len()) }
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -108,7 +108,7 @@ impl Write for Line {
     }
 }
 
-impl Read for Line {
+impl Read for InProcessStream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let there = self.replies.len().min(buffer.len());
         if there == 0 {
@@ -118,15 +118,15 @@ impl Read for Line {
                 Err(ErrorKind::TimedOut.into())
             };
         }
-        let through = self.wire.carries(there).min(there);
+        let through = self.wire.delivered_bytes(there).min(there);
         if through == 0 {
-            return Err(self.cut());
+            return Err(self.disconnect());
         }
         for (place, byte) in buffer.iter_mut().zip(self.replies.drain(..through)) {
             *place = byte;
         }
         if through < there {
-            self.cut();
+            self.disconnect();
         }
         Ok(through)
     }

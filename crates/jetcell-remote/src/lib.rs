@@ -7,7 +7,7 @@
 //!                                <── replies, in pieces
 //! ```
 //!
-//! A [`Server`] exports named directories. A [`RemoteVfs`] provides them below `tls://HOST:PORT`. The client requests
+//! A [`RemoteServer`] exports named directories. A [`RemoteVfs`] provides them below `tls://HOST:PORT`. The client requests
 //! each chunk separately, so a slow client is never flooded, and an interrupted transfer continues with the next
 //! request. `docs/copies.md` describes the clients' permissions.
 //!
@@ -34,20 +34,20 @@ mod open_writes;
 mod remote_vfs;
 mod reply;
 mod request;
-mod rights;
+mod permissions;
 mod server;
 mod session;
 mod tls;
 
 pub use crate::address::{HostAddress, Scheme, is_address};
 pub use crate::channel::Channel;
-pub use crate::connection::Welcome;
-pub use crate::connector::{ClientLimits, Connector, NetworkConnector, Stream};
+pub use crate::connection::ServerWelcome;
+pub use crate::connector::{ClientLimits, ClientStream, Connector, NetworkConnector};
 pub use crate::descriptors::files_per_client;
 pub use crate::error::{RemoteError, ServeError};
-pub use crate::exports::{Exports, Token};
+pub use crate::exports::{AccessToken, ExportedDirectories};
 pub use crate::host::RemoteOptions;
-pub use crate::in_process::{InProcess, Wire};
+pub use crate::in_process::{InProcessConnector, SimulatedLink};
 pub use crate::remote_vfs::RemoteVfs;
-pub use crate::server::{Counts, Server, ServerLimits, Stopper};
-pub use crate::tls::{ClientFiles, ServerFiles};
+pub use crate::server::{RemoteServer, RemoteServerStopper, ServerCounters, ServerLimits};
+pub use crate::tls::{ClientTlsFiles, ServerTlsFiles};

@@ -9,48 +9,52 @@ use std::io;
 
 use jetcell_sync::Mutex;
 
-use crate::request::Place;
+use crate::request::RemotePath;
 
 /// Files that have been created but not yet renamed to their final names, each with its writer number.
 #[derive(Default)]
-pub(crate) struct OpenWrites(Mutex<State>);
+pub(crate) struct OpenWrites(Mutex<WriterNumbers>);
 
 #[derive(Default)]
-struct State {
-    last: u64,
+struct WriterNumbers {
+    last_writer: u64,
     writers: BTreeMap<(String, String), u64>,
 }
 
-fn key(place: &Place) -> (String, String) {
+fn key(place: &RemotePath) -> (String, String) {
     (place.directory.clone(), place.file.clone())
 }
 
 impl OpenWrites {
     /// Creates a file. Returns its writer number.
-    pub fn create<T>(&self, place: &Place, create: impl FnOnce() -> io::Result<T>) -> io::Result<(T, u64)> {
+    pub fn create<T>(
+        &self,
+        place: &RemotePath,
+        create: impl FnOnce() -> io::Result<T>,
+    ) -> io::Result<(T, u64)> {
         let mut state = self.0.lock();
         let created = create()?;
-        state.last += 1;
-        let writer = state.last;
+        state.last_writer += 1;
+        let writer = state.last_writer;
         state.writers.insert(key(place), writer);
         Ok((created, writer))
     }
 
     /// Writes to a file if `writer` is still its writer. Otherwise returns `None`.
-    pub fn write<T>(&self, place: &Place, writer: u64, write: impl FnOnce() -> T) -> Option<T> {
+    pub fn write<T>(&self, place: &RemotePath, writer: u64, write: impl FnOnce() -> T) -> Option<T> {
         let state = self.0.lock();
         (state.writers.get(&key(place)) == Some(&writer)).then(write)
     }
 
     /// Renames a file to its final name, or removes it. Afterwards no client can write to it.
-    pub fn end<T>(&self, place: &Place, finish: impl FnOnce() -> T) -> T {
+    pub fn end_write<T>(&self, place: &RemotePath, finish: impl FnOnce() -> T) -> T {
         let mut state = self.0.lock();
         state.writers.remove(&key(place));
         finish()
     }
 
     /// Removes the writer of a closed file.
-    pub fn close(&self, place: &Place, writer: u64) {
+    pub fn remove_writer(&self, place: &RemotePath, writer: u64) {
         let mut state = self.0.lock();
         if state.writers.get(&key(place)) == Some(&writer) {
             state.writers.remove(&key(place));

@@ -6,22 +6,22 @@ use std::path::{Path, PathBuf};
 use jetcell_sync::Arc;
 use jetcell_vfs::{Clock, DirectoryLock, File, IoReason, OpenMode, Transfer, TransferKind, Vfs};
 
-use crate::address::{HostAddress, parts};
-use crate::connection::Welcome;
+use crate::address::{HostAddress, relative_components};
+use crate::connection::ServerWelcome;
 use crate::connector::{Connector, NetworkConnector};
 use crate::error::RemoteError;
-use crate::frame::CHUNK;
-use crate::host::{Host, RemoteOptions, unexpected};
-use crate::reply::Reply;
-use crate::request::{Place, Request};
-use crate::tls::ClientFiles;
+use crate::frame::MAX_CHUNK;
+use crate::host::{RemoteHost, RemoteOptions, unexpected_reply};
+use crate::reply::RemoteReply;
+use crate::request::{RemotePath, RemoteRequest};
+use crate::tls::ClientTlsFiles;
 
 /// The directories that a server exports, below the host's address. Only the operations that copies need are
 /// supported; others return `Unsupported`.
 ///
 /// An error of kind `NotConnected` says nothing about the state of the files: see [`jetcell_vfs::is_out_of_reach`].
 #[derive(Clone)]
-pub struct RemoteVfs(Arc<Host>);
+pub struct RemoteVfs(Arc<RemoteHost>);
 
 impl RemoteVfs {
     /// Creates a client for a host. The client connects when it is first used.
@@ -31,16 +31,16 @@ impl RemoteVfs {
     /// Returns an error if one of the client's files is missing or invalid.
     pub fn new(
         address: &HostAddress,
-        files: &ClientFiles,
+        files: &ClientTlsFiles,
         options: RemoteOptions,
     ) -> Result<RemoteVfs, RemoteError> {
         let connector = NetworkConnector::new(address, files)?;
-        Ok(RemoteVfs::over(address.root(), Box::new(connector), options))
+        Ok(RemoteVfs::with_connector(address.root(), Box::new(connector), options))
     }
 
     /// Creates a client that uses another transport.
-    pub fn over(root: PathBuf, connector: Box<dyn Connector>, options: RemoteOptions) -> RemoteVfs {
-        RemoteVfs(Arc::new(Host::new(root, connector, options)))
+    pub fn with_connector(root: PathBuf, connector: Box<dyn Connector>, options: RemoteOptions) -> RemoteVfs {
+        RemoteVfs(Arc::new(RemoteHost::new(root, connector, options)))
     }
 
     /// Connects if there is no connection. Returns the information that the server sent in response to the greeting.
@@ -48,57 +48,63 @@ impl RemoteVfs {
     /// # Errors
     ///
     /// Returns an error with the reason if the connection cannot be opened.
-    pub fn connect(&self) -> Result<Welcome, RemoteError> {
+    pub fn connect(&self) -> Result<ServerWelcome, RemoteError> {
         self.0.welcome()
     }
 
-    fn place(&self, path: &Path) -> io::Result<Place> {
+    fn remote_path(&self, path: &Path) -> io::Result<RemotePath> {
         let wrong = || io::Error::new(ErrorKind::InvalidInput, "the path is not on the remote host");
-        let parts = parts(&self.0.root, path).ok_or_else(wrong)?;
+        let parts = relative_components(&self.0.root, path).ok_or_else(wrong)?;
         let (directory, file) = parts.split_first().ok_or_else(wrong)?;
-        Ok(Place { directory: (*directory).to_string(), file: file.join("/") })
+        Ok(RemotePath { directory: (*directory).to_string(), file: file.join("/") })
     }
 
-    fn ask(&self, request: &Request) -> io::Result<Reply> {
-        self.0.ask(request, None).map(|(reply, _)| reply)
+    fn call(&self, request: &RemoteRequest) -> io::Result<RemoteReply> {
+        self.0.call(request, None).map(|(reply, _)| reply)
     }
 
-    fn tell(&self, request: &Request) -> io::Result<()> {
-        match self.ask(request)? {
-            Reply::Done => Ok(()),
-            _ => Err(unexpected()),
+    fn execute(&self, request: &RemoteRequest) -> io::Result<()> {
+        match self.call(request)? {
+            RemoteReply::Done => Ok(()),
+            _ => Err(unexpected_reply()),
         }
     }
 }
 
 impl Vfs for RemoteVfs {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
-        let (reply, epoch) = self.0.ask(&Request::Open { place: self.place(path)?, mode }, None)?;
-        let Reply::Handle(handle) = reply else { return Err(unexpected()) };
-        Ok(Arc::new(RemoteFile(Arc::new(Opened { host: self.0.clone(), path: path.into(), handle, epoch }))))
+        let (reply, epoch) =
+            self.0.call(&RemoteRequest::Open { place: self.remote_path(path)?, mode }, None)?;
+        let RemoteReply::Handle(handle) = reply else { return Err(unexpected_reply()) };
+        Ok(Arc::new(RemoteFile(Arc::new(OpenRemoteFile {
+            host: self.0.clone(),
+            path: path.into(),
+            handle,
+            epoch,
+        }))))
     }
 
     fn exists(&self, path: &Path) -> io::Result<bool> {
-        match self.ask(&Request::Exists { place: self.place(path)? })? {
-            Reply::Flag(exists) => Ok(exists),
-            _ => Err(unexpected()),
+        match self.call(&RemoteRequest::Exists { place: self.remote_path(path)? })? {
+            RemoteReply::Flag(exists) => Ok(exists),
+            _ => Err(unexpected_reply()),
         }
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        self.tell(&Request::Remove { place: self.place(path)? })
+        self.execute(&RemoteRequest::Remove { place: self.remote_path(path)? })
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        let (from, to) = (self.place(from)?, self.place(to)?);
+        let (from, to) = (self.remote_path(from)?, self.remote_path(to)?);
         if from.directory != to.directory {
             return Err(ErrorKind::CrossesDevices.into());
         }
-        self.tell(&Request::Rename { from, to: to.file })
+        self.execute(&RemoteRequest::Rename { from, to: to.file })
     }
 
     fn sync_directory(&self, directory: &Path) -> io::Result<()> {
-        self.tell(&Request::SyncDirectory { directory: self.place(directory)?.directory })
+        self.execute(&RemoteRequest::SyncDirectory { directory: self.remote_path(directory)?.directory })
     }
 
     fn create_directory(&self, directory: &Path) -> io::Result<()> {
@@ -109,22 +115,24 @@ impl Vfs for RemoteVfs {
     }
 
     fn list(&self, directory: &Path) -> io::Result<Vec<PathBuf>> {
-        let place = self.place(directory)?;
+        let place = self.remote_path(directory)?;
         let (mut found, mut after) = (Vec::new(), String::new());
         loop {
-            let request = Request::List { directory: place.clone(), after: after.clone() };
-            let Reply::Names { names, more } = self.ask(&request)? else { return Err(unexpected()) };
+            let request = RemoteRequest::List { directory: place.clone(), after: after.clone() };
+            let RemoteReply::Names { names, more } = self.call(&request)? else {
+                return Err(unexpected_reply());
+            };
             let last = names.last().cloned().unwrap_or_default();
             // The server must send the names in ascending order. This check guarantees that the listing ends.
-            if names.iter().any(|name| !crate::rights::is_name(name) || **name <= *after) {
-                return Err(unexpected());
+            if names.iter().any(|name| !crate::permissions::is_name(name) || **name <= *after) {
+                return Err(unexpected_reply());
             }
             found.extend(names.iter().map(|name| directory.join(name)));
             if !more {
                 return Ok(found);
             }
             if last <= after {
-                return Err(unexpected());
+                return Err(unexpected_reply());
             }
             after = last;
         }
@@ -135,7 +143,7 @@ impl Vfs for RemoteVfs {
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn DirectoryLock>> {
-        let (lock, epoch) = self.0.lock(&Request::Lock { place: self.place(path)? })?;
+        let (lock, epoch) = self.0.lock(&RemoteRequest::Lock { place: self.remote_path(path)? })?;
         Ok(Box::new(RemoteLock { host: self.0.clone(), lock, epoch }))
     }
 
@@ -145,7 +153,7 @@ impl Vfs for RemoteVfs {
 }
 
 struct RemoteLock {
-    host: Arc<Host>,
+    host: Arc<RemoteHost>,
     lock: u32,
     epoch: u64,
 }
@@ -159,24 +167,24 @@ impl Drop for RemoteLock {
 }
 
 /// An open file on the other host. It becomes invalid when its connection is lost.
-struct Opened {
-    host: Arc<Host>,
+struct OpenRemoteFile {
+    host: Arc<RemoteHost>,
     path: PathBuf,
     handle: u32,
     epoch: u64,
 }
 
-impl Drop for Opened {
+impl Drop for OpenRemoteFile {
     fn drop(&mut self) {
         self.host.close(self.handle, self.epoch);
     }
 }
 
-struct RemoteFile(Arc<Opened>);
+struct RemoteFile(Arc<OpenRemoteFile>);
 
-impl Opened {
-    fn ask(&self, request: &Request) -> io::Result<Reply> {
-        self.host.ask(request, Some(self.epoch)).map(|(reply, _)| reply)
+impl OpenRemoteFile {
+    fn call(&self, request: &RemoteRequest) -> io::Result<RemoteReply> {
+        self.host.call(request, Some(self.epoch)).map(|(reply, _)| reply)
     }
 
     fn read(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
@@ -184,10 +192,10 @@ impl Opened {
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        for (at, data) in (offset..).step_by(CHUNK).zip(data.chunks(CHUNK)) {
-            match self.ask(&Request::Write { file: self.handle, offset: at, data: data.to_vec() })? {
-                Reply::Done => {}
-                _ => return Err(unexpected()),
+        for (at, data) in (offset..).step_by(MAX_CHUNK).zip(data.chunks(MAX_CHUNK)) {
+            match self.call(&RemoteRequest::Write { file: self.handle, offset: at, data: data.to_vec() })? {
+                RemoteReply::Done => {}
+                _ => return Err(unexpected_reply()),
             }
         }
         Ok(())
@@ -222,16 +230,16 @@ impl File for RemoteFile {
     }
 
     fn sync(&self, _reason: IoReason) -> io::Result<()> {
-        match self.0.ask(&Request::Sync { file: self.0.handle })? {
-            Reply::Done => Ok(()),
-            _ => Err(unexpected()),
+        match self.0.call(&RemoteRequest::Sync { file: self.0.handle })? {
+            RemoteReply::Done => Ok(()),
+            _ => Err(unexpected_reply()),
         }
     }
 
     fn len(&self) -> io::Result<u64> {
-        match self.0.ask(&Request::Length { file: self.0.handle })? {
-            Reply::Number(len) => Ok(len),
-            _ => Err(unexpected()),
+        match self.0.call(&RemoteRequest::Length { file: self.0.handle })? {
+            RemoteReply::Number(len) => Ok(len),
+            _ => Err(unexpected_reply()),
         }
     }
 

@@ -2,11 +2,11 @@
 
 use std::io::{self, ErrorKind};
 
-use crate::fields::{FieldReader, FieldWriter, garbled};
+use crate::fields::{FieldReader, FieldWriter, malformed_message};
 
 /// A reply to a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Reply {
+pub enum RemoteReply {
     /// The request succeeded.
     Done,
     /// The server accepted the token. The reply contains the server's host name, and whether the client may take over
@@ -29,7 +29,7 @@ pub enum Reply {
 }
 
 /// Error kinds that are transmitted. Other kinds are received as `Other`.
-const KINDS: [ErrorKind; 14] = [
+const TRANSMITTED_KINDS: [ErrorKind; 14] = [
     ErrorKind::Other,
     ErrorKind::NotFound,
     ErrorKind::PermissionDenied,
@@ -46,33 +46,33 @@ const KINDS: [ErrorKind; 14] = [
     ErrorKind::TimedOut,
 ];
 
-impl Reply {
+impl RemoteReply {
     /// Creates the reply for a request that failed.
-    pub fn failed(error: &io::Error) -> Reply {
-        Reply::Failed { kind: error.kind(), what: error.to_string() }
+    pub fn failed(error: &io::Error) -> RemoteReply {
+        RemoteReply::Failed { kind: error.kind(), what: error.to_string() }
     }
 
     /// Encodes the reply as a message.
     pub fn encode(&self) -> Vec<u8> {
         let writer = match self {
-            Reply::Done => FieldWriter::new(0),
-            Reply::Welcome { allows_handover, host } => {
+            RemoteReply::Done => FieldWriter::new(0),
+            RemoteReply::Welcome { allows_handover, host } => {
                 FieldWriter::new(1).u8((*allows_handover).into()).text(host)
             }
-            Reply::Handle(handle) => FieldWriter::new(2).u32(*handle),
-            Reply::Number(number) => FieldWriter::new(3).u64(*number),
-            Reply::Flag(flag) => FieldWriter::new(4).u8((*flag).into()),
-            Reply::Bytes(bytes) => FieldWriter::new(5).rest(bytes),
-            Reply::Names { names, more } => {
+            RemoteReply::Handle(handle) => FieldWriter::new(2).u32(*handle),
+            RemoteReply::Number(number) => FieldWriter::new(3).u64(*number),
+            RemoteReply::Flag(flag) => FieldWriter::new(4).u8((*flag).into()),
+            RemoteReply::Bytes(bytes) => FieldWriter::new(5).rest(bytes),
+            RemoteReply::Names { names, more } => {
                 names.iter().fold(FieldWriter::new(6).u8((*more).into()), |writer, name| writer.text(name))
             }
-            Reply::Working => FieldWriter::new(7),
-            Reply::Failed { kind, what } => {
-                let kind = KINDS.iter().position(|known| known == kind).unwrap_or(0);
+            RemoteReply::Working => FieldWriter::new(7),
+            RemoteReply::Failed { kind, what } => {
+                let kind = TRANSMITTED_KINDS.iter().position(|known| known == kind).unwrap_or(0);
                 FieldWriter::new(8).u8(kind as u8).text(what)
             }
         };
-        writer.end()
+        writer.finish()
     }
 
     /// Decodes a reply from a message.
@@ -80,31 +80,34 @@ impl Reply {
     /// # Errors
     ///
     /// Returns `InvalidData` if the message is not a valid reply.
-    pub fn decode(message: &[u8]) -> io::Result<Reply> {
+    pub fn decode(message: &[u8]) -> io::Result<RemoteReply> {
         let mut fields = FieldReader::new(message);
         let reply = match fields.u8()? {
-            0 => Reply::Done,
-            1 => Reply::Welcome { allows_handover: fields.flag()?, host: fields.text()? },
-            2 => Reply::Handle(fields.u32()?),
-            3 => Reply::Number(fields.u64()?),
-            4 => Reply::Flag(fields.flag()?),
-            5 => Reply::Bytes(fields.rest()),
+            0 => RemoteReply::Done,
+            1 => RemoteReply::Welcome { allows_handover: fields.flag()?, host: fields.text()? },
+            2 => RemoteReply::Handle(fields.u32()?),
+            3 => RemoteReply::Number(fields.u64()?),
+            4 => RemoteReply::Flag(fields.flag()?),
+            5 => RemoteReply::Bytes(fields.rest()),
             6 => {
                 let more = fields.flag()?;
                 let mut names = Vec::new();
                 while !fields.is_empty() {
                     names.push(fields.text()?);
                 }
-                Reply::Names { names, more }
+                RemoteReply::Names { names, more }
             }
-            7 => Reply::Working,
+            7 => RemoteReply::Working,
             8 => {
-                let kind = KINDS.get(usize::from(fields.u8()?)).copied().ok_or_else(garbled)?;
-                Reply::Failed { kind, what: fields.text()? }
+                let kind = TRANSMITTED_KINDS
+                    .get(usize::from(fields.u8()?))
+                    .copied()
+                    .ok_or_else(malformed_message)?;
+                RemoteReply::Failed { kind, what: fields.text()? }
             }
-            _ => return Err(garbled()),
+            _ => return Err(malformed_message()),
         };
-        fields.end(reply)
+        fields.finish(reply)
     }
 }
 
@@ -118,37 +121,38 @@ mod tests {
     fn replies_are_read_as_they_were_written() {
         let names = vec!["E00.log".to_string(), "größe.edb".to_string()];
         let mut replies = vec![
-            Reply::Done,
-            Reply::Welcome { allows_handover: true, host: "db1".into() },
-            Reply::Handle(3),
-            Reply::Number(u64::MAX),
-            Reply::Flag(true),
-            Reply::Bytes(vec![1, 2, 3]),
-            Reply::Names { names, more: false },
-            Reply::Working,
+            RemoteReply::Done,
+            RemoteReply::Welcome { allows_handover: true, host: "db1".into() },
+            RemoteReply::Handle(3),
+            RemoteReply::Number(u64::MAX),
+            RemoteReply::Flag(true),
+            RemoteReply::Bytes(vec![1, 2, 3]),
+            RemoteReply::Names { names, more: false },
+            RemoteReply::Working,
         ];
-        replies.extend(KINDS.map(|kind| Reply::failed(&io::Error::new(kind, "why"))));
+        replies.extend(TRANSMITTED_KINDS.map(|kind| RemoteReply::failed(&io::Error::new(kind, "why"))));
         for reply in replies {
-            assert_eq!(Reply::decode(&reply.encode()).unwrap(), reply);
+            assert_eq!(RemoteReply::decode(&reply.encode()).unwrap(), reply);
         }
-        let other = Reply::failed(&io::Error::new(ErrorKind::Deadlock, "why"));
-        let read = Reply::decode(&other.encode()).unwrap();
-        assert_eq!(read, Reply::Failed { kind: ErrorKind::Other, what: "why".into() });
+        let other = RemoteReply::failed(&io::Error::new(ErrorKind::Deadlock, "why"));
+        let read = RemoteReply::decode(&other.encode()).unwrap();
+        assert_eq!(read, RemoteReply::Failed { kind: ErrorKind::Other, what: "why".into() });
     }
 
     #[test]
     fn a_long_text_is_cut_off_at_a_character() {
         let what = "é".repeat(40_000);
-        let read = Reply::decode(&Reply::Failed { kind: ErrorKind::Other, what }.encode()).unwrap();
-        let Reply::Failed { what, .. } = read else { panic!("{read:?}") };
+        let read =
+            RemoteReply::decode(&RemoteReply::Failed { kind: ErrorKind::Other, what }.encode()).unwrap();
+        let RemoteReply::Failed { what, .. } = read else { panic!("{read:?}") };
         assert_eq!(what, "é".repeat(32_767));
     }
 
     proptest! {
         #[test]
         fn any_bytes_are_a_reply_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            if let Ok(reply) = Reply::decode(&bytes) {
-                prop_assert_eq!(Reply::decode(&reply.encode()).unwrap(), reply);
+            if let Ok(reply) = RemoteReply::decode(&bytes) {
+                prop_assert_eq!(RemoteReply::decode(&reply.encode()).unwrap(), reply);
             }
         }
     }

@@ -4,7 +4,7 @@ use std::io;
 
 use jetcell_vfs::OpenMode;
 
-use crate::fields::{FieldReader, FieldWriter, garbled};
+use crate::fields::{FieldReader, FieldWriter, malformed_message};
 
 /// Magic number at the start of a connection.
 const MAGIC: u64 = u64::from_le_bytes(*b"jetcellR");
@@ -13,7 +13,7 @@ pub const VERSION: u16 = 1;
 
 /// A file in an exported directory, identified by export name and file name.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Place {
+pub struct RemotePath {
     /// Name of the export.
     pub directory: String,
     /// Name of the file; empty for the directory itself.
@@ -22,7 +22,7 @@ pub struct Place {
 
 /// A request from a client.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Request {
+pub enum RemoteRequest {
     /// Sends the client's protocol version and token.
     Hello {
         version: u16,
@@ -31,7 +31,7 @@ pub enum Request {
     /// Keeps the connection alive.
     Ping,
     Open {
-        place: Place,
+        place: RemotePath,
         mode: OpenMode,
     },
     Close {
@@ -54,14 +54,14 @@ pub enum Request {
         file: u32,
     },
     Exists {
-        place: Place,
+        place: RemotePath,
     },
     Remove {
-        place: Place,
+        place: RemotePath,
     },
     /// Renames a file within one directory.
     Rename {
-        from: Place,
+        from: RemotePath,
         to: String,
     },
     SyncDirectory {
@@ -69,43 +69,50 @@ pub enum Request {
     },
     /// Lists the names after `after`, in ascending order.
     List {
-        directory: Place,
+        directory: RemotePath,
         after: String,
     },
     Lock {
-        place: Place,
+        place: RemotePath,
     },
     Unlock {
         lock: u32,
     },
 }
 
-impl Request {
+impl RemoteRequest {
     /// Encodes the request as a message.
     pub fn encode(&self) -> Vec<u8> {
-        let at = |kind: u8, place: &Place| FieldWriter::new(kind).text(&place.directory).text(&place.file);
+        let at =
+            |kind: u8, place: &RemotePath| FieldWriter::new(kind).text(&place.directory).text(&place.file);
         let writer = match self {
-            Request::Hello { version, token } => FieldWriter::new(0).u64(MAGIC).u16(*version).rest(token),
-            Request::Ping => FieldWriter::new(1),
-            Request::Open { place, mode } => at(2, place).u8(match mode {
+            RemoteRequest::Hello { version, token } => {
+                FieldWriter::new(0).u64(MAGIC).u16(*version).rest(token)
+            }
+            RemoteRequest::Ping => FieldWriter::new(1),
+            RemoteRequest::Open { place, mode } => at(2, place).u8(match mode {
                 OpenMode::Read => 0,
                 OpenMode::Write | OpenMode::WriteOwn => 1,
                 OpenMode::CreateNew => 2,
             }),
-            Request::Close { file } => FieldWriter::new(3).u32(*file),
-            Request::Length { file } => FieldWriter::new(4).u32(*file),
-            Request::Read { file, offset, len } => FieldWriter::new(5).u32(*file).u64(*offset).u32(*len),
-            Request::Write { file, offset, data } => FieldWriter::new(6).u32(*file).u64(*offset).rest(data),
-            Request::Sync { file } => FieldWriter::new(7).u32(*file),
-            Request::Exists { place } => at(8, place),
-            Request::Remove { place } => at(9, place),
-            Request::Rename { from, to } => at(10, from).text(to),
-            Request::SyncDirectory { directory } => FieldWriter::new(11).text(directory),
-            Request::List { directory, after } => at(12, directory).text(after),
-            Request::Lock { place } => at(13, place),
-            Request::Unlock { lock } => FieldWriter::new(14).u32(*lock),
+            RemoteRequest::Close { file } => FieldWriter::new(3).u32(*file),
+            RemoteRequest::Length { file } => FieldWriter::new(4).u32(*file),
+            RemoteRequest::Read { file, offset, len } => {
+                FieldWriter::new(5).u32(*file).u64(*offset).u32(*len)
+            }
+            RemoteRequest::Write { file, offset, data } => {
+                FieldWriter::new(6).u32(*file).u64(*offset).rest(data)
+            }
+            RemoteRequest::Sync { file } => FieldWriter::new(7).u32(*file),
+            RemoteRequest::Exists { place } => at(8, place),
+            RemoteRequest::Remove { place } => at(9, place),
+            RemoteRequest::Rename { from, to } => at(10, from).text(to),
+            RemoteRequest::SyncDirectory { directory } => FieldWriter::new(11).text(directory),
+            RemoteRequest::List { directory, after } => at(12, directory).text(after),
+            RemoteRequest::Lock { place } => at(13, place),
+            RemoteRequest::Unlock { lock } => FieldWriter::new(14).u32(*lock),
         };
-        writer.end()
+        writer.finish()
     }
 
     /// Decodes a request from a message.
@@ -113,47 +120,47 @@ impl Request {
     /// # Errors
     ///
     /// Returns `InvalidData` if the message is not a valid request.
-    pub fn decode(message: &[u8]) -> io::Result<Request> {
+    pub fn decode(message: &[u8]) -> io::Result<RemoteRequest> {
         let mut fields = FieldReader::new(message);
         let request = match fields.u8()? {
             0 => {
                 if fields.u64()? != MAGIC {
-                    return Err(garbled());
+                    return Err(malformed_message());
                 }
                 // Other versions may send additional fields.
-                Request::Hello { version: fields.u16()?, token: fields.rest() }
+                RemoteRequest::Hello { version: fields.u16()?, token: fields.rest() }
             }
-            1 => Request::Ping,
+            1 => RemoteRequest::Ping,
             2 => {
-                let place = place(&mut fields)?;
+                let place = read_remote_path(&mut fields)?;
                 let mode = match fields.u8()? {
                     0 => OpenMode::Read,
                     1 => OpenMode::Write,
                     2 => OpenMode::CreateNew,
-                    _ => return Err(garbled()),
+                    _ => return Err(malformed_message()),
                 };
-                Request::Open { place, mode }
+                RemoteRequest::Open { place, mode }
             }
-            3 => Request::Close { file: fields.u32()? },
-            4 => Request::Length { file: fields.u32()? },
-            5 => Request::Read { file: fields.u32()?, offset: fields.u64()?, len: fields.u32()? },
-            6 => Request::Write { file: fields.u32()?, offset: fields.u64()?, data: fields.rest() },
-            7 => Request::Sync { file: fields.u32()? },
-            8 => Request::Exists { place: place(&mut fields)? },
-            9 => Request::Remove { place: place(&mut fields)? },
-            10 => Request::Rename { from: place(&mut fields)?, to: fields.text()? },
-            11 => Request::SyncDirectory { directory: fields.text()? },
-            12 => Request::List { directory: place(&mut fields)?, after: fields.text()? },
-            13 => Request::Lock { place: place(&mut fields)? },
-            14 => Request::Unlock { lock: fields.u32()? },
-            _ => return Err(garbled()),
+            3 => RemoteRequest::Close { file: fields.u32()? },
+            4 => RemoteRequest::Length { file: fields.u32()? },
+            5 => RemoteRequest::Read { file: fields.u32()?, offset: fields.u64()?, len: fields.u32()? },
+            6 => RemoteRequest::Write { file: fields.u32()?, offset: fields.u64()?, data: fields.rest() },
+            7 => RemoteRequest::Sync { file: fields.u32()? },
+            8 => RemoteRequest::Exists { place: read_remote_path(&mut fields)? },
+            9 => RemoteRequest::Remove { place: read_remote_path(&mut fields)? },
+            10 => RemoteRequest::Rename { from: read_remote_path(&mut fields)?, to: fields.text()? },
+            11 => RemoteRequest::SyncDirectory { directory: fields.text()? },
+            12 => RemoteRequest::List { directory: read_remote_path(&mut fields)?, after: fields.text()? },
+            13 => RemoteRequest::Lock { place: read_remote_path(&mut fields)? },
+            14 => RemoteRequest::Unlock { lock: fields.u32()? },
+            _ => return Err(malformed_message()),
         };
-        fields.end(request)
+        fields.finish(request)
     }
 }
 
-fn place(fields: &mut FieldReader<'_>) -> io::Result<Place> {
-    Ok(Place { directory: fields.text()?, file: fields.text()? })
+fn read_remote_path(fields: &mut FieldReader<'_>) -> io::Result<RemotePath> {
+    Ok(RemotePath { directory: fields.text()?, file: fields.text()? })
 }
 
 #[cfg(test)]
@@ -164,38 +171,38 @@ mod tests {
 
     #[test]
     fn requests_are_read_as_they_were_written() {
-        let place = || Place { directory: "app".into(), file: "E00.log".into() };
+        let place = || RemotePath { directory: "app".into(), file: "E00.log".into() };
         let requests = [
-            Request::Hello { version: 1, token: b"secret".to_vec() },
-            Request::Ping,
-            Request::Open { place: place(), mode: OpenMode::CreateNew },
-            Request::Close { file: 1 },
-            Request::Length { file: 2 },
-            Request::Read { file: 3, offset: 1 << 40, len: 4096 },
-            Request::Write { file: 4, offset: 5, data: vec![9; 100] },
-            Request::Sync { file: 6 },
-            Request::Exists { place: place() },
-            Request::Remove { place: place() },
-            Request::Rename { from: place(), to: "E0000000001.log".into() },
-            Request::SyncDirectory { directory: "app".into() },
-            Request::List { directory: place(), after: String::new() },
-            Request::Lock { place: place() },
-            Request::Unlock { lock: 7 },
+            RemoteRequest::Hello { version: 1, token: b"secret".to_vec() },
+            RemoteRequest::Ping,
+            RemoteRequest::Open { place: place(), mode: OpenMode::CreateNew },
+            RemoteRequest::Close { file: 1 },
+            RemoteRequest::Length { file: 2 },
+            RemoteRequest::Read { file: 3, offset: 1 << 40, len: 4096 },
+            RemoteRequest::Write { file: 4, offset: 5, data: vec![9; 100] },
+            RemoteRequest::Sync { file: 6 },
+            RemoteRequest::Exists { place: place() },
+            RemoteRequest::Remove { place: place() },
+            RemoteRequest::Rename { from: place(), to: "E0000000001.log".into() },
+            RemoteRequest::SyncDirectory { directory: "app".into() },
+            RemoteRequest::List { directory: place(), after: String::new() },
+            RemoteRequest::Lock { place: place() },
+            RemoteRequest::Unlock { lock: 7 },
         ];
         for request in requests {
             let bytes = request.encode();
-            assert_eq!(Request::decode(&bytes).unwrap(), request);
-            let rest_is_data = matches!(request, Request::Hello { .. } | Request::Write { .. });
+            assert_eq!(RemoteRequest::decode(&bytes).unwrap(), request);
+            let rest_is_data = matches!(request, RemoteRequest::Hello { .. } | RemoteRequest::Write { .. });
             let longer = [&bytes[..], &[0]].concat();
-            assert_eq!(Request::decode(&longer).is_ok(), rest_is_data, "{request:?}");
+            assert_eq!(RemoteRequest::decode(&longer).is_ok(), rest_is_data, "{request:?}");
         }
     }
 
     proptest! {
         #[test]
         fn any_bytes_are_a_request_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            if let Ok(request) = Request::decode(&bytes) {
-                prop_assert_eq!(Request::decode(&request.encode()).unwrap(), request);
+            if let Ok(request) = RemoteRequest::decode(&bytes) {
+                prop_assert_eq!(RemoteRequest::decode(&request.encode()).unwrap(), request);
             }
         }
     }

@@ -13,19 +13,19 @@ use std::time::{Duration, Instant};
 use jetcell_sync::Mutex;
 use jetcell_vfs::{Clock, Pacer, RealClock};
 
-use self::connections::{Connections, Room};
-use crate::channel::{Channel, Deadline, TimedStream};
+use self::connections::{ConnectionLimits, OpenConnections};
+use crate::channel::{Channel, TimedStream, TransferDeadline};
 use crate::error::ServeError;
-use crate::exports::Exports;
+use crate::exports::ExportedDirectories;
 use crate::frame::{read_frame, write_frame};
-use crate::reply::Reply;
-use crate::session::{End, Session};
-use crate::tls::{ServerFiles, ServerTls};
+use crate::reply::RemoteReply;
+use crate::session::{DisconnectReason, ServerSession};
+use crate::tls::{ServerTls, ServerTlsFiles};
 
 /// Pause after a connection could not be accepted, for example because no file descriptors are available.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 /// Interval between `Working` replies to a client whose reply is delayed by the rate limit.
-const WORKING: Duration = Duration::from_secs(5);
+const WORKING_INTERVAL: Duration = Duration::from_secs(5);
 /// Maximum time for connection threads to exit after the server is stopped.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -36,14 +36,14 @@ pub struct ServerLimits {
     pub connections: usize,
     /// Maximum number of connections whose clients have not yet sent the token. If it is exceeded, an older
     /// connection is closed.
-    pub unknown: usize,
+    pub unauthenticated: usize,
     /// Maximum number of connections without the token from one network. A network is an IPv4 address or the first 64
     /// bits of an IPv6 address.
-    pub unknown_per_network: usize,
+    pub unauthenticated_per_network: usize,
     /// Time-out for the handshake and the greeting.
-    pub handshake: Duration,
+    pub handshake_timeout: Duration,
     /// Time-out for the next request. Idle clients send keepalive requests more often than this.
-    pub idle: Duration,
+    pub idle_timeout: Duration,
     /// Maximum number of file bytes per second, for all clients together.
     pub rate: Option<u64>,
 }
@@ -51,51 +51,58 @@ pub struct ServerLimits {
 impl Default for ServerLimits {
     fn default() -> ServerLimits {
         let (handshake, idle) = (Duration::from_secs(5), Duration::from_secs(30));
-        ServerLimits { connections: 64, unknown: 64, unknown_per_network: 8, handshake, idle, rate: None }
+        ServerLimits {
+            connections: 64,
+            unauthenticated: 64,
+            unauthenticated_per_network: 8,
+            handshake_timeout: handshake,
+            idle_timeout: idle,
+            rate: None,
+        }
     }
 }
 
 /// Event counters of a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Counts {
+pub struct ServerCounters {
     /// Number of clients with a valid token.
     pub clients: u64,
     /// Number of connections closed because there were too many.
-    pub too_many: u64,
+    pub rejected: u64,
     /// Number of handshakes that failed or timed out.
-    pub handshakes: u64,
+    pub failed_handshakes: u64,
     /// Number of connections that sent invalid requests.
-    pub garbage: u64,
+    pub malformed: u64,
     /// Number of clients with a wrong token.
     pub wrong_token: u64,
     /// Number of clients with a different protocol version.
     pub wrong_version: u64,
 }
 
-struct Shared {
+struct RemoteServerState {
     listener: TcpListener,
     address: SocketAddr,
-    exports: Arc<Exports>,
+    exports: Arc<ExportedDirectories>,
     tls: Option<ServerTls>,
     limits: ServerLimits,
     pacer: Pacer,
-    note: Box<dyn Fn(&str) + Send + Sync>,
+    log_message: Box<dyn Fn(&str) + Send + Sync>,
     is_stopped: AtomicBool,
-    connections: Mutex<Connections<TcpStream>>,
-    counts: Mutex<Counts>,
+    connections: Mutex<OpenConnections<TcpStream>>,
+    counts: Mutex<ServerCounters>,
 }
 
 /// A listening server.
-pub struct Server(Arc<Shared>);
+pub struct RemoteServer(Arc<RemoteServerState>);
 
 /// Stops a server from another thread.
 #[derive(Clone)]
-pub struct Stopper(Arc<Shared>);
+pub struct RemoteServerStopper(Arc<RemoteServerState>);
 
-impl Server {
-    /// Listens on an address. [`Server::run`] then serves the clients.
+impl RemoteServer {
+    /// Listens on an address. [`RemoteServer::run`] then serves the clients.
     ///
-    /// Without TLS, only a loopback address is allowed. `note` receives one line for each event that the server
+    /// Without TLS, only a loopback address is allowed. `log_message` receives one line for each event that the server
     /// operator should see.
     ///
     /// # Errors
@@ -104,11 +111,11 @@ impl Server {
     /// invalid.
     pub fn bind(
         address: SocketAddr,
-        exports: Exports,
-        tls: Option<&ServerFiles>,
+        exports: ExportedDirectories,
+        tls: Option<&ServerTlsFiles>,
         limits: ServerLimits,
         note: impl Fn(&str) + Send + Sync + 'static,
-    ) -> Result<Server, ServeError> {
+    ) -> Result<RemoteServer, ServeError> {
         if tls.is_none() && !address.ip().is_loopback() {
             return Err(ServeError::Unsecured(address));
         }
@@ -117,21 +124,21 @@ impl Server {
         let listener = TcpListener::bind(address).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let clock: jetcell_sync::Arc<dyn Clock> = jetcell_sync::Arc::new(RealClock::new());
-        let room = Room {
-            known: limits.connections,
-            unknown: limits.unknown,
-            unknown_per_network: limits.unknown_per_network,
+        let room = ConnectionLimits {
+            authenticated: limits.connections,
+            unauthenticated: limits.unauthenticated,
+            unauthenticated_per_network: limits.unauthenticated_per_network,
         };
-        Ok(Server(Arc::new(Shared {
+        Ok(RemoteServer(Arc::new(RemoteServerState {
             listener,
             address,
             exports: Arc::new(exports),
             tls,
             limits,
             pacer: Pacer::new(clock),
-            note: Box::new(note),
+            log_message: Box::new(note),
             is_stopped: AtomicBool::new(false),
-            connections: Mutex::new(Connections::new(room)),
+            connections: Mutex::new(OpenConnections::new(room)),
             counts: Mutex::default(),
         })))
     }
@@ -142,8 +149,8 @@ impl Server {
     }
 
     /// Returns a handle that stops the server.
-    pub fn stopper(&self) -> Stopper {
-        Stopper(self.0.clone())
+    pub fn stopper(&self) -> RemoteServerStopper {
+        RemoteServerStopper(self.0.clone())
     }
 
     /// Serves clients until the server is stopped.
@@ -151,8 +158,8 @@ impl Server {
         let shared = &self.0;
         while !shared.is_stopped.load(Ordering::SeqCst) {
             match shared.listener.accept() {
-                Ok((stream, peer)) => shared.accepted(stream, peer),
-                Err(_) => thread::sleep(ACCEPT_PAUSE),
+                Ok((stream, peer)) => shared.start_connection(stream, peer),
+                Err(_) => thread::sleep(ACCEPT_RETRY_DELAY),
             }
         }
         let began = Instant::now();
@@ -162,12 +169,12 @@ impl Server {
     }
 }
 
-impl Stopper {
-    /// Closes all connections and makes [`Server::run`] return.
+impl RemoteServerStopper {
+    /// Closes all connections and makes [`RemoteServer::run`] return.
     pub fn stop(&self) {
         let shared = &self.0;
         shared.is_stopped.store(true, Ordering::SeqCst);
-        shared.connections.lock().end_all();
+        shared.connections.lock().close_all();
         // The accepting thread checks the flag only after the next connection, so open one here.
         let ip = match shared.address.ip() {
             IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
@@ -178,13 +185,13 @@ impl Stopper {
     }
 
     /// Returns the current event counters.
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> ServerCounters {
         *self.0.counts.lock()
     }
 }
 
-impl Shared {
-    fn accepted(self: &Arc<Shared>, stream: TcpStream, peer: SocketAddr) {
+impl RemoteServerState {
+    fn start_connection(self: &Arc<RemoteServerState>, stream: TcpStream, peer: SocketAddr) {
         if self.is_stopped.load(Ordering::SeqCst) {
             return;
         }
@@ -192,12 +199,12 @@ impl Shared {
         let (id, ended) = self.connections.lock().add(handle, peer.ip());
         if ended {
             let what = "an older connection without a token was closed to accept this connection";
-            self.count(peer, what, |counts| &mut counts.too_many);
+            self.count(peer, what, |counts| &mut counts.rejected);
         }
         let shared = self.clone();
         let started = thread::Builder::new().name(format!("client {peer}")).spawn(move || {
             // Drop the session, which releases its locks, before removing the connection.
-            shared.talk(id, stream, peer);
+            shared.serve_connection(id, stream, peer);
             shared.connections.lock().remove(id);
         });
         if started.is_err() {
@@ -207,7 +214,7 @@ impl Shared {
 
     /// Counts a rejected connection. A message is logged only each time the count has doubled, so a flood of
     /// connections cannot fill the log.
-    fn count(&self, peer: SocketAddr, what: &str, of: impl Fn(&mut Counts) -> &mut u64) {
+    fn count(&self, peer: SocketAddr, what: &str, of: impl Fn(&mut ServerCounters) -> &mut u64) {
         let number = {
             let mut counts = self.counts.lock();
             let count = of(&mut counts);
@@ -215,12 +222,12 @@ impl Shared {
             *count
         };
         if number.is_power_of_two() {
-            (self.note)(&format!("{peer}: {what} ({number} so far)"));
+            (self.log_message)(&format!("{peer}: {what} ({number} so far)"));
         }
     }
 
-    fn talk(&self, id: u64, stream: TcpStream, peer: SocketAddr) {
-        let deadline = Deadline::within(self.limits.handshake);
+    fn serve_connection(&self, id: u64, stream: TcpStream, peer: SocketAddr) {
+        let deadline = TransferDeadline::within(self.limits.handshake_timeout);
         let Ok(stream) = TimedStream::new(stream, deadline.clone()) else { return };
         let mut channel: Box<dyn Channel> = match &self.tls {
             None => Box::new(stream),
@@ -228,27 +235,31 @@ impl Shared {
                 Ok(channel) => channel,
                 Err(error) => {
                     let what = format!("closed: the handshake failed: {error}");
-                    return self.count(peer, &what, |counts| &mut counts.handshakes);
+                    return self.count(peer, &what, |counts| &mut counts.failed_handshakes);
                 }
             },
         };
-        let mut session = Session::new(&self.exports);
-        let ended = self.converse(id, &mut *channel, &deadline, &mut session);
-        let (what, of): (&str, fn(&mut Counts) -> &mut u64) = match ended {
+        let mut session = ServerSession::new(&self.exports);
+        let ended = self.serve_requests(id, &mut *channel, &deadline, &mut session);
+        let (what, of): (&str, fn(&mut ServerCounters) -> &mut u64) = match ended {
             Ok(None) => return,
-            Ok(Some(End::Garbage)) => {
-                ("closed: the peer is not a copy client", |counts| &mut counts.garbage)
+            Ok(Some(DisconnectReason::Malformed)) => {
+                ("closed: the peer is not a copy client", |counts| &mut counts.malformed)
             }
-            Ok(Some(End::Token)) => ("closed: the token is wrong", |counts| &mut counts.wrong_token),
-            Ok(Some(End::Version)) => ("closed: the client version differs", |counts| &mut counts.wrong_version),
-            Ok(Some(End::Full)) => {
-                ("closed: too many clients are connected; see --max-clients", |counts| &mut counts.too_many)
+            Ok(Some(DisconnectReason::WrongToken)) => {
+                ("closed: the token is wrong", |counts| &mut counts.wrong_token)
+            }
+            Ok(Some(DisconnectReason::WrongVersion)) => {
+                ("closed: the client version differs", |counts| &mut counts.wrong_version)
+            }
+            Ok(Some(DisconnectReason::TooManyClients)) => {
+                ("closed: too many clients are connected; see --max-clients", |counts| &mut counts.rejected)
             }
             Err(error) if error.kind() == ErrorKind::InvalidData => {
-                ("closed: the peer is not a copy client", |counts| &mut counts.garbage)
+                ("closed: the peer is not a copy client", |counts| &mut counts.malformed)
             }
-            Err(_) if !session.is_known() => {
-                ("closed: the client did not send a greeting", |counts| &mut counts.handshakes)
+            Err(_) if !session.is_authenticated() => {
+                ("closed: the client did not send a greeting", |counts| &mut counts.failed_handshakes)
             }
             // A client with a valid token may disconnect at any time.
             Err(_) => return,
@@ -257,61 +268,61 @@ impl Shared {
     }
 
     /// Processes requests until the connection ends.
-    fn converse(
+    fn serve_requests(
         &self,
         id: u64,
         channel: &mut dyn Channel,
-        deadline: &Deadline,
-        session: &mut Session,
-    ) -> io::Result<Option<End>> {
+        deadline: &TransferDeadline,
+        session: &mut ServerSession,
+    ) -> io::Result<Option<DisconnectReason>> {
         loop {
-            let frame = read_frame(channel, session.longest_frame())?;
+            let frame = read_frame(channel, session.max_frame_len())?;
             let Some((number, message)) = frame else { return Ok(None) };
             if self.is_stopped.load(Ordering::SeqCst) {
                 return Ok(None);
             }
-            let was_known = session.is_known();
-            let answer = session.answer(&message);
-            if session.is_known() && !was_known {
+            let was_known = session.is_authenticated();
+            let answer = session.process(&message);
+            if session.is_authenticated() && !was_known {
                 if !self.connections.lock().admit(id) {
-                    return Ok(Some(End::Full));
+                    return Ok(Some(DisconnectReason::TooManyClients));
                 }
                 self.counts.lock().clients += 1;
             }
-            deadline.set(self.limits.idle);
-            if let Reply::Bytes(bytes) = &answer.reply {
-                self.pace(channel, deadline, number, bytes.len())?;
+            deadline.set(self.limits.idle_timeout);
+            if let RemoteReply::Bytes(bytes) = &answer.reply {
+                self.wait_for_rate(channel, deadline, number, bytes.len())?;
             }
             write_frame(channel, number, &answer.reply.encode())?;
-            if answer.ends.is_some() {
-                return Ok(answer.ends);
+            if answer.disconnect_reason.is_some() {
+                return Ok(answer.disconnect_reason);
             }
-            deadline.set(self.limits.idle);
+            deadline.set(self.limits.idle_timeout);
         }
     }
 
     /// Waits until the rate limit allows `bytes`. Sends `Working` replies to the client while it waits.
-    fn pace(
+    fn wait_for_rate(
         &self,
         channel: &mut dyn Channel,
-        deadline: &Deadline,
+        deadline: &TransferDeadline,
         number: u32,
         bytes: usize,
     ) -> io::Result<()> {
         let Some(rate) = self.limits.rate else { return Ok(()) };
         let said = RefCell::new((Instant::now(), channel, Ok(())));
-        self.pacer.wait(Pacer::time_of(bytes as u64, rate), || {
+        self.pacer.wait(Pacer::transfer_time(bytes as u64, rate), || {
             let mut said = said.borrow_mut();
             let (at, channel, result) = &mut *said;
-            if at.elapsed() >= WORKING {
+            if at.elapsed() >= WORKING_INTERVAL {
                 *at = Instant::now();
-                deadline.set(self.limits.idle);
-                *result = write_frame(*channel, number, &Reply::Working.encode());
+                deadline.set(self.limits.idle_timeout);
+                *result = write_frame(*channel, number, &RemoteReply::Working.encode());
             }
             result.is_err() || self.is_stopped.load(Ordering::SeqCst)
         });
         let (_, _, result) = said.into_inner();
-        deadline.set(self.limits.idle);
+        deadline.set(self.limits.idle_timeout);
         result
     }
 }

@@ -16,11 +16,13 @@ use jetcell_sync::Arc;
 use jetcell_vfs::{DirectoryLock, File, IoBuffer, IoReason, OpenMode};
 
 use crate::content::is_registration;
-use crate::exports::Exports;
-use crate::frame::{CHUNK, LONGEST, MAX_GREETING};
-use crate::reply::Reply;
-use crate::request::{Place, Request, VERSION};
-use crate::rights::{Change, INCOMING, Kind, Verdict, is_name, registered_id, stream_of};
+use crate::exports::ExportedDirectories;
+use crate::frame::{MAX_CHUNK, MAX_FRAME, MAX_GREETING};
+use crate::reply::RemoteReply;
+use crate::request::{RemotePath, RemoteRequest, VERSION};
+use crate::permissions::{
+    ChangePermission, INCOMING, RemoteFileKind, RequestedChange, is_name, registered_id, stream_name,
+};
 
 /// Maximum number of page messages in a directory. The limit prevents a client from filling the directory with files.
 const MAX_PAGE_MESSAGES: usize = 4096;
@@ -29,52 +31,52 @@ const MAX_REGISTRATIONS: usize = 1024;
 /// Maximum number of copies that one connection can register for the first time.
 const MAX_NEW_COPIES: usize = 64;
 /// Maximum total length of the names in one reply, in bytes.
-const NAMES: usize = 256 << 10;
+const MAX_NAMES_LEN: usize = 256 << 10;
 
 /// A reply, and whether the connection ends after it.
-pub(crate) struct Answer {
-    pub reply: Reply,
-    pub ends: Option<End>,
+pub(crate) struct SessionReply {
+    pub reply: RemoteReply,
+    pub disconnect_reason: Option<DisconnectReason>,
 }
 
 /// Reason why a connection ends after a reply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum End {
+pub(crate) enum DisconnectReason {
     /// The client does not use the protocol.
-    Garbage,
+    Malformed,
     /// The client sent a wrong token.
-    Token,
+    WrongToken,
     /// The client has a different protocol version.
-    Version,
+    WrongVersion,
     /// The server has reached its maximum number of clients.
-    Full,
+    TooManyClients,
 }
 
-struct OpenFile {
+struct ClientFile {
     file: Arc<dyn File>,
-    place: Place,
+    place: RemotePath,
     mode: OpenMode,
     /// Number of the writer, if the client has created the file.
     writer: Option<u64>,
 }
 
-struct HeldLock {
-    place: Place,
+struct ClientLock {
+    place: RemotePath,
     _lock: Box<dyn DirectoryLock>,
 }
 
 /// State of a connection.
-pub(crate) struct Session {
-    exports: Arc<Exports>,
-    is_known: bool,
-    files: BTreeMap<u32, OpenFile>,
-    locks: BTreeMap<u32, HeldLock>,
+pub(crate) struct ServerSession {
+    exports: Arc<ExportedDirectories>,
+    is_authenticated: bool,
+    files: BTreeMap<u32, ClientFile>,
+    locks: BTreeMap<u32, ClientLock>,
     /// Registrations that were created on this connection.
-    new_copies: BTreeSet<Place>,
+    new_copies: BTreeSet<RemotePath>,
     next: u32,
 }
 
-impl Drop for Session {
+impl Drop for ServerSession {
     fn drop(&mut self) {
         for open in self.files.values() {
             close(&self.exports, open);
@@ -82,17 +84,17 @@ impl Drop for Session {
     }
 }
 
-fn close(exports: &Exports, open: &OpenFile) {
+fn close(exports: &ExportedDirectories, open: &ClientFile) {
     if let Some(writer) = open.writer {
-        exports.writes.close(&open.place, writer);
+        exports.writes.remove_writer(&open.place, writer);
     }
 }
 
-impl Session {
-    pub fn new(exports: &Arc<Exports>) -> Session {
-        Session {
+impl ServerSession {
+    pub fn new(exports: &Arc<ExportedDirectories>) -> ServerSession {
+        ServerSession {
             exports: exports.clone(),
-            is_known: false,
+            is_authenticated: false,
             files: BTreeMap::new(),
             locks: BTreeMap::new(),
             new_copies: BTreeSet::new(),
@@ -101,89 +103,98 @@ impl Session {
     }
 
     /// Returns the maximum length of the next frame from the client.
-    pub fn longest_frame(&self) -> usize {
-        if self.is_known { LONGEST } else { MAX_GREETING }
+    pub fn max_frame_len(&self) -> usize {
+        if self.is_authenticated { MAX_FRAME } else { MAX_GREETING }
     }
 
     /// Returns true if the client has sent the token.
-    pub fn is_known(&self) -> bool {
-        self.is_known
+    pub fn is_authenticated(&self) -> bool {
+        self.is_authenticated
     }
 
     /// Processes one message and returns the reply.
-    pub fn answer(&mut self, message: &[u8]) -> Answer {
-        let ending =
-            |kind, what: String, end| Answer { reply: Reply::Failed { kind, what }, ends: Some(end) };
-        let request = match Request::decode(message) {
+    pub fn process(&mut self, message: &[u8]) -> SessionReply {
+        let ending = |kind, what: String, end| SessionReply {
+            reply: RemoteReply::Failed { kind, what },
+            disconnect_reason: Some(end),
+        };
+        let request = match RemoteRequest::decode(message) {
             Ok(request) => request,
-            Err(error) => return ending(error.kind(), error.to_string(), End::Garbage),
+            Err(error) => return ending(error.kind(), error.to_string(), DisconnectReason::Malformed),
         };
         match request {
-            Request::Hello { version, .. } if version != VERSION => {
-                ending(ErrorKind::Unsupported, VERSION.to_string(), End::Version)
+            RemoteRequest::Hello { version, .. } if version != VERSION => {
+                ending(ErrorKind::Unsupported, VERSION.to_string(), DisconnectReason::WrongVersion)
             }
-            Request::Hello { token, .. } if self.exports.token.is(&token) => {
-                self.is_known = true;
+            RemoteRequest::Hello { token, .. } if self.exports.token.matches(&token) => {
+                self.is_authenticated = true;
                 let (allows_handover, host) = (self.exports.allow_handover, self.exports.host.clone());
-                Answer { reply: Reply::Welcome { allows_handover, host }, ends: None }
+                SessionReply {
+                    reply: RemoteReply::Welcome { allows_handover, host },
+                    disconnect_reason: None,
+                }
             }
-            Request::Hello { .. } => ending(ErrorKind::PermissionDenied, "the token".into(), End::Token),
-            _ if !self.is_known => ending(ErrorKind::PermissionDenied, "no greeting".into(), End::Garbage),
+            RemoteRequest::Hello { .. } => {
+                ending(ErrorKind::PermissionDenied, "the token".into(), DisconnectReason::WrongToken)
+            }
+            _ if !self.is_authenticated => {
+                ending(ErrorKind::PermissionDenied, "no greeting".into(), DisconnectReason::Malformed)
+            }
             request => {
-                let reply = self.serve(request).unwrap_or_else(|error| Reply::failed(&error));
-                Answer { reply, ends: None }
+                let reply = self.serve(request).unwrap_or_else(|error| RemoteReply::failed(&error));
+                SessionReply { reply, disconnect_reason: None }
             }
         }
     }
 
-    fn serve(&mut self, request: Request) -> io::Result<Reply> {
+    fn serve(&mut self, request: RemoteRequest) -> io::Result<RemoteReply> {
         Ok(match request {
-            Request::Hello { .. } | Request::Ping => Reply::Done,
-            Request::Open { place, mode } => Reply::Handle(self.open(place, mode)?),
-            Request::Close { file } => {
+            RemoteRequest::Hello { .. } | RemoteRequest::Ping => RemoteReply::Done,
+            RemoteRequest::Open { place, mode } => RemoteReply::Handle(self.open(place, mode)?),
+            RemoteRequest::Close { file } => {
                 if let Some(open) = self.files.remove(&file) {
                     close(&self.exports, &open);
                 }
-                Reply::Done
+                RemoteReply::Done
             }
-            Request::Length { file } => Reply::Number(self.file(file)?.file.len()?),
-            Request::Read { file, offset, len } => Reply::Bytes(self.read(file, offset, len)?),
-            Request::Write { file, offset, data } => {
+            RemoteRequest::Length { file } => RemoteReply::Number(self.file(file)?.file.len()?),
+            RemoteRequest::Read { file, offset, len } => RemoteReply::Bytes(self.read(file, offset, len)?),
+            RemoteRequest::Write { file, offset, data } => {
                 self.write(file, offset, &data)?;
-                Reply::Done
+                RemoteReply::Done
             }
-            Request::Sync { file } => {
+            RemoteRequest::Sync { file } => {
                 let open = self.file(file)?;
                 open.file.sync(reason(&open.place.file))?;
-                Reply::Done
+                RemoteReply::Done
             }
-            Request::Exists { place } if place.file.is_empty() => {
+            RemoteRequest::Exists { place } if place.file.is_empty() => {
                 self.directory(&place.directory)?;
-                Reply::Flag(true)
+                RemoteReply::Flag(true)
             }
-            Request::Exists { place } => {
+            RemoteRequest::Exists { place } => {
                 let path = self.path(&place)?;
-                Reply::Flag(self.exports.vfs.is_own_file(&path)? && self.is_given(&place, &path))
+                RemoteReply::Flag(self.exports.vfs.is_regular_file(&path)? && self.is_served(&place, &path))
             }
-            Request::Remove { place } => {
-                self.check(&place, Change::Remove(&place.file))?;
-                let path = self.own_file(&place)?;
-                self.exports.writes.end(&place, || self.exports.vfs.remove(&path))?;
-                Reply::Done
+            RemoteRequest::Remove { place } => {
+                self.check(&place, RequestedChange::Remove(&place.file))?;
+                let path = self.existing_file(&place)?;
+                self.exports.writes.end_write(&place, || self.exports.vfs.remove(&path))?;
+                RemoteReply::Done
             }
-            Request::Rename { from, to } => {
+            RemoteRequest::Rename { from, to } => {
                 self.rename(&from, &to)?;
-                Reply::Done
+                RemoteReply::Done
             }
-            Request::SyncDirectory { directory } => {
+            RemoteRequest::SyncDirectory { directory } => {
                 self.exports.vfs.sync_directory(self.directory(&directory)?)?;
-                Reply::Done
+                RemoteReply::Done
             }
-            Request::List { directory, after } => self.list(&directory, &after)?,
-            Request::Lock { place } => Reply::Handle(self.lock(place)?),
-            Request::Unlock { lock } => {
+            RemoteRequest::List { directory, after } => self.list(&directory, &after)?,
+            RemoteRequest::Lock { place } => RemoteReply::Handle(self.lock(place)?),
+            RemoteRequest::Unlock { lock } => {
                 self.locks.remove(&lock);
-                Reply::Done
+                RemoteReply::Done
             }
         })
     }
@@ -198,34 +209,37 @@ impl Session {
     }
 
     /// Returns the path of an existing or new file. Fails if clients cannot access files of this kind.
-    fn path(&self, place: &Place) -> io::Result<PathBuf> {
+    fn path(&self, place: &RemotePath) -> io::Result<PathBuf> {
         let directory = self.directory(&place.directory)?;
         let name = place.file.rsplit_once('/').map_or(&*place.file, |(_, name)| name);
-        if Kind::at(&place.file).is_none() || !is_name(name) {
-            return Err(refused("the server serves only files directly in its directories"));
+        if RemoteFileKind::from_path(&place.file).is_none() || !is_name(name) {
+            return Err(refused_error("the server serves only files directly in its directories"));
         }
         Ok(directory.join(&place.file))
     }
 
     /// Returns true if copies need the file, judging by its name or, if its content is a database, by its content.
-    fn is_given(&self, place: &Place, path: &Path) -> bool {
-        Kind::at(&place.file) != Some(Kind::Other) || self.exports.is_database(path)
+    fn is_served(&self, place: &RemotePath, path: &Path) -> bool {
+        RemoteFileKind::from_path(&place.file) != Some(RemoteFileKind::Other)
+            || self.exports.is_database(path)
     }
 
     /// Returns the path of an existing file that copies need.
-    fn own_file(&self, place: &Place) -> io::Result<PathBuf> {
+    fn existing_file(&self, place: &RemotePath) -> io::Result<PathBuf> {
         let path = self.path(place)?;
-        if self.exports.vfs.is_own_file(&path)? {
-            return match self.is_given(place, &path) {
+        if self.exports.vfs.is_regular_file(&path)? {
+            return match self.is_served(place, &path) {
                 true => Ok(path),
-                false => Err(refused(
+                false => Err(refused_error(
                     "the server serves only databases, logs and the files of copies; the requested file is \
                      of another kind",
                 )),
             };
         }
         match self.exports.vfs.exists(&path)? {
-            true => Err(refused("the server does not serve this file, because it is not a regular file")),
+            true => {
+                Err(refused_error("the server does not serve this file, because it is not a regular file"))
+            }
             false => Err(ErrorKind::NotFound.into()),
         }
     }
@@ -234,8 +248,8 @@ impl Session {
     fn holds_lock(&self, directory: &str, stream: &str) -> bool {
         self.locks.values().any(|held| {
             let place = &held.place;
-            let is_lock = Kind::of(&place.file) == Kind::LogLock;
-            place.directory == directory && is_lock && stream_of(&place.file) == Some(stream)
+            let is_lock = RemoteFileKind::from_name(&place.file) == RemoteFileKind::LogLock;
+            place.directory == directory && is_lock && stream_name(&place.file) == Some(stream)
         })
     }
 
@@ -243,12 +257,14 @@ impl Session {
     fn streams(&self, directory: &str) -> io::Result<BTreeSet<String>> {
         let files = self.exports.vfs.list(self.directory(directory)?)?;
         let logs = files.iter().filter_map(|path| path.file_name()?.to_str());
-        let logs = logs.filter(|name| matches!(Kind::of(name), Kind::OpenLog | Kind::ClosedLog));
-        Ok(logs.filter_map(stream_of).map(str::to_string).collect())
+        let logs = logs.filter(|name| {
+            matches!(RemoteFileKind::from_name(name), RemoteFileKind::OpenLog | RemoteFileKind::ClosedLog)
+        });
+        Ok(logs.filter_map(stream_name).map(str::to_string).collect())
     }
 
     /// Returns true if the client holds the locks of all log streams that a change affects.
-    fn holds_locks(&self, directory: &str, change: Change<'_>) -> io::Result<bool> {
+    fn holds_locks(&self, directory: &str, change: RequestedChange<'_>) -> io::Result<bool> {
         Ok(match change.stream() {
             Some(stream) => self.holds_lock(directory, stream),
             None => {
@@ -259,76 +275,80 @@ impl Session {
     }
 
     /// Fails unless the client may currently make this change in the directory.
-    fn check(&self, place: &Place, change: Change<'_>) -> io::Result<()> {
+    fn check(&self, place: &RemotePath, change: RequestedChange<'_>) -> io::Result<()> {
         self.directory(&place.directory)?;
-        match change.verdict() {
-            Verdict::Allowed => Ok(()),
-            Verdict::UnderLock if !self.exports.allow_handover => Err(refused(
+        match change.permission() {
+            ChangePermission::Allowed => Ok(()),
+            ChangePermission::WithLock if !self.exports.allow_handover => Err(refused_error(
                 "the server does not allow a client to take over the active role; start it with --allow-handover",
             )),
-            Verdict::UnderLock if matches!(change, Change::CreateLock(_)) => {
+            ChangePermission::WithLock if matches!(change, RequestedChange::CreateLock(_)) => {
                 let streams = self.streams(&place.directory)?;
                 match change.stream().is_some_and(|stream| streams.contains(stream)) {
                     true => Ok(()),
-                    false => {
-                        Err(refused("the lock cannot be created, because the directory does not have logs with this name"))
-                    }
+                    false => Err(refused_error(
+                        "the lock cannot be created, because the directory does not have logs with this name",
+                    )),
                 }
             }
-            Verdict::UnderLock if self.holds_locks(&place.directory, change)? => Ok(()),
-            Verdict::UnderLock => Err(refused("the client does not hold the log lock")),
-            Verdict::Never => Err(refused("the server does not allow clients to change this file")),
+            ChangePermission::WithLock if self.holds_locks(&place.directory, change)? => Ok(()),
+            ChangePermission::WithLock => Err(refused_error("the client does not hold the log lock")),
+            ChangePermission::Denied => {
+                Err(refused_error("the server does not allow clients to change this file"))
+            }
         }
     }
 
-    fn open(&mut self, place: Place, mode: OpenMode) -> io::Result<u32> {
+    fn open(&mut self, place: RemotePath, mode: OpenMode) -> io::Result<u32> {
         let max_files = self.exports.max_files;
         if self.files.len() >= max_files {
-            return Err(refused(&format!("the client has {max_files} files open, which is the maximum")));
+            return Err(refused_error(&format!(
+                "the client has {max_files} files open, which is the maximum"
+            )));
         }
         let vfs = self.exports.vfs.clone();
         let (file, writer) = match mode {
-            OpenMode::Read => (vfs.open(&self.own_file(&place)?, mode)?, None),
+            OpenMode::Read => (vfs.open(&self.existing_file(&place)?, mode)?, None),
             OpenMode::Write | OpenMode::WriteOwn => {
-                self.check(&place, Change::Write(&place.file))?;
-                (vfs.open(&self.own_file(&place)?, mode)?, None)
+                self.check(&place, RequestedChange::Write(&place.file))?;
+                (vfs.open(&self.existing_file(&place)?, mode)?, None)
             }
             OpenMode::CreateNew => {
-                self.check(&place, Change::Create(&place.file))?;
-                self.require_room(&place)?;
+                self.check(&place, RequestedChange::Create(&place.file))?;
+                self.check_file_count(&place)?;
                 let path = self.path(&place)?;
                 let (file, writer) = self.exports.writes.create(&place, || vfs.open(&path, mode))?;
                 (file, Some(writer))
             }
         };
-        let handle = self.handle();
-        self.files.insert(handle, OpenFile { file, place, mode, writer });
+        let handle = self.allocate_handle();
+        self.files.insert(handle, ClientFile { file, place, mode, writer });
         Ok(handle)
     }
 
     /// Fails if the directory contains too many files of the kind that a client wants to create. A copy that is
     /// already registered is always allowed.
-    fn require_room(&mut self, place: &Place) -> io::Result<()> {
+    fn check_file_count(&mut self, place: &RemotePath) -> io::Result<()> {
         let directory = self.directory(&place.directory)?;
-        let Some(aside) = registration_aside(&place.file) else {
+        let Some(aside) = temporary_registration(&place.file) else {
             return match self.count(directory, is_page_message)? {
                 0..MAX_PAGE_MESSAGES => Ok(()),
-                _ => Err(refused(&format!(
+                _ => Err(refused_error(&format!(
                     "the directory has {MAX_PAGE_MESSAGES} messages about pages, which is the maximum"
                 ))),
             };
         };
-        if self.exports.vfs.is_own_file(&directory.join(format!("{aside}.copy")))? {
+        if self.exports.vfs.is_regular_file(&directory.join(format!("{aside}.copy")))? {
             return Ok(());
         }
         if self.count(directory, is_registration_name)? >= MAX_REGISTRATIONS {
-            return Err(refused(&format!(
+            return Err(refused_error(&format!(
                 "the directory has {MAX_REGISTRATIONS} registrations of copies, which is the maximum; \
                  remove the *.copy and *.copy-new files of copies that no longer exist"
             )));
         }
         if self.new_copies.len() >= MAX_NEW_COPIES && !self.new_copies.contains(place) {
-            return Err(refused(&format!(
+            return Err(refused_error(&format!(
                 "this connection has registered {MAX_NEW_COPIES} copies, which is the maximum"
             )));
         }
@@ -343,7 +363,7 @@ impl Session {
         Ok(names.filter(|name| is_kind(name)).count())
     }
 
-    fn handle(&mut self) -> u32 {
+    fn allocate_handle(&mut self) -> u32 {
         while self.files.contains_key(&self.next) || self.locks.contains_key(&self.next) || self.next == 0 {
             self.next = self.next.wrapping_add(1);
         }
@@ -352,7 +372,7 @@ impl Session {
         handle
     }
 
-    fn file(&self, handle: u32) -> io::Result<&OpenFile> {
+    fn file(&self, handle: u32) -> io::Result<&ClientFile> {
         self.files
             .get(&handle)
             .ok_or_else(|| io::Error::new(ErrorKind::InvalidInput, "this file is not open"))
@@ -361,7 +381,7 @@ impl Session {
     fn read(&self, handle: u32, offset: u64, len: u32) -> io::Result<Vec<u8>> {
         let open = self.file(handle)?;
         let len = len as usize;
-        if len > CHUNK || offset.checked_add(len as u64).is_none_or(|end| end > i64::MAX as u64) {
+        if len > MAX_CHUNK || offset.checked_add(len as u64).is_none_or(|end| end > i64::MAX as u64) {
             return Err(ErrorKind::InvalidInput.into());
         }
         let mut bytes = IoBuffer::zeroed(len);
@@ -373,18 +393,18 @@ impl Session {
         let open = self.file(handle)?;
         let (place, name) = (&open.place, &open.place.file);
         let max = match open.mode {
-            OpenMode::Read => return Err(refused("the file was opened for reading only")),
+            OpenMode::Read => return Err(refused_error("the file was opened for reading only")),
             OpenMode::Write | OpenMode::WriteOwn => {
-                self.check(place, Change::Write(name))?;
+                self.check(place, RequestedChange::Write(name))?;
                 open.file.len()?
             }
             OpenMode::CreateNew => {
-                self.check(place, Change::Create(name))?;
-                Kind::of(name).max_created().unwrap_or(0)
+                self.check(place, RequestedChange::Create(name))?;
+                RemoteFileKind::from_name(name).max_created().unwrap_or(0)
             }
         };
         if offset.checked_add(data.len() as u64).is_none_or(|end| end > max) {
-            return Err(refused("the write would make the file longer than the server allows"));
+            return Err(refused_error("the write would make the file longer than the server allows"));
         }
         let mut aligned = IoBuffer::zeroed(data.len());
         aligned.copy_from_slice(data);
@@ -392,26 +412,28 @@ impl Session {
         match open.writer {
             None => put(),
             Some(writer) => self.exports.writes.write(place, writer, put).unwrap_or_else(|| {
-                Err(refused("the file was removed or has received its final name, and accepts no more writes"))
+                Err(refused_error(
+                    "the file was removed or has received its final name, and accepts no more writes",
+                ))
             }),
         }
     }
 
-    fn rename(&mut self, from: &Place, to: &str) -> io::Result<()> {
-        self.check(from, Change::Rename(&from.file, to))?;
-        let target = Place { directory: from.directory.clone(), file: to.to_string() };
-        let (source, target_path) = (self.own_file(from)?, self.path(&target)?);
+    fn rename(&mut self, from: &RemotePath, to: &str) -> io::Result<()> {
+        self.check(from, RequestedChange::Rename(&from.file, to))?;
+        let target = RemotePath { directory: from.directory.clone(), file: to.to_string() };
+        let (source, target_path) = (self.existing_file(from)?, self.path(&target)?);
         let vfs = &*self.exports.vfs;
         // Messages and states replace earlier ones, but a log never replaces another log.
-        if vfs.exists(&target_path)? && Kind::of(to) == Kind::ClosedLog {
+        if vfs.exists(&target_path)? && RemoteFileKind::from_name(to) == RemoteFileKind::ClosedLog {
             return Err(ErrorKind::AlreadyExists.into());
         }
-        self.exports.writes.end(from, || {
+        self.exports.writes.end_write(from, || {
             // A registration makes the instance keep logs, so an invalid file must not be renamed to a registration.
             if let Some(id) = registered_id(to)
                 && !is_registration(vfs, &source, id)?
             {
-                return Err(refused(
+                return Err(refused_error(
                     "the data is not the registration of a copy; use the same version of jetcell on both hosts",
                 ));
             }
@@ -424,12 +446,12 @@ impl Session {
         Ok(())
     }
 
-    fn list(&self, directory: &Place, after: &str) -> io::Result<Reply> {
+    fn list(&self, directory: &RemotePath, after: &str) -> io::Result<RemoteReply> {
         let mut path = self.directory(&directory.directory)?.to_path_buf();
         match &*directory.file {
             "" => {}
             INCOMING => path.push(INCOMING),
-            _ => return Err(refused("the server lists only its own directories")),
+            _ => return Err(refused_error("the server lists only its own directories")),
         }
         let files = self.exports.vfs.list(&path)?;
         let mut names: Vec<String> =
@@ -439,67 +461,75 @@ impl Session {
         let mut bytes = 0;
         let fits = names.iter().take_while(|name| {
             bytes += name.len() + 2;
-            bytes <= NAMES
+            bytes <= MAX_NAMES_LEN
         });
         let fits = fits.count();
         let more = fits < names.len();
         names.truncate(fits);
-        Ok(Reply::Names { names, more })
+        Ok(RemoteReply::Names { names, more })
     }
 
     /// Returns true if clients can see a file. `below` is the subdirectory of the export, or empty for the export
     /// itself.
     fn is_listed(&self, below: &str, name: &str, directory: &Path) -> bool {
         match below {
-            "" => Kind::of(name) != Kind::Other || self.exports.is_known_database(&directory.join(name)),
-            below => Kind::at(&format!("{below}/{name}")).is_some(),
+            "" => {
+                RemoteFileKind::from_name(name) != RemoteFileKind::Other
+                    || self.exports.is_known_database(&directory.join(name))
+            }
+            below => RemoteFileKind::from_path(&format!("{below}/{name}")).is_some(),
         }
     }
 
-    fn lock(&mut self, place: Place) -> io::Result<u32> {
+    fn lock(&mut self, place: RemotePath) -> io::Result<u32> {
         if self.locks.len() >= self.exports.max_files {
-            return Err(refused("the client holds too many locks"));
+            return Err(refused_error("the client holds too many locks"));
         }
         let mut path = self.path(&place)?;
         // Other locks would block the processes that follow, scan or back up a copy on this host.
-        if !matches!(Kind::at(&place.file), Some(Kind::LogLock | Kind::Other)) {
-            return Err(refused("clients can lock only databases and the lock file of the logs"));
+        if !matches!(
+            RemoteFileKind::from_path(&place.file),
+            Some(RemoteFileKind::LogLock | RemoteFileKind::Other)
+        ) {
+            return Err(refused_error("clients can lock only databases and the lock file of the logs"));
         }
         // Acquiring a lock creates the file, and must not follow a link.
         if self.exports.vfs.exists(&path)? {
-            path = self.own_file(&place)?;
+            path = self.existing_file(&place)?;
         } else {
-            self.check(&place, Change::CreateLock(&place.file))?;
+            self.check(&place, RequestedChange::CreateLock(&place.file))?;
         }
         let lock = self.exports.vfs.lock(&path)?;
-        let handle = self.handle();
-        self.locks.insert(handle, HeldLock { place, _lock: lock });
+        let handle = self.allocate_handle();
+        self.locks.insert(handle, ClientLock { place, _lock: lock });
         Ok(handle)
     }
 }
 
 /// Returns the stem of a registration that has not yet been renamed to its final name.
-fn registration_aside(name: &str) -> Option<&str> {
-    name.strip_suffix(".copy-new").filter(|_| Kind::of(name) == Kind::MessageAside)
+fn temporary_registration(name: &str) -> Option<&str> {
+    name.strip_suffix(".copy-new")
+        .filter(|_| RemoteFileKind::from_name(name) == RemoteFileKind::TemporaryMessage)
 }
 
 fn is_registration_name(name: &str) -> bool {
-    registered_id(name).is_some() || registration_aside(name).is_some()
+    registered_id(name).is_some() || temporary_registration(name).is_some()
 }
 
 fn is_page_message(name: &str) -> bool {
-    matches!(Kind::of(name), Kind::Message | Kind::MessageAside) && !is_registration_name(name)
+    matches!(RemoteFileKind::from_name(name), RemoteFileKind::Message | RemoteFileKind::TemporaryMessage)
+        && !is_registration_name(name)
 }
 
-fn refused(what: &str) -> io::Error {
+fn refused_error(what: &str) -> io::Error {
     io::Error::new(ErrorKind::PermissionDenied, what)
 }
 
 /// Returns the I/O reason for a transfer, derived from the file name.
 fn reason(name: &str) -> IoReason {
-    match Kind::of(name) {
-        Kind::OpenLog | Kind::ClosedLog => IoReason::LogRead,
-        Kind::Other => IoReason::Backup,
+    match RemoteFileKind::from_name(name) {
+        RemoteFileKind::OpenLog | RemoteFileKind::ClosedLog => IoReason::LogRead,
+        RemoteFileKind::Other => IoReason::Backup,
         _ => IoReason::Other,
     }
 }

@@ -1,33 +1,33 @@
 //! Advice for broken rules: one sentence per cause, derived from the evidence in the result.
 
-use jetcell_workload::measurement::{InstanceSample, Limiter, Sample};
+use jetcell_workload::measurement::{InstanceSample, LimitingFactor, Sample};
 use jetcell_workload::result::RunResult;
-use jetcell_workload::{Rule, Verdict};
+use jetcell_workload::{Verdict, VerdictRule};
 
-use crate::number::{plain, three};
+use crate::number::{plain, with_three_decimals};
 
 /// Average CPU utilization in percent above which the CPUs are the likely cause of slow I/O.
 const BUSY_CPU_PERCENT: f64 = 80.0;
 /// Average queue length above which a device is the likely cause. A busy percentage above [`BUSY_DISK_PERCENT`]
 /// indicates the same.
-const LONG_QUEUE: f64 = 2.0;
+const BUSY_QUEUE_LENGTH: f64 = 2.0;
 const BUSY_DISK_PERCENT: f64 = 80.0;
 /// Multiple of the average above which a slow interval is treated as an isolated incident.
-const INCIDENT: f64 = 3.0;
+const INCIDENT_FACTOR: f64 = 3.0;
 
 /// Prefix that identifies the rule that checks the measurement itself.
-const MEASURED_ENOUGH: &str = "Measured enough";
+const MEASUREMENT_RULE_PREFIX: &str = "Measured enough";
 
 /// Returns one sentence per cause, naming all broken rules that share the cause.
 pub(crate) fn advice(result: &RunResult, samples: &[Sample]) -> Vec<String> {
     let mut said: Vec<(Vec<&str>, String)> = Vec::new();
     let mut doubted = None;
     for rule in result.rules.iter().filter(|rule| !rule.passed) {
-        if rule.name.starts_with(MEASURED_ENOUGH) {
+        if rule.name.starts_with(MEASUREMENT_RULE_PREFIX) {
             doubted = Some(&rule.name);
             continue;
         }
-        let what = Evidence { result, samples }.on(rule);
+        let what = AdviceEvidence { result, samples }.advice_for(rule);
         match said.iter_mut().find(|(_, same)| *same == what) {
             Some((names, _)) => names.push(&rule.name),
             None => said.push((vec![&rule.name], what)),
@@ -35,7 +35,7 @@ pub(crate) fn advice(result: &RunResult, samples: &[Sample]) -> Vec<String> {
     }
     let mut lines: Vec<String> =
         said.iter().map(|(names, what)| format!("{}: {what}.", names.join("; "))).collect();
-    let name = doubted.map_or(MEASURED_ENOUGH, String::as_str);
+    let name = doubted.map_or(MEASUREMENT_RULE_PREFIX, String::as_str);
     lines.extend(result.doubts.iter().map(|doubt| format!("{name}: {doubt}.")));
     if result.verdict == Verdict::Incomplete && result.measured_seconds > 0.0 {
         lines.push("The run did not complete: the figures cover only the time up to its last sample.".into());
@@ -43,13 +43,13 @@ pub(crate) fn advice(result: &RunResult, samples: &[Sample]) -> Vec<String> {
     lines
 }
 
-struct Evidence<'a> {
+struct AdviceEvidence<'a> {
     result: &'a RunResult,
     samples: &'a [Sample],
 }
 
-impl Evidence<'_> {
-    fn on(&self, rule: &Rule) -> String {
+impl AdviceEvidence<'_> {
+    fn advice_for(&self, rule: &VerdictRule) -> String {
         let name = rule.name.as_str();
         let says = |words: &str| name.contains(words);
         if says("database read latency") {
@@ -61,19 +61,19 @@ impl Evidence<'_> {
         } else if says("percentile of log writes") {
             self.cause("some log writes")
         } else if says("percentile of operations") {
-            self.too_few()
+            self.target_missed_text()
         } else if says("page fault stalls") {
             format!(
                 "sessions waited for a free cache page because pages are modified faster than they are \
                  flushed (a database write took {} ms on average); try a larger --cache or fewer --threads \
                  to see whether device writes are the cause",
-                three(self.mean(|row| row.database_writes_average_latency_ms))
+                with_three_decimals(self.mean(|row| row.database_writes_average_latency_ms))
             )
         } else if says("transactional I/O per second")
             || says("Operations behind")
             || says("Operations not completed")
         {
-            self.too_few()
+            self.target_missed_text()
         } else if says("Bad pages read by the backup") {
             "the pages are damaged on the device, and the backup is not usable: keep the files, examine \
              them with `jetcell check`, and check the kernel log for device errors"
@@ -114,7 +114,7 @@ impl Evidence<'_> {
         });
         let slowest = slowest.max_by(|a, b| a.0.total_cmp(&b.0));
         if let (true, Some((ms, at))) = (of_one, slowest)
-            && ms > average * INCIDENT
+            && ms > average * INCIDENT_FACTOR
         {
             return format!(
                 "individual intervals were slow ({} ms in the interval that ended at {at:.0} s, {} ms on \
@@ -144,8 +144,8 @@ impl Evidence<'_> {
                 disk.device
             )
         });
-        let loaded =
-            disk.is_some_and(|disk| disk.queue >= LONG_QUEUE || disk.busy_percent >= BUSY_DISK_PERCENT);
+        let loaded = disk
+            .is_some_and(|disk| disk.queue >= BUSY_QUEUE_LENGTH || disk.busy_percent >= BUSY_DISK_PERCENT);
         match device {
             _ if host.cpu_percent >= BUSY_CPU_PERCENT => format!(
                 "{what} were slow while the processors were {cpu} % busy, {own} % with this test: free the processors \
@@ -169,22 +169,26 @@ impl Evidence<'_> {
     }
 
     /// Explains why the run did not reach its target.
-    fn too_few(&self) -> String {
+    fn target_missed_text(&self) -> String {
         let Some(limit) = &self.result.analysis.limit else {
             return "the limiting factor is unknown".into();
         };
         let what_to_do = match limit.limiter {
-            Limiter::TargetRate => "the load did not request a higher rate: raise --rate",
-            Limiter::Cpu => {
+            LimitingFactor::TargetRate => "the load did not request a higher rate: raise --rate",
+            LimitingFactor::Cpu => {
                 "the run measured the machine, not the storage: free its processors, or use a larger machine"
             }
-            Limiter::OtherPrograms => "stop the other programs that use the processors, and test again",
-            Limiter::LogFlush => {
+            LimitingFactor::OtherPrograms => {
+                "stop the other programs that use the processors, and test again"
+            }
+            LimitingFactor::LogFlush => {
                 "examine log write latency: use a faster log device, or a separate one with --log-dir"
             }
-            Limiter::Cache => "examine database write latency, or use a larger --cache",
-            Limiter::Device => "examine database read latency; more --threads send more requests in parallel",
-            Limiter::Threads => "too few requests were in flight: use more --threads",
+            LimitingFactor::Cache => "examine database write latency, or use a larger --cache",
+            LimitingFactor::Device => {
+                "examine database read latency; more --threads send more requests in parallel"
+            }
+            LimitingFactor::Threads => "too few requests were in flight: use more --threads",
         };
         format!("limited by {}: {}; {what_to_do}", limit.limiter.title(), limit.reason)
     }
@@ -194,13 +198,13 @@ impl Evidence<'_> {
 mod tests {
     use super::*;
     use crate::example::{result, samples};
-    use jetcell_workload::measurement::{DiskUse, HostUse};
+    use jetcell_workload::measurement::{DiskUsage, HostUsage};
 
     fn with_host(cpu_percent: f64, queue: f64) -> RunResult {
         let mut result = result();
-        let disk = DiskUse { device: "vda".into(), queue, busy_percent: 10.0, ..DiskUse::default() };
+        let disk = DiskUsage { device: "vda".into(), queue, busy_percent: 10.0, ..DiskUsage::default() };
         result.analysis.host =
-            HostUse { seconds: 60.0, cpu_percent, disks: vec![disk], ..HostUse::default() };
+            HostUsage { seconds: 60.0, cpu_percent, disks: vec![disk], ..HostUsage::default() };
         result
     }
 
@@ -230,10 +234,10 @@ mod tests {
 
     #[test]
     fn every_rule_of_the_verdict_has_its_sentence() {
-        use jetcell_workload::measurement::{FileVerification, Measurement, Verification};
-        use jetcell_workload::result::{Evidence as Given, InstanceRow, judge};
+        use jetcell_workload::measurement::{FileVerification, Measurement, VerificationResult};
+        use jetcell_workload::result::{InstanceRow, VerdictEvidence as Given, judge};
         let file = FileVerification { bad: 1, ..FileVerification::default() };
-        let verification = Verification { files: vec![file], seconds: 1.0 };
+        let verification = VerificationResult { files: vec![file], seconds: 1.0 };
         let doubts = ["it was short".to_string()];
         let given = Given {
             io_errors: 1,
@@ -249,7 +253,7 @@ mod tests {
             maximum_database_read_ms: 600.0,
             log_writes_average_latency_ms: 500.0,
             maximum_log_write_ms: 600.0,
-            ..InstanceRow::named("i".into(), "d".into(), "l".into())
+            ..InstanceRow::new("i".into(), "d".into(), "l".into())
         };
         let mut profile = result().configuration;
         profile.thresholds.p99_database_read_ms = Some(1e-9);

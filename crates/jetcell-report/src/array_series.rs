@@ -2,7 +2,7 @@
 
 use jetcell_workload::measurement::ArraySample;
 
-use crate::chart::{Chart, Series};
+use crate::chart::{Chart, ChartSeries};
 
 /// Returns charts for the samples, or none if the run does not use an array.
 pub(crate) fn charts(samples: &[ArraySample]) -> Vec<Chart> {
@@ -11,7 +11,7 @@ pub(crate) fn charts(samples: &[ArraySample]) -> Vec<Chart> {
     }
     let over = |name: &str, value: fn(&ArraySample) -> Option<f64>| {
         let of = |sample: &ArraySample| (sample.at_seconds, value(sample).unwrap_or(f64::NAN));
-        Series::new(name, samples.iter().map(of))
+        ChartSeries::new(name, samples.iter().map(of))
     };
     let mut charts = vec![
         Chart::over_time(

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use crate::chart::{Scale, colour};
+use crate::chart::{AxisScale, colour};
 use crate::number::significant;
 use crate::standalone::standalone;
 
@@ -16,7 +16,7 @@ const BELOW: f64 = 22.0;
 
 /// One bar.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Bar {
+pub struct BarItem {
     /// Name of the bar, printed above it.
     pub name: String,
     /// Value that determines the bar's length.
@@ -29,20 +29,20 @@ pub struct Bar {
 
 /// Bars that show one quantity.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Bars {
+pub struct BarChart {
     /// Caption: the quantity, and the most important observation.
     pub title: String,
     /// Unit of the axis.
     pub unit: String,
     /// Scale of the axis: linear from zero, or logarithmic over whole powers of ten.
-    pub scale: Scale,
+    pub scale: AxisScale,
     /// Series with their names, if the bars' names do not identify them.
     pub legend: Vec<(usize, String)>,
     /// The bars, from top to bottom.
-    pub bars: Vec<Bar>,
+    pub bars: Vec<BarItem>,
 }
 
-impl Bars {
+impl BarChart {
     /// Returns the bars as a figure with a caption.
     pub fn figure(&self) -> Markup {
         html! {
@@ -76,11 +76,11 @@ impl Bars {
         let values = || self.bars.iter().map(|bar| bar.value).filter(|value| value.is_finite());
         let high = values().fold(0.0, f64::max);
         match self.scale {
-            Scale::Linear => {
+            AxisScale::Linear => {
                 let high = if high > 0.0 { high } else { 1.0 };
                 (0.0, high, vec![0.0, high])
             }
-            Scale::Logarithmic => {
+            AxisScale::Logarithmic => {
                 let low = values().filter(|value| *value > 0.0).fold(high, f64::min);
                 // The axis starts below the lowest value, so that even the lowest bar is visible.
                 let decade = |value: f64| value.clamp(1e-30, 1e30).log10();
@@ -98,9 +98,9 @@ impl Bars {
         let (low, high, labels) = self.axis();
         let share = |value: f64| match self.scale {
             _ if value.is_nan() => 0.0,
-            Scale::Linear => (value - low) / (high - low),
-            Scale::Logarithmic if value > 0.0 => (value / low).log10() / (high / low).log10(),
-            Scale::Logarithmic => 0.0,
+            AxisScale::Linear => (value - low) / (high - low),
+            AxisScale::Logarithmic if value > 0.0 => (value / low).log10() / (high / low).log10(),
+            AxisScale::Logarithmic => 0.0,
         };
         let x = |value: f64| LEFT + share(value).clamp(0.0, 1.0) * (ENDS - LEFT);
         let bottom = self.bars.len() as f64 * ROW;
@@ -136,8 +136,8 @@ fn tick(value: f64) -> String {
 mod tests {
     use super::*;
 
-    fn bars(scale: Scale, values: &[f64]) -> Bars {
-        let bar = |value: &f64| Bar {
+    fn bars(scale: AxisScale, values: &[f64]) -> BarChart {
+        let bar = |value: &f64| BarItem {
             name: format!("n{value}"),
             value: *value,
             label: format!("{value} %"),
@@ -145,7 +145,7 @@ mod tests {
         };
         let legend = if values.contains(&2.0) { vec![(1, "your choice".to_string())] } else { Vec::new() };
         let bars = values.iter().map(bar).collect();
-        Bars { title: "Loss".into(), unit: "percent".into(), scale, legend, bars }
+        BarChart { title: "Loss".into(), unit: "percent".into(), scale, legend, bars }
     }
 
     fn widths(page: &str) -> Vec<f64> {
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn lengths_are_proportional_and_values_stand_at_the_ends() {
-        let page = bars(Scale::Linear, &[1.0, 2.0, 4.0]).figure().into_string();
+        let page = bars(AxisScale::Linear, &[1.0, 2.0, 4.0]).figure().into_string();
         let widths = widths(&page);
         assert!(
             (widths[1] / widths[0] - 2.0).abs() < 0.01 && (widths[2] / widths[0] - 4.0).abs() < 0.01,
@@ -170,14 +170,14 @@ mod tests {
 
     #[test]
     fn decades_have_equal_lengths_and_odd_values_can_be_drawn() {
-        let page = bars(Scale::Logarithmic, &[1e-6, 1e-4, 1e-2]).figure().into_string();
+        let page = bars(AxisScale::Logarithmic, &[1e-6, 1e-4, 1e-2]).figure().into_string();
         let widths = widths(&page);
         assert!(
             widths[0] > 0.0 && ((widths[1] - widths[0]) - (widths[2] - widths[1])).abs() < 0.2,
             "{widths:?}"
         );
         assert!(page.contains(">1e-7<") && !page.contains("your choice"), "{page}");
-        for scale in [Scale::Linear, Scale::Logarithmic] {
+        for scale in [AxisScale::Linear, AxisScale::Logarithmic] {
             for values in
                 [&[][..], &[0.0], &[f64::NAN, f64::INFINITY, -1.0, f64::MIN_POSITIVE, f64::MAX, 2.0]]
             {
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_file_of_its_own_has_colours_and_a_caption() {
-        let file = bars(Scale::Linear, &[1.0, 2.0]).standalone();
+        let file = bars(AxisScale::Linear, &[1.0, 2.0]).standalone();
         assert!(file.starts_with("<svg xmlns=") && file.trim_end().ends_with("</svg>"), "{file}");
         for part in [
             "--series-0: #014c92",
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn names_are_escaped() {
-        let mut bad = bars(Scale::Linear, &[1.0]);
+        let mut bad = bars(AxisScale::Linear, &[1.0]);
         (bad.bars[0].name, bad.title) = ("<script>".into(), "\"><script>".into());
         assert!(!bad.figure().into_string().contains("<script"));
     }

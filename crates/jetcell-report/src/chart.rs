@@ -10,10 +10,10 @@ mod axis;
 mod drawing;
 mod readout;
 
-use jetcell_workload::Bound;
+use jetcell_workload::RuleBound;
 use maud::{Markup, PreEscaped, html};
 
-pub use self::axis::{Along, Scale};
+pub use self::axis::{AxisScale, HorizontalAxis};
 pub(crate) use self::drawing::colour;
 use self::drawing::{MAX_SERIES, swatch};
 use crate::number::significant;
@@ -21,7 +21,7 @@ use crate::standalone::standalone;
 
 /// A limit that exceeds the values by more than this factor is named but not drawn, because it would flatten the
 /// values into a line.
-const LIMIT_IN_SIGHT: f64 = 5.0;
+const MAX_LIMIT_RATIO: f64 = 5.0;
 
 /// A limit on the values, drawn as a horizontal line.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,7 +29,7 @@ pub struct LimitLine {
     /// Value of the limit.
     pub value: f64,
     /// Side of the limit on which the values should be.
-    pub bound: Bound,
+    pub bound: RuleBound,
     /// Name of the limited quantity, for the legend.
     pub name: String,
     /// Index of the series to which the limit applies.
@@ -38,17 +38,17 @@ pub struct LimitLine {
 
 /// One line in a chart.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Series {
+pub struct ChartSeries {
     /// Name in the legend.
     pub name: String,
     /// Points from left to right.
     pub points: Vec<(f64, f64)>,
 }
 
-impl Series {
+impl ChartSeries {
     /// Creates a series from `points`.
-    pub fn new(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Series {
-        Series { name: name.into(), points: points.into_iter().collect() }
+    pub fn new(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> ChartSeries {
+        ChartSeries { name: name.into(), points: points.into_iter().collect() }
     }
 
     /// Returns the values that are finite.
@@ -59,13 +59,13 @@ impl Series {
 
 /// Dots for another quantity, drawn over a chart's lines with an axis of their own on the right.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Cloud {
+pub struct DotOverlay {
     /// Unit of the values: its name, with details after a comma.
     pub unit: String,
     /// Scale of the right axis.
-    pub scale: Scale,
+    pub scale: AxisScale,
     /// The dots, as series with names for the legend.
-    pub series: Vec<Series>,
+    pub series: Vec<ChartSeries>,
 }
 
 /// A line chart.
@@ -79,17 +79,17 @@ pub struct Chart {
     /// Unit of the values: its name, with details after a comma.
     pub unit: String,
     /// Quantity on the horizontal axis.
-    pub along: Along,
+    pub horizontal_axis: HorizontalAxis,
     /// Scale of the vertical axis.
-    pub scale: Scale,
+    pub scale: AxisScale,
     /// True if each value applies until the next point, as in a histogram. The lines are then drawn as steps.
     pub steps: bool,
     /// True if the values are drawn as dots without connecting lines.
     pub dots: bool,
     /// The lines.
-    pub series: Vec<Series>,
+    pub series: Vec<ChartSeries>,
     /// Dots drawn over the lines.
-    pub cloud: Option<Cloud>,
+    pub cloud: Option<DotOverlay>,
     /// Positions marked on the horizontal axis, each with a name for the legend.
     pub marks: Vec<(f64, String)>,
     /// Limits on the values.
@@ -101,16 +101,16 @@ impl Chart {
     pub fn new(
         title: impl Into<String>,
         unit: impl Into<String>,
-        along: Along,
-        series: Vec<Series>,
+        along: HorizontalAxis,
+        series: Vec<ChartSeries>,
     ) -> Chart {
         let (title, unit) = (title.into(), unit.into());
         Chart {
             title,
             finding: None,
             unit,
-            along,
-            scale: Scale::Linear,
+            horizontal_axis: along,
+            scale: AxisScale::Linear,
             steps: false,
             dots: false,
             series,
@@ -121,26 +121,26 @@ impl Chart {
     }
 
     /// Creates a chart that shows values over time.
-    pub fn over_time(title: impl Into<String>, unit: impl Into<String>, series: Vec<Series>) -> Chart {
-        Chart::new(title, unit, Along::Time, series)
+    pub fn over_time(title: impl Into<String>, unit: impl Into<String>, series: Vec<ChartSeries>) -> Chart {
+        Chart::new(title, unit, HorizontalAxis::Time, series)
     }
 
     /// Returns the chart with a logarithmic scale for the values.
     #[must_use]
     pub fn logarithmic(self) -> Chart {
-        Chart { scale: Scale::Logarithmic, ..self }
+        Chart { scale: AxisScale::Logarithmic, ..self }
     }
 
     /// Returns the chart with this observation in its caption.
     #[must_use]
-    pub fn showing(self, finding: impl Into<String>) -> Chart {
+    pub fn with_finding(self, finding: impl Into<String>) -> Chart {
         Chart { finding: Some(finding.into()), ..self }
     }
 
     /// Returns the chart with a limit on series number `series`.
-    pub(crate) fn limited(
+    pub(crate) fn with_limit(
         mut self,
-        bound: Bound,
+        bound: RuleBound,
         value: f64,
         name: impl Into<String>,
         series: usize,
@@ -150,14 +150,14 @@ impl Chart {
     }
 
     /// Returns the limits that the drawing shows.
-    fn limits_in_sight(&self) -> impl Iterator<Item = &LimitLine> {
-        let highest = self.series.iter().flat_map(Series::values).fold(0.0, f64::max);
-        let shown = move |limit: &&LimitLine| limit.value > 0.0 && limit.value <= highest * LIMIT_IN_SIGHT;
+    fn visible_limits(&self) -> impl Iterator<Item = &LimitLine> {
+        let highest = self.series.iter().flat_map(ChartSeries::values).fold(0.0, f64::max);
+        let shown = move |limit: &&LimitLine| limit.value > 0.0 && limit.value <= highest * MAX_LIMIT_RATIO;
         self.limits.iter().filter(shown)
     }
 
     /// Returns the observation for the caption, such as `reads 12 to 20, never above 20`.
-    fn seen(&self) -> Option<String> {
+    fn default_finding(&self) -> Option<String> {
         if self.finding.is_some() {
             return self.finding.clone();
         }
@@ -172,11 +172,11 @@ impl Chart {
         };
         let Some(limit) = self.limits.iter().find(|limit| limit.series == 0) else { return Some(range) };
         let beyond = |value: &f64| match limit.bound {
-            Bound::AtMost => *value > limit.value,
-            Bound::AtLeast => *value < limit.value,
+            RuleBound::AtMost => *value > limit.value,
+            RuleBound::AtLeast => *value < limit.value,
         };
         let (count, all) = (first.values().filter(beyond).count(), first.values().count());
-        let side = if limit.bound == Bound::AtMost { "above" } else { "below" };
+        let side = if limit.bound == RuleBound::AtMost { "above" } else { "below" };
         let value = significant(limit.value);
         Some(match count {
             0 => format!("{range}, never {side} {value}"),
@@ -190,7 +190,7 @@ impl Chart {
         html! {
             figure {
                 figcaption {
-                    strong { (self.title) @if let Some(seen) = self.seen() { ": " (seen) } }
+                    strong { (self.title) @if let Some(seen) = self.default_finding() { ": " (seen) } }
                     " " span class="note" {
                         (self.unit)
                         @if let Some(cloud) = &self.cloud { "; dots: " (cloud.unit) }
@@ -212,13 +212,14 @@ impl Chart {
 
     /// Returns the chart as a standalone SVG file. The names of lines and marks are listed in its note.
     pub fn standalone(&self) -> String {
-        let caption = self.seen().map_or(self.title.clone(), |seen| format!("{}: {seen}", self.title));
+        let caption =
+            self.default_finding().map_or(self.title.clone(), |seen| format!("{}: {seen}", self.title));
         let marks = self.marks.iter().map(|(_, name)| format!("; vertical line: {name}"));
         standalone(&self.svg(), &caption, &format!("{}{}", self.unit, marks.collect::<String>()))
     }
 
     /// Returns the dot series to draw, each with its colour number.
-    fn dotted<'c>(&self, cloud: &'c Cloud) -> impl Iterator<Item = (usize, &'c Series)> {
+    fn drawn_dots<'c>(&self, cloud: &'c DotOverlay) -> impl Iterator<Item = (usize, &'c ChartSeries)> {
         (self.series.len().min(MAX_SERIES)..MAX_SERIES).zip(&cloud.series)
     }
 
@@ -230,7 +231,7 @@ impl Chart {
                     li { span class="swatch" style=(swatch(number)) {} (series.name) }
                 }
                 @if let Some(cloud) = &self.cloud {
-                    @for (number, series) in self.dotted(cloud) {
+                    @for (number, series) in self.drawn_dots(cloud) {
                         li { span class="swatch" style=(swatch(number)) {} (series.name) " (right axis)" }
                     }
                 }
@@ -241,7 +242,7 @@ impl Chart {
                     li {
                         span class="swatch" style="border-top:2px dashed var(--bad)" {}
                         "limit of " (limit.name) ": " (significant(limit.value))
-                        @if !self.limits_in_sight().any(|shown| shown == limit) { " (outside the chart)" }
+                        @if !self.visible_limits().any(|shown| shown == limit) { " (outside the chart)" }
                     }
                 }
                 @if left_out > 0 { li { "and " (left_out) " more that are not drawn" } }

@@ -4,7 +4,7 @@ use jetcell_input::printable_lines;
 use jetcell_workload::measurement::Sample;
 use jetcell_workload::result::RunResult;
 
-use crate::table::Table;
+use crate::table::ReportTable;
 use crate::tables;
 
 /// Returns the reports as CSV with the columns `run,table,row,column,value`.
@@ -17,11 +17,11 @@ pub fn csv<'a>(runs: impl IntoIterator<Item = (&'a str, &'a RunResult, &'a [Samp
     for (run, result, samples) in runs {
         let all = tables::all(result, samples);
         for table in std::iter::once(&tables::rules(result)).chain(&all) {
-            let Table { title, columns, rows, .. } = table;
+            let ReportTable { title, columns, rows, .. } = table;
             for row in rows {
                 let Some((name, values)) = row.split_first() else { continue };
                 for (cell, column) in values.iter().zip(columns.iter().skip(1)) {
-                    let _ = add([run, title, &name.text, &column.name, cell.for_programs()]);
+                    let _ = add([run, title, &name.text, &column.name, cell.machine_text()]);
                 }
             }
         }
@@ -31,13 +31,13 @@ pub fn csv<'a>(runs: impl IntoIterator<Item = (&'a str, &'a RunResult, &'a [Samp
 }
 
 /// Returns one table as CSV with one line per row, for use by programs.
-pub fn table_csv(table: &Table) -> String {
+pub fn table_csv(table: &ReportTable) -> String {
     let mut writer = ::csv::Writer::from_writer(Vec::new());
     // Writing to memory cannot fail, and all rows have as many cells as the heading.
     let _ =
         writer.write_record(table.columns.iter().map(|column| printable_lines(&column.name).into_owned()));
     for row in &table.rows {
-        let _ = writer.write_record(row.iter().map(|cell| printable_lines(cell.for_programs()).into_owned()));
+        let _ = writer.write_record(row.iter().map(|cell| printable_lines(cell.machine_text()).into_owned()));
     }
     String::from_utf8(writer.into_inner().unwrap_or_default()).unwrap_or_default()
 }

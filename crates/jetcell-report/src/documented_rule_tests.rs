@@ -1,17 +1,18 @@
 //! Checks that `docs/report.md` and `docs/tests.md` define every name shown in a report: rules, tables, rows,
 //! columns, charts, and chart lines.
 
-use jetcell_workload::Phase;
+use jetcell_workload::RunPhase;
 use jetcell_workload::fragmentation::{FileMap, Fragmentation, FragmentationChange};
 use jetcell_workload::measurement::{
-    ArraySample, DefragSummary, DiskUse, FileVerification, HostUse, Latencies, LatencySummary, Limit,
-    Limiter, OpenLoop, Repetition, Repetitions, ScanSummary, SteadyState, TaskImpact, Trend, Verification,
+    ArraySample, DefragSummary, DiskUsage, FileVerification, HostUsage, LatencyHistogram, LatencySummary,
+    LimitAnalysis, LimitingFactor, OpenLoop, Repetition, Repetitions, ScanSummary, SteadyState, TaskImpact,
+    Trend, VerificationResult,
 };
 use jetcell_workload::result::{
-    Backup, BackupCost, DatabaseBackup, Evidence, Part, PhaseTime, Recovery, ReplayedDatabase,
-    ReplicatedCopy, Replication, ReplicationPart, RunResult, judge,
+    BackupCost, BackupTestResult, DatabaseBackup, PhaseTime, RecoveryTestResult, ReplayedDatabase,
+    ReplicatedCopy, ReplicationPart, ReplicationTestResult, RunResult, TestPart, VerdictEvidence, judge,
 };
-use testkit::{Need, skip};
+use testkit::{TestRequirement, skip};
 
 use crate::example::{result, samples, saturation};
 use crate::series::{charts, distributions, latency_over_rate, test_charts};
@@ -37,15 +38,15 @@ const NAMED_BY_THE_RUN: [&str; 10] = [
 ];
 
 /// Returns a replication test with both kinds of copies.
-fn replicated() -> Replication {
-    Replication {
+fn replicated() -> ReplicationTestResult {
+    ReplicationTestResult {
         copies: vec![
             ReplicatedCopy { keep_instance: true, stream_log: true, ..ReplicatedCopy::default() },
             ReplicatedCopy::default(),
         ],
         steady: Some(ReplicationPart::default()),
         catch_up: Some(ReplicationPart::default()),
-        ..Replication::default()
+        ..ReplicationTestResult::default()
     }
 }
 
@@ -74,33 +75,33 @@ const LATENCIES: [&str; 8] = [
 pub(crate) fn everything() -> RunResult {
     let mut result = result();
     let phases = [
-        Phase::Examine,
-        Phase::PutBack,
-        Phase::Create,
-        Phase::Alone,
-        Phase::Attach,
-        Phase::Warm,
-        Phase::Search,
-        Phase::Measure,
-        Phase::Keep,
-        Phase::Generate,
-        Phase::Seed,
-        Phase::CatchUp,
-        Phase::Drain,
-        Phase::Replay,
-        Phase::Backup,
-        Phase::Shutdown,
-        Phase::Verify,
+        RunPhase::Examine,
+        RunPhase::PutBack,
+        RunPhase::Create,
+        RunPhase::Alone,
+        RunPhase::Attach,
+        RunPhase::Warm,
+        RunPhase::Search,
+        RunPhase::Measure,
+        RunPhase::Keep,
+        RunPhase::Generate,
+        RunPhase::Seed,
+        RunPhase::CatchUp,
+        RunPhase::Drain,
+        RunPhase::Replay,
+        RunPhase::Backup,
+        RunPhase::Shutdown,
+        RunPhase::Verify,
     ];
     result.phases = phases.map(|phase| PhaseTime { phase, seconds: 1.0, processor_seconds: 0.0 }).into();
     result.configuration.description = Some("what it is".into());
     let quota = jetcell_workload::units::ByteSize::mib(1000);
     result.configuration.mailboxes =
-        Some(jetcell_workload::profile::Mailboxes { count: 1, iops_each: 1.0, quota });
+        Some(jetcell_workload::profile::MailboxRequirement { count: 1, iops_each: 1.0, quota });
     let some = LatencySummary { count: 1, ..LatencySummary::default() };
     for kind in LATENCIES {
         result.latency.insert(kind.into(), some);
-        let mut latencies = Latencies::default();
+        let mut latencies = LatencyHistogram::default();
         latencies.record(1);
         result.histograms.insert(kind.into(), latencies);
     }
@@ -110,16 +111,16 @@ pub(crate) fn everything() -> RunResult {
             result.operations.counts.insert(kind.into(), 1);
         }
     }
-    let disks = vec![DiskUse::default()];
-    let host = HostUse { seconds: 1.0, disks, ..HostUse::default() };
+    let disks = vec![DiskUsage::default()];
+    let host = HostUsage { seconds: 1.0, disks, ..HostUsage::default() };
     maintained(&mut result);
     result.energy = Some(tables::energy_of("server"));
     let map = FileMap { path: "a.edb".into(), bytes: 0, extents: Vec::new() };
-    let found = Fragmentation::of(&map, &[32 << 10, 256 << 10]);
+    let found = Fragmentation::from_map(&map, &[32 << 10, 256 << 10]);
     result.fragmentation = vec![FragmentationChange { before: found.clone(), after: found }];
     let analysis = &mut result.analysis;
-    analysis.limit = Some(Limit {
-        limiter: Limiter::Device,
+    analysis.limit = Some(LimitAnalysis {
+        limiter: LimitingFactor::Device,
         reason: "it is slow".into(),
         cpu_percent: 1.0,
         commit_share: 0.1,
@@ -137,33 +138,33 @@ pub(crate) fn everything() -> RunResult {
     result.instances.iter_mut().for_each(|row| {
         (row.maintenance_reads_per_second, row.replication_reads_per_second) = (1.0, 1.0);
     });
-    result.backup = Some(Backup {
+    result.backup = Some(BackupTestResult {
         databases: vec![DatabaseBackup { io: result.instances.first().cloned(), ..Default::default() }],
         cost: Some(BackupCost::default()),
-        ..Backup::default()
+        ..BackupTestResult::default()
     });
-    result.parts = vec![Part::default()];
+    result.parts = vec![TestPart::default()];
     result.trends = vec![Trend { figure: "Operations per second".into(), ..Trend::default() }];
-    result.recovery = Some(Recovery {
+    result.recovery = Some(RecoveryTestResult {
         databases: vec![ReplayedDatabase { io: result.instances.first().cloned(), ..Default::default() }],
         complete: true,
-        ..Recovery::default()
+        ..RecoveryTestResult::default()
     });
     result.replication = Some(replicated());
-    result.verification = Some(Verification { seconds: 1.0, files: vec![FileVerification::default()] });
+    result.verification = Some(VerificationResult { seconds: 1.0, files: vec![FileVerification::default()] });
     let measured = jetcell_workload::measurement::Measurement {
         seconds: 60.0,
         open_loop: analysis.open_loop,
         saturation: analysis.saturation.clone(),
         ..jetcell_workload::measurement::Measurement::default()
     };
-    let evidence = Evidence {
+    let evidence = VerdictEvidence {
         scan: &result.scan,
         verification: result.verification.as_ref(),
         backup: result.backup.as_ref(),
         recovery: result.recovery.as_ref(),
         replication: result.replication.as_ref(),
-        ..Evidence::default()
+        ..VerdictEvidence::default()
     };
     result.rules = judge(&result.configuration, &result.instances, 1.0, &measured, &evidence).rules;
     result
@@ -208,7 +209,7 @@ fn every_name_in_a_report_is_in_its_documentation() {
         names.push(chart.title);
     }
     let Ok(docs) = DOCS.map(std::fs::read_to_string).into_iter().collect::<Result<String, _>>() else {
-        skip(Need::Repository, "the documentation is in the repository, not in the package");
+        skip(TestRequirement::Repository, "the documentation is in the repository, not in the package");
         return;
     };
     let doc = one_line(&docs);

@@ -1,92 +1,95 @@
 //! Renders a comparison of drives for a terminal, as Markdown, as CSV, and as a page with charts.
 
-use jetcell_lab::drives::{Claim, Drive, Finding, Relation, Row, Summary};
-use jetcell_workload::measurement::Better;
+use jetcell_lab::drives::{
+    CheckedClaim, ClaimFinding, ComparedDrive, DriveRow, DriveSummary, RelationToFirst,
+};
+use jetcell_workload::measurement::BetterDirection;
 
-use crate::bars::{Bar, Bars};
-use crate::chart::Scale;
+use crate::bars::{BarChart, BarItem};
+use crate::chart::AxisScale;
 use crate::csv::table_csv;
 use crate::markdown::tables_markdown;
 use crate::number::{decimal, significant};
-use crate::page::Page;
-use crate::table::{Cell, Table};
-use crate::text_table::{table_text, wrapped};
+use crate::page::ReportPage;
+use crate::table::{ReportCell, ReportTable};
+use crate::text_table::{table_text, wrap};
 
 /// Renders tables and remarks with at most `width` characters per line.
-pub fn drives_text(summary: &Summary, width: usize) -> String {
+pub fn drives_text(summary: &DriveSummary, width: usize) -> String {
     let mut out = String::new();
     for table in tables(summary) {
         out += &format!("{}\n{}\n", table.title, table_text(&table, width));
     }
-    notes(summary).iter().for_each(|line| out += &wrapped("  ", line, width));
+    notes(summary).iter().for_each(|line| out += &wrap("  ", line, width));
     out
 }
 
 /// Renders GitHub-flavored Markdown.
-pub fn drives_markdown(summary: &Summary) -> String {
+pub fn drives_markdown(summary: &DriveSummary) -> String {
     tables_markdown("comparison of drives", &tables(summary), &notes(summary))
 }
 
 /// Renders the tables as CSV.
-pub fn drives_csv(summary: &Summary) -> String {
+pub fn drives_csv(summary: &DriveSummary) -> String {
     tables(summary).iter().map(table_csv).collect::<Vec<_>>().join("\n")
 }
 
 /// Renders a page that shows the figures as bars.
-pub fn drives_html(summary: &Summary) -> String {
-    let page = notes(summary).iter().fold(Page::new("Drives"), |page, line| page.text(line));
+pub fn drives_html(summary: &DriveSummary) -> String {
+    let page = notes(summary).iter().fold(ReportPage::new("Drives"), |page, line| page.text(line));
     let page = page.bars(&bars(summary));
-    tables(summary).iter().fold(page, Page::table).finish()
+    tables(summary).iter().fold(page, ReportPage::table).finish()
 }
 
-fn signed(percent: f64) -> String {
+fn signed_percent(percent: f64) -> String {
     format!("{}{} %", if percent > 0.0 { "+" } else { "" }, decimal(percent, 1))
 }
 
-fn or_dash(value: Option<f64>, text: impl Fn(f64) -> String) -> Cell {
-    value.map_or_else(|| Cell::from("-"), |value| Cell::number(text(value), format!("{value:.3}")))
+fn or_dash(value: Option<f64>, text: impl Fn(f64) -> String) -> ReportCell {
+    value
+        .map_or_else(|| ReportCell::from("-"), |value| ReportCell::number(text(value), format!("{value:.3}")))
 }
 
-fn tables(summary: &Summary) -> Vec<Table> {
+fn tables(summary: &DriveSummary) -> Vec<ReportTable> {
     let claims = (!summary.claims.is_empty()).then(|| claims(summary));
     [drives(summary), rows(summary)].into_iter().chain(claims).collect()
 }
 
 /// Returns a table with the percentages printed by the source, next to the percentages computed from its figures.
-fn claims(summary: &Summary) -> Table {
-    let row = |claim: &Claim| {
-        let Claim { drive, than, .. } = claim;
+fn claims(summary: &DriveSummary) -> ReportTable {
+    let row = |claim: &CheckedClaim| {
+        let CheckedClaim { drive, than, .. } = claim;
         let other = if claim.printed < 0.0 { "more" } else { "less" };
         let mut finding = match claim.finding {
-            Finding::Holds => "holds".to_string(),
-            Finding::OtherBase => {
+            ClaimFinding::Holds => "holds".to_string(),
+            ClaimFinding::OtherBase => {
                 format!("wrong base: the percentage is of {drive}; {than} has this much {other} than {drive}")
             }
-            Finding::ContainsAnError => {
+            ClaimFinding::ContainsAnError => {
                 "the mean of the printed percentages, which include a wrong percentage".to_string()
             }
-            Finding::Differs => {
+            ClaimFinding::Differs => {
                 "does not follow from the figures, even after rounding the result".to_string()
             }
-            Finding::NoFigures => "the figures needed to verify this claim are missing".to_string(),
+            ClaimFinding::NoFigures => "the figures needed to verify this claim are missing".to_string(),
         };
         if let Some(scope) = claim.measured_scope {
             finding +=
                 &format!("; the meter measured {scope}, so the claim says nothing about {drive} alone");
         }
         vec![
-            Cell::from(claim.text.as_str()),
-            Cell::from(format!("{drive} over {than}")),
-            Cell::from(format!("{}{} %", if claim.printed > 0.0 { "+" } else { "" }, claim.printed)),
-            or_dash(claim.computed, signed),
-            Cell::from(finding),
+            ReportCell::from(claim.text.as_str()),
+            ReportCell::from(format!("{drive} over {than}")),
+            ReportCell::from(format!("{}{} %", if claim.printed > 0.0 { "+" } else { "" }, claim.printed)),
+            or_dash(claim.computed, signed_percent),
+            ReportCell::from(finding),
         ]
     };
-    Table::words("Printed percentages", &["Claim", "Drives", "Printed", "Computed", "Finding"])
+    ReportTable::text_columns("Printed percentages", &["Claim", "Drives", "Printed", "Computed", "Finding"])
         .rows(summary.claims.iter().map(row))
 }
 
-fn drives(summary: &Summary) -> Table {
+fn drives(summary: &DriveSummary) -> ReportTable {
     let currency = summary.currency.as_deref().unwrap_or("money");
     // Each file must contain the base's name, because it may be read without the remarks.
     let first = summary.drives.first().map_or("", |drive| drive.name.as_str());
@@ -101,45 +104,46 @@ fn drives(summary: &Summary) -> Table {
         "CO2, kg per year".to_string(),
         "Joules per I/O".to_string(),
     ];
-    let row = |drive: &Drive| {
+    let row = |drive: &ComparedDrive| {
         let energy = drive.energy.as_ref();
         let of = |value: Option<f64>, digits| or_dash(value, |value| decimal(value, digits));
         vec![
-            Cell::from(drive.name.as_str()),
-            or_dash(drive.mean_advantage, signed),
+            ReportCell::from(drive.name.as_str()),
+            or_dash(drive.mean_advantage, signed_percent),
             of(drive.price, 2),
-            or_dash(drive.premium.map(|premium| premium.more_percent), signed),
+            or_dash(drive.premium.map(|premium| premium.more_percent), signed_percent),
             of(energy.map(|energy| energy.watts), 1),
-            Cell::from(energy.map_or("-", |energy| energy.scope.name())),
+            ReportCell::from(energy.map_or("-", |energy| energy.scope.name())),
             of(energy.map(|energy| energy.kwh_per_year), 1),
             of(energy.and_then(|energy| energy.cost_per_year), 2),
             of(energy.and_then(|energy| energy.co2_kg_per_year), 1),
             of(drive.joules_per_io, 3),
         ]
     };
-    Table::numbers("Drives", "Drive", columns.iter().map(String::as_str)).rows(summary.drives.iter().map(row))
+    ReportTable::numbers("Drives", "Drive", columns.iter().map(String::as_str))
+        .rows(summary.drives.iter().map(row))
 }
 
-fn rows(summary: &Summary) -> Table {
+fn rows(summary: &DriveSummary) -> ReportTable {
     let names = || summary.drives.iter().map(|drive| drive.name.as_str());
     let first = names().next().unwrap_or_default();
     let advantages: Vec<String> =
         names().skip(1).map(|name| format!("{name}, advantage (% of {first})")).collect();
     let columns = names().chain(advantages.iter().map(String::as_str));
-    let row = |row: &Row| {
-        let mark = if row.better == Better::Lower { " ↓" } else { "" };
+    let row = |row: &DriveRow| {
+        let mark = if row.better == BetterDirection::Lower { " ↓" } else { "" };
         let unit = if row.unit.is_empty() { String::new() } else { format!(" ({})", row.unit) };
         let of_steps = if row.steps > 1 { format!(", mean of {} steps", row.steps) } else { String::new() };
         let title = format!("{}{of_steps}{mark}{unit}", row.title);
         let title = if row.in_mean { title } else { format!("{title} ¹") };
         let figures = row.figures.iter().map(|figure| or_dash(*figure, significant));
-        let advantages = row.advantages.iter().skip(1).map(|advantage| or_dash(*advantage, signed));
-        std::iter::once(Cell::from(title)).chain(figures).chain(advantages).collect()
+        let advantages = row.advantages.iter().skip(1).map(|advantage| or_dash(*advantage, signed_percent));
+        std::iter::once(ReportCell::from(title)).chain(figures).chain(advantages).collect()
     };
-    Table::numbers("Advantages", "Test", columns).rows(summary.rows.iter().map(row))
+    ReportTable::numbers("Advantages", "Test", columns).rows(summary.rows.iter().map(row))
 }
 
-fn notes(summary: &Summary) -> Vec<String> {
+fn notes(summary: &DriveSummary) -> Vec<String> {
     let mut lines = summary.remarks.clone();
     let Some((first, rest)) = summary.drives.split_first() else { return lines };
     lines.push(format!(
@@ -155,8 +159,8 @@ fn notes(summary: &Summary) -> Vec<String> {
         );
     }
     for other in rest {
-        let relation = |verb: &str, found: Option<Relation>| {
-            let Relation { more_percent, first_is_less_percent } = found?;
+        let relation = |verb: &str, found: Option<RelationToFirst>| {
+            let RelationToFirst { more_percent, first_is_less_percent } = found?;
             let (one, other_way) = if more_percent < 0.0 { ("less", "more") } else { ("more", "less") };
             let [more, less] = [more_percent, first_is_less_percent].map(|percent| decimal(percent.abs(), 1));
             let (this, first) = (&other.name, &first.name);
@@ -170,7 +174,7 @@ fn notes(summary: &Summary) -> Vec<String> {
             lines.push(format!(
                 "{}: {} on average over {} tests.",
                 other.name,
-                signed(mean),
+                signed_percent(mean),
                 other.rows_in_mean
             ));
         }
@@ -203,17 +207,17 @@ fn notes(summary: &Summary) -> Vec<String> {
     lines
 }
 
-fn bars(summary: &Summary) -> Vec<Bars> {
+fn bars(summary: &DriveSummary) -> Vec<BarChart> {
     let of = |title: &str, unit: &str, values: Vec<Option<f64>>| {
-        let bar = |(series, (drive, value)): (usize, (&Drive, &Option<f64>))| {
-            value.map(|value| Bar { name: drive.name.clone(), value, label: significant(value), series })
+        let bar = |(series, (drive, value)): (usize, (&ComparedDrive, &Option<f64>))| {
+            value.map(|value| BarItem { name: drive.name.clone(), value, label: significant(value), series })
         };
-        let bars: Vec<Bar> = summary.drives.iter().zip(&values).enumerate().filter_map(bar).collect();
-        let (scale, legend) = (Scale::Linear, Vec::new());
-        (bars.len() > 1).then(|| Bars { title: title.into(), unit: unit.into(), scale, legend, bars })
+        let bars: Vec<BarItem> = summary.drives.iter().zip(&values).enumerate().filter_map(bar).collect();
+        let (scale, legend) = (AxisScale::Linear, Vec::new());
+        (bars.len() > 1).then(|| BarChart { title: title.into(), unit: unit.into(), scale, legend, bars })
     };
     let currency = summary.currency.as_deref().unwrap_or("money");
-    let all = |value: fn(&Drive) -> Option<f64>| summary.drives.iter().map(value).collect();
+    let all = |value: fn(&ComparedDrive) -> Option<f64>| summary.drives.iter().map(value).collect();
     let figures = summary.rows.iter().map(|row| of(&row.title, &row.unit, row.figures.clone()));
     figures
         .chain([
@@ -231,7 +235,7 @@ mod tests {
 
     use super::*;
 
-    fn example() -> Summary {
+    fn example() -> DriveSummary {
         let list = "currency = \"USD\"\nprice_per_kwh = 0.185\n\
              [[drive]]\nname = \"gr<e>en\"\nprice = 139\npower = { kwh = 1.1, hours = 27.5, scope = \"server\" }\n\
              [[drive]]\nname = \"black\\u001b\"\nprice = 249\npower = { kwh = 0.72, hours = 14.75, scope = \"server\" }\n\
@@ -251,8 +255,8 @@ mod tests {
                 log_write_ms: Some((1.0, None)),
             })
         };
-        let energy: Vec<_> = list.drives.iter().map(|drive| list.typed_energy(drive)).collect();
-        Summary::of(&list, &[None, None], &[run(47.396, 10.751), run(64.57, 15.18)], &energy)
+        let energy: Vec<_> = list.drives.iter().map(|drive| list.stated_energy(drive)).collect();
+        DriveSummary::new(&list, &[None, None], &[run(47.396, 10.751), run(64.57, 15.18)], &energy)
     }
 
     #[test]

@@ -1,14 +1,14 @@
 //! Renders the verdict of a durability test for a terminal, as Markdown, and as a page.
 
-use jetcell_lab::durability::{Finding, KindTally, Level, Verification};
+use jetcell_lab::durability::{BrokenPromise, DurabilityVerification, FailureLevel, KindTally};
 
-use crate::bars::{Bar, Bars};
-use crate::chart::Scale;
+use crate::bars::{BarChart, BarItem};
+use crate::chart::AxisScale;
 use crate::markdown as md;
 use crate::number::grouped;
-use crate::page::Page;
-use crate::table::{Cell, Table};
-use crate::text_table::{table_text, wrapped};
+use crate::page::ReportPage;
+use crate::table::{ReportCell, ReportTable};
+use crate::text_table::{table_text, wrap};
 
 /// Heading of the reports.
 const TITLE: &str = "Durability test";
@@ -21,19 +21,19 @@ fn count(number: u64) -> String {
 
 /// Renders the verdict, the promises by operation kind, the findings, and remarks, with at most `width` characters
 /// per line.
-pub fn durability_text(found: &Verification, width: usize) -> String {
-    let mut out = wrapped("", &verdict(found), width);
+pub fn durability_text(found: &DurabilityVerification, width: usize) -> String {
+    let mut out = wrap("", &verdict(found), width);
     for table in tables(found) {
         out.push('\n');
         out += &table_text(&table, width);
     }
     out.push('\n');
-    remarks(found).iter().for_each(|line| out += &wrapped("  ", line, width));
+    remarks(found).iter().for_each(|line| out += &wrap("  ", line, width));
     out
 }
 
 /// Renders GitHub-flavored Markdown.
-pub fn durability_markdown(found: &Verification) -> String {
+pub fn durability_markdown(found: &DurabilityVerification) -> String {
     let mut out = format!("# Jetcell: {TITLE}\n\n{}\n\n", md::escaped(&verdict(found)));
     tables(found).iter().for_each(|table| out += &md::table(table));
     remarks(found).iter().for_each(|line| out += &format!("- {}\n", md::escaped(line)));
@@ -41,35 +41,35 @@ pub fn durability_markdown(found: &Verification) -> String {
 }
 
 /// Renders a page that shows the damaged operations of each kind as bars.
-pub fn durability_html(found: &Verification) -> String {
-    let page = Page::new(TITLE).text(&verdict(found));
-    let page = if found.is_kept() { page } else { page.bars(&[damages(found)]) };
-    let page = tables(found).iter().fold(page, Page::table);
+pub fn durability_html(found: &DurabilityVerification) -> String {
+    let page = ReportPage::new(TITLE).text(&verdict(found));
+    let page = if found.is_passed() { page } else { page.bars(&[damages(found)]) };
+    let page = tables(found).iter().fold(page, ReportPage::table);
     let page = remarks(found).iter().fold(page.heading("Remarks"), |page, line| page.text(line));
     page.finish()
 }
 
-fn tables(found: &Verification) -> Vec<Table> {
+fn tables(found: &DurabilityVerification) -> Vec<ReportTable> {
     [Some(kinds(found)), findings(found)].into_iter().flatten().collect()
 }
 
 /// Returns bars with the number of damaged operations of each kind.
-fn damages(found: &Verification) -> Bars {
+fn damages(found: &DurabilityVerification) -> BarChart {
     let bar = |tally: &KindTally| {
         let bad = tally.lost + tally.torn + tally.reordered + tally.unreadable;
         let label = format!("{} of {}", count(bad), count(tally.acknowledged));
-        (bad > 0).then(|| Bar { name: tally.kind.name().into(), value: bad as f64, label, series: 0 })
+        (bad > 0).then(|| BarItem { name: tally.kind.name().into(), value: bad as f64, label, series: 0 })
     };
-    Bars {
+    BarChart {
         title: "Acknowledged operations found damaged".into(),
         unit: "operations".into(),
-        scale: Scale::Linear,
+        scale: AxisScale::Linear,
         legend: Vec::new(),
         bars: found.kinds.iter().filter_map(bar).collect(),
     }
 }
 
-fn verdict(found: &Verification) -> String {
+fn verdict(found: &DurabilityVerification) -> String {
     let last = count(found.last_acknowledged.0);
     match found.first_missing {
         None => format!("KEPT: all acknowledged operations up to operation {last} are present"),
@@ -84,12 +84,12 @@ fn verdict(found: &Verification) -> String {
     }
 }
 
-fn kinds(found: &Verification) -> Table {
+fn kinds(found: &DurabilityVerification) -> ReportTable {
     let columns = ["Acknowledged", "Lost", "Torn", "Reordered", "Unreadable", "Undecided"];
     let row = |tally: &KindTally| {
-        let bad = |number: u64| Cell::from(count(number)).bad_if(number > 0);
+        let bad = |number: u64| ReportCell::from(count(number)).bad_if(number > 0);
         vec![
-            Cell::from(tally.kind.name()),
+            ReportCell::from(tally.kind.name()),
             count(tally.acknowledged).into(),
             bad(tally.lost),
             bad(tally.torn),
@@ -98,25 +98,25 @@ fn kinds(found: &Verification) -> Table {
             count(tally.undecided).into(),
         ]
     };
-    Table::numbers("Promises", "Operation", columns).rows(found.kinds.iter().map(row))
+    ReportTable::numbers("Promises", "Operation", columns).rows(found.kinds.iter().map(row))
 }
 
-fn findings(found: &Verification) -> Option<Table> {
-    let row = |one: &Finding| {
+fn findings(found: &DurabilityVerification) -> Option<ReportTable> {
+    let row = |one: &BrokenPromise| {
         let damage = format!("{:?}", one.damage).to_lowercase();
         vec![
-            Cell::from(count(one.operation.0)),
+            ReportCell::from(count(one.operation.0)),
             one.kind.name().into(),
             damage.into(),
             one.path.display().to_string().into(),
             one.found.as_str().into(),
         ]
     };
-    let table = Table::words("Findings", &["Number", "Operation", "Damage", "Path", "Found"]);
+    let table = ReportTable::text_columns("Findings", &["Number", "Operation", "Damage", "Path", "Found"]);
     (!found.findings.is_empty()).then(|| table.rows(found.findings.iter().take(MAX_FINDINGS).map(row)))
 }
 
-fn remarks(found: &Verification) -> Vec<String> {
+fn remarks(found: &DurabilityVerification) -> Vec<String> {
     let mut lines = Vec::new();
     if found.findings.len() > MAX_FINDINGS {
         lines.push(format!(
@@ -126,14 +126,14 @@ fn remarks(found: &Verification) -> Vec<String> {
     }
     lines.push(
         match found.level {
-            Level::Process => {
+            FailureLevel::Process => {
                 "Level process: the writer was killed. This says nothing about a reset or a power cut."
             }
-            Level::Reset => {
+            FailureLevel::Reset => {
                 "Level reset: the drives kept power, and their caches kept their data. This says nothing \
                  about a power cut."
             }
-            Level::Power => "Level power: the result is valid only if the drives also lost power.",
+            FailureLevel::Power => "Level power: the result is valid only if the drives also lost power.",
         }
         .to_string(),
     );
@@ -161,7 +161,7 @@ fn remarks(found: &Verification) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use jetcell_lab::durability::{Damage, OperationKind, OperationNumber, SyncDoubt};
+    use jetcell_lab::durability::{DurabilityDamage, OperationNumber, StorageOperationKind, SyncDoubt};
     use jetcell_workload::measurement::LatencySummary;
 
     use super::*;
@@ -177,20 +177,20 @@ mod tests {
             reordered: 0,
             unreadable: 0,
         };
-        let finding = Finding {
+        let finding = BrokenPromise {
             operation: OperationNumber(1017),
-            kind: OperationKind::Rename,
-            damage: Damage::Lost,
+            kind: StorageOperationKind::Rename,
+            damage: DurabilityDamage::Lost,
             path: "trials/001/\x1b".into(),
             found: "the name does not exist".into(),
         };
-        let mut found = Verification {
+        let mut found = DurabilityVerification {
             schema: 1,
-            level: Level::Power,
+            level: FailureLevel::Power,
             last_acknowledged: OperationNumber(2345),
             last_unix_ms: 0,
             first_missing: Some(OperationNumber(1017)),
-            kinds: vec![tally(OperationKind::Rename)],
+            kinds: vec![tally(StorageOperationKind::Rename)],
             findings: vec![finding],
             sync: LatencySummary { count: 500, p50: 7, ..LatencySummary::default() },
             sync_doubt: Some(SyncDoubt::NoRoundTrip),

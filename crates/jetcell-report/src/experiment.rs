@@ -1,46 +1,49 @@
 //! Renders what fragmentation costs on a drive, for a terminal, as Markdown, and as a page with charts.
 
-use jetcell_lab::fragmentation::Experiment;
+use jetcell_lab::fragmentation::DefragmentationExperiment;
 use jetcell_workload::units::human_bytes;
 
 use crate::filesystems::{comparison, filesystems_text, notes, tables};
 use crate::fragmentation::{fragmentation_tables, fragmentation_text};
 use crate::markdown::tables_markdown;
-use crate::page::Page;
-use crate::text_table::wrapped;
+use crate::page::ReportPage;
+use crate::text_table::wrap;
 
 const QUESTION: &str = "Should a database on this drive be defragmented?";
 
 /// Renders the answer, both files' fragments, and the comparison, with at most `width` characters per line.
-pub fn experiment_text(found: &Experiment, width: usize) -> String {
-    let answer = wrapped("", &format!("{QUESTION} {}", found.answer), width);
+pub fn experiment_text(found: &DefragmentationExperiment, width: usize) -> String {
+    let answer = wrap("", &format!("{QUESTION} {}", found.answer), width);
     let files = fragmentation_text(&found.files, &[], width);
     format!(
         "{answer}{}{files}\n{}",
-        wrapped("", &pieces(found), width),
+        wrap("", &describe_pieces(found), width),
         filesystems_text(&found.comparison, width)
     )
 }
 
 /// Renders the experiment as Markdown.
-pub fn experiment_markdown(found: &Experiment) -> String {
+pub fn experiment_markdown(found: &DefragmentationExperiment) -> String {
     let tables: Vec<_> =
         fragmentation_tables(&found.files).into_iter().chain(tables(&found.comparison)).collect();
-    let first = [format!("{QUESTION} {}", found.answer), pieces(found)];
+    let first = [format!("{QUESTION} {}", found.answer), describe_pieces(found)];
     let remarks: Vec<String> = first.into_iter().chain(notes(&found.comparison)).collect();
     tables_markdown(&format!("experiment: {}", found.comparison.title), &tables, &remarks)
 }
 
 /// Renders the experiment as a page.
-pub fn experiment_html(found: &Experiment) -> String {
-    let page = Page::new(found.comparison.title).heading(QUESTION).text(&found.answer).text(&pieces(found));
+pub fn experiment_html(found: &DefragmentationExperiment) -> String {
+    let page = ReportPage::new(found.comparison.title)
+        .heading(QUESTION)
+        .text(&found.answer)
+        .text(&describe_pieces(found));
     let page = comparison(page.heading("Measured"), &found.comparison);
-    let page = fragmentation_tables(&found.files).iter().fold(page, Page::table);
+    let page = fragmentation_tables(&found.files).iter().fold(page, ReportPage::table);
     page.finish()
 }
 
 /// Describes how the two files are fragmented.
-fn pieces(found: &Experiment) -> String {
+fn describe_pieces(found: &DefragmentationExperiment) -> String {
     let counts: Vec<String> = found.files.iter().map(|file| file.pieces.to_string()).collect();
     format!(
         "The scattered file was allocated in pieces of {} in random order. The file system reports {} \
@@ -55,18 +58,18 @@ mod tests {
     use jetcell_lab::fragmentation::{EXPERIMENT_ROWS, FileMap, Fragmentation};
     use std::time::Duration;
 
-    use jetcell_lab::filesystems::{Limits, TestedDirectory, compare};
-    use jetcell_workload::machine::Storage;
+    use jetcell_lab::filesystems::{TestedDirectory, TurnLimits, compare};
+    use jetcell_workload::machine::DirectoryStorage;
 
     use super::*;
 
     #[test]
     fn every_form_has_the_answer_the_pieces_and_their_size() {
-        let limits = Limits { fewest: 3, most: 3, precision_percent: 2.0, longest: Duration::MAX };
+        let limits = TurnLimits { fewest: 3, most: 3, precision_percent: 2.0, longest: Duration::MAX };
         let directories = ["contiguous", "scattered"].map(|name| TestedDirectory {
             name: name.into(),
             directory: name.into(),
-            storage: Storage { directory: name.into(), mount: None, device: None },
+            storage: DirectoryStorage { directory: name.into(), mount: None, device: None },
             file_bytes: 1,
             allocated_bytes: 1,
             made: None,
@@ -79,9 +82,13 @@ mod tests {
         let rows = ("Fragmentation of a database", &EXPERIMENT_ROWS[..]);
         let comparison = compare(rows, directories.into(), limits, measure, &|| Duration::ZERO).unwrap();
         let file = |path: &str| {
-            Fragmentation::of(&FileMap { path: path.into(), bytes: 0, extents: Vec::new() }, &[32 << 10])
+            Fragmentation::from_map(
+                &FileMap { path: path.into(), bytes: 0, extents: Vec::new() },
+                &[32 << 10],
+            )
         };
-        let found = Experiment::of(64 << 10, vec![file("c<1>.edb"), file("s.edb")], comparison);
+        let found =
+            DefragmentationExperiment::new(64 << 10, vec![file("c<1>.edb"), file("s.edb")], comparison);
         let (text, page) = (experiment_text(&found, usize::MAX), experiment_html(&found));
         for form in [&text, &experiment_markdown(&found), &page] {
             for said in [

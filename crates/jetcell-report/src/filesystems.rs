@@ -1,20 +1,22 @@
 //! Renders a file system comparison for a terminal, as Markdown, and as a page with charts.
 
-use jetcell_lab::filesystems::{FilesystemTest, RowResult, Signs, Specification, TestedDirectory};
-use jetcell_workload::measurement::Better;
+use jetcell_lab::filesystems::{
+    DifferenceSigns, FilesystemSpecification, FilesystemTest, MetricResult, TestedDirectory,
+};
+use jetcell_workload::measurement::BetterDirection;
 use jetcell_workload::units::human_bytes;
 
-use crate::bars::{Bar, Bars};
-use crate::chart::{Along, Chart, Scale, Series};
-use crate::drive_test::compared;
+use crate::bars::{BarChart, BarItem};
+use crate::chart::{AxisScale, Chart, ChartSeries, HorizontalAxis};
+use crate::drive_test::name_with_difference;
 use crate::markdown as md;
-use crate::number::{of_unit, significant};
-use crate::page::Page;
-use crate::table::{Cell, Table};
-use crate::text_table::{table_text, wrapped};
+use crate::number::{format_for_unit, significant};
+use crate::page::ReportPage;
+use crate::table::{ReportCell, ReportTable};
+use crate::text_table::{table_text, wrap};
 
 /// Names of the rows shown as bars.
-const DRAWN: [&str; 6] = [
+const BAR_CHART_ROWS: [&str; 6] = [
     "scan_mib_per_sec",
     "backup_mib_per_sec",
     "achieved_transactional_iops",
@@ -29,7 +31,7 @@ pub fn filesystems_text(test: &FilesystemTest, width: usize) -> String {
     for table in tables(test) {
         out += &format!("{}\n{}\n", table.title, table_text(&table, width));
     }
-    notes(test).iter().for_each(|line| out += &wrapped("  ", line, width));
+    notes(test).iter().for_each(|line| out += &wrap("  ", line, width));
     out
 }
 
@@ -43,67 +45,70 @@ pub fn filesystems_markdown(test: &FilesystemTest) -> String {
 
 /// Renders a page with charts that show the turns and the most important rows.
 pub fn filesystems_html(test: &FilesystemTest) -> String {
-    comparison(Page::new(test.title), test).finish()
+    comparison(ReportPage::new(test.title), test).finish()
 }
 
 /// Adds the comparison to a page.
-pub(crate) fn comparison(page: Page, test: &FilesystemTest) -> Page {
+pub(crate) fn comparison(page: ReportPage, test: &FilesystemTest) -> ReportPage {
     let page = notes(test).iter().fold(page, |page, line| page.text(line));
-    let drawn = test.rows.iter().filter(|row| DRAWN.contains(&row.row.name));
-    let bars: Vec<Bars> = drawn.map(|row| bars(test, row)).collect();
-    let page = page.bars(&bars).charts(&turns(test));
-    tables(test).iter().fold(page, Page::table)
+    let drawn = test.rows.iter().filter(|row| BAR_CHART_ROWS.contains(&row.row.name));
+    let bars: Vec<BarChart> = drawn.map(|row| metric_bars(test, row)).collect();
+    let page = page.bars(&bars).charts(&turn_charts(test));
+    tables(test).iter().fold(page, ReportPage::table)
 }
 
 fn names(test: &FilesystemTest) -> impl Iterator<Item = &str> {
     test.directories.iter().map(|one| one.name.as_str())
 }
 
-fn title(row: &RowResult) -> String {
+fn title(row: &MetricResult) -> String {
     let mark = match row.row.better {
-        Better::Higher => "",
-        Better::Lower => " ↓",
-        Better::Neither => " ·",
+        BetterDirection::Higher => "",
+        BetterDirection::Lower => " ↓",
+        BetterDirection::Neither => " ·",
     };
     format!("{}{mark} ({})", row.row.title, row.row.unit)
 }
 
-pub(crate) fn tables(test: &FilesystemTest) -> Vec<Table> {
-    let figure = |row: &RowResult| {
-        let cell = |(mean, interval): (&f64, &Option<jetcell_workload::measurement::Interval>)| {
-            let shown = |value| of_unit(row.row.unit, value);
+pub(crate) fn tables(test: &FilesystemTest) -> Vec<ReportTable> {
+    let figure = |row: &MetricResult| {
+        let cell = |(mean, interval): (&f64, &Option<jetcell_workload::measurement::ConfidenceInterval>)| {
+            let shown = |value| format_for_unit(row.row.unit, value);
             let half = interval.map(|found| format!("± {}", shown(found.half_width)));
-            Cell::with_remark(shown(*mean), half.unwrap_or_default())
+            ReportCell::with_remark(shown(*mean), half.unwrap_or_default())
         };
         let cells = row.means.iter().zip(&row.intervals).map(cell);
-        std::iter::once(Cell::from(title(row))).chain(cells).collect()
+        std::iter::once(ReportCell::from(title(row))).chain(cells).collect()
     };
-    let difference = |row: &RowResult| {
+    let difference = |row: &MetricResult| {
         let cell = |difference: &Option<jetcell_lab::Difference>| match difference {
-            None => Cell::from("-"),
+            None => ReportCell::from("-"),
             Some(found) => {
                 let (percent, interval) = crate::drive_test::difference(found);
-                Cell::with_remark(percent, interval)
+                ReportCell::with_remark(percent, interval)
             }
         };
         let winner = row.winner.and_then(|at| names(test).nth(at)).unwrap_or("-").to_string();
         let cells = row.differences.iter().skip(1).map(cell);
-        std::iter::once(Cell::from(title(row))).chain(cells).chain([winner.into()]).collect()
+        std::iter::once(ReportCell::from(title(row))).chain(cells).chain([winner.into()]).collect()
     };
     let others = names(test).skip(1).chain(["Better"]);
     vec![
-        Table::words("Directories", &["Name", "File system", "Device", "Options", "Files", "Space used"])
-            .rows(test.directories.iter().map(directory)),
-        Table::numbers("Figures", "Row", names(test)).rows(test.rows.iter().map(figure)),
-        Table::numbers("Differences", "Row", others).rows(test.rows.iter().map(difference)),
+        ReportTable::text_columns(
+            "Directories",
+            &["Name", "File system", "Device", "Options", "Files", "Space used"],
+        )
+        .rows(test.directories.iter().map(directory_cells)),
+        ReportTable::numbers("Figures", "Row", names(test)).rows(test.rows.iter().map(figure)),
+        ReportTable::numbers("Differences", "Row", others).rows(test.rows.iter().map(difference)),
     ]
 }
 
-fn directory(one: &TestedDirectory) -> Vec<Cell> {
+fn directory_cells(one: &TestedDirectory) -> Vec<ReportCell> {
     let mount = one.storage.mount.as_ref();
-    let text = |text: Option<&str>| Cell::from(text.unwrap_or("unknown"));
+    let text = |text: Option<&str>| ReportCell::from(text.unwrap_or("unknown"));
     vec![
-        Cell::from(one.name.as_str()),
+        ReportCell::from(one.name.as_str()),
         text(mount.map(|mount| mount.file_system.as_str())),
         text(mount.map(|mount| mount.source.as_str())),
         text(mount.map(|mount| mount.options.as_str())),
@@ -117,8 +122,10 @@ pub(crate) fn notes(test: &FilesystemTest) -> Vec<String> {
     let precision = significant(test.limits.precision_percent);
     let state = if test.precise { "are" } else { "are not" };
     let signs = match test.signs {
-        Signs::Change => ", with the sign of the change. Lower is better where the row is marked (↓)",
-        Signs::Better => {
+        DifferenceSigns::Change => {
+            ", with the sign of the change. Lower is better where the row is marked (↓)"
+        }
+        DifferenceSigns::Better => {
             ". Positive is better: where lower is better (↓), the sign is reversed. Where neither is better \
              (·), the sign is that of the change"
         }
@@ -143,7 +150,7 @@ pub(crate) fn notes(test: &FilesystemTest) -> Vec<String> {
         ));
     }
     for one in &test.directories {
-        lines.extend(one.made.iter().map(|how| made(&one.name, how)));
+        lines.extend(one.made.iter().map(|how| creation_text(&one.name, how)));
         if one.made.is_none() && one.storage.mount.as_ref().is_some_and(|mount| mount.file_system == "btrfs")
         {
             lines.push(format!(
@@ -168,7 +175,7 @@ pub(crate) fn notes(test: &FilesystemTest) -> Vec<String> {
 }
 
 /// Describes in one line how a file system was made.
-fn made(name: &str, how: &Specification) -> String {
+fn creation_text(name: &str, how: &FilesystemSpecification) -> String {
     let options = |options: &[String]| match options {
         [] => "no additional options".to_string(),
         some => some.join(" "),
@@ -188,70 +195,70 @@ fn made(name: &str, how: &Specification) -> String {
     line + "."
 }
 
-fn bars(test: &FilesystemTest, row: &RowResult) -> Bars {
+fn metric_bars(test: &FilesystemTest, row: &MetricResult) -> BarChart {
     let bar = |((name, mean), at): ((&str, &f64), usize)| {
         let difference = row.differences.get(at).and_then(Option::as_ref);
-        Bar {
-            name: compared(name.into(), difference, row.winner == Some(at)),
+        BarItem {
+            name: name_with_difference(name.into(), difference, row.winner == Some(at)),
             value: *mean,
-            label: of_unit(row.row.unit, *mean),
+            label: format_for_unit(row.row.unit, *mean),
             series: at,
         }
     };
     let bars = names(test).zip(&row.means).zip(0..).map(bar).collect();
-    let (scale, legend) = (Scale::Linear, Vec::new());
-    Bars { title: row.row.title.into(), unit: row.row.unit.into(), scale, legend, bars }
+    let (scale, legend) = (AxisScale::Linear, Vec::new());
+    BarChart { title: row.row.title.into(), unit: row.row.unit.into(), scale, legend, bars }
 }
 
-fn turns(test: &FilesystemTest) -> Vec<Chart> {
+fn turn_charts(test: &FilesystemTest) -> Vec<Chart> {
     let Some(row) = test.rows.first() else { return Vec::new() };
     let line = |(name, values): (&str, &Vec<f64>)| {
-        Series::new(name, values.iter().enumerate().map(|(turn, value)| (turn as f64 + 1.0, *value)))
+        ChartSeries::new(name, values.iter().enumerate().map(|(turn, value)| (turn as f64 + 1.0, *value)))
     };
     let lines = names(test).zip(&row.turns).map(line).collect();
-    vec![Chart::new(row.row.title, row.row.unit, Along::Count("turn".into()), lines)]
+    vec![Chart::new(row.row.title, row.row.unit, HorizontalAxis::Count("turn".into()), lines)]
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
-    use jetcell_lab::filesystems::{Limits, ROWS, Row, compare};
-    use jetcell_workload::machine::Storage;
+    use jetcell_lab::filesystems::{ComparedMetric, ROWS, TurnLimits, compare};
+    use jetcell_workload::machine::DirectoryStorage;
     use serde::Deserialize;
 
     use super::*;
 
     #[derive(Deserialize)]
-    struct Printed {
+    struct PrintedFilesystemTest {
         columns: Vec<String>,
-        metrics: Vec<PrintedMetric>,
+        metrics: Vec<PrintedFilesystemMetric>,
     }
 
     #[derive(Deserialize)]
-    struct PrintedMetric {
+    struct PrintedFilesystemMetric {
         metric: String,
         values: Vec<f64>,
         reported_delta_pct: Vec<Option<f64>>,
     }
 
     /// Returns a published test of three file systems, converted to a result of this program.
-    fn published() -> (Printed, FilesystemTest) {
+    fn published() -> (PrintedFilesystemTest, FilesystemTest) {
         let text = include_str!("comparison/filesystem-comparison.json");
-        let printed: Printed = serde_json::from_str(text).unwrap();
+        let printed: PrintedFilesystemTest = serde_json::from_str(text).unwrap();
         let directory = |name: &String| TestedDirectory {
             name: name.clone(),
             directory: name.into(),
-            storage: Storage { directory: name.into(), mount: None, device: None },
+            storage: DirectoryStorage { directory: name.into(), mount: None, device: None },
             file_bytes: 186 << 30,
             allocated_bytes: 186 << 30,
             made: None,
             remarks: vec!["data checksums: none".into()],
         };
         let directories = printed.columns.iter().map(directory).collect();
-        let limits = Limits { fewest: 1, most: 1, precision_percent: 2.0, longest: Duration::ZERO };
+        let limits = TurnLimits { fewest: 1, most: 1, precision_percent: 2.0, longest: Duration::ZERO };
         let measure = &mut |at: usize, _| {
-            let value = |row: &Row| {
+            let value = |row: &ComparedMetric| {
                 let found = printed.metrics.iter().find(|metric| metric.metric == row.name);
                 found.unwrap_or_else(|| panic!("{} is not printed", row.name)).values[at]
             };

@@ -7,8 +7,8 @@ use jetcell_workload::units::human_bytes;
 use crate::markdown::tables_markdown;
 use crate::number::{decimal, significant};
 use crate::page::tables_html;
-use crate::table::{Cell, Table};
-use crate::text_table::{table_text, wrapped};
+use crate::table::{ReportCell, ReportTable};
+use crate::text_table::{table_text, wrap};
 
 /// Renders two tables and remarks with at most `width` characters per line. The remarks mention holes and unwritten
 /// ranges in the files, and what the fragmentation is expected to cost. `costs` has one entry per file, or is empty.
@@ -24,7 +24,7 @@ pub fn fragmentation_text(files: &[Fragmentation], costs: &[ExpectedCost], width
     if !remarks.is_empty() {
         out.push('\n');
     }
-    remarks.iter().for_each(|line| out += &wrapped("  ", line, width));
+    remarks.iter().for_each(|line| out += &wrap("  ", line, width));
     out
 }
 
@@ -43,7 +43,7 @@ pub fn fragmentation_html(files: &[Fragmentation], costs: &[ExpectedCost]) -> St
 }
 
 /// Returns tables with the files' extents and the distances between them.
-pub(crate) fn fragmentation_tables(files: &[Fragmentation]) -> [Table; 2] {
+pub(crate) fn fragmentation_tables(files: &[Fragmentation]) -> [ReportTable; 2] {
     [extents(files), reads(files)]
 }
 
@@ -73,23 +73,23 @@ fn expected(files: &[Fragmentation], costs: &[ExpectedCost]) -> Vec<String> {
     files.iter().zip(costs).map(line).collect()
 }
 
-fn name(file: &Fragmentation) -> Cell {
+fn name(file: &Fragmentation) -> ReportCell {
     file.path.display().to_string().into()
 }
 
-fn extents(files: &[Fragmentation]) -> Table {
+fn extents(files: &[Fragmentation]) -> ReportTable {
     let columns = ["Size", "Extents", "Pieces", "Smallest", "Mean", "Largest"];
     let row = |file: &Fragmentation| {
         let sizes = [file.smallest_extent_bytes, file.mean_extent_bytes as u64, file.largest_extent_bytes];
-        let [smallest, mean, largest] = sizes.map(|bytes| Cell::from(human_bytes(bytes)));
-        let counts = [file.extents, file.pieces].map(|count| Cell::from(count.to_string()));
+        let [smallest, mean, largest] = sizes.map(|bytes| ReportCell::from(human_bytes(bytes)));
+        let counts = [file.extents, file.pieces].map(|count| ReportCell::from(count.to_string()));
         let [extents, pieces] = counts;
         vec![name(file), human_bytes(file.bytes).into(), extents, pieces, smallest, mean, largest]
     };
-    Table::numbers("Extents", "File", columns).rows(files.iter().map(row))
+    ReportTable::numbers("Extents", "File", columns).rows(files.iter().map(row))
 }
 
-fn reads(files: &[Fragmentation]) -> Table {
+fn reads(files: &[Fragmentation]) -> ReportTable {
     let sizes: Vec<u64> = files
         .first()
         .map(|file| file.reads.iter().map(|reads| reads.read_bytes).collect())
@@ -99,7 +99,8 @@ fn reads(files: &[Fragmentation]) -> Table {
     let columns =
         ["Mean distance", "Largest", "Backward"].into_iter().chain(crossing.iter().map(String::as_str));
     let row = |file: &Fragmentation| {
-        let distance = |bytes: Option<u64>| Cell::from(bytes.map_or_else(|| "unknown".into(), human_bytes));
+        let distance =
+            |bytes: Option<u64>| ReportCell::from(bytes.map_or_else(|| "unknown".into(), human_bytes));
         let mut cells = vec![
             name(file),
             distance(file.mean_distance_bytes.map(|bytes| bytes as u64)),
@@ -107,7 +108,7 @@ fn reads(files: &[Fragmentation]) -> Table {
             file.backward.to_string().into(),
         ];
         cells.extend(file.reads.iter().map(|reads| {
-            Cell::from(format!(
+            ReportCell::from(format!(
                 "{} of {} ({} %)",
                 reads.crossing,
                 reads.reads,
@@ -116,7 +117,7 @@ fn reads(files: &[Fragmentation]) -> Table {
         }));
         cells
     };
-    Table::numbers("Distances", "File", columns).rows(files.iter().map(row))
+    ReportTable::numbers("Distances", "File", columns).rows(files.iter().map(row))
 }
 
 fn remarks(file: &Fragmentation) -> Vec<String> {
@@ -134,24 +135,24 @@ fn remarks(file: &Fragmentation) -> Vec<String> {
 mod tests {
     use std::slice::from_ref;
 
-    use jetcell_lab::fragmentation::{Extent, FileMap};
+    use jetcell_lab::fragmentation::{FileExtent, FileMap};
 
     use super::*;
 
     #[test]
     fn every_file_has_a_row_in_both_tables_and_its_remarks() {
-        let extent = |logical, physical| Extent {
+        let extent = |logical, physical| FileExtent {
             logical,
             physical: Some(physical),
             bytes: 48 << 10,
-            ..Extent::default()
+            ..FileExtent::default()
         };
         let map = FileMap {
             path: "a\x1b.edb".into(),
             bytes: 128 << 10,
             extents: vec![extent(0, 1 << 30), extent(48 << 10, 1 << 20)],
         };
-        let files = [Fragmentation::of(&map, &[32 << 10, 256 << 10])];
+        let files = [Fragmentation::from_map(&map, &[32 << 10, 256 << 10])];
         let text = fragmentation_text(&files, &[], usize::MAX);
         let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
         assert!(
@@ -197,7 +198,7 @@ mod tests {
     #[test]
     fn files_without_extents_have_unknown_distances() {
         let map = FileMap { path: "a.edb".into(), bytes: 0, extents: Vec::new() };
-        let files = [Fragmentation::of(&map, &[4096])];
+        let files = [Fragmentation::from_map(&map, &[4096])];
         assert!(fragmentation_text(&files, &[], usize::MAX).contains("unknown"));
     }
 }

@@ -10,20 +10,20 @@ use maud::{Markup, html};
 use crate::advice::advice;
 use crate::page::{breakable, class_of, page, table};
 use crate::series::{charts, distributions, latency_over_rate, load_heading, test_charts};
-use crate::table::{Table, Tone};
+use crate::table::{CellTone, ReportTable};
 use crate::tables;
 
 /// Renders the whole page.
 pub fn html(result: &RunResult, samples: &[Sample]) -> String {
     let verdict = tables::verdict_word(result.verdict);
-    let class = class_of(if result.verdict == Verdict::Pass { Tone::Good } else { Tone::Bad });
+    let class = class_of(if result.verdict == Verdict::Pass { CellTone::Good } else { CellTone::Bad });
     let advice = advice(result, samples);
     page(
         &format!("Jetcell: {verdict}"),
         &html! {
             h1 { "Jetcell " (result.test.name()) " test: " span class=[class] { (verdict) } }
             p class="reason" { (breakable(&result.reason)) }
-            p class="subject" { @for line in tables::subject(result) { (line) br; } }
+            p class="subject" { @for line in tables::test_description(result) { (line) br; } }
             (figures(&tables::headline(result)))
             (table(&tables::rules(result)))
             @if !advice.is_empty() {
@@ -54,7 +54,7 @@ pub fn html(result: &RunResult, samples: &[Sample]) -> String {
 }
 
 /// Renders the most important figures for the first screen.
-fn figures(table: &Table) -> Markup {
+fn figures(table: &ReportTable) -> Markup {
     html! {
         @if !table.rows.is_empty() {
             dl class="figures" { @for row in &table.rows {
@@ -82,7 +82,7 @@ fn configuration(profile: &Profile) -> Markup {
 mod tests {
     use super::*;
     use crate::example::{result, samples};
-    use crate::page::{MANY_ROWS, SCRIPT, STYLE};
+    use crate::page::{MIN_BREAKABLE_ROWS, SCRIPT, STYLE_SHEET};
 
     #[test]
     fn the_verdict_comes_first_and_jetstress_tables_in_their_order() {
@@ -170,9 +170,9 @@ mod tests {
         let mut result = result();
         let long = |result: &RunResult| html(result, &samples(3)).matches("<section class=\"long\">").count();
         assert_eq!(long(&result), 1, "the configuration");
-        result.log = vec!["1 -- a".into(); MANY_ROWS + 1];
+        result.log = vec!["1 -- a".into(); MIN_BREAKABLE_ROWS + 1];
         assert_eq!(long(&result), 2);
-        assert!(STYLE.contains("section:not(.long) { break-inside: avoid; }"));
+        assert!(STYLE_SHEET.contains("section:not(.long) { break-inside: avoid; }"));
     }
 
     #[test]
@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn colours_of_charts_are_defined_for_both_schemes() {
         for series in 0..8 {
-            assert_eq!(STYLE.matches(&format!("--series-{series}:")).count(), 2);
+            assert_eq!(STYLE_SHEET.matches(&format!("--series-{series}:")).count(), 2);
         }
     }
 }

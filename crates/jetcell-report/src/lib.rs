@@ -1,6 +1,6 @@
 //! Renders the results of storage tests. [`html`], [`markdown`], [`csv`] and [`text`] render one run, [`comparison`]
-//! compares several runs, [`esrp`] creates the document that vendors publish, and [`Stored`] reads a run from its
-//! directory. Commands whose result is not a run build a [`Page`] from [`Table`]s, [`chart::Chart`]s and [`Bars`] in
+//! compares several runs, [`esrp`] creates the document that vendors publish, and [`StoredRun`] reads a run from its
+//! directory. Commands whose result is not a run build a [`ReportPage`] from [`ReportTable`]s, [`chart::Chart`]s and [`BarChart`] in
 //! the same design. This crate neither measures nor judges storage.
 //!
 //! The private modules `tables`, `advice` and `series` provide the content; every format shows the same tables.
@@ -51,8 +51,8 @@ mod text;
 mod text_table;
 
 pub use crate::csv::{csv, table_csv};
-pub use bars::{Bar, Bars};
-pub use comparison::Comparison;
+pub use bars::{BarChart, BarItem};
+pub use comparison::RunComparison;
 #[cfg(feature = "lab")]
 pub use drive_test::{drive_test_html, drive_test_markdown, drive_test_text};
 #[cfg(feature = "lab")]
@@ -68,9 +68,9 @@ pub use fragmentation::{fragmentation_html, fragmentation_markdown, fragmentatio
 pub use html::html;
 pub use markdown::{markdown, tables_markdown};
 pub use number::{decimal, four_digits, grouped, significant};
-pub use page::{Page, tables_html};
+pub use page::{ReportPage, tables_html};
 pub use run_lines::run_lines;
-pub use stored::{MAX_RESULT_BYTES, Stored, Unreadable};
-pub use table::{Cell, Column, Table};
+pub use stored::{MAX_RESULT_BYTES, RunReadError, StoredRun};
+pub use table::{ReportCell, ReportColumn, ReportTable};
 pub use text::text;
-pub use text_table::{folded, table_text, wrapped};
+pub use text_table::{fold, table_text, wrap};

@@ -6,7 +6,7 @@ use jetcell_workload::measurement::Sample;
 use jetcell_workload::result::RunResult;
 
 use crate::advice::advice;
-use crate::table::{Cell, Table};
+use crate::table::{ReportCell, ReportTable};
 use crate::tables;
 use jetcell_input::{printable, printable_lines};
 
@@ -16,7 +16,7 @@ pub fn markdown(result: &RunResult, samples: &[Sample]) -> String {
         format!("# Jetcell {} test: {}\n\n", result.test.name(), tables::verdict_word(result.verdict));
     out += &escaped(&result.reason);
     out += "\n\n";
-    tables::subject(result).iter().for_each(|line| out += &format!("- {}\n", escaped(line)));
+    tables::test_description(result).iter().for_each(|line| out += &format!("- {}\n", escaped(line)));
     out.push('\n');
     let headline = tables::headline(result);
     if !headline.rows.is_empty() {
@@ -38,7 +38,7 @@ pub fn markdown(result: &RunResult, samples: &[Sample]) -> String {
 }
 
 /// Renders tables and remarks under a heading, as GitHub-flavored Markdown.
-pub fn tables_markdown(title: &str, tables: &[Table], remarks: &[String]) -> String {
+pub fn tables_markdown(title: &str, tables: &[ReportTable], remarks: &[String]) -> String {
     let mut out = format!("# Jetcell {}\n\n", escaped(title));
     tables.iter().for_each(|one| out += &table(one));
     remarks.iter().for_each(|line| out += &format!("- {}\n", escaped(line)));
@@ -54,12 +54,12 @@ fn indented(code: &str, out: &mut String) {
 }
 
 /// Renders a table with its heading and notes.
-pub(crate) fn table(table: &Table) -> String {
+pub(crate) fn table(table: &ReportTable) -> String {
     table_below(2, table)
 }
 
 /// Renders a table below a heading of the given level.
-pub(crate) fn table_below(level: usize, table: &Table) -> String {
+pub(crate) fn table_below(level: usize, table: &ReportTable) -> String {
     let mut out = format!("{} {}\n\n", "#".repeat(level), escaped(&table.title));
     if !table.rows.is_empty() {
         let line = |cells: &mut dyn Iterator<Item = String>| {
@@ -69,7 +69,7 @@ pub(crate) fn table_below(level: usize, table: &Table) -> String {
         out +=
             &line(&mut table.columns.iter().map(|column| if column.number { "---:" } else { "---" }.into()));
         for row in &table.rows {
-            out += &line(&mut row.iter().map(|cell: &Cell| escaped(&cell.line())));
+            out += &line(&mut row.iter().map(|cell: &ReportCell| escaped(&cell.line())));
         }
         out.push('\n');
     }

@@ -3,17 +3,17 @@
 use jetcell_workload::result::three_decimals;
 use jetcell_workload::units::human_bytes;
 
-use crate::table::Cell;
+use crate::table::ReportCell;
 
 /// Formats a number with three decimals, as in Jetstress's tables.
-pub(crate) fn three(value: f64) -> String {
+pub(crate) fn with_three_decimals(value: f64) -> String {
     format!("{:.3}", three_decimals(value))
 }
 
 /// Formats a number with three decimals and thousands separators, for results documents. The value for programs has
 /// no separators.
-pub(crate) fn three_grouped(value: f64) -> Cell {
-    Cell::number(decimal(three_decimals(value), 3), three(value))
+pub(crate) fn three_grouped(value: f64) -> ReportCell {
+    ReportCell::number(decimal(three_decimals(value), 3), with_three_decimals(value))
 }
 
 /// Rounds to a number of decimals, with ties away from zero. A decimal tie without an exact binary representation
@@ -25,7 +25,7 @@ pub(crate) fn rounded(value: f64, decimals: usize) -> f64 {
 
 /// Formats a value with as few decimals as needed, at most three.
 pub(crate) fn plain(value: f64) -> String {
-    let text = three(value);
+    let text = with_three_decimals(value);
     text.trim_end_matches('0').trim_end_matches('.').to_string()
 }
 
@@ -78,7 +78,7 @@ fn without_zeros(digits: &str) -> String {
 
 /// Formats a figure with the precision used for its unit. All figures with the same unit, and their intervals, have
 /// the same number of decimals.
-pub(crate) fn of_unit(unit: &str, value: f64) -> String {
+pub(crate) fn format_for_unit(unit: &str, value: f64) -> String {
     let decimals = match unit {
         "B" | "bytes" | "count" => 0,
         "IOPS" | "1/s" | "/s" | "MiB/s" | "KiB" | "%" | "per log" => 1,
@@ -108,8 +108,8 @@ pub fn decimal(value: f64, decimals: usize) -> String {
 
 /// Formats a figure with the precision used for its unit, which is part of `name`. The value for programs has three
 /// decimals.
-pub(crate) fn figure(name: &str, value: f64) -> Cell {
-    Cell::number(figure_text(name, value), three(value))
+pub(crate) fn figure(name: &str, value: f64) -> ReportCell {
+    ReportCell::number(figure_text(name, value), with_three_decimals(value))
 }
 
 /// Formats a figure like [`figure`], but returns only the text for readers.
@@ -130,18 +130,18 @@ pub(crate) fn figure_text(name: &str, value: f64) -> String {
 }
 
 /// Formats a count with thousands separators.
-pub(crate) fn count(value: impl Into<u64>) -> Cell {
+pub(crate) fn count(value: impl Into<u64>) -> ReportCell {
     let value = value.into();
-    Cell::number(grouped(value as f64), value.to_string())
+    ReportCell::number(grouped(value as f64), value.to_string())
 }
 
 /// Formats microseconds as milliseconds.
-pub(crate) fn latency_ms(us: f64) -> Cell {
+pub(crate) fn latency_ms(us: f64) -> ReportCell {
     figure("(msec)", us / 1_000.0)
 }
 
 /// Formats seconds as `1:02:03` or `12.3 s`.
-pub(crate) fn span(seconds: f64) -> String {
+pub(crate) fn duration_text(seconds: f64) -> String {
     if seconds < 60.0 {
         return format!("{seconds:.1} s");
     }
@@ -150,9 +150,9 @@ pub(crate) fn span(seconds: f64) -> String {
 }
 
 /// Formats an exact number of bytes, with a rounded size as a remark.
-pub(crate) fn bytes(bytes: u64) -> Cell {
+pub(crate) fn bytes(bytes: u64) -> ReportCell {
     let remark = if bytes < 1024 { String::new() } else { human_bytes(bytes) };
-    count(bytes).remarked(remark)
+    count(bytes).add_remark(remark)
 }
 
 #[cfg(test)]
@@ -161,13 +161,19 @@ mod tests {
 
     #[test]
     fn numbers_have_their_forms() {
-        let texts =
-            [three(1.0), three(2.0755), plain(1.0), plain(20.0), plain(0.5), latency_ms(1_234.4).text];
+        let texts = [
+            with_three_decimals(1.0),
+            with_three_decimals(2.0755),
+            plain(1.0),
+            plain(20.0),
+            plain(0.5),
+            latency_ms(1_234.4).text,
+        ];
         assert_eq!(texts, ["1.000", "2.076", "1", "20", "0.5", "1.234"]);
         assert_eq!([rounded(83.68125, 2), rounded(334.725, 2), rounded(2.9, 0)], [83.68, 334.73, 3.0]);
-        assert_eq!((span(59.94), span(3_725.2)), ("59.9 s".into(), "1:02:05".into()));
+        assert_eq!((duration_text(59.94), duration_text(3_725.2)), ("59.9 s".into(), "1:02:05".into()));
         assert_eq!(bytes(1 << 30).line(), "1,073,741,824 (1.00 GiB)");
-        assert_eq!((bytes(1 << 30).for_programs(), bytes(7).line().as_str()), ("1073741824", "7"));
+        assert_eq!((bytes(1 << 30).machine_text(), bytes(7).line().as_str()), ("1073741824", "7"));
         let values = [0.0, 0.012_34, 0.999_6, 1.234, 9.999, 12.34, 99.96, 999.5, 1_234.5, -1_234_567.0];
         let texts = ["0", "0.012", "1", "1.23", "10", "12.3", "100", "1,000", "1,235", "-1,234,567"];
         assert_eq!(values.map(significant), texts);
@@ -183,9 +189,12 @@ mod tests {
 
     #[test]
     fn figures_of_a_unit_have_the_same_decimals() {
-        assert_eq!([0.0, 12.25, 12_345.67].map(|value| of_unit("IOPS", value)), ["0.0", "12.3", "12,345.7"]);
         assert_eq!(
-            [of_unit("ms", 1.0), of_unit("count", 1234.0), of_unit("", 0.5)],
+            [0.0, 12.25, 12_345.67].map(|value| format_for_unit("IOPS", value)),
+            ["0.0", "12.3", "12,345.7"]
+        );
+        assert_eq!(
+            [format_for_unit("ms", 1.0), format_for_unit("count", 1234.0), format_for_unit("", 0.5)],
             ["1.000", "1,234", "0.500"]
         );
         assert_eq!(figure_text("Operations not completed in time", 777.03), "777");
@@ -201,7 +210,7 @@ mod tests {
         assert_eq!(text("MBytes Transferred/sec", 1_234.56), "1,234.6");
         assert_eq!(text("% Processor Time", 33.333), "33.3");
         assert_eq!([text("I/O errors", 12_000.0), text("", 0.1), text("", -0.0)], ["12,000", "0.1", "0"]);
-        assert_eq!(figure("/sec", 12_345.678_9).for_programs(), "12345.679");
+        assert_eq!(figure("/sec", 12_345.678_9).machine_text(), "12345.679");
         assert_eq!(
             [decimal(999.95, 1), decimal(-1_000.0, 2), decimal(0.0, 0)],
             ["1,000.0", "-1,000.00", "0"]

@@ -3,84 +3,84 @@
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use crate::bars::Bars;
+use crate::bars::BarChart;
 use crate::chart::Chart;
-use crate::table::{Cell, Column, Table, Tone};
+use crate::table::{CellTone, ReportCell, ReportColumn, ReportTable};
 use jetcell_input::printable_lines;
 
 /// Style sheet: colours for light and dark pages, and the layout.
-pub(crate) const STYLE: &str = concat!(include_str!("colours.css"), include_str!("report.css"));
+pub(crate) const STYLE_SHEET: &str = concat!(include_str!("colours.css"), include_str!("report.css"));
 /// Script that shows chart values. A page is complete without it, because the tables contain the figures.
 pub(crate) const SCRIPT: &str = include_str!("report.js");
 
 /// A table of numbers with more columns than this is shown in a smaller font.
 const MANY_COLUMNS: usize = 8;
 
-/// Width of a printed A4 or US Letter page in characters of the normal font, including gaps. [`PRINTED_SMALL`] is the
+/// Width of a printed A4 or US Letter page in characters of the normal font, including gaps. [`PRINT_WIDTH_SMALL_FONT`] is the
 /// width in the small font. Wider tables are folded in print.
-const PRINTED: usize = 80;
-const PRINTED_SMALL: usize = 105;
+const PRINT_WIDTH: usize = 80;
+const PRINT_WIDTH_SMALL_FONT: usize = 105;
 
 /// Gap between two columns, in characters.
-const GAP: usize = 2;
+const COLUMN_GAP: usize = 2;
 
 /// Words longer than this number of characters may be broken across lines.
-const LONG_WORD: usize = 16;
+const BREAKABLE_WORD_LENGTH: usize = 16;
 
 /// Maximum length, in characters, of an unbreakable part of a word. Longer parts are broken. A part of this length
 /// fits into the narrowest cell on a page.
-const MAX_PART: usize = 24;
+const MAX_UNBREAKABLE_LENGTH: usize = 24;
 
 /// Tables with more rows than this may continue on the next printed page.
-pub(crate) const MANY_ROWS: usize = 20;
+pub(crate) const MIN_BREAKABLE_ROWS: usize = 20;
 
 /// A page for a command whose result is not a run.
 #[derive(Debug)]
-pub struct Page {
+pub struct ReportPage {
     title: String,
     body: Vec<Markup>,
 }
 
-impl Page {
+impl ReportPage {
     /// Creates a page with this heading.
-    pub fn new(title: impl Into<String>) -> Page {
+    pub fn new(title: impl Into<String>) -> ReportPage {
         let title = title.into();
-        Page { body: vec![html! { h1 { (title) } }], title }
+        ReportPage { body: vec![html! { h1 { (title) } }], title }
     }
 
-    fn with(mut self, part: Markup) -> Page {
+    fn with_part(mut self, part: Markup) -> ReportPage {
         self.body.push(part);
         self
     }
 
     /// Adds a heading.
     #[must_use]
-    pub fn heading(self, text: &str) -> Page {
-        self.with(html! { h2 { (text) } })
+    pub fn heading(self, text: &str) -> ReportPage {
+        self.with_part(html! { h2 { (text) } })
     }
 
     /// Adds a paragraph.
     #[must_use]
-    pub fn text(self, text: &str) -> Page {
-        self.with(html! { p { (text) } })
+    pub fn text(self, text: &str) -> ReportPage {
+        self.with_part(html! { p { (text) } })
     }
 
     /// Adds a table.
     #[must_use]
-    pub fn table(self, one: &Table) -> Page {
-        self.with(table(one))
+    pub fn table(self, one: &ReportTable) -> ReportPage {
+        self.with_part(table(one))
     }
 
     /// Adds charts side by side.
     #[must_use]
-    pub fn charts(self, charts: &[Chart]) -> Page {
-        self.with(html! { div class="charts" { @for chart in charts { (chart.figure()) } } })
+    pub fn charts(self, charts: &[Chart]) -> ReportPage {
+        self.with_part(html! { div class="charts" { @for chart in charts { (chart.figure()) } } })
     }
 
     /// Adds bars side by side.
     #[must_use]
-    pub fn bars(self, bars: &[Bars]) -> Page {
-        self.with(html! { div class="charts" { @for one in bars { (one.figure()) } } })
+    pub fn bars(self, bars: &[BarChart]) -> ReportPage {
+        self.with_part(html! { div class="charts" { @for one in bars { (one.figure()) } } })
     }
 
     /// Returns the page as HTML text.
@@ -90,9 +90,9 @@ impl Page {
 }
 
 /// Renders a page that contains tables, with remarks above them.
-pub fn tables_html(title: &str, tables: &[Table], remarks: &[String]) -> String {
-    let page = remarks.iter().fold(Page::new(title), |page, line| page.text(line));
-    tables.iter().fold(page, Page::table).finish()
+pub fn tables_html(title: &str, tables: &[ReportTable], remarks: &[String]) -> String {
+    let page = remarks.iter().fold(ReportPage::new(title), |page, line| page.text(line));
+    tables.iter().fold(page, ReportPage::table).finish()
 }
 
 /// Renders a complete page with its style sheet. Every page is created here, so this is where text from files is
@@ -105,7 +105,7 @@ pub(crate) fn page(title: &str, body: &Markup) -> String {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 title { (title) }
-                style { (PreEscaped(STYLE)) }
+                style { (PreEscaped(STYLE_SHEET)) }
             }
             body {
                 (body)
@@ -116,32 +116,32 @@ pub(crate) fn page(title: &str, body: &Markup) -> String {
     printable_lines(&page.into_string()).into_owned()
 }
 
-pub(crate) const fn class_of(tone: Tone) -> Option<&'static str> {
+pub(crate) const fn class_of(tone: CellTone) -> Option<&'static str> {
     match tone {
-        Tone::Neutral => None,
-        Tone::Good => Some("success"),
-        Tone::Bad => Some("failure"),
+        CellTone::Neutral => None,
+        CellTone::Good => Some("success"),
+        CellTone::Bad => Some("failure"),
     }
 }
 
 /// Renders a table with its heading and notes.
-pub(crate) fn table(table: &Table) -> Markup {
+pub(crate) fn table(table: &ReportTable) -> Markup {
     section(table, &html! { h2 { (table.title) } })
 }
 
 /// Renders a table with a lower-level heading, for use in a document.
-pub(crate) fn captioned(table: &Table) -> Markup {
+pub(crate) fn captioned_table(table: &ReportTable) -> Markup {
     section(table, &html! { h4 { (table.title) } })
 }
 
-fn section(table: &Table, heading: &Markup) -> Markup {
+fn section(table: &ReportTable, heading: &Markup) -> Markup {
     // This is computed once per table because it depends on all rows and each row needs it.
-    let has_labels = folds(table) || folds_in_print(table);
+    let has_labels = folds_on_narrow_screen(table) || folds_in_print(table);
     html! {
-        section class=[(table.rows.len() > MANY_ROWS).then_some("long")] {
+        section class=[(table.rows.len() > MIN_BREAKABLE_ROWS).then_some("long")] {
             (heading)
             @if !table.rows.is_empty() {
-                div class="scroll" tabindex="0" { table class=[form(table)] {
+                div class="scroll" tabindex="0" { table class=[table_class(table)] {
                     @if !table.facts {
                         thead { tr { @for column in &table.columns { th class=[number(column)] scope="col" { (column.name) } } } }
                     }
@@ -155,43 +155,47 @@ fn section(table: &Table, heading: &Markup) -> Markup {
 
 /// Returns true if a table is folded on narrow screens, with each cell on a line of its own, labelled with its column
 /// name. This applies to tables of text.
-fn folds(table: &Table) -> bool {
+fn folds_on_narrow_screen(table: &ReportTable) -> bool {
     !table.facts && table.columns.iter().skip(1).any(|column| !column.number)
 }
 
 /// Returns true if a table is shown in a smaller font. This applies to tables with many columns of numbers.
-fn is_wide(table: &Table) -> bool {
-    table.columns.len() > MANY_COLUMNS && !folds(table)
+fn is_wide(table: &ReportTable) -> bool {
+    table.columns.len() > MANY_COLUMNS && !folds_on_narrow_screen(table)
 }
 
 /// Returns true if a table is wider than a printed page and therefore folded in print, with a row's cells below its
 /// name, each labelled with its column name.
-fn folds_in_print(table: &Table) -> bool {
-    let room = if is_wide(table) { PRINTED_SMALL } else { PRINTED };
-    !table.facts && narrowest(table) > room
+fn folds_in_print(table: &ReportTable) -> bool {
+    let room = if is_wide(table) { PRINT_WIDTH_SMALL_FONT } else { PRINT_WIDTH };
+    !table.facts && min_width(table) > room
 }
 
 /// Returns a table's minimum width in characters, if lines are broken wherever permitted.
-fn narrowest(table: &Table) -> usize {
+fn min_width(table: &ReportTable) -> usize {
     let longest = |text: &str| words(text).flatten().map(|part| part.chars().count()).max().unwrap_or(0);
-    let column = |(at, column): (usize, &Column)| {
+    let column = |(at, column): (usize, &ReportColumn)| {
         let cells = table.rows.iter().filter_map(|row| row.get(at));
         let cells = cells.map(|cell| match column.number {
             true => cell.line().chars().count(),
             false => longest(&cell.text).max(longest(&cell.remark)),
         });
-        GAP + cells.chain([longest(&column.name)]).max().unwrap_or(0)
+        COLUMN_GAP + cells.chain([longest(&column.name)]).max().unwrap_or(0)
     };
     table.columns.iter().enumerate().map(column).sum()
 }
 
-fn form(table: &Table) -> Option<String> {
-    let classes = [(folds(table), "fold"), (is_wide(table), "wide"), (folds_in_print(table), "fold-printed")];
+fn table_class(table: &ReportTable) -> Option<String> {
+    let classes = [
+        (folds_on_narrow_screen(table), "fold"),
+        (is_wide(table), "wide"),
+        (folds_in_print(table), "fold-printed"),
+    ];
     let classes: Vec<&str> = classes.into_iter().filter_map(|(has, class)| has.then_some(class)).collect();
     (!classes.is_empty()).then(|| classes.join(" "))
 }
 
-fn row(row: &[Cell], table: &Table, has_labels: bool) -> Markup {
+fn row(row: &[ReportCell], table: &ReportTable, has_labels: bool) -> Markup {
     html! {
         tr { @for (at, (cell, column)) in row.iter().zip(&table.columns).enumerate() {
             @if at == 0 {
@@ -225,24 +229,27 @@ pub(crate) fn breakable(text: &str) -> Markup {
 
 /// Returns a text's words, each split at the positions where a line may be broken.
 fn words(text: &str) -> impl Iterator<Item = Vec<&str>> {
-    text.split(' ').map(|word| match word.chars().count() > LONG_WORD && !word.starts_with("--") {
-        true => word.split_inclusive([',', '/', ';', '=', '_']).flat_map(pieces).collect(),
-        false => vec![word],
+    text.split(' ').map(|word| {
+        match word.chars().count() > BREAKABLE_WORD_LENGTH && !word.starts_with("--") {
+            true => word.split_inclusive([',', '/', ';', '=', '_']).flat_map(pieces).collect(),
+            false => vec![word],
+        }
     })
 }
 
-/// Splits part of a word into pieces of at most [`MAX_PART`] characters.
+/// Splits part of a word into pieces of at most [`MAX_UNBREAKABLE_LENGTH`] characters.
 fn pieces(part: &str) -> Vec<&str> {
-    let mut ends: Vec<usize> = part.char_indices().step_by(MAX_PART).map(|(at, _)| at).collect();
+    let mut ends: Vec<usize> =
+        part.char_indices().step_by(MAX_UNBREAKABLE_LENGTH).map(|(at, _)| at).collect();
     ends.push(part.len());
     ends.windows(2).filter_map(|ends| part.get(ends[0]..ends[1])).collect()
 }
 
-fn number(column: &Column) -> Option<&'static str> {
+fn number(column: &ReportColumn) -> Option<&'static str> {
     column.number.then_some("number")
 }
 
-fn class(cell: &Cell, column: &Column) -> Option<String> {
+fn class(cell: &ReportCell, column: &ReportColumn) -> Option<String> {
     let classes: Vec<&str> = [number(column), class_of(cell.tone)].into_iter().flatten().collect();
     (!classes.is_empty()).then(|| classes.join(" "))
 }
@@ -267,14 +274,14 @@ mod tests {
         );
         assert_eq!(breakable("<b> a/b").into_string(), "&lt;b&gt; a/b");
         let hash = "0123456789abcdef".repeat(2);
-        let (first, rest) = hash.split_at(MAX_PART);
+        let (first, rest) = hash.split_at(MAX_UNBREAKABLE_LENGTH);
         assert_eq!(breakable(&hash).into_string(), format!("{first}<wbr>{rest}<wbr>"));
         assert_eq!(breakable("Jetstress001001.edb").into_string(), "Jetstress001001.edb");
     }
 
     #[test]
     fn names_that_are_numbers_stand_above_each_other() {
-        let mut numbers = Table::numbers("t", "Hours", ["Loss"]).row(vec!["8,760".into(), "1".into()]);
+        let mut numbers = ReportTable::numbers("t", "Hours", ["Loss"]).row(vec!["8,760".into(), "1".into()]);
         assert!(table(&numbers).into_string().contains("<th class=\"grid_row_header\" scope=\"row\">8,760"));
         numbers.columns[0].number = true;
         let page = table(&numbers).into_string();
@@ -284,15 +291,15 @@ mod tests {
     #[test]
     fn tables_that_are_wider_than_a_printed_page_fold_there() {
         let of = |columns: usize, cell: &str| {
-            let table = Table::numbers("t", "Name", vec!["a"; columns - 1]);
+            let table = ReportTable::numbers("t", "Name", vec!["a"; columns - 1]);
             table.row(vec![cell.into(); columns])
         };
-        let form = |columns, cell: &str| form(&of(columns, cell)).unwrap_or_default();
+        let form = |columns, cell: &str| table_class(&of(columns, cell)).unwrap_or_default();
         assert_eq!([form(8, "12,345.6"), form(9, "12,345.6")], ["", "wide"]);
         assert_eq!([form(8, "1,234,567.890"), form(12, "12,345.6")], ["fold-printed", "wide fold-printed"]);
         let page = table(&of(12, "12,345.6")).into_string();
         assert!(page.contains("<td class=\"number\" data-column=\"a\">12,345.6"), "{page}");
-        let facts = Table::facts("t").fact("n", "a".repeat(200));
+        let facts = ReportTable::facts("t").fact("n", "a".repeat(200));
         assert!(!folds_in_print(&facts));
     }
 }

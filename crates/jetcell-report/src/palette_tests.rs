@@ -7,7 +7,7 @@ type Matrix = [[f64; 3]; 3];
 /// Matrices that simulate the absence of one cone type: G. M. Machado, M. M. Oliveira, L. A. F. Fernandes: A
 /// Physiologically-based Model for Simulation of Color Vision Deficiency, IEEE Transactions on Visualization and
 /// Computer Graphics 15 (6), 2009, severity 1.0.
-const VISIONS: [(&str, Matrix); 4] = [
+const COLOUR_VISIONS: [(&str, Matrix); 4] = [
     ("full vision", [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]),
     (
         "protanopia",
@@ -30,9 +30,9 @@ const WHITE: [f64; 3] = [0.95047, 1.0, 1.08883];
 
 /// Minimum distance between two colours in CIE L*a*b* (1976). Differences become visible at a distance of about 2;
 /// thin lines need ten times as much.
-const DISTANCE: f64 = 20.0;
+const MIN_COLOUR_DISTANCE: f64 = 20.0;
 /// Minimum contrast between graphical objects and the page (WCAG 2.2, 1.4.11).
-const CONTRAST: f64 = 3.0;
+const MIN_CONTRAST: f64 = 3.0;
 
 fn times(matrix: &Matrix, v: [f64; 3]) -> [f64; 3] {
     matrix.map(|row| row.iter().zip(v).map(|(a, b)| a * b).sum())
@@ -78,14 +78,14 @@ fn every_two_series_can_be_told_apart_with_any_colour_vision() {
     for scheme in [0, 1] {
         let colours: Vec<String> =
             (0..8).map(|series| property(&format!("series-{series}"))[scheme].clone()).collect();
-        for (vision, matrix) in &VISIONS {
+        for (vision, matrix) in &COLOUR_VISIONS {
             let seen: Vec<[f64; 3]> =
                 colours.iter().map(|colour| lab(times(matrix, linear(colour)))).collect();
             for (one, a) in seen.iter().enumerate() {
                 for (other, b) in seen.iter().enumerate().skip(one + 1) {
                     let found = distance(*a, *b);
                     assert!(
-                        found >= DISTANCE,
+                        found >= MIN_COLOUR_DISTANCE,
                         "{vision}, scheme {scheme}: series {one} and {other}: {found:.1}"
                     );
                 }
@@ -102,19 +102,19 @@ fn series_and_verdicts_stand_out_from_the_page() {
         for (colour, paper) in property(&name).iter().zip(&paper) {
             let (a, b) = (luminance(colour), luminance(paper));
             let contrast = (a.max(b) + 0.05) / (a.min(b) + 0.05);
-            assert!(contrast >= CONTRAST, "{name}: {colour} on {paper}: {contrast:.2}");
+            assert!(contrast >= MIN_CONTRAST, "{name}: {colour} on {paper}: {contrast:.2}");
         }
     }
 }
 
 #[test]
 fn the_simulation_agrees_with_what_is_known() {
-    let [_, (_, protanopia), (_, deuteranopia), (_, tritanopia)] = &VISIONS;
+    let [_, (_, protanopia), (_, deuteranopia), (_, tritanopia)] = &COLOUR_VISIONS;
     let apart = |matrix: &Matrix, a: &str, b: &str| {
         distance(lab(times(matrix, linear(a))), lab(times(matrix, linear(b))))
     };
     // Greys remain grey, and colours on the same confusion line become similar.
-    for (_, matrix) in &VISIONS {
+    for (_, matrix) in &COLOUR_VISIONS {
         assert!(apart(matrix, "#808080", "#808080") < 1e-9);
         let [_, a, b] = lab(times(matrix, linear("#808080")));
         assert!(a.abs() < 1.0 && b.abs() < 1.0, "{a} {b}");

@@ -2,7 +2,7 @@
 
 use jetcell_workload::measurement::{IoRates, Measurement};
 use jetcell_workload::result::{
-    Evidence, InstanceRow, Summary, achieved_iops, judge, three_decimals, without,
+    EsrpSummary, InstanceRow, VerdictEvidence, achieved_iops, judge, subtract, three_decimals,
 };
 use jetcell_workload::{Options, Profile, Verdict};
 use serde_json::Value;
@@ -32,7 +32,7 @@ fn maintenance(row: &Value) -> IoRates {
 
 fn rows(table: &Value) -> Vec<InstanceRow> {
     let row = |row: &Value| {
-        InstanceRow::named(row["instance"].to_string(), "d".into(), "l".into()).with_rates(
+        InstanceRow::new(row["instance"].to_string(), "d".into(), "l".into()).with_rates(
             rates(row, "db_reads"),
             rates(row, "db_writes"),
             rates(row, "log_reads"),
@@ -70,7 +70,7 @@ fn maintenance_is_separated_from_the_total() {
             (table("total_io"), table("background_maintenance_io"), table("transactional_io"));
         assert_eq!(printed.len(), 4);
         for i in 0..4 {
-            let ours = without(rates(&total[i], "db_reads"), maintenance(&apart[i]));
+            let ours = subtract(rates(&total[i], "db_reads"), maintenance(&apart[i]));
             let printed = rates(&printed[i], "db_reads");
             assert!((ours.per_second - printed.per_second).abs() <= 0.0015);
             assert!((ours.average_bytes / printed.average_bytes - 1.0).abs() < 0.0005);
@@ -84,7 +84,7 @@ fn the_summary_is_the_printed_one() {
     for of in [JS13, JS14] {
         let all: Value = serde_json::from_str(of).unwrap();
         let printed = &all["summary_claimed"];
-        let ours = Summary::of(&rows(&all["tests"]["performance"]["total_io"]));
+        let ours = EsrpSummary::from_rows(&rows(&all["tests"]["performance"]["total_io"]));
         for (name, value) in [
             ("database_disk_transfers_per_sec", ours.database_transfers),
             ("database_disk_reads_per_sec", ours.database_reads),
@@ -114,7 +114,7 @@ fn verdicts_are_the_printed_ones() {
     measured.tally.counts[0] = 1;
     let verdict = |test: &Value, margin| {
         let rows = rows(&test["transactional_io"]);
-        judge(&profile(margin), &rows, achieved_iops(&rows), &measured, &Evidence::default()).verdict
+        judge(&profile(margin), &rows, achieved_iops(&rows), &measured, &VerdictEvidence::default()).verdict
     };
     for (test, _) in [JS13, JS14].into_iter().flat_map(tests) {
         assert_eq!(test["test_summary"]["overall_test_result"], "Pass");

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use testkit::{Need, skip};
+use testkit::{TestRequirement, skip};
 
 use jetcell_workload::result::RunResult;
 use serde_json::{Value, json};
@@ -11,16 +11,16 @@ use serde_json::{Value, json};
 use crate::comparison;
 use crate::documented_rule_tests::everything;
 use crate::example::{repetitions, samples};
-use crate::{Comparison, Stored};
+use crate::{RunComparison, StoredRun};
 
 /// Script that examines the page inside a frame and sends its findings to the enclosing page.
 const PROBE_SCRIPT: &str = include_str!("rendered.js");
 
 /// Width of a phone screen in CSS pixels.
-const TELEPHONE: u32 = 390;
+const PHONE_WIDTH: u32 = 390;
 /// Width of a printed A4 page between Chromium's margins, in CSS pixels. US Letter is wider.
-const PAPER: u32 = 717;
-const SCREEN: u32 = 1400;
+const PAPER_WIDTH: u32 = 717;
+const SCREEN_WIDTH: u32 = 1400;
 
 /// Maximum run time of the browser in seconds.
 const BROWSER_TIMEOUT_SECONDS: &str = "120";
@@ -32,13 +32,13 @@ fn browser() -> Option<PathBuf> {
     let found = names.iter().flat_map(|name| places.iter().map(move |place| place.join(name)));
     let found = found.into_iter().find(|file| file.is_file());
     if found.is_none() {
-        skip(Need::Tools, "chromium is not installed");
+        skip(TestRequirement::Tools, "chromium is not installed");
     }
     found
 }
 
 /// Opens each page in a frame of the given width and returns the messages sent by the pages.
-fn looks(browser: &Path, pages: &[(&str, u32, String)]) -> Vec<Value> {
+fn render_pages(browser: &Path, pages: &[(&str, u32, String)]) -> Vec<Value> {
     let dir = tempfile::tempdir().unwrap();
     let mut outside = String::from(
         "<body><pre id=looks></pre><script>onmessage = (event) => {\n\
@@ -116,9 +116,9 @@ fn compared() -> String {
     let one = |number: usize| {
         let name =
             format!("/srv/results/of/many/runs/on/one/file-system/Performance_2026-01-02_03-04-{number:02}");
-        (name, Stored { result: full(), samples: samples(5) })
+        (name, StoredRun { result: full(), samples: samples(5) })
     };
-    comparison::html(&Comparison::of(&(0..6).map(one).collect::<Vec<_>>(), 0))
+    comparison::html(&RunComparison::new(&(0..6).map(one).collect::<Vec<_>>(), 0))
 }
 
 #[test]
@@ -126,13 +126,13 @@ fn nothing_is_clipped_and_no_word_is_broken_on_a_telephone_on_paper_and_on_a_scr
     let Some(browser) = browser() else { return };
     let (report, comparison) = (crate::html(&full(), &samples(30)), compared());
     let pages = [
-        ("report on a telephone", TELEPHONE, report.clone()),
-        ("report on paper", PAPER, printed(&report)),
-        ("report on a screen", SCREEN, report),
-        ("comparison on a telephone", TELEPHONE, comparison.clone()),
-        ("comparison on paper", PAPER, printed(&comparison)),
+        ("report on a telephone", PHONE_WIDTH, report.clone()),
+        ("report on paper", PAPER_WIDTH, printed(&report)),
+        ("report on a screen", SCREEN_WIDTH, report),
+        ("comparison on a telephone", PHONE_WIDTH, comparison.clone()),
+        ("comparison on paper", PAPER_WIDTH, printed(&comparison)),
     ];
-    for look in looks(&browser, &pages) {
+    for look in render_pages(&browser, &pages) {
         assert_eq!(look["found"], json!([]), "{}: {:#}", look["name"], look["found"]);
         let (_, width, _) = pages.iter().find(|(name, ..)| look["name"] == *name).unwrap();
         assert_eq!(look["width"], *width, "{}", look["name"]);
@@ -144,7 +144,7 @@ fn keys_and_the_pointer_show_the_values_of_a_chart() {
     let Some(browser) = browser() else { return };
     let result = crate::example::result();
     let page = crate::html(&result, &samples(3));
-    let look = looks(&browser, &[("keys", SCREEN, page)]).remove(0);
+    let look = render_pages(&browser, &[("keys", SCREEN_WIDTH, page)]).remove(0);
     let shown = &look["shown"];
     let seen = |name: &str| (shown[name][0].as_str().unwrap(), shown[name][1].as_str().unwrap());
     assert_eq!((&shown["focus"], &shown["visible"]), (&true.into(), &true.into()));

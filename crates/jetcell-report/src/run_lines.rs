@@ -4,14 +4,14 @@ use jetcell_workload::TestKind;
 use jetcell_workload::result::{RunResult, SideIo};
 use jetcell_workload::units::human_bytes;
 
-use crate::number::{figure_text, plain, span};
-use crate::table::{Cell, Column, Table};
+use crate::number::{duration_text, figure_text, plain};
+use crate::table::{ReportCell, ReportColumn, ReportTable};
 use crate::tables::verdict_with_doubts;
 use crate::text_table::table_text;
 
 /// Renders a table of named runs with at most `width` characters per line.
 pub fn run_lines(runs: &[(String, RunResult)], width: usize) -> String {
-    let column = |(name, number): (&str, bool)| Column { name: name.into(), number };
+    let column = |(name, number): (&str, bool)| ReportColumn { name: name.into(), number };
     let columns = [
         ("Run", false),
         ("Started", false),
@@ -24,7 +24,7 @@ pub fn run_lines(runs: &[(String, RunResult)], width: usize) -> String {
         ("Databases", true),
         ("Description", false),
     ];
-    let mut table = Table { columns: columns.map(column).into(), ..Table::default() };
+    let mut table = ReportTable { columns: columns.map(column).into(), ..ReportTable::default() };
     for (name, run) in runs {
         let worst = |value: fn(&jetcell_workload::result::InstanceRow) -> f64| {
             figure_text("(msec)", run.instances.iter().map(value).fold(0.0, f64::max))
@@ -33,11 +33,11 @@ pub fn run_lines(runs: &[(String, RunResult)], width: usize) -> String {
             name.as_str().into(),
             run.started.get(..19).unwrap_or(&run.started).into(),
             run.test.name().into(),
-            Cell::from(verdict_with_doubts(run.verdict, run.doubts.len())),
+            ReportCell::from(verdict_with_doubts(run.verdict, run.doubts.len())),
             headline(run).into(),
             worst(|row| row.database_reads_average_latency_ms).into(),
             worst(|row| row.log_writes_average_latency_ms).into(),
-            span(run.tested_seconds()).into(),
+            duration_text(run.tested_seconds()).into(),
             human_bytes(run.final_database_bytes).into(),
             run.configuration.description.as_deref().unwrap_or_default().into(),
         ]);
@@ -61,7 +61,7 @@ fn headline(run: &RunResult) -> String {
         },
         TestKind::Replication => {
             let ratio = run.replication.as_ref().and_then(|replication| {
-                let kept = replication.has(true);
+                let kept = replication.has_copies(true);
                 replication.ratio(replication.steady.as_ref()?, kept, SideIo::transfers)
             });
             ratio.map_or("–".into(), |ratio| {

@@ -1,14 +1,16 @@
 //! Charts for a run's time series and for the curve of a search.
 
-use jetcell_workload::measurement::{InstanceSample, Latencies, Sample, SamplePercentiles, Saturation, Step};
-use jetcell_workload::result::{
-    Backup, BackupSample, CopySample, DatabaseBackup, Recovery, ReplaySample, ReplayedDatabase, Replication,
-    ReplicationSample, RunResult, SideIo,
+use jetcell_workload::measurement::{
+    InstanceSample, LatencyHistogram, Sample, SamplePercentiles, SaturationSearch, SaturationStep,
 };
-use jetcell_workload::{Bound, TestKind};
+use jetcell_workload::result::{
+    BackupSample, BackupTestResult, CopySample, DatabaseBackup, RecoveryTestResult, ReplaySample,
+    ReplayedDatabase, ReplicationSample, ReplicationTestResult, RunResult, SideIo,
+};
+use jetcell_workload::{RuleBound, TestKind};
 
 use crate::array_series;
-use crate::chart::{Along, Chart, Series};
+use crate::chart::{Chart, ChartSeries, HorizontalAxis};
 use crate::number::significant;
 
 const MIB: f64 = 1_048_576.0;
@@ -16,7 +18,7 @@ const MIB: f64 = 1_048_576.0;
 /// Returns the charts of the samples. Machine charts are included only if the machine was sampled.
 pub(crate) fn charts(result: &RunResult, samples: &[Sample]) -> Vec<Chart> {
     let over = |name: &str, value: &dyn Fn(&Sample) -> f64| {
-        Series::new(name, samples.iter().map(|sample| (sample.at_seconds, value(sample))))
+        ChartSeries::new(name, samples.iter().map(|sample| (sample.at_seconds, value(sample))))
     };
     let sum = |name: &str, value: fn(&InstanceSample) -> f64| {
         over(name, &|sample| sample.instances.iter().map(value).sum())
@@ -35,8 +37,8 @@ pub(crate) fn charts(result: &RunResult, samples: &[Sample]) -> Vec<Chart> {
         ],
     );
     let transfers = match profile.target_iops {
-        Some(target) => transfers.limited(
-            Bound::AtLeast,
+        Some(target) => transfers.with_limit(
+            RuleBound::AtLeast,
             target * (1.0 - profile.margin),
             "reads and writes, at least",
             0,
@@ -47,9 +49,9 @@ pub(crate) fn charts(result: &RunResult, samples: &[Sample]) -> Vec<Chart> {
         "Latency",
         "milliseconds, average of an interval, slowest instance",
         vec![
-            worst("database reads", |i| some_io(i.database_read)),
-            worst("database writes", |i| some_io(i.database_write)),
-            worst("log writes", |i| some_io(i.log_write)),
+            worst("database reads", |i| average_latency(i.database_read)),
+            worst("database writes", |i| average_latency(i.database_write)),
+            worst("log writes", |i| average_latency(i.log_write)),
         ],
     );
     let mut latency = latency;
@@ -57,8 +59,8 @@ pub(crate) fn charts(result: &RunResult, samples: &[Sample]) -> Vec<Chart> {
     let limits = &profile.thresholds;
     let latency = match result.test.judges_speed() {
         true => latency
-            .limited(Bound::AtMost, limits.average_database_read_ms, "average database reads", 0)
-            .limited(Bound::AtMost, limits.average_log_write_ms, "average log writes", 2),
+            .with_limit(RuleBound::AtMost, limits.average_database_read_ms, "average database reads", 0)
+            .with_limit(RuleBound::AtMost, limits.average_log_write_ms, "average log writes", 2),
         false => latency,
     };
     let charts = vec![
@@ -83,7 +85,8 @@ pub(crate) fn charts(result: &RunResult, samples: &[Sample]) -> Vec<Chart> {
         ),
     ];
     // Samples from older builds contain no percentiles.
-    let some = |chart: &Chart| chart.along != Along::Time || chart.series.iter().any(has_values);
+    let some =
+        |chart: &Chart| chart.horizontal_axis != HorizontalAxis::Time || chart.series.iter().any(has_values);
     let mut charts: Vec<Chart> = charts.into_iter().filter(some).collect();
     if samples.iter().any(|sample| sample.page_fault_stalls > 0) {
         let stalls = over("stalls", &|sample| sample.page_fault_stalls as f64);
@@ -92,8 +95,8 @@ pub(crate) fn charts(result: &RunResult, samples: &[Sample]) -> Vec<Chart> {
     charts.extend(array_series::charts(&result.analysis.array_samples));
     let host = &result.analysis.host_samples;
     if !host.is_empty() {
-        let series = |name: &str, value: fn(&jetcell_workload::measurement::HostUse) -> f64| {
-            Series::new(name, host.iter().map(|used| (used.at_seconds, value(used))))
+        let series = |name: &str, value: fn(&jetcell_workload::measurement::HostUsage) -> f64| {
+            ChartSeries::new(name, host.iter().map(|used| (used.at_seconds, value(used))))
         };
         charts.push(Chart::over_time(
             "Processors",
@@ -107,7 +110,7 @@ pub(crate) fn charts(result: &RunResult, samples: &[Sample]) -> Vec<Chart> {
     charts
 }
 
-fn has_values(series: &Series) -> bool {
+fn has_values(series: &ChartSeries) -> bool {
     series.points.is_empty() || series.points.iter().any(|(_, value)| value.is_finite())
 }
 
@@ -116,7 +119,7 @@ fn has_values(series: &Series) -> bool {
 fn percentiles(title: &str, samples: &[Sample], kind: fn(&Sample) -> SamplePercentiles) -> Chart {
     let line = |name: &str, value: fn(SamplePercentiles) -> f64| {
         let of = |sample: &Sample| Some(value(kind(sample))).filter(|ms| *ms > 0.0).unwrap_or(f64::NAN);
-        Series::new(name, samples.iter().map(|sample| (sample.at_seconds, of(sample))))
+        ChartSeries::new(name, samples.iter().map(|sample| (sample.at_seconds, of(sample))))
     };
     // The most informative line comes first, because the caption describes it.
     let lines = vec![line("p99", |all| all.p99), line("p95", |all| all.p95), line("p50", |all| all.p50)];
@@ -141,23 +144,23 @@ pub(crate) fn load_heading(result: &RunResult) -> &'static str {
     }
 }
 
-fn backup_rate(backup: &Backup) -> Chart {
+fn backup_rate(backup: &BackupTestResult) -> Chart {
     let rate = |(number, database): (usize, &DatabaseBackup)| {
         let read = |sample: &BackupSample| sample.bytes.get(number).map_or(0.0, |bytes| *bytes as f64 / MIB);
-        Series::new(database.instance.as_str(), backup_over_time(backup, read))
+        ChartSeries::new(database.instance.as_str(), backup_over_time(backup, read))
     };
     let series = backup.databases.iter().enumerate().map(rate).collect();
     Chart::over_time("Backup rate", "MiB per second, each database", series)
 }
 
-fn replay_charts(recovery: &Recovery) -> Vec<Chart> {
+fn replay_charts(recovery: &RecoveryTestResult) -> Vec<Chart> {
     let logs = |(number, database): (usize, &ReplayedDatabase)| {
         let logs = |sample: &ReplaySample| sample.logs.get(number).map_or(f64::NAN, |logs| *logs as f64);
         let points = recovery.samples.iter().map(|sample| (sample.at_seconds, logs(sample)));
-        Series::new(database.instance.as_str(), points)
+        ChartSeries::new(database.instance.as_str(), points)
     };
     let rate = |name: &str, count: fn(&ReplaySample) -> u64| {
-        Series::new(name, replay_over_time(recovery, |sample| count(sample) as f64))
+        ChartSeries::new(name, replay_over_time(recovery, |sample| count(sample) as f64))
     };
     vec![
         Chart::over_time(
@@ -178,7 +181,7 @@ fn replay_charts(recovery: &Recovery) -> Vec<Chart> {
 
 /// Returns charts of both sides over time: while copies follow the load, while they are suspended, and while they
 /// catch up.
-fn replication_charts(replication: &Replication) -> Vec<Chart> {
+fn replication_charts(replication: &ReplicationTestResult) -> Vec<Chart> {
     let name = |at: usize| {
         let copy = &replication.copies[at];
         let directory = copy.directory.file_name().unwrap_or_default().to_string_lossy();
@@ -189,20 +192,23 @@ fn replication_charts(replication: &Replication) -> Vec<Chart> {
         let copy = |at: usize| {
             let io =
                 |sample: &ReplicationSample| sample.copies.get(at).map_or(f64::NAN, |copy| figure(&copy.io));
-            Series::new(name(at), side_over_time(replication, io))
+            ChartSeries::new(name(at), side_over_time(replication, io))
         };
         let copies = (0..replication.copies.len()).map(copy);
         Chart::over_time(
             title,
             unit,
-            [Series::new("active side", active)].into_iter().chain(copies).collect(),
+            [ChartSeries::new("active side", active)].into_iter().chain(copies).collect(),
         )
     };
     let state = |title: &str, unit: &str, figure: fn(&CopySample) -> Option<f64>| {
         let copy = |at: usize| {
             let value =
                 |sample: &ReplicationSample| sample.copies.get(at).and_then(figure).unwrap_or(f64::NAN);
-            Series::new(name(at), replication.samples.iter().map(|sample| (sample.at_seconds, value(sample))))
+            ChartSeries::new(
+                name(at),
+                replication.samples.iter().map(|sample| (sample.at_seconds, value(sample))),
+            )
         };
         Chart::over_time(title, unit, (0..replication.copies.len()).map(copy).collect())
     };
@@ -210,7 +216,7 @@ fn replication_charts(replication: &Replication) -> Vec<Chart> {
         let bytes = |sample: &ReplicationSample| {
             sample.copies.get(at).map_or(f64::NAN, |copy| copy.missing_log.streamed_bytes as f64 / MIB)
         };
-        Series::new(name(at), side_over_time(replication, bytes))
+        ChartSeries::new(name(at), side_over_time(replication, bytes))
     };
     let streamed = replication.is_in_block_mode().then(|| {
         let copies = (0..replication.copies.len()).map(streamed).collect();
@@ -237,25 +243,31 @@ fn replication_charts(replication: &Replication) -> Vec<Chart> {
 
 /// Returns one side's counter as a rate between samples.
 pub(crate) fn side_over_time(
-    replication: &Replication,
+    replication: &ReplicationTestResult,
     total: impl Fn(&ReplicationSample) -> f64,
 ) -> Vec<(f64, f64)> {
-    rate_of(replication.samples.iter().map(|sample| (sample.at_seconds, total(sample))).collect())
+    rates(replication.samples.iter().map(|sample| (sample.at_seconds, total(sample))).collect())
 }
 
 /// Returns a backup counter as a rate between samples.
-pub(crate) fn backup_over_time(backup: &Backup, total: impl Fn(&BackupSample) -> f64) -> Vec<(f64, f64)> {
-    rate_of(backup.samples.iter().map(|sample| (sample.at_seconds, total(sample))).collect())
+pub(crate) fn backup_over_time(
+    backup: &BackupTestResult,
+    total: impl Fn(&BackupSample) -> f64,
+) -> Vec<(f64, f64)> {
+    rates(backup.samples.iter().map(|sample| (sample.at_seconds, total(sample))).collect())
 }
 
 /// Returns a replay counter as a rate between samples.
-pub(crate) fn replay_over_time(recovery: &Recovery, total: impl Fn(&ReplaySample) -> f64) -> Vec<(f64, f64)> {
-    rate_of(recovery.samples.iter().map(|sample| (sample.at_seconds, total(sample))).collect())
+pub(crate) fn replay_over_time(
+    recovery: &RecoveryTestResult,
+    total: impl Fn(&ReplaySample) -> f64,
+) -> Vec<(f64, f64)> {
+    rates(recovery.samples.iter().map(|sample| (sample.at_seconds, total(sample))).collect())
 }
 
 /// Returns the rate per second at which a total increases, at the end of each interval. A short remainder is merged
 /// into the last interval, because its own rate would be noise.
-fn rate_of(mut totals: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
+fn rates(mut totals: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     if let [.., (before, _), (from, _), (to, _)] = totals.as_slice()
         && (to - from) * 2.0 < from - before
     {
@@ -269,33 +281,35 @@ fn rate_of(mut totals: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
 }
 
 /// I/O kinds whose latency distribution is drawn, each with the name of its line and its name in a result.
-const KINDS: [(&str, &str); 3] =
+const DISTRIBUTION_KINDS: [(&str, &str); 3] =
     [("database reads", "database_read"), ("database writes", "database_write"), ("log writes", "log_write")];
 
 /// Position and value.
-pub(crate) type Point = (f64, f64);
+pub(crate) type ChartPoint = (f64, f64);
 
 /// Number of steps per decade in the histogram and in the cumulative curve.
 pub(crate) const PER_DECADE: u32 = 10;
 
 /// Returns the charts of the latency distribution: histogram, cumulative curve, and latency by percentile.
 pub(crate) fn distributions(result: &RunResult) -> Vec<Chart> {
-    let shares = |kind: &str| result.histograms.get(kind).map(|all: &Latencies| all.shares(PER_DECADE));
+    let shares =
+        |kind: &str| result.histograms.get(kind).map(|all: &LatencyHistogram| all.shares(PER_DECADE));
     let known: Vec<(&str, Vec<(f64, f64)>)> =
-        KINDS.iter().filter_map(|(name, kind)| Some((*name, shares(kind)?))).collect();
+        DISTRIBUTION_KINDS.iter().filter_map(|(name, kind)| Some((*name, shares(kind)?))).collect();
     let logarithm_of_ms = |us: f64| (us / 1_000.0).log10();
-    let chart = |title: &str, unit: &str, points: fn(&[Point]) -> Vec<Point>| {
+    let chart = |title: &str, unit: &str, points: fn(&[ChartPoint]) -> Vec<ChartPoint>| {
         let line = |(name, shares): &(&str, Vec<(f64, f64)>)| {
             let points = points(shares).into_iter().map(|(us, share)| (logarithm_of_ms(us), share * 100.0));
-            Series::new(*name, points)
+            ChartSeries::new(*name, points)
         };
-        let lines: Vec<Series> = known.iter().filter(|(_, shares)| !shares.is_empty()).map(line).collect();
-        Chart::new(title, unit, Along::Logarithm("milliseconds".into()), lines)
+        let lines: Vec<ChartSeries> =
+            known.iter().filter(|(_, shares)| !shares.is_empty()).map(line).collect();
+        Chart::new(title, unit, HorizontalAxis::Logarithm("milliseconds".into()), lines)
     };
     let mut histogram =
         chart("Latency histogram", "percent of transfers, per tenth of a decade", <[_]>::to_vec);
     histogram.steps = true;
-    histogram.finding = known.first().and_then(|(name, shares)| commonest(name, shares));
+    histogram.finding = known.first().and_then(|(name, shares)| mode_text(name, shares));
     let mut cumulative =
         chart("Cumulative latency", "percent of transfers that took at most this long", |shares| {
             let mut sum = 0.0;
@@ -316,7 +330,7 @@ pub(crate) fn distributions(result: &RunResult) -> Vec<Chart> {
 }
 
 /// Describes a histogram's highest bar, given the fraction of transfers for each latency in microseconds.
-pub(crate) fn commonest(name: &str, shares: &[Point]) -> Option<String> {
+pub(crate) fn mode_text(name: &str, shares: &[ChartPoint]) -> Option<String> {
     let (us, share) = shares.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
     let from = us / 1_000.0;
     let to = from * 10_f64.powf(1.0 / f64::from(PER_DECADE));
@@ -338,28 +352,29 @@ fn latency_by_percentile(result: &RunResult) -> Option<Chart> {
             (10_000, all.p99_99),
         ];
         let known = shares.into_iter().filter(|(one_of, _)| all.count >= *one_of);
-        Some(Series::new(name, known.map(|(one_of, us)| ((one_of as f64).log10(), us as f64 / 1_000.0))))
+        Some(ChartSeries::new(name, known.map(|(one_of, us)| ((one_of as f64).log10(), us as f64 / 1_000.0))))
     };
-    let series: Vec<Series> = KINDS.into_iter().filter_map(line).collect();
+    let series: Vec<ChartSeries> = DISTRIBUTION_KINDS.into_iter().filter_map(line).collect();
     let unit = "milliseconds, upper bound, all instances";
     (!series.is_empty())
-        .then(|| Chart::new("Latency by percentile", unit, Along::Percentile, series).logarithmic())
+        .then(|| Chart::new("Latency by percentile", unit, HorizontalAxis::Percentile, series).logarithmic())
 }
 
 /// Returns the average latency, or `None` if the interval has no transfers.
-fn some_io(rates: jetcell_workload::measurement::IoRates) -> Option<f64> {
+fn average_latency(rates: jetcell_workload::measurement::IoRates) -> Option<f64> {
     (rates.per_second > 0.0).then_some(rates.average_ms)
 }
 
 /// Returns the curve of latency over rate. Each rate is shown with its last measurement, which is the confirmation if
 /// the rate was confirmed.
-pub(crate) fn latency_over_rate(saturation: &Saturation) -> Chart {
+pub(crate) fn latency_over_rate(saturation: &SaturationSearch) -> Chart {
     let mut steps = saturation.curve();
     steps.reverse();
     steps.dedup_by_key(|step| step.rate);
     steps.reverse();
-    let line =
-        |name: &str, ms: fn(&Step) -> f64| Series::new(name, steps.iter().map(|step| (step.rate, ms(step))));
+    let line = |name: &str, ms: fn(&SaturationStep) -> f64| {
+        ChartSeries::new(name, steps.iter().map(|step| (step.rate, ms(step))))
+    };
     let lines = vec![
         line("operations p99", |step| step.operation_latency.p99 as f64 / 1_000.0),
         line("operations p99.9", |step| step.operation_latency.p99_9 as f64 / 1_000.0),
@@ -367,8 +382,9 @@ pub(crate) fn latency_over_rate(saturation: &Saturation) -> Chart {
         line("database reads, mean", |step| step.figures.database_read_ms),
         line("log writes, mean", |step| step.figures.log_write_ms),
     ];
-    let along = Along::Quantity("target rate in operations per second".into());
-    let p99 = lines.first().and_then(|line: &Series| Some((line.points.first()?.1, line.points.last()?.1)));
+    let along = HorizontalAxis::Quantity("target rate in operations per second".into());
+    let p99 =
+        lines.first().and_then(|line: &ChartSeries| Some((line.points.first()?.1, line.points.last()?.1)));
     let mut chart = Chart::new("Latency over rate", "milliseconds", along, lines).logarithmic();
     chart.finding = p99.map(|(low, high)| {
         let held = saturation.sustained_rate.map_or("no rate was sustained".to_string(), |rate| {
@@ -411,7 +427,7 @@ mod tests {
 
     #[test]
     fn a_short_rest_at_the_end_is_part_of_the_last_interval() {
-        let rates = |totals: &[(f64, f64)]| rate_of(totals.to_vec());
+        let rates = |totals: &[(f64, f64)]| rates(totals.to_vec());
         let whole = [(0.0, 0.0), (2.0, 20.0), (4.0, 60.0)];
         assert_eq!(rates(&whole), [(2.0, 10.0), (4.0, 20.0)]);
         assert_eq!(rates(&[(0.0, 0.0), (2.0, 20.0), (4.0, 60.0), (4.5, 60.0)]), [(2.0, 10.0), (4.5, 16.0)]);
@@ -437,7 +453,7 @@ mod tests {
     #[test]
     fn a_distribution_is_a_histogram_and_its_sum() {
         let mut run = result();
-        let mut reads = Latencies::default();
+        let mut reads = LatencyHistogram::default();
         reads.record_many(1_000, 3);
         reads.record_many(20_000, 1);
         run.histograms.insert("database_read".into(), reads);
@@ -482,7 +498,7 @@ mod tests {
         // Each of the lines above has two points, and lines without latencies have none.
         assert_eq!(chart.svg().matches("<circle").count(), 6);
 
-        let none = latency_over_rate(&Saturation::default());
+        let none = latency_over_rate(&SaturationSearch::default());
         assert_eq!(none.marks, []);
         assert!(none.figure().into_string().contains("Nothing was recorded"));
     }

@@ -14,7 +14,7 @@ pub const MAX_RESULT_BYTES: u64 = 32 << 20;
 
 /// Reason why a run cannot be read.
 #[derive(Debug, thiserror::Error)]
-pub enum Unreadable {
+pub enum RunReadError {
     /// The directory does not contain a run.
     #[error("{}: no run is stored here: {error}; give the directory that contains result.json", path.display())]
     Missing {
@@ -57,7 +57,7 @@ pub enum Unreadable {
 }
 
 #[derive(Deserialize)]
-struct Version {
+struct ResultVersion {
     schema_version: Option<u64>,
     /// Version. Only results of disk, file system, and durability tests have this field.
     schema: Option<u64>,
@@ -65,46 +65,47 @@ struct Version {
 
 /// A stored run with its samples.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Stored {
+pub struct StoredRun {
     /// Content of `result.json`. If the run was killed, its figures are computed from the samples.
     pub result: RunResult,
     /// Content of `samples.csv`.
     pub samples: Vec<Sample>,
 }
 
-impl Stored {
+impl StoredRun {
     /// Reads the run in `directory`.
-    pub fn read(directory: &Path) -> Result<Stored, Unreadable> {
+    pub fn read(directory: &Path) -> Result<StoredRun, RunReadError> {
         let path = directory.join("result.json");
-        let damaged = |what: String| Unreadable::Damaged { path: path.clone(), what };
+        let damaged = |what: String| RunReadError::Damaged { path: path.clone(), what };
         let text = result_text(&path)?;
         // The version is checked first, because an error about a field from another version would be misleading.
-        let version: Version = serde_json::from_str(&text).map_err(|error| damaged(error_line(&error)))?;
+        let version: ResultVersion =
+            serde_json::from_str(&text).map_err(|error| damaged(error_line(&error)))?;
         match (version.schema_version, version.schema) {
             (Some(found), _) if found != u64::from(SCHEMA_VERSION) => {
-                return Err(Unreadable::Version { path, found });
+                return Err(RunReadError::Version { path, found });
             }
-            (None, Some(_)) => return Err(Unreadable::OtherCommand { path }),
+            (None, Some(_)) => return Err(RunReadError::OtherCommand { path }),
             _ => {}
         }
         let mut result: RunResult =
             serde_json::from_str(&text).map_err(|error| damaged(error_line(&error)))?;
         let path = directory.join("samples.csv");
-        let samples = read_samples(&path).map_err(|error| Unreadable::Samples { path, error })?;
+        let samples = read_samples(&path).map_err(|error| RunReadError::Samples { path, error })?;
         if result.measured_seconds == 0.0 {
             result.fill_from_samples(&samples);
         }
-        Ok(Stored { result, samples })
+        Ok(StoredRun { result, samples })
     }
 }
 
 /// Reads a stored result's text.
-pub(crate) fn result_text(path: &Path) -> Result<String, Unreadable> {
+pub(crate) fn result_text(path: &Path) -> Result<String, RunReadError> {
     read_input(path, MAX_RESULT_BYTES).map_err(|error| match error.kind() {
         io::ErrorKind::InvalidData => {
-            Unreadable::Damaged { path: path.to_path_buf(), what: error.to_string() }
+            RunReadError::Damaged { path: path.to_path_buf(), what: error.to_string() }
         }
-        _ => Unreadable::Missing { path: path.to_path_buf(), error },
+        _ => RunReadError::Missing { path: path.to_path_buf(), error },
     })
 }
 
@@ -127,7 +128,7 @@ mod tests {
     #[test]
     fn a_run_comes_back_as_it_was() {
         let dir = stored(&result(), 3);
-        assert_eq!(Stored::read(dir.path()).unwrap(), Stored { result: result(), samples: samples(3) });
+        assert_eq!(StoredRun::read(dir.path()).unwrap(), StoredRun { result: result(), samples: samples(3) });
     }
 
     #[test]
@@ -135,7 +136,7 @@ mod tests {
         let mut killed = result();
         killed.measured_seconds = 0.0;
         killed.achieved_transactional_iops = 0.0;
-        let read = Stored::read(stored(&killed, 4).path()).unwrap().result;
+        let read = StoredRun::read(stored(&killed, 4).path()).unwrap().result;
         assert_eq!((read.measured_seconds, read.achieved_transactional_iops), (4.0, 100.0));
         assert_eq!(read.instances[0].database_reads_average_latency_ms, 2.0);
         assert_eq!(read.instances[0].maximum_log_write_ms, 2.0);
@@ -148,7 +149,7 @@ mod tests {
         let whole = fs::read_to_string(&path).unwrap();
         let complaint = |content: &str| {
             fs::write(&path, content).unwrap();
-            let line = Stored::read(dir.path()).unwrap_err().to_string();
+            let line = StoredRun::read(dir.path()).unwrap_err().to_string();
             assert_eq!(fs::read_to_string(&path).unwrap(), content);
             assert!(!line.contains('\n') && line.contains("result.json"), "{line}");
             line
@@ -164,9 +165,9 @@ mod tests {
         );
         fs::write(&path, &whole).unwrap();
         fs::remove_file(dir.path().join("samples.csv")).unwrap();
-        let line = Stored::read(dir.path()).unwrap_err().to_string();
+        let line = StoredRun::read(dir.path()).unwrap_err().to_string();
         assert!(line.contains("samples.csv") && !line.contains('\n'), "{line}");
-        let line = Stored::read(&dir.path().join("nowhere")).unwrap_err().to_string();
+        let line = StoredRun::read(&dir.path().join("nowhere")).unwrap_err().to_string();
         assert!(line.contains("no run is stored here"), "{line}");
     }
 }

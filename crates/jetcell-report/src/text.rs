@@ -6,9 +6,9 @@ use jetcell_workload::measurement::Sample;
 use jetcell_workload::result::{RunResult, SideIo};
 
 use crate::advice::advice;
-use crate::number::{figure_text, plain, span};
+use crate::number::{duration_text, figure_text, plain};
 use crate::tables;
-use crate::text_table::{table_text, wrapped};
+use crate::text_table::{table_text, wrap};
 
 /// Renders verdict, rules, advice, throughput, and latencies on one screen, with at most `width` characters per line.
 pub fn text(result: &RunResult, samples: &[Sample], width: usize) -> String {
@@ -19,9 +19,9 @@ pub fn text(result: &RunResult, samples: &[Sample], width: usize) -> String {
 }
 
 fn write_summary(out: &mut String, result: &RunResult, samples: &[Sample], width: usize) -> std::fmt::Result {
-    *out += &wrapped("", &format!("{}: {}", tables::verdict_word(result.verdict), result.reason), width);
+    *out += &wrap("", &format!("{}: {}", tables::verdict_word(result.verdict), result.reason), width);
     for line in advice(result, samples) {
-        *out += &wrapped("  → ", &line, width);
+        *out += &wrap("  → ", &line, width);
     }
     writeln!(out)?;
     let mut rules = tables::rules(result);
@@ -32,41 +32,41 @@ fn write_summary(out: &mut String, result: &RunResult, samples: &[Sample], width
     if result.analysis.saturation.is_some() {
         let curve = tables::curve(result);
         writeln!(out)?;
-        curve.notes.iter().for_each(|note| *out += &wrapped("  ", note, width));
+        curve.notes.iter().for_each(|note| *out += &wrap("  ", note, width));
         *out += &table_text(&curve, width);
     }
     for line in result_lines(result) {
         out.push('\n');
-        *out += &wrapped("  ", &line, width);
+        *out += &wrap("  ", &line, width);
     }
     if result.measured_seconds == 0.0 {
         return Ok(());
     }
     let (mut of_iops, mut of_operations) = (String::new(), String::new());
     if let Some(repetitions) = &result.analysis.repetitions {
-        of_iops = format!(" {}", tables::within("/sec", &repetitions.transactional_iops));
-        of_operations = format!(" {}", tables::within("/sec", &repetitions.operations_per_second));
+        of_iops = format!(" {}", tables::half_width("/sec", &repetitions.transactional_iops));
+        of_operations = format!(" {}", tables::half_width("/sec", &repetitions.operations_per_second));
     }
     let rates = format!(
         "{}{of_iops} transactional I/O per second, {}{of_operations} operations per second, measured for {}",
         figure_text("/sec", result.achieved_transactional_iops),
         figure_text("/sec", result.operations.per_second),
-        span(result.measured_seconds)
+        duration_text(result.measured_seconds)
     );
     out.push('\n');
-    *out += &wrapped("  ", &rates, width);
+    *out += &wrap("  ", &rates, width);
     if let Some(all) = &result.configuration.mailboxes {
-        let carried = all.carried_by(result.achieved_transactional_iops);
+        let carried = all.supported_by(result.achieved_transactional_iops);
         let line = format!(
             "Carries {carried} mailboxes of {} with {} I/O per second each; {} were requested",
             all.quota,
             plain(all.iops_each),
             all.count
         );
-        *out += &wrapped("  ", &line, width);
+        *out += &wrap("  ", &line, width);
     }
     if let Some(limit) = &result.analysis.limit {
-        *out += &wrapped("  ", &format!("Limited by {}: {}", limit.limiter.title(), limit.reason), width);
+        *out += &wrap("  ", &format!("Limited by {}: {}", limit.limiter.title(), limit.reason), width);
     }
     writeln!(out)?;
     *out += &table_text(&tables::io_latency(result), width);
@@ -85,7 +85,7 @@ fn result_lines(result: &RunResult) -> Vec<String> {
             plain(recovery.seconds_per_log()),
             recovery.records_per_second(),
             databases(recovery.databases.len()),
-            span(recovery.seconds)
+            duration_text(recovery.seconds)
         )
     });
     let backup = result.backup.as_ref().map(|backup| {
@@ -147,12 +147,12 @@ mod tests {
 
     #[test]
     fn doubts_and_intervals_are_said() {
-        use jetcell_workload::measurement::{Interval, Repetitions};
+        use jetcell_workload::measurement::{ConfidenceInterval, Repetitions};
         let mut run = result();
         run.doubts = vec!["the measured time was 2 s".into()];
         run.rules[0].name = "Average database read latency (msec)".into();
         run.rules[1].judged = false;
-        let of = |half_width| Interval { mean: 285.0, half_width };
+        let of = |half_width| ConfidenceInterval { mean: 285.0, half_width };
         let (transactional_iops, database_read_ms) = (of(4.5), of(0.25));
         run.analysis.repetitions =
             Some(Repetitions { transactional_iops, database_read_ms, ..Repetitions::default() });
@@ -185,7 +185,7 @@ mod tests {
     fn a_mailbox_profile_is_answered_in_mailboxes() {
         let mut run = result();
         let quota = jetcell_workload::units::ByteSize::mib(1000);
-        let mailboxes = jetcell_workload::profile::Mailboxes { count: 2250, iops_each: 0.12, quota };
+        let mailboxes = jetcell_workload::profile::MailboxRequirement { count: 2250, iops_each: 0.12, quota };
         run.configuration.mailboxes = Some(mailboxes);
         let text = text(&run, &samples(3), usize::MAX);
         let line = "Carries 2383 mailboxes of 1000MiB with 0.12 I/O per second each; 2250 were requested";

@@ -1,20 +1,20 @@
 //! Renders tables and paragraphs for a terminal.
 
-use crate::table::{Cell, Table, Tone};
+use crate::table::{CellTone, ReportCell, ReportTable};
 use jetcell_input::printable;
 
 /// Number of spaces before the first column and between columns.
 const GAP: usize = 2;
 /// Minimum width of a column in characters.
-const NARROWEST: usize = 12;
+const MIN_COLUMN_WIDTH: usize = 12;
 /// Additional indentation of continuation lines.
-const HANGING: usize = 4;
+const CONTINUATION_INDENT: usize = 4;
 
 /// Renders a table in aligned columns, with at most `width` characters per line. Columns that do not fit are printed
 /// below the others, with the row names repeated. Notes are shown only if there are no rows.
-pub fn table_text(table: &Table, width: usize) -> String {
+pub fn table_text(table: &ReportTable, width: usize) -> String {
     if table.rows.is_empty() {
-        return table.notes.iter().map(|note| wrapped("  ", note, width)).collect();
+        return table.notes.iter().map(|note| wrap("  ", note, width)).collect();
     }
     let widths = widths(table, width);
     let mut out = String::new();
@@ -40,10 +40,10 @@ pub fn table_text(table: &Table, width: usize) -> String {
 
 /// Computes the column widths: that of the widest text, but limited so that the first column and at least one other
 /// fit.
-fn widths(table: &Table, width: usize) -> Vec<usize> {
+fn widths(table: &ReportTable, width: usize) -> Vec<usize> {
     let natural = |(at, name): (usize, &str)| {
         let cells = table.rows.iter().filter_map(|row| row.get(at));
-        let cells = cells.map(|cell| shown(cell).chars().count());
+        let cells = cells.map(|cell| cell_text(cell).chars().count());
         cells.chain(std::iter::once(printable(name).chars().count())).max().unwrap_or(0)
     };
     let names = table.columns.iter().map(|column| if table.facts { "" } else { column.name.as_str() });
@@ -53,15 +53,15 @@ fn widths(table: &Table, width: usize) -> Vec<usize> {
     if let Some(first) = widths.first_mut()
         && first.saturating_add(widest) > room
     {
-        *first = (*first).min((room / 2).max(NARROWEST));
+        *first = (*first).min((room / 2).max(MIN_COLUMN_WIDTH));
     }
     let first = widths.first().copied().unwrap_or(0);
-    let most = room.saturating_sub(first).max(NARROWEST);
+    let most = room.saturating_sub(first).max(MIN_COLUMN_WIDTH);
     widths.iter_mut().skip(1).for_each(|other| *other = (*other).min(most));
     widths
 }
 
-fn block(table: &Table, columns: &[usize], widths: &[usize]) -> String {
+fn block(table: &ReportTable, columns: &[usize], widths: &[usize]) -> String {
     let mut out = String::new();
     let mut row = |cells: &dyn Fn(usize) -> String| {
         let cells: Vec<Vec<String>> = columns
@@ -85,27 +85,27 @@ fn block(table: &Table, columns: &[usize], widths: &[usize]) -> String {
             table.columns.get(at).map(|column| printable(&column.name).into_owned()).unwrap_or_default()
         });
     }
-    table.rows.iter().for_each(|cells| row(&|at| cells.get(at).map(shown).unwrap_or_default()));
+    table.rows.iter().for_each(|cells| row(&|at| cells.get(at).map(cell_text).unwrap_or_default()));
     out
 }
 
 /// Formats a cell with its confidence interval. There is no room for other remarks.
-fn shown(cell: &Cell) -> String {
+fn cell_text(cell: &ReportCell) -> String {
     let text = match cell.remark.starts_with('±') {
         true => format!("{} {}", cell.text, cell.remark),
         false => cell.text.clone(),
     };
     let text = printable(&text);
-    if cell.tone == Tone::Bad { text.to_uppercase() } else { text.into_owned() }
+    if cell.tone == CellTone::Bad { text.to_uppercase() } else { text.into_owned() }
 }
 
 /// Wraps a paragraph into lines of at most `width` characters. The first line begins with `mark`; the others are
 /// indented to match.
-pub fn wrapped(mark: &str, text: &str, width: usize) -> String {
+pub fn wrap(mark: &str, text: &str, width: usize) -> String {
     let indent = mark.chars().count();
     let mut out = String::new();
     for (number, line) in
-        lines(&printable(text), width.saturating_sub(indent).max(NARROWEST)).iter().enumerate()
+        lines(&printable(text), width.saturating_sub(indent).max(MIN_COLUMN_WIDTH)).iter().enumerate()
     {
         let before = if number == 0 { mark.to_string() } else { " ".repeat(indent) };
         out += &format!("{before}{line}\n");
@@ -115,7 +115,7 @@ pub fn wrapped(mark: &str, text: &str, width: usize) -> String {
 
 /// Wraps a text's long lines between words, indenting continuation lines. Lines that fit are unchanged, which
 /// preserves their columns.
-pub fn folded(text: &str, width: usize) -> String {
+pub fn fold(text: &str, width: usize) -> String {
     let mut out = String::with_capacity(text.len());
     for whole in text.split_inclusive('\n') {
         let line = whole.trim_end_matches('\n');
@@ -125,9 +125,9 @@ pub fn folded(text: &str, width: usize) -> String {
         }
         let content = line.trim_start_matches(' ');
         let indent = (line.len() - content.len()).min(width / 2);
-        let room = width.saturating_sub(indent + HANGING).max(NARROWEST);
+        let room = width.saturating_sub(indent + CONTINUATION_INDENT).max(MIN_COLUMN_WIDTH);
         for (number, part) in lines(content, room).iter().enumerate() {
-            let before = if number == 0 { indent } else { indent + HANGING };
+            let before = if number == 0 { indent } else { indent + CONTINUATION_INDENT };
             out += &format!("{:before$}{}\n", "", part.trim_end());
         }
         if !whole.ends_with('\n') {
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn columns_that_do_not_fit_follow_below() {
-        let table = Table::numbers("t", "Name", ["first", "second", "third"]);
+        let table = ReportTable::numbers("t", "Name", ["first", "second", "third"]);
         let table = table.row(vec!["a".into(), "1".into(), "22".into(), "333".into()]);
         assert_eq!(table_text(&table, 80), "  Name  first  second  third\n  a         1      22    333\n");
         assert_eq!(
@@ -181,23 +181,23 @@ mod tests {
 
     #[test]
     fn long_texts_are_wrapped_between_words_and_longer_words_are_split() {
-        let table = Table::words("t", &["Name", "Text"]);
+        let table = ReportTable::text_columns("t", &["Name", "Text"]);
         let table = table.row(vec!["n".into(), "some words and /a/very/long/path/to/a/file".into()]);
         let text = table_text(&table, 30);
         assert!(text.lines().all(|line| line.chars().count() <= 30), "{text}");
         assert!(text.contains("some words and"), "{text}");
-        assert_eq!(wrapped("! ", "one two three four", 12), "! one two\n  three four\n");
-        assert_eq!(wrapped("", "", 10), "\n");
+        assert_eq!(wrap("! ", "one two three four", 12), "! one two\n  three four\n");
+        assert_eq!(wrap("", "", 10), "\n");
     }
 
     #[test]
     fn only_lines_that_do_not_fit_are_folded() {
         let text = "a  b   c\n\n  error: one two three four five\nend";
-        assert_eq!(folded(text, usize::MAX), text);
-        assert_eq!(folded(text, 20), "a  b   c\n\n  error: one two\n      three four\n      five\nend");
-        assert_eq!(folded("/a/very/long/path/in/a/directory", 20), "/a/very/long/pat\n    h/in/a/directory");
+        assert_eq!(fold(text, usize::MAX), text);
+        assert_eq!(fold(text, 20), "a  b   c\n\n  error: one two\n      three four\n      five\nend");
+        assert_eq!(fold("/a/very/long/path/in/a/directory", 20), "/a/very/long/pat\n    h/in/a/directory");
         let deep = format!("{}word word word", " ".repeat(60));
-        assert!(folded(&deep, 40).lines().all(|line| line.chars().count() <= 40));
-        assert_eq!((folded("", 5), folded("\n", 5)), (String::new(), "\n".into()));
+        assert!(fold(&deep, 40).lines().all(|line| line.chars().count() <= 40));
+        assert_eq!((fold("", 5), fold("\n", 5)), (String::new(), "\n".into()));
     }
 }

@@ -2,41 +2,41 @@
 
 use std::io;
 
-use jetcell_disk_simulation::drive::Access;
+use jetcell_disk_simulation::drive::DriveAccess;
 use jetcell_sync::mpsc::{Receiver, channel};
 use jetcell_sync::{Arc, Mutex};
 use jetcell_vfs::{File, FileLayer, IoBuffer, IoReason, Transfer, TransferKind};
 
-use crate::drives::{Completion, DriveId};
-use crate::machine::Machine;
+use crate::drives::{AccessCompletion, DriveId};
+use crate::scheduler::DriveScheduler;
 
-pub(crate) struct DriveFile {
+pub(crate) struct SimulatedDriveFile {
     inner: Arc<dyn File>,
-    machine: Arc<Machine>,
+    machine: Arc<DriveScheduler>,
     id: DriveId,
 }
 
-impl DriveFile {
-    pub fn new(inner: Arc<dyn File>, machine: Arc<Machine>, id: DriveId) -> DriveFile {
-        DriveFile { inner, machine, id }
+impl SimulatedDriveFile {
+    pub fn new(inner: Arc<dyn File>, machine: Arc<DriveScheduler>, id: DriveId) -> SimulatedDriveFile {
+        SimulatedDriveFile { inner, machine, id }
     }
 
     /// Starts an access. Returns a receiver that gets a message when the access completes.
     fn begin(&self, position: u64, bytes: usize, is_write: bool) -> Receiver<()> {
-        let (completion, ended) = told();
-        let access = Access { position, bytes: bytes as u64, is_write };
+        let (completion, ended) = completion_channel();
+        let access = DriveAccess { position, bytes: bytes as u64, is_write };
         self.machine.begin(self.id, vec![(access, completion)]);
         ended
     }
 
-    fn resized(&self) -> io::Result<()> {
+    fn update_size(&self) -> io::Result<()> {
         self.machine.resize(self.id, self.inner.len()?);
         Ok(())
     }
 }
 
 /// Returns a completion, and a receiver that gets a message when the completion is called.
-fn told() -> (Completion, Receiver<()>) {
+fn completion_channel() -> (AccessCompletion, Receiver<()>) {
     let (sender, ended) = channel();
     let tell = move || {
         // Sending fails only if the caller no longer waits for the result.
@@ -45,7 +45,7 @@ fn told() -> (Completion, Receiver<()>) {
     (Box::new(tell), ended)
 }
 
-impl FileLayer for DriveFile {
+impl FileLayer for SimulatedDriveFile {
     fn inner(&self) -> &dyn File {
         &*self.inner
     }
@@ -68,12 +68,12 @@ impl FileLayer for DriveFile {
         let (mut below, mut accesses) = (Vec::with_capacity(batch.len()), Vec::with_capacity(batch.len()));
         for Transfer { kind, offset, buffer, reason, done } in batch {
             let is_write = kind == TransferKind::Write;
-            let access = Access { position: offset, bytes: buffer.len() as u64, is_write };
-            let both = Arc::new(Both::new(done));
+            let access = DriveAccess { position: offset, bytes: buffer.len() as u64, is_write };
+            let both = Arc::new(TimedTransfer::new(done));
             let of_content = both.clone();
             let transferred = move |result, buffer| of_content.transferred(result, buffer);
             below.push(Transfer { kind, offset, buffer, reason, done: Box::new(transferred) });
-            let completion: Completion = Box::new(move || both.taken());
+            let completion: AccessCompletion = Box::new(move || both.time_elapsed());
             accesses.push((access, completion));
         }
         self.inner.submit(below);
@@ -82,7 +82,7 @@ impl FileLayer for DriveFile {
 
     fn sync(&self, reason: IoReason) -> io::Result<()> {
         let flushed = self.machine.has_flushes().then(|| {
-            let (completion, ended) = told();
+            let (completion, ended) = completion_channel();
             self.machine.flush(self.id, completion);
             ended
         });
@@ -95,53 +95,55 @@ impl FileLayer for DriveFile {
 
     fn grow(&self, len: u64) -> io::Result<()> {
         self.inner.grow(len)?;
-        self.resized()
+        self.update_size()
     }
 
     fn truncate(&self, len: u64) -> io::Result<()> {
         self.inner.truncate(len)?;
-        self.resized()
+        self.update_size()
     }
 }
 
-type Done = Box<dyn FnOnce(io::Result<()>, IoBuffer) + Send>;
+type TransferCompletion = Box<dyn FnOnce(io::Result<()>, IoBuffer) + Send>;
 
 /// A transfer that completes once its content has been transferred and its model time has elapsed.
-struct Both(Mutex<Half>);
+struct TimedTransfer(Mutex<TimedTransferState>);
 
-enum Half {
-    Neither(Done),
-    Transferred(Done, io::Result<()>, IoBuffer),
-    Taken(Done),
+enum TimedTransferState {
+    Pending(TransferCompletion),
+    Transferred(TransferCompletion, io::Result<()>, IoBuffer),
+    TimeElapsed(TransferCompletion),
     Done,
 }
 
-impl Both {
-    fn new(done: Done) -> Both {
-        Both(Mutex::new(Half::Neither(done)))
+impl TimedTransfer {
+    fn new(done: TransferCompletion) -> TimedTransfer {
+        TimedTransfer(Mutex::new(TimedTransferState::Pending(done)))
     }
 
     fn transferred(&self, result: io::Result<()>, buffer: IoBuffer) {
         let mut half = self.0.lock();
-        match std::mem::replace(&mut *half, Half::Done) {
-            Half::Neither(done) => *half = Half::Transferred(done, result, buffer),
-            Half::Taken(done) => {
+        match std::mem::replace(&mut *half, TimedTransferState::Done) {
+            TimedTransferState::Pending(done) => {
+                *half = TimedTransferState::Transferred(done, result, buffer)
+            }
+            TimedTransferState::TimeElapsed(done) => {
                 drop(half);
                 done(result, buffer);
             }
-            Half::Transferred(..) | Half::Done => {}
+            TimedTransferState::Transferred(..) | TimedTransferState::Done => {}
         }
     }
 
-    fn taken(&self) {
+    fn time_elapsed(&self) {
         let mut half = self.0.lock();
-        match std::mem::replace(&mut *half, Half::Done) {
-            Half::Neither(done) => *half = Half::Taken(done),
-            Half::Transferred(done, result, buffer) => {
+        match std::mem::replace(&mut *half, TimedTransferState::Done) {
+            TimedTransferState::Pending(done) => *half = TimedTransferState::TimeElapsed(done),
+            TimedTransferState::Transferred(done, result, buffer) => {
                 drop(half);
                 done(result, buffer);
             }
-            Half::Taken(_) | Half::Done => {}
+            TimedTransferState::TimeElapsed(_) | TimedTransferState::Done => {}
         }
     }
 }

@@ -19,10 +19,10 @@ struct Readme;
 
 mod drives;
 mod file;
-mod machine;
+mod scheduler;
 mod vfs;
 
-pub use vfs::SimulatedDrives;
+pub use vfs::SimulatedDriveVfs;
 
 #[cfg(test)]
 mod tests;

@@ -6,21 +6,21 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use jetcell_array::{Array, AssembleOptions, BLOCK, CreateOptions, Level};
+use jetcell_array::{Array, AssembleOptions, BLOCK, CreateArrayOptions, Level};
 use jetcell_disk_simulation::CacheParameters;
 use jetcell_disk_simulation::config::drives;
-use jetcell_disk_simulation::disk::Disk;
-use jetcell_disk_simulation::drive::{Access, Drive};
+use jetcell_disk_simulation::disk::SimulatedDisk;
+use jetcell_disk_simulation::drive::{DriveAccess, DriveModel};
 use jetcell_vfs::{
-    Clock, CrashOptions, Fault, FaultEffect, FaultTarget, FaultVfs, File, IoBuffer, IoReason, OpenMode,
-    RealOptions, RealVfs, SimVfs, Transfer, TransferKind, Vfs,
+    Clock, CrashOptions, FaultEffect, FaultTarget, FaultVfs, File, InjectedFault, IoBuffer, IoReason,
+    OpenMode, RealOptions, RealVfs, SimVfs, Transfer, TransferKind, Vfs,
 };
 
-use crate::SimulatedDrives;
+use crate::SimulatedDriveVfs;
 
 const SIZE: u64 = 64 << 20;
 
-fn drive(name: &str) -> Drive {
+fn drive(name: &str) -> DriveModel {
     drives().remove(name).unwrap()
 }
 
@@ -52,11 +52,11 @@ fn submitted(
 }
 
 /// Returns the indices and completion times predicted by the model.
-fn modelled(drive: &Drive, is_write: bool, offsets: &[u64]) -> Vec<(usize, Duration)> {
+fn modelled(drive: &DriveModel, is_write: bool, offsets: &[u64]) -> Vec<(usize, Duration)> {
     let model = drive.with_capacity(SIZE);
-    let (mut disk, mut now, mut done) = (Disk::default(), Duration::ZERO, vec![]);
+    let (mut disk, mut now, mut done) = (SimulatedDisk::default(), Duration::ZERO, vec![]);
     for (number, position) in offsets.iter().enumerate() {
-        let access = Access { position: *position, bytes: 8192, is_write };
+        let access = DriveAccess { position: *position, bytes: 8192, is_write };
         disk.push(&model, now, number, access, false);
     }
     let mut under_way = vec![];
@@ -67,7 +67,7 @@ fn modelled(drive: &Drive, is_write: bool, offsets: &[u64]) -> Vec<(usize, Durat
         under_way.sort_by_key(|(end, _)| std::cmp::Reverse(*end));
         let Some((end, started)) = under_way.pop() else { return done };
         now = end;
-        disk.ended(started);
+        disk.finish(started);
         done.extend(started.operation.map(|number| (number, now)));
     }
 }
@@ -77,7 +77,7 @@ fn accesses_take_the_time_of_the_model_in_its_order() {
     for name in ["15k-146", "10k-300", "7k2-4000"] {
         let disk = SimVfs::new();
         let clock = disk.sim_clock();
-        let vfs = SimulatedDrives::in_simulated_time(Arc::new(disk), drive(name), clock.clone());
+        let vfs = SimulatedDriveVfs::in_simulated_time(Arc::new(disk), drive(name), clock.clone());
         let file = vfs.open(Path::new("/d"), OpenMode::CreateNew).unwrap();
         file.grow(SIZE).unwrap();
         assert_eq!(clock.monotonic(), Duration::ZERO, "a file that grows takes no time");
@@ -94,12 +94,12 @@ fn accesses_take_the_time_of_the_model_in_its_order() {
 
 #[test]
 fn a_cache_answers_writes_at_once_and_a_sync_waits_for_the_plates() {
-    let Drive::Disk(mut disk) = drive("15k-146") else { panic!("a disk") };
+    let DriveModel::Disk(mut disk) = drive("15k-146") else { panic!("a disk") };
     let (mb, read_ahead_kb, interface_mb_per_second) = (16.0, 256.0, 400.0);
     disk.cache = Some(CacheParameters { mb, read_ahead_kb, interface_mb_per_second, writes: true });
     let below = SimVfs::new();
     let clock = below.sim_clock();
-    let vfs = SimulatedDrives::in_simulated_time(Arc::new(below), Drive::Disk(disk), clock.clone());
+    let vfs = SimulatedDriveVfs::in_simulated_time(Arc::new(below), DriveModel::Disk(disk), clock.clone());
     let file = vfs.open(Path::new("/d"), OpenMode::CreateNew).unwrap();
     file.grow(SIZE).unwrap();
     let start = clock.monotonic();
@@ -117,7 +117,7 @@ fn many_drives_in_real_time_have_one_thread_and_never_take_less_than_the_model()
     const SCALE: f64 = 50.0;
     let dir = tempfile::tempdir().unwrap();
     let real = Arc::new(RealVfs::new(RealOptions::default()).unwrap());
-    let vfs = Arc::new(SimulatedDrives::new(real, drive("15k-146"), SCALE).unwrap());
+    let vfs = Arc::new(SimulatedDriveVfs::new(real, drive("15k-146"), SCALE).unwrap());
     let paths: Vec<PathBuf> = (0..63).map(|number| dir.path().join(format!("m{number}"))).collect();
     let files: Vec<Arc<dyn File>> =
         paths.iter().map(|path| vfs.open(path, OpenMode::CreateNew).unwrap()).collect();
@@ -164,12 +164,12 @@ fn faults_and_power_cuts_below_an_array_of_drives_lose_nothing() {
     let clock = below.sim_clock();
     let faults = Arc::new(FaultVfs::new(Arc::new(below.clone())));
     let vfs: Arc<dyn Vfs> =
-        Arc::new(SimulatedDrives::in_simulated_time(faults.clone(), drive("15k-146"), clock.clone()));
+        Arc::new(SimulatedDriveVfs::in_simulated_time(faults.clone(), drive("15k-146"), clock.clone()));
     let members: Vec<PathBuf> = (0..6).map(|number| PathBuf::from(format!("/m{number}"))).collect();
     for path in &members {
         below.put(path, &vec![0; 4 << 20]);
     }
-    Array::create(&*vfs, &members, &CreateOptions::new(Level::RaidDp { prime: 17 }, 7)).unwrap();
+    Array::create(&*vfs, &members, &CreateArrayOptions::new(Level::RaidDp { prime: 17 }, 7)).unwrap();
     let mut array = Array::assemble(vfs.clone(), &members, AssembleOptions::default()).unwrap();
     let block = |number: u64| vec![number as u8 + 1; BLOCK];
     let before = clock.monotonic();
@@ -179,14 +179,14 @@ fn faults_and_power_cuts_below_an_array_of_drives_lose_nothing() {
     array.flush().unwrap();
     assert!(clock.monotonic() - before > Duration::from_millis(1), "spindles take time");
     // A member fails, followed by a power cut.
-    faults.inject(Fault::new(FaultTarget::Read, FaultEffect::IoError).on_path("m2").forever());
+    faults.inject(InjectedFault::new(FaultTarget::Read, FaultEffect::IoError).on_path("m2").repeating());
     let mut found = vec![0; BLOCK];
     array.read(3, &mut found).unwrap();
     assert_eq!(found, block(1));
     drop(array);
     let after = below.crash(5, CrashOptions::default());
     let clock = after.sim_clock();
-    let vfs = Arc::new(SimulatedDrives::in_simulated_time(Arc::new(after), drive("15k-146"), clock));
+    let vfs = Arc::new(SimulatedDriveVfs::in_simulated_time(Arc::new(after), drive("15k-146"), clock));
     let options = AssembleOptions { force: true, ..AssembleOptions::default() };
     let mut array = Array::assemble(vfs, &members, options).unwrap();
     for number in 0..20 {

@@ -9,18 +9,18 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::catalogue::Disk;
-use crate::config::Storage;
-use crate::mistake::Mistake;
-use crate::raid::{Layout, Raid};
-use crate::sheet::{Sheet, ceil, max};
-use crate::states::State;
+use crate::catalogue::CatalogueDisk;
+use crate::config::StorageConfig;
+use crate::error::SizingError;
+use crate::raid::{GroupLayout, RaidKind};
+use crate::sheet::{CalculationSheet, ceil, max};
+use crate::states::SystemState;
 
 /// Load of an array in one state.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Work {
+pub struct ArrayLoad {
     /// State of the system.
-    pub state: State,
+    pub state: SystemState,
     /// Host reads per second.
     pub reads: f64,
     /// Host writes per second.
@@ -31,7 +31,7 @@ pub struct Work {
 
 /// Number of disks in an array, in total and for each requirement.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Array {
+pub struct SizedArray {
     /// Number of disks to buy, without spares.
     pub disks: f64,
     /// Number of disks required for capacity.
@@ -39,9 +39,9 @@ pub struct Array {
     /// Number of disks required for the load of each state.
     pub disks_for_load: Vec<StateDisks>,
     /// The requirement that determines the number of disks.
-    pub constraint: Constraint,
+    pub constraint: SizingConstraint,
     /// State that determines the number of disks, or `None` if capacity does.
-    pub state: Option<State>,
+    pub state: Option<SystemState>,
     /// Time to rebuild one drive, hours.
     pub rebuild_hours: f64,
 }
@@ -49,7 +49,7 @@ pub struct Array {
 /// Requirement that determines the number of disks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Constraint {
+pub enum SizingConstraint {
     /// Disk space.
     Capacity,
     /// Random operations within the maximum latency.
@@ -58,12 +58,12 @@ pub enum Constraint {
     Throughput,
 }
 
-impl fmt::Display for Constraint {
+impl fmt::Display for SizingConstraint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Constraint::Capacity => "capacity",
-            Constraint::Iops => "IOPS",
-            Constraint::Throughput => "throughput",
+            SizingConstraint::Capacity => "capacity",
+            SizingConstraint::Iops => "IOPS",
+            SizingConstraint::Throughput => "throughput",
         })
     }
 }
@@ -72,29 +72,29 @@ impl fmt::Display for Constraint {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct StateDisks {
     /// State of the system.
-    pub state: State,
+    pub state: SystemState,
     /// Number of disks.
     pub disks: f64,
     /// Random disk operations per second caused by the host's operations.
     pub disk_iops: f64,
     /// What keeps the disks busier: random operations or long transfers.
-    pub busier_with: Constraint,
+    pub busier_with: SizingConstraint,
 }
 
 /// Maximum number of disks. A larger requirement is treated as an input error.
 const MAX_DISKS: f64 = 1e7;
 
-impl Array {
+impl SizedArray {
     /// Calculates the smallest array of whole groups that provides `capacity_gib` and supports the load in every
     /// state of `storage.states`.
-    pub fn of(
-        layout: &Layout,
-        disk: &Disk,
-        storage: &Storage,
-        works: &[Work],
+    pub fn new(
+        layout: &GroupLayout,
+        disk: &CatalogueDisk,
+        storage: &StorageConfig,
+        works: &[ArrayLoad],
         capacity_gib: f64,
-        sheet: &mut Sheet,
-    ) -> Result<Array, Mistake> {
+        sheet: &mut CalculationSheet,
+    ) -> Result<SizedArray, SizingError> {
         sheet.heading(format!("{layout} of {}: capacity", disk.name));
         input!(sheet, group_disks = f64::from(layout.group_disks()), "disks in a group");
         input!(sheet, data_disks = f64::from(layout.data_disks()), "of which contain data");
@@ -121,39 +121,39 @@ impl Array {
             Some(worst) if need.disks <= worst.disks => Some(worst),
             _ => Some(need),
         });
-        let (mut disks, mut constraint, mut state) = (disks_for_capacity, Constraint::Capacity, None);
+        let (mut disks, mut constraint, mut state) = (disks_for_capacity, SizingConstraint::Capacity, None);
         if let Some(need) = worst.filter(|need| need.disks > disks) {
             (disks, constraint, state) = (need.disks, need.busier_with, Some(need.state));
         }
         if disks.is_nan() || disks > MAX_DISKS {
-            return Err(Mistake(format!(
+            return Err(SizingError(format!(
                 "{layout} of {} would need more than ten million disks: check the mailboxes and the disk",
                 disk.name
             )));
         }
-        Ok(Array { disks, disks_for_capacity, disks_for_load, constraint, state, rebuild_hours })
+        Ok(SizedArray { disks, disks_for_capacity, disks_for_load, constraint, state, rebuild_hours })
     }
 }
 
 fn disks_for(
-    layout: &Layout,
-    disk: &Disk,
-    storage: &Storage,
-    work: &Work,
-    sheet: &mut Sheet,
-) -> Result<StateDisks, Mistake> {
+    layout: &GroupLayout,
+    disk: &CatalogueDisk,
+    storage: &StorageConfig,
+    work: &ArrayLoad,
+    sheet: &mut CalculationSheet,
+) -> Result<StateDisks, SizingError> {
     let state = work.state;
-    let degraded = state.degraded();
+    let degraded = state.is_degraded();
     let latency = if degraded { storage.degraded_latency } else { storage.latency };
     let usable = disk.iops_at(latency.0);
     if usable < 1.0 {
-        return Err(Mistake(format!(
+        return Err(SizingError(format!(
             "disk \"{}\" does not answer within {} on average even at minimal load; use a faster disk or \
              raise the latency",
             disk.name, latency
         )));
     }
-    let costs = if degraded { layout.degraded() } else { layout.whole() };
+    let costs = if degraded { layout.costs_degraded() } else { layout.costs_intact() };
     sheet.heading(format!("{layout} of {}: {state}", disk.name));
     input!(sheet, host_reads = work.reads, "reads/s");
     input!(sheet, host_writes = work.writes, "writes/s");
@@ -164,16 +164,17 @@ fn disks_for(
     input!(sheet, random_iops = disk.random_iops, "random operations/s of a disk at 20 ms");
     input!(sheet, latency_s = latency.0, "s that a random operation may take");
     input!(sheet, sequential_mb_s = disk.sequential.mb_s(), "MB/s of a disk");
-    let rebuild = if state == State::Rebuilding { storage.rebuild_share.0 } else { 0.0 };
+    let rebuild = if state == SystemState::Rebuilding { storage.rebuild_share.0 } else { 0.0 };
     input!(sheet, rebuild = rebuild, "of a disk's time is used for a rebuild");
     formula!(sheet, disk_iops = host_reads * read_cost + host_writes * write_cost, "disk operations/s");
     formula!(sheet, usable_iops = random_iops + 1.0 / 0.02 - 1.0 / latency_s, "operations/s of a disk");
     formula!(sheet, busy_random = disk_iops / usable_iops, "disks busy with random operations");
     formula!(sheet, busy_long = long_mb_s * read_cost / sequential_mb_s, "disks busy with long transfers");
     formula!(sheet, busy_disks = (busy_random + busy_long) / (1.0 - rebuild), "disks fully busy");
-    let busier_with = if busy_long > busy_random { Constraint::Throughput } else { Constraint::Iops };
+    let busier_with =
+        if busy_long > busy_random { SizingConstraint::Throughput } else { SizingConstraint::Iops };
     input!(sheet, group_disks = f64::from(layout.group_disks()), "disks in a group");
-    if layout.raid == Raid::Jbod && degraded {
+    if layout.raid == RaidKind::Jbod && degraded {
         formula!(sheet, disks = ceil(busy_disks) + 1.0, "disks, including one failed disk");
         return Ok(StateDisks { state, disks, disk_iops, busier_with });
     }

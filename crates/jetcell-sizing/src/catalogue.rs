@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::mistake::{Mistake, parse};
-use crate::units::{Rate, Share, Size};
+use crate::error::{SizingError, parse};
+use crate::units::{DataRate, DataSize, Share};
 
 /// Built-in catalogue. Its comments document the format.
 pub const DEFAULT_DISKS: &str = include_str!("disks.toml");
@@ -11,17 +11,17 @@ pub const DEFAULT_DISKS: &str = include_str!("disks.toml");
 /// A kind of disk.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Disk {
+pub struct CatalogueDisk {
     /// Name used in configurations.
     pub name: String,
     /// Storage technology: rotating disk or flash.
-    pub kind: Kind,
+    pub kind: DiskTechnology,
     /// Nominal capacity.
-    pub capacity: Size,
+    pub capacity: DataSize,
     /// Small random reads and writes per second at an average latency of 20 ms.
     pub random_iops: f64,
     /// Rate of long transfers.
-    pub sequential: Rate,
+    pub sequential: DataRate,
     /// Power of the drive alone under load, W.
     pub watts: f64,
     /// Price, in the same currency for all disks.
@@ -36,7 +36,7 @@ pub struct Disk {
 /// Storage technology of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum DiskTechnology {
     /// Rotating disk.
     Hdd,
     /// Flash drive.
@@ -45,33 +45,33 @@ pub enum Kind {
 
 /// Disks by name.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Catalogue {
-    disks: Vec<Disk>,
+pub struct DiskCatalogue {
+    disks: Vec<CatalogueDisk>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct DiskCatalogueFile {
     #[serde(default)]
-    disk: Vec<Disk>,
+    disk: Vec<CatalogueDisk>,
 }
 
-impl Catalogue {
+impl DiskCatalogue {
     /// Returns the built-in catalogue.
-    pub fn built_in() -> Catalogue {
-        let mut catalogue = Catalogue { disks: Vec::new() };
+    pub fn built_in() -> DiskCatalogue {
+        let mut catalogue = DiskCatalogue { disks: Vec::new() };
         catalogue.add_file("built-in catalogue", DEFAULT_DISKS).expect("the built-in catalogue is tested");
         catalogue
     }
 
     /// Adds the disks in a file. A disk with an existing name replaces that entry.
-    pub fn add_file(&mut self, file: &str, text: &str) -> Result<(), Mistake> {
-        let File { disk } = parse(file, text)?;
+    pub fn add_file(&mut self, file: &str, text: &str) -> Result<(), SizingError> {
+        let DiskCatalogueFile { disk } = parse(file, text)?;
         self.add(disk)
     }
 
     /// Adds disks. A disk with an existing name replaces that entry.
-    pub fn add(&mut self, disks: Vec<Disk>) -> Result<(), Mistake> {
+    pub fn add(&mut self, disks: Vec<CatalogueDisk>) -> Result<(), SizingError> {
         for disk in disks {
             disk.check()?;
             self.disks.retain(|known| known.name != disk.name);
@@ -81,23 +81,23 @@ impl Catalogue {
     }
 
     /// Returns the disk with this name.
-    pub fn find(&self, name: &str) -> Result<&Disk, Mistake> {
+    pub fn find(&self, name: &str) -> Result<&CatalogueDisk, SizingError> {
         self.disks.iter().find(|disk| disk.name == name).ok_or_else(|| {
             let known: Vec<_> = self.disks.iter().map(|disk| format!("\"{}\"", disk.name)).collect();
-            Mistake(format!("unknown disk \"{name}\"; disks in the catalogue: {}", known.join(", ")))
+            SizingError(format!("unknown disk \"{name}\"; disks in the catalogue: {}", known.join(", ")))
         })
     }
 
     /// Returns all disks.
-    pub fn disks(&self) -> &[Disk] {
+    pub fn disks(&self) -> &[CatalogueDisk] {
         &self.disks
     }
 }
 
-impl Disk {
-    fn check(&self) -> Result<(), Mistake> {
+impl CatalogueDisk {
+    fn check(&self) -> Result<(), SizingError> {
         let wrong = |key: &str, value: f64, rule: &str| {
-            Err(Mistake(format!("disk \"{}\": {key} = {value} must be {rule}", self.name)))
+            Err(SizingError(format!("disk \"{}\": {key} = {value} must be {rule}", self.name)))
         };
         for (key, value) in [
             ("capacity", self.capacity.0),
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn a_users_disk_adds_to_the_catalogue_or_replaces() {
-        let mut catalogue = Catalogue::built_in();
+        let mut catalogue = DiskCatalogue::built_in();
         let before = catalogue.disks().len();
         let text = DEFAULT_DISKS.replace("7.2k 8TB", "mine").replace("price = 90", "price = 91");
         catalogue.add_file("mine.toml", &text).unwrap();
@@ -149,7 +149,7 @@ mod tests {
             ("watts = 8.0", "wats = 8.0", "unknown key 'wats'; the nearest known key is 'watts'"),
         ] {
             let text = DEFAULT_DISKS.replacen(from, to, 1);
-            let mistake = Catalogue::built_in().add_file("mine.toml", &text).unwrap_err().0;
+            let mistake = DiskCatalogue::built_in().add_file("mine.toml", &text).unwrap_err().0;
             assert!(mistake.contains(why), "{mistake}");
             assert!(!mistake.contains('\n'), "{mistake}");
         }
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn a_lower_latency_allows_fewer_operations() {
-        let disk = Catalogue::built_in().find("15k 600GB").unwrap().clone();
+        let disk = DiskCatalogue::built_in().find("15k 600GB").unwrap().clone();
         assert_eq!(disk.iops_at(0.020), disk.random_iops);
         assert!((disk.iops_at(0.010) - (disk.random_iops - 50.0)).abs() < 1e-9);
         assert!(disk.iops_at(0.001) < 0.0);

@@ -4,12 +4,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::catalogue::Disk;
-use crate::mistake::{Mistake, parse};
+use crate::catalogue::CatalogueDisk;
+use crate::error::{SizingError, parse};
 use crate::platform::{Platform, PlatformChanges};
-use crate::raid::Layout;
-use crate::states::State;
-use crate::units::{Rate, Share, Size, Span};
+use crate::raid::GroupLayout;
+use crate::states::SystemState;
+use crate::units::{DataRate, DataSize, DurationQuantity, Share};
 
 /// A complete configuration with comments. The documentation uses it as a worked example.
 pub const EXAMPLE: &str = include_str!("example.toml");
@@ -24,39 +24,39 @@ pub struct Config {
     #[serde(default)]
     pub platform_changes: PlatformChanges,
     /// Mailboxes and their load.
-    pub mailboxes: Mailboxes,
+    pub mailboxes: MailboxConfig,
     /// Number of servers and their redundancy.
     #[serde(default)]
-    pub servers: Servers,
+    pub servers: ServerConfig,
     /// Distribution of mailboxes over databases.
     #[serde(default)]
-    pub databases: Databases,
+    pub databases: DatabaseConfig,
     /// Placement, retention and growth of logs.
     #[serde(default)]
-    pub logs: Logs,
+    pub logs: LogConfig,
     /// Network traffic caused by replication.
     #[serde(default)]
-    pub network: Network,
+    pub network: NetworkConfig,
     /// Backup and restore rates.
     #[serde(default)]
-    pub backup: Backup,
+    pub backup: BackupConfig,
     /// Disks and arrays to compare.
-    pub storage: Storage,
+    pub storage: StorageConfig,
     /// Prices, energy cost and service life.
     #[serde(default)]
-    pub cost: Cost,
+    pub cost: CostConfig,
     /// Performance test for the design.
     #[serde(default)]
-    pub test: TestRun,
+    pub test: TestRunConfig,
     /// Disks in addition to the catalogue.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub disk: Vec<Disk>,
+    pub disk: Vec<CatalogueDisk>,
 }
 
 /// Mailboxes and their load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Mailboxes {
+pub struct MailboxConfig {
     /// Number of mailboxes.
     pub count: u64,
     /// Messages sent and received per mailbox and day.
@@ -70,15 +70,15 @@ pub struct Mailboxes {
     pub write_share: Option<Share>,
     /// Average size of a message.
     #[serde(default = "default_message_size")]
-    pub message_size: Size,
+    pub message_size: DataSize,
     /// Maximum size of a mailbox.
-    pub quota: Size,
+    pub quota: DataSize,
     /// Expected growth of the mailboxes.
     #[serde(default = "default_growth")]
     pub growth: Share,
     /// How long deleted messages are retained.
     #[serde(default = "default_retention")]
-    pub retention: Span,
+    pub retention: DurationQuantity,
     /// Share of mailboxes with additional clients, such as mobile devices.
     #[serde(default)]
     pub busier_share: Share,
@@ -106,7 +106,7 @@ macro_rules! part {
 
 part!(
     /// Number of servers and their redundancy.
-    Servers {
+    ServerConfig {
         /// Number of servers that share the mailboxes.
         count: u32 = 1,
         /// Number of copies of each database, including the active copy.
@@ -120,14 +120,14 @@ part!(
 
 part!(
     /// Distribution of mailboxes over databases.
-    Databases {
+    DatabaseConfig {
         /// Number of databases. If absent, the smallest number that `largest` allows, with equally many on every
         /// server.
         #[serde(skip_serializing_if = "Option::is_none")]
         count: Option<u32> = None,
         /// Maximum size of a database. If absent, the platform's limit is used.
         #[serde(skip_serializing_if = "Option::is_none")]
-        largest: Option<Size> = None,
+        largest: Option<DataSize> = None,
         /// Number of databases per volume.
         per_volume: u32 = 1,
         /// Share of a volume that stays free.
@@ -139,15 +139,15 @@ part!(
 
 part!(
     /// Placement, retention and growth of logs.
-    Logs {
+    LogConfig {
         /// Whether logs are on dedicated disks.
         apart: bool = true,
         /// How long logs are retained if backups fail.
-        without_truncation: Span = Span(3.0 * 86400.0),
+        without_truncation: DurationQuantity = DurationQuantity(3.0 * 86400.0),
         /// How long a copy may be unreachable.
-        outage: Span = Span(86400.0),
+        outage: DurationQuantity = DurationQuantity(86400.0),
         /// Replay delay of a lagged copy.
-        lag: Span = Span(0.0),
+        lag: DurationQuantity = DurationQuantity(0.0),
         /// Share of mailboxes that are moved in a week. Every byte of a moved mailbox is logged.
         moved: Share = Share(0.01),
         /// Number of sequential log transfers that take as long as one random operation.
@@ -157,7 +157,7 @@ part!(
 
 part!(
     /// Network traffic caused by replication.
-    Network {
+    NetworkConfig {
         /// Share of a day's logs written in the busiest hour.
         peak_hour: Share = Share(0.12),
         /// Reduction in size by compression.
@@ -165,45 +165,45 @@ part!(
         /// Protocol overhead.
         protocol: Share = Share(0.1),
         /// Round-trip time between two sites with copies.
-        round_trip: Span = Span(0.02),
+        round_trip: DurationQuantity = DurationQuantity(0.02),
     }
 );
 
 part!(
     /// Backup and restore rates.
-    Backup {
+    BackupConfig {
         /// Transfer rate of each stream.
-        stream: Rate = Rate(1e8),
+        stream: DataRate = DataRate(1e8),
         /// Number of concurrent streams.
         streams: u32 = 2,
         /// Transfer rate of the server's connection to its disks.
-        bus: Rate = Rate(1e9),
+        bus: DataRate = DataRate(1e9),
         /// Time to replay one log file.
-        replay: Span = Span(2.9),
+        replay: DurationQuantity = DurationQuantity(2.9),
         /// Number of databases that are replayed concurrently.
         parallel_replay: u32 = 4,
         /// Age of the backup, which determines how many logs are replayed after a restore.
-        age: Span = Span(86400.0),
+        age: DurationQuantity = DurationQuantity(86400.0),
     }
 );
 
 /// Disks and arrays to compare.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Storage {
+pub struct StorageConfig {
     /// Names of disks in the catalogue.
     pub disks: Vec<String>,
     /// Arrays to compare.
-    pub layouts: Vec<Layout>,
+    pub layouts: Vec<GroupLayout>,
     /// Array for the log disks.
-    #[serde(default = "Layout::raid10")]
-    pub log_layout: Layout,
+    #[serde(default = "GroupLayout::raid10")]
+    pub log_layout: GroupLayout,
     /// Maximum average latency.
     #[serde(default = "default_latency")]
-    pub latency: Span,
+    pub latency: DurationQuantity,
     /// Maximum average latency while an array is degraded.
     #[serde(default = "default_latency")]
-    pub degraded_latency: Span,
+    pub degraded_latency: DurationQuantity,
     /// Share of each surviving disk's time that a rebuild may use.
     #[serde(default = "default_rebuild_share")]
     pub rebuild_share: Share,
@@ -215,12 +215,12 @@ pub struct Storage {
     pub disks_per_spare: u32,
     /// States in which the storage must support the load.
     #[serde(default = "default_states")]
-    pub states: Vec<State>,
+    pub states: Vec<SystemState>,
 }
 
 part!(
     /// Prices, energy cost and service life.
-    Cost {
+    CostConfig {
         /// Currency of all prices, as text. Currencies are not converted.
         currency: String = "EUR".into(),
         /// Price per kWh.
@@ -236,29 +236,29 @@ part!(
 
 part!(
     /// Performance test for the design.
-    TestRun {
+    TestRunConfig {
         /// Directories of the databases.
         dirs: Vec<String> = vec!["/mnt/db1".into()],
         /// Directories of the logs.
         log_dirs: Vec<String> = vec!["/mnt/log1".into()],
         /// Duration of the measurement.
-        duration: Span = Span(7200.0),
+        duration: DurationQuantity = DurationQuantity(7200.0),
         /// Number of load threads.
         threads: u32 = 16,
     }
 );
 
-fn default_message_size() -> Size {
-    Size(75.0 * 1024.0)
+fn default_message_size() -> DataSize {
+    DataSize(75.0 * 1024.0)
 }
 fn default_growth() -> Share {
     Share(0.2)
 }
-fn default_retention() -> Span {
-    Span(14.0 * 86400.0)
+fn default_retention() -> DurationQuantity {
+    DurationQuantity(14.0 * 86400.0)
 }
-fn default_latency() -> Span {
-    Span(0.02)
+fn default_latency() -> DurationQuantity {
+    DurationQuantity(0.02)
 }
 fn default_rebuild_share() -> Share {
     Share(0.3)
@@ -269,8 +269,8 @@ fn default_formatted() -> Share {
 fn default_disks_per_spare() -> u32 {
     30
 }
-fn default_states() -> Vec<State> {
-    State::ALL.to_vec()
+fn default_states() -> Vec<SystemState> {
+    SystemState::ALL.to_vec()
 }
 fn one() -> f64 {
     1.0
@@ -283,23 +283,23 @@ impl Default for Share {
 
 impl Config {
     /// Reads and checks a configuration. `file` is the file name to use in error messages.
-    pub fn read(file: &str, text: &str) -> Result<Config, Mistake> {
+    pub fn read(file: &str, text: &str) -> Result<Config, SizingError> {
         let config: Config = parse(file, text)?;
-        config.check().map_err(|mistake| Mistake(format!("{file}: {mistake}")))?;
+        config.check().map_err(|mistake| SizingError(format!("{file}: {mistake}")))?;
         Ok(config)
     }
 
     /// Returns the platform with the configuration's overrides applied.
-    pub fn platform(&self) -> Result<Platform, Mistake> {
+    pub fn platform(&self) -> Result<Platform, SizingError> {
         let platform = Platform::named(&self.platform)?.with(&self.platform_changes);
         platform.check()?;
         Ok(platform)
     }
 
     /// Returns an error if the inputs cannot be sized. Called before the calculation.
-    pub fn check(&self) -> Result<(), Mistake> {
+    pub fn check(&self) -> Result<(), SizingError> {
         let (m, s, d) = (&self.mailboxes, &self.servers, &self.databases);
-        let rule = |good: bool, what: String| if good { Ok(()) } else { Err(Mistake(what)) };
+        let rule = |good: bool, what: String| if good { Ok(()) } else { Err(SizingError(what)) };
         let within = |key: &str, value: f64, low: f64, high: f64| {
             let good = (low..=high).contains(&value);
             rule(good, format!("{key} = {value} must be from {low} to {high}"))
@@ -360,9 +360,9 @@ impl Config {
     }
 }
 
-impl Storage {
-    fn check(&self) -> Result<(), Mistake> {
-        let rule = |good: bool, what: &str| if good { Ok(()) } else { Err(Mistake(what.into())) };
+impl StorageConfig {
+    fn check(&self) -> Result<(), SizingError> {
+        let rule = |good: bool, what: &str| if good { Ok(()) } else { Err(SizingError(what.into())) };
         rule(!self.disks.is_empty(), "storage.disks must contain the name of a disk")?;
         rule(
             !self.layouts.is_empty(),
@@ -376,6 +376,6 @@ impl Storage {
         rule(self.formatted.0 > 0.0 && self.formatted.0 <= 1.0, {
             "storage.formatted must be above 0% and at most 100%"
         })?;
-        self.layouts.iter().chain([&self.log_layout]).try_for_each(Layout::check)
+        self.layouts.iter().chain([&self.log_layout]).try_for_each(GroupLayout::check)
     }
 }

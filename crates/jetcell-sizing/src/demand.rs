@@ -17,17 +17,17 @@ use self::space::SpacePlan;
 use self::transfer::{BackupPlan, ReplicationPlan};
 
 use crate::config::Config;
-use crate::mailbox::Mailbox;
-use crate::mistake::Mistake;
+use crate::mailbox::MailboxRequirements;
+use crate::error::SizingError;
 use crate::platform::Platform;
-use crate::sheet::{Sheet, max};
-use crate::states::State;
+use crate::sheet::{CalculationSheet, max};
+use crate::states::SystemState;
 
 /// I/O of one server in one state, including headroom.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Load {
+pub struct ServerLoad {
     /// State of the system.
-    pub state: State,
+    pub state: SystemState,
     /// Number of mailboxes whose active copy is on the server.
     pub active_mailboxes: f64,
     /// Database reads per second.
@@ -46,9 +46,9 @@ pub struct Load {
 
 /// Requirements of one server.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Demand {
+pub struct ServerDemand {
     /// I/O in each state.
-    pub loads: Vec<Load>,
+    pub loads: Vec<ServerLoad>,
     /// Number of databases in the system, not counting copies.
     pub databases: f64,
     /// Number of database copies on a server.
@@ -83,20 +83,20 @@ pub struct Demand {
     pub warnings: Vec<String>,
 }
 
-impl Demand {
+impl ServerDemand {
     /// Calculates the requirements of one server.
-    pub fn of(
+    pub fn new(
         config: &Config,
         platform: &Platform,
-        mailbox: &Mailbox,
-        sheet: &mut Sheet,
-    ) -> Result<Demand, Mistake> {
+        mailbox: &MailboxRequirements,
+        sheet: &mut CalculationSheet,
+    ) -> Result<ServerDemand, SizingError> {
         let mut warnings = Vec::new();
-        let databases = DatabasePlan::of(config, platform, mailbox, sheet, &mut warnings)?;
-        let space = SpacePlan::of(config, platform, mailbox, &databases, sheet);
-        let memory = MemoryPlan::of(config, platform, mailbox, &databases, sheet);
-        let replication = ReplicationPlan::of(config, &databases, &space, &memory, sheet);
-        let backup = BackupPlan::of(config, &databases, &space, sheet);
+        let databases = DatabasePlan::new(config, platform, mailbox, sheet, &mut warnings)?;
+        let space = SpacePlan::new(config, platform, mailbox, &databases, sheet);
+        let memory = MemoryPlan::new(config, platform, mailbox, &databases, sheet);
+        let replication = ReplicationPlan::new(config, &databases, &space, &memory, sheet);
+        let backup = BackupPlan::new(config, &databases, &space, sheet);
         backup.warn_of_slow_replay(config, &replication, sheet, &mut warnings);
         warn_of_missing_copies(config, &mut warnings);
         let database_copies = databases.database_copies;
@@ -105,12 +105,12 @@ impl Demand {
         formula!(sheet, maintenance_reads = maintenance_mb_s * 1000000.0 / 262144.0, "reads of 256 KiB/s");
 
         let copies = databases.copies;
-        let loads = State::ALL.map(|state| {
-            let backup_mb_s = if state == State::BackupRunning { backup.backup_mb_s } else { 0.0 };
+        let loads = SystemState::ALL.map(|state| {
+            let backup_mb_s = if state == SystemState::BackupRunning { backup.backup_mb_s } else { 0.0 };
             let load = load(state, config, platform, mailbox, copies, &memory, sheet);
-            Load { maintenance_mb_s, backup_mb_s, ..load }
+            ServerLoad { maintenance_mb_s, backup_mb_s, ..load }
         });
-        Ok(Demand {
+        Ok(ServerDemand {
             loads: loads.to_vec(),
             databases: databases.databases,
             database_copies_per_server: database_copies,
@@ -132,7 +132,7 @@ impl Demand {
     }
 
     /// Returns the load in the given state.
-    pub fn load(&self, state: State) -> &Load {
+    pub fn load(&self, state: SystemState) -> &ServerLoad {
         // `loads` contains every state, in order.
         &self.loads[state as usize]
     }
@@ -140,16 +140,16 @@ impl Demand {
 
 /// Calculates a server's I/O in one state, excluding maintenance and backup.
 fn load(
-    state: State,
+    state: SystemState,
     config: &Config,
     platform: &Platform,
-    mailbox: &Mailbox,
+    mailbox: &MailboxRequirements,
     copies: f64,
     memory: &MemoryPlan,
-    sheet: &mut Sheet,
-) -> Load {
+    sheet: &mut CalculationSheet,
+) -> ServerLoad {
     let MemoryPlan { mailbox_copies, active_normal, active_lost, .. } = *memory;
-    let active = if state == State::ServerLost { active_lost } else { active_normal };
+    let active = if state == SystemState::ServerLost { active_lost } else { active_normal };
     sheet.heading(format!("I/O of a server: {state}"));
     input!(sheet, active = active, "mailboxes");
     input!(sheet, reads = mailbox.reads, "reads/s per mailbox");
@@ -165,7 +165,7 @@ fn load(
     input!(sheet, log_reads_per_log_write = log_read_ratio, "");
     formula!(sheet, log_writes = database_writes * log_writes_per_write, "writes/s");
     formula!(sheet, log_reads = log_writes * log_reads_per_log_write, "reads/s");
-    Load {
+    ServerLoad {
         state,
         active_mailboxes: active,
         database_reads,

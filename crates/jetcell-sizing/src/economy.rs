@@ -5,16 +5,16 @@
 
 use serde::Serialize;
 
-use crate::catalogue::Disk;
-use crate::config::Cost;
-use crate::sheet::Sheet;
+use crate::catalogue::CatalogueDisk;
+use crate::config::CostConfig;
+use crate::sheet::CalculationSheet;
 
 /// Number of hours in a year of 365 days.
 pub const HOURS_PER_YEAR: f64 = 8760.0;
 
 /// Costs for a given number of disks.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Economy {
+pub struct DiskCosts {
     /// Price of the disks.
     pub price: f64,
     /// Power of the disks alone, W.
@@ -29,9 +29,14 @@ pub struct Economy {
     pub total_cost: f64,
 }
 
-impl Economy {
+impl DiskCosts {
     /// Calculates the costs of `disks` disks of this kind.
-    pub fn of(disks: f64, disk: &Disk, cost: &Cost, sheet: &mut Sheet) -> Economy {
+    pub fn new(
+        disks: f64,
+        disk: &CatalogueDisk,
+        cost: &CostConfig,
+        sheet: &mut CalculationSheet,
+    ) -> DiskCosts {
         sheet.heading(format!("Cost of {disks} x {}", disk.name));
         input!(sheet, disks = disks, "spares included");
         input!(sheet, disk_price = disk.price, "");
@@ -53,7 +58,7 @@ impl Economy {
                 + years * failures_per_year * (disk_price + replacement_work),
             ""
         );
-        Economy { price, watts, kwh_per_year, energy_cost_per_year, failures_per_year, total_cost }
+        DiskCosts { price, watts, kwh_per_year, energy_cost_per_year, failures_per_year, total_cost }
     }
 }
 
@@ -68,7 +73,7 @@ pub fn deficit(a: f64, b: f64) -> f64 {
 }
 
 /// Returns the gain that corresponds to a deficit.
-pub fn gain_of_deficit(deficit: f64) -> f64 {
+pub fn gain_from_deficit(deficit: f64) -> f64 {
     deficit / (1.0 - deficit)
 }
 
@@ -94,7 +99,7 @@ pub fn joules_per_operation(watts: f64, iops: f64) -> f64 {
 
 /// Compares a drive with a base drive. All percentages are relative to the base drive.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Comparison {
+pub struct DiskComparison {
     /// Name of the drive.
     pub disk: String,
     /// Name of the base drive.
@@ -117,11 +122,11 @@ pub struct Comparison {
     pub base_price_per_gib: f64,
 }
 
-impl Comparison {
+impl DiskComparison {
     /// Compares two drives. Returns `None` if the base drive's price or power is zero, because the percentages are
     /// then undefined.
-    pub fn of(disk: &Disk, base: &Disk) -> Option<Comparison> {
-        let comparison = Comparison {
+    pub fn new(disk: &CatalogueDisk, base: &CatalogueDisk) -> Option<DiskComparison> {
+        let comparison = DiskComparison {
             disk: disk.name.clone(),
             base: base.name.clone(),
             price_gain: gain(disk.price, base.price),

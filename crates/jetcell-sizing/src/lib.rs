@@ -1,7 +1,7 @@
 //! Sizes mailbox servers: IOPS, capacity, memory, network, backup, arrays and cost. The crate performs no I/O.
 //!
-//! [`Config`] describes mailboxes, servers and disks. [`size`] performs the calculation. The result, [`Sizing`],
-//! contains plain values and the [`Sheet`], which shows every formula with its numbers. The coefficients for
+//! [`Config`] describes mailboxes, servers and disks. [`size`] performs the calculation. The result, [`SizingResult`],
+//! contains plain values and the [`CalculationSheet`], which shows every formula with its numbers. The coefficients for
 //! platforms and disks are stored in files ([`platform::PLATFORMS`], [`catalogue::DEFAULT_DISKS`]) together with
 //! their evidence. A configuration can override each of them.
 //!
@@ -18,7 +18,7 @@ pub mod config;
 pub mod demand;
 pub mod economy;
 pub mod mailbox;
-mod mistake;
+mod error;
 pub mod platform;
 pub mod raid;
 mod sizing;
@@ -26,11 +26,11 @@ pub mod states;
 mod test_config;
 pub mod units;
 
-pub use catalogue::Catalogue;
+pub use catalogue::DiskCatalogue;
 pub use config::{Config, EXAMPLE};
-pub use mistake::Mistake;
-pub use sheet::Sheet;
-pub use sizing::{Design, Sizing, size};
+pub use error::SizingError;
+pub use sheet::CalculationSheet;
+pub use sizing::{SizingResult, StorageDesign, size};
 
 /// Compiles the README example as a test.
 #[cfg(doctest)]

@@ -2,13 +2,13 @@
 
 use serde::Serialize;
 
-use crate::config::Mailboxes;
+use crate::config::MailboxConfig;
 use crate::platform::Platform;
-use crate::sheet::{Sheet, max, min, power};
+use crate::sheet::{CalculationSheet, max, min, power};
 
 /// Requirements of one mailbox.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Mailbox {
+pub struct MailboxRequirements {
     /// Database reads per second of the active copy.
     pub reads: f64,
     /// Database writes per second of the active copy.
@@ -25,9 +25,13 @@ pub struct Mailbox {
     pub on_disk_mib: f64,
 }
 
-impl Mailbox {
+impl MailboxRequirements {
     /// Calculates the requirements from the mailbox profile.
-    pub fn of(mailboxes: &Mailboxes, platform: &Platform, sheet: &mut Sheet) -> Mailbox {
+    pub fn new(
+        mailboxes: &MailboxConfig,
+        platform: &Platform,
+        sheet: &mut CalculationSheet,
+    ) -> MailboxRequirements {
         sheet.heading("One mailbox");
         input!(sheet, messages_per_day = mailboxes.messages_per_day, "messages sent and received per day");
         input!(sheet, cache_base_mib = platform.cache_base_mib, "MiB");
@@ -39,8 +43,8 @@ impl Mailbox {
             "MiB"
         );
         let (reads, writes) = match mailboxes.iops {
-            Some(iops) => measured(iops, mailboxes, platform, sheet),
-            None => by_messages(cache_mib, messages_per_day, mailboxes, platform, sheet),
+            Some(iops) => split_measured_iops(iops, mailboxes, platform, sheet),
+            None => iops_from_messages(cache_mib, messages_per_day, mailboxes, platform, sheet),
         };
         input!(sheet, busier_share = mailboxes.busier_share.0, "of the mailboxes");
         input!(sheet, busier_factor = mailboxes.busier_factor, "times the I/O of the other mailboxes");
@@ -65,7 +69,15 @@ impl Mailbox {
             "MiB"
         );
         formula!(sheet, on_disk_mib = quota_mib + whitespace_mib + dumpster_mib, "MiB");
-        Mailbox { reads, writes, cache_mib, logs_per_day, whitespace_mib, dumpster_mib, on_disk_mib }
+        MailboxRequirements {
+            reads,
+            writes,
+            cache_mib,
+            logs_per_day,
+            whitespace_mib,
+            dumpster_mib,
+            on_disk_mib,
+        }
     }
 
     /// Returns the database reads and writes per second.
@@ -76,7 +88,12 @@ impl Mailbox {
 
 /// Divides a measured total into reads and writes. The share of writes is taken from `mailboxes`, or from the
 /// platform if it is not given there.
-fn measured(iops: f64, mailboxes: &Mailboxes, platform: &Platform, sheet: &mut Sheet) -> (f64, f64) {
+fn split_measured_iops(
+    iops: f64,
+    mailboxes: &MailboxConfig,
+    platform: &Platform,
+    sheet: &mut CalculationSheet,
+) -> (f64, f64) {
     let usual = platform.writes_per_message / (platform.reads_per_message + platform.writes_per_message);
     input!(sheet, iops = iops, "reads and writes/s, given");
     input!(sheet, write_share = mailboxes.write_share.map_or(usual, |share| share.0), "of them");
@@ -85,12 +102,12 @@ fn measured(iops: f64, mailboxes: &Mailboxes, platform: &Platform, sheet: &mut S
     (reads, writes)
 }
 
-fn by_messages(
+fn iops_from_messages(
     cache_mib: f64,
     messages_per_day: f64,
-    mailboxes: &Mailboxes,
+    mailboxes: &MailboxConfig,
     platform: &Platform,
-    sheet: &mut Sheet,
+    sheet: &mut CalculationSheet,
 ) -> (f64, f64) {
     input!(sheet, reads_per_message = platform.reads_per_message, "reads/s per message per day");
     input!(sheet, writes_per_message = platform.writes_per_message, "writes/s per message per day");

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::mistake::{Mistake, nearest, parse};
+use crate::error::{SizingError, nearest, parse};
 
 /// Built-in platforms, with the evidence for every coefficient.
 pub const PLATFORMS: &str = include_str!("platforms.toml");
@@ -86,18 +86,18 @@ coefficients!(
 
 impl Platform {
     /// Returns the built-in platform with this name.
-    pub fn named(name: &str) -> Result<Platform, Mistake> {
+    pub fn named(name: &str) -> Result<Platform, SizingError> {
         let platforms = all();
         platforms.get(name).cloned().ok_or_else(|| {
             let known: Vec<_> = platforms.keys().map(String::as_str).collect();
             let hint =
                 nearest(name, &known).map(|near| format!("; did you mean \"{near}\"?")).unwrap_or_default();
-            Mistake(format!("unknown platform \"{name}\"{hint} (known: {})", known.join(", ")))
+            SizingError(format!("unknown platform \"{name}\"{hint} (known: {})", known.join(", ")))
         })
     }
 
     /// Returns an error if a value is not valid for any platform.
-    pub fn check(&self) -> Result<(), Mistake> {
+    pub fn check(&self) -> Result<(), SizingError> {
         for (name, value) in self.values() {
             let good = match name {
                 "read_cache_exponent" => (-2.0..=0.0).contains(&value),
@@ -108,7 +108,7 @@ impl Platform {
                 _ => (0.0..=1e9).contains(&value),
             };
             if !good {
-                return Err(Mistake(format!("platform_changes.{name} = {value} is out of range")));
+                return Err(SizingError(format!("platform_changes.{name} = {value} is out of range")));
             }
         }
         Ok(())

@@ -8,12 +8,12 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::mistake::Mistake;
+use crate::error::SizingError;
 
 /// Kinds of arrays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Raid {
+pub enum RaidKind {
     /// Single disks. Redundancy is provided by copies on other servers.
     Jbod,
     /// Mirrored pairs.
@@ -31,9 +31,9 @@ pub enum Raid {
 /// An array configuration to evaluate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Layout {
+pub struct GroupLayout {
     /// Kind of array.
-    pub raid: Raid,
+    pub raid: RaidKind,
     /// Number of data drives in a parity group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data_disks: Option<u32>,
@@ -51,7 +51,7 @@ fn yes() -> bool {
 
 /// Disk operations per host operation, and the number of drives that share them.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Costs {
+pub struct HostOperationCosts {
     /// Disk operations per host read.
     pub read: f64,
     /// Disk operations per small host write.
@@ -60,49 +60,49 @@ pub struct Costs {
     pub serving: f64,
 }
 
-impl Raid {
+impl RaidKind {
     /// Returns the number of redundant drives in a group. For mirrors, this is the number of additional copies.
     pub fn redundant_disks(self) -> u32 {
         match self {
-            Raid::Jbod => 0,
-            Raid::Raid10 | Raid::Raid5 => 1,
-            Raid::Mirror3 | Raid::Raid6 | Raid::RaidDp => 2,
+            RaidKind::Jbod => 0,
+            RaidKind::Raid10 | RaidKind::Raid5 => 1,
+            RaidKind::Mirror3 | RaidKind::Raid6 | RaidKind::RaidDp => 2,
         }
     }
 
-    fn mirrors(self) -> bool {
-        matches!(self, Raid::Jbod | Raid::Raid10 | Raid::Mirror3)
+    fn is_mirror(self) -> bool {
+        matches!(self, RaidKind::Jbod | RaidKind::Raid10 | RaidKind::Mirror3)
     }
 
     /// Returns the number of disk operations for one small write to an array with all drives present.
     pub fn write_penalty(self) -> f64 {
         match self {
-            Raid::Jbod => 1.0,
-            Raid::Raid10 => 2.0,
-            Raid::Mirror3 => 3.0,
-            Raid::Raid5 => 4.0,
-            Raid::Raid6 | Raid::RaidDp => 6.0,
+            RaidKind::Jbod => 1.0,
+            RaidKind::Raid10 => 2.0,
+            RaidKind::Mirror3 => 3.0,
+            RaidKind::Raid5 => 4.0,
+            RaidKind::Raid6 | RaidKind::RaidDp => 6.0,
         }
     }
 }
 
-impl Layout {
+impl GroupLayout {
     /// Creates an array of this kind with default settings.
-    pub fn new(raid: Raid) -> Layout {
-        Layout { raid, data_disks: None, write_ratio: None, parity_serves: true }
+    pub fn new(raid: RaidKind) -> GroupLayout {
+        GroupLayout { raid, data_disks: None, write_ratio: None, parity_serves: true }
     }
 
     /// Creates an array of mirrored pairs.
-    pub fn raid10() -> Layout {
-        Layout::new(Raid::Raid10)
+    pub fn raid10() -> GroupLayout {
+        GroupLayout::new(RaidKind::Raid10)
     }
 
     /// Returns the number of data drives in a group. The defaults are 1 for mirrors, 7 for RAID 5, and 14 for double
     /// parity.
     pub fn data_disks(&self) -> u32 {
         match self.raid {
-            raid if raid.mirrors() => 1,
-            Raid::Raid5 => self.data_disks.unwrap_or(7),
+            raid if raid.is_mirror() => 1,
+            RaidKind::Raid5 => self.data_disks.unwrap_or(7),
             _ => self.data_disks.unwrap_or(14),
         }
     }
@@ -113,49 +113,57 @@ impl Layout {
     }
 
     /// Returns an error if the group is not valid.
-    pub fn check(&self) -> Result<(), Mistake> {
-        if self.raid.mirrors() && self.data_disks.is_some_and(|disks| disks != 1) {
-            return Err(Mistake(format!(
+    pub fn check(&self) -> Result<(), SizingError> {
+        if self.raid.is_mirror() && self.data_disks.is_some_and(|disks| disks != 1) {
+            return Err(SizingError(format!(
                 "{}: data_disks applies only to parity groups; remove it",
                 self.raid
             )));
         }
-        if !(1..=255).contains(&self.data_disks()) || (self.raid == Raid::Raid5 && self.data_disks() < 2) {
-            let least = if self.raid == Raid::Raid5 { 2 } else { 1 };
+        if !(1..=255).contains(&self.data_disks()) || (self.raid == RaidKind::Raid5 && self.data_disks() < 2)
+        {
+            let least = if self.raid == RaidKind::Raid5 { 2 } else { 1 };
             let disks = self.data_disks();
-            return Err(Mistake(format!("{}: data_disks = {disks} must be from {least} to 255", self.raid)));
+            return Err(SizingError(format!(
+                "{}: data_disks = {disks} must be from {least} to 255",
+                self.raid
+            )));
         }
         match self.write_ratio {
             Some(ratio) if !(0.01..=100.0).contains(&ratio) => {
-                Err(Mistake(format!("{}: write_ratio = {ratio} must be from 0.01 to 100", self.raid)))
+                Err(SizingError(format!("{}: write_ratio = {ratio} must be from 0.01 to 100", self.raid)))
             }
             _ => Ok(()),
         }
     }
 
     /// Returns the costs with all drives present.
-    pub fn whole(&self) -> Costs {
-        let serving = match self.raid.mirrors() || self.parity_serves {
+    pub fn costs_intact(&self) -> HostOperationCosts {
+        let serving = match self.raid.is_mirror() || self.parity_serves {
             true => self.group_disks(),
             false => self.data_disks(),
         };
         let write = self.write_ratio.unwrap_or(self.raid.write_penalty());
-        Costs { read: 1.0, write, serving: f64::from(serving) }
+        HostOperationCosts { read: 1.0, write, serving: f64::from(serving) }
     }
 
     /// Returns the costs with one drive of the group lost. For single disks, the costs do not change, because copies
     /// on other servers take over.
-    pub fn degraded(&self) -> Costs {
-        let whole = self.whole();
+    pub fn costs_degraded(&self) -> HostOperationCosts {
+        let whole = self.costs_intact();
         let n = f64::from(self.group_disks());
         let (read, write) = match self.raid {
-            Raid::Jbod => return whole,
-            Raid::Raid10 => (1.0, 1.0),
-            Raid::Mirror3 => (1.0, 2.0),
-            Raid::Raid5 => (2.0 * (n - 1.0) / n, (5.0 * n - 8.0) / n),
-            Raid::Raid6 | Raid::RaidDp => ((2.0 * n - 3.0) / n, (7.0 * n - 11.0) / n),
+            RaidKind::Jbod => return whole,
+            RaidKind::Raid10 => (1.0, 1.0),
+            RaidKind::Mirror3 => (1.0, 2.0),
+            RaidKind::Raid5 => (2.0 * (n - 1.0) / n, (5.0 * n - 8.0) / n),
+            RaidKind::Raid6 | RaidKind::RaidDp => ((2.0 * n - 3.0) / n, (7.0 * n - 11.0) / n),
         };
-        Costs { read, write: self.write_ratio.unwrap_or(write), serving: max_one(whole.serving - 1.0) }
+        HostOperationCosts {
+            read,
+            write: self.write_ratio.unwrap_or(write),
+            serving: max_one(whole.serving - 1.0),
+        }
     }
 }
 
@@ -169,7 +177,7 @@ fn max_one(serving: f64) -> f64 {
 /// "Other data drives" are those that the write does not address. A small write takes six operations if two other
 /// data drives are lost, `n` if the target and another data drive are lost, four for another data drive and a parity
 /// drive, `n - 2` for the target and a parity drive, and one for both parity drives.
-pub fn two_lost(n: f64) -> (f64, f64) {
+pub fn costs_with_two_lost(n: f64) -> (f64, f64) {
     let pairs = |k: f64| k * (k - 1.0) / 2.0;
     let writes = 6.0 * pairs(n - 3.0) + n * (n - 3.0) + 8.0 * (n - 3.0) + 2.0 * (n - 2.0) + 1.0;
     (3.0 * (n - 2.0) / n, writes / pairs(n))
@@ -181,22 +189,22 @@ pub fn partial_stripe(n: u32, m: u32, w: u32) -> u32 {
     (2 * (w + m)).min(n + m)
 }
 
-impl fmt::Display for Raid {
+impl fmt::Display for RaidKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Raid::Jbod => "single disks",
-            Raid::Raid10 => "RAID 10",
-            Raid::Mirror3 => "triple mirror",
-            Raid::Raid5 => "RAID 5",
-            Raid::Raid6 => "RAID 6",
-            Raid::RaidDp => "RAID-DP",
+            RaidKind::Jbod => "single disks",
+            RaidKind::Raid10 => "RAID 10",
+            RaidKind::Mirror3 => "triple mirror",
+            RaidKind::Raid5 => "RAID 5",
+            RaidKind::Raid6 => "RAID 6",
+            RaidKind::RaidDp => "RAID-DP",
         })
     }
 }
 
-impl fmt::Display for Layout {
+impl fmt::Display for GroupLayout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.raid.mirrors() {
+        match self.raid.is_mirror() {
             true => write!(f, "{}", self.raid)?,
             false => write!(f, "{} {}+{}", self.raid, self.data_disks(), self.raid.redundant_disks())?,
         }

@@ -11,15 +11,15 @@ use std::fmt;
 
 /// The lines of a calculation.
 #[derive(Clone, Debug, Default)]
-pub struct Sheet {
-    lines: Vec<Line>,
+pub struct CalculationSheet {
+    lines: Vec<SheetLine>,
     latest: HashMap<String, f64>,
-    spoilt: Option<String>,
+    first_invalid: Option<String>,
 }
 
 /// A line of the sheet.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Line {
+pub enum SheetLine {
     /// Heading of the following lines.
     Heading(String),
     /// An input number.
@@ -85,42 +85,42 @@ pub fn power(base: f64, exponent: f64) -> f64 {
     base.powf(exponent)
 }
 
-impl Sheet {
+impl CalculationSheet {
     /// Starts a section of the sheet.
     pub fn heading(&mut self, text: impl Into<String>) {
-        self.lines.push(Line::Heading(text.into()));
+        self.lines.push(SheetLine::Heading(text.into()));
     }
 
     /// Records an input number. See `input!`.
     pub fn input(&mut self, name: &str, value: f64, unit: &str) -> f64 {
         self.remember(name, value);
-        self.lines.push(Line::Input { name: name.into(), value, unit: unit.into() });
+        self.lines.push(SheetLine::Input { name: name.into(), value, unit: unit.into() });
         value
     }
 
     /// Records a calculated number. See `formula!`.
     pub fn calculated(&mut self, name: &str, formula: &str, value: f64, unit: &str) -> f64 {
-        let formula = tidy(formula);
+        let formula = normalize_source(formula);
         let numbers = self.with_numbers(&formula);
         self.remember(name, value);
-        self.lines.push(Line::Formula { name: name.into(), formula, numbers, value, unit: unit.into() });
+        self.lines.push(SheetLine::Formula { name: name.into(), formula, numbers, value, unit: unit.into() });
         value
     }
 
     fn remember(&mut self, name: &str, value: f64) {
         if !(value.is_finite() && value.abs() < 1e18) {
-            self.spoilt.get_or_insert_with(|| name.to_string());
+            self.first_invalid.get_or_insert_with(|| name.to_string());
         }
         self.latest.insert(name.to_string(), value);
     }
 
     /// Returns the name of the first result that is not finite, which is the cause of all later ones.
-    pub fn spoilt(&self) -> Option<&str> {
-        self.spoilt.as_deref()
+    pub fn first_invalid(&self) -> Option<&str> {
+        self.first_invalid.as_deref()
     }
 
     /// Returns all lines recorded so far.
-    pub fn lines(&self) -> &[Line] {
+    pub fn lines(&self) -> &[SheetLine] {
         &self.lines
     }
 
@@ -133,7 +133,7 @@ impl Sheet {
             let (name, after) = from.split_at(end);
             out.push_str(before);
             match self.latest.get(name) {
-                Some(value) => out.push_str(&short(*value)),
+                Some(value) => out.push_str(&format_short(*value)),
                 None => out.push_str(name),
             }
             rest = after;
@@ -143,7 +143,7 @@ impl Sheet {
 }
 
 /// Removes line breaks from source text, and replaces `1024.0` with `1024`.
-fn tidy(source: &str) -> String {
+fn normalize_source(source: &str) -> String {
     let mut out =
         source.split_whitespace().collect::<Vec<_>>().join(" ").replace("( ", "(").replace(",)", ")");
     let mut from = 0;
@@ -160,7 +160,7 @@ fn tidy(source: &str) -> String {
 
 /// Formats a number with at most eight significant digits. Values that occur in practice are printed without an
 /// exponent.
-pub fn short(value: f64) -> String {
+pub fn format_short(value: f64) -> String {
     let magnitude = value.abs().max(1e-12).log10().floor() as i32;
     let decimals = (7 - magnitude).clamp(0, 12) as usize;
     let text = format!("{value:.decimals$}");
@@ -170,15 +170,17 @@ pub fn short(value: f64) -> String {
     }
 }
 
-impl fmt::Display for Sheet {
+impl fmt::Display for CalculationSheet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for line in &self.lines {
             match line {
-                Line::Heading(text) => writeln!(f, "\n{text}")?,
-                Line::Input { name, value, unit } => writeln!(f, "  {name} = {} {unit}", short(*value))?,
-                Line::Formula { name, formula, numbers, value, unit } => {
+                SheetLine::Heading(text) => writeln!(f, "\n{text}")?,
+                SheetLine::Input { name, value, unit } => {
+                    writeln!(f, "  {name} = {} {unit}", format_short(*value))?
+                }
+                SheetLine::Formula { name, formula, numbers, value, unit } => {
                     writeln!(f, "  {name} = {formula}")?;
-                    writeln!(f, "      = {numbers} = {} {unit}", short(*value))?;
+                    writeln!(f, "      = {numbers} = {} {unit}", format_short(*value))?;
                 }
             }
         }
@@ -192,7 +194,7 @@ mod tests {
 
     #[test]
     fn a_line_shows_the_formula_with_names_and_with_numbers() {
-        let mut sheet = Sheet::default();
+        let mut sheet = CalculationSheet::default();
         input!(sheet, width = 2.5, "m");
         input!(sheet, height = 4.0, "m");
         formula!(sheet, area = ceil(width * height * 1.05), "m2");
@@ -204,17 +206,17 @@ mod tests {
 
     #[test]
     fn the_error_names_the_first_result_that_is_not_finite() {
-        let mut sheet = Sheet::default();
+        let mut sheet = CalculationSheet::default();
         input!(sheet, disks = 0.0, "");
         formula!(sheet, each = 1.0 / disks, "");
         formula!(sheet, _after = each - each, "");
-        assert_eq!(sheet.spoilt(), Some("each"));
+        assert_eq!(sheet.first_invalid(), Some("each"));
     }
 
     #[test]
     fn numbers_are_short_and_exact_to_eight_digits() {
         for (value, text) in [(0.0, "0"), (0.2, "0.2"), (1e15, "1000000000000000"), (0.00067, "0.00067")] {
-            assert_eq!(short(value), text);
+            assert_eq!(format_short(value), text);
         }
     }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// A state of the system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum State {
+pub enum SystemState {
     /// All drives and servers are working.
     Normal,
     /// An array has lost a drive.
@@ -20,40 +20,45 @@ pub enum State {
     BackupRunning,
 }
 
-impl State {
+impl SystemState {
     /// All states, in the order used in tables.
-    pub const ALL: [State; 5] =
-        [State::Normal, State::DriveLost, State::Rebuilding, State::ServerLost, State::BackupRunning];
+    pub const ALL: [SystemState; 5] = [
+        SystemState::Normal,
+        SystemState::DriveLost,
+        SystemState::Rebuilding,
+        SystemState::ServerLost,
+        SystemState::BackupRunning,
+    ];
 
     /// Returns a description of the state: a sentence without a period.
-    pub fn meaning(self) -> &'static str {
+    pub fn description(self) -> &'static str {
         match self {
-            State::Normal => "all drives and servers work",
-            State::DriveLost => {
+            SystemState::Normal => "all drives and servers work",
+            SystemState::DriveLost => {
                 "a group operates without one of its drives; reads from it are reconstructed or sent to the copy"
             }
-            State::Rebuilding => {
+            SystemState::Rebuilding => {
                 "a spare is rebuilt while the load runs, which uses a share of the time of each drive"
             }
-            State::ServerLost => "the remaining servers carry the databases of the failed servers",
-            State::BackupRunning => "every database is read completely while the load runs",
+            SystemState::ServerLost => "the remaining servers carry the databases of the failed servers",
+            SystemState::BackupRunning => "every database is read completely while the load runs",
         }
     }
 
     /// Returns true if a drive is missing in this state.
-    pub fn degraded(self) -> bool {
-        matches!(self, State::DriveLost | State::Rebuilding)
+    pub fn is_degraded(self) -> bool {
+        matches!(self, SystemState::DriveLost | SystemState::Rebuilding)
     }
 }
 
-impl fmt::Display for State {
+impl fmt::Display for SystemState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            State::Normal => "normal",
-            State::DriveLost => "one drive lost",
-            State::Rebuilding => "rebuilding",
-            State::ServerLost => "server lost",
-            State::BackupRunning => "backup running",
+            SystemState::Normal => "normal",
+            SystemState::DriveLost => "one drive lost",
+            SystemState::Rebuilding => "rebuilding",
+            SystemState::ServerLost => "server lost",
+            SystemState::BackupRunning => "backup running",
         })
     }
 }

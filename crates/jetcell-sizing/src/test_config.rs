@@ -1,10 +1,10 @@
 //! Configuration for a performance test of the design. The test covers one server's storage in its worst state.
 
 use crate::config::Config;
-use crate::demand::Demand;
-use crate::mistake::Mistake;
+use crate::demand::ServerDemand;
+use crate::error::SizingError;
 use crate::platform::Platform;
-use crate::states::State;
+use crate::states::SystemState;
 
 /// Maximum number of databases in a test.
 const MAX_DATABASES: f64 = 999.0;
@@ -14,18 +14,22 @@ const MAX_DATABASES: f64 = 999.0;
 /// The databases are those on one server, including passive copies. Each has the size of a full database after
 /// growth. The target is the server's database I/O, including headroom, when another server is lost. No tolerance is
 /// subtracted.
-pub fn test_config(config: &Config, platform: &Platform, demand: &Demand) -> Result<String, Mistake> {
-    let load = demand.load(State::ServerLost);
+pub fn test_config(
+    config: &Config,
+    platform: &Platform,
+    demand: &ServerDemand,
+) -> Result<String, SizingError> {
+    let load = demand.load(SystemState::ServerLost);
     let databases = demand.database_copies_per_server;
     if databases > MAX_DATABASES {
-        return Err(Mistake(format!(
+        return Err(SizingError(format!(
             "a test supports at most {MAX_DATABASES} databases but a server would have {databases}; use \
              larger databases"
         )));
     }
     let target = load.database_reads + load.database_writes;
     if target <= 0.0 {
-        return Err(Mistake(
+        return Err(SizingError(
             "the server has no database I/O to test; raise mailboxes.messages_per_day".into(),
         ));
     }

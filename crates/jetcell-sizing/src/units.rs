@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 /// A quantity in a file, which must be text. A bare number is accepted only so that the missing unit can be reported.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Written {
+enum RawQuantity {
     Whole(i64),
     Number(f64),
     Text(String),
@@ -74,7 +74,7 @@ macro_rules! quantity {
     ($(#[$doc:meta])* $name:ident, $example:literal, [$(($unit:literal, $factor:expr)),+ $(,)?]) => {
         $(#[$doc])*
         #[derive(Clone, Copy, PartialEq, PartialOrd, Debug, Serialize, Deserialize)]
-        #[serde(try_from = "Written", into = "String")]
+        #[serde(try_from = "RawQuantity", into = "String")]
         pub struct $name(pub f64);
 
         impl $name {
@@ -88,13 +88,13 @@ macro_rules! quantity {
             }
         }
 
-        impl TryFrom<Written> for $name {
+        impl TryFrom<RawQuantity> for $name {
             type Error = QuantityError;
-            fn try_from(written: Written) -> Result<Self, QuantityError> {
+            fn try_from(written: RawQuantity) -> Result<Self, QuantityError> {
                 match written {
-                    Written::Text(text) => text.parse(),
-                    Written::Whole(number) => number.to_string().parse(),
-                    Written::Number(number) => number.to_string().parse(),
+                    RawQuantity::Text(text) => text.parse(),
+                    RawQuantity::Whole(number) => number.to_string().parse(),
+                    RawQuantity::Number(number) => number.to_string().parse(),
                 }
             }
         }
@@ -119,7 +119,7 @@ macro_rules! quantity {
 
 quantity!(
     /// A number of bytes: `75KiB`, `2GiB`, `300GB`.
-    Size,
+    DataSize,
     "2GiB or 300GB",
     [
         ("TiB", GIB * 1024.0),
@@ -136,7 +136,7 @@ quantity!(
 
 quantity!(
     /// A number of bytes per second: `200MB/s`, `1Gbit/s`.
-    Rate,
+    DataRate,
     "200MB/s or 1Gbit/s",
     [
         ("GB/s", 1e9),
@@ -152,7 +152,7 @@ quantity!(
 
 quantity!(
     /// A time in seconds: `14d`, `8h`, `20ms`.
-    Span,
+    DurationQuantity,
     "14d, 8h or 2.9s",
     [("y", 365.0 * 86400.0), ("d", 86400.0), ("h", 3600.0), ("min", 60.0), ("s", 1.0), ("ms", 1e-3)]
 );
@@ -164,7 +164,7 @@ quantity!(
     [("%", 1e-2)]
 );
 
-impl Size {
+impl DataSize {
     /// Returns the size in kibibytes.
     pub fn kib(self) -> f64 {
         self.0 / 1024.0
@@ -178,19 +178,19 @@ impl Size {
         self.0 / GIB
     }
     /// Creates a size from a number of gibibytes.
-    pub fn from_gib(gib: f64) -> Size {
-        Size(gib * GIB)
+    pub fn from_gib(gib: f64) -> DataSize {
+        DataSize(gib * GIB)
     }
 }
 
-impl Rate {
+impl DataRate {
     /// Returns the rate in megabytes per second (powers of ten).
     pub fn mb_s(self) -> f64 {
         self.0 / 1e6
     }
 }
 
-impl Span {
+impl DurationQuantity {
     /// Returns the time in days of 24 hours.
     pub fn days(self) -> f64 {
         self.0 / 86400.0
@@ -212,33 +212,33 @@ mod tests {
 
     #[test]
     fn quantities_with_units_are_read() {
-        assert_eq!("2GiB".parse(), Ok(Size(2147483648.0)));
-        assert_eq!("300 GB".parse::<Size>().map(|size| (size.gib() * 10.0).round()), Ok(2794.0));
-        assert_eq!("1Gbit/s".parse::<Rate>().map(Rate::mb_s), Ok(125.0));
-        assert_eq!("14d".parse::<Span>().map(Span::hours), Ok(336.0));
+        assert_eq!("2GiB".parse(), Ok(DataSize(2147483648.0)));
+        assert_eq!("300 GB".parse::<DataSize>().map(|size| (size.gib() * 10.0).round()), Ok(2794.0));
+        assert_eq!("1Gbit/s".parse::<DataRate>().map(DataRate::mb_s), Ok(125.0));
+        assert_eq!("14d".parse::<DurationQuantity>().map(DurationQuantity::hours), Ok(336.0));
         assert_eq!("20%".parse(), Ok(Share(0.2)));
     }
 
     #[test]
     fn the_error_of_an_invalid_quantity_has_an_example() {
         assert_eq!(
-            "300".parse::<Size>().unwrap_err().to_string(),
+            "300".parse::<DataSize>().unwrap_err().to_string(),
             "'300' has no unit; write for example 2GiB or 300GB"
         );
         for text in ["", "GiB", "-5GiB", "1.2.3GiB", "1e3GiB", "5gb", "5 parsecs", "nanGiB"] {
-            assert!(text.parse::<Size>().unwrap_err().to_string().contains("2GiB"), "{text}");
+            assert!(text.parse::<DataSize>().unwrap_err().to_string().contains("2GiB"), "{text}");
         }
-        assert!("99999999999TiB".parse::<Size>().unwrap_err().to_string().contains("too large"));
+        assert!("99999999999TiB".parse::<DataSize>().unwrap_err().to_string().contains("too large"));
         assert!("20".parse::<Share>().unwrap_err().to_string().contains("no unit"));
     }
 
     proptest! {
         #[test]
-        fn units_round_trip(number in 0u32..900_000, unit in 0..Size::UNITS.len()) {
-            let size = Size(f64::from(number) * Size::UNITS[unit].1);
+        fn units_round_trip(number in 0u32..900_000, unit in 0..DataSize::UNITS.len()) {
+            let size = DataSize(f64::from(number) * DataSize::UNITS[unit].1);
             prop_assert_eq!(size.to_string().parse(), Ok(size));
-            prop_assert!((Size::from_gib(size.gib()).0 - size.0).abs() <= size.0 * 1e-15);
-            let span = Span(f64::from(number));
+            prop_assert!((DataSize::from_gib(size.gib()).0 - size.0).abs() <= size.0 * 1e-15);
+            let span = DurationQuantity(f64::from(number));
             prop_assert_eq!(span.to_string().parse(), Ok(span));
             let share: Share = format!("{number}%").parse().unwrap();
             prop_assert!((share.to_string().parse::<Share>().unwrap().0 - share.0).abs() < share.0 * 1e-15 + 1e-300);

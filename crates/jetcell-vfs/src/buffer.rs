@@ -123,7 +123,7 @@ impl IoBuffer {
     ///
     /// Memory that was last written by another processor is slow to access. The content of the buffer does not
     /// change.
-    pub fn about_to_write(&self, range: std::ops::Range<usize>) {
+    pub fn prefetch_for_write(&self, range: std::ops::Range<usize>) {
         #[cfg(target_arch = "x86_64")]
         {
             use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};

@@ -52,11 +52,11 @@ impl SimClock {
 
     /// Creates a clock at `EPOCH_MS`.
     pub fn new() -> SimClock {
-        SimClock::at(Duration::ZERO)
+        SimClock::starting_at(Duration::ZERO)
     }
 
     /// Creates a clock that starts `elapsed` after `EPOCH_MS`.
-    pub fn at(elapsed: Duration) -> SimClock {
+    pub fn starting_at(elapsed: Duration) -> SimClock {
         SimClock { nanoseconds: AtomicU64::new(elapsed.as_nanos() as u64) }
     }
 

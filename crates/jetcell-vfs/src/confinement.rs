@@ -23,14 +23,14 @@ const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CL
 /// The confined directories of a file system. Paths outside them are resolved as usual.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Confinement {
-    roots: Vec<Root>,
+    roots: Vec<ConfinedDirectory>,
     /// Forces the fallback for kernels without `openat2`. Used by tests.
     only_components: bool,
 }
 
 /// A confined directory.
 #[derive(Clone, Debug)]
-struct Root {
+struct ConfinedDirectory {
     /// Prefix of the paths that callers pass.
     path: PathBuf,
     /// Link-free path to the same directory, resolved when the directory was added. If a part of this path is later
@@ -88,7 +88,7 @@ impl<'p> ResolvedPath<'p> {
     }
 
     /// Converts an error from an operation on the entry.
-    pub fn explained(&self, error: Errno) -> io::Error {
+    pub fn to_io_error(&self, error: Errno) -> io::Error {
         match error {
             Errno::LOOP if self.is_confined() => is_link(),
             other => other.into(),
@@ -119,9 +119,10 @@ impl Confinement {
         let canonical = canonical(&absolute)?;
         // Callers may also refer to the directory by its relative path.
         if absolute != directory {
-            self.roots.push(Root { path: directory.to_path_buf(), canonical: canonical.clone() });
+            self.roots
+                .push(ConfinedDirectory { path: directory.to_path_buf(), canonical: canonical.clone() });
         }
-        self.roots.push(Root { path: absolute, canonical });
+        self.roots.push(ConfinedDirectory { path: absolute, canonical });
         Ok(())
     }
 
@@ -135,7 +136,7 @@ impl Confinement {
         self.find(path).map(|root| root.canonical.as_path())
     }
 
-    fn find(&self, path: &Path) -> Option<&Root> {
+    fn find(&self, path: &Path) -> Option<&ConfinedDirectory> {
         self.roots.iter().find(|root| path.starts_with(&root.path))
     }
 

@@ -341,7 +341,7 @@ mod tests {
 
     use super::{CountedVfs, IoOperation, IoSnapshot};
     use crate::{
-        Fault, FaultEffect, FaultTarget, FaultVfs, IoBuffer, IoReason, OpenMode, SimVfs, Transfer,
+        FaultEffect, FaultTarget, FaultVfs, InjectedFault, IoBuffer, IoReason, OpenMode, SimVfs, Transfer,
         TransferKind, Vfs,
     };
 
@@ -352,7 +352,7 @@ mod tests {
         let file = vfs.open(Path::new("/a"), OpenMode::CreateNew).unwrap();
         let fails = |effect| {
             for target in [FaultTarget::Grow, FaultTarget::Write] {
-                faults.inject(Fault::new(target, effect));
+                faults.inject(InjectedFault::new(target, effect));
             }
             assert!(file.grow(1 << 20).is_err() && file.write_at(0, &[1; 4096], IoReason::LogWrite).is_err());
             vfs.snapshot().errors()

@@ -14,7 +14,7 @@ use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::confinement::ResolvedPath;
-use crate::own_file::{NEW_FILE, check_own, no_file, not_followed};
+use crate::file_ownership::{NEW_FILE, check_ownership, nofollow_error, not_a_file_error};
 use crate::retry::retry;
 use crate::{IoBuffer, OpenMode};
 
@@ -55,25 +55,27 @@ impl Descriptor {
         };
         // Without NONBLOCK, opening a pipe would wait until its other end is opened.
         let file = match at.open(access | create | OFlags::NONBLOCK, NEW_FILE) {
-            Err(Errno::NXIO) => return Err(no_file("a socket, or a device without a driver")),
-            Err(error) if mode == OpenMode::WriteOwn && !at.is_confined() => return Err(not_followed(error)),
-            other => other.map_err(|error| at.explained(error))?,
+            Err(Errno::NXIO) => return Err(not_a_file_error("a socket, or a device without a driver")),
+            Err(error) if mode == OpenMode::WriteOwn && !at.is_confined() => {
+                return Err(nofollow_error(error));
+            }
+            other => other.map_err(|error| at.to_io_error(error))?,
         };
         match FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) {
-            FileType::BlockDevice if at.is_confined() => return Err(no_file("a block device")),
+            FileType::BlockDevice if at.is_confined() => return Err(not_a_file_error("a block device")),
             FileType::Directory => return Err(Errno::ISDIR.into()),
-            FileType::Fifo => return Err(no_file("a pipe")),
-            FileType::CharacterDevice => return Err(no_file("a character device")),
+            FileType::Fifo => return Err(not_a_file_error("a pipe")),
+            FileType::CharacterDevice => return Err(not_a_file_error("a character device")),
             _ => {}
         }
         if mode == OpenMode::WriteOwn {
-            check_own(&file, path)?;
+            check_ownership(&file, path)?;
         }
         // io_uring would return an error instead of waiting.
         let flags = rustix::fs::fcntl_getfl(&file)?;
         rustix::fs::fcntl_setfl(&file, flags - OFlags::NONBLOCK)?;
         if mode == OpenMode::Read {
-            leave_access_time(&file);
+            disable_access_time(&file);
         }
         let direct = direct && set_direct(&file);
         let (path, alignment) = (path.to_owned(), ALIGNMENT);
@@ -137,7 +139,7 @@ impl Descriptor {
     }
 
     pub fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-        if !self.bounces(offset, buffer) {
+        if !self.needs_bounce_buffer(offset, buffer) {
             return self.read_all(offset, buffer);
         }
         let mut bounce = IoBuffer::zeroed(buffer.len().min(BOUNCE));
@@ -149,7 +151,7 @@ impl Descriptor {
     }
 
     pub fn write_all_at(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        if !self.bounces(offset, data) {
+        if !self.needs_bounce_buffer(offset, data) {
             return self.write_all(offset, data);
         }
         let mut bounce = IoBuffer::zeroed(data.len().min(BOUNCE));
@@ -162,7 +164,8 @@ impl Descriptor {
 
     /// Writes several parts contiguously to the file. Uses as few system calls as possible if all parts are aligned.
     pub fn write_all_parts_at(&self, mut offset: u64, parts: &[&[u8]]) -> io::Result<()> {
-        let aligned = |part: &&[u8]| part.len().is_multiple_of(ALIGNMENT) && !self.bounces(offset, part);
+        let aligned =
+            |part: &&[u8]| part.len().is_multiple_of(ALIGNMENT) && !self.needs_bounce_buffer(offset, part);
         if !offset.is_multiple_of(ALIGNMENT as u64) || !parts.iter().all(aligned) {
             for part in parts {
                 self.write_all_at(offset, part)?;
@@ -185,7 +188,7 @@ impl Descriptor {
         Ok(())
     }
 
-    fn bounces(&self, offset: u64, memory: &[u8]) -> bool {
+    fn needs_bounce_buffer(&self, offset: u64, memory: &[u8]) -> bool {
         let ranges_fit =
             offset.is_multiple_of(self.alignment as u64) && memory.len().is_multiple_of(self.alignment);
         self.direct && ranges_fit && !memory.as_ptr().addr().is_multiple_of(ALIGNMENT)
@@ -224,7 +227,7 @@ pub(crate) fn set_direct(file: &OwnedFd) -> bool {
 ///
 /// Reading a file for inspection should not change its access time. The kernel refuses the flag for files owned by
 /// other users; the access time of such files then changes.
-fn leave_access_time(file: &OwnedFd) {
+fn disable_access_time(file: &OwnedFd) {
     if let Ok(flags) = rustix::fs::fcntl_getfl(file) {
         let _ = rustix::fs::fcntl_setfl(file, flags | OFlags::NOATIME);
     }

@@ -13,18 +13,18 @@ use crate::{Transfer, abort_on_panic};
 pub(crate) const BACKLOG: usize = 1024;
 
 /// An engine that accepts batches from any thread. Dropping it waits for all accepted transfers.
-pub(crate) trait Engine: Send + Sync {
+pub(crate) trait TransferEngine: Send + Sync {
     fn name(&self) -> &'static str;
     fn submit(&self, file: &Arc<Descriptor>, batch: Vec<Transfer>);
 }
 
 /// A transfer and its file. The job keeps the file open.
-pub(crate) struct Job {
+pub(crate) struct QueuedTransfer {
     pub file: Arc<Descriptor>,
     pub transfer: Transfer,
 }
 
-impl Job {
+impl QueuedTransfer {
     /// Runs the completion with the buffer. A panic in the completion aborts the process, because other threads wait
     /// for the completion's effect.
     pub fn finish(self, result: io::Result<()>) {
@@ -41,7 +41,7 @@ thread_local! {
 }
 
 /// Marks the current thread as one that runs completions.
-pub(crate) fn this_thread_completes() {
+pub(crate) fn mark_completion_thread() {
     COMPLETES.set(true);
 }
 

@@ -56,7 +56,7 @@ pub enum FaultEffect {
 
 /// An armed fault. By default it matches every path and reason and fires once, at the first match.
 #[derive(Clone, Debug)]
-pub struct Fault {
+pub struct InjectedFault {
     target: FaultTarget,
     effect: FaultEffect,
     path: String,
@@ -66,46 +66,46 @@ pub struct Fault {
     times: u64,
 }
 
-impl Fault {
+impl InjectedFault {
     /// Creates a fault for the next operation of this kind.
-    pub fn new(target: FaultTarget, effect: FaultEffect) -> Fault {
+    pub fn new(target: FaultTarget, effect: FaultEffect) -> InjectedFault {
         let path = String::new();
-        Fault { target, effect, path, reason: None, skip_operations: 0, skip_bytes: 0, times: 1 }
+        InjectedFault { target, effect, path, reason: None, skip_operations: 0, skip_bytes: 0, times: 1 }
     }
 
     /// Restricts the fault to paths that contain `part`.
-    pub fn on_path(mut self, part: &str) -> Fault {
+    pub fn on_path(mut self, part: &str) -> InjectedFault {
         self.path = part.to_owned();
         self
     }
 
     /// Restricts the fault to this reason. File growth has the reason [`IoReason::DatabaseExtend`]; operations on
     /// names have the reason `Other`.
-    pub fn for_reason(mut self, reason: IoReason) -> Fault {
+    pub fn for_reason(mut self, reason: IoReason) -> InjectedFault {
         self.reason = Some(reason);
         self
     }
 
     /// Lets the first `count` matching operations succeed.
-    pub fn after_operations(mut self, count: u64) -> Fault {
+    pub fn after_operations(mut self, count: u64) -> InjectedFault {
         self.skip_operations = count;
         self
     }
 
     /// Lets matching operations succeed until they have transferred more than `bytes` in total.
-    pub fn after_bytes(mut self, bytes: u64) -> Fault {
+    pub fn after_bytes(mut self, bytes: u64) -> InjectedFault {
         self.skip_bytes = bytes;
         self
     }
 
     /// Sets how many times the fault fires.
-    pub fn times(mut self, times: u64) -> Fault {
+    pub fn times(mut self, times: u64) -> InjectedFault {
         self.times = times;
         self
     }
 
     /// Makes the fault fire until [`FaultVfs::clear`] is called.
-    pub fn forever(self) -> Fault {
+    pub fn repeating(self) -> InjectedFault {
         self.times(u64::MAX)
     }
 
@@ -132,12 +132,12 @@ impl Fault {
 }
 
 #[derive(Default)]
-struct Faults {
-    armed: Vec<Fault>,
+struct ArmedFaults {
+    armed: Vec<InjectedFault>,
     fired: u64,
 }
 
-impl Faults {
+impl ArmedFaults {
     fn next_effect(
         &mut self,
         target: FaultTarget,
@@ -156,7 +156,7 @@ impl Faults {
 /// A file system that passes all operations to `inner`, except those that trigger an injected fault.
 pub struct FaultVfs {
     inner: Arc<dyn Vfs>,
-    faults: Arc<Mutex<Faults>>,
+    faults: Arc<Mutex<ArmedFaults>>,
 }
 
 impl FaultVfs {
@@ -166,7 +166,7 @@ impl FaultVfs {
     }
 
     /// Arms a fault. If an operation matches several faults, the one that was injected first fires.
-    pub fn inject(&self, fault: Fault) {
+    pub fn inject(&self, fault: InjectedFault) {
         self.faults.lock().armed.push(fault);
     }
 
@@ -176,7 +176,7 @@ impl FaultVfs {
     }
 
     /// Returns the number of times that faults have fired.
-    pub fn fired(&self) -> u64 {
+    pub fn fired_count(&self) -> u64 {
         self.faults.lock().fired
     }
 
@@ -231,7 +231,7 @@ impl VfsLayer for FaultVfs {
 
 struct FaultFile {
     inner: Arc<dyn File>,
-    faults: Arc<Mutex<Faults>>,
+    faults: Arc<Mutex<ArmedFaults>>,
 }
 
 impl FaultFile {

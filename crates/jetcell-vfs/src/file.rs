@@ -178,9 +178,9 @@ pub trait File: Send + Sync {
 pub trait DirectoryLock: Send + Sync {}
 
 /// Lock on a directory in a file system without mutual exclusion.
-struct Unlocked;
+struct NoLock;
 
-impl DirectoryLock for Unlocked {}
+impl DirectoryLock for NoLock {}
 
 /// A file system, real or simulated.
 pub trait Vfs: Send + Sync {
@@ -191,12 +191,12 @@ pub trait Vfs: Send + Sync {
     fn exists(&self, path: &Path) -> io::Result<bool>;
     /// Returns true if the path itself is a regular file and not a symbolic link to one. File systems without links
     /// need not implement this method.
-    fn is_own_file(&self, path: &Path) -> io::Result<bool> {
+    fn is_regular_file(&self, path: &Path) -> io::Result<bool> {
         self.exists(path)
     }
     /// Returns true if paths in `directory` lead only to regular files and directories in it, and links in them are
     /// refused. File systems that do not confine paths return `false`.
-    fn confines(&self, directory: &Path) -> bool {
+    fn is_confined(&self, directory: &Path) -> bool {
         let _ = directory;
         false
     }
@@ -230,7 +230,7 @@ pub trait Vfs: Send + Sync {
     /// holds it. A file system that no other process uses need not implement exclusion.
     fn lock_directory(&self, directory: &Path) -> io::Result<Box<dyn DirectoryLock>> {
         let _ = directory;
-        Ok(Box::new(Unlocked))
+        Ok(Box::new(NoLock))
     }
     /// Creates `to` with the current content of `from` by sharing its blocks, which takes almost no time or space.
     /// The new file is durable after a sync of the file and of its directory.
@@ -263,7 +263,7 @@ pub trait Vfs: Send + Sync {
 
 /// Returns true if the error means that a file on another host is currently unreachable. Such an error says nothing
 /// about the file itself, and the same call may succeed later.
-pub fn is_out_of_reach(kind: io::ErrorKind) -> bool {
+pub fn is_disconnected(kind: io::ErrorKind) -> bool {
     kind == io::ErrorKind::NotConnected
 }
 

@@ -15,15 +15,15 @@ use jetcell_sync::{Arc, Mutex, Weak};
 use crate::{Clock, DirectoryLock, File, IoReason, OpenMode, Transfer, TransferKind, Vfs, VfsLayer};
 
 /// Maximum interval between two checks of the gate.
-const PAUSE: Duration = Duration::from_millis(1);
+const GATE_POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// A file system whose changes can be blocked temporarily.
 pub struct FreezableVfs {
     inner: Arc<dyn Vfs>,
-    gate: Arc<Gate>,
+    gate: Arc<FreezeGate>,
 }
 
-struct Gate {
+struct FreezeGate {
     clock: Arc<dyn Clock>,
     /// Time at which the freeze expires, in nanoseconds of the clock, or 0 if the file system is not frozen.
     until: AtomicU64,
@@ -34,25 +34,25 @@ struct Gate {
 }
 
 /// A change in progress.
-struct Change(Arc<Gate>);
+struct ActiveChange(Arc<FreezeGate>);
 
-impl Drop for Change {
+impl Drop for ActiveChange {
     fn drop(&mut self) {
         self.0.changes.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
-impl Gate {
+impl FreezeGate {
     fn now(&self) -> u64 {
         self.clock.monotonic().as_nanos() as u64
     }
 
     /// Waits until changes are allowed.
-    fn enter(self: &Arc<Gate>) -> Change {
+    fn enter(self: &Arc<FreezeGate>) -> ActiveChange {
         loop {
             // The change is counted before `until` is read, and `freeze` sets `until` before it reads the count.
             // Therefore at least one side sees the other.
-            let change = Change(self.clone());
+            let change = ActiveChange(self.clone());
             self.changes.fetch_add(1, Ordering::SeqCst);
             let until = self.until.load(Ordering::SeqCst);
             if until == 0 {
@@ -61,7 +61,7 @@ impl Gate {
             drop(change);
             match until.checked_sub(self.now()) {
                 None | Some(0) => drop(self.open(until)),
-                Some(left) => self.clock.sleep(PAUSE.min(Duration::from_nanos(left))),
+                Some(left) => self.clock.sleep(GATE_POLL_INTERVAL.min(Duration::from_nanos(left))),
             }
         }
     }
@@ -76,7 +76,7 @@ impl FreezableVfs {
     /// Creates a file system on top of `inner`.
     pub fn new(inner: Arc<dyn Vfs>) -> FreezableVfs {
         let (until, changes) = (AtomicU64::new(0), AtomicU64::new(0));
-        let gate = Gate { clock: inner.clock(), until, changes, written: Mutex::default() };
+        let gate = FreezeGate { clock: inner.clock(), until, changes, written: Mutex::default() };
         FreezableVfs { inner, gate: Arc::new(gate) }
     }
 
@@ -96,10 +96,10 @@ impl FreezableVfs {
         }
         let frozen = FrozenVfs { gate: gate.clone(), until };
         while gate.changes.load(Ordering::SeqCst) > 0 {
-            if frozen.left().is_none() {
+            if frozen.remaining().is_none() {
                 return Err(io::ErrorKind::TimedOut.into());
             }
-            gate.clock.sleep(PAUSE / 10);
+            gate.clock.sleep(GATE_POLL_INTERVAL / 10);
         }
         Ok(frozen)
     }
@@ -107,13 +107,13 @@ impl FreezableVfs {
 
 /// Guard for a frozen file system. Dropping it ends the freeze.
 pub struct FrozenVfs {
-    gate: Arc<Gate>,
+    gate: Arc<FreezeGate>,
     until: u64,
 }
 
 impl FrozenVfs {
     /// Returns the remaining time of the freeze, or `None` if the freeze has expired.
-    pub fn left(&self) -> Option<Duration> {
+    pub fn remaining(&self) -> Option<Duration> {
         let left = self.until.checked_sub(self.gate.now()).filter(|left| *left > 0)?;
         (self.gate.until.load(Ordering::SeqCst) == self.until).then(|| Duration::from_nanos(left))
     }
@@ -128,7 +128,7 @@ impl FrozenVfs {
     /// Ends the freeze. Returns `false` if the freeze had already expired, in which case files may have changed since
     /// then.
     pub fn thaw(self) -> bool {
-        self.left().is_some()
+        self.remaining().is_some()
     }
 }
 
@@ -194,7 +194,7 @@ impl VfsLayer for FreezableVfs {
 
 struct FreezableFile {
     inner: Arc<dyn File>,
-    gate: Arc<Gate>,
+    gate: Arc<FreezeGate>,
 }
 
 impl File for FreezableFile {
@@ -293,14 +293,14 @@ mod tests {
         assert_eq!(vfs.freeze(Duration::from_secs(5)).err().unwrap().kind(), io::ErrorKind::WouldBlock);
         let operations = disk.operations();
         file.read_at(0, &mut [0; 4096], IoReason::Other).unwrap();
-        assert_eq!((disk.operations(), frozen.left()), (operations, Some(Duration::from_secs(5))));
+        assert_eq!((disk.operations(), frozen.remaining()), (operations, Some(Duration::from_secs(5))));
         frozen.sync_files().unwrap();
         // The simulated clock advances while the write waits.
         let clock = disk.clock();
         let began = clock.monotonic();
         file.write_at(0, &[2; 4096], IoReason::Other).unwrap();
         assert_eq!(clock.monotonic() - began, Duration::from_secs(5));
-        assert!(frozen.left().is_none() && !frozen.thaw());
+        assert!(frozen.remaining().is_none() && !frozen.thaw());
         let again = vfs.freeze(Duration::from_secs(5)).unwrap();
         assert!(again.thaw());
         file.sync(IoReason::Other).unwrap();

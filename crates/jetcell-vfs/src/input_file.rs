@@ -7,7 +7,7 @@ use std::path::Path;
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::own_file::{check_own, no_file, not_followed};
+use crate::file_ownership::{check_ownership, nofollow_error, not_a_file_error};
 use crate::retry::{bounded, retry};
 
 /// Linux: `PIPEFS_MAGIC`, the file system of unnamed pipes, such as those of `<(command)`.
@@ -38,17 +38,17 @@ pub fn open_input(path: &Path) -> io::Result<InputFile> {
 ///
 /// # Errors
 /// Errors of [`open_input`]; the path is a link; the file has other names, or may have been prepared by another user.
-pub fn open_own_input(path: &Path) -> io::Result<InputFile> {
+pub fn open_trusted_input(path: &Path) -> io::Result<InputFile> {
     let file = open(path, OFlags::NOFOLLOW)?;
-    check_own(&file.0, path)?;
+    check_ownership(&file.0, path)?;
     Ok(file)
 }
 
 fn open(path: &Path, how: OFlags) -> io::Result<InputFile> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | how;
     let file = match retry(|| rustix::fs::openat(CWD, path, flags, Mode::empty())) {
-        Err(Errno::NXIO) => return Err(no_file("a socket, or a device without a driver")),
-        Err(error) if how.contains(OFlags::NOFOLLOW) => return Err(not_followed(error)),
+        Err(Errno::NXIO) => return Err(not_a_file_error("a socket, or a device without a driver")),
+        Err(error) if how.contains(OFlags::NOFOLLOW) => return Err(nofollow_error(error)),
         other => other?,
     };
     match FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) {
@@ -59,8 +59,8 @@ fn open(path: &Path, how: OFlags) -> io::Result<InputFile> {
             let flags = rustix::fs::fcntl_getfl(&file)?;
             rustix::fs::fcntl_setfl(&file, flags - OFlags::NONBLOCK)?;
         }
-        FileType::Fifo => return Err(no_file("a pipe")),
-        _ => return Err(no_file("a device")),
+        FileType::Fifo => return Err(not_a_file_error("a pipe")),
+        _ => return Err(not_a_file_error("a device")),
     }
     Ok(InputFile(file.into()))
 }
@@ -204,13 +204,13 @@ mod tests {
         std::fs::write(&file, "text").unwrap();
         std::os::unix::fs::symlink(&file, &link).unwrap();
         let mut text = String::new();
-        open_own_input(&file).unwrap().read_to_string(&mut text).unwrap();
+        open_trusted_input(&file).unwrap().read_to_string(&mut text).unwrap();
         assert_eq!(text, "text");
         open_input(&link).unwrap();
-        assert_eq!(open_own_input(&link).unwrap_err().kind(), io::ErrorKind::InvalidInput);
-        assert_eq!(open_own_input(&dir.path().join("none")).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(open_trusted_input(&link).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        assert_eq!(open_trusted_input(&dir.path().join("none")).unwrap_err().kind(), io::ErrorKind::NotFound);
         std::fs::hard_link(&file, dir.path().join("second")).unwrap();
-        assert_eq!(open_own_input(&file).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        assert_eq!(open_trusted_input(&file).unwrap_err().kind(), io::ErrorKind::InvalidInput);
     }
 
     #[test]

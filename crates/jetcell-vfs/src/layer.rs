@@ -18,11 +18,11 @@ pub trait VfsLayer: Send + Sync {
     fn exists(&self, path: &Path) -> io::Result<bool> {
         self.inner().exists(path)
     }
-    fn is_own_file(&self, path: &Path) -> io::Result<bool> {
-        self.inner().is_own_file(path)
+    fn is_regular_file(&self, path: &Path) -> io::Result<bool> {
+        self.inner().is_regular_file(path)
     }
-    fn confines(&self, directory: &Path) -> bool {
-        self.inner().confines(directory)
+    fn is_confined(&self, directory: &Path) -> bool {
+        self.inner().is_confined(directory)
     }
     fn unfinished_path(&self, path: &Path) -> PathBuf {
         self.inner().unfinished_path(path)
@@ -76,11 +76,11 @@ impl<L: VfsLayer> Vfs for L {
     fn exists(&self, path: &Path) -> io::Result<bool> {
         VfsLayer::exists(self, path)
     }
-    fn is_own_file(&self, path: &Path) -> io::Result<bool> {
-        VfsLayer::is_own_file(self, path)
+    fn is_regular_file(&self, path: &Path) -> io::Result<bool> {
+        VfsLayer::is_regular_file(self, path)
     }
-    fn confines(&self, directory: &Path) -> bool {
-        VfsLayer::confines(self, directory)
+    fn is_confined(&self, directory: &Path) -> bool {
+        VfsLayer::is_confined(self, directory)
     }
     fn unfinished_path(&self, path: &Path) -> PathBuf {
         VfsLayer::unfinished_path(self, path)

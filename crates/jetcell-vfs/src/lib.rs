@@ -21,7 +21,7 @@ mod memory;
 mod mounted;
 mod output_file;
 mod overlay;
-mod own_file;
+mod file_ownership;
 mod pacer;
 mod panic;
 mod path_names;
@@ -37,14 +37,14 @@ mod uring;
 pub use buffer::IoBuffer;
 pub use clock::{RealClock, SimClock};
 pub use counted::{CountedVfs, IoCount, IoCounters, IoDigits, IoOperation, IoSnapshot};
-pub use fault::{Fault, FaultEffect, FaultTarget, FaultVfs};
+pub use fault::{FaultEffect, FaultTarget, FaultVfs, InjectedFault};
 pub use file::{
-    Clock, DirectoryLock, File, IoReason, OpenMode, Transfer, TransferKind, Vfs, is_out_of_reach,
+    Clock, DirectoryLock, File, IoReason, OpenMode, Transfer, TransferKind, Vfs, is_disconnected,
 };
 pub use file_name::{FileName, FileStem, NameError};
 pub use freeze::{FreezableVfs, FrozenVfs};
 pub use input_file::{
-    InputFile, check_input, check_secret, open_input, open_own_input, read_input, read_input_bytes,
+    InputFile, check_input, check_secret, open_input, open_trusted_input, read_input, read_input_bytes,
     read_secret,
 };
 pub use layer::{FileLayer, VfsLayer};
@@ -53,7 +53,7 @@ pub use memory::{MemoryLimit, memory_limit, try_reserve};
 pub use mounted::MountedVfs;
 pub use output_file::{OutputFile, create_new, create_private_directory, open_or_create};
 pub use overlay::OverlayVfs;
-pub use pacer::{Cancel, Pacer};
+pub use pacer::{CancelToken, Pacer};
 pub use panic::abort_on_panic;
 pub use path_names::{is_unfinished, parent_directory};
 pub use process::{host_name, report_file_size_limit};

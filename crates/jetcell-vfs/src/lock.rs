@@ -17,7 +17,7 @@ use rustix::fs::{CWD, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::confinement::ResolvedPath;
-use crate::own_file::{NEW_FILE, no_file};
+use crate::file_ownership::{NEW_FILE, not_a_file_error};
 use crate::{Clock, DirectoryLock};
 
 /// Device and inode of every file locked by this process.
@@ -56,7 +56,7 @@ impl FileLock {
         let is_usual =
             matches!(FileType::from_raw_mode(stat.st_mode), FileType::RegularFile | FileType::Directory);
         if at.is_confined() && !is_usual {
-            return Err(no_file("a special file"));
+            return Err(not_a_file_error("a special file"));
         }
         let identity = (stat.st_dev, stat.st_ino);
         let mut held = HELD.lock();
@@ -109,9 +109,9 @@ fn open(at: &ResolvedPath<'_>) -> io::Result<OwnedFd> {
         };
     }
     opened.map_err(|error| match error {
-        Errno::NOENT if at.is_link() => no_file("a link to a file that does not exist"),
+        Errno::NOENT if at.is_link() => not_a_file_error("a link to a file that does not exist"),
         Errno::BUSY if is_device => io::ErrorKind::WouldBlock.into(),
-        other => at.explained(other),
+        other => at.to_io_error(other),
     })
 }
 

@@ -25,14 +25,14 @@ impl MountedVfs {
         self.mounts.iter().map(|(root, _)| root.as_path()).find(|root| path.starts_with(root))
     }
 
-    fn at(&self, path: &Path) -> &dyn Vfs {
+    fn vfs_for(&self, path: &Path) -> &dyn Vfs {
         let found = self.mounts.iter().find(|(root, _)| path.starts_with(root));
         found.map_or(&*self.base, |(_, vfs)| &**vfs)
     }
 
-    fn at_both(&self, from: &Path, to: &Path) -> io::Result<&dyn Vfs> {
+    fn common_vfs(&self, from: &Path, to: &Path) -> io::Result<&dyn Vfs> {
         if self.mount_of(from) == self.mount_of(to) {
-            Ok(self.at(from))
+            Ok(self.vfs_for(from))
         } else {
             Err(io::ErrorKind::CrossesDevices.into())
         }
@@ -41,52 +41,52 @@ impl MountedVfs {
 
 impl Vfs for MountedVfs {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
-        self.at(path).open(path, mode)
+        self.vfs_for(path).open(path, mode)
     }
     fn exists(&self, path: &Path) -> io::Result<bool> {
-        self.at(path).exists(path)
+        self.vfs_for(path).exists(path)
     }
-    fn is_own_file(&self, path: &Path) -> io::Result<bool> {
-        self.at(path).is_own_file(path)
+    fn is_regular_file(&self, path: &Path) -> io::Result<bool> {
+        self.vfs_for(path).is_regular_file(path)
     }
-    fn confines(&self, directory: &Path) -> bool {
-        self.at(directory).confines(directory)
+    fn is_confined(&self, directory: &Path) -> bool {
+        self.vfs_for(directory).is_confined(directory)
     }
     fn unfinished_path(&self, path: &Path) -> PathBuf {
-        self.at(path).unfinished_path(path)
+        self.vfs_for(path).unfinished_path(path)
     }
     fn remove(&self, path: &Path) -> io::Result<()> {
-        self.at(path).remove(path)
+        self.vfs_for(path).remove(path)
     }
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.at_both(from, to)?.rename(from, to)
+        self.common_vfs(from, to)?.rename(from, to)
     }
     fn sync_directory(&self, directory: &Path) -> io::Result<()> {
-        self.at(directory).sync_directory(directory)
+        self.vfs_for(directory).sync_directory(directory)
     }
     fn create_directory(&self, directory: &Path) -> io::Result<()> {
-        self.at(directory).create_directory(directory)
+        self.vfs_for(directory).create_directory(directory)
     }
     fn list(&self, directory: &Path) -> io::Result<Vec<PathBuf>> {
-        self.at(directory).list(directory)
+        self.vfs_for(directory).list(directory)
     }
     fn free_space(&self, path: &Path) -> io::Result<u64> {
-        self.at(path).free_space(path)
+        self.vfs_for(path).free_space(path)
     }
     fn lock(&self, path: &Path) -> io::Result<Box<dyn DirectoryLock>> {
-        self.at(path).lock(path)
+        self.vfs_for(path).lock(path)
     }
     fn lock_directory(&self, directory: &Path) -> io::Result<Box<dyn DirectoryLock>> {
-        self.at(directory).lock_directory(directory)
+        self.vfs_for(directory).lock_directory(directory)
     }
     fn clone_file(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.at_both(from, to)?.clone_file(from, to)
+        self.common_vfs(from, to)?.clone_file(from, to)
     }
     fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.at_both(from, to)?.link(from, to)
+        self.common_vfs(from, to)?.link(from, to)
     }
     fn same_file(&self, one: &Path, other: &Path) -> bool {
-        self.mount_of(one) == self.mount_of(other) && self.at(one).same_file(one, other)
+        self.mount_of(one) == self.mount_of(other) && self.vfs_for(one).same_file(one, other)
     }
     fn clock(&self) -> Arc<dyn Clock> {
         self.base.clock()

@@ -11,7 +11,7 @@ use std::path::Path;
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::own_file::{NEW_DIRECTORY, NEW_FILE, check_own, no_file, not_followed};
+use crate::file_ownership::{NEW_DIRECTORY, NEW_FILE, check_ownership, nofollow_error, not_a_file_error};
 use crate::retry::{bounded, retry};
 
 /// Maximum number of attempts to open a file that another process creates and removes concurrently.
@@ -42,7 +42,7 @@ impl OutputFile {
     }
 
     fn open(path: &Path, how: OFlags) -> io::Result<OutputFile> {
-        open_own(path, OFlags::WRONLY | how).map(OutputFile)
+        open_owned_file(path, OFlags::WRONLY | how).map(OutputFile)
     }
 
     /// Makes the content and the length durable.
@@ -76,11 +76,11 @@ pub fn create_new(path: &Path) -> io::Result<File> {
 /// # Errors
 /// Errors of [`OutputFile::create`].
 pub fn open_or_create(path: &Path) -> io::Result<File> {
-    open_own(path, OFlags::RDWR)
+    open_owned_file(path, OFlags::RDWR)
 }
 
 /// Opens a file, or creates it. A character device is accepted, because it does not store data.
-fn open_own(path: &Path, how: OFlags) -> io::Result<File> {
+fn open_owned_file(path: &Path, how: OFlags) -> io::Result<File> {
     // Without NONBLOCK, opening a pipe would wait until its other end is opened.
     let flags = how | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let open = |more| retry(|| rustix::fs::openat(CWD, path, flags | more, NEW_FILE));
@@ -92,13 +92,13 @@ fn open_own(path: &Path, how: OFlags) -> io::Result<File> {
         }
         let file = match open(OFlags::empty()) {
             Err(Errno::NOENT) => continue,
-            Err(Errno::NXIO) => return Err(no_file("a pipe or a socket")),
-            opened => opened.map_err(not_followed)?,
+            Err(Errno::NXIO) => return Err(not_a_file_error("a pipe or a socket")),
+            opened => opened.map_err(nofollow_error)?,
         };
         match FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) {
-            FileType::Fifo => return Err(no_file("a pipe")),
+            FileType::Fifo => return Err(not_a_file_error("a pipe")),
             FileType::CharacterDevice => {}
-            _ => check_own(&file, path)?,
+            _ => check_ownership(&file, path)?,
         }
         return Ok(file.into());
     }

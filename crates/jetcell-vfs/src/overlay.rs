@@ -30,20 +30,20 @@ const SCRATCH_STEP: u64 = 4 << 20;
 /// Locks do not apply to the underlying files.
 pub struct OverlayVfs {
     below: Arc<dyn Vfs>,
-    scratch: Arc<Scratch>,
-    files: Mutex<BTreeMap<PathBuf, Option<Arc<Content>>>>,
+    scratch: Arc<ScratchFile>,
+    files: Mutex<BTreeMap<PathBuf, Option<Arc<OverlayContent>>>>,
     locked: Arc<Mutex<BTreeSet<PathBuf>>>,
 }
 
 impl OverlayVfs {
     /// Creates an overlay that stores changes in `scratch`, an empty file that is open for writing.
     pub fn new(below: Arc<dyn Vfs>, scratch: Arc<dyn File>) -> OverlayVfs {
-        let scratch = Arc::new(Scratch { file: scratch, used: Mutex::default() });
+        let scratch = Arc::new(ScratchFile { file: scratch, used: Mutex::default() });
         OverlayVfs { below, scratch, files: Mutex::default(), locked: Arc::default() }
     }
 
     /// Returns the content of the file at a path, or an error if the file does not exist.
-    fn content(&self, path: &Path) -> io::Result<Arc<Content>> {
+    fn content(&self, path: &Path) -> io::Result<Arc<OverlayContent>> {
         let mut files = self.files.lock();
         if let Some(known) = files.get(path) {
             return known.clone().ok_or_else(|| io::ErrorKind::NotFound.into());
@@ -52,8 +52,8 @@ impl OverlayVfs {
         let len = below.len()?;
         // A trailing partial block cannot be read.
         let below_len = len / BLOCK as u64 * BLOCK as u64;
-        let blocks = Blocks { changed: ChangedRuns::default(), len, below_len };
-        let content = Arc::new(Content {
+        let blocks = OverlayBlocks { changed: ChangedRuns::default(), len, below_len };
+        let content = Arc::new(OverlayContent {
             below: Some(below),
             blocks: Mutex::new(blocks),
             scratch: self.scratch.clone(),
@@ -75,7 +75,7 @@ impl VfsLayer for OverlayVfs {
                 return Err(io::ErrorKind::AlreadyExists.into());
             }
             OpenMode::CreateNew => {
-                let content = Arc::new(Content {
+                let content = Arc::new(OverlayContent {
                     below: None,
                     blocks: Mutex::default(),
                     scratch: self.scratch.clone(),
@@ -94,10 +94,10 @@ impl VfsLayer for OverlayVfs {
         }
     }
 
-    fn is_own_file(&self, path: &Path) -> io::Result<bool> {
+    fn is_regular_file(&self, path: &Path) -> io::Result<bool> {
         match self.files.lock().get(path) {
             Some(known) => Ok(known.is_some()),
-            None => self.below.is_own_file(path),
+            None => self.below.is_regular_file(path),
         }
     }
 
@@ -172,13 +172,13 @@ impl Drop for OverlayLock {
 }
 
 /// The scratch file, which stores the changed blocks of all files.
-struct Scratch {
+struct ScratchFile {
     file: Arc<dyn File>,
     /// Number of bytes in use, and number of bytes allocated.
     used: Mutex<(u64, u64)>,
 }
 
-impl Scratch {
+impl ScratchFile {
     /// Reserves `bytes` in the scratch file. Returns the offset of the reserved range.
     fn reserve(&self, bytes: u64) -> io::Result<u64> {
         let mut used = self.used.lock();
@@ -195,14 +195,14 @@ impl Scratch {
 }
 
 /// Content of a file, independent of the file's name.
-struct Content {
+struct OverlayContent {
     below: Option<Arc<dyn File>>,
-    blocks: Mutex<Blocks>,
-    scratch: Arc<Scratch>,
+    blocks: Mutex<OverlayBlocks>,
+    scratch: Arc<ScratchFile>,
 }
 
 #[derive(Default)]
-struct Blocks {
+struct OverlayBlocks {
     changed: ChangedRuns,
     len: u64,
     /// Length up to which unchanged blocks are read from the underlying file. Beyond it, unchanged blocks read as
@@ -210,13 +210,13 @@ struct Blocks {
     below_len: u64,
 }
 
-impl Blocks {
+impl OverlayBlocks {
     fn is_unchanged(&self, offset: u64, len: u64) -> bool {
         offset + len <= self.below_len && self.changed.parts(offset, len).next().is_none()
     }
 }
 
-impl Content {
+impl OverlayContent {
     fn read(&self, offset: u64, buffer: &mut [u8], reason: IoReason) -> io::Result<()> {
         let blocks = self.blocks.lock();
         let end = offset + buffer.len() as u64;
@@ -240,7 +240,7 @@ impl Content {
     fn write(&self, offset: u64, data: &[u8], reason: IoReason) -> io::Result<()> {
         let len = data.len() as u64;
         let mut blocks = self.blocks.lock();
-        let place = match blocks.changed.place(offset, len) {
+        let place = match blocks.changed.position(offset, len) {
             Some(place) => place,
             None => self.scratch.reserve(len)?,
         };
@@ -254,7 +254,7 @@ impl Content {
 /// An open file with the path that was used to open it.
 struct OverlayFile {
     path: PathBuf,
-    content: Arc<Content>,
+    content: Arc<OverlayContent>,
     writable: bool,
 }
 
@@ -316,7 +316,7 @@ impl File for OverlayFile {
     fn truncate(&self, len: u64) -> io::Result<()> {
         self.check_writable()?;
         let mut blocks = self.content.blocks.lock();
-        blocks.changed.cut(len.next_multiple_of(BLOCK as u64));
+        blocks.changed.truncate(len.next_multiple_of(BLOCK as u64));
         blocks.len = blocks.len.min(len);
         blocks.below_len = blocks.below_len.min(len);
         Ok(())

@@ -12,9 +12,9 @@ const MAX_SLEEP: Duration = Duration::from_millis(100);
 
 /// A request to end a long operation early. Clones share their state.
 #[derive(Clone, Default, Debug)]
-pub struct Cancel(Arc<AtomicBool>);
+pub struct CancelToken(Arc<AtomicBool>);
 
-impl Cancel {
+impl CancelToken {
     /// Requests cancellation.
     pub fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed);
@@ -56,7 +56,7 @@ impl Pacer {
     }
 
     /// Returns the time needed to transfer `bytes` at `rate` bytes per second.
-    pub fn time_of(bytes: u64, rate: u64) -> Duration {
+    pub fn transfer_time(bytes: u64, rate: u64) -> Duration {
         Duration::from_secs_f64(bytes as f64 / rate.max(1) as f64)
     }
 }
@@ -69,9 +69,9 @@ mod tests {
     #[test]
     fn pieces_keep_to_the_rate_until_the_end_is_asked_for() {
         let clock = SimVfs::new().clock();
-        let (pacer, cancel) = (Pacer::new(clock.clone()), Cancel::default());
+        let (pacer, cancel) = (Pacer::new(clock.clone()), CancelToken::default());
         for _ in 0..5 {
-            pacer.wait(Pacer::time_of(500, 1000), || cancel.is_cancelled());
+            pacer.wait(Pacer::transfer_time(500, 1000), || cancel.is_cancelled());
         }
         // The time reserved for the last piece may not have passed yet.
         assert_eq!(clock.monotonic(), Duration::from_secs(2));

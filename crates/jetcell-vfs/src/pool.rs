@@ -6,34 +6,34 @@ use jetcell_sync::thread::JoinHandle;
 use jetcell_sync::{Arc, Condvar, Mutex};
 
 use crate::descriptor::Descriptor;
-use crate::engine::{BACKLOG, Engine, Job, may_wait, this_thread_completes};
+use crate::engine::{BACKLOG, QueuedTransfer, TransferEngine, mark_completion_thread, may_wait};
 use crate::{Transfer, TransferKind};
 
 /// Number of threads, and maximum number of transfers in flight.
 const THREADS: usize = 16;
 
-pub(crate) struct Pool {
-    shared: Arc<Shared>,
+pub(crate) struct TransferPool {
+    shared: Arc<PoolInner>,
     threads: Vec<JoinHandle<()>>,
 }
 
 #[derive(Default)]
-struct Shared {
-    queue: Mutex<Queue>,
+struct PoolInner {
+    queue: Mutex<PoolQueue>,
     work: Condvar,
     room: Condvar,
 }
 
 #[derive(Default)]
-struct Queue {
-    jobs: VecDeque<Job>,
+struct PoolQueue {
+    jobs: VecDeque<QueuedTransfer>,
     idle: usize,
     closed: bool,
 }
 
-impl Pool {
-    pub fn new() -> std::io::Result<Pool> {
-        let mut pool = Pool { shared: Arc::default(), threads: Vec::new() };
+impl TransferPool {
+    pub fn new() -> std::io::Result<TransferPool> {
+        let mut pool = TransferPool { shared: Arc::default(), threads: Vec::new() };
         for number in 0..THREADS {
             let shared = pool.shared.clone();
             let thread = jetcell_sync::thread::Builder::new().name(format!("vfs-{number}"));
@@ -43,9 +43,9 @@ impl Pool {
     }
 }
 
-impl Shared {
+impl PoolInner {
     fn work(&self) {
-        this_thread_completes();
+        mark_completion_thread();
         while let Some(mut job) = self.next() {
             let Transfer { kind, offset, buffer, .. } = &mut job.transfer;
             let result = match kind {
@@ -56,7 +56,7 @@ impl Shared {
         }
     }
 
-    fn next(&self) -> Option<Job> {
+    fn next(&self) -> Option<QueuedTransfer> {
         let mut queue = self.queue.lock();
         while queue.jobs.is_empty() && !queue.closed {
             queue.idle += 1;
@@ -71,7 +71,7 @@ impl Shared {
     }
 }
 
-impl Engine for Pool {
+impl TransferEngine for TransferPool {
     fn name(&self) -> &'static str {
         "threads"
     }
@@ -82,7 +82,7 @@ impl Engine for Pool {
             self.shared.room.wait(&mut queue);
         }
         let wanted = batch.len().min(queue.idle);
-        queue.jobs.extend(batch.into_iter().map(|transfer| Job { file: file.clone(), transfer }));
+        queue.jobs.extend(batch.into_iter().map(|transfer| QueuedTransfer { file: file.clone(), transfer }));
         drop(queue);
         (0..wanted).for_each(|_| {
             self.shared.work.notify_one();
@@ -90,7 +90,7 @@ impl Engine for Pool {
     }
 }
 
-impl Drop for Pool {
+impl Drop for TransferPool {
     fn drop(&mut self) {
         self.shared.queue.lock().closed = true;
         self.shared.work.notify_all();

@@ -16,10 +16,10 @@ use rustix::io::Errno;
 
 use crate::confinement::{Confinement, ResolvedPath};
 use crate::descriptor::{Descriptor, set_direct};
-use crate::engine::Engine;
+use crate::engine::TransferEngine;
 use crate::lock::FileLock;
 use crate::output_file::create_private_directory;
-use crate::pool::Pool;
+use crate::pool::TransferPool;
 use crate::replaced_file::unique_unfinished;
 use crate::retry::retry;
 use crate::uring::Uring;
@@ -59,7 +59,7 @@ impl Default for RealOptions {
 
 /// The machine's file system.
 pub struct RealVfs {
-    engine: Arc<dyn Engine>,
+    engine: Arc<dyn TransferEngine>,
     direct: bool,
     smallest_transfer: usize,
     confinement: Confinement,
@@ -70,12 +70,12 @@ impl RealVfs {
     /// Creates the file system and starts the threads that run transfers. Fails if they cannot start, or if io_uring
     /// was requested and the kernel refuses it.
     pub fn new(options: RealOptions) -> io::Result<RealVfs> {
-        let engine: Arc<dyn Engine> = match options.backend {
+        let engine: Arc<dyn TransferEngine> = match options.backend {
             Backend::Uring => Arc::new(Uring::new()?),
-            Backend::Threads => Arc::new(Pool::new()?),
+            Backend::Threads => Arc::new(TransferPool::new()?),
             Backend::Auto => match Uring::new() {
                 Ok(uring) => Arc::new(uring),
-                Err(_) => Arc::new(Pool::new()?),
+                Err(_) => Arc::new(TransferPool::new()?),
             },
         };
         let smallest_transfer = IoBuffer::ALIGNMENT;
@@ -132,7 +132,7 @@ impl RealVfs {
             match rustix::fs::mkdirat(at.directory(), at.name(), Mode::RWXU) {
                 // Another process has created the directory concurrently.
                 Err(Errno::EXIST) => {}
-                made => made.map_err(|error| at.explained(error))?,
+                made => made.map_err(|error| at.to_io_error(error))?,
             }
         }
         open_directory(&self.confinement.resolve(directory)?).map(|_| ())
@@ -182,7 +182,7 @@ fn open_directory(at: &ResolvedPath<'_>) -> io::Result<OwnedFd> {
     let opened = at.open(OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty());
     opened.map_err(|error| match at.file_type() {
         // If a directory is a link, the kernel reports that it is not a directory.
-        Ok(FileType::Symlink) => at.explained(Errno::LOOP),
+        Ok(FileType::Symlink) => at.to_io_error(Errno::LOOP),
         _ => error.into(),
     })
 }
@@ -222,11 +222,11 @@ impl Vfs for RealVfs {
         Ok(self.file_type(path, true)?.is_some())
     }
 
-    fn is_own_file(&self, path: &Path) -> io::Result<bool> {
+    fn is_regular_file(&self, path: &Path) -> io::Result<bool> {
         Ok(self.file_type(path, false)? == Some(FileType::RegularFile))
     }
 
-    fn confines(&self, directory: &Path) -> bool {
+    fn is_confined(&self, directory: &Path) -> bool {
         self.confinement.root_of(directory).is_some()
     }
 
@@ -270,7 +270,7 @@ impl Vfs for RealVfs {
     }
 
     fn list(&self, directory: &Path) -> io::Result<Vec<PathBuf>> {
-        if self.confines(directory) {
+        if self.is_confined(directory) {
             let opened = open_directory(&self.confinement.resolve(directory)?)?;
             return files_in(&opened, directory);
         }
@@ -368,7 +368,7 @@ impl Vfs for RealVfs {
 
 struct RealFile {
     descriptor: Arc<Descriptor>,
-    engine: Arc<dyn Engine>,
+    engine: Arc<dyn TransferEngine>,
 }
 
 impl RealFile {

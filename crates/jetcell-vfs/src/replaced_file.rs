@@ -67,7 +67,7 @@ pub fn remove_unfinished(vfs: &dyn Vfs, path: &Path) {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     for left in vfs.list(parent_directory(path)).unwrap_or_default() {
         let is_left =
-            left.file_name().and_then(|left| left.to_str()).is_some_and(|left| is_left(left, &name));
+            left.file_name().and_then(|left| left.to_str()).is_some_and(|left| is_leftover(left, &name));
         // A leftover file that cannot be opened or removed does no harm, because listings skip it.
         if is_left && vfs.open(&left, OpenMode::WriteOwn).is_ok() {
             let _ = vfs.remove(&left);
@@ -77,7 +77,7 @@ pub fn remove_unfinished(vfs: &dyn Vfs, path: &Path) {
 
 /// Returns true if `left` is the name of a temporary file for a file named `name`: `name.unfinished` or
 /// `name.PROCESS-CALL.unfinished`.
-fn is_left(left: &str, name: &str) -> bool {
+fn is_leftover(left: &str, name: &str) -> bool {
     let middle = left.strip_prefix(name).and_then(|rest| rest.strip_suffix(UNFINISHED));
     let is_number =
         |text: &str| matches!(text.len(), 1..=16) && text.bytes().all(|byte| byte.is_ascii_hexdigit());

@@ -6,23 +6,23 @@ use rustix::io::Errno;
 
 /// Maximum number of retries without progress before the error is reported. Signals rarely interrupt disk I/O.
 /// Endless interruptions are a bug in the underlying file system, which must not hang the process.
-pub(crate) const MOST: u32 = 10_000;
+pub(crate) const MAX_INTERRUPTIONS: u32 = 10_000;
 
 /// Counter for the interruptions of one transfer.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Retries(u32);
+pub(crate) struct RetryCounter(u32);
 
-impl Retries {
+impl RetryCounter {
     /// Returns true if a call that failed with `error` should be retried.
     pub fn allow(&mut self, error: Errno) -> bool {
         self.0 = self.0.saturating_add(1);
-        matches!(error, Errno::INTR | Errno::AGAIN) && self.0 <= MOST
+        matches!(error, Errno::INTR | Errno::AGAIN) && self.0 <= MAX_INTERRUPTIONS
     }
 }
 
 /// Repeats a call while it is interrupted, until it succeeds, fails, or exceeds the retry limit.
 pub(crate) fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
-    let mut retries = Retries::default();
+    let mut retries = RetryCounter::default();
     loop {
         match call() {
             Err(error) if retries.allow(error) => {}
@@ -35,7 +35,7 @@ pub(crate) fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> rusti
 pub(crate) fn bounded<T>(call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
     retry(call).map_err(|error| match error {
         Errno::INTR => io::Error::other(format!(
-            "the call was interrupted {MOST} times without an effect; use another file system"
+            "the call was interrupted {MAX_INTERRUPTIONS} times without an effect; use another file system"
         )),
         error => error.into(),
     })
@@ -61,7 +61,7 @@ mod tests {
             calls += 1;
             Err::<(), _>(Errno::INTR)
         });
-        assert_eq!((forever, calls), (Err(Errno::INTR), MOST + 1));
+        assert_eq!((forever, calls), (Err(Errno::INTR), MAX_INTERRUPTIONS + 1));
         let mut calls = 0;
         let failed = retry(|| {
             calls += 1;
@@ -72,8 +72,8 @@ mod tests {
 
     #[test]
     fn a_loop_of_the_standard_library_ends() {
-        struct Interrupted(u32);
-        impl io::Write for Interrupted {
+        struct InterruptedReader(u32);
+        impl io::Write for InterruptedReader {
             fn write(&mut self, _: &[u8]) -> io::Result<usize> {
                 bounded(|| {
                     self.0 += 1;
@@ -84,10 +84,10 @@ mod tests {
                 Ok(())
             }
         }
-        let mut file = Interrupted(0);
+        let mut file = InterruptedReader(0);
         let error = io::Write::write_all(&mut file, b"text").unwrap_err();
         assert!(error.to_string().contains("was interrupted 10000 times"), "{error}");
-        assert_eq!(file.0, MOST + 1);
+        assert_eq!(file.0, MAX_INTERRUPTIONS + 1);
         assert_eq!(bounded(|| Err::<(), _>(Errno::NOSPC)).unwrap_err().kind(), io::ErrorKind::StorageFull);
     }
 }

@@ -24,8 +24,8 @@ use rustix::event::EventfdFlags;
 use rustix::io::Errno;
 
 use crate::descriptor::Descriptor;
-use crate::engine::{BACKLOG, Engine, Job, may_wait, this_thread_completes};
-use crate::retry::Retries;
+use crate::engine::{BACKLOG, QueuedTransfer, TransferEngine, mark_completion_thread, may_wait};
+use crate::retry::RetryCounter;
 use crate::{Transfer, TransferKind, abort_on_panic};
 
 /// Maximum number of transfers in flight.
@@ -38,12 +38,12 @@ const WAKE: u64 = u64::MAX;
 const REQUEST: usize = 1 << 30;
 
 pub(crate) struct Uring {
-    shared: Arc<Shared>,
+    shared: Arc<UringInner>,
     thread: Option<JoinHandle<()>>,
 }
 
-struct Shared {
-    queue: Mutex<Queue>,
+struct UringInner {
+    queue: Mutex<UringQueue>,
     room: Condvar,
     /// True if the ring thread is waiting or about to wait. A new job must then wake it.
     asleep: AtomicBool,
@@ -51,8 +51,8 @@ struct Shared {
 }
 
 #[derive(Default)]
-struct Queue {
-    jobs: VecDeque<Job>,
+struct UringQueue {
+    jobs: VecDeque<QueuedTransfer>,
     closed: bool,
 }
 
@@ -60,7 +60,7 @@ impl Uring {
     /// Creates the ring and its thread. Fails if the kernel has no io_uring or forbids it.
     pub fn new() -> io::Result<Uring> {
         let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC)?;
-        let shared = Shared { queue: Mutex::default(), room: Condvar::new(), asleep: false.into(), wake };
+        let shared = UringInner { queue: Mutex::default(), room: Condvar::new(), asleep: false.into(), wake };
         let shared = Arc::new(shared);
         let (created, creation) = mpsc::channel();
         let thread = jetcell_sync::thread::Builder::new().name("vfs-uring".into()).spawn({
@@ -87,7 +87,7 @@ impl Uring {
     }
 }
 
-impl Shared {
+impl UringInner {
     fn wake_if_asleep(&self) {
         if self.asleep.swap(false, Ordering::SeqCst) {
             self.signal_wake_event();
@@ -99,7 +99,7 @@ impl Shared {
     }
 }
 
-impl Engine for Uring {
+impl TransferEngine for Uring {
     fn name(&self) -> &'static str {
         "io_uring"
     }
@@ -115,7 +115,7 @@ impl Engine for Uring {
         while queue.jobs.len() >= BACKLOG && may_wait() {
             self.shared.room.wait(&mut queue);
         }
-        queue.jobs.extend(batch.into_iter().map(|transfer| Job { file: file.clone(), transfer }));
+        queue.jobs.extend(batch.into_iter().map(|transfer| QueuedTransfer { file: file.clone(), transfer }));
         drop(queue);
         self.shared.wake_if_asleep();
     }
@@ -136,10 +136,10 @@ impl Drop for Uring {
 }
 
 /// A transfer that the kernel is processing.
-struct InFlight {
-    job: Job,
+struct InFlightTransfer {
+    job: QueuedTransfer,
     transferred: usize,
-    retries: Retries,
+    retries: RetryCounter,
 }
 
 thread_local! {
@@ -149,19 +149,19 @@ thread_local! {
 
 /// State of the thread that owns the ring.
 struct RingThread {
-    shared: Arc<Shared>,
+    shared: Arc<UringInner>,
     table: RefCell<InFlightTable>,
 }
 
 impl RingThread {
-    fn new(shared: Arc<Shared>) -> io::Result<RingThread> {
+    fn new(shared: Arc<UringInner>) -> io::Result<RingThread> {
         let table = RefCell::new(InFlightTable::new(shared.wake.as_raw_fd())?);
         Ok(RingThread { shared, table })
     }
 
     /// Submits transfers from a completion immediately. If jobs are queued, they are submitted first.
     fn submit(&self, file: &Arc<Descriptor>, batch: Vec<Transfer>) {
-        let mut jobs = batch.into_iter().map(|transfer| Job { file: file.clone(), transfer });
+        let mut jobs = batch.into_iter().map(|transfer| QueuedTransfer { file: file.clone(), transfer });
         let mut queue = self.shared.queue.lock();
         if !queue.jobs.is_empty() {
             return queue.jobs.extend(jobs);
@@ -171,7 +171,7 @@ impl RingThread {
         while !table.free.is_empty()
             && let Some(job) = jobs.next()
         {
-            table.push_transfer(InFlight { job, transferred: 0, retries: Retries::default() });
+            table.push_transfer(InFlightTransfer { job, transferred: 0, retries: RetryCounter::default() });
         }
         table.submit();
         drop(table);
@@ -182,7 +182,7 @@ impl RingThread {
     }
 
     fn run(&self) {
-        this_thread_completes();
+        mark_completion_thread();
         let mut finished = Vec::with_capacity(ENTRIES as usize);
         loop {
             let closed = self.submit_queued();
@@ -222,7 +222,7 @@ impl RingThread {
         let mut queue = self.shared.queue.lock();
         let count = queue.jobs.len().min(table.free.len());
         let crowded = queue.jobs.len() >= BACKLOG;
-        let jobs: Vec<Job> = queue.jobs.drain(..count).collect();
+        let jobs: Vec<QueuedTransfer> = queue.jobs.drain(..count).collect();
         if crowded && queue.jobs.len() < BACKLOG {
             self.shared.room.notify_all();
         }
@@ -231,7 +231,7 @@ impl RingThread {
         self.shared.asleep.store(table.free.len() > count && !closed, Ordering::SeqCst);
         drop(queue);
         for job in jobs {
-            table.push_transfer(InFlight { job, transferred: 0, retries: Retries::default() });
+            table.push_transfer(InFlightTransfer { job, transferred: 0, retries: RetryCounter::default() });
         }
         closed
     }
@@ -258,10 +258,10 @@ impl RingThread {
 /// The ring and its transfers in flight.
 struct InFlightTable {
     ring: IoUring,
-    slots: Vec<Option<InFlight>>,
+    slots: Vec<Option<InFlightTransfer>>,
     free: Vec<usize>,
     /// Jobs that could not be submitted.
-    failed: Vec<(Job, io::Error)>,
+    failed: Vec<(QueuedTransfer, io::Error)>,
     /// Buffer for the wake-up request. It is boxed because the kernel keeps its address.
     wake_count: Box<[u8; 8]>,
     wake: RawFd,
@@ -286,7 +286,7 @@ impl InFlightTable {
     }
 
     /// Adds a transfer to the table and to the ring. The caller has checked that a slot is free.
-    fn push_transfer(&mut self, mut in_flight: InFlight) {
+    fn push_transfer(&mut self, mut in_flight: InFlightTransfer) {
         let transfer = &mut in_flight.job.transfer;
         let offset = transfer.offset + in_flight.transferred as u64;
         let rest = &mut transfer.buffer[in_flight.transferred..];
@@ -350,7 +350,7 @@ impl InFlightTable {
     }
 
     /// Completes a request. Returns the job and its result, or `None` if the rest of the transfer was submitted.
-    fn complete(&mut self, slot: u64, result: i32) -> Option<(Job, io::Result<()>)> {
+    fn complete(&mut self, slot: u64, result: i32) -> Option<(QueuedTransfer, io::Result<()>)> {
         if slot == WAKE {
             self.wake_read_pending = false;
             return None;

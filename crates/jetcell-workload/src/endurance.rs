@@ -9,28 +9,31 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::kept_file::{KeptFile, absolute, with_absolute_paths};
-use crate::measurement::{InstanceIo, Measurement, Sample, Tally};
+use crate::state_file::{StateFile, absolute, with_absolute_paths};
+use crate::measurement::{InstanceIo, LoadTally, Measurement, Sample};
 use crate::plan;
-use crate::profile::{Options, Profile, Source, TestKind};
-use crate::refusal::{Refusal, refuse};
-use crate::result::Part;
+use crate::profile::{DatabaseSource, Options, Profile, TestKind};
+use crate::start_error::{StartError, fail_start};
+use crate::result::TestPart;
 
 pub(crate) use state_files::StateFiles;
 
 /// Name of the file that holds a complete state, in the first database's directory.
-const FILE: &str = "jetcell-stress.json";
+const STATE_FILE_NAME: &str = "jetcell-stress.json";
 
 /// Version of the file format.
 const VERSION: u32 = 2;
 
 /// The size limit leaves room for the histograms of a thousand databases.
-const STATE_FILE: KeptFile =
-    KeptFile { name: FILE, largest: 1 << 30, advice: "remove it and start a new test with --open" };
+const STATE_FILE: StateFile = StateFile {
+    name: STATE_FILE_NAME,
+    max_bytes: 1 << 30,
+    advice: "remove it and start a new test with --open",
+};
 
 /// State of a stress test.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Endurance {
+pub(crate) struct EnduranceState {
     version: u32,
     /// Time at which this complete state was stored, in nanoseconds since 1970. Later increments identify the state
     /// by this number.
@@ -40,11 +43,11 @@ pub(crate) struct Endurance {
     /// Directory for the results.
     pub(crate) output: PathBuf,
     /// Parts of the test, separated by interruptions. The last part is still running or was interrupted.
-    pub(crate) parts: Vec<Part>,
+    pub(crate) parts: Vec<TestPart>,
     /// Measured time in seconds.
     pub(crate) seconds: f64,
     io: Vec<InstanceIo>,
-    tally: Tally,
+    tally: LoadTally,
     stalls: u64,
     #[serde(skip)]
     samples: Vec<Sample>,
@@ -52,19 +55,19 @@ pub(crate) struct Endurance {
 
 /// With `--resume`, adds the options of the interrupted stress test or database creation. Otherwise returns the
 /// options unchanged.
-pub fn remember(options: Options, test: TestKind) -> Result<Options, Refusal> {
+pub fn with_interrupted_options(options: Options, test: TestKind) -> Result<Options, StartError> {
     let first = options.dirs.first().filter(|_| options.resume == Some(true) && test == TestKind::Stress);
-    let interrupted = first.map(|first| Endurance::options(first)).transpose()?.flatten();
+    let interrupted = first.map(|first| EnduranceState::options(first)).transpose()?.flatten();
     match interrupted {
         Some(of_test) => Ok(options.over(of_test)),
-        None => plan::remember(options),
+        None => plan::with_interrupted_options(options),
     }
 }
 
-impl Endurance {
+impl EnduranceState {
     /// Creates the state of a new test.
-    pub(crate) fn begin(profile: &Profile, output: &Path) -> Endurance {
-        Endurance {
+    pub(crate) fn new(profile: &Profile, output: &Path) -> EnduranceState {
+        EnduranceState {
             version: VERSION,
             number: 0,
             profile: with_absolute_paths(profile),
@@ -72,34 +75,36 @@ impl Endurance {
             parts: Vec::new(),
             seconds: 0.0,
             io: Vec::new(),
-            tally: Tally::default(),
+            tally: LoadTally::default(),
             stalls: 0,
             samples: Vec::new(),
         }
     }
 
     /// Reads the state of an interrupted test from `dir`. Returns `None` if there is no such state.
-    fn read(dir: &Path) -> Result<Option<Endurance>, Refusal> {
-        match STATE_FILE.read::<Endurance>(dir)? {
-            Some(test) if test.version != VERSION => {
-                refuse(format!("{} was written by a different version of jetcell; {}", dir.join(FILE).display(), STATE_FILE.advice))
-            }
+    fn read(dir: &Path) -> Result<Option<EnduranceState>, StartError> {
+        match STATE_FILE.read::<EnduranceState>(dir)? {
+            Some(test) if test.version != VERSION => fail_start(format!(
+                "{} was written by a different version of jetcell; {}",
+                dir.join(STATE_FILE_NAME).display(),
+                STATE_FILE.advice
+            )),
             test => test.map(|test| state_files::with_increments(test, dir)).transpose(),
         }
     }
 
     /// Returns the interrupted test that a run with this profile continues. Returns an error if the directory
     /// contains a different interrupted stress test.
-    pub(crate) fn find(profile: &Profile) -> Result<Option<Endurance>, Refusal> {
+    pub(crate) fn find_interrupted(profile: &Profile) -> Result<Option<EnduranceState>, StartError> {
         let Some(first) = profile.dirs.first().filter(|_| profile.test == TestKind::Stress) else {
             return Ok(None);
         };
-        match (Endurance::read(first)?, profile.source) {
-            (Some(test), Source::Resume) => Ok(Some(test)),
-            (None, _) | (_, Source::Replace) => Ok(None),
-            (Some(test), _) => refuse(format!(
+        match (EnduranceState::read(first)?, profile.source) {
+            (Some(test), DatabaseSource::Resume) => Ok(Some(test)),
+            (None, _) | (_, DatabaseSource::Replace) => Ok(None),
+            (Some(test), _) => fail_start(format!(
                 "{}: a stress test was interrupted after {:.0} s of {}; continue it with --resume, or \
-                 remove {FILE} from this directory",
+                 remove {STATE_FILE_NAME} from this directory",
                 first.display(),
                 test.seconds,
                 test.profile.duration
@@ -109,16 +114,16 @@ impl Endurance {
 
     /// Returns the options of an interrupted test, so that the user need not repeat them. Returns `None` if there is
     /// no such test.
-    pub(crate) fn options(dir: &Path) -> Result<Option<Options>, Refusal> {
-        let Some(test) = Endurance::read(dir)? else { return Ok(None) };
+    pub(crate) fn options(dir: &Path) -> Result<Option<Options>, StartError> {
+        let Some(test) = EnduranceState::read(dir)? else { return Ok(None) };
         let output = Some(test.output.clone());
         Ok(Some(Options { open: None, force: None, resume: Some(true), output, ..test.profile.to_options() }))
     }
 
     /// Adds the samples of the previous parts. Samples taken after the state was stored are dropped.
-    pub(crate) fn with_samples(self, samples: Vec<Sample>) -> Endurance {
+    pub(crate) fn with_samples(self, samples: Vec<Sample>) -> EnduranceState {
         let samples = samples.into_iter().filter(|sample| sample.at_seconds <= self.seconds + 1e-3).collect();
-        Endurance { samples, ..self }
+        EnduranceState { samples, ..self }
     }
 
     /// Returns the samples of the previous parts.
@@ -127,14 +132,14 @@ impl Endurance {
     }
 
     /// Returns the complete measurement: the previous parts plus the running part.
-    pub(crate) fn joined(&self, mut part: Measurement) -> Measurement {
+    pub(crate) fn with_previous_parts(&self, mut part: Measurement) -> Measurement {
         let of_part = std::mem::take(&mut part.samples);
         let samples = self.samples.iter().cloned().chain(of_part).collect();
-        Measurement { samples, ..self.joined_totals(part) }
+        Measurement { samples, ..self.with_previous_totals(part) }
     }
 
-    /// Like [`Endurance::joined`], but without samples.
-    pub(crate) fn joined_totals(&self, part: Measurement) -> Measurement {
+    /// Like [`EnduranceState::with_previous_parts`], but without samples.
+    pub(crate) fn with_previous_totals(&self, part: Measurement) -> Measurement {
         let mut io = part.io;
         add_io(&mut io, &self.io);
         let mut tally = self.tally.clone();
@@ -145,13 +150,13 @@ impl Endurance {
     }
 
     /// Returns the totals of the previous parts.
-    pub(crate) fn totals(&self) -> Measurement {
-        self.joined_totals(Measurement::default())
+    pub(crate) fn previous_totals(&self) -> Measurement {
+        self.with_previous_totals(Measurement::default())
     }
 
     /// Returns the state to store after a measurement. `whole` includes the previous parts.
-    pub(crate) fn after(&self, whole: &Measurement, parts: Vec<Part>) -> Endurance {
-        Endurance {
+    pub(crate) fn state_after(&self, whole: &Measurement, parts: Vec<TestPart>) -> EnduranceState {
+        EnduranceState {
             version: self.version,
             number: 0,
             profile: self.profile.clone(),
@@ -166,7 +171,7 @@ impl Endurance {
     }
 
     /// Removes the state files at the end of the test.
-    pub(crate) fn end(dir: &Path) -> io::Result<()> {
+    pub(crate) fn remove_files(dir: &Path) -> io::Result<()> {
         STATE_FILE.remove(dir)?;
         state_files::remove(dir)
     }

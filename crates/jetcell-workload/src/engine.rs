@@ -1,7 +1,7 @@
 //! Interface between the load and a storage engine, limited to what the load needs. [`crate::engine_ese`] is the real
 //! engine. The unit tests of this crate use a small in-memory model.
 //!
-//! Each database has `tables` tables of [`Row`]s. The primary key is an ascending integer, and the secondary key is
+//! Each database has `tables` tables of [`LoadRow`]s. The primary key is an ascending integer, and the secondary key is
 //! random. Appends therefore always change the end of the primary tree, but may change any leaf of the secondary
 //! tree.
 
@@ -12,12 +12,13 @@ use ese_engine::{Error, EventSink};
 use ese_format::header::DatabaseHeader;
 use jetcell_vfs::Vfs;
 
-use crate::layout::{CopyPlan, InstancePlan, Plan};
+use crate::layout::{CopyPlan, InstancePlan, RunPlan};
 use crate::measurement::{
-    ArrayCounters, CacheState, CopyCounters, DefragSummary, InstanceIo, LogCopies, ScanSummary, Verification,
+    ArrayCounters, CacheUsage, CopyCounters, DefragSummary, InstanceIo, LogCopySummary, ScanSummary,
+    VerificationResult,
 };
 use crate::profile::{MaintenanceSettings, RecoveryMode};
-use crate::refusal::Refusal;
+use crate::start_error::StartError;
 use crate::watch::{BackupWatch, ReplayWatch};
 
 /// Result type of the engine interface.
@@ -25,7 +26,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 /// A record written by the load.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub struct Row {
+pub struct LoadRow {
     /// Primary key.
     pub id: i64,
     /// Secondary index key. It is random, so inserts are spread across the whole index.
@@ -38,7 +39,7 @@ pub struct Row {
 
 /// Durability of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Commit {
+pub enum CommitDurability {
     /// The commit returns when the change is durable.
     Durable,
     /// The commit returns immediately, and the change becomes durable soon after. ESE: `JET_bitCommitLazyFlush`.
@@ -56,16 +57,16 @@ pub struct ExistingDatabase {
 
 /// What a verification checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Depth {
+pub enum VerificationDepth {
     /// Each page on its own. The database may still need recovery.
     Pages,
     /// Pages, trees and logs. The database must have been shut down cleanly.
-    Everything,
+    Full,
 }
 
 /// Mode in which databases are opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Opening {
+pub enum DatabaseOpenMode {
     /// Creates missing databases without tables. Half of the page memory is reserved for bulk loads.
     Create,
     /// Opens existing databases.
@@ -83,7 +84,7 @@ pub struct ReplayStart {
 
 /// Next action of a bulk load.
 #[derive(Debug)]
-pub enum LoadStep {
+pub enum BulkLoadAction {
     /// Add the record that `next` has set. Its key must be greater than the previous key.
     Row,
     /// Complete the table.
@@ -93,7 +94,7 @@ pub enum LoadStep {
 }
 
 /// A storage engine that opens databases.
-pub trait Engine: Send + Sync {
+pub trait StorageEngine: Send + Sync {
     /// Sets the event sink for instances that are opened later.
     fn report_events(&self, _events: Arc<dyn EventSink>) {}
 
@@ -111,41 +112,42 @@ pub trait Engine: Send + Sync {
     /// # Errors
     /// The file is not a database, has an unknown version, is damaged or in use, or is dirty and its logs are
     /// missing.
-    fn inspect(&self, instance: &InstancePlan) -> std::result::Result<ExistingDatabase, Refusal>;
+    fn inspect(&self, instance: &InstancePlan) -> std::result::Result<ExistingDatabase, StartError>;
 
     /// Verifies the closed databases. `progress` receives the number of bytes completed and the total, and returns
     /// `false` to cancel. Returns `None` if cancelled.
     fn verify(
         &self,
-        plan: &Plan,
-        depth: Depth,
+        plan: &RunPlan,
+        depth: VerificationDepth,
         progress: &mut dyn FnMut(u64, u64) -> bool,
-    ) -> Option<Verification>;
+    ) -> Option<VerificationResult>;
 
     /// Opens every instance in the plan and recovers dirty databases.
-    fn open(&self, plan: &Plan, opening: Opening) -> Result<Box<dyn Store>>;
+    fn open(&self, plan: &RunPlan, opening: DatabaseOpenMode) -> Result<Box<dyn DatabaseStore>>;
 
     /// Returns true if another process has the database or its logs open.
-    fn in_use(&self, instance: &InstancePlan) -> bool;
+    fn is_in_use(&self, instance: &InstancePlan) -> bool;
 
     /// Copies a closed database to preserve its state. `progress` receives the number of bytes copied, and returns
     /// `false` to cancel.
-    fn keep_state(&self, instance: &InstancePlan, progress: &mut dyn FnMut(u64) -> bool) -> Result<()>;
+    fn preserve_state(&self, instance: &InstancePlan, progress: &mut dyn FnMut(u64) -> bool) -> Result<()>;
 
     /// Removes the preserved state, if it exists.
-    fn forget_state(&self, instance: &InstancePlan) -> Result<()>;
+    fn remove_preserved_state(&self, instance: &InstancePlan) -> Result<()>;
 
     /// Restores a closed database to the state from which its replay starts.
-    fn put_back(&self, instance: &InstancePlan, start: &ReplayStart, mode: RecoveryMode) -> Result<()>;
+    fn restore_state(&self, instance: &InstancePlan, start: &ReplayStart, mode: RecoveryMode) -> Result<()>;
 
     /// Replays all logs of a database from `start` and shuts it down cleanly. Stops early if `watch` requests it.
-    fn replay(&self, plan: &Plan, database: usize, start: &ReplayStart, watch: &ReplayWatch) -> Result<()>;
+    fn replay(&self, plan: &RunPlan, database: usize, start: &ReplayStart, watch: &ReplayWatch)
+    -> Result<()>;
 }
 
 /// The open databases of a run.
-pub trait Store: Send + Sync {
+pub trait DatabaseStore: Send + Sync {
     /// Creates a session on the plan's database with index `database`.
-    fn session(&self, database: usize) -> Result<Box<dyn Session>>;
+    fn session(&self, database: usize) -> Result<Box<dyn StorageSession>>;
     /// Returns the volume number of each database, in plan order.
     fn volumes(&self) -> Vec<usize>;
     /// Returns true if the table exists. A bulk-loaded table becomes visible only when it is complete.
@@ -158,13 +160,13 @@ pub trait Store: Send + Sync {
         database: usize,
         table: u32,
         memory: usize,
-        next: &mut dyn FnMut(u64, &mut Row) -> LoadStep,
+        next: &mut dyn FnMut(u64, &mut LoadRow) -> BulkLoadAction,
         stopped: &dyn Fn() -> bool,
     ) -> Result<()>;
     /// Returns the I/O counters of each instance, in plan order.
     fn io(&self) -> Vec<InstanceIo>;
     /// Returns the cache state.
-    fn cache(&self) -> CacheState;
+    fn cache(&self) -> CacheUsage;
     /// Returns the counters of the arrays that store the databases. Returns `None` if no database is on an array.
     fn arrays(&self) -> Option<ArrayCounters> {
         None
@@ -174,25 +176,25 @@ pub trait Store: Send + Sync {
     /// Stops maintenance. It can be started again, with the same or other tasks.
     fn stop_maintenance(&self);
     /// Stops maintenance and returns the scan summaries in plan order. The result is empty if no scan was started.
-    fn end_scan(&self) -> Vec<ScanSummary>;
+    fn finish_scan(&self) -> Vec<ScanSummary>;
     /// Stops maintenance and returns the online defragmentation summaries. The result is empty if no defragmentation
     /// was started.
-    fn end_defragmentation(&self) -> Vec<DefragSummary>;
+    fn finish_defragmentation(&self) -> Vec<DefragSummary>;
     /// Reads and verifies all pages of a database while sessions continue to work. If `to` is set, the pages and the
     /// logs needed to recover them are written to this directory. Stops early if `watch` requests it.
     fn back_up(&self, database: usize, to: Option<&Path>, watch: &Arc<BackupWatch>) -> Result<()>;
     /// Starts reading each log after it is closed, as many times as `copies` additional database copies would.
-    fn start_copies(&self, copies: u32) -> Result<()>;
+    fn start_log_copies(&self, copies: u32) -> Result<()>;
     /// Stops the log reads and returns their summaries in plan order. The result is empty if the reads were not
     /// started.
-    fn end_copies(&self) -> Vec<LogCopies>;
+    fn finish_log_copies(&self) -> Vec<LogCopySummary>;
     /// Seeds passive copies from the open databases and starts replicating to them within this process. `progress`
     /// receives the total number of bytes copied, and returns `false` to cancel.
     fn replicate(
         &self,
         copies: &[CopyPlan],
         progress: &mut dyn FnMut(u64) -> bool,
-    ) -> Result<Box<dyn Copies>>;
+    ) -> Result<Box<dyn PassiveCopies>>;
     /// Returns the length of a log file in bytes.
     fn log_bytes(&self) -> u64;
     /// Returns the length of a database file in bytes.
@@ -207,9 +209,9 @@ pub trait Store: Send + Sync {
 }
 
 /// Passive copies that receive the changes to the open databases.
-pub trait Copies: Send + Sync {
+pub trait PassiveCopies: Send + Sync {
     /// Suspends or resumes all copies.
-    fn hold(&self, held: bool);
+    fn set_suspended(&self, held: bool);
     /// Returns the counters of each copy.
     fn counters(&self) -> Vec<CopyCounters>;
     /// Returns how many bytes of durable log each copy has not received. A failover to the copy would lose this part
@@ -218,27 +220,27 @@ pub trait Copies: Send + Sync {
     /// Closes the current log of each database. Each copy stops once it has replayed this log.
     fn drain(&self) -> Result<()>;
     /// Returns true if every copy has stopped or failed.
-    fn ended(&self) -> bool;
+    fn has_ended(&self) -> bool;
     /// Stops all copies and returns their counters. After that, the databases no longer retain logs for the copies.
-    fn end(self: Box<Self>) -> Vec<CopyCounters>;
+    fn finish(self: Box<Self>) -> Vec<CopyCounters>;
 }
 
 /// A session on one database. It may move between threads, but only one thread uses it at a time.
-pub trait Session: Send {
+pub trait StorageSession: Send {
     /// Begins a transaction.
     fn begin(&mut self) -> Result<()>;
     /// Commits the transaction.
-    fn commit(&mut self, commit: Commit) -> Result<()>;
+    fn commit(&mut self, commit: CommitDurability) -> Result<()>;
     /// Rolls back the transaction.
     fn rollback(&mut self) -> Result<()>;
     /// Adds a record.
-    fn insert(&mut self, table: u32, row: &Row) -> Result<()>;
+    fn insert(&mut self, table: u32, row: &LoadRow) -> Result<()>;
     /// Moves to the first record whose key is at least `id`, and returns its key.
     fn seek(&mut self, table: u32, id: i64) -> Result<Option<i64>>;
     /// Reads the current record.
-    fn read(&mut self, table: u32) -> Result<Row>;
+    fn read(&mut self, table: u32) -> Result<LoadRow>;
     /// Replaces the columns of the current record, except the primary key.
-    fn replace(&mut self, table: u32, row: &Row) -> Result<()>;
+    fn replace(&mut self, table: u32, row: &LoadRow) -> Result<()>;
     /// Deletes the current record.
     fn delete(&mut self, table: u32) -> Result<()>;
     /// Returns the highest key of the table.

@@ -8,7 +8,7 @@
 //!  table "Messages <n>"   Id (primary) | Thread (index ByThread) | Short | Long
 //! ```
 
-mod at_a_time;
+mod parallel;
 mod backup;
 mod load;
 mod log_copies;
@@ -28,7 +28,7 @@ use ese_engine::Database;
 use ese_engine::internals::cache::{Cache, CacheOptions, EvictionPolicy};
 use ese_engine::internals::log::LogNames;
 use ese_engine::{
-    BulkLoadOptions, ColumnDefinition, CreateOptions, Error, EventSink, IndexDefinition, Instance,
+    BulkLoadOptions, ColumnDefinition, DatabaseOptions, Error, EventSink, IndexDefinition, Instance,
     InstanceOptions, LoadBuffers, TableDefinition, TornPageProtection, WorkerGroup,
 };
 use ese_format::PageSize;
@@ -39,20 +39,21 @@ use jetcell_vfs::{
 };
 use parking_lot::Mutex;
 
-use self::at_a_time::at_a_time;
-use self::log_copies::LogCopier;
-use self::maintenance::WorkTimes;
+use self::parallel::run_in_parallel;
+use self::log_copies::ClosedLogReader;
+use self::maintenance::TaskRuntimes;
 use self::session::EseSession;
 use crate::engine::{
-    Copies, Depth, Engine, ExistingDatabase, LoadStep, Opening, ReplayStart, Result, Row, Session, Store,
+    BulkLoadAction, DatabaseOpenMode, DatabaseStore, ExistingDatabase, LoadRow, PassiveCopies, ReplayStart,
+    Result, StorageEngine, StorageSession, VerificationDepth,
 };
-use crate::layout::{CopyPlan, InstancePlan, LOG_BASE_NAME, Plan};
+use crate::layout::{CopyPlan, InstancePlan, LOG_BASE_NAME, RunPlan};
 use crate::measurement::{
-    ArrayCounters, CacheState, DefragSummary, InstanceIo, IoTotals, Latencies, LogCopies, ScanSummary,
-    Verification,
+    ArrayCounters, CacheUsage, DefragSummary, InstanceIo, IoTotals, LatencyHistogram, LogCopySummary,
+    ScanSummary, VerificationResult,
 };
 use crate::profile::{MaintenanceSettings, RecoveryMode};
-use crate::refusal::Refusal;
+use crate::start_error::StartError;
 use crate::watch::{BackupWatch, ReplayWatch};
 
 /// Number of bytes by which a database file is extended.
@@ -72,12 +73,12 @@ pub struct EseEngine {
     files: Arc<dyn Vfs>,
     /// Array directories. Files under these directories are stored on array volumes.
     arrays: Vec<PathBuf>,
-    array_counters: Option<Arc<ArrayReader>>,
+    array_counters: Option<Arc<ArrayCounterReader>>,
     events: Mutex<Option<Arc<dyn EventSink>>>,
 }
 
 /// Function that reads the array counters.
-type ArrayReader = dyn Fn() -> ArrayCounters + Send + Sync;
+type ArrayCounterReader = dyn Fn() -> ArrayCounters + Send + Sync;
 
 impl EseEngine {
     /// Starts the I/O backend.
@@ -103,7 +104,7 @@ impl EseEngine {
 
     /// Sets the function that reads the array counters for each sample. The function must return quickly.
     #[must_use]
-    pub fn with_array_counters(self, read: Arc<ArrayReader>) -> EseEngine {
+    pub fn with_array_counters(self, read: Arc<ArrayCounterReader>) -> EseEngine {
         EseEngine { array_counters: Some(read), ..self }
     }
 
@@ -114,7 +115,7 @@ impl EseEngine {
     }
 }
 
-impl Engine for EseEngine {
+impl StorageEngine for EseEngine {
     fn report_events(&self, events: Arc<dyn EventSink>) {
         *self.events.lock() = Some(events);
     }
@@ -127,31 +128,31 @@ impl Engine for EseEngine {
         self.arrays.iter().find(|array| path.starts_with(array)).cloned()
     }
 
-    fn inspect(&self, instance: &InstancePlan) -> std::result::Result<ExistingDatabase, Refusal> {
+    fn inspect(&self, instance: &InstancePlan) -> std::result::Result<ExistingDatabase, StartError> {
         crate::plan::inspect(&*self.files, instance)
     }
 
-    fn in_use(&self, instance: &InstancePlan) -> bool {
+    fn is_in_use(&self, instance: &InstancePlan) -> bool {
         let log_lock = instance.log_dir.join(format!("{LOG_BASE_NAME}.lock"));
         self.is_locked(&instance.database) || self.is_locked(&log_lock)
     }
 
     fn verify(
         &self,
-        plan: &Plan,
-        depth: Depth,
+        plan: &RunPlan,
+        depth: VerificationDepth,
         progress: &mut dyn FnMut(u64, u64) -> bool,
-    ) -> Option<Verification> {
+    ) -> Option<VerificationResult> {
         let volumes = volumes::volumes(plan, &self.arrays);
         verify::verify(&self.files, plan, &volumes, depth, progress)
     }
 
-    fn open(&self, plan: &Plan, opening: Opening) -> Result<Box<dyn Store>> {
+    fn open(&self, plan: &RunPlan, opening: DatabaseOpenMode) -> Result<Box<dyn DatabaseStore>> {
         let page_size = PageSize::new(plan.page_bytes)
             .ok_or_else(|| Error::Usage(format!("page size {} is not supported", plan.page_bytes)))?;
         let pages = match opening {
-            Opening::Create => plan.memory().pages().min(plan.cache_bytes / 2),
-            Opening::Attach => plan.memory().pages(),
+            DatabaseOpenMode::Create => plan.memory().page_bytes().min(plan.cache_bytes / 2),
+            DatabaseOpenMode::Attach => plan.memory().page_bytes(),
         };
         let cache = Cache::new(CacheOptions {
             start_cleaning_permille: START_CLEANING_PERMILLE,
@@ -173,7 +174,7 @@ impl Engine for EseEngine {
             buffers: Arc::default(),
             volumes,
             zero_at_creation: plan.zero_at_creation,
-            of_disk,
+            disk_positions: of_disk,
             worked,
             copiers,
             events,
@@ -181,26 +182,33 @@ impl Engine for EseEngine {
         };
         let open = |number: usize| {
             let workers = workers[number].clone();
-            let shared = Shared { files: &self.files, cache: &store.cache, workers, events: &store.events };
-            Unit::open(shared, plan, &plan.instances[number], opening)
+            let shared =
+                SharedResources { files: &self.files, cache: &store.cache, workers, events: &store.events };
+            OpenInstance::open(shared, plan, &plan.instances[number], opening)
         };
         store.units = each_database(&*self.files, plan, &store.volumes, open)?;
         Ok(Box::new(store))
     }
 
-    fn keep_state(&self, instance: &InstancePlan, progress: &mut dyn FnMut(u64) -> bool) -> Result<()> {
-        replay::keep(instance, progress)
+    fn preserve_state(&self, instance: &InstancePlan, progress: &mut dyn FnMut(u64) -> bool) -> Result<()> {
+        replay::preserve_state(instance, progress)
     }
 
-    fn forget_state(&self, instance: &InstancePlan) -> Result<()> {
-        replay::forget(instance)
+    fn remove_preserved_state(&self, instance: &InstancePlan) -> Result<()> {
+        replay::remove_preserved_state(instance)
     }
 
-    fn put_back(&self, instance: &InstancePlan, start: &ReplayStart, mode: RecoveryMode) -> Result<()> {
-        replay::put_back(instance, start, mode)
+    fn restore_state(&self, instance: &InstancePlan, start: &ReplayStart, mode: RecoveryMode) -> Result<()> {
+        replay::restore_state(instance, start, mode)
     }
 
-    fn replay(&self, plan: &Plan, database: usize, start: &ReplayStart, watch: &ReplayWatch) -> Result<()> {
+    fn replay(
+        &self,
+        plan: &RunPlan,
+        database: usize,
+        start: &ReplayStart,
+        watch: &ReplayWatch,
+    ) -> Result<()> {
         let events = self.events.lock().clone();
         replay::replay(&self.files, plan, &plan.instances[database], start, events, watch)
     }
@@ -210,7 +218,7 @@ impl Engine for EseEngine {
 /// each volume limits how many of its databases are processed at the same time. Returns the results in plan order.
 fn each_database<R: Send>(
     files: &dyn Vfs,
-    plan: &Plan,
+    plan: &RunPlan,
     volumes: &[usize],
     open: impl Fn(usize) -> Result<R> + Sync,
 ) -> Result<Vec<R>> {
@@ -223,7 +231,7 @@ fn each_database<R: Send>(
         for lane in verify::lanes(&queues, u64::MAX) {
             let (done, open) = (&done, &open);
             scope.spawn(move || {
-                verify::work(&lane, |database| {
+                verify::run_jobs(&lane, |database| {
                     let result = open(database);
                     done.lock().insert(database, result);
                 });
@@ -234,7 +242,7 @@ fn each_database<R: Send>(
 }
 
 /// An instance with its database.
-struct Unit {
+struct OpenInstance {
     instance: Arc<Instance>,
     database: Arc<Database>,
     counted: Arc<CountedVfs>,
@@ -243,16 +251,21 @@ struct Unit {
 }
 
 /// Resources that instances share.
-struct Shared<'a> {
+struct SharedResources<'a> {
     files: &'a Arc<dyn Vfs>,
     cache: &'a Arc<Cache>,
     workers: Option<Arc<WorkerGroup>>,
     events: &'a Option<Arc<dyn EventSink>>,
 }
 
-impl Unit {
-    fn open(shared: Shared<'_>, plan: &Plan, place: &InstancePlan, opening: Opening) -> Result<Unit> {
-        let Shared { files, cache, workers, events } = shared;
+impl OpenInstance {
+    fn open(
+        shared: SharedResources<'_>,
+        plan: &RunPlan,
+        place: &InstancePlan,
+        opening: DatabaseOpenMode,
+    ) -> Result<OpenInstance> {
+        let SharedResources { files, cache, workers, events } = shared;
         // Several distributions are kept in memory for each database.
         let digits = if plan.instances.len() > PRECISE_INSTANCES { IoDigits::Two } else { IoDigits::Three };
         let counted = Arc::new(CountedVfs::with_digits(files.clone(), digits));
@@ -263,7 +276,7 @@ impl Unit {
             events: events.clone(),
             workers,
             event_profile: plan.event_profile.0,
-            version_store_bytes: plan.memory().versions() as usize,
+            version_store_bytes: plan.memory().version_store_bytes() as usize,
             torn_page_protection: match plan.page_protection {
                 true => TornPageProtection::DoubleWrite,
                 false => TornPageProtection::Off,
@@ -271,24 +284,24 @@ impl Unit {
             ..InstanceOptions::with_cache(counted.clone(), place.log_dir.clone(), cache.clone())
         };
         let mut instance = Instance::open(options.clone())?;
-        if opening == Opening::Create && instance.recovery().ran {
+        if opening == DatabaseOpenMode::Create && instance.recovery().ran {
             // After a clean shutdown, bulk loads can use the space that recovery has freed.
             instance.shutdown()?;
             drop(instance);
             instance = Instance::open(options)?;
         }
         let extension_pages = EXTENSION_BYTES / plan.page_bytes;
-        let attach = opening == Opening::Attach
+        let attach = opening == DatabaseOpenMode::Attach
             || files.exists(&place.database).map_err(|e| ese_engine::Error::io(&place.database, &e))?;
         let database = match attach {
             true => instance.attach(&place.database, extension_pages)?,
             false => {
-                let options = CreateOptions { initial_pages: extension_pages, extension_pages };
+                let options = DatabaseOptions { initial_pages: extension_pages, extension_pages };
                 instance.create_database(&place.database, &options)?
             }
         };
         let log_names = LogNames::new(&place.log_dir, LOG_BASE_NAME);
-        Ok(Unit { instance, database, counted, log_names, place: place.clone() })
+        Ok(OpenInstance { instance, database, counted, log_names, place: place.clone() })
     }
 }
 
@@ -320,23 +333,23 @@ fn definition(number: u32) -> TableDefinition {
 struct EseStore {
     files: Arc<dyn Vfs>,
     cache: Arc<Cache>,
-    units: Vec<Unit>,
+    units: Vec<OpenInstance>,
     /// Buffers for bulk loads.
     buffers: Arc<LoadBuffers>,
     /// Volume number of each unit.
     volumes: Vec<usize>,
     zero_at_creation: bool,
     /// For each database, its index among the databases on its disk and the number of databases on that disk.
-    of_disk: Vec<(u32, u32)>,
-    worked: Mutex<WorkTimes>,
+    disk_positions: Vec<(u32, u32)>,
+    worked: Mutex<TaskRuntimes>,
     /// Log copiers, one for each unit. Empty unless the log reads of additional copies are simulated.
-    copiers: Mutex<Vec<LogCopier>>,
+    copiers: Mutex<Vec<ClosedLogReader>>,
     /// Receiver of events, including those of the copies.
     events: Option<Arc<dyn EventSink>>,
-    array_counters: Option<Arc<ArrayReader>>,
+    array_counters: Option<Arc<ArrayCounterReader>>,
 }
 
-impl Store for EseStore {
+impl DatabaseStore for EseStore {
     fn arrays(&self) -> Option<ArrayCounters> {
         self.array_counters.as_ref().map(|read| read())
     }
@@ -355,7 +368,7 @@ impl Store for EseStore {
         database: usize,
         table: u32,
         memory: usize,
-        next: &mut dyn FnMut(u64, &mut Row) -> LoadStep,
+        next: &mut dyn FnMut(u64, &mut LoadRow) -> BulkLoadAction,
         stopped: &dyn Fn() -> bool,
     ) -> Result<()> {
         let unit = &self.units[database];
@@ -364,22 +377,22 @@ impl Store for EseStore {
         load::table(unit, table, options, next, stopped)
     }
 
-    fn session(&self, database: usize) -> Result<Box<dyn Session>> {
+    fn session(&self, database: usize) -> Result<Box<dyn StorageSession>> {
         let unit = &self.units[database];
         Ok(Box::new(EseSession::new(unit.instance.session(), unit.database.clone())))
     }
 
     fn io(&self) -> Vec<InstanceIo> {
         let mut all: Vec<InstanceIo> =
-            self.units.iter().map(|unit| io_of(&unit.counted.snapshot())).collect();
+            self.units.iter().map(|unit| io_counters(&unit.counted.snapshot())).collect();
         let copiers = self.copiers.lock();
         all.iter_mut().zip(copiers.iter()).for_each(|(io, copier)| io.log_copy_read = copier.reads());
         all
     }
 
-    fn cache(&self) -> CacheState {
+    fn cache(&self) -> CacheUsage {
         let counters = self.cache.counters();
-        CacheState {
+        CacheUsage {
             used_bytes: counters.resident_bytes,
             limit_bytes: counters.max_bytes,
             stalls: counters.fault_stalls,
@@ -394,12 +407,12 @@ impl Store for EseStore {
         self.stop_tasks();
     }
 
-    fn end_scan(&self) -> Vec<ScanSummary> {
+    fn finish_scan(&self) -> Vec<ScanSummary> {
         self.stop_tasks();
         self.scans()
     }
 
-    fn end_defragmentation(&self) -> Vec<DefragSummary> {
+    fn finish_defragmentation(&self) -> Vec<DefragSummary> {
         self.stop_tasks();
         self.defragmentations()
     }
@@ -412,28 +425,28 @@ impl Store for EseStore {
         }
     }
 
-    fn start_copies(&self, copies: u32) -> Result<()> {
-        let start = |unit: &Unit| {
+    fn start_log_copies(&self, copies: u32) -> Result<()> {
+        let start = |unit: &OpenInstance| {
             let path = unit.log_names.directory().to_path_buf();
-            LogCopier::start(&self.files, unit.log_names.clone(), &unit.instance, copies)
+            ClosedLogReader::start(&self.files, unit.log_names.clone(), &unit.instance, copies)
                 .map_err(|error| Error::io(path, &error))
         };
         *self.copiers.lock() = self.units.iter().map(start).collect::<Result<_>>()?;
         Ok(())
     }
 
-    fn end_copies(&self) -> Vec<LogCopies> {
+    fn finish_log_copies(&self) -> Vec<LogCopySummary> {
         let copiers = std::mem::take(&mut *self.copiers.lock());
         let ended = self.units.iter().zip(copiers);
-        let database = |unit: &Unit| unit.database.path().to_path_buf();
-        ended.map(|(unit, copier)| LogCopies { database: database(unit), ..copier.end() }).collect()
+        let database = |unit: &OpenInstance| unit.database.path().to_path_buf();
+        ended.map(|(unit, copier)| LogCopySummary { database: database(unit), ..copier.finish() }).collect()
     }
 
     fn replicate(
         &self,
         copies: &[CopyPlan],
         progress: &mut dyn FnMut(u64) -> bool,
-    ) -> Result<Box<dyn Copies>> {
+    ) -> Result<Box<dyn PassiveCopies>> {
         replication::start(&self.files, &self.units, copies, self.events.clone(), progress)
     }
 
@@ -446,7 +459,7 @@ impl Store for EseStore {
     }
 
     fn replay_start(&self, database: usize) -> Result<ReplayStart> {
-        replay::start_of(self.units[database].database.path())
+        replay::replay_start(self.units[database].database.path())
     }
 
     fn generation(&self, database: usize) -> u32 {
@@ -454,7 +467,7 @@ impl Store for EseStore {
     }
 
     fn shutdown(self: Box<Self>) -> Result<()> {
-        let closed = at_a_time(self.units.len(), |number| self.units[number].instance.shutdown());
+        let closed = run_in_parallel(self.units.len(), |number| self.units[number].instance.shutdown());
         self.cache.shutdown();
         closed.into_iter().collect()
     }
@@ -462,7 +475,7 @@ impl Store for EseStore {
 
 /// Converts the I/O counters to the form used in reports. I/O on headers and checkpoint files and I/O for file growth
 /// do not count as transactional.
-fn io_of(snapshot: &IoSnapshot) -> InstanceIo {
+fn io_counters(snapshot: &IoSnapshot) -> InstanceIo {
     use IoOperation::{Read, Write};
     let sum = |reasons: &[IoReason], operation| totals(snapshot, reasons, operation);
     InstanceIo {
@@ -485,6 +498,6 @@ fn totals(snapshot: &IoSnapshot, reasons: &[IoReason], operation: IoOperation) -
         operations: count.operations,
         bytes: count.bytes,
         latency_us: count.latency_us,
-        latencies: Latencies::from(count.latencies),
+        latencies: LatencyHistogram::from(count.latencies),
     }
 }

@@ -49,7 +49,7 @@ macro_rules! settings {
 settings! {
     /// Time window in which maintenance may run during the load: `mon-fri 01:00 4h` in UTC, or `daily 02:00 3h
     /// +01:00` with an offset.
-    Window(MaintenanceWindow);
+    MaintenanceWindowSetting(MaintenanceWindow);
     /// Numbering scheme for maintenance events: `sp1`, `article` or `modern`.
     #[derive(Default)]
     EventNumbers(EventProfile);

@@ -25,9 +25,9 @@ pub const EVENT_FILE: &str = "events.jsonl";
 
 /// Event file in a directory. Clones refer to the same file.
 #[derive(Clone)]
-pub struct EventFile(Arc<Mutex<Inner>>);
+pub struct EventFile(Arc<Mutex<EventFileState>>);
 
-struct Inner {
+struct EventFileState {
     file: OutputFile,
     /// Error that stopped writing, or `None` while writing still works.
     failed: Option<String>,
@@ -35,7 +35,7 @@ struct Inner {
 
 /// Engine event as it appears on a line of the file.
 #[derive(Serialize)]
-struct EngineLine {
+struct EngineEventLine {
     at: String,
     event: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -59,10 +59,10 @@ impl EventFile {
             true => OutputFile::append(&path)?,
             false => OutputFile::create(&path)?,
         };
-        if append && ends_in_a_line(&path)? {
+        if append && has_incomplete_last_line(&path)? {
             file.write_all(b"\n")?;
         }
-        Ok(EventFile(Arc::new(Mutex::new(Inner { file, failed: None }))))
+        Ok(EventFile(Arc::new(Mutex::new(EventFileState { file, failed: None }))))
     }
 
     /// Appends a line. After a failure, further lines are dropped instead of stopping the run.
@@ -94,7 +94,7 @@ impl EventSink for EventFile {
         };
         let named = described.parameters.iter().map(|(name, value)| ((*name).to_string(), number(value)));
         let at = Local.timestamp_millis_opt(event.at_unix_ms).single().unwrap_or_default();
-        self.add(&EngineLine {
+        self.add(&EngineEventLine {
             at: rfc3339(&at),
             event: event.kind.name(),
             id: described.id,
@@ -109,7 +109,7 @@ impl EventSink for EventFile {
 
 /// Returns true if the last line of the file is incomplete, for example because a process was killed while writing
 /// it.
-fn ends_in_a_line(path: &Path) -> io::Result<bool> {
+fn has_incomplete_last_line(path: &Path) -> io::Result<bool> {
     let mut file = File::open(path)?;
     let mut last = [b'\n'];
     if file.metadata()?.len() > 0 {

@@ -43,7 +43,7 @@ impl InstancePlan {
 /// A passive copy of a database.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CopyPlan {
-    /// Index of the source database in [`Plan::instances`].
+    /// Index of the source database in [`RunPlan::instances`].
     pub database: usize,
     /// Directory of the copy.
     pub directory: PathBuf,
@@ -61,7 +61,7 @@ pub struct CopyPlan {
 /// What a run with `--reset` does before the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Reset {
+pub enum ResetAction {
     /// Restore the databases to their preserved state.
     PutBack,
     /// Preserve the current state of the databases.
@@ -70,7 +70,7 @@ pub enum Reset {
 
 /// All decisions made before anything on disk is changed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Plan {
+pub struct RunPlan {
     /// Databases and log streams.
     pub instances: Vec<InstancePlan>,
     /// Page size in bytes.
@@ -98,7 +98,7 @@ pub struct Plan {
     pub page_protection: bool,
     /// Whether the databases are restored or their state is preserved. `None` without `--reset`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reset: Option<Reset>,
+    pub reset: Option<ResetAction>,
     /// Passive copies for a replication test.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub copies: Vec<CopyPlan>,
@@ -110,7 +110,7 @@ pub struct Plan {
     pub remove: Vec<PathBuf>,
 }
 
-impl Plan {
+impl RunPlan {
     /// For each database, returns its index among the databases on its disk and the number of databases on that disk.
     /// Databases in the same directory are on the same disk.
     pub fn databases_of_disks(&self) -> Vec<(u32, u32)> {

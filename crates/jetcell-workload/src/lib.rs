@@ -1,7 +1,7 @@
 //! Test cell: builds ESE databases, runs the mail load on them, then measures, verifies and judges the storage.
 //!
 //! [`run()`] performs a complete run. Its inputs and results are plain data: a [`Profile`] specifies the run, a
-//! [`Plan`] lists the files, a [`Measurement`](measurement::Measurement) contains the figures, and a [`RunResult`]
+//! [`RunPlan`] lists the files, a [`Measurement`](measurement::Measurement) contains the figures, and a [`RunResult`]
 //! contains everything that a report needs. The storage engine is accessed through the small traits in [`engine`],
 //! which [`engine_ese`] implements for the real engine.
 //!
@@ -32,7 +32,7 @@ pub mod engine_ese;
 mod engine_settings;
 mod event_file;
 pub mod fragmentation;
-mod kept_file;
+mod state_file;
 mod layout;
 mod load;
 pub mod machine;
@@ -46,23 +46,23 @@ mod parse_error;
 mod plan;
 mod prepared;
 pub mod profile;
-mod refusal;
+mod start_error;
 pub mod result;
 mod run;
 pub mod units;
 mod verdict;
 mod watch;
 
-pub use endurance::remember;
+pub use endurance::with_interrupted_options;
 pub use event_file::{EVENT_FILE, EventFile};
-pub use layout::{DEFAULT_DIRECTORY, InstancePlan, Plan};
-pub use observer::{Observer, Phase, StopSignal, Unit};
+pub use layout::{DEFAULT_DIRECTORY, InstancePlan, RunPlan};
+pub use observer::{Observer, ProgressUnit, RunPhase, StopSignal};
 pub use parse_error::ParseError;
-pub use profile::{Mistake, Options, Profile, TestKind};
-pub use refusal::Refusal;
+pub use profile::{ConfigurationError, Options, Profile, TestKind};
+pub use start_error::StartError;
 pub use result::RunResult;
-pub use run::{Finished, RunError, run};
-pub use verdict::{Bound, Rule, RuleState, Verdict};
+pub use run::{FinishedRun, RunError, run};
+pub use verdict::{RuleBound, RuleState, Verdict, VerdictRule};
 pub use watch::{BackupWatch, ReplayWatch};
 
 #[cfg(test)]

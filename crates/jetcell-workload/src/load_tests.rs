@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::drive::{Drive, Goal};
-use crate::engine::{Engine, Opening};
-use crate::layout::Plan;
-use crate::load::Load;
+use crate::drive::{MeasurementDriver, MeasurementGoal};
+use crate::engine::{DatabaseOpenMode, StorageEngine};
+use crate::layout::RunPlan;
+use crate::load::DatabaseLoad;
 use crate::measurement::{Measurement, SampleFile};
 use crate::model_engine::ModelEngine;
-use crate::observer::{Observer, Phase, StopSignal};
+use crate::observer::{Observer, RunPhase, StopSignal};
 use crate::profile::{Mix, Options, Profile};
 use crate::units::TimeSpan;
 
@@ -28,16 +28,20 @@ fn profile(dir: &Path) -> Profile {
 }
 
 /// Runs the load on new, empty databases until `control` returns.
-fn load<R>(engine: &ModelEngine, profile: &Profile, control: impl FnOnce(&Load<'_>) -> R) -> (Plan, R) {
-    let plan = Plan::make(profile, engine, "now", false).unwrap();
-    let store = engine.open(&plan, Opening::Create).unwrap();
+fn load<R>(
+    engine: &ModelEngine,
+    profile: &Profile,
+    control: impl FnOnce(&DatabaseLoad<'_>) -> R,
+) -> (RunPlan, R) {
+    let plan = RunPlan::make(profile, engine, "now", false).unwrap();
+    let store = engine.open(&plan, DatabaseOpenMode::Create).unwrap();
     let (outcome, failure) =
-        Load::new(&*store, plan.instances.len(), profile).unwrap().run(|load| control(load));
+        DatabaseLoad::new(&*store, plan.instances.len(), profile).unwrap().run(|load| control(load));
     assert!(failure.is_none(), "{failure:?}");
     (plan, outcome)
 }
 
-fn wait_for(load: &Load<'_>, operations: u64) {
+fn wait_for(load: &DatabaseLoad<'_>, operations: u64) {
     let began = Instant::now();
     while load.operations() < operations {
         assert!(began.elapsed() < Duration::from_secs(60), "{:?}", load.tally());
@@ -75,17 +79,17 @@ fn a_rate_is_not_kept_by_operations_that_find_nothing() {
     };
     let nothing = kept(&Profile { mix: mix(0), ..profile(dir.path()) });
     assert!(nothing.due >= 300 && nothing.not_completed == nothing.due, "{nothing:?}");
-    assert!(nothing.waiting < 50 && !nothing.kept_up(), "{nothing:?}");
+    assert!(nothing.waiting < 50 && !nothing.kept_rate(), "{nothing:?}");
     let inserts = kept(&Profile { mix: mix(100), ..profile(dir.path()) });
-    assert!(inserts.kept_up(), "{inserts:?}");
+    assert!(inserts.kept_rate(), "{inserts:?}");
 }
 
 /// Observer that requests every interim state.
 #[derive(Default)]
-struct InterimObserver(Vec<Measurement>, Option<Phase>);
+struct InterimObserver(Vec<Measurement>, Option<RunPhase>);
 
 impl Observer for InterimObserver {
-    fn begin(&mut self, phase: Phase, _: u64) {
+    fn begin_phase(&mut self, phase: RunPhase, _: u64) {
         self.1 = Some(phase);
     }
     fn advance(&mut self, _: u64, _: &str) {}
@@ -93,8 +97,8 @@ impl Observer for InterimObserver {
     fn wants_measured(&self) -> bool {
         true
     }
-    fn measured(&mut self, so_far: Measurement) {
-        if self.1 == Some(Phase::Measure) {
+    fn report_measurement(&mut self, so_far: Measurement) {
+        if self.1 == Some(RunPhase::Measure) {
             self.0.push(so_far);
         }
     }
@@ -105,19 +109,19 @@ fn interim_states_have_the_curve_during_the_confirmation() {
     let dir = tempfile::tempdir().unwrap();
     let engine = ModelEngine::default();
     let profile = Profile { find_max: true, ..profile(dir.path()) };
-    let plan = Plan::make(&profile, &engine, "now", false).unwrap();
-    let store = engine.open(&plan, Opening::Create).unwrap();
+    let plan = RunPlan::make(&profile, &engine, "now", false).unwrap();
+    let store = engine.open(&plan, DatabaseOpenMode::Create).unwrap();
     let mut file = SampleFile::create(&dir.path().join("samples.csv")).unwrap();
     let mut watcher = InterimObserver::default();
     let stop = &StopSignal::default();
-    let drive = Drive {
+    let drive = MeasurementDriver {
         store: &*store,
         copies: None,
         plan: &plan,
         profile: &profile,
         stop,
         measured_before: 0.0,
-        goal: Goal::Time,
+        goal: MeasurementGoal::Time,
     };
     drive.run(&mut file, &mut watcher).unwrap();
     let confirming: Vec<&Measurement> = watcher.0.iter().filter(|state| state.seconds > 0.0).collect();

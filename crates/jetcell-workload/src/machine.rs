@@ -24,18 +24,18 @@ pub struct Machine {
     /// Memory size in bytes.
     pub memory_bytes: u64,
     /// Storage under each directory of the run.
-    pub storage: Vec<Storage>,
+    pub storage: Vec<DirectoryStorage>,
 }
 
 /// A directory with its mount and device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Storage {
+pub struct DirectoryStorage {
     /// Path of the directory.
     pub directory: PathBuf,
     /// The mount that contains the directory.
     pub mount: Option<Mount>,
     /// The block device of the mount, if it has one.
-    pub device: Option<Device>,
+    pub device: Option<BlockDevice>,
 }
 
 /// A mounted file system.
@@ -53,7 +53,7 @@ pub struct Mount {
 
 /// A block device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Device {
+pub struct BlockDevice {
     /// Kernel name of the whole device, not of a partition.
     pub name: String,
     /// Device model, if the device reports one.
@@ -68,7 +68,7 @@ pub struct Device {
     pub write_cache: Option<String>,
 }
 
-fn line(path: impl AsRef<Path>) -> Option<String> {
+fn read_line(path: impl AsRef<Path>) -> Option<String> {
     Some(fs::read_to_string(path).ok()?.trim().to_string()).filter(|text| !text.is_empty())
 }
 
@@ -84,16 +84,16 @@ impl Machine {
         let processors = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
         let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
-        let mut storage: Vec<Storage> = Vec::new();
+        let mut storage: Vec<DirectoryStorage> = Vec::new();
         for directory in directories {
             if !storage.iter().any(|known| known.directory == directory) {
-                storage.push(Storage::under(directory));
+                storage.push(DirectoryStorage::examine(directory));
             }
         }
         Machine {
-            host: line("/proc/sys/kernel/hostname").unwrap_or_default(),
+            host: read_line("/proc/sys/kernel/hostname").unwrap_or_default(),
             operating_system: value(&release, "PRETTY_NAME").unwrap_or_default(),
-            kernel: line("/proc/sys/kernel/osrelease").unwrap_or_default(),
+            kernel: read_line("/proc/sys/kernel/osrelease").unwrap_or_default(),
             processor: value(&processors, "model name").unwrap_or_default(),
             processors: std::thread::available_parallelism().map_or(1, usize::from),
             memory_bytes: kibibytes(&memory, "MemTotal").unwrap_or(0),
@@ -126,27 +126,28 @@ pub(crate) fn ticks_of(stat: &str) -> u64 {
     behind.split_whitespace().skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum()
 }
 
-impl Storage {
+impl DirectoryStorage {
     /// Examines the storage under a directory, a file or a block device.
-    pub fn under(directory: &Path) -> Storage {
+    pub fn examine(directory: &Path) -> DirectoryStorage {
         let number = |metadata: fs::Metadata| match metadata.file_type().is_block_device() {
             true => metadata.rdev(),
             false => metadata.dev(),
         };
-        let device = fs::metadata(directory).ok().and_then(|metadata| Device::numbered(number(metadata)));
-        Storage { directory: directory.to_path_buf(), mount: Mount::of(directory), device }
+        let device =
+            fs::metadata(directory).ok().and_then(|metadata| BlockDevice::from_number(number(metadata)));
+        DirectoryStorage { directory: directory.to_path_buf(), mount: Mount::containing(directory), device }
     }
 }
 
 impl Mount {
     /// Returns true if the files of the mount are in memory, so a test would not measure any storage. Support for
     /// direct I/O does not indicate real storage, because tmpfs has supported it since Linux 6.6.
-    pub fn is_memory(&self) -> bool {
+    pub fn is_in_memory(&self) -> bool {
         ["tmpfs", "ramfs"].contains(&self.file_system.as_str())
     }
 
     /// Returns the mount that contains `path`.
-    pub fn of(path: &Path) -> Option<Mount> {
+    pub fn containing(path: &Path) -> Option<Mount> {
         let path = path.canonicalize().ok()?;
         let table = fs::read_to_string("/proc/self/mountinfo").ok()?;
         // Later mounts at the same mount point hide earlier mounts.
@@ -201,24 +202,24 @@ fn unescape(text: &str) -> String {
     out
 }
 
-impl Device {
-    fn numbered(device: u64) -> Option<Device> {
+impl BlockDevice {
+    fn from_number(device: u64) -> Option<BlockDevice> {
         let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
         let node = fs::canonicalize(format!("/sys/dev/block/{major}:{minor}")).ok()?;
         // The directory of a partition is inside the directory of its disk.
         let disk = if node.join("partition").exists() { node.parent()?.to_path_buf() } else { node };
         let queue = disk.join("queue");
-        let scheduler = line(queue.join("scheduler")).map(|all| {
+        let scheduler = read_line(queue.join("scheduler")).map(|all| {
             let active = all.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
             active.map_or(all.clone(), |(name, _)| name.to_string())
         });
-        Some(Device {
+        Some(BlockDevice {
             name: disk.file_name()?.to_string_lossy().into_owned(),
-            model: line(disk.join("device/model")),
-            rotational: line(queue.join("rotational")).map(|flag| flag == "1"),
+            model: read_line(disk.join("device/model")),
+            rotational: read_line(queue.join("rotational")).map(|flag| flag == "1"),
             scheduler,
-            queue_requests: line(queue.join("nr_requests")).and_then(|text| text.parse().ok()),
-            write_cache: line(queue.join("write_cache")),
+            queue_requests: read_line(queue.join("nr_requests")).and_then(|text| text.parse().ok()),
+            write_cache: read_line(queue.join("write_cache")),
         })
     }
 }
@@ -244,7 +245,7 @@ mod tests {
         let machine = Machine::examine([Path::new("/"), Path::new("/")].into_iter());
         assert!(!machine.kernel.is_empty() && machine.memory_bytes > 0 && machine.processors > 0);
         assert_eq!(machine.storage.len(), 1);
-        assert_eq!(Mount::of(Path::new("/proc/self")).unwrap().file_system, "proc");
+        assert_eq!(Mount::containing(Path::new("/proc/self")).unwrap().file_system, "proc");
         assert!(peak_resident_bytes().unwrap() > 0 && processor_seconds().is_finite());
     }
 }

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use crate::measurement::{Measurement, Sample, Snapshot};
+use crate::measurement::{CounterSnapshot, Measurement, Sample};
 
 /// Phases of a run, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Phase {
+pub enum RunPhase {
     /// Verifies every page of existing databases before anything is changed.
     Examine,
     /// Fills the databases.
@@ -49,43 +49,45 @@ pub enum Phase {
     Verify,
 }
 
-impl Phase {
+impl RunPhase {
     /// Returns the description of the phase.
     pub const fn title(self) -> &'static str {
         match self {
-            Phase::Examine => "Examining databases",
-            Phase::Create => "Creating databases",
-            Phase::Attach => "Attaching databases",
-            Phase::Alone => "Measuring alone",
-            Phase::Warm => "Warming the cache",
-            Phase::Search => "Searching",
-            Phase::Measure => "Measuring",
-            Phase::PutBack => "Putting databases back",
-            Phase::Keep => "Keeping the state before the load",
-            Phase::Generate => "Generating log files",
-            Phase::Seed => "Seeding copies",
-            Phase::CatchUp => "Catching up",
-            Phase::Drain => "Replaying the rest",
-            Phase::Replay => "Recovering databases",
-            Phase::Backup => "Backing up databases",
-            Phase::Shutdown => "Shutting down",
-            Phase::Verify => "Verifying pages and logs",
+            RunPhase::Examine => "Examining databases",
+            RunPhase::Create => "Creating databases",
+            RunPhase::Attach => "Attaching databases",
+            RunPhase::Alone => "Measuring alone",
+            RunPhase::Warm => "Warming the cache",
+            RunPhase::Search => "Searching",
+            RunPhase::Measure => "Measuring",
+            RunPhase::PutBack => "Putting databases back",
+            RunPhase::Keep => "Keeping the state before the load",
+            RunPhase::Generate => "Generating log files",
+            RunPhase::Seed => "Seeding copies",
+            RunPhase::CatchUp => "Catching up",
+            RunPhase::Drain => "Replaying the rest",
+            RunPhase::Replay => "Recovering databases",
+            RunPhase::Backup => "Backing up databases",
+            RunPhase::Shutdown => "Shutting down",
+            RunPhase::Verify => "Verifying pages and logs",
         }
     }
 
     /// Returns the unit that [`Observer::advance`] uses in this phase.
-    pub const fn unit(self) -> Unit {
+    pub const fn unit(self) -> ProgressUnit {
         match self {
-            Phase::Alone | Phase::Search | Phase::Measure | Phase::CatchUp => Unit::Milliseconds,
-            Phase::Generate | Phase::Replay => Unit::Logs,
-            _ => Unit::Bytes,
+            RunPhase::Alone | RunPhase::Search | RunPhase::Measure | RunPhase::CatchUp => {
+                ProgressUnit::Milliseconds
+            }
+            RunPhase::Generate | RunPhase::Replay => ProgressUnit::Logs,
+            _ => ProgressUnit::Bytes,
         }
     }
 }
 
 /// Unit of progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
+pub enum ProgressUnit {
     /// Bytes.
     Bytes,
     /// Milliseconds.
@@ -98,68 +100,68 @@ pub enum Unit {
 pub trait Observer {
     /// Called before a phase begins. The run waits until this function returns, but a load that is already running
     /// continues. An observer that blocks must return when the run is requested to stop.
-    fn before(&mut self, _phase: Phase) {}
+    fn before_phase(&mut self, _phase: RunPhase) {}
     /// Returns true if the load must continue after its measurement because other hosts are still measuring. The run
     /// calls this function several times per second.
-    fn holds_load(&mut self) -> bool {
+    fn must_hold_load(&mut self) -> bool {
         false
     }
     /// Returns how long to measure the load alone before it runs concurrently with the loads of other hosts. Returns
-    /// `None` to skip this measurement. [`Phase::Alone`] begins when no other host is running a load.
-    fn alone_first(&mut self) -> Option<Duration> {
+    /// `None` to skip this measurement. [`RunPhase::Alone`] begins when no other host is running a load.
+    fn alone_duration(&mut self) -> Option<Duration> {
         None
     }
     /// Called at the start of a phase, which is complete at `total` units.
-    fn begin(&mut self, phase: Phase, total: u64);
+    fn begin_phase(&mut self, phase: RunPhase, total: u64);
     /// Reports the progress of the phase, with a short note about the current step.
     fn advance(&mut self, done: u64, note: &str);
     /// Reports a line of the test log.
     fn log(&mut self, line: &str);
     /// Reports all counters, about once per second while databases are open. Counters restart at zero whenever
     /// databases are opened.
-    fn counters(&mut self, _now: &Snapshot) {}
+    fn report_counters(&mut self, _now: &CounterSnapshot) {}
     /// Reports a sample of the measurement.
-    fn sampled(&mut self, _sample: &Sample) {}
+    fn report_sample(&mut self, _sample: &Sample) {}
     /// Returns true if the observer needs the results so far. The run calls this function after each sample.
     fn wants_measured(&self) -> bool {
         false
     }
     /// Reports the results so far.
-    fn measured(&mut self, _so_far: Measurement) {}
+    fn report_measurement(&mut self, _so_far: Measurement) {}
     /// Returns true if the observer needs the totals so far. The run calls this function several times per second.
     fn wants_totals(&self) -> bool {
         false
     }
     /// Reports the results so far, without samples or repetitions.
-    fn totals(&mut self, _so_far: Measurement) {}
+    fn report_totals(&mut self, _so_far: Measurement) {}
 }
 
-/// Interval between two calls of [`Observer::counters`].
-const HEARTBEAT: Duration = Duration::from_secs(1);
+/// Interval between two calls of [`Observer::report_counters`].
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Limits how often [`Observer::counters`] is called, because collecting the counters has a cost.
+/// Limits how often [`Observer::report_counters`] is called, because collecting the counters has a cost.
 #[derive(Debug)]
-pub struct Heartbeat(Instant);
+pub struct CounterHeartbeat(Instant);
 
-impl Heartbeat {
+impl CounterHeartbeat {
     /// Creates a heartbeat. The first beat is due immediately.
-    pub fn new() -> Heartbeat {
-        Heartbeat(Instant::now())
+    pub fn new() -> CounterHeartbeat {
+        CounterHeartbeat(Instant::now())
     }
 
     /// Passes the counters to the observer if a beat is due.
-    pub fn beat(&mut self, observer: &mut dyn Observer, snapshot: impl FnOnce() -> Snapshot) {
+    pub fn beat(&mut self, observer: &mut dyn Observer, snapshot: impl FnOnce() -> CounterSnapshot) {
         let now = Instant::now();
         if now >= self.0 {
-            self.0 = now + HEARTBEAT;
-            observer.counters(&snapshot());
+            self.0 = now + HEARTBEAT_INTERVAL;
+            observer.report_counters(&snapshot());
         }
     }
 }
 
-impl Default for Heartbeat {
-    fn default() -> Heartbeat {
-        Heartbeat::new()
+impl Default for CounterHeartbeat {
+    fn default() -> CounterHeartbeat {
+        CounterHeartbeat::new()
     }
 }
 

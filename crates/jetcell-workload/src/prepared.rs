@@ -22,34 +22,34 @@ use std::time::Duration;
 use jetcell_vfs::{create_private_directory, open_or_create};
 use serde::{Deserialize, Serialize};
 
-use crate::kept_file::{KeptFile, absolute};
+use crate::state_file::{StateFile, absolute};
 use crate::layout::InstancePlan;
 use crate::profile::ResetMethod;
-use crate::refusal::{Refusal, refuse};
+use crate::start_error::{StartError, fail_start};
 
 /// Name of the marker file, in the first database's directory.
-pub(crate) const FILE: &str = "jetcell-prepared.json";
+pub(crate) const MARKER_FILE: &str = "jetcell-prepared.json";
 
 /// Name of the directories that contain the preserved files.
-pub(crate) const DIRECTORY: &str = "prepared";
+pub(crate) const PRESERVED_DIRECTORY: &str = "prepared";
 
 const VERSION: u32 = 1;
 
-const STATE_FILE: KeptFile = KeptFile {
-    name: FILE,
-    largest: 4 << 20,
+const STATE_FILE: StateFile = StateFile {
+    name: MARKER_FILE,
+    max_bytes: 4 << 20,
     advice: "remove it and the directories named prepared, and create the databases again with --force",
 };
 
 /// Buffer size for copying a file, in bytes.
-const PIECE: usize = 4 << 20;
+const COPY_BUFFER_BYTES: usize = 4 << 20;
 
 /// Interval between two reports of progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Result of a copy operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum FileCopyOutcome {
     /// The copy is complete and durable.
     Done,
     /// The copy was stopped on request.
@@ -58,20 +58,24 @@ pub(crate) enum Outcome {
 
 /// The preserved state of a run's databases.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Prepared {
+pub(crate) struct PreparedState {
     version: u32,
     instances: Vec<InstancePlan>,
     /// Whether a restore is in progress or was interrupted.
     putting_back: bool,
 }
 
-impl Prepared {
+impl PreparedState {
     /// Reads the preserved state of the databases in a directory. Returns `None` if no state is preserved.
-    pub(crate) fn read(dir: &Path) -> Result<Option<Prepared>, Refusal> {
-        let Some(prepared) = STATE_FILE.read::<Prepared>(dir)? else { return Ok(None) };
+    pub(crate) fn read(dir: &Path) -> Result<Option<PreparedState>, StartError> {
+        let Some(prepared) = STATE_FILE.read::<PreparedState>(dir)? else { return Ok(None) };
         match prepared.version {
             VERSION => Ok(Some(prepared)),
-            _ => refuse(format!("{} was written by a different version of jetcell; {}", dir.join(FILE).display(), STATE_FILE.advice)),
+            _ => fail_start(format!(
+                "{} was written by a different version of jetcell; {}",
+                dir.join(MARKER_FILE).display(),
+                STATE_FILE.advice
+            )),
         }
     }
 
@@ -82,12 +86,15 @@ impl Prepared {
     }
 
     /// Returns the preserved files as instances. Returns an error if they belong to other databases.
-    pub(crate) fn of(&self, instances: &[InstancePlan]) -> Result<Vec<InstancePlan>, Refusal> {
+    pub(crate) fn preserved_instances(
+        &self,
+        instances: &[InstancePlan],
+    ) -> Result<Vec<InstancePlan>, StartError> {
         let places = |all: &[InstancePlan]| -> Vec<(PathBuf, PathBuf)> {
             all.iter().map(|one| (absolute(&one.database), absolute(&one.log_dir))).collect()
         };
         if places(&self.instances) != places(instances) {
-            return refuse(format!(
+            return fail_start(format!(
                 "the prepared state has {} databases, and their paths differ from the {} databases of this \
                  run; give the same --databases, --dir and --log-dir, or prepare the databases again with \
                  --force",
@@ -95,15 +102,15 @@ impl Prepared {
                 instances.len()
             ));
         }
-        Ok(instances.iter().map(kept_place).collect())
+        Ok(instances.iter().map(preserved_paths).collect())
     }
 }
 
 /// Returns the paths of a database's preserved files.
-pub(crate) fn kept_place(instance: &InstancePlan) -> InstancePlan {
+pub(crate) fn preserved_paths(instance: &InstancePlan) -> InstancePlan {
     let beside = |path: &Path| {
         let name = path.file_name().unwrap_or_default();
-        path.parent().unwrap_or(Path::new("")).join(DIRECTORY).join(name)
+        path.parent().unwrap_or(Path::new("")).join(PRESERVED_DIRECTORY).join(name)
     };
     InstancePlan {
         database: beside(&instance.database),
@@ -113,50 +120,57 @@ pub(crate) fn kept_place(instance: &InstancePlan) -> InstancePlan {
 }
 
 /// Preserves the current state of closed databases, replacing any previously preserved state.
-pub(crate) fn keep(
+pub(crate) fn preserve(
     dir: &Path,
     instances: &[InstancePlan],
     method: ResetMethod,
     progress: &mut dyn FnMut(u64, u64) -> bool,
-) -> Result<Outcome, String> {
-    forget(dir, instances).map_err(|error| format!("{}: {error}", dir.display()))?;
-    let pairs: Vec<_> = instances.iter().map(|instance| (instance.clone(), kept_place(instance))).collect();
-    if copy_all(&pairs, method, progress)? == Outcome::Stopped {
-        return Ok(Outcome::Stopped);
+) -> Result<FileCopyOutcome, String> {
+    remove(dir, instances).map_err(|error| format!("{}: {error}", dir.display()))?;
+    let pairs: Vec<_> =
+        instances.iter().map(|instance| (instance.clone(), preserved_paths(instance))).collect();
+    if copy_all(&pairs, method, progress)? == FileCopyOutcome::Stopped {
+        return Ok(FileCopyOutcome::Stopped);
     }
-    let prepared = Prepared { version: VERSION, instances: all_absolute(instances), putting_back: false };
-    STATE_FILE.write(dir, &prepared).map_err(|error| format!("{}: {error}", dir.join(FILE).display()))?;
-    Ok(Outcome::Done)
+    let prepared =
+        PreparedState { version: VERSION, instances: all_absolute(instances), putting_back: false };
+    STATE_FILE
+        .write(dir, &prepared)
+        .map_err(|error| format!("{}: {error}", dir.join(MARKER_FILE).display()))?;
+    Ok(FileCopyOutcome::Done)
 }
 
 /// Restores closed databases to their preserved state. If the restore is stopped, it must be repeated before the
 /// databases can be used.
-pub(crate) fn put_back(
+pub(crate) fn restore(
     dir: &Path,
     instances: &[InstancePlan],
     method: ResetMethod,
     progress: &mut dyn FnMut(u64, u64) -> bool,
-) -> Result<Outcome, String> {
+) -> Result<FileCopyOutcome, String> {
     let note = |putting_back: bool| {
-        let prepared = Prepared { version: VERSION, instances: all_absolute(instances), putting_back };
-        STATE_FILE.write(dir, &prepared).map_err(|error| format!("{}: {error}", dir.join(FILE).display()))
+        let prepared = PreparedState { version: VERSION, instances: all_absolute(instances), putting_back };
+        STATE_FILE
+            .write(dir, &prepared)
+            .map_err(|error| format!("{}: {error}", dir.join(MARKER_FILE).display()))
     };
     note(true)?;
-    let pairs: Vec<_> = instances.iter().map(|instance| (kept_place(instance), instance.clone())).collect();
-    if copy_all(&pairs, method, progress)? == Outcome::Stopped {
-        return Ok(Outcome::Stopped);
+    let pairs: Vec<_> =
+        instances.iter().map(|instance| (preserved_paths(instance), instance.clone())).collect();
+    if copy_all(&pairs, method, progress)? == FileCopyOutcome::Stopped {
+        return Ok(FileCopyOutcome::Stopped);
     }
     note(false)?;
-    Ok(Outcome::Done)
+    Ok(FileCopyOutcome::Done)
 }
 
 /// Removes the preserved state, if it exists.
-pub(crate) fn forget(dir: &Path, instances: &[InstancePlan]) -> io::Result<()> {
-    if dir.join(FILE).exists() {
+pub(crate) fn remove(dir: &Path, instances: &[InstancePlan]) -> io::Result<()> {
+    if dir.join(MARKER_FILE).exists() {
         // Once this file is removed, no run uses the preserved files.
         STATE_FILE.remove(dir)?;
     }
-    for kept in instances.iter().map(kept_place) {
+    for kept in instances.iter().map(preserved_paths) {
         for file in files_of(&kept)? {
             fs::remove_file(file)?;
         }
@@ -198,7 +212,7 @@ fn copy_all(
     pairs: &[(InstancePlan, InstancePlan)],
     method: ResetMethod,
     progress: &mut dyn FnMut(u64, u64) -> bool,
-) -> Result<Outcome, String> {
+) -> Result<FileCopyOutcome, String> {
     let len = |file: &PathBuf| file.metadata().map_or(0, |file| file.len());
     let bytes = |one: &InstancePlan| files_of(one).map_or(0, |files| files.iter().map(len).sum::<u64>());
     let total = pairs.iter().map(|(from, _)| bytes(from)).sum();
@@ -230,7 +244,7 @@ fn copy_all(
         }
     });
     copied?;
-    Ok(if stopped.load(Ordering::Relaxed) { Outcome::Stopped } else { Outcome::Done })
+    Ok(if stopped.load(Ordering::Relaxed) { FileCopyOutcome::Stopped } else { FileCopyOutcome::Done })
 }
 
 /// Copies the files of `from` to `to`, removes all other files from `to`, and syncs the result.
@@ -301,7 +315,7 @@ fn copy_file(
             done.fetch_add(len, Ordering::Relaxed);
         }
         ResetMethod::Copy => {
-            let (mut buffer, mut at) = (vec![0; PIECE], 0);
+            let (mut buffer, mut at) = (vec![0; COPY_BUFFER_BYTES], 0);
             to.set_len(len)?;
             from.seek(SeekFrom::Start(0))?;
             while !stopped.load(Ordering::Relaxed) {
@@ -360,8 +374,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("log001")).unwrap();
         for (number, name) in NAMES.iter().enumerate() {
-            fs::write(dir.path().join(name), vec![number as u8 + 1; PIECE / 2 * (number + 1) + number])
-                .unwrap();
+            fs::write(
+                dir.path().join(name),
+                vec![number as u8 + 1; COPY_BUFFER_BYTES / 2 * (number + 1) + number],
+            )
+            .unwrap();
         }
         let instances = vec![instance(dir.path())];
         (dir, instances)
@@ -375,7 +392,7 @@ mod tests {
 
     /// Changes the files as a load would: different content, different lengths, different logs.
     fn change(dir: &Path) {
-        fs::write(dir.join(NAMES[0]), vec![9; PIECE * 3]).unwrap();
+        fs::write(dir.join(NAMES[0]), vec![9; COPY_BUFFER_BYTES * 3]).unwrap();
         fs::write(dir.join(NAMES[1]), b"short").unwrap();
         fs::remove_file(dir.join(NAMES[3])).unwrap();
         fs::write(dir.join("log001/E0000000002.log"), b"new").unwrap();
@@ -392,24 +409,26 @@ mod tests {
             (last, calls) = ((done, total), calls + 1);
             true
         };
-        assert_eq!(keep(dir.path(), &instances, method, &mut progress), Ok(Outcome::Done));
+        assert_eq!(preserve(dir.path(), &instances, method, &mut progress), Ok(FileCopyOutcome::Done));
         let bytes: usize = before.iter().map(|(_, bytes)| bytes.len()).sum();
         assert_eq!(last.1, bytes as u64);
         assert!(calls > 0);
         for _ in 0..3 {
             change(dir.path());
-            assert_eq!(put_back(dir.path(), &instances, method, &mut |_, _| true), Ok(Outcome::Done));
+            assert_eq!(restore(dir.path(), &instances, method, &mut |_, _| true), Ok(FileCopyOutcome::Done));
             assert_eq!(contents(dir.path()), before);
         }
-        let prepared = Prepared::read(dir.path()).unwrap().unwrap();
+        let prepared = PreparedState::read(dir.path()).unwrap().unwrap();
         assert!(!prepared.was_interrupted());
-        let kept = prepared.of(&instances).unwrap();
+        let kept = prepared.preserved_instances(&instances).unwrap();
         assert_eq!(kept[0].database, dir.path().join("prepared").join(NAMES[0]));
         assert_eq!(kept[0].log_dir, dir.path().join("prepared/log001"));
         let elsewhere = [instance(&dir.path().join("other"))];
-        assert!(prepared.of(&elsewhere).unwrap_err().to_string().contains("their paths differ"));
-        forget(dir.path(), &instances).unwrap();
-        assert_eq!(Prepared::read(dir.path()), Ok(None));
+        assert!(
+            prepared.preserved_instances(&elsewhere).unwrap_err().to_string().contains("their paths differ")
+        );
+        remove(dir.path(), &instances).unwrap();
+        assert_eq!(PreparedState::read(dir.path()), Ok(None));
         assert!(!kept[0].database.exists());
         assert_eq!(contents(dir.path()), before);
     }
@@ -417,49 +436,58 @@ mod tests {
     #[test]
     fn a_state_counts_as_kept_only_when_it_is_complete() {
         let (dir, instances) = filled();
-        assert_eq!(keep(dir.path(), &instances, ResetMethod::Copy, &mut |_, _| false), Ok(Outcome::Stopped));
-        assert_eq!(Prepared::read(dir.path()), Ok(None));
+        assert_eq!(
+            preserve(dir.path(), &instances, ResetMethod::Copy, &mut |_, _| false),
+            Ok(FileCopyOutcome::Stopped)
+        );
+        assert_eq!(PreparedState::read(dir.path()), Ok(None));
         // Files left over from an interrupted attempt are replaced.
         let left = dir.path().join("prepared/log001/E0000000009.log");
         fs::create_dir_all(left.parent().unwrap()).unwrap();
         fs::write(&left, b"old").unwrap();
-        assert_eq!(keep(dir.path(), &instances, ResetMethod::Copy, &mut |_, _| true), Ok(Outcome::Done));
-        assert!(Prepared::read(dir.path()).unwrap().is_some() && !left.exists());
-        fs::write(dir.path().join(FILE), "{").unwrap();
-        assert!(Prepared::read(dir.path()).unwrap_err().to_string().contains("--force"));
+        assert_eq!(
+            preserve(dir.path(), &instances, ResetMethod::Copy, &mut |_, _| true),
+            Ok(FileCopyOutcome::Done)
+        );
+        assert!(PreparedState::read(dir.path()).unwrap().is_some() && !left.exists());
+        fs::write(dir.path().join(MARKER_FILE), "{").unwrap();
+        assert!(PreparedState::read(dir.path()).unwrap_err().to_string().contains("--force"));
     }
 
     #[test]
     fn databases_that_are_half_put_back_say_so_until_they_are_whole() {
         let (dir, instances) = filled();
         let before = contents(dir.path());
-        keep(dir.path(), &instances, ResetMethod::Copy, &mut |_, _| true).unwrap();
+        preserve(dir.path(), &instances, ResetMethod::Copy, &mut |_, _| true).unwrap();
         change(dir.path());
-        let stopped = put_back(dir.path(), &instances, ResetMethod::Copy, &mut |_, _| false);
-        assert_eq!(stopped, Ok(Outcome::Stopped));
-        assert!(Prepared::read(dir.path()).unwrap().unwrap().was_interrupted());
-        assert_eq!(put_back(dir.path(), &instances, ResetMethod::Copy, &mut |_, _| true), Ok(Outcome::Done));
-        assert!(!Prepared::read(dir.path()).unwrap().unwrap().was_interrupted());
+        let stopped = restore(dir.path(), &instances, ResetMethod::Copy, &mut |_, _| false);
+        assert_eq!(stopped, Ok(FileCopyOutcome::Stopped));
+        assert!(PreparedState::read(dir.path()).unwrap().unwrap().was_interrupted());
+        assert_eq!(
+            restore(dir.path(), &instances, ResetMethod::Copy, &mut |_, _| true),
+            Ok(FileCopyOutcome::Done)
+        );
+        assert!(!PreparedState::read(dir.path()).unwrap().unwrap().was_interrupted());
         assert_eq!(contents(dir.path()), before);
         // A missing preserved file must cause an error.
         fs::remove_dir_all(dir.path().join("prepared")).unwrap();
         assert_eq!(
-            put_back(dir.path(), &instances, ResetMethod::Copy, &mut |_, _| true),
+            restore(dir.path(), &instances, ResetMethod::Copy, &mut |_, _| true),
             Err(format!("{} does not exist", dir.path().join("prepared").join(NAMES[0]).display()))
         );
-        assert!(Prepared::read(dir.path()).unwrap().unwrap().was_interrupted());
+        assert!(PreparedState::read(dir.path()).unwrap().unwrap().was_interrupted());
     }
 
     #[test]
     fn blocks_are_shared_or_the_error_says_what_to_do() {
         let (dir, instances) = filled();
         let before = contents(dir.path());
-        let kept = keep(dir.path(), &instances, ResetMethod::Snapshot, &mut |_, _| true);
+        let kept = preserve(dir.path(), &instances, ResetMethod::Snapshot, &mut |_, _| true);
         match can_share_blocks(dir.path()) {
             true => {
-                assert_eq!(kept, Ok(Outcome::Done));
+                assert_eq!(kept, Ok(FileCopyOutcome::Done));
                 change(dir.path());
-                put_back(dir.path(), &instances, ResetMethod::Snapshot, &mut |_, _| true).unwrap();
+                restore(dir.path(), &instances, ResetMethod::Snapshot, &mut |_, _| true).unwrap();
                 assert_eq!(contents(dir.path()), before);
             }
             false => assert!(kept.unwrap_err().contains("--reset copy")),

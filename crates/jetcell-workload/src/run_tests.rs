@@ -3,33 +3,33 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::load::{Place, filling, verify};
-use crate::measurement::{LatencySummary, Snapshot};
+use crate::load::{TableLocation, fill_operation, verify};
+use crate::measurement::{CounterSnapshot, LatencySummary};
 use crate::model_engine::ModelEngine;
-use crate::observer::{Observer, Phase, StopSignal};
-use crate::profile::{Mix, Options, Profile, Source, TestKind};
+use crate::observer::{Observer, RunPhase, StopSignal};
+use crate::profile::{DatabaseSource, Mix, Options, Profile, TestKind};
 use crate::result::RunResult;
-use crate::run::{Finished, run};
+use crate::run::{FinishedRun, run};
 use crate::units::{ByteSize, TimeSpan};
 use crate::verdict::Verdict;
 
 /// Observer that records the phases and can stop the run during one of them.
 #[derive(Default)]
-struct Watcher {
-    phases: Vec<Phase>,
-    counters: Vec<Snapshot>,
+struct PhaseRecorder {
+    phases: Vec<RunPhase>,
+    counters: Vec<CounterSnapshot>,
     /// Total size of the current phase.
     total: u64,
     /// Remaining size of the phase at each progress report.
-    left: Vec<(Phase, u64)>,
-    stop_in: Option<(Phase, StopSignal)>,
+    left: Vec<(RunPhase, u64)>,
+    stop_in: Option<(RunPhase, StopSignal)>,
     /// Directory of `result.json`. The file is read during the run, and its content in each phase is recorded.
     results_in: Option<PathBuf>,
-    seen: Vec<(Phase, RunResult)>,
+    seen: Vec<(RunPhase, RunResult)>,
 }
 
-impl Observer for Watcher {
-    fn begin(&mut self, phase: Phase, total: u64) {
+impl Observer for PhaseRecorder {
+    fn begin_phase(&mut self, phase: RunPhase, total: u64) {
         self.phases.push(phase);
         self.total = total;
         if let Some((wanted, signal)) = &self.stop_in
@@ -37,14 +37,14 @@ impl Observer for Watcher {
         {
             signal.stop();
         }
-        if let (Some(output), Phase::Shutdown | Phase::Verify) = (&self.results_in, phase) {
+        if let (Some(output), RunPhase::Shutdown | RunPhase::Verify) = (&self.results_in, phase) {
             let read = || {
                 let text = std::fs::read_to_string(output.join("result.json")).unwrap();
                 serde_json::from_str::<RunResult>(&text).unwrap()
             };
             let complete = |seen: &RunResult| match phase {
-                Phase::Shutdown => seen.measured_seconds > 0.0,
-                _ => seen.phases.iter().any(|time| time.phase == Phase::Shutdown),
+                RunPhase::Shutdown => seen.measured_seconds > 0.0,
+                _ => seen.phases.iter().any(|time| time.phase == RunPhase::Shutdown),
             };
             let began = Instant::now();
             let mut seen = read();
@@ -60,7 +60,7 @@ impl Observer for Watcher {
         self.left.extend(self.phases.last().map(|phase| (*phase, self.total.saturating_sub(done))));
     }
     fn log(&mut self, _: &str) {}
-    fn counters(&mut self, now: &Snapshot) {
+    fn report_counters(&mut self, now: &CounterSnapshot) {
         self.counters.push(now.clone());
     }
 }
@@ -87,8 +87,8 @@ pub(crate) fn scratch() -> tempfile::TempDir {
     tempfile::tempdir_in(build).unwrap()
 }
 
-fn complete(profile: &Profile, engine: &ModelEngine) -> (Finished, Vec<Phase>) {
-    let mut watcher = Watcher::default();
+fn complete(profile: &Profile, engine: &ModelEngine) -> (FinishedRun, Vec<RunPhase>) {
+    let mut watcher = PhaseRecorder::default();
     let finished = run(profile, engine, &mut watcher, &StopSignal::default()).unwrap();
     (finished, watcher.phases)
 }
@@ -98,7 +98,7 @@ fn a_run_goes_through_all_phases_and_passes() {
     let dir = scratch();
     let engine = ModelEngine::default();
     let (finished, phases) = complete(&profile(dir.path(), 2), &engine);
-    use Phase::*;
+    use RunPhase::*;
     assert_eq!(phases, [Create, Attach, Warm, Measure, Shutdown, Verify]);
     let result = &finished.result;
     assert_eq!(result.verdict, Verdict::Pass, "{}", result.reason);
@@ -139,7 +139,7 @@ fn a_recovery_test_replays_the_logs_that_the_load_generated() {
     let options = Options { logs: Some(3), ..profile(dir.path(), 2).to_options() };
     let profile = options.resolve_for(TestKind::Recovery).unwrap();
     let (finished, phases) = complete(&profile, &ModelEngine::default());
-    use Phase::*;
+    use RunPhase::*;
     assert_eq!(phases, [Create, Keep, Attach, Warm, Generate, Shutdown, Replay, Verify]);
     let result = &finished.result;
     assert_eq!((result.verdict, result.test), (Verdict::Pass, TestKind::Recovery), "{}", result.reason);
@@ -156,8 +156,9 @@ fn a_recovery_test_replays_the_logs_that_the_load_generated() {
 
     // A stop during the replay leaves a result in which the logs are not judged.
     let signal = StopSignal::default();
-    let mut watcher = Watcher { stop_in: Some((Replay, signal.clone())), ..Watcher::default() };
-    let profile = Profile { output: Some(dir.path().join("stopped")), source: Source::Replace, ..profile };
+    let mut watcher = PhaseRecorder { stop_in: Some((Replay, signal.clone())), ..PhaseRecorder::default() };
+    let profile =
+        Profile { output: Some(dir.path().join("stopped")), source: DatabaseSource::Replace, ..profile };
     let stopped = run(&profile, &ModelEngine::default(), &mut watcher, &signal).unwrap().result;
     assert_eq!(stopped.verdict, Verdict::Incomplete);
     assert_eq!(stopped.reason, "stopped on request before all logs were replayed");
@@ -169,7 +170,7 @@ fn a_backup_test_reads_everything_once_and_beside_a_load_twice() {
     let options = profile(dir.path(), 2).to_options();
     let alone = options.clone().resolve_for(TestKind::Backup).unwrap();
     let (finished, phases) = complete(&alone, &ModelEngine::default());
-    use Phase::*;
+    use RunPhase::*;
     assert_eq!(phases, [Create, Attach, Backup, Shutdown]);
     let result = &finished.result;
     assert_eq!(result.verdict, Verdict::Pass, "{}", result.reason);
@@ -198,9 +199,9 @@ fn a_backup_test_reads_everything_once_and_beside_a_load_twice() {
 fn interim_results_are_stored_during_the_run() {
     let dir = scratch();
     let profile = profile(dir.path(), 2);
-    let mut watcher = Watcher { results_in: Some(dir.path().join("out")), ..Watcher::default() };
+    let mut watcher = PhaseRecorder { results_in: Some(dir.path().join("out")), ..PhaseRecorder::default() };
     let finished = run(&profile, &ModelEngine::default(), &mut watcher, &StopSignal::default()).unwrap();
-    let [(Phase::Shutdown, early), (Phase::Verify, late)] = &watcher.seen[..] else {
+    let [(RunPhase::Shutdown, early), (RunPhase::Verify, late)] = &watcher.seen[..] else {
         panic!("{:?}", watcher.seen)
     };
     for seen in [early, late] {
@@ -239,7 +240,7 @@ fn every_record_verifies_after_a_run() {
     let mut records = 0;
     for table in 0..profile.records.tables {
         for row in engine.rows(&finished.result.plan.instances[0].database, table as usize) {
-            verify(Place { database: 0, table }, &row).unwrap();
+            verify(TableLocation { database: 0, table }, &row).unwrap();
             records += 1;
         }
     }
@@ -255,9 +256,9 @@ fn damaged_records_fail_the_run() {
     let database = &finished.result.plan.instances[0].database;
     engine.damage(database);
     std::fs::write(database, vec![0; 65536]).unwrap();
-    let again = Profile { source: Source::Open, output: Some(dir.path().join("out2")), ..first };
+    let again = Profile { source: DatabaseSource::Open, output: Some(dir.path().join("out2")), ..first };
     let (finished, phases) = complete(&again, &engine);
-    assert_eq!(phases[..2], [Phase::Examine, Phase::Attach]);
+    assert_eq!(phases[..2], [RunPhase::Examine, RunPhase::Attach]);
     assert_eq!(finished.result.verdict, Verdict::Fail);
     assert!(finished.result.reason.contains("wrong content"), "{}", finished.result.reason);
     assert!(!finished.result.operations.wrong.is_empty());
@@ -296,9 +297,9 @@ fn existing_databases_with_a_bad_page_are_refused_and_not_changed() {
     let database = &finished.result.plan.instances[0].database;
     std::fs::write(database, vec![0; 65536]).unwrap();
     let output = dir.path().join("out2");
-    let again = Profile { source: Source::Open, output: Some(output.clone()), ..first };
+    let again = Profile { source: DatabaseSource::Open, output: Some(output.clone()), ..first };
     let engine = ModelEngine { bad_page: true, ..ModelEngine::default() };
-    let error = run(&again, &engine, &mut Watcher::default(), &StopSignal::default()).unwrap_err();
+    let error = run(&again, &engine, &mut PhaseRecorder::default(), &StopSignal::default()).unwrap_err();
     let text = error.to_string();
     assert!(text.contains("page 7: bad checksum") && text.contains("--force"), "{text}");
     assert!(!text.contains('\n') && !output.exists());
@@ -320,8 +321,8 @@ fn a_broken_disk_fails_the_run_and_still_reports() {
 fn a_disk_that_fails_during_the_creation_ends_the_run_with_an_error() {
     let dir = scratch();
     let engine = ModelEngine { fail_after: Some(100), ..ModelEngine::default() };
-    let error =
-        run(&profile(dir.path(), 1), &engine, &mut Watcher::default(), &StopSignal::default()).unwrap_err();
+    let error = run(&profile(dir.path(), 1), &engine, &mut PhaseRecorder::default(), &StopSignal::default())
+        .unwrap_err();
     assert!(error.to_string().starts_with("creating databases: instance is read-only"), "{error}");
     // The stored result contains the reason, and the creation can be resumed.
     let text = std::fs::read_to_string(dir.path().join("out/result.json")).unwrap();
@@ -341,29 +342,32 @@ fn a_resumed_creation_has_the_records_of_an_uninterrupted_one() {
     let mix = Mix { insert: 0, delete: 0, replace: 0, read: 100 };
     let first = Profile { mix, ..profile(dir.path(), 2) };
     let stop = StopSignal::default();
-    let mut watcher = Watcher { stop_in: Some((Phase::Create, stop.clone())), ..Watcher::default() };
+    let mut watcher =
+        PhaseRecorder { stop_in: Some((RunPhase::Create, stop.clone())), ..PhaseRecorder::default() };
     let stopped = run(&first, &engine, &mut watcher, &stop).unwrap().result;
     assert!(stopped.reason.ends_with("--resume continues"), "{}", stopped.reason);
-    for source in [Source::New, Source::Open] {
+    for source in [DatabaseSource::New, DatabaseSource::Open] {
         let error = run(
             &Profile { source, ..first.clone() },
             &engine,
-            &mut Watcher::default(),
+            &mut PhaseRecorder::default(),
             &StopSignal::default(),
         );
         assert!(error.unwrap_err().to_string().contains("continue it with --resume"), "{source:?}");
     }
     let stop = StopSignal::default();
-    let mut watcher = Watcher { stop_in: Some((Phase::Attach, stop.clone())), ..Watcher::default() };
-    run(&Profile { source: Source::Resume, ..first.clone() }, &engine, &mut watcher, &stop).unwrap();
-    assert_eq!(watcher.phases[..2], [Phase::Create, Phase::Attach]);
+    let mut watcher =
+        PhaseRecorder { stop_in: Some((RunPhase::Attach, stop.clone())), ..PhaseRecorder::default() };
+    run(&Profile { source: DatabaseSource::Resume, ..first.clone() }, &engine, &mut watcher, &stop).unwrap();
+    assert_eq!(watcher.phases[..2], [RunPhase::Create, RunPhase::Attach]);
     assert!(!dir.path().join(crate::plan::CREATION_FILE).exists());
     let mut records = 0;
     for (number, instance) in stopped.plan.instances.iter().enumerate() {
         for table in 0..first.records.tables {
-            let place = Place { database: number as u32, table };
+            let place = TableLocation { database: number as u32, table };
             for (row, id) in engine.rows(&instance.database, table as usize).iter().zip(1..) {
-                let expected = crate::load::row(&first.records, place, id, &filling(&first, place, id));
+                let expected =
+                    crate::load::row(&first.records, place, id, &fill_operation(&first, place, id));
                 assert_eq!((row.id, row), (id, &expected));
                 records += 1;
             }
@@ -374,10 +378,10 @@ fn a_resumed_creation_has_the_records_of_an_uninterrupted_one() {
 
 #[test]
 fn a_stop_request_in_any_phase_gives_a_result() {
-    for phase in [Phase::Create, Phase::Warm, Phase::Measure, Phase::Verify] {
+    for phase in [RunPhase::Create, RunPhase::Warm, RunPhase::Measure, RunPhase::Verify] {
         let dir = scratch();
         let stop = StopSignal::default();
-        let mut watcher = Watcher { stop_in: Some((phase, stop.clone())), ..Watcher::default() };
+        let mut watcher = PhaseRecorder { stop_in: Some((phase, stop.clone())), ..PhaseRecorder::default() };
         let finished = run(&profile(dir.path(), 1), &ModelEngine::default(), &mut watcher, &stop).unwrap();
         assert_eq!(finished.result.verdict, Verdict::Incomplete, "{phase:?}: {}", finished.result.reason);
         assert!(finished.result.reason.starts_with("stopped on request"), "{}", finished.result.reason);
@@ -387,12 +391,12 @@ fn a_stop_request_in_any_phase_gives_a_result() {
 #[test]
 fn the_observer_gets_counters_while_databases_are_open() {
     let dir = scratch();
-    let mut watcher = Watcher::default();
+    let mut watcher = PhaseRecorder::default();
     run(&profile(dir.path(), 2), &ModelEngine::default(), &mut watcher, &StopSignal::default()).unwrap();
     // There is at least one report in each of the create, warm and measure phases.
     assert!(watcher.counters.len() >= 3, "{}", watcher.counters.len());
     assert!(watcher.counters.iter().all(|now| now.io.len() == 2));
-    let reads = |now: &Snapshot| now.io.iter().map(|io| io.database_read.operations).sum::<u64>();
+    let reads = |now: &CounterSnapshot| now.io.iter().map(|io| io.database_read.operations).sum::<u64>();
     assert!(watcher.counters.iter().any(|now| reads(now) > 0));
 }
 
@@ -422,7 +426,7 @@ fn repetitions_add_up_to_the_measured_time() {
     let dir = scratch();
     let profile = Profile { repeat: 3, ..profile(dir.path(), 2) };
     let (finished, phases) = complete(&profile, &ModelEngine::default());
-    assert_eq!(phases.iter().filter(|phase| **phase == Phase::Warm).count(), 1);
+    assert_eq!(phases.iter().filter(|phase| **phase == RunPhase::Warm).count(), 1);
     let result = &finished.result;
     let repetitions = result.analysis.repetitions.as_ref().unwrap();
     assert_eq!(repetitions.each.len(), 3);
@@ -454,19 +458,19 @@ fn a_run_ends_as_soon_as_its_load_is_steady_if_that_is_wanted() {
     assert!(result.measured_seconds < 119.0, "{}", result.measured_seconds);
     assert_ne!(result.verdict, Verdict::Incomplete, "{}", result.reason);
     assert!(result.analysis.steady_state.as_ref().unwrap().is_precise());
-    assert_eq!(phases.last(), Some(&Phase::Verify));
+    assert_eq!(phases.last(), Some(&RunPhase::Verify));
 }
 
 #[test]
 fn a_search_measures_the_rate_that_it_found() {
     let dir = scratch();
     let profile = Profile { find_max: true, ..profile(dir.path(), 2) };
-    let mut watcher = Watcher::default();
+    let mut watcher = PhaseRecorder::default();
     let finished = run(&profile, &ModelEngine::default(), &mut watcher, &StopSignal::default()).unwrap();
-    assert_eq!(watcher.phases[3..5], [Phase::Search, Phase::Measure]);
+    assert_eq!(watcher.phases[3..5], [RunPhase::Search, RunPhase::Measure]);
     // The remaining time is reported from the start and decreases to a small value.
     let left: Vec<u64> =
-        watcher.left.iter().filter(|(phase, _)| *phase == Phase::Search).map(|(_, left)| *left).collect();
+        watcher.left.iter().filter(|(phase, _)| *phase == RunPhase::Search).map(|(_, left)| *left).collect();
     assert!(left[0] > 3_000 && left.iter().min() < Some(&300), "{left:?}");
     let result = &finished.result;
     let saturation = result.analysis.saturation.as_ref().unwrap();
@@ -506,7 +510,8 @@ fn a_search_that_finds_no_rate_fails_the_run() {
 fn a_search_that_is_stopped_reports_its_steps() {
     let dir = scratch();
     let stop = StopSignal::default();
-    let mut watcher = Watcher { stop_in: Some((Phase::Measure, stop.clone())), ..Watcher::default() };
+    let mut watcher =
+        PhaseRecorder { stop_in: Some((RunPhase::Measure, stop.clone())), ..PhaseRecorder::default() };
     let profile = Profile { find_max: true, ..profile(dir.path(), 1) };
     let result = run(&profile, &ModelEngine::default(), &mut watcher, &stop).unwrap().result;
     assert_eq!(result.verdict, Verdict::Incomplete);

@@ -12,18 +12,18 @@ use jetcell_vfs::{
     Backend, File, FileLayer, IoReason, OpenMode, RealOptions, RealVfs, Transfer, Vfs, VfsLayer,
 };
 
-use crate::engine::{Engine, Opening, Store};
+use crate::engine::{DatabaseOpenMode, DatabaseStore, StorageEngine};
 use crate::engine_ese::EseEngine;
-use crate::layout::Plan;
-use crate::load::{Load, fill};
+use crate::layout::RunPlan;
+use crate::load::{DatabaseLoad, fill};
 use crate::measurement::IoTotals;
-use crate::observer::{Observer, Phase, StopSignal};
+use crate::observer::{Observer, RunPhase, StopSignal};
 use crate::profile::Options;
 use crate::run_tests::scratch;
 
 const VOLUMES: usize = 8;
 /// Index of the slow volume.
-const SLOW: usize = 3;
+const SLOW_VOLUME: usize = 3;
 /// Delay added to every operation on the slow volume.
 const DELAY: Duration = Duration::from_millis(40);
 /// Duration of each slow or fast interval.
@@ -88,23 +88,23 @@ impl FileLayer for SlowFile {
     }
 }
 
-struct Nobody;
+struct SilentObserver;
 
-impl Observer for Nobody {
-    fn begin(&mut self, _: Phase, _: u64) {}
+impl Observer for SilentObserver {
+    fn begin_phase(&mut self, _: RunPhase, _: u64) {}
     fn advance(&mut self, _: u64, _: &str) {}
     fn log(&mut self, _: &str) {}
 }
 
 /// Reads of each database and their latencies, while the volume is fast (index 0) and slow (index 1).
 #[derive(Default)]
-struct Measured {
+struct VolumeReads {
     seconds: [f64; 2],
     reads: [[IoTotals; VOLUMES]; 2],
 }
 
-impl Measured {
-    fn measure(&mut self, store: &dyn Store, is_slow: bool) {
+impl VolumeReads {
+    fn measure(&mut self, store: &dyn DatabaseStore, is_slow: bool) {
         let (before, began) = (store.io(), Instant::now());
         sleep(INTERVAL);
         let after = store.io();
@@ -115,7 +115,7 @@ impl Measured {
     }
 
     /// Returns the reads per second and the mean read latency in milliseconds over the given volumes.
-    fn of(&self, is_slow: bool, volumes: impl Iterator<Item = usize>) -> (f64, f64) {
+    fn rate_and_latency(&self, is_slow: bool, volumes: impl Iterator<Item = usize>) -> (f64, f64) {
         let (mut sum, at) = (IoTotals::default(), usize::from(is_slow));
         volumes.for_each(|volume| sum.add(&self.reads[at][volume]));
         let rates = sum.rates(self.seconds[at]);
@@ -124,14 +124,15 @@ impl Measured {
 
     /// Checks the results for the time while the volume was slow, with wide margins: each other volume kept more than
     /// half of its rate and less than twice its latency, and the slow volume had less than a tenth of its rate.
-    fn holds(&self) -> bool {
+    fn check_slow_period(&self) -> bool {
         let each = |volume: usize| {
-            let [fast, slow] = [false, true].map(|is_slow| self.of(is_slow, volume..volume + 1));
+            let [fast, slow] =
+                [false, true].map(|is_slow| self.rate_and_latency(is_slow, volume..volume + 1));
             (slow.0 / fast.0, slow.1 / fast.1)
         };
-        let of_others = (0..VOLUMES).filter(|volume| *volume != SLOW).map(each);
+        let of_others = (0..VOLUMES).filter(|volume| *volume != SLOW_VOLUME).map(each);
         let mut kept = of_others.map(|(rate, latency)| rate > 0.5 && latency < 2.0);
-        let (rate, latency) = each(SLOW);
+        let (rate, latency) = each(SLOW_VOLUME);
         kept.all(|kept| kept) && rate < 0.1 && latency > 10.0
     }
 }
@@ -159,22 +160,22 @@ fn one_slow_volume_does_not_slow_the_others() {
     let slow = Arc::new(AtomicBool::new(false));
     let mounts = dirs.iter().enumerate().map(|(volume, dir)| -> (PathBuf, Arc<dyn Vfs>) {
         match volume {
-            SLOW => (dir.clone(), Arc::new(SlowVfs { inner: real.clone(), slow: slow.clone() })),
+            SLOW_VOLUME => (dir.clone(), Arc::new(SlowVfs { inner: real.clone(), slow: slow.clone() })),
             _ => (dir.clone(), real.clone()),
         }
     });
     let engine = EseEngine::with_mounts(Backend::Threads, mounts.collect()).unwrap();
     let mut profile = options(dirs).resolve().unwrap();
     profile.records.tables = 1;
-    let plan = Plan::make(&profile, &engine, "now", false).unwrap();
+    let plan = RunPlan::make(&profile, &engine, "now", false).unwrap();
     plan.instances.iter().for_each(|instance| std::fs::create_dir_all(&instance.log_dir).unwrap());
-    let store = engine.open(&plan, Opening::Create).unwrap();
-    fill(&*store, &plan, &profile, &StopSignal::default(), &mut Nobody).unwrap();
+    let store = engine.open(&plan, DatabaseOpenMode::Create).unwrap();
+    fill(&*store, &plan, &profile, &StopSignal::default(), &mut SilentObserver).unwrap();
     store.shutdown().unwrap();
 
-    let store = engine.open(&plan, Opening::Attach).unwrap();
-    let load = Load::new(&*store, VOLUMES, &profile).unwrap();
-    let mut measured = Measured::default();
+    let store = engine.open(&plan, DatabaseOpenMode::Attach).unwrap();
+    let load = DatabaseLoad::new(&*store, VOLUMES, &profile).unwrap();
+    let mut measured = VolumeReads::default();
     let ((), failure) = load.run(|_| {
         // Fast and slow intervals alternate, because other programs also use the machine and affect both equally.
         for turn in 0..40 {
@@ -182,7 +183,7 @@ fn one_slow_volume_does_not_slow_the_others() {
                 slow.store(is_slow, Relaxed);
                 measured.measure(&*store, is_slow);
             }
-            if turn >= 2 && measured.holds() {
+            if turn >= 2 && measured.check_slow_period() {
                 break;
             }
         }
@@ -190,10 +191,11 @@ fn one_slow_volume_does_not_slow_the_others() {
     assert!(failure.is_none(), "{failure:?}");
     slow.store(false, Relaxed);
     store.shutdown().unwrap();
-    let shown =
-        |is_slow| (0..VOLUMES).map(|volume| measured.of(is_slow, volume..volume + 1)).collect::<Vec<_>>();
+    let shown = |is_slow| {
+        (0..VOLUMES).map(|volume| measured.rate_and_latency(is_slow, volume..volume + 1)).collect::<Vec<_>>()
+    };
     assert!(
-        measured.holds(),
+        measured.check_slow_period(),
         "reads per second and ms, fast: {:.1?}\nslow: {:.1?}",
         shown(false),
         shown(true)

@@ -10,12 +10,12 @@ use crate::parse_error::ParseError;
 
 /// A number of bytes, written as `4096`, `32KiB`, `256MiB`, `1GiB`, `2TiB` (or `MB`, `GB` for powers of ten).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
-#[serde(try_from = "Written", into = "String")]
+#[serde(try_from = "NumberOrText", into = "String")]
 pub struct ByteSize(pub u64);
 
 /// A length of time, written as `500ms`, `60s`, `5m`, `2h`, `1d`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
-#[serde(try_from = "Written", into = "String")]
+#[serde(try_from = "NumberOrText", into = "String")]
 pub struct TimeSpan(pub Duration);
 
 const SIZE_UNITS: [(&str, u64); 14] = [
@@ -41,7 +41,7 @@ const TIME_UNITS: [(&str, u64); 6] =
 /// Size of the databases: either an absolute size for each, or a share of a volume, such as `80%`, for all databases
 /// on it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(try_from = "Written", into = "String")]
+#[serde(try_from = "NumberOrText", into = "String")]
 pub enum DatabaseSize {
     /// Size of each database.
     Absolute(ByteSize),
@@ -53,7 +53,7 @@ pub enum DatabaseSize {
 /// A value in a file: a bare number (bytes, or seconds) or text with a unit.
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "expected a size such as 256MiB, or a time such as 60s")]
-enum Written {
+enum NumberOrText {
     Number(u64),
     Text(String),
 }
@@ -84,7 +84,7 @@ fn scale(text: &str, units: &[(&str, u64)], example: &str) -> Result<u64, ParseE
 }
 
 /// Formats the value with the largest unit that divides it evenly, so that parsing the text returns the same value.
-fn exact(value: u64, units: &[(&str, u64)]) -> String {
+fn exact_text(value: u64, units: &[(&str, u64)]) -> String {
     let fits =
         |&&(name, factor): &&(&str, u64)| !name.is_empty() && value != 0 && value.is_multiple_of(factor);
     match units.iter().find(fits) {
@@ -138,7 +138,7 @@ impl fmt::Display for DatabaseSize {
 
 impl fmt::Display for ByteSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&exact(self.0, &SIZE_UNITS[..5]))
+        f.write_str(&exact_text(self.0, &SIZE_UNITS[..5]))
     }
 }
 
@@ -146,37 +146,37 @@ impl fmt::Display for TimeSpan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.as_millis() as u64 {
             0 => f.write_str("0s"),
-            ms => f.write_str(&exact(ms, &TIME_UNITS[..5])),
+            ms => f.write_str(&exact_text(ms, &TIME_UNITS[..5])),
         }
     }
 }
 
-impl TryFrom<Written> for ByteSize {
+impl TryFrom<NumberOrText> for ByteSize {
     type Error = ParseError;
-    fn try_from(written: Written) -> Result<Self, ParseError> {
+    fn try_from(written: NumberOrText) -> Result<Self, ParseError> {
         match written {
-            Written::Number(bytes) => Ok(ByteSize(bytes)),
-            Written::Text(text) => text.parse(),
+            NumberOrText::Number(bytes) => Ok(ByteSize(bytes)),
+            NumberOrText::Text(text) => text.parse(),
         }
     }
 }
 
-impl TryFrom<Written> for DatabaseSize {
+impl TryFrom<NumberOrText> for DatabaseSize {
     type Error = ParseError;
-    fn try_from(written: Written) -> Result<Self, ParseError> {
+    fn try_from(written: NumberOrText) -> Result<Self, ParseError> {
         match written {
-            Written::Number(bytes) => Ok(ByteSize(bytes).into()),
-            Written::Text(text) => text.parse(),
+            NumberOrText::Number(bytes) => Ok(ByteSize(bytes).into()),
+            NumberOrText::Text(text) => text.parse(),
         }
     }
 }
 
-impl TryFrom<Written> for TimeSpan {
+impl TryFrom<NumberOrText> for TimeSpan {
     type Error = ParseError;
-    fn try_from(written: Written) -> Result<Self, ParseError> {
+    fn try_from(written: NumberOrText) -> Result<Self, ParseError> {
         match written {
-            Written::Number(seconds) => Ok(TimeSpan(Duration::from_secs(seconds))),
-            Written::Text(text) => text.parse(),
+            NumberOrText::Number(seconds) => Ok(TimeSpan(Duration::from_secs(seconds))),
+            NumberOrText::Text(text) => text.parse(),
         }
     }
 }

@@ -29,11 +29,11 @@ pub enum RuleState {
 
 /// A rule of the verdict.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Rule {
+pub struct VerdictRule {
     /// Name of the rule with the unit of its value.
     pub name: String,
     /// Whether the limit is a maximum or a minimum for the measured value.
-    pub bound: Bound,
+    pub bound: RuleBound,
     /// Limit of the rule.
     pub limit: f64,
     /// Measured value, from the worst instance.
@@ -51,7 +51,7 @@ pub struct Rule {
 /// Direction of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Bound {
+pub enum RuleBound {
     /// The measured value must be at most the limit.
     AtMost,
     /// The measured value must be at least the limit.
@@ -76,17 +76,33 @@ pub(crate) const PASSIVE_IO: &str = "Database I/O of a copy over that of its act
 /// Name of the rule for the measurement itself.
 pub(crate) const MEASURED_ENOUGH: &str = "Measured enough (doubts)";
 
-impl Rule {
+impl VerdictRule {
     /// Creates a rule that is met if `measured` is at most `limit`.
-    pub fn at_most(name: &str, limit: f64, measured: f64, note: String) -> Rule {
+    pub fn at_most(name: &str, limit: f64, measured: f64, note: String) -> VerdictRule {
         let passed = measured <= limit;
-        Rule { name: name.into(), bound: Bound::AtMost, limit, measured, passed, judged: true, note }
+        VerdictRule {
+            name: name.into(),
+            bound: RuleBound::AtMost,
+            limit,
+            measured,
+            passed,
+            judged: true,
+            note,
+        }
     }
 
     /// Creates a rule that is met if `measured` is at least `limit`.
-    pub fn at_least(name: &str, limit: f64, measured: f64, note: String) -> Rule {
+    pub fn at_least(name: &str, limit: f64, measured: f64, note: String) -> VerdictRule {
         let passed = measured >= limit;
-        Rule { name: name.into(), bound: Bound::AtLeast, limit, measured, passed, judged: true, note }
+        VerdictRule {
+            name: name.into(),
+            bound: RuleBound::AtLeast,
+            limit,
+            measured,
+            passed,
+            judged: true,
+            note,
+        }
     }
 
     /// Returns the state of the rule.

@@ -14,20 +14,20 @@ pub enum Colour {
     Never,
 }
 
-static CHOICE: OnceLock<Colour> = OnceLock::new();
+static COLOUR_SETTING: OnceLock<Colour> = OnceLock::new();
 
 const GREEN: &str = "32";
 const RED: &str = "31";
 const YELLOW: &str = "33";
 
 /// Stores the user's choice. Only the first call has an effect.
-pub fn choose(colour: Colour) {
-    let _ = CHOICE.set(colour);
+pub fn set_colour(colour: Colour) {
+    let _ = COLOUR_SETTING.set(colour);
 }
 
 /// Returns true if standard output should have colours.
-pub fn is_wanted() -> bool {
-    match CHOICE.get().copied().unwrap_or(Colour::Auto) {
+pub fn is_enabled() -> bool {
+    match COLOUR_SETTING.get().copied().unwrap_or(Colour::Auto) {
         Colour::Always => true,
         Colour::Never => false,
         // An empty NO_COLOR is ignored (no-color.org).
@@ -39,13 +39,13 @@ pub fn is_wanted() -> bool {
 }
 
 /// Returns the text with coloured verdicts if standard output should have colours.
-pub fn painted(text: &str) -> String {
-    if is_wanted() { paint(text) } else { text.to_string() }
+pub fn colour_verdicts(text: &str) -> String {
+    if is_enabled() { colour_line(text) } else { text.to_string() }
 }
 
 /// Words that are coloured at the start of a line if a colon follows. Words without lowercase letters are also
 /// coloured if a space follows.
-const BEGINS: [(&str, &str); 8] = [
+const LINE_START_COLOURS: [(&str, &str); 8] = [
     ("PASS", GREEN),
     ("FAIL", RED),
     ("INCOMPLETE", YELLOW),
@@ -57,10 +57,10 @@ const BEGINS: [(&str, &str); 8] = [
 ];
 
 /// Words that are coloured at the end of a line if they follow a colon.
-const ENDS: [(&str, &str); 2] = [("good", GREEN), ("BAD", RED)];
+const LINE_END_COLOURS: [(&str, &str); 2] = [("good", GREEN), ("BAD", RED)];
 
 /// Table cells that are coloured.
-const CELLS: [(&str, &str); 12] = [
+const CELL_COLOURS: [(&str, &str); 12] = [
     ("PASS", GREEN),
     ("FAIL", RED),
     ("INCOMPLETE", YELLOW),
@@ -76,13 +76,13 @@ const CELLS: [(&str, &str); 12] = [
 ];
 
 /// Cells that may be followed by a comma and details, such as `sound, clean` and `PASS, 2 doubts`.
-const DETAILED: [&str; 4] = ["sound", "PASS", "FAIL", "INCOMPLETE"];
+const DETAILED_VERDICTS: [&str; 4] = ["sound", "PASS", "FAIL", "INCOMPLETE"];
 
 /// Nouns that are coloured together with their count at the start of a cell, such as `2 ERRORs, 1 warning`.
-const COUNTED: [(&str, &str); 2] = [("ERROR", RED), ("warning", YELLOW)];
+const COUNTED_SEVERITIES: [(&str, &str); 2] = [("ERROR", RED), ("warning", YELLOW)];
 
 /// Colours verdicts at the start of a line and in table cells. Two or more spaces separate cells.
-fn paint(text: &str) -> String {
+fn colour_line(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 64);
     for line in text.split_inclusive('\n') {
         let content = line.trim_start_matches(' ');
@@ -92,11 +92,11 @@ fn paint(text: &str) -> String {
         };
         out.push_str(&line[..line.len() - content.len()]);
         let end = content.trim_end().rsplit_once(": ").map_or("", |(_, end)| end);
-        if let Some((word, code)) = BEGINS.iter().find(|(word, _)| is_begin(word)) {
-            out += &(in_colour(code, word) + &content[word.len()..]);
-        } else if let Some((word, code)) = ENDS.iter().find(|(word, _)| *word == end) {
+        if let Some((word, code)) = LINE_START_COLOURS.iter().find(|(word, _)| is_begin(word)) {
+            out += &(with_colour(code, word) + &content[word.len()..]);
+        } else if let Some((word, code)) = LINE_END_COLOURS.iter().find(|(word, _)| *word == end) {
             let (before, after) = content.rsplit_once(end).unwrap_or((content, ""));
-            out += &(before.to_string() + &in_colour(code, word) + after);
+            out += &(before.to_string() + &with_colour(code, word) + after);
         } else {
             paint_cells(content, &mut out);
         }
@@ -112,10 +112,10 @@ fn paint_cells(line: &str, out: &mut String) {
         // A cell in a right-aligned column may start with a space that belongs to the gap, and the last cell includes
         // the line end.
         let word = cell.trim();
-        match colour_of(word) {
+        match cell_colour(word) {
             Some((code, coloured)) => {
                 let (before, after) = cell.split_once(coloured).unwrap_or((cell, ""));
-                out.push_str(&(before.to_string() + &in_colour(code, coloured) + after));
+                out.push_str(&(before.to_string() + &with_colour(code, coloured) + after));
             }
             None => out.push_str(cell),
         }
@@ -123,19 +123,20 @@ fn paint_cells(line: &str, out: &mut String) {
 }
 
 /// Returns the colour of a cell, and the part of the cell that is coloured.
-fn colour_of(cell: &str) -> Option<(&'static str, &str)> {
+fn cell_colour(cell: &str) -> Option<(&'static str, &str)> {
     let first = cell.split(", ").next().unwrap_or_default();
-    let is_word = |word: &str| cell == word || (first == word && DETAILED.contains(&word));
-    if let Some((word, code)) = CELLS.iter().find(|(word, _)| is_word(word)) {
+    let is_word = |word: &str| cell == word || (first == word && DETAILED_VERDICTS.contains(&word));
+    if let Some((word, code)) = CELL_COLOURS.iter().find(|(word, _)| is_word(word)) {
         return Some((code, word));
     }
     let (count, noun) = first.split_once(' ')?;
     count.parse::<u64>().ok()?;
-    let (_, code) = COUNTED.iter().find(|(word, _)| noun.strip_suffix('s').unwrap_or(noun) == *word)?;
+    let (_, code) =
+        COUNTED_SEVERITIES.iter().find(|(word, _)| noun.strip_suffix('s').unwrap_or(noun) == *word)?;
     Some((code, first))
 }
 
-fn in_colour(code: &str, word: &str) -> String {
+fn with_colour(code: &str, word: &str) -> String {
     format!("\x1b[{code}m{word}\x1b[0m")
 }
 
@@ -150,7 +151,7 @@ mod tests {
         let expected = "\x1b[31mFAIL\x1b[0m: too slow\n  \x1b[33m→\x1b[0m look there\n  Rule a   20  \x1b[32mheld\x1b[0m\n  \
                         Rule b   30  \x1b[31mBROKEN\x1b[0m\n  PASSED 3\nPASSING\n  \
                         one  \x1b[32mPASS\x1b[0m, 2 doubts  7\n";
-        assert_eq!(paint(text), expected);
+        assert_eq!(colour_line(text), expected);
     }
 
     #[test]
@@ -172,7 +173,7 @@ mod tests {
             ("a sound file, 3 warnings of it", "a sound file, 3 warnings of it".into()),
             ("", String::new()),
         ] {
-            assert_eq!(paint(text), expected);
+            assert_eq!(colour_line(text), expected);
         }
     }
 }

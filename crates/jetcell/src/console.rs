@@ -2,91 +2,91 @@
 
 use std::io::{self, Write};
 
-use jetcell_input::{PrintableWriter, TextForm, printable_json, printable_lines};
-use jetcell_report::folded;
+use jetcell_input::{PrintableWriter, TextFormat, printable_json, printable_lines};
+use jetcell_report::fold;
 
-use crate::colour::painted;
-use crate::outcome::{Outcome, print_error};
-pub use crate::terminal::{note, terminal_width, width};
+use crate::colour::colour_verdicts;
+use crate::outcome::{CommandOutcome, print_error};
+pub use crate::terminal::{print_note, terminal_width, width};
 
 /// Exit status of a process that ended because of a closed pipe, as reported by shells: 128 plus SIGPIPE.
-pub const PIPE_CLOSED: i32 = 141;
+pub const PIPE_CLOSED_STATUS: i32 = 141;
 
 /// Prints text to standard output. Control characters in the text are escaped.
 pub fn print(text: &str) {
-    print_exact(&printable_lines(text));
+    print_unescaped(&printable_lines(text));
 }
 
 /// Prints human-readable text. Lines that are wider than the terminal are wrapped between words, and verdicts are
 /// coloured.
-pub fn show(text: &str) {
-    print_exact(&painted(&folded(&printable_lines(text), width())));
+pub fn print_wrapped(text: &str) {
+    print_unescaped(&colour_verdicts(&fold(&printable_lines(text), width())));
 }
 
 /// Prints human-readable text whose lines already fit the terminal. Verdicts are coloured.
-pub fn print_painted(text: &str) {
-    print_exact(&painted(&printable_lines(text)));
+pub fn print_coloured(text: &str) {
+    print_unescaped(&colour_verdicts(&printable_lines(text)));
 }
 
 /// Prints JSON whose strings may contain text from files.
 pub fn print_json(text: &str) {
-    print_exact(&printable_json(text));
+    print_unescaped(&printable_json(text));
 }
 
 /// Prints JSON with [`print_json`], and text that already contains line ends with [`print()`].
-pub fn print_as(is_json: bool, text: &str) {
+pub fn print_json_or_lines(is_json: bool, text: &str) {
     if is_json { print_json(text) } else { print(text) }
 }
 
-/// Prints JSON with [`print_json`], and human-readable text with [`show`].
-pub fn answer(is_json: bool, text: &str) {
-    if is_json { print_json(text) } else { show(text) }
+/// Prints JSON with [`print_json`], and human-readable text with [`print_wrapped`].
+pub fn print_json_or_text(is_json: bool, text: &str) {
+    if is_json { print_json(text) } else { print_wrapped(text) }
 }
 
 /// Prints text that was generated entirely by this program, and may therefore include escape sequences.
 ///
 /// If the reader of standard output, such as `head`, has closed the pipe, the process exits without a message, as
 /// `cat` does. If the text cannot be written for another reason, the process exits with a one-line error.
-pub fn print_exact(text: &str) {
+pub fn print_unescaped(text: &str) {
     let mut out = io::stdout().lock();
     if let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         drop(out);
-        std::process::exit(failed(&error));
+        std::process::exit(exit_status(&error));
     }
 }
 
 /// Returns the exit status for a standard output error. The error is reported unless the pipe was closed.
-pub fn failed(error: &io::Error) -> i32 {
+pub fn exit_status(error: &io::Error) -> i32 {
     if error.kind() == io::ErrorKind::BrokenPipe {
-        return PIPE_CLOSED;
+        return PIPE_CLOSED_STATUS;
     }
     print_error(format!(
         "standard output cannot be written: {error}; free space, or write to another \
      location"
     ));
-    Outcome::CouldNotRun as i32
+    CommandOutcome::CouldNotRun as i32
 }
 
 /// Creates a writer for human-readable text: control characters are escaped, and lines are wrapped like those of
-/// [`show`].
+/// [`print_wrapped`].
 pub fn lines_writer(inner: impl Write) -> impl Write {
-    PrintableWriter::new(Folding { inner, width: width() }, TextForm::Lines)
+    PrintableWriter::new(LineWrappingWriter { inner, width: width() }, TextFormat::Lines)
 }
 
 /// Creates a writer that escapes JSON like [`print_json`].
 pub fn json_writer(inner: impl Write) -> impl Write {
-    PrintableWriter::new(inner, TextForm::Json)
+    PrintableWriter::new(inner, TextFormat::Json)
 }
 
 /// Writer that wraps lines. Each write must contain whole lines.
-struct Folding<W: Write> {
+struct LineWrappingWriter<W: Write> {
     inner: W,
     width: usize,
 }
 
-impl<W: Write> Write for Folding<W> {
+impl<W: Write> Write for LineWrappingWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.inner.write_all(folded(&String::from_utf8_lossy(bytes), self.width).as_bytes())?;
+        self.inner.write_all(fold(&String::from_utf8_lossy(bytes), self.width).as_bytes())?;
         Ok(bytes.len())
     }
 
@@ -102,13 +102,14 @@ mod tests {
     #[test]
     fn lines_are_folded_when_they_are_complete() {
         let mut out = Vec::new();
-        let mut folding = PrintableWriter::new(Folding { inner: &mut out, width: 12 }, TextForm::Lines);
+        let mut folding =
+            PrintableWriter::new(LineWrappingWriter { inner: &mut out, width: 12 }, TextFormat::Lines);
         for part in ["one two ", "three four five\nsix", " se", "ven\nend"] {
             folding.write_all(part.as_bytes()).unwrap();
         }
         folding.flush().unwrap();
         let text = String::from_utf8(out).unwrap();
-        assert_eq!(text, folded("one two three four five\nsix seven\nend", 12));
+        assert_eq!(text, fold("one two three four five\nsix seven\nend", 12));
         assert!(text.starts_with("one two") && text.ends_with("\nsix seven\nend"), "{text}");
     }
 }

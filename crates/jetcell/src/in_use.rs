@@ -4,10 +4,13 @@ use std::path::Path;
 
 use jetcell_vfs::is_locked;
 
-use crate::outcome::Failure;
+use crate::outcome::CommandError;
 
 /// Fails if one of the files is in use, unless `anyway` is true.
-pub fn refuse_in_use<'p>(paths: impl IntoIterator<Item = &'p Path>, anyway: bool) -> Result<(), Failure> {
+pub fn check_not_in_use<'p>(
+    paths: impl IntoIterator<Item = &'p Path>,
+    anyway: bool,
+) -> Result<(), CommandError> {
     // A file that cannot be opened is reported when it is read.
     let used = paths.into_iter().find(|path| !anyway && is_locked(path).unwrap_or(false));
     used.map_or(Ok(()), |path| {

@@ -8,18 +8,18 @@
 mod colour;
 mod commands;
 mod console;
+#[cfg(not(feature = "full"))]
+mod disabled_command;
 mod in_use;
 mod live;
 mod measured_window;
-#[cfg(not(feature = "full"))]
-mod not_built;
 mod outcome;
 mod progress_line;
 mod remedy;
 mod terminal;
-mod unpacked;
+mod decompressing_vfs;
 mod version;
-mod whole_file;
+mod file_replacement;
 
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
@@ -30,39 +30,39 @@ use jetcell_vfs::{report_file_size_limit, try_threads};
 use rustix::process::{Resource, getrlimit};
 
 use crate::colour::Colour;
-use crate::commands::activate::Activate;
-use crate::commands::backup::Backup as MakeBackup;
-use crate::commands::check::Check;
-use crate::commands::compare::Compare;
-use crate::commands::completions::Completions;
-use crate::commands::copies::Copies;
+use crate::commands::activate::ActivateArgs;
+use crate::commands::backup::BackupArgs as MakeBackup;
+use crate::commands::check::CheckArgs;
+use crate::commands::compare::CompareArgs;
+use crate::commands::completions::CompletionsArgs;
+use crate::commands::copies::CopiesArgs;
 #[cfg(feature = "lab")]
-use crate::commands::disk::Disk;
-use crate::commands::doctor::Doctor;
-use crate::commands::dump::Dump;
+use crate::commands::disk::DiskCommand;
+use crate::commands::doctor::DoctorArgs;
+use crate::commands::dump::DumpCommand;
 #[cfg(feature = "lab")]
 use crate::commands::durability::DurabilityTest;
-use crate::commands::events::Events;
-use crate::commands::export::Export;
+use crate::commands::events::EventsArgs;
+use crate::commands::export::ExportArgs;
 #[cfg(feature = "lab")]
 use crate::commands::filesystems::FilesystemsTest;
 #[cfg(feature = "fleet")]
-use crate::commands::fleet::Fleet;
-use crate::commands::maintain::Maintain;
-use crate::commands::man::Manual;
-use crate::commands::power::Power;
+use crate::commands::fleet::FleetCommand;
+use crate::commands::maintain::MaintainArgs;
+use crate::commands::man::ManualArgs;
+use crate::commands::power::PowerCommand;
 #[cfg(feature = "arrays")]
-use crate::commands::raid::Raid;
-use crate::commands::recover::Recover;
-use crate::commands::replicate::Replicate;
-use crate::commands::report::Report;
-use crate::commands::reseed::ReseedCommand;
-use crate::commands::restore::Restore;
-use crate::commands::serve::Serve;
+use crate::commands::raid::RaidCommand;
+use crate::commands::recover::RecoverArgs;
+use crate::commands::replicate::ReplicateArgs;
+use crate::commands::report::ReportArgs;
+use crate::commands::reseed::ReseedArgs;
+use crate::commands::restore::RestoreArgs;
+use crate::commands::serve::ServeArgs;
 #[cfg(feature = "sizing")]
-use crate::commands::size::Size;
+use crate::commands::size::SizeArgs;
 use crate::commands::storage_test::{Backup, Performance, Recovery, Replication, StorageTest, Stress};
-use crate::outcome::{Outcome, print_error};
+use crate::outcome::{CommandOutcome, print_error};
 
 /// Memory allocator. The load allocates many records slightly larger than a kilobyte, for which the C library's
 /// allocator is slow.
@@ -112,91 +112,91 @@ jetcell test performance --help has more. Exit code: 0 pass, 1 fail or stopped e
 #[derive(Parser)]
 #[command(name = "jetcell", version, long_version = version::long(), arg_required_else_help = true)]
 #[command(after_help = EXAMPLES)]
-struct Arguments {
+struct JetcellArgs {
     /// When to colour the output; the environment variable NO_COLOR disables colours by default
     #[arg(long, global = true, value_enum, default_value_t = Colour::Auto, value_name = "WHEN")]
     color: Colour,
     #[command(subcommand)]
-    command: Subcommands,
+    command: JetcellCommand,
 }
 
 #[derive(Subcommand)]
-enum Subcommands {
+enum JetcellCommand {
     /// Verify databases, logs, checkpoints and flush maps
-    Check(Box<Check>),
+    Check(Box<CheckArgs>),
     /// Show the contents of a database, log, checkpoint or flush map
     #[command(subcommand, after_help = DUMP_EXAMPLES)]
-    Dump(Box<Dump>),
+    Dump(Box<DumpCommand>),
     /// Size storage for mailboxes: I/O, space, memory, arrays, cost
     #[cfg(feature = "sizing")]
-    Size(Box<Size>),
+    Size(Box<SizeArgs>),
     /// Size storage for mailboxes: I/O, space, memory, arrays, cost (not in this build: feature sizing)
     #[cfg(not(feature = "sizing"))]
-    Size(not_built::NotBuilt),
+    Size(disabled_command::DisabledCommand),
     /// Recover dirty databases with their logs, including databases from Windows
-    Recover(Box<Recover>),
+    Recover(Box<RecoverArgs>),
     /// Back up the databases and logs of a stopped instance
     Backup(Box<MakeBackup>),
     /// Make a passive copy of an instance, and update it by replaying the logs
-    Replicate(Box<Replicate>),
+    Replicate(Box<ReplicateArgs>),
     /// Share directories of this host with copies on other hosts
-    Serve(Box<Serve>),
+    Serve(Box<ServeArgs>),
     /// Show the state of copies: queues, lag and health
-    Copies(Copies),
+    Copies(CopiesArgs),
     /// Make a copy the active side
-    Activate(Activate),
+    Activate(ActivateArgs),
     /// Resynchronize a copy, or a side that has diverged, with the active side
-    Reseed(Box<ReseedCommand>),
+    Reseed(Box<ReseedArgs>),
     /// Verify the pages of a stopped instance, and overwrite deleted data
-    Maintain(Box<Maintain>),
+    Maintain(Box<MaintainArgs>),
     /// Restore databases from backups
-    Restore(Box<Restore>),
+    Restore(Box<RestoreArgs>),
     /// Write the tables of a database as CSV, JSON Lines, Parquet or SQLite
-    Export(Export),
+    Export(ExportArgs),
     /// Test storage: run a load, measure, verify and judge the result
     #[command(subcommand, after_help = TEST_EXAMPLES)]
-    Test(Test),
+    Test(TestSubcommand),
     /// Test many hosts together, with one test and one verdict
     #[cfg(feature = "fleet")]
     #[command(subcommand, after_help = commands::fleet::EXAMPLES)]
-    Fleet(Fleet),
+    Fleet(FleetCommand),
     /// Test many hosts together, with one test and one verdict (not in this build: feature fleet)
     #[cfg(not(feature = "fleet"))]
-    Fleet(not_built::NotBuilt),
+    Fleet(disabled_command::DisabledCommand),
     /// Show the reports of stored runs
-    Report(Report),
+    Report(ReportArgs),
     /// Show the events of a run, a recovery or maintenance
-    Events(Events),
+    Events(EventsArgs),
     /// Compare stored runs
-    Compare(Compare),
+    Compare(CompareArgs),
     /// Create, monitor, repair and destroy RAID arrays, and calculate their reliability
     #[cfg(feature = "arrays")]
     #[command(subcommand, after_help = commands::raid::EXAMPLES)]
-    Raid(Raid),
+    Raid(RaidCommand),
     /// Create, monitor, repair and destroy RAID arrays, and calculate their reliability (not in this build: feature
     /// arrays)
     #[cfg(not(feature = "arrays"))]
-    Raid(not_built::NotBuilt),
+    Raid(disabled_command::DisabledCommand),
     /// Examine drives and file systems
     #[cfg(feature = "lab")]
     #[command(subcommand, after_help = commands::disk::EXAMPLES)]
-    Disk(Disk),
+    Disk(DiskCommand),
     /// Examine drives and file systems (not in this build: feature lab)
     #[cfg(not(feature = "lab"))]
-    Disk(not_built::NotBuilt),
+    Disk(disabled_command::DisabledCommand),
     /// Record the power use of a test, and calculate its cost
     #[command(subcommand, after_help = commands::power::EXAMPLES)]
-    Power(Power),
+    Power(PowerCommand),
     /// Show which of this machine's resources a test will use, and what to change before a test
-    Doctor(Doctor),
+    Doctor(DoctorArgs),
     /// Print a completion script for a shell
-    Completions(Completions),
+    Completions(CompletionsArgs),
     /// Write manual pages
-    Man(Manual),
+    Man(ManualArgs),
 }
 
 #[derive(Subcommand)]
-enum Test {
+enum TestSubcommand {
     /// Run a mail load on ESE databases and judge throughput and latency
     ///
     /// Create ESE databases, run a mail load on them, verify every page and judge the storage
@@ -228,7 +228,7 @@ enum Test {
     Durability(Box<DurabilityTest>),
     /// Test whether storage keeps acknowledged writes when the power is cut (not in this build: feature lab)
     #[cfg(not(feature = "lab"))]
-    Durability(not_built::NotBuilt),
+    Durability(disabled_command::DisabledCommand),
     /// Run the mail load on several file systems alternately, and compare them
     ///
     /// Run the mail load on directories of several file systems alternately, until the difference can be
@@ -237,13 +237,13 @@ enum Test {
     Filesystems(Box<FilesystemsTest>),
     /// Run the mail load on several file systems alternately, and compare them (not in this build: feature lab)
     #[cfg(not(feature = "lab"))]
-    Filesystems(not_built::NotBuilt),
+    Filesystems(disabled_command::DisabledCommand),
 }
 
 /// Restarts the program with allocators that reserve little address space, if the address space of the process is
 /// limited (`ulimit -v`). By default, the allocators reserve a gigabyte in advance, which would leave too little for
 /// the load.
-fn spare_address_space() {
+fn limit_address_space() {
     const SETTINGS: [(&str, &str); 2] = [("MALLOC_ARENA_MAX", "1"), ("MIMALLOC_ARENA_RESERVE", "32MiB")];
     let unlimited = getrlimit(Resource::As).current.is_none();
     if unlimited || SETTINGS.iter().any(|(name, _)| std::env::var_os(name).is_some()) {
@@ -259,14 +259,14 @@ fn spare_address_space() {
 
 /// Number of threads that any command may start: I/O backend threads, workers, and the thread that waits for Ctrl-C.
 /// A storage test checks the threads for its load later.
-const THREADS: usize = 32;
+const REQUIRED_THREADS: usize = 32;
 
 /// Returns true if the process can start the threads that a command needs. Otherwise, a library would panic later.
-fn may_start_threads() -> bool {
-    try_threads(THREADS)
+fn can_start_threads() -> bool {
+    try_threads(REQUIRED_THREADS)
         .map_err(|(started, error)| {
             print_error(format!(
-                "the process can start only {started} of {THREADS} threads ({error}); raise the limit \
+                "the process can start only {started} of {REQUIRED_THREADS} threads ({error}); raise the limit \
                  (ulimit -u, or pids.max of its control group)"
             ));
         })
@@ -293,7 +293,7 @@ fn one_line(text: &str, kind: ErrorKind) -> String {
 }
 
 /// Returns the value of `--color` from a command line that is not executed, such as one with `--help`.
-fn asked_colour(mut words: impl Iterator<Item = String>) -> Colour {
+fn requested_colour(mut words: impl Iterator<Item = String>) -> Colour {
     let value = std::iter::from_fn(|| {
         let word = words.next()?;
         Some(match word.strip_prefix("--color") {
@@ -310,13 +310,13 @@ fn asked_colour(mut words: impl Iterator<Item = String>) -> Colour {
 
 fn main() -> ExitCode {
     report_file_size_limit();
-    spare_address_space();
-    let arguments = match Arguments::try_parse() {
+    limit_address_space();
+    let arguments = match JetcellArgs::try_parse() {
         Ok(arguments) => arguments,
         // Clap also returns help and version output as errors.
         Err(error) if !error.use_stderr() => {
-            colour::choose(asked_colour(std::env::args()));
-            console::print_exact(&match colour::is_wanted() {
+            colour::set_colour(requested_colour(std::env::args()));
+            console::print_unescaped(&match colour::is_enabled() {
                 true => error.render().ansi().to_string(),
                 false => error.render().to_string(),
             });
@@ -324,66 +324,66 @@ fn main() -> ExitCode {
         }
         Err(error) if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             let _ = error.print();
-            return Outcome::CouldNotRun.into();
+            return CommandOutcome::CouldNotRun.into();
         }
         Err(error) => {
             print_error(one_line(&error.render().to_string(), error.kind()));
-            return Outcome::CouldNotRun.into();
+            return CommandOutcome::CouldNotRun.into();
         }
     };
-    colour::choose(arguments.color);
-    if !may_start_threads() {
-        return Outcome::CouldNotRun.into();
+    colour::set_colour(arguments.color);
+    if !can_start_threads() {
+        return CommandOutcome::CouldNotRun.into();
     }
     let outcome = match arguments.command {
-        Subcommands::Check(command) => command.run(),
-        Subcommands::Dump(command) => command.run(),
+        JetcellCommand::Check(command) => command.run(),
+        JetcellCommand::Dump(command) => command.run(),
         #[cfg(feature = "sizing")]
-        Subcommands::Size(command) => command.run(),
+        JetcellCommand::Size(command) => command.run(),
         #[cfg(not(feature = "sizing"))]
-        Subcommands::Size(command) => command.run("size", "sizing"),
-        Subcommands::Recover(command) => command.run(),
-        Subcommands::Backup(command) => command.run(),
-        Subcommands::Replicate(command) => command.run(),
-        Subcommands::Serve(command) => command.run(),
-        Subcommands::Copies(command) => command.run(),
-        Subcommands::Activate(command) => command.run(),
-        Subcommands::Reseed(command) => command.run(),
-        Subcommands::Maintain(command) => command.run(),
-        Subcommands::Restore(command) => command.run(),
-        Subcommands::Export(command) => command.run(),
-        Subcommands::Test(Test::Performance(command)) => command.run(),
-        Subcommands::Test(Test::Stress(command)) => command.run(),
-        Subcommands::Test(Test::Backup(command)) => command.run(),
-        Subcommands::Test(Test::Recovery(command)) => command.run(),
-        Subcommands::Test(Test::Replication(command)) => command.run(),
+        JetcellCommand::Size(command) => command.run("size", "sizing"),
+        JetcellCommand::Recover(command) => command.run(),
+        JetcellCommand::Backup(command) => command.run(),
+        JetcellCommand::Replicate(command) => command.run(),
+        JetcellCommand::Serve(command) => command.run(),
+        JetcellCommand::Copies(command) => command.run(),
+        JetcellCommand::Activate(command) => command.run(),
+        JetcellCommand::Reseed(command) => command.run(),
+        JetcellCommand::Maintain(command) => command.run(),
+        JetcellCommand::Restore(command) => command.run(),
+        JetcellCommand::Export(command) => command.run(),
+        JetcellCommand::Test(TestSubcommand::Performance(command)) => command.run(),
+        JetcellCommand::Test(TestSubcommand::Stress(command)) => command.run(),
+        JetcellCommand::Test(TestSubcommand::Backup(command)) => command.run(),
+        JetcellCommand::Test(TestSubcommand::Recovery(command)) => command.run(),
+        JetcellCommand::Test(TestSubcommand::Replication(command)) => command.run(),
         #[cfg(feature = "lab")]
-        Subcommands::Test(Test::Durability(command)) => command.run(),
+        JetcellCommand::Test(TestSubcommand::Durability(command)) => command.run(),
         #[cfg(not(feature = "lab"))]
-        Subcommands::Test(Test::Durability(command)) => command.run("test durability", "lab"),
+        JetcellCommand::Test(TestSubcommand::Durability(command)) => command.run("test durability", "lab"),
         #[cfg(feature = "lab")]
-        Subcommands::Test(Test::Filesystems(command)) => command.run(),
+        JetcellCommand::Test(TestSubcommand::Filesystems(command)) => command.run(),
         #[cfg(not(feature = "lab"))]
-        Subcommands::Test(Test::Filesystems(command)) => command.run("test filesystems", "lab"),
+        JetcellCommand::Test(TestSubcommand::Filesystems(command)) => command.run("test filesystems", "lab"),
         #[cfg(feature = "fleet")]
-        Subcommands::Fleet(command) => command.run(),
+        JetcellCommand::Fleet(command) => command.run(),
         #[cfg(not(feature = "fleet"))]
-        Subcommands::Fleet(command) => command.run("fleet", "fleet"),
-        Subcommands::Report(command) => command.run(),
-        Subcommands::Events(command) => command.run(),
-        Subcommands::Compare(command) => command.run(),
+        JetcellCommand::Fleet(command) => command.run("fleet", "fleet"),
+        JetcellCommand::Report(command) => command.run(),
+        JetcellCommand::Events(command) => command.run(),
+        JetcellCommand::Compare(command) => command.run(),
         #[cfg(feature = "arrays")]
-        Subcommands::Raid(command) => command.run(),
+        JetcellCommand::Raid(command) => command.run(),
         #[cfg(not(feature = "arrays"))]
-        Subcommands::Raid(command) => command.run("raid", "arrays"),
+        JetcellCommand::Raid(command) => command.run("raid", "arrays"),
         #[cfg(feature = "lab")]
-        Subcommands::Disk(command) => command.run(),
+        JetcellCommand::Disk(command) => command.run(),
         #[cfg(not(feature = "lab"))]
-        Subcommands::Disk(command) => command.run("disk", "lab"),
-        Subcommands::Power(command) => command.run(),
-        Subcommands::Doctor(command) => command.run(),
-        Subcommands::Completions(command) => command.run(Arguments::command()),
-        Subcommands::Man(command) => command.run(Arguments::command()),
+        JetcellCommand::Disk(command) => command.run("disk", "lab"),
+        JetcellCommand::Power(command) => command.run(),
+        JetcellCommand::Doctor(command) => command.run(),
+        JetcellCommand::Completions(command) => command.run(JetcellArgs::command()),
+        JetcellCommand::Man(command) => command.run(JetcellArgs::command()),
     };
     outcome.into()
 }

@@ -1,28 +1,28 @@
 //! Time window in which a run was measured.
 
 use chrono::DateTime;
-use jetcell_workload::Phase;
+use jetcell_workload::RunPhase;
 use jetcell_workload::result::{PhaseTime, RunResult};
 
-use crate::outcome::Failure;
+use crate::outcome::CommandError;
 
 /// Returns the start and end of a run's measured time in milliseconds since 1970 UTC. Fails for a stress test that
 /// was continued, because it has no single window.
-pub fn measured_window(run: &RunResult) -> Result<(i64, i64), Failure> {
-    let failed = |what: &str| Failure::from(format!("the run of {}: {what}", run.started));
+pub fn measured_window(run: &RunResult) -> Result<(i64, i64), CommandError> {
+    let failed = |what: &str| CommandError::from(format!("the run of {}: {what}", run.started));
     if run.parts.len() > 1 {
         return Err(failed(
             "the run was interrupted and continued, so it does not have a single measured \
          window",
         ));
     }
-    window(&run.started, &run.phases).ok_or_else(|| failed("it does not contain a measurement"))
+    compute_window(&run.started, &run.phases).ok_or_else(|| failed("it does not contain a measurement"))
 }
 
 /// Computes the window. The phases before the measurement determine its start.
-fn window(started: &str, phases: &[PhaseTime]) -> Option<(i64, i64)> {
+fn compute_window(started: &str, phases: &[PhaseTime]) -> Option<(i64, i64)> {
     let started = DateTime::parse_from_rfc3339(started).ok()?.timestamp_millis();
-    let measure = phases.iter().position(|phase| phase.phase == Phase::Measure)?;
+    let measure = phases.iter().position(|phase| phase.phase == RunPhase::Measure)?;
     let before: f64 = phases.iter().take(measure).map(|phase| phase.seconds).sum();
     let from = started.saturating_add((before * 1000.0) as i64);
     Some((from, from.saturating_add((phases.get(measure)?.seconds * 1000.0) as i64)))
@@ -36,17 +36,20 @@ mod tests {
     fn the_window_follows_the_phases_before_it() {
         let phase = |phase, seconds| PhaseTime { phase, seconds, processor_seconds: 0.0 };
         let phases = [
-            phase(Phase::Create, 10.0),
-            phase(Phase::Warm, 2.5),
-            phase(Phase::Measure, 60.0),
-            phase(Phase::Shutdown, 1.0),
+            phase(RunPhase::Create, 10.0),
+            phase(RunPhase::Warm, 2.5),
+            phase(RunPhase::Measure, 60.0),
+            phase(RunPhase::Shutdown, 1.0),
         ];
         let begin = 1_767_225_600_500;
-        assert_eq!(window("2026-01-01T00:00:00.500Z", &phases), Some((begin + 12_500, begin + 72_500)));
-        assert_eq!(window("2026-01-01T00:00:00.500Z", &phases[..2]), None);
-        assert_eq!(window("yesterday", &phases), None);
+        assert_eq!(
+            compute_window("2026-01-01T00:00:00.500Z", &phases),
+            Some((begin + 12_500, begin + 72_500))
+        );
+        assert_eq!(compute_window("2026-01-01T00:00:00.500Z", &phases[..2]), None);
+        assert_eq!(compute_window("yesterday", &phases), None);
         // Stored results are untrusted, so they may contain absurd durations.
-        let endless = [phase(Phase::Create, 1e300), phase(Phase::Measure, 1e300)];
-        assert_eq!(window("2026-01-01T00:00:00Z", &endless), Some((i64::MAX, i64::MAX)));
+        let endless = [phase(RunPhase::Create, 1e300), phase(RunPhase::Measure, 1e300)];
+        assert_eq!(compute_window("2026-01-01T00:00:00Z", &endless), Some((i64::MAX, i64::MAX)));
     }
 }

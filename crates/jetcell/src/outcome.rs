@@ -4,11 +4,11 @@ use std::fmt;
 use std::process::ExitCode;
 
 use crate::remedy::with_remedy;
-use crate::terminal::note;
+use crate::terminal::print_note;
 
 /// The three exit codes of every command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum CommandOutcome {
     /// 0: success.
     Good = 0,
     /// 1: the verdict is not a pass, or there are findings.
@@ -17,38 +17,38 @@ pub enum Outcome {
     CouldNotRun = 2,
 }
 
-impl From<Outcome> for ExitCode {
-    fn from(outcome: Outcome) -> ExitCode {
+impl From<CommandOutcome> for ExitCode {
+    fn from(outcome: CommandOutcome) -> ExitCode {
         ExitCode::from(outcome as u8)
     }
 }
 
 /// Reason why a command could not run, as one line for the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure(String);
+pub struct CommandError(String);
 
-impl From<String> for Failure {
-    fn from(what: String) -> Failure {
-        Failure(what)
+impl From<String> for CommandError {
+    fn from(what: String) -> CommandError {
+        CommandError(what)
     }
 }
 
-impl From<&str> for Failure {
-    fn from(what: &str) -> Failure {
-        Failure(what.into())
+impl From<&str> for CommandError {
+    fn from(what: &str) -> CommandError {
+        CommandError(what.into())
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for CommandError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for Failure {}
+impl std::error::Error for CommandError {}
 
 /// Prints one line to stderr that states the problem and the remedy. On a terminal, the line is wrapped. Control
 /// characters in names and stored text are escaped, so they are never sent to the terminal.
 pub fn print_error(what: impl fmt::Display) {
-    note(&format!("jetcell: {}", with_remedy(&what.to_string())));
+    print_note(&format!("jetcell: {}", with_remedy(&what.to_string())));
 }

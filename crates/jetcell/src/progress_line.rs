@@ -8,13 +8,13 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::console;
 
 /// Width of the bar in characters.
-const BAR: usize = 20;
+const BAR_WIDTH: usize = 20;
 /// Width in characters of the spinner and the following space.
-const SPINNER: usize = 2;
+const SPINNER_WIDTH: usize = 2;
 /// Number of details that take priority over the bar.
-const KEPT_BESIDE_BAR: usize = 2;
+const PRIORITY_DETAILS: usize = 2;
 /// Minimum length in characters to which a title may be shortened.
-const MIN_TITLE: usize = 8;
+const MIN_TITLE_WIDTH: usize = 8;
 /// Interval between two steps of the spinner.
 const SPINNER_INTERVAL: Duration = Duration::from_millis(200);
 
@@ -38,7 +38,7 @@ impl ProgressLine {
 
     /// Shows a title, the completed share if it is known, and comma-separated details, the most important first.
     pub fn show(&self, title: &str, share: Option<f64>, details: &str) {
-        let width = console::terminal_width().saturating_sub(SPINNER);
+        let width = console::terminal_width().saturating_sub(SPINNER_WIDTH);
         self.0.set_message(line(width, &jetcell_input::printable(title), share, details));
     }
 
@@ -55,7 +55,7 @@ impl Drop for ProgressLine {
 }
 
 /// Returns the completed share of `total`. If `total` is zero, everything is complete.
-pub fn share(done: u64, total: u64) -> Option<f64> {
+pub fn completed_share(done: u64, total: u64) -> Option<f64> {
     Some(if total == 0 { 1.0 } else { (done as f64 / total as f64).min(1.0) })
 }
 
@@ -69,16 +69,16 @@ fn line(width: usize, title: &str, share: Option<f64>, details: &str) -> String 
     };
     let fits = |text: &String| text.chars().count() <= width;
     let bar = share.map_or(String::new(), |share| {
-        let full = ((share * BAR as f64) as usize).min(BAR);
-        format!(" {}{}", "█".repeat(full), "░".repeat(BAR - full))
+        let full = ((share * BAR_WIDTH as f64) as usize).min(BAR_WIDTH);
+        format!(" {}{}", "█".repeat(full), "░".repeat(BAR_WIDTH - full))
     });
     let parts: Vec<&str> = details.split(", ").collect();
-    let fewest = parts.len().min(KEPT_BESIDE_BAR);
+    let fewest = parts.len().min(PRIORITY_DETAILS);
     let first = |kept: usize| parts.get(..kept).unwrap_or_default().join(", ");
     let with_bar = (fewest..=parts.len()).rev().map(|kept| joined(title, &bar, &first(kept)));
     let without_bar = (0..=parts.len()).rev().map(|kept| joined(title, "", &first(kept)));
     with_bar.chain(without_bar).find(fits).unwrap_or_else(|| {
-        let room = width.saturating_sub(percent.chars().count() + 1).max(MIN_TITLE);
+        let room = width.saturating_sub(percent.chars().count() + 1).max(MIN_TITLE_WIDTH);
         let short: String = title.chars().take(room).collect();
         joined(&format!("{short}…"), "", "")
     })
@@ -113,7 +113,8 @@ mod tests {
     #[test]
     fn a_share_is_between_nothing_and_all() {
         assert_eq!(
-            [share(0, 4), share(1, 4), share(9, 4), share(0, 0)].map(Option::unwrap),
+            [completed_share(0, 4), completed_share(1, 4), completed_share(9, 4), completed_share(0, 0)]
+                .map(Option::unwrap),
             [0.0, 0.25, 1.0, 1.0]
         );
     }

@@ -3,7 +3,8 @@
 /// Adds a remedy to a message that ends in an operating system error, `… (os error 28)`, or that names a line in a
 /// file or the limits of a value. A message that contains text after a `;` already includes a remedy.
 pub fn with_remedy(message: &str) -> String {
-    let of_line = || (names_a_line(message) && !message.contains("; ")).then_some("correct this line");
+    let of_line =
+        || (contains_line_number(message) && !message.contains("; ")).then_some("correct this line");
     let of_limit =
         || (message.contains(" must be ") && !message.contains("; ")).then_some("correct this value");
     match error_number(message).and_then(remedy).or_else(of_line).or_else(of_limit) {
@@ -12,7 +13,7 @@ pub fn with_remedy(message: &str) -> String {
     }
 }
 
-fn names_a_line(message: &str) -> bool {
+fn contains_line_number(message: &str) -> bool {
     message.split("line ").skip(1).any(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))
 }
 

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 
 use jetcell_input::printable;
-use jetcell_report::wrapped;
+use jetcell_report::wrap;
 use rustix::termios::tcgetwinsize;
 
 /// Returns the maximum line length on standard output: the width of the terminal, or no limit if it is not a
@@ -28,9 +28,9 @@ fn columns(terminal: impl AsFd) -> Option<usize> {
 }
 
 /// Prints a line to standard error, ignoring errors. On a terminal, the line is wrapped between words.
-pub fn note(line: &str) {
+pub fn print_note(line: &str) {
     let text = match io::stderr().is_terminal() {
-        true => wrapped("", line, terminal_width()),
+        true => wrap("", line, terminal_width()),
         false => format!("{}\n", printable(line)),
     };
     let _ = io::stderr().write_all(text.as_bytes());

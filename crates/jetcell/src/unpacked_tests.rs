@@ -4,16 +4,19 @@ use jetcell_vfs::IoReason;
 use super::*;
 
 /// A directory with files, and the file system through which commands read them.
-struct Site {
+struct UnpackFixture {
     dir: tempfile::TempDir,
-    vfs: Unpacked,
+    vfs: DecompressingVfs,
 }
 
-impl Site {
-    fn new(max_unpacked: Option<u64>) -> Site {
+impl UnpackFixture {
+    fn new(max_unpacked: Option<u64>) -> UnpackFixture {
         let real = RealOptions { direct: false, ..RealOptions::default() };
         let options = UnpackOptions { max_unpacked: max_unpacked.map(ByteSize) };
-        Site { dir: tempfile::tempdir().unwrap(), vfs: Unpacked::new(real, options).unwrap() }
+        UnpackFixture {
+            dir: tempfile::tempdir().unwrap(),
+            vfs: DecompressingVfs::new(real, options).unwrap(),
+        }
     }
 
     fn write(&self, name: &str, bytes: &[u8]) -> PathBuf {
@@ -49,7 +52,7 @@ fn packed_zeros(start: &[u8], len: u64) -> Vec<u8> {
 
 #[test]
 fn a_compressed_file_reads_as_its_content_and_other_files_as_they_are() {
-    let site = Site::new(None);
+    let site = UnpackFixture::new(None);
     let mut content = database_start();
     content.extend((0..100_000u32).flat_map(u32::to_le_bytes));
     let packed = zstd::encode_all(content.as_slice(), 3).unwrap();
@@ -66,7 +69,7 @@ fn a_compressed_file_reads_as_its_content_and_other_files_as_they_are() {
 
 #[test]
 fn content_that_is_not_an_ese_file_is_not_unpacked() {
-    let site = Site::new(None);
+    let site = UnpackFixture::new(None);
     let bomb = site.write("bomb.edb.zst", &packed_zeros(b"no database", 2 << 30));
     assert_eq!(site.read(&bomb).unwrap().len(), START_LEN);
     let short = site.write("short.zst", &packed_zeros(b"no database", 100));
@@ -75,7 +78,7 @@ fn content_that_is_not_an_ese_file_is_not_unpacked() {
 
 #[test]
 fn a_file_that_unpacks_to_more_than_the_limit_is_refused() {
-    let site = Site::new(Some(10 << 20));
+    let site = UnpackFixture::new(Some(10 << 20));
     let large = site.write("large.edb.zst", &packed_zeros(&database_start(), (10 << 20) + 1));
     let error = site.read(&large).unwrap_err().to_string();
     assert!(error.contains("more than 10MiB") && error.contains("--max-unpacked"), "{error}");
@@ -85,19 +88,19 @@ fn a_file_that_unpacks_to_more_than_the_limit_is_refused() {
 
 #[test]
 fn the_default_limit_follows_the_packed_size() {
-    let site = Site::new(None);
+    let site = UnpackFixture::new(None);
     let plain = tempfile::tempfile().unwrap();
     let limit = |packed| site.vfs.limit(packed, &plain).unwrap();
-    assert_eq!(limit(218 << 10).asked, DEFAULT_MAX_BYTES);
-    assert_eq!(limit(1 << 30).asked, DEFAULT_MAX_RATIO << 30);
-    let space = Limit { asked: u64::MAX, space: 1 << 20 };
+    assert_eq!(limit(218 << 10).requested, DEFAULT_MAX_BYTES);
+    assert_eq!(limit(1 << 30).requested, DEFAULT_MAX_RATIO << 30);
+    let space = UnpackLimit { requested: u64::MAX, free_space: 1 << 20 };
     let error = space.check((1 << 20) + 1).unwrap_err().to_string();
     assert!(error.contains("TMPDIR") && space.check(1 << 20).is_ok(), "{error}");
 }
 
 #[test]
 fn skippable_frames_before_the_content_are_skipped() {
-    let site = Site::new(None);
+    let site = UnpackFixture::new(None);
     let mut content = database_start();
     content.resize(100_000, 7);
     let packed = zstd::encode_all(content.as_slice(), 3).unwrap();

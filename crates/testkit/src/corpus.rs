@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use crate::{Need, skip};
+use crate::{TestRequirement, skip};
 
 /// The corpus directory and its manifest.
 #[derive(Debug)]
@@ -87,7 +87,10 @@ impl Corpus {
             PathBuf::from,
         );
         let Ok(text) = std::fs::read_to_string(root.join("manifest.json")) else {
-            skip(Need::Corpus, format!("no corpus found at {}; set JETCELL_CORPUS", root.display()));
+            skip(
+                TestRequirement::Corpus,
+                format!("no corpus found at {}; set JETCELL_CORPUS", root.display()),
+            );
             return None;
         };
         let manifest: Manifest = serde_json::from_str(&text).expect("the corpus manifest is readable");

@@ -14,19 +14,19 @@ use ese_format::{PageNumber, PageSize, TreeId};
 
 /// A database in memory that can be damaged page by page.
 #[derive(Clone)]
-pub struct Patient {
+pub struct EditableDatabase {
     /// The file's content.
     pub bytes: Vec<u8>,
     /// The database's page size.
     pub size: PageSize,
 }
 
-impl Patient {
+impl EditableDatabase {
     /// Wraps a database that has a valid header.
-    pub fn new(bytes: Vec<u8>) -> Patient {
+    pub fn new(bytes: Vec<u8>) -> EditableDatabase {
         let size =
             DatabaseHeader::decode(&bytes).expect("the database to damage has a good header").page_size;
-        Patient { bytes, size }
+        EditableDatabase { bytes, size }
     }
 
     /// Returns a page's byte range in the file.
@@ -55,7 +55,7 @@ impl Patient {
     }
 
     /// Flips one bit in a page.
-    pub fn flip(&mut self, page: PageNumber, byte: usize, bit: u32) {
+    pub fn flip_bit(&mut self, page: PageNumber, byte: usize, bit: u32) {
         self.raw(page)[byte] ^= 1 << bit;
     }
 
@@ -112,7 +112,7 @@ pub fn segment(log: &mut [u8], number: usize) -> &mut [u8] {
 }
 
 /// Overwrites a segment's records with data that makes its checksum invalid.
-pub fn scribble(segment: &mut [u8]) {
+pub fn corrupt_segment(segment: &mut [u8]) {
     // The checksum would not detect a uniform fill.
     segment[512..].iter_mut().zip(0u32..).for_each(|(byte, n)| *byte = (n * n / 7) as u8);
 }

@@ -4,14 +4,14 @@
 use std::path::Path;
 
 /// Returns true if golden files should be written rather than compared.
-fn is_blessing() -> bool {
+fn is_updating() -> bool {
     std::env::var_os("JETCELL_BLESS").is_some()
 }
 
 /// Compares `text` with the file at `path`. With `JETCELL_BLESS=1`, writes the file instead.
 #[track_caller]
 pub fn compare(path: &Path, text: &str) {
-    if is_blessing() {
+    if is_updating() {
         return std::fs::write(path, text).unwrap();
     }
     let expected = std::fs::read_to_string(path).unwrap_or_default();
@@ -23,7 +23,7 @@ pub fn compare(path: &Path, text: &str) {
 #[track_caller]
 pub fn compare_bytes(path: &Path, bytes: &[u8]) {
     let is_compressed = path.extension().is_some_and(|extension| extension == "zst");
-    if is_blessing() {
+    if is_updating() {
         let stored = if is_compressed { zstd::encode_all(bytes, 19).unwrap() } else { bytes.to_vec() };
         return std::fs::write(path, stored).unwrap();
     }

@@ -11,4 +11,4 @@ pub mod pages;
 pub mod samples;
 mod skip;
 
-pub use skip::{Need, skip};
+pub use skip::{TestRequirement, skip};

@@ -10,7 +10,7 @@ use std::io::Write;
 
 /// Something a test requires that a machine may lack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Need {
+pub enum TestRequirement {
     /// Real files written by Windows.
     Corpus,
     /// A feature of the kernel, a device, or a file system.
@@ -31,19 +31,19 @@ pub enum Need {
     User,
 }
 
-impl Need {
+impl TestRequirement {
     /// Returns the name used in the summary.
     pub fn name(self) -> &'static str {
         match self {
-            Need::Corpus => "corpus",
-            Need::Kernel => "kernel",
-            Need::Nats => "nats",
-            Need::Nbd => "nbd",
-            Need::Readers => "readers",
-            Need::Repository => "repository",
-            Need::Root => "root",
-            Need::Tools => "tools",
-            Need::User => "user",
+            TestRequirement::Corpus => "corpus",
+            TestRequirement::Kernel => "kernel",
+            TestRequirement::Nats => "nats",
+            TestRequirement::Nbd => "nbd",
+            TestRequirement::Readers => "readers",
+            TestRequirement::Repository => "repository",
+            TestRequirement::Root => "root",
+            TestRequirement::Tools => "tools",
+            TestRequirement::User => "user",
         }
     }
 
@@ -63,7 +63,7 @@ impl Need {
 /// # Panics
 /// Panics if the requirement must be met.
 #[track_caller]
-pub fn skip(need: Need, why: impl Display) {
+pub fn skip(need: TestRequirement, why: impl Display) {
     let name = need.name();
     assert!(!need.is_required(), "{} is set, and {name} is missing: {why}", need.variable());
     eprintln!("skipped: {name}: {why}");

@@ -14,12 +14,12 @@ use std::time::Duration;
 
 use ese_engine::RecoverySet;
 use jetcell_copies::{
-    CopyError, CopyState, DirectorySource, LossLimit, ReplayOptions, Replication, Reseed, Result,
-    SeedOptions, StreamDirectory, activate_as, seed_stopped,
+    CopyError, CopyState, DirectorySource, LossLimit, ReplayOptions, Replicator, Reseed, Result, SeedOptions,
+    StreamDirectory, activate_as, seed_stopped,
 };
 use jetcell_remote::{
-    ClientFiles, ClientLimits, Exports, HostAddress, RemoteError, RemoteOptions, RemoteVfs, ServeError,
-    Server, ServerFiles, ServerLimits, Token, is_address,
+    AccessToken, ClientLimits, ClientTlsFiles, ExportedDirectories, HostAddress, RemoteError, RemoteOptions,
+    RemoteServer, RemoteVfs, ServeError, ServerLimits, ServerTlsFiles, is_address,
 };
 use jetcell_vfs::{MountedVfs, RealOptions, RealVfs, Vfs};
 use system_tests::killed::disk;
@@ -52,27 +52,27 @@ fn main() -> ExitCode {
 }
 
 fn tls_files() -> TlsFiles {
-    TlsFiles::of(std::env::var("JETCELL_TLS_FILES").unwrap_or_default().as_ref())
+    TlsFiles::open(std::env::var("JETCELL_TLS_FILES").unwrap_or_default().as_ref())
 }
 
-fn token(files: &TlsFiles) -> Result<Token> {
+fn token(files: &TlsFiles) -> Result<AccessToken> {
     let text = std::fs::read_to_string(files.path("token")).unwrap_or_default();
-    Token::from_text(&text).map_err(CopyError::Refused)
+    AccessToken::from_text(&text).map_err(CopyError::Refused)
 }
 
 /// Returns the file system for a path: the local file system, combined with that of the remote host if the path is
 /// remote.
 fn vfs_with(path: &Path) -> Result<Arc<dyn Vfs>> {
-    let Some(address) = HostAddress::of(path) else { return Ok(disk()?) };
+    let Some(address) = HostAddress::from_path(path) else { return Ok(disk()?) };
     let refused = |error: RemoteError| CopyError::Refused(error.to_string());
     let (address, files) = (address.map_err(refused)?, tls_files());
     let limits = ClientLimits {
-        connect: Duration::from_secs(3),
-        answer: Duration::from_secs(3),
+        connect_timeout: Duration::from_secs(3),
+        reply_timeout: Duration::from_secs(3),
         ..ClientLimits::default()
     };
     let options = RemoteOptions { limits, ..RemoteOptions::new(token(&files)?) };
-    let client = ClientFiles { authorities: Some(files.path("ca.pem")), certificate: None };
+    let client = ClientTlsFiles { authorities: Some(files.path("ca.pem")), certificate: None };
     let host: Arc<dyn Vfs> = Arc::new(RemoteVfs::new(&address, &client, options).map_err(refused)?);
     Ok(Arc::new(MountedVfs::new(disk()?, vec![(address.root(), host)])))
 }
@@ -89,13 +89,15 @@ fn serve(directory: &Path) -> Result<()> {
     let files = tls_files();
     let named = vec![("app".to_string(), directory.to_path_buf())];
     let mut exports =
-        Exports::new(confined(directory)?, token(&files)?, "localhost".into(), named).map_err(refused)?;
+        ExportedDirectories::new(confined(directory)?, token(&files)?, "localhost".into(), named)
+            .map_err(refused)?;
     exports.allow_handover = true;
     let (certificate, key) = (files.path("server.pem"), files.path("server.key"));
-    let tls = ServerFiles { certificate, key, client_authorities: None };
+    let tls = ServerTlsFiles { certificate, key, client_authorities: None };
     let note = |what: &str| eprintln!("{what}");
-    let server = Server::bind(([127, 0, 0, 1], 0).into(), exports, Some(&tls), ServerLimits::default(), note)
-        .map_err(refused)?;
+    let server =
+        RemoteServer::bind(([127, 0, 0, 1], 0).into(), exports, Some(&tls), ServerLimits::default(), note)
+            .map_err(refused)?;
     println!("{}", server.address());
     server.run();
     Ok(())
@@ -108,13 +110,13 @@ fn files(vfs: &Arc<dyn Vfs>, directory: &Path) -> Result<Vec<PathBuf>> {
 fn seed(from: &Path, to: &Path, again: bool) -> Result<()> {
     let vfs = vfs_with(from)?;
     let files = files(&vfs, from)?;
-    let source = DirectorySource::new(StreamDirectory::of_set(&vfs, &RecoverySet::find(&vfs, &files)?)?);
-    let options = SeedOptions { again, ..SeedOptions::default() };
+    let source = DirectorySource::new(StreamDirectory::from_set(&vfs, &RecoverySet::find(&vfs, &files)?)?);
+    let options = SeedOptions { replace_existing: again, ..SeedOptions::default() };
     seed_stopped(&vfs, &files, to, &source, &options).map(|_| ())
 }
 
 fn source_of(vfs: &Arc<dyn Vfs>, state: &CopyState, from: &Path) -> Box<DirectorySource> {
-    Box::new(DirectorySource::new(StreamDirectory::new(vfs, from, state.base_name, state.form())))
+    Box::new(DirectorySource::new(StreamDirectory::new(vfs, from, state.base_name, state.log_name_form())))
 }
 
 fn state_of(vfs: &Arc<dyn Vfs>, directory: &Path) -> Result<CopyState> {
@@ -136,7 +138,7 @@ fn options(from: &Path) -> ReplayOptions {
 fn replicate(from: &Path, to: &Path) -> Result<()> {
     let vfs = vfs_with(from)?;
     let state = state_of(&vfs, to)?;
-    let mut copy = Replication::open(&vfs, to, source_of(&vfs, &state, from), options(from))?;
+    let mut copy = Replicator::open(&vfs, to, source_of(&vfs, &state, from), options(from))?;
     loop {
         if copy.step()?.is_idle() {
             std::thread::sleep(Duration::from_millis(10));

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use system_tests::fuzz::{self, Reader, artifact, mutant, mutate_file, real_files};
+use system_tests::fuzz::{self, FuzzedReader, artifact, mutant, mutate_file, real_files};
 use testkit::corpus::Corpus;
 
 const USAGE: &str = "usage: fuzz --target TARGET [--seconds N] [--first-seed N] [--cases N] [--case-seconds N] [--file PATH]...
@@ -28,7 +28,7 @@ const MEMORY_MIB: u64 = 256;
 /// Maximum size in bytes of corpus files that are used as seeds.
 const MAX_SEED_BYTES: u64 = 8 << 20;
 
-struct Arguments {
+struct FuzzArgs {
     targets: Vec<String>,
     seconds: u64,
     first: u64,
@@ -37,8 +37,8 @@ struct Arguments {
     files: Vec<PathBuf>,
 }
 
-fn arguments() -> Option<Arguments> {
-    let mut all = Arguments {
+fn arguments() -> Option<FuzzArgs> {
+    let mut all = FuzzArgs {
         targets: Vec::new(),
         seconds: 60,
         first: 1,
@@ -86,15 +86,15 @@ fn main() -> ExitCode {
 
 /// Function that runs one case of a target with the given random numbers. If a case fails, the runner keeps the file
 /// of the case.
-type Case = Box<dyn FnMut(&mut ChaCha8Rng, &Path)>;
+type FuzzCase = Box<dyn FnMut(&mut ChaCha8Rng, &Path)>;
 
 /// Runs a target and returns the number of failed cases.
-fn run(target: &str, arguments: &Arguments) -> Option<u64> {
+fn run(target: &str, arguments: &FuzzArgs) -> Option<u64> {
     let directory = tempfile::tempdir().expect("there is a folder for temporary files");
     let mut case = case(target, arguments, directory.path())?;
     let input = directory.path().join("input");
-    let watch = Watch::start(target, arguments.case_seconds, &input);
-    let before = most_memory();
+    let watch = Watchdog::start(target, arguments.case_seconds, &input);
+    let before = peak_memory_mib();
     let until = Instant::now() + Duration::from_secs(arguments.seconds);
     let (mut tried, mut failed, mut slowest) = (0, 0, Duration::ZERO);
     while tried < arguments.cases && Instant::now() < until {
@@ -106,7 +106,7 @@ fn run(target: &str, arguments: &Arguments) -> Option<u64> {
         watch.end();
         slowest = slowest.max(begun.elapsed());
         tried += 1;
-        let memory = most_memory().saturating_sub(before);
+        let memory = peak_memory_mib().saturating_sub(before);
         if result.is_err() || memory > MEMORY_MIB {
             failed += 1;
             let what = if result.is_err() { "panics".to_owned() } else { format!("takes {memory} MiB") };
@@ -120,13 +120,13 @@ fn run(target: &str, arguments: &Arguments) -> Option<u64> {
         "{target}: {tried} cases from {}, {failed} failed; slowest {} ms, memory {} MiB more",
         arguments.first,
         slowest.as_millis(),
-        most_memory().saturating_sub(before)
+        peak_memory_mib().saturating_sub(before)
     );
     Some(failed)
 }
 
-fn case(target: &str, arguments: &Arguments, directory: &Path) -> Option<Case> {
-    if let Some((_, reader)) = Reader::ALL.iter().find(|(name, _)| *name == target) {
+fn case(target: &str, arguments: &FuzzArgs, directory: &Path) -> Option<FuzzCase> {
+    if let Some((_, reader)) = FuzzedReader::ALL.iter().find(|(name, _)| *name == target) {
         let (reader, seeds, vfs) = (*reader, files(arguments), real_files());
         let output = directory.join("output");
         return Some(Box::new(move |random, input| {
@@ -166,7 +166,7 @@ fn case(target: &str, arguments: &Arguments, directory: &Path) -> Option<Case> {
 }
 
 /// Returns the seed files.
-fn files(arguments: &Arguments) -> Vec<Vec<u8>> {
+fn files(arguments: &FuzzArgs) -> Vec<Vec<u8>> {
     let corpus = Corpus::locate();
     let real = corpus.iter().flat_map(|corpus| {
         let known = corpus.files.iter().filter(|file| file.size <= MAX_SEED_BYTES && file.kind != "txt");
@@ -186,13 +186,13 @@ fn keep(target: &str, seed: u64, what: &str, input: &Path) {
 }
 
 /// Watchdog that ends the process if a case takes too long. There is no other way to stop an endless loop.
-struct Watch {
+struct Watchdog {
     /// Number of the running case plus 1, or 0 if none is running.
-    running: std::sync::Arc<AtomicU64>,
+    running_case: std::sync::Arc<AtomicU64>,
 }
 
-impl Watch {
-    fn start(target: &str, seconds: u64, input: &Path) -> Watch {
+impl Watchdog {
+    fn start(target: &str, seconds: u64, input: &Path) -> Watchdog {
         let running = std::sync::Arc::new(AtomicU64::new(0));
         let (seen, target, input) = (running.clone(), target.to_owned(), input.to_owned());
         std::thread::spawn(move || {
@@ -208,20 +208,20 @@ impl Watch {
                 }
             }
         });
-        Watch { running }
+        Watchdog { running_case: running }
     }
 
     fn begin(&self, seed: u64) {
-        self.running.store(seed.wrapping_add(1), Ordering::Relaxed);
+        self.running_case.store(seed.wrapping_add(1), Ordering::Relaxed);
     }
 
     fn end(&self) {
-        self.running.store(0, Ordering::Relaxed);
+        self.running_case.store(0, Ordering::Relaxed);
     }
 }
 
 /// Returns the peak resident memory of this process in MiB.
-fn most_memory() -> u64 {
+fn peak_memory_mib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find(|line| line.starts_with("VmHWM")).unwrap_or_default();
     line.split_whitespace().nth(1).and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) / 1024

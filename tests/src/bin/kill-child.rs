@@ -50,7 +50,7 @@ fn run(directory: &Path) -> Result<()> {
                 let (instance, db) = (instance.clone(), Arc::clone(&db));
                 scope.spawn(move || {
                     let mut session = instance.session();
-                    let mut number = system_tests::killed::number_of(&mut session, &db, thread)?;
+                    let mut number = system_tests::killed::read_number(&mut session, &db, thread)?;
                     loop {
                         number += 1;
                         session.begin()?;

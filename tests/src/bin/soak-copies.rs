@@ -4,12 +4,12 @@
 
 use std::process::ExitCode;
 
-use system_tests::copies::{faults_of, run, way_of};
-use system_tests::soak::Soak;
+use system_tests::copies::{faults_for_seed, run, transport_for_seed};
+use system_tests::soak::SoakOptions;
 
 fn main() -> ExitCode {
-    match Soak::from_arguments("soak-copies") {
-        Ok(soak) => soak.run("copies", |seed| run(seed, faults_of(seed), way_of(seed))),
+    match SoakOptions::from_arguments("soak-copies") {
+        Ok(soak) => soak.run("copies", |seed| run(seed, faults_for_seed(seed), transport_for_seed(seed))),
         Err(usage) => {
             eprintln!("{usage}");
             ExitCode::from(2)

@@ -6,10 +6,10 @@
 use std::process::ExitCode;
 
 use system_tests::lying_disk::{can_mount, judge};
-use system_tests::soak::Soak;
+use system_tests::soak::SoakOptions;
 
 fn main() -> ExitCode {
-    match Soak::from_arguments("soak-durability") {
+    match SoakOptions::from_arguments("soak-durability") {
         Ok(_) if !can_mount() => ExitCode::from(2),
         Ok(soak) => {
             soak.run("lying_disk", |seed| judge(seed).unwrap_or_else(|error| panic!("seed {seed}: {error}")))

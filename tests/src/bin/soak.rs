@@ -5,10 +5,10 @@
 use std::process::ExitCode;
 
 use system_tests::simulation::run;
-use system_tests::soak::Soak;
+use system_tests::soak::SoakOptions;
 
 fn main() -> ExitCode {
-    match Soak::from_arguments("soak") {
+    match SoakOptions::from_arguments("soak") {
         Ok(soak) => soak.run("simulation", run),
         Err(usage) => {
             eprintln!("{usage}");

@@ -7,15 +7,15 @@ use ese_format::checksum::{PageIntegrity, verify_page};
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 
-use super::hosts::Hosts;
+use super::hosts::HostDisks;
 use super::load::SIZE;
 
 fn database(host: usize) -> PathBuf {
-    Hosts::store(host).join("data.edb")
+    HostDisks::store(host).join("data.edb")
 }
 
 /// Returns for each page of a host's database whether its checksum is valid; without the two headers.
-fn pages(hosts: &Hosts, host: usize) -> Vec<PageIntegrity> {
+fn pages(hosts: &HostDisks, host: usize) -> Vec<PageIntegrity> {
     let content = hosts.disk(host).contents(&database(host)).unwrap_or_default();
     let bytes = content.chunks_exact(SIZE.bytes()).skip(2);
     (1..)
@@ -25,7 +25,7 @@ fn pages(hosts: &Hosts, host: usize) -> Vec<PageIntegrity> {
 }
 
 /// Returns the numbers of the unreadable pages.
-pub fn bad_pages(hosts: &Hosts, host: usize) -> Vec<usize> {
+pub fn bad_pages(hosts: &HostDisks, host: usize) -> Vec<usize> {
     let pages = pages(hosts, host).into_iter().enumerate();
     pages
         .filter(|(_, found)| !matches!(found, PageIntegrity::Good | PageIntegrity::Zero))
@@ -34,7 +34,7 @@ pub fn bad_pages(hosts: &Hosts, host: usize) -> Vec<usize> {
 }
 
 /// Damages a page with content. Returns `None` if there are no such pages.
-pub fn damage_page(hosts: &Hosts, host: usize, rng: &mut ChaCha8Rng) -> Option<usize> {
+pub fn damage_page(hosts: &HostDisks, host: usize, rng: &mut ChaCha8Rng) -> Option<usize> {
     let pages = pages(hosts, host).into_iter().enumerate();
     let good: Vec<usize> =
         pages.filter(|(_, found)| *found == PageIntegrity::Good).map(|(at, _)| at + 1).collect();

@@ -12,17 +12,17 @@ pub const HOSTS: usize = 3;
 
 /// The disks of all hosts. The handle of a host remains valid across its power cuts.
 #[derive(Clone)]
-pub struct Hosts {
+pub struct HostDisks {
     disks: Arc<[Mutex<SimVfs>; HOSTS]>,
     clock: Arc<SimClock>,
     /// Number of restarts of each host.
     boots: Arc<[AtomicU64; HOSTS]>,
 }
 
-impl Hosts {
+impl HostDisks {
     /// Creates hosts with empty disks.
-    pub fn new() -> Hosts {
-        Hosts {
+    pub fn new() -> HostDisks {
+        HostDisks {
             disks: Arc::new([(); HOSTS].map(|()| Mutex::new(SimVfs::new()))),
             clock: Arc::default(),
             boots: Arc::default(),
@@ -39,7 +39,7 @@ impl Hosts {
         self.disks[host].lock().expect("no panic").clone()
     }
 
-    fn of(&self, path: &Path) -> SimVfs {
+    fn disk_for(&self, path: &Path) -> SimVfs {
         let host = path.iter().nth(1).and_then(|name| name.to_str()?.parse().ok());
         self.disk(host.filter(|host| *host < HOSTS).unwrap_or(0))
     }
@@ -55,7 +55,7 @@ impl Hosts {
     }
 
     /// Restarts a host after a power cut or after its processes were killed.
-    pub fn restart(&self, host: usize, kill: bool, seed: u64) {
+    pub fn restart_host(&self, host: usize, kill: bool, seed: u64) {
         self.boots[host].fetch_add(1, Ordering::Relaxed);
         let mut disk = self.disks[host].lock().expect("no panic");
         *disk = match kill {
@@ -65,51 +65,51 @@ impl Hosts {
     }
 }
 
-impl Default for Hosts {
-    fn default() -> Hosts {
-        Hosts::new()
+impl Default for HostDisks {
+    fn default() -> HostDisks {
+        HostDisks::new()
     }
 }
 
-impl Vfs for Hosts {
+impl Vfs for HostDisks {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
-        self.of(path).open(path, mode)
+        self.disk_for(path).open(path, mode)
     }
 
     fn exists(&self, path: &Path) -> io::Result<bool> {
-        self.of(path).exists(path)
+        self.disk_for(path).exists(path)
     }
 
-    fn confines(&self, directory: &Path) -> bool {
-        self.of(directory).confines(directory)
+    fn is_confined(&self, directory: &Path) -> bool {
+        self.disk_for(directory).is_confined(directory)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        self.of(path).remove(path)
+        self.disk_for(path).remove(path)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.of(from).rename(from, to)
+        self.disk_for(from).rename(from, to)
     }
 
     fn sync_directory(&self, directory: &Path) -> io::Result<()> {
-        self.of(directory).sync_directory(directory)
+        self.disk_for(directory).sync_directory(directory)
     }
 
     fn create_directory(&self, directory: &Path) -> io::Result<()> {
-        self.of(directory).create_directory(directory)
+        self.disk_for(directory).create_directory(directory)
     }
 
     fn list(&self, directory: &Path) -> io::Result<Vec<PathBuf>> {
-        self.of(directory).list(directory)
+        self.disk_for(directory).list(directory)
     }
 
     fn free_space(&self, path: &Path) -> io::Result<u64> {
-        self.of(path).free_space(path)
+        self.disk_for(path).free_space(path)
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn DirectoryLock>> {
-        self.of(path).lock(path)
+        self.disk_for(path).lock(path)
     }
 
     fn clock(&self) -> Arc<dyn Clock> {

@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use ese_engine::internals::cache::{Cache, CacheOptions};
 use ese_engine::{
-    ColumnDefinition, CommitMode, CreateOptions, Database, DefragKind, DefragOptions, Error, IndexDefinition,
-    Instance, InstanceOptions, Result, ScanOptions, Seek, Session, Table, TableDefinition, Throttle,
+    ColumnDefinition, CommitMode, Database, DatabaseOptions, DefragKind, DefragOptions, Error,
+    IndexDefinition, Instance, InstanceOptions, MaintenanceThrottle, Result, ScanOptions, SeekRelation,
+    Session, Table, TableDefinition,
 };
 use ese_format::record::{ColumnType, Value};
 use ese_format::{LogPosition, PageSize};
@@ -16,32 +17,32 @@ use jetcell_vfs::Vfs;
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 
-use super::hosts::Hosts;
+use super::hosts::HostDisks;
 
 /// Page size of the databases.
 pub const SIZE: PageSize = PageSize::KIB_4;
 /// Key of the row that contains the number of the last transaction.
-const NUMBER: i32 = -1;
+const NUMBER_KEY: i32 = -1;
 /// First key of the rows of the transaction that stays open.
-const UNFINISHED: i32 = 10_000;
+const UNFINISHED_KEYS: i32 = 10_000;
 
 /// Rows by key: length and byte value of the body.
-type Rows = BTreeMap<i32, (usize, u8)>;
+type RowBodies = BTreeMap<i32, (usize, u8)>;
 
 /// Every committed state, and the last state that the client knows to be durable.
-pub struct Model {
+pub struct CommittedModel {
     /// State after each transaction; the first state is empty.
-    states: Vec<Rows>,
+    states: Vec<RowBodies>,
     /// Log position of each commit.
     positions: Vec<LogPosition>,
     /// Number of the last transaction that was acknowledged as durable.
     pub durable: usize,
 }
 
-impl Model {
+impl CommittedModel {
     /// Creates a model without any commits.
-    pub fn new() -> Model {
-        Model { states: vec![Rows::new()], positions: vec![LogPosition::MIN], durable: 0 }
+    pub fn new() -> CommittedModel {
+        CommittedModel { states: vec![RowBodies::new()], positions: vec![LogPosition::MIN], durable: 0 }
     }
 
     /// Returns the number of committed transactions.
@@ -62,25 +63,25 @@ impl Model {
     }
 }
 
-impl Default for Model {
-    fn default() -> Model {
-        Model::new()
+impl Default for CommittedModel {
+    fn default() -> CommittedModel {
+        CommittedModel::new()
     }
 }
 
 /// A running active side.
-pub struct Active {
+pub struct ActiveSide {
     pub instance: Arc<Instance>,
     pub database: Arc<Database>,
     session: Session,
     /// Session with a transaction that stays open. An activation has to roll it back.
-    other: Session,
+    other_session: Session,
 }
 
-impl Active {
+impl ActiveSide {
     /// Opens the instance on a host, with recovery. Creates the database and the table if they do not exist.
-    pub fn open(hosts: &Hosts, host: usize, seed: u64) -> Result<Active> {
-        let directory = Hosts::store(host);
+    pub fn open(hosts: &HostDisks, host: usize, seed: u64) -> Result<ActiveSide> {
+        let directory = HostDisks::store(host);
         let vfs: Arc<dyn Vfs> = Arc::new(hosts.clone());
         vfs.create_directory(&directory).map_err(|e| Error::io(&directory, &e))?;
         let cache = Cache::new(CacheOptions::new(96 * SIZE.bytes(), SIZE, vfs.clock()));
@@ -92,18 +93,18 @@ impl Active {
         let exists = vfs.exists(&path).map_err(|e| Error::io(&path, &e))?;
         let database = match exists {
             true => instance.attach(&path, 32)?,
-            false => instance.create_database(&path, &CreateOptions::default())?,
+            false => instance.create_database(&path, &DatabaseOptions::default())?,
         };
         let mut session = instance.session();
         if !exists {
             create_table(&mut session, &database)?;
         }
         let other = instance.session();
-        Ok(Active { instance, database, session, other })
+        Ok(ActiveSide { instance, database, session, other_session: other })
     }
 
     /// Runs one transaction of the client.
-    pub fn commit(&mut self, model: &mut Model, rng: &mut ChaCha8Rng) -> Result<()> {
+    pub fn commit(&mut self, model: &mut CommittedModel, rng: &mut ChaCha8Rng) -> Result<()> {
         let mut table = self.session.open_table(&self.database, "t")?;
         let mut rows = model.states.last().cloned().unwrap_or_default();
         self.session.begin()?;
@@ -120,7 +121,7 @@ impl Active {
             }
         }
         let number = model.states.len();
-        put(&mut table, &mut self.session, NUMBER, (number, 0))?;
+        put(&mut table, &mut self.session, NUMBER_KEY, (number, 0))?;
         let durable = rng.random_bool(0.4);
         // A commit that returns an error may still be durable.
         model.states.push(rows);
@@ -134,20 +135,25 @@ impl Active {
     }
 
     /// Changes rows in the open transaction, or rolls it back.
-    pub fn disturb(&mut self, rng: &mut ChaCha8Rng) -> Result<()> {
+    pub fn change_rows(&mut self, rng: &mut ChaCha8Rng) -> Result<()> {
         if rng.random_bool(0.2) {
             return self.end_other();
         }
-        let mut table = self.other.open_table(&self.database, "t")?;
-        if self.other.level() == 0 {
-            self.other.begin()?;
+        let mut table = self.other_session.open_table(&self.database, "t")?;
+        if self.other_session.level() == 0 {
+            self.other_session.begin()?;
         }
-        put(&mut table, &mut self.other, UNFINISHED + rng.random_range(0..20), (rng.random_range(1..2000), 1))
+        put(
+            &mut table,
+            &mut self.other_session,
+            UNFINISHED_KEYS + rng.random_range(0..20),
+            (rng.random_range(1..2000), 1),
+        )
     }
 
     /// Rolls back the open transaction that runs alongside the client's transactions.
     pub fn end_other(&mut self) -> Result<()> {
-        if self.other.level() > 0 { self.other.rollback() } else { Ok(()) }
+        if self.other_session.level() > 0 { self.other_session.rollback() } else { Ok(()) }
     }
 
     /// Runs a step of the background work.
@@ -155,7 +161,7 @@ impl Active {
         match rng.random_range(0..6) {
             0 => drop(self.instance.flush()?),
             1 => drop(self.instance.checkpoint()?),
-            2 => self.instance.core().log().roll()?,
+            2 => self.instance.core().log().roll_over()?,
             _ => {}
         }
         self.instance.exchange_pages()?;
@@ -164,7 +170,7 @@ impl Active {
 
     /// Begins maintenance, or runs some steps of it.
     pub fn maintain(&mut self, rng: &mut ChaCha8Rng) -> Result<()> {
-        let throttle = Throttle::default();
+        let throttle = MaintenanceThrottle::default();
         match rng.random_range(0..4) {
             0 => drop(self.start_scan(rng.random_bool(0.5))?),
             1 => {
@@ -182,7 +188,7 @@ impl Active {
 
     fn start_scan(&self, zero: bool) -> Result<bool> {
         let options = ScanOptions {
-            throttle: Throttle::default(),
+            throttle: MaintenanceThrottle::default(),
             batch_bytes: 64 << 10,
             zero,
             single_pass: true,
@@ -203,16 +209,16 @@ impl Active {
 
     /// Rolls over the log.
     pub fn roll(&self) -> Result<()> {
-        self.instance.core().log().roll()?;
+        self.instance.core().log().roll_over()?;
         self.instance.step()
     }
 
     /// Returns the number of the last transaction in the table. Fails unless the rows are those of that transaction.
-    pub fn number(&mut self, model: &Model, context: &str) -> usize {
+    pub fn number(&mut self, model: &CommittedModel, context: &str) -> usize {
         let found = rows(&mut self.session, &self.database);
         let found = found.unwrap_or_else(|error| panic!("{context}: reading: {error}"));
-        let number = found.get(&NUMBER).map_or(0, |(number, _)| *number);
-        let rows: Rows = found.into_iter().filter(|(key, _)| *key != NUMBER).collect();
+        let number = found.get(&NUMBER_KEY).map_or(0, |(number, _)| *number);
+        let rows: RowBodies = found.into_iter().filter(|(key, _)| *key != NUMBER_KEY).collect();
         let Some(expected) = model.states.get(number) else {
             panic!("{context}: transaction {number} of {} is there", model.commits())
         };
@@ -223,7 +229,7 @@ impl Active {
     /// Shuts down cleanly.
     pub fn shut_down(mut self) -> Result<()> {
         self.end_other()?;
-        let Active { instance, database, session, other } = self;
+        let ActiveSide { instance, database, session, other_session: other } = self;
         drop((session, other, database));
         instance.shutdown()
     }
@@ -249,13 +255,13 @@ fn create_table(session: &mut Session, database: &Arc<Database>) -> Result<()> {
 }
 
 fn seek(table: &mut Table, session: &mut Session, key: i32) -> Result<bool> {
-    table.seek(session, &[Value::Long(key)], Seek::Equal)
+    table.seek(session, &[Value::Long(key)], SeekRelation::Equal)
 }
 
 /// Inserts or replaces a row. The row with the transaction number has no body.
 fn put(table: &mut Table, session: &mut Session, key: i32, (len, byte): (usize, u8)) -> Result<()> {
     let [id, number, body] = ["key", "number", "body"].map(|name| table.column(name).expect("it has it"));
-    let bytes = if key == NUMBER { Vec::new() } else { vec![byte; len] };
+    let bytes = if key == NUMBER_KEY { Vec::new() } else { vec![byte; len] };
     let values = [(number, Value::Long(len as i32)), (body, Value::Binary(bytes))];
     match seek(table, session, key)? {
         true => table.replace(session, &values),
@@ -263,17 +269,17 @@ fn put(table: &mut Table, session: &mut Session, key: i32, (len, byte): (usize, 
     }
 }
 
-fn rows(session: &mut Session, database: &Arc<Database>) -> Result<Rows> {
+fn rows(session: &mut Session, database: &Arc<Database>) -> Result<RowBodies> {
     let mut table = session.open_table(database, "t")?;
     let [id, number, body] = ["key", "number", "body"].map(|name| table.column(name).expect("it has it"));
-    let mut rows = Rows::new();
+    let mut rows = RowBodies::new();
     let mut found = table.first(session)?;
     while found {
         let Value::Long(key) = table.get(session, id)? else { return Err(Error::RecordNotFound) };
         let Value::Long(len) = table.get(session, number)? else { return Err(Error::RecordNotFound) };
         let bytes = if let Value::Binary(bytes) = table.get(session, body)? { bytes } else { Vec::new() };
         let byte = bytes.first().copied().unwrap_or(0);
-        let whole = key == NUMBER || bytes.len() == len as usize && bytes.iter().all(|b| *b == byte);
+        let whole = key == NUMBER_KEY || bytes.len() == len as usize && bytes.iter().all(|b| *b == byte);
         if !whole {
             return Err(Error::Usage(format!("row {key} is there in part")));
         }
@@ -284,8 +290,8 @@ fn rows(session: &mut Session, database: &Arc<Database>) -> Result<Rows> {
 }
 
 /// Returns the comparable pages of a host's database.
-pub fn pages(hosts: &Hosts, host: usize) -> Vec<Vec<u8>> {
-    let path = Hosts::store(host).join("data.edb");
+pub fn pages(hosts: &HostDisks, host: usize) -> Vec<Vec<u8>> {
+    let path = HostDisks::store(host).join("data.edb");
     let database = hosts.disk(host).contents(Path::new(&path)).expect("the database is there");
     testkit::pages::comparable(&database, SIZE.bytes())
 }

@@ -16,21 +16,21 @@ mod damage;
 mod hosts;
 mod load;
 mod network;
-mod story;
+mod scenario;
 mod tally;
-mod wire;
+mod host_transport;
 
-pub use self::story::run;
-pub use self::tally::{Faults, Tally};
-pub use self::wire::Way;
+pub use self::scenario::run;
+pub use self::tally::{CopyTally, FaultDuration};
+pub use self::host_transport::HostTransport;
 
 /// Returns the faults of a seed. Every third seed has faults until the end.
-pub fn faults_of(seed: u64) -> Faults {
-    if seed % 3 == 2 { Faults::Unbounded } else { Faults::Bounded }
+pub fn faults_for_seed(seed: u64) -> FaultDuration {
+    if seed % 3 == 2 { FaultDuration::Unbounded } else { FaultDuration::Bounded }
 }
 
 /// Returns the transport between hosts for a seed of a soak. Every fourth seed has connections that are cut at
 /// arbitrary bytes.
-pub fn way_of(seed: u64) -> Way {
-    if seed % 4 == 3 { Way::Connections } else { Way::Calls }
+pub fn transport_for_seed(seed: u64) -> HostTransport {
+    if seed % 4 == 3 { HostTransport::Connections } else { HostTransport::Calls }
 }

@@ -4,7 +4,7 @@ use std::ops::AddAssign;
 
 /// Duration of the faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Faults {
+pub enum FaultDuration {
     /// The faults end, and then the queues must drain. This tests liveness.
     Bounded,
     /// The faults continue until the end. This tests safety only.
@@ -13,7 +13,7 @@ pub enum Faults {
 
 /// Counts of the events of a seed.
 #[derive(Clone, Copy, Default, Debug)]
-pub struct Tally {
+pub struct CopyTally {
     /// Number of chapters. A chapter is the history from one comparison of all sides to the next comparison.
     pub histories: u64,
     /// Number of committed transactions.
@@ -50,9 +50,9 @@ pub struct Tally {
     pub connections_cut: u64,
 }
 
-impl AddAssign for Tally {
+impl AddAssign for CopyTally {
     /// Adds the counts of another seed.
-    fn add_assign(&mut self, other: Tally) {
+    fn add_assign(&mut self, other: CopyTally) {
         self.histories += other.histories;
         self.commits += other.commits;
         self.cuts += other.cuts;

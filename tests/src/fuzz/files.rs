@@ -6,18 +6,18 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ese_check::{CheckOptions, Format, check_files};
+use ese_check::{CheckOptions, EseFileKind, check_files};
 use ese_format::checksum::{SEGMENT_LEN, header_checksum, seal_page, seal_segment};
 use ese_format::{PageNumber, PageSize};
-use jetcell_dump::{LogOptions, Output, SchemaOptions, Source, TreeChoice};
-use jetcell_export::{Destination, Options, ROW_LIMIT, Rendering, Selection};
+use jetcell_dump::{DumpOutput, DumpSource, LogDumpOptions, SchemaOptions, TreeChoice};
+use jetcell_export::{ExportDestination, ExportOptions, ROW_LIMIT, Rendering, Selection};
 use jetcell_vfs::{RealOptions, RealVfs, Vfs};
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 
 /// Reader that a case runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Reader {
+pub enum FuzzedReader {
     /// Both levels of `ese-check`.
     Check,
     /// `export`, with every format.
@@ -26,21 +26,21 @@ pub enum Reader {
     Dump,
 }
 
-impl Reader {
+impl FuzzedReader {
     /// All readers, with their names on the command line.
-    pub const ALL: [(&'static str, Reader); 3] =
-        [("check", Reader::Check), ("export", Reader::Export), ("dump", Reader::Dump)];
+    pub const ALL: [(&'static str, FuzzedReader); 3] =
+        [("check", FuzzedReader::Check), ("export", FuzzedReader::Export), ("dump", FuzzedReader::Dump)];
 
     /// Reads the file. Any result is accepted, but the reader must return.
     pub fn read(self, vfs: &RealVfs, path: &Path, output: &Path, random: &mut ChaCha8Rng) {
         match self {
-            Reader::Check => {
+            FuzzedReader::Check => {
                 let mut files = 0;
                 check_files(vfs, &[path.to_owned()], &CheckOptions::default(), &mut |_| files += 1);
                 assert_eq!(files, 1, "one report for one file");
             }
-            Reader::Export => export(vfs, path, output, random),
-            Reader::Dump => dump(vfs, path),
+            FuzzedReader::Export => export(vfs, path, output, random),
+            FuzzedReader::Dump => dump(vfs, path),
         }
     }
 }
@@ -52,12 +52,12 @@ pub fn real_files() -> Arc<RealVfs> {
 }
 
 fn export(vfs: &RealVfs, path: &Path, output: &Path, random: &mut ChaCha8Rng) {
-    use jetcell_export::Format::{Csv, JsonLines, Parquet, Sqlite};
+    use jetcell_export::ExportFormat::{Csv, JsonLines, Parquet, Sqlite};
     let format = [Csv, JsonLines, Parquet, Sqlite][random.random_range(0..4)];
-    let destination = Destination::Directory(output.to_owned());
+    let destination = ExportDestination::Directory(output.to_owned());
     // With a small limit, some values are exported to separate files.
     let row_limit = if random.random() { ROW_LIMIT } else { random.random_range(0..20_000) };
-    let options = Options {
+    let options = ExportOptions {
         selection: Selection::default(),
         format,
         destination,
@@ -73,9 +73,9 @@ fn export(vfs: &RealVfs, path: &Path, output: &Path, random: &mut ChaCha8Rng) {
 }
 
 fn dump(vfs: &RealVfs, path: &Path) {
-    let open = || Source::open(vfs as &dyn Vfs, path);
+    let open = || DumpSource::open(vfs as &dyn Vfs, path);
     let mut sink = std::io::sink();
-    let output = &mut Output::json(&mut sink);
+    let output = &mut DumpOutput::json(&mut sink);
     // An error is a valid result, too.
     let each = |result: jetcell_dump::Result<()>| drop(result);
     let Ok(source) = open() else { return };
@@ -87,7 +87,7 @@ fn dump(vfs: &RealVfs, path: &Path) {
     each(jetcell_dump::dump_schema(&source, &SchemaOptions { tables: Vec::new(), rows: true }, output));
     each(jetcell_dump::dump_schema(&source, &SchemaOptions { tables: Vec::new(), rows: false }, output));
     each(jetcell_dump::dump_space(&source, true, &mut |_, _| {}, output));
-    each(jetcell_dump::dump_log(&source, &LogOptions::default(), output));
+    each(jetcell_dump::dump_log(&source, &LogDumpOptions::default(), output));
     for root in [1, 4, 24] {
         each(jetcell_dump::dump_tree(&source, &TreeChoice::Root(root), true, output));
     }
@@ -95,10 +95,10 @@ fn dump(vfs: &RealVfs, path: &Path) {
 
 /// Changes a file in one to twelve places.
 pub fn mutate_file(bytes: &mut Vec<u8>, others: &[Vec<u8>], random: &mut ChaCha8Rng) {
-    let format = Format::of(bytes);
+    let format = EseFileKind::detect(bytes);
     for _ in 0..random.random_range(1..=12) {
         match format {
-            Format::Database => mutate_database(bytes, others, random),
+            EseFileKind::Database => mutate_database(bytes, others, random),
             _ => mutate_segments(bytes, random),
         }
     }

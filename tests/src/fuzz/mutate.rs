@@ -26,7 +26,7 @@ pub fn seeds(target: &str) -> Vec<Vec<u8>> {
 }
 
 /// A target, and the time for which it is fuzzed.
-pub struct Campaign {
+pub struct FuzzCampaign {
     name: &'static str,
     target: fn(&[u8]),
     seeds: Vec<Vec<u8>>,
@@ -34,17 +34,17 @@ pub struct Campaign {
     seed: u64,
 }
 
-impl Campaign {
+impl FuzzCampaign {
     /// Creates a campaign for a target with its seed files.
-    pub fn new(name: &'static str, target: fn(&[u8])) -> Campaign {
+    pub fn new(name: &'static str, target: fn(&[u8])) -> FuzzCampaign {
         let number = |variable: &str| std::env::var(variable).ok().and_then(|text| text.parse::<f64>().ok());
         let seconds = number("JETCELL_FUZZ_SECONDS").unwrap_or(2.0);
         let seed = number("JETCELL_FUZZ_SEED").unwrap_or(1.0) as u64;
-        Campaign { name, target, seeds: seeds(name), seconds, seed }
+        FuzzCampaign { name, target, seeds: seeds(name), seconds, seed }
     }
 
     /// Adds seeds, such as pages of real databases.
-    pub fn with_seeds(mut self, more: impl IntoIterator<Item = Vec<u8>>) -> Campaign {
+    pub fn with_seeds(mut self, more: impl IntoIterator<Item = Vec<u8>>) -> FuzzCampaign {
         self.seeds.extend(more);
         self
     }

@@ -39,14 +39,14 @@ pub fn page(data: &[u8]) {
     let view = Page::new(&bytes, size);
     let in_use = !view.flags().intersects(stale) && view.db_time().0 < u64::MAX - 3;
     let valid = in_use && validate(&bytes, size).is_ok();
-    look(&Page::new(&bytes, size), valid);
+    read_page(&Page::new(&bytes, size), valid);
     // Editing must not panic, even on invalid pages.
     edit(&mut bytes, size, valid);
     seal_page(&mut bytes, size, number);
     assert_eq!(verify_page(&mut bytes, size, number), PageIntegrity::Good, "sealed, but not good");
 }
 
-fn look(page: &Page<'_>, valid: bool) {
+fn read_page(page: &Page<'_>, valid: bool) {
     let count = page.node_count();
     let decoded = page.nodes().take(count).count();
     if valid {

@@ -7,17 +7,17 @@ use fuser::INodeNo;
 
 /// Each name has a separate inode number, so two links to a file have two numbers. This is sufficient for the kernel,
 /// because nothing is cached.
-pub(super) struct Inodes {
+pub(super) struct InodeTable {
     paths: BTreeMap<INodeNo, PathBuf>,
     numbers: BTreeMap<PathBuf, INodeNo>,
     last: u64,
 }
 
-impl Inodes {
-    pub(super) fn new() -> Inodes {
+impl InodeTable {
+    pub(super) fn new() -> InodeTable {
         let root = (INodeNo::ROOT, PathBuf::from("/"));
         let numbers = BTreeMap::from([(root.1.clone(), root.0)]);
-        Inodes { paths: BTreeMap::from([root]), numbers, last: INodeNo::ROOT.0 }
+        InodeTable { paths: BTreeMap::from([root]), numbers, last: INodeNo::ROOT.0 }
     }
 
     pub(super) fn number(&mut self, path: &Path) -> INodeNo {
@@ -61,7 +61,7 @@ mod tests {
     #[test]
     fn a_number_follows_its_file_and_a_lost_name_has_none() {
         let (a, b) = (Path::new("/a"), Path::new("/b"));
-        let mut inodes = Inodes::new();
+        let mut inodes = InodeTable::new();
         assert_eq!(inodes.path(INodeNo::ROOT), Some(Path::new("/")));
         let (first, second) = (inodes.number(a), inodes.number(b));
         assert_ne!(first, second);

@@ -4,7 +4,7 @@
 //! of directories, permissions, times, symbolic links.
 
 mod inodes;
-mod served;
+mod file_system;
 
 use std::io;
 use std::path::Path;
@@ -14,30 +14,30 @@ use fuser::{BackgroundSession, Config, MountOption, spawn_mount};
 use jetcell_vfs::Vfs;
 use tempfile::TempDir;
 
-use self::served::Served;
+use self::file_system::ServedFileSystem;
 
 /// A mounted file system. It is unmounted when dropped.
-pub struct Mounted {
+pub struct MountedFileSystem {
     session: Option<BackgroundSession>,
     directory: TempDir,
 }
 
-impl Mounted {
+impl MountedFileSystem {
     /// Mounts `vfs`, whose root is `/`, on a new directory.
     ///
     /// # Errors
     /// Returns an error if the kernel lacks FUSE, the user may not use it, or `fusermount3` is not installed.
-    pub fn new(vfs: Arc<dyn Vfs>) -> io::Result<Mounted> {
-        Mounted::with_short_transfers(vfs, usize::MAX)
+    pub fn new(vfs: Arc<dyn Vfs>) -> io::Result<MountedFileSystem> {
+        MountedFileSystem::with_short_transfers(vfs, usize::MAX)
     }
 
     /// Mounts `vfs`, but limits each read or write to `most` bytes and reports the shorter length.
-    pub fn with_short_transfers(vfs: Arc<dyn Vfs>, most: usize) -> io::Result<Mounted> {
+    pub fn with_short_transfers(vfs: Arc<dyn Vfs>, most: usize) -> io::Result<MountedFileSystem> {
         let directory = tempfile::Builder::new().prefix("jetcell-mounted-").tempdir()?;
         let mut options = Config::default();
         options.mount_options = vec![MountOption::FSName("jetcell-tests".into()), MountOption::NoAtime];
-        let session = spawn_mount(Served::new(vfs, most), directory.path(), &options)?;
-        Ok(Mounted { session: Some(session), directory })
+        let session = spawn_mount(ServedFileSystem::new(vfs, most), directory.path(), &options)?;
+        Ok(MountedFileSystem { session: Some(session), directory })
     }
 
     /// Returns the mount point.
@@ -46,7 +46,7 @@ impl Mounted {
     }
 }
 
-impl Drop for Mounted {
+impl Drop for MountedFileSystem {
     fn drop(&mut self) {
         let ended = self.session.take().map_or(Ok(()), BackgroundSession::umount_and_join);
         if let Err(error) = ended {

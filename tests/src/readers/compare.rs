@@ -4,22 +4,22 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::expected::{ExpectedCell, ExpectedColumn, ExpectedDatabase, ExpectedRows, ExpectedTable};
-use super::run::{ReadCell, ReadTable, Reader, ReaderError, Readers};
+use super::run::{IndependentReader, InstalledReaders, ReadCell, ReadTable, ReaderError};
 
 /// Maximum number of differences that are listed. Further differences are only counted.
-const REPORTED: usize = 20;
+const MAX_REPORTED: usize = 20;
 
 /// Reads `path` with all three readers, and compares tables, columns, and rows exactly.
 ///
 /// `Err` lists the differences. The result is also `Ok` if the readers are not installed and not required (see the
 /// module).
 pub fn compare(path: &Path, expected: &ExpectedDatabase) -> Result<(), ReaderError> {
-    let Some(readers) = Readers::locate()? else { return Ok(()) };
+    let Some(readers) = InstalledReaders::locate()? else { return Ok(()) };
     let with_rows = expected.tables.iter().any(|table| matches!(table.rows, ExpectedRows::Exact(_)));
     let mut differences = Vec::new();
     // Cells that no reader has confirmed so far, by table, row and column.
-    let mut unconfirmed = Unconfirmed::new(expected);
-    for reader in Reader::ALL {
+    let mut unconfirmed = UnconfirmedCells::new(expected);
+    for reader in IndependentReader::ALL {
         match readers.read(reader, path, with_rows) {
             Ok(tables) => compare_tables(reader, expected, &tables, &mut unconfirmed, &mut differences),
             Err(what) => differences.push(what.to_string()),
@@ -29,20 +29,20 @@ pub fn compare(path: &Path, expected: &ExpectedDatabase) -> Result<(), ReaderErr
     if differences.is_empty() {
         return Ok(());
     }
-    let more = differences.len().saturating_sub(REPORTED);
-    differences.truncate(REPORTED);
+    let more = differences.len().saturating_sub(MAX_REPORTED);
+    differences.truncate(MAX_REPORTED);
     let tail = if more > 0 { format!("\n... and {more} more") } else { String::new() };
     Err(format!("{}:\n{}{tail}", path.display(), differences.join("\n")).into())
 }
 
 /// One flag per cell: true until a reader has returned the expected value.
-struct Unconfirmed<'a> {
+struct UnconfirmedCells<'a> {
     expected: &'a ExpectedDatabase,
     cells: Vec<Vec<bool>>,
 }
 
-impl<'a> Unconfirmed<'a> {
-    fn new(expected: &'a ExpectedDatabase) -> Unconfirmed<'a> {
+impl<'a> UnconfirmedCells<'a> {
+    fn new(expected: &'a ExpectedDatabase) -> UnconfirmedCells<'a> {
         let cells = expected
             .tables
             .iter()
@@ -51,7 +51,7 @@ impl<'a> Unconfirmed<'a> {
                 ExpectedRows::Count(_) => Vec::new(),
             })
             .collect();
-        Unconfirmed { expected, cells }
+        UnconfirmedCells { expected, cells }
     }
 
     fn report(&self, differences: &mut Vec<String>) {
@@ -70,10 +70,10 @@ impl<'a> Unconfirmed<'a> {
 }
 
 fn compare_tables(
-    reader: Reader,
+    reader: IndependentReader,
     expected: &ExpectedDatabase,
     read: &[ReadTable],
-    unconfirmed: &mut Unconfirmed<'_>,
+    unconfirmed: &mut UnconfirmedCells<'_>,
     differences: &mut Vec<String>,
 ) {
     let mut by_name: BTreeMap<&str, &ReadTable> = read
@@ -91,7 +91,7 @@ fn compare_tables(
 }
 
 fn compare_table(
-    reader: Reader,
+    reader: IndependentReader,
     expected: &ExpectedTable,
     read: &ReadTable,
     unconfirmed: &mut [bool],
@@ -123,9 +123,9 @@ fn compare_table(
         for (index, (column, cell)) in expected.columns.iter().zip(expected_row).enumerate() {
             let seen = read_row.get(order[index]);
             match seen.map(|seen| matches(reader, column, cell, seen)) {
-                Some(Match::Equal) => unconfirmed[number * expected.columns.len() + index] = false,
-                Some(Match::CannotTell) => {}
-                Some(Match::Different) | None => {
+                Some(CellMatch::Equal) => unconfirmed[number * expected.columns.len() + index] = false,
+                Some(CellMatch::Undetermined) => {}
+                Some(CellMatch::Different) | None => {
                     differences
                         .push(format!("{place} row {number} column {}: {seen:?}, not {cell:?}", column.name));
                 }
@@ -134,25 +134,34 @@ fn compare_table(
     }
 }
 
-enum Match {
+enum CellMatch {
     Equal,
-    CannotTell,
+    Undetermined,
     Different,
 }
 
-fn matches(reader: Reader, column: &ExpectedColumn, expected: &ExpectedCell, seen: &ReadCell) -> Match {
-    let null_aware = reader == Reader::Dissect;
+fn matches(
+    reader: IndependentReader,
+    column: &ExpectedColumn,
+    expected: &ExpectedCell,
+    seen: &ReadCell,
+) -> CellMatch {
+    let null_aware = reader == IndependentReader::Dissect;
     let equal = match (expected, seen) {
-        (_, ReadCell::Unseen { .. }) => return Match::CannotTell,
+        (_, ReadCell::Unseen { .. }) => return CellMatch::Undetermined,
         // impacket prints the values of a multi-valued binary column undecoded and does not mark them.
-        (ExpectedCell::Multi(_), ReadCell::Hex(_)) if reader == Reader::Impacket => return Match::CannotTell,
+        (ExpectedCell::Multi(_), ReadCell::Hex(_)) if reader == IndependentReader::Impacket => {
+            return CellMatch::Undetermined;
+        }
         // Only dissect evaluates the null bits of fixed columns; the other readers return the bytes in the slot.
-        (ExpectedCell::Null, ReadCell::Hex(_)) if column.id < 128 && !null_aware => return Match::CannotTell,
+        (ExpectedCell::Null, ReadCell::Hex(_)) if column.id < 128 && !null_aware => {
+            return CellMatch::Undetermined;
+        }
         // libesedb treats an empty value as NULL.
         (ExpectedCell::Value(bytes), ReadCell::Null(()))
-            if bytes.is_empty() && reader == Reader::Libesedb =>
+            if bytes.is_empty() && reader == IndependentReader::Libesedb =>
         {
-            return Match::CannotTell;
+            return CellMatch::Undetermined;
         }
         (ExpectedCell::Null, ReadCell::Null(())) => true,
         (ExpectedCell::Value(bytes), ReadCell::Hex(hex)) => same(bytes, hex),
@@ -165,7 +174,7 @@ fn matches(reader: Reader, column: &ExpectedColumn, expected: &ExpectedCell, see
         }
         _ => false,
     };
-    if equal { Match::Equal } else { Match::Different }
+    if equal { CellMatch::Equal } else { CellMatch::Different }
 }
 
 fn same(bytes: &[u8], hex: &str) -> bool {
@@ -255,7 +264,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = corpus.unpack("db/4k/basic.edb", directory.path());
         compare(&path, &basic()).unwrap();
-        if Readers::locate().unwrap().is_none() {
+        if InstalledReaders::locate().unwrap().is_none() {
             return;
         }
         let mut wrong = basic();
@@ -275,20 +284,22 @@ mod tests {
 
     #[test]
     fn row_counts_of_every_reader_are_those_of_the_manifest() {
-        let (Some(corpus), Some(readers)) = (Corpus::locate(), Readers::locate().unwrap()) else { return };
+        let (Some(corpus), Some(readers)) = (Corpus::locate(), InstalledReaders::locate().unwrap()) else {
+            return;
+        };
         let directory = tempfile::tempdir().unwrap();
         for file in corpus.databases() {
             let path = corpus.unpack(&file.name, directory.path());
-            for reader in Reader::ALL {
+            for reader in IndependentReader::ALL {
                 let tables = readers.read(reader, &path, false).unwrap();
                 // If the catalog has deleted nodes, some readers list a table twice.
                 let names: BTreeSet<&str> = tables.iter().map(|table| table.name.as_str()).collect();
                 assert!(names.iter().eq(file.tables.keys()), "{} by {}: {names:?}", file.name, reader.name());
                 for (name, known) in &file.tables {
                     let noted = match reader {
-                        Reader::Libesedb => &known.libesedb,
-                        Reader::Dissect => &known.dissect,
-                        Reader::Impacket => &known.impacket,
+                        IndependentReader::Libesedb => &known.libesedb,
+                        IndependentReader::Dissect => &known.dissect,
+                        IndependentReader::Impacket => &known.impacket,
                     };
                     let expected = noted.as_ref().and_then(serde_json::Value::as_u64).unwrap();
                     let mut counts =

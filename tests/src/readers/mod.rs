@@ -14,4 +14,4 @@ mod run;
 
 pub use compare::compare;
 pub use expected::{ExpectedCell, ExpectedColumn, ExpectedDatabase, ExpectedRows, ExpectedTable};
-pub use run::{ReadCell, ReadTable, Reader, ReaderError, Readers};
+pub use run::{IndependentReader, InstalledReaders, ReadCell, ReadTable, ReaderError};

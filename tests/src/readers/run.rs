@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
-use testkit::{Need, skip};
+use testkit::{TestRequirement, skip};
 
 use serde::Deserialize;
 
@@ -16,7 +16,7 @@ const TIME_LIMIT: Duration = Duration::from_secs(300);
 
 /// One of the independent readers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Reader {
+pub enum IndependentReader {
     /// libyal/libesedb, in C.
     Libesedb,
     /// fox-it/dissect.esedb.
@@ -25,16 +25,17 @@ pub enum Reader {
     Impacket,
 }
 
-impl Reader {
+impl IndependentReader {
     /// All readers.
-    pub const ALL: [Reader; 3] = [Reader::Libesedb, Reader::Dissect, Reader::Impacket];
+    pub const ALL: [IndependentReader; 3] =
+        [IndependentReader::Libesedb, IndependentReader::Dissect, IndependentReader::Impacket];
 
     /// Returns the name for messages and for the script.
     pub fn name(self) -> &'static str {
         match self {
-            Reader::Libesedb => "libesedb",
-            Reader::Dissect => "dissect",
-            Reader::Impacket => "impacket",
+            IndependentReader::Libesedb => "libesedb",
+            IndependentReader::Dissect => "dissect",
+            IndependentReader::Impacket => "impacket",
         }
     }
 }
@@ -64,7 +65,7 @@ impl From<&str> for ReaderError {
 }
 
 /// The installed readers.
-pub struct Readers {
+pub struct InstalledReaders {
     python: PathBuf,
 }
 
@@ -105,30 +106,38 @@ pub enum ReadCell {
 
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Line {
+enum ReaderLine {
     Table { table: String, columns: Vec<(u32, String, u32)> },
     Row { row: Vec<ReadCell> },
     End { end: String, rows: u64 },
 }
 
-impl Readers {
+impl InstalledReaders {
     /// Returns the environment of the readers. Prints a message and returns `Ok(None)` if it is not installed and not
     /// required.
-    pub fn locate() -> Result<Option<Readers>, ReaderError> {
+    pub fn locate() -> Result<Option<InstalledReaders>, ReaderError> {
         let environment = std::env::var_os("JETCELL_READERS_VENV").map_or_else(
             || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../target/readers-venv")),
             PathBuf::from,
         );
         let python = environment.join("bin/python");
         if python.exists() {
-            return Ok(Some(Readers { python }));
+            return Ok(Some(InstalledReaders { python }));
         }
-        skip(Need::Readers, format!("none in {}; run scripts/setup-readers.sh", environment.display()));
+        skip(
+            TestRequirement::Readers,
+            format!("none in {}; run scripts/setup-readers.sh", environment.display()),
+        );
         Ok(None)
     }
 
     /// Returns all tables that `reader` finds in the file. Rows are included only if `with_rows` is true.
-    pub fn read(&self, reader: Reader, path: &Path, with_rows: bool) -> Result<Vec<ReadTable>, ReaderError> {
+    pub fn read(
+        &self,
+        reader: IndependentReader,
+        path: &Path,
+        with_rows: bool,
+    ) -> Result<Vec<ReadTable>, ReaderError> {
         let fail = |what: String| ReaderError(format!("{} on {}: {what}", reader.name(), path.display()));
         let mut command = Command::new(&self.python);
         command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/python/read_all.py")).arg(reader.name()).arg(path);
@@ -171,14 +180,14 @@ fn parse(lines: impl BufRead) -> Result<Vec<ReadTable>, ReaderError> {
     for line in lines.lines() {
         let line = line.map_err(|error| error.to_string())?;
         match serde_json::from_str(&line).map_err(|error| format!("{error} in {line}"))? {
-            Line::Table { table: name, columns } => {
+            ReaderLine::Table { table: name, columns } => {
                 let columns =
                     columns.into_iter().map(|(id, name, kind)| ExpectedColumn { id, name, kind }).collect();
                 tables.push(ReadTable { name, columns, row_count: 0, rows: Vec::new() });
                 open = true;
             }
-            Line::Row { row } => tables.last_mut().ok_or("row before its table")?.rows.push(row),
-            Line::End { end, rows } => {
+            ReaderLine::Row { row } => tables.last_mut().ok_or("row before its table")?.rows.push(row),
+            ReaderLine::End { end, rows } => {
                 let table =
                     tables.last_mut().filter(|table| open && table.name == end).ok_or("end without table")?;
                 table.row_count = rows;

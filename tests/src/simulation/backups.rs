@@ -14,17 +14,18 @@ use ese_engine::internals::cache::{Cache, CacheOptions};
 use ese_engine::{Error, Instance, InstanceOptions, Result};
 use ese_format::LogPosition;
 use jetcell_backup::{
-    BackupError, BackupOptions, BackupState, Kind, Made, Manifest, Pace, Progress, RestoreOptions, Restored,
-    SetFault, Snapshot, SnapshotMethod, UntilFn, back_up, restore, snapshot, verify,
+    BackupError, BackupManifest, BackupOptions, BackupProgress, BackupResult, BackupSetError, BackupState,
+    BackupType, FindStopPositionFn, RestoreOptions, RestoreResult, SnapshotMethod, SnapshotOptions,
+    TransferControl, back_up, restore, snapshot, verify,
 };
 use jetcell_vfs::Vfs;
 use rand::Rng;
 
-use super::disk::Disk;
-use super::model::{Databases, State, difference, read_all};
-use super::restored::{content, number_of};
-use super::work::{Commits, Worker};
-use super::{DEEP_EVERY, Simulation};
+use super::disk::CrashableDisk;
+use super::model::{AttachedDatabases, ModelState, difference, read_all};
+use super::restored::{content, database_number};
+use super::work::{CommitPositions, SimulatedSession};
+use super::{DEEP_EVERY, EngineSimulation};
 
 /// Number of lives per seed.
 const LIVES: usize = 6;
@@ -84,30 +85,30 @@ impl BackupTally {
 }
 
 /// A state, and the position of the commit that produced it.
-struct Moment {
+struct CommittedState {
     position: LogPosition,
-    state: State,
+    state: ModelState,
     /// Number of the state in this life.
     number: usize,
 }
 
 /// Load of one life. Backups call it between two reads.
-struct Load {
-    simulation: Simulation,
+struct LifeLoad {
+    simulation: EngineSimulation,
     instance: Arc<Instance>,
-    databases: Databases,
-    workers: Vec<Worker>,
-    history: Vec<Moment>,
+    databases: AttachedDatabases,
+    workers: Vec<SimulatedSession>,
+    history: Vec<CommittedState>,
     error: Option<Error>,
 }
 
-impl Load {
+impl LifeLoad {
     fn steps(&mut self, count: usize) -> Result<()> {
         for _ in 0..count {
-            let mut commits = Commits::new();
+            let mut commits = CommitPositions::new();
             let number = self.simulation.rng.random_range(0..self.workers.len());
             let worked = self.workers[number].step(&mut self.simulation, &self.databases, &mut commits);
-            self.note(commits);
+            self.record_commits(commits);
             worked?;
             match self.simulation.rng.random_range(0..12) {
                 0 => drop(self.instance.flush()?),
@@ -133,7 +134,7 @@ impl Load {
         let found = self.content_of(&disk);
         let found = found
             .unwrap_or_else(|error| panic!("{}: copy of the frozen disk: {error}", self.simulation.context));
-        let empty = State::new();
+        let empty = ModelState::new();
         let expected = self.history.last().map_or(&empty, |moment| &moment.state);
         let differs = difference(expected, &found);
         assert!(differs.is_empty(), "{}: copy of the frozen disk: {differs}", self.simulation.context);
@@ -141,14 +142,14 @@ impl Load {
     }
 
     /// Returns the content that an instance finds on a copy of the disk.
-    fn content_of(&self, disk: &Disk) -> Result<State> {
+    fn content_of(&self, disk: &CrashableDisk) -> Result<ModelState> {
         let (size, files) = (self.simulation.plan.size, disk.files());
         let cache = Cache::new(CacheOptions::new(64 * size.bytes(), size, files.clock()));
         let mut options = InstanceOptions::with_cache(files, self.simulation.logs.clone(), cache);
         (options.threads, options.seed) = (false, Some(7));
         let instance = Instance::open(options)?;
         let mut session = instance.session();
-        let mut found = State::new();
+        let mut found = ModelState::new();
         let attached = self.databases.iter().enumerate().filter(|(_, database)| database.is_some());
         for (number, _) in attached {
             let database = instance.attach(&self.simulation.db_path(number), 64)?;
@@ -157,11 +158,11 @@ impl Load {
         Ok(found)
     }
 
-    fn note(&mut self, commits: Commits) {
+    fn record_commits(&mut self, commits: CommitPositions) {
         for (position, number) in commits {
             if position > LogPosition::MIN {
                 let state = self.simulation.states[number].clone();
-                self.history.push(Moment { position, state, number });
+                self.history.push(CommittedState { position, state, number });
             }
         }
         let durable = self.instance.durable();
@@ -172,7 +173,7 @@ impl Load {
 }
 
 /// Returns a callback that runs some steps of the load after each read of a backup.
-fn between_reads(load: &Arc<Mutex<Load>>) -> Arc<dyn Fn(Progress) + Send + Sync> {
+fn between_reads(load: &Arc<Mutex<LifeLoad>>) -> Arc<dyn Fn(BackupProgress) + Send + Sync> {
     let load = load.clone();
     Arc::new(move |_| {
         let mut load = load.lock().unwrap();
@@ -186,13 +187,13 @@ fn between_reads(load: &Arc<Mutex<Load>>) -> Arc<dyn Fn(Progress) + Send + Sync>
 }
 
 /// The backups and the model of one seed.
-struct Story {
-    simulation: Simulation,
-    history: Vec<Moment>,
+struct BackupScenario {
+    simulation: EngineSimulation,
+    history: Vec<CommittedState>,
     /// The last full backup and the backups that continue it, with the databases by number.
-    chain: Vec<(PathBuf, Made)>,
+    chain: Vec<(PathBuf, BackupResult)>,
     /// Directory and kind of the interrupted backup.
-    interrupted: Option<(PathBuf, Kind)>,
+    interrupted: Option<(PathBuf, BackupType)>,
     /// True if the active instance was restored to an earlier position. The next backup may then be unable to
     /// continue the last backup.
     diverged: bool,
@@ -202,9 +203,9 @@ struct Story {
 
 /// Runs one seed. Panics if a restored database differs from the model.
 pub fn run(seed: u64) -> BackupTally {
-    let mut story = Story {
+    let mut story = BackupScenario {
         // Skips the seeds with deep trees, which take long and add nothing here.
-        simulation: Simulation::new(seed / (DEEP_EVERY - 1) + seed + 1, Disk::new()),
+        simulation: EngineSimulation::new(seed / (DEEP_EVERY - 1) + seed + 1, CrashableDisk::new()),
         history: Vec::new(),
         chain: Vec::new(),
         interrupted: None,
@@ -225,25 +226,25 @@ pub fn run(seed: u64) -> BackupTally {
     story.tally
 }
 
-impl Story {
+impl BackupScenario {
     fn fail(&self, what: &str, error: impl std::fmt::Debug) -> ! {
         panic!("{}: {what}: {error:?}", self.simulation.context)
     }
 
-    fn directory(&mut self, name: &str) -> PathBuf {
+    fn new_directory(&mut self, name: &str) -> PathBuf {
         self.directories += 1;
         PathBuf::from(format!("/{name}{}", self.directories))
     }
 
     /// Recovers, works, and makes backups, until the power fails or the life ends.
-    fn live(mut self) -> Story {
+    fn live(mut self) -> BackupScenario {
         let instance = self.simulation.recover();
         let mut databases = self.simulation.attach_created(&instance);
         let which = self.simulation.compare(&instance, &databases);
         self.history.retain(|moment| moment.number <= which);
         self.history.iter_mut().for_each(|moment| moment.number = 0);
         let state = self.simulation.states[0].clone();
-        self.history.push(Moment { position: instance.durable(), state, number: 0 });
+        self.history.push(CommittedState { position: instance.durable(), state, number: 0 });
         let simulation = &mut self.simulation;
         let limit = 1 << simulation.rng.random_range(6..13);
         let at = simulation.disk.operations() + simulation.rng.random_range(0..limit) + 1;
@@ -254,11 +255,12 @@ impl Story {
             }
             Ok(())
         });
-        let workers = (0..3).map(|number| Worker::new(number, instance.session())).collect();
-        let Story { simulation, history, .. } = self;
-        let load = Load { simulation, instance: instance.clone(), databases, workers, history, error: None };
+        let workers = (0..3).map(|number| SimulatedSession::new(number, instance.session())).collect();
+        let BackupScenario { simulation, history, .. } = self;
+        let load =
+            LifeLoad { simulation, instance: instance.clone(), databases, workers, history, error: None };
         let load = Arc::new(Mutex::new(load));
-        let mut rest = Rest {
+        let mut rest = BackupScenarioState {
             chain: self.chain,
             interrupted: self.interrupted,
             diverged: self.diverged,
@@ -266,10 +268,10 @@ impl Story {
             tally: self.tally,
         };
         let worked = created.and_then(|()| rest.work(&instance, &load));
-        let Load { mut simulation, workers, databases, history, .. } =
+        let LifeLoad { mut simulation, workers, databases, history, .. } =
             Arc::into_inner(load).expect("the backup has ended").into_inner().expect("no panic");
         drop((workers, databases));
-        if simulation.power() {
+        if simulation.has_power() {
             worked.unwrap_or_else(|error| panic!("{}: {error} ({error:?})", simulation.context));
             simulation.disk.stop_after(u64::MAX);
             if simulation.rng.random_bool(0.4) {
@@ -280,23 +282,23 @@ impl Story {
             }
         }
         drop(instance);
-        simulation.cut();
-        let Rest { chain, interrupted, diverged, directories, tally } = rest;
-        Story { simulation, history, chain, interrupted, diverged, directories, tally }
+        simulation.cut_power();
+        let BackupScenarioState { chain, interrupted, diverged, directories, tally } = rest;
+        BackupScenario { simulation, history, chain, interrupted, diverged, directories, tally }
     }
 }
 
 /// The parts of a story other than the load.
-struct Rest {
-    chain: Vec<(PathBuf, Made)>,
-    interrupted: Option<(PathBuf, Kind)>,
+struct BackupScenarioState {
+    chain: Vec<(PathBuf, BackupResult)>,
+    interrupted: Option<(PathBuf, BackupType)>,
     diverged: bool,
     directories: usize,
     tally: BackupTally,
 }
 
-impl Rest {
-    fn work(&mut self, instance: &Arc<Instance>, load: &Arc<Mutex<Load>>) -> Result<()> {
+impl BackupScenarioState {
+    fn work(&mut self, instance: &Arc<Instance>, load: &Arc<Mutex<LifeLoad>>) -> Result<()> {
         let backups = load.lock().unwrap().simulation.rng.random_range(0..4);
         for _ in 0..backups {
             let steps = load.lock().unwrap().simulation.rng.random_range(5..60);
@@ -315,7 +317,7 @@ impl Rest {
     }
 
     /// Makes a backup while the load works.
-    fn back_up(&mut self, instance: &Arc<Instance>, load: &Arc<Mutex<Load>>) -> Result<()> {
+    fn back_up(&mut self, instance: &Arc<Instance>, load: &Arc<Mutex<LifeLoad>>) -> Result<()> {
         let (files, pick, circular) = {
             let mut load = load.lock().unwrap();
             let pick: u32 = load.simulation.rng.random_range(0..10);
@@ -327,21 +329,21 @@ impl Rest {
             None => {
                 self.directories += 1;
                 let kind = match pick {
-                    _ if circular || self.chain.is_empty() => Kind::Full,
-                    0..3 => Kind::Full,
-                    3 => Kind::Copy,
+                    _ if circular || self.chain.is_empty() => BackupType::Full,
+                    0..3 => BackupType::Full,
+                    3 => BackupType::Copy,
                     // A differential backup continues the full backup, so it ends a chain of incremental backups
                     // here.
-                    4 if self.chain.len() == 1 => Kind::Differential,
-                    _ => Kind::Incremental,
+                    4 if self.chain.len() == 1 => BackupType::Differential,
+                    _ => BackupType::Incremental,
                 };
                 (PathBuf::from(format!("/backup{}", self.directories)), kind)
             }
         };
         let parent = match kind {
-            Kind::Full | Kind::Copy => None,
-            Kind::Differential => self.chain.first(),
-            Kind::Incremental => self.chain.last(),
+            BackupType::Full | BackupType::Copy => None,
+            BackupType::Differential => self.chain.first(),
+            BackupType::Incremental => self.chain.last(),
         };
         let commits = load.lock().unwrap().history.len();
         let options = BackupOptions {
@@ -351,7 +353,7 @@ impl Rest {
             reads_in_flight: 3,
             threads: false,
             save_bytes: 1,
-            pace: Pace { progress: Some(between_reads(load)), ..Pace::default() },
+            pace: TransferControl { progress: Some(between_reads(load)), ..TransferControl::default() },
             ..BackupOptions::default()
         };
         let made = back_up(instance, &files, &directory, &options);
@@ -367,15 +369,15 @@ impl Rest {
         match made {
             Ok(made) => {
                 self.tally.commits_in_backup += (load.history.len() - commits) as u64;
-                self.made(&files, directory, made, &context);
+                self.record_backup(&files, directory, made, &context);
                 Ok(())
             }
-            Err(_) if !load.simulation.power() => {
+            Err(_) if !load.simulation.has_power() => {
                 self.interrupted = Some((directory, kind));
                 self.tally.in_backup += 1;
                 Err(Error::Usage("the power failed during a backup".to_string()))
             }
-            Err(BackupError::Set { fault: SetFault::NoFullBackup | SetFault::Gap, .. })
+            Err(BackupError::Set { fault: BackupSetError::NoFullBackup | BackupSetError::Gap, .. })
                 if self.diverged && !kind.has_pages() =>
             {
                 self.tally.refused += 1;
@@ -390,7 +392,7 @@ impl Rest {
     }
 
     /// Makes a backup from a snapshot and restores it. The load continues after the freeze.
-    fn snapshot(&mut self, instance: &Arc<Instance>, load: &Arc<Mutex<Load>>) -> Result<()> {
+    fn snapshot(&mut self, instance: &Arc<Instance>, load: &Arc<Mutex<LifeLoad>>) -> Result<()> {
         self.directories += 1;
         let directory = PathBuf::from(format!("/snapshot{}", self.directories));
         let to = PathBuf::from(format!("/from-snapshot{}", self.directories));
@@ -400,13 +402,14 @@ impl Rest {
             (load.simulation.disk.files(), expected, load.simulation.context.clone())
         };
         let options = BackupOptions {
-            kind: Kind::Copy,
+            kind: BackupType::Copy,
             read_bytes: 64 << 10,
             reads_in_flight: 3,
-            pace: Pace { progress: Some(between_reads(load)), ..Pace::default() },
+            pace: TransferControl { progress: Some(between_reads(load)), ..TransferControl::default() },
             ..BackupOptions::default()
         };
-        let made = snapshot(instance, &files, &directory, &Snapshot::new(SnapshotMethod::Reflink), &options);
+        let made =
+            snapshot(instance, &files, &directory, &SnapshotOptions::new(SnapshotMethod::Reflink), &options);
         drop(options);
         let restored = made.and_then(|made| {
             let restored =
@@ -431,7 +434,7 @@ impl Rest {
                 }
                 Ok(())
             }
-            Err(_) if !load.simulation.power() => {
+            Err(_) if !load.simulation.has_power() => {
                 self.tally.in_backup += 1;
                 Err(Error::Usage("the power failed during a snapshot".to_string()))
             }
@@ -443,37 +446,37 @@ impl Rest {
     /// backup.
     fn adopt_whole(&mut self, files: &Arc<dyn Vfs>, context: &str) {
         let Some((directory, _)) = &self.interrupted else { return };
-        let Ok(BackupState::Whole(manifest)) = Manifest::state(&**files, directory) else { return };
-        let made = Made {
+        let Ok(BackupState::Complete(manifest)) = BackupManifest::state(&**files, directory) else { return };
+        let made = BackupResult {
             manifest: *manifest,
             removed_logs: None,
             copied_bytes: 0,
             continued_bytes: 0,
-            already: false,
+            already_complete: false,
         };
         let directory = directory.clone();
         self.interrupted = None;
-        self.made(files, directory, made, context);
+        self.record_backup(files, directory, made, context);
         self.diverged = true;
     }
 
-    fn made(&mut self, files: &Arc<dyn Vfs>, directory: PathBuf, made: Made, context: &str) {
+    fn record_backup(&mut self, files: &Arc<dyn Vfs>, directory: PathBuf, made: BackupResult, context: &str) {
         self.tally.continued += u64::from(made.continued_bytes > 0);
         let verified = verify(files, &directory, &Default::default());
         let verified = verified.unwrap_or_else(|error| panic!("{context}: {error}"));
-        assert!(verified.faults.is_empty(), "{context}: {:?}", verified.faults);
+        assert!(verified.problems.is_empty(), "{context}: {:?}", verified.problems);
         let bad = made.manifest.databases.iter().find(|database| !database.usable);
         assert!(bad.is_none(), "{context}: bad pages: {bad:?}");
         match made.manifest.kind {
-            Kind::Full | Kind::Copy => {
+            BackupType::Full | BackupType::Copy => {
                 self.tally.full += 1;
                 // A backup of kind `Copy` does not take part in the sequence.
-                if made.manifest.kind == Kind::Full {
+                if made.manifest.kind == BackupType::Full {
                     self.chain = vec![(directory, made)];
                     self.diverged = false;
                 }
             }
-            Kind::Incremental | Kind::Differential => {
+            BackupType::Incremental | BackupType::Differential => {
                 self.tally.incremental += 1;
                 self.chain.push((directory, made));
             }
@@ -481,10 +484,10 @@ impl Rest {
     }
 }
 
-impl Story {
+impl BackupScenario {
     /// Restores the chain, with power cuts, and compares it with the model.
     fn restore(&mut self) {
-        let to = self.directory("restored");
+        let to = self.new_directory("restored");
         let first = self.chain[0].1.manifest.clone();
         let end =
             LogPosition::new(self.chain.last().map_or(0, |last| last.1.manifest.generations.last) + 1, 0, 0);
@@ -527,7 +530,7 @@ impl Story {
             restored.position
         );
         if self.simulation.rng.random_bool(0.5) {
-            self.go_on_there(&to, &restored, found, until.is_some());
+            self.continue_on_restored(&to, &restored, found, until.is_some());
         }
     }
 
@@ -537,11 +540,11 @@ impl Story {
         to: &Path,
         until: Option<LogPosition>,
         surviving: bool,
-    ) -> Restored {
+    ) -> RestoreResult {
         for attempt in 0.. {
             let options = RestoreOptions {
                 until: until.map(|until| {
-                    let fixed: Box<UntilFn> = Box::new(move |_, _| Ok(until));
+                    let fixed: Box<FindStopPositionFn> = Box::new(move |_, _| Ok(until));
                     fixed
                 }),
                 logs: surviving.then(|| self.simulation.logs.clone()),
@@ -560,9 +563,9 @@ impl Story {
                     self.simulation.disk.stop_after(u64::MAX);
                     return restored;
                 }
-                Err(_) if !self.simulation.power() => {
+                Err(_) if !self.simulation.has_power() => {
                     self.tally.in_restore += 1;
-                    self.simulation.cut();
+                    self.simulation.cut_power();
                 }
                 Err(error) => self
                     .fail(&format!("restore of {backups:?} until {until:?}, surviving {surviving}"), error),
@@ -572,16 +575,22 @@ impl Story {
     }
 
     /// Makes the restored instance the active instance.
-    fn go_on_there(&mut self, to: &Path, restored: &Restored, state: State, earlier: bool) {
+    fn continue_on_restored(
+        &mut self,
+        to: &Path,
+        restored: &RestoreResult,
+        state: ModelState,
+        earlier: bool,
+    ) {
         self.tally.cycles += 1;
         self.simulation.logs = to.to_path_buf();
         for number in 0..self.simulation.plan.databases {
-            let path = restored.databases.iter().find(|path| number_of(path) == number);
+            let path = restored.databases.iter().find(|path| database_number(path) == number);
             self.simulation.created[number] = path.is_some();
             self.simulation.databases[number] = path.cloned().unwrap_or_else(|| to.join("data-2.edb"));
         }
         self.history.retain(|moment| moment.position <= restored.position);
-        self.history.push(Moment { position: restored.position, state: state.clone(), number: 0 });
+        self.history.push(CommittedState { position: restored.position, state: state.clone(), number: 0 });
         self.history.iter_mut().for_each(|moment| moment.number = 0);
         self.simulation.states = vec![state];
         self.simulation.durable = 0;

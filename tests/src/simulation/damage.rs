@@ -3,19 +3,19 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use ese_engine::{Instance, InstanceOptions, Result, ScanOptions, Throttle};
+use ese_engine::{Instance, InstanceOptions, MaintenanceThrottle, Result, ScanOptions};
 use ese_format::PageNumber;
 use ese_format::page::Page;
 use jetcell_vfs::SimVfs;
 use rand::Rng;
 
-use super::Simulation;
+use super::EngineSimulation;
 
 /// Minimum tree id for damage. Trees with smaller ids belong to the catalog, without which a database cannot be
 /// attached.
-const FIRST_ID: u32 = 8;
+const FIRST_USER_TABLE_ID: u32 = 8;
 
-impl Simulation {
+impl EngineSimulation {
     /// Damages random pages on a copy of the disk, and scans the databases, which were shut down before.
     pub(super) fn find_injected_damage(&mut self) {
         let Some(disk) = self.disk.copy() else { return };
@@ -40,7 +40,7 @@ impl Simulation {
         options.circular = self.plan.circular;
         let instance = Instance::open(options)?;
         let db = instance.attach(&self.db_path(number), 32)?;
-        let throttle = Throttle::default();
+        let throttle = MaintenanceThrottle::default();
         let options = ScanOptions { throttle, single_pass: true, ..ScanOptions::default() };
         instance.start_maintenance(&db, options)?;
         while db.scan_progress().running {
@@ -67,7 +67,7 @@ impl Simulation {
             let Some((number, bytes)) = number.and_then(|number| Some((number, page_at(number)?))) else {
                 continue;
             };
-            if bytes.iter().all(|byte| *byte == 0) || Page::new(bytes, size).tree().0 < FIRST_ID {
+            if bytes.iter().all(|byte| *byte == 0) || Page::new(bytes, size).tree().0 < FIRST_USER_TABLE_ID {
                 continue;
             }
             let len = self.rng.random_range(2..200);

@@ -5,8 +5,8 @@
 
 use std::path::Path;
 
-use ese_check::database::Database;
-use ese_check::reader::PageReader;
+use ese_check::database::ReadableDatabase;
+use ese_check::reader::VerifiedPageReader;
 use ese_engine::{ColumnDefinition, TableDefinition};
 use ese_format::PageNumber;
 use ese_format::page::PageFlags;
@@ -47,8 +47,8 @@ pub(super) fn with_long_keys(mut definition: TableDefinition) -> TableDefinition
 
 /// Returns the number of levels of the deepest tree in a database that was shut down cleanly.
 pub(super) fn levels(vfs: &dyn Vfs, path: &Path) -> u64 {
-    let Ok((database, _)) = Database::open_with_findings(vfs, path) else { return 0 };
-    let mut reader = PageReader::new(&database);
+    let Ok((database, _)) = ReadableDatabase::open_with_findings(vfs, path) else { return 0 };
+    let mut reader = VerifiedPageReader::new(&database);
     let mut most = 0;
     for root in (1..=database.file_pages).filter_map(PageNumber::new) {
         let (mut next, mut levels) = (Some(root), 0);

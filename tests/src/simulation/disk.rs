@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jetcell_array::{
-    Array, AssembleOptions, CreateOptions, Level, LogOptions, LunVolume, SharedLuns, Volume,
+    Array, AssembleOptions, CreateArrayOptions, Level, LunVolume, SharedLuns, Volume, WriteLogOptions,
 };
 use jetcell_vfs::{CrashOptions, IoReason, OpenMode, SimVfs, Vfs};
 
@@ -16,7 +16,7 @@ const LUN: (&str, u64) = ("files", 20_000);
 const LOG: u64 = 2 << 20;
 
 /// A disk that can lose power, with the files of the engine.
-pub(super) struct Disk {
+pub(super) struct CrashableDisk {
     sim: SimVfs,
     array: Option<ArrayDisk>,
 }
@@ -25,21 +25,21 @@ struct ArrayDisk {
     /// Remaining members.
     members: Vec<PathBuf>,
     /// Number of further members that may be lost.
-    spare_losses: usize,
+    remaining_member_losses: usize,
     /// True if the files are on a LUN, which never writes in place.
     has_luns: bool,
     files: Volume,
 }
 
-impl Disk {
+impl CrashableDisk {
     /// Creates an empty disk.
-    pub fn new() -> Disk {
-        Disk { sim: SimVfs::new(), array: None }
+    pub fn new() -> CrashableDisk {
+        CrashableDisk { sim: SimVfs::new(), array: None }
     }
 
     /// Creates an array that lacks one of its members. Later power cuts remove further members, as long as the array
     /// tolerates their loss.
-    pub fn degraded_array(level: Level, count: usize, has_luns: bool, seed: u64) -> Disk {
+    pub fn degraded_array(level: Level, count: usize, has_luns: bool, seed: u64) -> CrashableDisk {
         let sim = SimVfs::new();
         let mut members: Vec<PathBuf> =
             (0..count).map(|number| format!("/members/m{number:02}").into()).collect();
@@ -48,7 +48,7 @@ impl Disk {
             file.grow(MEMBER).and_then(|()| file.sync(IoReason::Other)).expect("the power is on");
         }
         sim.sync_directory(Path::new("/members")).expect("the power is on");
-        Array::create(&sim, &members, &CreateOptions::new(level, 99)).expect("the members are new");
+        Array::create(&sim, &members, &CreateArrayOptions::new(level, 99)).expect("the members are new");
         if has_luns {
             let made = LunVolume::create(assembled(&sim, &members), &log(&sim))
                 .and_then(|mut luns| luns.create_lun(LUN.0, LUN.1).and_then(|()| luns.close()));
@@ -57,7 +57,10 @@ impl Disk {
         members.remove(seed as usize % count);
         let files = mount(&sim, &members, has_luns);
         let spare_losses = level.tolerance(count) - 1;
-        Disk { sim, array: Some(ArrayDisk { members, spare_losses, has_luns, files }) }
+        CrashableDisk {
+            sim,
+            array: Some(ArrayDisk { members, remaining_member_losses: spare_losses, has_luns, files }),
+        }
     }
 
     /// Returns the files of the engine.
@@ -78,7 +81,7 @@ impl Disk {
     }
 
     pub fn stop_after(&self, operations: u64) {
-        self.sim.stop_after(operations);
+        self.sim.cut_power_after(operations);
     }
 
     pub fn has_power(&self) -> bool {
@@ -86,31 +89,36 @@ impl Disk {
     }
 
     /// Returns the disk after the process was killed.
-    pub fn process_kill(&self) -> Disk {
+    pub fn process_kill(&self) -> CrashableDisk {
         self.restarted(self.sim.process_kill(), false)
     }
 
     /// Returns the disk after a power cut. An array may lose another member.
-    pub fn crash(&self, seed: u64) -> Disk {
+    pub fn crash(&self, seed: u64) -> CrashableDisk {
         self.restarted(self.sim.crash(seed, CrashOptions::default()), seed.is_multiple_of(4))
     }
 
-    fn restarted(&self, sim: SimVfs, loses_member: bool) -> Disk {
+    fn restarted(&self, sim: SimVfs, loses_member: bool) -> CrashableDisk {
         let array = self.array.as_ref().map(|array| {
-            let ArrayDisk { mut spare_losses, has_luns, .. } = *array;
+            let ArrayDisk { remaining_member_losses: mut spare_losses, has_luns, .. } = *array;
             let mut members = array.members.clone();
             if loses_member && spare_losses > 0 {
                 members.remove(0);
                 spare_losses -= 1;
             }
-            ArrayDisk { files: mount(&sim, &members, has_luns), members, spare_losses, has_luns }
+            ArrayDisk {
+                files: mount(&sim, &members, has_luns),
+                members,
+                remaining_member_losses: spare_losses,
+                has_luns,
+            }
         });
-        Disk { sim, array }
+        CrashableDisk { sim, array }
     }
 }
 
-fn log(sim: &SimVfs) -> LogOptions {
-    LogOptions { bytes: LOG, ..LogOptions::new(Arc::new(sim.clone()), "/members/write-log".into()) }
+fn log(sim: &SimVfs) -> WriteLogOptions {
+    WriteLogOptions { bytes: LOG, ..WriteLogOptions::new(Arc::new(sim.clone()), "/members/write-log".into()) }
 }
 
 fn assembled(sim: &SimVfs, members: &[PathBuf]) -> Array {

@@ -3,19 +3,21 @@
 use std::sync::Arc;
 
 use ese_engine::Database;
-use ese_engine::{CreateOptions, DefragKind, DefragOptions, Error, Instance, Result, ScanOptions, Throttle};
+use ese_engine::{
+    DatabaseOptions, DefragKind, DefragOptions, Error, Instance, MaintenanceThrottle, Result, ScanOptions,
+};
 use ese_format::LogPosition;
 use rand::Rng;
 
-use super::Simulation;
-use super::lost_logs::Mark;
-use super::model::{Databases, State, check_indexes, difference, read_all};
-use super::work::Worker;
+use super::EngineSimulation;
+use super::lost_logs::DurableMark;
+use super::model::{AttachedDatabases, ModelState, check_indexes, difference, read_all};
+use super::work::SimulatedSession;
 
 /// Number of steps in a life without a power cut.
 const STEPS: usize = 250;
 
-impl Simulation {
+impl EngineSimulation {
     /// Recovers, compares with the model, and works until the power fails or all steps are done.
     pub(super) fn live(&mut self) {
         let mut instance = self.recover();
@@ -37,14 +39,14 @@ impl Simulation {
         let at = self.disk.operations() + self.rng.random_range(0..limit) + 1;
         self.disk.stop_after(if self.rng.random_bool(cut) { at } else { u64::MAX });
         let worked = self.work(&instance, &mut databases);
-        if self.power() {
+        if self.has_power() {
             worked.unwrap_or_else(|error| panic!("{}: {error} ({error:?})", self.context));
             self.disk.stop_after(u64::MAX);
         }
     }
 
     /// Runs random operations that are possible after recovery and before the first transaction.
-    pub(super) fn stir(&mut self, instance: &Arc<Instance>) -> Result<()> {
+    pub(super) fn run_random_operations(&mut self, instance: &Arc<Instance>) -> Result<()> {
         for _ in 0..self.rng.random_range(0..6) {
             let number = self.rng.random_range(0..self.plan.databases);
             match self.rng.random_range(0..4) {
@@ -65,7 +67,7 @@ impl Simulation {
         Ok(())
     }
 
-    pub(super) fn attach_created(&mut self, instance: &Arc<Instance>) -> Databases {
+    pub(super) fn attach_created(&mut self, instance: &Arc<Instance>) -> AttachedDatabases {
         let numbers = 0..self.plan.databases;
         numbers
             .map(|number| {
@@ -79,9 +81,9 @@ impl Simulation {
 
     /// Finds the surviving state among the possible states, and makes it the only possible state. Returns its number
     /// among the previous states.
-    pub(super) fn compare(&mut self, instance: &Arc<Instance>, databases: &Databases) -> usize {
+    pub(super) fn compare(&mut self, instance: &Arc<Instance>, databases: &AttachedDatabases) -> usize {
         let mut session = instance.session();
-        let mut found = State::new();
+        let mut found = ModelState::new();
         for (number, db) in databases.iter().enumerate() {
             let Some(db) = db else { continue };
             let all = read_all(number, db, &mut session);
@@ -109,7 +111,7 @@ impl Simulation {
             let checked = check_indexes(db, &mut session, name, table);
             checked.unwrap_or_else(|error| panic!("{}: {name}: {error}", self.context));
         }
-        self.found(which, found, instance.durable().generation);
+        self.record_recovered(which, found, instance.durable().generation);
         which
     }
 
@@ -123,19 +125,19 @@ impl Simulation {
                     return Ok(db);
                 }
                 // Recovery may need the file.
-                Err(error) if !self.power() => return Err(error),
+                Err(error) if !self.has_power() => return Err(error),
                 Err(_) => {}
             }
             self.disk.files().remove(&path).map_err(|e| Error::io(&path, &e))?;
         }
-        let options = CreateOptions { initial_pages: 256, extension_pages: 32 };
+        let options = DatabaseOptions { initial_pages: 256, extension_pages: 32 };
         let db = instance.create_database(&path, &options)?;
         self.created[number] = true;
         Ok(db)
     }
 
     /// Checks that the scan does not report writes in flight or the effects of a power cut as damage.
-    fn check_scans(&self, databases: &Databases) {
+    fn check_scans(&self, databases: &AttachedDatabases) {
         for db in databases.iter().flatten() {
             let scan = db.scan_progress();
             assert!(
@@ -148,29 +150,30 @@ impl Simulation {
     }
 
     /// Counts the pages that defragmentation freed and moved. It must not find damage.
-    fn count_defragmented(&mut self, databases: &Databases) {
+    fn count_defragmented(&mut self, databases: &AttachedDatabases) {
         for db in databases.iter().flatten() {
             for progress in [db.defrag_progress(), db.layout_progress()] {
                 self.tally.freed += progress.pages_freed;
                 self.tally.moved += progress.pages_moved;
-                assert!(progress.skipped == 0 || !self.power(), "{}: {progress:?}", self.context);
+                assert!(progress.skipped == 0 || !self.has_power(), "{}: {progress:?}", self.context);
             }
         }
     }
 
-    fn work(&mut self, instance: &Arc<Instance>, databases: &mut Databases) -> Result<()> {
+    fn work(&mut self, instance: &Arc<Instance>, databases: &mut AttachedDatabases) -> Result<()> {
         for (number, slot) in databases.iter_mut().enumerate() {
             if slot.is_none() {
                 *slot = Some(self.create(instance, number)?);
             }
         }
-        let mut workers: Vec<Worker> = (0..3).map(|number| Worker::new(number, instance.session())).collect();
+        let mut workers: Vec<SimulatedSession> =
+            (0..3).map(|number| SimulatedSession::new(number, instance.session())).collect();
         let steps = self.rng.random_range(STEPS / 4..STEPS);
         let mut commits = Vec::new();
         // In half of the lives, deleted data is overwritten, and passes resume in the next life.
         let zero = self.rng.random_bool(0.5);
         let maintenance = ScanOptions {
-            throttle: Throttle::default(),
+            throttle: MaintenanceThrottle::default(),
             zero,
             keep_progress: zero,
             ..ScanOptions::default()
@@ -187,7 +190,7 @@ impl Simulation {
                     0..3 => {
                         instance.flush()?;
                         self.durable = self.states.len() - 1;
-                        self.mark(instance.durable());
+                        self.mark_durable(instance.durable());
                     }
                     3..12 => {
                         for db in databases.iter().flatten() {
@@ -206,7 +209,7 @@ impl Simulation {
                         }
                         instance.step()?;
                         // Without power, pages cannot be read.
-                        if self.power() {
+                        if self.has_power() {
                             self.check_scans(databases);
                         }
                     }
@@ -234,7 +237,7 @@ impl Simulation {
             // A commit that changed nothing has the smallest id.
             if id > LogPosition::MIN && id <= durable {
                 self.durable = self.durable.max(state);
-                self.marks.push(Mark { by: id.generation, state });
+                self.marks.push(DurableMark { generation: id.generation, state });
             }
         }
         done?;
@@ -244,11 +247,11 @@ impl Simulation {
             }
             drop(workers);
             databases.clear();
-            self.detaching = true;
+            self.is_detaching = true;
             instance.shutdown()?;
             let shut_down = instance.durable();
             self.durable = self.states.len() - 1;
-            self.mark(shut_down);
+            self.mark_durable(shut_down);
             self.tally.shutdowns += 1;
             // The checks below read the files. These reads are not part of the simulated work.
             self.disk.stop_after(u64::MAX);
@@ -259,7 +262,7 @@ impl Simulation {
     }
 
     /// Truncates a database at its end, or punches holes into it.
-    fn return_space(&mut self, instance: &Arc<Instance>, databases: &Databases) -> Result<()> {
+    fn return_space(&mut self, instance: &Arc<Instance>, databases: &AttachedDatabases) -> Result<()> {
         let number = self.rng.random_range(0..databases.len());
         let Some(db) = &databases[number] else { return Ok(()) };
         let returned = match self.rng.random_bool(0.5) {
@@ -275,14 +278,18 @@ impl Simulation {
         Ok(())
     }
 
-    fn detach_and_attach(&mut self, instance: &Arc<Instance>, databases: &mut Databases) -> Result<()> {
+    fn detach_and_attach(
+        &mut self,
+        instance: &Arc<Instance>,
+        databases: &mut AttachedDatabases,
+    ) -> Result<()> {
         let number = self.rng.random_range(0..databases.len());
         let Some(db) = databases[number].take() else { return Ok(()) };
-        self.detaching = true;
+        self.is_detaching = true;
         instance.detach(&db)?;
         drop(db);
         self.durable = self.states.len() - 1;
-        self.mark(instance.durable());
+        self.mark_durable(instance.durable());
         if self.rng.random_bool(0.7) {
             databases[number] = Some(instance.attach(&self.db_path(number), 64)?);
         }

@@ -9,24 +9,24 @@ use ese_format::{Generation, LogPosition};
 use jetcell_vfs::{IoBuffer, IoReason, OpenMode};
 use rand::Rng;
 
-use super::Simulation;
-use super::model::State;
+use super::EngineSimulation;
+use super::model::ModelState;
 
 /// A state that was durable when the log ended in generation `by`.
 #[derive(Clone, Copy)]
-pub(super) struct Mark {
-    pub by: Generation,
+pub(super) struct DurableMark {
+    pub generation: Generation,
     pub state: usize,
 }
 
-impl Simulation {
+impl EngineSimulation {
     /// Marks all states so far as durable, with the log up to `end`.
-    pub(super) fn mark(&mut self, end: LogPosition) {
-        self.marks.push(Mark { by: end.generation, state: self.states.len() - 1 });
+    pub(super) fn mark_durable(&mut self, end: LogPosition) {
+        self.marks.push(DurableMark { generation: end.generation, state: self.states.len() - 1 });
     }
 
     /// Records that recovery found the state with this number. Later states are lost.
-    pub(super) fn found(&mut self, which: usize, found: State, newest: Generation) {
+    pub(super) fn record_recovered(&mut self, which: usize, found: ModelState, newest: Generation) {
         if self.plan.waypoint_latency == 0 {
             self.states = vec![found];
             self.durable = 0;
@@ -36,7 +36,7 @@ impl Simulation {
         self.states.truncate(which + 1);
         self.durable = which;
         self.marks.retain(|mark| mark.state <= which);
-        self.marks.push(Mark { by: newest, state: which });
+        self.marks.push(DurableMark { generation: newest, state: which });
     }
 
     /// Removes up to as many of the newest generations as the waypoint latency permits.
@@ -55,7 +55,7 @@ impl Simulation {
             let attached = header.attach_position.generation;
             match header.state {
                 DatabaseState::DirtyShutdown => {
-                    if self.detaching {
+                    if self.is_detaching {
                         self.floors[number] = header.gen_max_required;
                     }
                     let waypoint =
@@ -75,18 +75,18 @@ impl Simulation {
                 _ => oldest_end = oldest_end.max(header.consistent_position.generation),
             }
         }
-        self.detaching = false;
+        self.is_detaching = false;
         let lost = self.rng.random_range(0..=latency);
         let last = Generation(newest.0.saturating_sub(lost)).max(oldest_end);
         if last >= newest || last < Generation(1) {
             return;
         }
-        self.remove_behind(last);
+        self.remove_generations_after(last);
         self.tally.lost_generations += u64::from(newest.0 - last.0);
         let durable = self.durable;
-        let kept = self.marks.iter().filter(|mark| mark.by <= last).map(|mark| mark.state);
+        let kept = self.marks.iter().filter(|mark| mark.generation <= last).map(|mark| mark.state);
         self.durable = kept.max().unwrap_or(0);
-        self.marks.retain(|mark| mark.by <= last);
+        self.marks.retain(|mark| mark.generation <= last);
         self.tally.lost_commits += u64::from(self.durable < durable);
         // The databases are consistent, but the loss must be reported.
         match self.open() {
@@ -108,10 +108,10 @@ impl Simulation {
                 opened => panic!("{}: {:?} instead of -582", self.context, opened.err()),
             }
         }
-        self.lost = true;
+        self.has_lost_logs = true;
     }
 
-    fn remove_behind(&self, last: Generation) {
+    fn remove_generations_after(&self, last: Generation) {
         let disk = self.disk.files();
         for log in self.logs().into_iter().filter(|log| log.generation > last) {
             disk.remove(&log.path).expect("the power is on");
@@ -119,7 +119,7 @@ impl Simulation {
         disk.sync_directory(&self.logs).expect("the power is on");
     }
 
-    fn logs(&self) -> Vec<FoundLog> {
+    fn logs(&self) -> Vec<ArchivedLog> {
         let disk = self.disk.files();
         let names = disk.list(&self.logs).expect("the power is on");
         let read = |path: PathBuf| {
@@ -128,7 +128,7 @@ impl Simulation {
             file.read_at(0, &mut segment, IoReason::LogRead).ok()?;
             let generation = LogHeader::decode(&segment).ok()?.generation;
             let prepared = path.file_name().is_some_and(|name| name == "E00tmp.log");
-            Some(FoundLog { path, generation, prepared })
+            Some(ArchivedLog { path, generation, prepared })
         };
         names
             .into_iter()
@@ -145,7 +145,7 @@ impl Simulation {
     }
 }
 
-struct FoundLog {
+struct ArchivedLog {
     path: PathBuf,
     generation: Generation,
     /// True if the file has the name of a log that is prepared as the next generation.

@@ -20,7 +20,7 @@ use std::ops::AddAssign;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ese_check::{Cancel, CheckOptions, check_database, check_logs};
+use ese_check::{CancelToken, CheckOptions, check_database, check_logs};
 use ese_engine::internals::cache::{Cache, CacheOptions, EvictionPolicy};
 use ese_engine::{Error, Instance, InstanceOptions};
 use ese_format::{Generation, PageSize};
@@ -28,17 +28,17 @@ use jetcell_array::Level;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use self::disk::Disk;
-use self::lost_logs::Mark;
-use self::model::State;
-use crate::logged::Merges;
+use self::disk::CrashableDisk;
+use self::lost_logs::DurableMark;
+use self::model::ModelState;
+use crate::merge_counts::MergeCounts;
 
 /// One in this many seeds has deep trees.
 const DEEP_EVERY: u64 = 8;
 
 /// Counts of the events of a seed.
 #[derive(Clone, Copy, Default, Debug)]
-pub struct Tally {
+pub struct SimulationTally {
     /// Number of power cuts and kills.
     pub cuts: u64,
     /// Number of these power cuts and kills that occurred during or shortly after recovery.
@@ -75,9 +75,9 @@ pub struct Tally {
     pub lost_commits: u64,
 }
 
-impl AddAssign for Tally {
+impl AddAssign for SimulationTally {
     /// Adds the counts of another seed.
-    fn add_assign(&mut self, other: Tally) {
+    fn add_assign(&mut self, other: SimulationTally) {
         self.cuts += other.cuts;
         self.in_recovery += other.in_recovery;
         self.left_attached += other.left_attached;
@@ -98,7 +98,7 @@ impl AddAssign for Tally {
 }
 
 /// Choices that are made once per seed.
-struct Plan {
+struct SeedPlan {
     size: PageSize,
     cache_pages: usize,
     eviction: EvictionPolicy,
@@ -113,30 +113,30 @@ struct Plan {
 }
 
 /// One seed: a simulated disk, and the expected content of its databases.
-struct Simulation {
-    plan: Plan,
+struct EngineSimulation {
+    plan: SeedPlan,
     rng: ChaCha8Rng,
-    disk: Disk,
+    disk: CrashableDisk,
     /// Paths of the databases.
     databases: Vec<PathBuf>,
     logs: PathBuf,
     cache: Option<Arc<Cache>>,
     /// Possible states. The first entry is the last state that is known to be on disk. The others are the states
     /// after each later commit.
-    states: Vec<State>,
+    states: Vec<ModelState>,
     /// Index of the oldest state that recovery may find. All earlier states are obsolete.
     durable: usize,
     /// True for databases whose creation has returned.
     created: Vec<bool>,
     /// Durable states by generation. Used only if generations may be lost.
-    marks: Vec<Mark>,
+    marks: Vec<DurableMark>,
     /// True if a database may have been in the process of being detached. It may then need all generations so far.
-    detaching: bool,
+    is_detaching: bool,
     /// Newest generation that each database needed after the last cut.
     floors: Vec<Generation>,
     /// True if generations were lost since the last successful recovery.
-    lost: bool,
-    tally: Tally,
+    has_lost_logs: bool,
+    tally: SimulationTally,
     context: String,
 }
 
@@ -151,41 +151,41 @@ const ARRAYS: [(Level, usize); 6] = [
 ];
 
 /// Runs one seed. Panics if the engine lost or damaged data.
-pub fn run(seed: u64) -> Tally {
-    run_on(seed, Disk::new())
+pub fn run(seed: u64) -> SimulationTally {
+    run_on(seed, CrashableDisk::new())
 }
 
 /// Runs one seed on an array that has lost a member and loses further members. Panics if the engine or the array lost
 /// or damaged data. Half of the seeds store the files on a LUN.
-pub fn run_on_degraded_array(seed: u64) -> Tally {
+pub fn run_on_degraded_array(seed: u64) -> SimulationTally {
     let (level, members) = ARRAYS[seed as usize % ARRAYS.len()];
-    run_on(seed, Disk::degraded_array(level, members, seed % 4 >= 2, seed))
+    run_on(seed, CrashableDisk::degraded_array(level, members, seed % 4 >= 2, seed))
 }
 
 /// Runs one seed with a waypoint latency. After a cut, up to as many of the newest log generations are lost. Panics
 /// if the databases are then inconsistent, or if more is lost.
-pub fn run_with_lost_logs(seed: u64) -> Tally {
-    let mut simulation = Simulation::new(seed, Disk::new());
+pub fn run_with_lost_logs(seed: u64) -> SimulationTally {
+    let mut simulation = EngineSimulation::new(seed, CrashableDisk::new());
     simulation.plan.waypoint_latency = [1, 2, 3, 10][seed as usize % 4];
     simulation.run(seed)
 }
 
-fn run_on(seed: u64, disk: Disk) -> Tally {
-    Simulation::new(seed, disk).run(seed)
+fn run_on(seed: u64, disk: CrashableDisk) -> SimulationTally {
+    EngineSimulation::new(seed, disk).run(seed)
 }
 
-impl Simulation {
-    fn run(mut self, seed: u64) -> Tally {
+impl EngineSimulation {
+    fn run(mut self, seed: u64) -> SimulationTally {
         for life in 0..6 {
             self.context = format!("seed {seed}, life {life}");
             self.live();
-            if !self.power() || self.rng.random_bool(0.9) {
-                self.cut();
+            if !self.has_power() || self.rng.random_bool(0.9) {
+                self.cut_power();
                 self.lose_generations();
             }
         }
         if !self.plan.circular {
-            let merges = Merges::in_logs(self.disk.files(), Path::new("/log"));
+            let merges = MergeCounts::in_logs(self.disk.files(), Path::new("/log"));
             self.tally.shared = merges.partial;
             self.tally.internal_removed = merges.internal_removed;
         }
@@ -194,7 +194,7 @@ impl Simulation {
     }
 
     /// Creates the choices of a seed and its simulation on a disk.
-    fn new(seed: u64, disk: Disk) -> Simulation {
+    fn new(seed: u64, disk: CrashableDisk) -> EngineSimulation {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let deep = seed.is_multiple_of(DEEP_EVERY);
         // Only 4 KiB pages produce deep trees with few records.
@@ -205,7 +205,7 @@ impl Simulation {
             8192 => 128 << 10,
             _ => 512 << 10,
         };
-        let plan = Plan {
+        let plan = SeedPlan {
             size,
             cache_pages: rng.random_range(32..=80),
             eviction: match [0, 500, 500, 750][rng.random_range(0..4)] {
@@ -219,7 +219,7 @@ impl Simulation {
             databases: if !deep && rng.random_bool(0.3) { 2 } else { 1 },
             deep,
         };
-        Simulation {
+        EngineSimulation {
             created: vec![false; plan.databases],
             floors: vec![Generation(0); plan.databases],
             databases: ["/db0/data.edb", "/db1/data.edb"].map(PathBuf::from).to_vec(),
@@ -228,12 +228,12 @@ impl Simulation {
             rng,
             disk,
             cache: None,
-            states: vec![State::new()],
+            states: vec![ModelState::new()],
             durable: 0,
             marks: Vec::new(),
-            detaching: false,
-            lost: false,
-            tally: Tally::default(),
+            is_detaching: false,
+            has_lost_logs: false,
+            tally: SimulationTally::default(),
             context: String::new(),
         }
     }
@@ -264,10 +264,10 @@ impl Simulation {
         options.checkpoint_depth = self.plan.depth;
         options.circular = self.plan.circular;
         options.waypoint_latency = self.plan.waypoint_latency;
-        options.accept_lost_logs = self.lost;
+        options.accept_lost_logs = self.has_lost_logs;
         options.seed = Some(self.rng.random());
         let instance = Instance::open(options)?;
-        self.lost = false;
+        self.has_lost_logs = false;
         self.tally.kept += instance.recovery().deferred;
         Ok(instance)
     }
@@ -279,12 +279,12 @@ impl Simulation {
     }
 
     /// Returns true if the power is on. An error while the power is on is a bug of the engine.
-    fn power(&self) -> bool {
+    fn has_power(&self) -> bool {
         self.disk.has_power()
     }
 
     /// Cuts the power unless it is already off, and restarts the disk.
-    fn cut(&mut self) {
+    fn cut_power(&mut self) {
         self.tally.cuts += 1;
         self.disk = match self.rng.random_range(0..10) {
             0..3 => self.disk.process_kill(),
@@ -300,16 +300,16 @@ impl Simulation {
             self.disk.stop_after(at);
             let opened = self.open().and_then(|instance| {
                 self.tally.left_attached += u64::from(instance.recovery().left_attached > 0);
-                self.stir(&instance)
+                self.run_random_operations(&instance)
             });
             if let Err(error) = opened
-                && self.power()
+                && self.has_power()
             {
                 panic!("{}: recovery failed: {error}", self.context);
             }
             self.tally.in_recovery += 1;
-            self.detaching = true;
-            self.cut();
+            self.is_detaching = true;
+            self.cut_power();
         }
         self.open().unwrap_or_else(|error| panic!("{}: recovery failed: {error}", self.context))
     }
@@ -325,7 +325,7 @@ impl Simulation {
             self.tally.levels =
                 self.tally.levels.max(deep::levels(&*self.disk.files(), &self.db_path(number)));
         }
-        let report = check_logs(&*self.disk.files(), &self.logs, "E00", &Cancel::default());
+        let report = check_logs(&*self.disk.files(), &self.logs, "E00", &CancelToken::default());
         let report = report.unwrap_or_else(|error| panic!("{}, {what}: {error}", self.context));
         assert!(report.is_sound(), "{}, {what}: {:#?}", self.context, report.findings);
     }

@@ -12,7 +12,7 @@ use super::deep::{is_deep, long_key, with_long_keys};
 
 /// A record. Its id is the key in [`TableModel::rows`].
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct Row {
+pub(super) struct ModelRow {
     pub group: Option<i32>,
     pub code: String,
     pub short: Option<Arc<[u8]>>,
@@ -22,7 +22,7 @@ pub(super) struct Row {
 /// Expected content of a table.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub(super) struct TableModel {
-    pub rows: BTreeMap<i32, Row>,
+    pub rows: BTreeMap<i32, ModelRow>,
     /// True if the index that is created later exists.
     pub extra: bool,
 }
@@ -34,13 +34,13 @@ impl TableModel {
 }
 
 /// All tables of all databases, by database number and table name.
-pub(super) type State = BTreeMap<(usize, String), Arc<TableModel>>;
+pub(super) type ModelState = BTreeMap<(usize, String), Arc<TableModel>>;
 
 /// Databases by number; `None` if the database is detached or does not exist yet.
-pub(super) type Databases = Vec<Option<Arc<Database>>>;
+pub(super) type AttachedDatabases = Vec<Option<Arc<Database>>>;
 
 /// Describes the differences between two states. The description is empty if the states are equal.
-pub(super) fn difference(expected: &State, found: &State) -> String {
+pub(super) fn difference(expected: &ModelState, found: &ModelState) -> String {
     let names: BTreeSet<_> = expected.keys().chain(found.keys()).collect();
     let mut lines = Vec::new();
     for name in names {
@@ -103,7 +103,7 @@ pub(super) fn extra_index() -> IndexDefinition {
 }
 
 /// Columns of a table, by their meaning.
-pub(super) struct Columns {
+pub(super) struct TableColumns {
     id: ColumnId,
     group: ColumnId,
     code: ColumnId,
@@ -113,10 +113,10 @@ pub(super) struct Columns {
     key: Option<ColumnId>,
 }
 
-impl Columns {
-    pub fn of(table: &Table) -> Columns {
+impl TableColumns {
+    pub fn from_table(table: &Table) -> TableColumns {
         let column = |name: &str| table.column(name).expect("simulated tables have these columns");
-        Columns {
+        TableColumns {
             id: column("Id"),
             group: column("Group"),
             code: column("Code"),
@@ -137,7 +137,7 @@ impl Columns {
         [(self.id, Value::Long(id))].into_iter().chain(key).collect()
     }
 
-    pub fn values(&self, row: &Row) -> Vec<(ColumnId, Value)> {
+    pub fn values(&self, row: &ModelRow) -> Vec<(ColumnId, Value)> {
         let binary =
             |bytes: &Option<Arc<[u8]>>| bytes.as_ref().map_or(Value::Null, |b| Value::Binary(b.to_vec()));
         vec![
@@ -148,11 +148,11 @@ impl Columns {
         ]
     }
 
-    pub fn row(&self, table: &mut Table, s: &mut Session) -> Result<(i32, Row)> {
+    pub fn row(&self, table: &mut Table, s: &mut Session) -> Result<(i32, ModelRow)> {
         let mut get = |column| table.get(s, column);
         let Value::Long(id) = get(self.id)? else { return Err(Error::Usage("a record without id".into())) };
         let bytes = |value| if let Value::Binary(bytes) = value { Some(Arc::from(bytes)) } else { None };
-        let row = Row {
+        let row = ModelRow {
             group: if let Value::Long(group) = get(self.group)? { Some(group) } else { None },
             code: if let Value::Text(code) = get(self.code)? { code } else { String::new() },
             short: bytes(get(self.short)?),
@@ -163,14 +163,14 @@ impl Columns {
 }
 
 /// Reads the whole content of a database in primary index order.
-pub(super) fn read_all(number: usize, db: &Arc<Database>, s: &mut Session) -> Result<State> {
-    let mut state = State::new();
+pub(super) fn read_all(number: usize, db: &Arc<Database>, s: &mut Session) -> Result<ModelState> {
+    let mut state = ModelState::new();
     for name in s.tables(db)? {
         if name.starts_with("MSys") {
             continue;
         }
         let mut table = s.open_table(db, &name)?;
-        let columns = Columns::of(&table);
+        let columns = TableColumns::from_table(&table);
         let mut model = TableModel { rows: BTreeMap::new(), extra: table.set_index(Some("Extra")).is_ok() };
         table.set_index(None)?;
         let mut found = table.first(s)?;
@@ -193,8 +193,8 @@ pub(super) fn check_indexes(
     model: &TableModel,
 ) -> Result<()> {
     let mut table = s.open_table(db, name)?;
-    let columns = Columns::of(&table);
-    let sorted = |key: &dyn Fn(&Row) -> Vec<u8>| {
+    let columns = TableColumns::from_table(&table);
+    let sorted = |key: &dyn Fn(&ModelRow) -> Vec<u8>| {
         let mut all: Vec<(Vec<u8>, i32)> = model.rows.iter().map(|(id, row)| (key(row), *id)).collect();
         all.sort();
         all.into_iter().map(|(_, id)| id).collect::<Vec<_>>()

@@ -5,18 +5,18 @@ use std::path::Path;
 use ese_check::{CheckOptions, Severity, check_database};
 use ese_engine::internals::cache::{Cache, CacheOptions};
 use ese_engine::{Error, Instance, InstanceOptions};
-use jetcell_backup::{Restored, StoredDatabase};
+use jetcell_backup::{RestoreResult, StoredDatabase};
 
-use super::Simulation;
-use super::model::{State, check_indexes, read_all};
+use super::EngineSimulation;
+use super::model::{ModelState, check_indexes, read_all};
 
 /// Checks restored files, opens an instance on them, and returns its content.
 pub(super) fn content(
-    simulation: &Simulation,
+    simulation: &EngineSimulation,
     to: &Path,
-    restored: &Restored,
+    restored: &RestoreResult,
     stored: &[StoredDatabase],
-) -> State {
+) -> ModelState {
     let fail =
         |what: &str, error: Error| -> ! { panic!("{}: {to:?}: {what}: {error:?}", simulation.context) };
     // The checks must not change the restored files.
@@ -35,10 +35,10 @@ pub(super) fn content(
     let mut options = InstanceOptions::with_cache(files, to.to_path_buf(), cache);
     (options.threads, options.seed) = (false, Some(7));
     let instance = Instance::open(options).unwrap_or_else(|error| fail("opening", error));
-    let mut found = State::new();
+    let mut found = ModelState::new();
     for (path, stored) in restored.databases.iter().zip(stored) {
         let number = simulation.databases.iter().position(|path| *path == stored.source);
-        let number = number.unwrap_or_else(|| number_of(path));
+        let number = number.unwrap_or_else(|| database_number(path));
         let db = instance.attach(path, 64).unwrap_or_else(|error| fail("attaching", error));
         let mut session = instance.session();
         let state = read_all(number, &db, &mut session).unwrap_or_else(|error| fail("reading", error));
@@ -51,6 +51,6 @@ pub(super) fn content(
 }
 
 /// Returns the number of a restored database, derived from its file name, because the original path may have changed.
-pub(super) fn number_of(path: &Path) -> usize {
+pub(super) fn database_number(path: &Path) -> usize {
     usize::from(path.file_name().is_some_and(|name| name.to_string_lossy().contains("-2")))
 }

@@ -3,35 +3,37 @@
 
 use std::sync::Arc;
 
-use ese_engine::Seek;
+use ese_engine::SeekRelation;
 use ese_engine::{CommitMode, Error, Result, Session, Table};
 use ese_format::LogPosition;
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 
-use super::Simulation;
+use super::EngineSimulation;
 use super::deep::{IDS, MAX_RANGE, is_deep};
-use super::model::{Columns, Databases, Row, State, TableModel, definition, extra_index};
+use super::model::{
+    AttachedDatabases, ModelRow, ModelState, TableColumns, TableModel, definition, extra_index,
+};
 
 /// Maximum number of tables per session and database.
 const TABLES: usize = 3;
 
 /// A session, and the content that its transaction should see.
-pub(super) struct Worker {
+pub(super) struct SimulatedSession {
     number: usize,
     session: Session,
     /// Tables of the session, as the innermost transaction level sees them.
-    own: State,
+    transaction_state: ModelState,
     /// Tables at the start of each transaction level.
-    saved: Vec<State>,
+    savepoints: Vec<ModelState>,
 }
 
 /// Commits by id, with the number of the resulting state.
-pub(super) type Commits = Vec<(LogPosition, usize)>;
+pub(super) type CommitPositions = Vec<(LogPosition, usize)>;
 
-impl Worker {
-    pub fn new(number: usize, session: Session) -> Worker {
-        Worker { number, session, own: State::new(), saved: Vec::new() }
+impl SimulatedSession {
+    pub fn new(number: usize, session: Session) -> SimulatedSession {
+        SimulatedSession { number, session, transaction_state: ModelState::new(), savepoints: Vec::new() }
     }
 
     fn owns(&self, name: &str) -> bool {
@@ -41,13 +43,13 @@ impl Worker {
     /// Runs some operations, and sometimes begins or ends a transaction level.
     pub fn step(
         &mut self,
-        simulation: &mut Simulation,
-        databases: &Databases,
-        commits: &mut Commits,
+        simulation: &mut EngineSimulation,
+        databases: &AttachedDatabases,
+        commits: &mut CommitPositions,
     ) -> Result<()> {
-        if self.saved.is_empty() {
+        if self.savepoints.is_empty() {
             let committed = simulation.states.last().expect("there is a state");
-            self.own = committed
+            self.transaction_state = committed
                 .iter()
                 .filter(|(key, _)| self.owns(&key.1))
                 .map(|(k, v)| (k.clone(), v.clone()))
@@ -56,11 +58,11 @@ impl Worker {
         }
         for _ in 0..simulation.rng.random_range(1..10) {
             match simulation.rng.random_range(0..100) {
-                0..6 if self.saved.len() < 4 => self.begin()?,
-                6..10 if self.saved.len() > 1 => self.rollback()?,
-                10..14 if self.saved.len() > 1 => {
+                0..6 if self.savepoints.len() < 4 => self.begin()?,
+                6..10 if self.savepoints.len() > 1 => self.rollback()?,
+                10..14 if self.savepoints.len() > 1 => {
                     self.session.commit(CommitMode::Lazy)?;
-                    self.saved.pop();
+                    self.savepoints.pop();
                 }
                 14..17 => self.define(simulation, databases)?,
                 _ => self.change(simulation, databases)?,
@@ -71,33 +73,33 @@ impl Worker {
 
     fn begin(&mut self) -> Result<()> {
         self.session.begin()?;
-        self.saved.push(self.own.clone());
+        self.savepoints.push(self.transaction_state.clone());
         Ok(())
     }
 
     fn rollback(&mut self) -> Result<()> {
         self.session.rollback()?;
-        self.own = self.saved.pop().expect("levels are counted");
+        self.transaction_state = self.savepoints.pop().expect("levels are counted");
         Ok(())
     }
 
     /// Ends the transaction, if there is one.
-    pub fn finish(&mut self, simulation: &mut Simulation, commits: &mut Commits) -> Result<()> {
-        if !self.saved.is_empty() && simulation.rng.random_bool(0.2) {
-            while !self.saved.is_empty() {
+    pub fn finish(&mut self, simulation: &mut EngineSimulation, commits: &mut CommitPositions) -> Result<()> {
+        if !self.savepoints.is_empty() && simulation.rng.random_bool(0.2) {
+            while !self.savepoints.is_empty() {
                 self.rollback()?;
             }
         }
-        while self.saved.len() > 1 {
+        while self.savepoints.len() > 1 {
             self.session.commit(CommitMode::Lazy)?;
-            self.saved.pop();
+            self.savepoints.pop();
         }
-        if self.saved.pop().is_none() {
+        if self.savepoints.pop().is_none() {
             return Ok(());
         }
         let mut state = simulation.states.last().expect("there is a state").clone();
         state.retain(|key, _| !self.owns(&key.1));
-        state.extend(std::mem::take(&mut self.own));
+        state.extend(std::mem::take(&mut self.transaction_state));
         // A commit that returned an error may still be durable.
         simulation.states.push(state);
         let durable = simulation.rng.random_bool(0.3);
@@ -112,7 +114,7 @@ impl Worker {
     }
 
     /// Creates a table or an index.
-    fn define(&mut self, simulation: &mut Simulation, databases: &Databases) -> Result<()> {
+    fn define(&mut self, simulation: &mut EngineSimulation, databases: &AttachedDatabases) -> Result<()> {
         let number = simulation.rng.random_range(0..databases.len());
         let Some(db) = &databases[number] else { return Ok(()) };
         let table = simulation.rng.random_range(0..TABLES);
@@ -120,11 +122,11 @@ impl Worker {
             0 | 1 if simulation.plan.deep => format!("S{}D", self.number),
             _ => format!("S{}T{table}", self.number),
         };
-        match self.own.get_mut(&(number, name.clone())) {
+        match self.transaction_state.get_mut(&(number, name.clone())) {
             None => {
                 let auto = name.ends_with('0');
                 self.session.create_table(db, &definition(&name, auto))?;
-                self.own.insert((number, name), Arc::default());
+                self.transaction_state.insert((number, name), Arc::default());
             }
             Some(table) if !table.extra => {
                 self.session.create_index(db, &name, &extra_index())?;
@@ -136,20 +138,20 @@ impl Worker {
     }
 
     /// Inserts, replaces, or deletes one or many records.
-    fn change(&mut self, simulation: &mut Simulation, databases: &Databases) -> Result<()> {
-        if self.own.is_empty() {
+    fn change(&mut self, simulation: &mut EngineSimulation, databases: &AttachedDatabases) -> Result<()> {
+        if self.transaction_state.is_empty() {
             return self.define(simulation, databases);
         }
-        let which = simulation.rng.random_range(0..self.own.len());
-        let (key, model) = self.own.iter_mut().nth(which).expect("within the length");
+        let which = simulation.rng.random_range(0..self.transaction_state.len());
+        let (key, model) = self.transaction_state.iter_mut().nth(which).expect("within the length");
         let Some(db) = &databases[key.0] else { return Ok(()) };
         let s = &mut self.session;
         let table = s.open_table(db, &key.1)?;
-        let columns = Columns::of(&table);
+        let columns = TableColumns::from_table(&table);
         let model = Arc::make_mut(model);
         let context = format!("{}: {key:?}", simulation.context);
         let auto = key.1.ends_with('0');
-        let mut records = Records { s, table, columns, model, auto, context };
+        let mut records = SessionRecordsView { s, table, columns, model, auto, context };
         let rng = &mut simulation.rng;
         if is_deep(&key.1) && rng.random_bool(0.15) {
             return records.change_range(rng);
@@ -174,26 +176,26 @@ impl Worker {
 }
 
 /// The records of one table in the transaction of a session, and the expected content of the table.
-struct Records<'a> {
+struct SessionRecordsView<'a> {
     s: &'a mut Session,
     table: Table,
-    columns: Columns,
+    columns: TableColumns,
     model: &'a mut TableModel,
     /// True if the engine assigns the ids.
     auto: bool,
     context: String,
 }
 
-impl Records<'_> {
+impl SessionRecordsView<'_> {
     /// Positions the cursor on the first record with at least this id, and returns the id of that record.
     fn seek(&mut self, id: i32) -> Result<Option<i32>> {
-        let there = self.table.seek(self.s, &[self.columns.key(id)], Seek::GreaterOrEqual)?;
+        let there = self.table.seek(self.s, &[self.columns.key(id)], SeekRelation::GreaterOrEqual)?;
         let next = self.model.rows.range(id..).next().map(|(id, _)| *id);
         assert_eq!(there, next.is_some(), "{}: seek {id}", self.context);
         Ok(next)
     }
 
-    fn insert(&mut self, id: i32, row: Row) -> Result<()> {
+    fn insert(&mut self, id: i32, row: ModelRow) -> Result<()> {
         let mut values = self.columns.values(&row);
         if !self.auto {
             values.extend(self.columns.identity(id));
@@ -217,7 +219,7 @@ impl Records<'_> {
     }
 
     /// Replaces the record under the cursor.
-    fn replace(&mut self, id: i32, row: Row) -> Result<()> {
+    fn replace(&mut self, id: i32, row: ModelRow) -> Result<()> {
         let duplicate = self.model.has_code(&row.code, Some(id));
         match self.table.replace(self.s, &self.columns.values(&row)) {
             Ok(()) => {
@@ -256,9 +258,9 @@ impl Records<'_> {
 }
 
 /// Creates a row that needs at least a third of a 4 KiB leaf.
-fn wide_row(rng: &mut ChaCha8Rng, id: i32) -> Row {
+fn wide_row(rng: &mut ChaCha8Rng, id: i32) -> ModelRow {
     let len = rng.random_range(700..1000);
-    Row {
+    ModelRow {
         group: Some(rng.random_range(-4..4)),
         code: format!("wide{id}"),
         short: None,
@@ -266,8 +268,8 @@ fn wide_row(rng: &mut ChaCha8Rng, id: i32) -> Row {
     }
 }
 
-fn random_row(rng: &mut ChaCha8Rng, longest: usize) -> Row {
-    Row {
+fn random_row(rng: &mut ChaCha8Rng, longest: usize) -> ModelRow {
+    ModelRow {
         group: rng.random_bool(0.8).then(|| rng.random_range(-4..4)),
         code: format!("c{}", rng.random_range(0..2000)),
         short: rng.random_bool(0.7).then(|| bytes(rng, 200)),

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use crate::Findings;
+use crate::RuleFindings;
 use crate::workspace::{Package, Workspace};
 
 /// Other members that each member may use in its code, and additional members that its tests may use. The bird's-eye
@@ -105,7 +105,7 @@ const ARROWS: [(&str, &[&str], &[&str]); 26] = [
 ];
 
 /// Finds dependencies between members that the table above does not permit, and crates that it does not contain.
-pub fn check(workspace: &Workspace) -> Result<Findings> {
+pub fn check(workspace: &Workspace) -> Result<RuleFindings> {
     Ok(workspace
         .members
         .iter()
@@ -114,7 +114,7 @@ pub fn check(workspace: &Workspace) -> Result<Findings> {
         .collect())
 }
 
-fn check_member(workspace: &Workspace, package: &Package) -> Findings {
+fn check_member(workspace: &Workspace, package: &Package) -> RuleFindings {
     let Some((_, code, tests)) = ARROWS.iter().find(|(name, ..)| *name == package.name) else {
         return vec![format!(
             "{} is missing from the table of arrows (xtask/src/rules/arrows.rs)",

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::Findings;
+use crate::RuleFindings;
 use crate::workspace::Workspace;
 
 /// Maximum number of crates that `cargo build -p jetcell` compiles, including members of the workspace and external
@@ -13,7 +13,7 @@ use crate::workspace::Workspace;
 const MAX_CRATES: usize = 120;
 
 /// Returns a finding if the number of crates in the default build exceeds the limit.
-pub fn check(workspace: &Workspace) -> Result<Findings> {
+pub fn check(workspace: &Workspace) -> Result<RuleFindings> {
     let output = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()))
         .args(["tree", "--locked", "-p", "jetcell", "-e", "normal,build", "--prefix", "none", "--no-dedupe"])
         .args(["--format", "{p}"])
@@ -29,6 +29,6 @@ pub fn check(workspace: &Workspace) -> Result<Findings> {
                 "{count} crates exceed the limit of {MAX_CRATES}; docs/internals/build.md explains the limit"
             )]
         }
-        _ => Findings::new(),
+        _ => RuleFindings::new(),
     })
 }

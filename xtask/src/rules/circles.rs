@@ -6,13 +6,13 @@ use anyhow::Result;
 use petgraph::algo::tarjan_scc;
 use petgraph::graphmap::DiGraphMap;
 
-use crate::Findings;
-use crate::modules::{Import, ModuleTree};
+use crate::RuleFindings;
+use crate::modules::{ModuleImport, ModuleTree};
 use crate::workspace::Workspace;
 
 /// Finds cycles between files, and between the top-level folders of a crate.
-pub fn check(workspace: &Workspace) -> Result<Findings> {
-    let mut findings = Findings::new();
+pub fn check(workspace: &Workspace) -> Result<RuleFindings> {
+    let mut findings = RuleFindings::new();
     for package in &workspace.members {
         let libraries = package.targets.iter().filter(|target| {
             target.kind.iter().any(|kind| kind == "lib" || kind == "cdylib" || kind == "bin")
@@ -20,14 +20,14 @@ pub fn check(workspace: &Workspace) -> Result<Findings> {
         });
         for target in libraries {
             let tree = ModuleTree::load(&target.src_path, &workspace.sources)?;
-            findings.extend(circles(&tree).iter().map(|circle| format!("{}: {circle}", package.name)));
+            findings.extend(find_cycles(&tree).iter().map(|circle| format!("{}: {circle}", package.name)));
         }
     }
     Ok(findings)
 }
 
-fn circles(tree: &ModuleTree) -> Findings {
-    let imports: BTreeSet<Import> =
+fn find_cycles(tree: &ModuleTree) -> RuleFindings {
+    let imports: BTreeSet<ModuleImport> =
         tree.imports().into_iter().filter(|import| !tree.is_within(import.from, import.to)).collect();
     let name = |module: usize| tree.modules[module].path.join("::");
     let files: BTreeSet<(String, String)> =
@@ -38,8 +38,8 @@ fn circles(tree: &ModuleTree) -> Findings {
         .map(|import| (top(import.from), top(import.to)))
         .filter(|(from, to)| from != to)
         .collect();
-    let within = components(&files);
-    let between = components(&folders);
+    let within = strongly_connected_components(&files);
+    let between = strongly_connected_components(&folders);
     let describe = |kind: &str, circle: &Vec<String>, arrows: &BTreeSet<(String, String)>| {
         let arrows: BTreeMap<&String, Vec<&str>> = circle
             .iter()
@@ -57,7 +57,7 @@ fn circles(tree: &ModuleTree) -> Findings {
 }
 
 /// Returns the strongly connected components with more than one node.
-fn components(arrows: &BTreeSet<(String, String)>) -> Vec<Vec<String>> {
+fn strongly_connected_components(arrows: &BTreeSet<(String, String)>) -> Vec<Vec<String>> {
     let graph: DiGraphMap<&str, ()> = arrows.iter().map(|(from, to)| (from.as_str(), to.as_str())).collect();
     let components = tarjan_scc(&graph).into_iter().filter(|component| component.len() > 1);
     let sorted = components.map(|component| {
@@ -75,12 +75,12 @@ mod tests {
     use super::*;
     use crate::source::SourceFile;
 
-    fn found(files: &[(&str, &str)]) -> Findings {
+    fn found(files: &[(&str, &str)]) -> RuleFindings {
         let sources = files
             .iter()
             .map(|(path, text)| (PathBuf::from(path), SourceFile::parse((*text).to_owned()).unwrap()))
             .collect();
-        circles(&ModuleTree::load(Path::new("lib.rs"), &sources).unwrap())
+        find_cycles(&ModuleTree::load(Path::new("lib.rs"), &sources).unwrap())
     }
 
     #[test]

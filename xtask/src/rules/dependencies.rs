@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use anyhow::{Context, Result};
 use regex::Regex;
 
-use crate::Findings;
+use crate::RuleFindings;
 use crate::workspace::{Package, Workspace};
 
 /// Finds unused dependencies, and differences between ARCHITECTURE.md and Cargo.toml.
-pub fn check(workspace: &Workspace) -> Result<Findings> {
-    let mut findings = Findings::new();
+pub fn check(workspace: &Workspace) -> Result<RuleFindings> {
+    let mut findings = RuleFindings::new();
     for package in &workspace.members {
         findings.extend(unused(workspace, package)?);
     }
@@ -23,10 +23,10 @@ pub fn check(workspace: &Workspace) -> Result<Findings> {
     Ok(findings)
 }
 
-fn unused(workspace: &Workspace, package: &Package) -> Result<Findings> {
+fn unused(workspace: &Workspace, package: &Package) -> Result<RuleFindings> {
     let directory = package.directory();
     let sources: Vec<_> = workspace.sources.iter().filter(|(path, _)| path.starts_with(directory)).collect();
-    let mut findings = Findings::new();
+    let mut findings = RuleFindings::new();
     for dependency in &package.dependencies {
         let name = dependency.rename.as_ref().unwrap_or(&dependency.name).replace('-', "_");
         let used = Regex::new(&format!(r"\b{name}(::|;| as )"))?;
@@ -47,11 +47,13 @@ fn documented(architecture: &str) -> BTreeSet<String> {
     names.filter_map(|name| name.split_whitespace().next()).map(str::to_owned).collect()
 }
 
-fn differences(declared: &BTreeSet<String>, documented: &BTreeSet<String>) -> Findings {
-    let missing =
-        declared.difference(documented).map(|name| format!("{name} is missing from the table in ARCHITECTURE.md"));
-    let stale =
-        documented.difference(declared).map(|name| format!("{name} is in ARCHITECTURE.md but not in Cargo.toml"));
+fn differences(declared: &BTreeSet<String>, documented: &BTreeSet<String>) -> RuleFindings {
+    let missing = declared
+        .difference(documented)
+        .map(|name| format!("{name} is missing from the table in ARCHITECTURE.md"));
+    let stale = documented
+        .difference(declared)
+        .map(|name| format!("{name} is in ARCHITECTURE.md but not in Cargo.toml"));
     missing.chain(stale).collect()
 }
 
@@ -65,8 +67,10 @@ mod tests {
         let documented = documented(text);
         assert_eq!(documented.iter().map(String::as_str).collect::<Vec<_>>(), ["a", "b-c", "e", "f"]);
         let declared = ["a", "b-c", "e", "z"].map(str::to_owned).into();
-        let expected =
-            ["z is missing from the table in ARCHITECTURE.md", "f is in ARCHITECTURE.md but not in Cargo.toml"];
+        let expected = [
+            "z is missing from the table in ARCHITECTURE.md",
+            "f is in ARCHITECTURE.md but not in Cargo.toml",
+        ];
         assert_eq!(differences(&declared, &documented), expected);
     }
 }

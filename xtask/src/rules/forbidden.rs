@@ -3,16 +3,16 @@
 
 use anyhow::Result;
 
-use crate::Findings;
+use crate::RuleFindings;
 use crate::modules::ModuleTree;
 use crate::workspace::Workspace;
 
-const FILES: [&str; 2] = ["std::fs", "rustix::fs"];
+const FILE_APIS: [&str; 2] = ["std::fs", "rustix::fs"];
 /// Functions that may block: they wait for the other end of a pipe, and never finish on an endless device.
 /// User-supplied paths are read with `jetcell_vfs::read_input`.
-const READS: [&str; 4] = ["std::fs::read", "std::fs::read_to_string", "fs::read", "fs::read_to_string"];
-const CLOCKS: [&str; 2] = ["std::time::Instant", "std::time::SystemTime"];
-const LOCKS: [&str; 8] = [
+const READ_APIS: [&str; 4] = ["std::fs::read", "std::fs::read_to_string", "fs::read", "fs::read_to_string"];
+const CLOCK_APIS: [&str; 2] = ["std::time::Instant", "std::time::SystemTime"];
+const LOCK_APIS: [&str; 8] = [
     "parking_lot",
     "std::thread",
     "std::sync::atomic",
@@ -25,16 +25,16 @@ const LOCKS: [&str; 8] = [
 
 /// Crates, and the paths that their code must not contain.
 const FORBIDDEN: [(&str, &[&[&str]]); 10] = [
-    ("ese-format", &[&FILES, &CLOCKS, &LOCKS]),
-    ("ese-engine", &[&FILES, &CLOCKS, &LOCKS]),
-    ("ese-check", &[&FILES]),
-    ("jetcell-dump", &[&FILES, &CLOCKS]),
-    ("jetcell-vfs", &[&LOCKS]),
-    ("jetcell-fleet", &[&READS]),
-    ("jetcell-lab", &[&READS]),
-    ("jetcell-remote", &[&READS]),
-    ("jetcell-report", &[&READS]),
-    ("jetcell-sizing", &[&READS]),
+    ("ese-format", &[&FILE_APIS, &CLOCK_APIS, &LOCK_APIS]),
+    ("ese-engine", &[&FILE_APIS, &CLOCK_APIS, &LOCK_APIS]),
+    ("ese-check", &[&FILE_APIS]),
+    ("jetcell-dump", &[&FILE_APIS, &CLOCK_APIS]),
+    ("jetcell-vfs", &[&LOCK_APIS]),
+    ("jetcell-fleet", &[&READ_APIS]),
+    ("jetcell-lab", &[&READ_APIS]),
+    ("jetcell-remote", &[&READ_APIS]),
+    ("jetcell-report", &[&READ_APIS]),
+    ("jetcell-sizing", &[&READ_APIS]),
 ];
 
 /// The only crate that may contain unsafe code.
@@ -43,8 +43,8 @@ const UNSAFE: &str = "jetcell-vfs";
 const FORBID: [&str; 2] = ["#![forbid(unsafe_code)]", "#![cfg_attr(not(shuttle), forbid(unsafe_code))]"];
 
 /// Finds forbidden paths in the code of a crate outside its tests.
-pub fn check(workspace: &Workspace) -> Result<Findings> {
-    let mut findings = Findings::new();
+pub fn check(workspace: &Workspace) -> Result<RuleFindings> {
+    let mut findings = RuleFindings::new();
     for (name, paths) in FORBIDDEN {
         let Some(package) = workspace.member(name) else { continue };
         let Some(library) =
@@ -56,7 +56,7 @@ pub fn check(workspace: &Workspace) -> Result<Findings> {
             for path in &module.paths {
                 let text = path.segments.join("::");
                 if paths.iter().copied().flatten().any(|forbidden| names(&text, forbidden)) {
-                    findings.push(format!("{}:{}: {text}", workspace.shown(&module.file), path.line));
+                    findings.push(format!("{}:{}: {text}", workspace.display_path(&module.file), path.line));
                 }
             }
         }
@@ -70,7 +70,7 @@ fn names(path: &str, forbidden: &str) -> bool {
 }
 
 /// Finds libraries and programs without `#![forbid(unsafe_code)]`, except for the crate that may contain unsafe code.
-pub fn check_unsafe(workspace: &Workspace) -> Result<Findings> {
+pub fn check_unsafe(workspace: &Workspace) -> Result<RuleFindings> {
     let members = workspace.members.iter().filter(|package| package.name != UNSAFE);
     let roots = members.flat_map(|package| {
         package.targets.iter().filter(|target| {
@@ -82,7 +82,7 @@ pub fn check_unsafe(workspace: &Workspace) -> Result<Findings> {
         source.is_some_and(|source| !FORBID.iter().any(|forbid| source.text.contains(forbid)))
     });
     Ok(open
-        .map(|target| format!("{}: no #![forbid(unsafe_code)]", workspace.shown(&target.src_path)))
+        .map(|target| format!("{}: no #![forbid(unsafe_code)]", workspace.display_path(&target.src_path)))
         .collect())
 }
 

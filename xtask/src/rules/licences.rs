@@ -3,11 +3,11 @@
 use anyhow::{Context, Result};
 use spdx::{Expression, ParseMode};
 
-use crate::Findings;
+use crate::RuleFindings;
 use crate::workspace::Workspace;
 
 /// Finds packages without a licence, or with a licence that is not permitted.
-pub fn check(workspace: &Workspace) -> Result<Findings> {
+pub fn check(workspace: &Workspace) -> Result<RuleFindings> {
     let policy: toml::Table =
         std::fs::read_to_string(workspace.root.join("deny.toml")).context("deny.toml")?.parse()?;
     let allowed = policy["licenses"]["allow"].as_array().context("deny.toml: licenses.allow")?;

@@ -6,13 +6,13 @@ use std::path::Path;
 use anyhow::Result;
 use regex::Regex;
 
-use crate::Findings;
+use crate::RuleFindings;
 use crate::workspace::Workspace;
 
 /// Finds links without a target.
-pub fn check(workspace: &Workspace) -> Result<Findings> {
+pub fn check(workspace: &Workspace) -> Result<RuleFindings> {
     let link = Regex::new(r"\]\(([^()\s]+)\)")?;
-    let mut findings = Findings::new();
+    let mut findings = RuleFindings::new();
     for (path, text) in &workspace.documents {
         let text = without_code(text);
         for target in
@@ -20,16 +20,16 @@ pub fn check(workspace: &Workspace) -> Result<Findings> {
         {
             if !target.contains("://")
                 && !target.starts_with("mailto:")
-                && !leads_somewhere(workspace, path, target)
+                && !has_target(workspace, path, target)
             {
-                findings.push(format!("{}: {target}", workspace.shown(path)));
+                findings.push(format!("{}: {target}", workspace.display_path(path)));
             }
         }
     }
     Ok(findings)
 }
 
-fn leads_somewhere(workspace: &Workspace, from: &Path, target: &str) -> bool {
+fn has_target(workspace: &Workspace, from: &Path, target: &str) -> bool {
     let (file, heading) =
         target.split_once('#').map_or((target, None), |(file, heading)| (file, Some(heading)));
     let path = match file {

@@ -6,19 +6,19 @@ use std::collections::BTreeSet;
 use anyhow::{Context, Result};
 use serde::Deserialize;
 
-use crate::Findings;
+use crate::RuleFindings;
 use crate::workspace::{Package, Workspace};
 
 /// Lock file of the benchmarks, which are not a member of the workspace.
 const LOCK: &str = "bench/Cargo.lock";
 
 #[derive(Deserialize)]
-struct Lock {
-    package: Vec<Locked>,
+struct LockFile {
+    package: Vec<LockedPackage>,
 }
 
 #[derive(Deserialize)]
-struct Locked {
+struct LockedPackage {
     name: String,
     /// Names of dependencies, each with its version if the lock file contains several versions.
     #[serde(default)]
@@ -26,13 +26,13 @@ struct Locked {
 }
 
 /// Finds dependencies of crates that the lock file lacks.
-pub fn check(workspace: &Workspace) -> Result<Findings> {
+pub fn check(workspace: &Workspace) -> Result<RuleFindings> {
     let text = std::fs::read_to_string(workspace.root.join(LOCK)).context(LOCK)?;
-    lacking(&text, &workspace.members)
+    missing_dependencies(&text, &workspace.members)
 }
 
-fn lacking(lock: &str, members: &[Package]) -> Result<Findings> {
-    let lock: Lock = toml::from_str(lock)?;
+fn missing_dependencies(lock: &str, members: &[Package]) -> Result<RuleFindings> {
+    let lock: LockFile = toml::from_str(lock)?;
     let mut findings = vec![];
     for locked in lock.package {
         let Some(member) = members.iter().find(|member| member.name == locked.name) else { continue };
@@ -48,7 +48,7 @@ fn lacking(lock: &str, members: &[Package]) -> Result<Findings> {
 
 #[cfg(test)]
 mod tests {
-    use super::lacking;
+    use super::missing_dependencies;
     use crate::workspace::Package;
 
     #[test]
@@ -63,7 +63,7 @@ mod tests {
         .unwrap();
         let lock = |dependencies: &str| {
             let text = format!("[[package]]\nname = \"engine\"\ndependencies = [{dependencies}]");
-            lacking(&text, std::slice::from_ref(&member)).unwrap()
+            missing_dependencies(&text, std::slice::from_ref(&member)).unwrap()
         };
         assert_eq!(lock("\"rand 0.9.1\", \"smallvec\""), [""; 0]);
         assert_eq!(lock("\"rand\""), ["engine needs smallvec"]);

@@ -2,18 +2,18 @@
 
 use anyhow::Result;
 
-use crate::Findings;
+use crate::RuleFindings;
 use crate::workspace::{Package, Workspace};
 
 /// Files that each package has next to its manifest.
 const FILES: [&str; 3] = ["README.md", "LICENSE-MIT", "LICENSE-APACHE"];
 
 /// Finds missing parts of packages that are to be published.
-pub fn check(workspace: &Workspace) -> Result<Findings> {
+pub fn check(workspace: &Workspace) -> Result<RuleFindings> {
     Ok(workspace.members.iter().filter(|package| package.is_published()).flat_map(missing).collect())
 }
 
-fn missing(package: &Package) -> Findings {
+fn missing(package: &Package) -> RuleFindings {
     let files =
         FILES.iter().filter(|file| !package.directory().join(file).is_file()).map(|file| (*file).to_owned());
     let fields = [

@@ -16,61 +16,81 @@ mod words;
 
 use anyhow::Result;
 
-use crate::Findings;
+use crate::RuleFindings;
 use crate::workspace::Workspace;
 
 /// A rule of the repository.
-pub struct Rule {
+pub struct RepositoryRule {
     /// Name on the command line.
     pub name: &'static str,
     /// Description of the findings of the rule.
     pub claim: &'static str,
     /// Returns the violations of the rule.
-    pub check: fn(&Workspace) -> Result<Findings>,
+    pub check: fn(&Workspace) -> Result<RuleFindings>,
 }
 
 /// All rules.
-pub const RULES: [Rule; 14] = [
-    Rule {
+pub const RULES: [RepositoryRule; 14] = [
+    RepositoryRule {
         name: "arrows",
         claim: "crate dependencies that are not in ARCHITECTURE.md",
         check: arrows::check,
     },
-    Rule { name: "circles", claim: "import cycles between modules", check: circles::check },
-    Rule {
+    RepositoryRule { name: "circles", claim: "import cycles between modules", check: circles::check },
+    RepositoryRule {
         name: "forbidden",
         claim: "uses of the file system, clocks, locks and user files outside their seams",
         check: forbidden::check,
     },
-    Rule { name: "unsafe", claim: "crates that do not forbid unsafe code", check: forbidden::check_unsafe },
-    Rule {
+    RepositoryRule {
+        name: "unsafe",
+        claim: "crates that do not forbid unsafe code",
+        check: forbidden::check_unsafe,
+    },
+    RepositoryRule {
         name: "dependencies",
         claim: "dependencies that are unused or not in ARCHITECTURE.md",
         check: dependencies::check,
     },
-    Rule {
+    RepositoryRule {
         name: "licences",
         claim: "packages whose licence is not allowed by deny.toml",
         check: licences::check,
     },
-    Rule { name: "manifests", claim: "packages that a registry would reject", check: manifests::check },
-    Rule {
+    RepositoryRule {
+        name: "manifests",
+        claim: "packages that a registry would reject",
+        check: manifests::check,
+    },
+    RepositoryRule {
         name: "locks",
         claim: "crate dependencies that are missing from the lock file of the benchmarks",
         check: locks::check,
     },
-    Rule { name: "builds", claim: "crates in excess of the limit for the default build", check: builds::check },
-    Rule {
+    RepositoryRule {
+        name: "builds",
+        claim: "crates in excess of the limit for the default build",
+        check: builds::check,
+    },
+    RepositoryRule {
         name: "test-files",
         claim: "files whose names do not distinguish test code from product code",
         check: test_files::check,
     },
-    Rule { name: "links", claim: "broken links in documents", check: links::check },
-    Rule {
+    RepositoryRule { name: "links", claim: "broken links in documents", check: links::check },
+    RepositoryRule {
         name: "remedies",
         claim: "advice to recover a database without the name of the command",
         check: remedies::check,
     },
-    Rule { name: "sizes", claim: "files, functions and headers that exceed their limits", check: sizes::check },
-    Rule { name: "words", claim: "phrases that are not plain technical English", check: words::check },
+    RepositoryRule {
+        name: "sizes",
+        claim: "files, functions and headers that exceed their limits",
+        check: sizes::check,
+    },
+    RepositoryRule {
+        name: "words",
+        claim: "phrases that are not plain technical English",
+        check: words::check,
+    },
 ];

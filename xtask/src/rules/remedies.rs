@@ -3,7 +3,7 @@
 use anyhow::Result;
 use regex::Regex;
 
-use crate::Findings;
+use crate::RuleFindings;
 use crate::workspace::Workspace;
 
 /// Pattern of advice to recover something.
@@ -16,16 +16,16 @@ const COMMAND: &str = "jetcell recover";
 
 /// Finds lines of code and documents with such advice but without the command. Comments are ignored, because users do
 /// not read them.
-pub fn check(workspace: &Workspace) -> Result<Findings> {
+pub fn check(workspace: &Workspace) -> Result<RuleFindings> {
     let advice = Regex::new(ADVICE)?;
-    let mut findings = Findings::new();
+    let mut findings = RuleFindings::new();
     let code = workspace.sources.iter().map(|(path, source)| (path, &source.text));
     let documents = workspace.documents.iter();
     for (path, text) in code.chain(documents).filter(|(path, _)| !path.ends_with("rules/remedies.rs")) {
         for line in without_command(text, &advice) {
             findings.push(format!(
                 "{}:{line}: advice without `{COMMAND}` and its arguments",
-                workspace.shown(path)
+                workspace.display_path(path)
             ));
         }
     }

@@ -6,7 +6,7 @@ use anyhow::Result;
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
-use crate::Findings;
+use crate::RuleFindings;
 use crate::source::{attributes, is_test_only};
 use crate::workspace::Workspace;
 
@@ -16,10 +16,10 @@ const FILE_LINES: usize = 600;
 const FUNCTION_LINES: usize = 100;
 
 /// Finds files and functions that are too long, and files without a module comment, except for unit tests.
-pub fn check(workspace: &Workspace) -> Result<Findings> {
-    let mut findings = Findings::new();
+pub fn check(workspace: &Workspace) -> Result<RuleFindings> {
+    let mut findings = RuleFindings::new();
     for (path, source) in &workspace.sources {
-        let shown = workspace.shown(path);
+        let shown = workspace.display_path(path);
         if source.lines() > FILE_LINES {
             findings.push(format!("{shown}: {} lines exceed the limit of {FILE_LINES}", source.lines()));
         }
@@ -27,10 +27,9 @@ pub fn check(workspace: &Workspace) -> Result<Findings> {
             findings.push(format!("{shown}: the module comment is missing"));
         }
         let long = long_functions(&source.syntax);
-        findings.extend(
-            long.iter()
-                .map(|(name, lines)| format!("{shown}: {name}: {lines} lines exceed the limit of {FUNCTION_LINES}")),
-        );
+        findings.extend(long.iter().map(|(name, lines)| {
+            format!("{shown}: {name}: {lines} lines exceed the limit of {FUNCTION_LINES}")
+        }));
     }
     Ok(findings)
 }
@@ -43,23 +42,23 @@ fn is_test_file(path: &Path) -> bool {
 }
 
 fn long_functions(file: &syn::File) -> Vec<(String, usize)> {
-    let mut functions = Functions::default();
+    let mut functions = FunctionSizes::default();
     functions.visit_file(file);
     functions.0.retain(|(_, lines)| *lines > FUNCTION_LINES);
     functions.0
 }
 
 #[derive(Default)]
-struct Functions(Vec<(String, usize)>);
+struct FunctionSizes(Vec<(String, usize)>);
 
-impl Functions {
+impl FunctionSizes {
     fn add(&mut self, name: &syn::Ident, block: &syn::Block) {
         let span = block.span();
         self.0.push((name.to_string(), span.end().line - span.start().line + 1));
     }
 }
 
-impl<'ast> Visit<'ast> for Functions {
+impl<'ast> Visit<'ast> for FunctionSizes {
     fn visit_item(&mut self, item: &'ast syn::Item) {
         if !is_test_only(attributes(item)) {
             visit::visit_item(self, item);

@@ -5,19 +5,19 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
-use crate::Findings;
+use crate::RuleFindings;
 use crate::modules::file_of;
 use crate::workspace::Workspace;
 
 /// Finds modules of tests in files that are named like product code, and the reverse.
-pub fn check(workspace: &Workspace) -> Result<Findings> {
-    let mut findings = Findings::new();
+pub fn check(workspace: &Workspace) -> Result<RuleFindings> {
+    let mut findings = RuleFindings::new();
     for (path, source) in &workspace.sources {
         let is_test_file = is_named_for_tests(path);
         if path.file_stem().and_then(|stem| stem.to_str()).is_some_and(|stem| stem.ends_with("_test"))
             && !is_test_file
         {
-            findings.push(format!("{}: the file name ends in _test.rs", workspace.shown(path)));
+            findings.push(format!("{}: the file name ends in _test.rs", workspace.display_path(path)));
         }
         for item in &source.syntax.items {
             let syn::Item::Mod(item) = item else { continue };
@@ -32,7 +32,7 @@ pub fn check(workspace: &Workspace) -> Result<Findings> {
                 (false, true) => "product code in a file with the name of a test file",
                 _ => continue,
             };
-            findings.push(format!("{}: {what}", workspace.shown(&file)));
+            findings.push(format!("{}: {what}", workspace.display_path(&file)));
         }
     }
     Ok(findings)

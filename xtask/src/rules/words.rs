@@ -5,7 +5,7 @@
 use anyhow::Result;
 use regex::Regex;
 
-use crate::Findings;
+use crate::RuleFindings;
 use crate::workspace::Workspace;
 
 /// A regular expression of a phrase, and what to write instead.
@@ -53,7 +53,7 @@ const LEGITIMATE: &str =
 const BEGINNINGS: &str = r"^(The same|Of|As|It|Its|In|For [^e]\w*) ";
 
 /// Consecutive comment lines of one kind, as one line of text.
-struct Comment {
+struct CommentBlock {
     /// Number of the first line, from 1.
     line: usize,
     /// Documentation of an item.
@@ -62,20 +62,22 @@ struct Comment {
 }
 
 /// Comments and sentences with such a phrase.
-pub fn check(workspace: &Workspace) -> Result<Findings> {
+pub fn check(workspace: &Workspace) -> Result<RuleFindings> {
     let everywhere = compiled(EVERYWHERE)?;
     let in_comments = compiled(IN_COMMENTS)?;
     let beginnings = Regex::new(BEGINNINGS)?;
     let legitimate = Regex::new(LEGITIMATE)?;
-    let mut findings = Findings::new();
+    let mut findings = RuleFindings::new();
     for (path, source) in &workspace.sources {
         // The benchmarks keep their words until they are rewritten.
         let is_bench = path.starts_with(workspace.root.join("bench"));
         let own = if is_bench { &[][..] } else { &in_comments[..] };
-        for Comment { line, is_doc, text } in comments(&source.text) {
+        for CommentBlock { line, is_doc, text } in comments(&source.text) {
             let text = legitimate.replace_all(&text, "``");
-            let place = format!("{}:{line}", workspace.shown(path));
-            findings.extend(everywhere.iter().chain(own).filter_map(|phrase| found(&place, &text, phrase)));
+            let place = format!("{}:{line}", workspace.display_path(path));
+            findings.extend(
+                everywhere.iter().chain(own).filter_map(|phrase| phrase_finding(&place, &text, phrase)),
+            );
             if !is_bench && is_doc && beginnings.is_match(&text) {
                 findings.push(format!("{place}: \"{text}\"; write what the item is or does"));
             }
@@ -83,21 +85,21 @@ pub fn check(workspace: &Workspace) -> Result<Findings> {
     }
     for (path, text) in &workspace.documents {
         for (number, line) in text.lines().enumerate() {
-            let place = format!("{}:{}", workspace.shown(path), number + 1);
-            findings.extend(everywhere.iter().filter_map(|phrase| found(&place, line, phrase)));
+            let place = format!("{}:{}", workspace.display_path(path), number + 1);
+            findings.extend(everywhere.iter().filter_map(|phrase| phrase_finding(&place, line, phrase)));
         }
     }
     Ok(findings)
 }
 
-fn found(place: &str, text: &str, (expression, instead): &(Regex, &str)) -> Option<String> {
+fn phrase_finding(place: &str, text: &str, (expression, instead): &(Regex, &str)) -> Option<String> {
     let phrase = expression.find(text)?.as_str().trim();
     Some(format!("{place}: \"{phrase}\"; write: {instead}"))
 }
 
 /// The comments of a file. A phrase may continue on the next line, so the lines of a comment are joined.
-fn comments(source: &str) -> Vec<Comment> {
-    let mut comments: Vec<Comment> = Vec::new();
+fn comments(source: &str) -> Vec<CommentBlock> {
+    let mut comments: Vec<CommentBlock> = Vec::new();
     let mut marker_before = "";
     for (number, line) in source.lines().enumerate() {
         let line = line.trim_start();
@@ -110,7 +112,11 @@ fn comments(source: &str) -> Vec<Comment> {
                 comment.text.push(' ');
                 comment.text.push_str(text);
             }
-            _ => comments.push(Comment { line: number + 1, is_doc: marker == "///", text: text.to_owned() }),
+            _ => comments.push(CommentBlock {
+                line: number + 1,
+                is_doc: marker == "///",
+                text: text.to_owned(),
+            }),
         }
         marker_before = marker;
     }

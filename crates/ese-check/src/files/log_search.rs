@@ -15,13 +15,13 @@ use super::{FileSet, is_recycled};
 use crate::finding::{FindingKind, Severity};
 use crate::findings::Findings;
 use crate::logs::check_log;
-use crate::report::NeedsLogs;
-use crate::source::Source;
+use crate::report::RequiredLogs;
+use crate::recognized_file::RecognizedFile;
 
 /// Maximum number of missing generations to list.
-const MISSING_LISTED: usize = 100;
+const MAX_LISTED_MISSING_LOGS: usize = 100;
 /// Maximum number of foreign logs to name.
-const FOREIGN_NAMED: usize = 3;
+const MAX_NAMED_FOREIGN_LOGS: usize = 3;
 const LOG_EXTENSIONS: [&str; 2] = ["log", "jtx"];
 
 /// A log whose header can be read.
@@ -34,7 +34,7 @@ struct FoundLog {
 impl FileSet<'_> {
     /// Looks for the logs that a database needs among the checked logs. If none of the checked logs belongs to the
     /// database's stream, searches the directory of the database.
-    pub(super) fn needs_logs(&self, path: &Path, header: &DatabaseHeader) -> NeedsLogs {
+    pub(super) fn needs_logs(&self, path: &Path, header: &DatabaseHeader) -> RequiredLogs {
         let (first, last) = (header.gen_min_required.0, header.gen_max_required.0);
         let committed = header.gen_max_committed.0.max(last);
         let wanted = header.log_signature.to_bytes();
@@ -48,7 +48,7 @@ impl FileSet<'_> {
             logs = beside
                 .into_iter()
                 .filter(|log| log.signature == wanted)
-                .map(|log| self.judged(log))
+                .map(|log| self.with_check_result(log))
                 .collect();
         }
         let stream_is_here = !logs.is_empty();
@@ -57,14 +57,14 @@ impl FileSet<'_> {
         // A damaged header may name billions of generations. Generation 0 means that the header does not name any
         // logs.
         let missing: Vec<u32> =
-            (first.max(1)..=last).filter(|&wanted| !there(wanted)).take(MISSING_LISTED).collect();
+            (first.max(1)..=last).filter(|&wanted| !there(wanted)).take(MAX_LISTED_MISSING_LOGS).collect();
         let complete = first > 0 && missing.is_empty();
         logs.sort();
         let found = logs.into_iter().map(|(_, path, _)| path).collect();
-        NeedsLogs { first, last, committed, found, missing, complete, stream_is_here }
+        RequiredLogs { first, last, committed, found, missing, complete, stream_is_here }
     }
 
-    fn judged(&self, log: FoundLog) -> (u32, PathBuf, bool) {
+    fn with_check_result(&self, log: FoundLog) -> (u32, PathBuf, bool) {
         let sound = check_log(self.vfs, &log.path, &mut Findings::new(&log.path)).is_ok_and(|log| log.sound);
         (log.generation.0, log.path, sound)
     }
@@ -74,7 +74,7 @@ impl FileSet<'_> {
     pub(super) fn report_foreign_logs(&mut self, path: &Path, own: Signature, findings: &mut Findings) {
         let directory = parent_directory(path);
         // A database that was always used without a log does not name a stream.
-        if own == Signature::default() || !self.searched.insert(directory.to_owned()) {
+        if own == Signature::default() || !self.searched_directories.insert(directory.to_owned()) {
             return;
         }
         let logs = self.logs_in(directory);
@@ -90,19 +90,19 @@ impl FileSet<'_> {
         foreign.sort();
         let names: Vec<String> = foreign
             .iter()
-            .take(FOREIGN_NAMED)
+            .take(MAX_NAMED_FOREIGN_LOGS)
             .map(|log| log.file_name().unwrap_or_default().to_string_lossy().into_owned())
             .collect();
         let names = names.join(", ");
         let what = match foreign.len() {
             0 => return,
             1 => format!("the log {names} next to the database belongs to another log stream"),
-            count if count <= FOREIGN_NAMED => {
+            count if count <= MAX_NAMED_FOREIGN_LOGS => {
                 format!("{count} logs next to the database belong to other log streams: {names}")
             }
             count => format!("{count} logs next to the database belong to other log streams: {names}, ..."),
         };
-        findings.at(Severity::Warning, FindingKind::LogForeign, None, what);
+        findings.add_at_offset(Severity::Warning, FindingKind::LogForeign, None, what);
     }
 
     /// Returns the readable logs in a directory, including logs that were not checked.
@@ -136,7 +136,7 @@ impl FileSet<'_> {
     /// Returns the log streams to which a directory's databases belong.
     fn streams_of_databases(&self, directory: &Path) -> BTreeSet<[u8; Signature::LEN]> {
         let signature = |path: PathBuf| {
-            let source = Source::open(self.vfs, &path).ok()?;
+            let source = RecognizedFile::open(self.vfs, &path).ok()?;
             let (header, _) = DatabaseHeader::read_from_start(&source.start).ok()?;
             Some(header.log_signature.to_bytes())
         };
@@ -146,7 +146,7 @@ impl FileSet<'_> {
 }
 
 /// Reports the logs that a dirty database needs for recovery.
-pub(super) fn report_dirty(path: &Path, state: &str, needs: &NeedsLogs, findings: &mut Findings) {
+pub(super) fn report_dirty(path: &Path, state: &str, needs: &RequiredLogs, findings: &mut Findings) {
     let recovery = needs.recovery(path);
     let what = match (needs.first, needs.complete) {
         (0, _) => format!(
@@ -160,7 +160,7 @@ pub(super) fn report_dirty(path: &Path, state: &str, needs: &NeedsLogs, findings
             format!("the database is in state {state} and needs {needs}; provide the logs; then: {recovery}")
         }
     };
-    findings.at(Severity::Info, FindingKind::DirtyDatabase, 52, what);
+    findings.add_at_offset(Severity::Info, FindingKind::DirtyDatabase, 52, what);
     if needs.complete || needs.missing.is_empty() {
         return;
     }
@@ -171,7 +171,7 @@ pub(super) fn report_dirty(path: &Path, state: &str, needs: &NeedsLogs, findings
     };
     let why = if needs.stream_is_here { "" } else { "; no log of its stream was found" };
     let what = format!("of the logs the database needs, {which} missing or damaged{why}");
-    findings.at(Severity::Warning, FindingKind::LogsIncomplete, 296, what);
+    findings.add_at_offset(Severity::Warning, FindingKind::LogsIncomplete, 296, what);
 }
 
 fn is_named_as_log(path: &Path) -> bool {

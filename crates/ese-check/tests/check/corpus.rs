@@ -3,14 +3,14 @@
 use ese_check::{CheckOptions, Severity, check_database};
 use testkit::corpus::Corpus;
 
-use crate::memory::Memory;
+use crate::memory::MemoryDirectory;
 
 #[test]
 fn real_databases_are_sound() {
     let Some(corpus) = Corpus::locate() else { return };
     let mut problems = Vec::new();
     for file in corpus.databases() {
-        let memory = Memory::new(corpus.read(&file.name));
+        let memory = MemoryDirectory::new(corpus.read(&file.name));
         let report = check_database(&memory, &memory.path, &CheckOptions::default()).unwrap();
         problems.extend(report.errors().map(|finding| format!("{}: {finding}", file.name)));
         let pages = report.pages.unwrap();

@@ -12,12 +12,12 @@ use ese_format::page::{NodeFlags, PageFlags};
 use ese_format::space::{Extent, SpaceHeader};
 use ese_format::{LogTime, PageNumber, Signature, TreeId};
 use testkit::corpus::Corpus;
-use testkit::damage::Patient;
+use testkit::damage::EditableDatabase;
 
-use crate::memory::Memory;
+use crate::memory::MemoryDirectory;
 
 /// Returns a clean database from the corpus.
-fn whole_database(name: &str) -> Option<Patient> {
+fn whole_database(name: &str) -> Option<EditableDatabase> {
     let mut bytes = Corpus::locate()?.read(name);
     // The directory template was written without a log. If it has a log signature, the check treats it as a logged
     // database and reports errors.
@@ -26,17 +26,17 @@ fn whole_database(name: &str) -> Option<Patient> {
     let header = header.encode();
     bytes[..header.len()].copy_from_slice(&header);
     bytes[header.len()..2 * header.len()].copy_from_slice(&header);
-    Some(Patient::new(bytes))
+    Some(EditableDatabase::new(bytes))
 }
 
-trait Checked {
+trait CheckDatabase {
     fn check(&self) -> CheckReport;
     fn must_find(&self, page: PageNumber, text: &str) -> Finding;
 }
 
-impl Checked for Patient {
+impl CheckDatabase for EditableDatabase {
     fn check(&self) -> CheckReport {
-        let memory = Memory::new(self.bytes.clone());
+        let memory = MemoryDirectory::new(self.bytes.clone());
         check_database(&memory, &memory.path, &CheckOptions::default()).unwrap()
     }
 
@@ -44,7 +44,8 @@ impl Checked for Patient {
     #[track_caller]
     fn must_find(&self, page: PageNumber, text: &str) -> Finding {
         let report = self.check();
-        let found = report.errors().find(|finding| finding.page == Some(page) && finding.what.contains(text));
+        let found =
+            report.errors().find(|finding| finding.page == Some(page) && finding.message.contains(text));
         let Some(found) = found else {
             let all: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
             panic!("no error on page {page} with {text:?} among\n{}", all.join("\n"));
@@ -93,9 +94,9 @@ fn damage_of_either_header_copy_is_distinguished() {
     patient.bytes[100] ^= 1;
     let report = patient.check();
     let found = report.errors().next().unwrap();
-    assert!(found.what.contains("shadow header is good") && found.offset == Some(0), "{found}");
+    assert!(found.message.contains("shadow header is good") && found.offset == Some(0), "{found}");
     patient.bytes[4096 + 100] ^= 1;
-    let memory = Memory::new(patient.bytes);
+    let memory = MemoryDirectory::new(patient.bytes);
     assert!(check_database(&memory, &memory.path, &CheckOptions::default()).is_err());
 }
 
@@ -116,7 +117,7 @@ fn swapped_leaves_break_order_and_separators() {
     let (left, leaf, _) = patient.inner_leaf();
     let parents = patient.find(|page| !page.is_leaf() && page.nodes().any(|node| node.child() == Some(leaf)));
     let parent = parents[0];
-    let entry = |patient: &Patient, child| {
+    let entry = |patient: &EditableDatabase, child| {
         patient.page(parent).nodes().position(|node| node.child() == Some(child)).unwrap()
     };
     let (first, second) = (entry(&patient, left), entry(&patient, leaf));
@@ -213,7 +214,7 @@ fn a_check_with_cycles_or_invalid_page_numbers_ends() {
 }
 
 /// Returns the available extents of the database root as (page of the space tree, index of the node, extent).
-fn available(patient: &Patient) -> (PageNumber, usize, Extent) {
+fn available(patient: &EditableDatabase) -> (PageNumber, usize, Extent) {
     let header = SpaceHeader::decode(patient.page(PageNumber::fixed(1)).external_header()).unwrap();
     let root = header.available_root().unwrap();
     let page = patient.page(root);
@@ -228,7 +229,7 @@ fn a_leaked_page_is_found() {
     let shorter = Extent { count: extent.count - 1, ..extent };
     patient.edit(root, |mut page| page.replace_data(index, &shorter.data()).unwrap());
     patient.must_find(extent.first(), &format!("page {} leaked", extent.first()));
-    let memory = Memory::new(patient.bytes);
+    let memory = MemoryDirectory::new(patient.bytes);
     let options = CheckOptions { leaks_are_errors: false, ..CheckOptions::default() };
     let report = check_database(&memory, &memory.path, &options).unwrap();
     let leak =
@@ -294,12 +295,12 @@ fn progress_reaches_the_number_of_pages() {
     let Some(patient) = whole_database(SMALL) else { return };
     let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
     let sink = Arc::clone(&seen);
-    let progress = Some(Arc::new(move |step: ese_check::Progress| sink.lock().unwrap().push(step))
-        as Arc<ese_check::ProgressFn>);
-    let memory = Memory::new(patient.bytes);
+    let progress = Some(Arc::new(move |step: ese_check::CheckProgress| sink.lock().unwrap().push(step))
+        as Arc<ese_check::CheckProgressFn>);
+    let memory = MemoryDirectory::new(patient.bytes);
     check_database(&memory, &memory.path, &CheckOptions { progress, ..CheckOptions::default() }).unwrap();
     let seen = seen.lock().unwrap();
-    for phase in [ese_check::Phase::Pages, ese_check::Phase::Structure] {
+    for phase in [ese_check::CheckPhase::Pages, ese_check::CheckPhase::Structure] {
         let last = seen.iter().rfind(|step| step.phase == phase).unwrap();
         assert_eq!(last.done, last.total);
     }
@@ -307,7 +308,7 @@ fn progress_reaches_the_number_of_pages() {
 
 /// Returns a leaf of a secondary index in [`BIG`] that has more than one node. The index belongs to a user table, and
 /// its keys can be rebuilt.
-fn index_leaf(patient: &Patient) -> PageNumber {
+fn index_leaf(patient: &EditableDatabase) -> PageNumber {
     // Tree 4 is the catalog's index on names.
     patient
         .find(|page| page.is_leaf() && page.tree() == TreeId(4) && page.node_count() > 1 && !page.is_root())
@@ -381,7 +382,7 @@ fn long_values_with_wrong_counts_sizes_or_chunks_are_found() {
     }
     let mut patient = whole.clone();
     patient.edit(leaf, |mut page| page.delete_node(root));
-    assert!(patient.check().errors().any(|finding| finding.what.contains("does not exist")));
+    assert!(patient.check().errors().any(|finding| finding.message.contains("does not exist")));
 }
 
 #[test]
@@ -401,7 +402,7 @@ fn long_values_on_a_lost_leaf_are_counted() {
         keys.iter().map(|(LongValueKey::Root(id) | LongValueKey::Chunk(id, _))| *id).collect();
     patient.raw(leaf).fill(0);
     let report = patient.check();
-    let texts: Vec<&str> = report.errors().map(|finding| finding.what.as_str()).collect();
+    let texts: Vec<&str> = report.errors().map(|finding| finding.message.as_str()).collect();
     let expected = format!("{} long values are missing or incomplete", values.len());
     assert!(texts.iter().any(|text| text.starts_with(&expected)), "{expected}: {texts:#?}");
 }
@@ -435,10 +436,10 @@ fn rows_on_a_lost_leaf_are_counted_by_an_index() {
 #[test]
 fn a_cancelled_check_ends_early_and_reports_where_to_continue() {
     let Some(patient) = whole_database(BIG) else { return };
-    let memory = Memory::new(patient.bytes);
-    let cancel = ese_check::Cancel::default();
+    let memory = MemoryDirectory::new(patient.bytes);
+    let cancel = ese_check::CancelToken::default();
     let asked = cancel.clone();
-    let progress: Option<Arc<ese_check::ProgressFn>> = Some(Arc::new(move |_| asked.cancel()));
+    let progress: Option<Arc<ese_check::CheckProgressFn>> = Some(Arc::new(move |_| asked.cancel()));
     let options = CheckOptions { progress, cancel, ..CheckOptions::default() };
     let report = check_database(&memory, &memory.path, &options).unwrap();
     let done = report.pages.unwrap().examined();
@@ -447,6 +448,7 @@ fn a_cancelled_check_ends_early_and_reports_where_to_continue() {
     let from = report.resume_from.unwrap();
     assert_eq!(u64::from(from.get()), done + 1);
     let rest =
-        check_database(&memory, &memory.path, &CheckOptions { from, ..CheckOptions::default() }).unwrap();
+        check_database(&memory, &memory.path, &CheckOptions { start_page: from, ..CheckOptions::default() })
+            .unwrap();
     assert_eq!(rest.pages.unwrap().examined() + done, 1280);
 }

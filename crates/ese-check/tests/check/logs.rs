@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use ese_check::{Cancel, CheckOptions, CheckOutcome, LogReport, Severity, check_files, check_logs};
+use ese_check::{CancelToken, CheckOptions, CheckOutcome, LogReport, Severity, check_files, check_logs};
 use testkit::corpus::Corpus;
 
-use crate::memory::Memory;
+use crate::memory::MemoryDirectory;
 
 /// Returns generations 1 to 5 of one server, undamaged.
 fn chain() -> Option<Vec<(&'static str, Vec<u8>)>> {
@@ -21,7 +21,7 @@ fn chain() -> Option<Vec<(&'static str, Vec<u8>)>> {
 }
 
 fn check(files: Vec<(&'static str, Vec<u8>)>) -> LogReport {
-    check_logs(&Memory::directory(files), Path::new("."), "SRU", &Cancel::default()).unwrap()
+    check_logs(&MemoryDirectory::directory(files), Path::new("."), "SRU", &CancelToken::default()).unwrap()
 }
 
 #[track_caller]
@@ -30,7 +30,7 @@ fn must_find(report: &LogReport, severity: Severity, file: &str, offset: u64, te
         finding.severity == severity
             && finding.file == Path::new(file)
             && finding.offset == Some(offset)
-            && finding.what.contains(text)
+            && finding.message.contains(text)
     });
     assert!(found, "no {text:?} in {file} at {offset} among {:#?}", report.findings);
 }
@@ -104,7 +104,7 @@ fn random_damage_to_all_files_of_a_set_never_panics() {
     let paths: Vec<std::path::PathBuf> = names.iter().map(std::path::PathBuf::from).collect();
     let check = |files: Vec<(&str, Vec<u8>)>| {
         let mut reports = Vec::new();
-        check_files(&Memory::directory(files), &paths, &CheckOptions::default(), &mut |report| {
+        check_files(&MemoryDirectory::directory(files), &paths, &CheckOptions::default(), &mut |report| {
             reports.push(report);
         });
         assert_eq!(reports.len(), paths.len(), "every file has a report");

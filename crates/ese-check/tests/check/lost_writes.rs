@@ -6,9 +6,9 @@ use ese_check::{CheckOptions, CheckReport, FindingKind, check_database};
 use ese_format::checksum::{header_checksum, seal_page};
 use ese_format::page::Page;
 use testkit::corpus::Corpus;
-use testkit::damage::Patient;
+use testkit::damage::EditableDatabase;
 
-use crate::memory::Memory;
+use crate::memory::MemoryDirectory;
 
 /// Databases that Windows shut down cleanly, with their flush maps.
 const PAIRS: [(&str, &str); 3] = [
@@ -18,7 +18,7 @@ const PAIRS: [(&str, &str); 3] = [
 ];
 
 fn check(database: &[u8], map: &[u8], structure: bool) -> CheckReport {
-    let mut memory = Memory::new(database.to_vec());
+    let mut memory = MemoryDirectory::new(database.to_vec());
     memory.others.push((PathBuf::from("database.jfm"), map.to_vec()));
     check_database(&memory, &memory.path, &CheckOptions { structure, ..CheckOptions::default() }).unwrap()
 }
@@ -32,7 +32,7 @@ fn lost(report: &CheckReport) -> Vec<Option<u32>> {
 fn a_page_of_an_earlier_write_is_found() {
     let Some(corpus) = Corpus::locate() else { return };
     for (database, map) in PAIRS {
-        let (whole, map) = (Patient::new(corpus.read(database)), corpus.read(map));
+        let (whole, map) = (EditableDatabase::new(corpus.read(database)), corpus.read(map));
         for structure in [false, true] {
             let sound = check(&whole.bytes, &map, structure);
             assert!(sound.is_sound() && lost(&sound).is_empty(), "{database}: {:?}", sound.findings);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use jetcell_vfs::{Clock, DirectoryLock, File, IoReason, OpenMode, Transfer, TransferKind, Vfs};
 
-pub struct Memory {
+pub struct MemoryDirectory {
     pub path: PathBuf,
     pub bytes: Arc<Mutex<Vec<u8>>>,
     /// Number of zero bytes after the contents.
@@ -19,17 +19,17 @@ pub struct Memory {
     pub read: Arc<AtomicU64>,
 }
 
-impl Memory {
-    pub fn new(bytes: Vec<u8>) -> Memory {
+impl MemoryDirectory {
+    pub fn new(bytes: Vec<u8>) -> MemoryDirectory {
         let (path, bytes) = (PathBuf::from("database.edb"), Arc::new(Mutex::new(bytes)));
-        Memory { path, bytes, zeros: 0, others: Vec::new(), read: Arc::default() }
+        MemoryDirectory { path, bytes, zeros: 0, others: Vec::new(), read: Arc::default() }
     }
 
     /// Creates a directory with these log files.
     #[allow(dead_code, reason = "not every test program checks logs")]
-    pub fn directory(files: Vec<(&str, Vec<u8>)>) -> Memory {
+    pub fn directory(files: Vec<(&str, Vec<u8>)>) -> MemoryDirectory {
         let others = files.into_iter().map(|(name, bytes)| (PathBuf::from(name), bytes)).collect();
-        Memory { others, ..Memory::new(Vec::new()) }
+        MemoryDirectory { others, ..MemoryDirectory::new(Vec::new()) }
     }
 }
 
@@ -37,7 +37,7 @@ fn unsupported<T>() -> io::Result<T> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-impl File for Memory {
+impl File for MemoryDirectory {
     fn path(&self) -> &Path {
         &self.path
     }
@@ -81,14 +81,14 @@ impl File for Memory {
     }
 }
 
-impl Vfs for Memory {
+impl Vfs for MemoryDirectory {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
         assert_eq!(mode, OpenMode::Read, "a check opens for reading only");
         let other = self.others.iter().find(|(name, _)| name == path);
         let bytes =
             other.map_or_else(|| Arc::clone(&self.bytes), |(_, bytes)| Arc::new(Mutex::new(bytes.clone())));
         let (zeros, read) = (self.zeros, self.read.clone());
-        Ok(Arc::new(Memory { path: path.to_owned(), bytes, zeros, others: Vec::new(), read }))
+        Ok(Arc::new(MemoryDirectory { path: path.to_owned(), bytes, zeros, others: Vec::new(), read }))
     }
     fn exists(&self, path: &Path) -> io::Result<bool> {
         Ok(path == self.path || self.others.iter().any(|(name, _)| name == path))
@@ -115,8 +115,8 @@ impl Vfs for Memory {
         unsupported()
     }
     fn clock(&self) -> Arc<dyn Clock> {
-        struct Stopped;
-        impl Clock for Stopped {
+        struct StoppedClock;
+        impl Clock for StoppedClock {
             fn unix_ms(&self) -> i64 {
                 0
             }
@@ -125,6 +125,6 @@ impl Vfs for Memory {
             }
             fn sleep(&self, _: Duration) {}
         }
-        Arc::new(Stopped)
+        Arc::new(StoppedClock)
     }
 }

@@ -12,18 +12,18 @@ use ese_format::page::PageFlags;
 use ese_format::{PageNumber, PageSize, TreeId};
 use jetcell_vfs::{File, FileLayer, IoReason, OpenMode, Transfer, Vfs, VfsLayer};
 use testkit::corpus::Corpus;
-use testkit::damage::Patient;
+use testkit::damage::EditableDatabase;
 
-use crate::memory::Memory;
+use crate::memory::MemoryDirectory;
 
 /// Time after which a delayed read completes even if the reads of the next tree have not started.
-const LONG: Duration = Duration::from_secs(3);
+const MAX_READ_DELAY: Duration = Duration::from_secs(3);
 
-type Leaves = HashMap<PageNumber, TreeId>;
+type TreeByLeaf = HashMap<PageNumber, TreeId>;
 
 /// Observations on the reads of a check.
 #[derive(Default)]
-struct Reads {
+struct ObservedReads {
     /// Trees in the order in which the reads of their leaves started.
     begun: Vec<TreeId>,
     /// Trees whose reads started too late.
@@ -31,22 +31,22 @@ struct Reads {
 }
 
 /// File system that delays reads of the last leaf of each tree until the reads of the next tree have started.
-struct Holding {
-    inner: Memory,
-    file: Mutex<Option<HoldingFile>>,
+struct DelayingVfs {
+    inner: MemoryDirectory,
+    file: Mutex<Option<DelayingFile>>,
 }
 
 #[derive(Clone)]
-struct HoldingFile {
+struct DelayingFile {
     inner: Arc<dyn File>,
     size: PageSize,
-    leaves: Arc<Leaves>,
+    leaves: Arc<TreeByLeaf>,
     /// Tree whose reads must start before the read of a delayed leaf completes, by leaf.
     held: Arc<HashMap<PageNumber, TreeId>>,
-    reads: Arc<(Mutex<Reads>, Condvar)>,
+    reads: Arc<(Mutex<ObservedReads>, Condvar)>,
 }
 
-impl HoldingFile {
+impl DelayingFile {
     /// Records a read and returns the tree for which it has to wait.
     fn begin(&self, offset: u64, len: usize) -> Option<TreeId> {
         let size = self.size.bytes() as u64;
@@ -66,7 +66,7 @@ impl HoldingFile {
     }
 }
 
-impl FileLayer for HoldingFile {
+impl FileLayer for DelayingFile {
     fn inner(&self) -> &dyn File {
         &*self.inner
     }
@@ -83,9 +83,9 @@ impl FileLayer for HoldingFile {
             let file = self.clone();
             thread::spawn(move || {
                 let (reads, changed) = &*file.reads;
-                let waits = |reads: &mut Reads| !reads.begun.contains(&next);
+                let waits = |reads: &mut ObservedReads| !reads.begun.contains(&next);
                 let (mut reads, waited) =
-                    changed.wait_timeout_while(reads.lock().unwrap(), LONG, waits).unwrap();
+                    changed.wait_timeout_while(reads.lock().unwrap(), MAX_READ_DELAY, waits).unwrap();
                 if waited.timed_out() {
                     reads.late.push(next);
                 }
@@ -96,30 +96,34 @@ impl FileLayer for HoldingFile {
     }
 }
 
-impl VfsLayer for Holding {
+impl VfsLayer for DelayingVfs {
     fn inner(&self) -> &dyn Vfs {
         &self.inner
     }
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
         let inner = self.inner.open(path, mode)?;
         let file = self.file.lock().unwrap().clone().unwrap();
-        Ok(Arc::new(HoldingFile { inner, ..file }))
+        Ok(Arc::new(DelayingFile { inner, ..file }))
     }
 }
 
 /// Checks a database while the reads of these leaves are delayed.
-fn check(database: &Patient, leaves: &Arc<Leaves>, held: HashMap<PageNumber, TreeId>) -> (Reads, String) {
-    let memory = Memory::new(database.bytes.clone());
+fn check(
+    database: &EditableDatabase,
+    leaves: &Arc<TreeByLeaf>,
+    held: HashMap<PageNumber, TreeId>,
+) -> (ObservedReads, String) {
+    let memory = MemoryDirectory::new(database.bytes.clone());
     let reads = Arc::default();
     let inner = memory.open(&memory.path, OpenMode::Read).unwrap();
-    let file = HoldingFile {
+    let file = DelayingFile {
         inner,
         size: database.size,
         leaves: leaves.clone(),
         held: Arc::new(held),
         reads: Arc::clone(&reads),
     };
-    let holding = Holding { inner: memory, file: Mutex::new(Some(file)) };
+    let holding = DelayingVfs { inner: memory, file: Mutex::new(Some(file)) };
     let path = holding.inner.path.clone();
     let report = check_database(&holding, &path, &CheckOptions::default()).unwrap();
     let reads = std::mem::take(&mut *reads.0.lock().unwrap());
@@ -130,7 +134,7 @@ fn check(database: &Patient, leaves: &Arc<Leaves>, held: HashMap<PageNumber, Tre
 fn a_tree_is_read_before_the_last_leaf_of_the_tree_before() {
     let Some(corpus) = Corpus::locate() else { return };
     for name in ["db/32k/Windows-search.edb", "db/8k/ntds-initial.dit"] {
-        let database = Patient::new(corpus.read(name));
+        let database = EditableDatabase::new(corpus.read(name));
         // Trees of two levels, except those that are read before the tables: the root, the catalog, and its shadow.
         let roots = database.find(|page| {
             let wanted = PageFlags::ROOT | PageFlags::PARENT_OF_LEAF;
@@ -138,7 +142,7 @@ fn a_tree_is_read_before_the_last_leaf_of_the_tree_before() {
                 && !page.flags().contains(PageFlags::SPACE)
                 && page.tree() > TreeId(3)
         });
-        let (mut leaves, mut last) = (Leaves::new(), HashMap::new());
+        let (mut leaves, mut last) = (TreeByLeaf::new(), HashMap::new());
         for root in roots {
             let page = database.page(root);
             for leaf in page.nodes().filter_map(|node| node.child()) {

@@ -10,13 +10,13 @@ use jetcell_sync::Arc;
 use jetcell_sync::atomic::Ordering;
 use jetcell_vfs::FileStem;
 
-use super::{BackupKind, Freeze, LogCopies, LogCopy, PageReader, ReadOptions};
+use super::{BackupKind, DatabasePageReader, Freeze, PageReadOptions, VerifiedLog, VerifiedLogReader};
 use crate::core::Core;
 use crate::database::Database;
-use crate::error::BackupFault;
+use crate::error::BackupErrorKind;
 use crate::events::{EventKind, SnapshotEvent};
 use crate::log::LogHold;
-use crate::storage::note_backup;
+use crate::storage::add_backup_to_header;
 use crate::{Error, Result};
 
 /// Result of a completed backup.
@@ -26,9 +26,9 @@ pub struct BackupSummary {
     pub removed_logs: Option<(Generation, Generation)>,
 }
 
-/// A running backup. The caller executes these steps: read each database's pages ([`Backup::read_pages`], optionally
-/// in parallel), call [`Backup::close_logs`], read all logs ([`Backup::next_log`]), store the headers
-/// ([`Backup::header`]), and call [`Backup::finish`]. If the backup is dropped before [`Backup::finish`], it is
+/// A running backup. The caller executes these steps: read each database's pages ([`BackupRecord::read_pages`], optionally
+/// in parallel), call [`BackupRecord::close_logs`], read all logs ([`BackupRecord::next_log`]), store the headers
+/// ([`BackupRecord::header`]), and call [`BackupRecord::finish`]. If the backup is dropped before [`BackupRecord::finish`], it is
 /// aborted; only the log has changed by then.
 ///
 /// ```
@@ -75,10 +75,10 @@ pub struct Backup {
     /// Position of the log record that marks the start of the backup, and the start time.
     mark: (LogPosition, LogTime),
     low: Generation,
-    /// Last generation of the backup; `None` until [`Backup::close_logs`] sets it.
+    /// Last generation of the backup; `None` until [`BackupRecord::close_logs`] sets it.
     high: Option<Generation>,
     hold: LogHold,
-    logs: Option<LogCopies>,
+    logs: Option<VerifiedLogReader>,
     /// Creation time of the last generation; `None` until its log has been read.
     last_created: Option<LogTime>,
     /// Shared with the page readers. The reference count shows whether any readers exist.
@@ -88,7 +88,7 @@ pub struct Backup {
     ended: bool,
 }
 
-fn fault<T>(fault: BackupFault, what: impl Into<String>) -> Result<T> {
+fn fault<T>(fault: BackupErrorKind, what: impl Into<String>) -> Result<T> {
     Err(Error::Backup { fault, what: what.into() })
 }
 
@@ -99,7 +99,7 @@ impl Backup {
         core.check_writable()?;
         if circular && !kind.has_pages() {
             return fault(
-                BackupFault::CircularLogging,
+                BackupErrorKind::CircularLogging,
                 "circular logging is enabled, so the instance removes its logs itself and only full backups \
                  are possible",
             );
@@ -124,7 +124,7 @@ impl Backup {
             is_snapshot: false,
             ended: false,
         };
-        backup.mark.0 = backup.append(record::Backup::BEGIN, DatabaseIdInLog(0))?;
+        backup.mark.0 = backup.append(record::BackupRecord::BEGIN, DatabaseIdInLog(0))?;
         backup.core.events.report(match kind {
             BackupKind::Full => EventKind::FullBackupStarted,
             BackupKind::Copy => EventKind::InternalCopyStarted,
@@ -155,7 +155,7 @@ impl Backup {
                         let path = database.path().display();
                         let what =
                             format!("{path}: the database has no full backup; make a full backup first");
-                        return fault(BackupFault::NoFullBackup, what);
+                        return fault(BackupErrorKind::NoFullBackup, what);
                     }
                     let last = match kind {
                         BackupKind::Incremental => full.max(header.incremental_backup.gen_high),
@@ -176,7 +176,7 @@ impl Backup {
                 "{}: the log was removed, but the backup needs it; make a full backup",
                 archived.display()
             );
-            return fault(BackupFault::LogsRemoved, what);
+            return fault(BackupErrorKind::LogsRemoved, what);
         }
         Ok((low, hold))
     }
@@ -191,7 +191,7 @@ impl Backup {
         &self.databases
     }
 
-    /// Returns the first and last log generation of the backup. Until [`Backup::close_logs`], the last one is the
+    /// Returns the first and last log generation of the backup. Until [`BackupRecord::close_logs`], the last one is the
     /// current generation.
     pub fn generations(&self) -> std::ops::RangeInclusive<Generation> {
         self.low..=self.high.unwrap_or_else(|| self.core.log().tail().generation)
@@ -211,7 +211,7 @@ impl Backup {
     /// has already read.
     ///
     /// Returns an error if this requires a log that was removed.
-    pub fn begin_at(&mut self, low: Generation) -> Result<()> {
+    pub fn extend_back_to(&mut self, low: Generation) -> Result<()> {
         if low >= self.low || self.high.is_some() {
             return Ok(());
         }
@@ -223,7 +223,7 @@ impl Backup {
             let archived = self.core.log().archived(Generation(generation));
             if !self.core.vfs.exists(&archived).map_err(|e| Error::io(&archived, &e))? {
                 return fault(
-                    BackupFault::LogsRemoved,
+                    BackupErrorKind::LogsRemoved,
                     format!("{}: the log was removed", archived.display()),
                 );
             }
@@ -233,14 +233,21 @@ impl Backup {
     }
 
     /// Starts reading the pages of a database. Sessions continue to work.
-    pub fn read_pages(&self, database: &Arc<Database>, options: ReadOptions) -> Result<PageReader> {
+    pub fn read_pages(
+        &self,
+        database: &Arc<Database>,
+        options: PageReadOptions,
+    ) -> Result<DatabasePageReader> {
         if self.high.is_some() || !self.kind.has_pages() {
-            return fault(BackupFault::WrongStep, "this backup does not read pages, or has read all pages");
+            return fault(
+                BackupErrorKind::WrongStep,
+                "this backup does not read pages, or has read all pages",
+            );
         }
         let (file, size) = (database.path().to_path_buf(), database.page_size());
         let bytes = u64::from(database.file.file_pages()?) * size.bytes() as u64;
         self.core.events.report(EventKind::BackupFileStarted { file, bytes });
-        PageReader::of_attached(database.file.clone(), options, self.reading.clone())
+        DatabasePageReader::for_attached(database.file.clone(), options, self.reading.clone())
     }
 
     /// Closes the current generation, which becomes the last one of the backup. The logs then contain all changes in
@@ -248,17 +255,17 @@ impl Backup {
     pub fn close_logs(&mut self) -> Result<()> {
         if self.high.is_some() || Arc::strong_count(&self.reading) > 1 {
             return fault(
-                BackupFault::WrongStep,
+                BackupErrorKind::WrongStep,
                 "the logs are already closed, or pages are still being read",
             );
         }
-        let position = self.append(record::Backup::PREPARE_LOGS, DatabaseIdInLog(0))?;
-        self.core.log().roll()?;
+        let position = self.append(record::BackupRecord::PREPARE_LOGS, DatabaseIdInLog(0))?;
+        self.core.log().roll_over()?;
         self.core.log().name_generation()?;
         let high = position.generation;
         let logs = (self.low.0..=high.0).map(Generation);
         let logs = logs.map(|generation| (generation, self.core.log().archived(generation))).collect();
-        self.logs = Some(LogCopies::new(self.core.vfs.clone(), logs, false));
+        self.logs = Some(VerifiedLogReader::new(self.core.vfs.clone(), logs, false));
         self.high = Some(high);
         self.core.events.report(EventKind::BackupLogsStarted { first: self.low, last: high });
         Ok(())
@@ -267,19 +274,19 @@ impl Backup {
     /// Freezes the instance so that a snapshot can supply the backup's pages and logs.
     ///
     /// Instead of reading pages and logs, the caller makes the snapshot, ends the freeze with [`Freeze::thaw`],
-    /// verifies the pages and logs in the snapshot, calls [`Backup::verified_logs`], and then [`Backup::finish`]. See
+    /// verifies the pages and logs in the snapshot, calls [`BackupRecord::verified_logs`], and then [`BackupRecord::finish`]. See
     /// [`crate::Instance::freeze`] for details and errors.
     #[doc(alias = "JetOSSnapshotFreeze")]
     pub fn freeze(&mut self, limit: Duration) -> Result<Freeze> {
         if self.high.is_some() || !self.kind.has_pages() || Arc::strong_count(&self.reading) > 1 {
             return fault(
-                BackupFault::WrongStep,
+                BackupErrorKind::WrongStep,
                 "the logs are already closed, pages are being read, or this backup has no pages",
             );
         }
         self.is_snapshot = true;
         self.report_snapshot(SnapshotEvent::Started { full: self.kind == BackupKind::Full });
-        let mark = self.record(record::Backup::PREPARE_LOGS, DatabaseIdInLog(0));
+        let mark = self.record(record::BackupRecord::PREPARE_LOGS, DatabaseIdInLog(0));
         let freeze = Freeze::begin(self.core.clone(), &mark, limit, false)?;
         self.high = Some(freeze.generation());
         Ok(freeze)
@@ -298,9 +305,12 @@ impl Backup {
     /// Confirms that all logs in the snapshot were verified. `last` is the log of the last generation with records.
     ///
     /// Returns an error if there was no freeze, or if `last` is a different log (-616).
-    pub fn verified_logs(&mut self, last: &LogCopy) -> Result<()> {
+    pub fn verified_logs(&mut self, last: &VerifiedLog) -> Result<()> {
         if !self.is_snapshot || Some(last.generation) != self.high {
-            return fault(BackupFault::LogNotCopied, "the snapshot does not contain all logs of the backup");
+            return fault(
+                BackupErrorKind::LogNotCopied,
+                "the snapshot does not contain all logs of the backup",
+            );
         }
         self.last_created = Some(last.created);
         Ok(())
@@ -308,11 +318,11 @@ impl Backup {
 
     /// Reads and verifies the next log of the backup. Returns `None` after the last log.
     ///
-    /// Returns [`Error::Backup`] if a log is missing, is damaged, or does not continue the previous log (-612). The
+    /// Returns [`Error::BackupRecord`] if a log is missing, is damaged, or does not continue the previous log (-612). The
     /// backup cannot be finished then.
-    pub fn next_log(&mut self) -> Result<Option<LogCopy>> {
+    pub fn next_log(&mut self) -> Result<Option<VerifiedLog>> {
         let Some(logs) = &mut self.logs else {
-            return fault(BackupFault::WrongStep, "the logs of the backup are not closed yet");
+            return fault(BackupErrorKind::WrongStep, "the logs of the backup are not closed yet");
         };
         let log = logs.next_log()?;
         if let Some(log) = log.as_ref().filter(|log| Some(log.generation) == self.high) {
@@ -330,7 +340,7 @@ impl Backup {
     /// Returns the header for the copy of a database. All logs must have been read.
     pub fn header(&self, database: &Database) -> Result<DatabaseHeader> {
         let (Some(high), Some(created)) = (self.high, self.last_created) else {
-            return fault(BackupFault::LogNotCopied, "not all logs of the backup were read");
+            return fault(BackupErrorKind::LogNotCopied, "not all logs of the backup were read");
         };
         let mut header = database.file.header();
         require_logs(&mut header, (self.low, high), created);
@@ -342,17 +352,17 @@ impl Backup {
     /// from now on. All data that was read must be durable. After a full or incremental backup, removes logs.
     pub fn finish(mut self, whole: &[Arc<Database>]) -> Result<BackupSummary> {
         if self.last_created.is_none() {
-            return fault(BackupFault::LogNotCopied, "not all logs of the backup were read");
+            return fault(BackupErrorKind::LogNotCopied, "not all logs of the backup were read");
         }
         for database in whole {
-            self.append(record::Backup::UPDATE_HEADER, DatabaseIdInLog(database.log_id()))?;
-            database.file.backed_up(self.kind.scope(), self.details())?;
+            self.append(record::BackupRecord::UPDATE_HEADER, DatabaseIdInLog(database.log_id()))?;
+            database.file.record_backup(self.kind.scope(), self.details())?;
         }
         let mut summary = BackupSummary::default();
         if self.kind.truncates() {
             summary.removed_logs = self.truncate(whole)?;
         }
-        self.append(record::Backup::STOP, DatabaseIdInLog(0))?;
+        self.append(record::BackupRecord::STOP, DatabaseIdInLog(0))?;
         self.ended = true;
         self.core.events.report(EventKind::BackupCompleted { internal_copy: self.kind == BackupKind::Copy });
         self.report_snapshot(SnapshotEvent::Completed);
@@ -372,7 +382,7 @@ impl Backup {
         self.hold.advance(limit);
         let removed = self.core.log().remove_below(limit)?;
         if removed.is_some() {
-            self.append(record::Backup::TRUNCATE, DatabaseIdInLog(0))?;
+            self.append(record::BackupRecord::TRUNCATE, DatabaseIdInLog(0))?;
         }
         self.core.events.report(match removed {
             Some((first, last)) => EventKind::LogsTruncated { first, last },
@@ -388,9 +398,13 @@ impl Backup {
     }
 
     fn record(&self, phase: u8, database: DatabaseIdInLog) -> LogRecord {
-        LogRecord::Backup2(record::Backup {
+        LogRecord::Backup2(record::BackupRecord {
             phase,
-            kind: if self.is_snapshot { record::Backup::SNAPSHOT } else { record::Backup::STREAMING },
+            kind: if self.is_snapshot {
+                record::BackupRecord::SNAPSHOT
+            } else {
+                record::BackupRecord::STREAMING
+            },
             scope: self.kind.scope(),
             database,
             details: self.details(),
@@ -412,7 +426,7 @@ impl Drop for Backup {
     fn drop(&mut self) {
         if !self.ended {
             // The append fails if the log has failed. In that case the backup ends with the instance.
-            let _ = self.append(record::Backup::ABORT, DatabaseIdInLog(0));
+            let _ = self.append(record::BackupRecord::ABORT, DatabaseIdInLog(0));
             let internal_copy = self.kind == BackupKind::Copy;
             self.core.events.report(EventKind::BackupAborted { internal_copy });
             self.report_snapshot(SnapshotEvent::Aborted);
@@ -424,7 +438,7 @@ impl Drop for Backup {
 /// Turns a database header into the header of a copy made by a backup with these details. The header requires that
 /// the copy is restored before it is used.
 pub fn mark_copy(header: &mut DatabaseHeader, kind: BackupKind, details: BackupInfo) {
-    note_backup(header, kind.scope(), details);
+    add_backup_to_header(header, kind.scope(), details);
     header.current_full_backup = details;
 }
 

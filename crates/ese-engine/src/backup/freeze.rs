@@ -10,7 +10,7 @@ use jetcell_sync::atomic::Ordering;
 use jetcell_vfs::FrozenVfs;
 
 use crate::core::Core;
-use crate::error::BackupFault;
+use crate::error::BackupErrorKind;
 use crate::events::{EventKind, SnapshotEvent};
 use crate::{Error, Result};
 
@@ -106,8 +106,8 @@ impl Freeze {
     }
 
     /// Returns the time remaining until the freeze reaches its limit, or `None` if it has reached it.
-    pub fn left(&self) -> Option<Duration> {
-        self.frozen.as_ref().and_then(FrozenVfs::left)
+    pub fn remaining(&self) -> Option<Duration> {
+        self.frozen.as_ref().and_then(FrozenVfs::remaining)
     }
 
     /// Ends the freeze. Returns the last generation that contains records.
@@ -147,5 +147,5 @@ fn timed_out(limit: Duration) -> Error {
         "the instance was frozen for more than {} s, so the freeze ended by itself",
         limit.as_secs_f64()
     );
-    Error::Backup { fault: BackupFault::FreezeTimedOut, what }
+    Error::Backup { fault: BackupErrorKind::FreezeTimedOut, what }
 }

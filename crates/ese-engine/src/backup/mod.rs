@@ -31,12 +31,12 @@
 mod backup;
 mod backup_kind;
 mod freeze;
-mod log_copies;
+mod verified_logs;
 mod page_reader;
 mod page_source;
 
 pub use self::backup::{Backup, BackupSummary, mark_copy};
 pub use self::backup_kind::BackupKind;
 pub use self::freeze::Freeze;
-pub use self::log_copies::{LogCopies, LogCopy};
-pub use self::page_reader::{PageExtent, PageReader, PageReads, ReadOptions};
+pub use self::verified_logs::{VerifiedLog, VerifiedLogReader};
+pub use self::page_reader::{DatabasePageReader, PageExtent, PageReadOptions, PageReads};

@@ -12,7 +12,7 @@ use jetcell_sync::Arc;
 use jetcell_sync::mpsc::{Receiver, Sender, channel};
 use jetcell_vfs::{IoBuffer, IoReason, Transfer, TransferKind, Vfs};
 
-use super::page_source::{PageSource, StillDatabase};
+use super::page_source::{OfflineDatabase, PageSource};
 use crate::cache::{OnDiskPage, WatchedRead};
 use crate::scan::PageFlaw;
 use crate::storage::DatabaseFile;
@@ -21,7 +21,7 @@ use crate::{Error, Result};
 /// Maximum number of times that a suspect page is read again. The value is the same as in ESE.
 const ATTEMPTS: u32 = 16;
 /// Pause after the first attempt. Each later pause is longer than the previous one by this amount.
-const PAUSE: Duration = Duration::from_millis(10);
+const REREAD_BACKOFF: Duration = Duration::from_millis(10);
 /// Maximum number of extents in memory, as a multiple of `reads_in_flight`. Reads complete in any order, but their
 /// extents are returned in page order. If there were no memory for extents that arrive early, one slow read would
 /// block new reads.
@@ -31,7 +31,7 @@ const BAD_LISTED: usize = 1000;
 
 /// Options for reading the pages of a database.
 #[derive(Clone, Copy, Debug)]
-pub struct ReadOptions {
+pub struct PageReadOptions {
     /// Size of one read in bytes. Jetstress reads 256 KiB.
     pub read_bytes: usize,
     /// Number of concurrent reads per database.
@@ -40,9 +40,9 @@ pub struct ReadOptions {
     pub from: PageNumber,
 }
 
-impl Default for ReadOptions {
-    fn default() -> ReadOptions {
-        ReadOptions { read_bytes: 256 << 10, reads_in_flight: 8, from: PageNumber::fixed(1) }
+impl Default for PageReadOptions {
+    fn default() -> PageReadOptions {
+        PageReadOptions { read_bytes: 256 << 10, reads_in_flight: 8, from: PageNumber::fixed(1) }
     }
 }
 
@@ -54,7 +54,7 @@ pub struct PageExtent {
     pub bytes: IoBuffer,
 }
 
-/// Statistics about the pages that a [`PageReader`] has read.
+/// Statistics about the pages that a [`DatabasePageReader`] has read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PageReads {
     /// Number of pages that were read.
@@ -77,68 +77,72 @@ pub struct PageReads {
 }
 
 /// A read that was started and whose result has not been returned yet.
-struct Read {
+struct PendingRead {
     first: PageNumber,
     /// Records which pages are written during the read.
     watch: Option<WatchedRead>,
-    done: Option<Completed>,
+    done: Option<CompletedRead>,
 }
 
 /// A completed read: its result, the pages that were written during the read, and the bytes.
-struct Completed {
+struct CompletedRead {
     result: io::Result<()>,
-    doubts: BTreeSet<PageNumber>,
+    suspect_pages: BTreeSet<PageNumber>,
     bytes: IoBuffer,
 }
 
 /// Number of a read, its result and its bytes.
-type Completion = (u64, io::Result<()>, IoBuffer);
+type ReadCompletion = (u64, io::Result<()>, IoBuffer);
 
 /// Reads the pages of one database in order. It stops at the file's initial size, because redo adds later pages.
-pub struct PageReader {
+pub struct DatabasePageReader {
     source: PageSource,
-    options: ReadOptions,
+    options: PageReadOptions,
     last: u32,
     next: u32,
     /// Reads that were started but not yet returned, in page order.
-    reads_begun: VecDeque<Read>,
+    reads_begun: VecDeque<PendingRead>,
     /// Number of reads whose results were returned. This is also the number of the first read in `reads_begun`.
     returned: u64,
     /// Number of reads in flight.
     in_flight: usize,
-    sender: Sender<Completion>,
-    completions: Receiver<Completion>,
+    sender: Sender<ReadCompletion>,
+    completions: Receiver<ReadCompletion>,
     spare: Vec<IoBuffer>,
     reads: PageReads,
     /// Tells the backup that pages are still being read.
     _reading: Option<Arc<()>>,
 }
 
-impl PageReader {
+impl DatabasePageReader {
     /// Creates a reader for the pages of an attached database.
-    pub(super) fn of_attached(
+    pub(super) fn for_attached(
         database: Arc<DatabaseFile>,
-        options: ReadOptions,
+        options: PageReadOptions,
         reading: Arc<()>,
-    ) -> Result<PageReader> {
-        PageReader::new(PageSource::Attached(database), options, Some(reading))
+    ) -> Result<DatabasePageReader> {
+        DatabasePageReader::new(PageSource::Attached(database), options, Some(reading))
     }
 
     /// Creates a reader for the pages of a database that no engine uses and whose log ends at `end_of_log`. Also
     /// returns the header. The caller must lock the file, which is not changed.
-    pub fn of_file(
+    pub fn for_file(
         vfs: &dyn Vfs,
         path: &Path,
         end_of_log: LogPosition,
-        options: ReadOptions,
-    ) -> Result<(PageReader, DatabaseHeader)> {
-        let (still, header) = StillDatabase::open(vfs, path, end_of_log)?;
-        Ok((PageReader::new(PageSource::Still(still), options, None)?, header))
+        options: PageReadOptions,
+    ) -> Result<(DatabasePageReader, DatabaseHeader)> {
+        let (still, header) = OfflineDatabase::open(vfs, path, end_of_log)?;
+        Ok((DatabasePageReader::new(PageSource::Offline(still), options, None)?, header))
     }
 
-    fn new(source: PageSource, options: ReadOptions, reading: Option<Arc<()>>) -> Result<PageReader> {
+    fn new(
+        source: PageSource,
+        options: PageReadOptions,
+        reading: Option<Arc<()>>,
+    ) -> Result<DatabasePageReader> {
         let (sender, completions) = channel();
-        Ok(PageReader {
+        Ok(DatabasePageReader {
             last: source.pages()?,
             next: options.from.get(),
             source,
@@ -175,9 +179,9 @@ impl PageReader {
     /// [`PageReads::bad_pages`].
     pub fn next_extent(&mut self) -> Result<Option<PageExtent>> {
         let Some((first, done)) = self.next_completed()? else { return Ok(None) };
-        let Completed { result, doubts, mut bytes } = done;
-        let doubts = self.judge(first, &mut bytes, result, doubts)?;
-        self.read_again(first, &mut bytes, doubts)?;
+        let CompletedRead { result, suspect_pages: doubts, mut bytes } = done;
+        let doubts = self.verify_pages(first, &mut bytes, result, doubts)?;
+        self.reread_pages(first, &mut bytes, doubts)?;
         let pages = (bytes.len() / self.page_size().bytes()) as u64;
         self.reads.pages += pages;
         self.reads.bytes += bytes.len() as u64;
@@ -190,12 +194,12 @@ impl PageReader {
     }
 
     /// Waits for the next read in page order and returns its result. Returns `None` after the last read.
-    fn next_completed(&mut self) -> Result<Option<(PageNumber, Completed)>> {
+    fn next_completed(&mut self) -> Result<Option<(PageNumber, CompletedRead)>> {
         loop {
-            self.keep_reading()?;
+            self.refill_reads()?;
             match self.reads_begun.front_mut() {
                 None => return Ok(None),
-                Some(Read { first, done, .. }) => {
+                Some(PendingRead { first, done, .. }) => {
                     if let Some(done) = done.take() {
                         let first = *first;
                         self.reads_begun.pop_front();
@@ -211,7 +215,7 @@ impl PageReader {
     }
 
     /// Processes completed reads and starts new reads to replace them.
-    fn keep_reading(&mut self) -> Result<()> {
+    fn refill_reads(&mut self) -> Result<()> {
         while let Ok(completion) = self.completions.try_recv() {
             self.ended(completion);
         }
@@ -225,11 +229,11 @@ impl PageReader {
         Ok(())
     }
 
-    fn ended(&mut self, (number, result, bytes): Completion) {
+    fn ended(&mut self, (number, result, bytes): ReadCompletion) {
         self.in_flight -= 1;
         if let Some(read) = self.reads_begun.get_mut((number - self.returned) as usize) {
-            let doubts = read.watch.take().map(|watch| watch.in_doubt()).unwrap_or_default();
-            read.done = Some(Completed { result, doubts, bytes });
+            let doubts = read.watch.take().map(|watch| watch.possibly_written()).unwrap_or_default();
+            read.done = Some(CompletedRead { result, suspect_pages: doubts, bytes });
         }
     }
 
@@ -254,16 +258,16 @@ impl PageReader {
             // Sending fails only if the reader was dropped.
             done: Box::new(move |result, buffer| drop(sender.send((number, result, buffer)))),
         };
-        self.reads_begun.push_back(Read { first, watch, done: None });
+        self.reads_begun.push_back(PendingRead { first, watch, done: None });
         self.source.file().submit(vec![transfer]);
         self.next += count;
         self.in_flight += 1;
         Ok(())
     }
 
-    /// Verifies the pages of a read. The pages in `doubts` were written during the read. Returns the pages to read
+    /// Verifies the pages of a read. The pages in `suspect_pages` were written during the read. Returns the pages to read
     /// again.
-    fn judge(
+    fn verify_pages(
         &mut self,
         first: PageNumber,
         bytes: &mut [u8],
@@ -275,7 +279,7 @@ impl PageReader {
         self.reads.torn += torn.len() as u64;
         for (page, bytes) in (0..).map(|index| first.plus(index)).zip(bytes.chunks_exact_mut(size.bytes())) {
             // Keep the device busy while the pages are verified.
-            self.keep_reading()?;
+            self.refill_reads()?;
             // If an extent could not be read, at least one of its pages is unreadable, so each page is read
             // separately.
             if doubts.contains(&page) || (result.is_err() && !torn.contains(&page)) {
@@ -295,7 +299,7 @@ impl PageReader {
 
     /// Rereads pages individually, while they are not being written, until they are good or the maximum number of
     /// attempts is reached.
-    fn read_again(
+    fn reread_pages(
         &mut self,
         first: PageNumber,
         bytes: &mut [u8],
@@ -307,7 +311,7 @@ impl PageReader {
         let mut flaws = BTreeMap::new();
         for attempt in 1..=ATTEMPTS {
             for page in doubts.clone() {
-                let flaw = match self.source.read_again(page, &mut single)? {
+                let flaw = match self.source.reread_page(page, &mut single)? {
                     OnDiskPage::Verified(PageIntegrity::Good) => None,
                     OnDiskPage::Verified(PageIntegrity::Zero) => {
                         self.reads.zero += 1;
@@ -338,7 +342,7 @@ impl PageReader {
             if doubts.is_empty() {
                 return Ok(());
             }
-            self.source.clock().sleep(PAUSE * attempt);
+            self.source.clock().sleep(REREAD_BACKOFF * attempt);
         }
         for page in doubts {
             self.reads.bad += 1;

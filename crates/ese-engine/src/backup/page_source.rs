@@ -7,10 +7,10 @@ use ese_format::checksum::verify_page;
 use ese_format::header::{DatabaseHeader, DatabaseState};
 use ese_format::{LogPosition, PageNumber, PageSize};
 use jetcell_sync::Arc;
-use jetcell_vfs::{Clock, File, IoReason, OpenMode, Vfs, is_out_of_reach};
+use jetcell_vfs::{Clock, File, IoReason, OpenMode, Vfs, is_disconnected};
 
 use crate::cache::{OnDiskPage, WatchedRead};
-use crate::storage::double_write::{PageImage, page_images};
+use crate::storage::double_write::{DoubleWriteImage, page_images};
 use crate::storage::{DatabaseFile, read_header};
 use crate::{Error, Result};
 
@@ -19,32 +19,32 @@ pub(super) enum PageSource {
     /// An attached database. The engine may write its pages while they are read.
     Attached(Arc<DatabaseFile>),
     /// A database that no engine uses.
-    Still(StillDatabase),
+    Offline(OfflineDatabase),
 }
 
 /// File of a database that no engine uses.
-pub(super) struct StillDatabase {
+pub(super) struct OfflineDatabase {
     file: Arc<dyn File>,
     page_size: PageSize,
     clock: Arc<dyn Clock>,
     /// Page images that recovery would use to replace torn pages.
-    images: BTreeMap<PageNumber, PageImage>,
+    images: BTreeMap<PageNumber, DoubleWriteImage>,
 }
 
-impl StillDatabase {
+impl OfflineDatabase {
     /// Opens a database whose log ends at `end_of_log`, and reads its header.
     pub fn open(
         vfs: &dyn Vfs,
         path: &Path,
         end_of_log: LogPosition,
-    ) -> Result<(StillDatabase, DatabaseHeader)> {
+    ) -> Result<(OfflineDatabase, DatabaseHeader)> {
         let file = vfs.open(path, OpenMode::Read).map_err(|e| Error::io(path, &e))?;
         let (header, _) = read_header(&*file)?;
         let images = match header.state {
             DatabaseState::DirtyShutdown => page_images(vfs, path, &header, end_of_log)?,
             _ => BTreeMap::new(),
         };
-        let still = StillDatabase { file, page_size: header.page_size, clock: vfs.clock(), images };
+        let still = OfflineDatabase { file, page_size: header.page_size, clock: vfs.clock(), images };
         Ok((still, header))
     }
 }
@@ -53,21 +53,21 @@ impl PageSource {
     pub fn page_size(&self) -> PageSize {
         match self {
             PageSource::Attached(database) => database.page_size,
-            PageSource::Still(still) => still.page_size,
+            PageSource::Offline(still) => still.page_size,
         }
     }
 
     pub fn file(&self) -> &Arc<dyn File> {
         match self {
             PageSource::Attached(database) => &database.file,
-            PageSource::Still(still) => &still.file,
+            PageSource::Offline(still) => &still.file,
         }
     }
 
     pub fn clock(&self) -> Arc<dyn Clock> {
         match self {
             PageSource::Attached(database) => database.vfs.clock(),
-            PageSource::Still(still) => still.clock.clone(),
+            PageSource::Offline(still) => still.clock.clone(),
         }
     }
 
@@ -84,13 +84,13 @@ impl PageSource {
             PageSource::Attached(database) => {
                 database.cache.watch_read(database.file_id, first, count).map(Some)
             }
-            PageSource::Still(_) => Ok(None),
+            PageSource::Offline(_) => Ok(None),
         }
     }
 
     /// Replaces an extent's torn pages as recovery would. Returns the pages that were replaced.
     pub fn replace_torn(&self, first: PageNumber, bytes: &mut [u8]) -> BTreeSet<PageNumber> {
-        let PageSource::Still(still) = self else { return BTreeSet::new() };
+        let PageSource::Offline(still) = self else { return BTreeSet::new() };
         let size = still.page_size;
         let count = (bytes.len() / size.bytes()) as u32;
         let mut replaced = BTreeSet::new();
@@ -106,16 +106,16 @@ impl PageSource {
     }
 
     /// Rereads one page while it is not being written.
-    pub fn read_again(&self, page: PageNumber, bytes: &mut [u8]) -> Result<OnDiskPage> {
+    pub fn reread_page(&self, page: PageNumber, bytes: &mut [u8]) -> Result<OnDiskPage> {
         match self {
             PageSource::Attached(database) => {
                 database.cache.read_under_claim(database.page_key(page), bytes, IoReason::Backup)
             }
-            PageSource::Still(still) => {
+            PageSource::Offline(still) => {
                 Ok(match still.file.read_at(still.page_size.offset_of(page), bytes, IoReason::Backup) {
                     Ok(()) => OnDiskPage::Verified(verify_page(bytes, still.page_size, page)),
                     // If the device is unreachable, the page is not necessarily damaged.
-                    Err(error) if is_out_of_reach(error.kind()) => {
+                    Err(error) if is_disconnected(error.kind()) => {
                         return Err(Error::io(still.file.path(), &error));
                     }
                     Err(error) => OnDiskPage::Unreadable(error),

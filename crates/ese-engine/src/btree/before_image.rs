@@ -10,9 +10,9 @@ use jetcell_sync::{Arc, Weak};
 use crate::Result;
 use crate::cache::DeferredUndo;
 use crate::log::RecordBatch;
-use crate::pages::Shape;
+use crate::pages::TreeIdentity;
 use crate::storage::DatabaseFile;
-use crate::transaction::{Change, SYSTEM_PROCID, Version};
+use crate::transaction::{SYSTEM_PROCID, Version, VersionChange};
 
 /// Deferred undo information attached to a dirty frame until the page is written or the information is no longer
 /// needed.
@@ -20,7 +20,7 @@ use crate::transaction::{Change, SYSTEM_PROCID, Version};
 pub(crate) struct DeferredBeforeImage {
     /// Weak, because a frame that is no longer in use can still own this value.
     file: Weak<DatabaseFile>,
-    shape: Shape,
+    shape: TreeIdentity,
     version: Arc<Version>,
     page: PageNumber,
 }
@@ -28,7 +28,7 @@ pub(crate) struct DeferredBeforeImage {
 impl DeferredBeforeImage {
     pub fn new(
         file: &Arc<DatabaseFile>,
-        shape: Shape,
+        shape: TreeIdentity,
         version: Arc<Version>,
         page: PageNumber,
     ) -> DeferredBeforeImage {
@@ -52,9 +52,9 @@ impl DeferredUndo for DeferredBeforeImage {
         }
         let Some(file) = self.file.upgrade() else { return Ok(None) };
         let (operation, before) = match &self.version.change {
-            Change::Replace { before } => (operation::REPLACE, &before[..]),
-            Change::FlagDelete => (operation::FLAG_DELETE, &[][..]),
-            Change::Insert | Change::ReplaceUnknown => return Ok(None),
+            VersionChange::Replace { before } => (operation::REPLACE, &before[..]),
+            VersionChange::FlagDelete => (operation::FLAG_DELETE, &[][..]),
+            VersionChange::Insert | VersionChange::ReplaceUnknown => return Ok(None),
         };
         let transaction = &self.version.transaction;
         let mut info = UndoInfo {
@@ -103,7 +103,7 @@ impl DeferredUndo for DeferredBeforeImage {
         // A deletion needs its undo information until the node is removed, because recovery must be able to find the
         // node. A database copy does not need it, because there the node is removed by redo, and keeping the
         // information would prevent the page from being evicted for a long time.
-        let deletion = self.version.change == Change::FlagDelete && self.can_log();
+        let deletion = self.version.change == VersionChange::FlagDelete && self.can_log();
         let needed = self.version.transaction.is_running() || deletion;
         (gone || !needed).then(|| self.version.transaction.commit_end())
     }

@@ -15,18 +15,25 @@ use ese_format::{DbTime, PageNumber};
 use jetcell_sync::Mutex;
 
 use super::before_image::DeferredBeforeImage;
-use super::descend::Target;
+use super::descend::DescentTarget;
 use super::{Bookmark, Tree};
 use crate::cache::{PageDelta, PinnedPage, WriteLatch};
 use crate::log::RecordBatch;
 use crate::pages::cut_key;
-use crate::transaction::{Change, ChangeContext, Transaction, UndoEntry, Undoing, Version, View};
+use crate::transaction::{
+    ActiveRollback, ChangeContext, ReadView, Transaction, UndoEntry, Version, VersionChange,
+};
 use crate::{Error, Result};
 
 impl Tree {
     /// Reads one record and passes its data to `read`.
-    pub fn get<T>(&self, view: &View, bookmark: &[u8], read: impl FnOnce(&[u8]) -> T) -> Result<Option<T>> {
-        let leaf = self.leaf_for_read(Target::Key(bookmark))?;
+    pub fn get<T>(
+        &self,
+        view: &ReadView,
+        bookmark: &[u8],
+        read: impl FnOnce(&[u8]) -> T,
+    ) -> Result<Option<T>> {
+        let leaf = self.leaf_for_read(DescentTarget::Key(bookmark))?;
         let page = self.view(&leaf);
         let (line, exact) = self.find(&page, bookmark);
         let Some(node) = page.node(line).filter(|_| exact) else { return Ok(None) };
@@ -45,7 +52,7 @@ impl Tree {
         loop {
             let (leaf, behind) = match self.leaf_to_append(&bytes) {
                 Some(leaf) => (leaf, true),
-                None => (self.leaf_for_write(Target::Key(&bytes))?, false),
+                None => (self.leaf_for_write(DescentTarget::Key(&bytes))?, false),
             };
             let page = self.view(&leaf);
             let (line, exact) = if behind { (page.node_count(), false) } else { self.find(&page, &bytes) };
@@ -57,7 +64,7 @@ impl Tree {
                 }
                 let growth = data.len().saturating_sub(node.data.len());
                 if self.may_grow(&page, &bytes, growth) {
-                    return self.revive(context, leaf, line, key, &bytes, data);
+                    return self.reuse_deleted_node(context, leaf, line, key, &bytes, data);
                 }
                 drop(leaf);
                 self.make_room(&bytes, growth)?;
@@ -65,7 +72,7 @@ impl Tree {
             }
             if self.fits(&page, line, insert_size(&page, key, data)) {
                 let (prologue, writer, level) = context.prologue()?;
-                let version = self.version(&bytes, key.len(), &writer, level, Change::Insert);
+                let version = self.version(&bytes, key.len(), &writer, level, VersionChange::Insert);
                 let node = self.node_change(context.procid(), &page, leaf.key().page, line, &version);
                 let records = context.records(prologue);
                 records.push_insert(&node, cut_key(&page, key), data);
@@ -115,7 +122,7 @@ impl Tree {
         let (leaf, line) = self.node_to_change(context, bookmark)?;
         let page = self.view(&leaf);
         let (prologue, writer, level) = context.prologue()?;
-        let version = self.version(bytes, bookmark.key_len(), &writer, level, Change::FlagDelete);
+        let version = self.version(bytes, bookmark.key_len(), &writer, level, VersionChange::FlagDelete);
         let node = self.node_change(context.procid(), &page, leaf.key().page, line, &version);
         let records = context.records(prologue);
         records.push(&LogRecord::FlagDelete(FlagDelete { node }));
@@ -153,7 +160,7 @@ impl Tree {
                 bookmark.key_len(),
                 &writer,
                 level,
-                Change::Replace { before: old.into() },
+                VersionChange::Replace { before: old.into() },
             );
             let node = self.node_change(context.procid(), &page, leaf.key().page, line, &version);
             let records = context.records(prologue);
@@ -172,7 +179,7 @@ impl Tree {
     }
 
     /// Inserts a record by reusing a node that is flagged as deleted. The node gets the new data.
-    fn revive(
+    fn reuse_deleted_node(
         &self,
         context: &mut ChangeContext,
         leaf: WriteLatch,
@@ -185,9 +192,15 @@ impl Tree {
         let old: Vec<u8> = page.node(line).map_or(Vec::new(), |node| node.data.to_vec());
         let (prologue, writer, level) = context.prologue()?;
         let replaced = (old != data).then(|| {
-            self.version(bytes, key.len(), &writer, level, Change::Replace { before: old.into_boxed_slice() })
+            self.version(
+                bytes,
+                key.len(),
+                &writer,
+                level,
+                VersionChange::Replace { before: old.into_boxed_slice() },
+            )
         });
-        let version = self.version(bytes, key.len(), &writer, level, Change::Insert);
+        let version = self.version(bytes, key.len(), &writer, level, VersionChange::Insert);
         let node = self.node_change(context.procid(), &page, leaf.key().page, line, &version);
         let (key, data) = (key.to_vec(), data.to_vec());
         let records = context.records(prologue);
@@ -216,10 +229,10 @@ impl Tree {
     }
 
     /// Undoes one change, for rollback. Works on a full disk as long as there are reserve logs.
-    pub(crate) fn undo(&self, version: &Arc<Version>, by: &Undoing) -> Result<()> {
+    pub(crate) fn undo(&self, version: &Arc<Version>, by: &ActiveRollback) -> Result<()> {
         let bytes = &version.bookmark;
         loop {
-            let leaf = self.leaf_for_write(Target::Key(bytes))?;
+            let leaf = self.leaf_for_write(DescentTarget::Key(bytes))?;
             let page = self.view(&leaf);
             let (line, exact) = self.find(&page, bytes);
             let Some(stored) = page.node(line).filter(|_| exact) else {
@@ -227,7 +240,7 @@ impl Tree {
             };
             let kept = stored.flags - NodeFlags::COMPRESSED;
             let growth = match &version.change {
-                Change::Replace { before } => before.len().saturating_sub(stored.data.len()),
+                VersionChange::Replace { before } => before.len().saturating_sub(stored.data.len()),
                 _ => 0,
             };
             if page.free_bytes() < growth {
@@ -236,9 +249,9 @@ impl Tree {
                 continue;
             }
             let number = match version.change {
-                Change::Insert => operation::INSERT,
-                Change::FlagDelete => operation::FLAG_DELETE,
-                Change::Replace { .. } | Change::ReplaceUnknown => operation::REPLACE,
+                VersionChange::Insert => operation::INSERT,
+                VersionChange::FlagDelete => operation::FLAG_DELETE,
+                VersionChange::Replace { .. } | VersionChange::ReplaceUnknown => operation::REPLACE,
             };
             let edit =
                 undo_edit(line, kept, &version.change).map_err(|what| self.damaged(leaf.key().page, what))?;
@@ -248,7 +261,7 @@ impl Tree {
             // An Undo record contains no data, so the old data is logged before it as a plain replace. Redo of the
             // Undo record alone would need a before-image, which may be in the log before the checkpoint.
             let mut records = RecordBatch::new();
-            if let Change::Replace { before } = &version.change {
+            if let VersionChange::Replace { before } = &version.change {
                 let mut restored = node;
                 restored.page.flags -= PageChangeFlags::VERSIONED;
                 restored.rceid = 0;
@@ -274,9 +287,9 @@ impl Tree {
     /// Returns the leaf and line of a record that the transaction may change.
     fn node_to_change(&self, context: &ChangeContext, bookmark: &Bookmark) -> Result<(WriteLatch, usize)> {
         let bytes = bookmark.bytes();
-        let leaf = match bookmark.leaf().and_then(|leaf| self.leaf_again(leaf, bytes)) {
+        let leaf = match bookmark.leaf_hint().and_then(|leaf| self.last_known_leaf(leaf, bytes)) {
             Some(leaf) => leaf,
-            None => self.leaf_for_write(Target::Key(bytes))?,
+            None => self.leaf_for_write(DescentTarget::Key(bytes))?,
         };
         let page = self.view(&leaf);
         let (line, exact) = self.find(&page, bytes);
@@ -292,7 +305,7 @@ impl Tree {
 
     /// Returns the leaf in which the node was last seen, if the node is still there. A node is in one leaf only, so
     /// the path to the leaf need not be checked.
-    fn leaf_again(&self, leaf: PageNumber, bytes: &[u8]) -> Option<WriteLatch> {
+    fn last_known_leaf(&self, leaf: PageNumber, bytes: &[u8]) -> Option<WriteLatch> {
         let leaf = self.file.resident(leaf)?.into_write();
         let page = self.view(&leaf);
         (self.is_live_leaf(&page) && self.find(&page, bytes).1).then_some(leaf)
@@ -311,7 +324,7 @@ impl Tree {
         key_len: usize,
         writer: &Arc<Transaction>,
         level: u8,
-        change: Change,
+        change: VersionChange,
     ) -> Arc<Version> {
         Arc::new(Version {
             tree: self.key(),
@@ -334,7 +347,7 @@ impl Tree {
         line: usize,
         version: &Version,
     ) -> NodeChange {
-        let shape = self.shape();
+        let shape = self.identity();
         NodeChange {
             page: PageChange {
                 procid,
@@ -370,9 +383,9 @@ impl Tree {
         leaf.set_last(appended.end);
         for version in versions {
             self.versions.add((*version).clone());
-            if matches!(version.change, Change::Replace { .. } | Change::FlagDelete) {
+            if matches!(version.change, VersionChange::Replace { .. } | VersionChange::FlagDelete) {
                 let page = leaf.key().page;
-                let undo = DeferredBeforeImage::new(&self.file, self.shape(), (*version).clone(), page);
+                let undo = DeferredBeforeImage::new(&self.file, self.identity(), (*version).clone(), page);
                 leaf.defer_undo(Arc::new(undo));
             }
         }
@@ -384,13 +397,13 @@ impl Tree {
 pub(crate) fn undo_edit(
     line: usize,
     kept: NodeFlags,
-    change: &Change,
+    change: &VersionChange,
 ) -> std::result::Result<PageDelta<'_>, &'static str> {
     match change {
-        Change::Insert => Ok(PageDelta::SetFlags { line, flags: kept | NodeFlags::DELETED }),
-        Change::FlagDelete => Ok(PageDelta::SetFlags { line, flags: kept - NodeFlags::DELETED }),
-        Change::Replace { before } => Ok(PageDelta::Replace { line, flags: kept, data: before }),
-        Change::ReplaceUnknown => Err("before-image of a replaced record is missing from the log"),
+        VersionChange::Insert => Ok(PageDelta::SetFlags { line, flags: kept | NodeFlags::DELETED }),
+        VersionChange::FlagDelete => Ok(PageDelta::SetFlags { line, flags: kept - NodeFlags::DELETED }),
+        VersionChange::Replace { before } => Ok(PageDelta::Replace { line, flags: kept, data: before }),
+        VersionChange::ReplaceUnknown => Err("before-image of a replaced record is missing from the log"),
     }
 }
 

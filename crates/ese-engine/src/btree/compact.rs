@@ -18,18 +18,18 @@ use ese_format::page::{Page, node_space};
 
 use super::Tree;
 use super::descend::MAX_DEPTH;
-use super::merge::{LeavingLeaf, WithoutLeaf};
-use super::share::{Move, movable};
+use super::merge::{LeafRemovalPlan, RemovedLeaf};
+use super::share::{PartialMerge, movable};
 use crate::pages::merge::merge_type;
 use crate::pages::split::{packed_size, separator_at};
-use crate::pages::{Attempt, group};
+use crate::pages::{GroupResult, group};
 use crate::space::SpaceLock;
 use crate::transaction::CommitNumber;
 use crate::{Error, Result};
 
 /// Divisor of the page size: a partial merge must move at least one eighth of a page. Moving less would not justify
 /// writing two pages.
-const WORTH_MOVING: usize = 8;
+const MIN_MOVE_DIVISOR: usize = 8;
 
 /// Rules that a merge must follow.
 #[derive(Clone, Copy, Debug)]
@@ -43,13 +43,13 @@ pub(crate) struct CompactRules {
 
 /// Result of an attempt to merge two neighbouring leaves.
 #[derive(Clone, Debug)]
-pub(crate) struct Compacted {
+pub(crate) struct CompactionResult {
     /// Key up to which the tree has been processed, in the direction of the task. `None`: the whole tree is done.
     pub position: Option<Vec<u8>>,
     /// Number of pages removed from the tree.
     pub freed: u32,
     /// Whether some, but not all, of the nodes have moved.
-    pub partly: bool,
+    pub partial: bool,
     /// Whether the leaf has moved to another page.
     pub moved: bool,
     /// The error that caused the pair to be left unchanged.
@@ -57,7 +57,7 @@ pub(crate) struct Compacted {
 }
 
 /// Two neighbouring leaves.
-struct Pair {
+struct LeafPair {
     /// The pages above the left leaf, from the root down.
     parents: Vec<PageNumber>,
     left: PageNumber,
@@ -91,7 +91,7 @@ impl Tree {
         &self,
         before: Option<&[u8]>,
         rules: CompactRules,
-    ) -> Result<Option<Compacted>> {
+    ) -> Result<Option<CompactionResult>> {
         let _structure = self.structure.lock();
         let Some(pair) = self.pair_before(before)? else { return Ok(None) };
         let merged = self.merge_right(&pair, rules).and_then(|freed| match freed {
@@ -105,7 +105,7 @@ impl Tree {
         let partly = moved.is_some();
         // After a merge, the leaf before this position is the merged right leaf, which may still have room.
         let position = Some(moved.unwrap_or(pair.separator));
-        Ok(Some(Compacted { position, freed, partly, moved: false, failure }))
+        Ok(Some(CompactionResult { position, freed, partial: partly, moved: false, failure }))
     }
 
     /// Returns the entries on the path to the keys immediately before `key`, from the root down. The path is stable
@@ -126,7 +126,7 @@ impl Tree {
         Err(self.damaged(self.root, "tree is deeper than the maximum: its pages form a cycle"))
     }
 
-    fn pair_before(&self, before: Option<&[u8]>) -> Result<Option<Pair>> {
+    fn pair_before(&self, before: Option<&[u8]>) -> Result<Option<LeafPair>> {
         let (path, right) = self.path_before(before)?;
         let Some(&(page, line)) = path.iter().rev().find(|(_, line)| *line > 0) else { return Ok(None) };
         let separator = {
@@ -137,47 +137,47 @@ impl Tree {
         let (left_path, left) = self.path_before(Some(&separator))?;
         let siblings = path.last().map(|last| last.0) == left_path.last().map(|last| last.0);
         let parents = left_path.into_iter().map(|(page, _)| page).collect();
-        Ok(Some(Pair { parents, left, right, separator, siblings }))
+        Ok(Some(LeafPair { parents, left, right, separator, siblings }))
     }
 
     /// Merges the left leaf into the right one if all its nodes fit there. Returns the number of freed pages.
-    fn merge_right(&self, pair: &Pair, rules: CompactRules) -> Result<u32> {
+    fn merge_right(&self, pair: &LeafPair, rules: CompactRules) -> Result<u32> {
         let fits = |from: &Page<'_>, to: &Page<'_>| {
             let need = packed_size(from, 0..from.node_count(), to.prefix()) - to.prefix().len();
-            need + self.kept_free(from, to) <= to.free_bytes()
+            need + self.bytes_kept_free(from, to) <= to.free_bytes()
                 && self.all_deleted_are_dead(from, rules.oldest)
         };
-        if !self.look(pair, fits)? {
+        if !self.check_pair(pair, fits)? {
             return Ok(0);
         }
         let space = SpaceLock::new(&self.file);
         let Some(trees) = space.existing_trees(self.root)? else { return Ok(0) };
-        let above = self.without_leaf(&pair.parents, pair.left)?;
+        let above = self.plan_leaf_removal(&pair.parents, pair.left)?;
         // Some database writers set no key limit at the right edge of a subtree. No leaf may be merged to the right
         // there.
-        if !matches!(above, WithoutLeaf::Changed { to_left: false, .. }) {
+        if !matches!(above, LeafRemovalPlan::Changed { to_left: false, .. }) {
             return Ok(0);
         }
-        let leaving = LeavingLeaf {
+        let leaving = RemovedLeaf {
             parents: &pair.parents,
             leaf: pair.left,
             above: &above,
             kind: merge_type::FULL_RIGHT,
         };
-        self.take_out(&space, &trees, &leaving, |group| {
+        self.remove_from_tree(&space, &trees, &leaving, |group| {
             let [from, to] = group.two_pages(pair.left, pair.right)?;
             Ok(from.next() == Some(pair.right) && to.prev() == Some(pair.left) && fits(&from, &to))
         })
     }
 
     /// Moves as many of the upper nodes of the left leaf to the right leaf as fit. Returns the new separator.
-    fn move_right(&self, pair: &Pair) -> Result<Option<Vec<u8>>> {
+    fn move_right(&self, pair: &LeafPair) -> Result<Option<Vec<u8>>> {
         let cut = |from: &Page<'_>, to: &Page<'_>| self.partial_cut(from, to);
-        if !self.look(pair, |from, to| cut(from, to).is_some())? {
+        if !self.check_pair(pair, |from, to| cut(from, to).is_some())? {
             return Ok(None);
         }
         let Some(&parent) = pair.parents.last() else { return Ok(None) };
-        group::run(&self.file, true, |group| -> Attempt<Option<Vec<u8>>> {
+        group::run(&self.file, true, |group| -> GroupResult<Option<Vec<u8>>> {
             let room = group.page(parent)?.free_bytes();
             let [from, to] = group.two_pages(pair.left, pair.right)?;
             let linked = from.next() == Some(pair.right) && to.prev() == Some(pair.left);
@@ -188,7 +188,7 @@ impl Tree {
             let nodes = line..from.node_count();
             self.move_nodes(
                 group,
-                Move {
+                PartialMerge {
                     source: pair.left,
                     target: pair.right,
                     parent,
@@ -203,7 +203,7 @@ impl Tree {
 
     /// Returns the first node that a partial merge moves, and the new separator.
     fn partial_cut(&self, from: &Page<'_>, to: &Page<'_>) -> Option<(usize, Vec<u8>)> {
-        let room = to.free_bytes().checked_sub(self.kept_free(from, to))?;
+        let room = to.free_bytes().checked_sub(self.bytes_kept_free(from, to))?;
         let size_of = |line: usize| packed_size(from, line..line + 1, to.prefix()) - to.prefix().len();
         let (mut line, mut moved) = (from.node_count(), 0);
         while line > 1 && moved + size_of(line - 1) <= room {
@@ -211,19 +211,19 @@ impl Tree {
             moved += size_of(line);
         }
         let nodes = line..from.node_count();
-        if moved < self.file.page_size.bytes() / WORTH_MOVING || !movable(from, nodes) {
+        if moved < self.file.page_size.bytes() / MIN_MOVE_DIVISOR || !movable(from, nodes) {
             return None;
         }
-        Some((line, separator_at(&self.shape(), from, line, None, false)?))
+        Some((line, separator_at(&self.identity(), from, line, None, false)?))
     }
 
     /// Returns the number of bytes that must stay free on the right leaf.
-    fn kept_free(&self, from: &Page<'_>, to: &Page<'_>) -> usize {
-        self.spared_bytes() + self.reserved_for_undo(from, None) + self.reserved_for_undo(to, None)
+    fn bytes_kept_free(&self, from: &Page<'_>, to: &Page<'_>) -> usize {
+        self.density_reserve() + self.reserved_for_undo(from, None) + self.reserved_for_undo(to, None)
     }
 
     /// Returns true if `accepts` returns true for the two leaves. They can change before they are latched again.
-    fn look(&self, pair: &Pair, accepts: impl Fn(&Page<'_>, &Page<'_>) -> bool) -> Result<bool> {
+    fn check_pair(&self, pair: &LeafPair, accepts: impl Fn(&Page<'_>, &Page<'_>) -> bool) -> Result<bool> {
         let pinned = [self.pin(pair.left)?, self.pin(pair.right)?];
         let [left, right] = pinned.map(|page| page.into_read());
         Ok(accepts(&self.view(&left), &self.view(&right)))

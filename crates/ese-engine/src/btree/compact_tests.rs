@@ -13,15 +13,15 @@ use jetcell_vfs::SimVfs;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::compact::{CompactRules, Compacted};
-use super::descend::Target;
+use super::compact::{CompactRules, CompactionResult};
+use super::descend::DescentTarget;
 use super::merge_tests::long_key;
-use super::share_tests::{Leaf, leaves, partial_merges, records};
-use super::tests::{DB, Model, check_structure, contents, create_tree, open, open_with, transaction};
-use super::{Seek, Tree, TreeCursor};
+use super::share_tests::{LeafContent, leaves, partial_merges, records};
+use super::tests::{DB, TreeModel, check_structure, contents, create_tree, open, open_with, transaction};
+use super::{SeekRelation, Tree, TreeCursor};
 use crate::pages::merge::merge_type;
-use crate::transaction::{ActiveTransaction, View};
-use crate::{CreateOptions, Database, Instance};
+use crate::transaction::{ActiveTransaction, ReadView};
+use crate::{Database, DatabaseOptions, Instance};
 
 pub(super) const SIZE: PageSize = PageSize::KIB_4;
 
@@ -34,17 +34,17 @@ fn compact(instance: &Instance, tree: &Arc<Tree>, partial_merges: bool) -> (u32,
         let Some(done) = tree.compact_before(position.as_deref(), rules).unwrap() else {
             return (freed, partly);
         };
-        let Compacted { position: next, .. } = &done;
+        let CompactionResult { position: next, .. } = &done;
         assert!(position.is_none() || *next < position, "the position must move left");
         freed += done.freed;
-        partly += usize::from(done.partly);
+        partly += usize::from(done.partial);
         position = done.position;
     }
 }
 
 pub(super) fn new_tree(disk: &SimVfs, kind: PageFlags) -> (Arc<Instance>, Arc<Database>, Arc<Tree>) {
     let instance = open_with(disk, SIZE, 2000, false).unwrap();
-    let db = instance.create_database(Path::new(DB), &CreateOptions::default()).unwrap();
+    let db = instance.create_database(Path::new(DB), &DatabaseOptions::default()).unwrap();
     let tree = create_tree(&instance, &db, kind);
     (instance, db, tree)
 }
@@ -66,7 +66,7 @@ pub(super) fn delete(session: &mut ActiveTransaction, tree: &Arc<Tree>, numbers:
     session.begin().unwrap();
     for number in numbers {
         let mut cursor = TreeCursor::new(tree.clone());
-        assert!(cursor.seek(&session.view(), &long_key(number), Seek::Equal).unwrap());
+        assert!(cursor.seek(&session.view(), &long_key(number), SeekRelation::Equal).unwrap());
         let bookmark = cursor.bookmark().unwrap().clone();
         tree.flag_delete(session.changes().unwrap(), &bookmark).unwrap();
     }
@@ -96,10 +96,10 @@ fn a_sparse_tree_of_four_levels_is_merged_across_parents() {
         delete(&mut session, &tree, (0..1600).filter(|number| number % 3 != 0));
         clean_up(&instance);
         let sparse = leaves(&tree).len();
-        let expected = contents(&tree, &View::latest());
+        let expected = contents(&tree, &ReadView::latest());
         let (freed, partly) = compact(&instance, &tree, partial);
         check_structure(&tree);
-        assert_eq!(contents(&tree, &View::latest()), expected);
+        assert_eq!(contents(&tree, &ReadView::latest()), expected);
         let after = leaves(&tree).len();
         println!(
             "{kind:?}: {before} leaves, {sparse} sparse, {after} merged, {freed} pages freed, {partly} partly"
@@ -139,7 +139,7 @@ fn what_a_snapshot_sees_stays_where_the_snapshot_finds_it() {
     clean_up(&instance);
     compact(&instance, &tree, true);
     check_structure(&tree);
-    assert_eq!(contents(&tree, &View::latest()).len(), 100);
+    assert_eq!(contents(&tree, &ReadView::latest()).len(), 100);
 }
 
 /// Merges leaves with different parents. Then the power fails after an arbitrary subset of the changed pages has been
@@ -151,7 +151,7 @@ fn redo_of_a_merge_across_parents_is_independent_of_the_written_pages() {
     let mut session = ActiveTransaction::new(instance.core().clone(), 1);
     insert(&mut session, &tree, 0..300, 1200);
     let parent = |number: u32| {
-        let path = tree.path(Target::Key(&long_key(number))).unwrap();
+        let path = tree.path(DescentTarget::Key(&long_key(number))).unwrap();
         path[path.len() - 2]
     };
     let edge = (1..300).find(|number| parent(*number) != parent(number - 1)).unwrap();
@@ -161,8 +161,8 @@ fn redo_of_a_merge_across_parents_is_independent_of_the_written_pages() {
     instance.checkpoint().unwrap();
     instance.core().cache.flush_file(db.file_id()).unwrap();
     let older = disk.contents(Path::new(DB)).unwrap();
-    let (before, model) = (leaves(&tree).len(), contents(&tree, &View::latest()));
-    let rules = CompactRules { oldest: View::latest().snapshot, partial_merges: false };
+    let (before, model) = (leaves(&tree).len(), contents(&tree, &ReadView::latest()));
+    let rules = CompactRules { oldest: ReadView::latest().snapshot, partial_merges: false };
     let mut position = None;
     while leaves(&tree).len() == before {
         position = tree.compact_before(position.as_deref(), rules).unwrap().unwrap().position;
@@ -175,7 +175,7 @@ pub(super) fn assert_redo_is_independent_of_the_written_pages(
     disk: &SimVfs,
     (instance, db, tree): (&Arc<Instance>, &Arc<Database>, &Arc<Tree>),
     older: &[u8],
-    model: &Model,
+    model: &TreeModel,
 ) {
     instance.flush().unwrap();
     check_structure(tree);
@@ -197,8 +197,9 @@ pub(super) fn assert_redo_is_independent_of_the_written_pages(
         let db = instance.attach(Path::new(DB), 256).unwrap();
         let tree = db.trees.tree_at(tree.root).unwrap();
         check_structure(&tree);
-        assert_eq!(contents(&tree, &View::latest()), *model, "{written:b}");
-        let numbers = |leaves: &[Leaf]| leaves.iter().map(|leaf| (leaf.0, leaf.1.len())).collect::<Vec<_>>();
+        assert_eq!(contents(&tree, &ReadView::latest()), *model, "{written:b}");
+        let numbers =
+            |leaves: &[LeafContent]| leaves.iter().map(|leaf| (leaf.0, leaf.1.len())).collect::<Vec<_>>();
         assert_eq!(numbers(&leaves(&tree)), numbers(&expected), "{written:b}");
         results.insert(format!("{:?}", leaves(&tree)));
         drop((tree, db));
@@ -214,10 +215,10 @@ fn a_tree_that_changes_between_merges_agrees_with_an_ordered_map() {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let disk = SimVfs::new();
         let instance = open(&disk, SIZE, 64).unwrap();
-        let db = instance.create_database(Path::new(DB), &CreateOptions::default()).unwrap();
+        let db = instance.create_database(Path::new(DB), &DatabaseOptions::default()).unwrap();
         let tree = create_tree(&instance, &db, PageFlags::empty());
         let mut session = ActiveTransaction::new(instance.core().clone(), 1);
-        let (mut model, mut position, mut freed) = (Model::new(), None, 0);
+        let (mut model, mut position, mut freed) = (TreeModel::new(), None, 0);
         for round in 0..400 {
             transaction(&tree, &mut session, &mut model, &mut rng, 1500, SIZE.bytes() / 3).unwrap();
             if round % 2 == 0 {
@@ -257,7 +258,7 @@ pub(super) fn assert_sessions_lose_nothing(work: impl Fn(&Instance, &Arc<Tree>) 
     // numbers never change.
     let fixed = |number: &u32| number % (WRITERS + 1) == WRITERS;
     insert(&mut ActiveTransaction::new(instance.core().clone(), 9), &tree, (0..1200).filter(fixed), 400);
-    let fixed_keys: Vec<Vec<u8>> = contents(&tree, &View::latest()).into_keys().collect();
+    let fixed_keys: Vec<Vec<u8>> = contents(&tree, &ReadView::latest()).into_keys().collect();
     let mut models = Vec::new();
     thread::scope(|scope| {
         let writers: Vec<_> = (0..WRITERS)
@@ -305,7 +306,7 @@ pub(super) fn assert_sessions_lose_nothing(work: impl Fn(&Instance, &Arc<Tree>) 
     });
     check_structure(&tree);
     let expected: BTreeSet<Vec<u8>> = models.into_iter().flatten().map(long_key).chain(fixed_keys).collect();
-    assert_eq!(contents(&tree, &View::latest()).into_keys().collect::<BTreeSet<_>>(), expected);
+    assert_eq!(contents(&tree, &ReadView::latest()).into_keys().collect::<BTreeSet<_>>(), expected);
 }
 
 /// A tree in a single extent has no space trees, and a merge would have to create them.

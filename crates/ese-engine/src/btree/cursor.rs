@@ -8,15 +8,15 @@ use ese_format::page::{NodeFlags, Page};
 use ese_format::{DbTime, PageNumber};
 use jetcell_sync::Arc;
 
-use super::descend::Target;
+use super::descend::DescentTarget;
 use super::{Bookmark, Tree};
 use crate::Result;
 use crate::cache::{PinnedPage, ReadLatch};
-use crate::transaction::View;
+use crate::transaction::ReadView;
 
 /// Position at which a seek may stop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Seek {
+pub enum SeekRelation {
     /// Only at the key itself.
     Equal,
     /// At the key or the next larger key.
@@ -30,12 +30,12 @@ pub enum Seek {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Way {
+enum CursorDirection {
     Forward,
     Backward,
 }
 
-struct Place {
+struct CursorPosition {
     leaf: PinnedPage,
     time: DbTime,
     index: usize,
@@ -50,19 +50,19 @@ const MAX_DETOURS: u32 = 1000;
 
 /// Progress of a cursor in one direction.
 #[derive(Clone, Copy)]
-struct Run {
-    way: Way,
+struct CursorRun {
+    way: CursorDirection,
     /// Number of leaves that the cursor has moved past in this direction.
     leaves: usize,
 }
 
 /// Result of an attempt to move to a sibling.
-enum Step {
+enum SiblingStep {
     /// The sibling, latched.
-    There(ReadLatch),
+    Reached(ReadLatch),
     /// The path must be searched again. Contains the sibling, if it was read; it stays pinned and therefore in the
     /// cache.
-    Again(Option<PinnedPage>),
+    SearchPath(Option<PinnedPage>),
 }
 
 /// A position in one tree.
@@ -70,8 +70,8 @@ pub struct TreeCursor {
     tree: Arc<Tree>,
     bookmark: Option<Bookmark>,
     data: Vec<u8>,
-    place: Option<Place>,
-    run: Run,
+    place: Option<CursorPosition>,
+    run: CursorRun,
 }
 
 impl TreeCursor {
@@ -82,7 +82,7 @@ impl TreeCursor {
             bookmark: None,
             data: Vec::new(),
             place: None,
-            run: Run { way: Way::Forward, leaves: 0 },
+            run: CursorRun { way: CursorDirection::Forward, leaves: 0 },
         }
     }
 
@@ -105,23 +105,25 @@ impl TreeCursor {
     /// Moves to a key. In non-unique trees, moves to the first or last record with that key prefix.
     ///
     /// Returns false if no record matches. The cursor then has no current record.
-    pub fn seek(&mut self, view: &View, key: &[u8], seek: Seek) -> Result<bool> {
+    pub fn seek(&mut self, view: &ReadView, key: &[u8], seek: SeekRelation) -> Result<bool> {
         self.run.leaves = 0;
         let found = match seek {
-            Seek::Equal => self.scan_from(view, key, Way::Forward, true)? && self.key_is(key),
-            Seek::GreaterOrEqual => self.scan_from(view, key, Way::Forward, true)?,
-            Seek::Greater => {
-                let mut found = self.scan_from(view, key, Way::Forward, true)?;
+            SeekRelation::Equal => {
+                self.scan_from(view, key, CursorDirection::Forward, true)? && self.key_is(key)
+            }
+            SeekRelation::GreaterOrEqual => self.scan_from(view, key, CursorDirection::Forward, true)?,
+            SeekRelation::Greater => {
+                let mut found = self.scan_from(view, key, CursorDirection::Forward, true)?;
                 while found && self.key_is(key) {
                     found = self.next(view)?;
                 }
                 found
             }
-            Seek::LessOrEqual => {
-                (self.scan_from(view, key, Way::Forward, true)? && self.key_is(key))
-                    || self.scan_from(view, key, Way::Backward, false)?
+            SeekRelation::LessOrEqual => {
+                (self.scan_from(view, key, CursorDirection::Forward, true)? && self.key_is(key))
+                    || self.scan_from(view, key, CursorDirection::Backward, false)?
             }
-            Seek::Less => self.scan_from(view, key, Way::Backward, false)?,
+            SeekRelation::Less => self.scan_from(view, key, CursorDirection::Backward, false)?,
         };
         if !found {
             self.reset();
@@ -130,36 +132,36 @@ impl TreeCursor {
     }
 
     /// Moves to the first record.
-    pub fn first(&mut self, view: &View) -> Result<bool> {
+    pub fn first(&mut self, view: &ReadView) -> Result<bool> {
         self.run.leaves = 0;
-        let leaf = self.tree.leaf_for_read(Target::First)?;
-        self.scan(view, leaf, 0, Way::Forward)
+        let leaf = self.tree.leaf_for_read(DescentTarget::First)?;
+        self.scan(view, leaf, 0, CursorDirection::Forward)
     }
 
     /// Moves to the last record.
-    pub fn last(&mut self, view: &View) -> Result<bool> {
+    pub fn last(&mut self, view: &ReadView) -> Result<bool> {
         self.run.leaves = 0;
-        let leaf = self.tree.leaf_for_read(Target::Last)?;
+        let leaf = self.tree.leaf_for_read(DescentTarget::Last)?;
         let count = self.tree.view(&leaf).node_count();
-        self.scan(view, leaf, count, Way::Backward)
+        self.scan(view, leaf, count, CursorDirection::Backward)
     }
 
     /// Moves to the next record in key order.
-    pub fn next(&mut self, view: &View) -> Result<bool> {
-        self.step(view, Way::Forward)
+    pub fn next(&mut self, view: &ReadView) -> Result<bool> {
+        self.step(view, CursorDirection::Forward)
     }
 
     /// Moves to the previous record in key order.
-    pub fn previous(&mut self, view: &View) -> Result<bool> {
-        self.step(view, Way::Backward)
+    pub fn previous(&mut self, view: &ReadView) -> Result<bool> {
+        self.step(view, CursorDirection::Backward)
     }
 
-    fn step(&mut self, view: &View, way: Way) -> Result<bool> {
+    fn step(&mut self, view: &ReadView, way: CursorDirection) -> Result<bool> {
         let Some(bookmark) = &self.bookmark else { return Ok(false) };
         if let Some(place) = &self.place {
             let (leaf, index) = (place.leaf.read(), place.index);
             if self.tree.view(&leaf).db_time() == place.time {
-                let from = if way == Way::Forward { index + 1 } else { index };
+                let from = if way == CursorDirection::Forward { index + 1 } else { index };
                 return self.scan(view, leaf, from, way);
             }
         }
@@ -169,16 +171,28 @@ impl TreeCursor {
 
     /// Moves to the first record at or after `bytes` (after, unless `inclusive`), or to the last record before
     /// `bytes`.
-    fn scan_from(&mut self, view: &View, bytes: &[u8], way: Way, inclusive: bool) -> Result<bool> {
-        let leaf = self.tree.leaf_for_read(Target::Key(bytes))?;
+    fn scan_from(
+        &mut self,
+        view: &ReadView,
+        bytes: &[u8],
+        way: CursorDirection,
+        inclusive: bool,
+    ) -> Result<bool> {
+        let leaf = self.tree.leaf_for_read(DescentTarget::Key(bytes))?;
         let page = self.tree.view(&leaf);
         let (bound, exact) = self.tree.find(&page, bytes);
-        let from = if way == Way::Forward && exact && !inclusive { bound + 1 } else { bound };
+        let from = if way == CursorDirection::Forward && exact && !inclusive { bound + 1 } else { bound };
         self.scan(view, leaf, from, way)
     }
 
     /// Scans from node `from` (backward: from the preceding node) to the first record that is visible in the view.
-    fn scan(&mut self, view: &View, mut leaf: ReadLatch, mut from: usize, way: Way) -> Result<bool> {
+    fn scan(
+        &mut self,
+        view: &ReadView,
+        mut leaf: ReadLatch,
+        mut from: usize,
+        way: CursorDirection,
+    ) -> Result<bool> {
         // A sibling that was read stays pinned until the path to it is found again.
         let mut kept: Vec<PinnedPage> = Vec::new();
         let mut detours = 0;
@@ -187,25 +201,25 @@ impl TreeCursor {
             let mut index = from;
             loop {
                 match way {
-                    Way::Forward if index >= page.node_count() => break,
-                    Way::Backward if index == 0 => break,
-                    Way::Backward => index -= 1,
-                    Way::Forward => {}
+                    CursorDirection::Forward if index >= page.node_count() => break,
+                    CursorDirection::Backward if index == 0 => break,
+                    CursorDirection::Backward => index -= 1,
+                    CursorDirection::Forward => {}
                 }
-                if self.take(view, &page, index) {
+                if self.accept_node(view, &page, index) {
                     let time = page.db_time();
                     if let Some(bookmark) = &mut self.bookmark {
-                        bookmark.seen_in(leaf.key().page);
+                        bookmark.set_leaf_hint(leaf.key().page);
                     }
-                    self.place = Some(Place { leaf: leaf.page().clone(), time, index });
+                    self.place = Some(CursorPosition { leaf: leaf.page().clone(), time, index });
                     return Ok(true);
                 }
-                if way == Way::Forward {
+                if way == CursorDirection::Forward {
                     index += 1;
                 }
             }
             let current = leaf.key().page;
-            let neighbour = if way == Way::Forward { page.next() } else { page.prev() };
+            let neighbour = if way == CursorDirection::Forward { page.next() } else { page.prev() };
             let Some(neighbour) = neighbour else {
                 self.reset();
                 return Ok(false);
@@ -213,21 +227,22 @@ impl TreeCursor {
             // The key at the edge of this leaf. The cursor uses it to search the path again if the neighbour is not in
             // the cache.
             let edge = match way {
-                Way::Forward => page.node_count().checked_sub(1),
-                Way::Backward => (page.node_count() > 0).then_some(0),
+                CursorDirection::Forward => page.node_count().checked_sub(1),
+                CursorDirection::Backward => (page.node_count() > 0).then_some(0),
             }
             .and_then(|i| page.node(i))
             .map(|node| self.tree.bookmark_of(&node).into_bytes());
             let goes_on = self.run.way == way && self.run.leaves > 0;
-            self.run = Run { way, leaves: if self.run.way == way { self.run.leaves + 1 } else { 1 } };
+            self.run = CursorRun { way, leaves: if self.run.way == way { self.run.leaves + 1 } else { 1 } };
             let ahead = edge.as_deref().filter(|_| goes_on);
             match self.neighbour(leaf, current, neighbour, way, edge.as_deref(), ahead)? {
-                Step::There(next) => {
+                SiblingStep::Reached(next) => {
                     detours = 0;
-                    from = if way == Way::Forward { 0 } else { self.tree.view(&next).node_count() };
+                    from =
+                        if way == CursorDirection::Forward { 0 } else { self.tree.view(&next).node_count() };
                     leaf = next;
                 }
-                Step::Again(at_hand) => {
+                SiblingStep::SearchPath(at_hand) => {
                     let Some(edge) = edge else {
                         return Err(self
                             .tree
@@ -241,9 +256,9 @@ impl TreeCursor {
                     }
                     kept.clear();
                     kept.extend(at_hand);
-                    leaf = self.tree.leaf_for_read(Target::Key(&edge))?;
+                    leaf = self.tree.leaf_for_read(DescentTarget::Key(&edge))?;
                     let (bound, exact) = self.tree.find(&self.tree.view(&leaf), &edge);
-                    from = if way == Way::Forward && exact { bound + 1 } else { bound };
+                    from = if way == CursorDirection::Forward && exact { bound + 1 } else { bound };
                 }
             }
         }
@@ -263,20 +278,24 @@ impl TreeCursor {
         leaf: ReadLatch,
         current: PageNumber,
         neighbour: PageNumber,
-        way: Way,
+        way: CursorDirection,
         edge: Option<&[u8]>,
         ahead: Option<&[u8]>,
-    ) -> Result<Step> {
+    ) -> Result<SiblingStep> {
         if neighbour == current {
             return Err(self.tree.damaged(current, "the leaf links to itself"));
         }
         let resident = self.tree.file.resident(neighbour);
         // The latch order is left to right, so the first leaf can stay latched in the forward direction.
-        if way == Way::Forward
+        if way == CursorDirection::Forward
             && let Some(pinned) = &resident
         {
             let next = pinned.read();
-            return Ok(if self.is_leaf(&next) { Step::There(next) } else { Step::Again(None) });
+            return Ok(if self.is_leaf(&next) {
+                SiblingStep::Reached(next)
+            } else {
+                SiblingStep::SearchPath(None)
+            });
         }
         drop(leaf);
         let pinned = match resident {
@@ -286,7 +305,7 @@ impl TreeCursor {
                 self.tree.pin(neighbour)?
             }
         };
-        if way == Way::Backward
+        if way == CursorDirection::Backward
             && let Some(edge) = edge
             && let Some(here) = self.tree.file.resident(current)
         {
@@ -295,16 +314,16 @@ impl TreeCursor {
             // page can come after the leaf in latch order.
             if self.is_leaf(&previous) && self.tree.view(&previous).next() == Some(current) {
                 let here = here.read();
-                if self.nothing_between(&previous, &here, edge) {
-                    return Ok(Step::There(previous));
+                if self.are_adjacent(&previous, &here, edge) {
+                    return Ok(SiblingStep::Reached(previous));
                 }
             }
         }
-        Ok(Step::Again(Some(pinned)))
+        Ok(SiblingStep::SearchPath(Some(pinned)))
     }
 
     /// Returns true if the last key of the left leaf is the last key before `edge`.
-    fn nothing_between(&self, left: &ReadLatch, right: &ReadLatch, edge: &[u8]) -> bool {
+    fn are_adjacent(&self, left: &ReadLatch, right: &ReadLatch, edge: &[u8]) -> bool {
         let [before, behind] = [left, right].map(|leaf| self.tree.view(leaf));
         let last = before.node_count().checked_sub(1).and_then(|line| before.node(line));
         self.is_leaf(left)
@@ -314,9 +333,9 @@ impl TreeCursor {
             && self.tree.find(&behind, edge).0 == 0
     }
 
-    fn read_ahead(&self, edge: Option<&[u8]>, way: Way) -> Result<()> {
+    fn read_ahead(&self, edge: Option<&[u8]>, way: CursorDirection) -> Result<()> {
         let Some(edge) = edge else { return Ok(()) };
-        let leaves = self.tree.leaves_beside(edge, way == Way::Forward, READ_AHEAD)?;
+        let leaves = self.tree.sibling_leaves(edge, way == CursorDirection::Forward, READ_AHEAD)?;
         let file = &self.tree.file;
         file.cache.preread(&leaves.into_iter().map(|page| file.page_key(page)).collect::<Vec<_>>());
         Ok(())
@@ -327,7 +346,7 @@ impl TreeCursor {
     }
 
     /// Makes node `index` the current record if a record is visible there in the view.
-    fn take(&mut self, view: &View, page: &Page<'_>, index: usize) -> bool {
+    fn accept_node(&mut self, view: &ReadView, page: &Page<'_>, index: usize) -> bool {
         let Some(node) = page.node(index) else { return false };
         let deleted = node.flags.contains(NodeFlags::DELETED);
         if !node.flags.contains(NodeFlags::VERSIONED) {

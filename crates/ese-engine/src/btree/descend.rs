@@ -16,7 +16,7 @@ pub(crate) const MAX_DEPTH: usize = 24;
 
 /// The leaf that a descent searches for.
 #[derive(Clone, Copy, Debug)]
-pub enum Target<'a> {
+pub enum DescentTarget<'a> {
     /// The leaf whose range contains the key (key and data in non-unique trees).
     Key(&'a [u8]),
     /// The left-most leaf.
@@ -32,7 +32,7 @@ impl Tree {
     }
 
     /// Returns the leaf for `target`, latched for reading.
-    pub fn leaf_for_read(&self, target: Target<'_>) -> Result<ReadLatch> {
+    pub fn leaf_for_read(&self, target: DescentTarget<'_>) -> Result<ReadLatch> {
         let mut kept: Vec<PinnedPage> = Vec::new();
         'restart: loop {
             let mut latch = self.pin(self.root)?.into_read();
@@ -57,7 +57,7 @@ impl Tree {
     }
 
     /// Returns the leaf for `target`, latched for writing.
-    pub fn leaf_for_write(&self, target: Target<'_>) -> Result<WriteLatch> {
+    pub fn leaf_for_write(&self, target: DescentTarget<'_>) -> Result<WriteLatch> {
         let mut kept: Vec<PinnedPage> = Vec::new();
         'restart: loop {
             let root = self.pin(self.root)?;
@@ -96,7 +96,7 @@ impl Tree {
 
     /// Returns up to `count` leaves that follow (or precede) the leaf of `key` under the same parent. Used for
     /// read-ahead.
-    pub(crate) fn leaves_beside(&self, key: &[u8], forward: bool, count: usize) -> Result<Vec<PageNumber>> {
+    pub(crate) fn sibling_leaves(&self, key: &[u8], forward: bool, count: usize) -> Result<Vec<PageNumber>> {
         let mut at = self.root;
         for _ in 0..MAX_DEPTH {
             let latch = self.pin(at)?.into_read();
@@ -139,7 +139,7 @@ impl Tree {
 
     /// Returns the page numbers from the root to the leaf for `target`. The path is stable only while the structure
     /// lock is held.
-    pub(crate) fn path(&self, target: Target<'_>) -> Result<Vec<PageNumber>> {
+    pub(crate) fn path(&self, target: DescentTarget<'_>) -> Result<Vec<PageNumber>> {
         let mut path = vec![self.root];
         loop {
             let at = path[path.len() - 1];
@@ -162,11 +162,11 @@ impl Tree {
         self.file.pin(page)
     }
 
-    fn child(&self, page: &Page<'_>, target: Target<'_>, at: PageNumber) -> Result<PageNumber> {
+    fn child(&self, page: &Page<'_>, target: DescentTarget<'_>, at: PageNumber) -> Result<PageNumber> {
         let child = match target {
-            Target::Key(key) => page.child_for(key).map(|(_, child)| child),
-            Target::First => page.node(0).and_then(|node| node.child()),
-            Target::Last => {
+            DescentTarget::Key(key) => page.child_for(key).map(|(_, child)| child),
+            DescentTarget::First => page.node(0).and_then(|node| node.child()),
+            DescentTarget::Last => {
                 page.node_count().checked_sub(1).and_then(|i| page.node(i)).and_then(|n| n.child())
             }
         };

@@ -15,7 +15,7 @@ use ese_format::page::PageFlags;
 use ese_format::space::Extent;
 
 use super::Tree;
-use super::compact::{CompactRules, Compacted};
+use super::compact::{CompactRules, CompactionResult};
 use super::descend::MAX_DEPTH;
 use crate::Result;
 use crate::pages::group;
@@ -85,7 +85,7 @@ impl Tree {
     /// another page if that improves the page order.
     ///
     /// Returns `None` if the tree has no such leaf. An error means that the leaf could not be found.
-    pub(crate) fn lay_out(&self, key: &[u8], rules: CompactRules) -> Result<Option<Compacted>> {
+    pub(crate) fn lay_out(&self, key: &[u8], rules: CompactRules) -> Result<Option<CompactionResult>> {
         let mut upper = None;
         {
             let _structure = self.structure.lock();
@@ -95,17 +95,22 @@ impl Tree {
             })?;
         }
         let Some(position) = upper else { return Ok(None) };
-        let mut done =
-            Compacted { position: position.clone(), freed: 0, partly: false, moved: false, failure: None };
+        let mut done = CompactionResult {
+            position: position.clone(),
+            freed: 0,
+            partial: false,
+            moved: false,
+            failure: None,
+        };
         match self.compact_before(position.as_deref(), rules) {
             Ok(Some(merged)) => {
-                (done.freed, done.partly, done.failure) = (merged.freed, merged.partly, merged.failure);
+                (done.freed, done.partial, done.failure) = (merged.freed, merged.partial, merged.failure);
             }
             Ok(None) => {}
             Err(error) => done.failure = Some(error),
         }
         if done.failure.is_none() {
-            match self.lay_out_leaf(key) {
+            match self.relocate_leaf(key) {
                 Ok(moved) => done.moved = moved,
                 Err(error) => done.failure = Some(error),
             }
@@ -114,7 +119,7 @@ impl Tree {
     }
 
     /// Moves the leaf of `key` to another page if that improves the page order. Returns true if the leaf has moved.
-    fn lay_out_leaf(&self, key: &[u8]) -> Result<bool> {
+    fn relocate_leaf(&self, key: &[u8]) -> Result<bool> {
         let _structure = self.structure.lock();
         let wanted = self.run_leaves();
         let (mut found, mut last, mut run, mut to_end) = (None, None, 0, true);
@@ -153,7 +158,7 @@ impl Tree {
                 return Ok(false);
             }
             let what = LeafMove { page, destination, left, right, parent, line };
-            page_move::move_leaf(group, &self.shape(), &what)?;
+            page_move::move_leaf(group, &self.identity(), &what)?;
             space.free(group, &trees, Extent { last: page, count: 1 })?;
             Ok(true)
         })

@@ -18,10 +18,10 @@ use super::compact_tests::{
     insert, new_tree,
 };
 use super::layout::LeafRuns;
-use super::share_tests::{Leaf, leaves, records};
-use super::tests::{DB, Model, check_structure, contents, create_tree, open, transaction};
-use crate::transaction::{ActiveTransaction, View};
-use crate::{CreateOptions, Instance};
+use super::share_tests::{LeafContent, leaves, records};
+use super::tests::{DB, TreeModel, check_structure, contents, create_tree, open, transaction};
+use crate::transaction::{ActiveTransaction, ReadView};
+use crate::{DatabaseOptions, Instance};
 
 /// Lays out all leaves of a tree. Returns the number of moves.
 fn lay_out(instance: &Instance, tree: &Arc<Tree>) -> u32 {
@@ -57,14 +57,14 @@ fn scattered_leaves_of_a_tree_of_four_levels_become_a_few_runs() {
         let len = if tree.is_unique() { 600 } else { 1 };
         insert(&mut session, &tree, shuffled(0..3000, 1).into_iter(), len);
         clean_up(&instance);
-        let (before, expected) = (runs(&tree), contents(&tree, &View::latest()));
+        let (before, expected) = (runs(&tree), contents(&tree, &ReadView::latest()));
         assert_eq!(before.leaves, leaves(&tree).len() as u64);
         let moved = lay_out(&instance, &tree);
         check_structure(&tree);
-        assert_eq!(contents(&tree, &View::latest()), expected);
+        assert_eq!(contents(&tree, &ReadView::latest()), expected);
         let after = runs(&tree);
         println!("{kind:?}: {before:?}, {moved} moved, {after:?}");
-        let follows = |leaves: &[Leaf]| {
+        let follows = |leaves: &[LeafContent]| {
             leaves.windows(2).filter(|pair| pair[0].0.plus(1) != pair[1].0).count() as u64 + 1
         };
         assert_eq!(after.runs, follows(&leaves(&tree)));
@@ -89,7 +89,7 @@ fn a_snapshot_and_a_rollback_find_what_they_need_on_the_new_pages() {
     reader.begin().unwrap();
     let seen = contents(&tree, &reader.view());
     delete(&mut session, &tree, (0..1200).filter(|number| number % 4 == 0));
-    let expected = contents(&tree, &View::latest());
+    let expected = contents(&tree, &ReadView::latest());
     let mut open = ActiveTransaction::new(instance.core().clone(), 3);
     open.begin().unwrap();
     for number in (0..1200).filter(|number| number % 4 == 1) {
@@ -109,11 +109,11 @@ fn a_snapshot_and_a_rollback_find_what_they_need_on_the_new_pages() {
     }
     assert_eq!(rest, 1200);
     assert_eq!(contents(&tree, &reader.view()), seen);
-    assert_eq!(contents(&tree, &View::latest()), expected);
+    assert_eq!(contents(&tree, &ReadView::latest()), expected);
     open.rollback().unwrap();
     reader.commit().unwrap();
     clean_up(&instance);
-    assert_eq!(contents(&tree, &View::latest()), expected);
+    assert_eq!(contents(&tree, &ReadView::latest()), expected);
     check_structure(&tree);
 }
 
@@ -124,7 +124,7 @@ fn redo_of_a_move_is_independent_of_the_written_pages() {
     let mut session = ActiveTransaction::new(instance.core().clone(), 1);
     insert(&mut session, &tree, shuffled(0..300, 3).into_iter(), 1200);
     clean_up(&instance);
-    let rules = CompactRules { oldest: View::latest().snapshot, partial_merges: false };
+    let rules = CompactRules { oldest: ReadView::latest().snapshot, partial_merges: false };
     let mut key = Vec::new();
     let mut move_next = || loop {
         let done = tree.lay_out(&key, rules).unwrap().unwrap();
@@ -138,7 +138,7 @@ fn redo_of_a_move_is_independent_of_the_written_pages() {
     instance.checkpoint().unwrap();
     instance.core().cache.flush_file(db.file_id()).unwrap();
     let older = disk.contents(Path::new(DB)).unwrap();
-    let model = contents(&tree, &View::latest());
+    let model = contents(&tree, &ReadView::latest());
     move_next();
     assert_redo_is_independent_of_the_written_pages(&disk, (&instance, &db, &tree), &older, &model);
 }
@@ -149,10 +149,10 @@ fn a_tree_that_changes_between_moves_agrees_with_an_ordered_map() {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let disk = SimVfs::new();
         let instance = open(&disk, SIZE, 64).unwrap();
-        let db = instance.create_database(Path::new(DB), &CreateOptions::default()).unwrap();
+        let db = instance.create_database(Path::new(DB), &DatabaseOptions::default()).unwrap();
         let tree = create_tree(&instance, &db, PageFlags::empty());
         let mut session = ActiveTransaction::new(instance.core().clone(), 1);
-        let (mut model, mut key, mut moved) = (Model::new(), Vec::new(), 0);
+        let (mut model, mut key, mut moved) = (TreeModel::new(), Vec::new(), 0);
         for round in 0..400 {
             transaction(&tree, &mut session, &mut model, &mut rng, 1500, SIZE.bytes() / 3).unwrap();
             if round % 2 == 0 {

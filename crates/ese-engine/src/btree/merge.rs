@@ -10,19 +10,19 @@ use ese_format::page::{NodeFlags, Page, PageFlags, node_space};
 use ese_format::space::Extent;
 
 use super::Tree;
-use super::descend::Target;
+use super::descend::DescentTarget;
 use crate::Result;
 use crate::cache::PageDelta;
 use crate::log::RecordBatch;
 use crate::pages::apply;
 use crate::pages::merge::{self, LeafMerge, PathChange, merge_type};
 use crate::pages::split::capacity;
-use crate::pages::{AtomicGroup, Attempt, group};
+use crate::pages::{AtomicGroup, GroupResult, group};
 use crate::space::{SpaceLock, SpaceTrees};
 use crate::transaction::{CommitNumber, SYSTEM_PROCID, Version};
 
 /// Changes to the pages above a leaf when the leaf is removed from the tree.
-pub(super) enum WithoutLeaf {
+pub(super) enum LeafRemovalPlan {
     /// The pages lead to no other leaf.
     Empty,
     Changed {
@@ -39,11 +39,11 @@ pub(super) enum WithoutLeaf {
 }
 
 /// A leaf that is about to be removed from its tree.
-pub(super) struct LeavingLeaf<'a> {
+pub(super) struct RemovedLeaf<'a> {
     /// The pages above the leaf, from the root down.
     pub parents: &'a [PageNumber],
     pub leaf: PageNumber,
-    pub above: &'a WithoutLeaf,
+    pub above: &'a LeafRemovalPlan,
     /// Merge type, which decides what happens to the nodes: [`merge_type::EMPTY_PAGE`] or [`merge_type::FULL_RIGHT`].
     pub kind: u8,
 }
@@ -51,7 +51,7 @@ pub(super) struct LeavingLeaf<'a> {
 impl Tree {
     /// Returns true if the tree has a node with this key that is flagged as deleted.
     pub(crate) fn has_deleted(&self, bytes: &[u8]) -> Result<bool> {
-        let leaf = self.leaf_for_read(Target::Key(bytes))?;
+        let leaf = self.leaf_for_read(DescentTarget::Key(bytes))?;
         let page = self.view(&leaf);
         let (line, exact) = self.find(&page, bytes);
         Ok(exact && page.node(line).is_some_and(|node| node.flags.contains(NodeFlags::DELETED)))
@@ -66,7 +66,7 @@ impl Tree {
         oldest: CommitNumber,
     ) -> Result<()> {
         let versions = &self.versions;
-        let mut leaf = self.leaf_for_write(Target::Key(bytes))?;
+        let mut leaf = self.leaf_for_write(DescentTarget::Key(bytes))?;
         let page = self.view(&leaf);
         let (line, exact) = self.find(&page, bytes);
         let newest = versions.newest(self.key(), bytes);
@@ -101,11 +101,11 @@ impl Tree {
             begin0: 0,
             level: 0,
             line: line as u16,
-            flags: self.shape().record_flags(),
+            flags: self.identity().record_flags(),
         };
         let node = NodeChange { page: change, rceid: 0, root: Some(self.root), tree: self.id };
         let mut batch = RecordBatch::new();
-        let [begin, commit] = self.file.numbers.bracket(SYSTEM_PROCID);
+        let [begin, commit] = self.file.numbers.enclosing_records(SYSTEM_PROCID);
         [begin, LogRecord::Delete(Delete { node }), commit].iter().for_each(|record| batch.push(record));
         let log = &self.file.log;
         leaf.mark_dirty_by_delta(log.tail());
@@ -131,18 +131,18 @@ impl Tree {
         let _structure = self.structure.lock();
         let space = SpaceLock::new(&self.file);
         let trees = space.trees(self.root)?;
-        let path = self.path(Target::Key(bytes))?;
+        let path = self.path(DescentTarget::Key(bytes))?;
         let Some((&leaf, parents)) = path.split_last() else { return Ok(false) };
         if parents.is_empty() {
             return Ok(false);
         }
-        let above = self.without_leaf(parents, leaf)?;
-        if let WithoutLeaf::NoRoom(level) = above {
+        let above = self.plan_leaf_removal(parents, leaf)?;
+        if let LeafRemovalPlan::NoRoom(level) = above {
             self.split_internal(&space, parents, level)?;
             return Ok(false);
         }
-        let leaving = LeavingLeaf { parents, leaf, above: &above, kind: merge_type::EMPTY_PAGE };
-        let freed = self.take_out(&space, &trees, &leaving, |group| {
+        let leaving = RemovedLeaf { parents, leaf, above: &above, kind: merge_type::EMPTY_PAGE };
+        let freed = self.remove_from_tree(&space, &trees, &leaving, |group| {
             let page = group.page(leaf)?;
             Ok(page.node_count() == 1 && self.is_dead(&page, bytes, oldest))
         })?;
@@ -152,18 +152,18 @@ impl Tree {
     /// Removes a leaf from the tree in one atomic group. `is_due` is called once all affected pages are latched; if
     /// it returns false, nothing changes. Returns the number of freed pages. The caller holds the structure lock and
     /// the space-tree lock.
-    pub(super) fn take_out(
+    pub(super) fn remove_from_tree(
         &self,
         space: &SpaceLock<'_>,
         trees: &SpaceTrees,
-        what: &LeavingLeaf<'_>,
-        mut is_due: impl FnMut(&mut AtomicGroup) -> Attempt<bool>,
+        what: &RemovedLeaf<'_>,
+        mut is_due: impl FnMut(&mut AtomicGroup) -> GroupResult<bool>,
     ) -> Result<u32> {
-        let &LeavingLeaf { parents, leaf, above, kind } = what;
+        let &RemovedLeaf { parents, leaf, above, kind } = what;
         let (path, separator, spine): (&[PathChange], &[u8], &[PageNumber]) = match above {
-            WithoutLeaf::Changed { path, separator, spine, .. } => (path, separator, spine),
-            WithoutLeaf::Empty => (&[], &[], &[]),
-            WithoutLeaf::NoRoom(_) => return Ok(0),
+            LeafRemovalPlan::Changed { path, separator, spine, .. } => (path, separator, spine),
+            LeafRemovalPlan::Empty => (&[], &[], &[]),
+            LeafRemovalPlan::NoRoom(_) => return Ok(0),
         };
         let (left, right) = {
             let latch = self.pin(leaf)?.into_read();
@@ -187,9 +187,9 @@ impl Tree {
                 self.empty_tree(group, parents, leaf)?;
                 parents[1..].to_vec()
             } else {
-                self.unbound(group, spine)?;
+                self.remove_upper_limits(group, spine)?;
                 let merge = LeafMerge { kind, page: leaf, left, right, line: 0, separator, path };
-                merge::merge(group, &self.shape(), &merge)?;
+                merge::merge(group, &self.identity(), &merge)?;
                 let emptied = path.iter().filter(|change| change.flags == MergeFlags::EMPTY_PAGE);
                 emptied.map(|change| change.page).collect()
             };
@@ -207,7 +207,11 @@ impl Tree {
     /// entry, the key of the preceding entry becomes the new upper limit, and the pages above get this key. The range
     /// of the leaf passes to its right neighbour. Only at the right edge of the tree, where keys have no limit, does
     /// it pass to the left neighbour.
-    pub(super) fn without_leaf(&self, parents: &[PageNumber], leaf: PageNumber) -> Result<WithoutLeaf> {
+    pub(super) fn plan_leaf_removal(
+        &self,
+        parents: &[PageNumber],
+        leaf: PageNumber,
+    ) -> Result<LeafRemovalPlan> {
         let (mut path, mut separator, mut spine) = (Vec::new(), Vec::new(), Vec::new());
         let (mut child, mut child_goes, mut to_left) = (leaf, true, false);
         for (level, &number) in parents.iter().enumerate().rev() {
@@ -234,7 +238,7 @@ impl Tree {
             } else {
                 let need = node_space(separator.len(), false, 4);
                 if page.free_bytes() + page.node_size(line) < need {
-                    return Ok(WithoutLeaf::NoRoom(level));
+                    return Ok(LeafRemovalPlan::NoRoom(level));
                 }
                 MergeFlags::KEY_CHANGE
             };
@@ -245,11 +249,11 @@ impl Tree {
             }
         }
         if child_goes {
-            return Ok(WithoutLeaf::Empty);
+            return Ok(LeafRemovalPlan::Empty);
         }
         path.reverse();
         self.extend_spine(&mut spine)?;
-        Ok(WithoutLeaf::Changed { path, separator, spine, to_left })
+        Ok(LeafRemovalPlan::Changed { path, separator, spine, to_left })
     }
 
     /// Extends the spine with the last child of its last page, down to the level above the leaves.
@@ -268,8 +272,8 @@ impl Tree {
 
     /// Removes the upper limits of internal pages that are about to become the last page of their level. ESE keeps
     /// the page to their right instead.
-    fn unbound(&self, group: &mut AtomicGroup, spine: &[PageNumber]) -> Attempt<()> {
-        let shape = self.shape();
+    fn remove_upper_limits(&self, group: &mut AtomicGroup, spine: &[PageNumber]) -> GroupResult<()> {
+        let shape = self.identity();
         for &number in spine {
             let page = group.page(number)?;
             let last = page.node_count().checked_sub(1);
@@ -292,8 +296,13 @@ impl Tree {
     }
 
     /// Removes all pages below the root. The root becomes an empty leaf.
-    fn empty_tree(&self, group: &mut AtomicGroup, parents: &[PageNumber], leaf: PageNumber) -> Attempt<()> {
-        let change = group.change(self.root, 0, self.shape().record_flags())?;
+    fn empty_tree(
+        &self,
+        group: &mut AtomicGroup,
+        parents: &[PageNumber],
+        leaf: PageNumber,
+    ) -> GroupResult<()> {
+        let change = group.change(self.root, 0, self.identity().record_flags())?;
         let mut entries = Vec::new();
         for &page in parents[1..].iter().chain([&leaf]) {
             let view = group.page(page)?;
@@ -324,7 +333,7 @@ impl Tree {
         let _structure = self.structure.lock();
         let space = SpaceLock::new(&self.file);
         let trees = space.trees(self.root)?;
-        let path = self.path(Target::Key(bytes))?;
+        let path = self.path(DescentTarget::Key(bytes))?;
         let [.., parent, leaf] = path[..] else { return Ok(()) };
         // Only neighbours under the same parent are merged. A merge therefore changes only one separator.
         let (line, before, after) = {
@@ -368,7 +377,7 @@ impl Tree {
                     separator: &[],
                     path: &[PathChange { page: parent, line, flags: MergeFlags::DELETE_NODE }],
                 };
-                merge::merge(group, &self.shape(), &merge)?;
+                merge::merge(group, &self.identity(), &merge)?;
                 space.free(group, &trees, Extent { last: source, count: 1 })?;
                 Ok(true)
             })?;

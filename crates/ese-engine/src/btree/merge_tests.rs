@@ -10,12 +10,12 @@ use jetcell_vfs::SimVfs;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::descend::Target;
-use super::tests::{DB, Model, check_structure, contents, create_tree, open_with};
-use super::{Seek, Tree, TreeCursor};
+use super::descend::DescentTarget;
+use super::tests::{DB, TreeModel, check_structure, contents, create_tree, open_with};
+use super::{SeekRelation, Tree, TreeCursor};
 use crate::transaction::ActiveTransaction;
-use crate::transaction::View;
-use crate::{CreateOptions, Instance};
+use crate::transaction::ReadView;
+use crate::{DatabaseOptions, Instance};
 
 const SIZE: PageSize = PageSize::KIB_4;
 /// Time that is long enough for a thread to reach the lock on which it blocks. If it is too short, the test can miss
@@ -28,7 +28,7 @@ const KEYS: u32 = 800;
 struct Fixture {
     instance: Arc<Instance>,
     tree: Arc<Tree>,
-    model: Model,
+    model: TreeModel,
 }
 
 /// Returns a key of 250 bytes. An internal page has room for about 17 separators, because most separators are as long
@@ -43,14 +43,14 @@ pub(crate) fn long_key(number: u32) -> Vec<u8> {
 
 impl Fixture {
     fn new() -> Fixture {
-        Fixture::of_kind(PageFlags::empty())
+        Fixture::with_kind(PageFlags::empty())
     }
 
-    fn of_kind(kind: PageFlags) -> Fixture {
+    fn with_kind(kind: PageFlags) -> Fixture {
         let instance = open_with(&SimVfs::new(), SIZE, 600, false).unwrap();
-        let db = instance.create_database(Path::new(DB), &CreateOptions::default()).unwrap();
+        let db = instance.create_database(Path::new(DB), &DatabaseOptions::default()).unwrap();
         let tree = create_tree(&instance, &db, kind);
-        Fixture { instance, tree, model: Model::new() }
+        Fixture { instance, tree, model: TreeModel::new() }
     }
 
     fn session(&self, number: u16) -> ActiveTransaction {
@@ -85,7 +85,7 @@ impl Fixture {
 
     fn flag_deleted(&self, session: &mut ActiveTransaction, key: &[u8]) {
         let mut cursor = TreeCursor::new(self.tree.clone());
-        assert!(cursor.seek(&session.view(), key, Seek::Equal).unwrap());
+        assert!(cursor.seek(&session.view(), key, SeekRelation::Equal).unwrap());
         let bookmark = cursor.bookmark().unwrap().clone();
         self.tree.flag_delete(session.changes().unwrap(), &bookmark).unwrap();
     }
@@ -97,15 +97,18 @@ impl Fixture {
     }
 
     fn levels(&self) -> usize {
-        self.tree.path(Target::First).unwrap().len()
+        self.tree.path(DescentTarget::First).unwrap().len()
     }
 
     fn check(&self) {
         check_structure(&self.tree);
-        assert_eq!(contents(&self.tree, &View::latest()), self.model);
+        assert_eq!(contents(&self.tree, &ReadView::latest()), self.model);
         for key in self.model.keys() {
             let mut cursor = TreeCursor::new(self.tree.clone());
-            assert!(cursor.seek(&View::latest(), key, Seek::Equal).unwrap(), "a seek does not find a record");
+            assert!(
+                cursor.seek(&ReadView::latest(), key, SeekRelation::Equal).unwrap(),
+                "a seek does not find a record"
+            );
         }
     }
 
@@ -113,7 +116,7 @@ impl Fixture {
     fn parents_of_leaves(&self) -> Vec<PageNumber> {
         let mut parents: Vec<PageNumber> = Vec::new();
         for number in 0..KEYS {
-            let path = self.tree.path(Target::Key(&long_key(number))).unwrap();
+            let path = self.tree.path(DescentTarget::Key(&long_key(number))).unwrap();
             let parent = path[path.len() - 2];
             if parents.last() != Some(&parent) {
                 parents.push(parent);
@@ -171,7 +174,7 @@ fn range_deletes_keep_a_tree_of_four_levels_valid() {
 
 #[test]
 fn a_split_internal_page_of_a_non_unique_tree_repeats_its_own_separator() {
-    let mut fixture = Fixture::of_kind(PageFlags::INDEX | PageFlags::NON_UNIQUE);
+    let mut fixture = Fixture::with_kind(PageFlags::INDEX | PageFlags::NON_UNIQUE);
     fixture.insert((0..6 * KEYS).map(|number| number * 37 % (6 * KEYS)), 4);
     assert!(fixture.levels() >= 3, "{} levels", fixture.levels());
     check_structure(&fixture.tree);
@@ -189,7 +192,7 @@ fn internal_pages_are_removed_from_right_to_left() {
         let below: Vec<u32> = (0..KEYS)
             .filter(|number| fixture.model.contains_key(&long_key(*number)))
             .filter(|number| {
-                let path = fixture.tree.path(Target::Key(&long_key(*number))).unwrap();
+                let path = fixture.tree.path(DescentTarget::Key(&long_key(*number))).unwrap();
                 path[path.len() - 2] == pair[1]
             })
             .collect();
@@ -224,7 +227,7 @@ fn a_full_page_is_split_before_it_gets_a_longer_separator() {
     let mut full = 0;
     for _ in 0..10 {
         fixture.insert((0..last).filter(|_| rng.random_bool(0.05)), 2500);
-        let root = fixture.tree.path(Target::First).unwrap()[0];
+        let root = fixture.tree.path(DescentTarget::First).unwrap()[0];
         let uppers = fixture.entries(root).into_iter().map(|(_, upper)| upper);
         for (upper, parent) in uppers
             .flat_map(|upper| fixture.entries(upper).into_iter().map(move |entry| (upper, entry.1)))
@@ -265,7 +268,7 @@ fn a_rollback_makes_room_on_a_page_that_was_merged_meanwhile() {
     let shrinking = fixture.tree.bookmark(&long_key(6), &[]);
     fixture.tree.replace(session.changes().unwrap(), &shrinking, &[6; 10]).unwrap();
     let leaves = |fixture: &Fixture| {
-        [6, neighbour].map(|number| fixture.tree.path(Target::Key(&long_key(number))).unwrap().pop())
+        [6, neighbour].map(|number| fixture.tree.path(DescentTarget::Key(&long_key(number))).unwrap().pop())
     };
     assert_ne!(leaves(&fixture)[0], leaves(&fixture)[1]);
     fixture.clean_up();
@@ -344,7 +347,7 @@ fn cleanup_keeps_a_record_until_no_snapshot_sees_it() {
         session.commit().unwrap();
     });
     let mut cursor = TreeCursor::new(fixture.tree.clone());
-    assert!(cursor.seek(&reader.view(), &key, Seek::Equal).unwrap(), "the snapshot lost its record");
+    assert!(cursor.seek(&reader.view(), &key, SeekRelation::Equal).unwrap(), "the snapshot lost its record");
     assert_eq!(cursor.data(), [9; 2500]);
     drop(cursor);
     reader.commit().unwrap();

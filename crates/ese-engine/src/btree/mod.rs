@@ -36,9 +36,9 @@ mod share_tests;
 pub(crate) mod tests;
 mod tree;
 
-pub(crate) use compact::{CompactRules, Compacted};
-pub use cursor::{Seek, TreeCursor};
-pub use descend::Target;
+pub(crate) use compact::{CompactRules, CompactionResult};
+pub use cursor::{SeekRelation, TreeCursor};
+pub use descend::DescentTarget;
 pub use open_trees::OpenTrees;
 pub(crate) use tree::DENSITIES;
 pub use tree::{Bookmark, Tree};

@@ -12,37 +12,37 @@ use ese_format::page::{PageFlags, PageMut};
 use ese_format::{PageNumber, PageSize};
 use jetcell_vfs::SimVfs;
 
-use super::descend::Target;
+use super::descend::DescentTarget;
 use super::share_tests::records;
 use super::tests::{DB, create_tree, open_with};
-use super::{Seek, Tree, TreeCursor};
+use super::{SeekRelation, Tree, TreeCursor};
 use crate::cache::WriteLatch;
 use crate::catalog::OBJIDS_ROOT;
 use crate::database::Database;
 use crate::space::SpaceLock;
 use crate::transaction::ActiveTransaction;
-use crate::transaction::View;
-use crate::{CreateOptions, Instance};
+use crate::transaction::ReadView;
+use crate::{DatabaseOptions, Instance};
 
 const SIZE: PageSize = PageSize::KIB_4;
 /// Time that is long enough for a thread to start waiting.
-const A_MOMENT: Duration = Duration::from_millis(50);
+const SHORT_WAIT: Duration = Duration::from_millis(50);
 const TOO_LONG: Duration = Duration::from_secs(5);
 
-struct Bench {
+struct RaceFixture {
     instance: Arc<Instance>,
     db: Arc<Database>,
     tree: Arc<Tree>,
     disk: SimVfs,
 }
 
-impl Bench {
-    fn new() -> Bench {
+impl RaceFixture {
+    fn new() -> RaceFixture {
         let disk = SimVfs::new();
         let instance = open_with(&disk, SIZE, 400, false).unwrap();
-        let db = instance.create_database(Path::new(DB), &CreateOptions::default()).unwrap();
+        let db = instance.create_database(Path::new(DB), &DatabaseOptions::default()).unwrap();
         let tree = create_tree(&instance, &db, PageFlags::empty());
-        Bench { instance, db, tree, disk }
+        RaceFixture { instance, db, tree, disk }
     }
 
     fn session(&self, number: u16) -> ActiveTransaction {
@@ -60,13 +60,13 @@ impl Bench {
         self.db.file.pin(page).unwrap().write()
     }
 
-    fn leaf(&self, target: Target<'_>) -> PageNumber {
+    fn leaf(&self, target: DescentTarget<'_>) -> PageNumber {
         self.tree.leaf_for_read(target).unwrap().key().page
     }
 }
 
 /// Returns true if the page can be latched for writing within [`TOO_LONG`].
-fn comes_free(bench: &Bench, page: PageNumber) -> bool {
+fn becomes_free(bench: &RaceFixture, page: PageNumber) -> bool {
     let pinned = bench.db.file.pin(page).unwrap();
     let end = Instant::now() + TOO_LONG;
     while Instant::now() < end {
@@ -83,9 +83,9 @@ fn comes_free(bench: &Bench, page: PageNumber) -> bool {
 /// this page.
 #[test]
 fn a_backward_cursor_waits_for_no_leaf_while_it_latches_a_page_right_of_it() {
-    let bench = Bench::new();
+    let bench = RaceFixture::new();
     bench.insert(1, (0_u32..100).map(|key| key.to_be_bytes().to_vec()), &[7; 200]);
-    let left = bench.leaf(Target::First);
+    let left = bench.leaf(DescentTarget::First);
     let latch = bench.latch(left);
     let right = bench.tree.view(&latch).next().unwrap();
     drop(latch);
@@ -96,19 +96,19 @@ fn a_backward_cursor_waits_for_no_leaf_while_it_latches_a_page_right_of_it() {
     let expected = (u32::from_be_bytes(first_of_right[..].try_into().unwrap()) - 1).to_be_bytes();
     thread::scope(|scope| {
         let mut cursor = TreeCursor::new(bench.tree.clone());
-        assert!(cursor.seek(&View::latest(), &first_of_right, Seek::Equal).unwrap());
+        assert!(cursor.seek(&ReadView::latest(), &first_of_right, SeekRelation::Equal).unwrap());
         let mut in_the_way = bench.latch(left);
         let reader = scope.spawn(move || {
-            assert!(cursor.previous(&View::latest()).unwrap());
+            assert!(cursor.previous(&ReadView::latest()).unwrap());
             cursor.bookmark().unwrap().bytes().to_vec()
         });
-        thread::sleep(A_MOMENT);
+        thread::sleep(SHORT_WAIT);
         let held = bench.latch(right);
         let before = in_the_way.to_vec();
         PageMut::new(&mut in_the_way, SIZE).set_next(None);
         drop(in_the_way);
-        thread::sleep(A_MOMENT);
-        let free = comes_free(&bench, left);
+        thread::sleep(SHORT_WAIT);
+        let free = becomes_free(&bench, left);
         if free {
             bench.latch(left).copy_from_slice(&before);
         }
@@ -123,7 +123,7 @@ fn a_backward_cursor_waits_for_no_leaf_while_it_latches_a_page_right_of_it() {
 /// change.
 #[test]
 fn a_conversion_takes_its_dbtime_after_it_latches_the_root() {
-    let mut bench = Bench::new();
+    let mut bench = RaceFixture::new();
     let parent = SpaceLock::new(&bench.db.file).trees(PageNumber::fixed(1)).unwrap();
     // The tree has only one page.
     bench.tree = bench.db.trees.tree_at(OBJIDS_ROOT).unwrap();
@@ -132,10 +132,10 @@ fn a_conversion_takes_its_dbtime_after_it_latches_the_root() {
         let space = bench.db.file.pin(parent.available.root).unwrap().read();
         let keys = (0_u32..60).map(|key| key.to_be_bytes().to_vec());
         let writer = scope.spawn(|| bench.insert(1, keys, &[7; 300]));
-        thread::sleep(A_MOMENT);
+        thread::sleep(SHORT_WAIT);
         let mut root = bench.latch(OBJIDS_ROOT);
         drop(space);
-        thread::sleep(A_MOMENT);
+        thread::sleep(SHORT_WAIT);
         root.mark_dirty(bench.instance.core().log().tail());
         PageMut::new(&mut root, SIZE).set_db_time(bench.db.file.next_time());
         drop(root);
@@ -153,10 +153,10 @@ fn a_conversion_takes_its_dbtime_after_it_latches_the_root() {
 
 #[test]
 fn leaf_of_reports_no_damage_during_a_concurrent_split() {
-    let bench = Bench::new();
+    let bench = RaceFixture::new();
     // There is one record per leaf, and one parent page does not have room for all leaves.
     bench.insert(1, (0_u32..700).map(|key| key.to_be_bytes().to_vec()), &[7; 2500]);
-    let path = bench.tree.path(Target::First).unwrap();
+    let path = bench.tree.path(DescentTarget::First).unwrap();
     let [_, upper, _] = path[..] else { panic!("{} levels", path.len()) };
     let last_of_upper = {
         let latch = bench.latch(upper);
@@ -166,7 +166,7 @@ fn leaf_of_reports_no_damage_during_a_concurrent_split() {
     thread::scope(|scope| {
         let mut latch = bench.latch(upper);
         let reader = scope.spawn(|| bench.tree.leaf_of(&last_of_upper));
-        thread::sleep(A_MOMENT);
+        thread::sleep(SHORT_WAIT);
         let nodes = bench.tree.view(&latch).node_count();
         PageMut::new(&mut latch, SIZE).delete_nodes(1..nodes);
         drop(latch);

@@ -10,22 +10,22 @@ use ese_format::page::{NodeFlags, Page, PageFlags, node_space};
 
 use super::Tree;
 use super::change::insert_size;
-use super::descend::Target;
-use super::share::Shared;
+use super::descend::DescentTarget;
+use super::share::SharingResult;
 use crate::cache::{PageDelta, PinnedPage};
-use crate::pages::split::{self, Incoming, SplitInsert};
-use crate::pages::{AtomicGroup, Attempt, Stop, cut_key, group};
+use crate::pages::split::{self, IncomingNode, SplitInsert};
+use crate::pages::{AtomicGroup, GroupAbort, GroupResult, cut_key, group};
 use crate::space::{SpaceLock, SpaceTrees};
-use crate::transaction::{Change, ChangeContext, UndoEntry, Version};
+use crate::transaction::{ChangeContext, UndoEntry, Version, VersionChange};
 use crate::{Error, Result};
 
-enum Step {
+enum RoomStep {
     /// The insert is done.
     Inserted,
     /// The leaf needs no further change. Retry the plain insert or replace.
     Ready,
     /// One split is done. The caller must check again.
-    Again,
+    CheckAgain,
     /// The page at this level of the path must be split first.
     Split(usize),
 }
@@ -34,7 +34,7 @@ impl Tree {
     /// Returns true if a change may use `need` bytes of the page. The bytes that undoing uncommitted changes may need
     /// stay free.
     pub(crate) fn has_room(&self, page: &Page<'_>, need: usize) -> bool {
-        self.leaves_reserve(page, need, None)
+        self.keeps_undo_reserve(page, need, None)
     }
 
     /// Returns true if the node with bookmark `bytes` may grow by `growth` bytes. The node's undo reserve shrinks by
@@ -42,10 +42,10 @@ impl Tree {
     pub(super) fn may_grow(&self, page: &Page<'_>, bytes: &[u8], growth: usize) -> bool {
         // A single node can use the whole page, and its current length does not affect the space needed for undo.
         page.node_count() == 1 && page.free_bytes() >= growth
-            || self.leaves_reserve(page, growth, Some((bytes, growth)))
+            || self.keeps_undo_reserve(page, growth, Some((bytes, growth)))
     }
 
-    fn leaves_reserve(&self, page: &Page<'_>, need: usize, grown: Option<(&[u8], usize)>) -> bool {
+    fn keeps_undo_reserve(&self, page: &Page<'_>, need: usize, grown: Option<(&[u8], usize)>) -> bool {
         let Some(left) = page.free_bytes().checked_sub(need) else { return false };
         left > self.file.page_size.bytes() / 2 || left >= self.reserved_for_undo(page, grown)
     }
@@ -88,37 +88,37 @@ impl Tree {
         let space = SpaceLock::new(&self.file);
         loop {
             let trees = space.prepare(self.root, 1)?;
-            let path = self.path(Target::Key(bytes))?;
+            let path = self.path(DescentTarget::Key(bytes))?;
             let (prologue, writer, level) = context.prologue()?;
-            let version = self.version(bytes, key.len(), &writer, level, Change::Insert);
-            let step = group::run_as(&self.file, context.procid(), false, |group| {
+            let version = self.version(bytes, key.len(), &writer, level, VersionChange::Insert);
+            let step = group::run_for_session(&self.file, context.procid(), false, |group| {
                 let (parent, leaf) = match path[..] {
                     [_] => return self.split_root_leaf(group, &space, &trees, bytes, key, data),
                     [.., parent, leaf] => (parent, leaf),
-                    [] => return Ok(Step::Again),
+                    [] => return Ok(RoomStep::CheckAgain),
                 };
                 group.page(parent)?;
                 let page = group.page(leaf)?;
                 let (line, exact) = self.find(&page, bytes);
                 if exact || self.fits(&page, line, insert_size(&page, key, data)) {
-                    return Ok(Step::Ready);
+                    return Ok(RoomStep::Ready);
                 }
-                let incoming = Incoming { line, key, data };
+                let incoming = IncomingNode { line, key, data };
                 let node = self.versioned_node(group, leaf, line, &version)?;
                 let insert = SplitInsert { incoming, node };
                 if let Some(plan) = self.plan_with_neighbour(group, parent, leaf, incoming)? {
                     match self.share(group, (&space, &trees), [parent, leaf], &insert, &plan)? {
-                        None => return Ok(Step::Split(path.len() - 2)),
-                        Some(Shared::Room(page, line)) => {
+                        None => return Ok(RoomStep::Split(path.len() - 2)),
+                        Some(SharingResult::Room(page, line)) => {
                             self.insert_versioned(group, page, line, key, data, &version)?;
                         }
-                        Some(Shared::Inserted) => {}
+                        Some(SharingResult::Inserted) => {}
                     }
                     self.inserted(group, &prologue, &version);
-                    return Ok(Step::Inserted);
+                    return Ok(RoomStep::Inserted);
                 }
                 let page = group.page(leaf)?;
-                let shape = self.shape();
+                let shape = self.identity();
                 let with = split::choose_cut(&shape, &page, self.file.page_size, Some(incoming));
                 // A large node in the middle of a page may fit on neither side. Then the page is cut at the line of
                 // the node, and the next iteration puts the node on a separate page.
@@ -127,28 +127,28 @@ impl Tree {
                     with.or_else(|| split::cut_at(&shape, &page, line)).ok_or_else(|| too_large(data))?;
                 let right = page.next();
                 if !self.parent_fits(group, parent, cut.separator.len())? {
-                    return Ok(Step::Split(path.len() - 2));
+                    return Ok(RoomStep::Split(path.len() - 2));
                 }
                 if let Some(right) = right {
                     group.page(right)?;
                 }
                 let new = space.take_page(group, &trees)?;
                 let insert = Some(&insert).filter(|_| !alone);
-                split::split_page(group, &self.shape(), parent, leaf, new, &cut, insert)?;
+                split::split_page(group, &self.identity(), parent, leaf, new, &cut, insert)?;
                 if alone {
-                    return Ok(Step::Again);
+                    return Ok(RoomStep::CheckAgain);
                 }
                 self.inserted(group, &prologue, &version);
-                Ok(Step::Inserted)
+                Ok(RoomStep::Inserted)
             })?;
             match step {
-                Step::Inserted => {
+                RoomStep::Inserted => {
                     context.changed(UndoEntry::Node(self.id, version));
                     return Ok(true);
                 }
-                Step::Ready => return Ok(false),
-                Step::Again => {}
-                Step::Split(level) => self.split_internal(&space, &path, level)?,
+                RoomStep::Ready => return Ok(false),
+                RoomStep::CheckAgain => {}
+                RoomStep::Split(level) => self.split_internal(&space, &path, level)?,
             }
         }
     }
@@ -157,7 +157,7 @@ impl Tree {
     /// acquired, so that other splits do not wait for the disk. The result is only a hint: the leaf can have another
     /// neighbour by the time the lock is acquired.
     fn pin_right_neighbour(&self, bytes: &[u8]) -> Result<Option<PinnedPage>> {
-        let leaf = self.leaf_for_read(Target::Key(bytes))?;
+        let leaf = self.leaf_for_read(DescentTarget::Key(bytes))?;
         let next = self.view(&leaf).next();
         drop(leaf);
         Ok(self.pin_ahead(next))
@@ -174,45 +174,45 @@ impl Tree {
         let space = SpaceLock::new(&self.file);
         loop {
             let trees = space.prepare(self.root, 1)?;
-            let path = self.path(Target::Key(bytes))?;
+            let path = self.path(DescentTarget::Key(bytes))?;
             let step = group::run(&self.file, true, |group| {
                 let (parent, leaf) = match path[..] {
                     [root] => {
                         let page = group.page(root)?;
                         if self.may_grow(&page, bytes, growth) {
-                            return Ok(Step::Ready);
+                            return Ok(RoomStep::Ready);
                         }
                         let new = space.take_page(group, &trees)?;
-                        split::split_root(group, &self.shape(), new)?;
-                        return Ok(Step::Again);
+                        split::split_root(group, &self.identity(), new)?;
+                        return Ok(RoomStep::CheckAgain);
                     }
                     [.., parent, leaf] => (parent, leaf),
-                    [] => return Ok(Step::Again),
+                    [] => return Ok(RoomStep::CheckAgain),
                 };
                 group.page(parent)?;
                 let page = group.page(leaf)?;
                 if self.may_grow(&page, bytes, growth) {
-                    return Ok(Step::Ready);
+                    return Ok(RoomStep::Ready);
                 }
-                let cut = split::choose_cut(&self.shape(), &page, self.file.page_size, None);
+                let cut = split::choose_cut(&self.identity(), &page, self.file.page_size, None);
                 // A page that cannot be cut has only one node. If this returned `Ready`, the caller would retry
                 // endlessly.
                 let cut = cut.ok_or_else(|| too_large(bytes))?;
                 let right = page.next();
                 if !self.parent_fits(group, parent, cut.separator.len())? {
-                    return Ok(Step::Split(path.len() - 2));
+                    return Ok(RoomStep::Split(path.len() - 2));
                 }
                 if let Some(right) = right {
                     group.page(right)?;
                 }
                 let new = space.take_page(group, &trees)?;
-                split::split_page(group, &self.shape(), parent, leaf, new, &cut, None)?;
-                Ok(Step::Again)
+                split::split_page(group, &self.identity(), parent, leaf, new, &cut, None)?;
+                Ok(RoomStep::CheckAgain)
             })?;
             match step {
-                Step::Ready | Step::Inserted => return Ok(()),
-                Step::Again => {}
-                Step::Split(level) => self.split_internal(&space, &path, level)?,
+                RoomStep::Ready | RoomStep::Inserted => return Ok(()),
+                RoomStep::CheckAgain => {}
+                RoomStep::Split(level) => self.split_internal(&space, &path, level)?,
             }
         }
     }
@@ -225,18 +225,18 @@ impl Tree {
         bytes: &[u8],
         key: &[u8],
         data: &[u8],
-    ) -> Attempt<Step> {
+    ) -> GroupResult<RoomStep> {
         let page = group.page(self.root)?;
         let (line, _) = self.find(&page, bytes);
         if self.fits(&page, line, insert_size(&page, key, data)) {
-            return Ok(Step::Ready);
+            return Ok(RoomStep::Ready);
         }
         if page.node_count() == 0 {
             return Err(too_large(data));
         }
         let new = space.take_page(group, trees)?;
-        split::split_root(group, &self.shape(), new)?;
-        Ok(Step::Again)
+        split::split_root(group, &self.identity(), new)?;
+        Ok(RoomStep::CheckAgain)
     }
 
     /// Splits the internal page `path[level]`, or an ancestor that must be split first.
@@ -250,27 +250,32 @@ impl Tree {
         let step = group::run(&self.file, true, |group| {
             let Some(parent) = level.checked_sub(1).map(|above| path[above]) else {
                 let new = space.take_page(group, &trees)?;
-                split::split_root(group, &self.shape(), new)?;
-                return Ok(Step::Again);
+                split::split_root(group, &self.identity(), new)?;
+                return Ok(RoomStep::CheckAgain);
             };
             group.page(parent)?;
             let page = group.page(path[level])?;
-            let cut = split::choose_cut(&self.shape(), &page, self.file.page_size, None)
+            let cut = split::choose_cut(&self.identity(), &page, self.file.page_size, None)
                 .ok_or_else(|| too_large(&[]))?;
             if !self.parent_fits(group, parent, cut.separator.len())? {
-                return Ok(Step::Split(level - 1));
+                return Ok(RoomStep::Split(level - 1));
             }
             let new = space.take_page(group, &trees)?;
-            split::split_page(group, &self.shape(), parent, path[level], new, &cut, None)?;
-            Ok(Step::Again)
+            split::split_page(group, &self.identity(), parent, path[level], new, &cut, None)?;
+            Ok(RoomStep::CheckAgain)
         })?;
         match step {
-            Step::Split(above) => self.split_internal(space, path, above),
+            RoomStep::Split(above) => self.split_internal(space, path, above),
             _ => Ok(()),
         }
     }
 
-    fn parent_fits(&self, group: &mut AtomicGroup, parent: PageNumber, separator: usize) -> Attempt<bool> {
+    fn parent_fits(
+        &self,
+        group: &mut AtomicGroup,
+        parent: PageNumber,
+        separator: usize,
+    ) -> GroupResult<bool> {
         Ok(group.page(parent)?.free_bytes() >= node_space(separator, false, 4))
     }
 
@@ -281,7 +286,7 @@ impl Tree {
         page: PageNumber,
         line: usize,
         version: &Version,
-    ) -> Attempt<NodeChange> {
+    ) -> GroupResult<NodeChange> {
         let mut node = self.node_change(group.procid(), &group.page(page)?, page, line, version);
         node.page.flags |= PageChangeFlags::VERSIONED;
         Ok(node)
@@ -295,13 +300,13 @@ impl Tree {
         key: &[u8],
         data: &[u8],
         version: &Version,
-    ) -> Attempt<()> {
+    ) -> GroupResult<()> {
         let node = self.versioned_node(group, page, line, version)?;
         let [prefix, suffix] = cut_key(&group.page(page)?, key).map(<[u8]>::to_vec);
         let record = Insert { node, prefix, suffix, data: data.to_vec() };
         let (key, flags) = (record.key(), NodeFlags::VERSIONED);
         let applied = group.edit(page, &PageDelta::Insert { line, flags, key: &key, data })?;
-        group.done(page, applied, LogRecord::Insert(record))
+        group.record_if_applied(page, applied, LogRecord::Insert(record))
     }
 
     /// Completes a group that has inserted the node of `version`.
@@ -312,6 +317,6 @@ impl Tree {
     }
 }
 
-fn too_large(data: &[u8]) -> Stop {
-    Stop::Failed(Error::Usage(format!("record of {} bytes does not fit a page", data.len())))
+fn too_large(data: &[u8]) -> GroupAbort {
+    GroupAbort::Failed(Error::Usage(format!("record of {} bytes does not fit a page", data.len())))
 }

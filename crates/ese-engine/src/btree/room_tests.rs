@@ -12,10 +12,10 @@ use jetcell_vfs::SimVfs;
 
 use super::Tree;
 use super::share_tests::leaves;
-use super::tests::{DB, Model, check_structure, contents, create_tree, open};
+use super::tests::{DB, TreeModel, check_structure, contents, create_tree, open};
 use crate::transaction::ActiveTransaction;
-use crate::transaction::View;
-use crate::{CreateOptions, Instance};
+use crate::transaction::ReadView;
+use crate::{DatabaseOptions, Instance};
 
 /// Number of the record that the tests change.
 const LARGE: u32 = 100;
@@ -24,13 +24,13 @@ const LENGTH: usize = 3000;
 
 /// A transaction step, with the resulting length of the record's data.
 #[derive(Clone, Copy, Debug)]
-enum Step {
+enum RowChange {
     Replace(usize),
     Delete,
     Insert(usize),
 }
 
-use Step::{Delete, Insert, Replace};
+use RowChange::{Delete, Insert, Replace};
 
 /// Runs `work` in a thread and fails if it does not finish in time. After a timeout, the thread is not joined, so
 /// other tests can continue.
@@ -47,13 +47,13 @@ fn in_time(work: impl FnOnce() + Send + 'static) {
 }
 
 /// Creates a tree with the given committed records. Each record is given as its number and data length.
-fn tree_of(records: &[(u32, usize)]) -> (Arc<Instance>, Arc<Tree>, Model) {
+fn tree_of(records: &[(u32, usize)]) -> (Arc<Instance>, Arc<Tree>, TreeModel) {
     let instance = open(&SimVfs::new(), PageSize::KIB_4, 64).unwrap();
-    let db = instance.create_database(Path::new(DB), &CreateOptions::default()).unwrap();
+    let db = instance.create_database(Path::new(DB), &DatabaseOptions::default()).unwrap();
     let tree = create_tree(&instance, &db, PageFlags::empty());
     let mut session = ActiveTransaction::new(instance.core().clone(), 1);
     session.begin().unwrap();
-    let mut model = Model::new();
+    let mut model = TreeModel::new();
     for &(number, length) in records {
         let (key, data) = (number.to_be_bytes(), vec![number as u8; length]);
         tree.insert(session.changes().unwrap(), &key, &data).unwrap();
@@ -63,7 +63,13 @@ fn tree_of(records: &[(u32, usize)]) -> (Arc<Instance>, Arc<Tree>, Model) {
     (instance, tree, model)
 }
 
-fn perform(tree: &Arc<Tree>, session: &mut ActiveTransaction, number: u32, step: Step, model: &mut Model) {
+fn perform(
+    tree: &Arc<Tree>,
+    session: &mut ActiveTransaction,
+    number: u32,
+    step: RowChange,
+    model: &mut TreeModel,
+) {
     let key = number.to_be_bytes();
     let bookmark = tree.bookmark(&key, &[]);
     // The data depends on its length, so all states differ.
@@ -81,7 +87,7 @@ fn perform(tree: &Arc<Tree>, session: &mut ActiveTransaction, number: u32, step:
 
 /// Runs `steps` on the large record, which lies between the `small` records (200 bytes each). One run commits,
 /// another rolls back.
-fn shorter_and_longer(small: Range<u32>, steps: &'static [Step]) {
+fn shorter_and_longer(small: Range<u32>, steps: &'static [RowChange]) {
     for commits in [true, false] {
         let small = small.clone();
         in_time(move || {
@@ -96,7 +102,11 @@ fn shorter_and_longer(small: Range<u32>, steps: &'static [Step]) {
             for &step in steps {
                 perform(&tree, &mut session, LARGE, step, &mut after);
                 assert_eq!(contents(&tree, &session.view()), after, "{step:?}");
-                assert_eq!(contents(&tree, &View::latest()), before, "{step:?} is visible before its commit");
+                assert_eq!(
+                    contents(&tree, &ReadView::latest()),
+                    before,
+                    "{step:?} is visible before its commit"
+                );
             }
             if commits {
                 session.commit().map(drop).unwrap()
@@ -116,7 +126,7 @@ fn shorter_and_longer(small: Range<u32>, steps: &'static [Step]) {
     }
 }
 
-const ENDLESS: [&[Step]; 4] = [
+const ENDLESS: [&[RowChange]; 4] = [
     &[Replace(10), Replace(LENGTH)],
     &[Delete, Insert(10), Replace(LENGTH)],
     &[Replace(10), Delete, Insert(LENGTH)],

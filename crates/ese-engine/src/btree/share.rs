@@ -24,9 +24,9 @@ use super::Tree;
 use crate::pages::apply;
 use crate::pages::merge::{self, LeafMerge, PathChange, merge_type};
 use crate::pages::split::{
-    self, Cut, Incoming, SplitInsert, capacity, packed_size, prefix_line, prefix_of, separator_at,
+    self, IncomingNode, SplitInsert, SplitPoint, capacity, packed_size, prefix_line, prefix_of, separator_at,
 };
-use crate::pages::{AtomicGroup, Attempt, Shape, Stop};
+use crate::pages::{AtomicGroup, GroupAbort, GroupResult, TreeIdentity};
 use crate::space::{SpaceLock, SpaceTrees};
 
 /// After two leaves are balanced, together they must have at least this fraction of a page free (a divisor of the
@@ -34,18 +34,18 @@ use crate::space::{SpaceLock, SpaceTrees};
 ///
 /// With less slack, a file that was loaded with full pages and then changed at random stays smaller, but each insert
 /// writes more pages. With more slack, the file gets larger, and each insert writes fewer pages.
-const SPARE: usize = 32;
+const SPARE_DIVISOR: usize = 32;
 
 /// How to relieve a full leaf with the help of its right neighbour.
-pub(super) enum Plan {
+pub(super) enum SharingPlan {
     /// The nodes of the leaf from the cut onwards move to the neighbour.
-    Balance(Cut),
+    Balance(SplitPoint),
     /// The leaf is split, and the first `from_right` nodes of the neighbour move to the new page.
-    Third { cut: Cut, from_right: usize, separator: Vec<u8> },
+    SplitInThree { cut: SplitPoint, from_right: usize, separator: Vec<u8> },
 }
 
 /// Result of executing a plan.
-pub(super) enum Shared {
+pub(super) enum SharingResult {
     /// This page has room for the incoming node at this line.
     Room(PageNumber, usize),
     /// The incoming node has been inserted.
@@ -53,7 +53,7 @@ pub(super) enum Shared {
 }
 
 /// Description of one partial merge.
-pub(super) struct Move<'a> {
+pub(super) struct PartialMerge<'a> {
     pub source: PageNumber,
     pub target: PageNumber,
     pub parent: PageNumber,
@@ -82,26 +82,31 @@ fn item_at(sizes: &[usize], goal: usize) -> usize {
 
 /// Returns the cut that makes `item` the first item to move. The incoming node counts as an item. Returns `None` if
 /// the leaf would keep or move no existing node.
-fn cut_before(shape: &Shape, leaf: &Page<'_>, incoming: Incoming<'_>, item: usize) -> Option<Cut> {
+fn cut_before(
+    shape: &TreeIdentity,
+    leaf: &Page<'_>,
+    incoming: IncomingNode<'_>,
+    item: usize,
+) -> Option<SplitPoint> {
     let incoming_right = incoming.line >= item;
     let line = if incoming_right { item } else { item - 1 };
     if !(1..leaf.node_count()).contains(&line) {
         return None;
     }
     let separator = separator_at(shape, leaf, line, Some(incoming), incoming_right)?;
-    Some(Cut { line, incoming_right, separator, append: false })
+    Some(SplitPoint { line, incoming_right, separator, append: false })
 }
 
 /// Chooses how a leaf without room for the incoming node shares nodes with its right neighbour. `reserved` bytes stay
 /// free on each page. Returns `None` if a plain split is better.
 fn plan(
-    shape: &Shape,
+    shape: &TreeIdentity,
     room: usize,
     leaf: &Page<'_>,
     right: &Page<'_>,
-    incoming: Incoming<'_>,
+    incoming: IncomingNode<'_>,
     reserved: usize,
-) -> Option<Plan> {
+) -> Option<SharingPlan> {
     let count = leaf.node_count();
     let new_size = node_space(incoming.key.len(), false, incoming.data.len());
     let mut sizes: Vec<usize> = (0..count).map(|line| leaf.node_size(line)).collect();
@@ -109,7 +114,7 @@ fn plan(
     sizes.extend((0..right.node_count()).map(|line| right.node_size(line)));
     let total: usize = sizes.iter().sum();
     let on = |side: bool| if side { new_size + reserved } else { reserved };
-    if leaf.free_bytes() + right.free_bytes() >= on(true) + room / SPARE
+    if leaf.free_bytes() + right.free_bytes() >= on(true) + room / SPARE_DIVISOR
         && let Some(cut) = cut_before(shape, leaf, incoming, item_at(&sizes, total / 2))
     {
         let going = cut.line..count;
@@ -119,7 +124,7 @@ fn plan(
             && right.free_bytes() >= gained + on(cut.incoming_right)
             && movable(leaf, cut.line..count)
         {
-            return Some(Plan::Balance(cut));
+            return Some(SharingPlan::Balance(cut));
         }
     }
     let cut = cut_before(shape, leaf, incoming, item_at(&sizes, total / 3))?;
@@ -136,7 +141,7 @@ fn plan(
         return None;
     }
     let separator = separator_at(shape, right, from_right, None, false)?;
-    Some(Plan::Third { cut, from_right, separator })
+    Some(SharingPlan::SplitInThree { cut, from_right, separator })
 }
 
 impl Tree {
@@ -147,8 +152,8 @@ impl Tree {
         group: &mut AtomicGroup,
         parent: PageNumber,
         leaf: PageNumber,
-        incoming: Incoming<'_>,
-    ) -> Attempt<Option<Plan>> {
+        incoming: IncomingNode<'_>,
+    ) -> GroupResult<Option<SharingPlan>> {
         let entries = group.page(parent)?;
         let right = apply::entry_near(&entries, leaf, &incoming.order_key(self.is_unique()))
             .and_then(|line| entries.node(line + 1))
@@ -156,13 +161,13 @@ impl Tree {
         let Some(right) = right else { return Ok(None) };
         let [page, neighbour] = group.two_pages(leaf, right)?;
         if page.next() != Some(right) || neighbour.prev() != Some(leaf) {
-            return Err(Stop::Failed(
+            return Err(GroupAbort::Failed(
                 self.damaged(leaf, "the right link of the leaf and its parent disagree"),
             ));
         }
         let reserved = self.reserved_for_undo(&page, None) + self.reserved_for_undo(&neighbour, None);
         let room = capacity(self.file.page_size);
-        Ok(plan(&self.shape(), room, &page, &neighbour, incoming, reserved))
+        Ok(plan(&self.identity(), room, &page, &neighbour, incoming, reserved))
     }
 
     /// Executes a plan. Returns `None` if the parent has no room for the new separators.
@@ -172,43 +177,49 @@ impl Tree {
         (space, trees): (&SpaceLock<'_>, &SpaceTrees),
         [parent, leaf]: [PageNumber; 2],
         insert: &SplitInsert<'_>,
-        plan: &Plan,
-    ) -> Attempt<Option<Shared>> {
+        plan: &SharingPlan,
+    ) -> GroupResult<Option<SharingResult>> {
         let Some(right) = group.page(leaf)?.next() else { return Ok(None) };
         let free = group.page(parent)?.free_bytes();
         let entry = |separator: &[u8]| node_space(separator.len(), false, 4);
         match plan {
-            Plan::Balance(cut) => {
+            SharingPlan::Balance(cut) => {
                 if free < entry(&cut.separator) {
                     return Ok(None);
                 }
                 let nodes = cut.line..group.page(leaf)?.node_count();
                 let kind = merge_type::PARTIAL_RIGHT;
                 let separator = &cut.separator;
-                self.move_nodes(group, Move { source: leaf, target: right, parent, kind, nodes, separator })?;
+                self.move_nodes(
+                    group,
+                    PartialMerge { source: leaf, target: right, parent, kind, nodes, separator },
+                )?;
                 let line = insert.incoming.line;
                 let (page, line) = if cut.incoming_right { (right, line - cut.line) } else { (leaf, line) };
-                Ok(Some(Shared::Room(page, line)))
+                Ok(Some(SharingResult::Room(page, line)))
             }
-            Plan::Third { cut, from_right, separator } => {
+            SharingPlan::SplitInThree { cut, from_right, separator } => {
                 if free < entry(&cut.separator) + entry(separator) {
                     return Ok(None);
                 }
                 let new = space.take_page(group, trees)?;
-                split::split_page(group, &self.shape(), parent, leaf, new, cut, Some(insert))?;
+                split::split_page(group, &self.identity(), parent, leaf, new, cut, Some(insert))?;
                 let (nodes, kind) = (0..*from_right, merge_type::PARTIAL_LEFT);
-                self.move_nodes(group, Move { source: right, target: new, parent, kind, nodes, separator })?;
-                Ok(Some(Shared::Inserted))
+                self.move_nodes(
+                    group,
+                    PartialMerge { source: right, target: new, parent, kind, nodes, separator },
+                )?;
+                Ok(Some(SharingResult::Inserted))
             }
         }
     }
 
     /// Moves nodes to a neighbouring leaf.
-    pub(super) fn move_nodes(&self, group: &mut AtomicGroup, what: Move<'_>) -> Attempt<()> {
-        let Move { source, target, parent, kind, nodes, separator } = what;
+    pub(super) fn move_nodes(&self, group: &mut AtomicGroup, what: PartialMerge<'_>) -> GroupResult<()> {
+        let PartialMerge { source, target, parent, kind, nodes, separator } = what;
         let line = apply::entry_of(&group.page(parent)?, source);
         let line = line.ok_or_else(|| {
-            Stop::Failed(self.damaged(parent, "internal page has no entry for one of its child pages"))
+            GroupAbort::Failed(self.damaged(parent, "internal page has no entry for one of its child pages"))
         })?;
         let rightwards = kind == merge_type::PARTIAL_RIGHT;
         let merge = LeafMerge {
@@ -220,6 +231,6 @@ impl Tree {
             separator,
             path: &[PathChange { page: parent, line, flags: MergeFlags::KEY_CHANGE }],
         };
-        merge::merge(group, &self.shape(), &merge)
+        merge::merge(group, &self.identity(), &merge)
     }
 }

@@ -13,13 +13,13 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::Tree;
-use super::descend::Target;
-use super::tests::{DB, Model, check_structure, contents, create_tree, open, open_with};
-use crate::CreateOptions;
+use super::descend::DescentTarget;
+use super::tests::{DB, TreeModel, check_structure, contents, create_tree, open, open_with};
+use crate::DatabaseOptions;
 use crate::log::{LogNames, LogReader};
 use crate::pages::merge::merge_type;
 use crate::transaction::ActiveTransaction;
-use crate::transaction::View;
+use crate::transaction::ReadView;
 
 /// Returns all log records on a disk, in order.
 pub(super) fn records(disk: &SimVfs) -> Vec<LogRecord> {
@@ -27,7 +27,7 @@ pub(super) fn records(disk: &SimVfs) -> Vec<LogRecord> {
     let reader = LogReader::open(Arc::new(disk.clone()), names).unwrap().unwrap();
     let mut records = Vec::new();
     let from = LogPosition { generation: reader.range().0, segment: 0, offset: 0 };
-    let visit = |stored: crate::log::StoredRecord| {
+    let visit = |stored: crate::log::PositionedRecord| {
         records.push(LogRecord::decode(&stored.bytes).unwrap().0);
         Ok(())
     };
@@ -48,11 +48,11 @@ pub(super) fn partial_merges(disk: &SimVfs) -> [usize; 2] {
         .map(|wanted| kinds.iter().filter(|kind| **kind == wanted).count())
 }
 
-pub(crate) type Leaf = (PageNumber, Vec<(Vec<u8>, Vec<u8>, NodeFlags)>);
+pub(crate) type LeafContent = (PageNumber, Vec<(Vec<u8>, Vec<u8>, NodeFlags)>);
 
 /// Returns the leaves from left to right, each as a list of nodes (key, data and flags).
-pub(crate) fn leaves(tree: &Arc<Tree>) -> Vec<Leaf> {
-    let mut at = tree.leaf_for_read(Target::First).unwrap();
+pub(crate) fn leaves(tree: &Arc<Tree>) -> Vec<LeafContent> {
+    let mut at = tree.leaf_for_read(DescentTarget::First).unwrap();
     let mut leaves = Vec::new();
     loop {
         let page = tree.view(&at);
@@ -80,10 +80,10 @@ fn full_leaves_share_nodes_before_they_split() {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let disk = SimVfs::new();
         let instance = open(&disk, size, 400).unwrap();
-        let db = instance.create_database(Path::new(DB), &CreateOptions::default()).unwrap();
+        let db = instance.create_database(Path::new(DB), &DatabaseOptions::default()).unwrap();
         let tree = create_tree(&instance, &db, kind);
         let mut session = ActiveTransaction::new(instance.core().clone(), 1);
-        let mut model = Model::new();
+        let mut model = TreeModel::new();
         let largest = if tree.is_unique() { size.bytes() / 16 } else { 24 };
         let mut insert = |session: &mut ActiveTransaction, number: u32, rng: &mut ChaCha8Rng| {
             let key = key(number);
@@ -124,8 +124,9 @@ fn full_leaves_share_nodes_before_they_split() {
         instance.flush().unwrap();
         let [right, left] = partial_merges(&disk);
         let leaves = leaves(&tree);
-        let full =
-            |(_, nodes): &Leaf| nodes.iter().map(|node| node.0.len() + node.1.len() + 8).sum::<usize>();
+        let full = |(_, nodes): &LeafContent| {
+            nodes.iter().map(|node| node.0.len() + node.1.len() + 8).sum::<usize>()
+        };
         let fill = leaves.iter().map(full).sum::<usize>() * 100 / (leaves.len() * size.bytes());
         println!(
             "{size:?}: {right} to the right, {left} to the left, {} leaves, {fill} % full",
@@ -144,11 +145,11 @@ fn written_pages(third: bool) {
     let size = PageSize::KIB_4;
     let disk = SimVfs::new();
     let instance = open_with(&disk, size, 64, false).unwrap();
-    let db = instance.create_database(Path::new(DB), &CreateOptions::default()).unwrap();
+    let db = instance.create_database(Path::new(DB), &DatabaseOptions::default()).unwrap();
     let tree = create_tree(&instance, &db, PageFlags::empty());
     let root = tree.root;
     let mut session = ActiveTransaction::new(instance.core().clone(), 1);
-    let mut model = Model::new();
+    let mut model = TreeModel::new();
     session.begin().unwrap();
     for number in 0..80 {
         tree.insert(session.changes().unwrap(), &key(number * 100), &[7; 200]).unwrap();
@@ -215,9 +216,10 @@ fn written_pages(third: bool) {
         let db = instance.attach(Path::new(DB), 256).unwrap();
         let tree = db.trees.tree_at(root).unwrap();
         check_structure(&tree);
-        assert_eq!(contents(&tree, &View::latest()), model, "{written:b}");
+        assert_eq!(contents(&tree, &ReadView::latest()), model, "{written:b}");
         let found = leaves(&tree);
-        let numbers = |leaves: &[Leaf]| leaves.iter().map(|leaf| (leaf.0, leaf.1.len())).collect::<Vec<_>>();
+        let numbers =
+            |leaves: &[LeafContent]| leaves.iter().map(|leaf| (leaf.0, leaf.1.len())).collect::<Vec<_>>();
         assert_eq!(numbers(&found), numbers(&expected), "{written:b}");
         results.insert(format!("{found:?}"));
         drop((tree, db));
@@ -241,7 +243,7 @@ fn redo_of_a_split_into_three_leaves_is_independent_of_the_written_pages() {
 fn leaves_with_deleted_nodes_are_split_instead() {
     let disk = SimVfs::new();
     let instance = open_with(&disk, PageSize::KIB_4, 64, false).unwrap();
-    let db = instance.create_database(Path::new(DB), &CreateOptions::default()).unwrap();
+    let db = instance.create_database(Path::new(DB), &DatabaseOptions::default()).unwrap();
     let tree = create_tree(&instance, &db, PageFlags::empty());
     let mut session = ActiveTransaction::new(instance.core().clone(), 1);
     session.begin().unwrap();

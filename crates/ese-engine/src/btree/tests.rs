@@ -10,15 +10,15 @@ use jetcell_vfs::{CrashOptions, SimVfs, Vfs};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::{Seek, Tree, TreeCursor};
+use super::{SeekRelation, Tree, TreeCursor};
 use crate::cache::{Cache, CacheOptions};
 use crate::database::Database;
 use crate::transaction::ActiveTransaction;
-use crate::transaction::View;
-use crate::{CreateOptions, Error, Instance, InstanceOptions, TornPageProtection};
+use crate::transaction::ReadView;
+use crate::{DatabaseOptions, Error, Instance, InstanceOptions, TornPageProtection};
 
 pub(crate) const DB: &str = "/db/test.edb";
-pub(crate) type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+pub(crate) type TreeModel = BTreeMap<Vec<u8>, Vec<u8>>;
 
 pub(crate) fn open(vfs: &SimVfs, size: PageSize, pages: usize) -> crate::Result<Arc<Instance>> {
     open_with(vfs, size, pages, true)
@@ -57,9 +57,9 @@ pub(crate) fn create_tree(instance: &Instance, db: &Arc<Database>, kind: PageFla
     tree
 }
 
-pub(crate) fn contents(tree: &Arc<Tree>, view: &View) -> Model {
+pub(crate) fn contents(tree: &Arc<Tree>, view: &ReadView) -> TreeModel {
     let mut cursor = TreeCursor::new(tree.clone());
-    let mut all = Model::new();
+    let mut all = TreeModel::new();
     let mut found = cursor.first(view).unwrap();
     while found {
         let bookmark = cursor.bookmark().unwrap();
@@ -101,14 +101,14 @@ fn random_data(rng: &mut ChaCha8Rng, largest: usize) -> Vec<u8> {
 pub(crate) fn transaction(
     tree: &Arc<Tree>,
     session: &mut ActiveTransaction,
-    model: &mut Model,
+    model: &mut TreeModel,
     rng: &mut ChaCha8Rng,
     space: u32,
     largest: usize,
 ) -> crate::Result<bool> {
     let before = model.clone();
     session.begin()?;
-    let mut nested: Vec<Model> = Vec::new();
+    let mut nested: Vec<TreeModel> = Vec::new();
     for _ in 0..rng.random_range(1..24) {
         let key = random_key(rng, space);
         let data = random_data(rng, largest);
@@ -120,7 +120,7 @@ pub(crate) fn transaction(
             },
             45..80 => {
                 let mut cursor = TreeCursor::new(tree.clone());
-                let found = cursor.seek(&session.view(), &key, Seek::GreaterOrEqual)?;
+                let found = cursor.seek(&session.view(), &key, SeekRelation::GreaterOrEqual)?;
                 let expected = model.range(key..).next().map(|(k, v)| (k.clone(), v.clone()));
                 assert_eq!(found, expected.is_some());
                 if let Some((key, value)) = expected {
@@ -172,7 +172,7 @@ pub(super) fn check_structure(tree: &Arc<Tree>) {
         assert_eq!(view.tree(), tree.id);
         let mut from = low.to_vec();
         for (line, node) in view.nodes().enumerate() {
-            let key = tree.shape().order_key(&node);
+            let key = tree.identity().order_key(&node);
             if view.is_leaf() {
                 assert!(key >= from && high.is_none_or(|high| key.as_slice() < high), "{page:?} line {line}");
                 from = key;
@@ -205,10 +205,10 @@ pub(super) fn check_structure(tree: &Arc<Tree>) {
 fn model_run(seed: u64, size: PageSize, kind: PageFlags, rounds: usize) {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let instance = open(&SimVfs::new(), size, 64).unwrap();
-    let db = instance.create_database(Path::new(DB), &CreateOptions::default()).unwrap();
+    let db = instance.create_database(Path::new(DB), &DatabaseOptions::default()).unwrap();
     let tree = create_tree(&instance, &db, kind);
     let mut session = ActiveTransaction::new(instance.core().clone(), 1);
-    let mut model = Model::new();
+    let mut model = TreeModel::new();
     for round in 0..rounds {
         // The tree first grows, which causes splits, and later shrinks, which causes merges.
         let space = if round < rounds / 2 { 4000 } else { 300 };
@@ -225,7 +225,7 @@ fn model_run(seed: u64, size: PageSize, kind: PageFlags, rounds: usize) {
     session.begin().unwrap();
     for key in model.keys() {
         let mut cursor = TreeCursor::new(tree.clone());
-        assert!(cursor.seek(&session.view(), key, Seek::Equal).unwrap());
+        assert!(cursor.seek(&session.view(), key, SeekRelation::Equal).unwrap());
         let bookmark = cursor.bookmark().unwrap().clone();
         tree.flag_delete(session.changes().unwrap(), &bookmark).unwrap();
     }
@@ -254,9 +254,9 @@ fn a_tree_agrees_with_an_ordered_map() {
 #[test]
 fn inserts_in_key_order_find_the_right_most_leaf_after_the_tree_shrank_or_grew() {
     let instance = open(&SimVfs::new(), PageSize::KIB_4, 64).unwrap();
-    let db = instance.create_database(Path::new(DB), &CreateOptions::default()).unwrap();
+    let db = instance.create_database(Path::new(DB), &DatabaseOptions::default()).unwrap();
     let trees = [0, 1].map(|_| create_tree(&instance, &db, PageFlags::empty()));
-    let mut models = [Model::new(), Model::new()];
+    let mut models = [TreeModel::new(), TreeModel::new()];
     let mut session = ActiveTransaction::new(instance.core().clone(), 1);
     for round in 0..24 {
         // One tree uses the pages that the other one freed.
@@ -314,11 +314,11 @@ fn crash_run(seed: u64) -> [usize; 2] {
     let root;
     {
         let instance = open(&disk, size, 48).unwrap();
-        let db = instance.create_database(Path::new(DB), &CreateOptions::default()).unwrap();
+        let db = instance.create_database(Path::new(DB), &DatabaseOptions::default()).unwrap();
         root = create_tree(&instance, &db, PageFlags::empty()).root;
         instance.shutdown().unwrap();
     }
-    let mut durable = Model::new();
+    let mut durable = TreeModel::new();
     for life in 0..4 {
         let context = format!("seed {seed}, life {life}");
         let opened = (|| {
@@ -335,7 +335,7 @@ fn crash_run(seed: u64) -> [usize; 2] {
         let mut states = vec![durable.clone()];
         let mut durable_at = 0;
         let mut model = durable.clone();
-        disk.stop_after(disk.operations() + rng.random_range(1..400));
+        disk.cut_power_after(disk.operations() + rng.random_range(1..400));
         for _ in 0..400 {
             match transaction(&tree, &mut session, &mut model, &mut rng, 1500, size.bytes() / 3) {
                 Ok(true) => states.push(model.clone()),
@@ -367,14 +367,14 @@ fn crash_run(seed: u64) -> [usize; 2] {
         };
         // Recovery restores one of these states. Sometimes recovery is also interrupted by a power cut.
         if rng.random_bool(0.5) {
-            disk.stop_after(rng.random_range(1..60));
+            disk.cut_power_after(rng.random_range(1..60));
             let _ = open(&disk, size, 48);
             disk = disk.crash(rng.random(), CrashOptions::default());
         }
         let instance = open(&disk, size, 48).unwrap_or_else(|e| panic!("{context}: recovery failed: {e}"));
         let db = instance.attach(Path::new(DB), 256).unwrap_or_else(|e| panic!("{context}: {e}"));
         let tree = db.trees.tree_at(root).unwrap();
-        let found = contents(&tree, &View::latest());
+        let found = contents(&tree, &ReadView::latest());
         let which = states.iter().rposition(|state| *state == found);
         let which = which.unwrap_or_else(|| panic!("{context}: the state is not a committed state"));
         assert!(which >= durable_at, "{context}: durable commits are lost");
@@ -389,7 +389,7 @@ fn crash_run(seed: u64) -> [usize; 2] {
 #[test]
 fn scans_read_leaves_ahead_in_both_directions() {
     let instance = open(&SimVfs::new(), PageSize::KIB_4, 64).unwrap();
-    let db = instance.create_database(Path::new(DB), &CreateOptions::default()).unwrap();
+    let db = instance.create_database(Path::new(DB), &DatabaseOptions::default()).unwrap();
     let tree = create_tree(&instance, &db, PageFlags::empty());
     let mut session = ActiveTransaction::new(instance.core().clone(), 1);
     for chunk in 0..40u32 {
@@ -414,7 +414,7 @@ fn scans_read_leaves_ahead_in_both_directions() {
     let mut cursor = TreeCursor::new(tree.clone());
     let before = cache.counters().prereads;
     for i in (0..2000u32).step_by(97) {
-        assert!(cursor.seek(&session.view(), &i.to_be_bytes(), Seek::Equal).unwrap());
+        assert!(cursor.seek(&session.view(), &i.to_be_bytes(), SeekRelation::Equal).unwrap());
         cursor.next(&session.view()).unwrap();
     }
     assert_eq!(cache.counters().prereads, before, "seeks must not read ahead");
@@ -422,7 +422,7 @@ fn scans_read_leaves_ahead_in_both_directions() {
 
 /// Returns the number of free bytes on each leaf except the last one, from left to right.
 fn free_bytes(tree: &Arc<Tree>) -> Vec<usize> {
-    let mut at = tree.leaf_for_read(super::descend::Target::First).unwrap();
+    let mut at = tree.leaf_for_read(super::descend::DescentTarget::First).unwrap();
     let mut free = Vec::new();
     loop {
         let page = tree.view(&at);
@@ -439,7 +439,7 @@ fn inserts_in_key_order_fill_pages_up_to_the_density() {
     for density in [100, 80, 20] {
         let disk = SimVfs::new();
         let instance = open(&disk, size, 64).unwrap();
-        let db = instance.create_database(Path::new(DB), &CreateOptions::default()).unwrap();
+        let db = instance.create_database(Path::new(DB), &DatabaseOptions::default()).unwrap();
         let tree = create_tree(&instance, &db, PageFlags::empty());
         tree.set_density(density);
         let mut session = ActiveTransaction::new(instance.core().clone(), 1);

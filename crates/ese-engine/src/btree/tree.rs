@@ -7,8 +7,8 @@ use ese_format::{PageNumber, TreeId};
 use jetcell_sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use jetcell_sync::{Arc, Mutex};
 
-use crate::cache::FileId;
-use crate::pages::Shape;
+use crate::cache::AttachedFileId;
+use crate::pages::TreeIdentity;
 use crate::storage::DatabaseFile;
 use crate::transaction::VersionStore;
 
@@ -70,12 +70,12 @@ impl Bookmark {
     }
 
     /// Returns the leaf that contained the node when it was last read, if any.
-    pub(crate) fn leaf(&self) -> Option<PageNumber> {
+    pub(crate) fn leaf_hint(&self) -> Option<PageNumber> {
         self.leaf
     }
 
     /// Records the leaf that currently contains the node.
-    pub(crate) fn seen_in(&mut self, leaf: PageNumber) {
+    pub(crate) fn set_leaf_hint(&mut self, leaf: PageNumber) {
         self.leaf = Some(leaf);
     }
 }
@@ -112,19 +112,19 @@ impl Tree {
     /// stay free.
     pub(crate) fn fits(&self, page: &Page<'_>, line: usize, need: usize) -> bool {
         let appends = line == page.node_count() && page.next().is_none();
-        let kept = if appends && line > 0 { self.spared_bytes() } else { 0 };
+        let kept = if appends && line > 0 { self.density_reserve() } else { 0 };
         page.free_bytes() >= need + kept && self.has_room(page, need)
     }
 
     /// Returns the number of bytes that the density keeps free on a page.
-    pub(super) fn spared_bytes(&self) -> usize {
+    pub(super) fn density_reserve(&self) -> usize {
         let spared = 100 - usize::from(self.density.load(Ordering::Relaxed));
         self.file.page_size.bytes() * spared / 100
     }
 
     /// Returns the values that identify the tree in pages and log records.
-    pub(crate) fn shape(&self) -> Shape {
-        Shape { root: self.root, id: self.id, kind: self.kind }
+    pub(crate) fn identity(&self) -> TreeIdentity {
+        TreeIdentity { root: self.root, id: self.id, kind: self.kind }
     }
 
     /// Returns true if keys are unique. In other trees, nodes are ordered and identified by key and data.
@@ -133,7 +133,7 @@ impl Tree {
     }
 
     /// Returns the key that identifies the tree in the version store.
-    pub fn key(&self) -> (FileId, PageNumber) {
+    pub fn key(&self) -> (AttachedFileId, PageNumber) {
         (self.file.file_id, self.root)
     }
 

@@ -42,7 +42,7 @@ pub(crate) fn link(built: &BuiltTree) -> Result<()> {
     let _structure = tree.structure.lock();
     let space = SpaceLock::new(&tree.file);
     let trees = space.prepare(tree.root, 1)?;
-    let (file, shape): (&Arc<_>, _) = (&tree.file, tree.shape());
+    let (file, shape): (&Arc<_>, _) = (&tree.file, tree.identity());
     let mut flags = tree.kind;
     flags.set(PageFlags::LEAF, built.top_is_leaf);
     flags.set(PageFlags::PARENT_OF_LEAF, built.above_leaves);
@@ -53,7 +53,7 @@ pub(crate) fn link(built: &BuiltTree) -> Result<()> {
             let node = group.node_change(&shape, page, 0)?;
             let applied = group.page_mut(page)?.set_external_header(&header).map_err(|_| "page is full");
             let record = SetExternalHeader { node, data: header };
-            group.done(page, applied, LogRecord::SetExternalHeader(record))?;
+            group.record_if_applied(page, applied, LogRecord::SetExternalHeader(record))?;
         }
         let new = space.take_page(group, &trees)?;
         split::raise_root(group, &shape, new, flags)?;

@@ -11,7 +11,7 @@
 //! - Pages that are not logged have a database time no later than that of the durable log. Every later use of these
 //!   pages therefore has a newer time.
 //! - The first record that follows changes a page that was not logged. On a database copy without these pages, redo
-//!   stops at this record, with [`PageTimeFault::Older`](crate::PageTimeFault::Older) or a damaged page.
+//!   stops at this record, with [`PageTimeMismatch::Older`](crate::PageTimeMismatch::Older) or a damaged page.
 
 mod link;
 mod node_sorter;
@@ -21,5 +21,5 @@ mod tree_builder;
 
 pub(crate) use link::{WITHOUT_PAGES, is_link, link};
 pub(crate) use node_sorter::NodeSorter;
-pub(crate) use page_writer::Transfers;
+pub(crate) use page_writer::BulkWriteOptions;
 pub(crate) use tree_builder::{BuiltTree, TreeBuilder};

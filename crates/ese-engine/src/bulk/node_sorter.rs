@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use jetcell_sync::Arc;
 use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode, Vfs};
 
-use super::nodes_in_memory::{Gathered, NodesInMemory, PREFIX};
+use super::nodes_in_memory::{NodesInMemory, PREFIX, SortedNodeBatches};
 use crate::cache::LoadBuffers;
 use crate::{Error, Result};
 
@@ -39,7 +39,7 @@ pub(crate) struct NodeSorter {
     memory: usize,
     nodes: NodesInMemory,
     file: Option<RunFile>,
-    runs: Vec<Run>,
+    runs: Vec<SortedRun>,
     /// Total number of bytes of all keys and data.
     pub bytes: u64,
 }
@@ -50,7 +50,7 @@ struct RunFile {
 }
 
 #[derive(Clone, Copy)]
-struct Run {
+struct SortedRun {
     start: u64,
     bytes: u64,
 }
@@ -69,7 +69,7 @@ impl NodeSorter {
         let len = key.len() + data.len();
         let lens = u16::try_from(len).ok().zip(u16::try_from(key.len()).ok());
         let (len, key_len) = lens.ok_or_else(|| Error::Internal("an index entry is too long".to_string()))?;
-        if self.nodes.used() + NodesInMemory::of_node(usize::from(len)) > self.memory {
+        if self.nodes.used() + NodesInMemory::node_size(usize::from(len)) > self.memory {
             self.spill()?;
         }
         self.nodes.add(len, key_len, key, data);
@@ -80,20 +80,20 @@ impl NodeSorter {
     /// Writes the nodes in memory to the file as a run.
     fn spill(&mut self) -> Result<()> {
         self.nodes.sort();
-        let memory = self.nodes.take();
+        let memory = self.nodes.take_memory();
         let mut writer = self.begin_run()?;
         memory.in_order(0).try_for_each(|node| writer.put(node))?;
         let run = writer.end()?;
         self.runs.push(run);
-        self.nodes.give(memory);
-        if self.runs.len() >= self.most_runs() {
+        self.nodes.supply_memory(memory);
+        if self.runs.len() >= self.max_runs() {
             self.merge_runs()?;
         }
         Ok(())
     }
 
     /// Returns the number of runs that can be merged at once, each with its own buffer.
-    fn most_runs(&self) -> usize {
+    fn max_runs(&self) -> usize {
         (self.memory / MIN_READ).max(3) - 1
     }
 
@@ -101,9 +101,9 @@ impl NodeSorter {
     fn merge_runs(&mut self) -> Result<()> {
         let (runs, memory) = (std::mem::take(&mut self.runs), self.memory);
         // Frees the nodes' memory for use by the merge buffers.
-        drop(self.nodes.take());
+        drop(self.nodes.take_memory());
         let mut writer = self.begin_run()?;
-        let mut merge = Merge::new(&writer.file, &runs, memory)?;
+        let mut merge = RunMerger::new(&writer.file, &runs, memory)?;
         let mut bytes = Vec::new();
         while let Some(node) = merge.next()? {
             bytes.clear();
@@ -139,30 +139,30 @@ impl NodeSorter {
     pub fn finish(mut self) -> Result<SortedNodes> {
         if self.runs.is_empty() {
             self.nodes.sort();
-            return Ok(SortedNodes(Source::Memory(Gathered::new(self.nodes))));
+            return Ok(SortedNodes(NodeSource::Memory(SortedNodeBatches::new(self.nodes))));
         }
         self.spill()?;
-        drop(self.nodes.take());
+        drop(self.nodes.take_memory());
         let file =
             self.file.as_ref().ok_or_else(|| Error::Internal("the sort has no run file".to_string()))?;
-        Ok(SortedNodes(Source::Runs(Merge::new(&file.file, &self.runs, self.memory)?)))
+        Ok(SortedNodes(NodeSource::Runs(RunMerger::new(&file.file, &self.runs, self.memory)?)))
     }
 }
 
 /// Iterator over the nodes in order.
-pub(crate) struct SortedNodes(Source);
+pub(crate) struct SortedNodes(NodeSource);
 
-enum Source {
-    Memory(Gathered),
-    Runs(Merge),
+enum NodeSource {
+    Memory(SortedNodeBatches),
+    Runs(RunMerger),
 }
 
 impl SortedNodes {
     /// Returns the key and the data of the next node.
     pub fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         match &mut self.0 {
-            Source::Memory(gathered) => Ok(gathered.next()),
-            Source::Runs(merge) => Ok(merge.next()?.map(|node| node.bytes.split_at(node.key_len))),
+            NodeSource::Memory(gathered) => Ok(gathered.next()),
+            NodeSource::Runs(merge) => Ok(merge.next()?.map(|node| node.bytes.split_at(node.key_len))),
         }
     }
 }
@@ -205,16 +205,16 @@ impl RunWriter<'_> {
         Ok(())
     }
 
-    fn end(mut self) -> Result<Run> {
+    fn end(mut self) -> Result<SortedRun> {
         if self.filled > 0 {
             self.write()?;
         }
-        Ok(Run { start: self.start, bytes: self.bytes })
+        Ok(SortedRun { start: self.start, bytes: self.bytes })
     }
 }
 
 /// Merges sorted runs.
-struct Merge {
+struct RunMerger {
     runs: Vec<RunReader>,
     /// The next node of each run.
     heads: BinaryHeap<Reverse<(SortedNode, usize)>>,
@@ -222,10 +222,10 @@ struct Merge {
     node: SortedNode,
 }
 
-impl Merge {
-    fn new(file: &Arc<dyn File>, runs: &[Run], memory: usize) -> Result<Merge> {
+impl RunMerger {
+    fn new(file: &Arc<dyn File>, runs: &[SortedRun], memory: usize) -> Result<RunMerger> {
         let read = (memory / runs.len().max(1) / BLOCK * BLOCK).clamp(MIN_READ, 1 << 20);
-        let mut merge = Merge { runs: Vec::new(), heads: BinaryHeap::new(), node: SortedNode::default() };
+        let mut merge = RunMerger { runs: Vec::new(), heads: BinaryHeap::new(), node: SortedNode::default() };
         for (number, run) in runs.iter().enumerate() {
             let (buffer, file) = (IoBuffer::zeroed(read), file.clone());
             let (at, left) = (run.start, run.bytes);

@@ -11,7 +11,7 @@ use crate::cache::{LoadBuffers, SortMemory};
 /// Size in bytes of the length fields before each node.
 pub(super) const PREFIX: usize = 4;
 
-/// Number of nodes that [`Gathered`] copies at a time.
+/// Number of nodes that [`SortedNodeBatches`] copies at a time.
 const GATHERED: usize = 64;
 
 /// Nodes in memory. On drop, the memory is returned to the load's buffers.
@@ -26,7 +26,7 @@ impl NodesInMemory {
     }
 
     /// Returns the number of bytes that a node of this length uses.
-    pub fn of_node(len: usize) -> usize {
+    pub fn node_size(len: usize) -> usize {
         PREFIX + len + size_of::<(u64, u32)>()
     }
 
@@ -57,12 +57,12 @@ impl NodesInMemory {
     }
 
     /// Takes the memory and leaves this value empty.
-    pub fn take(&mut self) -> SortMemory {
+    pub fn take_memory(&mut self) -> SortMemory {
         std::mem::take(&mut self.memory)
     }
 
     /// Clears `memory` and uses it for further nodes.
-    pub fn give(&mut self, mut memory: SortMemory) {
+    pub fn supply_memory(&mut self, mut memory: SortMemory) {
         memory.clear();
         self.memory = memory;
     }
@@ -70,7 +70,7 @@ impl NodesInMemory {
 
 impl Drop for NodesInMemory {
     fn drop(&mut self) {
-        let memory = self.take();
+        let memory = self.take_memory();
         self.from.put_back_sort(memory);
     }
 }
@@ -93,7 +93,7 @@ fn stored(nodes: &[u8], at: u32) -> &[u8] {
 ///
 /// Nodes that are adjacent in sort order are far apart in memory, so each access is a cache miss. Copying several
 /// nodes in one loop lets the processor overlap these misses.
-pub(super) struct Gathered {
+pub(super) struct SortedNodeBatches {
     sorted: NodesInMemory,
     /// Index of the next node that is not in `nodes`.
     next: usize,
@@ -103,9 +103,9 @@ pub(super) struct Gathered {
     at: usize,
 }
 
-impl Gathered {
-    pub fn new(sorted: NodesInMemory) -> Gathered {
-        Gathered { sorted, next: 0, nodes: Vec::new(), at: 0 }
+impl SortedNodeBatches {
+    pub fn new(sorted: NodesInMemory) -> SortedNodeBatches {
+        SortedNodeBatches { sorted, next: 0, nodes: Vec::new(), at: 0 }
     }
 
     /// Returns the key and the data of the next node.

@@ -27,7 +27,7 @@ const DOUBLING_TRANSFERS: u64 = 4;
 
 /// Options for writing the pages of a load.
 #[derive(Clone)]
-pub(crate) struct Transfers {
+pub(crate) struct BulkWriteOptions {
     /// Size of one write in bytes.
     pub bytes: usize,
     /// Whether unused bytes on pages are overwritten with zeros, as the maintenance scan does.
@@ -75,7 +75,7 @@ struct OpenTransfer {
 }
 
 impl PageWriter {
-    pub fn new(tree: Arc<Tree>, transfers: &Transfers) -> PageWriter {
+    pub fn new(tree: Arc<Tree>, transfers: &BulkWriteOptions) -> PageWriter {
         let size = tree.file.page_size.bytes();
         PageWriter {
             tree,
@@ -233,7 +233,7 @@ impl Drop for PageWriter {
         if self.writes.wait().is_err() {
             let file = &self.tree.file;
             // A failed write can leave torn pages behind. The rollback scans for such pages.
-            file.unsettled.add_all_until(file.file_pages().unwrap_or(u32::MAX));
+            file.unsettled.add_all_through(file.file_pages().unwrap_or(u32::MAX));
         }
     }
 }

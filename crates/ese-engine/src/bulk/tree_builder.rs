@@ -13,7 +13,7 @@ use ese_format::page::{NodeFlags, Page, PageFlags, PageMut, node_space};
 use ese_format::{PageNumber, PageSize};
 use jetcell_sync::Arc;
 
-use super::page_writer::{PageWriter, Transfers, WrittenPage};
+use super::page_writer::{BulkWriteOptions, PageWriter, WrittenPage};
 use crate::btree::Tree;
 use crate::{Error, Result};
 
@@ -40,9 +40,9 @@ pub(crate) struct TreeBuilder {
     writer: PageWriter,
     /// Number of bytes per page that stay free for later inserts.
     spared: usize,
-    leaf: Leaf,
+    leaf: OpenLeaf,
     /// Open internal pages, from the parents of the leaves upwards.
-    levels: Vec<Internal>,
+    levels: Vec<OpenInternalPage>,
     /// The last node, in the form that the tree compares.
     last: Vec<u8>,
     order: Vec<u8>,
@@ -50,7 +50,7 @@ pub(crate) struct TreeBuilder {
 
 /// The open leaf. The first leaf is not allocated until a second leaf is needed. A small tree therefore needs no
 /// extent.
-struct Leaf {
+struct OpenLeaf {
     number: Option<PageNumber>,
     scratch: Vec<u8>,
     previous: Option<PageNumber>,
@@ -58,7 +58,7 @@ struct Leaf {
 }
 
 /// An open internal page.
-struct Internal {
+struct OpenInternalPage {
     bytes: Vec<u8>,
     nodes: usize,
     last_separator: Vec<u8>,
@@ -66,7 +66,7 @@ struct Internal {
 
 impl TreeBuilder {
     /// Creates a builder for an empty tree that no session is using. Pages are filled up to `density` percent.
-    pub fn new(tree: &Arc<Tree>, density: u32, transfers: &Transfers) -> TreeBuilder {
+    pub fn new(tree: &Arc<Tree>, density: u32, transfers: &BulkWriteOptions) -> TreeBuilder {
         let size = tree.file.page_size;
         let mut scratch = vec![0; size.bytes()];
         format(&mut scratch, size, tree, PageFlags::LEAF);
@@ -74,7 +74,7 @@ impl TreeBuilder {
             tree: tree.clone(),
             writer: PageWriter::new(tree.clone(), transfers),
             spared: size.bytes() * (100 - density.min(100) as usize) / 100,
-            leaf: Leaf { number: None, scratch, previous: None, nodes: 0 },
+            leaf: OpenLeaf { number: None, scratch, previous: None, nodes: 0 },
             levels: Vec::new(),
             last: Vec::new(),
             order: Vec::new(),
@@ -169,7 +169,7 @@ impl TreeBuilder {
         if level == self.levels.len() {
             let mut bytes = vec![0; size.bytes()];
             format(&mut bytes, size, &self.tree, kind_of_level(level));
-            self.levels.push(Internal { bytes, nodes: 0, last_separator: Vec::new() });
+            self.levels.push(OpenInternalPage { bytes, nodes: 0, last_separator: Vec::new() });
         }
         let open = &mut self.levels[level];
         let mut page = PageMut::new(&mut open.bytes, size);

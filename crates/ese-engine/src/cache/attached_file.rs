@@ -6,32 +6,37 @@ use jetcell_vfs::File;
 use super::announced_ranges::AnnouncedRanges;
 use super::damaged_pages::DamagedPages;
 use super::dirty_page_table::DirtyPageTable;
-use super::given_back::GivenBack;
-use super::in_flight::InFlight;
-use super::{FileId, WriteAhead};
-use crate::events::Events;
+use super::released_pages::ReleasedPages;
+use super::in_flight::InFlightCounter;
+use super::{AttachedFileId, WriteAhead};
+use crate::events::EventReporter;
 
 /// An attached file with its dirty pages.
 pub(super) struct AttachedFile {
-    pub id: FileId,
+    pub id: AttachedFileId,
     pub file: Arc<dyn File>,
     pub wal: Arc<dyn WriteAhead>,
     /// Receiver of reports about damaged pages.
-    pub events: Events,
+    pub events: EventReporter,
     pub dirty_pages: Mutex<DirtyPageTable>,
     /// Serialises syncs, so that the dirty page table knows which writes a sync covered.
     pub sync: Mutex<()>,
     /// Active writers and incomplete transfers. Closed before the file is detached.
-    pub in_flight: InFlight,
+    pub in_flight: InFlightCounter,
     /// Ranges that are being read without the cache.
     pub announced: AnnouncedRanges,
-    pub given_back: GivenBack,
+    pub given_back: ReleasedPages,
     /// Pages that could not be read.
     pub damaged: DamagedPages,
 }
 
 impl AttachedFile {
-    pub fn new(id: FileId, file: Arc<dyn File>, wal: Arc<dyn WriteAhead>, events: Events) -> AttachedFile {
+    pub fn new(
+        id: AttachedFileId,
+        file: Arc<dyn File>,
+        wal: Arc<dyn WriteAhead>,
+        events: EventReporter,
+    ) -> AttachedFile {
         AttachedFile {
             events,
             id,
@@ -39,9 +44,9 @@ impl AttachedFile {
             wal,
             dirty_pages: Mutex::default(),
             sync: Mutex::default(),
-            in_flight: InFlight::default(),
+            in_flight: InFlightCounter::default(),
             announced: AnnouncedRanges::default(),
-            given_back: GivenBack::default(),
+            given_back: ReleasedPages::default(),
             damaged: DamagedPages::default(),
         }
     }

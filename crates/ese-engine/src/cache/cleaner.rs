@@ -8,7 +8,7 @@ use super::write_back::{UnflushedLog, WRITE_BATCH, WRITES_IN_FLIGHT, WriteReason
 use crate::Result;
 
 /// Maximum number of frames that one step makes available.
-const STEP: usize = 128;
+const MAX_FRAMES_PER_STEP: usize = 128;
 /// Minimum number of dirty victims before the cleaner starts a batch.
 const MIN_BATCH: usize = 16;
 /// Maximum number of writes in flight when frames are running out. Replaces [`WRITES_IN_FLIGHT`].
@@ -29,7 +29,7 @@ impl Cache {
             return Ok(0);
         }
         let mut done = 0;
-        while self.available() < self.limits.stop && done < STEP {
+        while self.available() < self.limits.stop && done < MAX_FRAMES_PER_STEP {
             let Some(victim) = self.evict_clean() else { break };
             self.shared.put_free(victim.index);
             done += 1;
@@ -40,7 +40,7 @@ impl Cache {
         // Sessions are about to wait for frames, which is worse than slowing down reads.
         let urgent = self.available() < self.limits.start / 2 || self.excess() > self.limits.dirty / 4;
         let (batch, in_flight) = match urgent {
-            true => (STEP, URGENT_WRITES_IN_FLIGHT),
+            true => (MAX_FRAMES_PER_STEP, URGENT_WRITES_IN_FLIGHT),
             false => (WRITE_BATCH, WRITES_IN_FLIGHT),
         };
         // If too many writes are in flight, the completion of a write wakes the cleaner.

@@ -57,30 +57,30 @@ pub struct CacheCounters {
 
 /// The running totals that [`CacheCounters`] reports.
 #[derive(Default)]
-pub(super) struct Counters {
-    pub faults: Counter,
-    pub prereads: Counter,
-    pub preread_stalls: Counter,
-    pub prereads_unused: Counter,
-    pub fault_stalls: Counter,
-    pub evictions: Counter,
-    pub delta_evictions: Counter,
-    pub written_checkpoint: Counter,
-    pub written_eviction: Counter,
-    pub written_flush: Counter,
-    pub coalesced_written: Counter,
-    pub coalesced_read: Counter,
-    pub bits_repaired: Counter,
-    pub read_retries: Counter,
+pub(super) struct AtomicCacheCounters {
+    pub faults: RelaxedCounter,
+    pub prereads: RelaxedCounter,
+    pub preread_stalls: RelaxedCounter,
+    pub prereads_unused: RelaxedCounter,
+    pub fault_stalls: RelaxedCounter,
+    pub evictions: RelaxedCounter,
+    pub delta_evictions: RelaxedCounter,
+    pub written_checkpoint: RelaxedCounter,
+    pub written_eviction: RelaxedCounter,
+    pub written_flush: RelaxedCounter,
+    pub coalesced_written: RelaxedCounter,
+    pub coalesced_read: RelaxedCounter,
+    pub bits_repaired: RelaxedCounter,
+    pub read_retries: RelaxedCounter,
     /// Total time in microseconds spent on reads caused by faults.
-    pub fault_us: Counter,
+    pub fault_us: RelaxedCounter,
 }
 
 /// A running total. Its updates do not order other memory accesses.
 #[derive(Default)]
-pub(super) struct Counter(AtomicU64);
+pub(super) struct RelaxedCounter(AtomicU64);
 
-impl Counter {
+impl RelaxedCounter {
     pub fn add(&self, count: usize) {
         self.0.fetch_add(count as u64, Ordering::Relaxed);
     }

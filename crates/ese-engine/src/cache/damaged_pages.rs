@@ -27,19 +27,19 @@ struct State {
 
 /// Result of a wait for a repair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Waited {
+pub(super) enum RepairWaitResult {
     /// The page was repaired.
     Repaired,
     /// The page is not known to be damaged. Either it has been repaired since it was read, or the error has another
     /// cause.
     NotDamaged,
     /// The page was still damaged when the time limit expired.
-    InVain,
+    TimedOut,
 }
 
 impl DamagedPages {
     /// Records that a page could not be read.
-    pub fn note(&self, page: PageNumber, now: Duration) {
+    pub fn insert(&self, page: PageNumber, now: Duration) {
         let found = &mut self.state.lock().found;
         if found.len() < MAX_DAMAGED {
             found.entry(page).or_insert(now);
@@ -47,7 +47,7 @@ impl DamagedPages {
     }
 
     /// Records that a page is valid again, and wakes its waiters.
-    pub fn forget(&self, page: PageNumber) {
+    pub fn remove(&self, page: PageNumber) {
         self.state.lock().found.remove(&page);
         self.changed.notify_all();
     }
@@ -67,17 +67,17 @@ impl DamagedPages {
 
     /// Waits until a page that could not be read is repaired. The time limit starts when the damage was found, or at
     /// `began` if that is earlier.
-    pub fn wait_for_repair(&self, page: PageNumber, clock: &dyn Clock, began: Duration) -> Waited {
+    pub fn wait_for_repair(&self, page: PageNumber, clock: &dyn Clock, began: Duration) -> RepairWaitResult {
         let (mut state, mut waited) = (self.state.lock(), false);
         while let Some(found) = state.found.get(&page) {
             let left = (*found.min(&began) + state.limit).saturating_sub(clock.monotonic());
             if left.is_zero() {
-                return Waited::InVain;
+                return RepairWaitResult::TimedOut;
             }
             waited = true;
             self.changed.wait_for(&mut state, left);
         }
-        if waited { Waited::Repaired } else { Waited::NotDamaged }
+        if waited { RepairWaitResult::Repaired } else { RepairWaitResult::NotDamaged }
     }
 }
 
@@ -92,21 +92,24 @@ mod tests {
         let (clock, page) = (RealClock::new(), PageNumber::fixed(7));
         let damaged = DamagedPages::default();
         let now = clock.monotonic();
-        assert_eq!(damaged.wait_for_repair(page, &clock, now), Waited::NotDamaged);
-        damaged.note(page, now);
-        assert_eq!(damaged.wait_for_repair(page, &clock, now), Waited::InVain, "nobody repairs");
+        assert_eq!(damaged.wait_for_repair(page, &clock, now), RepairWaitResult::NotDamaged);
+        damaged.insert(page, now);
+        assert_eq!(damaged.wait_for_repair(page, &clock, now), RepairWaitResult::TimedOut, "nobody repairs");
         damaged.set_limit(Duration::from_secs(3600));
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| damaged.wait_for_repair(page, &clock, now));
-            damaged.forget(PageNumber::fixed(8));
-            damaged.forget(page);
-            assert!(matches!(waiting.join().unwrap(), Waited::Repaired | Waited::NotDamaged));
+            damaged.remove(PageNumber::fixed(8));
+            damaged.remove(page);
+            assert!(matches!(
+                waiting.join().unwrap(),
+                RepairWaitResult::Repaired | RepairWaitResult::NotDamaged
+            ));
         });
-        damaged.note(page, now);
+        damaged.insert(page, now);
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| damaged.wait_for_repair(page, &clock, now));
             damaged.set_limit(Duration::ZERO);
-            assert_eq!(waiting.join().unwrap(), Waited::InVain, "the instance ends");
+            assert_eq!(waiting.join().unwrap(), RepairWaitResult::TimedOut, "the instance ends");
         });
         assert_eq!(damaged.list(), [page]);
     }
@@ -116,9 +119,9 @@ mod tests {
         let (clock, page) = (SimClock::new(), PageNumber::fixed(7));
         let damaged = DamagedPages::default();
         damaged.set_limit(Duration::from_secs(10));
-        damaged.note(page, clock.monotonic());
+        damaged.insert(page, clock.monotonic());
         clock.advance(Duration::from_secs(20));
-        damaged.note(page, clock.monotonic());
-        assert_eq!(damaged.wait_for_repair(page, &clock, clock.monotonic()), Waited::InVain);
+        damaged.insert(page, clock.monotonic());
+        assert_eq!(damaged.wait_for_repair(page, &clock, clock.monotonic()), RepairWaitResult::TimedOut);
     }
 }

@@ -12,12 +12,12 @@ use jetcell_sync::atomic::Ordering;
 use jetcell_vfs::{IoBuffer, IoReason};
 
 use super::attached_file::AttachedFile;
-use super::damaged_pages::Waited;
+use super::damaged_pages::RepairWaitResult;
 use super::frame::{Frame, FrameState};
-use super::given_back::unused_page;
+use super::released_pages::unused_page;
 use super::{Cache, PageKey, PinnedPage};
 use crate::background_thread::is_background_thread;
-use crate::events::{EventKind, PageDamage, PageFault};
+use crate::events::{EventKind, PageDamage, PageDamageKind};
 use crate::{Error, Result};
 
 /// Maximum number of times a page is read if its checksum is wrong. A retry helps if the transfer damaged the data.
@@ -60,9 +60,9 @@ impl Cache {
         let Some(attached) = self.shared.find_file(key.file) else { return fetched };
         while fetched.is_err() {
             match attached.damaged.wait_for_repair(key.page, &*self.clock, began) {
-                Waited::InVain => break,
-                Waited::NotDamaged if std::mem::replace(&mut again, true) => break,
-                Waited::Repaired | Waited::NotDamaged => {}
+                RepairWaitResult::TimedOut => break,
+                RepairWaitResult::NotDamaged if std::mem::replace(&mut again, true) => break,
+                RepairWaitResult::Repaired | RepairWaitResult::NotDamaged => {}
             }
             fetched = self.fetch_in_mode(key, FetchMode::Normal);
         }
@@ -324,7 +324,7 @@ impl Cache {
                     return Err(Error::Corrupt { path: path.to_path_buf(), page: Some(key.page), what });
                 }
                 Err(error) => {
-                    self.report_damage(attached, key, PageFault::Unreadable(error.to_string()));
+                    self.report_damage(attached, key, PageDamageKind::Unreadable(error.to_string()));
                     return Err(Error::io(path, &error));
                 }
             }
@@ -372,9 +372,9 @@ impl Cache {
         good
     }
 
-    fn report_damage(&self, attached: &AttachedFile, key: PageKey, fault: PageFault) {
-        if !matches!(fault, PageFault::Corrected(_)) {
-            attached.damaged.note(key.page, self.clock.monotonic());
+    fn report_damage(&self, attached: &AttachedFile, key: PageKey, fault: PageDamageKind) {
+        if !matches!(fault, PageDamageKind::Corrected(_)) {
+            attached.damaged.insert(key.page, self.clock.monotonic());
         }
         attached.events.report(EventKind::PageDamaged(PageDamage {
             file: attached.file.path().to_path_buf(),
@@ -395,7 +395,7 @@ impl Cache {
             PageIntegrity::Good => {}
             PageIntegrity::Repaired { bits } => {
                 self.shared.counters.bits_repaired.add(bits.len());
-                self.report_damage(attached, key, PageFault::Corrected(bits));
+                self.report_damage(attached, key, PageDamageKind::Corrected(bits));
             }
             PageIntegrity::Zero => return Err(PageDefect::Zero),
             PageIntegrity::WrongPage { stored } => return Err(PageDefect::WrongPage(stored)),
@@ -415,13 +415,15 @@ enum PageDefect {
 
 impl PageDefect {
     /// Converts the defect to the form used in events. The file has `pages` pages.
-    fn as_fault(&self, pages: u64) -> PageFault {
+    fn as_fault(&self, pages: u64) -> PageDamageKind {
         match self {
-            PageDefect::Zero => PageFault::Missing,
+            PageDefect::Zero => PageDamageKind::Missing,
             // Small pages encode their number only in the checksum. Any damage therefore looks like a wrong page
             // number.
-            PageDefect::WrongPage(stored) if u64::from(*stored) < pages => PageFault::WrongPage(*stored),
-            PageDefect::WrongPage(_) | PageDefect::Checksum | PageDefect::Structure(_) => PageFault::Checksum,
+            PageDefect::WrongPage(stored) if u64::from(*stored) < pages => PageDamageKind::WrongPage(*stored),
+            PageDefect::WrongPage(_) | PageDefect::Checksum | PageDefect::Structure(_) => {
+                PageDamageKind::Checksum
+            }
         }
     }
 

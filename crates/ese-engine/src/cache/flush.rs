@@ -8,13 +8,13 @@ use jetcell_vfs::IoReason;
 
 use super::attached_file::AttachedFile;
 use super::write_back::{UnflushedLog, WRITE_BATCH, WRITES_IN_FLIGHT, WriteReason};
-use super::{Cache, FileId, PageKey, PinnedPage};
+use super::{AttachedFileId, Cache, PageKey, PinnedPage};
 use crate::{Error, Result};
 
 /// Number of pages per round of a flush.
 const FLUSH_ROUND: usize = 1024;
 /// Pause before pages that are in use are tried again.
-const PAUSE: Duration = Duration::from_micros(200);
+const FLUSH_RETRY_INTERVAL: Duration = Duration::from_micros(200);
 
 impl Cache {
     /// Starts writing the file's oldest dirty pages that were first changed before `position`, up to `max_pages` of
@@ -23,9 +23,14 @@ impl Cache {
     /// Returns the number of writes started. Pages that are latched or being written are skipped. The call waits
     /// while too many writes are in flight. Once the writes have completed, [`Cache::sync_file`] allows
     /// [`Cache::oldest_dirty`] to advance.
-    pub fn write_below(&self, file: FileId, position: LogPosition, max_pages: usize) -> Result<usize> {
+    pub fn write_below(
+        &self,
+        file: AttachedFileId,
+        position: LogPosition,
+        max_pages: usize,
+    ) -> Result<usize> {
         let attached = self.shared.file(file)?;
-        self.write_kept(&attached);
+        self.write_retained(&attached);
         // Pages first changed after the waypoint can be written later without a copy.
         let position = position.min(attached.wal.waypoint());
         let mut oldest: Vec<_> = attached.dirty_pages.lock().below(position).take(max_pages).collect();
@@ -38,7 +43,7 @@ impl Cache {
             // the error.
             let (pages, _) = self.pin_all(&attached, batch);
             started +=
-                self.write_pages(pages, WriteReason::Checkpoint, UnflushedLog::Keep, &Arc::default())?;
+                self.write_pages(pages, WriteReason::Checkpoint, UnflushedLog::RetainCopy, &Arc::default())?;
         }
         Ok(started)
     }
@@ -48,22 +53,22 @@ impl Cache {
     pub fn write_behind(&self, pages: &[PageKey]) -> Result<usize> {
         self.shared.background.wait_below(WRITES_IN_FLIGHT);
         let pages = pages.iter().filter_map(|key| self.page_table.pin(*key)).collect();
-        self.write_pages(pages, WriteReason::Checkpoint, UnflushedLog::Keep, &Arc::default())
+        self.write_pages(pages, WriteReason::Checkpoint, UnflushedLog::RetainCopy, &Arc::default())
     }
 
     /// Writes all pages of the file that were dirty when the call started, and syncs the file. After success, every
     /// change that was complete at that time is durable. Must not be called with a latch held.
-    pub fn flush_file(&self, file: FileId) -> Result<()> {
+    pub fn flush_file(&self, file: AttachedFileId) -> Result<()> {
         let attached = self.shared.file(file)?;
         let latest = attached.dirty_pages.lock().latest_change();
         if let Some(latest) = latest {
             let end = LogPosition::from_u64(latest.to_u64().saturating_add(1));
             while attached.dirty_pages.lock().oldest_dirty().is_some_and(|first| first < end) {
-                self.write_kept(&attached);
+                self.write_retained(&attached);
                 if self.flush_below(&attached, end)? == 0 {
                     self.shared.check()?;
                     attached.in_flight.wait();
-                    self.clock.sleep(PAUSE);
+                    self.clock.sleep(FLUSH_RETRY_INTERVAL);
                 }
             }
         }
@@ -72,7 +77,11 @@ impl Cache {
 
     /// Writes the `wanted` pages of the file and syncs the file. Nothing may change these pages while the call runs.
     /// Must not be called with a latch held.
-    pub(crate) fn flush_pages(&self, file: FileId, wanted: impl Fn(PageNumber) -> bool) -> Result<()> {
+    pub(crate) fn flush_pages(
+        &self,
+        file: AttachedFileId,
+        wanted: impl Fn(PageNumber) -> bool,
+    ) -> Result<()> {
         let attached = self.shared.file(file)?;
         let round = FLUSH_ROUND.min(self.limits.frames / 4).max(1);
         loop {
@@ -92,14 +101,14 @@ impl Cache {
             ended.wait();
             if started == 0 {
                 self.shared.check()?;
-                self.clock.sleep(PAUSE);
+                self.clock.sleep(FLUSH_RETRY_INTERVAL);
             }
         }
     }
 
     /// Flushes all pages of a file that can be written. Unlike [`Cache::flush_file`], it skips pages whose
     /// before-images cannot be logged ([`DeferredUndo::can_log`](super::DeferredUndo::can_log)).
-    pub fn flush_possible(&self, file: FileId) -> Result<()> {
+    pub fn flush_possible(&self, file: AttachedFileId) -> Result<()> {
         let attached = self.shared.file(file)?;
         loop {
             let written = self.flush_below(&attached, LogPosition::MAX)?;
@@ -135,7 +144,7 @@ impl Cache {
 
     /// Makes all completed writes of the file durable. [`Cache::oldest_dirty`] can then advance. A failure is final:
     /// the device may have lost the pages, so the cache stops writing.
-    pub fn sync_file(&self, file: FileId) -> Result<()> {
+    pub fn sync_file(&self, file: AttachedFileId) -> Result<()> {
         let attached = self.shared.file(file)?;
         self.shared.check()?;
         let _turn = attached.sync.lock();
@@ -158,7 +167,7 @@ impl Cache {
         let keys: Vec<_> = pages.iter().map(|page| PageKey { file: attached.id, page: *page }).collect();
         let evicted: Vec<_> =
             keys.iter().filter(|key| self.page_table.is_evicted_dirty(**key)).copied().collect();
-        self.shared.deltas.reading_to_write(evicted.len());
+        self.shared.deltas.account_read_for_write(evicted.len());
         self.preread(&evicted);
         let mut outcome = Ok(());
         let mut pin = |key: PageKey| {

@@ -22,7 +22,7 @@ use jetcell_sync::{Arc, Condvar, Mutex, PinCount, RwLock};
 use jetcell_vfs::IoBuffer;
 
 use self::modification::{Modification, UNKNOWN_DELTAS};
-use super::cache_state::CacheState;
+use super::cache_inner::CacheInner;
 use super::{DeferredUndo, PageKey};
 
 pub(super) use self::modification::CleanClaim;
@@ -62,9 +62,9 @@ impl FrameState {
 #[doc(alias = "BF")]
 pub(super) struct Frame {
     pub index: u32,
-    pub shared: Arc<CacheState>,
-    pub body: Arc<RwLock<Body>>,
-    pub references: References,
+    pub shared: Arc<CacheInner>,
+    pub body: Arc<RwLock<FrameBody>>,
+    pub references: ReferenceHistory,
     /// Whether the page was read ahead and has not been requested since.
     pub read_ahead: AtomicBool,
     /// Whether the body may contain deferred undo.
@@ -86,19 +86,19 @@ pub(super) struct Frame {
 }
 
 /// The part of a frame that the latch protects.
-pub(super) struct Body {
+pub(super) struct FrameBody {
     /// Empty while a transfer fills the memory.
     pub bytes: IoBuffer,
     pub undo: Vec<Arc<dyn DeferredUndo>>,
 }
 
 impl Frame {
-    pub fn new(index: u32, shared: Arc<CacheState>) -> Frame {
+    pub fn new(index: u32, shared: Arc<CacheInner>) -> Frame {
         Frame {
             index,
             shared,
-            body: Arc::new(RwLock::new(Body { bytes: IoBuffer::zeroed(0), undo: Vec::new() })),
-            references: References::default(),
+            body: Arc::new(RwLock::new(FrameBody { bytes: IoBuffer::zeroed(0), undo: Vec::new() })),
+            references: ReferenceHistory::default(),
             read_ahead: AtomicBool::new(false),
             has_undo: AtomicBool::new(false),
             undo_being_logged: Mutex::default(),
@@ -213,12 +213,12 @@ impl Frame {
 
 /// The last two uncorrelated uses of a page. The time unit is the cache's clock: the number of pages read so far.
 #[derive(Default)]
-pub(super) struct References {
+pub(super) struct ReferenceHistory {
     last: AtomicU64,
     previous: AtomicU64,
 }
 
-impl References {
+impl ReferenceHistory {
     /// Records the first use after a fault. `remembered` is the last use before the page was evicted.
     pub fn start(&self, now: u64, remembered: Option<u64>) {
         self.last.store(now, Ordering::Relaxed);

@@ -7,15 +7,15 @@ use jetcell_sync::atomic::Ordering;
 
 use super::Cache;
 use super::frame::Frame;
-use super::in_flight::InFlight;
+use super::in_flight::InFlightCounter;
 use super::write_back::{UnflushedLog, WriteReason};
 use crate::{Error, Result};
 
 /// Number of victims that a session writes at once if it finds no clean page.
 const FOREGROUND_WRITES: usize = 16;
-/// Maximum number of times that a session pauses while all pages are pinned. Each pause lasts [`PAUSE`].
+/// Maximum number of times that a session pauses while all pages are pinned. Each pause lasts [`PINNED_RETRY_INTERVAL`].
 const ATTEMPTS: usize = 20_000;
-const PAUSE: Duration = Duration::from_micros(200);
+const PINNED_RETRY_INTERVAL: Duration = Duration::from_micros(200);
 
 impl Cache {
     /// Takes a frame for a page fault. The caller becomes its only owner. The call evicts a page if necessary, or
@@ -31,7 +31,7 @@ impl Cache {
     /// Takes a frame with memory from the available pool. Returns `None` if the pool is empty or the system cannot
     /// provide memory for the frame.
     pub(super) fn take_available(&self) -> Option<Arc<Frame>> {
-        self.take_bare().and_then(|frame| self.with_memory(frame).ok())
+        self.take_without_memory().and_then(|frame| self.with_memory(frame).ok())
     }
 
     /// Allocates memory for the frame if it has none. If this fails, the frame is returned to the pool.
@@ -45,7 +45,7 @@ impl Cache {
 
     /// Takes a frame from the available pool. The frame may not have memory yet. If the pool is low, the caller
     /// evicts a clean victim to refill it. The cleaner thread writes dirty victims.
-    pub(super) fn take_bare(&self) -> Option<Arc<Frame>> {
+    pub(super) fn take_without_memory(&self) -> Option<Arc<Frame>> {
         if self.available() <= self.limits.start {
             if let Some(victim) = self.evict_clean() {
                 self.shared.put_free(victim.index);
@@ -69,11 +69,11 @@ impl Cache {
     /// Prefers dirty pages whose log records are already durable.
     pub(super) fn evict_or_write(&self) -> Result<Arc<Frame>> {
         for _ in 0..ATTEMPTS {
-            if let Some(frame) = self.evict_clean().or_else(|| self.take_bare()) {
+            if let Some(frame) = self.evict_clean().or_else(|| self.take_without_memory()) {
                 return self.with_memory(frame);
             }
             self.shared.check()?;
-            let ended: Arc<InFlight> = Arc::default();
+            let ended: Arc<InFlightCounter> = Arc::default();
             let mut started = 0;
             for unflushed_log in [UnflushedLog::Skip, UnflushedLog::MoveWaypoint] {
                 if started == 0 {
@@ -87,7 +87,7 @@ impl Cache {
                 if let Some(frame) = of_deltas.and_then(|index| self.frames[index as usize].get()) {
                     return self.with_memory(frame.clone());
                 }
-                self.clock.sleep(PAUSE);
+                self.clock.sleep(PINNED_RETRY_INTERVAL);
             }
         }
         Err(Error::Usage(format!("cache of {} pages is too small: all pages are in use", self.limits.frames)))

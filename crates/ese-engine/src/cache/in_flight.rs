@@ -4,7 +4,7 @@ use jetcell_sync::{Condvar, Mutex};
 
 /// Counts transfers in flight and active writers.
 #[derive(Default)]
-pub(super) struct InFlight {
+pub(super) struct InFlightCounter {
     state: Mutex<InFlightState>,
     ended: Condvar,
 }
@@ -16,7 +16,7 @@ struct InFlightState {
 }
 
 /// An active writer. It is counted until this value is dropped.
-pub(super) struct ActiveWriter<'a>(&'a InFlight);
+pub(super) struct ActiveWriter<'a>(&'a InFlightCounter);
 
 impl Drop for ActiveWriter<'_> {
     fn drop(&mut self) {
@@ -24,7 +24,7 @@ impl Drop for ActiveWriter<'_> {
     }
 }
 
-impl InFlight {
+impl InFlightCounter {
     pub fn begin(&self, count: usize) {
         self.state.lock().count += count;
     }

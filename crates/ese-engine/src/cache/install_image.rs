@@ -6,33 +6,33 @@ use ese_format::{LogPosition, PageNumber};
 use jetcell_sync::atomic::Ordering;
 
 use super::frame::FrameState;
-use super::{Cache, FileId, PageKey};
+use super::{AttachedFileId, Cache, PageKey};
 use crate::Result;
 
 impl Cache {
     /// Records that a page of a file is damaged. Called by readers that bypass the cache.
-    pub(crate) fn note_damage(&self, key: PageKey) {
+    pub(crate) fn record_damage(&self, key: PageKey) {
         if let Some(attached) = self.shared.find_file(key.file) {
-            attached.damaged.note(key.page, self.clock.monotonic());
+            attached.damaged.insert(key.page, self.clock.monotonic());
         }
     }
 
     /// Returns the pages of a file that could not be read.
-    pub(crate) fn damaged_pages(&self, file: FileId) -> Vec<PageNumber> {
+    pub(crate) fn damaged_pages(&self, file: AttachedFileId) -> Vec<PageNumber> {
         let attached = self.shared.find_file(file);
         attached.map(|attached| attached.damaged.list()).unwrap_or_default()
     }
 
     /// Records that a page is valid again.
-    pub(crate) fn forget_damage(&self, file: FileId, page: PageNumber) {
+    pub(crate) fn clear_damage(&self, file: AttachedFileId, page: PageNumber) {
         if let Some(attached) = self.shared.find_file(file) {
-            attached.damaged.forget(page);
+            attached.damaged.remove(page);
         }
     }
 
     /// Sets how long sessions wait for a damaged page of the file to be repaired. Zero disables waiting and ends all
     /// current waits.
-    pub(crate) fn wait_for_repairs(&self, file: FileId, limit: Duration) {
+    pub(crate) fn set_repair_wait(&self, file: AttachedFileId, limit: Duration) {
         if let Some(attached) = self.shared.find_file(file) {
             attached.damaged.set_limit(limit);
         }

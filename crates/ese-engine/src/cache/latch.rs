@@ -10,7 +10,7 @@ use ese_format::{DbTime, LogPosition};
 use jetcell_sync::atomic::Ordering;
 use jetcell_sync::{Arc, ArcRwLockReadGuard, ArcRwLockWriteGuard, RawRwLock, RwLock};
 
-use super::frame::{Body, Frame, FrameState};
+use super::frame::{Frame, FrameBody, FrameState};
 use super::{DeferredUndo, PageDelta, PageKey};
 
 /// A pin. The page stays in memory while this value exists.
@@ -95,7 +95,7 @@ impl std::fmt::Debug for PinnedPage {
 
 /// Shared access to a page's bytes.
 pub struct ReadLatch {
-    body: ArcRwLockReadGuard<RawRwLock, Body>,
+    body: ArcRwLockReadGuard<RawRwLock, FrameBody>,
     page: PinnedPage,
 }
 
@@ -128,7 +128,7 @@ impl Deref for ReadLatch {
 /// A change must follow this order: read the log's tip, call [`mark_dirty`](WriteLatch::mark_dirty) with it, append
 /// the records, call [`set_last`](WriteLatch::set_last), and only then release the latch.
 pub struct WriteLatch {
-    body: ArcRwLockWriteGuard<RawRwLock, Body>,
+    body: ArcRwLockWriteGuard<RawRwLock, FrameBody>,
     page: PinnedPage,
 }
 

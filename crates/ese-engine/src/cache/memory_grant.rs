@@ -5,12 +5,12 @@ use jetcell_sync::atomic::Ordering;
 use jetcell_sync::{Arc, Mutex};
 
 use super::Cache;
-use super::cache_state::CacheState;
+use super::cache_inner::CacheInner;
 use super::frame::Frame;
 
 /// A number of frames that have given up their memory. The cache does not use them while the grant exists.
 pub struct MemoryGrant {
-    shared: Arc<CacheState>,
+    shared: Arc<CacheInner>,
     frames: Mutex<Vec<u32>>,
     page_bytes: usize,
 }

@@ -7,14 +7,14 @@ use ese_format::PageNumber;
 use jetcell_sync::{Arc, Mutex};
 use jetcell_vfs::{IoBuffer, IoReason, Transfer, TransferKind};
 
-use super::in_flight::InFlight;
+use super::in_flight::InFlightCounter;
 use super::load_buffers::LoadBuffers;
-use super::{Cache, FileId};
+use super::{AttachedFileId, Cache};
 use crate::{Error, Result};
 
 /// The pending writes of one writer of new pages, and their buffers.
 pub(crate) struct NewPageWrites {
-    in_flight: InFlight,
+    in_flight: InFlightCounter,
     buffers: Arc<LoadBuffers>,
     failed: Mutex<Option<Error>>,
 }
@@ -22,7 +22,7 @@ pub(crate) struct NewPageWrites {
 impl NewPageWrites {
     /// Creates an empty set of writes.
     pub fn new(buffers: Arc<LoadBuffers>) -> NewPageWrites {
-        NewPageWrites { in_flight: InFlight::default(), buffers, failed: Mutex::default() }
+        NewPageWrites { in_flight: InFlightCounter::default(), buffers, failed: Mutex::default() }
     }
 
     /// Waits until fewer than `most` writes are in flight, and returns a buffer of `len` bytes with a capacity of
@@ -49,7 +49,7 @@ impl Cache {
     /// affects only the result of `writes`, because nothing refers to the pages yet.
     pub(crate) fn write_new_pages(
         &self,
-        file: FileId,
+        file: AttachedFileId,
         first: PageNumber,
         buffer: IoBuffer,
         writes: &Arc<NewPageWrites>,

@@ -79,7 +79,7 @@ impl CacheOptions {
 }
 
 /// Limits in pages, derived from [`CacheOptions`].
-pub(super) struct Limits {
+pub(super) struct CacheLimits {
     /// Number of frames.
     pub frames: usize,
     /// Total size of all transfer buffers, in pages.
@@ -110,8 +110,8 @@ const MIN_FRAMES: usize = 32;
 /// Minimum size of a cache in pages. A split pins about five pages, and several sessions run concurrently.
 const MIN_PAGES: usize = 16;
 
-impl Limits {
-    pub fn new(options: &CacheOptions) -> Limits {
+impl CacheLimits {
+    pub fn new(options: &CacheOptions) -> CacheLimits {
         let page = options.page_size.bytes();
         let delta_permille = options.eviction.memory_permille();
         let pages = (options.bytes / page).max(MIN_PAGES);
@@ -122,7 +122,7 @@ impl Limits {
         // A small cache needs a few available frames, regardless of its configured share.
         let floor = (frames / 16).clamp(1, 8);
         let start = share(options.start_cleaning_permille).max(floor);
-        Limits {
+        CacheLimits {
             frames,
             transfer_pages,
             start,
@@ -147,9 +147,18 @@ mod tests {
     fn limits(pages: usize, change: impl FnOnce(&mut CacheOptions)) -> [usize; 9] {
         let mut options = CacheOptions::new(pages * 4096, PageSize::KIB_4, Arc::new(SimClock::default()));
         change(&mut options);
-        let limits = Limits::new(&options);
-        let Limits { frames, transfer_pages, start, stop, dirty, delta_frames, delta_slack, run, history } =
-            limits;
+        let limits = CacheLimits::new(&options);
+        let CacheLimits {
+            frames,
+            transfer_pages,
+            start,
+            stop,
+            dirty,
+            delta_frames,
+            delta_slack,
+            run,
+            history,
+        } = limits;
         [frames, transfer_pages, start, stop, dirty, delta_frames, delta_slack, run, history]
     }
 

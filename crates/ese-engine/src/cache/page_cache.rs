@@ -7,25 +7,25 @@ use jetcell_sync::thread::JoinHandle;
 use jetcell_sync::{Arc, Mutex, OnceLock};
 use jetcell_vfs::{Clock, File};
 
-use super::cache_state::CacheState;
+use super::cache_inner::CacheInner;
 use super::deltas::DeltaStore;
 use super::frame::Frame;
 use super::frame_memory::FrameMemory;
-use super::kept_run::KeptRun;
-use super::options::Limits;
+use super::retained_run::RetainedRun;
+use super::options::CacheLimits;
 use super::page_table::PageTable;
 use super::transfer_buffers::TransferBuffers;
-use super::{CacheCounters, CacheOptions, FileId, WriteAhead};
-use crate::events::Events;
+use super::{AttachedFileId, CacheCounters, CacheOptions, WriteAhead};
+use crate::events::EventReporter;
 use crate::{Error, Result};
 
 /// Pages of all attached databases in a fixed amount of memory. The module documentation lists its invariants.
 #[repr(align(128))]
 pub struct Cache {
     pub(super) page_size: PageSize,
-    pub(super) limits: Limits,
+    pub(super) limits: CacheLimits,
     pub(super) clock: Arc<dyn Clock>,
-    pub(super) shared: Arc<CacheState>,
+    pub(super) shared: Arc<CacheInner>,
     pub(super) page_table: PageTable,
     pub(super) frames: Box<[OnceLock<Arc<Frame>>]>,
     /// Number of `frames` that have ever been used.
@@ -39,7 +39,7 @@ pub struct Cache {
     pub(super) write_candidates: CachePadded<Mutex<Vec<u32>>>,
     pub(super) refilling: AtomicBool,
     /// Page copies that are waiting for the waypoint.
-    pub(super) kept_runs: Mutex<Vec<KeptRun>>,
+    pub(super) retained_runs: Mutex<Vec<RetainedRun>>,
     pub(super) cleaner: Mutex<Option<JoinHandle<()>>>,
     max_bytes: usize,
 }
@@ -47,12 +47,12 @@ pub struct Cache {
 impl Cache {
     /// Creates an empty cache. Memory is allocated when pages are read.
     pub fn new(options: CacheOptions) -> Arc<Cache> {
-        let limits = Limits::new(&options);
+        let limits = CacheLimits::new(&options);
         let page_bytes = options.page_size.bytes();
         Arc::new(Cache {
             page_size: options.page_size,
             clock: options.clock,
-            shared: Arc::new(CacheState::new(
+            shared: Arc::new(CacheInner::new(
                 options.page_size,
                 FrameMemory::new(page_bytes, limits.frames),
                 TransferBuffers::new(page_bytes, limits.transfer_pages),
@@ -71,7 +71,7 @@ impl Cache {
             sweep_hand: AtomicUsize::new(0),
             write_candidates: CachePadded::default(),
             refilling: AtomicBool::new(false),
-            kept_runs: Mutex::default(),
+            retained_runs: Mutex::default(),
             cleaner: Mutex::default(),
             max_bytes: (limits.frames + limits.transfer_pages + limits.delta_slack) * page_bytes,
             limits,
@@ -90,8 +90,8 @@ impl Cache {
     }
 
     /// Attaches a file. Its pages are written according to the rules of `wal`.
-    pub fn attach(&self, file: Arc<dyn File>, wal: Arc<dyn WriteAhead>) -> FileId {
-        self.attach_reporting(file, wal, Events::unheard())
+    pub fn attach(&self, file: Arc<dyn File>, wal: Arc<dyn WriteAhead>) -> AttachedFileId {
+        self.attach_reporting(file, wal, EventReporter::discarding())
     }
 
     /// Attaches a file, like [`Cache::attach`], and reports events about damaged pages to `events`.
@@ -99,8 +99,8 @@ impl Cache {
         &self,
         file: Arc<dyn File>,
         wal: Arc<dyn WriteAhead>,
-        events: Events,
-    ) -> FileId {
+        events: EventReporter,
+    ) -> AttachedFileId {
         self.shared.attach(file, wal, events)
     }
 
@@ -111,7 +111,7 @@ impl Cache {
     ///
     /// [`Error::Usage`] if the file has dirty pages. If the cache has failed, the changes are lost anyway, so the
     /// file is detached.
-    pub fn detach(&self, file: FileId) -> Result<()> {
+    pub fn detach(&self, file: AttachedFileId) -> Result<()> {
         let attached = self.shared.file(file)?;
         attached.in_flight.wait();
         let dirty = attached.dirty_pages.lock().dirty_count();
@@ -124,14 +124,14 @@ impl Cache {
     /// Detaches a file and discards its changes, as a crash would. The call waits for active writers of its pages.
     /// Afterwards, the cache writes neither to the file nor, on behalf of its pages, to the log, and both may be
     /// opened again. Must not be called with a latch held.
-    pub fn discard(&self, file: FileId) -> Result<()> {
+    pub fn discard(&self, file: AttachedFileId) -> Result<()> {
         let attached = self.shared.file(file)?;
         // The cleaner, and sessions that need a frame, write pages of any file. Active writers must finish before the
         // pages are discarded, because a page must not be written after its before-images have been dropped. Later
         // writers find the file closed.
         attached.in_flight.close();
         attached.in_flight.wait();
-        self.drop_kept(&attached);
+        self.drop_retained(&attached);
         self.page_table.remove_pages(&attached, &self.shared.deltas, |_| true);
         // A read-ahead may have started in the meantime.
         attached.in_flight.wait();
@@ -145,12 +145,12 @@ impl Cache {
     /// [`Cache::sync_file`]. Call `sync_file` before advancing a checkpoint; otherwise, completed writes are still
     /// included.
     #[doc(alias = "OB0")]
-    pub fn oldest_dirty(&self, file: FileId) -> Option<LogPosition> {
+    pub fn oldest_dirty(&self, file: AttachedFileId) -> Option<LogPosition> {
         self.shared.find_file(file)?.dirty_pages.lock().oldest()
     }
 
     /// Returns the number of dirty pages of the file, including those with a write in flight.
-    pub fn dirty_pages(&self, file: FileId) -> usize {
+    pub fn dirty_pages(&self, file: AttachedFileId) -> usize {
         self.shared.find_file(file).map_or(0, |attached| attached.dirty_pages.lock().dirty_count())
     }
 

@@ -5,13 +5,13 @@ use ese_format::PageNumber;
 /// Identifier of an attached file. The id may be reused after the file has been detached. ESE: `IFMP`.
 #[doc(alias = "IFMP")]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct FileId(pub u16);
+pub struct AttachedFileId(pub u16);
 
 /// Identifier of a page of an attached file.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct PageKey {
     /// The file.
-    pub file: FileId,
+    pub file: AttachedFileId,
     /// The number of the page in the file.
     pub page: PageNumber,
 }
@@ -23,6 +23,6 @@ impl PageKey {
     }
 
     pub(super) fn from_u64(word: u64) -> PageKey {
-        PageKey { file: FileId((word >> 32) as u16), page: PageNumber::fixed(word as u32) }
+        PageKey { file: AttachedFileId((word >> 32) as u16), page: PageNumber::fixed(word as u32) }
     }
 }

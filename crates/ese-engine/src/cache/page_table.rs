@@ -132,7 +132,7 @@ impl PageTable {
         let evicted = slots.evicted_dirty.entry(word).or_insert_with(|| {
             attached.dirty_pages.lock().insert(key.page, positions.start);
             store.page_evicted();
-            EvictedDirtyPage::unread(positions.start)
+            EvictedDirtyPage::for_unread_page(positions.start)
         });
         if positions.start < evicted.first {
             attached.dirty_pages.lock().lower_first(key.page, evicted.first, positions.start);

@@ -9,7 +9,7 @@ use jetcell_sync::Arc;
 use jetcell_vfs::{IoBuffer, IoReason, Transfer, TransferKind};
 
 use super::attached_file::AttachedFile;
-use super::cache_state::CacheState;
+use super::cache_inner::CacheInner;
 use super::frame::FrameState;
 use super::{Cache, PageKey, PinnedPage};
 
@@ -94,7 +94,7 @@ impl Cache {
         let offset = run.first().map_or(0, |page| self.page_size.offset_of(page.key().page));
         let buffer = self.shared.transfer_buffers.take(room);
         let page_bytes = self.page_size.bytes();
-        let (shared, attached): (Arc<CacheState>, _) = (self.shared.clone(), attached.clone());
+        let (shared, attached): (Arc<CacheInner>, _) = (self.shared.clone(), attached.clone());
         let done = move |result: io::Result<()>, buffer: IoBuffer| {
             for (page, copy) in run.iter().zip(buffer.chunks_exact(page_bytes)) {
                 let mut bytes = page.frame().take_bytes();
@@ -103,7 +103,7 @@ impl Cache {
                 arrived(page, &result);
             }
             drop(run);
-            shared.transfer_buffers.put_back(buffer);
+            shared.transfer_buffers.return_buffer(buffer);
             attached.in_flight.end(1);
         };
         Transfer { kind: TransferKind::Read, offset, buffer, reason: IoReason::Preread, done: Box::new(done) }

@@ -13,7 +13,7 @@ use super::{Cache, PageKey, PinnedPage};
 ///
 /// For a page with a pin, the bytes were its newest state at the time of the read. The pin keeps the page in the
 /// cache.
-pub(crate) type PagesRead = (io::Result<()>, IoBuffer, Vec<Option<PinnedPage>>);
+pub(crate) type PageReadResult = (io::Result<()>, IoBuffer, Vec<Option<PinnedPage>>);
 
 /// Divisor of the number of frames. The result is the maximum number of pages per read.
 const PART: usize = 8;
@@ -28,7 +28,7 @@ impl Cache {
         first: PageKey,
         last: u32,
         buffer: IoBuffer,
-        done: impl FnOnce(PagesRead) + Send + 'static,
+        done: impl FnOnce(PageReadResult) + Send + 'static,
     ) {
         let page_bytes = self.page_size.bytes();
         let count = buffer.len() / page_bytes;

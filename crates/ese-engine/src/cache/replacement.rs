@@ -141,7 +141,7 @@ impl Cache {
     /// changed pages causes no evictions.
     pub(crate) fn reserve_delta_memory(&self) {
         while self.shared.deltas.needs_frame()
-            && let Some(frame) = self.take_bare()
+            && let Some(frame) = self.take_without_memory()
         {
             self.give_frame_to_deltas(&frame);
         }

@@ -88,7 +88,7 @@ impl TransferBuffers {
     }
 
     /// Returns a buffer and ends its reservation.
-    pub fn put_back(&self, buffer: IoBuffer) {
+    pub fn return_buffer(&self, buffer: IoBuffer) {
         let pages = buffer.capacity() / self.page_bytes;
         let mut state = self.state.lock();
         state.reserved -= pages;
@@ -123,12 +123,12 @@ mod tests {
         assert_eq!(buffers.reserve(9), 4);
         assert_eq!(buffers.try_reserve(1), 0);
         let small: Vec<_> = (0..4).map(|_| buffers.take(1)).collect();
-        small.into_iter().for_each(|buffer| buffers.put_back(buffer));
+        small.into_iter().for_each(|buffer| buffers.return_buffer(buffer));
         assert_eq!(buffers.pages(), 4);
         assert_eq!(buffers.reserve(3), 3);
         let large = buffers.take(3);
         assert_eq!(buffers.pages(), 4, "three small buffers were freed");
-        buffers.put_back(large);
+        buffers.return_buffer(large);
         assert_eq!(buffers.try_reserve(2), 2);
         let part = buffers.take(2);
         assert_eq!(
@@ -137,7 +137,7 @@ mod tests {
             "the buffer of three pages is used"
         );
         buffers.cancel(1);
-        buffers.put_back(part);
+        buffers.return_buffer(part);
         assert_eq!(buffers.try_reserve(9), 4);
     }
 }

@@ -21,7 +21,7 @@ use jetcell_vfs::IoReason;
 
 use super::announced_ranges::AnnouncedRange;
 use super::attached_file::AttachedFile;
-use super::{Cache, FileId, OnDiskPage, PageKey};
+use super::{AttachedFileId, Cache, OnDiskPage, PageKey};
 use crate::Result;
 
 /// A range of pages that is being read without the cache.
@@ -32,7 +32,7 @@ pub(crate) struct WatchedRead {
 
 impl WatchedRead {
     /// Returns the pages that a writer may have written since the range was announced.
-    pub fn in_doubt(&self) -> BTreeSet<PageNumber> {
+    pub fn possibly_written(&self) -> BTreeSet<PageNumber> {
         self.range.written.lock().clone()
     }
 }
@@ -45,7 +45,12 @@ impl Drop for WatchedRead {
 
 impl Cache {
     /// Announces a read that bypasses the cache, of `count` pages starting at `first`.
-    pub(crate) fn watch_read(&self, file: FileId, first: PageNumber, count: u32) -> Result<WatchedRead> {
+    pub(crate) fn watch_read(
+        &self,
+        file: AttachedFileId,
+        first: PageNumber,
+        count: u32,
+    ) -> Result<WatchedRead> {
         let attached = self.shared.file(file)?;
         let pages = first.get()..first.get().saturating_add(count);
         let range = attached.announced.announce(pages.clone());

@@ -20,7 +20,7 @@ pub trait WriteAhead: Send + Sync {
         LogPosition::MAX
     }
     /// Requests a flush up to `upto` without waiting for it.
-    fn request(&self, upto: LogPosition);
+    fn request_flush(&self, upto: LogPosition);
     /// Returns the guard that protects page writes against tearing, or `None` if the device writes pages atomically.
     fn torn_page_guard(&self) -> Option<&dyn TornPageGuard> {
         None

@@ -24,8 +24,8 @@ use jetcell_sync::atomic::Ordering;
 use jetcell_vfs::{IoBuffer, IoReason, Transfer, TransferKind, abort_on_panic};
 
 use super::attached_file::AttachedFile;
-use super::cache_state::CacheState;
-use super::in_flight::InFlight;
+use super::cache_inner::CacheInner;
+use super::in_flight::InFlightCounter;
 use super::{Cache, PinnedPage, ProtectedBatch, ReadLatch, TornPageGuard};
 use crate::{Error, Result};
 
@@ -55,32 +55,32 @@ pub(super) enum UnflushedLog {
     Flush,
     /// Flush the log first. Copy pages with changes after the waypoint, and write the copies once the waypoint has
     /// passed those changes. Otherwise, a page that changes in every generation would never be written.
-    Keep,
+    RetainCopy,
     /// Skip these pages and request a log flush.
     Skip,
 }
 
 /// A page that this thread has claimed. The claim lasts until the page is copied.
-pub(super) struct Claim {
+pub(super) struct WriteClaim {
     page: PinnedPage,
-    passed_on: bool,
+    transferred: bool,
 }
 
-impl Claim {
-    fn new(page: PinnedPage) -> Option<Claim> {
-        page.frame().claim().then(|| Claim { page, passed_on: false })
+impl WriteClaim {
+    fn new(page: PinnedPage) -> Option<WriteClaim> {
+        page.frame().claim().then(|| WriteClaim { page, transferred: false })
     }
 
     /// Transfers the claim to the write. The completion of the write releases it.
-    fn pass_on(mut self) -> PinnedPage {
-        self.passed_on = true;
+    fn transfer_to_write(mut self) -> PinnedPage {
+        self.transferred = true;
         self.page.clone()
     }
 }
 
-impl Drop for Claim {
+impl Drop for WriteClaim {
     fn drop(&mut self) {
-        if !self.passed_on {
+        if !self.transferred {
             self.page.frame().unclaim();
         }
     }
@@ -94,7 +94,7 @@ impl Cache {
         mut pages: Vec<PinnedPage>,
         reason: WriteReason,
         unflushed_log: UnflushedLog,
-        ended: &Arc<InFlight>,
+        ended: &Arc<InFlightCounter>,
     ) -> Result<usize> {
         self.shared.check()?;
         pages.sort_by_key(PinnedPage::key);
@@ -123,10 +123,10 @@ impl Cache {
         pages: &[PinnedPage],
         reason: WriteReason,
         unflushed_log: UnflushedLog,
-        ended: &Arc<InFlight>,
+        ended: &Arc<InFlightCounter>,
         started: &mut usize,
     ) -> Result<()> {
-        let claims: Vec<Claim> = pages.iter().filter_map(|page| Claim::new(page.clone())).collect();
+        let claims: Vec<WriteClaim> = pages.iter().filter_map(|page| WriteClaim::new(page.clone())).collect();
         let mut claims = claims.into_iter().peekable();
         let batch_limit = attached.wal.torn_page_guard().map_or(usize::MAX, TornPageGuard::batch_limit);
         while claims.peek().is_some() {
@@ -142,22 +142,22 @@ impl Cache {
     fn write_chunk(
         &self,
         attached: &Arc<AttachedFile>,
-        claims: Vec<Claim>,
+        claims: Vec<WriteClaim>,
         room: usize,
         reason: WriteReason,
         unflushed_log: UnflushedLog,
-        ended: &Arc<InFlight>,
+        ended: &Arc<InFlightCounter>,
     ) -> Result<usize> {
         let (durable, waypoint) = (attached.wal.durable(), attached.wal.waypoint());
         let (mut lacking, mut needed) = (LogPosition::MIN, LogPosition::MIN);
-        let mut keeping = Keeping::new(self.kept_room(unflushed_log));
-        let latched: Vec<(Claim, ReadLatch)> = claims
+        let mut keeping = PagesToRetain::new(self.retained_capacity(unflushed_log));
+        let latched: Vec<(WriteClaim, ReadLatch)> = claims
             .into_iter()
             .filter_map(|claim| {
                 let latch = claim.page.try_read()?;
                 let needed_to = log_needed_by(&claim.page, &latch)?;
                 if needed_to > waypoint && unflushed_log != UnflushedLog::MoveWaypoint {
-                    if unflushed_log == UnflushedLog::Keep {
+                    if unflushed_log == UnflushedLog::RetainCopy {
                         keeping.add(claim, latch, needed_to);
                     }
                     return None;
@@ -173,11 +173,11 @@ impl Cache {
         self.shared.transfer_buffers.cancel(room - latched.len() - keeping.pages.len());
         // After a panic, the claims would remain forever, and other threads would wait for them.
         let written = abort_on_panic(|| {
-            self.keep_copies(attached, keeping);
+            self.retain_copies(attached, keeping);
             self.write_latched(attached, latched, needed, reason, ended)
         });
         if lacking > durable {
-            attached.wal.request(lacking);
+            attached.wal.request_flush(lacking);
         }
         written
     }
@@ -187,10 +187,10 @@ impl Cache {
     fn write_latched(
         &self,
         attached: &Arc<AttachedFile>,
-        latched: Vec<(Claim, ReadLatch)>,
+        latched: Vec<(WriteClaim, ReadLatch)>,
         needed: LogPosition,
         reason: WriteReason,
-        ended: &Arc<InFlight>,
+        ended: &Arc<InFlightCounter>,
     ) -> Result<usize> {
         let count = latched.len();
         if count == 0 {
@@ -200,9 +200,9 @@ impl Cache {
         if needed > attached.wal.durable()
             && let Err(error) = attached.wal.flush(needed)
         {
-            for Run { pages, buffer } in runs {
+            for PageRun { pages, buffer } in runs {
                 pages.iter().for_each(|page| page.frame().written(attached, false));
-                self.shared.transfer_buffers.put_back(buffer);
+                self.shared.transfer_buffers.return_buffer(buffer);
             }
             return Err(error);
         }
@@ -214,9 +214,9 @@ impl Cache {
     pub(super) fn submit(
         &self,
         attached: &Arc<AttachedFile>,
-        mut runs: Vec<Run>,
+        mut runs: Vec<PageRun>,
         reason: WriteReason,
-        ended: &Arc<InFlight>,
+        ended: &Arc<InFlightCounter>,
     ) {
         let count = runs.iter().map(|run| run.pages.len()).sum();
         let page_bytes = self.page_size.bytes();
@@ -252,7 +252,7 @@ impl Cache {
             Err(error) => {
                 // The error names the file it concerns. The cache keeps only the first reason.
                 self.shared.fail(error.cause());
-                for Run { pages, buffer } in runs {
+                for PageRun { pages, buffer } in runs {
                     let failed = Err(io::Error::other(error.cause()));
                     completed(&self.shared, attached, pages, reason, ended, failed, buffer);
                 }
@@ -265,10 +265,10 @@ impl Cache {
     pub(super) fn copy(
         &self,
         attached: &Arc<AttachedFile>,
-        latched: Vec<(Claim, ReadLatch)>,
+        latched: Vec<(WriteClaim, ReadLatch)>,
         take_buffer: impl Fn(usize) -> IoBuffer,
-    ) -> Vec<Run> {
-        let mut runs: Vec<Run> = Vec::new();
+    ) -> Vec<PageRun> {
+        let mut runs: Vec<PageRun> = Vec::new();
         let mut rest = latched.into_iter().peekable();
         while let Some(first) = rest.next() {
             let mut run = vec![first];
@@ -285,10 +285,10 @@ impl Cache {
                 .map(|((claim, latch), copy)| {
                     copy.copy_from_slice(&latch);
                     claim.page.frame().copied(attached);
-                    claim.pass_on()
+                    claim.transfer_to_write()
                 })
                 .collect();
-            runs.push(Run { pages, buffer });
+            runs.push(PageRun { pages, buffer });
         }
         runs
     }
@@ -308,13 +308,13 @@ impl Cache {
 
     fn transfer(
         &self,
-        run: Run,
+        run: PageRun,
         attached: &Arc<AttachedFile>,
         reason: WriteReason,
-        ended: &Arc<InFlight>,
+        ended: &Arc<InFlightCounter>,
         protection: Arc<Option<ProtectedBatch>>,
     ) -> Transfer {
-        let Run { pages, buffer } = run;
+        let PageRun { pages, buffer } = run;
         let offset = pages.first().map_or(0, |page| self.page_size.offset_of(page.key().page));
         let (shared, attached, ended) = (self.shared.clone(), attached.clone(), ended.clone());
         let done = move |result, buffer| {
@@ -328,19 +328,19 @@ impl Cache {
 }
 
 /// Pages to be copied and written later.
-pub(super) struct Keeping {
-    pub pages: Vec<(Claim, ReadLatch)>,
+pub(super) struct PagesToRetain {
+    pub pages: Vec<(WriteClaim, ReadLatch)>,
     pub needed: LogPosition,
     room: usize,
 }
 
-impl Keeping {
-    pub fn new(room: usize) -> Keeping {
-        Keeping { pages: Vec::new(), needed: LogPosition::MIN, room }
+impl PagesToRetain {
+    pub fn new(room: usize) -> PagesToRetain {
+        PagesToRetain { pages: Vec::new(), needed: LogPosition::MIN, room }
     }
 
     /// Adds a page with changes up to `needed` if there is room for it.
-    pub fn add(&mut self, claim: Claim, latch: ReadLatch, needed: LogPosition) {
+    pub fn add(&mut self, claim: WriteClaim, latch: ReadLatch, needed: LogPosition) {
         if self.pages.len() < self.room {
             self.pages.push((claim, latch));
             self.needed = self.needed.max(needed);
@@ -349,7 +349,7 @@ impl Keeping {
 }
 
 /// Adjacent pages that are written together.
-pub(super) struct Run {
+pub(super) struct PageRun {
     pub pages: Vec<PinnedPage>,
     pub buffer: IoBuffer,
 }
@@ -359,7 +359,7 @@ fn follows(page: &PinnedPage, next: &PinnedPage) -> bool {
 }
 
 /// Logs the before-images of the pages. Pages that are latched by another thread are skipped.
-fn with_undo_logged(claims: impl Iterator<Item = Claim>) -> Result<Vec<Claim>> {
+fn with_undo_logged(claims: impl Iterator<Item = WriteClaim>) -> Result<Vec<WriteClaim>> {
     claims.filter_map(|claim| log_undo(&claim.page).map(|done| done.then_some(claim)).transpose()).collect()
 }
 
@@ -413,11 +413,11 @@ fn cycle_flush_type(page: &PinnedPage, copy: &mut [u8]) {
 }
 
 fn completed(
-    shared: &CacheState,
+    shared: &CacheInner,
     attached: &AttachedFile,
     pages: Vec<PinnedPage>,
     reason: WriteReason,
-    ended: &InFlight,
+    ended: &InFlightCounter,
     result: io::Result<()>,
     buffer: IoBuffer,
 ) {
@@ -428,7 +428,7 @@ fn completed(
     for page in pages {
         page.frame().written(attached, result.is_ok());
     }
-    shared.transfer_buffers.put_back(buffer);
+    shared.transfer_buffers.return_buffer(buffer);
     if reason == WriteReason::Eviction {
         shared.cleaning.fetch_sub(count, Ordering::Relaxed);
     }

@@ -64,7 +64,7 @@ impl InitialDatabase {
 }
 
 /// A node: key and data.
-type Node = (Vec<u8>, Vec<u8>);
+type InitialNode = (Vec<u8>, Vec<u8>);
 
 /// Returns the content of a new database with `pages` pages, or 64 if `pages` is smaller.
 pub(crate) fn initial_pages(size: PageSize, pages: u32) -> InitialDatabase {
@@ -80,29 +80,31 @@ pub(crate) fn initial_pages(size: PageSize, pages: u32) -> InitialDatabase {
         std::iter::once(own).chain(table.secondary_indexes().map(move |at| index(at.tree)))
     });
     let owners = sorted(owners.map(|owner| (owner.key(), record(owner.encode(size)))));
-    let locales = sorted(LocaleRow::fresh().iter().map(|row| (row.key(), record(row.encode(size)))));
+    let locales =
+        sorted(LocaleRow::for_new_database().iter().map(|row| (row.key(), record(row.encode(size)))));
 
     let mut builder = Builder { size, pages: BTreeMap::new(), time: 0 };
     let kind = PageFlags::NEW_RECORD;
     let index = kind | PageFlags::INDEX;
     let page = PageNumber::fixed;
 
-    let mut system = Space::new(SYSTEM_ROOT, SYSTEM, kind, None, pages);
+    let mut system = InitialTree::new(SYSTEM_ROOT, SYSTEM, kind, None, pages);
     system.free_from = page(LAST_SYSTEM_PAGE + 1);
     builder.tree(&mut system, &[]);
 
-    let mut objects = Space::new(CATALOG_ROOT, CATALOG, kind, Some(SYSTEM_ROOT), 20);
+    let mut objects = InitialTree::new(CATALOG_ROOT, CATALOG, kind, Some(SYSTEM_ROOT), 20);
     objects.free_from = page(13);
     builder.tree(&mut objects, &catalog);
-    let mut name = Space::new(NAME_ROOT, NAME_INDEX, index, Some(CATALOG_ROOT), 3);
+    let mut name = InitialTree::new(NAME_ROOT, NAME_INDEX, index, Some(CATALOG_ROOT), 3);
     if !builder.fits(&name, &names) {
         name.second = Some(objects.take(4));
         name.free_from = name.second.map_or(name.free_from, |extent| extent.first());
     }
     builder.tree(&mut name, &names);
-    let mut root_objects = Space::new(ROOT_OBJECTS_ROOT, ROOT_OBJECTS_INDEX, index, Some(CATALOG_ROOT), 3);
+    let mut root_objects =
+        InitialTree::new(ROOT_OBJECTS_ROOT, ROOT_OBJECTS_INDEX, index, Some(CATALOG_ROOT), 3);
     builder.tree(&mut root_objects, &roots);
-    let mut shadow = Space::new(SHADOW_ROOT, CATALOG_SHADOW, kind, Some(SYSTEM_ROOT), 5);
+    let mut shadow = InitialTree::new(SHADOW_ROOT, CATALOG_SHADOW, kind, Some(SYSTEM_ROOT), 5);
     builder.tree(&mut shadow, &catalog);
     for space in [&system, &objects, &name, &root_objects, &shadow] {
         builder.space_trees(space);
@@ -121,8 +123,8 @@ pub(crate) fn initial_pages(size: PageSize, pages: u32) -> InitialDatabase {
     }
 }
 
-fn sorted(nodes: impl Iterator<Item = Node>) -> Vec<Node> {
-    let mut nodes: Vec<Node> = nodes.collect();
+fn sorted(nodes: impl Iterator<Item = InitialNode>) -> Vec<InitialNode> {
+    let mut nodes: Vec<InitialNode> = nodes.collect();
     nodes.sort();
     nodes
 }
@@ -132,7 +134,7 @@ fn record(encoded: Result<Vec<u8>, ese_format::record::RecordError>) -> Vec<u8> 
 }
 
 /// A tree, its space trees on the two pages after its root, and the free pages of its extents.
-struct Space {
+struct InitialTree {
     root: PageNumber,
     tree: TreeId,
     kind: PageFlags,
@@ -143,10 +145,16 @@ struct Space {
     free_from: PageNumber,
 }
 
-impl Space {
-    fn new(root: PageNumber, tree: TreeId, kind: PageFlags, parent: Option<PageNumber>, pages: u32) -> Space {
+impl InitialTree {
+    fn new(
+        root: PageNumber,
+        tree: TreeId,
+        kind: PageFlags,
+        parent: Option<PageNumber>,
+        pages: u32,
+    ) -> InitialTree {
         let primary = Extent::starting_at(root, pages);
-        Space { root, tree, kind, parent, primary, second: None, free_from: root.plus(3) }
+        InitialTree { root, tree, kind, parent, primary, second: None, free_from: root.plus(3) }
     }
 
     fn header(&self) -> SpaceHeader {
@@ -184,7 +192,7 @@ impl Builder {
         tree: TreeId,
         flags: PageFlags,
         external_header: &[u8],
-        nodes: &[Node],
+        nodes: &[InitialNode],
     ) -> Result<(), PageFull> {
         let mut bytes = vec![0; self.size.bytes()];
         let mut page = PageMut::format(&mut bytes, self.size, number, tree, flags);
@@ -199,14 +207,14 @@ impl Builder {
     }
 
     /// Returns true if all nodes fit on the root page.
-    fn fits(&self, space: &Space, nodes: &[Node]) -> bool {
+    fn fits(&self, space: &InitialTree, nodes: &[InitialNode]) -> bool {
         let mut trial = Builder { size: self.size, pages: BTreeMap::new(), time: 0 };
         let flags = space.kind | PageFlags::ROOT | PageFlags::LEAF;
         trial.page(space.root, space.tree, flags, &space.header().encode(), nodes).is_ok()
     }
 
     /// Lays out the root and the leaves of a tree.
-    fn tree(&mut self, space: &mut Space, nodes: &[Node]) {
+    fn tree(&mut self, space: &mut InitialTree, nodes: &[InitialNode]) {
         let header = space.header().encode();
         if self.fits(space, nodes) {
             let flags = space.kind | PageFlags::ROOT | PageFlags::LEAF;
@@ -214,7 +222,7 @@ impl Builder {
             debug_assert!(placed.is_ok());
             return;
         }
-        let mut children: Vec<Node> = Vec::new();
+        let mut children: Vec<InitialNode> = Vec::new();
         let mut leaves: Vec<PageNumber> = Vec::new();
         let mut rest = nodes;
         while let (Some((first, _)), false) = (rest.first(), rest.is_empty()) {
@@ -247,12 +255,13 @@ impl Builder {
         assert!(placed.is_ok(), "a root has room for a few children");
     }
 
-    fn space_trees(&mut self, space: &Space) {
+    fn space_trees(&mut self, space: &InitialTree) {
         let flags = space.kind | PageFlags::ROOT | PageFlags::LEAF | PageFlags::SPACE;
         let reserve = SplitReserve::default().encode();
         let node = |extent: Extent| (extent.key().to_vec(), extent.data().to_vec());
-        let owned: Vec<Node> = [Some(space.primary), space.second].into_iter().flatten().map(node).collect();
-        let available: Vec<Node> = space.available().map(node).into_iter().collect();
+        let owned: Vec<InitialNode> =
+            [Some(space.primary), space.second].into_iter().flatten().map(node).collect();
+        let available: Vec<InitialNode> = space.available().map(node).into_iter().collect();
         for (number, nodes) in [(space.root.plus(1), owned), (space.root.plus(2), available)] {
             let placed = self.page(number, space.tree, flags, &reserve, &nodes);
             assert!(placed.is_ok(), "an empty page has room for two extents");
@@ -279,7 +288,7 @@ mod tests {
     }
 
     /// Returns the pages and leaf nodes of a tree, in order.
-    fn walk(pages: &Pages, size: PageSize, root: PageNumber) -> (Vec<PageNumber>, Vec<Node>) {
+    fn walk(pages: &Pages, size: PageSize, root: PageNumber) -> (Vec<PageNumber>, Vec<InitialNode>) {
         let page = view(pages, size, root);
         if page.is_leaf() {
             let nodes = page.nodes().map(|node| (node.key_to_vec(), node.data.to_vec())).collect();

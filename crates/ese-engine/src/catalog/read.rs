@@ -6,8 +6,8 @@ use ese_format::{PageNumber, TreeId};
 use super::SystemTables;
 use super::initial::{CATALOG_ROOT, ROOT_OBJECTS_ROOT};
 use crate::Result;
-use crate::btree::{Seek, Tree, TreeCursor};
-use crate::transaction::View;
+use crate::btree::{SeekRelation, Tree, TreeCursor};
+use crate::transaction::ReadView;
 
 /// A tree that is listed in the catalog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub(crate) struct CatalogTree {
 
 impl SystemTables {
     /// Returns the id of the table with this name.
-    pub fn find(&self, view: &View, name: &str) -> Result<Option<TreeId>> {
+    pub fn find(&self, view: &ReadView, name: &str) -> Result<Option<TreeId>> {
         let wanted = CatalogRow::new(TreeId(0), RowKind::Table, 0, 0, name);
         let Some(key) = wanted.root_objects_key() else { return Ok(None) };
         let index = self.trees.tree_at(ROOT_OBJECTS_ROOT)?;
@@ -33,7 +33,7 @@ impl SystemTables {
     }
 
     /// Returns the names of all tables except the engine's own.
-    pub fn names(&self, view: &View) -> Result<Vec<String>> {
+    pub fn names(&self, view: &ReadView) -> Result<Vec<String>> {
         let (catalog, mut names) = (self.trees.tree_at(CATALOG_ROOT)?, Vec::new());
         let mut tables = TreeCursor::new(self.trees.tree_at(ROOT_OBJECTS_ROOT)?);
         let mut found = tables.first(view)?;
@@ -50,18 +50,18 @@ impl SystemTables {
     }
 
     /// Returns the definition of a table from the catalog.
-    pub fn schema(&self, view: &View, table: TreeId) -> Result<Option<TableSchema>> {
+    pub fn schema(&self, view: &ReadView, table: TreeId) -> Result<Option<TableSchema>> {
         Ok(assemble(self.rows(view, table)?).into_iter().next())
     }
 
     /// Returns the root page of a table's long-value tree.
-    pub fn long_values(&self, view: &View, table: TreeId) -> Result<Option<PageNumber>> {
+    pub fn long_values(&self, view: &ReadView, table: TreeId) -> Result<Option<PageNumber>> {
         let row = self.rows(view, table)?.into_iter().find(|row| row.kind == RowKind::LongValues);
         Ok(row.and_then(|row| PageNumber::new(row.root_or_type)))
     }
 
     /// Returns the trees of all tables, including the engine's own, sorted by id.
-    pub fn all_trees(&self, view: &View) -> Result<Vec<CatalogTree>> {
+    pub fn all_trees(&self, view: &ReadView) -> Result<Vec<CatalogTree>> {
         let catalog = self.trees.tree_at(CATALOG_ROOT)?;
         let (mut cursor, mut trees) = (TreeCursor::new(catalog.clone()), Vec::new());
         let mut found = cursor.first(view)?;
@@ -83,7 +83,7 @@ impl SystemTables {
 
     /// Returns the name of the table that a tree belongs to, and the name of the tree itself unless it is the table's
     /// own tree.
-    pub fn names_of(&self, view: &View, tree: &CatalogTree) -> Result<(String, Option<String>)> {
+    pub fn names_of(&self, view: &ReadView, tree: &CatalogTree) -> Result<(String, Option<String>)> {
         let rows = self.rows(view, tree.table)?;
         let name_of = |is_it: &dyn Fn(&CatalogRow) -> bool| {
             rows.iter().find(|row| is_it(row)).map(|row| row.name.clone())
@@ -95,11 +95,11 @@ impl SystemTables {
         Ok((table, own.filter(|_| tree.id != tree.table)))
     }
 
-    fn rows(&self, view: &View, table: TreeId) -> Result<Vec<CatalogRow>> {
+    fn rows(&self, view: &ReadView, table: TreeId) -> Result<Vec<CatalogRow>> {
         let catalog = self.trees.tree_at(CATALOG_ROOT)?;
         let prefix = CatalogRow::table_prefix(table);
         let (mut cursor, mut rows) = (TreeCursor::new(catalog.clone()), Vec::new());
-        let mut found = cursor.seek(view, &prefix, Seek::GreaterOrEqual)?;
+        let mut found = cursor.seek(view, &prefix, SeekRelation::GreaterOrEqual)?;
         while found && cursor.bookmark().is_some_and(|bookmark| bookmark.key().starts_with(&prefix)) {
             rows.extend(decode(&catalog, cursor.data())?);
             found = cursor.next(view)?;

@@ -5,7 +5,7 @@ use ese_format::{PageNumber, TreeId};
 
 use super::SystemTables;
 use super::initial::{CATALOG_ROOT, NAME_ROOT, ROOT_OBJECTS_ROOT, SHADOW_ROOT};
-use crate::transaction::{ActiveTransaction, View};
+use crate::transaction::{ActiveTransaction, ReadView};
 use crate::{Error, Result};
 
 impl SystemTables {
@@ -32,7 +32,7 @@ impl SystemTables {
         kind: RowKind,
     ) -> Result<()> {
         // In databases created by an older version, this table has a different location or does not exist.
-        let view = View::latest();
+        let view = ReadView::latest();
         let Some(owners) = self.find(&view, "MSysObjids")? else { return Ok(()) };
         let Some(owners) = self.schema(&view, owners)? else { return Ok(()) };
         let owner = TreeOwner { tree, table, kind };

@@ -7,13 +7,13 @@ use jetcell_sync::atomic::{AtomicBool, Ordering};
 use jetcell_sync::{Arc, Mutex};
 
 use super::options::{DefragKind, DefragOptions};
-use super::state::{DefragKeeper, DefragPosition, DefragProgress, DefragState};
-use crate::btree::{CompactRules, Compacted, Tree};
+use super::state::{DefragPosition, DefragProgress, DefragState, DefragStateStore};
+use crate::btree::{CompactRules, CompactionResult, Tree};
 use crate::catalog::{CatalogTree, SystemTables};
 use crate::events::{DefragEvent, DefragReport, EventKind};
-use crate::pace::{CleanPageWait, Pace, WaitNews};
+use crate::pace::{CleanPageWait, CleanPageWaitEvent, MaintenancePacer};
 use crate::storage::DatabaseFile;
-use crate::transaction::{Services, View};
+use crate::transaction::{ReadView, Services};
 use crate::{Error, Result};
 
 /// Maximum number of leaves per step. They are read ahead together.
@@ -44,16 +44,16 @@ pub(crate) struct Defragmentation {
     services: Arc<Services>,
     pub(super) tables: Arc<SystemTables>,
     /// State of the running defragmentation. Locked during a step.
-    work: Mutex<Option<Work>>,
+    work: Mutex<Option<DefragPass>>,
     /// Requests the current step to stop early.
     pub(super) stop: AtomicBool,
     pub(super) progress: Mutex<DefragProgress>,
 }
 
-pub(super) struct Work {
+pub(super) struct DefragPass {
     pub(super) options: DefragOptions,
-    keeper: Option<Box<dyn DefragKeeper>>,
-    pace: Pace,
+    keeper: Option<Box<dyn DefragStateStore>>,
+    pace: MaintenancePacer,
     /// Time at which the next step may start.
     due: Duration,
     /// Position and results so far of the current pass. The position is `None` if no pass is in progress.
@@ -93,14 +93,14 @@ impl Defragmentation {
     }
 
     /// Starts the defragmentation. Returns `false` if it is already running.
-    pub fn begin(&self, options: DefragOptions, keeper: Option<Box<dyn DefragKeeper>>) -> Result<bool> {
+    pub fn begin(&self, options: DefragOptions, keeper: Option<Box<dyn DefragStateStore>>) -> Result<bool> {
         let mut slot = self.work.lock();
         if slot.is_some() {
             return Ok(false);
         }
         let stored = keeper.as_ref().map_or(Ok(None), |keeper| keeper.load())?;
-        let mut work = Work {
-            pace: Pace::new(self.file.cache.fault_times()),
+        let mut work = DefragPass {
+            pace: MaintenancePacer::new(self.file.cache.fault_times()),
             options,
             keeper,
             due: self.file.vfs.clock().monotonic(),
@@ -178,7 +178,7 @@ impl Defragmentation {
 
     /// Returns the time to wait if no step may run now. A step must wait outside the maintenance window, while it is
     /// another database's turn, while a backup is running, and while most of the cache is dirty.
-    fn must_wait(&self, work: &mut Work) -> Option<Duration> {
+    fn must_wait(&self, work: &mut DefragPass) -> Option<Duration> {
         let (cache, clock) = (&self.file.cache, self.file.vfs.clock());
         let closed = work.options.window.map_or(Duration::ZERO, |window| window.wait(clock.unix_ms()));
         if !closed.is_zero() {
@@ -186,7 +186,7 @@ impl Defragmentation {
             return Some(closed.min(WINDOW_WAIT));
         }
         let turn = work.options.turn.as_ref();
-        if turn.is_some_and(|turn| !turn.take(self.cache_id(), self.file.file_id)) {
+        if turn.is_some_and(|turn| !turn.acquire(self.cache_id(), self.file.file_id)) {
             return Some(WAIT);
         }
         if self.services.backup_running.load(Ordering::Acquire) {
@@ -195,8 +195,8 @@ impl Defragmentation {
         let counters = cache.counters();
         let mostly_dirty = counters.dirty * 2 > counters.frames;
         match work.clean_pages.note(mostly_dirty, clock.monotonic()) {
-            Some(WaitNews::Paused) => self.report(DefragEvent::Paused),
-            Some(WaitNews::Continued) => self.report(DefragEvent::Continued),
+            Some(CleanPageWaitEvent::Paused) => self.report(DefragEvent::Paused),
+            Some(CleanPageWaitEvent::Continued) => self.report(DefragEvent::Continued),
             None => {}
         }
         let wait = work.clean_pages.wait(mostly_dirty);
@@ -208,7 +208,7 @@ impl Defragmentation {
     }
 
     /// Starts work in a maintenance window, resuming an interrupted pass.
-    fn resume(&self, work: &mut Work) {
+    fn resume(&self, work: &mut DefragPass) {
         if !std::mem::take(&mut work.suspended) || work.state.position.is_none() {
             return;
         }
@@ -221,7 +221,7 @@ impl Defragmentation {
     }
 
     /// Ends work in a maintenance window.
-    fn suspend(&self, work: &mut Work) {
+    fn suspend(&self, work: &mut DefragPass) {
         if std::mem::replace(&mut work.suspended, true) {
             return;
         }
@@ -237,7 +237,7 @@ impl Defragmentation {
         }
     }
 
-    fn release_turn(&self, work: &Work) {
+    fn release_turn(&self, work: &DefragPass) {
         if let Some(turn) = &work.options.turn {
             turn.release(self.cache_id(), self.file.file_id);
         }
@@ -265,7 +265,7 @@ impl Defragmentation {
     }
 
     /// Updates the duration of the pass in seconds and days.
-    fn describe(&self, work: &mut Work) {
+    fn describe(&self, work: &mut DefragPass) {
         let pass = &mut work.state.pass;
         let now = self.file.vfs.clock().unix_ms();
         pass.seconds = work.ran.as_secs();
@@ -273,7 +273,7 @@ impl Defragmentation {
     }
 
     /// Processes some leaves. Returns their number.
-    fn work_on(&self, work: &mut Work) -> Result<usize> {
+    fn work_on(&self, work: &mut DefragPass) -> Result<usize> {
         let position = match work.state.position.clone() {
             Some(position) => position,
             None => self.begin_pass(work)?,
@@ -289,7 +289,7 @@ impl Defragmentation {
         let trees = match &mut work.trees {
             Some(trees) => trees,
             None => {
-                let mut trees = self.tables.all_trees(&View::latest())?;
+                let mut trees = self.tables.all_trees(&ReadView::latest())?;
                 let queue = &work.state.queue;
                 trees.retain(|tree| match work.options.kind {
                     DefragKind::Compaction => tree.id >= position.tree,
@@ -337,14 +337,14 @@ impl Defragmentation {
     /// Processes leaves of a tree. Returns the key at which the work continues, or `None` if the entire tree is done.
     fn work_on_tree(
         &self,
-        work: &mut Work,
+        work: &mut DefragPass,
         tree: &Arc<Tree>,
         mut key: Vec<u8>,
         leaves: &mut usize,
     ) -> Result<Option<Vec<u8>>> {
         let forward = work.options.kind == DefragKind::SequentialLayout;
         if forward || !key.is_empty() {
-            let ahead = tree.leaves_beside(&key, forward, LEAVES_PER_STEP)?;
+            let ahead = tree.sibling_leaves(&key, forward, LEAVES_PER_STEP)?;
             self.file.cache.preread(&ahead.iter().map(|page| self.file.page_key(*page)).collect::<Vec<_>>());
         }
         let partial_merges = work.options.partial_merges;
@@ -378,8 +378,8 @@ impl Defragmentation {
         Ok(Some(key))
     }
 
-    fn count(&self, work: &mut Work, done: &Compacted) {
-        let (freed, partly, moved) = (u64::from(done.freed), u64::from(done.partly), u64::from(done.moved));
+    fn count(&self, work: &mut DefragPass, done: &CompactionResult) {
+        let (freed, partly, moved) = (u64::from(done.freed), u64::from(done.partial), u64::from(done.moved));
         let pass = &mut work.state.pass;
         pass.pages_visited += 1;
         pass.pages_freed += freed;
@@ -414,9 +414,9 @@ impl Defragmentation {
         self.report(DefragEvent::Failed { error: error.jet_code(), what: error.to_string() });
     }
 
-    fn begin_pass(&self, work: &mut Work) -> Result<DefragPosition> {
+    fn begin_pass(&self, work: &mut DefragPass) -> Result<DefragPosition> {
         if work.options.kind == DefragKind::SequentialLayout {
-            work.candidates = self.tables.all_trees(&View::latest())?;
+            work.candidates = self.tables.all_trees(&ReadView::latest())?;
             work.candidates.reverse();
         }
         let total = work.state.pass.total;
@@ -432,7 +432,7 @@ impl Defragmentation {
         Ok(position)
     }
 
-    fn end_pass(&self, work: &mut Work) -> Result<()> {
+    fn end_pass(&self, work: &mut DefragPass) -> Result<()> {
         self.describe(work);
         let mut complete = DefragState { pass: work.state.pass.clone(), ..DefragState::default() };
         complete.pass.add_to_total();
@@ -454,7 +454,7 @@ impl Defragmentation {
     }
 
     /// Stores the state if this is due, or if `now` is true.
-    fn save(&self, work: &mut Work, now: bool) -> Result<()> {
+    fn save(&self, work: &mut DefragPass, now: bool) -> Result<()> {
         let (leaves, ran) = work.saved;
         let visited = work.state.pass.pages_visited;
         let often = match work.options.kind {

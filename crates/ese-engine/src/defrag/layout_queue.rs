@@ -3,17 +3,17 @@
 
 use jetcell_sync::atomic::Ordering;
 
-use super::defragmentation::{Defragmentation, Work};
+use super::defragmentation::{DefragPass, Defragmentation};
 use super::state::QueuedTree;
 use crate::Result;
 use crate::catalog::CatalogTree;
 use crate::events::{DefragEvent, LayoutReport};
 use crate::space::SpaceLock;
-use crate::transaction::View;
+use crate::transaction::ReadView;
 
 impl Defragmentation {
     /// Takes the next candidate tree and queues it if it needs a layout. Returns false if no candidate is left.
-    pub(super) fn queue_next(&self, work: &mut Work) -> Result<bool> {
+    pub(super) fn queue_next(&self, work: &mut DefragPass) -> Result<bool> {
         let Some(candidate) = work.candidates.last().copied() else { return Ok(false) };
         let stopped = || self.stop.load(Ordering::Acquire);
         let scattered = match self.tables.trees.find(candidate.root, candidate.id) {
@@ -41,7 +41,7 @@ impl Defragmentation {
         Ok(true)
     }
 
-    pub(super) fn report_queue(&self, work: &Work) {
+    pub(super) fn report_queue(&self, work: &DefragPass) {
         let queue = &work.state.queue;
         let not_started = queue.iter().filter(|queued| queued.began_unix_ms.is_none()).count() as u64;
         self.report(DefragEvent::LayoutQueued { outstanding: queue.len() as u64, not_started });
@@ -49,7 +49,12 @@ impl Defragmentation {
 
     /// Records the position of the layout in a tree. `None` means that the layout is complete; the tree is then
     /// removed from the queue.
-    pub(super) fn note_queued(&self, work: &mut Work, tree: &CatalogTree, key: Option<&[u8]>) -> Result<()> {
+    pub(super) fn note_queued(
+        &self,
+        work: &mut DefragPass,
+        tree: &CatalogTree,
+        key: Option<&[u8]>,
+    ) -> Result<()> {
         let now = self.file.vfs.clock().unix_ms();
         let Some(queued) = work.state.queue.first_mut().filter(|queued| queued.tree == tree.id) else {
             return Ok(());
@@ -62,7 +67,7 @@ impl Defragmentation {
         }
         // The space that the leaves used before is released for the next tree.
         SpaceLock::new(&self.file).release(tree.root)?;
-        let (table, index) = self.tables.names_of(&View::latest(), tree)?;
+        let (table, index) = self.tables.names_of(&ReadView::latest(), tree)?;
         let queued = work.state.queue.remove(0);
         self.progress.lock().queued = work.state.queue.len() as u64;
         self.report(DefragEvent::TreeLaidOut(LayoutReport {

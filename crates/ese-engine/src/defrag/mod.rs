@@ -23,4 +23,4 @@ mod state;
 pub(crate) use self::defragmentation::Defragmentation;
 pub use self::options::{DefragKind, DefragOptions};
 pub use self::state::DefragProgress;
-pub(crate) use self::state::{DefragKeeper, DefragPosition, DefragState, QueuedTree};
+pub(crate) use self::state::{DefragPosition, DefragState, DefragStateStore, QueuedTree};

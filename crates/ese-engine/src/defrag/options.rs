@@ -3,8 +3,8 @@
 use jetcell_sync::Arc;
 
 use crate::Result;
-use crate::pace::Throttle;
-use crate::scan::ScanTurn;
+use crate::pace::MaintenanceThrottle;
+use crate::scan::MaintenanceTurn;
 use crate::window::MaintenanceWindow;
 
 /// What online defragmentation does with a tree's leaves.
@@ -25,7 +25,7 @@ pub struct DefragOptions {
     /// Kind of defragmentation. One defragmentation of each kind can run at a time.
     pub kind: DefragKind,
     /// Maximum speed. A step processes 32 leaves, each of which counts as one page read towards `bytes_per_second`.
-    pub throttle: Throttle,
+    pub throttle: MaintenanceThrottle,
     /// Whether records are moved to the next page even if not all of a page's records fit there. This frees more
     /// pages but also changes far more of them. ESE: the opposite of `JET_bitDefragmentNoPartialMerges`, which
     /// Exchange 2007 SP1 sets.
@@ -39,7 +39,7 @@ pub struct DefragOptions {
     /// time.
     pub window: Option<MaintenanceWindow>,
     /// Turn shared with other databases, if any. Only one of the databases that share it is processed at a time.
-    pub turn: Option<Arc<ScanTurn>>,
+    pub turn: Option<Arc<MaintenanceTurn>>,
 }
 
 impl DefragOptions {

@@ -74,7 +74,7 @@ pub(crate) struct DefragState {
 }
 
 /// Storage of the defragmentation state in the database.
-pub(crate) trait DefragKeeper: Send + Sync {
+pub(crate) trait DefragStateStore: Send + Sync {
     /// Returns the most recently stored state.
     fn load(&self) -> Result<Option<DefragState>>;
     /// Stores the state.

@@ -107,7 +107,7 @@ pub enum WindowAdvice {
 
 impl WindowAdvice {
     /// Returns the advice for these page counts, or `None` if nothing was read.
-    pub fn of(read: u64, freed: u64) -> Option<WindowAdvice> {
+    pub fn from_page_counts(read: u64, freed: u64) -> Option<WindowAdvice> {
         match () {
             () if read == 0 => None,
             () if read > freed.saturating_mul(100) => Some(WindowAdvice::MayShrink),
@@ -129,7 +129,7 @@ impl WindowAdvice {
 impl DefragReport {
     /// Returns the advice for this pass's ratio of pages read to pages freed, or `None` if nothing was read.
     pub fn advice(&self) -> Option<WindowAdvice> {
-        WindowAdvice::of(self.pages_visited, self.pages_freed)
+        WindowAdvice::from_page_counts(self.pages_visited, self.pages_freed)
     }
 
     /// Adds the completed pass to the totals.
@@ -169,7 +169,7 @@ mod tests {
     fn the_ratio_of_the_article_advises_about_the_window() {
         use WindowAdvice::{Keep, MayShrink, MustGrow};
         let advice = [(10_001, 100), (10_000, 100), (5000, 100), (4999, 100), (7, 0), (0, 0)]
-            .map(|(read, freed)| WindowAdvice::of(read, freed));
+            .map(|(read, freed)| WindowAdvice::from_page_counts(read, freed));
         assert_eq!(advice, [Some(MayShrink), Some(Keep), Some(Keep), Some(MustGrow), Some(MayShrink), None]);
     }
 }

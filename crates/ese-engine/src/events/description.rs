@@ -10,8 +10,8 @@ use std::path::Path;
 
 use ese_format::LogTime;
 
-use super::profile::PassStep;
-use super::{EventCategory, EventKind, EventProfile, EventSeverity, PageDamage, PageFault, PassReport};
+use super::profile::PassStage;
+use super::{EventCategory, EventKind, EventProfile, EventSeverity, PageDamage, PageDamageKind, PassReport};
 
 /// Description of an event for users and programs.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,7 +67,7 @@ impl From<i32> for EventValue {
 #[doc(alias = "JET_paramDbScanIntervalMaxSec")]
 const LATE_AFTER_DAYS: u64 = 7;
 
-fn informs(
+fn is_informational(
     id: u16,
     category: EventCategory,
     parameters: Vec<(&'static str, EventValue)>,
@@ -118,7 +118,7 @@ impl EventKind {
             }
             EventKind::ScanFoundPage { file, offset, page, what } => EventDescription {
                 severity: EventSeverity::Error,
-                ..informs(
+                ..is_informational(
                     727,
                     EventCategory::Maintenance,
                     vec![
@@ -140,19 +140,19 @@ impl EventKind {
     fn lifecycle(&self) -> EventDescription {
         let database = |id, path: &Path, what: &str| {
             let text = format!("The database engine {what} the database '{}'.", path.display());
-            informs(id, EventCategory::General, vec![("database", path.into())], text)
+            is_informational(id, EventCategory::General, vec![("database", path.into())], text)
         };
         match self {
             EventKind::DatabaseCreated { database: path } => database(325, path, "created"),
             EventKind::DatabaseAttached { database: path } => database(326, path, "attached"),
             EventKind::DatabaseDetached { database: path } => database(327, path, "detached"),
-            EventKind::InstanceStarted { seconds } => informs(
+            EventKind::InstanceStarted { seconds } => is_informational(
                 105,
                 EventCategory::General,
                 vec![("seconds", EventValue::Fraction(*seconds))],
                 format!("The database engine opened an instance in {seconds:.3} seconds."),
             ),
-            EventKind::InstanceStopped { dirty } => informs(
+            EventKind::InstanceStopped { dirty } => is_informational(
                 103,
                 EventCategory::General,
                 vec![("dirty_shutdown", i32::from(*dirty).into())],
@@ -161,16 +161,22 @@ impl EventKind {
                     false => "The instance was shut down cleanly.".to_string(),
                 },
             ),
-            _ => informs(102, EventCategory::General, vec![], "An instance is being opened.".to_string()),
+            _ => is_informational(
+                102,
+                EventCategory::General,
+                vec![],
+                "An instance is being opened.".to_string(),
+            ),
         }
     }
 
     fn backup(&self) -> EventDescription {
-        let says = |id, text: &str| informs(id, EventCategory::LoggingRecovery, vec![], text.to_string());
+        let says =
+            |id, text: &str| is_informational(id, EventCategory::LoggingRecovery, vec![], text.to_string());
         let logs = |id, first: u32, last: u32, what: &str| {
             let parameters = vec![("first", first.into()), ("last", last.into())];
             let text = format!("{what} log generations {first:X} to {last:X} (hexadecimal).");
-            informs(id, EventCategory::LoggingRecovery, parameters, text)
+            is_informational(id, EventCategory::LoggingRecovery, parameters, text)
         };
         match self {
             EventKind::FullBackupStarted => says(210, "A full backup has started."),
@@ -182,7 +188,7 @@ impl EventKind {
                 says(243, "The copy backup of the databases is complete.")
             }
             EventKind::BackupCompleted { .. } => says(213, "The backup is complete."),
-            EventKind::BackupFileStarted { file, bytes } => informs(
+            EventKind::BackupFileStarted { file, bytes } => is_informational(
                 220,
                 EventCategory::LoggingRecovery,
                 vec![("file", (&**file).into()), ("bytes", (*bytes).into())],
@@ -206,7 +212,8 @@ impl EventKind {
     }
 
     fn recovery(&self) -> EventDescription {
-        let says = |id, parameters, text| informs(id, EventCategory::LoggingRecovery, parameters, text);
+        let says =
+            |id, parameters, text| is_informational(id, EventCategory::LoggingRecovery, parameters, text);
         match self {
             EventKind::LogReplayed { generation, records } => says(
                 301,
@@ -274,12 +281,12 @@ impl EventKind {
 
     fn pass(&self, profile: EventProfile) -> EventDescription {
         let says = |step, zeroing, parameters, text| {
-            informs(profile.pass_id(step, zeroing), EventCategory::Maintenance, parameters, text)
+            is_informational(profile.pass_id(step, zeroing), EventCategory::Maintenance, parameters, text)
         };
         let task = |zeroing: bool| if zeroing { "Zeroing of deleted data" } else { "The checksum scan" };
         match self {
             EventKind::PassResumed { report, page } => says(
-                PassStep::Resumed,
+                PassStage::Resumed,
                 report.zeroing,
                 vec![
                     ("database", (&*report.database).into()),
@@ -298,7 +305,7 @@ impl EventKind {
             EventKind::PassCompleted(report) => {
                 let late = report.days > LATE_AFTER_DAYS;
                 says(
-                    PassStep::Completed { late },
+                    PassStage::Completed { late },
                     report.zeroing,
                     report.parameters(),
                     format!(
@@ -317,7 +324,7 @@ impl EventKind {
             EventKind::PassFailed { database, zeroing, error, what } => EventDescription {
                 severity: EventSeverity::Error,
                 ..says(
-                    PassStep::Failed,
+                    PassStage::Failed,
                     *zeroing,
                     vec![
                         ("database", (&**database).into()),
@@ -332,7 +339,7 @@ impl EventKind {
                 )
             },
             EventKind::PassInterrupted { database, zeroing } => says(
-                PassStep::Interrupted,
+                PassStage::Interrupted,
                 *zeroing,
                 vec![("database", (&**database).into())],
                 format!(
@@ -342,7 +349,7 @@ impl EventKind {
                 ),
             ),
             EventKind::PassStarted { database, zeroing } => says(
-                PassStep::Started,
+                PassStage::Started,
                 *zeroing,
                 vec![("database", (&**database).into())],
                 format!("{} of database '{}' has started a pass.", task(*zeroing), database.display()),
@@ -418,7 +425,7 @@ fn date(unix_ms: i64) -> String {
 
 fn zeroing(id: u16, database: &Path, what: &str) -> EventDescription {
     let text = format!("Zeroing of deleted data in database '{}' {what}.", database.display());
-    informs(id, EventCategory::Maintenance, vec![("database", database.into())], text)
+    is_informational(id, EventCategory::Maintenance, vec![("database", database.into())], text)
 }
 
 fn full(id: u16, file: &Path, what: &str) -> EventDescription {
@@ -443,18 +450,22 @@ fn damaged(damage: &PageDamage) -> EventDescription {
         ("page", page.get().into()),
     ];
     let (id, error, what) = match fault {
-        PageFault::Corrected(bits) => {
+        PageDamageKind::Corrected(bits) => {
             let bits: Vec<String> = bits.iter().map(u32::to_string).collect();
             parameters.push(("bits", EventValue::Text(bits.join(" "))));
             (399, 0, format!("had flipped bits ({}), which were corrected", bits.join(", ")))
         }
-        PageFault::Checksum => (474, -1018, "failed verification: its checksum or structure is wrong".into()),
-        PageFault::WrongPage(stored) => {
+        PageDamageKind::Checksum => {
+            (474, -1018, "failed verification: its checksum or structure is wrong".into())
+        }
+        PageDamageKind::WrongPage(stored) => {
             parameters.push(("stored_page", (*stored).into()));
             (475, -1118, format!("failed verification: it contains page {stored}"))
         }
-        PageFault::Missing => (476, -1019, "failed verification: it was never written, or was lost".into()),
-        PageFault::Unreadable(why) => {
+        PageDamageKind::Missing => {
+            (476, -1019, "failed verification: it was never written, or was lost".into())
+        }
+        PageDamageKind::Unreadable(why) => {
             parameters.push(("what", EventValue::Text(why.clone())));
             (481, -1022, format!("could not be read: {why}"))
         }

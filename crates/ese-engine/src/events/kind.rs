@@ -283,12 +283,12 @@ pub struct PageDamage {
     /// Page number.
     pub page: PageNumber,
     /// Kind of damage.
-    pub fault: PageFault,
+    pub fault: PageDamageKind,
 }
 
 /// Kind of damage to a page.
 #[derive(Clone, Debug, PartialEq)]
-pub enum PageFault {
+pub enum PageDamageKind {
     /// 399: flipped bits, which were corrected. Each bit is given as `8 * byte + bit`.
     Corrected(Vec<u32>),
     /// 474: the checksum or the structure is wrong.

@@ -23,7 +23,7 @@ pub use self::category::{EventCategory, EventSeverity};
 pub use self::defragmentation::{DefragEvent, DefragReport, DefragTotals, LayoutReport, WindowAdvice};
 pub use self::description::{EventDescription, EventValue};
 pub use self::divergence::{DivergenceKind, PageDivergence};
-pub use self::kind::{EventKind, PageDamage, PageFault, PassReport};
+pub use self::kind::{EventKind, PageDamage, PageDamageKind, PassReport};
 pub use self::profile::EventProfile;
 pub use self::replication::CopyEvent;
 pub use self::snapshot::SnapshotEvent;
@@ -58,19 +58,19 @@ impl Event {
 
 /// Event reporter that is shared by the parts of an instance or a copy.
 #[derive(Clone)]
-pub struct Events(Option<Arc<Reporter>>);
+pub struct EventReporter(Option<Arc<EventReporterInner>>);
 
-struct Reporter {
+struct EventReporterInner {
     sink: Arc<dyn EventSink>,
     clock: Arc<dyn Clock>,
     instance: String,
     profile: EventProfile,
 }
 
-impl Events {
+impl EventReporter {
     /// Creates a reporter that discards all events.
-    pub fn unheard() -> Events {
-        Events(None)
+    pub fn discarding() -> EventReporter {
+        EventReporter(None)
     }
 
     /// Creates a reporter for the instance or copy whose logs are in `directory`.
@@ -79,9 +79,9 @@ impl Events {
         clock: Arc<dyn Clock>,
         directory: &Path,
         profile: EventProfile,
-    ) -> Events {
+    ) -> EventReporter {
         let instance = directory.display().to_string();
-        Events(sink.map(|sink| Arc::new(Reporter { sink, clock, instance, profile })))
+        EventReporter(sink.map(|sink| Arc::new(EventReporterInner { sink, clock, instance, profile })))
     }
 
     /// Reports an event.

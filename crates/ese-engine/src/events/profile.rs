@@ -30,7 +30,7 @@ pub enum EventProfile {
 
 /// Stage of a pass that an event reports.
 #[derive(Clone, Copy)]
-pub(super) enum PassStep {
+pub(super) enum PassStage {
     Started,
     Resumed,
     Completed { late: bool },
@@ -43,20 +43,20 @@ impl EventProfile {
     pub const NAMES: [(EventProfile, &'static str); 3] =
         [(EventProfile::Sp1, "sp1"), (EventProfile::Sp1Article, "article"), (EventProfile::Modern, "modern")];
 
-    pub(super) fn pass_id(self, step: PassStep, zeroing: bool) -> u16 {
+    pub(super) fn pass_id(self, step: PassStage, zeroing: bool) -> u16 {
         let modern = self == EventProfile::Modern;
         let (scan, zero) = match step {
-            PassStep::Started if modern => (717, 736),
-            PassStep::Started if self == EventProfile::Sp1Article => (719, 718),
-            PassStep::Started => (717, 718),
-            PassStep::Resumed if modern => (719, 738),
-            PassStep::Resumed => (719, 720),
-            PassStep::Completed { late: false } if modern => (732, 737),
-            PassStep::Completed { late: true } if modern => (733, 735),
-            PassStep::Completed { .. } => (721, 722),
-            PassStep::Failed if modern => (723, 734),
-            PassStep::Failed => (723, 724),
-            PassStep::Interrupted => (725, 726),
+            PassStage::Started if modern => (717, 736),
+            PassStage::Started if self == EventProfile::Sp1Article => (719, 718),
+            PassStage::Started => (717, 718),
+            PassStage::Resumed if modern => (719, 738),
+            PassStage::Resumed => (719, 720),
+            PassStage::Completed { late: false } if modern => (732, 737),
+            PassStage::Completed { late: true } if modern => (733, 735),
+            PassStage::Completed { .. } => (721, 722),
+            PassStage::Failed if modern => (723, 734),
+            PassStage::Failed => (723, 724),
+            PassStage::Interrupted => (725, 726),
         };
         if zeroing { zero } else { scan }
     }

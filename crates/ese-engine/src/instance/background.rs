@@ -13,24 +13,24 @@ use crate::workers::{StepKind, TaskHandle, WorkerGroup};
 
 /// Background work of one instance.
 #[derive(Default)]
-pub(crate) struct Background {
+pub(crate) struct BackgroundWork {
     /// Shared threads. If `None`, the instance starts its own threads.
     workers: Option<Arc<WorkerGroup>>,
     tasks: Mutex<Vec<TaskHandle>>,
-    signal: Arc<Signal>,
+    signal: Arc<BackgroundSignal>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 #[derive(Default)]
-struct Signal {
+struct BackgroundSignal {
     stop: Mutex<bool>,
     changed: Condvar,
 }
 
-impl Background {
+impl BackgroundWork {
     /// Creates the background work. It runs on shared threads if `workers` is given, and on new threads otherwise.
-    pub fn new(workers: Option<Arc<WorkerGroup>>) -> Background {
-        Background { workers, ..Background::default() }
+    pub fn new(workers: Option<Arc<WorkerGroup>>) -> BackgroundWork {
+        BackgroundWork { workers, ..BackgroundWork::default() }
     }
 
     /// Returns the shared threads, if the instance uses them.
@@ -39,7 +39,7 @@ impl Background {
     }
 
     /// Runs `step` repeatedly on shared threads.
-    pub fn share(
+    pub fn spawn_shared(
         &self,
         workers: &WorkerGroup,
         kind: StepKind,
@@ -89,7 +89,7 @@ impl Background {
     /// task.
     pub fn repeat_after(&self, name: &str, mut step: impl FnMut() -> Option<Duration> + Send + 'static) {
         if let Some(workers) = &self.workers {
-            self.share(workers, StepKind::Pages, step);
+            self.spawn_shared(workers, StepKind::Pages, step);
             return;
         }
         let signal = self.signal.clone();

@@ -8,7 +8,7 @@ use super::Instance;
 use super::state_table::{StateTable, date_time, number, unix_ms};
 use crate::Result;
 use crate::database::Database;
-use crate::defrag::{DefragKeeper, DefragPosition, DefragState, QueuedTree};
+use crate::defrag::{DefragPosition, DefragState, DefragStateStore, QueuedTree};
 use crate::events::DefragReport;
 use crate::table::{ColumnDefinition, TableDefinition};
 
@@ -39,11 +39,11 @@ fn tree(value: &Value) -> TreeId {
     TreeId(u32::try_from(number(value)).unwrap_or_default())
 }
 
-fn of_number(number: u64) -> Value {
+fn number_value(number: u64) -> Value {
     Value::LongLong(i64::try_from(number).unwrap_or(i64::MAX))
 }
 
-impl DefragKeeper for LayoutTable {
+impl DefragStateStore for LayoutTable {
     fn load(&self) -> Result<Option<DefragState>> {
         let [table, visited, freed, merges, moves] = NUMBERS;
         let records =
@@ -86,12 +86,12 @@ impl DefragKeeper for LayoutTable {
                 queued.partial_merges,
                 queued.pages_moved,
             ];
-            let mut values: Vec<(&str, Value)> = NUMBERS.into_iter().zip(numbers.map(of_number)).collect();
+            let mut values: Vec<(&str, Value)> = NUMBERS.into_iter().zip(numbers.map(number_value)).collect();
             values.push((TIMES[0], queued.began_unix_ms.map_or(Value::Null, date_time)));
             values.push((TIMES[1], date_time(queued.updated_unix_ms)));
             let key = Some(&queued.key).filter(|key| !key.is_empty());
             values.push((KEYS[0], key.map_or(Value::Null, |key| Value::Binary(key.clone()))));
-            (of_number(u64::from(queued.tree.0)), values)
+            (number_value(u64::from(queued.tree.0)), values)
         };
         self.0.save_all(state.queue.iter().map(record).collect())
     }

@@ -3,7 +3,7 @@
 use super::Instance;
 use crate::Result;
 use crate::options::InstanceOptions;
-use crate::recovery::{RecoverySummary, Replayed, Replayer};
+use crate::recovery::{RecoverySummary, ReplaySummary, Replayer};
 
 impl Replayer {
     /// Ends the replay and leaves the databases clean. Rolls back unfinished transactions and logs the rollback. The
@@ -18,7 +18,7 @@ impl Replayer {
     /// logged. Undo, in contrast, must be able to append to the log from its first change on.
     ///
     /// The second result describes what was rolled back. It is empty if the log ended cleanly.
-    pub fn finish(self) -> Result<(Replayed, RecoverySummary)> {
+    pub fn finish(self) -> Result<(ReplaySummary, RecoverySummary)> {
         self.check_complete()?;
         let options = InstanceOptions { shared_cache: None, ..self.options().clone() };
         let replayed = self.stop()?;

@@ -65,7 +65,7 @@ impl StateTable {
     pub fn load_all<const N: usize>(&self, columns: [&str; N]) -> Result<Vec<[Value; N]>> {
         let loaded = self.run(|session, database| {
             let mut records = Vec::new();
-            if !self.is_there(session, database)? {
+            if !self.exists(session, database)? {
                 return Ok(records);
             }
             let mut table = session.open_table(database, &self.definition.name)?;
@@ -89,7 +89,7 @@ impl StateTable {
     pub fn save_all(&self, mut records: Vec<(Value, Vec<(&str, Value)>)>) -> Result<()> {
         self.create(!records.is_empty())?;
         self.run(|session, database| {
-            if !self.is_there(session, database)? {
+            if !self.exists(session, database)? {
                 return Ok(());
             }
             let mut table = session.open_table(database, &self.definition.name)?;
@@ -140,7 +140,7 @@ impl StateTable {
 
     /// Creates the table if `needed` is set and it does not exist yet.
     fn create(&self, needed: bool) -> Result<()> {
-        self.run(|session, database| match !needed || self.is_there(session, database)? {
+        self.run(|session, database| match !needed || self.exists(session, database)? {
             true => Ok(()),
             false => session.create_table(database, &self.definition),
         })?;
@@ -165,7 +165,7 @@ impl StateTable {
         Ok(Some(done))
     }
 
-    fn is_there(&self, session: &Session, database: &Arc<Database>) -> Result<bool> {
+    fn exists(&self, session: &Session, database: &Arc<Database>) -> Result<bool> {
         Ok(session.tables(database)?.contains(&self.definition.name))
     }
 

@@ -6,7 +6,7 @@ use ese_format::checkpoint::{CHECKPOINT_LEN, Checkpoint};
 use jetcell_sync::{Arc, Mutex};
 use jetcell_vfs::{File, FileStem, IoBuffer, IoReason, OpenMode, Vfs};
 
-use super::LogNameForm;
+use super::LogNameFormat;
 use crate::{Error, Result};
 
 /// The checkpoint file, such as `E00.chk`.
@@ -18,7 +18,7 @@ pub struct CheckpointFile {
 
 impl CheckpointFile {
     /// Creates a handle for the checkpoint file with this base name in the system directory. The file need not exist.
-    pub fn new(vfs: Arc<dyn Vfs>, directory: &Path, base: FileStem, form: LogNameForm) -> CheckpointFile {
+    pub fn new(vfs: Arc<dyn Vfs>, directory: &Path, base: FileStem, form: LogNameFormat) -> CheckpointFile {
         let name = format!("{base}.{}", form.checkpoint_extension());
         CheckpointFile { vfs, path: directory.join(name), file: Mutex::new(None) }
     }
@@ -94,13 +94,13 @@ mod tests {
                 Arc::new(disk.clone()),
                 Path::new("/log"),
                 FileStem::E00,
-                LogNameForm::default(),
+                LogNameFormat::default(),
             )
         };
         for operations in 1..5 {
             let disk = SimVfs::new();
             disk.create_directory(Path::new("/log")).unwrap();
-            disk.stop_after(disk.operations() + operations);
+            disk.cut_power_after(disk.operations() + operations);
             let _ = file(&disk).reserve();
             let disk = disk.process_kill();
             file(&disk).write(&checkpoint).unwrap();

@@ -36,7 +36,7 @@ use crate::{Error, Result};
 const MAGIC: &str = "jetcell copy 1";
 const EXTENSION: &str = "copy";
 /// Maximum length, in characters, of the stored reason why a copy is waiting.
-const MAX_WAITS: usize = 500;
+const MAX_WAIT_REASON_CHARS: usize = 500;
 
 /// Waiting reason shown for a copy whose registration could not be read.
 const UNREADABLE: &str = "the registration of the copy could not be read; run jetcell replicate for the copy, \
@@ -187,7 +187,8 @@ impl CopyRegistration {
     fn to_text(&self) -> String {
         let one_line = |text: &str| text.replace('\n', " ");
         // The text is truncated at the end of a full block, and must still be valid there.
-        let brief = |what: &str| one_line(what).chars().filter(char::is_ascii).take(MAX_WAITS).collect();
+        let brief =
+            |what: &str| one_line(what).chars().filter(char::is_ascii).take(MAX_WAIT_REASON_CHARS).collect();
         let waits = self.waiting.as_deref().map(brief).map(|what: String| format!("waits {what}\n"));
         let host = self.host.as_deref().map(brief).map(|name: String| format!("host {name}\n"));
         let unreadable = self.unreadable_since.map(|since| format!("unreadable {:X}\n", since.0));

@@ -57,7 +57,7 @@ impl GroupCommit {
     }
 
     /// Records how long a write took.
-    pub fn write_took(&mut self, duration: Duration) {
+    pub fn record_write_time(&mut self, duration: Duration) {
         self.max_wait = (duration * WAIT_IN_WRITES).clamp(MIN_WAIT, MAX_WAIT);
     }
 
@@ -70,7 +70,7 @@ impl GroupCommit {
 
 /// Purpose for which a thread waits for durability.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Purpose {
+pub(super) enum WaitPurpose {
     Commit,
     Flush,
 }
@@ -85,18 +85,23 @@ pub(super) enum WaitResult {
 }
 
 /// A thread that waits for the writer.
-pub(super) struct Waiter {
+pub(super) struct CommitWaiter {
     pub upto: LogPosition,
-    pub purpose: Purpose,
+    pub purpose: WaitPurpose,
     thread: Thread,
     /// Numeric value of a [`WaitResult`], or zero while the thread waits.
     result: AtomicU8,
 }
 
-impl Waiter {
+impl CommitWaiter {
     /// Creates a waiter for the calling thread.
-    pub fn new(upto: LogPosition, purpose: Purpose) -> Arc<Waiter> {
-        Arc::new(Waiter { upto, purpose, thread: jetcell_sync::thread::current(), result: AtomicU8::new(0) })
+    pub fn new(upto: LogPosition, purpose: WaitPurpose) -> Arc<CommitWaiter> {
+        Arc::new(CommitWaiter {
+            upto,
+            purpose,
+            thread: jetcell_sync::thread::current(),
+            result: AtomicU8::new(0),
+        })
     }
 
     /// Ends the wait with the given result.
@@ -169,7 +174,7 @@ mod tests {
     fn a_commit_waits_at_most_as_long_as_two_writes_take() {
         let mut group = GroupCommit::new();
         for (write, wait) in [(0, 20), (9, 20), (11, 22), (300, 600), (501, 1000), (9000, 1000)] {
-            group.write_took(Duration::from_micros(write));
+            group.record_write_time(Duration::from_micros(write));
             assert_eq!(group.max_wait, Duration::from_micros(wait), "a write of {write} µs");
         }
     }
@@ -177,7 +182,7 @@ mod tests {
     #[test]
     fn a_late_wake_up_does_not_end_the_next_wait() {
         let clock = RealClock::new();
-        let waiter = Waiter::new(LogPosition::MIN, Purpose::Commit);
+        let waiter = CommitWaiter::new(LogPosition::MIN, WaitPurpose::Commit);
         waiter.wake(WaitResult::Durable);
         waiter.reset();
         let (before, max_wait) = (clock.monotonic(), Duration::from_millis(20));
@@ -187,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_wait_ends_though_the_clock_stands_still() {
-        let waiter = Waiter::new(LogPosition::MIN, Purpose::Commit);
+        let waiter = CommitWaiter::new(LogPosition::MIN, WaitPurpose::Commit);
         assert!(waiter.wait_for(Duration::from_millis(1), &SimClock::new()).is_none());
     }
 }

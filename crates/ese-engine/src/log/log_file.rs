@@ -10,7 +10,7 @@ use ese_format::{Generation, LogPosition, LogTime, Signature};
 use jetcell_sync::Arc;
 use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode};
 
-use super::{LogOptions, LogTail};
+use super::{LogStreamOptions, LogTail};
 use crate::{Error, Result};
 
 /// Number of zero bytes per write.
@@ -30,7 +30,7 @@ impl LogVersion {
 
     /// Returns the version of a stream with this header, if it is not older than the version of new streams.
     /// Otherwise returns the version of new streams.
-    pub fn of(header: &LogHeader) -> LogVersion {
+    pub fn from_header(header: &LogHeader) -> LogVersion {
         let version =
             (header.version_major, header.version_minor, header.version_update, header.version_update_minor);
         let of_stream = LogVersion { version, engine: header.engine_version };
@@ -56,7 +56,7 @@ pub(super) enum NameState {
 }
 
 /// Durably creates a file with the size of a log. Its blocks read as zeros. If this fails, the file is removed.
-pub(super) fn create(options: &LogOptions, path: &Path) -> Result<Arc<dyn File>> {
+pub(super) fn create(options: &LogStreamOptions, path: &Path) -> Result<Arc<dyn File>> {
     let failed = |e: std::io::Error| Error::io(path, &e);
     let made = (|| {
         if options.vfs.exists(path).map_err(failed)? {
@@ -75,7 +75,7 @@ pub(super) fn create(options: &LogOptions, path: &Path) -> Result<Arc<dyn File>>
 }
 
 /// Creates a file like [`create`], and writes zeros to it.
-pub(super) fn create_zeroed(options: &LogOptions, path: &Path) -> Result<Arc<dyn File>> {
+pub(super) fn create_zeroed(options: &LogStreamOptions, path: &Path) -> Result<Arc<dyn File>> {
     let file = create(options, path)?;
     match write_zeros(&*file, 0..u64::from(options.file_size)).and_then(|()| file.sync(IoReason::LogFormat)) {
         Ok(()) => Ok(file),
@@ -101,7 +101,7 @@ pub(super) fn write_zeros(file: &dyn File, range: Range<u64>) -> std::io::Result
 
 /// Creates the header for a new log. The writer completes it when the generation is entered.
 pub(super) fn header(
-    options: &LogOptions,
+    options: &LogStreamOptions,
     signature: Signature,
     generation: Generation,
     created: LogTime,
@@ -138,7 +138,10 @@ pub(super) fn header(
 }
 
 /// Creates generation 1 under the current name.
-pub(super) fn create_first(options: &LogOptions, signature: Signature) -> Result<(Arc<dyn File>, LogTime)> {
+pub(super) fn create_first(
+    options: &LogStreamOptions,
+    signature: Signature,
+) -> Result<(Arc<dyn File>, LogTime)> {
     let next = options.names.next();
     let file = create_zeroed(options, &next)?;
     let created = LogTime::from_unix_ms(options.vfs.clock().unix_ms());
@@ -153,7 +156,7 @@ pub(super) fn create_first(options: &LogOptions, signature: Signature) -> Result
 
 /// Opens the newest log for appending after its tail. Makes exactly the content that was read durable, including the
 /// file names.
-pub(super) fn reopen(options: &LogOptions, tail: &LogTail) -> Result<(Arc<dyn File>, NameState)> {
+pub(super) fn reopen(options: &LogStreamOptions, tail: &LogTail) -> Result<(Arc<dyn File>, NameState)> {
     let (vfs, names) = (&options.vfs, &options.names);
     let failed = |e: std::io::Error| Error::io(&tail.path, &e);
     let file = vfs.open(&tail.path, OpenMode::Write).map_err(failed)?;
@@ -188,13 +191,13 @@ pub(super) fn reopen(options: &LogOptions, tail: &LogTail) -> Result<(Arc<dyn Fi
 
 /// Renames the current log to its archive name, unless it already has that name. Then renames the prepared file,
 /// which contains `generation`, to the current name. Calling this again is harmless.
-pub(super) fn archive_current(options: &LogOptions, generation: Generation) -> std::io::Result<()> {
+pub(super) fn archive_current(options: &LogStreamOptions, generation: Generation) -> std::io::Result<()> {
     close_current(options, Generation(generation.0 - 1))?;
     options.vfs.rename(&options.names.next(), &options.names.current())
 }
 
 /// Renames the current log, which contains `generation`, to its archive name, unless it already has that name.
-pub(super) fn close_current(options: &LogOptions, generation: Generation) -> std::io::Result<()> {
+pub(super) fn close_current(options: &LogStreamOptions, generation: Generation) -> std::io::Result<()> {
     // Attempting the rename is the only reliable way to detect that no current log exists. A later rename would
     // otherwise replace the current log.
     match options.vfs.rename(&options.names.current(), &options.names.archived(generation)) {

@@ -7,7 +7,7 @@ use jetcell_vfs::FileStem;
 
 /// Format of a stream's file names, apart from the base name. The default is the format that Exchange uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct LogNameForm {
+pub struct LogNameFormat {
     /// Whether the names of archived logs have 5 digits instead of 8. Some Windows components use such names.
     pub short: bool,
     /// Whether logs have the extension `.jtx` and the checkpoint file has `.jcp`, rather than `.log` and `.chk`. ESE:
@@ -16,7 +16,7 @@ pub struct LogNameForm {
     pub newer_extensions: bool,
 }
 
-impl LogNameForm {
+impl LogNameFormat {
     /// Returns the extension of log files.
     pub fn log_extension(self) -> &'static str {
         if self.newer_extensions { "jtx" } else { "log" }
@@ -44,20 +44,20 @@ impl LogNameForm {
 pub struct LogNames {
     directory: PathBuf,
     base: FileStem,
-    form: LogNameForm,
+    form: LogNameFormat,
 }
 
 impl LogNames {
     /// Creates names such as `E00.log` in `directory`.
     pub fn new(directory: &Path, base: FileStem) -> LogNames {
-        LogNames { directory: directory.to_path_buf(), base, form: LogNameForm::default() }
+        LogNames { directory: directory.to_path_buf(), base, form: LogNameFormat::default() }
     }
 
-    /// Returns these names in the format used by the logs among `files`. Uses `form` if `files` contains no logs or
+    /// Returns these names in the format used by the logs among `files`. Uses `format` if `files` contains no logs or
     /// does not determine the format.
-    pub fn as_in(self, files: &[PathBuf], form: LogNameForm) -> LogNames {
-        let newer = LogNames { form: LogNameForm { newer_extensions: true, ..form }, ..self.clone() };
-        let older = LogNames { form: LogNameForm { newer_extensions: false, ..form }, ..self };
+    pub fn with_format_of(self, files: &[PathBuf], form: LogNameFormat) -> LogNames {
+        let newer = LogNames { form: LogNameFormat { newer_extensions: true, ..form }, ..self.clone() };
+        let older = LogNames { form: LogNameFormat { newer_extensions: false, ..form }, ..self };
         let has_logs = |names: &LogNames| {
             files.iter().any(|path| *path == names.current() || names.generation_of(path).is_some())
         };
@@ -72,11 +72,11 @@ impl LogNames {
                 && path.file_stem().is_some_and(|stem| stem.len() == names.base.len() + 5)
         };
         let short = form.short || files.iter().any(is_short);
-        LogNames { form: LogNameForm { short, ..names.form }, ..names }
+        LogNames { form: LogNameFormat { short, ..names.form }, ..names }
     }
 
     /// Returns the format of the names.
-    pub fn form(&self) -> LogNameForm {
+    pub fn format(&self) -> LogNameFormat {
         self.form
     }
 
@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(names.generation_of(&path), Some(Generation(0x1ab)));
         let as_in = |base, file: &str| {
             LogNames::new(Path::new("/logs"), FileStem::new(base).unwrap())
-                .as_in(&[file.into()], LogNameForm::default())
+                .with_format_of(&[file.into()], LogNameFormat::default())
         };
         let short = as_in("SRU", "/logs/SRU0005B.log");
         assert_eq!(short.archived(Generation(0x5c)), Path::new("/logs/SRU0005C.log"));

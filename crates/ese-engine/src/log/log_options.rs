@@ -10,7 +10,7 @@ use crate::Result;
 
 /// Settings of a log stream.
 #[derive(Clone)]
-pub struct LogOptions {
+pub struct LogStreamOptions {
     /// File system that contains the log files.
     pub vfs: Arc<dyn Vfs>,
     /// Directory and names of the log files.

@@ -26,7 +26,7 @@ pub(crate) use self::chain::{LogChain, ReceivedLog};
 use self::record_reads::OpenLogFile;
 pub(crate) use self::record_reads::RecordReads;
 use super::LogNames;
-use crate::error::LogFault;
+use crate::error::LogErrorKind;
 use crate::{Error, Result};
 
 const NOP: u8 = 0;
@@ -38,7 +38,7 @@ const MAX_RESERVED: usize = 1 << 20;
 
 /// A record with its position.
 #[derive(Debug, Clone)]
-pub struct StoredRecord {
+pub struct PositionedRecord {
     /// Position of the first byte.
     pub start: LogPosition,
     /// Position after the last byte.
@@ -227,10 +227,10 @@ impl LogReader {
     pub fn read_from(
         &self,
         from: LogPosition,
-        mut visit: impl FnMut(StoredRecord) -> Result<()>,
+        mut visit: impl FnMut(PositionedRecord) -> Result<()>,
     ) -> Result<LogTail> {
         let (_, newest) = self.range();
-        let mut visit = |record: StoredRecord| if record.start >= from { visit(record) } else { Ok(()) };
+        let mut visit = |record: PositionedRecord| if record.start >= from { visit(record) } else { Ok(()) };
         let log = self.read_files(from.generation.0..=newest.0, &mut None, &mut visit)?;
         let log = log.ok_or_else(|| self.missing(from.generation))?;
         let repaired =
@@ -250,7 +250,7 @@ impl LogReader {
         &self,
         generations: impl Iterator<Item = u32>,
         pending: &mut Option<PartialRecord>,
-        visit: &mut dyn FnMut(StoredRecord) -> Result<()>,
+        visit: &mut dyn FnMut(PositionedRecord) -> Result<()>,
     ) -> Result<Option<LoadedLog>> {
         let (_, newest) = self.range();
         let mut previous: Option<LoadedLog> = None;
@@ -291,13 +291,13 @@ impl LogReader {
     pub fn read_to_pinned_tail(
         &self,
         from: LogPosition,
-        mut visit: impl FnMut(StoredRecord) -> Result<()>,
+        mut visit: impl FnMut(PositionedRecord) -> Result<()>,
     ) -> Result<()> {
         let pinned = self
             .pinned
             .get()
             .ok_or_else(|| Error::Internal("the tail of the log is not pinned".to_string()))?;
-        let mut visit = |record: StoredRecord| if record.start >= from { visit(record) } else { Ok(()) };
+        let mut visit = |record: PositionedRecord| if record.start >= from { visit(record) } else { Ok(()) };
         let generation = pinned.header.generation;
         let mut pending = None;
         if let Some(previous) = self.read_files(from.generation.0..generation.0, &mut pending, &mut visit)? {
@@ -398,7 +398,7 @@ impl LogReader {
         let generation = header.generation;
         let scan = scan_log(&mut bytes, generation).map_err(|fault| {
             let position = LogPosition { generation, segment: fault.segment, offset: 0 };
-            self.fault(generation, LogFault::Damaged, position, &fault.to_string())
+            self.fault(generation, LogErrorKind::Damaged, position, &fault.to_string())
         })?;
         if scan.torn && !newest {
             let segment = scan.last + 1;
@@ -406,7 +406,7 @@ impl LogReader {
                 "log segment {segment} is damaged, but the next generation shows that it was complete"
             );
             let position = LogPosition { generation, segment, offset: 0 };
-            return Err(self.fault(generation, LogFault::Damaged, position, &what));
+            return Err(self.fault(generation, LogErrorKind::Damaged, position, &what));
         }
         Ok(LoadedLog { header, bytes, scan })
     }
@@ -415,7 +415,7 @@ impl LogReader {
         &self,
         segment: &Segment<'_>,
         pending: &mut Option<PartialRecord>,
-        visit: &mut dyn FnMut(StoredRecord) -> Result<()>,
+        visit: &mut dyn FnMut(PositionedRecord) -> Result<()>,
     ) -> Result<()> {
         let Segment { generation, of, index, bytes: segment } = *segment;
         let position = |at: usize| match at < SEGMENT_BYTES {
@@ -435,7 +435,7 @@ impl LogReader {
                 .map_err(|e| e.to_string())
                 .and_then(|len| rest.get(..len).ok_or_else(|| "it extends past its segment".to_string()))
                 .map_err(|e| {
-                    self.fault(generation, LogFault::Damaged, position(at), &format!("log record: {e}"))
+                    self.fault(generation, LogErrorKind::Damaged, position(at), &format!("log record: {e}"))
                 })?;
             let (start, end) = (position(at), position(at + bytes.len()));
             at += bytes.len();
@@ -453,21 +453,21 @@ impl LogReader {
                     match whole.bytes.len().cmp(&whole.total) {
                         std::cmp::Ordering::Less => *pending = Some(whole),
                         std::cmp::Ordering::Equal => {
-                            visit(StoredRecord { start: whole.start, end, bytes: whole.bytes })?;
+                            visit(PositionedRecord { start: whole.start, end, bytes: whole.bytes })?;
                         }
                         std::cmp::Ordering::Greater => {
                             let what = format!(
                                 "log record at {:?}: its fragments are longer than the record",
                                 whole.start
                             );
-                            return Err(self.fault(generation, LogFault::Damaged, whole.start, &what));
+                            return Err(self.fault(generation, LogErrorKind::Damaged, whole.start, &what));
                         }
                     }
                 }
                 // A crash truncated the record. The records that follow were written by recovery.
                 _ => {
                     *pending = None;
-                    visit(StoredRecord { start, end, bytes: bytes.to_vec() })?;
+                    visit(PositionedRecord { start, end, bytes: bytes.to_vec() })?;
                 }
             }
         }

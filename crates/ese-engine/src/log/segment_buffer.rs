@@ -25,7 +25,7 @@ const FRAGMENT_BEGIN_BYTES: usize = 7;
 const FRAGMENT: u8 = 77;
 const FRAGMENT_BYTES: usize = 3;
 /// Number of bytes ahead of the appended records to prefetch. This is about the size of one or two records.
-const AHEAD: usize = 2048;
+const PREFETCH_BYTES: usize = 2048;
 /// Maximum number of segments in a block. This and the next two limits balance two goals: a long write should have
 /// few parts, and a stream that writes little should have a small buffer.
 const MAX_OF_BLOCK: usize = 64;
@@ -35,14 +35,14 @@ const BLOCKS_OF_FILE: usize = 16;
 const SPARE_BLOCKS: usize = 2;
 
 /// Consecutive full segments whose headers have not been written yet.
-pub(super) struct Run {
+pub(super) struct SegmentRun {
     /// Position of the first byte of the first segment.
     pub position: LogPosition,
     block: IoBuffer,
     segments: usize,
 }
 
-impl Run {
+impl SegmentRun {
     /// Returns the number of segments.
     pub fn len(&self) -> usize {
         self.segments
@@ -70,7 +70,7 @@ pub(super) struct SegmentBuffer {
     /// Block that contains full segments, followed by the open segment.
     block: IoBuffer,
     in_block: usize,
-    full: VecDeque<Run>,
+    full: VecDeque<SegmentRun>,
     /// Number of full segments, including those in `block`.
     waiting: usize,
     /// Pool of blocks for new segments.
@@ -114,7 +114,7 @@ impl SegmentBuffer {
     }
 
     /// Returns the start of the records that the writer has not taken yet.
-    pub fn untaken(&self) -> LogPosition {
+    pub fn pending_start(&self) -> LogPosition {
         let first = self.full.front().map_or_else(|| self.first_of_block(), |run| run.position);
         LogPosition { offset: RECORDS_AT as u16, ..first }
     }
@@ -125,7 +125,7 @@ impl SegmentBuffer {
     }
 
     /// Returns the number of record segments that remain in the open generation, including the open segment.
-    pub fn left(&self) -> usize {
+    pub fn remaining_segments(&self) -> usize {
         self.file_segments - 1 - usize::from(self.open.segment)
     }
 
@@ -186,7 +186,7 @@ impl SegmentBuffer {
 
     /// Removes and returns the oldest full segments, all from one generation. `most` is the maximum number of
     /// segments, and must be at least one block.
-    pub fn take(&mut self, most: usize) -> Vec<Run> {
+    pub fn take(&mut self, most: usize) -> Vec<SegmentRun> {
         let mut taken = Vec::new();
         let mut count = 0;
         loop {
@@ -194,7 +194,7 @@ impl SegmentBuffer {
                 self.end_block();
             }
             let Some(next) = self.full.pop_front() else { break };
-            let same = |first: &Run| first.position.generation == next.position.generation;
+            let same = |first: &SegmentRun| first.position.generation == next.position.generation;
             if count + next.len() > most || !taken.first().is_none_or(same) {
                 self.full.push_front(next);
                 break;
@@ -207,7 +207,7 @@ impl SegmentBuffer {
     }
 
     /// Returns the memory of written segments to the pool, and frees blocks beyond what this write used.
-    pub fn recycle(&mut self, runs: Vec<Run>) {
+    pub fn recycle(&mut self, runs: Vec<SegmentRun>) {
         let kept = runs.len().max(SPARE_BLOCKS);
         self.spare.extend(runs.into_iter().map(|run| run.block));
         self.spare.truncate(kept);
@@ -219,7 +219,7 @@ impl SegmentBuffer {
             self.block[at..at + part.len()].copy_from_slice(part);
             at += part.len();
             self.used += part.len();
-            self.block.about_to_write(at - part.len() + AHEAD..at + AHEAD);
+            self.block.prefetch_for_write(at - part.len() + PREFETCH_BYTES..at + PREFETCH_BYTES);
         }
         if self.used == SEGMENT_BYTES {
             self.close();
@@ -254,14 +254,14 @@ impl SegmentBuffer {
         }
         let position = self.first_of_block();
         let next = self.spare.pop().unwrap_or_else(|| new_block(self.of_block));
-        next.about_to_write(0..AHEAD);
+        next.prefetch_for_write(0..PREFETCH_BYTES);
         let block = std::mem::replace(&mut self.block, next);
         let segments = std::mem::take(&mut self.in_block);
         if self.used > RECORDS_AT {
             let start = segments * SEGMENT_BYTES;
             self.block[..self.used].copy_from_slice(&block[start..start + self.used]);
         }
-        self.full.push_back(Run { position, block, segments });
+        self.full.push_back(SegmentRun { position, block, segments });
     }
 }
 
@@ -279,8 +279,8 @@ mod tests {
         SegmentBuffer::new(LogPosition::new(1, 1, 0), 5)
     }
 
-    fn segments(runs: &[Run]) -> Vec<(u32, u16)> {
-        let of = |run: &Run| {
+    fn segments(runs: &[SegmentRun]) -> Vec<(u32, u16)> {
+        let of = |run: &SegmentRun| {
             let at = run.position;
             (at.segment..).take(run.len()).map(move |segment| (at.generation.0, segment))
         };
@@ -294,7 +294,7 @@ mod tests {
         log.append(&[2; 100]);
         let taken = log.take(BLOCK);
         assert_eq!((segments(&taken), log.waiting()), (vec![(1, 1)], 0));
-        assert_eq!(log.untaken(), LogPosition::new(1, 2, 40));
+        assert_eq!(log.pending_start(), LogPosition::new(1, 2, 40));
         log.append(&[3; 3956]);
         for _ in 0..2 * BLOCK {
             log.append(&[4; 4056]);
@@ -302,12 +302,12 @@ mod tests {
         assert_eq!((taken[0].bytes()[40], taken[0].bytes()[4095]), (1, 1));
         assert_eq!((log.waiting(), log.tail()), (2 * BLOCK + 1, LogPosition::new(1, 131, 40)));
         let next = log.take(2 * BLOCK);
-        assert_eq!(next.iter().map(Run::len).collect::<Vec<_>>(), [BLOCK, BLOCK]);
+        assert_eq!(next.iter().map(SegmentRun::len).collect::<Vec<_>>(), [BLOCK, BLOCK]);
         assert_eq!((next[0].bytes()[40..140].to_vec(), next[0].bytes()[140]), (vec![2; 100], 3));
         assert_eq!((segments(&next)[0], segments(&log.take(BLOCK))), ((1, 2), vec![(1, 130)]));
         log.recycle(next);
         log.append(&[5; 50]);
-        assert_eq!((log.take(BLOCK).len(), log.untaken()), (0, LogPosition::new(1, 131, 40)));
+        assert_eq!((log.take(BLOCK).len(), log.pending_start()), (0, LogPosition::new(1, 131, 40)));
     }
 
     #[test]
@@ -339,7 +339,10 @@ mod tests {
         assert_eq!(segments(&log.take(BLOCK)), [(1, 1), (1, 2), (1, 3)], "one generation at a time");
         assert_eq!((segments(&log.take(BLOCK)), log.waiting()), (vec![(2, 1)], 0));
         assert_eq!(log.begin_generation(), 0);
-        assert_eq!((log.tail(), log.untaken()), (LogPosition::new(3, 1, 40), LogPosition::new(3, 1, 40)));
+        assert_eq!(
+            (log.tail(), log.pending_start()),
+            (LogPosition::new(3, 1, 40), LogPosition::new(3, 1, 40))
+        );
     }
 
     #[test]

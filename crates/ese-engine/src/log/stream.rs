@@ -27,13 +27,13 @@ use jetcell_sync::{Arc, Condvar, Mutex, OnceLock};
 use jetcell_vfs::{File, FileStem, IoBuffer};
 
 use self::generations::{LogFiles, NameState, PreparedFile};
-pub(crate) use self::work_signal::Wake;
+pub(crate) use self::work_signal::WakeCallback;
 use self::work_signal::WorkSignal;
-use super::group_commit::{GroupCommit, Waiter};
+use super::group_commit::{CommitWaiter, GroupCommit};
 use super::log_file::LogVersion;
 use super::log_holds::LogHolds;
 use super::segment_buffer::SegmentBuffer;
-use super::{LogCounters, LogHold, LogListener, LogNames, LogOptions, LogTail, RecordBatch};
+use super::{LogCounters, LogHold, LogListener, LogNames, LogStreamOptions, LogTail, RecordBatch};
 
 use crate::{Error, Result};
 
@@ -41,7 +41,7 @@ use crate::{Error, Result};
 /// everything that was appended during the previous one.
 const MAX_WRITE_SEGMENTS: usize = 1024;
 /// Divisor of the buffer size that gives the minimum amount of data worth writing: an eighth.
-const WRITE_SHARE: usize = 8;
+const MIN_WRITE_DIVISOR: usize = 8;
 /// Maximum time that an append waits for room in the buffer before its own thread writes segments.
 const MAX_ROOM_WAIT: Duration = Duration::from_millis(10);
 /// Number of pieces of the next file that one step formats.
@@ -49,18 +49,18 @@ const FORMAT_PIECES: usize = 4;
 
 /// Positions of appended records.
 #[derive(Clone, Copy, Debug)]
-pub struct Appended {
+pub struct AppendedRange {
     /// Position of the first byte of the first record.
     pub start: LogPosition,
     /// Position after the last record.
     pub end: LogPosition,
 }
 
-pub(in crate::log) struct State {
+pub(in crate::log) struct LogStreamState {
     pub(in crate::log) buffer: SegmentBuffer,
     /// Whether a thread is currently the writer.
     pub(in crate::log) writing: bool,
-    pub(in crate::log) waiters: Vec<Arc<Waiter>>,
+    pub(in crate::log) waiters: Vec<Arc<CommitWaiter>>,
     pub(in crate::log) group_commit: GroupCommit,
     /// File prepared for the next generation, until that generation is entered.
     pub(in crate::log) prepared: Option<PreparedFile>,
@@ -81,7 +81,7 @@ pub(in crate::log) struct State {
     pub(in crate::log) counters: LogCounters,
 }
 
-impl State {
+impl LogStreamState {
     fn has_file_work(&self) -> bool {
         self.prepared.is_none() || self.naming_requested
     }
@@ -90,13 +90,13 @@ impl State {
 /// Appends records while the log tail is locked; see [`LogStream::append_with`].
 pub(crate) struct Appender<'a> {
     log: &'a LogStream,
-    state: &'a mut State,
+    state: &'a mut LogStreamState,
     bytes: usize,
 }
 
 impl Appender<'_> {
     /// Appends records. Their total size must not exceed the number of bytes passed to [`LogStream::append_with`].
-    pub fn append(self, batch: &RecordBatch) -> Appended {
+    pub fn append(self, batch: &RecordBatch) -> AppendedRange {
         debug_assert!(batch.len() <= self.bytes);
         let state = self.state;
         let mut start = None;
@@ -109,7 +109,7 @@ impl Appender<'_> {
         state.counters.bytes += batch.len() as u64;
         let end = state.buffer.tail();
         self.log.publish_tail(state);
-        Appended { start: start.unwrap_or(end), end }
+        AppendedRange { start: start.unwrap_or(end), end }
     }
 }
 
@@ -117,10 +117,10 @@ impl Appender<'_> {
 #[doc(alias = "LOG")]
 #[repr(align(128))]
 pub struct LogStream {
-    pub(in crate::log) options: LogOptions,
+    pub(in crate::log) options: LogStreamOptions,
     pub(in crate::log) signature: Signature,
     pub(in crate::log) listener: OnceLock<Arc<dyn LogListener>>,
-    pub(in crate::log) state: CachePadded<Mutex<State>>,
+    pub(in crate::log) state: CachePadded<Mutex<LogStreamState>>,
     /// Signalled when many segments are full and no thread is waiting for them to become durable.
     work: WorkSignal,
     /// Signalled when a file must be prepared or a generation must be named.
@@ -149,7 +149,7 @@ pub struct LogStream {
 
 impl LogStream {
     /// Starts a new stream at generation 1.
-    pub fn create(options: LogOptions, signature: Signature) -> Result<LogStream> {
+    pub fn create(options: LogStreamOptions, signature: Signature) -> Result<LogStream> {
         let (file, created) = super::log_file::create_first(&options, signature)?;
         let log = LogStream::at(options, signature, file, LogPosition::new(1, 1, 0), created);
         log.restore_reserves();
@@ -158,10 +158,10 @@ impl LogStream {
 
     /// Opens an existing stream for appending after its tail. Erases data that a crash left after the tail, and
     /// writes the segments that were repaired during reading. Afterwards, all data that was read is durable.
-    pub fn resume(options: LogOptions, tail: LogTail) -> Result<LogStream> {
+    pub fn resume(options: LogStreamOptions, tail: LogTail) -> Result<LogStream> {
         let (file, named) = super::log_file::reopen(&options, &tail)?;
         let header = &tail.header;
-        let options = LogOptions { file_size: LogStream::file_size_behind(&tail), ..options };
+        let options = LogStreamOptions { file_size: LogStream::existing_file_size(&tail), ..options };
         let mut position =
             LogPosition { generation: header.generation, segment: tail.next_segment, offset: 0 };
         // The engine does not append to a file that another engine began, because a torn write in it could not be
@@ -171,7 +171,7 @@ impl LogStream {
             position = LogPosition { generation: header.generation.next(), segment: 1, offset: 0 };
         }
         let mut log = LogStream::at(options, header.signature, file, position, header.created);
-        log.version = LogVersion::of(header);
+        log.version = LogVersion::from_header(header);
         let state = log.state.get_mut();
         state.generation = header.generation;
         state.accumulated = tail.accumulated;
@@ -182,19 +182,19 @@ impl LogStream {
     }
 
     /// Returns the size in bytes of each file of an existing stream.
-    pub(crate) fn file_size_behind(tail: &LogTail) -> u32 {
+    pub(crate) fn existing_file_size(tail: &LogTail) -> u32 {
         u32::from(tail.header.file_segments) * SEGMENT_BYTES as u32
     }
 
     fn at(
-        options: LogOptions,
+        options: LogStreamOptions,
         signature: Signature,
         file: Arc<dyn File>,
         position: LogPosition,
         created: LogTime,
     ) -> LogStream {
         let start = LogPosition { offset: RECORDS_AT as u16, ..position };
-        let state = State {
+        let state = LogStreamState {
             buffer: SegmentBuffer::new(position, options.file_size as usize / SEGMENT_BYTES),
             writing: false,
             waiters: Vec::new(),
@@ -298,13 +298,13 @@ impl LogStream {
 
     /// Appends the records of a batch atomically. After `DiskFull`, nothing has been appended; the caller can free
     /// space and try again.
-    pub fn append(&self, batch: &RecordBatch) -> Result<Appended> {
+    pub fn append(&self, batch: &RecordBatch) -> Result<AppendedRange> {
         self.append_with(batch.len(), false, |appender| appender.append(batch))
     }
 
     /// Appends records like [`LogStream::append`], but uses the reserve logs if the disk is full. Meant for ending
     /// transactions and for shutdown.
-    pub fn append_privileged(&self, batch: &RecordBatch) -> Result<Appended> {
+    pub fn append_privileged(&self, batch: &RecordBatch) -> Result<AppendedRange> {
         self.append_with(batch.len(), true, |appender| appender.append(batch))
     }
 
@@ -317,7 +317,7 @@ impl LogStream {
         work: impl FnOnce(Appender<'_>) -> T,
     ) -> Result<T> {
         let needed = SegmentBuffer::segments_for(bytes);
-        let most_waiting = self.most_waiting();
+        let most_waiting = self.max_waiting_segments();
         if needed > most_waiting {
             let what = format!("{bytes} bytes of records do not fit in a log file; use larger log files");
             return Err(Error::Usage(what));
@@ -344,7 +344,7 @@ impl LogStream {
             }
             // At most one generation has begun without being entered, because at most one file is prepared.
             let begun = state.buffer.tail().generation > state.generation;
-            let crosses = needed >= state.buffer.left();
+            let crosses = needed >= state.buffer.remaining_segments();
             if (begun || crosses) && state.prepared.is_none() {
                 drop(state);
                 self.prepare_next(privileged)?;
@@ -364,7 +364,7 @@ impl LogStream {
     }
 
     /// Ends the current generation, even if it has space left. A generation without records is not ended.
-    pub fn roll(&self) -> Result<()> {
+    pub fn roll_over(&self) -> Result<()> {
         let goal = loop {
             self.check()?;
             let mut state = self.state.lock();
@@ -393,12 +393,12 @@ impl LogStream {
     }
 
     /// Ends the current generation, even if it has no records.
-    pub(crate) fn force_roll(&self, reason: &str) -> Result<()> {
+    pub(crate) fn force_roll_over(&self, reason: &str) -> Result<()> {
         let mut batch = RecordBatch::new();
         let text = reason.as_bytes().to_vec();
         batch.push(&LogRecord::ForceLogRollover(Trace { procid: 0, text }));
         self.append(&batch)?;
-        self.roll()
+        self.roll_over()
     }
 
     /// Returns the number of newest generations whose changes must not be written to pages yet.
@@ -470,20 +470,20 @@ impl LogStream {
 
     /// Waits until [`LogStream::prepare_files`] has work to do. Returns `false` on timeout.
     pub fn wait_for_file_work(&self, timeout: Duration) -> bool {
-        self.file_work.wait(&self.state, timeout, State::has_file_work)
+        self.file_work.wait(&self.state, timeout, LogStreamState::has_file_work)
     }
 
     /// Sets callbacks for owners that have no waiting threads. `segments` is called when there may be enough full
     /// segments for a write, and `files` when [`LogStream::prepare_files`] may have work to do. The callbacks run
     /// while the log's lock is held. Can be set only once.
-    pub(crate) fn wake_background(&self, segments: Wake, files: Wake) {
+    pub(crate) fn wake_background(&self, segments: WakeCallback, files: WakeCallback) {
         self.has_background_writer.store(true, Ordering::Relaxed);
         self.work.set(segments);
         self.file_work.set(files);
     }
 
     /// Returns whether there are enough full segments for a write.
-    pub(crate) fn is_worth_a_write(&self) -> bool {
+    pub(crate) fn has_enough_to_write(&self) -> bool {
         self.has_segments(&self.state.lock())
     }
 
@@ -492,8 +492,8 @@ impl LogStream {
         self.state.lock().has_file_work()
     }
 
-    fn has_segments(&self, state: &State) -> bool {
-        state.buffer.waiting() >= self.most_waiting() / WRITE_SHARE
+    fn has_segments(&self, state: &LogStreamState) -> bool {
+        state.buffer.waiting() >= self.max_waiting_segments() / MIN_WRITE_DIVISOR
     }
 
     /// Makes all records durable. The stream must not be used afterwards.
@@ -505,7 +505,7 @@ impl LogStream {
     }
 
     /// Returns the maximum number of full segments in memory.
-    fn most_waiting(&self) -> usize {
+    fn max_waiting_segments(&self) -> usize {
         (self.file_segments() / 2).min(MAX_WRITE_SEGMENTS * 2)
     }
 
@@ -517,7 +517,7 @@ impl LogStream {
         self.down.get().map_or(Ok(()), |what| Err(Error::ReadOnly(what.clone())))
     }
 
-    pub(in crate::log) fn publish_tail(&self, state: &State) {
+    pub(in crate::log) fn publish_tail(&self, state: &LogStreamState) {
         self.tail.store(state.buffer.tail().to_u64(), Ordering::Release);
     }
 }

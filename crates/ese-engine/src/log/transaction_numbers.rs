@@ -48,7 +48,7 @@ impl TransactionNumbers {
 
     /// Returns the records that must enclose changes made outside of sessions. ESE redoes a record only after a
     /// Begin0 for its session.
-    pub(crate) fn bracket(&self, procid: u16) -> [LogRecord; 2] {
+    pub(crate) fn enclosing_records(&self, procid: u16) -> [LogRecord; 2] {
         let begin0 = self.take(2) as u32;
         [
             LogRecord::Begin0(Begin0 { procid, levels: BeginLevels::new(0, 1), begin0 }),

@@ -14,11 +14,11 @@ use crate::{Error, Result};
 
 /// Divisor of the checkpoint depth that gives the minimum advance of the checkpoint. Advancing costs a few syncs, so
 /// the checkpoint must advance by at least an eighth of the depth.
-const WORTH_MOVING: u64 = 8;
+const MIN_ADVANCE_DIVISOR: u64 = 8;
 
 /// Returns the distance in bytes between the checkpoint and the durable log at which the checkpoint is advanced.
 fn deepest(depth: u64) -> u64 {
-    depth.saturating_add(depth / WORTH_MOVING)
+    depth.saturating_add(depth / MIN_ADVANCE_DIVISOR)
 }
 
 /// Returns the maximum number of older generations that redo may need.
@@ -150,7 +150,7 @@ mod tests {
     use crate::cache::{Cache, CacheOptions};
     use crate::log::{LogNames, LogReader};
     use crate::transaction::ActiveTransaction;
-    use crate::{CreateOptions, Instance, InstanceOptions};
+    use crate::{DatabaseOptions, Instance, InstanceOptions};
 
     const SIZE: PageSize = PageSize::KIB_4;
 
@@ -188,7 +188,8 @@ mod tests {
         for reopened in [false, true] {
             let mut disk = SimVfs::new();
             let mut instance = open(&disk, 20 << 20);
-            let db = instance.create_database(Path::new("/db/test.edb"), &CreateOptions::default()).unwrap();
+            let db =
+                instance.create_database(Path::new("/db/test.edb"), &DatabaseOptions::default()).unwrap();
             let root = create_tree(&instance, &db, PageFlags::empty()).root;
             let mut next = 0;
             let at_the_end = |core: &Core| {
@@ -243,7 +244,7 @@ mod tests {
         assert_eq!(generations_needed(u64::MAX, 1 << 20), (1 << 16) + 4);
         assert_eq!(generations_needed(8 << 20, 1 << 20), 9 + 4);
         let instance = open(&SimVfs::new(), u64::MAX);
-        instance.create_database(Path::new("/db/deep.edb"), &CreateOptions::default()).unwrap();
+        instance.create_database(Path::new("/db/deep.edb"), &DatabaseOptions::default()).unwrap();
         instance.step().unwrap();
         instance.shutdown().unwrap();
     }

@@ -10,20 +10,20 @@ use std::time::Duration;
 use ese_format::{LogPosition, PageNumber, TreeId};
 
 use crate::btree::Tree;
-use crate::cache::FileId;
+use crate::cache::AttachedFileId;
 use crate::core::Core;
-use crate::transaction::{Change, CommitNumber, EndedTransaction, Transaction, UndoEntry};
+use crate::transaction::{CommitNumber, EndedTransaction, Transaction, UndoEntry, VersionChange};
 use crate::{Error, Result};
 
 /// Number of nodes whose pages are preread at a time.
-const AHEAD: usize = 128;
+const PREREAD_NODES: usize = 128;
 /// Number of transactions taken from the queue at a time.
 const BATCH: usize = 64;
 /// Maximum time that changes wait for room while other transactions retain history. These transactions may only be
 /// waiting for a processor. After this time, a transaction is considered long-running, and changes no longer wait for
 /// it.
 const ROOM_TIMEOUT: Duration = Duration::from_millis(500);
-const PAUSE: Duration = Duration::from_millis(1);
+const ROOM_POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Cleans up at most `limit` transactions whose history no snapshot sees. Returns how many were cleaned up.
 ///
@@ -59,19 +59,19 @@ pub(crate) fn make_room(core: &Core, transaction: &Transaction) -> Result<()> {
         cleaned?;
         // Determined only here, because the oldest snapshot is now known not to belong to this transaction.
         let oldest = core.transactions.oldest_snapshot();
-        if core.ended.was_awaited_in_vain(oldest) {
-            return Err(core.versions.full());
+        if core.ended.has_wait_timed_out(oldest) {
+            return Err(core.versions.full_error());
         }
         if patience.is_zero() {
-            core.ended.set_awaited_in_vain(oldest);
+            core.ended.set_wait_timed_out(oldest);
         }
-        core.vfs.clock().sleep(PAUSE);
-        patience = patience.saturating_sub(PAUSE);
+        core.vfs.clock().sleep(ROOM_POLL_INTERVAL);
+        patience = patience.saturating_sub(ROOM_POLL_INTERVAL);
     }
 }
 
 fn clean_some(core: &Core, limit: usize) -> Result<usize> {
-    let released = release_kept(core);
+    let released = release_durable_pins(core);
     // Each transaction is tried once, and new ones are left for the next call, so the loop ends even if every cleanup
     // fails.
     let mut untried = core.ended.waiting().len();
@@ -103,7 +103,7 @@ fn clean_some(core: &Core, limit: usize) -> Result<usize> {
         }
     }
     let Some(error) = failure else { return Ok(released + cleaned) };
-    core.ended.put_back(failed);
+    core.ended.requeue(failed);
     Err(error)
 }
 
@@ -131,7 +131,7 @@ pub(crate) fn clean_in_order(core: &Core) -> Result<()> {
         };
         core.cache.preread(&nodes.iter().filter_map(leaf).collect::<Vec<_>>());
     };
-    let mut batches = nodes.chunks(AHEAD).peekable();
+    let mut batches = nodes.chunks(PREREAD_NODES).peekable();
     batches.peek().into_iter().for_each(|first| read(first));
     while let Some(batch) = batches.next() {
         batches.peek().into_iter().for_each(|next| read(next));
@@ -142,7 +142,7 @@ pub(crate) fn clean_in_order(core: &Core) -> Result<()> {
 
 /// Drops deletions whose nodes the log has since removed. Used for redo of a log from another engine, which does the
 /// cleanup itself.
-pub(crate) fn forget_removed(core: &Core) -> Result<()> {
+pub(crate) fn drop_removed_deletions(core: &Core) -> Result<()> {
     let _one = core.ended.pause();
     let mut trees = TreeLookup::default();
     core.ended.retain(&core.pins, |change| {
@@ -159,20 +159,20 @@ pub(crate) fn forget_removed(core: &Core) -> Result<()> {
 fn finish(core: &Core, ended: EndedTransaction) {
     let Some(pin) = ended.pin else { return };
     let end = if ended.has_deleted_nodes { core.log().tail() } else { ended.end };
-    if never_lost(core) >= end {
+    if crash_safe_position(core) >= end {
         core.pins.release(pin);
     } else {
-        core.ended.keep_pin(pin, end);
+        core.ended.retain_pin(pin, end);
     }
 }
 
-fn release_kept(core: &Core) -> usize {
-    core.ended.release_kept(&core.pins, never_lost(core))
+fn release_durable_pins(core: &Core) -> usize {
+    core.ended.release_durable_pins(&core.pins, crash_safe_position(core))
 }
 
 /// Returns the position before which all records survive a crash, even one that loses as many generations as the
 /// waypoint latency allows.
-fn never_lost(core: &Core) -> LogPosition {
+fn crash_safe_position(core: &Core) -> LogPosition {
     let durable = core.log().durable();
     if core.log().waypoint_latency() == 0 {
         return durable;
@@ -183,8 +183,8 @@ fn never_lost(core: &Core) -> LogPosition {
 /// Releases the checkpoint pins of transactions that are durable and left no nodes to remove, even if an old snapshot
 /// still needs their versions.
 pub(crate) fn release_durable(core: &Core) {
-    release_kept(core);
-    let durable = never_lost(core);
+    release_durable_pins(core);
+    let durable = crash_safe_position(core);
     let mut waiting = core.ended.waiting();
     for ended in waiting.iter_mut().filter(|ended| !ended.has_deleted_nodes && ended.end <= durable) {
         if let Some(pin) = ended.pin.take() {
@@ -202,11 +202,16 @@ struct TreeLookup {
 }
 
 /// Identifies a tree by its file, root page and id.
-type TreeName = ((FileId, PageNumber), TreeId);
+type TreeName = ((AttachedFileId, PageNumber), TreeId);
 
 impl TreeLookup {
     /// Returns the tree that a change refers to, or `None` if the tree or its database no longer exists.
-    fn find(&mut self, core: &Core, place: (FileId, PageNumber), id: TreeId) -> Result<Option<&Arc<Tree>>> {
+    fn find(
+        &mut self,
+        core: &Core,
+        place: (AttachedFileId, PageNumber),
+        id: TreeId,
+    ) -> Result<Option<&Arc<Tree>>> {
         if self.last != Some((place, id)) {
             let database = core.database(place.0);
             self.tree = database.map_or(Ok(None), |database| database.trees.find(place.1, id))?;
@@ -245,7 +250,7 @@ fn clean(core: &Core, change: &UndoEntry, oldest: CommitNumber, trees: &mut Tree
         return Ok(());
     };
     match version.change {
-        Change::FlagDelete => tree.remove_deleted(&version.bookmark, Some(version), oldest),
+        VersionChange::FlagDelete => tree.remove_deleted(&version.bookmark, Some(version), oldest),
         _ => tree.remove_deleted(&version.bookmark, None, oldest),
     }
 }

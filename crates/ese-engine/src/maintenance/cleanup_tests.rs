@@ -11,9 +11,9 @@ use jetcell_vfs::{SimVfs, Vfs};
 use super::*;
 use crate::btree::tests::create_tree;
 use crate::cache::{Cache, CacheOptions};
-use crate::session::tests::{Fixture, RECORDS};
+use crate::session::tests::{RECORDS, TreeFixture};
 use crate::transaction::ActiveTransaction;
-use crate::{CreateOptions, Instance, InstanceOptions};
+use crate::{DatabaseOptions, Instance, InstanceOptions};
 
 const SESSIONS: u16 = 4;
 
@@ -26,7 +26,7 @@ fn with_room_for(bytes: usize) -> (Arc<Instance>, Arc<Tree>) {
     options.threads = false;
     options.version_store_bytes = bytes;
     let instance = Instance::open(options).unwrap();
-    let db = instance.create_database(Path::new("/log/full.edb"), &CreateOptions::default()).unwrap();
+    let db = instance.create_database(Path::new("/log/full.edb"), &DatabaseOptions::default()).unwrap();
     let tree = create_tree(&instance, &db, PageFlags::empty());
     (instance, tree)
 }
@@ -96,7 +96,7 @@ fn the_oldest_transaction_may_use_room_that_others_are_refused() {
 
 #[test]
 fn an_unreadable_page_does_not_stop_the_cleanup_of_other_transactions() {
-    let fixture = Fixture::new();
+    let fixture = TreeFixture::new();
     let core = fixture.instance.core();
     let step = || {
         fixture.instance.flush().unwrap();

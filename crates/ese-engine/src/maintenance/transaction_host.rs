@@ -4,7 +4,7 @@ use jetcell_sync::Arc;
 
 use super::cleanup;
 use crate::core::Core;
-use crate::transaction::{Services, Transaction, TransactionHost, UndoEntry, Undoing};
+use crate::transaction::{ActiveRollback, Services, Transaction, TransactionHost, UndoEntry};
 use crate::{Error, Result};
 
 impl TransactionHost for Core {
@@ -12,7 +12,7 @@ impl TransactionHost for Core {
         Core::services(self)
     }
 
-    fn undo(&self, entry: &UndoEntry, by: &Undoing) -> Result<()> {
+    fn undo(&self, entry: &UndoEntry, by: &ActiveRollback) -> Result<()> {
         let database = self.database(entry.file()).ok_or_else(|| {
             Error::Internal(
                 "a transaction cannot be rolled back: its database is no longer attached".to_string(),

@@ -19,24 +19,24 @@ use jetcell_vfs::{FileStem, IoBuffer, IoReason, OpenMode, Vfs, parent_directory,
 use twox_hash::XxHash3_64;
 
 use crate::log::copy_file_name;
-use crate::recovery::PageImage;
+use crate::recovery::ExchangedPage;
 use crate::{Error, Result};
 
-const WISHES: &str = "jetcell pages 1";
+const REQUESTS_HEADER: &str = "jetcell pages 1";
 const PAGE: &str = "jetcell page 1";
 /// Maximum number of pages per message.
-pub const MAX_WISHES: usize = 32;
+pub const MAX_PAGE_REQUESTS: usize = 32;
 
 /// Pages that a copy requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PageWishes {
+pub struct PageRequests {
     /// Pages that the copy cannot bring up to date, with the signature of their database.
     pub repair: Vec<(Signature, PageNumber)>,
     /// Pages for which the active side has lost a write, with the signature of their database.
     pub lost: Vec<(Signature, PageNumber)>,
 }
 
-impl PageWishes {
+impl PageRequests {
     /// Returns true if no page is requested.
     pub fn is_empty(&self) -> bool {
         self.repair.is_empty() && self.lost.is_empty()
@@ -49,17 +49,17 @@ impl PageWishes {
         };
         let wishes = self.repair.iter().map(|wish| line("repair", wish));
         let wishes: Vec<String> = wishes.chain(self.lost.iter().map(|wish| line("lost", wish))).collect();
-        let text = format!("{WISHES}\n{}", wishes[..wishes.len().min(MAX_WISHES)].concat());
+        let text = format!("{REQUESTS_HEADER}\n{}", wishes[..wishes.len().min(MAX_PAGE_REQUESTS)].concat());
         put(vfs, &directory.join(copy_file_name(base, id, "wants")?), &text, &[])
     }
 
-    fn from_text(text: &str) -> Option<PageWishes> {
+    fn from_text(text: &str) -> Option<PageRequests> {
         let mut lines = text.lines();
-        if lines.next()? != WISHES {
+        if lines.next()? != REQUESTS_HEADER {
             return None;
         }
-        let mut wishes = PageWishes::default();
-        for line in lines.take(MAX_WISHES) {
+        let mut wishes = PageRequests::default();
+        for line in lines.take(MAX_PAGE_REQUESTS) {
             let mut fields = line.split(' ');
             let list = match fields.next()? {
                 "repair" => &mut wishes.repair,
@@ -75,25 +75,25 @@ impl PageWishes {
 
 /// Direction in which a page is sent.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum PageWay {
+pub enum PageDirection {
     /// From the active side to a copy.
     Image,
     /// From a copy to the active side.
     Patch,
 }
 
-impl PageWay {
+impl PageDirection {
     fn extension(self) -> &'static str {
         match self {
-            PageWay::Image => "image",
-            PageWay::Patch => "patch",
+            PageDirection::Image => "image",
+            PageDirection::Patch => "patch",
         }
     }
 }
 
-impl PageImage {
+impl ExchangedPage {
     /// Stores the page in the log directory of the active side.
-    pub fn store(&self, vfs: &dyn Vfs, directory: &Path, base: FileStem, way: PageWay) -> Result<()> {
+    pub fn store(&self, vfs: &dyn Vfs, directory: &Path, base: FileStem, way: PageDirection) -> Result<()> {
         let LogPosition { generation, segment, offset } = self.position;
         let text = format!(
             "{PAGE}\ndatabase {}\npage {:X}\nposition {:X} {segment:X} {offset:X}\nbytes {}\nhash {:016x}\n",
@@ -113,14 +113,14 @@ impl PageImage {
         directory: &Path,
         base: FileStem,
         (database, page): (Signature, PageNumber),
-        way: PageWay,
-    ) -> Result<Option<PageImage>> {
+        way: PageDirection,
+    ) -> Result<Option<ExchangedPage>> {
         let path = page_path(directory, base, database, page, way);
         let image = read_page(vfs, &path)?;
         Ok(image.filter(|image| (image.database, image.page) == (database, page)))
     }
 
-    fn from_text(text: &str, rest: &[u8]) -> Option<PageImage> {
+    fn from_text(text: &str, rest: &[u8]) -> Option<ExchangedPage> {
         let mut lines = text.lines();
         if lines.next()? != PAGE {
             return None;
@@ -138,29 +138,29 @@ impl PageImage {
         let len = field("bytes")?.parse::<u32>().ok()?;
         let bytes = rest.get(..PageSize::new(len)?.bytes())?.to_vec();
         let hash = u64::from_str_radix(field("hash")?, 16).ok()?;
-        Some(PageImage { database, page, position, bytes, hash }).filter(PageImage::is_whole)
+        Some(ExchangedPage { database, page, position, bytes, hash }).filter(ExchangedPage::is_intact)
     }
 }
 
 /// The messages of copies in the log directory, each with its file. Unreadable messages are `None`.
 pub(super) struct Messages {
-    pub wishes: Vec<(PathBuf, Option<PageWishes>)>,
-    pub patches: Vec<(PathBuf, Option<PageImage>)>,
+    pub requests: Vec<(PathBuf, Option<PageRequests>)>,
+    pub patches: Vec<(PathBuf, Option<ExchangedPage>)>,
 }
 
 impl Messages {
     /// Reads the messages for the instance whose log files have this base name.
     pub fn read(vfs: &dyn Vfs, directory: &Path, base: FileStem) -> Result<Messages> {
         let files = vfs.list(directory).map_err(|error| Error::io(directory, &error))?;
-        let mut messages = Messages { wishes: Vec::new(), patches: Vec::new() };
+        let mut messages = Messages { requests: Vec::new(), patches: Vec::new() };
         for path in files {
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             let Some(rest) = name.strip_prefix(base.as_str()).and_then(|rest| rest.strip_prefix('-')) else {
                 continue;
             };
             if rest.ends_with(".wants") {
-                let wishes = read_text(vfs, &path)?.and_then(|(text, _)| PageWishes::from_text(&text));
-                messages.wishes.push((path, wishes));
+                let wishes = read_text(vfs, &path)?.and_then(|(text, _)| PageRequests::from_text(&text));
+                messages.requests.push((path, wishes));
             } else if rest.ends_with(".patch") {
                 let patch = read_page(vfs, &path)?;
                 messages.patches.push((path, patch));
@@ -175,14 +175,14 @@ fn page_path(
     base: FileStem,
     database: Signature,
     page: PageNumber,
-    way: PageWay,
+    way: PageDirection,
 ) -> PathBuf {
     let hash = XxHash3_64::oneshot(database.to_hex().as_bytes()) as u32;
     directory.join(format!("{base}-{hash:08x}-{:X}.{}", page.get(), way.extension()))
 }
 
-fn read_page(vfs: &dyn Vfs, path: &Path) -> Result<Option<PageImage>> {
-    Ok(read_text(vfs, path)?.and_then(|(text, rest)| PageImage::from_text(&text, &rest)))
+fn read_page(vfs: &dyn Vfs, path: &Path) -> Result<Option<ExchangedPage>> {
+    Ok(read_text(vfs, path)?.and_then(|(text, rest)| ExchangedPage::from_text(&text, &rest)))
 }
 
 /// Returns the text of a message, and the bytes after its first block. Returns `None` if the message does not exist
@@ -197,7 +197,7 @@ fn read_text(vfs: &dyn Vfs, path: &Path) -> Result<Option<(String, Vec<u8>)>> {
         Ok(bytes)
     };
     let bytes = match read() {
-        Err(error) if io_is_lasting(&error) => return Err(Error::io(path, &error)),
+        Err(error) if is_permanent_error(&error) => return Err(Error::io(path, &error)),
         Err(_) => return Ok(None),
         Ok(bytes) => bytes,
     };
@@ -207,7 +207,7 @@ fn read_text(vfs: &dyn Vfs, path: &Path) -> Result<Option<(String, Vec<u8>)>> {
     Ok(text.map(|text| (text, bytes.get(SEGMENT_BYTES..).unwrap_or_default().to_vec())))
 }
 
-fn io_is_lasting(error: &std::io::Error) -> bool {
+fn is_permanent_error(error: &std::io::Error) -> bool {
     !matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::UnexpectedEof)
 }
 
@@ -251,31 +251,34 @@ mod tests {
         let database = Signature::new(7, LogTime::NONE);
         let page = PageNumber::fixed(0x1A);
         let wishes =
-            PageWishes { repair: vec![(database, page)], lost: vec![(database, PageNumber::fixed(9))] };
+            PageRequests { repair: vec![(database, page)], lost: vec![(database, PageNumber::fixed(9))] };
         wishes.store(&disk, logs, FileStem::E00, "a1").unwrap();
         let bytes = vec![0x5A; 4096];
-        let image = PageImage::new(database, page, LogPosition::new(3, 4, 5), bytes);
-        for way in [PageWay::Image, PageWay::Patch] {
+        let image = ExchangedPage::new(database, page, LogPosition::new(3, 4, 5), bytes);
+        for way in [PageDirection::Image, PageDirection::Patch] {
             image.store(&disk, logs, FileStem::E00, way).unwrap();
-            let read = PageImage::read(&disk, logs, FileStem::E00, (database, page), way).unwrap();
+            let read = ExchangedPage::read(&disk, logs, FileStem::E00, (database, page), way).unwrap();
             assert_eq!(read.as_ref(), Some(&image));
         }
         let found = Messages::read(&disk, logs, FileStem::E00).unwrap();
-        assert_eq!((found.wishes.len(), found.patches.len()), (1, 1));
-        assert_eq!((&found.wishes[0].1, &found.patches[0].1), (&Some(wishes), &Some(image.clone())));
-        assert!(Messages::read(&disk, logs, FileStem::new("E01").unwrap()).unwrap().wishes.is_empty());
+        assert_eq!((found.requests.len(), found.patches.len()), (1, 1));
+        assert_eq!((&found.requests[0].1, &found.patches[0].1), (&Some(wishes), &Some(image.clone())));
+        assert!(Messages::read(&disk, logs, FileStem::new("E01").unwrap()).unwrap().requests.is_empty());
         disk.corrupt(&found.patches[0].0, 5000, &[1]).unwrap();
-        disk.corrupt(&found.wishes[0].0, 0, b"x").unwrap();
+        disk.corrupt(&found.requests[0].0, 0, b"x").unwrap();
         let found = Messages::read(&disk, logs, FileStem::E00).unwrap();
-        assert_eq!((&found.wishes[0].1, &found.patches[0].1), (&None, &None));
+        assert_eq!((&found.requests[0].1, &found.patches[0].1), (&None, &None));
         // The image was damaged before it was stored.
-        let damaged = PageImage { bytes: vec![0x5B; 4096], ..image };
-        damaged.store(&disk, logs, FileStem::E00, PageWay::Image).unwrap();
+        let damaged = ExchangedPage { bytes: vec![0x5B; 4096], ..image };
+        damaged.store(&disk, logs, FileStem::E00, PageDirection::Image).unwrap();
         assert_eq!(
-            PageImage::read(&disk, logs, FileStem::E00, (database, page), PageWay::Image).unwrap(),
+            ExchangedPage::read(&disk, logs, FileStem::E00, (database, page), PageDirection::Image).unwrap(),
             None
         );
         let other = (database, PageNumber::fixed(5));
-        assert_eq!(PageImage::read(&disk, logs, FileStem::E00, other, PageWay::Image).unwrap(), None);
+        assert_eq!(
+            ExchangedPage::read(&disk, logs, FileStem::E00, other, PageDirection::Image).unwrap(),
+            None
+        );
     }
 }

@@ -27,13 +27,13 @@ use jetcell_sync::{Arc, Mutex};
 use jetcell_vfs::{IoBuffer, IoReason};
 
 use self::message::Messages;
-pub use self::message::{PageWay, PageWishes};
-use self::registered_copies::{RegisteredCopies, is_there};
+pub use self::message::{PageDirection, PageRequests};
+use self::registered_copies::{RegisteredCopies, is_active};
 use crate::cache::{OnDiskPage, PageKey};
 use crate::core::Core;
 use crate::events::EventKind;
 use crate::log::RecordBatch;
-use crate::recovery::PageImage;
+use crate::recovery::ExchangedPage;
 use crate::scan::check_record;
 use crate::storage::DatabaseFile;
 use crate::{Error, Result};
@@ -52,17 +52,17 @@ pub(crate) struct PageExchange {
     copies: RegisteredCopies,
     /// Maximum time that sessions wait for repairs.
     wait: Duration,
-    requests: Mutex<BTreeMap<PageKey, Request>>,
+    requests: Mutex<BTreeMap<PageKey, PendingPageRequest>>,
 }
 
 /// A page that was requested from the copies through a log record.
 #[derive(Clone, Copy)]
-struct Request {
+struct PendingPageRequest {
     position: LogPosition,
     asked: Duration,
     /// Database time of a page that can be read but has lost a write. The page is replaced only if it still has this
     /// time. `None` if the page cannot be read.
-    behind: Option<DbTime>,
+    stale_time: Option<DbTime>,
 }
 
 impl PageExchange {
@@ -74,18 +74,18 @@ impl PageExchange {
     /// Returns the time until the next step is due.
     pub fn pause(&self) -> Duration {
         let now = self.core.vfs.clock().monotonic();
-        let is_new = |request: &Request| now.saturating_sub(request.asked) < FAST_POLL_PERIOD;
+        let is_new = |request: &PendingPageRequest| now.saturating_sub(request.asked) < FAST_POLL_PERIOD;
         if self.requests.lock().values().any(is_new) { FAST_POLL_INTERVAL } else { SLOW_POLL_INTERVAL }
     }
 
     /// Stops repairing pages. Sessions no longer wait for repairs.
     pub fn end(&self) {
-        self.let_sessions_wait(Duration::ZERO);
+        self.set_session_wait(Duration::ZERO);
     }
 
-    fn let_sessions_wait(&self, limit: Duration) {
+    fn set_session_wait(&self, limit: Duration) {
         for database in self.core.databases() {
-            self.core.cache.wait_for_repairs(database.file.file_id, limit);
+            self.core.cache.set_repair_wait(database.file.file_id, limit);
         }
     }
 
@@ -93,14 +93,14 @@ impl PageExchange {
     /// that were repaired or sent.
     pub fn step(&self) -> Result<usize> {
         let log = self.core.log();
-        let copies = self.copies.look(&self.core);
+        let copies = self.copies.poll(&self.core);
         if copies.is_empty() || self.core.check_writable().is_err() {
             self.end();
             return Ok(0);
         }
         let now = self.core.vfs.clock().unix_ms();
-        let may_answer = copies.iter().any(|copy| is_there(copy, now) && !log.is_cut_off(copy));
-        self.let_sessions_wait(if may_answer { self.wait } else { Duration::ZERO });
+        let may_answer = copies.iter().any(|copy| is_active(copy, now) && !log.is_cut_off(copy));
+        self.set_session_wait(if may_answer { self.wait } else { Duration::ZERO });
         let (directory, base) = (log.names().directory(), log.names().base());
         let messages = Messages::read(&*self.core.vfs, directory, base)?;
         let mut done = 0;
@@ -109,29 +109,29 @@ impl PageExchange {
             self.remove(&path)?;
         }
         let mut asked = false;
-        for (path, wishes) in messages.wishes {
+        for (path, wishes) in messages.requests {
             let wishes = wishes.unwrap_or_default();
             for (database, page) in wishes.repair {
                 let Some(file) = self.file(database) else { continue };
                 if let Some(image) = log_image(&file, page)? {
-                    image.store(&*self.core.vfs, directory, base, PageWay::Image)?;
+                    image.store(&*self.core.vfs, directory, base, PageDirection::Image)?;
                     (done, asked) = (done + 1, true);
                 }
             }
             for (database, page) in wishes.lost {
                 let Some(file) = self.file(database) else { continue };
-                asked |= self.ask_for_newer(&file, page)?;
+                asked |= self.request_newer(&file, page)?;
             }
             self.remove(&path)?;
         }
         for database in self.core.databases() {
             for page in self.core.cache.damaged_pages(database.file.file_id) {
-                asked |= self.ask_for_damaged(&database.file, page)?;
+                asked |= self.request_damaged(&database.file, page)?;
             }
         }
         if asked {
             // Only closed logs are sent to copies.
-            log.roll()?;
+            log.roll_over()?;
         }
         Ok(done)
     }
@@ -151,14 +151,14 @@ impl PageExchange {
 
     /// Requests a page that cannot be read. Does nothing if a request is already pending or the page has become
     /// readable.
-    fn ask_for_damaged(&self, file: &Arc<DatabaseFile>, page: PageNumber) -> Result<bool> {
+    fn request_damaged(&self, file: &Arc<DatabaseFile>, page: PageNumber) -> Result<bool> {
         if let Ok(pinned) = self.core.cache.fetch_tentatively(file.page_key(page)) {
             self.requests.lock().remove(&file.page_key(page));
             let mut bytes = IoBuffer::zeroed(file.page_size.bytes());
             match self.core.cache.verify_on_disk(file.page_key(page), &mut bytes, IoReason::Scan)? {
                 OnDiskPage::Busy => {}
                 OnDiskPage::Superseded | OnDiskPage::Verified(PageIntegrity::Good) => {
-                    self.core.cache.forget_damage(file.file_id, page);
+                    self.core.cache.clear_damage(file.file_id, page);
                 }
                 // The page is in memory, so it is simply written again.
                 OnDiskPage::Unreadable(_) | OnDiskPage::Verified(_) => {
@@ -168,11 +168,11 @@ impl PageExchange {
             }
             return Ok(false);
         }
-        self.ask(file, page, None)
+        self.request_page(file, page, None)
     }
 
     /// Requests a page for which this side has lost a write.
-    fn ask_for_newer(&self, file: &Arc<DatabaseFile>, page: PageNumber) -> Result<bool> {
+    fn request_newer(&self, file: &Arc<DatabaseFile>, page: PageNumber) -> Result<bool> {
         let pinned = match self.core.cache.fetch_cold(file.page_key(page)) {
             // The page is also damaged, which is handled separately.
             Err(Error::Corrupt { .. }) => return Ok(false),
@@ -180,10 +180,10 @@ impl PageExchange {
         };
         let latch = pinned.read();
         let time = Page::new(&latch, file.page_size).db_time();
-        self.ask(file, page, Some(time))
+        self.request_page(file, page, Some(time))
     }
 
-    fn ask(&self, file: &DatabaseFile, page: PageNumber, behind: Option<DbTime>) -> Result<bool> {
+    fn request_page(&self, file: &DatabaseFile, page: PageNumber, behind: Option<DbTime>) -> Result<bool> {
         let (key, now) = (file.page_key(page), self.core.vfs.clock().monotonic());
         let mut requests = self.requests.lock();
         if requests.get(&key).is_some_and(|request| now.saturating_sub(request.asked) < ASK_AGAIN) {
@@ -198,12 +198,12 @@ impl PageExchange {
         let mut batch = RecordBatch::new();
         batch.push(&LogRecord::PagePatchRequest(record));
         let position = file.log.append(&batch)?.start;
-        requests.insert(key, Request { position, asked: now, behind });
+        requests.insert(key, PendingPageRequest { position, asked: now, stale_time: behind });
         Ok(true)
     }
 
     /// Installs the page of a copy, if this instance has requested it and the page has not changed since the request.
-    fn install(&self, patch: &PageImage) -> Result<bool> {
+    fn install(&self, patch: &ExchangedPage) -> Result<bool> {
         let Some(file) = self.file(patch.database) else { return Ok(false) };
         let key = file.page_key(patch.page);
         let request = self.requests.lock().get(&key).copied();
@@ -220,7 +220,7 @@ impl PageExchange {
         let tail = file.log.tail();
         // The cache will write this page, so no other write of it may bypass the cache.
         file.unsettled.add(Extent { last: patch.page, count: 1 });
-        let installed = match request.behind {
+        let installed = match request.stale_time {
             None => self.core.cache.install_image(key, &patch.bytes, tail, patch.position)?,
             Some(behind) => {
                 let pinned = self.core.cache.fetch_cold(key)?;
@@ -238,7 +238,7 @@ impl PageExchange {
         if installed {
             // The page must be made durable now, because no log record can repeat the repair.
             file.cache.flush_pages(file.file_id, |page| page == patch.page)?;
-            self.core.cache.forget_damage(file.file_id, patch.page);
+            self.core.cache.clear_damage(file.file_id, patch.page);
             let (database, page) = (file.path.clone(), patch.page);
             file.events.report(EventKind::PageRepaired { database, page, on_copy: false });
         }
@@ -248,13 +248,13 @@ impl PageExchange {
 
 /// Logs the state of a page, and returns the page in this state. Returns `None` if the page cannot be read or has
 /// never been written.
-fn log_image(file: &Arc<DatabaseFile>, page: PageNumber) -> Result<Option<PageImage>> {
+fn log_image(file: &Arc<DatabaseFile>, page: PageNumber) -> Result<Option<ExchangedPage>> {
     let last = file.file_pages()?;
-    if page.get() > last || file.cache.are_given_back(file.file_id, page.get(), page.get()) {
+    if page.get() > last || file.cache.are_released(file.file_id, page.get(), page.get()) {
         return Ok(None);
     }
     // The page is read into the cache, so later writes of it must not bypass the cache.
-    file.unsettled.add_all_until(last);
+    file.unsettled.add_all_through(last);
     let pinned = match file.cache.fetch_cold(file.page_key(page)) {
         Err(Error::Corrupt { .. } | Error::Io { .. }) => return Ok(None),
         fetched => fetched?,
@@ -265,8 +265,8 @@ fn log_image(file: &Arc<DatabaseFile>, page: PageNumber) -> Result<Option<PageIm
     for undo in latch.undo_to_share() {
         undo.log()?;
     }
-    let record = check_record::check_of(file, page, &latch);
+    let record = check_record::check_record(file, page, &latch);
     let position = check_record::append(file, &record)?;
     let database = file.header().signature;
-    Ok(Some(PageImage::new(database, page, position, latch.to_vec())))
+    Ok(Some(ExchangedPage::new(database, page, position, latch.to_vec())))
 }

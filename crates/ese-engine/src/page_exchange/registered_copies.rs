@@ -14,10 +14,10 @@ const AWAY_AFTER_MS: i64 = 30_000;
 
 /// The copies, indexed by identity, each with its state at the last poll.
 #[derive(Default)]
-pub(super) struct RegisteredCopies(Mutex<BTreeMap<String, Seen>>);
+pub(super) struct RegisteredCopies(Mutex<BTreeMap<String, ObservedCopy>>);
 
 #[derive(Clone, Default, PartialEq, Eq)]
-struct Seen {
+struct ObservedCopy {
     waiting: Option<String>,
     cut_off: bool,
 }
@@ -25,12 +25,12 @@ struct Seen {
 impl RegisteredCopies {
     /// Polls the copies. Reports those that have started or stopped waiting or have been cut off since the last call.
     /// Returns all copies.
-    pub fn look(&self, core: &Core) -> Vec<CopyRegistration> {
+    pub fn poll(&self, core: &Core) -> Vec<CopyRegistration> {
         let copies = core.log().copies();
         let mut seen = self.0.lock();
         let before = std::mem::take(&mut *seen);
         for copy in &copies {
-            let now = Seen { waiting: copy.waiting.clone(), cut_off: core.log().is_cut_off(copy) };
+            let now = ObservedCopy { waiting: copy.waiting.clone(), cut_off: core.log().is_cut_off(copy) };
             let before = before.get(&copy.id).cloned().unwrap_or_default();
             let report = |event| core.events.report(EventKind::Copy { copy: copy.copy.clone(), event });
             match &now.waiting {
@@ -49,6 +49,6 @@ impl RegisteredCopies {
 }
 
 /// Returns true if a copy is active and may therefore send a page.
-pub(super) fn is_there(copy: &CopyRegistration, now_unix_ms: i64) -> bool {
+pub(super) fn is_active(copy: &CopyRegistration, now_unix_ms: i64) -> bool {
     now_unix_ms.saturating_sub(copy.contact_unix_ms) < AWAY_AFTER_MS
 }

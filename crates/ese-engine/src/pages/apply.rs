@@ -34,7 +34,7 @@ pub(crate) fn flags_of(page: &Page<'_>, line: usize) -> NodeFlags {
 
 /// Returns the number of nodes that stay on the split page. If the split makes room for an insert, the line numbers
 /// in the record include the incoming node.
-pub(crate) fn kept_nodes(record: &Split) -> usize {
+pub(crate) fn remaining_nodes(record: &Split) -> usize {
     let incoming_stays =
         record.operation == split_operation::INSERT && record.operation_line < record.split_line;
     usize::from(record.split_line) - usize::from(incoming_stays)
@@ -47,7 +47,7 @@ pub(crate) fn moves_nodes(record: &Split) -> bool {
     let incoming = usize::from(record.operation == split_operation::INSERT);
     match record.split_type {
         split_type::APPEND => false,
-        split_type::RIGHT => kept_nodes(record) + incoming < usize::from(record.line_count),
+        split_type::RIGHT => remaining_nodes(record) + incoming < usize::from(record.line_count),
         _ => true,
     }
 }
@@ -87,7 +87,7 @@ pub(crate) fn append_source(page: &mut PageMut<'_>, record: &Split) {
 
 /// Returns the delta for a page that is split to the right.
 pub(crate) fn split_cut(record: &Split) -> PageDelta<'_> {
-    PageDelta::Cut { line: kept_nodes(record), prefix: &record.new_prefix, next: record.new_page }
+    PageDelta::Cut { line: remaining_nodes(record), prefix: &record.new_prefix, next: record.new_page }
 }
 
 /// Returns the line of the split page whose key is the prefix of the new page. Returns `None` if the prefix is the
@@ -132,7 +132,7 @@ pub(crate) fn split_new<'a>(
     let from = match record.split_type {
         split_type::VERTICAL => 0,
         split_type::APPEND => before.node_count(),
-        _ => kept_nodes(record),
+        _ => remaining_nodes(record),
     };
     page.copy_nodes_from(before, from..before.node_count()).map_err(|_| NO_ROOM)?;
     if record.split_type != split_type::VERTICAL && flags.contains(PageFlags::LEAF) {

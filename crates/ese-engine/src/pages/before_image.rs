@@ -10,7 +10,7 @@ use ese_format::page::{NodeFlags, Page, PageMut};
 use ese_format::{PageNumber, PageSize};
 
 /// Returns a copy of the page with empty nodes before the moving nodes, and without the nodes after them.
-pub(super) fn image_of_moving(
+pub(super) fn moving_nodes_image(
     page: &Page<'_>,
     number: PageNumber,
     size: PageSize,

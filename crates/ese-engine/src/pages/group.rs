@@ -2,7 +2,7 @@
 //!
 //! A group latches each page that it touches, and keeps the latch until its records are in the log. The records are
 //! contiguous. Each split and each merge is a macro, and everything else is logged record by record, as in ESE
-//! ([`pieces`](super::pieces)). A mark in front of the pieces shows that they belong together.
+//! ([`record_ranges`](super::record_ranges)). A mark in front of the pieces shows that they belong together.
 //!
 //! No page can be written before all records are in the log, and recovery applies a group only if it is complete. A
 //! partial group is therefore never visible after a crash. If a group is dropped without a commit, its pages get
@@ -23,9 +23,9 @@ use ese_format::log::record::{
 use ese_format::page::{NodeFlags, Page, PageMut};
 use ese_format::{DbTime, LogPosition, PageNumber};
 
-use super::latched::Latched;
-use super::pieces::{NO_TIME, PageTimes, Piece, pieces};
-use super::{Shape, apply};
+use super::latched::LatchedPage;
+use super::record_ranges::{NO_TIME, PageTimes, RecordRange, record_ranges};
+use super::{TreeIdentity, apply};
 use crate::cache::{PageDelta, PinnedPage, WriteLatch};
 use crate::log::RecordBatch;
 use crate::storage::DatabaseFile;
@@ -33,28 +33,28 @@ use crate::transaction::SYSTEM_PROCID;
 use crate::{Error, Result};
 
 /// Reason why an attempt ended.
-pub(crate) enum Stop {
+pub(crate) enum GroupAbort {
     /// This page must be read before the attempt is retried.
-    Absent(PageNumber),
+    NotCached(PageNumber),
     /// The group fails with this error.
     Failed(Error),
 }
 
-impl From<Error> for Stop {
-    fn from(error: Error) -> Stop {
-        Stop::Failed(error)
+impl From<Error> for GroupAbort {
+    fn from(error: Error) -> GroupAbort {
+        GroupAbort::Failed(error)
     }
 }
 
 /// Result of an operation inside a group.
-pub(crate) type Attempt<T> = std::result::Result<T, Stop>;
+pub(crate) type GroupResult<T> = std::result::Result<T, GroupAbort>;
 
 /// An uncommitted change to several pages.
 pub(crate) struct AtomicGroup {
     pub file: Arc<DatabaseFile>,
     procid: u16,
     privileged: bool,
-    pages: Vec<Latched>,
+    pages: Vec<LatchedPage>,
     /// Records that do not belong to a page. They precede all other records.
     prologue: Vec<LogRecord>,
     records: Vec<LogRecord>,
@@ -66,18 +66,18 @@ pub(crate) struct AtomicGroup {
 pub(crate) fn run<T>(
     file: &Arc<DatabaseFile>,
     privileged: bool,
-    work: impl FnMut(&mut AtomicGroup) -> Attempt<T>,
+    work: impl FnMut(&mut AtomicGroup) -> GroupResult<T>,
 ) -> Result<T> {
-    run_as(file, SYSTEM_PROCID, privileged, work)
+    run_for_session(file, SYSTEM_PROCID, privileged, work)
 }
 
 /// Runs `work` as one group and commits it, like [`run`]. The group contains a change made by a session's
 /// transaction.
-pub(crate) fn run_as<T>(
+pub(crate) fn run_for_session<T>(
     file: &Arc<DatabaseFile>,
     procid: u16,
     privileged: bool,
-    mut work: impl FnMut(&mut AtomicGroup) -> Attempt<T>,
+    mut work: impl FnMut(&mut AtomicGroup) -> GroupResult<T>,
 ) -> Result<T> {
     let mut kept: Vec<PinnedPage> = Vec::new();
     loop {
@@ -96,48 +96,48 @@ pub(crate) fn run_as<T>(
                 group.commit()?;
                 return Ok(value);
             }
-            Err(Stop::Absent(page)) => {
+            Err(GroupAbort::NotCached(page)) => {
                 drop(group);
                 kept.push(file.pin(page)?);
             }
-            Err(Stop::Failed(error)) => return Err(error),
+            Err(GroupAbort::Failed(error)) => return Err(error),
         }
     }
 }
 
 impl AtomicGroup {
     /// Returns the current state of a page. The page stays latched until the group ends.
-    pub fn page(&mut self, page: PageNumber) -> Attempt<Page<'_>> {
+    pub fn page(&mut self, page: PageNumber) -> GroupResult<Page<'_>> {
         let slot = self.slot(page)?;
         Ok(Page::new(&self.pages[slot].latch, self.file.page_size))
     }
 
     /// Returns the current state of two pages, which are latched in this order.
-    pub fn two_pages(&mut self, first: PageNumber, second: PageNumber) -> Attempt<[Page<'_>; 2]> {
+    pub fn two_pages(&mut self, first: PageNumber, second: PageNumber) -> GroupResult<[Page<'_>; 2]> {
         let slots = [self.slot(first)?, self.slot(second)?];
         Ok(slots.map(|slot| Page::new(&self.pages[slot].latch, self.file.page_size)))
     }
 
     /// Returns a page for modification. Every change needs a record with the page's previous database time.
-    pub fn page_mut(&mut self, page: PageNumber) -> Attempt<PageMut<'_>> {
+    pub fn page_mut(&mut self, page: PageNumber) -> GroupResult<PageMut<'_>> {
         let slot = self.slot(page)?;
         Ok(PageMut::new(self.pages[slot].bytes_mut(), self.file.page_size))
     }
 
     /// Returns a page for modification of its links only.
-    pub fn links_mut(&mut self, page: PageNumber) -> Attempt<PageMut<'_>> {
+    pub fn links_mut(&mut self, page: PageNumber) -> GroupResult<PageMut<'_>> {
         let slot = self.slot(page)?;
         Ok(PageMut::new(self.pages[slot].header_mut(self.file.page_size), self.file.page_size))
     }
 
     /// Applies a delta. The caller adds the record that describes it.
-    pub fn edit(&mut self, page: PageNumber, edit: &PageDelta<'_>) -> Attempt<apply::Applied> {
+    pub fn edit(&mut self, page: PageNumber, edit: &PageDelta<'_>) -> GroupResult<apply::Applied> {
         let (slot, size) = (self.slot(page)?, self.file.page_size);
         Ok(self.pages[slot].edit(edit, size))
     }
 
     /// Returns the bytes of a page whose old content is not needed.
-    pub fn new_page(&mut self, page: PageNumber) -> Attempt<&mut [u8]> {
+    pub fn new_page(&mut self, page: PageNumber) -> GroupResult<&mut [u8]> {
         let slot = match self.pages.iter().position(|latched| latched.page == page) {
             Some(slot) => slot,
             None => {
@@ -149,30 +149,36 @@ impl AtomicGroup {
     }
 
     /// Returns the bytes of a page whose old content is not needed, and the current state of another page.
-    pub fn new_page_beside(&mut self, page: PageNumber, new: PageNumber) -> Attempt<(Page<'_>, &mut [u8])> {
+    pub fn new_page_and_other(
+        &mut self,
+        page: PageNumber,
+        new: PageNumber,
+    ) -> GroupResult<(Page<'_>, &mut [u8])> {
         let size = self.file.page_size;
         self.new_page(new)?;
         let page = self.slot(page)?;
         let new = self.slot(new)?;
         match self.pages.get_disjoint_mut([page, new]) {
             Ok([page, new]) => Ok((Page::new(&page.latch, size), new.bytes_mut())),
-            Err(_) => Err(Stop::Failed(Error::Internal("a page cannot be split into itself".to_string()))),
+            Err(_) => {
+                Err(GroupAbort::Failed(Error::Internal("a page cannot be split into itself".to_string())))
+            }
         }
     }
 
     /// Returns a copy of the page's bytes.
-    pub fn copy_of(&mut self, page: PageNumber) -> Attempt<Vec<u8>> {
+    pub fn copy_of(&mut self, page: PageNumber) -> GroupResult<Vec<u8>> {
         let slot = self.slot(page)?;
         Ok(self.pages[slot].latch.to_vec())
     }
 
     /// Returns the database time that the page had before the group.
-    pub fn time_of(&mut self, page: PageNumber) -> Attempt<DbTime> {
+    pub fn time_of(&mut self, page: PageNumber) -> GroupResult<DbTime> {
         Ok(self.page(page)?.db_time())
     }
 
     /// Returns the database time that the page had before the group, or [`NO_TIME`] for `None`.
-    pub fn time_before(&mut self, page: Option<PageNumber>) -> Attempt<DbTime> {
+    pub fn time_before(&mut self, page: Option<PageNumber>) -> GroupResult<DbTime> {
         page.map_or(Ok(NO_TIME), |page| self.time_of(page))
     }
 
@@ -185,7 +191,7 @@ impl AtomicGroup {
     ///
     /// After the move, the two pages are written independently. When redo then processes an Undo record for a node on
     /// one page, the other page could already be in the undone state.
-    pub fn log_deferred_undo(&mut self, page: PageNumber) -> Attempt<()> {
+    pub fn log_deferred_undo(&mut self, page: PageNumber) -> GroupResult<()> {
         let slot = self.slot(page)?;
         for undo in self.pages[slot].latch.undo_to_share() {
             undo.log()?;
@@ -194,7 +200,7 @@ impl AtomicGroup {
     }
 
     /// Returns true if the page has before-images that have not been logged yet.
-    pub fn has_deferred_undo(&mut self, page: PageNumber) -> Attempt<bool> {
+    pub fn has_deferred_undo(&mut self, page: PageNumber) -> GroupResult<bool> {
         let slot = self.slot(page)?;
         Ok(!self.pages[slot].latch.undo_to_share().is_empty())
     }
@@ -216,7 +222,12 @@ impl AtomicGroup {
     }
 
     /// Returns the leading fields of a record about `page`.
-    pub fn change(&mut self, page: PageNumber, line: usize, flags: PageChangeFlags) -> Attempt<PageChange> {
+    pub fn change(
+        &mut self,
+        page: PageNumber,
+        line: usize,
+        flags: PageChangeFlags,
+    ) -> GroupResult<PageChange> {
         Ok(PageChange {
             procid: self.procid,
             database: DatabaseIdInLog(self.file.log_id),
@@ -231,7 +242,12 @@ impl AtomicGroup {
     }
 
     /// Returns the leading fields of a record about an unversioned node.
-    pub fn node_change(&mut self, tree: &Shape, page: PageNumber, line: usize) -> Attempt<NodeChange> {
+    pub fn node_change(
+        &mut self,
+        tree: &TreeIdentity,
+        page: PageNumber,
+        line: usize,
+    ) -> GroupResult<NodeChange> {
         let change = self.change(page, line, tree.record_flags())?;
         Ok(NodeChange { page: change, rceid: 0, root: Some(tree.root), tree: tree.id })
     }
@@ -239,71 +255,87 @@ impl AtomicGroup {
     /// Inserts an unversioned node.
     pub fn insert(
         &mut self,
-        tree: &Shape,
+        tree: &TreeIdentity,
         page: PageNumber,
         line: usize,
         key: &[u8],
         data: &[u8],
-    ) -> Attempt<()> {
+    ) -> GroupResult<()> {
         let node = self.node_change(tree, page, line)?;
         let [prefix, suffix] = cut_key(&self.page(page)?, key).map(<[u8]>::to_vec);
         let record = Insert { node, prefix, suffix, data: data.to_vec() };
         let (key, flags) = (record.key(), NodeFlags::empty());
         let applied = self.edit(page, &PageDelta::Insert { line, flags, key: &key, data })?;
-        self.done(page, applied, LogRecord::Insert(record))
+        self.record_if_applied(page, applied, LogRecord::Insert(record))
     }
 
     /// Removes a node.
-    pub fn delete(&mut self, tree: &Shape, page: PageNumber, line: usize) -> Attempt<()> {
+    pub fn delete(&mut self, tree: &TreeIdentity, page: PageNumber, line: usize) -> GroupResult<()> {
         let node = self.node_change(tree, page, line)?;
         let applied = self.edit(page, &PageDelta::Delete { line, end: line + 1 })?;
-        self.done(page, applied, LogRecord::Delete(Delete { node }))
+        self.record_if_applied(page, applied, LogRecord::Delete(Delete { node }))
     }
 
     /// Flags a node as deleted. Used when removing the node would leave a page empty.
-    pub fn flag_delete(&mut self, tree: &Shape, page: PageNumber, line: usize) -> Attempt<()> {
+    pub fn flag_delete(&mut self, tree: &TreeIdentity, page: PageNumber, line: usize) -> GroupResult<()> {
         let node = self.node_change(tree, page, line)?;
         let flags = self.flags_of(page, line)? | NodeFlags::DELETED;
         let applied = self.edit(page, &PageDelta::SetFlags { line, flags })?;
-        self.done(page, applied, LogRecord::FlagDelete(FlagDelete { node }))
+        self.record_if_applied(page, applied, LogRecord::FlagDelete(FlagDelete { node }))
     }
 
     /// Replaces the data of an unversioned node.
-    pub fn replace(&mut self, tree: &Shape, page: PageNumber, line: usize, data: &[u8]) -> Attempt<()> {
+    pub fn replace(
+        &mut self,
+        tree: &TreeIdentity,
+        page: PageNumber,
+        line: usize,
+        data: &[u8],
+    ) -> GroupResult<()> {
         let node = self.node_change(tree, page, line)?;
         let old_len = self.page(page)?.node(line).map_or(0, |node| node.data.len()) as u16;
         let record =
             Replace { node, wide_diff: false, old_len, new_len: data.len() as u16, data: data.to_vec() };
         let flags = self.flags_of(page, line)?;
         let applied = self.edit(page, &PageDelta::Replace { line, flags, data })?;
-        self.done(page, applied, LogRecord::Replace(record))
+        self.record_if_applied(page, applied, LogRecord::Replace(record))
     }
 
     /// Sets the external header of a root page.
-    pub fn set_external_header(&mut self, tree: &Shape, page: PageNumber, header: &[u8]) -> Attempt<()> {
+    pub fn set_external_header(
+        &mut self,
+        tree: &TreeIdentity,
+        page: PageNumber,
+        header: &[u8],
+    ) -> GroupResult<()> {
         let node = self.node_change(tree, page, 0)?;
         let mut target = self.page_mut(page)?;
         let applied =
             target.set_external_header(header).map_err(|_| "page has no room for its external header");
-        self.done(
+        self.record_if_applied(
             page,
             applied,
             LogRecord::SetExternalHeader(SetExternalHeader { node, data: header.to_vec() }),
         )
     }
 
-    fn flags_of(&mut self, page: PageNumber, line: usize) -> Attempt<NodeFlags> {
+    fn flags_of(&mut self, page: PageNumber, line: usize) -> GroupResult<NodeFlags> {
         Ok(apply::flags_of(&self.page(page)?, line))
     }
 
     /// Adds the record for a change if it was applied, or fails if it did not fit the page.
-    pub fn done(&mut self, page: PageNumber, applied: apply::Applied, record: LogRecord) -> Attempt<()> {
+    pub fn record_if_applied(
+        &mut self,
+        page: PageNumber,
+        applied: apply::Applied,
+        record: LogRecord,
+    ) -> GroupResult<()> {
         match applied {
             Ok(()) => {
                 self.records.push(record);
                 Ok(())
             }
-            Err(what) => Err(Stop::Failed(Error::Corrupt {
+            Err(what) => Err(GroupAbort::Failed(Error::Corrupt {
                 path: self.file.path.clone(),
                 page: Some(page),
                 what: format!("page {page}: {what}"),
@@ -311,33 +343,34 @@ impl AtomicGroup {
         }
     }
 
-    fn slot(&mut self, page: PageNumber) -> Attempt<usize> {
+    fn slot(&mut self, page: PageNumber) -> GroupResult<usize> {
         if let Some(slot) = self.pages.iter().position(|latched| latched.page == page) {
             return Ok(slot);
         }
-        let pinned = self.file.resident(page).ok_or(Stop::Absent(page))?;
+        let pinned = self.file.resident(page).ok_or(GroupAbort::NotCached(page))?;
         let latch = pinned.write();
         Ok(self.add(page, latch))
     }
 
     fn add(&mut self, page: PageNumber, latch: WriteLatch) -> usize {
-        self.pages.push(Latched::new(page, latch, self.file.page_size));
+        self.pages.push(LatchedPage::new(page, latch, self.file.page_size));
         self.pages.len() - 1
     }
 
     /// Returns the records with their database times, and the new times of the pages.
     fn batch(&mut self) -> (RecordBatch, PageTimes) {
         let (mut batch, mut times) = (RecordBatch::new(), PageTimes::default());
-        let pieces = pieces(&self.records);
+        let pieces = record_ranges(&self.records);
         self.prologue.iter().for_each(|record| batch.push(record));
-        let bracket = (self.procid == SYSTEM_PROCID).then(|| self.file.numbers.bracket(SYSTEM_PROCID));
+        let bracket =
+            (self.procid == SYSTEM_PROCID).then(|| self.file.numbers.enclosing_records(SYSTEM_PROCID));
         if let Some([begin, _]) = &bracket {
             batch.push(begin);
         }
         if pieces.len() > 1 {
-            batch.push(&LogRecord::group_mark(pieces.iter().map(Piece::logged).sum()));
+            batch.push(&LogRecord::group_mark(pieces.iter().map(RecordRange::record_count).sum()));
         }
-        for Piece { records, in_macro } in pieces {
+        for RecordRange { records, in_macro } in pieces {
             let time = self.file.next_time();
             let records = &mut self.records[records];
             times.assign(records, time);
@@ -375,9 +408,9 @@ impl AtomicGroup {
         if let Ok(appended) = &appended {
             let scrubs = matches!(self.records[..], [LogRecord::Scrub(_)]);
             for page in &mut self.pages {
-                let time = times.of(page.page);
+                let time = times.time_after_group(page.page);
                 debug_assert!(time.is_some() || !page.is_changed(), "page {} has no record", page.page);
-                page.logged(time.unwrap_or_default(), (lower, appended.end), scrubs, file.page_size);
+                page.set_logged(time.unwrap_or_default(), (lower, appended.end), scrubs, file.page_size);
             }
         }
         file.pins.release(pin);
@@ -395,7 +428,7 @@ impl Drop for AtomicGroup {
         if self.committed {
             return;
         }
-        self.pages.iter_mut().for_each(Latched::take_back);
+        self.pages.iter_mut().for_each(LatchedPage::undo_changes);
     }
 }
 

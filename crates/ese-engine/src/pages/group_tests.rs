@@ -6,25 +6,25 @@ use ese_format::page::NodeFlags;
 use ese_format::{PageNumber, PageSize};
 use jetcell_vfs::SimVfs;
 
-use super::{Stop, group};
+use super::{GroupAbort, group};
 use crate::btree::tests::{DB, open};
 use crate::cache::PageDelta;
-use crate::{CreateOptions, Error};
+use crate::{DatabaseOptions, Error};
 
 /// The free bytes must also be restored. Once zeroed, they must stay zero, and a copy must get the same bytes from
 /// the log.
 #[test]
 fn a_group_that_is_given_up_leaves_every_byte_as_it_was() {
     let instance = open(&SimVfs::new(), PageSize::KIB_4, 500).unwrap();
-    let database = instance.create_database(Path::new(DB), &CreateOptions::default()).unwrap();
+    let database = instance.create_database(Path::new(DB), &DatabaseOptions::default()).unwrap();
     let (file, root) = (&database.file, PageNumber::fixed(1));
     let bytes = || file.pin(root).unwrap().read().to_vec();
     let before = bytes();
     let node = PageDelta::Insert { line: 0, flags: NodeFlags::empty(), key: b"key", data: &[7; 200] };
-    let given_up = group::run(file, false, |group| -> super::Attempt<()> {
+    let given_up = group::run(file, false, |group| -> super::GroupResult<()> {
         group.edit(root, &node)?.unwrap();
         assert!(group.copy_of(root)? != before);
-        Err(Stop::Failed(Error::RecordNotFound))
+        Err(GroupAbort::Failed(Error::RecordNotFound))
     });
     assert!(matches!(given_up, Err(Error::RecordNotFound)));
     assert!(bytes() == before);

@@ -7,7 +7,7 @@ use super::apply::Applied;
 use crate::cache::{PageDelta, WriteLatch};
 
 /// A page in a group. It stays latched until the group ends.
-pub(super) struct Latched {
+pub(super) struct LatchedPage {
     pub page: PageNumber,
     pub latch: WriteLatch,
     /// The bytes before the first change, or `None` if the page is unchanged. If only the header has changed so far,
@@ -15,7 +15,7 @@ pub(super) struct Latched {
     ///
     /// The bytes include the free space between nodes and tags. After a rollback, a zeroed page must not contain
     /// leftover data, and the page must be identical to the state that the log produces.
-    found: Option<Box<[u8]>>,
+    original: Option<Box<[u8]>>,
     /// Number of bytes to restore after any change. For a page that was just created, this is only the header,
     /// because the remaining bytes are arbitrary.
     ///
@@ -27,25 +27,25 @@ pub(super) struct Latched {
     edits: Option<Vec<u8>>,
 }
 
-impl Latched {
-    pub fn new(page: PageNumber, latch: WriteLatch, size: PageSize) -> Latched {
+impl LatchedPage {
+    pub fn new(page: PageNumber, latch: WriteLatch, size: PageSize) -> LatchedPage {
         let restored = if latch.is_new() { size.header_len() } else { latch.len() };
-        Latched { page, latch, found: None, restored, edits: Some(Vec::new()) }
+        LatchedPage { page, latch, original: None, restored, edits: Some(Vec::new()) }
     }
 
     /// Returns the page's bytes for arbitrary changes.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         self.edits = None;
-        self.about_to_change()
+        self.save_original()
     }
 
-    fn about_to_change(&mut self) -> &mut [u8] {
-        if self.found.as_ref().is_none_or(|found| found.len() < self.restored) {
+    fn save_original(&mut self) -> &mut [u8] {
+        if self.original.as_ref().is_none_or(|found| found.len() < self.restored) {
             let mut found: Box<[u8]> = self.latch[..self.restored].into();
-            if let Some(header) = self.found.take() {
+            if let Some(header) = self.original.take() {
                 found[..header.len()].copy_from_slice(&header);
             }
-            self.found = Some(found);
+            self.original = Some(found);
         }
         &mut self.latch
     }
@@ -53,19 +53,19 @@ impl Latched {
     /// Returns the page's bytes for changes to the header only.
     pub fn header_mut(&mut self, size: PageSize) -> &mut [u8] {
         self.edits = None;
-        self.header_about_to_change(size)
+        self.save_original_header(size)
     }
 
-    fn header_about_to_change(&mut self, size: PageSize) -> &mut [u8] {
-        self.found.get_or_insert_with(|| self.latch[..size.header_len()].into());
+    fn save_original_header(&mut self, size: PageSize) -> &mut [u8] {
+        self.original.get_or_insert_with(|| self.latch[..size.header_len()].into());
         &mut self.latch
     }
 
     /// Applies a delta to the page.
     pub fn edit(&mut self, edit: &PageDelta<'_>, size: PageSize) -> Applied {
         let bytes = match edit {
-            PageDelta::SetPrev(_) => self.header_about_to_change(size),
-            _ => self.about_to_change(),
+            PageDelta::SetPrev(_) => self.save_original_header(size),
+            _ => self.save_original(),
         };
         let mut page = PageMut::new(bytes, size);
         let applied = edit.apply(&mut page);
@@ -77,19 +77,19 @@ impl Latched {
 
     /// Returns true if the group has changed the page.
     pub fn is_changed(&self) -> bool {
-        self.found.is_some()
+        self.original.is_some()
     }
 
     /// Records that the changes have been logged from `first` to `end`. `time` is the new database time of the page.
     /// The page keeps its scrubbed mark only if the change `scrubs` it.
-    pub fn logged(
+    pub fn set_logged(
         &mut self,
         time: DbTime,
         (first, end): (LogPosition, LogPosition),
         scrubs: bool,
         size: PageSize,
     ) {
-        if self.found.is_none() {
+        if self.original.is_none() {
             return;
         }
         let mut page = PageMut::new(&mut self.latch, size);
@@ -110,8 +110,8 @@ impl Latched {
     }
 
     /// Undoes the group's changes by restoring the page's original bytes.
-    pub fn take_back(&mut self) {
-        if let Some(found) = &self.found {
+    pub fn undo_changes(&mut self) {
+        if let Some(found) = &self.original {
             self.latch[..found.len()].copy_from_slice(found);
         }
     }

@@ -11,8 +11,8 @@ use ese_format::log::record::{BeforeImageFlags, LogRecord, Merge, MergeFlags};
 use ese_format::page::{NodeFlags, Page, PageMut};
 
 use super::apply::{Applied, NO_ROOM, empty_page};
-use super::before_image::image_of_moving;
-use super::{AtomicGroup, Attempt, NO_TIME, Shape, Stop};
+use super::before_image::moving_nodes_image;
+use super::{AtomicGroup, GroupAbort, GroupResult, NO_TIME, TreeIdentity};
 use crate::Error;
 use crate::cache::PageDelta;
 
@@ -52,7 +52,7 @@ pub(crate) enum PathEdit {
 
 impl PathEdit {
     /// Returns the change that the record of an internal page describes. `leaf` is the record of the merged leaf.
-    pub fn of(record: &Merge, leaf: &Merge) -> Result<PathEdit, &'static str> {
+    pub fn from_record(record: &Merge, leaf: &Merge) -> Result<PathEdit, &'static str> {
         let (line, flags) = (record.change.line, record.flags);
         let [deletes, changes] = [MergeFlags::DELETE_NODE, MergeFlags::KEY_CHANGE].map(|f| flags.contains(f));
         Ok(match (deletes, changes) {
@@ -177,7 +177,10 @@ pub(crate) fn merge_to_left(page: &mut PageMut<'_>, source: &Page<'_>, record: &
 
 /// Returns the delta for a leaf of `count` nodes that loses some of them in a partial merge. Returns `None` if the
 /// leaf is removed from the tree.
-pub(crate) fn merge_loss(record: &Merge, count: usize) -> Result<Option<PageDelta<'static>>, &'static str> {
+pub(crate) fn merge_source_delta(
+    record: &Merge,
+    count: usize,
+) -> Result<Option<PageDelta<'static>>, &'static str> {
     if !is_partial(record.merge_type) {
         return Ok(None);
     }
@@ -213,12 +216,12 @@ pub(crate) struct LeafMerge<'a> {
 }
 
 /// Merges a leaf with a neighbour, or removes an empty leaf from the tree.
-pub(crate) fn merge(group: &mut AtomicGroup, shape: &Shape, what: &LeafMerge<'_>) -> Attempt<()> {
+pub(crate) fn merge(group: &mut AtomicGroup, shape: &TreeIdentity, what: &LeafMerge<'_>) -> GroupResult<()> {
     let size = group.file.page_size;
     let path = group.file.path.clone();
     let misfit = |what_fails: &str| {
         let what_fails = format!("merge: {what_fails}");
-        Stop::Failed(Error::Corrupt { path: path.clone(), page: Some(what.page), what: what_fails })
+        GroupAbort::Failed(Error::Corrupt { path: path.clone(), page: Some(what.page), what: what_fails })
     };
     let mut records = Vec::with_capacity(what.path.len());
     for (at, change) in what.path.iter().enumerate() {
@@ -231,11 +234,11 @@ pub(crate) fn merge(group: &mut AtomicGroup, shape: &Shape, what: &LeafMerge<'_>
     let nodes = moving(what.kind, what.line, source.node_count());
     if !nodes.is_empty() {
         group.log_deferred_undo(what.page)?;
-        let image = image_of_moving(&source, what.page, size, nodes).map_err(misfit)?;
+        let image = moving_nodes_image(&source, what.page, size, nodes).map_err(misfit)?;
         leaf.set_before_page(&image, size);
     }
     for (change, record) in what.path.iter().zip(&records) {
-        let edit = PathEdit::of(record, &leaf).map_err(misfit)?;
+        let edit = PathEdit::from_record(record, &leaf).map_err(misfit)?;
         edit.apply(&mut group.page_mut(change.page)?, &leaf.separator).map_err(misfit)?;
     }
     if let Some(right) = what.right {
@@ -247,7 +250,7 @@ pub(crate) fn merge(group: &mut AtomicGroup, shape: &Shape, what: &LeafMerge<'_>
         let mut page = if moves_left(what.kind) { group.page_mut(left)? } else { group.links_mut(left)? };
         merge_to_left(&mut page, &source, &leaf).map_err(misfit)?;
     }
-    match merge_loss(&leaf, source.node_count()).map_err(misfit)? {
+    match merge_source_delta(&leaf, source.node_count()).map_err(misfit)? {
         Some(loss) => group.edit(what.page, &loss)?.map_err(misfit)?,
         None => empty_page(&mut group.page_mut(what.page)?),
     }
@@ -258,10 +261,10 @@ pub(crate) fn merge(group: &mut AtomicGroup, shape: &Shape, what: &LeafMerge<'_>
 /// Returns the record for an internal page.
 fn path_record(
     group: &mut AtomicGroup,
-    shape: &Shape,
+    shape: &TreeIdentity,
     change: &PathChange,
     parent: Option<PageNumber>,
-) -> Attempt<Merge> {
+) -> GroupResult<Merge> {
     Ok(Merge {
         change: group.change(change.page, change.line, shape.record_flags())?,
         right: None,
@@ -287,10 +290,10 @@ fn path_record(
 /// Returns the record for the leaf, without its image.
 fn leaf_record(
     group: &mut AtomicGroup,
-    shape: &Shape,
+    shape: &TreeIdentity,
     what: &LeafMerge<'_>,
     source: &Page<'_>,
-) -> Attempt<Merge> {
+) -> GroupResult<Merge> {
     let flags = if is_partial(what.kind) { MergeFlags::empty() } else { MergeFlags::EMPTY_PAGE };
     let change = PathChange { page: what.page, line: 0, flags };
     let parent = what.path.last().map(|parent| parent.page);

@@ -1,6 +1,6 @@
 //! Atomic changes to several pages, for trees and space trees.
 //!
-//! This layer handles pages and records, not trees. A [`Shape`] identifies the tree to which a page belongs. Because
+//! This layer handles pages and records, not trees. A [`TreeIdentity`] identifies the tree to which a page belongs. Because
 //! both [`btree`](crate::btree) and [`space`](crate::space) use this layer, a split can allocate pages while space
 //! trees are being split, too.
 
@@ -12,11 +12,11 @@ mod group_tests;
 mod latched;
 pub(crate) mod merge;
 pub(crate) mod page_move;
-mod pieces;
+mod record_ranges;
 pub(crate) mod scrub;
-mod shape;
+mod tree_identity;
 pub(crate) mod split;
 
-pub(crate) use group::{AtomicGroup, Attempt, Stop, cut_key};
-pub(crate) use pieces::{NO_TIME, is_split_operation};
-pub(crate) use shape::{Shape, TREE_KIND, new_page_flags};
+pub(crate) use group::{AtomicGroup, GroupAbort, GroupResult, cut_key};
+pub(crate) use record_ranges::{NO_TIME, is_split_operation};
+pub(crate) use tree_identity::{TREE_KIND, TreeIdentity, new_page_flags};

@@ -7,7 +7,7 @@ use ese_format::log::record::{ImageError, LogRecord, PageMove, PageMoveFlags};
 use ese_format::page::{PageFlags, PageMut};
 
 use super::apply::{Applied, NO_ROOM, empty_page, entry_of};
-use super::{AtomicGroup, Attempt, Shape, Stop};
+use super::{AtomicGroup, GroupAbort, GroupResult, TreeIdentity};
 use crate::Error;
 
 /// Builds the destination page of a move. Its checksum and flush type are set when it is written.
@@ -45,11 +45,11 @@ pub(crate) struct LeafMove {
 }
 
 /// Moves a leaf. Afterwards, its old page is empty and belongs to no tree.
-pub(crate) fn move_leaf(group: &mut AtomicGroup, shape: &Shape, what: &LeafMove) -> Attempt<()> {
+pub(crate) fn move_leaf(group: &mut AtomicGroup, shape: &TreeIdentity, what: &LeafMove) -> GroupResult<()> {
     let size = group.file.page_size;
     let path = group.file.path.clone();
     let misfit = |why: String| {
-        Stop::Failed(Error::Corrupt {
+        GroupAbort::Failed(Error::Corrupt {
             path: path.clone(),
             page: Some(what.page),
             what: format!("move: {why}"),

@@ -17,20 +17,20 @@ use ese_format::page::{Node, NodeFlags, Page, PageFlags, node_space, shared_pref
 use ese_format::{PageNumber, PageSize};
 
 use super::apply::{self, split_type};
-use super::before_image::image_of_moving;
-use super::{AtomicGroup, Attempt, NO_TIME, Shape, Stop, cut_key};
+use super::before_image::moving_nodes_image;
+use super::{AtomicGroup, GroupAbort, GroupResult, NO_TIME, TreeIdentity, cut_key};
 use crate::Error;
 use crate::cache::PageDelta;
 
 /// A node to be inserted into a page that is being split.
 #[derive(Clone, Copy)]
-pub(crate) struct Incoming<'a> {
+pub(crate) struct IncomingNode<'a> {
     pub line: usize,
     pub key: &'a [u8],
     pub data: &'a [u8],
 }
 
-impl Incoming<'_> {
+impl IncomingNode<'_> {
     /// Returns the bytes by which the tree orders the node.
     pub fn order_key(&self, unique: bool) -> Vec<u8> {
         if unique { self.key.to_vec() } else { [self.key, self.data].concat() }
@@ -38,7 +38,7 @@ impl Incoming<'_> {
 }
 
 /// The line at which a page is cut, and the side to which the incoming node belongs.
-pub(crate) struct Cut {
+pub(crate) struct SplitPoint {
     /// First node that moves to the new page.
     pub line: usize,
     /// Whether the incoming node belongs to the new page.
@@ -85,11 +85,11 @@ pub(crate) fn prefix_of(page: &Page<'_>, line: Option<usize>) -> Vec<u8> {
 ///
 /// Returns `None` if no cut is possible, which the limits on record and key sizes rule out.
 pub(crate) fn choose_cut(
-    shape: &Shape,
+    shape: &TreeIdentity,
     page: &Page<'_>,
     size: PageSize,
-    incoming: Option<Incoming<'_>>,
-) -> Option<Cut> {
+    incoming: Option<IncomingNode<'_>>,
+) -> Option<SplitPoint> {
     let count = page.node_count();
     let new_size = incoming.map_or(0, |new| node_space(new.key.len(), false, new.data.len()));
     if let Some(new) = incoming
@@ -98,7 +98,7 @@ pub(crate) fn choose_cut(
         && page.is_leaf()
     {
         let separator = separator_at(shape, page, count, incoming, true)?;
-        return Some(Cut { line: count, incoming_right: true, separator, append: true });
+        return Some(SplitPoint { line: count, incoming_right: true, separator, append: true });
     }
     // `k` stands for a cut before item `k`. The items are the nodes, including the incoming node at its position.
     let items = count + usize::from(incoming.is_some());
@@ -125,7 +125,7 @@ pub(crate) fn choose_cut(
             let need = if right { [0, new_size] } else { [new_size, 0] };
             if sizes[0] + need[0] <= room && sizes[1] + need[1] <= room {
                 let separator = separator_at(shape, page, line, incoming, right)?;
-                return Some(Cut { line, incoming_right: right, separator, append: false });
+                return Some(SplitPoint { line, incoming_right: right, separator, append: false });
             }
         }
     }
@@ -133,21 +133,21 @@ pub(crate) fn choose_cut(
 }
 
 /// Returns a cut before `line`, regardless of how large the two parts are.
-pub(crate) fn cut_at(shape: &Shape, page: &Page<'_>, line: usize) -> Option<Cut> {
+pub(crate) fn cut_at(shape: &TreeIdentity, page: &Page<'_>, line: usize) -> Option<SplitPoint> {
     if line == 0 || line >= page.node_count() {
         return None;
     }
     let separator = separator_at(shape, page, line, None, false)?;
-    Some(Cut { line, incoming_right: false, separator, append: false })
+    Some(SplitPoint { line, incoming_right: false, separator, append: false })
 }
 
 /// Returns the key in the parent that separates the nodes before `line` from the remaining nodes, taking the incoming
 /// node into account.
 pub(crate) fn separator_at(
-    shape: &Shape,
+    shape: &TreeIdentity,
     page: &Page<'_>,
     line: usize,
-    incoming: Option<Incoming<'_>>,
+    incoming: Option<IncomingNode<'_>>,
     incoming_right: bool,
 ) -> Option<Vec<u8>> {
     let left = line.checked_sub(1).and_then(|line| page.node(line));
@@ -173,13 +173,13 @@ pub(crate) fn separator_at(
 /// The insert that makes the split necessary.
 #[derive(Clone, Copy)]
 pub(crate) struct SplitInsert<'a> {
-    pub incoming: Incoming<'a>,
+    pub incoming: IncomingNode<'a>,
     /// Leading fields of the insert record.
     pub node: NodeChange,
 }
 
 /// Moves all nodes of a root to a new child. Afterwards, the root has room for separators.
-pub(crate) fn split_root(group: &mut AtomicGroup, shape: &Shape, new: PageNumber) -> Attempt<()> {
+pub(crate) fn split_root(group: &mut AtomicGroup, shape: &TreeIdentity, new: PageNumber) -> GroupResult<()> {
     let child = group.page(shape.root)?.flags();
     raise_root(group, shape, new, child - PageFlags::ROOT - PageFlags::NEW_CHECKSUM - PageFlags::FLUSH_TYPE)
 }
@@ -188,17 +188,17 @@ pub(crate) fn split_root(group: &mut AtomicGroup, shape: &Shape, new: PageNumber
 /// page below a root are allowed.
 pub(crate) fn raise_root(
     group: &mut AtomicGroup,
-    shape: &Shape,
+    shape: &TreeIdentity,
     new: PageNumber,
     child_flags: PageFlags,
-) -> Attempt<()> {
+) -> GroupResult<()> {
     let page = group.page(shape.root)?;
     let mut root_flags = page.flags() - PageFlags::LEAF - PageFlags::PARENT_OF_LEAF;
     root_flags.set(PageFlags::PARENT_OF_LEAF, child_flags.contains(PageFlags::LEAF));
     let count = page.node_count();
-    let cut = Cut { line: 0, incoming_right: false, separator: Vec::new(), append: false };
+    let cut = SplitPoint { line: 0, incoming_right: false, separator: Vec::new(), append: false };
     let prefix = prefix_line(&page, 0..count);
-    let target = Target { page: shape.root, new, parent: None, right: None };
+    let target = SplitPages { page: shape.root, new, parent: None, right: None };
     finish(group, shape, split_type::VERTICAL, &cut, &target, [root_flags, child_flags], [None, prefix], None)
 }
 
@@ -206,13 +206,13 @@ pub(crate) fn raise_root(
 /// room for the separator.
 pub(crate) fn split_page(
     group: &mut AtomicGroup,
-    shape: &Shape,
+    shape: &TreeIdentity,
     parent: PageNumber,
     page_number: PageNumber,
     new: PageNumber,
-    cut: &Cut,
+    cut: &SplitPoint,
     insert: Option<&SplitInsert<'_>>,
-) -> Attempt<()> {
+) -> GroupResult<()> {
     let page = group.page(page_number)?;
     let found = page.flags();
     let flags = found - PageFlags::NEW_CHECKSUM - PageFlags::FLUSH_TYPE;
@@ -220,13 +220,13 @@ pub(crate) fn split_page(
     let count = page.node_count();
     let prefixes = [prefix_line(&page, 0..cut.line), prefix_line(&page, cut.line..count)];
     let kind = if cut.append { split_type::APPEND } else { split_type::RIGHT };
-    let target = Target { page: page_number, new, parent: Some(parent), right };
+    let target = SplitPages { page: page_number, new, parent: Some(parent), right };
     stamp_parent(group, shape, parent)?;
     finish(group, shape, kind, cut, &target, [found, flags], prefixes, insert)
 }
 
 /// Logs a Split2 without a new page. This record gives the parent of a split page its new database time.
-fn stamp_parent(group: &mut AtomicGroup, shape: &Shape, parent: PageNumber) -> Attempt<()> {
+fn stamp_parent(group: &mut AtomicGroup, shape: &TreeIdentity, parent: PageNumber) -> GroupResult<()> {
     let record = Split {
         change: group.change(parent, 0, shape.record_flags())?,
         new_page: None,
@@ -257,7 +257,7 @@ fn stamp_parent(group: &mut AtomicGroup, shape: &Shape, parent: PageNumber) -> A
     Ok(())
 }
 
-struct Target {
+struct SplitPages {
     page: PageNumber,
     new: PageNumber,
     parent: Option<PageNumber>,
@@ -265,30 +265,33 @@ struct Target {
 }
 
 /// The line numbers of a split, which include the incoming node.
-struct Lines {
+struct SplitLines {
     operation: u8,
     operation_line: usize,
     split_line: usize,
     count: usize,
 }
 
-impl Lines {
-    fn new(count: usize, cut: &Cut, insert: Option<&SplitInsert<'_>>) -> Lines {
+impl SplitLines {
+    fn new(count: usize, cut: &SplitPoint, insert: Option<&SplitInsert<'_>>) -> SplitLines {
         match insert {
-            Some(insert) => Lines {
+            Some(insert) => SplitLines {
                 operation: split_operation::INSERT,
                 operation_line: insert.incoming.line,
                 split_line: cut.line + usize::from(!cut.incoming_right),
                 count: count + 1,
             },
-            None => {
-                Lines { operation: split_operation::NONE, operation_line: 0, split_line: cut.line, count }
-            }
+            None => SplitLines {
+                operation: split_operation::NONE,
+                operation_line: 0,
+                split_line: cut.line,
+                count,
+            },
         }
     }
 
     /// Returns the line number of an existing node.
-    fn of(&self, line: usize) -> usize {
+    fn line_in_record(&self, line: usize) -> usize {
         line + usize::from(self.operation == split_operation::INSERT && line >= self.operation_line)
     }
 
@@ -296,24 +299,27 @@ impl Lines {
     /// new page.
     fn prefix_fields(&self, [split, new]: [Option<usize>; 2]) -> [i32; 2] {
         let field = |line: Option<usize>| line.map_or(-1, |line| line as i32);
-        [field(split.map(|line| self.of(line))), field(new.map(|line| self.of(line) - self.split_line))]
+        [
+            field(split.map(|line| self.line_in_record(line))),
+            field(new.map(|line| self.line_in_record(line) - self.split_line)),
+        ]
     }
 }
 
 #[allow(clippy::too_many_arguments, reason = "the fields of one log record, filled in one place")]
 fn finish(
     group: &mut AtomicGroup,
-    shape: &Shape,
+    shape: &TreeIdentity,
     kind: u8,
-    cut: &Cut,
-    target: &Target,
+    cut: &SplitPoint,
+    target: &SplitPages,
     [split_flags, new_flags]: [PageFlags; 2],
     prefixes: [Option<usize>; 2],
     insert: Option<&SplitInsert<'_>>,
-) -> Attempt<()> {
+) -> GroupResult<()> {
     let size = group.file.page_size;
     let page = group.page(target.page)?;
-    let lines = Lines::new(page.node_count(), cut, insert);
+    let lines = SplitLines::new(page.node_count(), cut, insert);
     let [split_prefix_line, new_prefix_line] = lines.prefix_fields(prefixes);
     let (old_prefix, new_prefix) = (page.prefix().to_vec(), prefix_of(&page, prefixes[0]));
     let mut record = Split {
@@ -344,7 +350,7 @@ fn finish(
     };
     if apply::moves_nodes(&record) {
         let page = group.page(target.page)?;
-        let image = image_of_moving(&page, target.page, size, cut.line..page.node_count());
+        let image = moving_nodes_image(&page, target.page, size, cut.line..page.node_count());
         let failed = |what: &str| Error::Internal(format!("split of page {}: {what}", target.page));
         record.set_before_page(&image.map_err(failed)?, size);
     }
@@ -352,23 +358,23 @@ fn finish(
     change_pages(group, target, &record)?;
     group.record(LogRecord::Split2(record));
     match insert {
-        Some(insert) => insert_beside(group, target, cut, insert),
+        Some(insert) => insert_incoming(group, target, cut, insert),
         None => Ok(()),
     }
 }
 
 /// Makes the changes of a split, except for the insert.
-fn change_pages(group: &mut AtomicGroup, target: &Target, record: &Split) -> Attempt<()> {
+fn change_pages(group: &mut AtomicGroup, target: &SplitPages, record: &Split) -> GroupResult<()> {
     let size = group.file.page_size;
     let path = group.file.path.clone();
     let misfit = |what| {
-        Stop::Failed(Error::Corrupt {
+        GroupAbort::Failed(Error::Corrupt {
             path: path.clone(),
             page: Some(target.page),
             what: format!("split: {what}"),
         })
     };
-    let (page, new) = group.new_page_beside(target.page, target.new)?;
+    let (page, new) = group.new_page_and_other(target.page, target.new)?;
     apply::split_new(new, size, &page, record, None).map_err(misfit)?;
     match record.split_type {
         split_type::RIGHT => {
@@ -388,12 +394,12 @@ fn change_pages(group: &mut AtomicGroup, target: &Target, record: &Split) -> Att
 }
 
 /// Inserts the node for which the page was split.
-fn insert_beside(
+fn insert_incoming(
     group: &mut AtomicGroup,
-    target: &Target,
-    cut: &Cut,
+    target: &SplitPages,
+    cut: &SplitPoint,
     insert: &SplitInsert<'_>,
-) -> Attempt<()> {
+) -> GroupResult<()> {
     let SplitInsert { incoming, mut node } = *insert;
     // As in ESE, this record stores no valid previous time, because the split record already gives the page its new
     // time.
@@ -409,7 +415,7 @@ fn insert_beside(
     flags.set(NodeFlags::VERSIONED, node.page.flags.contains(PageChangeFlags::VERSIONED));
     let delta = PageDelta::Insert { line, flags, key: incoming.key, data: incoming.data };
     let applied = group.edit(page, &delta)?;
-    group.done(
+    group.record_if_applied(
         page,
         applied,
         LogRecord::Insert(Insert { node, prefix, suffix, data: incoming.data.to_vec() }),

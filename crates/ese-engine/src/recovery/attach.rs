@@ -12,19 +12,19 @@ use std::path::{Path, PathBuf};
 
 use ese_format::attachment::Attachment;
 use ese_format::header::{DatabaseHeader, DatabaseState, HeaderCopies};
-use ese_format::log::record::{AttachDb, Backup, CreateDb, SetDbVersion, decode_path};
+use ese_format::log::record::{AttachDb, BackupRecord, CreateDb, SetDbVersion, decode_path};
 use ese_format::log::segment::RECORDS_AT;
 use ese_format::{Generation, LogPosition, LogTime, Signature};
 use jetcell_sync::Arc;
 use jetcell_vfs::{File, IoReason, OpenMode, Vfs, remove_if_exists};
 
-use crate::cache::FileId;
+use crate::cache::AttachedFileId;
 use crate::core::Core;
 use crate::database::Database;
-use crate::error::AttachmentFault;
+use crate::error::AttachmentErrorKind;
 use crate::options::InstanceOptions;
 use crate::storage::{
-    DatabaseFile, OpenedFile, check_format, double_write, mend_shadow, read_header, write_header,
+    DatabaseFile, OpenedFile, check_format, double_write, read_header, repair_shadow, write_header,
 };
 use crate::{Error, Result};
 
@@ -53,11 +53,11 @@ pub(super) struct Attacher {
     missing: BTreeMap<u8, Error>,
     /// Newest generation that each database needs. Until it has been replayed, the database's pages may be
     /// inconsistent.
-    needed: BTreeMap<FileId, Generation>,
+    needed: BTreeMap<AttachedFileId, Generation>,
 }
 
 /// Returns the error for a dirty database that this log cannot recover.
-fn of_another_log(path: &Path) -> Error {
+fn wrong_log_error(path: &Path) -> Error {
     let path = path.display();
     Error::Usage(format!(
         "{path}: the database was last used with another log and was not shut down cleanly; first recover \
@@ -88,8 +88,8 @@ impl Attacher {
             // The header may be older than the checkpoint, and redo does not repeat the operations that used these
             // numbers.
             if let Some(database) = self.core.file_in_log(log_id) {
-                database.tree_id_used(entry.last_tree);
-                database.time_used(entry.db_time);
+                database.advance_tree_id_to(entry.last_tree);
+                database.advance_time_to(entry.db_time);
             }
         }
         Ok(())
@@ -114,12 +114,15 @@ impl Attacher {
         let path = self.options.database_paths.resolve(vfs, &logged, record.signature);
         let failed = |e: std::io::Error| Error::io(&path, &e);
         if !vfs.exists(&path).map_err(failed)? {
-            let mut header =
-                DatabaseHeader::fresh(self.options.page_size, record.signature, self.log.signature);
+            let mut header = DatabaseHeader::for_new_database(
+                self.options.page_size,
+                record.signature,
+                self.log.signature,
+            );
             header.update = 0;
             header.state = DatabaseState::DirtyShutdown;
             header.database_id = u32::from(record.database.0);
-            begin_at(&mut header, position, &self.log.signature);
+            prepare_header(&mut header, position, &self.log.signature);
             create_file(vfs, &path, &header)?;
         }
         self.open(record.database.0, &logged, record.signature, position, |_| false)
@@ -135,10 +138,10 @@ impl Attacher {
     }
 
     /// Replays a record about a database backup.
-    pub fn backed_up(&self, backup: &Backup) -> Result<()> {
+    pub fn replay_backup(&self, backup: &BackupRecord) -> Result<()> {
         match self.core.file_in_log(backup.database.0) {
-            Some(database) if backup.phase == Backup::UPDATE_HEADER => {
-                database.backed_up(backup.scope, backup.details)
+            Some(database) if backup.phase == BackupRecord::UPDATE_HEADER => {
+                database.record_backup(backup.scope, backup.details)
             }
             _ => Ok(()),
         }
@@ -146,8 +149,8 @@ impl Attacher {
 
     /// Ends the restore of databases that come from a backup. All logs that the backup needs have been replayed to
     /// them.
-    pub fn restored(&self) -> Result<()> {
-        self.core.databases().iter().try_for_each(|database| database.file.restored())
+    pub fn finish_restore(&self) -> Result<()> {
+        self.core.databases().iter().try_for_each(|database| database.file.mark_restored())
     }
 
     /// Replays a detach record. All pages were in the file before the record was written, but the header may not
@@ -162,7 +165,7 @@ impl Attacher {
     }
 
     /// Replays an engine's clean shutdown, which leaves all databases clean at `position`.
-    pub fn shut_down(&mut self, position: LogPosition) -> Result<()> {
+    pub fn replay_shutdown(&mut self, position: LogPosition) -> Result<()> {
         self.missing.clear();
         let databases = self.core.databases();
         databases.iter().try_for_each(|database| self.close(&database.file, position))
@@ -191,12 +194,12 @@ impl Attacher {
     }
 
     /// Replays the end of an instance or of a recovery, after which no database is attached.
-    pub fn none_attached(&mut self) {
+    pub fn replay_termination(&mut self) {
         self.missing.clear();
     }
 
     /// Returns an error if a missing database is still attached at this position in the log.
-    pub fn check_none_missing(&self) -> Result<()> {
+    pub fn check_no_missing_databases(&self) -> Result<()> {
         if self.options.ignore_missing_databases {
             return Ok(());
         }
@@ -246,7 +249,7 @@ impl Attacher {
         let in_this_log = own || (clean && is_before(&header));
         if !in_this_log {
             if !clean {
-                self.missing.insert(log_id, of_another_log(&path));
+                self.missing.insert(log_id, wrong_log_error(&path));
             }
             // The database was detached from this log and has since been used with the other log.
             return Ok(());
@@ -272,7 +275,7 @@ impl Attacher {
                  file that belongs to the log",
                 header.consistent_position
             );
-            return Err(Error::Attachment { path, fault: AttachmentFault::OtherShutdown, what });
+            return Err(Error::Attachment { path, fault: AttachmentErrorKind::OtherShutdown, what });
         }
         self.check_logs_present(&path, &header)?;
         self.check_committed(&path, &mut header)?;
@@ -282,15 +285,15 @@ impl Attacher {
         })?;
         if has_all {
             // A crash occurred between the writes of the two copies of the header.
-            mend_shadow(&*file, &header, copies)?;
+            repair_shadow(&*file, &header, copies)?;
             return write_header(&*file, &header);
         }
-        mend_shadow(&*file, &header, copies)?;
+        repair_shadow(&*file, &header, copies)?;
         self.restore_torn_pages(&path, &*file, &header)?;
         if header.state != DatabaseState::DirtyShutdown {
             // A crash occurred between the attach record and the write of the header.
             header.state = DatabaseState::DirtyShutdown;
-            begin_at(&mut header, attached_at, &self.log.signature);
+            prepare_header(&mut header, attached_at, &self.log.signature);
         }
         let signature = self.log.signature;
         let protection = self.options.torn_page_protection;
@@ -306,7 +309,7 @@ impl Attacher {
             self.needed.insert(database.file.file_id, named);
         }
         if self.log.received {
-            database.file.set_ahead_until(named);
+            database.file.set_newest_applied(named);
         }
         database.file.update_header(|_| {})
     }
@@ -314,7 +317,7 @@ impl Attacher {
     /// Opens a file in which redo may change any page.
     fn open_unsettled(&self, opened: OpenedFile, log_id: u8) -> Result<Arc<Database>> {
         let database = self.core.attach(opened, log_id);
-        database.file.unsettled.add_all_until(database.file.file_pages()?);
+        database.file.unsettled.add_all_through(database.file.file_pages()?);
         Ok(database)
     }
 
@@ -336,7 +339,7 @@ impl Attacher {
         }
         Err(Error::Attachment {
             path: path.to_path_buf(),
-            fault: AttachmentFault::NotRestored,
+            fault: AttachmentErrorKind::NotRestored,
             what:
                 "the database comes from a backup, and its pages are from different times; restore the backup"
                     .to_string(),
@@ -396,7 +399,7 @@ impl Attacher {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
                 return Err(Error::Attachment {
                     path: path.to_path_buf(),
-                    fault: AttachmentFault::Missing,
+                    fault: AttachmentErrorKind::Missing,
                     what: "recovery needs this database, but it does not exist; put it back, or move the \
                      logs away to start without it"
                         .to_string(),
@@ -405,7 +408,7 @@ impl Attacher {
             opened => opened.map_err(failed)?,
         };
         if self.options.database_paths.is_empty()
-            && let Some(copy) = self.copy_beside_log(path, signature)?
+            && let Some(copy) = self.find_in_log_directory(path, signature)?
         {
             return Err(Error::Usage(format!(
                 "{}: the log belongs to this database, but the log directory contains a copy of it, {}; if \
@@ -423,7 +426,7 @@ impl Attacher {
         if header.signature != signature {
             return Err(Error::Attachment {
                 path: path.to_path_buf(),
-                fault: AttachmentFault::Missing,
+                fault: AttachmentErrorKind::Missing,
                 what: "the log belongs to another database; put the correct database back".to_string(),
             });
         }
@@ -433,7 +436,7 @@ impl Attacher {
     /// Returns the file in the log directory that has the database's name and signature, if there is one. In that
     /// case, the database and the log were copied there together. The log still names the original database, which
     /// has its own log.
-    fn copy_beside_log(&self, path: &Path, signature: Signature) -> Result<Option<PathBuf>> {
+    fn find_in_log_directory(&self, path: &Path, signature: Signature) -> Result<Option<PathBuf>> {
         let vfs = &*self.options.vfs;
         let Some(name) = path.file_name() else { return Ok(None) };
         let beside = self.options.log_directory.join(name);
@@ -458,7 +461,7 @@ pub(super) fn logs_content(record: &CreateDb) -> bool {
 
 /// Prepares the header of a database that is attached at `position`, so that redo needs the log from that position
 /// on.
-fn begin_at(header: &mut DatabaseHeader, position: LogPosition, log: &Signature) {
+fn prepare_header(header: &mut DatabaseHeader, position: LogPosition, log: &Signature) {
     header.log_signature = *log;
     header.attach_position = position;
     header.resize_position = position;
@@ -493,7 +496,7 @@ mod tests {
     use jetcell_vfs::{SimVfs, Vfs};
 
     use super::*;
-    use crate::CreateOptions;
+    use crate::DatabaseOptions;
     use crate::btree::tests::open;
 
     /// Earlier versions could assign one id to two databases that were attached at the same time. Recovery must
@@ -534,7 +537,7 @@ mod tests {
         let instance = open(&disk, PageSize::KIB_4, 64).unwrap();
         let paths = PATHS.map(Path::new);
         let [db, other_db] =
-            paths.map(|path| instance.create_database(path, &CreateOptions::default()).unwrap());
+            paths.map(|path| instance.create_database(path, &DatabaseOptions::default()).unwrap());
         let attachment = other_db.file.attachment();
         instance.detach(&other_db).unwrap();
         let attach = AttachDb {

@@ -5,7 +5,7 @@ use ese_format::{LogPosition, PageNumber, Signature};
 use twox_hash::XxHash3_64;
 
 use super::Replayer;
-use super::redo::Comparison;
+use super::redo::ComparisonResult;
 
 /// Result of comparing a copy's page with the state that the active side has logged.
 #[derive(Clone, Debug)]
@@ -17,12 +17,12 @@ pub struct PageComparison {
     /// Position of the active side's log record.
     pub position: LogPosition,
     /// Result of the comparison.
-    pub comparison: Comparison,
+    pub comparison: ComparisonResult,
 }
 
 /// Image of a page at a log position.
 #[derive(Clone, PartialEq, Eq)]
-pub struct PageImage {
+pub struct ExchangedPage {
     /// Signature of the database.
     pub database: Signature,
     /// Page number.
@@ -37,33 +37,33 @@ pub struct PageImage {
     pub(crate) hash: u64,
 }
 
-impl PageImage {
+impl ExchangedPage {
     /// Creates an image of a page.
     pub(crate) fn new(
         database: Signature,
         page: PageNumber,
         position: LogPosition,
         bytes: Vec<u8>,
-    ) -> PageImage {
+    ) -> ExchangedPage {
         let hash = XxHash3_64::oneshot(&bytes);
-        PageImage { database, page, position, bytes, hash }
+        ExchangedPage { database, page, position, bytes, hash }
     }
 
     /// Returns whether the bytes are unchanged since the image was made.
-    pub fn is_whole(&self) -> bool {
+    pub fn is_intact(&self) -> bool {
         XxHash3_64::oneshot(&self.bytes) == self.hash
     }
 }
 
 /// A page that lacks changes because it could not be read or has lost a write.
 #[derive(Clone, Debug)]
-pub struct BadPage {
+pub struct UnreplayedPage {
     /// Signature of the database.
     pub database: Signature,
     /// Page number.
     pub page: PageNumber,
     /// Description of the damage.
-    pub what: String,
+    pub damage: String,
 }
 
 /// What the replay of a copy has found since the last call to [`Replayer::take_findings`].
@@ -72,14 +72,14 @@ pub struct CopyFindings {
     /// Pages that were compared, in log order for each database.
     pub compared: Vec<PageComparison>,
     /// Pages that the active side has requested, in their state at the request records.
-    pub requested: Vec<PageImage>,
+    pub requested: Vec<ExchangedPage>,
     /// Pages that were repaired using an image.
     pub repaired: Vec<(Signature, PageNumber)>,
 }
 
-impl std::fmt::Debug for PageImage {
+impl std::fmt::Debug for ExchangedPage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let PageImage { page, position, bytes, .. } = self;
+        let ExchangedPage { page, position, bytes, .. } = self;
         write!(f, "PageImage {{ page: {page}, position: {position:?}, {} bytes }}", bytes.len())
     }
 }
@@ -88,14 +88,14 @@ impl Replayer {
     /// Marks the databases as belonging to a copy. From now on, pages are compared at the positions where the active
     /// side has logged their state, and requested pages are captured. A page that cannot be updated no longer ends
     /// the replay; instead, it waits for an image.
-    pub fn work_as_copy(&mut self) {
-        self.replay.redo.work_as_copy();
+    pub fn mark_as_copy(&mut self) {
+        self.replay.redo.mark_as_copy();
     }
 
     /// Passes an image from the active side to the replay, which uses it at the position of its record. An image that
     /// was damaged in transit is discarded.
-    pub fn supply_image(&mut self, image: PageImage) {
-        if let Some(copy) = self.replay.redo.copy_work().filter(|_| image.is_whole()) {
+    pub fn supply_image(&mut self, image: ExchangedPage) {
+        if let Some(copy) = self.replay.redo.copy_tasks().filter(|_| image.is_intact()) {
             copy.images.insert(image.position, (image.page, image.bytes));
         }
     }
@@ -105,7 +105,7 @@ impl Replayer {
     ///
     /// Returns an error if these writes fail.
     pub fn take_findings(&mut self) -> crate::Result<CopyFindings> {
-        let Some(copy) = self.replay.redo.copy_work() else { return Ok(CopyFindings::default()) };
+        let Some(copy) = self.replay.redo.copy_tasks() else { return Ok(CopyFindings::default()) };
         let done = std::mem::take(&mut copy.done);
         let signature = |file| self.core.file(file).map(|database| database.header().signature);
         let compared = done.compared.into_iter().filter_map(|one| {
@@ -114,7 +114,7 @@ impl Replayer {
         });
         let requested = done.captured.into_iter().filter_map(|one| {
             let (page, position, bytes) = (one.page, one.position, one.bytes);
-            Some(PageImage::new(signature(one.file)?, page, position, bytes))
+            Some(ExchangedPage::new(signature(one.file)?, page, position, bytes))
         });
         let repaired = done.repaired.iter().filter_map(|(file, page, _)| Some((signature(*file)?, *page)));
         let findings = CopyFindings {
@@ -129,7 +129,7 @@ impl Replayer {
     }
 
     /// Returns the pages that wait for an image because their changes could not be redone.
-    pub fn bad_pages(&self) -> Vec<BadPage> {
+    pub fn bad_pages(&self) -> Vec<UnreplayedPage> {
         let mut pages = std::collections::BTreeMap::new();
         for database in self.core.databases() {
             let file = &database.file;
@@ -140,7 +140,11 @@ impl Replayer {
         }
         pages.extend(self.replay.redo.bad_pages().map(|(key, error)| (key, error.to_string())));
         let bad = pages.into_iter().filter_map(|(key, what)| {
-            Some(BadPage { database: self.core.file(key.file)?.header().signature, page: key.page, what })
+            Some(UnreplayedPage {
+                database: self.core.file(key.file)?.header().signature,
+                page: key.page,
+                damage: what,
+            })
         });
         bad.collect()
     }

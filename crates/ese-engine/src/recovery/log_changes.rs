@@ -35,7 +35,7 @@ impl LogChanges {
     ///
     /// Returns an error if a log is damaged or missing, if it does not continue the previous log, or if a record has
     /// a type that redo does not know. In that case the changes are not known.
-    pub fn of(
+    pub fn from_logs(
         vfs: &Arc<dyn Vfs>,
         logs: &[(Generation, PathBuf)],
         from: Generation,
@@ -65,14 +65,14 @@ impl LogChanges {
                     }
                     _ => {}
                 }
-                let ended = open.see(&record);
+                let ended = open.process(&record);
                 if stored.end > start {
                     // Without this record, the whole macro or group would be undone.
                     ended.iter().for_each(|record| changes.add(record, &databases));
                     changes.add(&record, &databases);
                     changes.end = stored.end;
                 } else {
-                    open.keep(record);
+                    open.store(record);
                 }
                 Ok(())
             })?;
@@ -109,7 +109,7 @@ struct OpenGroups {
 
 impl OpenGroups {
     /// Processes a record. If it ends a macro or group, returns that group's stored records.
-    fn see(&mut self, record: &LogRecord) -> Vec<LogRecord> {
+    fn process(&mut self, record: &LogRecord) -> Vec<LogRecord> {
         if let Some(missing) = record.marked_group() {
             self.group = (missing > 0).then_some((missing, Vec::new()));
             return Vec::new();
@@ -140,7 +140,7 @@ impl OpenGroups {
     }
 
     /// Stores a record until its macro or group ends.
-    fn keep(&mut self, record: LogRecord) {
+    fn store(&mut self, record: LogRecord) {
         let of_macro = record.session().and_then(|session| self.macros.get_mut(&session));
         if let Some(kept) = self.group.as_mut().map(|(_, kept)| kept).or(of_macro) {
             kept.push(record);
@@ -187,26 +187,26 @@ mod tests {
     fn a_macro_gives_its_records_when_it_is_committed_and_only_then() {
         let mark = |procid| Macro { procid, db_time: DbTime(1) };
         let mut macros = OpenGroups::default();
-        macros.keep(page(1, 10));
+        macros.store(page(1, 10));
         for begin in [LogRecord::MacroBegin(mark(1)), LogRecord::MacroBegin(mark(2))] {
-            assert!(macros.see(&begin).is_empty());
+            assert!(macros.process(&begin).is_empty());
         }
-        macros.keep(page(1, 11));
-        macros.keep(page(2, 12));
-        macros.keep(page(3, 13));
-        macros.keep(page(1, 14));
-        assert_eq!(pages(macros.see(&LogRecord::MacroCommit(mark(1)))), [11, 14]);
-        assert!(macros.see(&LogRecord::MacroCommit(mark(1))).is_empty());
-        assert!(macros.see(&LogRecord::MacroAbort(mark(2))).is_empty());
-        assert!(macros.see(&LogRecord::MacroCommit(mark(2))).is_empty());
+        macros.store(page(1, 11));
+        macros.store(page(2, 12));
+        macros.store(page(3, 13));
+        macros.store(page(1, 14));
+        assert_eq!(pages(macros.process(&LogRecord::MacroCommit(mark(1)))), [11, 14]);
+        assert!(macros.process(&LogRecord::MacroCommit(mark(1))).is_empty());
+        assert!(macros.process(&LogRecord::MacroAbort(mark(2))).is_empty());
+        assert!(macros.process(&LogRecord::MacroCommit(mark(2))).is_empty());
     }
 
     #[test]
     fn a_group_gives_all_its_records_when_its_last_one_comes_and_only_then() {
         let mark = Macro { procid: 1, db_time: DbTime(1) };
         let seen = |open: &mut OpenGroups, record: LogRecord| {
-            let ended = pages(open.see(&record));
-            open.keep(record);
+            let ended = pages(open.process(&record));
+            open.store(record);
             ended
         };
         let whole = |records: u32| {
@@ -232,7 +232,7 @@ mod tests {
         assert!(seen(&mut whole(4), page(1, 12)).is_empty());
         // The last record of the group is missing.
         let mut open = whole(6);
-        open.see(&LogRecord::RecoveryUndo2(RecoveryUndo { time: LogTime::NONE }));
+        open.process(&LogRecord::RecoveryUndo2(RecoveryUndo { time: LogTime::NONE }));
         assert!((12..20).all(|number| seen(&mut open, page(1, number)).is_empty()));
     }
 }

@@ -11,11 +11,11 @@ use super::attach::{Attacher, RecoveredLog};
 use super::redo::{Redo, UndoInfos, UnfinishedTransactions};
 use super::replay::Replay;
 use super::replay_window::{BufferedRecord, ReplayWindow};
-use super::{MIN_WINDOW_BYTES, Opened, RecoverySummary, decode, redo_threads, start_log};
+use super::{MIN_WINDOW_BYTES, OpenedLog, RecoverySummary, decode, redo_threads, start_log};
 use crate::cache::MemoryGrant;
 use crate::core::Core;
-use crate::events::{EventKind, Events};
-use crate::log::{CheckpointFile, LogListener, LogOptions, LogReader, LogStream, LogTail};
+use crate::events::{EventKind, EventReporter};
+use crate::log::{CheckpointFile, LogListener, LogReader, LogStream, LogStreamOptions, LogTail};
 use crate::maintenance::checkpoint::generations_needed;
 use crate::maintenance::cleanup;
 use crate::options::InstanceOptions;
@@ -37,7 +37,7 @@ pub(super) struct LogRecovery<'a> {
 }
 
 /// Results of analysis.
-struct Analysis {
+struct AnalysisResult {
     undo_infos: UndoInfos,
     /// Records from the start of redo, up to the memory limit.
     window: ReplayWindow,
@@ -47,7 +47,7 @@ struct Analysis {
 }
 
 /// Results of redo.
-struct Redone {
+struct RedoResult {
     unfinished: UnfinishedTransactions,
     /// Position of the record that marks a clean end of a shutdown or recovery, if it is the last relevant record.
     clean_end: Option<LogPosition>,
@@ -96,11 +96,11 @@ impl<'a> LogRecovery<'a> {
     /// Recovers the databases and opens the log.
     pub fn run(
         self,
-        log_options: LogOptions,
+        log_options: LogStreamOptions,
         listener: Arc<dyn LogListener>,
         grant: MemoryGrant,
         memory: usize,
-    ) -> Result<Opened> {
+    ) -> Result<OpenedLog> {
         let analysis = self.analyze(memory)?;
         // If the log ended cleanly, there is nothing to replay, and no event is reported.
         let is_change = |buffered: &BufferedRecord| {
@@ -111,7 +111,7 @@ impl<'a> LogRecovery<'a> {
         };
         let events = match analysis.window.records.iter().any(is_change) {
             true => self.core.events.clone(),
-            false => Events::unheard(),
+            false => EventReporter::discarding(),
         };
         let (first, last) = (self.start.generation, self.newest);
         events.report(EventKind::RecoveryStarted { first, last });
@@ -120,14 +120,14 @@ impl<'a> LogRecovery<'a> {
         let end_of_log = log.tail();
         let redone = self.redo(analysis, grant, memory, end_of_log, &events)?;
         self.core.transactions.continue_from(redone.unfinished.next_number);
-        self.core.versions.ids_used(redone.unfinished.newest_id);
+        self.core.versions.continue_ids_after(redone.unfinished.newest_id);
         let opened = match redone.clean_end {
             Some(clean_end)
                 if redone.unfinished.transactions.is_empty() && self.core.databases().is_empty() =>
             {
-                self.end_clean(clean_end, redone.summary)
+                self.finish_clean(clean_end, redone.summary)
             }
-            _ => self.end_dirty(redone, &log, end_of_log),
+            _ => self.finish_dirty(redone, &log, end_of_log),
         }?;
         let RecoverySummary { records, applied, rolled_back, torn_pages, .. } = opened.summary;
         let (rolled_back, torn_pages) = (rolled_back as u64, torn_pages as u64);
@@ -137,7 +137,7 @@ impl<'a> LogRecovery<'a> {
 
     /// Reads the log once before redo. Redo may append to the log, so its end must be known first. A record may also
     /// need a before-image that comes later in the log, so before-images are collected first.
-    fn analyze(&self, memory: usize) -> Result<Analysis> {
+    fn analyze(&self, memory: usize) -> Result<AnalysisResult> {
         let mut undo_infos = UndoInfos::new();
         let mut window = ReplayWindow::new(memory);
         let mut rest = None;
@@ -153,21 +153,22 @@ impl<'a> LogRecovery<'a> {
             }
             Ok(())
         })?;
-        Ok(Analysis { undo_infos, window, rest, tail })
+        Ok(AnalysisResult { undo_infos, window, rest, tail })
     }
 
     /// Opens the log for appending after its tail.
     fn resume(
         &self,
-        log_options: LogOptions,
+        log_options: LogStreamOptions,
         tail: &LogTail,
         listener: Arc<dyn LogListener>,
     ) -> Result<Arc<LogStream>> {
         self.reader.pin_tail(tail)?;
-        let file_size = LogStream::file_size_behind(tail);
+        let file_size = LogStream::existing_file_size(tail);
         let retained_files = generations_needed(self.options.checkpoint_depth, file_size)
             + self.options.waypoint_latency as usize;
-        let log = Arc::new(LogStream::resume(LogOptions { retained_files, ..log_options }, tail.clone())?);
+        let log =
+            Arc::new(LogStream::resume(LogStreamOptions { retained_files, ..log_options }, tail.clone())?);
         start_log(self.core, log.clone(), listener);
         Ok(log)
     }
@@ -175,13 +176,13 @@ impl<'a> LogRecovery<'a> {
     /// Redoes the changes that pages lack.
     fn redo(
         &self,
-        analysis: Analysis,
+        analysis: AnalysisResult,
         grant: MemoryGrant,
         memory: usize,
         end_of_log: LogPosition,
-        events: &Events,
-    ) -> Result<Redone> {
-        let Analysis { undo_infos, window, rest, .. } = analysis;
+        events: &EventReporter,
+    ) -> Result<RedoResult> {
+        let AnalysisResult { undo_infos, window, rest, .. } = analysis;
         let threads = redo_threads(self.options);
         // Redo keeps the cache memory that the next windows will need.
         let reserved = if rest.is_some() { grant.bytes() / 2 } else { 0 };
@@ -213,16 +214,16 @@ impl<'a> LogRecovery<'a> {
             self.core.events.report(EventKind::CommittedLogsLost { first, last });
         }
         // This check must precede undo, which needs all databases.
-        attacher.check_none_missing()?;
+        attacher.check_no_missing_databases()?;
         let summary = RecoverySummary {
             records: redo.records,
             applied: redo.applied,
             deferred: redo.deferred,
             torn_pages: attacher.torn_pages,
-            lost: attacher.lost,
+            lost_generations: attacher.lost,
             ..RecoverySummary::default()
         };
-        Ok(Redone { unfinished: redo.finish()?, clean_end, summary })
+        Ok(RedoResult { unfinished: redo.finish()?, clean_end, summary })
     }
 
     /// Attaches the databases that were attached at the position where redo starts.
@@ -247,7 +248,7 @@ impl<'a> LogRecovery<'a> {
     }
 
     /// Opens the log if no database is attached and no changes were made after the log ended cleanly at `clean_end`.
-    fn end_clean(self, clean_end: LogPosition, summary: RecoverySummary) -> Result<Opened> {
+    fn finish_clean(self, clean_end: LogPosition, summary: RecoverySummary) -> Result<OpenedLog> {
         // A crash may have interrupted the shutdown before it wrote the checkpoint. Without a new checkpoint, the
         // next recovery would require databases that may have been removed by then.
         if self.checkpoint.as_ref().is_none_or(|checkpoint| checkpoint.position < clean_end) {
@@ -257,8 +258,8 @@ impl<'a> LogRecovery<'a> {
     }
 
     /// Performs undo, and logs the record that ends recovery.
-    fn end_dirty(self, redone: Redone, log: &LogStream, end_of_log: LogPosition) -> Result<Opened> {
-        let Redone { unfinished, mut summary, .. } = redone;
+    fn finish_dirty(self, redone: RedoResult, log: &LogStream, end_of_log: LogPosition) -> Result<OpenedLog> {
+        let RedoResult { unfinished, mut summary, .. } = redone;
         summary.ran = true;
         let redo_from = self.checkpoint_for_undo(end_of_log)?;
         let now = LogTime::from_unix_ms(self.options.vfs.clock().unix_ms());
@@ -280,7 +281,7 @@ impl<'a> LogRecovery<'a> {
         }
         if self.options.waypoint_latency > 0 {
             // If the generations that contain the cleanup are lost, recovery must read the deletions again.
-            self.core.ended.keep_pin(self.core.pins.pin(redo_from), end);
+            self.core.ended.retain_pin(self.core.pins.pin(redo_from), end);
         }
         Ok(self.opened(redo_from, summary))
     }
@@ -325,8 +326,8 @@ impl<'a> LogRecovery<'a> {
         self.checkpoint_file.write(&checkpoint)
     }
 
-    fn opened(self, checkpoint: LogPosition, summary: RecoverySummary) -> Opened {
+    fn opened(self, checkpoint: LogPosition, summary: RecoverySummary) -> OpenedLog {
         let LogRecovery { checkpoint_file, signature, .. } = self;
-        Opened { checkpoint_file, checkpoint, signature, summary }
+        OpenedLog { checkpoint_file, checkpoint, signature, summary }
     }
 }

@@ -28,16 +28,16 @@ use ese_format::log::record::LogRecord;
 use ese_format::{Generation, LogPosition, Signature};
 use jetcell_sync::Arc;
 
-pub use self::copy_findings::{BadPage, CopyFindings, PageComparison, PageImage};
+pub use self::copy_findings::{CopyFindings, ExchangedPage, PageComparison, UnreplayedPage};
 pub use self::log_changes::LogChanges;
 use self::log_recovery::LogRecovery;
-pub use self::recovery_set::{FoundDatabase, RecoveryPlan, RecoverySet, SET_ASIDE};
-pub use self::redo::Comparison;
+pub use self::recovery_set::{DiscoveredDatabase, RecoveryPlan, RecoverySet, SET_ASIDE};
+pub use self::redo::ComparisonResult;
 use self::replay_window::BufferedRecord;
-pub use self::replayer::{Replayed, Replayer};
+pub use self::replayer::{ReplaySummary, Replayer};
 use crate::cache::MemoryGrant;
 use crate::core::Core;
-use crate::log::{CheckpointFile, LogListener, LogNames, LogOptions, LogReader, LogStream};
+use crate::log::{CheckpointFile, LogListener, LogNames, LogReader, LogStream, LogStreamOptions};
 use crate::maintenance::checkpoint::generations_needed;
 use crate::options::InstanceOptions;
 use crate::{Error, Result};
@@ -77,13 +77,13 @@ pub struct RecoverySummary {
     /// Number of torn pages that were restored from page images.
     pub torn_pages: usize,
     /// First and last missing generations that may have contained commits. Their loss was accepted.
-    pub lost: Option<(Generation, Generation)>,
+    pub lost_generations: Option<(Generation, Generation)>,
     /// Number of databases that were left attached.
     pub left_attached: usize,
 }
 
 /// An open log, its checkpoint, and the recovery statistics.
-pub(crate) struct Opened {
+pub(crate) struct OpenedLog {
     pub checkpoint_file: CheckpointFile,
     pub checkpoint: LogPosition,
     pub signature: Signature,
@@ -96,7 +96,7 @@ pub(crate) fn open_log(
     options: &InstanceOptions,
     fresh: Signature,
     listener: Arc<dyn LogListener>,
-) -> Result<Opened> {
+) -> Result<OpenedLog> {
     let grant = core.cache.grant_memory(core.cache.counters().max_bytes as usize / LOG_SHARE_OF_CACHE);
     let memory = grant.bytes().max(MIN_WINDOW_BYTES);
     open_log_with(core, options, fresh, listener, grant, memory)
@@ -111,11 +111,11 @@ fn open_log_with(
     listener: Arc<dyn LogListener>,
     grant: MemoryGrant,
     memory: usize,
-) -> Result<Opened> {
+) -> Result<OpenedLog> {
     let directory = &options.log_directory;
     let files = options.vfs.list(directory).map_err(|e| Error::io(directory, &e))?;
-    let names = LogNames::new(directory, options.base_name).as_in(&files, options.log_names);
-    let log_options = LogOptions {
+    let names = LogNames::new(directory, options.base_name).with_format_of(&files, options.log_names);
+    let log_options = LogStreamOptions {
         vfs: options.vfs.clone(),
         names: names.clone(),
         file_size: options.log_file_size,
@@ -129,8 +129,12 @@ fn open_log_with(
         // The files of lost generations may be found later, and must not be confused with new ones.
         begin_generation: options.begin_generation || options.accept_lost_logs,
     };
-    let checkpoint_file =
-        CheckpointFile::new(options.vfs.clone(), &options.system_directory, options.base_name, names.form());
+    let checkpoint_file = CheckpointFile::new(
+        options.vfs.clone(),
+        &options.system_directory,
+        options.base_name,
+        names.format(),
+    );
     match LogReader::open_with(options.vfs.clone(), names, options.accept_lost_logs)? {
         Some(reader) => {
             let recovery = LogRecovery::new(core, options, Arc::new(reader), checkpoint_file)?;
@@ -141,7 +145,7 @@ fn open_log_with(
             let checkpoint = log.tail();
             start_log(core, log, listener);
             let summary = RecoverySummary::default();
-            Ok(Opened { checkpoint_file, checkpoint, signature: fresh, summary })
+            Ok(OpenedLog { checkpoint_file, checkpoint, signature: fresh, summary })
         }
     }
 }

@@ -7,14 +7,14 @@ use ese_format::header::{DatabaseHeader, DatabaseState};
 use ese_format::log::header::{LogHeader, SEGMENT_BYTES};
 use ese_format::log::record::LogRecord;
 use ese_format::log::segment::finish;
-use ese_format::recognise::{Format, START_LEN};
+use ese_format::recognise::{EseFileKind, START_LEN};
 use ese_format::{Generation, LogPosition, LogTime, Signature};
 use jetcell_sync::Arc;
 use jetcell_vfs::{FileStem, IoBuffer, IoReason, OpenMode, Vfs, is_unfinished};
 
 use super::attach::logs_content;
 use super::redo::redoable;
-use crate::log::{LogChain, LogNameForm, LogNames, LogReader, ReceivedLog};
+use crate::log::{LogChain, LogNameFormat, LogNames, LogReader, ReceivedLog};
 use crate::{Error, Result};
 
 /// File name extension of logs that a recovery abandoned.
@@ -22,14 +22,14 @@ pub const SET_ASIDE: &str = ".lost";
 
 /// A database file that was found.
 #[derive(Clone, Debug)]
-pub struct FoundDatabase {
+pub struct DiscoveredDatabase {
     /// Path of the file.
     pub path: PathBuf,
     /// Header of the database.
     pub header: DatabaseHeader,
 }
 
-impl FoundDatabase {
+impl DiscoveredDatabase {
     /// Returns the generation where redo starts, if the database belongs to the stream.
     fn first_needed(&self) -> Generation {
         match self.header.state {
@@ -50,14 +50,14 @@ pub struct RecoverySet {
     /// Path of each generation's file.
     pub logs: BTreeMap<Generation, PathBuf>,
     /// Databases of the stream.
-    pub databases: Vec<FoundDatabase>,
+    pub databases: Vec<DiscoveredDatabase>,
     /// Oldest and newest generations that an earlier recovery abandoned. Their files have the extension
     /// [`SET_ASIDE`].
     pub set_aside: Option<(Generation, Generation)>,
     /// Files that are not part of the set, each with the reason.
     pub ignored: Vec<(PathBuf, String)>,
     /// Format of the log names.
-    pub log_names: LogNameForm,
+    pub log_names: LogNameFormat,
     /// Whether the newest log has the name of the current log.
     has_current: bool,
 }
@@ -77,19 +77,19 @@ pub struct RecoveryPlan {
 
 /// Role of a log, as indicated by its name.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Role {
+enum LogRole {
     Archived,
     Current,
     Prepared,
     SetAside,
 }
 
-struct FoundLog {
+struct DiscoveredLog {
     path: PathBuf,
     header: LogHeader,
     /// Base name; `None` if the name does not begin with a valid base name.
     base: Option<FileStem>,
-    role: Role,
+    role: LogRole,
     short: bool,
 }
 
@@ -105,12 +105,14 @@ impl RecoverySet {
         for path in files.iter().filter(|path| !is_unfinished(path)) {
             let Some(recognised) = recognise(&**vfs, path)? else { continue };
             match recognised {
-                (Format::Log, start) => match LogHeader::decode(&start[..SEGMENT_BYTES.min(start.len())]) {
-                    Ok(header) => logs.push(found_log(path, header)),
-                    Err(error) => ignored.push((path.clone(), error.to_string())),
-                },
-                (Format::Database, start) => match DatabaseHeader::read_from_start(&start) {
-                    Ok((header, _)) => databases.push(FoundDatabase { path: path.clone(), header }),
+                (EseFileKind::Log, start) => {
+                    match LogHeader::decode(&start[..SEGMENT_BYTES.min(start.len())]) {
+                        Ok(header) => logs.push(found_log(path, header)),
+                        Err(error) => ignored.push((path.clone(), error.to_string())),
+                    }
+                }
+                (EseFileKind::Database, start) => match DatabaseHeader::read_from_start(&start) {
+                    Ok((header, _)) => databases.push(DiscoveredDatabase { path: path.clone(), header }),
                     Err(error) => ignored.push((path.clone(), error.to_string())),
                 },
                 _ => {}
@@ -121,7 +123,7 @@ impl RecoverySet {
             ignored.push((log.path.clone(), "it belongs to another log stream".to_string()));
         }
         logs.retain(|log| log.header.signature == signature);
-        let aside: Vec<FoundLog> = logs.extract_if(.., |log| log.role == Role::SetAside).collect();
+        let aside: Vec<DiscoveredLog> = logs.extract_if(.., |log| log.role == LogRole::SetAside).collect();
         let generations = aside.iter().map(|log| log.header.generation);
         let set_aside = generations.clone().min().zip(generations.max());
         let reason = "an earlier recovery abandoned it";
@@ -131,9 +133,11 @@ impl RecoverySet {
         }
         databases.retain(|database| database.header.log_signature == signature);
         let base_name = logs.iter().find_map(|log| log.base).unwrap_or_default();
-        let newer = |log: &FoundLog| log.path.extension().is_some_and(|extension| extension == "jtx");
-        let log_names =
-            LogNameForm { short: logs.iter().any(|log| log.short), newer_extensions: logs.iter().any(newer) };
+        let newer = |log: &DiscoveredLog| log.path.extension().is_some_and(|extension| extension == "jtx");
+        let log_names = LogNameFormat {
+            short: logs.iter().any(|log| log.short),
+            newer_extensions: logs.iter().any(newer),
+        };
         let (chosen, has_current) = choose(vfs, logs, &mut ignored)?;
         Ok(RecoverySet {
             base_name,
@@ -158,7 +162,7 @@ impl RecoverySet {
     /// Returns the plan for a recovery up to `until`, including the logs that are missing.
     pub fn plan(&self, until: LogPosition) -> RecoveryPlan {
         let oldest = self.logs.first_key_value().map_or(Generation(0), |(oldest, _)| *oldest);
-        let first = self.databases.iter().map(FoundDatabase::first_needed).min().unwrap_or(oldest);
+        let first = self.databases.iter().map(DiscoveredDatabase::first_needed).min().unwrap_or(oldest);
         let mut plan = RecoveryPlan { logs: Vec::new(), required: None, missing: None, committed: None };
         let mut expected = first;
         for (&generation, path) in self.logs.range(first..) {
@@ -217,7 +221,7 @@ impl RecoverySet {
         for (generation, path) in &self.logs {
             reader.add(*generation, path);
             let log = reader.receive(*generation, &LogChain::default(), true)?;
-            if let Some(position) = log.begun_after(time) {
+            if let Some(position) = log.first_segment_after(time) {
                 return Ok(position);
             }
         }
@@ -255,7 +259,7 @@ impl RecoverySet {
 }
 
 /// Returns a file's format and first bytes, or `None` if the file no longer exists.
-fn recognise(vfs: &dyn Vfs, path: &Path) -> Result<Option<(Format, Vec<u8>)>> {
+fn recognise(vfs: &dyn Vfs, path: &Path) -> Result<Option<(EseFileKind, Vec<u8>)>> {
     let failed = |e: std::io::Error| Error::io(path, &e);
     let file = match vfs.open(path, OpenMode::Read) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -264,11 +268,11 @@ fn recognise(vfs: &dyn Vfs, path: &Path) -> Result<Option<(Format, Vec<u8>)>> {
     let len = file.len().map_err(failed)?.min(START_LEN as u64) as usize / 4096 * 4096;
     let mut start = IoBuffer::zeroed(len);
     file.read_at(0, &mut start, IoReason::DatabaseRead).map_err(failed)?;
-    Ok(Some((Format::of(&start), start.to_vec())))
+    Ok(Some((EseFileKind::detect(&start), start.to_vec())))
 }
 
 /// Determines the stream to which the files belong.
-fn stream_of(logs: &[FoundLog], databases: &[FoundDatabase]) -> Result<Signature> {
+fn stream_of(logs: &[DiscoveredLog], databases: &[DiscoveredDatabase]) -> Result<Signature> {
     let mut streams: Vec<Signature> = Vec::new();
     for log in logs {
         if !streams.contains(&log.header.signature) {
@@ -298,7 +302,7 @@ fn stream_of(logs: &[FoundLog], databases: &[FoundDatabase]) -> Result<Signature
     }
 }
 
-fn found_log(path: &Path, header: LogHeader) -> FoundLog {
+fn found_log(path: &Path, header: LogHeader) -> DiscoveredLog {
     let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
     let generation = header.generation.0;
     let strip = |suffix: &str| {
@@ -307,49 +311,49 @@ fn found_log(path: &Path, header: LogHeader) -> FoundLog {
         (rest.eq_ignore_ascii_case(suffix) && !base.is_empty()).then(|| base.to_string())
     };
     let (base, role, short) = if let Some(base) = strip(&format!("{generation:08X}")) {
-        (base, Role::Archived, false)
+        (base, LogRole::Archived, false)
     } else if let Some(base) = strip(&format!("{generation:05X}")) {
-        (base, Role::Archived, true)
+        (base, LogRole::Archived, true)
     } else if let Some(base) = strip("tmp") {
-        (base, Role::Prepared, false)
+        (base, LogRole::Prepared, false)
     } else if path.extension().is_some_and(|extension| *extension == SET_ASIDE[1..]) {
-        (stem, Role::SetAside, false)
+        (stem, LogRole::SetAside, false)
     } else {
-        (stem, Role::Current, false)
+        (stem, LogRole::Current, false)
     };
-    FoundLog { path: path.to_path_buf(), header, base: FileStem::new(&base).ok(), role, short }
+    DiscoveredLog { path: path.to_path_buf(), header, base: FileStem::new(&base).ok(), role, short }
 }
 
 /// Chooses one file for each generation. A prepared file belongs to the stream only if the previous or next log
 /// confirms it. It contains either the generation that was being created, or one whose file was about to be reused.
 fn choose(
     vfs: &Arc<dyn Vfs>,
-    mut found: Vec<FoundLog>,
+    mut found: Vec<DiscoveredLog>,
     ignored: &mut Vec<(PathBuf, String)>,
 ) -> Result<(BTreeMap<Generation, PathBuf>, bool)> {
     found.sort_by_key(|log| (log.header.generation, log.role));
-    let mut by_generation: BTreeMap<Generation, Vec<FoundLog>> = BTreeMap::new();
+    let mut by_generation: BTreeMap<Generation, Vec<DiscoveredLog>> = BTreeMap::new();
     for log in found {
         by_generation.entry(log.header.generation).or_default().push(log);
     }
-    let mut chosen: BTreeMap<Generation, (PathBuf, Role)> = BTreeMap::new();
+    let mut chosen: BTreeMap<Generation, (PathBuf, LogRole)> = BTreeMap::new();
     let headers: BTreeMap<Generation, LogHeader> = by_generation
         .iter()
         .filter_map(|(generation, logs)| {
-            let log = logs.iter().find(|log| log.role != Role::Prepared)?;
+            let log = logs.iter().find(|log| log.role != LogRole::Prepared)?;
             Some((*generation, log.header.clone()))
         })
         .collect();
     for (generation, logs) in by_generation {
         let next = headers.get(&generation.next());
         let previous = generation.0.checked_sub(1).and_then(|number| headers.get(&Generation(number)));
-        let belongs = |log: &FoundLog| {
-            log.role != Role::Prepared
+        let belongs = |log: &DiscoveredLog| {
+            log.role != LogRole::Prepared
                 || next.is_some_and(|next| next.previous_created == log.header.created)
                 || previous.is_some_and(|previous| log.header.previous_created == previous.created)
         };
         let several = logs.len() > 1;
-        let mut best: Option<(PathBuf, Role)> = None;
+        let mut best: Option<(PathBuf, LogRole)> = None;
         for log in logs {
             if !belongs(&log) {
                 ignored.push((
@@ -375,11 +379,11 @@ fn choose(
             chosen.insert(generation, best);
         }
     }
-    let has_current = chosen.last_key_value().is_some_and(|(_, (_, role))| *role != Role::Archived);
+    let has_current = chosen.last_key_value().is_some_and(|(_, (_, role))| *role != LogRole::Archived);
     Ok((chosen.into_iter().map(|(generation, (path, _))| (generation, path)).collect(), has_current))
 }
 
-fn content_of(vfs: &Arc<dyn Vfs>, log: &FoundLog) -> Result<u64> {
+fn content_of(vfs: &Arc<dyn Vfs>, log: &DiscoveredLog) -> Result<u64> {
     let reader =
         LogReader::received(vfs.clone(), LogNames::new(Path::new("."), log.base.unwrap_or_default()));
     reader.add(log.header.generation, &log.path);
@@ -398,7 +402,7 @@ mod tests {
     use jetcell_vfs::SimVfs;
 
     use super::*;
-    use crate::CreateOptions;
+    use crate::DatabaseOptions;
     use crate::btree::tests::open;
 
     const END: LogPosition = LogPosition::MAX;
@@ -407,8 +411,9 @@ mod tests {
     /// the generation of the clean shutdown.
     type Generations = (u32, Option<(u32, u32)>);
 
-    fn database(&(first, dirty): &Generations) -> FoundDatabase {
-        let mut header = DatabaseHeader::fresh(PageSize::KIB_4, Signature::default(), Signature::default());
+    fn database(&(first, dirty): &Generations) -> DiscoveredDatabase {
+        let mut header =
+            DatabaseHeader::for_new_database(PageSize::KIB_4, Signature::default(), Signature::default());
         match dirty {
             Some((required, committed)) => {
                 header.state = DatabaseState::DirtyShutdown;
@@ -421,12 +426,12 @@ mod tests {
                 header.consistent_position = LogPosition::new(first, 7, 0);
             }
         }
-        FoundDatabase { path: PathBuf::from("one.edb"), header }
+        DiscoveredDatabase { path: PathBuf::from("one.edb"), header }
     }
 
     /// Returns the plan's generations, the missing required ones, the next missing one, and the newest missing
     /// committed one.
-    fn plan(logs: &[u32], has_current: bool, databases: &[Generations], until: LogPosition) -> Planned {
+    fn plan(logs: &[u32], has_current: bool, databases: &[Generations], until: LogPosition) -> ExpectedPlan {
         let set = RecoverySet {
             base_name: FileStem::E00,
             signature: Signature::default(),
@@ -434,7 +439,7 @@ mod tests {
             databases: databases.iter().map(database).collect(),
             set_aside: None,
             ignored: Vec::new(),
-            log_names: LogNameForm::default(),
+            log_names: LogNameFormat::default(),
             has_current,
         };
         let plan = set.plan(until);
@@ -448,7 +453,7 @@ mod tests {
         )
     }
 
-    type Planned = (Vec<u32>, Option<(u32, u32)>, Option<u32>, Option<u32>);
+    type ExpectedPlan = (Vec<u32>, Option<(u32, u32)>, Option<u32>, Option<u32>);
 
     #[test]
     fn a_plan_without_databases_has_all_consecutive_logs() {
@@ -527,7 +532,7 @@ mod tests {
     fn records_before_the_end_of_the_recovery_are_verified() {
         let disk = SimVfs::new();
         let instance = open(&disk, PageSize::KIB_4, 64).unwrap();
-        instance.create_database(Path::new("/db/test.edb"), &CreateOptions::default()).unwrap();
+        instance.create_database(Path::new("/db/test.edb"), &DatabaseOptions::default()).unwrap();
         // A file growth record with a layout that redo does not know.
         let growth = LogRecord::Ignored(Opaque { kind: 68, body: vec![0; 9] });
         let (at, _) = instance.core().append(&[growth]).unwrap();

@@ -13,9 +13,9 @@
 //! and is available only after the replay. Before a record that needs such information, redo replays the pages of all
 //! earlier records. The same applies to a record that attaches or detaches a database.
 
-mod catalogue;
+mod record_treatment;
 mod comparison;
-mod copy_work;
+mod copy_tasks;
 mod counters;
 mod groups;
 mod macro_changes;
@@ -23,7 +23,7 @@ mod newest_version_id;
 mod page_redo;
 mod page_replay;
 mod pending_before_images;
-mod returned_space;
+mod released_space;
 mod unfinished_transactions;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,25 +33,25 @@ use ese_format::log::record::{Delta, Delta64, LogRecord, Macro, NodeChange, Page
 use ese_format::{DbTime, LogPosition, PageNumber};
 use jetcell_sync::Arc;
 
-pub(super) use self::catalogue::redoable;
-use self::catalogue::{Treatment, treatment};
-pub use self::comparison::Comparison;
-pub(super) use self::copy_work::CopyWork;
+pub(super) use self::record_treatment::redoable;
+use self::record_treatment::{RecordTreatment, treatment};
+pub use self::comparison::ComparisonResult;
+pub(super) use self::copy_tasks::CopyTasks;
 use self::counters::{CounterChange, CounterOperation, is_counter};
 use self::groups::OpenGroup;
-use self::macro_changes::{OpenMacro, Placed, place};
+use self::macro_changes::{OpenMacro, PageEffects, macro_effects};
 use self::newest_version_id::NewestVersionId;
 pub(super) use self::page_redo::pages_changed;
-use self::page_redo::{PageRedo, PageRole, Undone, formats, versioned};
+use self::page_redo::{PageRedo, PageRole, UndoneChange, formats, versioned};
 use self::page_replay::{PageReplay, ReplayOutcome};
-use self::unfinished_transactions::{OpenTransaction, Operation, bookmark_of};
+use self::unfinished_transactions::{OpenTransaction, TransactionOperation, bookmark_of};
 pub(super) use self::unfinished_transactions::{UndoInfos, UnfinishedTransactions};
 use super::replay_window::{BufferedRecord, Payloads};
-use crate::cache::{FileId, MemoryGrant, PageKey};
+use crate::cache::{AttachedFileId, MemoryGrant, PageKey};
 use crate::core::Core;
 use crate::log::LogReader;
 use crate::storage::DatabaseFile;
-use crate::transaction::{Change, Transaction};
+use crate::transaction::{Transaction, VersionChange};
 use crate::{Error, Result};
 
 /// Redo in progress.
@@ -78,7 +78,7 @@ pub(super) struct Redo {
     /// lack. A later record may return these pages to the file system.
     unreadable: BTreeMap<PageKey, (Error, LogPosition)>,
     /// Additional redo work if the databases belong to a copy.
-    copy: Option<CopyWork>,
+    copy: Option<CopyTasks>,
     newest_number: u64,
     newest_id: NewestVersionId,
     /// Number of records read.
@@ -95,7 +95,7 @@ struct PendingRedo {
     records: Vec<RedoRecord>,
     pages: Vec<PageRedo>,
     /// Last page that each file must contain.
-    last_pages: BTreeMap<FileId, PageNumber>,
+    last_pages: BTreeMap<AttachedFileId, PageNumber>,
     /// Transactions that ended, each with the position of its end. A transaction stores whether it committed.
     ended: Vec<(OpenTransaction, LogPosition)>,
 }
@@ -121,7 +121,7 @@ struct RedoRecord {
     /// Transaction of a versioned change.
     transaction: Option<Arc<Transaction>>,
     /// Change that an Undo record undoes, unless the data has already been restored.
-    undoes: Option<Undone>,
+    undoes: Option<UndoneChange>,
 }
 
 impl RedoRecord {
@@ -140,7 +140,7 @@ impl Redo {
     ) -> Redo {
         // Later records must not reuse the version id of an UndoInfo record.
         let mut newest_id = NewestVersionId::default();
-        undo_infos.keys().for_each(|id| newest_id.seen(*id));
+        undo_infos.keys().for_each(|id| newest_id.update(*id));
         Redo {
             core,
             log,
@@ -168,7 +168,7 @@ impl Redo {
     /// [`Redo::replay_pages`], which gets the payloads of all records collected since its last call.
     pub fn record(&mut self, buffered: BufferedRecord, record: LogRecord, payloads: &Payloads) -> Result<()> {
         self.records += 1;
-        if let Treatment::Refused(why) = treatment(&record) {
+        if let RecordTreatment::Refused(why) = treatment(&record) {
             return Err(self.corrupt_record(&record, buffered.start, why));
         }
         match self.take_for_group(buffered, record, payloads)? {
@@ -182,7 +182,7 @@ impl Redo {
         match &record {
             LogRecord::MacroBegin(begin) => {
                 self.began_macros.insert(begin.procid);
-                let opened = OpenMacro { begun: buffered.start, whole: true, records: Vec::new() };
+                let opened = OpenMacro { begun: buffered.start, has_begin: true, records: Vec::new() };
                 self.macros.insert((begin.procid, begin.db_time), opened);
                 return Ok(());
             }
@@ -199,7 +199,7 @@ impl Redo {
             open.records.push(buffered);
             return Ok(());
         }
-        let placed = Placed::alone(&record);
+        let placed = PageEffects::from_single_record(&record);
         let span = buffered.start..buffered.end;
         self.collect(buffered, &record, placed, span, payloads)
     }
@@ -210,7 +210,7 @@ impl Redo {
         let needs_macro = matches!(record, LogRecord::Split2(_) | LogRecord::Merge2(_));
         if needs_macro && !self.began_macros.contains(&procid) {
             // Redo starts inside the macro.
-            let opened = OpenMacro { begun: start, whole: false, records: Vec::new() };
+            let opened = OpenMacro { begun: start, has_begin: false, records: Vec::new() };
             return Ok(Some(self.macros.entry((procid, time)).or_insert(opened)));
         }
         let misplaced = match self.macros.contains_key(&(procid, time)) {
@@ -231,7 +231,8 @@ impl Redo {
 
     /// Collects the records of a complete macro.
     fn end_macro(&mut self, commit: &Macro, end: &BufferedRecord, payloads: &Payloads) -> Result<()> {
-        let Some(OpenMacro { begun, whole, records }) = self.macros.remove(&(commit.procid, commit.db_time))
+        let Some(OpenMacro { begun, has_begin: whole, records }) =
+            self.macros.remove(&(commit.procid, commit.db_time))
         else {
             // Redo may start inside a macro.
             return match self.began_macros.insert(commit.procid) {
@@ -245,7 +246,7 @@ impl Redo {
         };
         let decoded: Vec<_> =
             records.iter().map(|buffered| super::decode(&self.log, buffered)).collect::<Result<_>>()?;
-        let placed = place(&decoded, whole)
+        let placed = macro_effects(&decoded, whole)
             .map_err(|what| self.corrupt_record(&LogRecord::MacroBegin(*commit), begun, what))?;
         for ((buffered, record), placed) in records.into_iter().zip(&decoded).zip(placed) {
             self.collect(buffered, record, placed, begun..end.end, payloads)?;
@@ -266,7 +267,7 @@ impl Redo {
         &mut self,
         buffered: BufferedRecord,
         record: &LogRecord,
-        placed: Placed,
+        placed: PageEffects,
         span: Range<LogPosition>,
         payloads: &Payloads,
     ) -> Result<()> {
@@ -279,7 +280,7 @@ impl Redo {
         let (mut undoes, mut needs_from) = (None, span.start);
         match record {
             LogRecord::ScanCheck(_) | LogRecord::ScanCheck2(_) | LogRecord::PagePatchRequest(_) => {
-                return self.note_for_copy(buffered, record);
+                return self.collect_for_copy(buffered, record);
             }
             LogRecord::Begin0(begin) => {
                 self.newest_number = self.newest_number.max(u64::from(begin.begin0));
@@ -307,7 +308,7 @@ impl Redo {
                     // Set before the pages are replayed, because a committed change needs no before-image.
                     open.transaction.set_committed(u64::from(commit.commit0), end);
                     open.operations.retain(|operation| {
-                        matches!(operation, Operation::Node(node) if node.may_leave_deleted_node())
+                        matches!(operation, TransactionOperation::Node(node) if node.may_leave_deleted_node())
                     });
                     self.pending.ended.push((open, end));
                 }
@@ -342,17 +343,17 @@ impl Redo {
             LogRecord::ExtendDb(extend) => {
                 let database = self.database(extend.database.0)?;
                 // Pages that are missing from the file were removed by a later record.
-                if start >= database.given_back_until() {
+                if start >= database.released_until() {
                     self.pending.require_page(database.file_id, extend.last);
                 }
             }
             LogRecord::ShrinkDb(_)
             | LogRecord::ShrinkDb2(_)
             | LogRecord::ShrinkDb3(_)
-            | LogRecord::TrimDb(_) => self.return_space(record, start..end, payloads)?,
+            | LogRecord::TrimDb(_) => self.replay_release(record, start..end, payloads)?,
             _ => {}
         }
-        let Placed { mut pages, key } = placed;
+        let PageEffects { mut pages, key } = placed;
         self.without_missing(record, start, &mut pages)?;
         let needs_until = span.end;
         let redo_record = RedoRecord { buffered, needs_from, needs_until, key, transaction: None, undoes };
@@ -369,7 +370,7 @@ impl Redo {
         let Some((procid, after)) = macro_key(record).filter(|_| !pages.is_empty()) else { return Ok(()) };
         let Some(id) = record.database() else { return Ok(()) };
         let database = self.database(id.0)?;
-        database.time_used(after);
+        database.advance_time_to(after);
         let record_index = self.pending.records.len() as u32;
         for (page, role) in pages {
             let key = database.page_key(page);
@@ -393,44 +394,51 @@ impl Redo {
         start: LogPosition,
     ) {
         if let Some(node) = record.node_change() {
-            self.newest_id.seen(node.rceid);
+            self.newest_id.update(node.rceid);
         }
         match record {
             LogRecord::Insert(insert) => {
                 let bookmark = bookmark_of(&insert.node, &insert.key(), &insert.data);
-                self.add_node_operation(&insert.node, Some(bookmark), Change::Insert, None);
+                self.add_node_operation(&insert.node, Some(bookmark), VersionChange::Insert, None);
             }
             LogRecord::FlagInsert(revive) => {
                 let bookmark = bookmark_of(&revive.node, &revive.key, &revive.data);
-                self.add_node_operation(&revive.node, Some(bookmark), Change::Insert, None);
+                self.add_node_operation(&revive.node, Some(bookmark), VersionChange::Insert, None);
             }
             LogRecord::FlagInsertAndReplaceData(revive) => {
                 let bookmark = Some(bookmark_of(&revive.node, &revive.key, &revive.data));
-                self.newest_id.seen(revive.replace_rceid);
+                self.newest_id.update(revive.replace_rceid);
                 let replaced = NodeChange { rceid: revive.replace_rceid, ..revive.node };
                 self.add_node_operation(
                     &replaced,
                     bookmark.clone(),
-                    Change::ReplaceUnknown,
+                    VersionChange::ReplaceUnknown,
                     Some(record_index),
                 );
-                self.add_node_operation(&revive.node, bookmark, Change::Insert, None);
+                self.add_node_operation(&revive.node, bookmark, VersionChange::Insert, None);
             }
             // The record contains only the line. If the page already has the change, an UndoInfo record has the key.
             LogRecord::FlagDelete(delete) => {
-                self.add_node_operation(&delete.node, None, Change::FlagDelete, Some(record_index));
+                self.add_node_operation(&delete.node, None, VersionChange::FlagDelete, Some(record_index));
             }
             LogRecord::Replace(replace) | LogRecord::ReplaceD(replace) => {
                 let PageChange { database, page, after, .. } = replace.node.page;
                 if !versioned(&replace.node) {
                     self.last_plain_replace = Some(PlainReplace { database: database.0, page, after, start });
                 }
-                self.add_node_operation(&replace.node, None, Change::ReplaceUnknown, Some(record_index));
+                self.add_node_operation(
+                    &replace.node,
+                    None,
+                    VersionChange::ReplaceUnknown,
+                    Some(record_index),
+                );
             }
             LogRecord::Delta(Delta { node, .. }) | LogRecord::Delta64(Delta64 { node, .. }) => {
-                if let (Some(change), Some(open)) = (CounterChange::of(record), self.transaction_of(node)) {
+                if let (Some(change), Some(open)) =
+                    (CounterChange::from_record(record), self.transaction_of(node))
+                {
                     let operation = CounterOperation { id: node.rceid, change, undone: false, start };
-                    open.operations.push(Operation::Counter(operation));
+                    open.operations.push(TransactionOperation::Counter(operation));
                 }
             }
             LogRecord::SetExternalHeader(set) if set.data.is_empty() => {
@@ -438,18 +446,20 @@ impl Redo {
                 if let Some(open) = self.transactions.get_mut(&set.node.page.procid) {
                     let removed = (set.node.page.database.0, set.node.page.page);
                     open.operations.retain(|operation| match operation {
-                        Operation::Node(node) => (node.database, node.root) != removed,
-                        Operation::CreateTree { database, root } => (*database, *root) != removed,
-                        Operation::Counter(_) => true,
+                        TransactionOperation::Node(node) => (node.database, node.root) != removed,
+                        TransactionOperation::CreateTree { database, root } => (*database, *root) != removed,
+                        TransactionOperation::Counter(_) => true,
                     });
                 }
             }
             LogRecord::CreateMultiExtentFdp(create) => {
                 let change = create.change;
-                database.tree_id_used(create.tree);
+                database.advance_tree_id_to(create.tree);
                 if let Some(open) = self.transactions.get_mut(&change.procid) {
-                    open.operations
-                        .push(Operation::CreateTree { database: change.database.0, root: change.page });
+                    open.operations.push(TransactionOperation::CreateTree {
+                        database: change.database.0,
+                        root: change.page,
+                    });
                 }
             }
             _ => {}
@@ -457,29 +467,33 @@ impl Redo {
     }
 
     /// Marks a change as undone and returns it.
-    fn mark_undone(&mut self, undo: &Undo) -> Option<Undone> {
+    fn mark_undone(&mut self, undo: &Undo) -> Option<UndoneChange> {
         match is_counter(undo.operation) {
-            true => Some(Undone::Counter(self.mark_counter_undone(undo))),
-            false => self.mark_node_undone(undo).map(Undone::Change),
+            true => Some(UndoneChange::Counter(self.mark_counter_undone(undo))),
+            false => self.mark_node_undone(undo).map(UndoneChange::Change),
         }
     }
 
     fn mark_counter_undone(&mut self, undo: &Undo) -> Option<CounterChange> {
         let open = self.transactions.get_mut(&undo.node.page.procid)?;
         let operation = open.operations.iter_mut().rev().find_map(|operation| match operation {
-            Operation::Counter(counter) if counter.id == undo.node.rceid && !counter.undone => Some(counter),
+            TransactionOperation::Counter(counter) if counter.id == undo.node.rceid && !counter.undone => {
+                Some(counter)
+            }
             _ => None,
         })?;
         operation.undone = true;
         Some(operation.change)
     }
 
-    fn mark_node_undone(&mut self, undo: &Undo) -> Option<Change> {
+    fn mark_node_undone(&mut self, undo: &Undo) -> Option<VersionChange> {
         let node = undo.node;
         let operations =
             self.transactions.get_mut(&node.page.procid).map(|open| open.operations.iter_mut().rev());
         let undone = operations.into_iter().flatten().find_map(|operation| match operation {
-            Operation::Node(operation) if operation.id == node.rceid && !operation.undone => Some(operation),
+            TransactionOperation::Node(operation) if operation.id == node.rceid && !operation.undone => {
+                Some(operation)
+            }
             _ => None,
         });
         if let Some(operation) = undone {
@@ -489,9 +503,9 @@ impl Redo {
             return Some(operation.change.clone());
         }
         Some(match undo.operation {
-            operation::INSERT => Change::Insert,
-            operation::FLAG_DELETE => Change::FlagDelete,
-            _ => Change::ReplaceUnknown,
+            operation::INSERT => VersionChange::Insert,
+            operation::FLAG_DELETE => VersionChange::FlagDelete,
+            _ => VersionChange::ReplaceUnknown,
         })
     }
 
@@ -548,13 +562,13 @@ impl Redo {
 
     /// Adds before-images from the part of the log that will be replayed next.
     pub fn add_undo_infos(&mut self, infos: UndoInfos) {
-        infos.keys().for_each(|id| self.newest_id.seen(*id));
+        infos.keys().for_each(|id| self.newest_id.update(*id));
         self.undo_infos.extend(infos);
     }
 
     /// Completes changes whose before-images come later in the log than the changes, and then drops all
     /// before-images.
-    pub fn end_part(&mut self) {
+    pub fn finish_part(&mut self) {
         let infos = std::mem::take(&mut self.undo_infos);
         self.transactions.values_mut().for_each(|open| open.complete_from(&infos));
     }
@@ -579,7 +593,7 @@ impl PlainReplace {
 }
 
 impl PendingRedo {
-    fn require_page(&mut self, file: FileId, page: PageNumber) {
+    fn require_page(&mut self, file: AttachedFileId, page: PageNumber) {
         let last = self.last_pages.entry(file).or_insert(page);
         *last = page.max(*last);
     }

@@ -11,7 +11,7 @@ use super::decode;
 use super::redo::Redo;
 use super::replay_window::ReplayWindow;
 use crate::Result;
-use crate::events::{EventKind, Events};
+use crate::events::{EventKind, EventReporter};
 use crate::log::LogReader;
 
 /// Redo of a log in progress. Passes page changes to [`Redo`], and records about whole databases to [`Attacher`].
@@ -25,7 +25,7 @@ pub(super) struct Replay {
     pub by_type: BTreeMap<&'static str, u64>,
     /// Generation whose records are being replayed, and how many of them have been replayed so far.
     generation: Option<(Generation, u64)>,
-    events: Events,
+    events: EventReporter,
 }
 
 impl Replay {
@@ -34,7 +34,7 @@ impl Replay {
         redo: Redo,
         attacher: Attacher,
         clean_end: Option<LogPosition>,
-        events: Events,
+        events: EventReporter,
     ) -> Replay {
         let by_type = BTreeMap::new();
         Replay { reader, redo, attacher, clean_end, by_type, generation: None, events }
@@ -94,16 +94,16 @@ impl Replay {
                     self.attacher.set_version(version)?;
                 }
                 LogRecord::Backup2(backup) => {
-                    self.attacher.backed_up(backup)?;
+                    self.attacher.replay_backup(backup)?;
                 }
                 // ESE's clean shutdown, which does not log detach records.
                 LogRecord::ShutDownMark => {
                     self.redo.replay_pages(&payloads)?;
                     self.redo.check_readable_to_close(None)?;
-                    self.attacher.shut_down(start)?;
+                    self.attacher.replay_shutdown(start)?;
                 }
                 LogRecord::Term2(_) | LogRecord::RecoveryQuit2(_) => {
-                    self.attacher.none_attached();
+                    self.attacher.replay_termination();
                     self.redo.record(buffered, record, &payloads)?;
                 }
                 _ => self.redo.record(buffered, record, &payloads)?,

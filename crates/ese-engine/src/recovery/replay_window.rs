@@ -8,12 +8,12 @@
 use std::collections::BTreeMap;
 
 use ese_format::LogPosition;
-use ese_format::log::record::{LogRecord, NodeChange, PageChangeFlags, RecordError};
+use ese_format::log::record::{LogRecord, LogRecordError, NodeChange, PageChangeFlags};
 use jetcell_sync::Mutex;
 use jetcell_sync::atomic::{AtomicUsize, Ordering};
 use twox_hash::XxHash3_64;
 
-use crate::log::{LogReader, StoredRecord};
+use crate::log::{LogReader, PositionedRecord};
 use crate::{Error, Result};
 
 /// Minimum size in bytes of a payload that is stored separately. Shorter payloads stay in their records.
@@ -34,16 +34,16 @@ pub(super) struct BufferedRecord {
     payload_hash: Option<u64>,
 }
 
-impl From<StoredRecord> for BufferedRecord {
-    fn from(stored: StoredRecord) -> BufferedRecord {
-        let StoredRecord { start, end, bytes } = stored;
+impl From<PositionedRecord> for BufferedRecord {
+    fn from(stored: PositionedRecord) -> BufferedRecord {
+        let PositionedRecord { start, end, bytes } = stored;
         BufferedRecord { start, end, bytes, payload_hash: None }
     }
 }
 
 impl BufferedRecord {
     /// Returns the decoded record, with an empty payload if the payload is stored separately.
-    pub fn record(&self) -> std::result::Result<LogRecord, RecordError> {
+    pub fn record(&self) -> std::result::Result<LogRecord, LogRecordError> {
         LogRecord::decode(&self.bytes).map(|(record, _)| record)
     }
 }
@@ -83,7 +83,7 @@ impl Payloads {
     }
 
     /// Returns whether the record's payload was dropped, so that the record must be reread.
-    pub fn lacks(&self, buffered: &BufferedRecord) -> bool {
+    pub fn has_dropped_payload(&self, buffered: &BufferedRecord) -> bool {
         buffered.payload_hash.is_some() && !self.payloads.contains_key(&buffered.start)
     }
 
@@ -151,7 +151,7 @@ impl ReplayWindow {
     }
 
     /// Adds a record. Returns the record if the window is full.
-    pub fn push(&mut self, stored: StoredRecord) -> std::result::Result<(), StoredRecord> {
+    pub fn push(&mut self, stored: PositionedRecord) -> std::result::Result<(), PositionedRecord> {
         if self.payloads.record_bytes >= self.limit && !self.records.is_empty() {
             return Err(stored);
         }
@@ -185,7 +185,7 @@ mod tests {
     const DATA: usize = 400;
 
     /// Creates a record at a distinct position. Its data is a payload.
-    fn record(number: u16) -> StoredRecord {
+    fn record(number: u16) -> PositionedRecord {
         let page = PageChange {
             procid: 1,
             database: DatabaseIdInLog(1),
@@ -201,7 +201,7 @@ mod tests {
         let mut bytes = Vec::new();
         Insert::encode_parts(&mut bytes, &node, [b"", b"key"], &[number as u8; DATA]);
         let start = LogPosition::new(1, number, 0);
-        StoredRecord { start, end: LogPosition::new(1, number + 1, 0), bytes }
+        PositionedRecord { start, end: LogPosition::new(1, number + 1, 0), bytes }
     }
 
     /// Creates a window with the records that fit, at most `count`.
@@ -213,7 +213,7 @@ mod tests {
     }
 
     fn lacking(window: &ReplayWindow) -> Vec<bool> {
-        window.records.iter().map(|buffered| window.payloads.lacks(buffered)).collect()
+        window.records.iter().map(|buffered| window.payloads.has_dropped_payload(buffered)).collect()
     }
 
     #[test]

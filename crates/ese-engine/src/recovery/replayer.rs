@@ -32,7 +32,7 @@ use super::replay_window::ReplayWindow;
 use super::{MIN_WINDOW_BYTES, redo_threads};
 use crate::core::Core;
 use crate::events::EventKind;
-use crate::log::{CheckpointFile, LogChain, LogNames, LogOptions, LogReader, LogStream, ReceivedLog};
+use crate::log::{CheckpointFile, LogChain, LogNames, LogReader, LogStream, LogStreamOptions, ReceivedLog};
 use crate::maintenance::checkpoint::Checkpointer;
 use crate::maintenance::cleanup;
 use crate::options::InstanceOptions;
@@ -44,7 +44,7 @@ const LOG_SHARE_OF_CACHE: usize = 8;
 
 /// Statistics and results of a [`Replayer`].
 #[derive(Clone, Debug, Default)]
-pub struct Replayed {
+pub struct ReplaySummary {
     /// First and last generations whose records were replayed.
     pub generations: Option<(Generation, Generation)>,
     /// Position up to which all records were replayed.
@@ -148,7 +148,7 @@ impl Replayer {
         let lock = options.lock()?;
         let core = Core::new(vfs.clone(), options.cache()?, options.version_store_bytes, options.reporter());
         let file = vfs.open(first, OpenMode::Read).map_err(|e| Error::io(first, &e))?;
-        let log_options = LogOptions {
+        let log_options = LogStreamOptions {
             vfs: vfs.clone(),
             names,
             file_size: 0,
@@ -214,7 +214,7 @@ impl Replayer {
 
     /// Replays all records of a closed generation.
     ///
-    /// Returns [`Error::LogMissing`] if it is not the next generation. Returns [`Error::Log`] if it is damaged, does
+    /// Returns [`Error::LogMissing`] if it is not the next generation. Returns [`Error::TestLog`] if it is damaged, does
     /// not continue the previous generation, or has a record that cannot be redone; in this case no record of it was
     /// replayed. After other errors, the databases stay dirty, and can be replayed again starting with the
     /// generations that their headers name.
@@ -233,7 +233,7 @@ impl Replayer {
     pub fn position_after(&self, log: &Path, time: LogTime) -> Result<Option<LogPosition>> {
         let generation = self.reader.header_at(log)?.generation;
         self.reader.add(generation, log);
-        Ok(self.reader.receive(generation, &LogChain::default(), true)?.begun_after(time))
+        Ok(self.reader.receive(generation, &LogChain::default(), true)?.first_segment_after(time))
     }
 
     fn replay_part(&mut self, path: &Path, newest: bool, until: LogPosition) -> Result<()> {
@@ -327,7 +327,7 @@ impl Replayer {
             }
         })?;
         replay.replay(window)?;
-        replay.redo.end_part();
+        replay.redo.finish_part();
         replay.report_last();
         self.position = end.max(position);
         Ok(())
@@ -339,12 +339,12 @@ impl Replayer {
         // The trees can be searched only when the databases are consistent.
         let consistent = self.replay.attacher.check_consistent(self.complete).is_ok();
         if consistent && !self.core.ended.is_empty() {
-            self.without_bad_pages(cleanup::forget_removed(&self.core))?;
+            self.without_bad_pages(cleanup::drop_removed_deletions(&self.core))?;
         }
         self.core.cache.clean_step()?;
         let checkpointed = self.checkpointer.step(&self.core, usize::MAX).map(drop);
         self.without_bad_pages(checkpointed)?;
-        self.reader.forget_below(self.core.checkpoint.lock().generation.min(self.next()));
+        self.reader.remove_below(self.core.checkpoint.lock().generation.min(self.next()));
         Ok(())
     }
 
@@ -352,7 +352,7 @@ impl Replayer {
     /// at the position that redo needs.
     fn without_bad_pages(&self, result: Result<()>) -> Result<()> {
         match result {
-            Err(Error::Corrupt { page: Some(_), .. }) if self.replay.redo.is_of_copy() => Ok(()),
+            Err(Error::Corrupt { page: Some(_), .. }) if self.replay.redo.is_copy() => Ok(()),
             result => result,
         }
     }
@@ -380,9 +380,9 @@ impl Replayer {
     }
 
     /// Returns the statistics and results so far.
-    pub fn replayed(&self) -> Replayed {
+    pub fn summary(&self) -> ReplaySummary {
         let cache = self.core.cache.counters();
-        Replayed {
+        ReplaySummary {
             generations: self.generations,
             position: self.position,
             records: self.replay.by_type.clone(),
@@ -401,19 +401,19 @@ impl Replayer {
     /// Returns [`Error::Attachment`] if a database was not found, and [`Error::LogsMissing`] if a database needs
     /// further generations.
     pub fn check_complete(&self) -> Result<()> {
-        self.replay.attacher.check_none_missing()?;
+        self.replay.attacher.check_no_missing_databases()?;
         self.replay.attacher.check_consistent(self.complete)
     }
 
     /// Ends the replay and leaves the databases dirty. Further logs can be replayed later. ESE:
     /// `JET_bitRecoveryWithoutUndo`, -579.
     #[doc(alias = "JET_bitRecoveryWithoutUndo")]
-    pub fn stop(mut self) -> Result<Replayed> {
+    pub fn stop(mut self) -> Result<ReplaySummary> {
         self.checkpoint()?;
         if self.replay.attacher.check_consistent(self.complete).is_ok() {
-            self.replay.attacher.restored()?;
+            self.replay.attacher.finish_restore()?;
         }
-        let replayed = self.replayed();
+        let replayed = self.summary();
         let (generations, changed) = (replayed.generations, replayed.changed);
         self.core.events.report(EventKind::ReplayCompleted { generations, changed });
         Ok(replayed)

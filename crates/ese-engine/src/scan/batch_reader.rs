@@ -8,15 +8,15 @@ use jetcell_sync::Arc;
 use jetcell_sync::mpsc::{Receiver, channel};
 use jetcell_vfs::{File, IoBuffer, IoReason, Transfer, TransferKind};
 
-use crate::cache::PagesRead;
+use crate::cache::PageReadResult;
 use crate::storage::DatabaseFile;
 
 /// Minimum length of a pause during which a scan releases its buffers.
-const LONG_PAUSE: Duration = Duration::from_millis(20);
+const BUFFER_RELEASE_PAUSE: Duration = Duration::from_millis(20);
 
 /// A batch: its first page, its offset in the file, and its length in bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Batch {
+pub(super) struct PageBatch {
     pub first: PageNumber,
     pub offset: u64,
     pub len: usize,
@@ -33,7 +33,7 @@ pub(super) enum BatchSource {
 /// Reads batches from one file, with at most one read-ahead.
 pub(super) struct BatchReader {
     source: BatchSource,
-    ahead: Option<(Batch, Receiver<PagesRead>)>,
+    ahead: Option<(PageBatch, Receiver<PageReadResult>)>,
     spare: Vec<IoBuffer>,
 }
 
@@ -43,7 +43,7 @@ impl BatchReader {
     }
 
     /// Reads a batch. An error means that at least part of the batch could not be read.
-    pub fn read(&mut self, batch: Batch) -> PagesRead {
+    pub fn read(&mut self, batch: PageBatch) -> PageReadResult {
         let ahead = self.ahead.take().filter(|(ahead, _)| *ahead == batch);
         if let Some((_, done)) = ahead
             && let Ok(read) = done.recv()
@@ -61,12 +61,12 @@ impl BatchReader {
     }
 
     /// Starts to read the batch that will be requested next.
-    pub fn read_ahead(&mut self, batch: Batch) {
+    pub fn read_ahead(&mut self, batch: PageBatch) {
         let done = self.start(batch);
         self.ahead = Some((batch, done));
     }
 
-    fn start(&mut self, batch: Batch) -> Receiver<PagesRead> {
+    fn start(&mut self, batch: PageBatch) -> Receiver<PageReadResult> {
         let (sender, done) = channel();
         let buffer = self.buffer(batch.len);
         // Sending fails only if the batch is never requested.
@@ -95,7 +95,7 @@ impl BatchReader {
 
     /// Frees the buffers if the pause is long, because many databases may be scanned at once.
     pub fn release_for(&mut self, pause: Duration) {
-        if pause >= LONG_PAUSE {
+        if pause >= BUFFER_RELEASE_PAUSE {
             self.spare.clear();
         }
     }
@@ -128,7 +128,7 @@ mod tests {
         let counted = CountedVfs::new(Arc::new(disk.clone()));
         disk.put(path, &[[1; 4096], [2; 4096]].concat());
         let mut reader = BatchReader::new(BatchSource::File(counted.open(path, OpenMode::Read).unwrap()));
-        let batch = |page: u32| Batch {
+        let batch = |page: u32| PageBatch {
             first: PageNumber::fixed(page),
             offset: u64::from(page - 1) * 4096,
             len: 4096,
@@ -154,9 +154,9 @@ mod tests {
         assert!(result.is_err());
         reader.recycle(bytes);
         assert_eq!(reader.spare.len(), 1);
-        reader.release_for(LONG_PAUSE - Duration::from_nanos(1));
+        reader.release_for(BUFFER_RELEASE_PAUSE - Duration::from_nanos(1));
         assert_eq!(reader.spare.len(), 1);
-        reader.release_for(LONG_PAUSE);
+        reader.release_for(BUFFER_RELEASE_PAUSE);
         assert!(reader.spare.is_empty());
     }
 }

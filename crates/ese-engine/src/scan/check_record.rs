@@ -48,7 +48,7 @@ pub(super) fn log_pages(
 
 /// Logs the state of a page. Logs nothing if the page cannot be read or was returned to the file system.
 fn log_page(file: &Arc<DatabaseFile>, page: PageNumber) -> Result<()> {
-    if file.cache.are_given_back(file.file_id, page.get(), page.get()) {
+    if file.cache.are_released(file.file_id, page.get(), page.get()) {
         return Ok(());
     }
     // The page is needed only once, so the fetch must not evict pages that sessions use.
@@ -57,12 +57,12 @@ fn log_page(file: &Arc<DatabaseFile>, page: PageNumber) -> Result<()> {
         fetched => fetched?,
     };
     let latch = pinned.read();
-    append(file, &check_of(file, page, &latch)).map(|_| ())
+    append(file, &check_record(file, page, &latch)).map(|_| ())
 }
 
 /// Creates the check record for a page with these bytes. The caller must hold a latch on the page until the record is
 /// in the log.
-pub(crate) fn check_of(file: &DatabaseFile, page: PageNumber, bytes: &[u8]) -> ScanCheck2 {
+pub(crate) fn check_record(file: &DatabaseFile, page: PageNumber, bytes: &[u8]) -> ScanCheck2 {
     let view = Page::new(bytes, file.page_size);
     let current = file.db_time();
     let empty = view.flags().contains(PageFlags::EMPTY);

@@ -11,14 +11,14 @@ use ese_format::space::Extent;
 use jetcell_sync::Mutex;
 use jetcell_vfs::IoReason;
 
-use super::batch_reader::{Batch, BatchReader, BatchSource};
+use super::batch_reader::{BatchReader, BatchSource, PageBatch};
 use super::check_record::{self, ZeroPage};
-use super::progress::FINDINGS_KEPT;
+use super::progress::MAX_FINDINGS;
 use super::zero::{log_bytes_of_page, zero_page};
 use super::{PageFlaw, ScanOptions, ScanProgress};
 use crate::cache::OnDiskPage;
-use crate::events::{EventKind, PageDamage, PageFault, PassReport};
-use crate::pace::{CleanPageWait, Pace, Throttle, WaitNews};
+use crate::events::{EventKind, PageDamage, PageDamageKind, PassReport};
+use crate::pace::{CleanPageWait, CleanPageWaitEvent, MaintenancePacer, MaintenanceThrottle};
 use crate::storage::DatabaseFile;
 use crate::transaction::Services;
 use crate::{Error, Result};
@@ -48,7 +48,7 @@ const DAY_MS: i64 = 86_400_000;
 const FIRST: PageNumber = PageNumber::fixed(1);
 
 /// Stores a scan's progress in its database.
-pub(crate) trait ProgressKeeper: Send + Sync {
+pub(crate) trait ScanProgressStore: Send + Sync {
     /// Loads the report on an interrupted pass, and the pass's next page. Returns `None` if no pass was interrupted.
     fn load(&self) -> Result<Option<(PassReport, PageNumber)>>;
     /// Stores the progress. `next` is `None` when the pass is complete.
@@ -60,17 +60,17 @@ pub(crate) struct DatabaseScan {
     file: Arc<DatabaseFile>,
     services: Arc<Services>,
     /// Held during a step.
-    work: Mutex<Option<Work>>,
+    work: Mutex<Option<ScanState>>,
     /// Asks the current step to end early.
     stop: AtomicBool,
     progress: Mutex<ScanProgress>,
 }
 
-struct Work {
+struct ScanState {
     options: ScanOptions,
-    keeper: Option<Box<dyn ProgressKeeper>>,
+    keeper: Option<Box<dyn ScanProgressStore>>,
     batches: BatchReader,
-    pace: Pace,
+    pace: MaintenancePacer,
     next: PageNumber,
     /// Earliest time at which the next read may begin.
     due: Duration,
@@ -89,7 +89,7 @@ struct Work {
 
 /// Counters and findings of one step.
 #[derive(Default)]
-struct Step {
+struct ScanStep {
     pages: u64,
     uninitialized: u64,
     examined_again: u64,
@@ -119,14 +119,14 @@ impl DatabaseScan {
     }
 
     /// Starts a scan. Returns `false` if one is already running.
-    pub fn begin(&self, options: ScanOptions, keeper: Option<Box<dyn ProgressKeeper>>) -> Result<bool> {
+    pub fn begin(&self, options: ScanOptions, keeper: Option<Box<dyn ScanProgressStore>>) -> Result<bool> {
         let mut work = self.work.lock();
         if work.is_some() {
             return Ok(false);
         }
         let stored = keeper.as_ref().map_or(Ok(None), |keeper| keeper.load())?;
-        let mut begun = Work {
-            pace: Pace::new(self.file.cache.fault_times()),
+        let mut begun = ScanState {
+            pace: MaintenancePacer::new(self.file.cache.fault_times()),
             options,
             keeper,
             batches: BatchReader::new(BatchSource::File(self.file.file.clone())),
@@ -148,7 +148,7 @@ impl DatabaseScan {
         }
         if begun.options.zero || begun.compares {
             // Unused pages will be read into the cache and changed there, and those changes are logged.
-            self.file.unsettled.add_all_until(self.file.file_pages()?);
+            self.file.unsettled.add_all_through(self.file.file_pages()?);
         }
         *work = Some(begun);
         self.stop.store(false, Ordering::Release);
@@ -223,7 +223,7 @@ impl DatabaseScan {
     /// A pass waits when it is outside its window, while another database has the turn, and while a backup is
     /// running, because the backup also reads and verifies all pages. A pass that changes pages also waits while too
     /// much of the cache is dirty.
-    fn must_wait(&self, work: &mut Work) -> Option<Duration> {
+    fn must_wait(&self, work: &mut ScanState) -> Option<Duration> {
         let clock = self.file.vfs.clock();
         let closed = work.options.window.map_or(Duration::ZERO, |window| window.wait(clock.unix_ms()));
         if !closed.is_zero() {
@@ -235,7 +235,7 @@ impl DatabaseScan {
             return Some(TURN_WAIT);
         }
         let turn = work.options.turn.as_ref();
-        if turn.is_some_and(|turn| !turn.take(self.cache_id(), self.file.file_id)) {
+        if turn.is_some_and(|turn| !turn.acquire(self.cache_id(), self.file.file_id)) {
             return Some(TURN_WAIT);
         }
         if self.services.backup_running.load(Ordering::Acquire) {
@@ -245,10 +245,10 @@ impl DatabaseScan {
         let mostly_dirty = counters.is_some_and(|now| now.dirty * 2 > now.frames);
         let database = || self.file.path.clone();
         match work.clean_pages.note(mostly_dirty, clock.monotonic()) {
-            Some(WaitNews::Paused) => {
+            Some(CleanPageWaitEvent::Paused) => {
                 self.file.events.report(EventKind::ZeroingPaused { database: database() });
             }
-            Some(WaitNews::Continued) => {
+            Some(CleanPageWaitEvent::Continued) => {
                 self.file.events.report(EventKind::ZeroingContinued { database: database() });
             }
             None => {}
@@ -263,7 +263,7 @@ impl DatabaseScan {
     }
 
     /// Begins work in a window, resuming an interrupted pass.
-    fn resume(&self, work: &mut Work) {
+    fn resume(&self, work: &mut ScanState) {
         if !std::mem::take(&mut work.suspended) || work.pass.invocations == 0 {
             return;
         }
@@ -274,7 +274,7 @@ impl DatabaseScan {
     }
 
     /// Ends work in a window.
-    fn suspend(&self, work: &mut Work) {
+    fn suspend(&self, work: &mut ScanState) {
         if std::mem::replace(&mut work.suspended, true) {
             return;
         }
@@ -289,7 +289,7 @@ impl DatabaseScan {
         self.file.events.report(EventKind::PassInterrupted { database, zeroing });
     }
 
-    fn release_turn(&self, work: &Work) {
+    fn release_turn(&self, work: &ScanState) {
         if let Some(turn) = &work.options.turn {
             turn.release(self.cache_id(), self.file.file_id);
         }
@@ -300,7 +300,7 @@ impl DatabaseScan {
     }
 
     /// Records a failure. Reports it unless the previous step failed in the same way.
-    fn failed(&self, work: &Work, error: Error) -> Error {
+    fn failed(&self, work: &ScanState, error: Error) -> Error {
         let what = error.to_string();
         let mut progress = self.progress.lock();
         if progress.failure.as_ref() != Some(&what) {
@@ -313,14 +313,14 @@ impl DatabaseScan {
     }
 
     /// Updates the seconds and days of the pass.
-    fn describe(&self, work: &mut Work) {
+    fn describe(&self, work: &mut ScanState) {
         let now = self.file.vfs.clock().unix_ms();
         work.pass.seconds = work.ran.as_secs();
         work.pass.days = (now - work.pass.began_unix_ms).max(0) as u64 / DAY_MS as u64 + 1;
     }
 
     /// Selects the batch source. The scan reads through the cache if it changes pages or logs their state for copies.
-    fn choose_source(&self, work: &mut Work) {
+    fn choose_source(&self, work: &mut ScanState) {
         work.compares = work.options.compare_copies && self.file.log.has_copies();
         work.batches = BatchReader::new(match work.options.zero || work.compares {
             true => BatchSource::Cache(self.file.clone()),
@@ -328,7 +328,7 @@ impl DatabaseScan {
         });
     }
 
-    fn begin_pass(&self, work: &mut Work) {
+    fn begin_pass(&self, work: &mut ScanState) {
         self.choose_source(work);
         let began_unix_ms = self.file.vfs.clock().unix_ms();
         let (database, zeroing) = (self.file.path.clone(), work.options.zero);
@@ -340,7 +340,7 @@ impl DatabaseScan {
     }
 
     /// Reads a batch and processes its pages. Returns the number of bytes read.
-    fn scan_batch(&self, work: &mut Work) -> Result<usize> {
+    fn scan_batch(&self, work: &mut ScanState) -> Result<usize> {
         let page_bytes = self.file.page_size.bytes();
         let last = self.file.file_pages()?;
         if work.pass.invocations == 0 {
@@ -349,18 +349,18 @@ impl DatabaseScan {
         let batch = self.batch(work, work.next, last);
         let count = batch.len / page_bytes;
         let end = work.next.plus(count as u32);
-        let mut step = Step::default();
+        let mut step = ScanStep::default();
         if batch.len > 0 {
             let time = self.file.db_time();
             if work.compares {
                 // Operations that bypass the cache must not write a page later while it is in the cache.
-                self.file.unsettled.add_all_until(last);
+                self.file.unsettled.add_all_through(last);
             }
             // If a batch could not be read, at least one of its pages is unreadable, so each page is read separately.
             let (result, mut bytes, loaded) = work.batches.read(batch);
             // A throttled scan does not read ahead, because the data would be out of date.
             let next = self.batch(work, end, last);
-            if next.len > 0 && work.options.throttle == Throttle::default() {
+            if next.len > 0 && work.options.throttle == MaintenanceThrottle::default() {
                 work.batches.read_ahead(next);
             }
             for (index, page) in bytes.chunks_exact_mut(page_bytes).enumerate() {
@@ -369,7 +369,7 @@ impl DatabaseScan {
                 }
                 let number = work.next.plus(index as u32);
                 let newest = loaded.get(index).is_some_and(Option::is_some);
-                let judged = self.judge(number, page, result.is_ok(), &mut step)?;
+                let judged = self.check_page(number, page, result.is_ok(), &mut step)?;
                 if work.compares {
                     let is_zero = page.iter().all(|byte| *byte == 0);
                     let zero = is_zero.then_some(ZeroPage { time, is_newest: newest });
@@ -406,15 +406,15 @@ impl DatabaseScan {
     }
 
     /// Returns the batch that begins with page `first`. The batch is empty after the last page.
-    fn batch(&self, work: &Work, first: PageNumber, last: u32) -> Batch {
+    fn batch(&self, work: &ScanState, first: PageNumber, last: u32) -> PageBatch {
         let size = self.file.page_size;
         let left = last.saturating_add(1).saturating_sub(first.get()) as usize;
         let pages = left.min(work.options.pages_per_batch(size));
-        Batch { first, offset: size.offset_of(first), len: pages * size.bytes() }
+        PageBatch { first, offset: size.offset_of(first), len: pages * size.bytes() }
     }
 
     /// Adds the results of a step to the counters and reports its findings.
-    fn count(&self, work: &mut Work, step: Step, bytes: usize, end: PageNumber) {
+    fn count(&self, work: &mut ScanState, step: ScanStep, bytes: usize, end: PageNumber) {
         let pass = &mut work.pass;
         pass.pages += step.pages;
         pass.uninitialized += step.uninitialized;
@@ -439,7 +439,7 @@ impl DatabaseScan {
         progress.pass = work.pass.clone();
         for (page, flaw) in step.findings {
             progress.corrected += u64::from(matches!(flaw, PageFlaw::FlippedBits(_)));
-            if progress.findings.len() < FINDINGS_KEPT || progress.findings.contains_key(&page) {
+            if progress.findings.len() < MAX_FINDINGS || progress.findings.contains_key(&page) {
                 progress.findings.insert(page, flaw);
             }
         }
@@ -465,14 +465,14 @@ impl DatabaseScan {
             return;
         }
         if !matches!(flaw, PageFlaw::FlippedBits(_)) {
-            self.file.cache.note_damage(self.file.page_key(page));
+            self.file.cache.record_damage(self.file.page_key(page));
         }
         let (file, offset) = (self.file.path.clone(), self.file.page_size.offset_of(page));
         let fault = match flaw {
-            PageFlaw::FlippedBits(bits) => PageFault::Corrected(bits.clone()),
-            PageFlaw::WrongPage(stored) => PageFault::WrongPage(*stored),
-            PageFlaw::Checksum => PageFault::Checksum,
-            PageFlaw::Unreadable(why) => PageFault::Unreadable(why.clone()),
+            PageFlaw::FlippedBits(bits) => PageDamageKind::Corrected(bits.clone()),
+            PageFlaw::WrongPage(stored) => PageDamageKind::WrongPage(*stored),
+            PageFlaw::Checksum => PageDamageKind::Checksum,
+            PageFlaw::Unreadable(why) => PageDamageKind::Unreadable(why.clone()),
         };
         let bytes = self.file.page_size.bytes() as u64;
         let damage = PageDamage { file: file.clone(), offset, bytes, page, fault };
@@ -482,7 +482,7 @@ impl DatabaseScan {
         }
     }
 
-    fn end_pass(&self, work: &mut Work) -> Result<()> {
+    fn end_pass(&self, work: &mut ScanState) -> Result<()> {
         self.describe(work);
         if let Some(keeper) = &work.keeper {
             keeper.save(&work.pass, None)?;
@@ -502,7 +502,7 @@ impl DatabaseScan {
     }
 
     /// Stores the progress of the pass if that is due or `now` is set.
-    fn save(&self, work: &mut Work, now: bool) -> Result<()> {
+    fn save(&self, work: &mut ScanState, now: bool) -> Result<()> {
         let (pages, ran) = work.saved;
         let due = work.pass.pages >= pages + PAGES_PER_SAVE || work.ran >= ran.saturating_add(SAVE_AFTER);
         if !now && !due {
@@ -517,7 +517,7 @@ impl DatabaseScan {
     }
 
     /// Overwrites remnants of deleted data. Returns `false` if the scan was asked to stop.
-    fn zero(&self, step: &mut Step) -> Result<bool> {
+    fn zero(&self, step: &mut ScanStep) -> Result<bool> {
         let cache = self.file.cache.counters();
         let log_bytes = log_bytes_of_page(self.file.page_size, cache.dirty, cache.frames);
         for page in std::mem::take(&mut step.candidates) {
@@ -542,18 +542,18 @@ impl DatabaseScan {
 
     /// Verifies a page. Returns the flags of a page that is good and is or was in use. The flags are empty if the
     /// page had to be verified again.
-    fn judge(
+    fn check_page(
         &self,
         number: PageNumber,
         page: &mut [u8],
         was_read: bool,
-        step: &mut Step,
+        step: &mut ScanStep,
     ) -> Result<Option<PageFlags>> {
         let size = self.file.page_size;
         let first = if was_read { verify_page(page, size, number) } else { PageIntegrity::Bad };
         let in_doubt = !matches!(first, PageIntegrity::Good | PageIntegrity::Zero);
         let (zero, flaw) = match first {
-            _ if in_doubt => self.judge_again(number, page)?,
+            _ if in_doubt => self.recheck_page(number, page)?,
             first => (first == PageIntegrity::Zero, None),
         };
         step.pages += 1;
@@ -568,7 +568,7 @@ impl DatabaseScan {
     }
 
     /// Returns whether the page is all zeros and what is wrong with it, verified while no write is in progress.
-    fn judge_again(&self, number: PageNumber, page: &mut [u8]) -> Result<(bool, Option<PageFlaw>)> {
+    fn recheck_page(&self, number: PageNumber, page: &mut [u8]) -> Result<(bool, Option<PageFlaw>)> {
         for _ in 0..ATTEMPTS {
             if self.stop.load(Ordering::Acquire) {
                 break;

@@ -25,9 +25,9 @@ mod options;
 mod progress;
 mod zero;
 
-pub(crate) use self::database_scan::{DatabaseScan, ProgressKeeper};
-pub use self::options::{EXTENT_BYTES, ScanOptions, ScanTurn};
-pub use self::progress::{FINDINGS_KEPT, PageFlaw, ScanProgress};
+pub(crate) use self::database_scan::{DatabaseScan, ScanProgressStore};
+pub use self::options::{EXTENT_BYTES, MaintenanceTurn, ScanOptions};
+pub use self::progress::{MAX_FINDINGS, PageFlaw, ScanProgress};
 
 #[cfg(test)]
 mod tests;

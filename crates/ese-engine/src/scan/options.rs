@@ -5,8 +5,8 @@ use std::time::Duration;
 use ese_format::PageSize;
 use jetcell_sync::{Arc, Mutex};
 
-use crate::cache::FileId;
-use crate::pace::Throttle;
+use crate::cache::AttachedFileId;
+use crate::pace::MaintenanceThrottle;
 use crate::window::MaintenanceWindow;
 use crate::{Error, Result};
 
@@ -20,7 +20,7 @@ const BATCH_BYTES: std::ops::RangeInclusive<usize> = (64 << 10)..=(16 << 20);
 #[derive(Clone)]
 pub struct ScanOptions {
     /// Rate limits of the scan. A step is one read.
-    pub throttle: Throttle,
+    pub throttle: MaintenanceThrottle,
     /// Size of one read in bytes, from 64 KiB to 16 MiB, rounded down to whole pages. Exchange 2007 SP1 uses 320 KiB,
     /// and Exchange 2013 uses 256 KiB.
     pub batch_bytes: usize,
@@ -40,13 +40,13 @@ pub struct ScanOptions {
     /// Turn that serializes scans: databases with the same turn are scanned one at a time, pass by pass. Usually
     /// these are the databases on one disk. ESE: `JET_paramEnableDbScanSerialization`.
     #[doc(alias = "JET_paramEnableDbScanSerialization")]
-    pub turn: Option<Arc<ScanTurn>>,
+    pub turn: Option<Arc<MaintenanceTurn>>,
 }
 
 impl Default for ScanOptions {
     fn default() -> ScanOptions {
         ScanOptions {
-            throttle: Throttle::pausing(Duration::from_millis(20)),
+            throttle: MaintenanceThrottle::pausing(Duration::from_millis(20)),
             batch_bytes: EXTENT_BYTES,
             zero: false,
             compare_copies: true,
@@ -80,18 +80,18 @@ impl ScanOptions {
 
 /// Exclusive right to run maintenance, held by one database at a time.
 #[derive(Default)]
-pub struct ScanTurn(Mutex<Option<(usize, FileId)>>);
+pub struct MaintenanceTurn(Mutex<Option<(usize, AttachedFileId)>>);
 
-impl ScanTurn {
+impl MaintenanceTurn {
     /// Acquires the turn if it is free or this database already holds it. `cache` distinguishes instances with
     /// separate caches.
-    pub(crate) fn take(&self, cache: usize, file: FileId) -> bool {
+    pub(crate) fn acquire(&self, cache: usize, file: AttachedFileId) -> bool {
         let mut holder = self.0.lock();
         *holder.get_or_insert((cache, file)) == (cache, file)
     }
 
     /// Releases the turn.
-    pub(crate) fn release(&self, cache: usize, file: FileId) {
+    pub(crate) fn release(&self, cache: usize, file: AttachedFileId) {
         let mut holder = self.0.lock();
         if *holder == Some((cache, file)) {
             *holder = None;
@@ -108,7 +108,10 @@ mod tests {
         let good = ScanOptions::default();
         good.check().unwrap();
         let bad = [
-            ScanOptions { throttle: Throttle::pausing(Duration::from_millis(60_001)), ..good.clone() },
+            ScanOptions {
+                throttle: MaintenanceThrottle::pausing(Duration::from_millis(60_001)),
+                ..good.clone()
+            },
             ScanOptions { batch_bytes: 4096, ..good.clone() },
             ScanOptions { batch_bytes: usize::MAX, ..good.clone() },
         ];
@@ -121,12 +124,12 @@ mod tests {
 
     #[test]
     fn one_database_has_the_turn() {
-        let turn = ScanTurn::default();
-        assert!(turn.take(1, FileId(0)) && turn.take(1, FileId(0)));
-        assert!(!turn.take(1, FileId(1)) && !turn.take(2, FileId(0)));
-        turn.release(2, FileId(0));
-        assert!(!turn.take(1, FileId(1)));
-        turn.release(1, FileId(0));
-        assert!(turn.take(1, FileId(1)));
+        let turn = MaintenanceTurn::default();
+        assert!(turn.acquire(1, AttachedFileId(0)) && turn.acquire(1, AttachedFileId(0)));
+        assert!(!turn.acquire(1, AttachedFileId(1)) && !turn.acquire(2, AttachedFileId(0)));
+        turn.release(2, AttachedFileId(0));
+        assert!(!turn.acquire(1, AttachedFileId(1)));
+        turn.release(1, AttachedFileId(0));
+        assert!(turn.acquire(1, AttachedFileId(1)));
     }
 }

@@ -8,7 +8,7 @@ use ese_format::PageNumber;
 use crate::events::PassReport;
 
 /// Maximum number of pages whose findings are stored. Additional bad pages are only counted.
-pub const FINDINGS_KEPT: usize = 1000;
+pub const MAX_FINDINGS: usize = 1000;
 
 /// Damage to a page on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,6 +71,6 @@ pub struct ScanProgress {
     pub pass: PassReport,
     /// Error from the last step, if it failed. The scan retries the step.
     pub failure: Option<String>,
-    /// Damage to each page, for the first [`FINDINGS_KEPT`] bad pages.
+    /// Damage to each page, for the first [`MAX_FINDINGS`] bad pages.
     pub findings: BTreeMap<PageNumber, PageFlaw>,
 }

@@ -16,9 +16,11 @@ use super::{EXTENT_BYTES, PageFlaw, ScanOptions};
 use crate::btree::Tree;
 use crate::cache::{Cache, CacheOptions};
 use crate::database::Database;
-use crate::pace::Throttle;
+use crate::pace::MaintenanceThrottle;
 use crate::transaction::ActiveTransaction;
-use crate::{CreateOptions, DefragOptions, Event, EventSink, Instance, InstanceOptions, TornPageProtection};
+use crate::{
+    DatabaseOptions, DefragOptions, Event, EventSink, Instance, InstanceOptions, TornPageProtection,
+};
 
 const DB: &str = "/db/test.edb";
 const SIZE: PageSize = PageSize::KIB_4;
@@ -45,7 +47,7 @@ fn open_with(
         ..InstanceOptions::with_cache(disk, "/log".into(), cache)
     };
     let instance = Instance::open(options).unwrap();
-    let db = instance.create_database(Path::new(DB), &CreateOptions::default()).unwrap();
+    let db = instance.create_database(Path::new(DB), &DatabaseOptions::default()).unwrap();
     (instance, db)
 }
 
@@ -291,7 +293,7 @@ fn the_scan_writes_pages_with_flipped_bits_again() {
 
 fn the_scan_repairs(zero: bool) {
     let disk = SimVfs::new();
-    let heard = Arc::new(Heard::default());
+    let heard = Arc::new(RecordedEvents::default());
     let (instance, db) = open_with(Arc::new(disk.clone()), 48, false, Some(heard.clone()));
     let tree = tree(&instance, &db);
     fill(&instance, &tree, 0..600);
@@ -304,7 +306,7 @@ fn the_scan_repairs(zero: bool) {
     for page in [warm, cold] {
         disk.flip_bit(Path::new(DB), SIZE.offset_of(page) * 8 + 900 * 8 + 3).unwrap();
     }
-    let throttle = Throttle::default();
+    let throttle = MaintenanceThrottle::default();
     assert!(
         instance.start_maintenance(&db, ScanOptions { zero, throttle, ..ScanOptions::default() }).unwrap()
     );
@@ -345,7 +347,7 @@ fn zeroing_reads_each_page_once() {
     };
     let instance = Instance::open(options).unwrap();
     let db = instance.attach(Path::new(DB), 256).unwrap();
-    let throttle = Throttle::default();
+    let throttle = MaintenanceThrottle::default();
     assert!(
         instance
             .start_maintenance(&db, ScanOptions { zero: true, throttle, ..ScanOptions::default() })
@@ -364,9 +366,9 @@ fn zeroing_reads_each_page_once() {
 }
 
 #[derive(Default)]
-struct Heard(Mutex<Vec<u16>>);
+struct RecordedEvents(Mutex<Vec<u16>>);
 
-impl EventSink for Heard {
+impl EventSink for RecordedEvents {
     fn event(&self, event: &Event) {
         self.0.lock().extend(event.describe().id);
     }
@@ -379,7 +381,7 @@ fn tasks_that_change_pages_pause_for_lack_of_clean_pages() {
     const FRAMES: usize = 2500;
     for zeroing in [true, false] {
         let disk = SimVfs::new();
-        let (clock, heard) = (disk.sim_clock(), Arc::new(Heard::default()));
+        let (clock, heard) = (disk.sim_clock(), Arc::new(RecordedEvents::default()));
         let (instance, db) = open_with(Arc::new(disk), FRAMES, false, Some(heard.clone()));
         let tree = tree(&instance, &db);
         let mut session = ActiveTransaction::new(instance.core().clone(), 1);

@@ -20,13 +20,13 @@ use ese_format::{PageNumber, PageSize};
 use jetcell_sync::Arc;
 
 use crate::Result;
-use crate::pages::{AtomicGroup, Attempt, group, scrub};
+use crate::pages::{AtomicGroup, GroupResult, group, scrub};
 use crate::storage::DatabaseFile;
 use crate::transaction::Services;
 
 /// Result of zeroing a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Zeroed {
+pub(super) struct ZeroingResult {
     /// Whether the page has not changed since it was last overwritten.
     pub unchanged: bool,
     /// Whether the page was not in use and was overwritten.
@@ -67,12 +67,12 @@ pub(super) fn zero_page(
     file: &Arc<DatabaseFile>,
     page: PageNumber,
     log_bytes: usize,
-) -> Result<Zeroed> {
+) -> Result<ZeroingResult> {
     // The page is needed only once, so the fetch must not evict pages that sessions use.
     let _pinned = file.cache.fetch_cold(file.page_key(page))?;
-    let mut zeroed = Zeroed::default();
+    let mut zeroed = ZeroingResult::default();
     group::run(file, false, |group| {
-        zeroed = Zeroed::default();
+        zeroed = ZeroingResult::default();
         zero_latched(services, group, page, log_bytes, &mut zeroed)
     })?;
     Ok(zeroed)
@@ -83,8 +83,8 @@ fn zero_latched(
     group: &mut AtomicGroup,
     number: PageNumber,
     log_bytes: usize,
-    zeroed: &mut Zeroed,
-) -> Attempt<()> {
+    zeroed: &mut ZeroingResult,
+) -> GroupResult<()> {
     let has_undo = group.has_deferred_undo(number)?;
     let page = group.page(number)?;
     let flags = page.flags();
@@ -123,7 +123,7 @@ fn zero_latched(
     };
     zeroed.changed = true;
     let applied = scrub::scrub(&mut group.page_mut(number)?, &record);
-    group.done(number, applied, LogRecord::Scrub(record))
+    group.record_if_applied(number, applied, LogRecord::Scrub(record))
 }
 
 fn padded(mut operations: Vec<u8>, log_bytes: usize) -> Vec<u8> {

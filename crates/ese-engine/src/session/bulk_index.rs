@@ -28,8 +28,8 @@ impl Session {
         self.bulk_create_index_with(db, table, index, options, |_| true)
     }
 
-    /// Creates an index like [`Session::bulk_create_index`], and reports progress to `goes_on`: first in rows read,
-    /// then in pages. If `goes_on` returns `false`, the result is [`Error::Cancelled`](crate::Error::Cancelled), and
+    /// Creates an index like [`Session::bulk_create_index`], and reports progress to `should_continue`: first in rows read,
+    /// then in pages. If `should_continue` returns `false`, the result is [`Error::Cancelled`](crate::Error::Cancelled), and
     /// nothing of the index remains.
     pub fn bulk_create_index_with(
         &mut self,
@@ -37,14 +37,14 @@ impl Session {
         table: &str,
         index: &IndexDefinition,
         options: BulkLoadOptions,
-        mut goes_on: impl FnMut(&BulkLoadProgress) -> bool,
+        mut should_continue: impl FnMut(&BulkLoadProgress) -> bool,
     ) -> Result<BulkLoadProgress> {
         let settings = options.settings();
         let transaction = LoadTransaction::begin(self, db, &options)?;
         let active = &mut transaction.session.active;
-        let mut goes_on = |now: IndexProgress| goes_on(&now.into());
+        let mut should_continue = |now: IndexProgress| should_continue(&now.into());
         let (tree, progress) =
-            create_index_in_bulk(active, &db.tables, table, index, settings, &mut goes_on)?;
+            create_index_in_bulk(active, &db.tables, table, index, settings, &mut should_continue)?;
         transaction.session.defined(db, tree, false);
         transaction.commit()?;
         Ok(progress.into())

@@ -6,10 +6,10 @@ use jetcell_sync::Arc;
 use jetcell_sync::atomic::Ordering;
 
 use super::session::{CommitMode, Session};
-use crate::bulk::Transfers;
+use crate::bulk::BulkWriteOptions;
 use crate::cache::LoadBuffers;
 use crate::database::Database;
-use crate::error::BackupFault;
+use crate::error::BackupErrorKind;
 use crate::storage::DatabaseFile;
 use crate::table::{LoadSettings, TableDefinition, TableLoad};
 use crate::transaction::Services;
@@ -81,7 +81,7 @@ pub struct BulkLoadProgress {
 ///
 /// **Out-of-order rows** are buffered in bounded memory, and inserted at the end in the same transaction. Their
 /// inserts are logged, and may split full leaves. When the memory is full, further out-of-order rows are refused with
-/// [`Error::OutOfOrder`], and the load can continue without them.
+/// [`Error::OutOfOrderRows`], and the load can continue without them.
 ///
 /// **Backups.** The table cannot be recreated from logs alone. A load clears the backup information of the databases.
 /// The next backup must therefore be a full backup (others fail with -560), and copies that follow the log must be
@@ -127,21 +127,21 @@ pub struct BulkLoad<'s> {
     schema: TableSchema,
     /// This field is dropped before the transaction is rolled back, because its writes can be in flight until then.
     load: TableLoad,
-    out_of_order: OutOfOrder,
+    out_of_order: OutOfOrderRows,
     db: Arc<Database>,
     transaction: LoadTransaction<'s>,
 }
 
 /// Out-of-order rows that wait to be inserted.
 #[derive(Default)]
-struct OutOfOrder {
+struct OutOfOrderRows {
     rows: Vec<Vec<(ColumnId, Value)>>,
     bytes: usize,
     /// Maximum number of bytes of buffered rows.
     most: usize,
 }
 
-impl OutOfOrder {
+impl OutOfOrderRows {
     fn keep(&mut self, row: &[(ColumnId, Value)]) -> Result<()> {
         let of_value = |value: &Value| match value {
             Value::Binary(bytes) => bytes.len(),
@@ -185,7 +185,7 @@ impl RunningLoad {
         match running.0.backup_running.load(Ordering::SeqCst) {
             false => Ok(running),
             true => Err(Error::Backup {
-                fault: BackupFault::Running,
+                fault: BackupErrorKind::Running,
                 what: "a backup of the instance is running and would contain only part of the load; finish \
                  or stop the backup first"
                     .to_string(),
@@ -246,7 +246,7 @@ impl Drop for LoadTransaction<'_> {
 impl BulkLoadOptions {
     pub(super) fn settings(&self) -> LoadSettings {
         let BulkLoadOptions { density, sort_bytes, transfer_bytes, zero, ref buffers, .. } = *self;
-        let transfers = Transfers { bytes: transfer_bytes, zero, buffers: buffers.clone() };
+        let transfers = BulkWriteOptions { bytes: transfer_bytes, zero, buffers: buffers.clone() };
         LoadSettings { density, sort_bytes, transfers }
     }
 }
@@ -268,7 +268,7 @@ impl Session {
         let active = &transaction.session.active;
         let state = db.tables.open(active.services(), &active.view(), &definition.name)?;
         let schema = state.schema.clone();
-        let out_of_order = OutOfOrder { most: options.out_of_order_bytes, ..OutOfOrder::default() };
+        let out_of_order = OutOfOrderRows { most: options.out_of_order_bytes, ..OutOfOrderRows::default() };
         let load = TableLoad::new(state, options.settings());
         Ok(BulkLoad { schema, load, out_of_order, db: db.clone(), transaction })
     }
@@ -289,7 +289,7 @@ impl BulkLoad<'_> {
     /// individually at the end; see [`BulkLoadOptions::out_of_order_bytes`]. A table without a primary index accepts
     /// any order.
     ///
-    /// Returns [`Error::OutOfOrder`] if there is no memory for another out-of-order row, and [`Error::KeyDuplicate`]
+    /// Returns [`Error::OutOfOrderRows`] if there is no memory for another out-of-order row, and [`Error::KeyDuplicate`]
     /// if the row has the same key as the previous row. In both cases, and after [`Error::Usage`], the row is refused
     /// and the load can continue; insert the row with [`Table::insert`](crate::Table::insert) after the load. After
     /// any other error the load cannot be finished.
@@ -320,16 +320,19 @@ impl BulkLoad<'_> {
         self.finish_with(|_| true)
     }
 
-    /// Completes the load like [`BulkLoad::finish`], and reports progress to `goes_on` while indexes are built. If
-    /// `goes_on` returns `false`, the result is [`Error::Cancelled`], and nothing of the load remains.
-    pub fn finish_with(self, mut goes_on: impl FnMut(&BulkLoadProgress) -> bool) -> Result<BulkLoadProgress> {
+    /// Completes the load like [`BulkLoad::finish`], and reports progress to `should_continue` while indexes are built. If
+    /// `should_continue` returns `false`, the result is [`Error::Cancelled`], and nothing of the load remains.
+    pub fn finish_with(
+        self,
+        mut should_continue: impl FnMut(&BulkLoadProgress) -> bool,
+    ) -> Result<BulkLoadProgress> {
         // If the load fails, `load` is dropped before the transaction.
         let BulkLoad { schema, load, out_of_order, db, transaction } = self;
         let kept = out_of_order.rows.len() as u64;
         let mut progress = BulkLoadProgress::default();
         load.complete(&mut |rows, pages| {
             progress = BulkLoadProgress { rows: rows + kept, out_of_order: kept, pages, entry_bytes: 0 };
-            goes_on(&progress)
+            should_continue(&progress)
         })?;
         out_of_order.insert(transaction.session, &db, &schema.name)?;
         transaction.commit()?;

@@ -2,7 +2,7 @@
 
 mod bulk_index;
 mod bulk_load;
-mod number;
+mod session_number;
 #[allow(clippy::module_inception, reason = "files are named by the noun they define")]
 mod session;
 mod table;
@@ -10,6 +10,6 @@ mod table;
 pub(crate) mod tests;
 
 pub use bulk_load::{BulkLoad, BulkLoadOptions, BulkLoadProgress};
-pub(crate) use number::SessionNumbers;
+pub(crate) use session_number::SessionNumbers;
 pub use session::{CommitId, CommitMode, Session};
 pub use table::Table;

@@ -4,10 +4,10 @@ use ese_format::{LogPosition, TreeId};
 use jetcell_sync::Arc;
 use jetcell_sync::atomic::{AtomicU64, Ordering};
 
-use super::number::SessionNumber;
+use super::session_number::SessionNumber;
 use crate::database::Database;
 use crate::table::{self, IndexDefinition, TableDefinition, rows};
-use crate::transaction::{ActiveTransaction, TransactionHost, View};
+use crate::transaction::{ActiveTransaction, ReadView, TransactionHost};
 use crate::{Error, Result};
 
 /// Determines when a commit returns.
@@ -34,7 +34,7 @@ pub struct Session {
     /// Number of events that may have changed what the session sees.
     changes: u64,
     /// Definitions changed by the current transaction.
-    definitions: Vec<Definition>,
+    definitions: Vec<DefinitionChange>,
     /// Must be the last field. Fields are dropped in declaration order, and the number must be freed only after the
     /// transaction has been rolled back.
     _number: SessionNumber,
@@ -51,7 +51,7 @@ impl SessionId {
     }
 }
 
-struct Definition {
+struct DefinitionChange {
     /// Level of the transaction that owns the change. Committing a nested level lowers this value.
     level: u8,
     db: Arc<Database>,
@@ -60,7 +60,7 @@ struct Definition {
     created: bool,
 }
 
-impl Definition {
+impl DefinitionChange {
     /// Marks the table or its changed definition as unusable. Must be called before its level is rolled back.
     fn roll_back(&self) {
         match self.created {
@@ -115,7 +115,7 @@ impl Session {
         self.touched();
         let level = self.active.level();
         let first = self.definitions.partition_point(|one| one.level < level);
-        self.definitions[first..].iter().for_each(Definition::roll_back);
+        self.definitions[first..].iter().for_each(DefinitionChange::roll_back);
         // `definitions` is truncated only after success, because a repeated rollback needs the entries.
         self.active.rollback()?;
         self.definitions.truncate(first);
@@ -144,7 +144,7 @@ impl Session {
     }
 
     pub(super) fn defined(&mut self, db: &Arc<Database>, table: TreeId, created: bool) {
-        self.definitions.push(Definition { level: self.level(), db: db.clone(), table, created });
+        self.definitions.push(DefinitionChange { level: self.level(), db: db.clone(), table, created });
     }
 
     /// Returns the names of the tables, sorted without regard to case.
@@ -168,7 +168,7 @@ impl Session {
     /// Runs `work` with a consistent view. The second argument of `work` identifies the state that the session sees:
     /// equal values mean equal states. Outside of transactions it is `None`, because the state may change at any
     /// time.
-    pub(crate) fn reading<T>(&mut self, work: impl FnOnce(&View, Option<u64>) -> Result<T>) -> Result<T> {
+    pub(crate) fn reading<T>(&mut self, work: impl FnOnce(&ReadView, Option<u64>) -> Result<T>) -> Result<T> {
         if self.active.level() > 0 {
             return work(&self.active.view(), Some(self.changes));
         }
@@ -183,6 +183,6 @@ impl Session {
 impl Drop for Session {
     /// Marks changed definitions as unusable. Dropping the transaction afterwards rolls it back.
     fn drop(&mut self) {
-        self.definitions.iter().for_each(Definition::roll_back);
+        self.definitions.iter().for_each(DefinitionChange::roll_back);
     }
 }

@@ -6,10 +6,10 @@ use ese_format::record::{ColumnId, Record, Value};
 use jetcell_sync::Arc;
 
 use super::session::{Session, SessionId};
-use crate::btree::{Bookmark, Seek, TreeCursor};
+use crate::btree::{Bookmark, SeekRelation, TreeCursor};
 use crate::database::Database;
 use crate::table::{TableState, rows};
-use crate::transaction::{ActiveTransaction, View};
+use crate::transaction::{ActiveTransaction, ReadView};
 use crate::{Error, Result};
 
 /// A table that is open in a session, with a current record. ESE: `JET_TABLEID`, `FUCB`.
@@ -104,24 +104,26 @@ impl Table {
 
     /// Moves to a record, given values for the first columns of the current index. Returns `false` if no such record
     /// exists; then there is no current record.
-    pub fn seek(&mut self, s: &mut Session, key: &[Value], how: Seek) -> Result<bool> {
+    pub fn seek(&mut self, s: &mut Session, key: &[Value], how: SeekRelation) -> Result<bool> {
         let key = self.key(key)?;
         self.end = None;
         self.go(s, |cursor, view| {
             let found = match how {
-                Seek::Equal | Seek::GreaterOrEqual => cursor.seek(view, &key, Seek::GreaterOrEqual)?,
-                Seek::Less => cursor.seek(view, &key, Seek::Less)?,
-                Seek::Greater => match behind(&key) {
-                    Some(behind) => cursor.seek(view, &behind, Seek::GreaterOrEqual)?,
+                SeekRelation::Equal | SeekRelation::GreaterOrEqual => {
+                    cursor.seek(view, &key, SeekRelation::GreaterOrEqual)?
+                }
+                SeekRelation::Less => cursor.seek(view, &key, SeekRelation::Less)?,
+                SeekRelation::Greater => match successor_of_prefix(&key) {
+                    Some(behind) => cursor.seek(view, &behind, SeekRelation::GreaterOrEqual)?,
                     None => false,
                 },
-                Seek::LessOrEqual => match behind(&key) {
-                    Some(behind) => cursor.seek(view, &behind, Seek::Less)?,
+                SeekRelation::LessOrEqual => match successor_of_prefix(&key) {
+                    Some(behind) => cursor.seek(view, &behind, SeekRelation::Less)?,
                     None => cursor.last(view)?,
                 },
             };
             let equal = cursor.bookmark().is_some_and(|bookmark| bookmark.key().starts_with(&key));
-            Ok(found && (how != Seek::Equal || equal))
+            Ok(found && (how != SeekRelation::Equal || equal))
         })
     }
 
@@ -172,7 +174,7 @@ impl Table {
     /// Seeks and other jumps remove the limit.
     pub fn set_range(&mut self, upper: &[Value], inclusive: bool) -> Result<()> {
         let key = self.key(upper)?;
-        self.end = if inclusive { behind(&key) } else { Some(key) };
+        self.end = if inclusive { successor_of_prefix(&key) } else { Some(key) };
         Ok(())
     }
 
@@ -189,7 +191,7 @@ impl Table {
     pub fn go_to_inserted(&mut self, s: &mut Session) -> Result<bool> {
         let Some(bookmark) = self.inserted.clone() else { return Ok(false) };
         self.set_index(None)?;
-        self.go(s, |cursor, view| cursor.seek(view, bookmark.bytes(), Seek::Equal))
+        self.go(s, |cursor, view| cursor.seek(view, bookmark.bytes(), SeekRelation::Equal))
     }
 
     /// Changes columns of the current record. The primary key must stay the same.
@@ -221,7 +223,7 @@ impl Table {
         })
     }
 
-    fn value(&self, view: &View, id: ColumnId) -> Result<Value> {
+    fn value(&self, view: &ReadView, id: ColumnId) -> Result<Value> {
         let column = self.state.schema.column(id);
         let column = column.ok_or_else(|| Error::Usage(format!("table has no column {id}")))?;
         rows::read(&self.state, view, &Record::new(&self.row, self.state.tree.file.page_size), column)
@@ -241,7 +243,7 @@ impl Table {
     }
 
     /// Reads the current record with a consistent view.
-    fn read<T>(&mut self, s: &mut Session, work: impl FnOnce(&Table, &View) -> Result<T>) -> Result<T> {
+    fn read<T>(&mut self, s: &mut Session, work: impl FnOnce(&Table, &ReadView) -> Result<T>) -> Result<T> {
         self.check(s)?;
         s.reading(|view, as_of| {
             let bookmark = self.current.as_ref().ok_or(Error::RecordNotFound)?;
@@ -257,7 +259,7 @@ impl Table {
     fn go(
         &mut self,
         s: &mut Session,
-        step: impl FnOnce(&mut TreeCursor, &View) -> Result<bool>,
+        step: impl FnOnce(&mut TreeCursor, &ReadView) -> Result<bool>,
     ) -> Result<bool> {
         self.check(s)?;
         (self.current, self.row_as_of) = (None, None);
@@ -315,7 +317,7 @@ impl Table {
 }
 
 /// Returns the smallest byte string that is greater than all strings that start with `prefix`, if one exists.
-fn behind(prefix: &[u8]) -> Option<Vec<u8>> {
+fn successor_of_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|byte| *byte < 0xff)?;
     let mut behind = prefix[..=last].to_vec();
     behind[last] += 1;

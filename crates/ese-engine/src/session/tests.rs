@@ -5,15 +5,15 @@ use std::path::Path;
 use ese_format::page::PageFlags;
 use ese_format::{PageNumber, PageSize};
 use jetcell_sync::Arc;
-use jetcell_vfs::{Fault, FaultEffect, FaultTarget, FaultVfs, SimVfs, Vfs};
+use jetcell_vfs::{FaultEffect, FaultTarget, FaultVfs, InjectedFault, SimVfs, Vfs};
 
 use crate::btree::tests::{contents, create_tree};
-use crate::btree::{Target, Tree};
+use crate::btree::{DescentTarget, Tree};
 use crate::cache::{Cache, CacheOptions, EvictionPolicy};
 use crate::database::Database;
 use crate::transaction::ActiveTransaction;
-use crate::transaction::View;
-use crate::{CreateOptions, Error, Instance, InstanceOptions, Result};
+use crate::transaction::ReadView;
+use crate::{DatabaseOptions, Error, Instance, InstanceOptions, Result};
 
 const SIZE: PageSize = PageSize::KIB_4;
 const PATH: &str = "/db/one.edb";
@@ -21,7 +21,7 @@ const PATH: &str = "/db/one.edb";
 pub(crate) const RECORDS: u32 = 2000;
 
 /// A tree whose keys are record numbers, on a simulated disk whose pages can be damaged.
-pub(crate) struct Fixture {
+pub(crate) struct TreeFixture {
     disk: SimVfs,
     faults: Arc<FaultVfs>,
     cache: Arc<Cache>,
@@ -30,8 +30,8 @@ pub(crate) struct Fixture {
     pub tree: Arc<Tree>,
 }
 
-impl Fixture {
-    pub fn new() -> Fixture {
+impl TreeFixture {
+    pub fn new() -> TreeFixture {
         let disk = SimVfs::new();
         let faults = Arc::new(FaultVfs::new(Arc::new(disk.clone())));
         for directory in ["/db", "/log"] {
@@ -46,9 +46,9 @@ impl Fixture {
         let mut options = InstanceOptions::with_cache(faults.clone(), "/log".into(), cache.clone());
         options.threads = false;
         let instance = Instance::open(options).unwrap();
-        let db = instance.create_database(Path::new(PATH), &CreateOptions::default()).unwrap();
+        let db = instance.create_database(Path::new(PATH), &DatabaseOptions::default()).unwrap();
         let tree = create_tree(&instance, &db, PageFlags::empty());
-        let fixture = Fixture { disk, faults, cache, instance, db, tree };
+        let fixture = TreeFixture { disk, faults, cache, instance, db, tree };
         let mut session = fixture.session(1);
         for record in 0..RECORDS {
             session.begin().unwrap();
@@ -64,14 +64,14 @@ impl Fixture {
     }
 
     pub fn leaf(&self, key: &[u8]) -> PageNumber {
-        self.tree.leaf_for_read(Target::Key(key)).unwrap().key().page
+        self.tree.leaf_for_read(DescentTarget::Key(key)).unwrap().key().page
     }
 
     /// Writes all pages, then reads other pages until `page` is evicted. `page` must be near the end of the tree.
     pub fn evict(&self, page: PageNumber) {
         self.instance.flush().unwrap();
         self.cache.flush_file(self.db.file_id()).unwrap();
-        drop(contents(&self.tree, &View::latest()));
+        drop(contents(&self.tree, &ReadView::latest()));
         assert!(self.db.file.resident(page).is_none());
     }
 
@@ -84,8 +84,8 @@ impl Fixture {
     }
 
     fn break_reads(&self) {
-        let fault = Fault::new(FaultTarget::Read, FaultEffect::IoError);
-        self.faults.inject(fault.on_path(PATH).forever());
+        let fault = InjectedFault::new(FaultTarget::Read, FaultEffect::IoError);
+        self.faults.inject(fault.on_path(PATH).repeating());
     }
 
     /// Runs a statement that inserts a record and then fails, and whose insert cannot be undone.
@@ -99,14 +99,14 @@ impl Fixture {
     }
 
     pub fn has(&self, key: &[u8]) -> bool {
-        self.tree.get(&View::latest(), key, |_| ()).unwrap().is_some()
+        self.tree.get(&ReadView::latest(), key, |_| ()).unwrap().is_some()
     }
 }
 
 /// Checks that a session with one open level needs only one rollback to end all levels.
 #[test]
 fn a_statement_that_cannot_be_undone_keeps_the_level_of_its_session() {
-    let fixture = Fixture::new();
+    let fixture = TreeFixture::new();
     let mut session = fixture.session(1);
     session.begin().unwrap();
     fixture.tree.insert(session.changes().unwrap(), b"za", b"of the user").unwrap();
@@ -134,7 +134,7 @@ fn a_statement_that_cannot_be_undone_keeps_the_level_of_its_session() {
 /// user began.
 #[test]
 fn one_rollback_undoes_nested_failed_statements() {
-    let fixture = Fixture::new();
+    let fixture = TreeFixture::new();
     let mut session = fixture.session(1);
     session.begin().unwrap();
     fixture.tree.insert(session.changes().unwrap(), b"za", b"of the user").unwrap();
@@ -156,7 +156,7 @@ fn one_rollback_undoes_nested_failed_statements() {
 
 #[test]
 fn transactions_nest_seven_deep() {
-    let fixture = Fixture::new();
+    let fixture = TreeFixture::new();
     let mut session = fixture.session(1);
     for level in 1..=7 {
         session.begin().unwrap();

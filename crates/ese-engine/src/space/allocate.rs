@@ -7,8 +7,8 @@ use ese_format::page::Page;
 use ese_format::space::{Extent, SpaceHeader};
 use jetcell_sync::{Arc, MutexGuard};
 
-use super::extents::{self, Found};
-use crate::pages::{AtomicGroup, Attempt, Shape, Stop, TREE_KIND, group};
+use super::extents::{self, ExtentLocation};
+use crate::pages::{AtomicGroup, GroupAbort, GroupResult, TREE_KIND, TreeIdentity, group};
 use crate::storage::DatabaseFile;
 use crate::transaction::SYSTEM_PROCID;
 use crate::{Error, Result};
@@ -16,9 +16,9 @@ use crate::{Error, Result};
 /// A tree and its two space trees.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SpaceTrees {
-    pub owner: Shape,
-    pub owned: Shape,
-    pub available: Shape,
+    pub owner: TreeIdentity,
+    pub owned: TreeIdentity,
+    pub available: TreeIdentity,
     pub parent: Option<PageNumber>,
 }
 
@@ -58,13 +58,13 @@ impl<'a> SpaceLock<'a> {
         let roots = header.owned_root().zip(header.available_root());
         Ok(roots.map(|(owned, available)| SpaceTrees {
             owner,
-            owned: extents::shape(&owner, owned),
-            available: extents::shape(&owner, available),
+            owned: extents::space_tree_identity(&owner, owned),
+            available: extents::space_tree_identity(&owner, available),
             parent: header.parent,
         }))
     }
 
-    pub(super) fn header(&self, root: PageNumber) -> Result<(Shape, SpaceHeader)> {
+    pub(super) fn header(&self, root: PageNumber) -> Result<(TreeIdentity, SpaceHeader)> {
         let latch = self.file.pin(root)?.into_read();
         let page = Page::new(&latch, self.file.page_size);
         let header = SpaceHeader::decode(page.external_header()).map_err(|e| Error::Corrupt {
@@ -72,7 +72,7 @@ impl<'a> SpaceLock<'a> {
             page: Some(root),
             what: format!("page {root}: {e}"),
         })?;
-        Ok((Shape { root, id: page.tree(), kind: page.flags() & TREE_KIND }, header))
+        Ok((TreeIdentity { root, id: page.tree(), kind: page.flags() & TREE_KIND }, header))
     }
 
     /// Ensures that at least `pages` pages are available, so that they can be allocated without growth. Returns the
@@ -91,9 +91,9 @@ impl<'a> SpaceLock<'a> {
     }
 
     /// Allocates the lowest available page. The caller must call [`SpaceLock::prepare`] first.
-    pub fn take_page(&self, group: &mut AtomicGroup, trees: &SpaceTrees) -> Attempt<PageNumber> {
+    pub fn take_page(&self, group: &mut AtomicGroup, trees: &SpaceTrees) -> GroupResult<PageNumber> {
         take_first(group, trees, 1)?.map(|extent| extent.last).ok_or_else(|| {
-            Stop::Failed(Error::Corrupt {
+            GroupAbort::Failed(Error::Corrupt {
                 path: self.file.path.clone(),
                 page: Some(trees.available.root),
                 what: "available-extent tree lost prepared pages".to_string(),
@@ -107,7 +107,7 @@ impl<'a> SpaceLock<'a> {
         group: &mut AtomicGroup,
         trees: &SpaceTrees,
         page: PageNumber,
-    ) -> Attempt<bool> {
+    ) -> GroupResult<bool> {
         match extent_from(group, trees, page)? {
             Some(found) => take_from(group, trees, &found, 1).map(|_| true),
             None => Ok(false),
@@ -133,21 +133,21 @@ impl<'a> SpaceLock<'a> {
     }
 
     /// Makes an extent of the tree available. Its pages were in use.
-    pub fn free(&self, group: &mut AtomicGroup, trees: &SpaceTrees, extent: Extent) -> Attempt<()> {
+    pub fn free(&self, group: &mut AtomicGroup, trees: &SpaceTrees, extent: Extent) -> GroupResult<()> {
         // Extents for writes that bypass the cache come only from the root of the database.
         if trees.parent.is_none() {
             self.file.unsettled.add(extent);
         }
-        self.free_new(group, trees, extent)
+        self.free_unused(group, trees, extent)
     }
 
     /// Makes an extent of the tree available. Its pages have not been in use since they were added to the tree.
-    pub(super) fn free_new(
+    pub(super) fn free_unused(
         &self,
         group: &mut AtomicGroup,
         trees: &SpaceTrees,
         mut extent: Extent,
-    ) -> Attempt<()> {
+    ) -> GroupResult<()> {
         let behind = extents::find(group, &trees.available, extent.last.plus(1), |_| true)?;
         if let Some(behind) = behind.filter(|behind| behind.extent.first() == extent.last.plus(1)) {
             let before = self.before(group, trees, extent)?;
@@ -168,7 +168,12 @@ impl<'a> SpaceLock<'a> {
         extents::insert(group, &trees.available, extent, &mut spare)
     }
 
-    fn before(&self, group: &mut AtomicGroup, trees: &SpaceTrees, extent: Extent) -> Attempt<Option<Found>> {
+    fn before(
+        &self,
+        group: &mut AtomicGroup,
+        trees: &SpaceTrees,
+        extent: Extent,
+    ) -> GroupResult<Option<ExtentLocation>> {
         match PageNumber::new(extent.first().get() - 1) {
             Some(last) => extents::ending_at(group, &trees.available, last),
             None => Ok(None),
@@ -181,7 +186,7 @@ impl<'a> SpaceLock<'a> {
         let owned = self.owned_pages(trees)?;
         let wanted = (owned / 8).clamp(MIN_EXTENT, MAX_EXTENT).max(need);
         self.with_extent(SYSTEM_PROCID, parent, need, wanted, |lock, group, extent| {
-            let extent = lock.own(group, trees, extent)?;
+            let extent = lock.add_owned(group, trees, extent)?;
             lock.free(group, trees, extent)
         })
     }
@@ -193,7 +198,7 @@ impl<'a> SpaceLock<'a> {
         parent: PageNumber,
         need: u32,
         wanted: u32,
-        mut work: impl FnMut(&Self, &mut AtomicGroup, Extent) -> Attempt<T>,
+        mut work: impl FnMut(&Self, &mut AtomicGroup, Extent) -> GroupResult<T>,
     ) -> Result<T> {
         let parent = self.trees(parent)?;
         loop {
@@ -201,7 +206,7 @@ impl<'a> SpaceLock<'a> {
                 self.grow(&parent, wanted)?;
                 continue;
             };
-            return group::run_as(self.file, procid, false, |group| {
+            return group::run_for_session(self.file, procid, false, |group| {
                 let found = extents::at(group, &parent.available, found)?;
                 let extent = take_from(group, &parent, &found, count)?;
                 if parent.parent.is_none() {
@@ -232,7 +237,12 @@ impl<'a> SpaceLock<'a> {
 
     /// Adds an extent to the owned extents and merges it with adjacent extents. If the owned-extent tree must be
     /// split, its new pages are taken from the extent itself. Returns the rest of the extent.
-    pub(super) fn own(&self, group: &mut AtomicGroup, trees: &SpaceTrees, extent: Extent) -> Attempt<Extent> {
+    pub(super) fn add_owned(
+        &self,
+        group: &mut AtomicGroup,
+        trees: &SpaceTrees,
+        extent: Extent,
+    ) -> GroupResult<Extent> {
         let mut merged = extent;
         let behind = extents::find(group, &trees.owned, extent.last.plus(1), |_| true)?;
         if let Some(behind) = behind.filter(|behind| behind.extent.first() == extent.last.plus(1)) {
@@ -251,7 +261,7 @@ impl<'a> SpaceLock<'a> {
             let page = left.first();
             left.count -= 1;
             if left.count == 0 {
-                Err(Stop::Failed(Error::Internal(
+                Err(GroupAbort::Failed(Error::Internal(
                     "an extent has no pages left after splits of the owned-extent tree".into(),
                 )))
             } else {
@@ -293,8 +303,8 @@ impl<'a> SpaceLock<'a> {
         group::run(self.file, false, |group| {
             let database = DatabaseIdInLog(self.file.log_id);
             group.record_before(LogRecord::ExtendDb(ExtendDb { database, last }));
-            let extent = self.own(group, trees, Extent { last, count })?;
-            self.free_new(group, trees, extent)
+            let extent = self.add_owned(group, trees, Extent { last, count })?;
+            self.free_unused(group, trees, extent)
         })
     }
 }
@@ -302,9 +312,9 @@ impl<'a> SpaceLock<'a> {
 pub(super) fn take_from(
     group: &mut AtomicGroup,
     trees: &SpaceTrees,
-    found: &Found,
+    found: &ExtentLocation,
     count: u32,
-) -> Attempt<Extent> {
+) -> GroupResult<Extent> {
     let first = found.extent.first();
     if found.extent.count <= count {
         extents::remove(group, &trees.available, found)?;
@@ -314,12 +324,16 @@ pub(super) fn take_from(
     Ok(Extent::starting_at(first, count))
 }
 
-fn extent_from(group: &mut AtomicGroup, trees: &SpaceTrees, first: PageNumber) -> Attempt<Option<Found>> {
+fn extent_from(
+    group: &mut AtomicGroup,
+    trees: &SpaceTrees,
+    first: PageNumber,
+) -> GroupResult<Option<ExtentLocation>> {
     let found = extents::find(group, &trees.available, first, |_| true)?;
     Ok(found.filter(|found| found.extent.first() == first))
 }
 
-fn take_first(group: &mut AtomicGroup, trees: &SpaceTrees, count: u32) -> Attempt<Option<Extent>> {
+fn take_first(group: &mut AtomicGroup, trees: &SpaceTrees, count: u32) -> GroupResult<Option<Extent>> {
     match extents::find(group, &trees.available, FIRST, |extent| extent.count >= count)? {
         Some(found) => take_from(group, trees, &found, count).map(Some),
         None => Ok(None),

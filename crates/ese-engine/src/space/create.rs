@@ -9,7 +9,7 @@ use ese_format::{PageNumber, PageSize, TreeId};
 
 use super::allocate::SpaceLock;
 use crate::Result;
-use crate::pages::{AtomicGroup, Shape, new_page_flags};
+use crate::pages::{AtomicGroup, TreeIdentity, new_page_flags};
 use crate::transaction::SYSTEM_PROCID;
 
 /// Maximum number of pages, excluding the root, that the bitmap in a single-extent tree's space header can describe.
@@ -51,7 +51,7 @@ impl SpaceLock<'_> {
     }
 
     /// Creates space trees for a tree that so far has only one extent.
-    pub(super) fn convert(&self, owner: Shape, header: SpaceHeader) -> Result<()> {
+    pub(super) fn convert(&self, owner: TreeIdentity, header: SpaceHeader) -> Result<()> {
         let parent = header.parent.unwrap_or(PageNumber::fixed(1));
         self.with_extent(SYSTEM_PROCID, parent, 2, 4, |lock, group, extent| {
             let record = ConvertFdp {
@@ -77,7 +77,7 @@ impl SpaceLock<'_> {
             converted.update(&mut external);
             let applied =
                 root.set_external_header(&external).map_err(|_| "root has no room for its space header");
-            group.done(owner.root, applied, LogRecord::ConvertFdp2(record))
+            group.record_if_applied(owner.root, applied, LogRecord::ConvertFdp2(record))
         })
     }
 }

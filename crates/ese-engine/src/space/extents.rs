@@ -9,8 +9,8 @@ use ese_format::page::{NodeFlags, Page, PageFlags, node_space};
 use ese_format::space::Extent;
 use jetcell_sync::Arc;
 
-use crate::pages::split::{self, Incoming, SplitInsert};
-use crate::pages::{AtomicGroup, Attempt, Shape, Stop};
+use crate::pages::split::{self, IncomingNode, SplitInsert};
+use crate::pages::{AtomicGroup, GroupAbort, GroupResult, TreeIdentity};
 use crate::storage::DatabaseFile;
 use crate::{Error, Result};
 
@@ -19,14 +19,14 @@ const MAX_DEPTH: usize = 12;
 
 /// Location of an extent in a space tree.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Found {
+pub(crate) struct ExtentLocation {
     pub page: PageNumber,
     pub line: usize,
     pub extent: Extent,
 }
 
-fn damaged(group: &AtomicGroup, page: PageNumber, what: &str) -> Stop {
-    Stop::Failed(corrupt(&group.file, page, what))
+fn damaged(group: &AtomicGroup, page: PageNumber, what: &str) -> GroupAbort {
+    GroupAbort::Failed(corrupt(&group.file, page, what))
 }
 
 fn corrupt(file: &DatabaseFile, page: PageNumber, what: &str) -> Error {
@@ -38,7 +38,7 @@ fn corrupt(file: &DatabaseFile, page: PageNumber, what: &str) -> Error {
 }
 
 /// Returns the pages from the root to the leaf for the extent key.
-fn path(group: &mut AtomicGroup, tree: &Shape, key: &[u8]) -> Attempt<Vec<PageNumber>> {
+fn path(group: &mut AtomicGroup, tree: &TreeIdentity, key: &[u8]) -> GroupResult<Vec<PageNumber>> {
     let mut path = vec![tree.root];
     loop {
         let at = path[path.len() - 1];
@@ -63,7 +63,7 @@ fn extent_at(page: &Page<'_>, line: usize) -> Option<Extent> {
 /// must not hold a latch.
 pub(crate) fn search(
     file: &Arc<DatabaseFile>,
-    tree: &Shape,
+    tree: &TreeIdentity,
     key: PageNumber,
     wanted: impl FnMut(&Extent) -> bool,
 ) -> Result<Option<Extent>> {
@@ -112,10 +112,10 @@ fn search_leaves(
 /// search visits, so this should be used only if the extent is expected in the first leaf.
 pub(crate) fn find(
     group: &mut AtomicGroup,
-    tree: &Shape,
+    tree: &TreeIdentity,
     key: PageNumber,
     mut wanted: impl FnMut(&Extent) -> bool,
-) -> Attempt<Option<Found>> {
+) -> GroupResult<Option<ExtentLocation>> {
     let key = key.get().to_be_bytes();
     let mut at = path(group, tree, &key)?.pop().unwrap_or(tree.root);
     let mut from = group.page(at)?.lower_bound(&key).0;
@@ -125,7 +125,7 @@ pub(crate) fn find(
             if let Some(extent) = extent_at(&page, line)
                 && wanted(&extent)
             {
-                return Ok(Some(Found { page: at, line, extent }));
+                return Ok(Some(ExtentLocation { page: at, line, extent }));
             }
         }
         match page.next() {
@@ -136,22 +136,34 @@ pub(crate) fn find(
 }
 
 /// Returns the extent that ends at `last`, if it is in the tree.
-pub(crate) fn ending_at(group: &mut AtomicGroup, tree: &Shape, last: PageNumber) -> Attempt<Option<Found>> {
+pub(crate) fn ending_at(
+    group: &mut AtomicGroup,
+    tree: &TreeIdentity,
+    last: PageNumber,
+) -> GroupResult<Option<ExtentLocation>> {
     let leaf = path(group, tree, &last.get().to_be_bytes())?.pop().unwrap_or(tree.root);
     let page = group.page(leaf)?;
     let (line, exact) = page.lower_bound(&last.get().to_be_bytes());
-    Ok(extent_at(&page, line).filter(|_| exact).map(|extent| Found { page: leaf, line, extent }))
+    Ok(extent_at(&page, line).filter(|_| exact).map(|extent| ExtentLocation { page: leaf, line, extent }))
 }
 
 /// Returns the location of an extent that [`search`] has found.
-pub(crate) fn at(group: &mut AtomicGroup, tree: &Shape, extent: Extent) -> Attempt<Found> {
+pub(crate) fn at(
+    group: &mut AtomicGroup,
+    tree: &TreeIdentity,
+    extent: Extent,
+) -> GroupResult<ExtentLocation> {
     let found = ending_at(group, tree, extent.last)?.filter(|found| found.extent == extent);
     found.ok_or_else(|| damaged(group, tree.root, "an extent that was found no longer exists"))
 }
 
 /// Removes an extent. If it is the only node of its leaf, the node is flagged as deleted instead, because the leaf
 /// must not become empty.
-pub(crate) fn remove(group: &mut AtomicGroup, tree: &Shape, found: &Found) -> Attempt<()> {
+pub(crate) fn remove(
+    group: &mut AtomicGroup,
+    tree: &TreeIdentity,
+    found: &ExtentLocation,
+) -> GroupResult<()> {
     let page = group.page(found.page)?;
     if page.node_count() > 1 || page.is_root() {
         group.delete(tree, found.page, found.line)
@@ -161,7 +173,12 @@ pub(crate) fn remove(group: &mut AtomicGroup, tree: &Shape, found: &Found) -> At
 }
 
 /// Sets the size of an extent, keeping its last page.
-pub(crate) fn resize(group: &mut AtomicGroup, tree: &Shape, found: &Found, count: u32) -> Attempt<()> {
+pub(crate) fn resize(
+    group: &mut AtomicGroup,
+    tree: &TreeIdentity,
+    found: &ExtentLocation,
+    count: u32,
+) -> GroupResult<()> {
     let extent = Extent { last: found.extent.last, count };
     group.replace(tree, found.page, found.line, &extent.data())
 }
@@ -169,10 +186,10 @@ pub(crate) fn resize(group: &mut AtomicGroup, tree: &Shape, found: &Found, count
 /// Adds an extent. `spare` allocates pages if the space tree must be split.
 pub(crate) fn insert(
     group: &mut AtomicGroup,
-    tree: &Shape,
+    tree: &TreeIdentity,
     extent: Extent,
-    spare: &mut dyn FnMut(&mut AtomicGroup) -> Attempt<PageNumber>,
-) -> Attempt<()> {
+    spare: &mut dyn FnMut(&mut AtomicGroup) -> GroupResult<PageNumber>,
+) -> GroupResult<()> {
     let (key, data) = (extent.key(), extent.data());
     loop {
         let path = path(group, tree, &key)?;
@@ -191,7 +208,7 @@ pub(crate) fn insert(
         if page.free_bytes() >= node_space(key.len(), false, data.len()) {
             return group.insert(tree, leaf, line, &key, &data);
         }
-        let incoming = Incoming { line, key: &key, data: &data };
+        let incoming = IncomingNode { line, key: &key, data: &data };
         if make_room(group, tree, &path, path.len() - 1, Some(incoming), spare)? {
             return Ok(());
         }
@@ -202,12 +219,12 @@ pub(crate) fn insert(
 /// first. Returns true if the incoming node has been inserted.
 fn make_room(
     group: &mut AtomicGroup,
-    tree: &Shape,
+    tree: &TreeIdentity,
     path: &[PageNumber],
     level: usize,
-    incoming: Option<Incoming<'_>>,
-    spare: &mut dyn FnMut(&mut AtomicGroup) -> Attempt<PageNumber>,
-) -> Attempt<bool> {
+    incoming: Option<IncomingNode<'_>>,
+    spare: &mut dyn FnMut(&mut AtomicGroup) -> GroupResult<PageNumber>,
+) -> GroupResult<bool> {
     let new = spare(group)?;
     let at = path[level];
     if level == 0 {
@@ -217,7 +234,7 @@ fn make_room(
     // Allocating the spare page can change this leaf, so the cut is chosen only now, from the leaf's current state.
     let size = group.file.page_size;
     let page = group.page(at)?;
-    let incoming = incoming.map(|new| Incoming { line: page.lower_bound(new.key).0, ..new });
+    let incoming = incoming.map(|new| IncomingNode { line: page.lower_bound(new.key).0, ..new });
     let cut = split::choose_cut(tree, &page, size, incoming)
         .ok_or_else(|| damaged(group, at, "page cannot be split"))?;
     let parent = path[level - 1];
@@ -233,6 +250,6 @@ fn make_room(
 }
 
 /// Returns the shape of the space tree of `owner` that is rooted at `root`.
-pub(crate) fn shape(owner: &Shape, root: PageNumber) -> Shape {
-    Shape { root, id: owner.id, kind: owner.kind | PageFlags::SPACE }
+pub(crate) fn space_tree_identity(owner: &TreeIdentity, root: PageNumber) -> TreeIdentity {
+    TreeIdentity { root, id: owner.id, kind: owner.kind | PageFlags::SPACE }
 }

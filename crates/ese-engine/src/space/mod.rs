@@ -12,9 +12,9 @@
 mod allocate;
 mod create;
 mod extents;
-mod giving_back;
+mod release_space;
 mod remove;
-mod settled;
+mod settled_extents;
 #[cfg(test)]
 mod tests;
 

@@ -12,7 +12,7 @@ use jetcell_vfs::{IoBuffer, IoReason};
 
 use super::allocate::{SpaceLock, SpaceTrees};
 use super::extents;
-use crate::pages::{AtomicGroup, Attempt, Shape, group};
+use crate::pages::{AtomicGroup, GroupResult, TreeIdentity, group};
 use crate::{Error, Result};
 
 /// Maximum number of extents per group. A group must fit into the log buffer, and a large tree has thousands of
@@ -37,7 +37,7 @@ impl SpaceLock<'_> {
         let is_last = |extent: &Extent| kept.range(extent.first()..=extent.last).next().is_some();
         let (last, first): (Vec<Extent>, Vec<Extent>) = extents.iter().copied().partition(is_last);
         for extents in first.chunks(EXTENTS_PER_GROUP) {
-            group::run_as(self.file, procid, true, |group| {
+            group::run_for_session(self.file, procid, true, |group| {
                 extents.iter().try_for_each(|extent| {
                     if let Some(found) = extents::ending_at(group, &trees.owned, extent.last)? {
                         extents::remove(group, &trees.owned, &found)?;
@@ -46,7 +46,7 @@ impl SpaceLock<'_> {
                 })
             })?;
         }
-        group::run_as(self.file, procid, true, |group| {
+        group::run_for_session(self.file, procid, true, |group| {
             group.set_external_header(&trees.owner, root, &[])?;
             last.iter().try_for_each(|extent| self.free(group, &parent, *extent))
         })
@@ -105,7 +105,11 @@ impl SpaceLock<'_> {
 }
 
 /// Adds the pages of a space tree to `pages`.
-fn collect(group: &mut AtomicGroup, tree: &Shape, pages: &mut BTreeSet<PageNumber>) -> Attempt<()> {
+fn collect(
+    group: &mut AtomicGroup,
+    tree: &TreeIdentity,
+    pages: &mut BTreeSet<PageNumber>,
+) -> GroupResult<()> {
     let mut pending = vec![tree.root];
     while let Some(number) = pending.pop() {
         // In a damaged tree, the pages can form a cycle.

@@ -7,7 +7,7 @@ use ese_format::{PageNumber, PageSize};
 use jetcell_vfs::SimVfs;
 
 use super::{SpaceLock, SpaceTrees, extents};
-use crate::CreateOptions;
+use crate::DatabaseOptions;
 use crate::btree::tests::{create_tree, open};
 use crate::pages::group;
 
@@ -38,7 +38,7 @@ fn owned(lock: &SpaceLock<'_>, trees: &SpaceTrees) -> BTreeSet<u32> {
 fn a_split_of_the_owned_extents_takes_its_pages_from_the_new_extent() {
     const PAGES: u32 = 8;
     let instance = open(&SimVfs::new(), PageSize::KIB_4, 64).unwrap();
-    let db = instance.create_database(Path::new("/db/space.edb"), &CreateOptions::default()).unwrap();
+    let db = instance.create_database(Path::new("/db/space.edb"), &DatabaseOptions::default()).unwrap();
     let roots = [1, 2].map(|_| create_tree(&instance, &db, PageFlags::empty()).root);
     let lock = SpaceLock::new(&db.file);
     let trees = roots.map(|root| lock.trees(root).unwrap());
@@ -92,7 +92,7 @@ fn fragment(lock: &SpaceLock<'_>, trees: &SpaceTrees, mut whole: Extent, pieces:
 fn a_search_through_many_extents_holds_few_pages() {
     const FRAMES: usize = 48;
     let instance = open(&SimVfs::new(), PageSize::KIB_4, FRAMES).unwrap();
-    let db = instance.create_database(Path::new("/db/space.edb"), &CreateOptions::default()).unwrap();
+    let db = instance.create_database(Path::new("/db/space.edb"), &DatabaseOptions::default()).unwrap();
     let root = create_tree(&instance, &db, PageFlags::empty()).root;
     let lock = SpaceLock::new(&db.file);
     let trees = lock.trees(root).unwrap();

@@ -23,9 +23,9 @@ use super::CheckpointPins;
 use super::double_write::{self, DoubleWrite};
 use super::header::write_header;
 use super::unsettled_pages::UnsettledPages;
-use super::write_guard::{DoubleWriteGuard, HeaderMark, WriteGuard};
-use crate::cache::{Cache, FileId, PageKey, PinnedPage};
-use crate::events::{EventKind, Events};
+use super::write_guard::{DoubleWriteGuard, HeaderGenerations, WriteGuard};
+use crate::cache::{AttachedFileId, Cache, PageKey, PinnedPage};
+use crate::events::{EventKind, EventReporter};
 use crate::log::{LogStream, TransactionNumbers};
 use crate::{Error, Result};
 
@@ -40,7 +40,7 @@ pub(crate) struct FileServices {
     pub log: Arc<LogStream>,
     pub pins: Arc<CheckpointPins>,
     pub numbers: Arc<CachePadded<TransactionNumbers>>,
-    pub events: Events,
+    pub events: EventReporter,
 }
 
 /// The file of an attached database. ESE: `FMP`.
@@ -53,11 +53,11 @@ pub struct DatabaseFile {
     /// Transaction numbers for changes made outside sessions.
     pub(crate) numbers: Arc<CachePadded<TransactionNumbers>>,
     pub(crate) vfs: Arc<dyn Vfs>,
-    pub(crate) events: Events,
+    pub(crate) events: EventReporter,
     /// Whether the last attempt to extend the file found the disk full.
     disk_full: AtomicBool,
     /// Id of the file in the cache.
-    pub file_id: FileId,
+    pub file_id: AttachedFileId,
     /// Number of the database in log records. ESE: `dbid`.
     pub log_id: u8,
     /// Path of the file.
@@ -73,7 +73,7 @@ pub struct DatabaseFile {
     header: Mutex<DatabaseHeader>,
     /// Serialises header writes. Acquired before `header`, which is never held across I/O.
     header_write: Mutex<()>,
-    mark: Arc<HeaderMark>,
+    mark: Arc<HeaderGenerations>,
     /// How many of the newest generations the file does not require. Zero while it is being detached.
     waypoint_latency: AtomicU32,
     /// Serialises changes to space trees. Acquired after `Tree::structure`.
@@ -84,7 +84,7 @@ pub struct DatabaseFile {
     last_tree: AtomicU32,
     /// Used while logs of another engine are replayed: the newest generation whose changes may already be on pages
     /// before it is replayed.
-    ahead_until: AtomicU32,
+    newest_applied: AtomicU32,
     double_write: Option<Arc<DoubleWrite>>,
     _lock: Box<dyn DirectoryLock>,
 }
@@ -111,7 +111,7 @@ impl DatabaseFile {
             name_generation(&mut header, generation, created, log.waypoint_latency());
         }
         let waypoint_latency = AtomicU32::new(log.waypoint_latency());
-        let mark = Arc::new(HeaderMark::new(&header));
+        let mark = Arc::new(HeaderGenerations::new(&header));
         let guarded = |double_write: &Arc<DoubleWrite>| DoubleWriteGuard {
             log: log.clone(),
             mark: mark.clone(),
@@ -140,7 +140,7 @@ impl DatabaseFile {
             file,
             db_time: CachePadded::new(AtomicU64::new(header.db_time.0)),
             last_tree: AtomicU32::new(header.last_tree.0),
-            ahead_until: AtomicU32::new(u32::MAX),
+            newest_applied: AtomicU32::new(u32::MAX),
             header: Mutex::new(header),
             header_write: Mutex::new(()),
             mark,
@@ -168,7 +168,7 @@ impl DatabaseFile {
     }
 
     /// Records that database times up to this one are in use. Called by recovery.
-    pub(crate) fn time_used(&self, time: DbTime) {
+    pub(crate) fn advance_time_to(&self, time: DbTime) {
         self.db_time.fetch_max(time.0, Ordering::AcqRel);
     }
 
@@ -183,7 +183,7 @@ impl DatabaseFile {
     }
 
     /// Records that ids up to this one are in use. Called by recovery.
-    pub(crate) fn tree_id_used(&self, id: TreeId) {
+    pub(crate) fn advance_tree_id_to(&self, id: TreeId) {
         self.last_tree.fetch_max(id.0, Ordering::AcqRel);
     }
 
@@ -256,7 +256,7 @@ impl DatabaseFile {
     }
 
     /// Records a backup in the header, unless the header already contains this backup or a later one.
-    pub(crate) fn backed_up(&self, scope: u8, details: BackupInfo) -> Result<()> {
+    pub(crate) fn record_backup(&self, scope: u8, details: BackupInfo) -> Result<()> {
         let known = |header: &DatabaseHeader| match scope {
             backup_scope::FULL => header.full_backup.position >= details.position,
             backup_scope::INCREMENTAL => header.incremental_backup.position >= details.position,
@@ -267,7 +267,7 @@ impl DatabaseFile {
         if known(&self.header.lock()) {
             return Ok(());
         }
-        self.update_header(|header| note_backup(header, scope, details))
+        self.update_header(|header| add_backup_to_header(header, scope, details))
     }
 
     /// Removes all backups from the header, because a database restored from them could not use the logs from here
@@ -288,12 +288,16 @@ impl DatabaseFile {
         // This position prevents redo from recording earlier backups again when it finds them in the log.
         let position = self.log.tail();
         self.update_header(|header| {
-            note_backup(header, backup_scope::FULL, BackupInfo { position, ..BackupInfo::default() });
+            add_backup_to_header(
+                header,
+                backup_scope::FULL,
+                BackupInfo { position, ..BackupInfo::default() },
+            );
         })
     }
 
     /// Records that the database no longer needs to be restored from the backup that it was copied from.
-    pub(crate) fn restored(&self) -> Result<()> {
+    pub(crate) fn mark_restored(&self) -> Result<()> {
         if self.header.lock().current_full_backup == BackupInfo::default() {
             return Ok(());
         }
@@ -302,7 +306,7 @@ impl DatabaseFile {
 
     /// Returns the log position up to which all pages of `ShrinkDb` and `TrimDb` records have been returned to the
     /// file system. Returns [`LogPosition::MIN`] if the header does not contain the position.
-    pub(crate) fn given_back_until(&self) -> LogPosition {
+    pub(crate) fn released_until(&self) -> LogPosition {
         let header = self.header.lock();
         // Until a database is attached again, this field contains the position of its shutdown, which may be in
         // another log.
@@ -347,7 +351,7 @@ impl DatabaseFile {
     /// file is consistent only once that generation has been replayed.
     pub(crate) fn enter_generation(&self, generation: Generation, created: LogTime) -> Result<()> {
         let latency = self.waypoint_latency.load(Ordering::Acquire);
-        if self.mark.names(behind(generation, latency), generation) {
+        if self.mark.names(generations_before(generation, latency), generation) {
             return Ok(());
         }
         self.update_header(|header| {
@@ -399,13 +403,13 @@ impl DatabaseFile {
     }
 
     /// Records that no page contains changes from generations after this one yet.
-    pub(crate) fn set_ahead_until(&self, generation: Generation) {
-        self.ahead_until.store(generation.0, Ordering::Relaxed);
+    pub(crate) fn set_newest_applied(&self, generation: Generation) {
+        self.newest_applied.store(generation.0, Ordering::Relaxed);
     }
 
     /// Returns the newest generation whose changes may already be on pages before it is replayed.
-    pub(crate) fn ahead_until(&self) -> Generation {
-        Generation(self.ahead_until.load(Ordering::Relaxed))
+    pub(crate) fn newest_applied(&self) -> Generation {
+        Generation(self.newest_applied.load(Ordering::Relaxed))
     }
 
     /// Raises the format version of the database. If the header already has a newer version, it stays unchanged.
@@ -453,7 +457,7 @@ pub(crate) mod backup_scope {
 }
 
 /// Records a backup in a header. A full backup removes the backups that it supersedes.
-pub(crate) fn note_backup(header: &mut DatabaseHeader, scope: u8, details: BackupInfo) {
+pub(crate) fn add_backup_to_header(header: &mut DatabaseHeader, scope: u8, details: BackupInfo) {
     match scope {
         backup_scope::FULL => {
             header.full_backup = details;
@@ -468,7 +472,7 @@ pub(crate) fn note_backup(header: &mut DatabaseHeader, scope: u8, details: Backu
 }
 
 /// Returns the generation that is `latency` generations older.
-fn behind(generation: Generation, latency: u32) -> Generation {
+fn generations_before(generation: Generation, latency: u32) -> Generation {
     Generation(generation.0.saturating_sub(latency))
 }
 
@@ -478,7 +482,7 @@ fn name_generation(header: &mut DatabaseHeader, generation: Generation, created:
     if header.gen_max_committed < generation {
         header.gen_max_committed_time = created;
     }
-    let required = behind(generation, latency);
+    let required = generations_before(generation, latency);
     // Earlier formats do not store this time.
     if header.gen_max_required < required && header.gen_max_required_time != LogTime::NONE {
         header.gen_max_required_time = if latency == 0 { created } else { LogTime::NONE };
@@ -499,7 +503,7 @@ mod tests {
         for earlier_format in [false, true] {
             let required_time = |generation| if earlier_format { LogTime::NONE } else { time(generation) };
             let mut header =
-                DatabaseHeader::fresh(PageSize::KIB_4, Signature::default(), Signature::default());
+                DatabaseHeader::for_new_database(PageSize::KIB_4, Signature::default(), Signature::default());
             (header.gen_max_required, header.gen_max_committed) = (Generation(3), Generation(5));
             (header.gen_max_required_time, header.gen_max_committed_time) = (required_time(3), time(5));
             for (named, required, committed) in [(2, 3, 5), (4, 4, 5), (4, 4, 5), (5, 5, 5), (7, 7, 7)] {

@@ -19,7 +19,7 @@ pub struct DatabasePaths {
 
 impl DatabasePaths {
     /// Sets the path for the database with this signature, regardless of its path in the log.
-    pub fn place(&mut self, signature: Signature, path: impl Into<PathBuf>) {
+    pub fn set_path(&mut self, signature: Signature, path: impl Into<PathBuf>) {
         self.placed.push((signature, path.into()));
     }
 
@@ -117,7 +117,7 @@ mod tests {
         disk.create_directory(Path::new("/copy")).unwrap();
         let put = |path: &str, random: u32| {
             let signature = Signature::new(random, LogTime::NONE);
-            let header = DatabaseHeader::fresh(PageSize::KIB_4, signature, signature).encode();
+            let header = DatabaseHeader::for_new_database(PageSize::KIB_4, signature, signature).encode();
             disk.put(Path::new(path), &[&header[..], &header].concat());
         };
         put("/copy/sru.DAT", 1);
@@ -140,7 +140,7 @@ mod tests {
         assert_eq!(resolve(&paths, r"C:\WINDOWS\System32\x.edb", 1), "/a/System32/x.edb");
         assert_eq!(resolve(&paths, "/old/other.edb", 2), "/b/new.edb");
         assert_eq!(resolve(&paths, r"C:\Windows2\SRU.dat", 2), "/copy/SRU.dat");
-        paths.place(signature(2), "/restored/two.edb");
+        paths.set_path(signature(2), "/restored/two.edb");
         assert_eq!(resolve(&paths, "/old/other.edb", 2), "/restored/two.edb");
         assert_eq!(resolve(&paths, "/old/other.edb", 1), "/b/new.edb");
     }

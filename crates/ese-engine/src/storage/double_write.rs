@@ -282,12 +282,12 @@ fn restore_from(
 }
 
 /// The image of a page that was about to be written in place.
-pub(crate) struct PageImage {
+pub(crate) struct DoubleWriteImage {
     pub bytes: IoBuffer,
     time: u64,
 }
 
-impl PageImage {
+impl DoubleWriteImage {
     /// Returns true if recovery would replace the stored page by this image. Corrects flipped bits in `stored`.
     pub fn replaces(&self, stored: &mut [u8], size: PageSize, page: PageNumber) -> bool {
         let verdict = verify_page(stored, size, page);
@@ -305,7 +305,7 @@ pub(crate) fn page_images(
     path: &Path,
     header: &DatabaseHeader,
     until: LogPosition,
-) -> Result<BTreeMap<PageNumber, PageImage>> {
+) -> Result<BTreeMap<PageNumber, DoubleWriteImage>> {
     let signature = header.log_signature.to_bytes();
     let known = |descriptor: &[u8]| descriptor[36..64] == signature && position_in(descriptor) <= until;
     let mut images = BTreeMap::new();
@@ -322,10 +322,10 @@ fn images_in(
     file: &dyn File,
     known: impl Fn(&[u8]) -> bool,
     header: &DatabaseHeader,
-) -> std::io::Result<BTreeMap<PageNumber, PageImage>> {
+) -> std::io::Result<BTreeMap<PageNumber, DoubleWriteImage>> {
     let len = file.len()? / DESCRIPTOR as u64 * DESCRIPTOR as u64;
     let size = header.page_size.bytes();
-    let mut newest: BTreeMap<PageNumber, PageImage> = BTreeMap::new();
+    let mut newest: BTreeMap<PageNumber, DoubleWriteImage> = BTreeMap::new();
     let mut descriptor = IoBuffer::zeroed(DESCRIPTOR);
     // Batches from the current round can overwrite those from the previous one at any block, so every block is
     // checked for the start of a batch.
@@ -361,7 +361,7 @@ fn images_in(
             }
             let time = Page::new(&bytes, header.page_size).db_time().0;
             if newest.get(&page).is_none_or(|image| image.time <= time) {
-                newest.insert(page, PageImage { bytes, time });
+                newest.insert(page, DoubleWriteImage { bytes, time });
             }
         }
     }

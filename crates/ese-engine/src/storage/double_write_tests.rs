@@ -5,7 +5,7 @@ use ese_format::checksum::seal_page;
 use ese_format::page::{NodeFlags, PageFlags, PageMut};
 use ese_format::{DbTime, LogTime, TreeId};
 use jetcell_sync::mpsc;
-use jetcell_vfs::{CrashOptions, Fault, FaultEffect, FaultTarget, FaultVfs, SimVfs};
+use jetcell_vfs::{CrashOptions, FaultEffect, FaultTarget, FaultVfs, InjectedFault, SimVfs};
 use std::time::Duration;
 
 const SIZE: PageSize = PageSize::KIB_4;
@@ -28,7 +28,7 @@ fn signature(random: u32) -> Signature {
 }
 
 fn header() -> DatabaseHeader {
-    DatabaseHeader::fresh(SIZE, signature(7), signature(8))
+    DatabaseHeader::for_new_database(SIZE, signature(7), signature(8))
 }
 
 fn write(file: &dyn File, offset: u64, bytes: &[u8]) {
@@ -135,7 +135,7 @@ fn the_name_of_a_side_file_is_durable_after_its_creator_was_killed() {
     for operations in 1..8 {
         let disk = SimVfs::new();
         disk.put(path, &[]);
-        disk.stop_after(operations);
+        disk.cut_power_after(operations);
         let _ = create(&disk);
         let disk = disk.process_kill();
         drop(create(&disk).unwrap().protect(&[(PAGE, &image(10, 1))], DURABLE).unwrap());
@@ -178,14 +178,14 @@ fn a_failure_ends_all_waits_and_is_not_retried() {
             ended.recv_timeout(Duration::from_millis(100)).is_err(),
             "the calls must wait for the previous batch"
         );
-        let fault = Fault::new(target, FaultEffect::IoError).on_path(part);
-        disk.inject(if forever { fault.forever() } else { fault });
+        let fault = InjectedFault::new(target, FaultEffect::IoError).on_path(part);
+        disk.inject(if forever { fault.repeating() } else { fault });
         drop(active);
         for _ in 0..2 {
             let result = ended.recv_timeout(Duration::from_secs(5)).expect("a thread waits for ever");
             let error = result.unwrap_err().to_string();
             assert!(error.contains(part), "{error}");
         }
-        assert_eq!(disk.fired(), 1, "{target:?} of {part}");
+        assert_eq!(disk.fired_count(), 1, "{target:?} of {part}");
     }
 }

@@ -15,7 +15,7 @@ pub(crate) fn write_header(file: &dyn File, header: &DatabaseHeader) -> Result<(
 
 /// Repairs a damaged shadow copy before anything else is written. Otherwise, a crash during the next write of the
 /// first copy would leave no valid copy.
-pub(crate) fn mend_shadow(file: &dyn File, header: &DatabaseHeader, copies: HeaderCopies) -> Result<()> {
+pub(crate) fn repair_shadow(file: &dyn File, header: &DatabaseHeader, copies: HeaderCopies) -> Result<()> {
     match copies {
         HeaderCopies::FirstOnly => write_header_copy(file, header, 1),
         HeaderCopies::Both | HeaderCopies::ShadowStale | HeaderCopies::ShadowOnly => Ok(()),
@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn formats_that_cannot_be_written_or_redone_are_refused() {
         let signature = Signature::new(1, LogTime::NONE);
-        let written = DatabaseHeader::fresh(PageSize::KIB_4, signature, signature);
+        let written = DatabaseHeader::for_new_database(PageSize::KIB_4, signature, signature);
         let refused = |change: fn(&mut DatabaseHeader), to_recover| {
             let mut header = written.clone();
             change(&mut header);

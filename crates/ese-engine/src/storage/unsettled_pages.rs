@@ -17,10 +17,10 @@ const MAX_EXTENTS: usize = 1 << 16;
 /// The available pages of one database that are not settled. If there are too many extents, all pages up to the
 /// middle extent are treated as not settled.
 #[derive(Default)]
-pub(crate) struct UnsettledPages(Mutex<Unsettled>);
+pub(crate) struct UnsettledPages(Mutex<UnsettledExtents>);
 
 #[derive(Default)]
-struct Unsettled {
+struct UnsettledExtents {
     /// All pages up to this one are treated as not settled.
     until: u32,
     /// First and last pages of extents that do not overlap.
@@ -51,7 +51,7 @@ impl UnsettledPages {
     }
 
     /// Treats all pages up to this one as not settled, because they may have been in use.
-    pub fn add_all_until(&self, last: u32) {
+    pub fn add_all_through(&self, last: u32) {
         self.0.lock().add_all_until(last);
     }
 
@@ -61,7 +61,7 @@ impl UnsettledPages {
     }
 
     /// Returns the first run of at least `least` settled pages in `extent`. The result is limited to `most` pages.
-    pub fn settled_run(&self, extent: &Extent, least: u32, most: u32) -> Option<Extent> {
+    pub fn first_settled_run(&self, extent: &Extent, least: u32, most: u32) -> Option<Extent> {
         let state = self.0.lock();
         let last = extent.last.get();
         let mut first = extent.first().get().max(state.until.saturating_add(1));
@@ -81,7 +81,7 @@ impl UnsettledPages {
     }
 }
 
-impl Unsettled {
+impl UnsettledExtents {
     fn add_all_until(&mut self, last: u32) {
         self.until = self.until.max(last);
         self.extents = self.extents.split_off(&last.saturating_add(1));
@@ -108,14 +108,14 @@ mod tests {
         ) {
             let pages = UnsettledPages::default();
             let mut model = BTreeSet::new();
-            pages.add_all_until(until);
+            pages.add_all_through(until);
             model.extend(1..=until);
             for (first, count) in used {
                 pages.add(extent(first, count));
                 model.extend(first..first + count);
             }
             let most = least + more;
-            let found = pages.settled_run(&extent(first, count), least, most);
+            let found = pages.first_settled_run(&extent(first, count), least, most);
             let free = |page: u32| (first..first + count).contains(&page) && !model.contains(&page);
             let begins = (first..first + count).find(|&page| (page..page + least).all(free));
             prop_assert_eq!(found.map(|found| found.first().get()), begins);
@@ -134,9 +134,13 @@ mod tests {
         let last = 8 * MAX_EXTENTS as u32;
         (1..=last).step_by(2).for_each(|page| pages.add(extent(page, 1)));
         assert!(pages.0.lock().extents.len() <= MAX_EXTENTS);
-        assert_eq!(pages.settled_run(&extent(1, last + 10), 2, 10), Some(extent(last, 10)), "no page in use");
+        assert_eq!(
+            pages.first_settled_run(&extent(1, last + 10), 2, 10),
+            Some(extent(last, 10)),
+            "no page in use"
+        );
         let until = pages.until();
         assert!(until > last / 4 && until < last, "{until}");
-        assert_eq!(pages.settled_run(&extent(1, last), 1, 1), Some(extent(until + 1, 1)));
+        assert_eq!(pages.first_settled_run(&extent(1, last), 1, 1), Some(extent(until + 1, 1)));
     }
 }

@@ -15,15 +15,15 @@ use crate::log::LogStream;
 
 /// The newest generations that the header on disk names as required and as possibly committed. While the database is
 /// not in use, all generations are covered.
-pub(super) struct HeaderMark {
+pub(super) struct HeaderGenerations {
     required: AtomicU32,
     committed: AtomicU32,
 }
 
-impl HeaderMark {
-    pub fn new(header: &DatabaseHeader) -> HeaderMark {
-        let (required, committed) = HeaderMark::newest_named(header);
-        HeaderMark { required: AtomicU32::new(required), committed: AtomicU32::new(committed) }
+impl HeaderGenerations {
+    pub fn new(header: &DatabaseHeader) -> HeaderGenerations {
+        let (required, committed) = HeaderGenerations::newest_named(header);
+        HeaderGenerations { required: AtomicU32::new(required), committed: AtomicU32::new(committed) }
     }
 
     fn newest_named(header: &DatabaseHeader) -> (u32, u32) {
@@ -35,7 +35,7 @@ impl HeaderMark {
 
     /// Updates the mark. The header must be on disk.
     pub fn set(&self, header: &DatabaseHeader) {
-        let (required, committed) = HeaderMark::newest_named(header);
+        let (required, committed) = HeaderGenerations::newest_named(header);
         self.committed.store(committed, Ordering::Release);
         self.required.store(required, Ordering::Release);
     }
@@ -59,14 +59,14 @@ const WAYPOINT: &str = "pages that newer generations changed must be written";
 /// Write-ahead interface that determines when the cache may write pages of a database.
 pub(super) struct WriteGuard {
     pub log: Arc<LogStream>,
-    pub mark: Arc<HeaderMark>,
+    pub mark: Arc<HeaderGenerations>,
     pub double_write: Option<DoubleWriteGuard>,
 }
 
 /// Protects page writes with the double-write file.
 pub(super) struct DoubleWriteGuard {
     pub log: Arc<LogStream>,
-    pub mark: Arc<HeaderMark>,
+    pub mark: Arc<HeaderGenerations>,
     pub double_write: Arc<DoubleWrite>,
 }
 
@@ -91,7 +91,7 @@ impl WriteAhead for WriteGuard {
             self.log.name_generation()?;
         }
         while self.log.waypoint_latency() > 0 && upto > self.mark.end() {
-            self.log.force_roll(WAYPOINT)?;
+            self.log.force_roll_over(WAYPOINT)?;
         }
         Ok(())
     }
@@ -103,7 +103,7 @@ impl WriteAhead for WriteGuard {
         }
     }
 
-    fn request(&self, upto: LogPosition) {
+    fn request_flush(&self, upto: LogPosition) {
         if upto > self.log.durable() {
             self.log.request_flush(upto);
         } else {

@@ -30,13 +30,13 @@ pub(crate) fn create_index_in_bulk(
     table: &str,
     definition: &IndexDefinition,
     settings: LoadSettings,
-    goes_on: &mut dyn FnMut(IndexProgress) -> bool,
+    should_continue: &mut dyn FnMut(IndexProgress) -> bool,
 ) -> Result<(TreeId, IndexProgress)> {
     let mut progress = IndexProgress::default();
     let tree = create_index(session, tables, table, definition, |session, state, index, tree| {
         let filled = fill(session, state, index, tree, &settings, &mut |now| {
             progress = now;
-            goes_on(now)
+            should_continue(now)
         });
         if filled.is_err() {
             // The pages must be durable, because a power failure after the rollback could tear them, and no code
@@ -54,7 +54,7 @@ fn fill(
     index: &Index,
     tree: &Arc<Tree>,
     settings: &LoadSettings,
-    goes_on: &mut dyn FnMut(IndexProgress) -> bool,
+    should_continue: &mut dyn FnMut(IndexProgress) -> bool,
 ) -> Result<()> {
     let mut entries = sorter(tree, settings.sort_bytes, settings);
     let mut progress = IndexProgress::default();
@@ -62,15 +62,15 @@ fn fill(
         keys.iter().try_for_each(|key| entries.add(&key.bytes, row))?;
         progress.records += 1;
         progress.entry_bytes = entries.bytes;
-        match progress.records % RECORDS_PER_QUESTION != 0 || goes_on(progress) {
+        match progress.records % RECORDS_PER_QUESTION != 0 || should_continue(progress) {
             true => Ok(()),
             false => Err(Error::Cancelled),
         }
     })?;
     let density = settings.density.unwrap_or(index.density);
     let of_pages = |pages| IndexProgress { pages, ..progress };
-    let built = build_index(tree, density, settings, entries, &mut |pages| goes_on(of_pages(pages)))?;
-    if !goes_on(of_pages(built.pages)) {
+    let built = build_index(tree, density, settings, entries, &mut |pages| should_continue(of_pages(pages)))?;
+    if !should_continue(of_pages(built.pages)) {
         return Err(Error::Cancelled);
     }
     make_visible(&tree.file, &[built])

@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use super::TableState;
 use super::rows::{new_record, new_values, usage};
 use crate::btree::Tree;
-use crate::bulk::{BuiltTree, NodeSorter, Transfers, TreeBuilder, link};
+use crate::bulk::{BuiltTree, BulkWriteOptions, NodeSorter, TreeBuilder, link};
 use crate::storage::DatabaseFile;
 use crate::{Error, Result};
 
@@ -23,7 +23,7 @@ pub(crate) struct LoadSettings {
     pub density: Option<u32>,
     /// Memory in bytes for the sorts of all indexes together.
     pub sort_bytes: usize,
-    pub transfers: Transfers,
+    pub transfers: BulkWriteOptions,
 }
 
 /// Bulk load of a new table that is not yet visible to other sessions.
@@ -51,7 +51,12 @@ struct RowKeys {
 
 impl RowKeys {
     /// Replaces the keys with those of another row.
-    fn make(&mut self, state: &TableState, record: &Record<'_>, long_values: &LongValues<'_>) -> Result<()> {
+    fn make(
+        &mut self,
+        state: &TableState,
+        record: &Record<'_>,
+        long_values: &RowLongValues<'_>,
+    ) -> Result<()> {
         let (schema, mut source) = (&state.schema, |id: LongValueId| long_values.get(id));
         self.keys.clear();
         self.ends.clear();
@@ -89,9 +94,9 @@ impl RowKeys {
 
 /// Long values of the current row.
 #[derive(Default)]
-struct LongValues<'v>(SmallVec<[(LongValueId, Cow<'v, [u8]>); 2]>);
+struct RowLongValues<'v>(SmallVec<[(LongValueId, Cow<'v, [u8]>); 2]>);
 
-impl<'v> LongValues<'v> {
+impl<'v> RowLongValues<'v> {
     fn get(&self, id: LongValueId) -> Option<Vec<u8>> {
         self.0.iter().find(|(other, _)| *other == id).map(|(_, value)| value.to_vec())
     }
@@ -163,9 +168,9 @@ impl TableLoad {
         }
         let state = &*self.state;
         let (values, chosen) = new_values(state, row)?;
-        let mut long_values = LongValues::default();
-        new_record(state, &values, &mut self.row, &mut long_values, LongValues::store)?;
-        chosen.into_iter().for_each(|value| state.increment_used(value));
+        let mut long_values = RowLongValues::default();
+        new_record(state, &values, &mut self.row, &mut long_values, RowLongValues::store)?;
+        chosen.into_iter().for_each(|value| state.advance_increment_to(value));
         self.keys.make(state, &Record::new(&self.row, state.tree.file.page_size), &long_values)?;
         // Only this call can reject the row.
         match self.records.append(self.keys.primary(), &self.row) {
@@ -183,18 +188,18 @@ impl TableLoad {
         Ok(())
     }
 
-    /// Builds the indexes, makes all pages durable, and links them to the trees. `goes_on` is called periodically
+    /// Builds the indexes, makes all pages durable, and links them to the trees. `should_continue` is called periodically
     /// with the number of rows and pages for as long as the load can be cancelled. If it returns false, the load is
     /// cancelled.
-    pub fn complete(mut self, goes_on: &mut dyn FnMut(u64, u64) -> bool) -> Result<()> {
+    pub fn complete(mut self, should_continue: &mut dyn FnMut(u64, u64) -> bool) -> Result<()> {
         self.failed.take().map_or(Ok(()), Err)?;
         let mut built: Vec<BuiltTree> = Vec::new();
         let (rows, mut pages) = (self.rows, self.pages());
         let entries = std::mem::take(&mut self.entries);
         for (entry, sorter) in self.state.indexes.iter().zip(entries) {
             let density = self.settings.density.unwrap_or(entry.index.density);
-            let mut goes_on = |of_index| goes_on(rows, pages + of_index);
-            built.push(build_index(&entry.tree, density, &self.settings, sorter, &mut goes_on)?);
+            let mut should_continue = |of_index| should_continue(rows, pages + of_index);
+            built.push(build_index(&entry.tree, density, &self.settings, sorter, &mut should_continue)?);
             pages += built.last().map_or(0, |tree| tree.pages);
         }
         if let Some(builder) = self.long_values.take() {
@@ -202,20 +207,20 @@ impl TableLoad {
         }
         built.push(self.records.complete()?);
         let pages = built.iter().map(|tree| tree.pages).sum();
-        if !goes_on(rows, pages) {
+        if !should_continue(rows, pages) {
             return Err(Error::Cancelled);
         }
         make_visible(&self.state.tree.file, &built)
     }
 }
 
-/// Builds an index from the given entries. Calls `goes_on` with the number of pages whenever a page is full.
+/// Builds an index from the given entries. Calls `should_continue` with the number of pages whenever a page is full.
 pub(super) fn build_index(
     tree: &Arc<Tree>,
     density: u32,
     settings: &LoadSettings,
     entries: NodeSorter,
-    goes_on: &mut dyn FnMut(u64) -> bool,
+    should_continue: &mut dyn FnMut(u64) -> bool,
 ) -> Result<BuiltTree> {
     let mut builder = TreeBuilder::new(tree, density, &settings.transfers);
     let (mut sorted, mut reported) = (entries.finish()?, 0);
@@ -223,7 +228,7 @@ pub(super) fn build_index(
         builder.append(key, data)?;
         if builder.pages() != reported {
             reported = builder.pages();
-            if !goes_on(reported) {
+            if !should_continue(reported) {
                 return Err(Error::Cancelled);
             }
         }

@@ -1,7 +1,7 @@
 //! A new table's definition as specified by the program, and the schema derived from it.
 
 use ese_format::catalog::{Index, IndexFlags, KeySegment, TableSchema};
-use ese_format::key::{DEFAULT_KEY_MOST, exact_key_limit, max_key_limit};
+use ese_format::key::{DEFAULT_MAX_KEY_LEN, exact_key_limit, max_key_limit};
 use ese_format::record::{CodePage, Column, ColumnFlags, ColumnId, ColumnType, layout_fixed_columns};
 use ese_format::{PageNumber, PageSize, TreeId};
 
@@ -216,7 +216,7 @@ impl IndexDefinition {
             .collect();
         let exact = exact_key_limit(columns.iter().map(|(column, _)| *column));
         index.key_most = exact
-            .filter(|exact| (self.primary || *exact > DEFAULT_KEY_MOST) && *exact != DEFAULT_KEY_MOST)
+            .filter(|exact| (self.primary || *exact > DEFAULT_MAX_KEY_LEN) && *exact != DEFAULT_MAX_KEY_LEN)
             .map(|exact| exact.min(max_key_limit(size)) as u16);
         Ok(index)
     }

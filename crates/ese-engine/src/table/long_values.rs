@@ -10,7 +10,7 @@ use ese_format::page::PageFlags;
 
 use super::{SMALL_TREE, TableState};
 use crate::btree::Tree;
-use crate::transaction::{ActiveTransaction, FIRST_OWN_PROCID, View};
+use crate::transaction::{ActiveTransaction, FIRST_OWN_PROCID, ReadView};
 use crate::{Error, Result};
 
 /// Stores a value under a new number.
@@ -33,7 +33,7 @@ pub(super) fn store(
 }
 
 /// Reads at least the first `limit` bytes of a value, rounded up to whole chunks.
-pub(super) fn read(state: &TableState, view: &View, id: LongValueId, limit: usize) -> Result<Vec<u8>> {
+pub(super) fn read(state: &TableState, view: &ReadView, id: LongValueId, limit: usize) -> Result<Vec<u8>> {
     let tree = tree(state)?;
     let root = root(tree, view, id)?;
     if root.is_encrypted() {
@@ -89,7 +89,7 @@ fn long_value_tree(session: &ActiveTransaction, state: &TableState) -> Result<Ar
         return Ok(tree.clone());
     }
     let table = state.schema.tree;
-    let tree = match system.long_values(&View::latest(), table)? {
+    let tree = match system.long_values(&ReadView::latest(), table)? {
         Some(root) => trees.tree_at(root)?,
         None => {
             let procid = FIRST_OWN_PROCID + u16::from(trees.file.log_id);
@@ -118,7 +118,7 @@ fn tree(state: &TableState) -> Result<&Arc<Tree>> {
     })
 }
 
-fn root(tree: &Tree, view: &View, id: LongValueId) -> Result<LongValueRoot> {
+fn root(tree: &Tree, view: &ReadView, id: LongValueId) -> Result<LongValueRoot> {
     let root = tree.get(view, &id.root_key(), LongValueRoot::decode)?.flatten();
     root.ok_or_else(|| tree.damaged(tree.root, &format!("{id:?} has no root")))
 }

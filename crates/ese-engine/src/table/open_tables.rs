@@ -14,16 +14,16 @@ use jetcell_sync::Mutex;
 
 use super::TableState;
 use crate::catalog::SystemTables;
-use crate::transaction::{CommitNumber, Services, Transaction, View};
+use crate::transaction::{CommitNumber, ReadView, Services, Transaction};
 use crate::{Error, Result};
 
 /// Tables of a database that are in use. ESE: the hash of `FCB`s.
 pub(crate) struct OpenTables {
     pub system: Arc<SystemTables>,
-    tables: Mutex<HashMap<TreeId, Entry>>,
+    tables: Mutex<HashMap<TreeId, OpenTableEntry>>,
 }
 
-struct Entry {
+struct OpenTableEntry {
     /// State of the table. If it becomes invalid, the next session to open the table replaces it.
     state: Arc<TableState>,
     /// Transaction that last changed the definition, or is changing it.
@@ -33,15 +33,15 @@ struct Entry {
     altered_in: CommitNumber,
 }
 
-impl Entry {
-    fn new(state: Arc<TableState>) -> Entry {
-        Entry { state, altered_by: None, altered_in: 0 }
+impl OpenTableEntry {
+    fn new(state: Arc<TableState>) -> OpenTableEntry {
+        OpenTableEntry { state, altered_by: None, altered_in: 0 }
     }
 
     /// Fails while another session is changing the definition, and for snapshots that are older than its last change.
     /// The entries of a new index are not visible in such a snapshot, and changes made without the index would be
     /// missing from it.
-    fn check(&self, view: &View) -> Result<()> {
+    fn check(&self, view: &ReadView) -> Result<()> {
         let rolled_back = |by: &Transaction| !by.is_running() && by.committed().is_none();
         let settled = self.altered_by.as_ref().is_none_or(|by| view.sees(by) || rolled_back(by));
         match settled && self.altered_in < view.snapshot {
@@ -51,8 +51,8 @@ impl Entry {
     }
 
     fn set_state(&mut self, state: Arc<TableState>) {
-        state.continue_numbers(&self.state);
-        self.state.set_gone();
+        state.continue_numbering_from(&self.state);
+        self.state.invalidate();
         self.state = state;
     }
 }
@@ -63,18 +63,20 @@ impl OpenTables {
     }
 
     /// Opens the table with this name. The table and its current definition must be visible in `view`.
-    pub fn open(&self, services: &Services, view: &View, name: &str) -> Result<Arc<TableState>> {
+    pub fn open(&self, services: &Services, view: &ReadView, name: &str) -> Result<Arc<TableState>> {
         let path = || self.system.trees.file.path.display();
         let missing = || Error::Usage(format!("{}: table {name:?} does not exist", path()));
         let id = self.system.find(view, name)?.ok_or_else(missing)?;
-        let make = |view: &View| {
+        let make = |view: &ReadView| {
             let schema = self.system.schema(view, id)?.ok_or_else(missing)?;
             TableState::new(&self.system, schema).map(Arc::new)
         };
         match self.known(id, view) {
             Ok(Some(state)) => Ok(state),
             // All sessions will share this state, so it is created from the latest view and not from an old snapshot.
-            Ok(None) => self.enter(id, make(&View { own: view.own.clone(), ..View::latest() })?, view),
+            Ok(None) => {
+                self.enter(id, make(&ReadView { own: view.own.clone(), ..ReadView::latest() })?, view)
+            }
             // A change whose rollback failed blocks the table forever. However, nothing can be changed any more in
             // that case, so the session safely gets a private state.
             Err(_) if services.check_writable().is_err() => make(view),
@@ -82,7 +84,7 @@ impl OpenTables {
         }
     }
 
-    fn known(&self, id: TreeId, view: &View) -> Result<Option<Arc<TableState>>> {
+    fn known(&self, id: TreeId, view: &ReadView) -> Result<Option<Arc<TableState>>> {
         let tables = self.tables.lock();
         let Some(entry) = tables.get(&id) else { return Ok(None) };
         entry.check(view)?;
@@ -92,9 +94,9 @@ impl OpenTables {
     /// Adds a state that was created because [`OpenTables::known`] found none. If another session has added one in
     /// the meantime, that state is returned instead. A transaction that has changed the definition in the meantime is
     /// not visible in `view`.
-    fn enter(&self, id: TreeId, state: Arc<TableState>, view: &View) -> Result<Arc<TableState>> {
+    fn enter(&self, id: TreeId, state: Arc<TableState>, view: &ReadView) -> Result<Arc<TableState>> {
         let mut tables = self.tables.lock();
-        let entry = tables.entry(id).or_insert_with(|| Entry::new(state.clone()));
+        let entry = tables.entry(id).or_insert_with(|| OpenTableEntry::new(state.clone()));
         entry.check(view)?;
         if entry.state.check().is_err() {
             entry.set_state(state);
@@ -130,14 +132,14 @@ impl OpenTables {
     /// of the change. The table stays reserved until the transaction has ended.
     pub fn roll_back_change(&self, id: TreeId) {
         if let Some(entry) = self.tables.lock().get(&id) {
-            entry.state.set_gone();
+            entry.state.invalidate();
         }
     }
 
     /// Invalidates and removes the state before the creation of the table is rolled back.
     pub fn roll_back_creation(&self, id: TreeId) {
         if let Some(entry) = self.tables.lock().remove(&id) {
-            entry.state.set_gone();
+            entry.state.invalidate();
         }
     }
 }
@@ -153,12 +155,12 @@ mod tests {
     use super::*;
     use crate::btree::tests::open;
     use crate::table::{ColumnDefinition, IndexDefinition, TableDefinition};
-    use crate::{CommitMode, CreateOptions};
+    use crate::{CommitMode, DatabaseOptions};
 
     #[test]
     fn a_definition_read_before_a_change_is_not_used_after_it() {
         let instance = open(&SimVfs::new(), PageSize::KIB_4, 64).unwrap();
-        let db = instance.create_database(Path::new("/db/test.edb"), &CreateOptions::default()).unwrap();
+        let db = instance.create_database(Path::new("/db/test.edb"), &DatabaseOptions::default()).unwrap();
         let [mut changing, opening] = [(); 2].map(|()| instance.session());
         let columns = vec![ColumnDefinition::new("Id", ColumnType::Long)];
         let definition = TableDefinition { name: "T".into(), columns, ..TableDefinition::default() };
@@ -170,8 +172,8 @@ mod tests {
         let system = &db.tables.system;
         let id = system.find(&early, "T").unwrap().unwrap();
         assert!(db.tables.known(id, &early).unwrap().is_none());
-        let schema = system.schema(&View::latest(), id).unwrap().unwrap();
-        let enter = |view: &View| {
+        let schema = system.schema(&ReadView::latest(), id).unwrap().unwrap();
+        let enter = |view: &ReadView| {
             let state = Arc::new(TableState::new(system, schema.clone()).unwrap());
             db.tables.enter(id, state, view).map(|state| state.indexes.len())
         };

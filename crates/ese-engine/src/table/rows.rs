@@ -16,8 +16,8 @@ use ese_format::record::{
 };
 
 use super::{TableState, long_values};
-use crate::btree::{Bookmark, Target, Tree, TreeCursor};
-use crate::transaction::{ActiveTransaction, View};
+use crate::btree::{Bookmark, DescentTarget, Tree, TreeCursor};
+use crate::transaction::{ActiveTransaction, ReadView};
 use crate::{Error, Result};
 
 /// Maximum length of long values that stay in the record, unless the table sets another limit.
@@ -61,7 +61,7 @@ pub(crate) fn insert(
             Ok(state.tree.bookmark_of_key(key))
         })
         // This is done only on success, because a failed statement does not use up the value.
-        .inspect(|_| chosen.into_iter().for_each(|value| state.increment_used(value)))
+        .inspect(|_| chosen.into_iter().for_each(|value| state.advance_increment_to(value)))
 }
 
 /// Returns the values of a new record, including that of the auto-increment column. Also returns the auto-increment
@@ -153,7 +153,7 @@ pub(crate) fn replace(
             session.row = bytes;
             dropped.into_iter().try_for_each(|id| long_values::remove(session, state, id))
         })
-        .inspect(|()| chosen.into_iter().for_each(|value| state.increment_used(value)))
+        .inspect(|()| chosen.into_iter().for_each(|value| state.advance_increment_to(value)))
 }
 
 /// Deletes a record. `before` is the record as the session sees it.
@@ -181,12 +181,17 @@ pub(crate) fn delete(
 }
 
 /// Returns the record with this bookmark.
-pub(crate) fn fetch(state: &TableState, view: &View, bookmark: &Bookmark) -> Result<Vec<u8>> {
+pub(crate) fn fetch(state: &TableState, view: &ReadView, bookmark: &Bookmark) -> Result<Vec<u8>> {
     state.tree.get(view, bookmark.bytes(), <[u8]>::to_vec)?.ok_or(Error::RecordNotFound)
 }
 
 /// Returns one value of a record. If the column has several values, returns the first one.
-pub(crate) fn read(state: &TableState, view: &View, record: &Record<'_>, column: &Column) -> Result<Value> {
+pub(crate) fn read(
+    state: &TableState,
+    view: &ReadView,
+    record: &Record<'_>,
+    column: &Column,
+) -> Result<Value> {
     let inflate = |stored: &[u8]| {
         compression::decompress(stored, compression::MAX_INTRINSIC).map_err(|e| damaged(state, &e))
     };
@@ -223,7 +228,7 @@ pub(crate) fn fill_index(
 }
 
 /// Callback that receives a record's keys in an index, and the record's own key.
-type EnterKeys<'a> = dyn FnMut(&mut ActiveTransaction, &[Key], &[u8]) -> Result<()> + 'a;
+type KeyCallback<'a> = dyn FnMut(&mut ActiveTransaction, &[Key], &[u8]) -> Result<()> + 'a;
 
 /// Calls `enter` for each record of a table, with the record's keys in an index and the record's own key. No other
 /// session can change the table during this time.
@@ -231,7 +236,7 @@ pub(super) fn for_each_record(
     session: &mut ActiveTransaction,
     state: &TableState,
     index: &Index,
-    enter: &mut EnterKeys<'_>,
+    enter: &mut KeyCallback<'_>,
 ) -> Result<()> {
     let view = session.view();
     check_settled(&state.tree, &view)?;
@@ -247,8 +252,8 @@ pub(super) fn for_each_record(
 }
 
 /// Fails if a transaction that is not visible in `view` has changed records.
-fn check_settled(tree: &Arc<Tree>, view: &View) -> Result<()> {
-    let mut leaf = tree.leaf_for_read(Target::First)?;
+fn check_settled(tree: &Arc<Tree>, view: &ReadView) -> Result<()> {
+    let mut leaf = tree.leaf_for_read(DescentTarget::First)?;
     loop {
         let page = tree.view(&leaf);
         for node in page.nodes().filter(|node| node.flags.contains(NodeFlags::VERSIONED)) {
@@ -264,7 +269,7 @@ fn check_settled(tree: &Arc<Tree>, view: &View) -> Result<()> {
         let page = tree.view(&leaf);
         if !tree.is_live_leaf(&page) || page.prev() != Some(current) {
             drop(leaf);
-            leaf = tree.leaf_for_read(Target::First)?;
+            leaf = tree.leaf_for_read(DescentTarget::First)?;
         }
     }
 }
@@ -309,11 +314,11 @@ fn encode<'t>(state: &'t TableState, row: &'t [(ColumnId, Value)]) -> Result<Raw
 
 /// Returns the maximum length of a record in the table.
 fn limit(state: &TableState) -> usize {
-    record_limit(state.tree.file.page_size, state.schema.key_most())
+    record_limit(state.tree.file.page_size, state.schema.max_key_len())
 }
 
 /// Returns the length above which long values are separated from the record, even if the record is short.
-fn intrinsic_most(state: &TableState) -> usize {
+fn max_intrinsic_len(state: &TableState) -> usize {
     state.schema.separate_from.map_or(INTRINSIC, |from| from as usize)
 }
 
@@ -325,7 +330,8 @@ fn build_whole<'v>(
     values: &'v [RawValue<'_>],
     bytes: &mut Vec<u8>,
 ) -> Result<bool> {
-    let leaves = |column: &Column, value: &[u8]| column.kind.is_long() && value.len() > intrinsic_most(state);
+    let leaves =
+        |column: &Column, value: &[u8]| column.kind.is_long() && value.len() > max_intrinsic_len(state);
     if values.iter().any(|(column, value)| value.as_deref().is_some_and(|value| leaves(column, value))) {
         return Ok(false);
     }
@@ -351,7 +357,7 @@ fn build<'v, S>(
     mut store: impl FnMut(&mut S, &TableState, Cow<'v, [u8]>) -> Result<LongValueId>,
     bytes: &mut Vec<u8>,
 ) -> Result<()> {
-    let intrinsic = intrinsic_most(state);
+    let intrinsic = max_intrinsic_len(state);
     for (column, value) in values {
         match value {
             Some(value) if column.kind.is_long() && value.len() > intrinsic => {
@@ -393,13 +399,13 @@ fn intrinsic_value(state: &TableState, before: Option<&Record<'_>>, id: ColumnId
     })
 }
 
-fn keys(state: &TableState, index: &Index, record: &Record<'_>, view: &View) -> Result<Keys> {
+fn keys(state: &TableState, index: &Index, record: &Record<'_>, view: &ReadView) -> Result<Keys> {
     index_keys(&state.schema, index, record, &mut source(state, view, index)).map_err(|e| usage(&e))
 }
 
 /// Returns a function that reads long values for use in keys. It reads only their first bytes, which are sufficient
 /// for a key.
-fn source(state: &TableState, view: &View, index: &Index) -> impl FnMut(LongValueId) -> Option<Vec<u8>> {
+fn source(state: &TableState, view: &ReadView, index: &Index) -> impl FnMut(LongValueId) -> Option<Vec<u8>> {
     let limit = index.key_limits().key + 1;
     move |id| long_values::read(state, view, id, limit).ok()
 }

@@ -7,9 +7,9 @@ use ese_format::{PageNumber, TreeId};
 use jetcell_sync::atomic::{AtomicBool, Ordering};
 use jetcell_sync::{Arc, Mutex, OnceLock};
 
-use crate::btree::{Target, Tree, TreeCursor};
+use crate::btree::{DescentTarget, Tree, TreeCursor};
 use crate::catalog::SystemTables;
-use crate::transaction::View;
+use crate::transaction::ReadView;
 use crate::{Error, Result};
 
 /// State of a table in use. ESE: `FCB` and `TDB`.
@@ -71,13 +71,13 @@ impl TableState {
     }
 
     /// Marks the state as invalid, because its definition has been rolled back or changed.
-    pub fn set_gone(&self) {
+    pub fn invalidate(&self) {
         self.gone.store(true, Ordering::Release);
     }
 
     /// Continues the numbering from another state of the same table, because uncommitted records may already use its
     /// numbers.
-    pub fn continue_numbers(&self, other: &TableState) {
+    pub fn continue_numbering_from(&self, other: &TableState) {
         *self.last_long_value.lock() = *other.last_long_value.lock();
         *self.last_row.lock() = *other.last_row.lock();
         *self.last_increment.lock() = *other.last_increment.lock();
@@ -100,7 +100,7 @@ impl TableState {
         let before = match *last {
             Some(before) => before,
             None => {
-                let key = edge_key(tree, Edge::Last)?;
+                let key = edge_key(tree, TreeEdge::Last)?;
                 key.and_then(|key| LongValueKey::decode(&key)).map_or(0, |key| key.id().0)
             }
         };
@@ -118,7 +118,7 @@ impl TableState {
         let before = match *last {
             Some(before) => before,
             None => {
-                let key = edge_key(&self.tree, Edge::Last)?.unwrap_or_default();
+                let key = edge_key(&self.tree, TreeEdge::Last)?.unwrap_or_default();
                 key.try_into().map_or(0, u32::from_be_bytes)
             }
         };
@@ -163,7 +163,7 @@ impl TableState {
     }
 
     /// Records that a record uses this value of the auto-increment column. Values assigned later are higher.
-    pub fn increment_used(&self, value: i64) {
+    pub fn advance_increment_to(&self, value: i64) {
         let mut last = self.last_increment.lock();
         *last = last.max(Some(value));
     }
@@ -177,7 +177,8 @@ impl TableState {
             let secondary = self.indexes.iter().find(|one| one.index.tree == index.tree);
             let tree = secondary.map_or(&self.tree, |one| &one.tree);
             let descending = index.segments[0].descending;
-            let key = edge_key(tree, if descending { Edge::First } else { Edge::Last })?.unwrap_or_default();
+            let key = edge_key(tree, if descending { TreeEdge::First } else { TreeEdge::Last })?
+                .unwrap_or_default();
             let key: Vec<u8> = key.iter().map(|byte| if descending { !byte } else { *byte }).collect();
             return Ok(match key.get(..=column.stored_size()) {
                 Some([0x7f, value @ ..]) => {
@@ -190,7 +191,7 @@ impl TableState {
                 _ => 0,
             });
         }
-        let (view, mut cursor, mut highest) = (View::latest(), TreeCursor::new(self.tree.clone()), 0);
+        let (view, mut cursor, mut highest) = (ReadView::latest(), TreeCursor::new(self.tree.clone()), 0);
         let mut found = cursor.first(&view)?;
         while found {
             let record = Record::new(cursor.data(), self.tree.file.page_size);
@@ -221,22 +222,26 @@ fn fits(kind: ColumnType, value: i64) -> bool {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Edge {
+enum TreeEdge {
     First,
     Last,
 }
 
 /// Returns the first or last key in a tree, including the keys of uncommitted records.
-fn edge_key(tree: &Arc<Tree>, edge: Edge) -> Result<Option<Vec<u8>>> {
+fn edge_key(tree: &Arc<Tree>, edge: TreeEdge) -> Result<Option<Vec<u8>>> {
     {
-        let leaf = tree.leaf_for_read(if edge == Edge::First { Target::First } else { Target::Last })?;
+        let leaf = tree.leaf_for_read(if edge == TreeEdge::First {
+            DescentTarget::First
+        } else {
+            DescentTarget::Last
+        })?;
         let page = tree.view(&leaf);
-        let line = if edge == Edge::First { 0 } else { page.node_count().saturating_sub(1) };
+        let line = if edge == TreeEdge::First { 0 } else { page.node_count().saturating_sub(1) };
         if let Some(node) = page.node(line) {
             return Ok(Some(node.key_to_vec()));
         }
     }
-    let (view, mut cursor) = (View::latest(), TreeCursor::new(tree.clone()));
-    let found = if edge == Edge::First { cursor.first(&view)? } else { cursor.last(&view)? };
+    let (view, mut cursor) = (ReadView::latest(), TreeCursor::new(tree.clone()));
+    let found = if edge == TreeEdge::First { cursor.first(&view)? } else { cursor.last(&view)? };
     Ok(cursor.bookmark().filter(|_| found).map(|bookmark| bookmark.key().to_vec()))
 }

@@ -9,8 +9,8 @@ use jetcell_sync::Arc;
 use ese_format::LogPosition;
 use ese_format::log::record::{Commit, Commit0, LogRecord, Rollback};
 
-use super::running::{Running, no_transaction};
-use super::{Change, ChangeContext, EndedTransaction, Services, Transaction, UndoEntry, View};
+use super::running_transaction::{RunningTransaction, no_transaction};
+use super::{ChangeContext, EndedTransaction, ReadView, Services, Transaction, UndoEntry, VersionChange};
 use crate::log::RecordBatch;
 use crate::storage::CheckpointPin;
 use crate::{Error, Result};
@@ -23,14 +23,14 @@ pub(crate) trait TransactionHost: Send + Sync {
     /// Returns the services that all transactions of the instance share.
     fn services(&self) -> &Arc<Services>;
     /// Undoes one change.
-    fn undo(&self, entry: &UndoEntry, by: &Undoing) -> Result<()>;
+    fn undo(&self, entry: &UndoEntry, by: &ActiveRollback) -> Result<()>;
     /// Waits until `transaction` may make a change despite the version store being nearly full. The caller must not
     /// hold a latch.
     fn make_room(&self, transaction: &Transaction) -> Result<()>;
 }
 
 /// A rollback in progress, on whose behalf changes are undone.
-pub(crate) struct Undoing {
+pub(crate) struct ActiveRollback {
     /// Session number in log records.
     pub procid: u16,
     /// Transaction that made the change.
@@ -66,13 +66,13 @@ impl ActiveTransaction {
     ) -> ActiveTransaction {
         let level = level.max(1);
         let mut resumed = ActiveTransaction::new(host, procid);
-        resumed.context.running = Some(Running {
+        resumed.context.running = Some(RunningTransaction {
             level,
             logged_level: level,
             pin: Some(pin),
             undo,
             savepoints: vec![0; usize::from(level)],
-            ..Running::new(transaction)
+            ..RunningTransaction::new(transaction)
         });
         resumed
     }
@@ -93,7 +93,7 @@ impl ActiveTransaction {
     }
 
     /// Returns the current view of the session.
-    pub fn view(&self) -> View {
+    pub fn view(&self) -> ReadView {
         self.context.view()
     }
 
@@ -118,10 +118,10 @@ impl ActiveTransaction {
         match &mut self.context.running {
             None => {
                 let transaction = self.context.services.transactions.begin(self.context.procid);
-                self.context.running = Some(Running::new(transaction));
+                self.context.running = Some(RunningTransaction::new(transaction));
             }
             Some(running) if running.level < MAX_LEVEL => {
-                running.check_whole()?;
+                running.check_no_failed_rollback()?;
                 running.level += 1;
                 running.savepoints.push(running.undo.len());
             }
@@ -142,7 +142,7 @@ impl ActiveTransaction {
         let ChangeContext { services, procid, running: slot, records: batch } = &mut self.context;
         let procid = *procid;
         let running = slot.as_mut().ok_or_else(no_transaction)?;
-        running.check_whole()?;
+        running.check_no_failed_rollback()?;
         if running.level > 1 {
             if running.logged_level == running.level {
                 let record = LogRecord::Commit(Commit { procid, level: running.level - 1 });
@@ -229,14 +229,18 @@ impl ActiveTransaction {
         let running = slot.as_mut().ok_or_else(no_transaction)?;
         let savepoint = running.savepoints.last().copied().unwrap_or(0);
         let inserts = running.partial_rollback.get_or_insert_default();
-        let by = Undoing { procid: *procid, transaction: running.transaction.clone(), level: running.level };
+        let by = ActiveRollback {
+            procid: *procid,
+            transaction: running.transaction.clone(),
+            level: running.level,
+        };
         while running.undo.len() > savepoint {
             let Some(entry) = running.undo.pop() else { break };
             if let Err(error) = self.host.undo(&entry, &by) {
                 running.undo.push(entry);
                 return Err(error);
             }
-            if entry.version().is_some_and(|version| version.change == Change::Insert) {
+            if entry.version().is_some_and(|version| version.change == VersionChange::Insert) {
                 inserts.push(entry);
             }
         }
@@ -269,7 +273,7 @@ impl ActiveTransaction {
     }
 }
 
-fn end_transaction(services: &Services, running: &mut Running) {
+fn end_transaction(services: &Services, running: &mut RunningTransaction) {
     if let Some(pin) = running.pin.take() {
         services.pins.release(pin);
     }

@@ -4,8 +4,8 @@ use jetcell_sync::Arc;
 
 use ese_format::log::record::{Begin, Begin0, BeginLevels, LogRecord};
 
-use super::running::{Running, no_transaction};
-use super::{Services, Transaction, UndoEntry, View};
+use super::running_transaction::{RunningTransaction, no_transaction};
+use super::{ReadView, Services, Transaction, UndoEntry};
 use crate::Result;
 use crate::log::RecordBatch;
 
@@ -13,7 +13,7 @@ use crate::log::RecordBatch;
 pub struct ChangeContext {
     pub(super) services: Arc<Services>,
     pub(super) procid: u16,
-    pub(super) running: Option<Running>,
+    pub(super) running: Option<RunningTransaction>,
     /// Buffer for the log records of one change.
     pub(super) records: RecordBatch,
 }
@@ -25,12 +25,12 @@ impl ChangeContext {
     }
 
     /// Returns the current view of the transaction.
-    pub fn view(&self) -> View {
+    pub fn view(&self) -> ReadView {
         match &self.running {
             Some(running) => {
-                View { own: Some(running.transaction.clone()), snapshot: running.transaction.snapshot }
+                ReadView { own: Some(running.transaction.clone()), snapshot: running.transaction.snapshot }
             }
-            None => View { own: None, snapshot: self.services.transactions.now() },
+            None => ReadView { own: None, snapshot: self.services.transactions.now() },
         }
     }
 
@@ -41,7 +41,7 @@ impl ChangeContext {
         let services = &self.services;
         services.check_writable()?;
         let running = self.running.as_mut().ok_or_else(no_transaction)?;
-        running.check_whole()?;
+        running.check_no_failed_rollback()?;
         let mut record = None;
         if running.logged_level == 0 {
             if running.pin.is_none() {

@@ -9,9 +9,9 @@
 
 mod active;
 mod change_context;
-mod ended;
-mod replaces;
-mod running;
+mod ended_transactions;
+mod active_replaces;
+mod running_transaction;
 #[cfg(all(test, shuttle))]
 mod schedule_tests;
 mod services;
@@ -22,13 +22,13 @@ mod version;
 mod version_store;
 
 pub use active::ActiveTransaction;
-pub(crate) use active::{TransactionHost, Undoing};
+pub(crate) use active::{ActiveRollback, TransactionHost};
 pub(crate) use change_context::ChangeContext;
-pub(crate) use ended::{EndedTransaction, EndedTransactions};
+pub(crate) use ended_transactions::{EndedTransaction, EndedTransactions};
 pub use services::Services;
-pub use transaction::{CommitNumber, Transaction, TransactionTable, View};
+pub use transaction::{CommitNumber, ReadView, Transaction, TransactionTable};
 pub(crate) use undo_entry::UndoEntry;
-pub use version::{Change, Version};
+pub use version::{Version, VersionChange};
 pub use version_store::VersionStore;
 
 /// Session number for changes that do not belong to a session: splits, merges and space management.

@@ -9,7 +9,7 @@ use jetcell_vfs::Vfs;
 
 use super::{EndedTransactions, TransactionTable, VersionStore};
 use crate::cache::Cache;
-use crate::events::Events;
+use crate::events::EventReporter;
 use crate::log::{LogStream, RecordBatch};
 use crate::storage::{CheckpointPins, FileServices};
 use crate::{Error, Result};
@@ -20,7 +20,7 @@ pub struct Services {
     /// File system of the instance.
     pub vfs: Arc<dyn Vfs>,
     /// Reports the instance's events.
-    pub(crate) events: Events,
+    pub(crate) events: EventReporter,
     /// Page cache, which may be shared with other instances.
     pub cache: Arc<Cache>,
     /// Positions that the checkpoint must not pass.
@@ -47,7 +47,7 @@ impl Services {
         vfs: Arc<dyn Vfs>,
         cache: Arc<Cache>,
         version_store_bytes: usize,
-        events: Events,
+        events: EventReporter,
     ) -> Services {
         Services {
             vfs,

@@ -85,17 +85,17 @@ impl Transaction {
 
 /// The set of changes that a reader can see: its own changes, and commits before its snapshot.
 #[derive(Clone, Debug)]
-pub struct View {
+pub struct ReadView {
     /// The reader's transaction, if it has one.
     pub own: Option<Arc<Transaction>>,
     /// The reader's snapshot: commits below this number are visible.
     pub snapshot: CommitNumber,
 }
 
-impl View {
+impl ReadView {
     /// Returns a view that sees all commits, past and future. For background work that needs the newest state.
-    pub fn latest() -> View {
-        View { own: None, snapshot: ROLLED_BACK - 1 }
+    pub fn latest() -> ReadView {
+        ReadView { own: None, snapshot: ROLLED_BACK - 1 }
     }
 
     /// Returns whether a change by `transaction` is visible.
@@ -109,7 +109,7 @@ impl View {
 
 /// One shard of the table of running transactions.
 #[derive(Debug, Default)]
-struct Running {
+struct SnapshotShard {
     snapshots: Vec<CommitNumber>,
 }
 
@@ -120,7 +120,7 @@ struct Running {
 /// completely or not at all.
 #[derive(Debug, Default)]
 pub struct TransactionTable {
-    running: Sharded<Mutex<Running>>,
+    running: Sharded<Mutex<SnapshotShard>>,
     numbers: Arc<CachePadded<TransactionNumbers>>,
 }
 
@@ -184,7 +184,7 @@ impl TransactionTable {
     /// the states before those commits.
     pub fn oldest_snapshot(&self) -> CommitNumber {
         let now = self.now();
-        let oldest = |shard: &Mutex<Running>| shard.lock().snapshots.iter().min().copied();
+        let oldest = |shard: &Mutex<SnapshotShard>| shard.lock().snapshots.iter().min().copied();
         self.running.iter().filter_map(oldest).min().map_or(now, |oldest| oldest.min(now))
     }
 
@@ -205,11 +205,11 @@ mod tests {
         table.commit::<()>(&early, |_| Ok(LogPosition::MIN)).unwrap();
         let reader = table.begin(1);
         let late = table.begin(1);
-        let view = View { own: Some(reader.clone()), snapshot: reader.snapshot };
+        let view = ReadView { own: Some(reader.clone()), snapshot: reader.snapshot };
         assert!(view.sees(&early) && view.sees(&reader) && !view.sees(&late));
         table.commit::<()>(&late, |_| Ok(LogPosition::MIN)).unwrap();
         assert!(!view.sees(&late), "committed after the snapshot");
-        assert!(View::latest().sees(&late));
+        assert!(ReadView::latest().sees(&late));
     }
 
     #[test]
@@ -222,7 +222,7 @@ mod tests {
                 let floor = highest_oldest.load(Ordering::Acquire);
                 let transaction = table.begin(1);
                 assert!(transaction.snapshot >= floor, "history that the snapshot needs can be removed");
-                let view = View { own: None, snapshot: transaction.snapshot };
+                let view = ReadView { own: None, snapshot: transaction.snapshot };
                 let other = newest.lock().clone();
                 let seen = view.sees(&other);
                 let oldest = table.oldest_snapshot();

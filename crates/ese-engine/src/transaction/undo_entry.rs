@@ -4,8 +4,8 @@ use jetcell_sync::Arc;
 
 use ese_format::{PageNumber, TreeId};
 
-use super::{Change, Version};
-use crate::cache::FileId;
+use super::{Version, VersionChange};
+use crate::cache::AttachedFileId;
 
 /// One change by a transaction. It identifies its tree by value. Tree ids are never reused, so an entry for a removed
 /// tree cannot be mistaken for an entry of another tree.
@@ -14,7 +14,7 @@ pub(crate) enum UndoEntry {
     /// A node in the tree with this id was changed. The version contains the file and the root page.
     Node(TreeId, Arc<Version>),
     /// The tree with this root page was created.
-    Tree(FileId, PageNumber),
+    Tree(AttachedFileId, PageNumber),
 }
 
 impl UndoEntry {
@@ -27,7 +27,7 @@ impl UndoEntry {
     }
 
     /// Returns the id of the database file.
-    pub fn file(&self) -> FileId {
+    pub fn file(&self) -> AttachedFileId {
         match self {
             UndoEntry::Node(_, version) => version.tree.0,
             UndoEntry::Tree(file, _) => *file,
@@ -37,10 +37,10 @@ impl UndoEntry {
     /// Returns whether the change has left a node flagged deleted, given that its transaction has ended.
     pub fn leaves_deleted_node(&self) -> bool {
         self.version().is_some_and(|version| match version.change {
-            Change::FlagDelete => true,
+            VersionChange::FlagDelete => true,
             // Rolling back an insert flags the node as deleted.
-            Change::Insert => version.is_settled(),
-            Change::Replace { .. } | Change::ReplaceUnknown => false,
+            VersionChange::Insert => version.is_settled(),
+            VersionChange::Replace { .. } | VersionChange::ReplaceUnknown => false,
         })
     }
 }

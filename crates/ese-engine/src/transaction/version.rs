@@ -7,11 +7,11 @@ use ese_format::{LogPosition, PageNumber};
 use jetcell_sync::Mutex;
 
 use super::Transaction;
-use crate::cache::FileId;
+use crate::cache::AttachedFileId;
 
 /// Effect of a change on its node.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Change {
+pub enum VersionChange {
     /// The record was inserted. The insert can reuse a node that was flagged deleted.
     Insert,
     /// The record was flagged deleted.
@@ -30,7 +30,7 @@ pub enum Change {
 #[derive(Debug)]
 pub struct Version {
     /// Tree that contains the node, identified by its database and root page.
-    pub tree: (FileId, PageNumber),
+    pub tree: (AttachedFileId, PageNumber),
     /// The node's key. In non-unique trees, the data is appended.
     pub bookmark: Box<[u8]>,
     /// Length in bytes of the key within the bookmark.
@@ -42,7 +42,7 @@ pub struct Version {
     /// Transaction level at which the change was made.
     pub level: u8,
     /// Kind of change.
-    pub change: Change,
+    pub change: VersionChange,
     /// Whether the version was removed from its chain, because the change was undone or no snapshot needs the earlier
     /// state. In both cases, the before-image no longer needs to be logged.
     pub settled: AtomicBool,
@@ -57,11 +57,11 @@ impl Version {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        let before = if let Change::Replace { before } = &self.change { before.len() } else { 0 };
+        let before = if let VersionChange::Replace { before } = &self.change { before.len() } else { 0 };
         std::mem::size_of::<Version>() + 64 + self.bookmark.len() + before
     }
 
-    pub(super) fn is_for(&self, tree: (FileId, PageNumber), bookmark: &[u8]) -> bool {
+    pub(super) fn is_for(&self, tree: (AttachedFileId, PageNumber), bookmark: &[u8]) -> bool {
         self.tree == tree && *self.bookmark == *bookmark
     }
 }

@@ -14,42 +14,42 @@ use ese_format::PageNumber;
 use jetcell_sync::{Mutex, MutexGuard};
 use twox_hash::XxHash3_64;
 
-use super::replaces::Replaces;
-use super::{Change, Version, View};
-use crate::cache::FileId;
+use super::active_replaces::ActiveReplaces;
+use super::{ReadView, Version, VersionChange};
+use crate::cache::AttachedFileId;
 use crate::sharded::Sharded;
 use crate::splitmix::BuildSplitMixHasher;
 use crate::{Error, Result};
 
 /// State of a node as one reader sees it.
 #[derive(Debug, Clone)]
-pub struct Resolved {
+pub struct ResolvedNode {
     /// Whether the record exists for the reader.
     pub exists: bool,
     /// If set, the version whose before-image replaces the data on the page.
     pub before: Option<Arc<Version>>,
 }
 
-impl Resolved {
+impl ResolvedNode {
     /// Returns the data that the reader sees, given the data on the page.
     pub fn data<'a>(&'a self, stored: &'a [u8]) -> &'a [u8] {
         match self.before.as_deref().map(|version| &version.change) {
-            Some(Change::Replace { before }) => before,
+            Some(VersionChange::Replace { before }) => before,
             _ => stored,
         }
     }
 }
 
 const SHARDS: usize = 64;
-type Chains = HashMap<u64, Chain, BuildSplitMixHasher>;
+type VersionChains = HashMap<u64, VersionChain, BuildSplitMixHasher>;
 
 /// Versions of the nodes that have the same hash. Nearly always, this is one node with one change.
-struct Chain {
+struct VersionChain {
     oldest: Arc<Version>,
     newer: Vec<Arc<Version>>,
 }
 
-impl Chain {
+impl VersionChain {
     fn newest_first(&self) -> impl Iterator<Item = &Arc<Version>> {
         self.newer.iter().rev().chain([&self.oldest])
     }
@@ -57,14 +57,14 @@ impl Chain {
 
 #[derive(Default)]
 struct Shard {
-    chains: Mutex<Chains>,
+    chains: Mutex<VersionChains>,
     /// Number of versions. Readers can check for zero without taking the lock.
     count: AtomicUsize,
 }
 
 impl Shard {
     /// Locks and returns the chains, or returns `None` if there are none.
-    fn chains(&self) -> Option<MutexGuard<'_, Chains>> {
+    fn chains(&self) -> Option<MutexGuard<'_, VersionChains>> {
         (self.count.load(Ordering::Acquire) > 0).then(|| self.chains.lock())
     }
 }
@@ -72,12 +72,12 @@ impl Shard {
 /// Counts the bytes in use. Each thread counts in its own shard, and adds its count to the shared sum when the count
 /// is large enough.
 #[derive(Default)]
-struct Bytes {
+struct ByteCounter {
     published: CachePadded<AtomicIsize>,
     unpublished: Sharded<AtomicIsize>,
 }
 
-impl Bytes {
+impl ByteCounter {
     fn add(&self, bytes: isize, threshold: isize) {
         let mine = self.unpublished.shard(self.unpublished.own_shard());
         let unpublished = mine.fetch_add(bytes, Ordering::Relaxed) + bytes;
@@ -95,8 +95,8 @@ impl Bytes {
 /// Stores all versions in an instance.
 pub struct VersionStore {
     shards: Vec<CachePadded<Shard>>,
-    replaces: CachePadded<Replaces>,
-    bytes: Bytes,
+    replaces: CachePadded<ActiveReplaces>,
+    bytes: ByteCounter,
     limit: usize,
     /// Number of bytes that a thread may count before it adds them to the shared sum.
     grain: usize,
@@ -109,7 +109,7 @@ impl VersionStore {
         VersionStore {
             shards: (0..SHARDS).map(|_| CachePadded::default()).collect(),
             replaces: CachePadded::default(),
-            bytes: Bytes::default(),
+            bytes: ByteCounter::default(),
             limit,
             grain: limit / 1024,
             next_id: CachePadded::new(AtomicU32::new(1)),
@@ -131,7 +131,7 @@ impl VersionStore {
     }
 
     /// Continues numbering after `id`, the newest number used before a crash, or 0 if there was none.
-    pub fn ids_used(&self, id: u32) {
+    pub fn continue_ids_after(&self, id: u32) {
         if id != 0 {
             self.next_id.store(id.wrapping_add(1), Ordering::Relaxed);
         }
@@ -141,13 +141,13 @@ impl VersionStore {
     /// fail.
     pub fn check_room(&self) -> Result<()> {
         match self.holds(self.limit) {
-            true => Err(self.full()),
+            true => Err(self.full_error()),
             false => Ok(()),
         }
     }
 
     /// Returns the error for a session that must not change anything because the store is full.
-    pub(crate) fn full(&self) -> Error {
+    pub(crate) fn full_error(&self) -> Error {
         Error::VersionStoreFull { limit_bytes: self.limit }
     }
 
@@ -165,7 +165,7 @@ impl VersionStore {
     /// Adds a change as the newest version of its node. The caller must hold the page's write latch.
     pub fn add(&self, version: Arc<Version>) {
         self.bytes.add(version.bytes() as isize, self.grain as isize);
-        if let Change::Replace { .. } = &version.change {
+        if let VersionChange::Replace { .. } = &version.change {
             self.replaces.add(&version);
         }
         let hash = hash_of(version.tree, &version.bookmark);
@@ -173,7 +173,7 @@ impl VersionStore {
         let mut chains = shard.chains.lock();
         match chains.entry(hash) {
             Entry::Occupied(mut chain) => chain.get_mut().newer.push(version),
-            Entry::Vacant(place) => drop(place.insert(Chain { oldest: version, newer: Vec::new() })),
+            Entry::Vacant(place) => drop(place.insert(VersionChain { oldest: version, newer: Vec::new() })),
         }
         shard.count.store(chains.len(), Ordering::Release);
     }
@@ -207,14 +207,14 @@ impl VersionStore {
     /// Releases the space reserved for undoing these changes, because they have been committed or undone.
     pub fn end_replaces<'a>(&self, versions: impl Iterator<Item = &'a Arc<Version>>) {
         let mut replaced =
-            versions.filter(|version| matches!(version.change, Change::Replace { .. })).peekable();
+            versions.filter(|version| matches!(version.change, VersionChange::Replace { .. })).peekable();
         if replaced.peek().is_some() {
             self.replaces.remove(replaced);
         }
     }
 
     /// Returns the newest version of a node that is still in the store.
-    pub fn newest(&self, tree: (FileId, PageNumber), bookmark: &[u8]) -> Option<Arc<Version>> {
+    pub fn newest(&self, tree: (AttachedFileId, PageNumber), bookmark: &[u8]) -> Option<Arc<Version>> {
         let hash = hash_of(tree, bookmark);
         let chains = self.shard(hash).chains()?;
         chains.get(&hash)?.newest_first().find(|version| version.is_for(tree, bookmark)).cloned()
@@ -223,12 +223,12 @@ impl VersionStore {
     /// Returns the node's state for `view`, given its state on the page.
     pub fn resolve(
         &self,
-        tree: (FileId, PageNumber),
+        tree: (AttachedFileId, PageNumber),
         bookmark: &[u8],
         deleted: bool,
-        view: &View,
-    ) -> Resolved {
-        let mut state = Resolved { exists: !deleted, before: None };
+        view: &ReadView,
+    ) -> ResolvedNode {
+        let mut state = ResolvedNode { exists: !deleted, before: None };
         let hash = hash_of(tree, bookmark);
         let Some(chains) = self.shard(hash).chains() else { return state };
         let Some(chain) = chains.get(&hash) else { return state };
@@ -237,9 +237,11 @@ impl VersionStore {
                 break;
             }
             match version.change {
-                Change::Insert => state.exists = false,
-                Change::FlagDelete => state.exists = true,
-                Change::Replace { .. } | Change::ReplaceUnknown => state.before = Some(version.clone()),
+                VersionChange::Insert => state.exists = false,
+                VersionChange::FlagDelete => state.exists = true,
+                VersionChange::Replace { .. } | VersionChange::ReplaceUnknown => {
+                    state.before = Some(version.clone())
+                }
             }
         }
         state
@@ -247,7 +249,7 @@ impl VersionStore {
 
     /// Returns whether `view` must not change the node, because a transaction that the view does not see has changed
     /// it first.
-    pub fn conflicts(&self, tree: (FileId, PageNumber), bookmark: &[u8], view: &View) -> bool {
+    pub fn conflicts(&self, tree: (AttachedFileId, PageNumber), bookmark: &[u8], view: &ReadView) -> bool {
         self.newest(tree, bookmark).is_some_and(|version| !view.sees(&version.transaction))
     }
 
@@ -255,13 +257,13 @@ impl VersionStore {
     /// the length of the longest data that undo can restore.
     pub fn undo_lengths(
         &self,
-        tree: (FileId, PageNumber),
+        tree: (AttachedFileId, PageNumber),
         first: &[u8],
         last: &[u8],
     ) -> Vec<(Arc<Version>, usize)> {
         let mut lengths: Vec<(Arc<Version>, usize)> = Vec::new();
         self.replaces.between(tree, first, last, |version| {
-            let Change::Replace { before } = &version.change else { return };
+            let VersionChange::Replace { before } = &version.change else { return };
             if !version.transaction.is_running() {
                 return;
             }
@@ -283,7 +285,7 @@ impl VersionStore {
     }
 }
 
-fn hash_of(tree: (FileId, PageNumber), bookmark: &[u8]) -> u64 {
+fn hash_of(tree: (AttachedFileId, PageNumber), bookmark: &[u8]) -> u64 {
     let seed = u64::from(tree.0.0) << 32 | u64::from(tree.1.get());
     XxHash3_64::oneshot_with_seed(seed, bookmark)
 }
@@ -296,13 +298,13 @@ mod tests {
     use super::super::{Transaction, TransactionTable};
     use super::*;
 
-    const TREE: (FileId, PageNumber) = (FileId(0), PageNumber::fixed(31));
+    const TREE: (AttachedFileId, PageNumber) = (AttachedFileId(0), PageNumber::fixed(31));
 
     fn change(
         store: &VersionStore,
         transaction: &Arc<Transaction>,
         key: &[u8],
-        change: Change,
+        change: VersionChange,
     ) -> Arc<Version> {
         let version = Arc::new(Version {
             tree: TREE,
@@ -324,13 +326,13 @@ mod tests {
         let (table, store) = (TransactionTable::default(), VersionStore::new(1 << 20));
         let first = table.begin(1);
         let before = table.begin(1);
-        change(&store, &first, b"k", Change::Insert);
+        change(&store, &first, b"k", VersionChange::Insert);
         table.commit::<()>(&first, |_| Ok(LogPosition::MIN)).unwrap();
         let middle = table.begin(1);
         let second = table.begin(1);
-        change(&store, &second, b"k", Change::Replace { before: b"one"[..].into() });
-        change(&store, &second, b"k", Change::FlagDelete);
-        let view = |t: &Arc<Transaction>| View { own: Some(t.clone()), snapshot: t.snapshot };
+        change(&store, &second, b"k", VersionChange::Replace { before: b"one"[..].into() });
+        change(&store, &second, b"k", VersionChange::FlagDelete);
+        let view = |t: &Arc<Transaction>| ReadView { own: Some(t.clone()), snapshot: t.snapshot };
         assert!(!store.resolve(TREE, b"k", true, &view(&before)).exists);
         let seen = store.resolve(TREE, b"k", true, &view(&middle));
         assert!(seen.exists);
@@ -349,9 +351,9 @@ mod tests {
     #[test]
     fn numbers_continue_across_their_wrap_without_zero() {
         let store = VersionStore::new(4096);
-        store.ids_used(0);
+        store.continue_ids_after(0);
         assert_eq!(store.next_id(), 1);
-        store.ids_used(u32::MAX - 1);
+        store.continue_ids_after(u32::MAX - 1);
         assert_eq!([store.next_id(), store.next_id()], [u32::MAX, 1]);
     }
 
@@ -363,7 +365,7 @@ mod tests {
         while store.check_room().is_ok() {
             assert!(store.bytes() < 4096);
             assert_eq!(store.is_nearly_full(), store.bytes() >= 4096 - 4096 / 16);
-            all.push(change(&store, &t, &all.len().to_be_bytes(), Change::Insert));
+            all.push(change(&store, &t, &all.len().to_be_bytes(), VersionChange::Insert));
         }
         assert!(store.bytes() >= 4096 && all.len() > 5);
         all.iter().for_each(|version| store.remove(version));
@@ -375,14 +377,14 @@ mod tests {
     fn every_byte_of_a_version_counts() {
         let (table, store) = (TransactionTable::default(), VersionStore::new(1 << 20));
         let t = table.begin(1);
-        let bytes_of = |key: &[u8], what: Change| {
+        let bytes_of = |key: &[u8], what: VersionChange| {
             let before = store.bytes();
             change(&store, &t, key, what);
             store.bytes() - before
         };
-        let least = bytes_of(b"k", Change::Insert);
+        let least = bytes_of(b"k", VersionChange::Insert);
         assert!(least > std::mem::size_of::<Version>());
-        assert_eq!(bytes_of(&[7; 101], Change::Insert), least + 100);
-        assert_eq!(bytes_of(b"l", Change::Replace { before: [1; 500][..].into() }), least + 500);
+        assert_eq!(bytes_of(&[7; 101], VersionChange::Insert), least + 100);
+        assert_eq!(bytes_of(b"l", VersionChange::Replace { before: [1; 500][..].into() }), least + 500);
     }
 }

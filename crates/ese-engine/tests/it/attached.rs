@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use ese_engine::Database;
 use ese_engine::internals::log::LogNames;
-use ese_engine::{CreateOptions, Error, Instance};
+use ese_engine::{DatabaseOptions, Error, Instance};
 use ese_format::log::header::LogHeader;
 use jetcell_sync::{Arc, Condvar, Mutex, thread};
-use jetcell_vfs::{Fault, FaultEffect, FaultTarget, FaultVfs, FileStem, SimVfs, Vfs, VfsLayer};
+use jetcell_vfs::{FaultEffect, FaultTarget, FaultVfs, FileStem, InjectedFault, SimVfs, Vfs, VfsLayer};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-use super::recovered::{DATABASES, Rows, create, create_one, open, options, rows, work};
+use super::recovered::{DATABASES, RowsByKey, create, create_one, open, options, rows, work};
 
 /// Timeout at the gate. It is long enough for another thread to reach the gate, unless the engine serialises the two
 /// calls.
@@ -23,14 +23,14 @@ const QUEUE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A disk with a gate. A call that has chosen an id, has not logged anything yet, and is about to open a side file,
 /// waits at the gate for a second call.
-struct Gated {
+struct GatedVfs {
     disk: SimVfs,
     /// Number of calls that have reached the gate.
     arrived: Mutex<usize>,
     changed: Condvar,
 }
 
-impl Gated {
+impl GatedVfs {
     fn pass(&self) {
         let mut arrived = self.arrived.lock();
         *arrived += 1;
@@ -40,7 +40,7 @@ impl Gated {
     }
 }
 
-impl VfsLayer for Gated {
+impl VfsLayer for GatedVfs {
     fn inner(&self) -> &dyn Vfs {
         &self.disk
     }
@@ -66,7 +66,7 @@ fn at_once(
 }
 
 fn gated(disk: &SimVfs) -> Arc<Instance> {
-    let gated = Gated { disk: disk.clone(), arrived: Mutex::default(), changed: Condvar::new() };
+    let gated = GatedVfs { disk: disk.clone(), arrived: Mutex::default(), changed: Condvar::new() };
     Instance::open(options(Arc::new(gated), 256).0).unwrap()
 }
 
@@ -79,7 +79,7 @@ fn assert_ids_differ(databases: &[Arc<Database>]) {
 fn databases_attached_concurrently_get_different_log_ids() {
     let disk = SimVfs::new();
     let instance = gated(&disk);
-    let create_options = CreateOptions::default();
+    let create_options = DatabaseOptions::default();
     let created =
         at_once(&instance, DATABASES, |instance, path| instance.create_database(path, &create_options));
     let created = created.map(Result::unwrap);
@@ -110,14 +110,14 @@ fn concurrent_attaches_of_one_path_return_the_same_database() {
 }
 
 /// Commits some rows.
-fn fill(instance: &Arc<Instance>, db: &Arc<Database>, model: &mut Rows, seed: u64) {
+fn fill(instance: &Arc<Instance>, db: &Arc<Database>, model: &mut RowsByKey, seed: u64) {
     let mut session = instance.session();
     work(&mut session, db, model, &mut ChaCha8Rng::seed_from_u64(seed), 60);
     session.rollback().unwrap();
     instance.flush().unwrap();
 }
 
-fn has_rows(disk: &SimVfs, models: &[Rows; 2]) {
+fn has_rows(disk: &SimVfs, models: &[RowsByKey; 2]) {
     let (instance, _) = open(disk, 256);
     for (path, model) in DATABASES.iter().zip(models) {
         let db = instance.attach(Path::new(path), 32).unwrap();
@@ -132,7 +132,7 @@ fn the_log_id_of_a_failed_attachment_is_not_reused() {
     let disk = SimVfs::new();
     let faults = Arc::new(FaultVfs::new(Arc::new(disk.clone())));
     let instance = Instance::open(options(faults.clone(), 256).0).unwrap();
-    let mut models = [Rows::new(), Rows::new()];
+    let mut models = [RowsByKey::new(), RowsByKey::new()];
     for (path, model) in DATABASES.iter().zip(&mut models) {
         let db = create_one(&instance, path);
         fill(&instance, &db, model, 1);
@@ -146,19 +146,19 @@ fn the_log_id_of_a_failed_attachment_is_not_reused() {
         if entered() {
             break;
         }
-        fill(&instance, &third, &mut Rows::new(), seed);
+        fill(&instance, &third, &mut RowsByKey::new(), seed);
     }
-    faults.inject(Fault::new(FaultTarget::Rename, FaultEffect::IoError).on_path("E00"));
+    faults.inject(InjectedFault::new(FaultTarget::Rename, FaultEffect::IoError).on_path("E00"));
     let attach = |path: &str| instance.attach(Path::new(path), 32);
     let half = attach(DATABASES[0]);
-    assert!(matches!(half, Err(Error::ReadOnly(_))) && faults.fired() == 1, "{:?}", half.err());
+    assert!(matches!(half, Err(Error::ReadOnly(_))) && faults.fired_count() == 1, "{:?}", half.err());
     let other = attach(DATABASES[1]);
     if let Ok(other) = &other {
         fill(&instance, other, &mut models[1], 4);
     }
     has_rows(&disk.process_kill(), &models);
     assert!(matches!(other, Err(Error::ReadOnly(_))), "the other database got the id of the first one");
-    let created = instance.create_database(Path::new("/db/four.edb"), &CreateOptions::default());
+    let created = instance.create_database(Path::new("/db/four.edb"), &DatabaseOptions::default());
     assert!(matches!(created, Err(Error::ReadOnly(_))) && !disk.exists(Path::new("/db/four.edb")).unwrap());
     // Databases that are already attached can still be read.
     assert!(Arc::ptr_eq(&attach("/db/three.edb").unwrap(), &third));
@@ -168,7 +168,7 @@ fn the_log_id_of_a_failed_attachment_is_not_reused() {
 fn a_second_detach_does_not_detach_another_database() {
     let disk = SimVfs::new();
     let (instance, _) = open(&disk, 256);
-    let mut models = [Rows::new(), Rows::new()];
+    let mut models = [RowsByKey::new(), RowsByKey::new()];
     let [one, two] = DATABASES.map(|path| create_one(&instance, path));
     fill(&instance, &one, &mut models[0], 1);
     fill(&instance, &two, &mut models[1], 2);

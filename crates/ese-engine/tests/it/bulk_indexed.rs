@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use ese_engine::{
-    BackupKind, BulkLoadOptions, CommitMode, Database, Error, IndexDefinition, Result, Seek, Session,
+    BackupKind, BulkLoadOptions, CommitMode, Database, Error, IndexDefinition, Result, SeekRelation, Session,
     TableDefinition,
 };
 use ese_format::PageSize;
@@ -24,7 +24,7 @@ fn change(session: &mut Session, db: &Arc<Database>, rows: i32) -> Result<()> {
     let columns = columns(|name| table.column(name));
     for id in (0..2 * rows).step_by(14) {
         session.begin()?;
-        assert!(table.seek(session, &[Value::Long(id)], Seek::Equal)?);
+        assert!(table.seek(session, &[Value::Long(id)], SeekRelation::Equal)?);
         match id % 3 {
             0 => table.delete(session)?,
             _ => table.replace(session, &[(columns[1], Value::Binary(id.to_le_bytes().to_vec()))])?,
@@ -199,7 +199,7 @@ fn an_index_survives_cuts_completely_or_not_at_all() {
     let (mut without, mut with) = (0, 0);
     for cut in 1..whole.operations() - before {
         let disk = base.clone_disk();
-        disk.stop_after(cut);
+        disk.cut_power_after(cut);
         let mut is_done = false;
         let _ = history(&disk, &mut is_done);
         let disk = if cut % 3 == 0 { disk.process_kill() } else { disk.crash(cut, CrashOptions::default()) };

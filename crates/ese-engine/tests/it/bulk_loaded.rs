@@ -7,14 +7,14 @@ use std::path::Path;
 use ese_check::{CheckOptions, check_database};
 use ese_engine::internals::cache::{Cache, CacheOptions};
 use ese_engine::{
-    BackupKind, BulkLoad, BulkLoadOptions, ColumnDefinition, CommitMode, CreateOptions, Database, Error,
-    Freeze, IndexDefinition, Instance, InstanceOptions, PageTimeFault, Result, ScanOptions, Seek, Session,
-    TableDefinition, Throttle,
+    BackupKind, BulkLoad, BulkLoadOptions, ColumnDefinition, CommitMode, Database, DatabaseOptions, Error,
+    Freeze, IndexDefinition, Instance, InstanceOptions, MaintenanceThrottle, PageTimeMismatch, Result,
+    ScanOptions, SeekRelation, Session, TableDefinition,
 };
 use ese_format::PageSize;
 use ese_format::record::{ColumnId, ColumnType, Value};
 use jetcell_sync::Arc;
-use jetcell_vfs::{CrashOptions, Fault, FaultEffect, FaultTarget, FaultVfs, IoReason, SimVfs, Vfs};
+use jetcell_vfs::{CrashOptions, FaultEffect, FaultTarget, FaultVfs, InjectedFault, IoReason, SimVfs, Vfs};
 
 pub(crate) const DB: &str = "/db/loaded.edb";
 pub(crate) const SIZES: [PageSize; 4] =
@@ -35,7 +35,7 @@ pub(crate) fn open_on(vfs: Arc<dyn Vfs>, size: PageSize) -> Result<Arc<Instance>
 
 pub(crate) fn create(disk: &SimVfs, size: PageSize) -> (Arc<Instance>, Arc<Database>) {
     let instance = open(disk, size).unwrap();
-    let options = CreateOptions { initial_pages: 256, extension_pages: 64 };
+    let options = DatabaseOptions { initial_pages: 256, extension_pages: 64 };
     let db = instance.create_database(Path::new(DB), &options).unwrap();
     (instance, db)
 }
@@ -117,7 +117,7 @@ fn pages_that_are_zeroed_when_they_are_loaded_are_not_written_again() {
             push_all(&mut load, 0..1500).unwrap();
             load.finish().unwrap();
             let scan = ScanOptions {
-                throttle: Throttle::default(),
+                throttle: MaintenanceThrottle::default(),
                 zero: true,
                 single_pass: true,
                 ..ScanOptions::default()
@@ -217,7 +217,7 @@ fn a_loaded_table_has_its_rows_and_takes_changes() {
             for number in 0..300 {
                 let id = (number * 37) % (2 * count).max(50);
                 session.begin().unwrap();
-                let found = table.seek(&mut session, &[Value::Long(id)], Seek::Equal).unwrap();
+                let found = table.seek(&mut session, &[Value::Long(id)], SeekRelation::Equal).unwrap();
                 assert_eq!(found, model.contains_key(&id));
                 if found {
                     table.delete(&mut session).unwrap();
@@ -339,7 +339,7 @@ fn history(disk: &SimVfs, done: &mut Vec<&'static str>) -> Result<()> {
     let db = match instance.attach(Path::new(DB), 64) {
         Ok(db) => db,
         Err(_) => instance
-            .create_database(Path::new(DB), &CreateOptions { initial_pages: 256, extension_pages: 64 })?,
+            .create_database(Path::new(DB), &DatabaseOptions { initial_pages: 256, extension_pages: 64 })?,
     };
     done.push(DB);
     let mut session = instance.session();
@@ -388,7 +388,7 @@ fn a_load_survives_cuts_completely_or_not_at_all() {
     let (mut lost, mut kept) = (0, 0);
     for cut in (30..operations).step_by(if operations > 1200 { 7 } else { 3 }) {
         let disk = SimVfs::new();
-        disk.stop_after(cut);
+        disk.cut_power_after(cut);
         let mut done = vec![];
         let _ = history(&disk, &mut done);
         let disk = if cut % 5 == 0 { disk.process_kill() } else { disk.crash(cut, CrashOptions::default()) };
@@ -452,7 +452,7 @@ fn an_older_copy_cannot_be_recovered_past_a_load() {
         disk.put(Path::new(DB), &pages);
         match open(&disk, PageSize::KIB_4) {
             Err(Error::Corrupt { .. }) if zeroed => {}
-            Err(Error::PageTime { fault: PageTimeFault::Older, .. }) if !zeroed => {}
+            Err(Error::PageTime { fault: PageTimeMismatch::Older, .. }) if !zeroed => {}
             Err(error) => panic!("zeroed {zeroed}: {error}"),
             Ok(_) => panic!("zeroed {zeroed}: recovered without the pages of the load"),
         }
@@ -510,7 +510,7 @@ fn a_full_disk_and_a_failed_write_end_a_load_and_nothing_else() {
         let disk = SimVfs::new();
         let faults = Arc::new(FaultVfs::new(Arc::new(disk.clone())));
         let instance = open_on(faults.clone(), PageSize::KIB_4).unwrap();
-        let options_of_file = CreateOptions { initial_pages: 256, extension_pages: 64 };
+        let options_of_file = DatabaseOptions { initial_pages: 256, extension_pages: 64 };
         let db = instance.create_database(Path::new(DB), &options_of_file).unwrap();
         let mut session = instance.session();
         load(&mut session, &db, "Before", 100).unwrap();
@@ -521,7 +521,7 @@ fn a_full_disk_and_a_failed_write_end_a_load_and_nothing_else() {
         if !full {
             push_all(&mut failing, 0..600).unwrap();
             // The fault leaves a torn page, which the check below must not find.
-            let torn = Fault::new(FaultTarget::Write, FaultEffect::Torn(5 * 1024));
+            let torn = InjectedFault::new(FaultTarget::Write, FaultEffect::Torn(5 * 1024));
             faults.inject(torn.for_reason(IoReason::BulkLoad));
         }
         let pushed = push_all(&mut failing, 600..20_000);
@@ -542,7 +542,7 @@ fn a_scan_waits_for_a_load() {
     let disk = SimVfs::new();
     let (instance, db) = create(&disk, PageSize::KIB_4);
     let mut session = instance.session();
-    let zero = ScanOptions { zero: true, throttle: Throttle::default(), ..ScanOptions::default() };
+    let zero = ScanOptions { zero: true, throttle: MaintenanceThrottle::default(), ..ScanOptions::default() };
     instance.start_maintenance(&db, zero).unwrap();
     let mut load = session.bulk_load(&db, &definition("T"), options()).unwrap();
     push_all(&mut load, (0..400).map(|number| number * 2)).unwrap();

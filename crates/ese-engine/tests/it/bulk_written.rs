@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use ese_engine::{
-    BulkLoadOptions, BulkLoadProgress, ColumnDefinition, ColumnType, CreateOptions, Database,
+    BulkLoadOptions, BulkLoadProgress, ColumnDefinition, ColumnType, Database, DatabaseOptions,
     IndexDefinition, Instance, TableDefinition,
 };
 use ese_format::PageSize;
@@ -18,7 +18,7 @@ const PAGE: u64 = 8192;
 /// Length in bytes of a code, which is the key of an index.
 const CODE: usize = 200;
 
-struct Loaded {
+struct MeasuredLoad {
     disk: SimVfs,
     files: Arc<CountedVfs>,
     instance: Arc<Instance>,
@@ -30,11 +30,11 @@ struct Loaded {
 }
 
 /// Loads rows with a code and 300 further bytes, and counts the I/O of the load.
-fn load(rows: u32, options: BulkLoadOptions) -> Loaded {
+fn load(rows: u32, options: BulkLoadOptions) -> MeasuredLoad {
     let disk = SimVfs::new();
     let files = Arc::new(CountedVfs::new(Arc::new(disk.clone())));
     let instance = open_on(files.clone(), PageSize::KIB_8).unwrap();
-    let create = CreateOptions { initial_pages: 256, extension_pages: 256 };
+    let create = DatabaseOptions { initial_pages: 256, extension_pages: 256 };
     let db = instance.create_database(Path::new(DB), &create).unwrap();
     let definition = TableDefinition {
         name: "T".into(),
@@ -65,7 +65,7 @@ fn load(rows: u32, options: BulkLoadOptions) -> Loaded {
     let done = load.finish().unwrap();
     drop(session);
     let io = files.snapshot().since(&before);
-    Loaded { disk, files, instance, db, done, entry_bytes, io }
+    MeasuredLoad { disk, files, instance, db, done, entry_bytes, io }
 }
 
 /// The record of an extent must be durable before the pages of the extent are written. The extents of a small tree
@@ -73,7 +73,8 @@ fn load(rows: u32, options: BulkLoadOptions) -> Loaded {
 #[test]
 fn one_sync_of_the_log_does_for_several_extents() {
     let transfer_bytes = 64 << 10;
-    let Loaded { io, .. } = load(2000, BulkLoadOptions { transfer_bytes, ..BulkLoadOptions::default() });
+    let MeasuredLoad { io, .. } =
+        load(2000, BulkLoadOptions { transfer_bytes, ..BulkLoadOptions::default() });
     let written = io.get(IoReason::BulkLoad, IoOperation::Write);
     assert!(written.operations >= 16, "{written:?}");
     let syncs = io.get(IoReason::LogWrite, IoOperation::Write).operations;
@@ -84,7 +85,7 @@ fn one_sync_of_the_log_does_for_several_extents() {
 #[test]
 fn each_page_is_written_once_in_large_transfers_and_little_is_logged() {
     let transfer_bytes = 256 << 10;
-    let Loaded { disk, instance, db, done, io, .. } =
+    let MeasuredLoad { disk, instance, db, done, io, .. } =
         load(20_000, BulkLoadOptions { transfer_bytes, ..BulkLoadOptions::default() });
     let writes = io.get(IoReason::BulkLoad, IoOperation::Write);
     assert_eq!(writes.bytes, done.pages * PAGE, "each page once");
@@ -110,7 +111,7 @@ fn each_page_is_written_once_in_large_transfers_and_little_is_logged() {
 
 #[test]
 fn trees_keep_no_pages_that_a_load_did_not_use() {
-    let Loaded { instance, db, done, .. } = load(20_000, BulkLoadOptions::default());
+    let MeasuredLoad { instance, db, done, .. } = load(20_000, BulkLoadOptions::default());
     assert!(done.pages > 1000, "{} pages", done.pages);
     let report = instance.shrink(&db).unwrap();
     // These pages are the reserve for the growth of catalog tables.
@@ -120,7 +121,7 @@ fn trees_keep_no_pages_that_a_load_did_not_use() {
 #[test]
 fn entries_that_exceed_the_memory_are_sorted_in_a_file() {
     const ROWS: u32 = 20_000;
-    let Loaded { disk, files, instance, db, done, entry_bytes, io } =
+    let MeasuredLoad { disk, files, instance, db, done, entry_bytes, io } =
         load(ROWS, BulkLoadOptions { sort_bytes: 2 << 20, ..BulkLoadOptions::default() });
     let read = io.get(IoReason::BulkLoad, IoOperation::Read);
     let written = io.get(IoReason::BulkLoad, IoOperation::Write).bytes - done.pages * PAGE;

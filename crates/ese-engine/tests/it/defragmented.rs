@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use ese_engine::{
     BackupKind, CommitMode, Database, DefragEvent, DefragOptions, Error, EventKind, Instance,
-    MaintenanceWindow, ScanOptions, Seek, Throttle, WindowAdvice,
+    MaintenanceThrottle, MaintenanceWindow, ScanOptions, SeekRelation, WindowAdvice,
 };
 use ese_format::PageNumber;
 use ese_format::record::{ColumnId, Value};
 use jetcell_sync::Arc;
 use jetcell_vfs::{Clock, SimVfs};
 
-use super::maintained::{Heard, check, open};
+use super::maintained::{EventRecorder, check, open};
 use super::recovered::{DATABASES, SIZE, create_one};
 
 const ROWS: i32 = 2000;
@@ -42,7 +42,7 @@ fn one_pass() -> DefragOptions {
 
 /// Creates a database with sparse pages that cleanup does not merge, but that fit into one page with their
 /// neighbours. Two of every five rows remain.
-fn sparse(disk: &SimVfs, heard: &Arc<Heard>) -> (Arc<Instance>, Arc<Database>) {
+fn sparse(disk: &SimVfs, heard: &Arc<EventRecorder>) -> (Arc<Instance>, Arc<Database>) {
     let instance = open(disk, heard);
     let db = create_one(&instance, DATABASES[0]);
     let mut session = instance.session();
@@ -60,7 +60,7 @@ fn sparse(disk: &SimVfs, heard: &Arc<Heard>) -> (Arc<Instance>, Arc<Database>) {
         session.begin().unwrap();
         let mut table = session.open_table(&db, "t").unwrap();
         for row in (first..first + 100).filter(|row| !stays(row)) {
-            assert!(table.seek(&mut session, &[Value::Long(row)], Seek::Equal).unwrap());
+            assert!(table.seek(&mut session, &[Value::Long(row)], SeekRelation::Equal).unwrap());
             table.delete(&mut session).unwrap();
         }
         session.commit(CommitMode::Lazy).unwrap();
@@ -107,7 +107,7 @@ fn kept() -> Vec<i32> {
 
 #[test]
 fn a_pass_frees_the_pages_of_a_sparse_database() {
-    let (disk, heard) = (SimVfs::new(), Arc::new(Heard::default()));
+    let (disk, heard) = (SimVfs::new(), Arc::new(EventRecorder::default()));
     let (instance, db) = sparse(&disk, &heard);
     run(&instance, &db, one_pass());
     let progress = db.defrag_progress();
@@ -132,7 +132,7 @@ fn a_pass_frees_the_pages_of_a_sparse_database() {
 #[test]
 fn partial_merges_free_more_pages() {
     let freed = [false, true].map(|partial_merges| {
-        let (disk, heard) = (SimVfs::new(), Arc::new(Heard::default()));
+        let (disk, heard) = (SimVfs::new(), Arc::new(EventRecorder::default()));
         let (instance, db) = sparse(&disk, &heard);
         run(&instance, &db, DefragOptions { partial_merges, ..one_pass() });
         run(&instance, &db, DefragOptions { partial_merges, ..one_pass() });
@@ -149,7 +149,7 @@ fn partial_merges_free_more_pages() {
 
 #[test]
 fn a_pass_resumes_after_a_stop_and_after_a_crash() {
-    let (disk, heard) = (SimVfs::new(), Arc::new(Heard::default()));
+    let (disk, heard) = (SimVfs::new(), Arc::new(EventRecorder::default()));
     let (instance, db) = sparse(&disk, &heard);
     let some_steps = |instance: &Arc<Instance>, db: &Arc<Database>| {
         assert!(instance.start_defragmentation(db, one_pass()).unwrap());
@@ -202,7 +202,7 @@ fn a_pass_resumes_after_a_stop_and_after_a_crash() {
 
 #[test]
 fn a_damaged_page_is_skipped_and_reported() {
-    let (disk, heard) = (SimVfs::new(), Arc::new(Heard::default()));
+    let (disk, heard) = (SimVfs::new(), Arc::new(EventRecorder::default()));
     let (instance, db) = sparse(&disk, &heard);
     drop(db);
     instance.shutdown().unwrap();
@@ -225,7 +225,7 @@ fn a_damaged_page_is_skipped_and_reported() {
 
 #[test]
 fn it_waits_while_a_backup_runs_and_refuses_impossible_settings() {
-    let (disk, heard) = (SimVfs::new(), Arc::new(Heard::default()));
+    let (disk, heard) = (SimVfs::new(), Arc::new(EventRecorder::default()));
     let (instance, db) = sparse(&disk, &heard);
     let backup = instance.begin_backup(BackupKind::Full).unwrap();
     assert!(instance.start_defragmentation(&db, one_pass()).unwrap());
@@ -233,7 +233,11 @@ fn it_waits_while_a_backup_runs_and_refuses_impossible_settings() {
     (0..50).for_each(|_| instance.step().unwrap());
     assert_eq!(db.defrag_progress().pages_visited, 0);
     for zero in [true, false] {
-        let scan = ScanOptions { throttle: Throttle::default(), single_pass: true, ..ScanOptions::default() };
+        let scan = ScanOptions {
+            throttle: MaintenanceThrottle::default(),
+            single_pass: true,
+            ..ScanOptions::default()
+        };
         assert!(instance.start_maintenance(&db, ScanOptions { zero, ..scan }).unwrap());
         (0..50).for_each(|_| instance.step().unwrap());
         assert_eq!(db.scan_progress().pages, 0);
@@ -246,7 +250,7 @@ fn it_waits_while_a_backup_runs_and_refuses_impossible_settings() {
     assert!(db.scan_progress().pages > 0);
     assert!(db.defrag_progress().pages_freed > 30);
 
-    let throttle = Throttle::pausing(Duration::from_secs(61));
+    let throttle = MaintenanceThrottle::pausing(Duration::from_secs(61));
     let refused = instance.start_defragmentation(&db, DefragOptions { throttle, ..one_pass() });
     assert!(matches!(refused, Err(Error::Usage(_))));
 }
@@ -254,11 +258,13 @@ fn it_waits_while_a_backup_runs_and_refuses_impossible_settings() {
 /// Checks that a pass begins one hour after the previous one if the number of passes is not limited.
 #[test]
 fn passes_follow_each_other_at_most_once_an_hour() {
-    let (disk, heard) = (SimVfs::new(), Arc::new(Heard::default()));
+    let (disk, heard) = (SimVfs::new(), Arc::new(EventRecorder::default()));
     let clock = disk.sim_clock();
     let (instance, db) = sparse(&disk, &heard);
-    let endless =
-        DefragOptions { throttle: Throttle::pausing(Duration::from_millis(10)), ..Default::default() };
+    let endless = DefragOptions {
+        throttle: MaintenanceThrottle::pausing(Duration::from_millis(10)),
+        ..Default::default()
+    };
     assert!(instance.start_defragmentation(&db, endless).unwrap());
     for _ in 0..10 * 360 {
         clock.advance(Duration::from_secs(1));
@@ -276,12 +282,12 @@ fn passes_follow_each_other_at_most_once_an_hour() {
 /// Each task gets half of a daily window of two minutes. A step takes a minute.
 #[test]
 fn tasks_run_in_their_windows_only_and_resume_in_the_next_one() {
-    let (disk, heard) = (SimVfs::new(), Arc::new(Heard::default()));
+    let (disk, heard) = (SimVfs::new(), Arc::new(EventRecorder::default()));
     let clock = disk.sim_clock();
     let (instance, db) = sparse(&disk, &heard);
     let window: MaintenanceWindow = "daily 01:00 2m".parse().unwrap();
     let [scanning, defragmenting] = [0, 1].map(|half| window.part(half, 2));
-    let throttle = Throttle::pausing(Duration::from_secs(60));
+    let throttle = MaintenanceThrottle::pausing(Duration::from_secs(60));
     let scan = ScanOptions {
         throttle: throttle.clone(),
         batch_bytes: 64 << 10,

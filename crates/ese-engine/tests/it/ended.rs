@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use ese_engine::Database;
-use ese_engine::Seek;
+use ese_engine::SeekRelation;
 use ese_engine::internals::cache::{Cache, CacheOptions};
 use ese_engine::{CommitMode, Error, Instance, InstanceOptions, Result, Session};
 use ese_format::record::{ColumnId, Value};
@@ -18,7 +18,7 @@ use super::recovered::{DATABASES, SIZE, create_one, options, rows};
 fn put(session: &mut Session, db: &Arc<Database>, key: i32, number: i32) -> Result<()> {
     let mut table = session.open_table(db, "t")?;
     let number = (ColumnId(2), Value::Long(number));
-    match table.seek(session, &[Value::Long(key)], Seek::Equal)? {
+    match table.seek(session, &[Value::Long(key)], SeekRelation::Equal)? {
         true => table.replace(session, &[number]),
         false => table.insert(session, &[(ColumnId(1), Value::Long(key)), number]),
     }
@@ -105,25 +105,25 @@ fn a_refused_shutdown_leaves_the_background_threads_running() {
 
 /// A disk with a gate. While the gate is closed, syncs of database files wait for it to open.
 #[derive(Clone)]
-struct Gated {
+struct GatedDisk {
     disk: SimVfs,
-    gate: Arc<Gate>,
+    gate: Arc<SyncGate>,
 }
 
 #[derive(Default)]
-struct Gate {
-    state: Mutex<State>,
+struct SyncGate {
+    state: Mutex<SyncGateState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct SyncGateState {
     closed: bool,
     /// Whether a sync has reached the closed gate.
     reached: bool,
 }
 
-impl Gate {
+impl SyncGate {
     fn set(&self, closed: bool) {
         self.state.lock().closed = closed;
         self.changed.notify_all();
@@ -139,7 +139,7 @@ impl Gate {
     }
 }
 
-impl VfsLayer for Gated {
+impl VfsLayer for GatedDisk {
     fn inner(&self) -> &dyn Vfs {
         &self.disk
     }
@@ -150,7 +150,7 @@ impl VfsLayer for Gated {
 
 struct GatedFile {
     file: Arc<dyn File>,
-    gate: Arc<Gate>,
+    gate: Arc<SyncGate>,
 }
 
 impl FileLayer for GatedFile {
@@ -168,8 +168,8 @@ impl FileLayer for GatedFile {
 #[test]
 fn a_dropped_instance_can_be_reopened_at_once() {
     let disk = SimVfs::new();
-    let gate = Arc::<Gate>::default();
-    let vfs = Gated { disk: disk.clone(), gate: gate.clone() };
+    let gate = Arc::<SyncGate>::default();
+    let vfs = GatedDisk { disk: disk.clone(), gate: gate.clone() };
     // With this depth, every change starts a checkpoint.
     let options = InstanceOptions { threads: true, checkpoint_depth: 0, ..options(Arc::new(vfs), 256).0 };
     let instance = Instance::open(options).unwrap();

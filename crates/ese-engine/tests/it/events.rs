@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use ese_engine::{
-    BackupKind, CommitMode, Error, Event, EventKind, EventSink, Freeze, Instance, InstanceOptions, PageFault,
-    ReadOptions,
+    BackupKind, CommitMode, Error, Event, EventKind, EventSink, Freeze, Instance, InstanceOptions,
+    PageDamageKind, PageReadOptions,
 };
 use ese_format::PageNumber;
 use ese_format::record::{ColumnId, Value};
@@ -15,15 +15,15 @@ use jetcell_vfs::SimVfs;
 use super::recovered::{DATABASES, SIZE, create_one, options, rows};
 
 #[derive(Default)]
-struct Heard(Mutex<Vec<Event>>);
+struct EventCollector(Mutex<Vec<Event>>);
 
-impl EventSink for Heard {
+impl EventSink for EventCollector {
     fn event(&self, event: &Event) {
         self.0.lock().unwrap().push(event.clone());
     }
 }
 
-impl Heard {
+impl EventCollector {
     /// Returns the events since the last call.
     fn take(&self) -> Vec<EventKind> {
         let events = std::mem::take(&mut *self.0.lock().unwrap());
@@ -37,14 +37,14 @@ impl Heard {
     }
 }
 
-fn open(disk: &SimVfs, heard: &Arc<Heard>) -> ese_engine::Result<Arc<Instance>> {
+fn open(disk: &SimVfs, heard: &Arc<EventCollector>) -> ese_engine::Result<Arc<Instance>> {
     let options = options(Arc::new(disk.clone()), 256).0;
     Instance::open(InstanceOptions { events: Some(heard.clone()), ..options })
 }
 
 #[test]
 fn a_life_of_an_instance_is_reported_with_the_numbers_of_ese() {
-    let (disk, heard) = (SimVfs::new(), Arc::new(Heard::default()));
+    let (disk, heard) = (SimVfs::new(), Arc::new(EventCollector::default()));
     let instance = open(&disk, &heard).unwrap();
     let db = create_one(&instance, DATABASES[0]);
     assert_eq!(heard.ids(), [102, 105, 325]);
@@ -57,7 +57,7 @@ fn a_life_of_an_instance_is_reported_with_the_numbers_of_ese() {
 
     let whole = |kind| {
         let mut backup = instance.begin_backup(kind).unwrap();
-        let mut pages = backup.read_pages(&db, ReadOptions::default()).unwrap();
+        let mut pages = backup.read_pages(&db, PageReadOptions::default()).unwrap();
         while let Some(extent) = pages.next_extent().unwrap() {
             pages.recycle(extent);
         }
@@ -108,7 +108,7 @@ fn a_life_of_an_instance_is_reported_with_the_numbers_of_ese() {
 
 #[test]
 fn a_damaged_page_is_reported_when_it_is_read() {
-    let (disk, heard) = (SimVfs::new(), Arc::new(Heard::default()));
+    let (disk, heard) = (SimVfs::new(), Arc::new(EventCollector::default()));
     let instance = open(&disk, &heard).unwrap();
     let db = create_one(&instance, DATABASES[0]);
     drop(db);
@@ -126,7 +126,7 @@ fn a_damaged_page_is_reported_when_it_is_read() {
     };
     let corrected = damage(heard.take());
     assert_eq!((corrected.offset, corrected.page.get()), (offset, 4));
-    assert_eq!(corrected.fault, PageFault::Corrected(vec![700 * 8]));
+    assert_eq!(corrected.fault, PageDamageKind::Corrected(vec![700 * 8]));
     drop(db);
     drop(instance);
     heard.take();
@@ -137,5 +137,5 @@ fn a_damaged_page_is_reported_when_it_is_read() {
     heard.take();
     let refused = instance.session().open_table(&db, "t").err();
     assert!(matches!(refused, Some(Error::Corrupt { .. })), "{refused:?}");
-    assert_eq!(damage(heard.take()).fault, PageFault::Checksum);
+    assert_eq!(damage(heard.take()).fault, PageDamageKind::Checksum);
 }

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use ese_check::{CheckOptions, check_database};
 use ese_engine::internals::cache::{Cache, CacheOptions, EvictionPolicy};
 use ese_engine::{
-    CommitMode, CreateOptions, Database, DefragOptions, Instance, InstanceOptions, Result, ScanOptions, Seek,
-    Session, Table, TornPageProtection,
+    CommitMode, Database, DatabaseOptions, DefragOptions, Instance, InstanceOptions, Result, ScanOptions,
+    SeekRelation, Session, Table, TornPageProtection,
 };
 use ese_format::PageSize;
 use ese_format::record::Value;
@@ -20,14 +20,14 @@ use jetcell_vfs::{CrashOptions, SimVfs, Vfs};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::tables::{Columns, Row, definition, random_row};
+use super::tables::{TestColumns, TestRow, definition, random_row};
 use super::trace::TracedVfs;
 
 pub const DB: &str = "/db/golden.edb";
 
 /// Options with which an instance is opened.
 #[derive(Clone, Copy)]
-pub struct Setup {
+pub struct InstanceSetup {
     pub size: PageSize,
     /// Number of frames of the cache.
     pub frames: usize,
@@ -41,7 +41,7 @@ pub struct Setup {
     pub version_store_bytes: usize,
 }
 
-pub const SETUP: Setup = Setup {
+pub const SETUP: InstanceSetup = InstanceSetup {
     size: PageSize::KIB_4,
     frames: 64,
     eviction: EvictionPolicy::WriteBack,
@@ -55,15 +55,15 @@ pub const SETUP: Setup = Setup {
 pub const DELTAS: EvictionPolicy = EvictionPolicy::KeepDeltas { memory_permille: 500 };
 
 /// An instance that runs on a traced disk.
-pub struct Work {
-    pub setup: Setup,
+pub struct TracedInstance {
+    pub setup: InstanceSetup,
     pub traced: TracedVfs,
     pub instance: Arc<Instance>,
     pub db: Arc<Database>,
     pub rng: ChaCha8Rng,
 }
 
-pub fn options(setup: Setup, traced: &TracedVfs, directory: &str) -> InstanceOptions {
+pub fn options(setup: InstanceSetup, traced: &TracedVfs, directory: &str) -> InstanceOptions {
     let cache = Cache::new(CacheOptions {
         eviction: setup.eviction,
         ..CacheOptions::new(setup.frames * setup.size.bytes(), setup.size, traced.clock())
@@ -80,29 +80,29 @@ pub fn options(setup: Setup, traced: &TracedVfs, directory: &str) -> InstanceOpt
     options
 }
 
-fn open(setup: Setup, traced: &TracedVfs) -> Arc<Instance> {
+fn open(setup: InstanceSetup, traced: &TracedVfs) -> Arc<Instance> {
     Instance::open(options(setup, traced, "/log")).unwrap()
 }
 
-impl Work {
-    pub fn new(setup: Setup) -> Work {
+impl TracedInstance {
+    pub fn new(setup: InstanceSetup) -> TracedInstance {
         let traced = TracedVfs::new(SimVfs::new());
         for directory in ["/db", "/log"] {
             traced.create_directory(Path::new(directory)).unwrap();
         }
         let instance = open(setup, &traced);
-        let db = instance.create_database(Path::new(DB), &CreateOptions::default()).unwrap();
+        let db = instance.create_database(Path::new(DB), &DatabaseOptions::default()).unwrap();
         let mut session = instance.session();
         session.begin().unwrap();
         session.create_table(&db, &definition()).unwrap();
         session.commit(CommitMode::Durable).unwrap();
         drop(session);
-        Work { setup, traced, instance, db, rng: ChaCha8Rng::seed_from_u64(5) }
+        TracedInstance { setup, traced, instance, db, rng: ChaCha8Rng::seed_from_u64(5) }
     }
 
-    pub fn table(&self, session: &mut Session) -> (Table, Columns) {
+    pub fn table(&self, session: &mut Session) -> (Table, TestColumns) {
         let table = session.open_table(&self.db, "Things").unwrap();
-        let columns = Columns::of(&table);
+        let columns = TestColumns::for_table(&table);
         (table, columns)
     }
 
@@ -115,7 +115,7 @@ impl Work {
             let (mut table, columns) = self.table(&mut session);
             for _ in 0..10 {
                 let id = self.rng.random_range(0..ids);
-                let there = table.seek(&mut session, &[Value::Long(id)], Seek::Equal).unwrap();
+                let there = table.seek(&mut session, &[Value::Long(id)], SeekRelation::Equal).unwrap();
                 if self.rng.random_range(0..100) < deletes {
                     if there {
                         table.delete(&mut session).unwrap();
@@ -123,7 +123,8 @@ impl Work {
                     continue;
                 }
                 // The codes of random rows are not unique.
-                let row = Row { code: Some(format!("c{id}")), ..random_row(&mut self.rng, self.setup.size) };
+                let row =
+                    TestRow { code: Some(format!("c{id}")), ..random_row(&mut self.rng, self.setup.size) };
                 let mut values = columns.values(&row);
                 if there {
                     table.replace(&mut session, &values).unwrap();
@@ -148,7 +149,7 @@ impl Work {
             session.begin().unwrap();
             let (mut table, _) = self.table(&mut session);
             for id in start..end.min(start + 50) {
-                if table.seek(&mut session, &[Value::Long(id)], Seek::Equal).unwrap() {
+                if table.seek(&mut session, &[Value::Long(id)], SeekRelation::Equal).unwrap() {
                     table.delete(&mut session).unwrap();
                 }
             }
@@ -198,23 +199,23 @@ impl Work {
         self.db = self.instance.attach(Path::new(DB), 64).unwrap();
     }
 
-    pub fn restart(self) -> Work {
-        let Work { setup, traced, instance, db, rng } = self;
+    pub fn restart(self) -> TracedInstance {
+        let TracedInstance { setup, traced, instance, db, rng } = self;
         instance.shutdown().unwrap();
         drop((db, instance));
         let instance = open(setup, &traced);
         let db = instance.attach(Path::new(DB), 64).unwrap();
-        Work { setup, traced, instance, db, rng }
+        TracedInstance { setup, traced, instance, db, rng }
     }
 
     /// Copies the database while it is detached.
-    pub fn copy_database(self, to: &str) -> Work {
-        let Work { setup, traced, instance, db, rng } = self;
+    pub fn copy_database(self, to: &str) -> TracedInstance {
+        let TracedInstance { setup, traced, instance, db, rng } = self;
         instance.detach(&db).unwrap();
         drop(db);
         traced.disk().put(Path::new(to), &traced.disk().contents(Path::new(DB)).unwrap());
         let db = instance.attach(Path::new(DB), 64).unwrap();
-        Work { setup, traced, instance, db, rng }
+        TracedInstance { setup, traced, instance, db, rng }
     }
 
     /// Shuts down, checks the database, and compares the trace with the golden file.
@@ -230,7 +231,7 @@ impl Work {
 
 #[test]
 fn changes_with_a_small_cache() {
-    let mut work = Work::new(SETUP);
+    let mut work = TracedInstance::new(SETUP);
     work.change(1200, 900, 20);
     work.steps(20);
     work.end("changes.txt");
@@ -238,8 +239,11 @@ fn changes_with_a_small_cache() {
 
 #[test]
 fn changes_with_kept_deltas_and_recovery() {
-    let mut work =
-        Work::new(Setup { eviction: DELTAS, torn_page_protection: TornPageProtection::DoubleWrite, ..SETUP });
+    let mut work = TracedInstance::new(InstanceSetup {
+        eviction: DELTAS,
+        torn_page_protection: TornPageProtection::DoubleWrite,
+        ..SETUP
+    });
     work.change(1000, 800, 15);
     work.crash(true);
     work.change(300, 800, 15);
@@ -251,7 +255,7 @@ fn changes_with_kept_deltas_and_recovery() {
 #[test]
 fn deletions_of_ranges_and_their_space() {
     for (size, name) in [(PageSize::KIB_4, "deletions-4k.txt"), (PageSize::KIB_32, "deletions-32k.txt")] {
-        let mut work = Work::new(Setup { size, log_bytes: 512 << 10, ..SETUP });
+        let mut work = TracedInstance::new(InstanceSetup { size, log_bytes: 512 << 10, ..SETUP });
         work.change(800, 800, 0);
         work.delete_range(100, 500);
         work.delete_range(560, 700);
@@ -263,7 +267,7 @@ fn deletions_of_ranges_and_their_space() {
 
 #[test]
 fn reads_of_a_cold_cache() {
-    let mut work = Work::new(Setup { size: PageSize::KIB_8, frames: 40, ..SETUP });
+    let mut work = TracedInstance::new(InstanceSetup { size: PageSize::KIB_8, frames: 40, ..SETUP });
     work.change(900, 900, 0);
     work = work.restart();
     work.read_all(None);
@@ -274,7 +278,7 @@ fn reads_of_a_cold_cache() {
     for number in 0..1500 {
         // Some records are read much more often than others.
         let id = if number % 3 == 0 { work.rng.random_range(0..900) } else { work.rng.random_range(0..60) };
-        table.seek(&mut session, &[Value::Long(id)], Seek::GreaterOrEqual).unwrap();
+        table.seek(&mut session, &[Value::Long(id)], SeekRelation::GreaterOrEqual).unwrap();
     }
     session.commit(CommitMode::Lazy).unwrap();
     drop((table, session));
@@ -283,7 +287,7 @@ fn reads_of_a_cold_cache() {
 
 #[test]
 fn logs_that_are_reused_and_pages_that_are_protected() {
-    let mut work = Work::new(Setup {
+    let mut work = TracedInstance::new(InstanceSetup {
         size: PageSize::KIB_16,
         log_bytes: 256 << 10,
         circular: true,
@@ -304,7 +308,7 @@ fn end_level(session: &mut Session, rolls_back: bool) -> Result<()> {
 
 #[test]
 fn sessions_that_see_older_states() -> Result<()> {
-    let mut work = Work::new(Setup { size: PageSize::KIB_8, ..SETUP });
+    let mut work = TracedInstance::new(InstanceSetup { size: PageSize::KIB_8, ..SETUP });
     work.change(300, 300, 0);
     let mut reader = work.instance.session();
     reader.begin()?;
@@ -313,7 +317,7 @@ fn sessions_that_see_older_states() -> Result<()> {
     let (mut table, _) = work.table(&mut writer);
     for id in 0..300 {
         writer.begin()?;
-        if table.seek(&mut writer, &[Value::Long(id)], Seek::Equal)? {
+        if table.seek(&mut writer, &[Value::Long(id)], SeekRelation::Equal)? {
             match id % 4 {
                 0 => table.delete(&mut writer)?,
                 _ => table.replace(&mut writer, &[(columns.group, Value::Long(id % 3))])?,
@@ -325,7 +329,7 @@ fn sessions_that_see_older_states() -> Result<()> {
         end_level(&mut writer, id % 7 == 0)?;
         work.instance.step()?;
         // The reader sees the original records.
-        let there = seen.seek(&mut reader, &[Value::Long(id)], Seek::Equal)?;
+        let there = seen.seek(&mut reader, &[Value::Long(id)], SeekRelation::Equal)?;
         if there {
             columns.row(&mut seen, &mut reader);
         }
@@ -340,7 +344,7 @@ fn sessions_that_see_older_states() -> Result<()> {
 
 #[test]
 fn maintenance_of_a_sparse_database() {
-    let mut work = Work::new(SETUP);
+    let mut work = TracedInstance::new(SETUP);
     work.change(800, 800, 0);
     work.delete_range(0, 300);
     let scan = ScanOptions { zero: true, single_pass: true, keep_progress: true, ..ScanOptions::default() };

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ese_engine::internals::log::{LogNames, LogOptions, LogReader, LogStream, LogTail, RecordBatch};
+use ese_engine::internals::log::{LogNames, LogReader, LogStream, LogStreamOptions, LogTail, RecordBatch};
 use ese_format::log::record::{LogRecord, Trace};
 use ese_format::{Generation, LogPosition, LogTime, Signature};
 use jetcell_sync::Arc;
@@ -16,8 +16,8 @@ use rand_chacha::ChaCha8Rng;
 use super::trace::TracedVfs;
 
 /// A log stream that runs on a traced disk.
-struct Work {
-    options: LogOptions,
+struct TracedLog {
+    options: LogStreamOptions,
     traced: TracedVfs,
     log: LogStream,
     rng: ChaCha8Rng,
@@ -28,11 +28,11 @@ struct Work {
     text: String,
 }
 
-impl Work {
-    fn new(change: impl FnOnce(&mut LogOptions)) -> Work {
+impl TracedLog {
+    fn new(change: impl FnOnce(&mut LogStreamOptions)) -> TracedLog {
         let traced = TracedVfs::new(SimVfs::new());
         traced.create_directory(Path::new("/log")).unwrap();
-        let mut options = LogOptions {
+        let mut options = LogStreamOptions {
             vfs: Arc::new(traced.clone()),
             names: LogNames::new(Path::new("/log"), FileStem::E00),
             file_size: 64 << 10,
@@ -46,7 +46,7 @@ impl Work {
         };
         change(&mut options);
         let log = LogStream::create(options.clone(), Signature::new(7, LogTime::NONE)).unwrap();
-        Work {
+        TracedLog {
             options,
             traced,
             log,
@@ -87,7 +87,7 @@ impl Work {
             78..82 => log.write_full().unwrap(),
             82..88 => assert!(log.prepare_files().unwrap()),
             88..92 => log.step().unwrap(),
-            92 => log.roll().unwrap(),
+            92 => log.roll_over().unwrap(),
             93 if !self.keeps_logs => {
                 let back = self.rng.random_range(0..8);
                 log.truncate_below(Generation(tail.generation.0.saturating_sub(back))).unwrap();
@@ -165,7 +165,7 @@ fn end_of(tail: &LogTail) -> LogPosition {
 
 #[test]
 fn a_log_that_crashes_and_continues() {
-    let mut work = Work::new(|_| ());
+    let mut work = TracedLog::new(|_| ());
     work.append();
     for round in 0..6 {
         (0..250).for_each(|_| work.step());
@@ -176,7 +176,7 @@ fn a_log_that_crashes_and_continues() {
 
 #[test]
 fn a_circular_log_with_larger_files() {
-    let mut work = Work::new(|options| {
+    let mut work = TracedLog::new(|options| {
         options.circular = true;
         options.file_size = 256 << 10;
         options.retained_files = 2;

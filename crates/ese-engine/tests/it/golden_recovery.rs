@@ -4,21 +4,21 @@
 use std::path::Path;
 
 use ese_engine::internals::log::LogNames;
-use ese_engine::{CommitMode, Freeze, Replayer, Seek, TornPageProtection};
+use ese_engine::{CommitMode, Freeze, Replayer, SeekRelation, TornPageProtection};
 use ese_format::record::Value;
 use ese_format::{Generation, LogPosition, PageSize};
 use jetcell_vfs::{FileStem, Vfs};
 use rand::Rng;
 
-use super::golden::{DELTAS, SETUP, Setup, Work, options};
+use super::golden::{DELTAS, InstanceSetup, SETUP, TracedInstance, options};
 
 /// Leaves a transaction unfinished. Some of its records are already on disk.
-fn leave_unfinished(work: &mut Work) {
+fn leave_unfinished(work: &mut TracedInstance) {
     let mut session = work.instance.session();
     session.begin().unwrap();
     let (mut table, columns) = work.table(&mut session);
     for id in (0..400).step_by(9) {
-        if table.seek(&mut session, &[Value::Long(id)], Seek::Equal).unwrap() {
+        if table.seek(&mut session, &[Value::Long(id)], SeekRelation::Equal).unwrap() {
             match id % 4 {
                 0 => table.delete(&mut session).unwrap(),
                 _ => table.replace(&mut session, &[(columns.group, Value::Long(id % 5))]).unwrap(),
@@ -38,7 +38,13 @@ fn recovery_of_more_log_than_memory() {
         (SETUP.eviction, TornPageProtection::Off, "recovery.txt"),
         (DELTAS, double_write, "recovery-deltas.txt"),
     ] {
-        let mut work = Work::new(Setup { frames: 48, depth: 40, eviction, torn_page_protection, ..SETUP });
+        let mut work = TracedInstance::new(InstanceSetup {
+            frames: 48,
+            depth: 40,
+            eviction,
+            torn_page_protection,
+            ..SETUP
+        });
         for round in 0..3 {
             work.change(600, 900, 15);
             work.delete_range(200 * round, 200 * round + 120);
@@ -52,7 +58,8 @@ fn recovery_of_more_log_than_memory() {
 #[test]
 fn recovery_of_unfinished_transactions() {
     let torn_page_protection = TornPageProtection::DoubleWrite;
-    let mut work = Work::new(Setup { depth: 12, frames: 56, torn_page_protection, ..SETUP });
+    let mut work =
+        TracedInstance::new(InstanceSetup { depth: 12, frames: 56, torn_page_protection, ..SETUP });
     for round in 0..3 {
         work.change(300, 400, 10);
         leave_unfinished(&mut work);
@@ -65,7 +72,7 @@ fn recovery_of_unfinished_transactions() {
 #[test]
 fn logs_whose_newest_generations_may_be_lost() {
     let torn_page_protection = TornPageProtection::DoubleWrite;
-    let mut work = Work::new(Setup {
+    let mut work = TracedInstance::new(InstanceSetup {
         waypoint_latency: 2,
         depth: 6,
         frames: 80,
@@ -82,7 +89,8 @@ fn logs_whose_newest_generations_may_be_lost() {
 
 #[test]
 fn a_full_version_store() {
-    let mut work = Work::new(Setup { version_store_bytes: 64 << 10, size: PageSize::KIB_8, ..SETUP });
+    let mut work =
+        TracedInstance::new(InstanceSetup { version_store_bytes: 64 << 10, size: PageSize::KIB_8, ..SETUP });
     work.change(300, 300, 0);
     let mut reader = work.instance.session();
     reader.begin().unwrap();
@@ -92,14 +100,14 @@ fn a_full_version_store() {
     for id in 0..300 {
         session.begin().unwrap();
         let (mut table, columns) = work.table(&mut session);
-        if table.seek(&mut session, &[Value::Long(id)], Seek::Equal).unwrap() {
+        if table.seek(&mut session, &[Value::Long(id)], SeekRelation::Equal).unwrap() {
             let body = vec![id as u8; work.rng.random_range(1..1200)];
             let replaced = table.replace(&mut session, &[(columns.body, Value::Binary(body))]);
             work.traced.mark(&format!("{id}: {replaced:?}"), &[]);
             refused += usize::from(replaced.is_err());
         }
         session.commit(CommitMode::Lazy).unwrap();
-        seen.seek(&mut reader, &[Value::Long(id)], Seek::Equal).unwrap();
+        seen.seek(&mut reader, &[Value::Long(id)], SeekRelation::Equal).unwrap();
         work.instance.step().unwrap();
         if id == 250 {
             reader.commit(CommitMode::Lazy).unwrap();
@@ -114,12 +122,13 @@ fn a_full_version_store() {
 #[test]
 fn a_copy_that_follows_in_parts() {
     const COPY: &str = "/copy/golden.edb";
-    let mut work = Work::new(Setup { log_bytes: 64 << 10, ..SETUP });
+    let mut work = TracedInstance::new(InstanceSetup { log_bytes: 64 << 10, ..SETUP });
     work.traced.create_directory(Path::new("/copy")).unwrap();
     work = work.copy_database(COPY);
     let names = LogNames::new(Path::new("/log"), FileStem::E00);
-    let open = |work: &Work, first: Generation| {
-        let mut options = options(Setup { depth: 5, frames: 40, ..work.setup }, &work.traced, "/copy");
+    let open = |work: &TracedInstance, first: Generation| {
+        let mut options =
+            options(InstanceSetup { depth: 5, frames: 40, ..work.setup }, &work.traced, "/copy");
         options.database_paths.search("/copy");
         Replayer::open(options, &names.archived(first)).unwrap()
     };
@@ -141,7 +150,7 @@ fn a_copy_that_follows_in_parts() {
             if work.rng.random_range(0..6) == 0 {
                 copy.checkpoint().unwrap();
             }
-            work.traced.mark(&format!("{:?} {:?}", copy.position(), copy.replayed()), &[]);
+            work.traced.mark(&format!("{:?} {:?}", copy.position(), copy.summary()), &[]);
         }
         first = copy.checkpoint().unwrap().generation;
         work.traced.mark(&format!("{:?}", copy.stop().unwrap()), &[]);
@@ -151,7 +160,7 @@ fn a_copy_that_follows_in_parts() {
 
 #[test]
 fn freezes_in_the_middle_of_a_generation() {
-    let mut work = Work::new(Setup { log_bytes: 64 << 10, ..SETUP });
+    let mut work = TracedInstance::new(InstanceSetup { log_bytes: 64 << 10, ..SETUP });
     for count in [100, 10, 50] {
         work.change(count, 300, 10);
         let freeze = work.instance.freeze(Freeze::DEFAULT_LIMIT).unwrap();

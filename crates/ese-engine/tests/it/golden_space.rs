@@ -5,11 +5,11 @@ use ese_engine::{CommitMode, DefragOptions, ScanOptions, TableDefinition};
 use ese_format::record::Value;
 use rand::Rng;
 
-use super::golden::{SETUP, Setup, Work};
-use super::tables::{Columns, definition, random_row};
+use super::golden::{InstanceSetup, SETUP, TracedInstance};
+use super::tables::{TestColumns, definition, random_row};
 
 /// Creates tables, fills them in alternation to interleave their pages, and deletes the records of some tables.
-fn fill_and_empty_tables(work: &mut Work, round: usize) {
+fn fill_and_empty_tables(work: &mut TracedInstance, round: usize) {
     let name = |number: usize| format!("T{round}_{number}");
     let mut session = work.instance.session();
     for number in 0..6 {
@@ -22,7 +22,7 @@ fn fill_and_empty_tables(work: &mut Work, round: usize) {
         for number in 0..6 {
             session.begin().unwrap();
             let mut table = session.open_table(&work.db, &name(number)).unwrap();
-            let columns = Columns::of(&table);
+            let columns = TestColumns::for_table(&table);
             for part in 0..work.rng.random_range(0..3 * (number as i32 + 1)) {
                 let mut row = random_row(&mut work.rng, work.setup.size);
                 row.code = Some(format!("c{id} {part}"));
@@ -52,7 +52,7 @@ fn fill_and_empty_tables(work: &mut Work, round: usize) {
 
 #[test]
 fn tables_whose_pages_alternate() {
-    let mut work = Work::new(Setup { frames: 200, log_bytes: 512 << 10, ..SETUP });
+    let mut work = TracedInstance::new(InstanceSetup { frames: 200, log_bytes: 512 << 10, ..SETUP });
     for round in 0..3 {
         fill_and_empty_tables(&mut work, round);
     }
@@ -66,7 +66,7 @@ fn tables_whose_pages_alternate() {
 
 #[test]
 fn zeros_in_freed_and_changed_pages() {
-    let mut work = Work::new(Setup { frames: 90, log_bytes: 256 << 10, ..SETUP });
+    let mut work = TracedInstance::new(InstanceSetup { frames: 90, log_bytes: 256 << 10, ..SETUP });
     work.change(700, 700, 0);
     for round in 0..3 {
         work.delete_range(200 * round, 200 * round + 150);
@@ -81,7 +81,7 @@ fn zeros_in_freed_and_changed_pages() {
 
 #[test]
 fn leaves_that_share_their_nodes_when_they_are_merged() {
-    let mut work = Work::new(Setup { frames: 160, log_bytes: 256 << 10, ..SETUP });
+    let mut work = TracedInstance::new(InstanceSetup { frames: 160, log_bytes: 256 << 10, ..SETUP });
     work.change(900, 900, 0);
     for deletes in [70, 90] {
         work.change(700, 900, deletes);

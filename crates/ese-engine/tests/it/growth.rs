@@ -4,8 +4,8 @@ use std::path::Path;
 
 use ese_engine::internals::cache::{Cache, CacheOptions};
 use ese_engine::{
-    BulkLoadOptions, ColumnDefinition, CommitMode, CreateOptions, IndexDefinition, Instance, InstanceOptions,
-    Seek, Session, TableDefinition,
+    BulkLoadOptions, ColumnDefinition, CommitMode, DatabaseOptions, IndexDefinition, Instance,
+    InstanceOptions, SeekRelation, Session, TableDefinition,
 };
 use ese_format::PageSize;
 use ese_format::record::{ColumnType, Value};
@@ -50,7 +50,7 @@ fn requests(cache: &Cache, work: impl FnOnce()) -> u64 {
 fn work(tables: usize, rows: i32) -> [u64; 3] {
     let disk = SimVfs::new();
     let (instance, _) = open(&disk);
-    let db = instance.create_database(Path::new(DB), &CreateOptions::default()).unwrap();
+    let db = instance.create_database(Path::new(DB), &DatabaseOptions::default()).unwrap();
     let mut session = instance.session();
     for table in 0..tables {
         session.begin().unwrap();
@@ -75,7 +75,7 @@ fn work(tables: usize, rows: i32) -> [u64; 3] {
     let opened = requests(&cache, || table = session.open_table(&db, "loaded").ok());
     let mut table = table.unwrap();
     let found = requests(&cache, || {
-        assert!(table.seek(&mut session, &[Value::Long(rows)], Seek::GreaterOrEqual).unwrap());
+        assert!(table.seek(&mut session, &[Value::Long(rows)], SeekRelation::GreaterOrEqual).unwrap());
     });
     let inserted = requests(&cache, || {
         session.begin().unwrap();

@@ -5,7 +5,7 @@ use std::path::Path;
 use ese_engine::internals::cache::{Cache, CacheOptions};
 use ese_engine::internals::log::{LogNames, LogReader};
 use ese_engine::{
-    ColumnDefinition, CommitMode, CreateOptions, IndexDefinition, Instance, InstanceOptions, Result,
+    ColumnDefinition, CommitMode, DatabaseOptions, IndexDefinition, Instance, InstanceOptions, Result,
     TableDefinition, TornPageProtection,
 };
 use ese_format::header::DatabaseHeader;
@@ -36,7 +36,7 @@ fn a_damaged_shadow_is_repaired_before_the_first_copy_is_written() {
     disk.create_directory(Path::new("/db")).unwrap();
     disk.create_directory(Path::new("/log")).unwrap();
     let instance = open(&disk).unwrap();
-    let create = CreateOptions { initial_pages: 256, extension_pages: 32 };
+    let create = DatabaseOptions { initial_pages: 256, extension_pages: 32 };
     instance.create_database(Path::new(DATABASE), &create).unwrap();
     instance.shutdown().unwrap();
     drop(instance);
@@ -47,7 +47,7 @@ fn a_damaged_shadow_is_repaired_before_the_first_copy_is_written() {
     for cut in 1..40 {
         for seed in 0..8 {
             let torn = disk.process_kill();
-            torn.stop_after(torn.operations() + cut);
+            torn.cut_power_after(torn.operations() + cut);
             if let Ok(instance) = open(&torn) {
                 let _ = instance.attach(Path::new(DATABASE), 32);
             }
@@ -70,8 +70,8 @@ fn an_interrupted_creation_is_reported_as_such() {
             disk.create_directory(Path::new("/db")).unwrap();
             disk.create_directory(Path::new("/log")).unwrap();
             let instance = open(&disk).unwrap();
-            disk.stop_after(disk.operations() + cut);
-            let _ = instance.create_database(Path::new(DATABASE), &CreateOptions::default());
+            disk.cut_power_after(disk.operations() + cut);
+            let _ = instance.create_database(Path::new(DATABASE), &DatabaseOptions::default());
             drop(instance);
             let lose = CrashOptions { tear_write: 0.5, lose_write: 0.5, ..CrashOptions::default() };
             let after = disk.crash(seed, lose);
@@ -124,7 +124,7 @@ fn the_header_names_a_generation_after_its_file_and_before_the_pages() {
     (options.threads, options.log_file_size) = (false, 64 << 10);
     options.torn_page_protection = TornPageProtection::Off;
     let instance = Instance::open(options).unwrap();
-    let create = CreateOptions { initial_pages: 256, extension_pages: 32 };
+    let create = DatabaseOptions { initial_pages: 256, extension_pages: 32 };
     let db = instance.create_database(Path::new(DATABASE), &create).unwrap();
     let mut session = instance.session();
     let definition = TableDefinition {

@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use ese_engine::{
-    ColumnDefinition, CommitMode, CreateOptions, Database, DefragEvent, DefragKind, DefragOptions, EventKind,
-    IndexDefinition, Instance, LayoutReport, ScanOptions, TableDefinition, Throttle,
+    ColumnDefinition, CommitMode, Database, DatabaseOptions, DefragEvent, DefragKind, DefragOptions,
+    EventKind, IndexDefinition, Instance, LayoutReport, MaintenanceThrottle, ScanOptions, TableDefinition,
 };
 use ese_format::page::{Page, PageFlags};
 use ese_format::record::{ColumnId, ColumnType, Value};
@@ -15,7 +15,7 @@ use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::maintained::{Heard, check, open};
+use super::maintained::{EventRecorder, check, open};
 use super::recovered::{DATABASES, SIZE};
 
 const ROWS: i32 = 4000;
@@ -42,9 +42,9 @@ fn number(row: i32) -> i32 {
 }
 
 /// Creates a database into which rows were inserted in random order.
-fn scattered(disk: &SimVfs, heard: &Arc<Heard>) -> (Arc<Instance>, Arc<Database>) {
+fn scattered(disk: &SimVfs, heard: &Arc<EventRecorder>) -> (Arc<Instance>, Arc<Database>) {
     let instance = open(disk, heard);
-    let create = CreateOptions { initial_pages: 256, extension_pages: 32 };
+    let create = DatabaseOptions { initial_pages: 256, extension_pages: 32 };
     let db = instance.create_database(Path::new(DATABASES[0]), &create).unwrap();
     let definition = TableDefinition {
         name: "t".to_string(),
@@ -131,7 +131,7 @@ fn transitions(disk: &SimVfs) -> (usize, usize) {
     (all, sequential)
 }
 
-fn reports(heard: &Heard) -> (Vec<u16>, Vec<LayoutReport>) {
+fn reports(heard: &EventRecorder) -> (Vec<u16>, Vec<LayoutReport>) {
     let events = heard.defragmentation();
     let ids = events.iter().filter_map(|kind| kind.describe(Default::default()).id).collect();
     let report = |kind| match kind {
@@ -143,7 +143,7 @@ fn reports(heard: &Heard) -> (Vec<u16>, Vec<LayoutReport>) {
 
 #[test]
 fn a_pass_puts_the_leaves_of_all_trees_in_order() {
-    let (disk, heard) = (SimVfs::new(), Arc::new(Heard::default()));
+    let (disk, heard) = (SimVfs::new(), Arc::new(EventRecorder::default()));
     let (instance, db) = scattered(&disk, &heard);
     for _ in 0..200 {
         instance.step().unwrap();
@@ -177,7 +177,7 @@ fn a_pass_puts_the_leaves_of_all_trees_in_order() {
 
 #[test]
 fn a_layout_resumes_after_a_stop_and_after_a_crash() {
-    let (disk, heard) = (SimVfs::new(), Arc::new(Heard::default()));
+    let (disk, heard) = (SimVfs::new(), Arc::new(EventRecorder::default()));
     let (instance, db) = scattered(&disk, &heard);
     assert!(instance.start_defragmentation(&db, one_pass()).unwrap());
     while db.layout_progress().pages_moved < 100 {
@@ -210,7 +210,7 @@ fn a_layout_resumes_after_a_stop_and_after_a_crash() {
 
 #[test]
 fn both_kinds_of_defragmentation_run_at_the_same_time() {
-    let (disk, heard) = (SimVfs::new(), Arc::new(Heard::default()));
+    let (disk, heard) = (SimVfs::new(), Arc::new(EventRecorder::default()));
     let (instance, db) = scattered(&disk, &heard);
     let compaction = DefragOptions { kind: DefragKind::Compaction, partial_merges: true, ..one_pass() };
     assert!(instance.start_defragmentation(&db, compaction).unwrap());
@@ -229,14 +229,14 @@ fn both_kinds_of_defragmentation_run_at_the_same_time() {
 /// The old page of a moved leaf is overwritten, even if it did not change between a pass and the move.
 #[test]
 fn zeroing_overwrites_the_pages_that_leaves_have_left() {
-    let (disk, heard) = (SimVfs::new(), Arc::new(Heard::default()));
+    let (disk, heard) = (SimVfs::new(), Arc::new(EventRecorder::default()));
     let (instance, db) = scattered(&disk, &heard);
     // Write all pages first, because pages that were never written are not overwritten.
     let flush = || instance.core().cache.flush_file(db.file_id()).unwrap();
     let zero = || {
         flush();
         let options = ScanOptions { zero: true, single_pass: true, ..ScanOptions::default() };
-        let options = ScanOptions { throttle: Throttle::default(), ..options };
+        let options = ScanOptions { throttle: MaintenanceThrottle::default(), ..options };
         assert!(instance.start_maintenance(&db, options).unwrap());
         while db.scan_progress().running {
             instance.step().unwrap();
@@ -260,7 +260,7 @@ fn zeroing_overwrites_the_pages_that_leaves_have_left() {
 
 #[test]
 fn a_full_disk_is_reported_once_and_the_layout_goes_on_later() {
-    let (disk, heard) = (SimVfs::new(), Arc::new(Heard::default()));
+    let (disk, heard) = (SimVfs::new(), Arc::new(EventRecorder::default()));
     let (instance, db) = scattered(&disk, &heard);
     instance.checkpoint().unwrap();
     disk.set_capacity(disk.used() + (256 << 10));

@@ -11,7 +11,7 @@ use jetcell_vfs::{FileStem, SimVfs, Vfs};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-use super::recovered::{DATABASES, Rows, SIZE, create, create_one, killed, open, options, rows, work};
+use super::recovered::{DATABASES, RowsByKey, SIZE, create, create_one, killed, open, options, rows, work};
 
 /// Opens the instance with this log directory.
 fn open_log(disk: &SimVfs, directory: &str, seed: u64) -> Result<Arc<Instance>> {
@@ -37,7 +37,7 @@ fn missing_oldest_or_newest_logs_are_reported() {
     let disk = SimVfs::new();
     let (instance, cache) = open(&disk, 1024);
     create(&instance);
-    let mut models = [Rows::new(), Rows::new()];
+    let mut models = [RowsByKey::new(), RowsByKey::new()];
     let mut change = |number: usize, count: usize| {
         let db = instance.attach(Path::new(DATABASES[number]), 32).unwrap();
         let mut session = instance.session();
@@ -50,9 +50,9 @@ fn missing_oldest_or_newest_logs_are_reported() {
     let checkpoint = instance.checkpoint().unwrap();
     // The changes that are only in the checkpoint's generation belong to the first database.
     change(0, 20);
-    instance.core().log().roll().unwrap();
+    instance.core().log().roll_over().unwrap();
     change(1, 20);
-    instance.core().log().roll().unwrap();
+    instance.core().log().roll_over().unwrap();
     change(1, 20);
     // The file now has pages with changes of the last generation.
     instance.core().databases().iter().for_each(|db| cache.flush_file(db.file_id()).unwrap());
@@ -91,7 +91,7 @@ fn a_missing_newest_log_is_reported_after_a_clean_shutdown() {
     let disk = SimVfs::new();
     let (instance, _) = open(&disk, 1024);
     create(&instance);
-    instance.core().log().roll().unwrap();
+    instance.core().log().roll_over().unwrap();
     instance.shutdown().unwrap();
     drop(instance);
     let names = LogNames::new(Path::new("/log"), FileStem::E00);
@@ -111,9 +111,9 @@ fn a_missing_newest_log_is_reported_after_a_clean_shutdown() {
 /// Creates a disk on which the first instance was killed after it had detached the database, but before it advanced
 /// its checkpoint. A second log then used the database; its instance was shut down or killed. Returns the rows that
 /// the database must contain.
-fn moved_on(rng: &mut ChaCha8Rng, shut_down: bool) -> (SimVfs, Rows) {
+fn detached_without_checkpoint(rng: &mut ChaCha8Rng, shut_down: bool) -> (SimVfs, RowsByKey) {
     let (disk, path) = (SimVfs::new(), Path::new(DATABASES[0]));
-    let mut model = Rows::new();
+    let mut model = RowsByKey::new();
     let instance = open_log(&disk, "/one", 1).unwrap();
     drop(create_one(&instance, DATABASES[0]));
     // At the last attachment, the first log is far ahead of the position that the second log will reach.
@@ -144,7 +144,7 @@ fn moved_on(rng: &mut ChaCha8Rng, shut_down: bool) -> (SimVfs, Rows) {
 fn recovery_does_not_change_a_database_used_with_another_log_since() {
     let mut rng = ChaCha8Rng::seed_from_u64(2);
     for shut_down in [false, true] {
-        let (disk, model) = moved_on(&mut rng, shut_down);
+        let (disk, model) = detached_without_checkpoint(&mut rng, shut_down);
         let side = |disk: &SimVfs| disk.list(Path::new("/db")).unwrap();
         let before = (contents(&disk), side(&disk));
         assert_eq!(header(&disk, DATABASES[0]).state == DatabaseState::CleanShutdown, shut_down);
@@ -163,7 +163,7 @@ fn recovery_does_not_change_a_database_used_with_another_log_since() {
 /// database.
 #[test]
 fn a_database_in_use_with_another_log_is_reported() {
-    let (disk, _) = moved_on(&mut ChaCha8Rng::seed_from_u64(3), true);
+    let (disk, _) = detached_without_checkpoint(&mut ChaCha8Rng::seed_from_u64(3), true);
     let instance = open_log(&disk, "/one", 1).unwrap();
     let db = instance.attach(Path::new(DATABASES[0]), 32).unwrap();
     instance.flush().unwrap();
@@ -186,12 +186,12 @@ fn a_database_in_use_with_another_log_is_reported() {
 /// Between the attach record and the update of the header, the file still has the state that the other log left.
 #[test]
 fn an_attachment_from_another_log_survives_a_crash_at_any_point() {
-    let (moved, model) = moved_on(&mut ChaCha8Rng::seed_from_u64(4), true);
+    let (moved, model) = detached_without_checkpoint(&mut ChaCha8Rng::seed_from_u64(4), true);
     let mut left_attached = 0;
     for cut in 0.. {
         let mut disk = moved.clone_disk();
         let instance = open_log(&disk, "/one", 1).unwrap();
-        disk.stop_after(disk.operations() + cut);
+        disk.cut_power_after(disk.operations() + cut);
         let done = instance.attach(Path::new(DATABASES[0]), 32).is_ok();
         for _ in 0..2 {
             disk = disk.process_kill();

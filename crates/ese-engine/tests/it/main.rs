@@ -10,7 +10,7 @@ mod defragmented;
 mod ended;
 mod events;
 mod foreign;
-mod given_back;
+mod released_pages;
 mod golden;
 mod golden_log;
 mod golden_recovery;

@@ -11,8 +11,8 @@ use ese_check::{CheckOptions, check_database};
 use ese_engine::internals::cache::{Cache, CacheOptions};
 use ese_engine::internals::log::LogNames;
 use ese_engine::{
-    CommitMode, Database, Error, Event, EventKind, EventSink, Instance, InstanceOptions, Replayer, Result,
-    ScanOptions, Seek, Throttle,
+    CommitMode, Database, Error, Event, EventKind, EventSink, Instance, InstanceOptions, MaintenanceThrottle,
+    Replayer, Result, ScanOptions, SeekRelation,
 };
 use ese_format::page::Page;
 use ese_format::record::{ColumnId, Value};
@@ -28,15 +28,15 @@ const COPY: &str = "/copy/one.edb";
 const ROWS: i32 = 400;
 
 #[derive(Default)]
-pub(super) struct Heard(Mutex<Vec<Event>>);
+pub(super) struct EventRecorder(Mutex<Vec<Event>>);
 
-impl EventSink for Heard {
+impl EventSink for EventRecorder {
     fn event(&self, event: &Event) {
         self.0.lock().unwrap().push(event.clone());
     }
 }
 
-impl Heard {
+impl EventRecorder {
     pub(super) fn defragmentation(&self) -> Vec<EventKind> {
         let events = std::mem::take(&mut *self.0.lock().unwrap());
         let kinds = events.into_iter().map(|event| event.kind);
@@ -56,13 +56,18 @@ impl Heard {
     }
 }
 
-pub(super) fn open(disk: &SimVfs, heard: &Arc<Heard>) -> Arc<Instance> {
+pub(super) fn open(disk: &SimVfs, heard: &Arc<EventRecorder>) -> Arc<Instance> {
     let options = options(Arc::new(disk.clone()), 2048).0;
     Instance::open(InstanceOptions { events: Some(heard.clone()), ..options }).unwrap()
 }
 
 fn zeroing() -> ScanOptions {
-    ScanOptions { throttle: Throttle::default(), zero: true, single_pass: true, ..ScanOptions::default() }
+    ScanOptions {
+        throttle: MaintenanceThrottle::default(),
+        zero: true,
+        single_pass: true,
+        ..ScanOptions::default()
+    }
 }
 
 /// Runs one pass to its end.
@@ -123,7 +128,7 @@ fn fill(instance: &Arc<Instance>, db: &Arc<Database>) {
 
 fn delete(instance: &Arc<Instance>, db: &Arc<Database>) {
     change(instance, db, |session, table, row| {
-        assert!(table.seek(session, &[Value::Long(row)], Seek::Equal).unwrap());
+        assert!(table.seek(session, &[Value::Long(row)], SeekRelation::Equal).unwrap());
         match row % 3 {
             0 => table.delete(session).unwrap(),
             1 => table.replace(session, &[(ColumnId(256), Value::Binary(b"other".to_vec()))]).unwrap(),
@@ -161,7 +166,7 @@ pub(super) fn check(disk: &SimVfs) {
 
 #[test]
 fn nothing_of_deleted_data_is_left_in_the_file_or_in_a_replayed_copy() {
-    let (disk, heard) = (SimVfs::new(), Arc::new(Heard::default()));
+    let (disk, heard) = (SimVfs::new(), Arc::new(EventRecorder::default()));
     let instance = open(&disk, &heard);
     let db = create_one(&instance, DATABASES[0]);
     instance.detach(&db).unwrap();
@@ -193,7 +198,7 @@ fn nothing_of_deleted_data_is_left_in_the_file_or_in_a_replayed_copy() {
     let mut session = instance.session();
     let mut table = session.open_table(&db, "t").unwrap();
     for row in 0..ROWS {
-        let found = table.seek(&mut session, &[Value::Long(row)], Seek::Equal).unwrap();
+        let found = table.seek(&mut session, &[Value::Long(row)], SeekRelation::Equal).unwrap();
         assert_eq!(found, row % 3 != 0, "{row}");
         let expected = if row % 3 == 1 { b"other".to_vec() } else { body(row) };
         if found {
@@ -224,7 +229,7 @@ fn nothing_of_deleted_data_is_left_in_the_file_or_in_a_replayed_copy() {
 
 #[test]
 fn a_snapshot_still_reads_what_it_sees_while_pages_are_overwritten() {
-    let (disk, heard) = (SimVfs::new(), Arc::new(Heard::default()));
+    let (disk, heard) = (SimVfs::new(), Arc::new(EventRecorder::default()));
     let instance = open(&disk, &heard);
     let db = create_one(&instance, DATABASES[0]);
     fill(&instance, &db);
@@ -235,7 +240,7 @@ fn a_snapshot_still_reads_what_it_sees_while_pages_are_overwritten() {
     delete(&instance, &db);
     pass(&instance, &db, zeroing());
     for row in 0..ROWS {
-        assert!(seen.seek(&mut snapshot, &[Value::Long(row)], Seek::Equal).unwrap(), "{row}");
+        assert!(seen.seek(&mut snapshot, &[Value::Long(row)], SeekRelation::Equal).unwrap(), "{row}");
         let value = seen.get(&mut snapshot, ColumnId(256)).unwrap();
         assert_eq!(value, Value::Binary(body(row)), "{row}");
     }
@@ -248,7 +253,7 @@ fn a_snapshot_still_reads_what_it_sees_while_pages_are_overwritten() {
 
 #[test]
 fn a_pass_resumes_after_a_stop_and_after_a_crash() {
-    let (disk, heard) = (SimVfs::new(), Arc::new(Heard::default()));
+    let (disk, heard) = (SimVfs::new(), Arc::new(EventRecorder::default()));
     let instance = open(&disk, &heard);
     let db = create_one(&instance, DATABASES[0]);
     fill(&instance, &db);
@@ -320,7 +325,7 @@ fn damage(disk: &SimVfs, rng: &mut ChaCha8Rng) -> Vec<PageNumber> {
 
 #[test]
 fn exactly_the_damaged_pages_are_found_and_the_others_are_overwritten() -> Result<()> {
-    let (disk, heard) = (SimVfs::new(), Arc::new(Heard::default()));
+    let (disk, heard) = (SimVfs::new(), Arc::new(EventRecorder::default()));
     let instance = open(&disk, &heard);
     let db = create_one(&instance, DATABASES[0]);
     fill(&instance, &db);
@@ -352,7 +357,7 @@ fn exactly_the_damaged_pages_are_found_and_the_others_are_overwritten() -> Resul
     // Invalid settings are refused, and no scan starts.
     let refused = instance.start_maintenance(
         &db,
-        ScanOptions { throttle: Throttle::pausing(Duration::from_secs(61)), ..zeroing() },
+        ScanOptions { throttle: MaintenanceThrottle::pausing(Duration::from_secs(61)), ..zeroing() },
     );
     assert!(matches!(refused, Err(Error::Usage(_))));
     assert!(!db.scan_progress().running);

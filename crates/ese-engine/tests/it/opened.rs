@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 
 use ese_engine::Database;
 use ese_engine::internals::cache::EvictionPolicy;
-use ese_engine::internals::log::{CheckpointFile, LogNameForm, LogNames};
-use ese_engine::{CommitMode, CreateOptions, Error, Instance, InstanceOptions, Result, Session};
+use ese_engine::internals::log::{CheckpointFile, LogNameFormat, LogNames};
+use ese_engine::{CommitMode, DatabaseOptions, Error, Instance, InstanceOptions, Result, Session};
 use ese_format::LogPosition;
 use ese_format::record::{ColumnId, Value};
 use jetcell_sync::Arc;
 use jetcell_vfs::{FileStem, SimVfs, Vfs};
 
-use super::recovered::{DATABASES, Rows, create_one, open, options, options_with, rows};
+use super::recovered::{DATABASES, RowsByKey, create_one, open, options, options_with, rows};
 
 fn text_of<T>(result: Result<T>) -> String {
     match result {
@@ -46,7 +46,7 @@ fn paths_too_long_for_the_attachment_list_are_refused() {
     let (instance, _) = open(&disk, 256);
     let directory = Path::new("/").join("d".repeat(200));
     let paths: Vec<PathBuf> = (0..6).map(|number| directory.join(format!("{number}.edb"))).collect();
-    let create = |path: &PathBuf| instance.create_database(path, &CreateOptions::default());
+    let create = |path: &PathBuf| instance.create_database(path, &DatabaseOptions::default());
     let mut created: Vec<Arc<Database>> = Vec::new();
     let mut refused = None;
     for path in &paths {
@@ -83,7 +83,7 @@ fn the_log_records_relative_paths_as_absolute() {
     let disk = SimVfs::new();
     let (instance, _) = open(&disk, 256);
     let [one, two] = ["one.edb", "two.edb"].map(|name| Path::new("db").join(name));
-    let db = instance.create_database(&one, &CreateOptions::default()).unwrap();
+    let db = instance.create_database(&one, &DatabaseOptions::default()).unwrap();
     assert_eq!(db.path(), std::path::absolute(&one).unwrap());
     assert!(disk.exists(db.path()).unwrap() && !disk.exists(&one).unwrap());
     for known in [&*one, db.path()] {
@@ -110,7 +110,7 @@ fn a_path_that_is_not_utf_8_is_refused() {
     let (instance, _) = open(&disk, 256);
     let path = Path::new("/db").join(OsStr::from_bytes(b"\xff.edb"));
     let files = || disk.list(Path::new("/db")).unwrap();
-    let text = text_of(instance.create_database(&path, &CreateOptions::default()));
+    let text = text_of(instance.create_database(&path, &DatabaseOptions::default()));
     assert!(text.contains("UTF-8") && files().is_empty(), "{text} {:?}", files());
     let db = create_one(&instance, DATABASES[0]);
     instance.detach(&db).unwrap();
@@ -167,7 +167,7 @@ fn the_checkpoint_depth_holds_for_existing_streams_of_another_file_size() {
             Arc::new(disk.clone()),
             Path::new("/log"),
             FileStem::E00,
-            LogNameForm::default(),
+            LogNameFormat::default(),
         );
         let mut session = instance.session();
         let insert = |session: &mut Session, key: i32| {
@@ -210,7 +210,7 @@ fn the_checkpoint_depth_holds_for_existing_streams_of_another_file_size() {
         let archived = archived.iter().filter(|path| names.generation_of(path).is_some()).count() as u64;
         assert!(archived <= most / u64::from(made) + 5, "{archived} old files of {made}");
         drop((session, long));
-        let model: Rows = (-1..keys).map(|key| (key, 1)).collect();
+        let model: RowsByKey = (-1..keys).map(|key| (key, 1)).collect();
         assert_eq!(rows(&instance, &db), model);
         instance.shutdown().unwrap();
     }

@@ -6,12 +6,12 @@ use std::path::Path;
 
 use ese_check::{CheckOptions, check_database};
 use ese_engine::Database;
-use ese_engine::Seek;
+use ese_engine::SeekRelation;
 use ese_engine::internals::cache::{Cache, CacheOptions, EvictionPolicy};
 use ese_engine::internals::log::{LogNames, LogReader};
 use ese_engine::{
-    ColumnDefinition, CommitMode, CreateOptions, Error, IndexDefinition, Instance, InstanceOptions, Session,
-    TableDefinition,
+    ColumnDefinition, CommitMode, DatabaseOptions, Error, IndexDefinition, Instance, InstanceOptions,
+    Session, TableDefinition,
 };
 use ese_format::header::{DatabaseHeader, DatabaseState};
 use ese_format::log::record::LogRecord;
@@ -29,7 +29,7 @@ const POLICIES: [EvictionPolicy; 2] =
     [EvictionPolicy::KeepDeltas { memory_permille: 750 }, EvictionPolicy::WriteBack];
 
 /// Number in each row, by key.
-pub(super) type Rows = BTreeMap<i32, i32>;
+pub(super) type RowsByKey = BTreeMap<i32, i32>;
 
 pub(super) fn open(disk: &SimVfs, pages: usize) -> (Arc<Instance>, Arc<Cache>) {
     open_with(disk, pages, POLICIES[0])
@@ -75,7 +75,7 @@ pub(super) fn create_one(instance: &Arc<Instance>, path: &str) -> Arc<Database> 
         indexes: vec![IndexDefinition::new("by key", &["key"]).primary()],
         ..TableDefinition::default()
     };
-    let create = CreateOptions { initial_pages: 256, extension_pages: 32 };
+    let create = DatabaseOptions { initial_pages: 256, extension_pages: 32 };
     let db = instance.create_database(Path::new(path), &create).unwrap();
     let mut session = instance.session();
     session.begin().unwrap();
@@ -88,7 +88,7 @@ pub(super) fn create_one(instance: &Arc<Instance>, path: &str) -> Arc<Database> 
 pub(super) fn work(
     session: &mut Session,
     db: &Arc<Database>,
-    model: &mut Rows,
+    model: &mut RowsByKey,
     rng: &mut ChaCha8Rng,
     count: usize,
 ) {
@@ -97,7 +97,7 @@ pub(super) fn work(
     session.begin().unwrap();
     for done in 0..count {
         let (key, number) = (rng.random_range(0..1500), rng.random());
-        let found = table.seek(session, &[Value::Long(key)], Seek::Equal).unwrap();
+        let found = table.seek(session, &[Value::Long(key)], SeekRelation::Equal).unwrap();
         let body = Value::Binary(vec![number as u8; rng.random_range(50..300)]);
         let row = [(ColumnId(2), Value::Long(number)), (ColumnId(256), body)];
         if found && rng.random_bool(0.4) {
@@ -121,11 +121,11 @@ pub(super) fn work(
     }
 }
 
-pub(super) fn rows(instance: &Arc<Instance>, db: &Arc<Database>) -> Rows {
+pub(super) fn rows(instance: &Arc<Instance>, db: &Arc<Database>) -> RowsByKey {
     let mut session = instance.session();
     let mut table = session.open_table(db, "t").unwrap();
     session.begin().unwrap();
-    let mut rows = Rows::new();
+    let mut rows = RowsByKey::new();
     let mut more = table.first(&mut session).unwrap();
     while more {
         let values = [1, 2].map(|column| table.get(&mut session, ColumnId(column)).unwrap());
@@ -158,11 +158,11 @@ fn last_record(disk: &SimVfs) -> LogRecord {
 
 /// Creates a disk on which two databases were in use when the process was killed. Returns also the rows that they
 /// must contain.
-pub(super) fn killed(rng: &mut ChaCha8Rng) -> (SimVfs, [Rows; 2]) {
+pub(super) fn killed(rng: &mut ChaCha8Rng) -> (SimVfs, [RowsByKey; 2]) {
     let disk = SimVfs::new();
     let (instance, _) = open(&disk, 256);
     create(&instance);
-    let mut models = [Rows::new(), Rows::new()];
+    let mut models = [RowsByKey::new(), RowsByKey::new()];
     let mut sessions = Vec::new();
     for (path, model) in DATABASES.iter().zip(&mut models) {
         let db = instance.attach(Path::new(path), 32).unwrap();
@@ -263,7 +263,7 @@ fn redo_with_deltas_writes_few_pages() {
     let (instance, cache) = open(&disk, 512);
     create(&instance);
     let db = instance.attach(Path::new(DATABASES[0]), 32).unwrap();
-    let mut model = Rows::new();
+    let mut model = RowsByKey::new();
     let mut session = instance.session();
     work(&mut session, &db, &mut model, &mut rng, 4000);
     session.rollback().unwrap();

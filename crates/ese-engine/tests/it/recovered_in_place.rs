@@ -77,7 +77,7 @@ fn interrupted(corpus: &Corpus, files: &[(&str, &str)], rolled_back: usize) {
     let expected = rows(&undisturbed, "undisturbed");
     for cut in 1..operations {
         let disk = disk_with(corpus, files);
-        disk.stop_after(disk.operations() + cut);
+        disk.cut_power_after(disk.operations() + cut);
         assert!(recover(&disk).is_err(), "cut {cut} of {operations}");
         let after = [disk.process_kill(), disk.crash(cut, CrashOptions::default())];
         for (disk, how) in after.iter().zip(["process", "power"]) {

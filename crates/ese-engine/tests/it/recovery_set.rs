@@ -9,11 +9,11 @@ use ese_format::header::DatabaseHeader;
 use ese_format::log::header::LogHeader;
 use ese_format::{Generation, LogPosition};
 use jetcell_sync::Arc;
-use jetcell_vfs::{Fault, FaultEffect, FaultTarget, FaultVfs, FileStem, SimVfs, Vfs, VfsLayer};
+use jetcell_vfs::{FaultEffect, FaultTarget, FaultVfs, FileStem, InjectedFault, SimVfs, Vfs, VfsLayer};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-use super::recovered::{DATABASES, Rows, SIZE, create_one, open, work};
+use super::recovered::{DATABASES, RowsByKey, SIZE, create_one, open, work};
 
 fn names() -> LogNames {
     LogNames::new(Path::new("/log"), FileStem::E00)
@@ -29,11 +29,11 @@ fn stream() -> SimVfs {
     let (instance, _) = open(&disk, 1024);
     let db = create_one(&instance, DATABASES[0]);
     let mut session = instance.session();
-    let (mut model, mut rng) = (Rows::new(), ChaCha8Rng::seed_from_u64(1));
+    let (mut model, mut rng) = (RowsByKey::new(), ChaCha8Rng::seed_from_u64(1));
     while instance.core().log().tail().generation < Generation(5) {
         work(&mut session, &db, &mut model, &mut rng, 20);
         session.rollback().unwrap();
-        instance.core().log().roll().unwrap();
+        instance.core().log().roll_over().unwrap();
     }
     drop((session, db));
     drop(instance);
@@ -61,7 +61,7 @@ fn archived(generation: u32) -> PathBuf {
 }
 
 /// Sets the creation time of a log file to a time that no other log names.
-fn disguise(disk: &SimVfs, path: &Path) {
+fn change_creation_time(disk: &SimVfs, path: &Path) {
     let mut bytes = disk.contents(path).unwrap();
     let mut header = LogHeader::decode(&bytes[..4096]).unwrap();
     (header.created.0[0], header.previous_created.0[0]) = (header.created.0[0] ^ 1, 77);
@@ -81,7 +81,7 @@ fn a_prepared_log_belongs_to_the_stream_if_another_log_says_so() {
         expected[at] = prepared();
         assert_eq!(files(&disk), expected);
         assert!(find(&disk).plan(LogPosition::MAX).missing.is_none_or(|_| at != 4));
-        disguise(&disk, &prepared());
+        change_creation_time(&disk, &prepared());
         let set = find(&disk);
         assert_eq!((set.logs.len(), set.ignored.len()), (4, 1), "{set:?}");
         assert_eq!(set.ignored[0].0, prepared());
@@ -120,13 +120,13 @@ fn of_two_logs_of_a_generation_the_next_one_names_the_right_one() {
 
 /// Simulates another process that renames or removes a file between the listing of a directory and the opening of its
 /// files.
-struct Vanishing {
+struct VanishingVfs {
     disk: SimVfs,
     vanishes: PathBuf,
     renamed: Option<PathBuf>,
 }
 
-impl VfsLayer for Vanishing {
+impl VfsLayer for VanishingVfs {
     fn inner(&self) -> &dyn Vfs {
         &self.disk
     }
@@ -143,7 +143,7 @@ impl VfsLayer for Vanishing {
 
 fn vanishing(disk: &SimVfs, vanishes: &Path, renamed: Option<&Path>) -> ese_engine::Result<RecoverySet> {
     let (vanishes, renamed) = (vanishes.to_path_buf(), renamed.map(PathBuf::from));
-    let vfs: Arc<dyn Vfs> = Arc::new(Vanishing { disk: disk.clone_disk(), vanishes, renamed });
+    let vfs: Arc<dyn Vfs> = Arc::new(VanishingVfs { disk: disk.clone_disk(), vanishes, renamed });
     RecoverySet::find(&vfs, &vfs.list(Path::new("/log")).unwrap())
 }
 
@@ -172,7 +172,7 @@ fn a_file_that_vanishes_after_the_listing_is_not_there() {
 #[test]
 fn a_file_that_cannot_be_opened_is_an_error() {
     let faulty = FaultVfs::new(Arc::new(stream()));
-    faulty.inject(Fault::new(FaultTarget::Open, FaultEffect::IoError));
+    faulty.inject(InjectedFault::new(FaultTarget::Open, FaultEffect::IoError));
     let vfs: Arc<dyn Vfs> = Arc::new(faulty);
     let error = RecoverySet::find(&vfs, &vfs.list(Path::new("/log")).unwrap()).unwrap_err();
     assert!(matches!(error, Error::Io { .. }), "{error}");

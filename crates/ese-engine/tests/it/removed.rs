@@ -9,11 +9,11 @@ use jetcell_vfs::{SimVfs, Vfs};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-use super::recovered::{DATABASES, Rows, SIZE, create, create_one, open, options, rows, work};
+use super::recovered::{DATABASES, RowsByKey, SIZE, create, create_one, open, options, rows, work};
 
 /// State of the path of the database when recovery runs after the crash.
 #[derive(Clone, Copy, PartialEq, Debug)]
-enum Now {
+enum PathState {
     Missing,
     CreatedAnew,
     /// The file of a creation that was interrupted by a crash before it was logged.
@@ -23,10 +23,10 @@ enum Now {
 
 /// Creates two databases in use, and the rows that they must contain. With `listed`, the checkpoint lists them as
 /// attached; otherwise redo reads their create records.
-fn in_use(disk: &SimVfs, listed: bool, rng: &mut ChaCha8Rng) -> (Arc<Instance>, [Rows; 2]) {
+fn in_use(disk: &SimVfs, listed: bool, rng: &mut ChaCha8Rng) -> (Arc<Instance>, [RowsByKey; 2]) {
     let (instance, cache) = open(disk, 256);
     create(&instance);
-    let mut models = [Rows::new(), Rows::new()];
+    let mut models = [RowsByKey::new(), RowsByKey::new()];
     for round in 0..2 {
         for (path, model) in DATABASES.iter().zip(&mut models) {
             let db = instance.attach(Path::new(path), 32).unwrap();
@@ -53,7 +53,8 @@ fn opened(disk: &SimVfs) -> ese_engine::Result<Arc<Instance>> {
 fn recovery_does_not_need_a_database_removed_after_its_detach() {
     let mut rng = ChaCha8Rng::seed_from_u64(1);
     for listed in [false, true] {
-        for now in [Now::Missing, Now::CreatedAnew, Now::Empty, Now::AnotherInstances] {
+        for now in [PathState::Missing, PathState::CreatedAnew, PathState::Empty, PathState::AnotherInstances]
+        {
             let disk = SimVfs::new();
             let (instance, mut models) = in_use(&disk, listed, &mut rng);
             let path = Path::new(DATABASES[0]);
@@ -63,15 +64,15 @@ fn recovery_does_not_need_a_database_removed_after_its_detach() {
             disk.remove(path).unwrap();
             models[0].clear();
             match now {
-                Now::Missing => {}
-                Now::CreatedAnew => {
+                PathState::Missing => {}
+                PathState::CreatedAnew => {
                     let db = create_one(&instance, DATABASES[0]);
                     let mut session = instance.session();
                     work(&mut session, &db, &mut models[0], &mut rng, 200);
                     session.rollback().unwrap();
                 }
-                Now::Empty => disk.put(path, &vec![0; 4 * SIZE.bytes()]),
-                Now::AnotherInstances => {
+                PathState::Empty => disk.put(path, &vec![0; 4 * SIZE.bytes()]),
+                PathState::AnotherInstances => {
                     let other = SimVfs::new();
                     let (instance, _) = open(&other, 256);
                     create(&instance);
@@ -92,12 +93,12 @@ fn recovery_does_not_need_a_database_removed_after_its_detach() {
                 disk = disk.process_kill();
                 let before = disk.contents(path);
                 let instance = opened(&disk).unwrap_or_else(|e| panic!("{now:?}, listed {listed}: {e}"));
-                let attached = if now == Now::CreatedAnew { 2 } else { 1 };
+                let attached = if now == PathState::CreatedAnew { 2 } else { 1 };
                 assert_eq!(instance.recovery().left_attached, attached, "{now:?}, listed {listed}");
                 for (path, model) in DATABASES.iter().zip(&models).rev().take(attached) {
                     assert_eq!(rows(&instance, &instance.attach(Path::new(path), 32).unwrap()), *model);
                 }
-                if now != Now::CreatedAnew {
+                if now != PathState::CreatedAnew {
                     assert!(
                         disk.contents(path) == before,
                         "{now:?}: recovery changed a file that does not belong to the log"

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use ese_check::{CheckOptions, check_database};
 use ese_engine::internals::cache::{Cache, CacheOptions};
 use ese_engine::internals::log::{LogNames, RecordBatch};
-use ese_engine::{CommitMode, Error, Instance, InstanceOptions, LogFault, Replayer, Result, Seek};
+use ese_engine::{
+    CommitMode, Error, Instance, InstanceOptions, LogErrorKind, Replayer, Result, SeekRelation,
+};
 use ese_format::header::{DatabaseHeader, DatabaseState};
 use ese_format::log::header::LogHeader;
 use ese_format::log::record::{DatabaseIdInLog, LogRecord, RootPageMove};
@@ -18,9 +20,9 @@ use jetcell_vfs::{FileStem, SimVfs, Vfs};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::recovered::{DATABASES, Rows, SIZE, create_one, open, rows, work};
+use super::recovered::{DATABASES, RowsByKey, SIZE, create_one, open, rows, work};
 
-type Edit = fn(&mut LogHeader);
+type HeaderEdit = fn(&mut LogHeader);
 
 const COPY: &str = "/copy/one.edb";
 
@@ -102,7 +104,7 @@ fn a_generation_with_a_record_that_cannot_be_redone_changes_nothing() {
     follow(&disk, &mut copy).unwrap();
     let db = instance.attach(Path::new(DATABASES[0]), 32).unwrap();
     let mut session = instance.session();
-    work(&mut session, &db, &mut Rows::new(), &mut rng, 20);
+    work(&mut session, &db, &mut RowsByKey::new(), &mut rng, 20);
     session.rollback().unwrap();
     let mut batch = RecordBatch::new();
     batch.push(&LogRecord::RootPageMove(RootPageMove {
@@ -112,12 +114,12 @@ fn a_generation_with_a_record_that_cannot_be_redone_changes_nothing() {
         procid: 1,
     }));
     instance.core().log().append(&batch).unwrap();
-    instance.core().log().roll().unwrap();
+    instance.core().log().roll_over().unwrap();
     let path = names().archived(copy.next());
     let before = disk.contents(Path::new(COPY)).unwrap();
     for _ in 0..2 {
         let error = copy.replay(&path).unwrap_err();
-        let Error::Log { path: named, fault: LogFault::UnknownRecord, what, .. } = &error else {
+        let Error::Log { path: named, fault: LogErrorKind::UnknownRecord, what, .. } = &error else {
             panic!("{error}")
         };
         assert_eq!((named, error.jet_code()), (&path, -501));
@@ -143,19 +145,19 @@ fn pages_with_deletions_that_are_not_cleaned_up_can_be_evicted() {
         table.insert(&mut session, &row).unwrap();
     }
     session.commit(CommitMode::Durable).unwrap();
-    instance.core().log().roll().unwrap();
+    instance.core().log().roll_over().unwrap();
     let mut copy = replayer(&disk, CACHE_PAGES).unwrap();
     follow(&disk, &mut copy).unwrap();
     // No cleanup runs, because the instance has no threads.
     session.begin().unwrap();
     for key in (0..600).step_by(8) {
-        assert!(table.seek(&mut session, &[Value::Long(key)], Seek::Equal).unwrap());
+        assert!(table.seek(&mut session, &[Value::Long(key)], SeekRelation::Equal).unwrap());
         table.delete(&mut session).unwrap();
     }
     session.commit(CommitMode::Durable).unwrap();
-    instance.core().log().roll().unwrap();
+    instance.core().log().roll_over().unwrap();
     follow(&disk, &mut copy).unwrap();
-    assert!(copy.replayed().pages_written > 2 * CACHE_PAGES as u64, "{:?}", copy.replayed());
+    assert!(copy.summary().pages_written > 2 * CACHE_PAGES as u64, "{:?}", copy.summary());
     copy.stop().unwrap();
 }
 
@@ -167,7 +169,7 @@ fn a_copy_that_is_stopped_and_continued_equals_the_original() {
         let instance = original(&disk);
         let pages_of_cache = [24, 256][seed as usize % 2];
         let mut copy = Some(replayer(&disk, pages_of_cache).unwrap());
-        let mut model = Rows::new();
+        let mut model = RowsByKey::new();
         let mut oldest_needed = Generation(0);
         let mut given_back = 0;
         let mut session = instance.session();
@@ -180,7 +182,7 @@ fn a_copy_that_is_stopped_and_continued_equals_the_original() {
                 given_back += shrunk.pages_before - shrunk.pages_after;
             }
             if round % 3 == 2 {
-                instance.core().log().roll().unwrap();
+                instance.core().log().roll_over().unwrap();
             }
             instance.step().unwrap();
             // The last transaction is still open here.
@@ -243,12 +245,12 @@ fn a_log_that_is_replayed_in_parts_gives_the_same_database() {
         let mut session = instance.session();
         for _ in 0..8 {
             let db = instance.attach(Path::new(DATABASES[0]), 32).unwrap();
-            work(&mut session, &db, &mut Rows::new(), &mut rng, 100);
+            work(&mut session, &db, &mut RowsByKey::new(), &mut rng, 100);
             session.rollback().unwrap();
             instance.step().unwrap();
         }
         drop(session);
-        instance.core().log().roll().unwrap();
+        instance.core().log().roll_over().unwrap();
         instance.shutdown().unwrap();
         let mut copy = replayer(&disk, 256).unwrap();
         loop {
@@ -287,10 +289,10 @@ fn a_database_is_complete_at_each_position_of_the_generation_that_attaches_it() 
     let instance = original(&disk);
     let db = instance.attach(Path::new(DATABASES[0]), 32).unwrap();
     let mut session = instance.session();
-    work(&mut session, &db, &mut Rows::new(), &mut rng, 5);
+    work(&mut session, &db, &mut RowsByKey::new(), &mut rng, 5);
     session.rollback().unwrap();
     let until = instance.core().log().tail();
-    work(&mut session, &db, &mut Rows::new(), &mut rng, 5);
+    work(&mut session, &db, &mut RowsByKey::new(), &mut rng, 5);
     session.rollback().unwrap();
     instance.flush().unwrap();
     let mut copy = replayer(&disk, 256).unwrap();
@@ -298,7 +300,7 @@ fn a_database_is_complete_at_each_position_of_the_generation_that_attaches_it() 
     assert_eq!(copy.next(), until.generation);
     copy.replay_until(&names().current(), until).unwrap();
     copy.check_complete().unwrap();
-    assert_eq!(copy.replayed().attached, [Path::new(COPY)]);
+    assert_eq!(copy.summary().attached, [Path::new(COPY)]);
 }
 
 /// Undo needs a separate stream. The copy gets the logs, and the replayed database becomes clean.
@@ -307,7 +309,7 @@ fn finishing_rolls_back_what_had_not_ended() {
     let mut rng = ChaCha8Rng::seed_from_u64(3);
     let disk = SimVfs::new();
     let instance = original(&disk);
-    let mut model = Rows::new();
+    let mut model = RowsByKey::new();
     let db = instance.attach(Path::new(DATABASES[0]), 32).unwrap();
     let mut session = instance.session();
     work(&mut session, &db, &mut model, &mut rng, 400);
@@ -341,7 +343,7 @@ fn a_generation_that_does_not_continue_the_last_one_changes_nothing() {
     let mut rng = ChaCha8Rng::seed_from_u64(4);
     let disk = SimVfs::new();
     let instance = original(&disk);
-    let mut model = Rows::new();
+    let mut model = RowsByKey::new();
     let db = instance.attach(Path::new(DATABASES[0]), 32).unwrap();
     let mut session = instance.session();
     while instance.core().log().tail().generation.0 < 9 {
@@ -361,10 +363,10 @@ fn a_generation_that_does_not_continue_the_last_one_changes_nothing() {
     assert_eq!((error.jet_code(), error.jet_name()), (-528, "JET_errMissingLogFile"));
     // A damaged segment, another stream, another creation time, and other content.
     let good = disk.contents(&path(1)).unwrap();
-    let edits: [(Edit, LogFault, i32); 3] = [
-        (|header| header.signature.random ^= 1, LogFault::OtherStream, -530),
-        (|header| header.previous_created.0[0] ^= 1, LogFault::OtherHistory, -515),
-        (|header| header.previous_checksum ^= 1, LogFault::OtherContent, -590),
+    let edits: [(HeaderEdit, LogErrorKind, i32); 3] = [
+        (|header| header.signature.random ^= 1, LogErrorKind::OtherStream, -530),
+        (|header| header.previous_created.0[0] ^= 1, LogErrorKind::OtherHistory, -515),
+        (|header| header.previous_checksum ^= 1, LogErrorKind::OtherContent, -590),
     ];
     let mut bad = vec![(
         {
@@ -373,7 +375,7 @@ fn a_generation_that_does_not_continue_the_last_one_changes_nothing() {
             damaged[5 * 4096 + 900] ^= 0xFF;
             damaged
         },
-        LogFault::Damaged,
+        LogErrorKind::Damaged,
         -501,
     )];
     for (edit, fault, code) in edits {

@@ -7,13 +7,13 @@ use ese_check::{CheckOptions, check_database};
 use ese_engine::Database;
 use ese_engine::internals::cache::{Cache, CacheOptions, EvictionPolicy};
 use ese_engine::{
-    ColumnDefinition, CommitMode, CreateOptions, Error, IndexDefinition, Instance, InstanceOptions, Result,
+    ColumnDefinition, CommitMode, DatabaseOptions, Error, IndexDefinition, Instance, InstanceOptions, Result,
     Session, Table, TableDefinition, TornPageProtection,
 };
 use ese_format::PageSize;
 use ese_format::record::{ColumnId, ColumnType, Value};
 use jetcell_sync::{Arc, mpsc};
-use jetcell_vfs::{Fault, FaultEffect, FaultTarget, FaultVfs, SimVfs, Vfs};
+use jetcell_vfs::{FaultEffect, FaultTarget, FaultVfs, InjectedFault, SimVfs, Vfs};
 
 const SIZE: PageSize = PageSize::KIB_4;
 const DB: &str = "/db/one.edb";
@@ -56,7 +56,7 @@ impl Fixture {
     /// Creates an instance with the committed rows.
     fn filled(&self) -> (Arc<Instance>, Arc<Database>) {
         let instance = self.open().unwrap();
-        let create = CreateOptions { initial_pages: 256, extension_pages: 32 };
+        let create = DatabaseOptions { initial_pages: 256, extension_pages: 32 };
         let db = instance.create_database(Path::new(DB), &create).unwrap();
         let definition = TableDefinition {
             name: "t".to_string(),
@@ -188,8 +188,8 @@ fn a_failed_rollback(damage: impl FnOnce(&Fixture), reason: &str, repair: impl F
 #[test]
 fn an_instance_ends_if_undo_cannot_read_a_page() {
     let damage = |fixture: &Fixture| {
-        let fault = Fault::new(FaultTarget::Read, FaultEffect::IoError);
-        fixture.faults.inject(fault.on_path(DB).forever());
+        let fault = InjectedFault::new(FaultTarget::Read, FaultEffect::IoError);
+        fixture.faults.inject(fault.on_path(DB).repeating());
     };
     a_failed_rollback(damage, "os error 5", |fixture| fixture.faults.clear());
 }
@@ -220,8 +220,8 @@ fn a_failed_rollback_can_be_repeated() {
         let mut session = fixture.undecided(&instance, &db);
         let mut table = session.open_table(&db, "t").unwrap();
         insert(&mut session, &mut table, ROWS, &[2; 300]).unwrap();
-        let fault = Fault::new(FaultTarget::Read, FaultEffect::IoError);
-        fixture.faults.inject(fault.on_path(DB).forever());
+        let fault = InjectedFault::new(FaultTarget::Read, FaultEffect::IoError);
+        fixture.faults.inject(fault.on_path(DB).repeating());
         assert!(matches!(session.rollback(), Err(Error::Io { .. })));
         fixture.faults.clear();
         if !dropped {
@@ -271,8 +271,8 @@ fn a_table_stays_reserved_until_its_definition_change_is_rolled_back() {
     let (instance, db) = fixture.filled();
     let mut session = two_indexes(&fixture, &db, &instance);
     let mut other = instance.session();
-    let fault = Fault::new(FaultTarget::Read, FaultEffect::IoError);
-    fixture.faults.inject(fault.on_path(DB).forever());
+    let fault = InjectedFault::new(FaultTarget::Read, FaultEffect::IoError);
+    fixture.faults.inject(fault.on_path(DB).repeating());
     assert!(matches!(session.rollback(), Err(Error::Io { .. })));
     fixture.faults.clear();
     let refused = other.open_table(&db, "t").err();
@@ -301,8 +301,8 @@ fn a_table_can_be_read_after_a_failed_rollback_of_its_definition() {
     let fixture = Fixture::new();
     let (instance, db) = fixture.filled();
     let session = two_indexes(&fixture, &db, &instance);
-    let fault = Fault::new(FaultTarget::Read, FaultEffect::IoError);
-    fixture.faults.inject(fault.on_path(DB).forever());
+    let fault = InjectedFault::new(FaultTarget::Read, FaultEffect::IoError);
+    fixture.faults.inject(fault.on_path(DB).repeating());
     drop(session);
     fixture.faults.clear();
     assert_eq!(keys(&instance, &db), (0..ROWS).collect::<Vec<_>>());

@@ -8,13 +8,13 @@ use ese_format::PageSize;
 use jetcell_vfs::{SimVfs, Vfs};
 use testkit::{golden, samples};
 
-use super::golden::{DB, SETUP, Setup, Work};
+use super::golden::{DB, InstanceSetup, SETUP, TracedInstance};
 
 #[test]
 fn the_engine_writes_the_bytes_of_the_sample_files() {
     // Records grow with the page, so large pages have fewer of them.
     for ((name, size), changes) in samples::ENGINE_DATABASES.into_iter().zip([100, 60, 40, 30]) {
-        let mut work = Work::new(Setup { size, log_bytes: 512 << 10, ..SETUP });
+        let mut work = TracedInstance::new(InstanceSetup { size, log_bytes: 512 << 10, ..SETUP });
         work.change(changes, 80, 20);
         work.steps(3);
         work.instance.shutdown().unwrap();

@@ -5,17 +5,17 @@ use std::path::Path;
 
 use ese_engine::Database;
 use ese_engine::internals::cache::Cache;
-use ese_engine::{CommitMode, CreateOptions, Instance};
+use ese_engine::{CommitMode, DatabaseOptions, Instance};
 use ese_format::PageNumber;
 use jetcell_sync::Arc;
 use jetcell_vfs::{CrashOptions, SimVfs, Vfs};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-use super::recovered::{Rows, SIZE, create_one, open, rows, work};
+use super::recovered::{RowsByKey, SIZE, create_one, open, rows, work};
 
 /// Makes random changes, commits them durably, and writes them to the database file.
-fn work_and_flush(instance: &Instance, cache: &Cache, db: &Arc<Database>, model: &mut Rows, seed: u64) {
+fn work_and_flush(instance: &Instance, cache: &Cache, db: &Arc<Database>, model: &mut RowsByKey, seed: u64) {
     let mut session = instance.session();
     work(&mut session, db, model, &mut ChaCha8Rng::seed_from_u64(seed), 300);
     session.rollback().unwrap();
@@ -48,7 +48,7 @@ fn databases_that_differ_only_in_extension_have_separate_page_images() {
         if detached {
             instance.detach(&second).unwrap();
         }
-        let (mut model, before) = (Rows::new(), disk.contents(one).unwrap());
+        let (mut model, before) = (RowsByKey::new(), disk.contents(one).unwrap());
         work_and_flush(&instance, &cache, &db, &mut model, 1);
         let disk = disk.crash(1, CrashOptions::default());
         let page = changed_page(&before, &disk.contents(one).unwrap());
@@ -67,13 +67,13 @@ fn databases_that_differ_only_in_extension_have_separate_page_images() {
 fn a_database_may_be_named_like_a_page_image_file() {
     let disk = SimVfs::new();
     let (instance, cache) = open(&disk, 256);
-    let mut models = [Rows::new(), Rows::new()];
+    let mut models = [RowsByKey::new(), RowsByKey::new()];
     for (seed, (path, model)) in (1..).zip(["/db/x.jdw", "/db/x.edb.jdw"].iter().zip(&mut models)) {
         let db = create_one(&instance, path);
         work_and_flush(&instance, &cache, &db, model, seed);
         instance.detach(&db).unwrap();
     }
-    let create = CreateOptions { initial_pages: 256, extension_pages: 32 };
+    let create = DatabaseOptions { initial_pages: 256, extension_pages: 32 };
     let error = instance.create_database(Path::new("/db/x.edb"), &create).err().expect("the name is taken");
     assert!(error.to_string().contains("/db/x.edb.jdw"), "{error}");
     create_one(&instance, "/db/x.dat");
@@ -91,7 +91,7 @@ fn page_images_of_changes_missing_from_the_log_are_not_restored() {
     let disk = SimVfs::new();
     let (instance, cache) = open(&disk, 256);
     let db = create_one(&instance, "/db/a.edb");
-    let mut then = Rows::new();
+    let mut then = RowsByKey::new();
     work_and_flush(&instance, &cache, &db, &mut then, 1);
     let mut files = disk.list(Path::new("/log")).unwrap();
     files.push(path.to_path_buf());

@@ -5,11 +5,11 @@ use std::path::Path;
 
 use ese_check::{CheckOptions, check_database};
 use ese_engine::Database;
-use ese_engine::Seek;
+use ese_engine::SeekRelation;
 use ese_engine::internals::cache::{Cache, CacheOptions};
 use ese_engine::{
-    ColumnDefinition, CommitMode, CreateOptions, Error, IndexDefinition, Instance, InstanceOptions, Session,
-    Table, TableDefinition,
+    ColumnDefinition, CommitMode, DatabaseOptions, Error, IndexDefinition, Instance, InstanceOptions,
+    Session, Table, TableDefinition,
 };
 use ese_format::PageSize;
 use ese_format::record::{ColumnFlags, ColumnId, ColumnType, Value};
@@ -47,7 +47,7 @@ impl AttachedDatabase {
     pub(super) fn new(size: PageSize) -> AttachedDatabase {
         let disk = SimVfs::new();
         let instance = open(&disk, size);
-        let db = instance.create_database(Path::new(DB), &CreateOptions::default()).unwrap();
+        let db = instance.create_database(Path::new(DB), &DatabaseOptions::default()).unwrap();
         AttachedDatabase { disk, instance, db }
     }
 
@@ -69,14 +69,14 @@ pub(super) fn in_transaction<T>(s: &mut Session, work: impl FnOnce(&mut Session)
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Row {
+pub(super) struct TestRow {
     pub(super) group: Option<i32>,
     pub(super) code: Option<String>,
     pub(super) body: Option<Vec<u8>>,
     pub(super) more: Option<Vec<u8>>,
 }
 
-type Model = BTreeMap<i32, Row>;
+type Model = BTreeMap<i32, TestRow>;
 
 pub(super) fn definition() -> TableDefinition {
     TableDefinition {
@@ -103,7 +103,7 @@ pub(super) fn definition() -> TableDefinition {
     }
 }
 
-pub(super) struct Columns {
+pub(super) struct TestColumns {
     pub(super) id: ColumnId,
     pub(super) group: ColumnId,
     code: ColumnId,
@@ -111,10 +111,10 @@ pub(super) struct Columns {
     more: ColumnId,
 }
 
-impl Columns {
-    pub(super) fn of(table: &Table) -> Columns {
+impl TestColumns {
+    pub(super) fn for_table(table: &Table) -> TestColumns {
         let column = |name: &str| table.column(name).unwrap();
-        Columns {
+        TestColumns {
             id: column("id"),
             group: column("GROUP"),
             code: column("Code"),
@@ -123,7 +123,7 @@ impl Columns {
         }
     }
 
-    pub(super) fn values(&self, row: &Row) -> Vec<(ColumnId, Value)> {
+    pub(super) fn values(&self, row: &TestRow) -> Vec<(ColumnId, Value)> {
         vec![
             (self.group, row.group.map_or(Value::Null, Value::Long)),
             (self.code, row.code.clone().map_or(Value::Null, Value::Text)),
@@ -132,11 +132,11 @@ impl Columns {
         ]
     }
 
-    pub(super) fn row(&self, table: &mut Table, s: &mut Session) -> (i32, Row) {
+    pub(super) fn row(&self, table: &mut Table, s: &mut Session) -> (i32, TestRow) {
         let mut get = |column| table.get(s, column).unwrap();
         let Value::Long(id) = get(self.id) else { panic!("no id") };
         let bytes = |value| if let Value::Binary(bytes) = value { Some(bytes) } else { None };
-        let row = Row {
+        let row = TestRow {
             group: if let Value::Long(group) = get(self.group) { Some(group) } else { None },
             code: if let Value::Text(code) = get(self.code) { Some(code) } else { None },
             body: bytes(get(self.body)),
@@ -161,8 +161,8 @@ fn bytes(rng: &mut ChaCha8Rng, size: PageSize) -> Option<Vec<u8>> {
     Some((0..len).map(|_| if noise { rng.random() } else { first }).collect())
 }
 
-pub(super) fn random_row(rng: &mut ChaCha8Rng, size: PageSize) -> Row {
-    Row {
+pub(super) fn random_row(rng: &mut ChaCha8Rng, size: PageSize) -> TestRow {
+    TestRow {
         group: rng.random_bool(0.8).then(|| rng.random_range(-4..4)),
         code: rng.random_bool(0.8).then(|| format!("c{}", rng.random_range(0..50))),
         body: bytes(rng, size),
@@ -170,7 +170,7 @@ pub(super) fn random_row(rng: &mut ChaCha8Rng, size: PageSize) -> Row {
     }
 }
 
-fn contents(table: &mut Table, s: &mut Session, columns: &Columns) -> Model {
+fn contents(table: &mut Table, s: &mut Session, columns: &TestColumns) -> Model {
     table.set_index(None).unwrap();
     let mut all = Model::new();
     let mut found = table.first(s).unwrap();
@@ -184,7 +184,7 @@ fn contents(table: &mut Table, s: &mut Session, columns: &Columns) -> Model {
 }
 
 /// Checks that every index lists the expected rows in its order.
-fn check_indexes(table: &mut Table, s: &mut Session, columns: &Columns, model: &Model) {
+fn check_indexes(table: &mut Table, s: &mut Session, columns: &TestColumns, model: &Model) {
     let mut order: Vec<(Option<i32>, i32)> = model.iter().map(|(id, row)| (row.group, *id)).collect();
     order.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
     table.set_index(Some("bygroup")).unwrap();
@@ -200,7 +200,7 @@ fn check_indexes(table: &mut Table, s: &mut Session, columns: &Columns, model: &
     let mut expected: Vec<i32> =
         model.iter().filter(|(_, row)| row.group == Some(1)).map(|(id, _)| *id).collect();
     let mut ids = Vec::new();
-    let mut found = table.seek(s, std::slice::from_ref(&group), Seek::Equal).unwrap();
+    let mut found = table.seek(s, std::slice::from_ref(&group), SeekRelation::Equal).unwrap();
     table.set_range(std::slice::from_ref(&group), true).unwrap();
     while found {
         ids.push(columns.row(table, s).0);
@@ -209,7 +209,7 @@ fn check_indexes(table: &mut Table, s: &mut Session, columns: &Columns, model: &
     assert_eq!(ids, expected);
     expected.reverse();
     ids.clear();
-    let mut found = table.seek(s, std::slice::from_ref(&group), Seek::LessOrEqual).unwrap();
+    let mut found = table.seek(s, std::slice::from_ref(&group), SeekRelation::LessOrEqual).unwrap();
     while found && table.get(s, columns.group).unwrap() == group {
         ids.push(columns.row(table, s).0);
         found = table.previous(s).unwrap();
@@ -226,27 +226,39 @@ fn check_indexes(table: &mut Table, s: &mut Session, columns: &Columns, model: &
     assert_eq!(codes, model.iter().map(|(id, row)| (row.code.clone(), *id)).collect());
 }
 
-fn check_seeks(table: &mut Table, s: &mut Session, columns: &Columns, model: &Model, key: i32) {
+fn check_seeks(table: &mut Table, s: &mut Session, columns: &TestColumns, model: &Model, key: i32) {
     table.set_index(None).unwrap();
     let ids: Vec<i32> = model.keys().copied().collect();
-    for how in [Seek::Equal, Seek::GreaterOrEqual, Seek::Greater, Seek::LessOrEqual, Seek::Less] {
+    for how in [
+        SeekRelation::Equal,
+        SeekRelation::GreaterOrEqual,
+        SeekRelation::Greater,
+        SeekRelation::LessOrEqual,
+        SeekRelation::Less,
+    ] {
         let expected = match how {
-            Seek::Equal => ids.iter().find(|id| **id == key),
-            Seek::GreaterOrEqual => ids.iter().find(|id| **id >= key),
-            Seek::Greater => ids.iter().find(|id| **id > key),
-            Seek::LessOrEqual => ids.iter().rev().find(|id| **id <= key),
-            Seek::Less => ids.iter().rev().find(|id| **id < key),
+            SeekRelation::Equal => ids.iter().find(|id| **id == key),
+            SeekRelation::GreaterOrEqual => ids.iter().find(|id| **id >= key),
+            SeekRelation::Greater => ids.iter().find(|id| **id > key),
+            SeekRelation::LessOrEqual => ids.iter().rev().find(|id| **id <= key),
+            SeekRelation::Less => ids.iter().rev().find(|id| **id < key),
         };
         let found = table.seek(s, &[Value::Long(key)], how).unwrap();
         assert_eq!(found.then(|| columns.row(table, s).0).as_ref(), expected, "{how:?} {key}");
     }
 }
 
-fn change(rng: &mut ChaCha8Rng, table: &mut Table, s: &mut Session, columns: &Columns, model: &mut Model) {
+fn change(
+    rng: &mut ChaCha8Rng,
+    table: &mut Table,
+    s: &mut Session,
+    columns: &TestColumns,
+    model: &mut Model,
+) {
     let size = table_size(rng);
     table.set_index(None).unwrap();
     let id = rng.random_range(-60..60);
-    let there = table.seek(s, &[Value::Long(id)], Seek::Equal).unwrap();
+    let there = table.seek(s, &[Value::Long(id)], SeekRelation::Equal).unwrap();
     assert_eq!(there, model.contains_key(&id));
     match rng.random_range(0..10) {
         0..=4 => {
@@ -300,7 +312,7 @@ fn tables_match_a_model_under_savepoints_and_rollback() {
         let mut s = attached.instance.session();
         in_transaction(&mut s, |s| s.create_table(&attached.db, &definition()).unwrap());
         let mut table = s.open_table(&attached.db, "things").unwrap();
-        let columns = Columns::of(&table);
+        let columns = TestColumns::for_table(&table);
         let mut model = Model::new();
         for round in 0..150 {
             let before = model.clone();
@@ -351,8 +363,8 @@ fn a_failed_statement_leaves_no_changes() {
     wanted.indexes.push(IndexDefinition::new("Unique", &["Group"]).unique());
     in_transaction(&mut s, |s| s.create_table(&attached.db, &wanted).unwrap());
     let mut table = s.open_table(&attached.db, "Things").unwrap();
-    let columns = Columns::of(&table);
-    let row = |group| Row { group: Some(group), code: None, body: Some(vec![7; 9000]), more: None };
+    let columns = TestColumns::for_table(&table);
+    let row = |group| TestRow { group: Some(group), code: None, body: Some(vec![7; 9000]), more: None };
     s.begin().unwrap();
     for id in 1..=2 {
         let mut values = columns.values(&row(id));
@@ -362,7 +374,7 @@ fn a_failed_statement_leaves_no_changes() {
     let mut values = columns.values(&row(2));
     values.push((columns.id, Value::Long(3)));
     assert!(matches!(table.insert(&mut s, &values), Err(Error::KeyDuplicate)));
-    assert!(table.seek(&mut s, &[Value::Long(1)], Seek::Equal).unwrap());
+    assert!(table.seek(&mut s, &[Value::Long(1)], SeekRelation::Equal).unwrap());
     assert!(matches!(table.replace(&mut s, &columns.values(&row(2))), Err(Error::KeyDuplicate)));
     assert!(matches!(table.replace(&mut s, &[(columns.id, Value::Long(9))]), Err(Error::Usage(_))));
     s.commit(CommitMode::Durable).unwrap();
@@ -381,8 +393,8 @@ fn sessions_see_their_snapshot_and_conflicts_are_reported() {
     in_transaction(&mut a, |s| s.create_table(&attached.db, &definition()).unwrap());
     let mut in_a = a.open_table(&attached.db, "Things").unwrap();
     let mut in_b = b.open_table(&attached.db, "Things").unwrap();
-    let columns = Columns::of(&in_a);
-    let row = |byte| Row { group: Some(1), code: None, body: Some(vec![byte; 20_000]), more: None };
+    let columns = TestColumns::for_table(&in_a);
+    let row = |byte| TestRow { group: Some(1), code: None, body: Some(vec![byte; 20_000]), more: None };
     let mut values = columns.values(&row(1));
     values.push((columns.id, Value::Long(1)));
     in_transaction(&mut a, |s| in_a.insert(s, &values).unwrap());
@@ -515,7 +527,7 @@ fn definitions_are_transactional() {
     s.create_table(&attached.db, &definition()).unwrap();
     assert!(s.create_table(&attached.db, &definition()).is_err(), "the name is taken");
     let mut table = s.open_table(&attached.db, "Things").unwrap();
-    let columns = Columns::of(&table);
+    let columns = TestColumns::for_table(&table);
     assert!(other.open_table(&attached.db, "Things").is_err());
     s.rollback().unwrap();
     let values = [(columns.id, Value::Long(1))];
@@ -525,7 +537,7 @@ fn definitions_are_transactional() {
     s.create_table(&attached.db, &definition()).unwrap();
     let mut table = s.open_table(&attached.db, "Things").unwrap();
     for id in 0..400 {
-        let row = Row { group: Some(id % 7), code: Some(format!("{}", id % 90)), body: None, more: None };
+        let row = TestRow { group: Some(id % 7), code: Some(format!("{}", id % 90)), body: None, more: None };
         let mut values = columns.values(&row);
         values.push((columns.id, Value::Long(id)));
         table.insert(&mut s, &values).unwrap();
@@ -545,7 +557,7 @@ fn definitions_are_transactional() {
     s.commit(CommitMode::Durable).unwrap();
     let mut table = other.open_table(&attached.db, "Things").unwrap();
     table.set_index(Some("Code")).unwrap();
-    let mut found = table.seek(&mut other, &[Value::Text("17".into())], Seek::Equal).unwrap();
+    let mut found = table.seek(&mut other, &[Value::Text("17".into())], SeekRelation::Equal).unwrap();
     table.set_range(&[Value::Text("17".into())], true).unwrap();
     let mut ids = Vec::new();
     while found {
@@ -562,7 +574,7 @@ fn concurrent_sessions_lose_no_rows() {
     const EACH: i32 = 400;
     let disk = SimVfs::new();
     let instance = open_with(&disk, PageSize::KIB_4, true);
-    let db = instance.create_database(Path::new(DB), &CreateOptions::default()).unwrap();
+    let db = instance.create_database(Path::new(DB), &DatabaseOptions::default()).unwrap();
     let mut s = instance.session();
     in_transaction(&mut s, |s| s.create_table(&db, &definition()).unwrap());
     jetcell_sync::thread::scope(|scope| {
@@ -571,7 +583,7 @@ fn concurrent_sessions_lose_no_rows() {
             scope.spawn(move || {
                 let mut rng = ChaCha8Rng::seed_from_u64(thread as u64);
                 let mut table = s.open_table(&db, "Things").unwrap();
-                let columns = Columns::of(&table);
+                let columns = TestColumns::for_table(&table);
                 for n in 0..EACH {
                     let mut values = columns.values(&random_row(&mut rng, PageSize::KIB_4));
                     values.push((columns.id, Value::Long(n * 4 + thread)));
@@ -579,7 +591,7 @@ fn concurrent_sessions_lose_no_rows() {
                     if n % 3 == 0 {
                         let id = Value::Long(rng.random_range(0..=n) * 4 + thread);
                         let row = random_row(&mut rng, PageSize::KIB_4);
-                        assert!(table.seek(&mut s, &[id], Seek::Equal).unwrap());
+                        assert!(table.seek(&mut s, &[id], SeekRelation::Equal).unwrap());
                         in_transaction(&mut s, |s| table.replace(s, &columns.values(&row)).unwrap());
                     }
                 }
@@ -587,7 +599,7 @@ fn concurrent_sessions_lose_no_rows() {
         }
     });
     let mut table = s.open_table(&db, "Things").unwrap();
-    let columns = Columns::of(&table);
+    let columns = TestColumns::for_table(&table);
     let model = contents(&mut table, &mut s, &columns);
     assert!(model.keys().copied().eq(0..4 * EACH));
     check_indexes(&mut table, &mut s, &columns, &model);

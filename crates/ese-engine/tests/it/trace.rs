@@ -10,17 +10,17 @@ use jetcell_vfs::{File, FileLayer, IoReason, OpenMode, SimVfs, Transfer, Transfe
 use twox_hash::XxHash3_64;
 
 /// Kind of operation: the operation, the kind of file, and the reason.
-type Kind = (String, &'static str, Option<IoReason>);
+type TracedOperationKind = (String, &'static str, Option<IoReason>);
 
 #[derive(Default)]
-struct Recorded {
+struct OperationTrace {
     /// Number of operations, and number of bytes.
-    sums: BTreeMap<Kind, (u64, u64)>,
+    sums: BTreeMap<TracedOperationKind, (u64, u64)>,
     /// Hash of all operations in order, including offsets and content.
     hash: u64,
 }
 
-impl Recorded {
+impl OperationTrace {
     fn add(&mut self, what: &str, data: &[u8]) {
         for part in [what.as_bytes(), data] {
             self.hash = XxHash3_64::oneshot_with_seed(self.hash, part);
@@ -32,7 +32,7 @@ impl Recorded {
 #[derive(Clone)]
 pub struct TracedVfs {
     disk: SimVfs,
-    recorded: Arc<Mutex<Recorded>>,
+    recorded: Arc<Mutex<OperationTrace>>,
 }
 
 struct TracedFile {

@@ -178,7 +178,7 @@ fn a_replay_that_is_interrupted_at_any_write_continues() {
     let (mut cuts, mut stopped) = (0, 0);
     for cut in (1..operations).step_by(2) {
         let disk = server2022(&corpus);
-        disk.stop_after(disk.operations() + cut);
+        disk.cut_power_after(disk.operations() + cut);
         if replay_one_by_one(&disk).is_err() {
             stopped += 1;
         }

@@ -6,7 +6,7 @@
 //!  files before update 7      i16 column per segment, negative = descending
 //! ```
 
-use crate::key::{DEFAULT_KEY_MOST, IndexFlags, KeyLimits};
+use crate::key::{DEFAULT_MAX_KEY_LEN, IndexFlags, KeyLimits};
 use crate::record::ColumnId;
 use crate::{PageNumber, TreeId};
 
@@ -21,7 +21,7 @@ pub struct KeySegment {
 
 /// A condition that a record must satisfy to be included in the index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Condition {
+pub struct IndexCondition {
     /// Column to which the condition applies.
     pub column: ColumnId,
     /// Whether the column must be null (true) or must not be null (false).
@@ -66,7 +66,7 @@ pub struct Index {
     /// Key columns, in order.
     pub segments: Vec<KeySegment>,
     /// Conditions that a record must satisfy to be included in the index.
-    pub conditions: Vec<Condition>,
+    pub conditions: Vec<IndexCondition>,
     /// Maximum key length in bytes, if it is not 255.
     #[doc(alias = "KeyMost")]
     pub key_most: Option<u16>,
@@ -116,7 +116,7 @@ impl Index {
     /// Returns the limits of the index's keys.
     pub fn key_limits(&self) -> KeyLimits {
         KeyLimits {
-            key: self.key_most.map_or(DEFAULT_KEY_MOST, usize::from),
+            key: self.key_most.map_or(DEFAULT_MAX_KEY_LEN, usize::from),
             segment: self.segment_limit.map(usize::from).filter(|limit| *limit > 0),
         }
     }
@@ -166,16 +166,16 @@ impl KeySegment {
     }
 }
 
-impl Condition {
-    pub(super) fn decode_all(bytes: &[u8], flags: IndexFlags) -> Option<Vec<Condition>> {
+impl IndexCondition {
+    pub(super) fn decode_all(bytes: &[u8], flags: IndexFlags) -> Option<Vec<IndexCondition>> {
         let all = decode(bytes, flags)?.into_iter();
         Some(
-            all.map(|(flags, column)| Condition { column, must_be_null: flags & MUST_BE_NULL != 0 })
+            all.map(|(flags, column)| IndexCondition { column, must_be_null: flags & MUST_BE_NULL != 0 })
                 .collect(),
         )
     }
 
-    pub(super) fn encode_all(conditions: &[Condition]) -> Vec<u8> {
+    pub(super) fn encode_all(conditions: &[IndexCondition]) -> Vec<u8> {
         encode(conditions.iter().map(|one| (if one.must_be_null { MUST_BE_NULL } else { 0 }, one.column)))
     }
 }

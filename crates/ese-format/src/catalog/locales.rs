@@ -21,7 +21,7 @@ pub struct LocaleRow {
 
 impl LocaleRow {
     /// Creates the rows for a new database that has no localized indexes, sorted by key.
-    pub fn fresh() -> Vec<LocaleRow> {
+    pub fn for_new_database() -> Vec<LocaleRow> {
         let row = |name: &str, kind, value| LocaleRow { name: name.to_owned(), kind, value };
         let mut rows = vec![
             row(".Schema\\External\\Major", 1, 1),

@@ -29,7 +29,7 @@ mod tree_owner;
 mod tests;
 
 pub use crate::key::IndexFlags;
-pub use index::{Condition, Index, IndexLocale, KeySegment};
+pub use index::{Index, IndexCondition, IndexLocale, KeySegment};
 pub use locales::LocaleRow;
 pub use row::{CatalogError, CatalogRow, RowKind, extra};
 pub use system::{

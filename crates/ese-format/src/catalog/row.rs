@@ -148,7 +148,7 @@ impl CatalogRow {
 
     /// Decodes the data of a leaf node in the catalog.
     pub fn decode(bytes: &[u8], size: PageSize) -> Result<CatalogRow, CatalogError> {
-        let row = Columns { record: Record::new(bytes, size) };
+        let row = CatalogColumns { record: Record::new(bytes, size) };
         let kind = i16::from_le_bytes(row.required(2)?);
         let name = row.bytes(128)?.ok_or(CatalogError::Missing(ColumnId(128)))?;
         let mut extra = BTreeMap::new();
@@ -248,11 +248,11 @@ fn text(name: &[u8]) -> Vec<u8> {
 }
 
 /// A catalog record, which has a fixed schema.
-struct Columns<'a> {
+struct CatalogColumns<'a> {
     record: Record<'a>,
 }
 
-impl Columns<'_> {
+impl CatalogColumns<'_> {
     fn bytes(&self, id: u16) -> Result<Option<Vec<u8>>, CatalogError> {
         match catalog_columns().iter().find(|column| column.id == ColumnId(id)) {
             Some(column) => self.value(column),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::index::{Condition, Index, IndexLocale, KeySegment};
+use super::index::{Index, IndexCondition, IndexLocale, KeySegment};
 use super::row::{CatalogRow, RowKind, extra};
 use super::system::{CATALOG, CATALOG_SHADOW};
 use crate::key::IndexFlags;
@@ -111,7 +111,7 @@ impl TableSchema {
 
     /// Returns the maximum length of a primary key in bytes. A table without a primary index uses sequential 4-byte
     /// record numbers as keys.
-    pub fn key_most(&self) -> usize {
+    pub fn max_key_len(&self) -> usize {
         self.primary_index().map_or(4, |index| index.key_limits().key)
     }
 
@@ -174,7 +174,8 @@ impl TableSchema {
         row.key_most = index.key_most;
         put(&mut row, extra::KEY_SEGMENTS, Some(KeySegment::encode_all(&index.segments)));
         put(&mut row, extra::SEGMENT_LIMIT, index.segment_limit.map(|limit| limit.to_le_bytes().to_vec()));
-        let conditions = (!index.conditions.is_empty()).then(|| Condition::encode_all(&index.conditions));
+        let conditions =
+            (!index.conditions.is_empty()).then(|| IndexCondition::encode_all(&index.conditions));
         put(&mut row, extra::CONDITIONS, conditions);
         put(&mut row, extra::TUPLE_LIMITS, index.tuple_limits.clone());
         put(&mut row, extra::SORT_VERSION, index.locale.version.clone());
@@ -286,7 +287,7 @@ fn index(row: &CatalogRow) -> Option<Index> {
         flags,
         segments: KeySegment::decode_all(value(extra::KEY_SEGMENTS)?, flags)?,
         conditions: value(extra::CONDITIONS)
-            .map_or(Some(Vec::new()), |bytes| Condition::decode_all(bytes, flags))?,
+            .map_or(Some(Vec::new()), |bytes| IndexCondition::decode_all(bytes, flags))?,
         key_most: row.key_most,
         segment_limit: value(extra::SEGMENT_LIMIT)
             .and_then(|bytes| bytes.as_slice().try_into().ok())

@@ -103,7 +103,7 @@ fn tables_are_assembled_from_their_rows_and_stray_rows_are_ignored() {
     text.flags = ColumnFlags::HAS_DEFAULT;
     table.columns = vec![Column { record_offset: 4, ..Column::new(1, "id", ColumnType::Long, 4) }, text];
     let mut index = Index::new("by", TreeId(9), PageNumber::fixed(40), IndexFlags::DEFAULT_SECONDARY, &[1]);
-    index.conditions = vec![Condition { column: ColumnId(256), must_be_null: true }];
+    index.conditions = vec![IndexCondition { column: ColumnId(256), must_be_null: true }];
     index.segments[0].descending = true;
     index.segment_limit = Some(20);
     table.indexes = vec![index];

@@ -149,15 +149,15 @@ impl Writer<'_> {
 
 /// Hash table of the latest position of each three-byte sequence. If two sequences have the same hash, the later one
 /// replaces the earlier one.
-struct Latest([u16; 1 << Latest::BITS]);
+struct MatchTable([u16; 1 << MatchTable::BITS]);
 
-impl Latest {
+impl MatchTable {
     const BITS: u32 = 12;
 
     /// Records `at` as the latest position of the three bytes there, and returns the previous position.
     fn replace(&mut self, plain: &[u8], at: usize) -> Option<usize> {
         let [a, b, c] = *plain.get(at..)?.first_chunk::<MIN_MATCH>()?;
-        let hash = u32::from_le_bytes([a, b, c, 0]).wrapping_mul(0x9E37_79B1) >> (32 - Latest::BITS);
+        let hash = u32::from_le_bytes([a, b, c, 0]).wrapping_mul(0x9E37_79B1) >> (32 - MatchTable::BITS);
         // 0 means that no position is recorded.
         let place = self.0.get_mut(hash as usize)?;
         usize::from(std::mem::replace(place, (at + 1) as u16)).checked_sub(1)
@@ -167,7 +167,7 @@ impl Latest {
 /// Appends the compressed stream for `plain` (at most 65,535 bytes). The algorithm is greedy, and its only match
 /// candidate is the latest occurrence of the next three bytes.
 pub(super) fn compress(plain: &[u8], out: &mut Vec<u8>) {
-    let mut latest = Latest([0; 1 << Latest::BITS]);
+    let mut latest = MatchTable([0; 1 << MatchTable::BITS]);
     let flags_at = out.len();
     out.extend_from_slice(&[0; 4]);
     let mut writer = Writer { out, flags: 0, flag_count: 0, flags_at, nibble_at: None };

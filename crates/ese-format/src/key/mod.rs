@@ -27,7 +27,7 @@ use crate::PageSize;
 use crate::record::{Column, ColumnId, RecordError};
 
 /// Default maximum length of a key in bytes. ESE: `JET_cbKeyMost_OLD`.
-pub const DEFAULT_KEY_MOST: usize = 255;
+pub const DEFAULT_MAX_KEY_LEN: usize = 255;
 
 /// Reason why a key cannot be constructed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
@@ -74,7 +74,7 @@ pub struct KeyLimits {
 
 impl Default for KeyLimits {
     fn default() -> KeyLimits {
-        KeyLimits { key: DEFAULT_KEY_MOST, segment: None }
+        KeyLimits { key: DEFAULT_MAX_KEY_LEN, segment: None }
     }
 }
 
@@ -110,7 +110,7 @@ pub const fn max_key_limit(size: PageSize) -> usize {
 /// Returns the limit that ESE assigns to a primary index whose columns all have a fixed size, which is the exact
 /// length of its keys.
 ///
-/// Returns `None` if any column does not have a fixed size. Such an index uses [`DEFAULT_KEY_MOST`].
+/// Returns `None` if any column does not have a fixed size. Such an index uses [`DEFAULT_MAX_KEY_LEN`].
 pub fn exact_key_limit<'a>(columns: impl IntoIterator<Item = &'a Column>) -> Option<usize> {
     columns.into_iter().map(|column| column.kind.fixed_size().map(|size| size + 1)).sum()
 }

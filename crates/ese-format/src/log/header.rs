@@ -12,7 +12,7 @@ use crate::attachment::ATTACHMENT_LIST_LEN;
 use crate::checksum::header_checksum;
 use crate::declare::layout;
 use crate::fields::{self, Fields};
-use crate::layout::{Input, Layout};
+use crate::layout::{BinaryLayout, Input};
 use crate::log::parameters::EngineParameters;
 use crate::{Generation, LogPosition, LogTime, Signature};
 
@@ -77,7 +77,7 @@ layout! {
         attachment_list: [u8; ATTACHMENT_LIST_LEN],
     }
 }
-const _: () = assert!(4 + <LogHeader as Layout>::FIXED == 2719);
+const _: () = assert!(4 + <LogHeader as BinaryLayout>::FIXED == 2719);
 
 /// Reason why a segment cannot be decoded as the header of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -138,7 +138,7 @@ impl LogHeader {
 
     /// Returns the fields of a log header without validating them. Returns `None` if the page is too short.
     pub fn fields(page: &[u8]) -> Option<Fields> {
-        fields::of::<LogHeader>(page.get(CHECKSUM_LEN..)?).ok()
+        fields::describe_fields::<LogHeader>(page.get(CHECKSUM_LEN..)?).ok()
     }
 
     /// Encodes the header as a segment, including the checksum.

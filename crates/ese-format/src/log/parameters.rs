@@ -1,7 +1,7 @@
 //! Engine settings stored in log headers, checkpoints, and Init records. ESE: `DBMS_PARAM`.
 
 use crate::declare::layout;
-use crate::layout::Layout;
+use crate::layout::BinaryLayout;
 
 layout! {
     /// Settings of the engine that wrote a log. They are informational only: recovery does not use them.
@@ -37,7 +37,7 @@ layout! {
         reserved: [u8; 16],
     }
 }
-const _: () = assert!(<EngineParameters as Layout>::FIXED == EngineParameters::LEN);
+const _: () = assert!(<EngineParameters as BinaryLayout>::FIXED == EngineParameters::LEN);
 
 impl EngineParameters {
     /// Length on disk, in bytes.

@@ -90,7 +90,7 @@ pub fn classify(segment: &mut [u8], expected: LogPosition) -> SegmentKind {
         return match found.cmp(&expected) {
             std::cmp::Ordering::Less => SegmentKind::Stale,
             std::cmp::Ordering::Greater => SegmentKind::Later(found),
-            std::cmp::Ordering::Equal if !is_whole(segment, expected) => SegmentKind::Bad,
+            std::cmp::Ordering::Equal if !hash_matches(segment, expected) => SegmentKind::Bad,
             std::cmp::Ordering::Equal => SegmentKind::Valid {
                 checksum: word(segment, 0),
                 write: write_start(segment, expected),
@@ -106,7 +106,7 @@ pub fn classify(segment: &mut [u8], expected: LogPosition) -> SegmentKind {
 pub fn shadow_of(behind: &[u8], expected: LogPosition) -> Option<Vec<u8>> {
     let mut copy = behind.to_vec();
     let good = verify_segment(&mut copy, u32::from(expected.segment)) != BlockIntegrity::Bad;
-    (good && position(&copy) == expected && is_whole(&copy, expected)).then_some(copy)
+    (good && position(&copy) == expected && hash_matches(&copy, expected)).then_some(copy)
 }
 
 fn word(segment: &[u8], at: usize) -> u64 {
@@ -131,7 +131,7 @@ fn hash_of(segment: &[u8], position: LogPosition) -> [u8; HASH_BYTES] {
 }
 
 /// Returns true if the segment's hash matches. Segments written by ESE have no hash and are always accepted.
-fn is_whole(segment: &[u8], position: LogPosition) -> bool {
+fn hash_matches(segment: &[u8], position: LogPosition) -> bool {
     let position = LogPosition { offset: 0, ..position };
     let stored = segment.get(HASH_AT..HASH_AT + HASH_BYTES).unwrap_or_default();
     write_start(segment, position).is_none() || stored == hash_of(segment, position)

@@ -157,7 +157,7 @@ impl<'a> PageMut<'a> {
         if same_prefix || !page.nodes().any(|node| node.flags.contains(NodeFlags::COMPRESSED)) {
             return self.replace_external_header(external_header);
         }
-        self.keep_nodes(page.node_count(), external_header)
+        self.truncate_nodes(page.node_count(), external_header)
     }
 
     /// Inserts a node before the node at `index`. The key is compressed against the page's prefix if that saves
@@ -293,7 +293,7 @@ impl<'a> PageMut<'a> {
 
     /// Keeps the first `count` nodes, rewriting them for a new external header, and removes all other nodes. If the
     /// kept nodes do not fit, the page is unchanged.
-    pub fn keep_nodes(&mut self, count: usize, external_header: &[u8]) -> Result<(), PageFull> {
+    pub fn truncate_nodes(&mut self, count: usize, external_header: &[u8]) -> Result<(), PageFull> {
         let (old_header, old_body) = (*self.header, self.body.to_vec());
         let old = Page { header: &old_header, body: &old_body, large: self.large };
         self.clear_nodes();

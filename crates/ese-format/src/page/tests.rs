@@ -16,7 +16,7 @@ fn contents(page: &Page<'_>) -> Vec<ModelNode> {
 }
 
 #[derive(Debug, Clone)]
-enum Change {
+enum ModelChange {
     Insert(prop::sample::Index, Vec<u8>, Vec<u8>, u8),
     Delete(prop::sample::Index),
     Replace(prop::sample::Index, Vec<u8>),
@@ -35,15 +35,15 @@ fn any_data(size: PageSize) -> impl Strategy<Value = Vec<u8>> {
     (any::<u8>(), prop_oneof![1..40usize, 1..most]).prop_map(|(byte, len)| vec![byte; len])
 }
 
-fn any_change(size: PageSize) -> impl Strategy<Value = Change> {
+fn any_change(size: PageSize) -> impl Strategy<Value = ModelChange> {
     let at = any::<prop::sample::Index>;
     prop_oneof![
-        6 => (at(), any_key(), any_data(size), 0..4u8).prop_map(|(i, k, d, f)| Change::Insert(i, k, d, f)),
-        2 => at().prop_map(Change::Delete),
-        3 => (at(), any_data(size)).prop_map(|(i, d)| Change::Replace(i, d)),
-        1 => (at(), 0..4u8).prop_map(|(i, f)| Change::Flags(i, f)),
-        1 => prop::collection::vec(prop::sample::select(vec![0u8, 1, 0x7f]), 0..10).prop_map(Change::Header),
-        1 => at().prop_map(Change::Rebuild),
+        6 => (at(), any_key(), any_data(size), 0..4u8).prop_map(|(i, k, d, f)| ModelChange::Insert(i, k, d, f)),
+        2 => at().prop_map(ModelChange::Delete),
+        3 => (at(), any_data(size)).prop_map(|(i, d)| ModelChange::Replace(i, d)),
+        1 => (at(), 0..4u8).prop_map(|(i, f)| ModelChange::Flags(i, f)),
+        1 => prop::collection::vec(prop::sample::select(vec![0u8, 1, 0x7f]), 0..10).prop_map(ModelChange::Header),
+        1 => at().prop_map(ModelChange::Rebuild),
     ]
 }
 
@@ -57,7 +57,7 @@ fn space_of(prefix: &[u8], nodes: &[ModelNode]) -> usize {
     nodes.iter().map(of).sum()
 }
 
-fn run(size: PageSize, changes: Vec<Change>) -> Result<(), TestCaseError> {
+fn run(size: PageSize, changes: Vec<ModelChange>) -> Result<(), TestCaseError> {
     let mut bytes = vec![0xee; size.bytes()];
     let mut page = leaf(&mut bytes, size);
     let mut model: Vec<ModelNode> = Vec::new();
@@ -68,34 +68,34 @@ fn run(size: PageSize, changes: Vec<Change>) -> Result<(), TestCaseError> {
         // Nodes that were stored before the prefix was set are longer than necessary. Only then may the page reject
         // more nodes than the model.
         let compact = page.as_page().used_space(0..model.len()) == space_of(&prefix, &model)
-            && !matches!(change, Change::Header(_));
+            && !matches!(change, ModelChange::Header(_));
         let done = match change {
-            Change::Insert(at, key, data, flags) => {
+            ModelChange::Insert(at, key, data, flags) => {
                 let (at, flags) = (at.index(model.len() + 1), NodeFlags::from_bits_truncate(flags));
                 after.0.insert(at, (key.clone(), data.clone(), flags));
                 page.insert_node(at, flags, &key, &data)
             }
-            Change::Header(bytes) => {
+            ModelChange::Header(bytes) => {
                 after.1.clone_from(&bytes);
                 page.set_external_header(&bytes)
             }
             _ if model.is_empty() => continue,
-            Change::Delete(at) => {
+            ModelChange::Delete(at) => {
                 after.0.remove(at.index(model.len()));
                 page.delete_node(at.index(model.len()));
                 Ok(())
             }
-            Change::Replace(at, data) => {
+            ModelChange::Replace(at, data) => {
                 after.0[at.index(model.len())].1.clone_from(&data);
                 page.replace_data(at.index(model.len()), &data)
             }
-            Change::Flags(at, flags) => {
+            ModelChange::Flags(at, flags) => {
                 let flags = NodeFlags::from_bits_truncate(flags);
                 after.0[at.index(model.len())].2 = flags;
                 page.set_node_flags(at.index(model.len()), flags);
                 Ok(())
             }
-            Change::Rebuild(at) => {
+            ModelChange::Rebuild(at) => {
                 // Keep the left half, as in a split.
                 let kept = 0..at.index(model.len());
                 let mut copy_bytes = vec![0; size.bytes()];

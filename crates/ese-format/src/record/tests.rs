@@ -219,20 +219,21 @@ fn values_round_trip_through_their_column() {
 
 /// A change to one column. The test applies it to both a builder and a plain model.
 #[derive(Clone, Debug)]
-enum Change {
+enum ColumnChange {
     Set(u16, Option<Vec<u8>>),
     Multi(Vec<Vec<u8>>),
 }
 
-fn change() -> impl Strategy<Value = Change> {
+fn change() -> impl Strategy<Value = ColumnChange> {
     let bytes = |len: std::ops::Range<usize>| vec(any::<u8>(), len);
     prop_oneof![
-        proptest::option::of(bytes(4..5)).prop_map(|value| Change::Set(1, value)),
-        proptest::option::of(bytes(1..2)).prop_map(|value| Change::Set(2, value)),
-        proptest::option::of(bytes(4..5)).prop_map(|value| Change::Set(4, value)),
-        (128u16..131, proptest::option::of(bytes(0..40))).prop_map(|(id, value)| Change::Set(id, value)),
-        proptest::option::of(bytes(0..900)).prop_map(|value| Change::Set(256, value)),
-        vec(bytes(4..5), 0..5).prop_map(Change::Multi),
+        proptest::option::of(bytes(4..5)).prop_map(|value| ColumnChange::Set(1, value)),
+        proptest::option::of(bytes(1..2)).prop_map(|value| ColumnChange::Set(2, value)),
+        proptest::option::of(bytes(4..5)).prop_map(|value| ColumnChange::Set(4, value)),
+        (128u16..131, proptest::option::of(bytes(0..40)))
+            .prop_map(|(id, value)| ColumnChange::Set(id, value)),
+        proptest::option::of(bytes(0..900)).prop_map(|value| ColumnChange::Set(256, value)),
+        vec(bytes(4..5), 0..5).prop_map(ColumnChange::Multi),
     ]
 }
 
@@ -248,11 +249,11 @@ proptest! {
             let mut builder = RecordBuilder::from_record(&columns, size, &Record::new(&bytes, size)).unwrap();
             for change in changes {
                 match change {
-                    Change::Set(id, value) => {
+                    ColumnChange::Set(id, value) => {
                         builder.set(ColumnId(*id), value.as_deref()).unwrap();
                         model.insert(*id, value.iter().cloned().collect::<Vec<_>>());
                     }
-                    Change::Multi(values) => {
+                    ColumnChange::Multi(values) => {
                         let values: Vec<_> = values.iter().map(|value| MultiValue::Bytes(value)).collect();
                         builder.set_multi(ColumnId(257), &values).unwrap();
                         model.insert(257, values.iter().map(|value| match value {
@@ -290,7 +291,7 @@ proptest! {
         let (columns, size) = (columns(), if large { LARGE } else { SMALL });
         let mut builder = RecordBuilder::new(&columns, size);
         for change in &changes {
-            if let Change::Set(id, value) = change {
+            if let ColumnChange::Set(id, value) = change {
                 builder.set(ColumnId(*id), value.as_deref()).unwrap();
             }
         }

@@ -177,8 +177,10 @@ fn system_tables_equal_those_of_a_new_database() {
         let fresh: Vec<CatalogRow> = system_tables().iter().flat_map(TableSchema::rows).collect();
         assert_eq!(fresh, rows);
 
-        let locales: Vec<Node> =
-            LocaleRow::fresh().iter().map(|row| (row.key(), row.encode(database.size).unwrap())).collect();
+        let locales: Vec<Node> = LocaleRow::for_new_database()
+            .iter()
+            .map(|row| (row.key(), row.encode(database.size).unwrap()))
+            .collect();
         assert_eq!(locales, database.scan(PageNumber::fixed(30)));
     }
 }
@@ -210,7 +212,7 @@ fn rows_of_msysobjids_and_msyslocales_encode_to_their_own_bytes() {
 fn every_record_is_valid_fits_and_builds_to_its_own_bytes() {
     for database in databases() {
         for table in database.tables() {
-            let limit = record_limit(database.size, table.key_most());
+            let limit = record_limit(database.size, table.max_key_len());
             for (key, data) in database.scan(table.root) {
                 let place = format!("{} {} {key:02x?}", database.name, table.name);
                 let record = Record::new(&data, database.size);

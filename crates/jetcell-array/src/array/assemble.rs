@@ -7,14 +7,14 @@ use jetcell_vfs::Vfs;
 
 use super::create::open_distinct;
 use super::free_rows::MAX_THREADS;
-use super::{Array, Counters, LoadMeter, Mode, ZONES_PER_NOTE};
-use crate::error::{Refusal, Result};
+use super::{Array, ArrayIoCounters, ArrayMode, LoadMeter, ZONES_PER_SAVE};
+use crate::error::{ArrayRefusal, Result};
 use crate::kernels::Kernel;
-use crate::member::{Config, Device, MemberLayout, Superblock};
+use crate::member::{ArrayConfig, MemberDevice, MemberLayout, Superblock};
 
 /// How an assembled array may be accessed.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub enum Access {
+pub enum ArrayAccess {
     /// The array can be read and written.
     #[default]
     ReadWrite,
@@ -27,11 +27,11 @@ pub enum Access {
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct AssembleOptions {
     /// Whether to start after a crash even if members are missing, and to ignore files that are stale, too small, or
-    /// have no superblock. With [`Access::ReadOnly`], the array is assembled even if its journal was not replayed, so
+    /// have no superblock. With [`ArrayAccess::ReadOnly`], the array is assembled even if its journal was not replayed, so
     /// blocks of the last writes may have their old content.
     pub force: bool,
     /// Access to the array.
-    pub access: Access,
+    pub access: ArrayAccess,
 }
 
 impl Array {
@@ -42,7 +42,7 @@ impl Array {
             match device.superblocks().into_iter().max_by_key(|superblock| superblock.config.generation) {
                 Some(superblock) => found.push((device, superblock)),
                 None if options.force => {}
-                None => return Err(Refusal::NotAMember(device.path()).into()),
+                None => return Err(ArrayRefusal::NotAMember(device.path()).into()),
             }
         }
         let config = newest_config(&found)?;
@@ -50,9 +50,10 @@ impl Array {
         let code = config.layout.code();
         let clock = vfs.clock();
         let lifetime_before = config.lifetime;
-        let mode = if options.access == Access::ReadOnly { Mode::ReadOnly } else { Mode::ReadWrite };
+        let mode =
+            if options.access == ArrayAccess::ReadOnly { ArrayMode::ReadOnly } else { ArrayMode::ReadWrite };
         let mut array = Array {
-            kernel: Kernel::of_this_machine(&*clock),
+            kernel: Kernel::for_this_machine(&*clock),
             vfs,
             load: LoadMeter::new(clock),
             code,
@@ -66,16 +67,16 @@ impl Array {
             new_rows: Default::default(),
             threads: thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS),
             staged: Default::default(),
-            filling: None,
+            open_zone: None,
             mode,
             is_config_changed: false,
-            counters: Counters::default(),
+            counters: ArrayIoCounters::default(),
             failed: vec![],
-            zones_since_note: 0,
-            zones_per_note: ZONES_PER_NOTE,
+            zones_since_save: 0,
+            zones_per_save: ZONES_PER_SAVE,
             fetched: Default::default(),
             is_maintenance: false,
-            begun_zone: None,
+            partial_rebuild: None,
             lifetime_before,
             recent_zones: Default::default(),
             replayable_rows: Default::default(),
@@ -86,25 +87,25 @@ impl Array {
 
     fn start(&mut self, options: AssembleOptions) -> Result<()> {
         let lost = self.lost_slots();
-        if self.mode == Mode::ReadOnly {
+        if self.mode == ArrayMode::ReadOnly {
             if self.config.is_open && !options.force {
                 let text = "the array was not shut down cleanly; start it for writing to replay its journal";
-                return Err(Refusal::Parameter(text.into()).into());
+                return Err(ArrayRefusal::Parameter(text.into()).into());
             }
             // Open rows may contain writes that were not acknowledged. They read as if these writes had not happened.
             self.records.hide(self.config.open_rows.clone());
             return Ok(());
         }
-        if !self.bears(&lost) {
+        if !self.tolerates_loss(&lost) {
             let level = self.config.layout.level.to_string();
-            return Err(Refusal::TooManyMissing { level, missing: lost.len() }.into());
+            return Err(ArrayRefusal::TooManyMissing { level, missing: lost.len() }.into());
         }
         // Slots whose members had already failed are ignored here: the last writes were journalled without those
         // members.
         let known = |slot: &&usize| self.config.slots[**slot].member != 0;
         let missing = lost.iter().filter(known).count();
         if self.config.is_open && missing > 0 && !options.force {
-            return Err(Refusal::DirtyDegraded { missing }.into());
+            return Err(ArrayRefusal::DirtyDegraded { missing }.into());
         }
         if self.config.is_open {
             self.replay_journal()?;
@@ -121,7 +122,7 @@ impl Array {
             }
         }
         self.config.spares.retain(|spare| is_there.contains(spare));
-        self.employ_spares();
+        self.assign_spares();
         self.clear_open_rows()?;
         self.config.is_open = true;
         self.config.journal_floor = self.sequence;
@@ -130,33 +131,37 @@ impl Array {
 }
 
 /// Returns the newest configuration. All members must belong to the same array.
-fn newest_config(found: &[(Device, Superblock)]) -> Result<Config> {
+fn newest_config(found: &[(MemberDevice, Superblock)]) -> Result<ArrayConfig> {
     let Some((first, superblock)) = found.first() else {
-        return Err(Refusal::Parameter("no array member was given".into()).into());
+        return Err(ArrayRefusal::Parameter("no array member was given".into()).into());
     };
     for (device, other) in found {
         if other.config.array != superblock.config.array {
-            return Err(Refusal::Foreign { path: device.path(), first: first.path() }.into());
+            return Err(ArrayRefusal::Foreign { path: device.path(), first: first.path() }.into());
         }
     }
     let newest = found.iter().max_by_key(|(_, superblock)| superblock.config.generation);
     Ok(newest.expect("there is a first").1.config.clone())
 }
 
-fn usable_devices(found: Vec<(Device, Superblock)>, config: &Config, force: bool) -> Result<Vec<Device>> {
-    let mut devices: Vec<Device> = vec![];
+fn usable_devices(
+    found: Vec<(MemberDevice, Superblock)>,
+    config: &ArrayConfig,
+    force: bool,
+) -> Result<Vec<MemberDevice>> {
+    let mut devices: Vec<MemberDevice> = vec![];
     for (mut device, superblock) in found {
         device.member = superblock.member;
         device.layout = MemberLayout::new(config.journal_images);
         let (length, needed) = (device.len()?, device.layout.bytes_for(config.layout.rows));
-        let refusal = if !config.knows(device.member) {
-            Refusal::Stale(device.path())
+        let refusal = if !config.has_member(device.member) {
+            ArrayRefusal::Stale(device.path())
         } else if length < needed {
-            Refusal::TooSmall { path: device.path(), found: length, needed }
+            ArrayRefusal::TooSmall { path: device.path(), found: length, needed }
         } else {
             // Nothing shows which of two copies has the newer content. Therefore, `force` does not help here.
             if let Some(first) = devices.iter().find(|other| other.member == device.member) {
-                return Err(Refusal::CopyOfMember { path: device.path(), first: first.path() }.into());
+                return Err(ArrayRefusal::CopyOfMember { path: device.path(), first: first.path() }.into());
             }
             devices.push(device);
             continue;
@@ -170,7 +175,7 @@ fn usable_devices(found: Vec<(Device, Superblock)>, config: &Config, force: bool
 
 #[cfg(test)]
 mod tests {
-    use crate::error::{ArrayError, Refusal};
+    use crate::error::{ArrayError, ArrayRefusal};
     use crate::geometry::Level;
     use crate::test_array::TestArray;
 
@@ -186,7 +191,7 @@ mod tests {
         for force in [false, true] {
             let refused = tested.assemble(force).unwrap_err();
             let ArrayError::Refused(refusal) = refused else { panic!("{refused}") };
-            assert_eq!(refusal, Refusal::CopyOfMember { path: path.clone(), first: first.clone() });
+            assert_eq!(refusal, ArrayRefusal::CopyOfMember { path: path.clone(), first: first.clone() });
             assert!(refusal.to_string().contains("is a copy of"));
         }
         // The array starts once the copy is removed.

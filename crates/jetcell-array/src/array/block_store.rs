@@ -30,6 +30,6 @@ impl BlockStore for Array {
     }
 
     fn allocation(&mut self, blocks: Range<u64>) -> Result<Vec<(u64, bool)>> {
-        self.written(blocks)
+        self.written_runs(blocks)
     }
 }

@@ -6,12 +6,12 @@ use jetcell_vfs::IoReason;
 use zerocopy::little_endian::U64;
 
 use super::Array;
-use super::transfers::{Piece, UnderWay, joined};
-use crate::bytes::copy_of;
+use super::transfers::{InFlightTransfers, TransferSegment, join_writes};
+use crate::bytes::copy_to_buffer;
 use crate::error::Result;
 use crate::geometry::ZONE_ROWS;
 use crate::integrity::{BlockRecord, RecordSlot};
-use crate::member::{Image, JournalEntry, MemberId};
+use crate::member::{JournalEntry, JournalImage, MemberId};
 use crate::shared_block::SharedBlock;
 
 /// New content for some columns of a row.
@@ -43,8 +43,8 @@ impl Array {
         debug_assert!(rows.iter().all(|(row, _)| !self.config.open_rows.contains(*row)));
         let zones: BTreeSet<u64> = rows.iter().map(|(row, _)| row / ZONE_ROWS).collect();
         self.finish_rows_in(&zones)?;
-        let planned = self.planned(rows)?;
-        let by_device = self.by_device(&planned);
+        let planned = self.plan_rows(rows)?;
+        let by_device = self.group_by_device(&planned);
         let participants: Vec<MemberId> =
             by_device.keys().map(|device| self.devices[*device].member).collect();
         let mut journal = vec![];
@@ -53,15 +53,17 @@ impl Array {
                 record: write.record,
                 cells: U64::new(*cells),
             };
-            let images: Vec<Image<'_>> =
-                writes.iter().map(|write| Image { entry: image(write), block: &write.1.block }).collect();
+            let images: Vec<JournalImage<'_>> = writes
+                .iter()
+                .map(|write| JournalImage { entry: image(write), block: &write.1.block })
+                .collect();
             let (array, sequence) = (self.config.array, self.sequence);
             let take = |len| self.buffers.take(len);
             let (offset, buffer) =
-                self.devices[device].journal_of(array, sequence, &participants, &images, take);
-            journal.push(Piece { device, offset, buffer });
+                self.devices[device].encode_journal(array, sequence, &participants, &images, take);
+            journal.push(TransferSegment { device, offset, buffer });
         }
-        self.write_pieces(journal, IoReason::LogWrite)?;
+        self.write_segments(journal, IoReason::LogWrite)?;
         // This sync covers the journal of this commit, and also the previous commit's blocks, whose in-place writes
         // have completed.
         self.sync_members()?;
@@ -70,17 +72,17 @@ impl Array {
             // written in place. Otherwise, startup after a crash would assume that the commit never began.
             self.save_config()?;
         }
-        let writes = self.start_in_place(&by_device)?;
+        let writes = self.start_in_place_writes(&by_device)?;
         self.sequence += 1;
         self.counters.commits += 1;
         self.replayable_rows.push_back(rows.iter().map(|(row, _)| *row).collect());
         if self.replayable_rows.len() > REPLAYED_COMMITS {
             self.replayable_rows.pop_front();
         }
-        self.add_commit_under_way(zones, writes)
+        self.track_commit_write(zones, writes)
     }
 
-    pub(super) fn planned(&mut self, rows: &[(u64, NewColumns)]) -> Result<Vec<(u64, Vec<CellWrite>)>> {
+    pub(super) fn plan_rows(&mut self, rows: &[(u64, NewColumns)]) -> Result<Vec<(u64, Vec<CellWrite>)>> {
         self.records.trim();
         self.load_records_of_rows(rows.iter().map(|(row, _)| *row));
         let read = |array: &Array| array.counters.members.data_and_parity.blocks_read;
@@ -89,7 +91,7 @@ impl Array {
         for rows in rows.chunks(ROWS_FETCHED) {
             self.fetch_for_plans(rows);
             let plans: Result<Vec<_>> =
-                rows.iter().map(|(row, columns)| Ok((*row, self.plan(*row, columns)?))).collect();
+                rows.iter().map(|(row, columns)| Ok((*row, self.plan_row(*row, columns)?))).collect();
             self.release_fetched();
             planned.extend(plans?);
         }
@@ -99,7 +101,10 @@ impl Array {
 
     /// Groups the planned writes by device. Each write comes with its row, and with the mask of all written cells in
     /// the row.
-    pub(super) fn by_device<'plan>(&self, planned: &'plan [(u64, Vec<CellWrite>)]) -> DeviceWrites<'plan> {
+    pub(super) fn group_by_device<'plan>(
+        &self,
+        planned: &'plan [(u64, Vec<CellWrite>)],
+    ) -> DeviceWrites<'plan> {
         let mut by_device = DeviceWrites::new();
         for (row, writes) in planned {
             let cells = writes.iter().fold(0, |cells, write| cells | 1 << write.cell);
@@ -112,23 +117,26 @@ impl Array {
         by_device
     }
 
-    pub(super) fn start_in_place(&mut self, by_device: &DeviceWrites<'_>) -> Result<UnderWay> {
+    pub(super) fn start_in_place_writes(
+        &mut self,
+        by_device: &DeviceWrites<'_>,
+    ) -> Result<InFlightTransfers> {
         let mut pieces = vec![];
         for (&device, writes) in by_device {
             if self.devices[device].failed {
                 continue;
             }
-            match self.pieces_in_place(device, writes) {
+            match self.in_place_segments(device, writes) {
                 Ok(of_device) => pieces.extend(of_device),
-                Err(error) => self.note_write(device, Err(error))?,
+                Err(error) => self.handle_write_result(device, Err(error))?,
             }
         }
-        self.note_recent(by_device.values().flatten().map(|(row, ..)| row / ZONE_ROWS).collect());
+        self.remember_recent_zones(by_device.values().flatten().map(|(row, ..)| row / ZONE_ROWS).collect());
         Ok(self.start_writes(pieces, IoReason::Other))
     }
 
     /// Remembers these zones as the most recently written ones.
-    pub(super) fn note_recent(&mut self, zones: BTreeSet<u64>) {
+    pub(super) fn remember_recent_zones(&mut self, zones: BTreeSet<u64>) {
         for zone in zones {
             self.recent_zones.retain(|recent| *recent != zone);
             self.recent_zones.push_back(zone);
@@ -138,13 +146,17 @@ impl Array {
         }
     }
 
-    pub(super) fn finish_in_place(&mut self, writes: UnderWay) -> Result<()> {
+    pub(super) fn finish_in_place_writes(&mut self, writes: InFlightTransfers) -> Result<()> {
         self.finish_writes(writes)?;
         if self.is_config_changed { self.save_config() } else { Ok(()) }
     }
 
     /// Returns the transfers that write a device's blocks and record blocks as they are after the commit.
-    fn pieces_in_place(&mut self, device: usize, writes: &[(u64, &CellWrite, u64)]) -> Result<Vec<Piece>> {
+    fn in_place_segments(
+        &mut self,
+        device: usize,
+        writes: &[(u64, &CellWrite, u64)],
+    ) -> Result<Vec<TransferSegment>> {
         for (row, write, _) in writes {
             self.put_record(device, *row, RecordSlot::Written(write.record))?;
         }
@@ -152,10 +164,10 @@ impl Array {
         let zones: BTreeSet<u64> = writes.iter().map(|(row, ..)| row / ZONE_ROWS).collect();
         let mut records = vec![];
         for zone in zones {
-            records.push((layout.records(zone), copy_of(self.record_block(device, zone)?)));
+            records.push((layout.records(zone), copy_to_buffer(self.record_block(device, zone)?)));
         }
         let blocks = writes.iter().map(|(row, write, _)| (layout.block(*row), &write.block[..]));
         let records = records.iter().map(|(offset, block)| (*offset, &block[..]));
-        Ok(joined(&mut self.buffers, device, blocks.chain(records).collect()))
+        Ok(join_writes(&mut self.buffers, device, blocks.chain(records).collect()))
     }
 }

@@ -157,7 +157,7 @@ fn damage_that_reads_and_writes_meet_is_counted_and_stays_in_the_superblocks() {
     let noted = tested.array().lifetime();
     assert_eq!((noted.defects, noted.blocks_written), (4, lifetime.blocks_written));
     assert!(noted.members.journal == lifetime.members.journal && noted.members.maintenance.reads > 0);
-    let shown = crate::Examination::new(&tested.disk, 77, &tested.members).unwrap();
+    let shown = crate::ArrayExamination::new(&tested.disk, 77, &tested.members).unwrap();
     assert_eq!(shown.lifetime.defects, 4);
     tested.check();
 }

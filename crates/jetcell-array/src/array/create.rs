@@ -5,13 +5,15 @@ use std::path::PathBuf;
 use jetcell_vfs::{OpenMode, Vfs};
 
 use super::Array;
-use crate::error::{Refusal, Result};
-use crate::geometry::{Layout, Level, ZONE_ROWS};
-use crate::member::{Config, Device, Extents, MemberId, MemberLayout, SlotConfig, is_journal_size};
+use crate::error::{ArrayRefusal, Result};
+use crate::geometry::{ArrayLayout, Level, ZONE_ROWS};
+use crate::member::{
+    ArrayConfig, Extents, MemberDevice, MemberId, MemberLayout, SlotConfig, is_journal_size,
+};
 
 /// Options for creating an array.
 #[derive(Clone, Debug)]
-pub struct CreateOptions {
+pub struct CreateArrayOptions {
     /// RAID level of the array.
     pub level: Level,
     /// Identity of the array, which is a random number.
@@ -24,46 +26,50 @@ pub struct CreateOptions {
     pub force: bool,
 }
 
-impl CreateOptions {
+impl CreateArrayOptions {
     /// Returns options with chunks of 64 KiB and a journal of 256 blocks.
-    pub fn new(level: Level, id: u128) -> CreateOptions {
-        CreateOptions { level, id, chunk: 16, journal_images: 256, force: false }
+    pub fn new(level: Level, id: u128) -> CreateArrayOptions {
+        CreateArrayOptions { level, id, chunk: 16, journal_images: 256, force: false }
     }
 }
 
 impl Array {
     /// Creates an array on existing files of equal length. The new array reads as zeros.
-    pub fn create(vfs: &dyn Vfs, members: &[PathBuf], options: &CreateOptions) -> Result<()> {
-        let CreateOptions { level, .. } = *options;
+    pub fn create(vfs: &dyn Vfs, members: &[PathBuf], options: &CreateArrayOptions) -> Result<()> {
+        let CreateArrayOptions { level, .. } = *options;
         if !level.member_counts().any(|count| count == members.len()) {
             let counts: Vec<usize> = level.member_counts().collect();
             let needed = format!("{} to {}", counts[0], counts[counts.len() - 1]);
-            return Err(
-                Refusal::MemberCount { level: level.to_string(), members: members.len(), needed }.into()
-            );
+            return Err(ArrayRefusal::MemberCount {
+                level: level.to_string(),
+                members: members.len(),
+                needed,
+            }
+            .into());
         }
         if !options.chunk.is_power_of_two() || u64::from(options.chunk) > ZONE_ROWS {
-            return Err(Refusal::Parameter(format!(
+            return Err(ArrayRefusal::Parameter(format!(
                 "the chunk must be a power of two up to {ZONE_ROWS} blocks"
             ))
             .into());
         }
         if !is_journal_size(options.journal_images) {
-            return Err(
-                Refusal::Parameter("the journal must be a power of two up to 4096 blocks".into()).into()
-            );
+            return Err(ArrayRefusal::Parameter(
+                "the journal must be a power of two up to 4096 blocks".into(),
+            )
+            .into());
         }
         let mut devices = open_distinct(vfs, members)?;
         let rows = common_rows(&devices, options)?;
         for device in &devices {
-            if let Some(what) = device.content()?.filter(|_| !options.force) {
-                return Err(Refusal::HasData { path: device.path(), what }.into());
+            if let Some(what) = device.describe_content()?.filter(|_| !options.force) {
+                return Err(ArrayRefusal::HasData { path: device.path(), what }.into());
             }
         }
-        let config = Config {
+        let config = ArrayConfig {
             array: options.id,
             generation: 1,
-            layout: Layout {
+            layout: ArrayLayout {
                 level,
                 chunk: options.chunk,
                 rows,
@@ -93,28 +99,28 @@ impl Array {
 }
 
 /// Opens the members, which must be distinct files.
-pub(super) fn open_distinct(vfs: &dyn Vfs, members: &[PathBuf]) -> Result<Vec<Device>> {
+pub(super) fn open_distinct(vfs: &dyn Vfs, members: &[PathBuf]) -> Result<Vec<MemberDevice>> {
     for (index, path) in members.iter().enumerate() {
         if members[..index].iter().any(|other| vfs.same_file(other, path)) {
-            return Err(Refusal::Twice(path.clone()).into());
+            return Err(ArrayRefusal::DuplicateMember(path.clone()).into());
         }
     }
-    members.iter().map(|path| Device::open(vfs, path, OpenMode::Write)).collect()
+    members.iter().map(|path| MemberDevice::open(vfs, path, OpenMode::Write)).collect()
 }
 
-fn common_rows(devices: &[Device], options: &CreateOptions) -> Result<u64> {
+fn common_rows(devices: &[MemberDevice], options: &CreateArrayOptions) -> Result<u64> {
     let layout = MemberLayout::new(options.journal_images);
     let expected = devices[0].len()?;
     for device in devices {
         let found = device.len()?;
         if found != expected {
             let first = devices[0].path();
-            return Err(Refusal::SizeDiffers { path: device.path(), found, first, expected }.into());
+            return Err(ArrayRefusal::SizeDiffers { path: device.path(), found, first, expected }.into());
         }
     }
     let (rows, needed) = (layout.rows_in(expected), layout.bytes_for(ZONE_ROWS));
     if rows == 0 {
-        return Err(Refusal::TooSmall { path: devices[0].path(), found: expected, needed }.into());
+        return Err(ArrayRefusal::TooSmall { path: devices[0].path(), found: expected, needed }.into());
     }
     Ok(rows)
 }

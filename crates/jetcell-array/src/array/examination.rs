@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use jetcell_vfs::Vfs;
 
 use super::status::{ArrayState, SlotState, SlotStatus};
-use crate::error::{Refusal, Result};
-use crate::geometry::Layout;
-use crate::member::{Config, Device, Lifetime, MemberId, Superblock};
+use crate::error::{ArrayRefusal, Result};
+use crate::geometry::ArrayLayout;
+use crate::member::{ArrayConfig, LifetimeTotals, MemberDevice, MemberId, Superblock};
 
 /// Role of a file in an array.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -40,9 +40,9 @@ impl MemberState {
 
 /// State of an array, according to its members' superblocks.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Examination {
+pub struct ArrayExamination {
     /// Geometry and level of the array.
-    pub layout: Layout,
+    pub layout: ArrayLayout,
     /// Whether the array is in use by a process, or was not shut down.
     pub is_open: bool,
     /// Health of the array, based on the members that were found.
@@ -55,26 +55,26 @@ pub struct Examination {
     pub scrubbed: f64,
     /// Totals since the array was created, as recorded in its superblocks. They are updated at shutdown, and after
     /// every 16 MiB of a rebuild or scrub.
-    pub lifetime: Lifetime,
+    pub lifetime: LifetimeTotals,
 }
 
-impl Examination {
+impl ArrayExamination {
     /// Reads the superblocks of files that may be members of the array `id`.
     ///
     /// # Errors
     /// None of the files is a member of the array.
-    pub fn new(vfs: &dyn Vfs, id: u128, paths: &[PathBuf]) -> Result<Examination> {
-        let found: Vec<(PathBuf, Found)> =
-            paths.iter().map(|path| (path.clone(), look(vfs, id, path))).collect();
+    pub fn new(vfs: &dyn Vfs, id: u128, paths: &[PathBuf]) -> Result<ArrayExamination> {
+        let found: Vec<(PathBuf, ExaminedFile)> =
+            paths.iter().map(|path| (path.clone(), examine_file(vfs, id, path))).collect();
         let superblocks = || {
             found.iter().filter_map(|(path, found)| match found {
-                Found::Member(superblock) => Some((path, superblock)),
-                Found::Other(_) => None,
+                ExaminedFile::Member(superblock) => Some((path, superblock)),
+                ExaminedFile::Other(_) => None,
             })
         };
         let newest = superblocks().max_by_key(|(_, superblock)| superblock.config.generation);
         let Some((_, newest)) = newest else {
-            return Err(Refusal::Parameter("no member of the array can be read".into()).into());
+            return Err(ArrayRefusal::Parameter("no member of the array can be read".into()).into());
         };
         let config = newest.config.clone();
         let path_of = |member: MemberId| {
@@ -89,7 +89,7 @@ impl Examination {
             .map(|slot| {
                 let (member, replacement) = (path_of(slot.member), path_of(slot.replacement));
                 SlotStatus {
-                    state: SlotState::of(member.is_some(), replacement.is_some()),
+                    state: SlotState::from_presence(member.is_some(), replacement.is_some()),
                     member,
                     replacement,
                     progress: slot.rebuilt.len() as f64 / zones as f64,
@@ -105,11 +105,11 @@ impl Examination {
         let members = found
             .iter()
             .map(|(path, found)| match found {
-                Found::Member(superblock) => (path.clone(), part_of(&config, superblock.member)),
-                Found::Other(state) => (path.clone(), state.clone()),
+                ExaminedFile::Member(superblock) => (path.clone(), member_state(&config, superblock.member)),
+                ExaminedFile::Other(state) => (path.clone(), state.clone()),
             })
             .collect();
-        Ok(Examination {
+        Ok(ArrayExamination {
             layout: config.layout,
             is_open: config.is_open,
             state,
@@ -121,25 +121,27 @@ impl Examination {
     }
 }
 
-enum Found {
+enum ExaminedFile {
     Member(Box<Superblock>),
     Other(MemberState),
 }
 
-fn look(vfs: &dyn Vfs, id: u128, path: &Path) -> Found {
-    let superblocks = match Device::look(vfs, path) {
+fn examine_file(vfs: &dyn Vfs, id: u128, path: &Path) -> ExaminedFile {
+    let superblocks = match MemberDevice::open_unlocked(vfs, path) {
         Ok(device) => device.superblocks(),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Found::Other(MemberState::Absent),
-        Err(error) => return Found::Other(MemberState::Unreadable(error.to_string())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return ExaminedFile::Other(MemberState::Absent);
+        }
+        Err(error) => return ExaminedFile::Other(MemberState::Unreadable(error.to_string())),
     };
     match superblocks.into_iter().max_by_key(|superblock| superblock.config.generation) {
-        None => Found::Other(MemberState::NotAMember),
-        Some(superblock) if superblock.config.array != id => Found::Other(MemberState::Foreign),
-        Some(superblock) => Found::Member(Box::new(superblock)),
+        None => ExaminedFile::Other(MemberState::NotAMember),
+        Some(superblock) if superblock.config.array != id => ExaminedFile::Other(MemberState::Foreign),
+        Some(superblock) => ExaminedFile::Member(Box::new(superblock)),
     }
 }
 
-fn part_of(config: &Config, member: MemberId) -> MemberState {
+fn member_state(config: &ArrayConfig, member: MemberId) -> MemberState {
     let slot = |has: fn(&crate::member::SlotConfig) -> MemberId| {
         config.slots.iter().position(|slot| member != 0 && has(slot) == member)
     };

@@ -8,8 +8,8 @@ use rand::Rng;
 
 use super::*;
 use crate::geometry::ZONE_ROWS;
-use crate::test_array::{JOURNAL, SHAPES, TestArray, UNIT, content, is_io};
-use crate::{BlockStore, Level, LogOptions, LunVolume};
+use crate::test_array::{JOURNAL, SHAPES, TestArray, UNIT, content, is_io_error};
+use crate::{BlockStore, Level, LunVolume, WriteLogOptions};
 
 /// Returns all blocks of these rows, each with this value.
 fn rows(tested: &mut TestArray, rows: Range<u64>, value: u64) -> BTreeMap<u64, u64> {
@@ -21,7 +21,8 @@ fn rows(tested: &mut TestArray, rows: Range<u64>, value: u64) -> BTreeMap<u64, u
 
 /// Returns the open rows listed in the superblocks.
 fn open_rows(tested: &TestArray) -> Vec<Range<u64>> {
-    let devices = tested.members.iter().filter_map(|member| Device::look(&tested.disk, member).ok());
+    let devices =
+        tested.members.iter().filter_map(|member| MemberDevice::open_unlocked(&tested.disk, member).ok());
     let superblocks = devices.flat_map(|device| device.superblocks());
     let newest = superblocks.max_by_key(|superblock| superblock.config.generation).unwrap();
     newest.config.open_rows.ranges().to_vec()
@@ -41,8 +42,9 @@ fn new_rows_are_written_once_and_other_rows_twice() {
             tested.write_run(run).unwrap();
             tested.flush().unwrap();
             let after = tested.array().counters();
-            let blocks =
-                |of: &Counters| [of.members.data_and_parity, of.members.journal].map(|by| by.blocks_written);
+            let blocks = |of: &ArrayIoCounters| {
+                [of.members.data_and_parity, of.members.journal].map(|by| by.blocks_written)
+            };
             let (late, early) = (blocks(&after), blocks(&before));
             let blocks = [late[0] - early[0], late[1] - early[1]];
             (blocks, after.new_rows - before.new_rows, after.commits - before.commits)
@@ -158,13 +160,13 @@ fn the_start_that_clears_rows_may_itself_be_cut_anywhere() {
             }
             tested.write_run(&run).unwrap();
             tested.crash();
-            tested.disk.stop_after(tested.disk.operations() + operations);
+            tested.disk.cut_power_after(tested.disk.operations() + operations);
             if let Err(error) = tested.assemble(true) {
-                assert!(is_io(&error), "{error}");
+                assert!(is_io_error(&error), "{error}");
             }
             tested.crash();
             tested.assemble(true).unwrap();
-            tested.settle();
+            tested.settle_model();
             assert!(tested.array().scrub().unwrap().is_clean(), "{level}");
             tested.check();
         }
@@ -250,14 +252,14 @@ fn rows_that_the_same_flush_journals_are_not_opened() {
 }
 
 #[test]
-fn rows_under_way_are_read_as_written_and_count_as_written() {
+fn rows_in_flight_are_read_and_counted_as_written() {
     for (level, members) in SHAPES {
         let mut tested = TestArray::new(level, members, 1);
         let run = rows(&mut tested, 0..40, 1);
         tested.write_run(&run).unwrap();
         assert!(tested.array().has_new_rows(), "{level}");
         let layout = *tested.array().layout();
-        let written = tested.array().written(0..layout.blocks()).unwrap();
+        let written = tested.array().written_runs(0..layout.blocks()).unwrap();
         assert_eq!(
             written.iter().filter(|(_, is_written)| *is_written).map(|(count, _)| *count).sum::<u64>(),
             run.len() as u64
@@ -266,7 +268,7 @@ fn rows_under_way_are_read_as_written_and_count_as_written() {
         let ahead = tested.array().start_read(&blocks);
         let mut bytes = vec![0; blocks.len() * BLOCK];
         let mut buffers: Vec<&mut [u8]> = bytes.chunks_exact_mut(BLOCK).collect();
-        tested.array().read_started(&blocks, &mut buffers, Some(ahead)).unwrap();
+        tested.array().finish_read(&blocks, &mut buffers, Some(ahead)).unwrap();
         assert!(
             blocks.iter().zip(bytes.chunks_exact(BLOCK)).all(|(block, found)| found == content(run[block]))
         );
@@ -284,7 +286,7 @@ fn a_member_that_fails_while_rows_are_open_is_taken_out() {
         let (first, second) = (rows(&mut tested, 0..20, 1), rows(&mut tested, 20..50, 1));
         tested.write_run(&first).unwrap();
         let path = tested.members[0].clone();
-        tested.kill(&path);
+        tested.fail_file(&path);
         tested.write_run(&second).unwrap();
         tested.flush().unwrap();
         assert!(tested.new_rows >= 48, "{level}: {} rows", tested.new_rows);
@@ -321,7 +323,7 @@ fn without_the_right_to_write_open_rows_read_as_before_their_first_write() {
         tested.write_run(&run).unwrap();
         let open = open_rows(&tested);
         tested.crash();
-        let options = AssembleOptions { access: Access::ReadOnly, force: true };
+        let options = AssembleOptions { access: ArrayAccess::ReadOnly, force: true };
         tested.array = Some(Array::assemble(tested.faults.clone(), &tested.members, options).unwrap());
         let layout = *tested.array().layout();
         for (block, value) in run {
@@ -329,7 +331,7 @@ fn without_the_right_to_write_open_rows_read_as_before_their_first_write() {
             let is_open = open.iter().any(|range| range.contains(&layout.locate(block).0));
             let found = tested.value(block).unwrap();
             assert!(found == 0 || !is_open && found == value, "{level}");
-            assert_eq!(tested.array().written(block..block + 1).unwrap(), [(1, found != 0)], "{level}");
+            assert_eq!(tested.array().written_runs(block..block + 1).unwrap(), [(1, found != 0)], "{level}");
         }
         assert!(flushed.iter().all(|(block, value)| tested.value(*block).unwrap() == *value), "{level}");
     }
@@ -344,7 +346,7 @@ fn more_writers_than_ranges_of_open_rows_write_on() {
             let first = 2 * ZONE_ROWS * writer + 2 * UNIT * step;
             let run = rows(&mut tested, first..first + 2 * UNIT, 1);
             tested.write_run(&run).unwrap();
-            assert!(tested.array().config.open_rows.ranges().len() <= Config::MAX_OPEN);
+            assert!(tested.array().config.open_rows.ranges().len() <= ArrayConfig::MAX_OPEN_RANGES);
         }
     }
     tested.flush().unwrap();
@@ -358,7 +360,8 @@ fn more_writers_than_ranges_of_open_rows_write_on() {
 #[test]
 fn luns_write_their_rows_by_themselves() {
     let mut tested = TestArray::with_zones(Level::Raid6, 5, 1, 24);
-    let log = LogOptions { bytes: 1 << 20, ..LogOptions::new(Arc::new(SimVfs::new()), "/log".into()) };
+    let log =
+        WriteLogOptions { bytes: 1 << 20, ..WriteLogOptions::new(Arc::new(SimVfs::new()), "/log".into()) };
     let array = tested.array.take().unwrap();
     let mut luns = LunVolume::create(array, &log).unwrap();
     luns.create_lun("lun", 1500).unwrap();

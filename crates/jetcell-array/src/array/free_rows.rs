@@ -8,7 +8,7 @@ use jetcell_vfs::{IoBuffer, IoReason};
 
 use super::Array;
 use super::commit::NewColumns;
-use super::transfers::UnderWay;
+use super::transfers::InFlightTransfers;
 use super::zone_write::{FreeRow, ZoneWrite, fill_all, is_whole};
 use crate::error::Result;
 use crate::geometry::{BLOCK, ZONE_ROWS};
@@ -17,7 +17,7 @@ use crate::shared_block::SharedBlock;
 
 /// Ratio of zones whose records are read ahead to zones that are being written. Reads wait for the writes in flight,
 /// so records are read early.
-const TIMES_AHEAD: u64 = 4;
+const ZONES_AHEAD_FACTOR: u64 = 4;
 
 /// Maximum number of zones whose records are read ahead.
 const MAX_ZONES_AHEAD: u64 = 32;
@@ -48,15 +48,15 @@ fn batches(rows: &[FreeRow], least: usize) -> Vec<&[FreeRow]> {
 
 /// Returns the zones in which the next rows are expected. Returns `None` if the rows are scattered, because the next
 /// rows may then be anywhere.
-fn zones_behind(rows: &[FreeRow]) -> Option<Range<u64>> {
+fn zones_after(rows: &[FreeRow]) -> Option<Range<u64>> {
     let zones: BTreeSet<u64> = rows.iter().map(|(row, _)| row / ZONE_ROWS).collect();
     let (first, behind, count) = (*zones.first()?, zones.last()? + 1, zones.len() as u64);
-    (behind - first == count).then(|| behind..behind + (TIMES_AHEAD * count).min(MAX_ZONES_AHEAD))
+    (behind - first == count).then(|| behind..behind + (ZONES_AHEAD_FACTOR * count).min(MAX_ZONES_AHEAD))
 }
 
 impl Array {
     /// Ensures that a journal replay does not write these rows.
-    fn end_replay_of(&mut self, rows: &[u64]) -> Result<()> {
+    fn prevent_replay_of(&mut self, rows: &[u64]) -> Result<()> {
         let is_in_journal = |row: &u64| self.replayable_rows.iter().any(|of| of.contains(row));
         if !rows.iter().any(is_in_journal) {
             return Ok(());
@@ -78,7 +78,7 @@ impl Array {
     pub(crate) fn start_free_rows(&mut self, rows: &[FreeRow]) -> Result<()> {
         // All rows are prepared at once, because later reads of records would wait for the first writes.
         self.prepare_free_rows(&rows.iter().map(|(row, _)| *row).collect::<Vec<_>>())?;
-        if let Some(zones) = zones_behind(rows) {
+        if let Some(zones) = zones_after(rows) {
             self.read_records_ahead(zones);
         }
         for batch in batches(rows, self.threads * ROWS_PER_THREAD) {
@@ -94,7 +94,7 @@ impl Array {
     pub(super) fn prepare_free_rows(&mut self, rows: &[u64]) -> Result<()> {
         self.check_writable()?;
         self.finish_rows_in(&rows.iter().map(|row| row / ZONE_ROWS).collect())?;
-        self.end_replay_of(rows)?;
+        self.prevent_replay_of(rows)?;
         self.records.trim();
         let of_zones = rows.chunk_by(|one, next| one / ZONE_ROWS == next / ZONE_ROWS);
         let need_records = |rows: &&[u64]| {
@@ -131,15 +131,15 @@ impl Array {
         self.counters.blocks_written += rows.iter().map(|(_, columns)| columns.len() as u64).sum::<u64>();
         let write = match self.start_whole_zones(rows) {
             Some(write) => write,
-            None => self.start_in_any_state(rows)?,
+            None => self.start_rows_in_any_state(rows)?,
         };
-        self.add_under_way(rows.iter().map(|(row, _)| row / ZONE_ROWS).collect(), write)
+        self.track_row_writes(rows.iter().map(|(row, _)| row / ZONE_ROWS).collect(), write)
     }
 
     /// Starts writes of rows, and fills their buffers first, if each slot has exactly one working member. Returns
     /// `None` otherwise.
-    fn start_whole_zones(&mut self, rows: &[FreeRow]) -> Option<UnderWay> {
-        let devices = self.sole_devices()?;
+    fn start_whole_zones(&mut self, rows: &[FreeRow]) -> Option<InFlightTransfers> {
+        let devices = self.device_per_slot()?;
         let mut writes = vec![];
         for rows in rows.chunk_by(|one, next| one.0 / ZONE_ROWS == next.0 / ZONE_ROWS) {
             let mut write = self.zone_write(rows.iter().map(|(row, _)| *row).collect());
@@ -147,25 +147,29 @@ impl Array {
             writes.push((write, rows));
         }
         let threads = rows.len().div_ceil(ROWS_PER_THREAD).min(self.threads);
-        fill_all(&mut writes, &self.coding(), threads);
-        Some(self.start_filled(&devices, writes.into_iter().map(|(write, _)| write).collect()))
+        fill_all(&mut writes, &self.row_encoder(), threads);
+        Some(self.start_filled_writes(&devices, writes.into_iter().map(|(write, _)| write).collect()))
     }
 
     /// Starts writes whose buffers are filled.
-    pub(super) fn start_filled(&mut self, devices: &[usize], writes: Vec<ZoneWrite>) -> UnderWay {
+    pub(super) fn start_filled_writes(
+        &mut self,
+        devices: &[usize],
+        writes: Vec<ZoneWrite>,
+    ) -> InFlightTransfers {
         self.counters.full_row_writes += writes.iter().map(|write| write.rows().len() as u64).sum::<u64>();
-        self.note_recent(writes.iter().map(ZoneWrite::zone).collect());
-        let pieces = writes.into_iter().flat_map(|write| self.pieces_of_zone(devices, write)).collect();
+        self.remember_recent_zones(writes.iter().map(ZoneWrite::zone).collect());
+        let pieces = writes.into_iter().flat_map(|write| self.zone_segments(devices, write)).collect();
         self.start_writes(pieces, IoReason::Other)
     }
 
     /// Starts writes of whole rows on an array with lost members, spares that are being rebuilt, or copies.
-    pub(super) fn start_in_any_state(&mut self, rows: &[FreeRow]) -> Result<UnderWay> {
+    pub(super) fn start_rows_in_any_state(&mut self, rows: &[FreeRow]) -> Result<InFlightTransfers> {
         let rows: Vec<(u64, NewColumns)> =
             rows.iter().map(|(row, columns)| (*row, columns.iter().cloned().enumerate().collect())).collect();
-        let planned = self.planned(&rows)?;
-        let by_device = self.by_device(&planned);
-        self.start_in_place(&by_device)
+        let planned = self.plan_rows(&rows)?;
+        let by_device = self.group_by_device(&planned);
+        self.start_in_place_writes(&by_device)
     }
 }
 
@@ -175,7 +179,7 @@ mod tests {
 
     #[test]
     fn only_rows_of_zones_side_by_side_tell_where_the_next_ones_are() {
-        let behind = |rows: &[u64]| zones_behind(&rows.iter().map(|row| (*row, vec![])).collect::<Vec<_>>());
+        let behind = |rows: &[u64]| zones_after(&rows.iter().map(|row| (*row, vec![])).collect::<Vec<_>>());
         assert_eq!(behind(&[70, 100, 130]), Some(3..11));
         assert_eq!(behind(&[70, 200]), None);
         assert_eq!(behind(&[]), None);

@@ -9,48 +9,52 @@ use jetcell_vfs::Clock;
 /// Measures the latency of reads and flushes of a load, so that concurrent maintenance can be throttled. Clones share
 /// the measurement.
 #[derive(Clone)]
-pub struct LoadMeter(Arc<Meter>);
+pub struct LoadMeter(Arc<SharedLoadMeter>);
 
-struct Meter {
+struct SharedLoadMeter {
     clock: Arc<dyn Clock>,
-    state: Mutex<State>,
+    state: Mutex<LatencyState>,
 }
 
 #[derive(Default)]
-struct State {
-    /// Moving average of the latency of recent operations. Reset by [`LoadMeter::take`].
+struct LatencyState {
+    /// Moving average of the latency of recent operations. Reset by [`LoadMeter::take_mean_latency`].
     mean: Option<Duration>,
     /// Start times of the operations in progress, by number.
-    under_way: BTreeMap<u64, Duration>,
+    in_progress: BTreeMap<u64, Duration>,
     /// Number of operations that have begun.
-    begun: u64,
+    begun_count: u64,
 }
 
 impl LoadMeter {
     pub(crate) fn new(clock: Arc<dyn Clock>) -> LoadMeter {
-        LoadMeter(Arc::new(Meter { clock, state: Mutex::default() }))
+        LoadMeter(Arc::new(SharedLoadMeter { clock, state: Mutex::default() }))
     }
 
     /// Runs an operation of the load and records its latency, which includes the wait for access to the array.
-    pub fn timed<T>(&self, operation: impl FnOnce() -> T) -> T {
-        self.attended(operation, |state, time| {
+    pub fn measure_latency<T>(&self, operation: impl FnOnce() -> T) -> T {
+        self.measure(operation, |state, time| {
             state.mean = Some(state.mean.map_or(time, |mean| (mean * 7 + time) / 8));
         })
     }
 
     /// Runs an operation of the load that only waits for access to the array and otherwise takes no time. Its latency
     /// is not included in the mean.
-    pub fn waiting<T>(&self, operation: impl FnOnce() -> T) -> T {
-        self.attended(operation, |_, _| {})
+    pub fn count_in_progress<T>(&self, operation: impl FnOnce() -> T) -> T {
+        self.measure(operation, |_, _| {})
     }
 
-    fn attended<T>(&self, operation: impl FnOnce() -> T, ended: impl FnOnce(&mut State, Duration)) -> T {
+    fn measure<T>(
+        &self,
+        operation: impl FnOnce() -> T,
+        ended: impl FnOnce(&mut LatencyState, Duration),
+    ) -> T {
         let start = self.now();
         let number = {
             let mut state = self.0.state.lock();
-            state.begun += 1;
-            let number = state.begun;
-            state.under_way.insert(number, start);
+            state.begun_count += 1;
+            let number = state.begun_count;
+            state.in_progress.insert(number, start);
             number
         };
         let result = operation();
@@ -58,7 +62,7 @@ impl LoadMeter {
         let mut state = self.0.state.lock();
         // The operation is removed together with the update of the mean; between the two steps, the load would look
         // idle.
-        state.under_way.remove(&number);
+        state.in_progress.remove(&number);
         ended(&mut state, time);
         result
     }
@@ -66,10 +70,10 @@ impl LoadMeter {
     /// Returns the mean latency of the operations that completed since the last call, or the age of the oldest
     /// operation in progress, whichever is longer. Returns `None` if there were no operations. An operation that is
     /// still waiting for a slow maintenance step therefore also counts as load.
-    pub fn take(&self) -> Option<Duration> {
+    pub fn take_mean_latency(&self) -> Option<Duration> {
         let now = self.now();
         let mut state = self.0.state.lock();
-        let oldest = state.under_way.values().next().map(|start| now.saturating_sub(*start));
+        let oldest = state.in_progress.values().next().map(|start| now.saturating_sub(*start));
         state.mean.take().max(oldest)
     }
 
@@ -79,8 +83,8 @@ impl LoadMeter {
     }
 
     /// Returns the number of operations in progress.
-    pub fn under_way(&self) -> usize {
-        self.0.state.lock().under_way.len()
+    pub fn operations_in_progress(&self) -> usize {
+        self.0.state.lock().in_progress.len()
     }
 }
 
@@ -95,16 +99,16 @@ mod tests {
         let clock = SimVfs::new().clock();
         let meter = LoadMeter::new(clock.clone());
         let ms = Duration::from_millis;
-        assert_eq!(meter.take(), None);
-        meter.timed(|| {
+        assert_eq!(meter.take_mean_latency(), None);
+        meter.measure_latency(|| {
             clock.sleep(ms(30));
-            meter.waiting(|| {
+            meter.count_in_progress(|| {
                 clock.sleep(ms(5));
-                assert_eq!((meter.take(), meter.under_way()), (Some(ms(35)), 2));
+                assert_eq!((meter.take_mean_latency(), meter.operations_in_progress()), (Some(ms(35)), 2));
             });
-            assert_eq!((meter.take(), meter.under_way()), (Some(ms(35)), 1));
+            assert_eq!((meter.take_mean_latency(), meter.operations_in_progress()), (Some(ms(35)), 1));
         });
-        assert_eq!((meter.take(), meter.under_way()), (Some(ms(35)), 0));
-        assert_eq!(meter.take(), None);
+        assert_eq!((meter.take_mean_latency(), meter.operations_in_progress()), (Some(ms(35)), 0));
+        assert_eq!(meter.take_mean_latency(), None);
     }
 }

@@ -2,16 +2,16 @@
 
 use jetcell_vfs::{File, IoReason, is_power_off};
 
-use super::transfers::Piece;
-use super::{Array, Mode};
+use super::transfers::TransferSegment;
+use super::{Array, ArrayMode};
 use crate::error::{ArrayError, Result};
 use crate::geometry::ZONE_ROWS;
-use crate::member::{Device, Extents, MemberId};
+use crate::member::{Extents, MemberDevice, MemberId};
 
 impl Array {
     /// Returns the device of a member, unless the member failed or is missing.
     pub(crate) fn device_of(&self, member: MemberId) -> Option<usize> {
-        let serves = |device: &Device| member != 0 && device.member == member && !device.failed;
+        let serves = |device: &MemberDevice| member != 0 && device.member == member && !device.failed;
         self.devices.iter().position(serves)
     }
 
@@ -20,7 +20,11 @@ impl Array {
         let config = &self.config.slots[slot];
         let has_zone = config.rebuilt.contains(row / ZONE_ROWS);
         let has_row = |device: &usize| {
-            has_zone || self.begun_zone.as_ref().is_some_and(|begun| begun.has_row(slot, *device, row))
+            has_zone
+                || self
+                    .partial_rebuild
+                    .as_ref()
+                    .is_some_and(|begun| begun.has_rebuilt_row(slot, *device, row))
         };
         let replacement = self.device_of(config.replacement).filter(has_row);
         self.device_of(config.member).into_iter().chain(replacement)
@@ -39,20 +43,20 @@ impl Array {
     }
 
     /// Returns true if the level tolerates the loss of these slots.
-    pub(crate) fn bears(&self, lost: &[usize]) -> bool {
+    pub(crate) fn tolerates_loss(&self, lost: &[usize]) -> bool {
         // With mirrors, cells are slots; with parity, only the number of lost slots matters.
         self.code.recovers(lost)
     }
 
     /// Processes the result of a write to a device. After an error, the device is removed from the array. If the
     /// level does not tolerate this loss, the array stops.
-    pub(crate) fn note_write(&mut self, device: usize, result: Result<()>) -> Result<()> {
+    pub(crate) fn handle_write_result(&mut self, device: usize, result: Result<()>) -> Result<()> {
         match result {
             Ok(()) => Ok(()),
             // The power of the whole machine failed, not this member.
             Err(ArrayError::Io { path, source, .. }) if is_power_off(&source) => {
                 self.failed.push(path);
-                self.mode = Mode::Stopped;
+                self.mode = ArrayMode::Stopped;
                 self.check_running()
             }
             Err(ArrayError::Io { .. }) => self.fail_device(device),
@@ -80,17 +84,17 @@ impl Array {
                 slot.rebuilt = Extents::default();
             }
         }
-        if !self.bears(&self.lost_slots()) {
+        if !self.tolerates_loss(&self.lost_slots()) {
             // The members keep the last working configuration.
-            self.mode = Mode::Stopped;
+            self.mode = ArrayMode::Stopped;
             return self.check_running();
         }
-        self.employ_spares();
+        self.assign_spares();
         Ok(())
     }
 
     /// Assigns a spare to each slot that lost its member. The slot is rebuilt on the spare.
-    pub(crate) fn employ_spares(&mut self) {
+    pub(crate) fn assign_spares(&mut self) {
         for slot in self.lost_slots() {
             if self.config.slots[slot].replacement != 0 {
                 continue;
@@ -122,7 +126,7 @@ impl Array {
         let results = self.vfs.sync_files(&files, IoReason::Other);
         for (device, result) in devices.into_iter().zip(results) {
             let result = self.devices[device].synced(result);
-            self.note_write(device, result)?;
+            self.handle_write_result(device, result)?;
         }
         Ok(())
     }
@@ -139,14 +143,14 @@ impl Array {
             let config = self.config.clone();
             for place in 0..2 {
                 let is_written =
-                    |(_, device): &(usize, &Device)| !device.failed && config.knows(device.member);
+                    |(_, device): &(usize, &MemberDevice)| !device.failed && config.has_member(device.member);
                 let devices = self.devices.iter().enumerate().filter(is_written);
                 let pieces = devices.map(|(index, device)| {
                     let offset = device.layout.superblocks()[place];
-                    Piece { device: index, offset, buffer: device.superblock(&config) }
+                    TransferSegment { device: index, offset, buffer: device.superblock(&config) }
                 });
                 let pieces = pieces.collect();
-                self.write_pieces(pieces, IoReason::Other)?;
+                self.write_segments(pieces, IoReason::Other)?;
                 self.sync_devices()?;
             }
         }

@@ -1,16 +1,16 @@
 //! An assembled array: reads, staged writes, commits through the journal, and failures of members.
 
 mod assemble;
-mod begun_zone;
+mod partial_rebuild;
 mod block_store;
-mod buffers;
+mod buffer_pool;
 mod commit;
 #[cfg(test)]
 mod cost_tests;
 mod create;
 mod examination;
-mod fetched;
-mod filling;
+mod fetched_blocks;
+mod array_open_zone;
 #[cfg(test)]
 mod first_write_tests;
 mod free_rows;
@@ -19,7 +19,7 @@ mod members;
 mod new_member;
 mod new_rows;
 mod open_rows;
-mod open_zone;
+mod zone_buffer;
 mod parity;
 mod reads;
 mod records;
@@ -44,35 +44,35 @@ use std::path::PathBuf;
 use jetcell_sync::Arc;
 use jetcell_vfs::{IoReason, TransferKind, Vfs};
 
-pub(crate) use self::begun_zone::{BegunZone, Target};
-use self::buffers::Buffers;
-use self::fetched::Fetched;
-use self::filling::Filling;
-use self::new_rows::NewRows;
+pub(crate) use self::partial_rebuild::{PartialZoneRebuild, RebuildTarget};
+use self::buffer_pool::BufferPool;
+use self::fetched_blocks::FetchedBlocks;
+use self::array_open_zone::ArrayOpenZone;
+use self::new_rows::NewRowWrites;
 use self::records::RecordCache;
 use self::row_writes::RowWrites;
-use crate::error::{ArrayError, Refusal, Result};
-use crate::geometry::{BLOCK, Code, Layout};
+use crate::error::{ArrayError, ArrayRefusal, Result};
+use crate::geometry::{ArrayLayout, BLOCK, RedundancyCode};
 use crate::integrity::CellState;
 use crate::kernels::Kernel;
-use crate::member::{Config, Device, Extents, Lifetime, MemberTransfers};
+use crate::member::{ArrayConfig, Extents, LifetimeTotals, MemberDevice, MemberTransferCounters};
 use crate::shared_block::SharedBlock;
 
-pub use self::assemble::{Access, AssembleOptions};
-pub use self::create::CreateOptions;
-pub use self::examination::{Examination, MemberState};
+pub use self::assemble::{ArrayAccess, AssembleOptions};
+pub use self::create::CreateArrayOptions;
+pub use self::examination::{ArrayExamination, MemberState};
 pub use self::load_meter::LoadMeter;
-pub use self::new_member::{Admission, NewMember, Part};
-pub(crate) use self::open_zone::OpenZone;
-pub(crate) use self::reads::ReadAhead;
-pub use self::status::{ArrayState, SlotState, SlotStatus, Status};
-pub(crate) use self::transfers::{Piece, UnderWay};
+pub use self::new_member::{MemberPurpose, MemberRequirements, PreparedMember};
+pub(crate) use self::zone_buffer::ZoneBuffer;
+pub(crate) use self::reads::BlockReadAhead;
+pub use self::status::{ArrayState, ArrayStatus, SlotState, SlotStatus};
+pub(crate) use self::transfers::{InFlightTransfers, TransferSegment};
 pub(crate) use self::zone_write::FreeRow;
 
 /// Counters accumulated since the array was assembled.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[non_exhaustive]
-pub struct Counters {
+pub struct ArrayIoCounters {
     /// Number of blocks read for callers.
     pub blocks_read: u64,
     /// Number of committed blocks that callers wrote.
@@ -80,7 +80,7 @@ pub struct Counters {
     /// Number of data and parity blocks that were read because of writes to parts of rows.
     pub blocks_read_for_writes: u64,
     /// Member transfers, by purpose.
-    pub members: MemberTransfers,
+    pub members: MemberTransferCounters,
     /// Number of commits through the journal.
     pub commits: u64,
     /// Number of rows that were written as a whole.
@@ -109,7 +109,7 @@ pub struct Counters {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Mode {
+enum ArrayMode {
     ReadWrite,
     ReadOnly,
     /// More members failed than the level tolerates.
@@ -125,41 +125,41 @@ enum Mode {
 pub struct Array {
     pub(crate) vfs: Arc<dyn Vfs>,
     pub(crate) kernel: Kernel,
-    pub(crate) code: Code,
-    pub(crate) config: Config,
-    pub(crate) devices: Vec<Device>,
+    pub(crate) code: RedundancyCode,
+    pub(crate) config: ArrayConfig,
+    pub(crate) devices: Vec<MemberDevice>,
     pub(crate) records: RecordCache,
     /// Zone in which the last long read ended.
     last_zone_read: u64,
-    buffers: Buffers,
+    buffers: BufferPool,
     row_writes: RowWrites,
-    new_rows: NewRows,
+    new_rows: NewRowWrites,
     /// Number of threads that compute concurrently.
     threads: usize,
     /// Blocks that were written but not committed yet, by block number.
     staged: BTreeMap<u64, SharedBlock>,
     /// The open zone: new rows whose blocks are not staged.
-    filling: Option<Filling>,
+    open_zone: Option<ArrayOpenZone>,
     /// Number of the next commit.
     pub(crate) sequence: u64,
-    mode: Mode,
+    mode: ArrayMode,
     /// Whether the configuration has changed but is not saved on the members yet.
     pub(crate) is_config_changed: bool,
-    counters: Counters,
+    counters: ArrayIoCounters,
     failed: Vec<PathBuf>,
     /// Number of zones rebuilt since the progress was last saved in the superblocks. It is saved every
-    /// `zones_per_note` zones.
-    pub(crate) zones_since_note: u64,
-    pub(crate) zones_per_note: u64,
+    /// `zones_per_save` zones.
+    pub(crate) zones_since_save: u64,
+    pub(crate) zones_per_save: u64,
     load: LoadMeter,
     /// Blocks that were fetched for the current operation.
-    fetched: Fetched,
+    fetched: FetchedBlocks,
     /// Whether a step of a rebuild, copy or scrub is running.
     is_maintenance: bool,
     /// The zone that is partially rebuilt.
-    pub(crate) begun_zone: Option<BegunZone>,
+    pub(crate) partial_rebuild: Option<PartialZoneRebuild>,
     /// Totals from the superblocks, for the time before the array was assembled.
-    lifetime_before: Lifetime,
+    lifetime_before: LifetimeTotals,
     /// Zones written by the last commits, with the most recent zone last.
     pub(crate) recent_zones: VecDeque<u64>,
     /// Rows of the commits that startup after a crash would replay.
@@ -170,11 +170,11 @@ pub struct Array {
 const WRITTEN_BATCH: u64 = 1024;
 
 /// Default number of zones that are rebuilt between two saves of the rebuild progress in the superblocks.
-const ZONES_PER_NOTE: u64 = 64;
+const ZONES_PER_SAVE: u64 = 64;
 
 impl Array {
     /// Returns the layout, which maps blocks of the array to members.
-    pub fn layout(&self) -> &Layout {
+    pub fn layout(&self) -> &ArrayLayout {
         &self.config.layout
     }
 
@@ -211,15 +211,15 @@ impl Array {
     }
 
     /// Returns the counters accumulated since the array was assembled.
-    pub fn counters(&self) -> Counters {
+    pub fn counters(&self) -> ArrayIoCounters {
         self.counters
     }
 
     /// Returns the totals since the array was created. After a crash, activity since the last save of the superblocks
     /// is not included.
-    pub fn lifetime(&self) -> Lifetime {
-        let Counters { blocks_read, blocks_written, defects, members, .. } = self.counters;
-        self.lifetime_before.plus(&Lifetime { blocks_read, blocks_written, defects, members })
+    pub fn lifetime(&self) -> LifetimeTotals {
+        let ArrayIoCounters { blocks_read, blocks_written, defects, members, .. } = self.counters;
+        self.lifetime_before.plus(&LifetimeTotals { blocks_read, blocks_written, defects, members })
     }
 
     /// Returns the kernel in use.
@@ -235,26 +235,28 @@ impl Array {
 
     fn check_range(&self, first: u64, bytes: usize) -> Result<u64> {
         if !bytes.is_multiple_of(BLOCK) {
-            return Err(Refusal::Parameter(format!("{bytes} bytes are not a multiple of {BLOCK}")).into());
+            return Err(
+                ArrayRefusal::Parameter(format!("{bytes} bytes are not a multiple of {BLOCK}")).into()
+            );
         }
         let (count, blocks) = ((bytes / BLOCK) as u64, self.config.layout.blocks());
         if first.checked_add(count).is_none_or(|end| end > blocks) {
             let last = first.saturating_add(count.saturating_sub(1));
-            return Err(Refusal::OutOfRange { first, last, blocks }.into());
+            return Err(ArrayRefusal::OutOfRange { first, last, blocks }.into());
         }
         Ok(count)
     }
 
     pub(crate) fn check_running(&self) -> Result<()> {
-        if self.mode != Mode::Stopped {
+        if self.mode != ArrayMode::Stopped {
             return Ok(());
         }
         Err(ArrayError::Stopped { level: self.config.layout.level.to_string(), failed: self.failed.clone() })
     }
 
     pub(crate) fn check_writable(&self) -> Result<()> {
-        if self.mode == Mode::ReadOnly {
-            return Err(Refusal::ReadOnly.into());
+        if self.mode == ArrayMode::ReadOnly {
+            return Err(ArrayRefusal::ReadOnly.into());
         }
         self.check_running()
     }
@@ -275,15 +277,15 @@ impl Array {
     /// # Panics
     /// The number of buffers differs from the number of blocks, or a buffer is not one block long.
     pub fn read_scattered(&mut self, blocks: &[u64], buffers: &mut [&mut [u8]]) -> Result<()> {
-        self.read_started(blocks, buffers, None)
+        self.finish_read(blocks, buffers, None)
     }
 
     /// Reads individual blocks, some of which may already be in flight because of [`Array::start_read`].
-    pub(crate) fn read_started(
+    pub(crate) fn finish_read(
         &mut self,
         blocks: &[u64],
         buffers: &mut [&mut [u8]],
-        ahead: Option<ReadAhead>,
+        ahead: Option<BlockReadAhead>,
     ) -> Result<()> {
         self.check_running()?;
         assert!(blocks.len() == buffers.len() && buffers.iter().all(|buffer| buffer.len() == BLOCK));
@@ -296,13 +298,13 @@ impl Array {
 
     /// Returns which blocks were ever written, as runs in ascending order. Each run consists of a number of blocks
     /// and a flag that tells whether they were written. Unwritten blocks read as zeros.
-    pub fn written(&mut self, blocks: Range<u64>) -> Result<Vec<(u64, bool)>> {
+    pub fn written_runs(&mut self, blocks: Range<u64>) -> Result<Vec<(u64, bool)>> {
         self.check_running()?;
         if blocks.end > self.config.layout.blocks() {
             let (first, last, blocks) = (blocks.start, blocks.end - 1, self.config.layout.blocks());
-            return Err(Refusal::OutOfRange { first, last, blocks }.into());
+            return Err(ArrayRefusal::OutOfRange { first, last, blocks }.into());
         }
-        self.end_filling();
+        self.close_open_zone();
         self.start_computed()?;
         let layout = self.config.layout;
         let mut runs: Vec<(u64, bool)> = vec![];
@@ -325,26 +327,26 @@ impl Array {
     }
 
     /// Returns a copy of the content of a block. If `are_many` is set, new buffers are allocated in huge pages.
-    pub(crate) fn copied(&mut self, content: &[u8], are_many: bool) -> SharedBlock {
+    pub(crate) fn copy_to_block(&mut self, content: &[u8], are_many: bool) -> SharedBlock {
         let mut buffer = self.buffers.take_block(are_many);
         buffer.copy_from_slice(content);
         buffer.into()
     }
 
     /// Puts a block's buffer back into the pool, unless the block is still shared.
-    pub(crate) fn keep_block(&mut self, block: SharedBlock) {
-        self.buffers.keep_block(block);
+    pub(crate) fn recycle_block(&mut self, block: SharedBlock) {
+        self.buffers.recycle_block(block);
     }
 
     /// Puts the buffers of all blocks of these rows back into the pool.
-    fn keep_blocks(&mut self, rows: Vec<FreeRow>) {
-        rows.into_iter().flat_map(|(_, columns)| columns).for_each(|block| self.buffers.keep_block(block));
+    fn recycle_rows(&mut self, rows: Vec<FreeRow>) {
+        rows.into_iter().flat_map(|(_, columns)| columns).for_each(|block| self.buffers.recycle_block(block));
     }
 
     /// Flushes staged writes, makes all in-place writes durable, and records on the members that the array was shut
     /// down.
     pub fn close(mut self) -> Result<()> {
-        if self.mode == Mode::ReadOnly {
+        if self.mode == ArrayMode::ReadOnly {
             return Ok(());
         }
         self.flush()?;

@@ -7,60 +7,60 @@ use jetcell_sync::Arc;
 use jetcell_vfs::{OpenMode, Vfs};
 
 use super::Array;
-use crate::error::{Refusal, Result};
+use crate::error::{ArrayRefusal, Result};
 use crate::geometry::Level;
-use crate::member::{Config, Device, Extents, MemberId, MemberLayout, SlotConfig};
+use crate::member::{ArrayConfig, Extents, MemberDevice, MemberId, MemberLayout, SlotConfig};
 
 /// Purpose of new members.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Part {
+pub enum MemberPurpose {
     /// The members wait for another member to fail.
     Spare,
     /// The member receives the content of a slot.
     Replacement(usize),
     /// The members add capacity.
-    Columns,
+    DataColumns,
 }
 
 /// Requirements for files that become members of an array.
 #[derive(Clone)]
-pub struct Admission {
+pub struct MemberRequirements {
     vfs: Arc<dyn Vfs>,
     layout: MemberLayout,
     zones: u64,
     bytes: u64,
-    part: Part,
+    purpose: MemberPurpose,
 }
 
 /// A file that can become a member. It is locked, but is not a member until it is passed to [`Array::admit`].
-pub struct NewMember {
-    device: Device,
-    part: Part,
+pub struct PreparedMember {
+    device: MemberDevice,
+    purpose: MemberPurpose,
 }
 
-impl Admission {
+impl MemberRequirements {
     /// Examines and prepares a file.
     ///
     /// # Errors
     /// The file is in use or too small, or it has content and `force` is not set. In these cases, the file is
     /// unchanged.
-    pub fn prepare(&self, path: &Path, force: bool) -> Result<NewMember> {
-        let mut device = Device::open(&*self.vfs, path, OpenMode::Write)?;
+    pub fn prepare(&self, path: &Path, force: bool) -> Result<PreparedMember> {
+        let mut device = MemberDevice::open(&*self.vfs, path, OpenMode::Write)?;
         device.layout = self.layout;
         let found = device.len()?;
         if found < self.bytes {
-            return Err(Refusal::TooSmall { path: path.to_owned(), found, needed: self.bytes }.into());
+            return Err(ArrayRefusal::TooSmall { path: path.to_owned(), found, needed: self.bytes }.into());
         }
-        if let Some(what) = device.content()?.filter(|_| !force) {
-            return Err(Refusal::HasData { path: path.to_owned(), what }.into());
+        if let Some(what) = device.describe_content()?.filter(|_| !force) {
+            return Err(ArrayRefusal::HasData { path: path.to_owned(), what }.into());
         }
         // A rebuild or copy writes the records of each row before the row is used on the new member. New columns,
         // however, read as zeros immediately.
-        if self.part == Part::Columns {
+        if self.purpose == MemberPurpose::DataColumns {
             device.clear_records(self.zones)?;
             device.sync()?;
         }
-        Ok(NewMember { device, part: self.part })
+        Ok(PreparedMember { device, purpose: self.purpose })
     }
 }
 
@@ -69,41 +69,42 @@ impl Array {
     ///
     /// # Errors
     /// The array cannot have such members now, some of the files are already members, or a file is given twice.
-    pub fn admission(&self, part: Part, paths: &[PathBuf]) -> Result<Admission> {
-        self.check_part(part, paths.len())?;
+    pub fn member_requirements(&self, part: MemberPurpose, paths: &[PathBuf]) -> Result<MemberRequirements> {
+        self.check_purpose(part, paths.len())?;
         for (index, path) in paths.iter().enumerate() {
-            let is_member = |device: &Device| !device.failed && self.vfs.same_file(&device.path(), path);
+            let is_member =
+                |device: &MemberDevice| !device.failed && self.vfs.same_file(&device.path(), path);
             if self.devices.iter().any(is_member)
                 || paths[..index].iter().any(|other| self.vfs.same_file(other, path))
             {
-                return Err(Refusal::Twice(path.clone()).into());
+                return Err(ArrayRefusal::DuplicateMember(path.clone()).into());
             }
         }
         let (layout, rows) = (self.devices[0].layout, self.config.layout.rows);
         let (zones, bytes) = (self.config.layout.zones(), layout.bytes_for(rows));
-        Ok(Admission { vfs: self.vfs.clone(), layout, zones, bytes, part })
+        Ok(MemberRequirements { vfs: self.vfs.clone(), layout, zones, bytes, purpose: part })
     }
 
-    fn check_part(&self, part: Part, count: usize) -> Result<()> {
+    fn check_purpose(&self, part: MemberPurpose, count: usize) -> Result<()> {
         self.check_writable()?;
         match part {
-            Part::Spare if self.config.spares.len() + count > Config::MAX_SPARES => {
-                let text = format!("an array can have at most {} spares", Config::MAX_SPARES);
-                Err(Refusal::Parameter(text).into())
+            MemberPurpose::Spare if self.config.spares.len() + count > ArrayConfig::MAX_SPARES => {
+                let text = format!("an array can have at most {} spares", ArrayConfig::MAX_SPARES);
+                Err(ArrayRefusal::Parameter(text).into())
             }
-            Part::Spare => Ok(()),
-            Part::Replacement(slot) if self.slot_config(slot)?.replacement != 0 => {
+            MemberPurpose::Spare => Ok(()),
+            MemberPurpose::Replacement(slot) if self.slot_config(slot)?.replacement != 0 => {
                 let text = format!("slot {slot} is already being rebuilt; remove the new member first");
-                Err(Refusal::Parameter(text).into())
+                Err(ArrayRefusal::Parameter(text).into())
             }
-            Part::Replacement(_) => Ok(()),
-            Part::Columns => {
+            MemberPurpose::Replacement(_) => Ok(()),
+            MemberPurpose::DataColumns => {
                 let level = self.config.layout.level;
                 let slots = self.config.layout.slots + count;
                 if level == Level::Mirror || !level.member_counts().any(|count| count == slots) {
                     let needed = "a member count that the level supports; a mirror cannot grow".to_owned();
                     let level = level.to_string();
-                    return Err(Refusal::MemberCount { level, members: slots, needed }.into());
+                    return Err(ArrayRefusal::MemberCount { level, members: slots, needed }.into());
                 }
                 Ok(())
             }
@@ -114,27 +115,27 @@ impl Array {
     ///
     /// # Errors
     /// The array can no longer have such members, or it failed.
-    pub fn admit(&mut self, members: Vec<NewMember>) -> Result<()> {
-        let Some(part) = members.first().map(|member| member.part) else { return Ok(()) };
-        if part == Part::Columns {
+    pub fn admit(&mut self, members: Vec<PreparedMember>) -> Result<()> {
+        let Some(part) = members.first().map(|member| member.purpose) else { return Ok(()) };
+        if part == MemberPurpose::DataColumns {
             self.flush()?;
         }
-        self.check_part(part, members.len())?;
-        if part == Part::Columns {
+        self.check_purpose(part, members.len())?;
+        if part == MemberPurpose::DataColumns {
             // Journal entries use the current numbering of cells, so they must not be replayed after this change.
             self.sync_members()?;
         }
         let added: Vec<MemberId> = members.into_iter().map(|member| self.add_device(member.device)).collect();
         match part {
-            Part::Spare => {
+            MemberPurpose::Spare => {
                 self.config.spares.extend(added);
-                self.employ_spares();
+                self.assign_spares();
             }
-            Part::Replacement(slot) => {
+            MemberPurpose::Replacement(slot) => {
                 self.config.slots[slot].replacement = added[0];
                 self.config.slots[slot].rebuilt = Extents::default();
             }
-            Part::Columns => {
+            MemberPurpose::DataColumns => {
                 self.config.journal_floor = self.sequence;
                 self.config.layout.slots += added.len();
                 let slot = |member| SlotConfig { member, ..SlotConfig::default() };
@@ -145,7 +146,7 @@ impl Array {
     }
 
     /// Adds a device. The caller assigns its purpose and saves the configuration.
-    fn add_device(&mut self, mut device: Device) -> MemberId {
+    fn add_device(&mut self, mut device: MemberDevice) -> MemberId {
         device.member = self.config.next_member;
         self.config.next_member += 1;
         self.devices.push(device);
@@ -154,8 +155,8 @@ impl Array {
     }
 
     /// Prepares and admits files in one call. No other operation can use the array during the call.
-    pub(crate) fn add_members(&mut self, part: Part, paths: &[PathBuf], force: bool) -> Result<()> {
-        let admission = self.admission(part, paths)?;
+    pub(crate) fn add_members(&mut self, part: MemberPurpose, paths: &[PathBuf], force: bool) -> Result<()> {
+        let admission = self.member_requirements(part, paths)?;
         let members: Result<Vec<_>> = paths.iter().map(|path| admission.prepare(path, force)).collect();
         self.admit(members?)
     }
@@ -164,7 +165,8 @@ impl Array {
         let count = self.config.slots.len();
         let config = self.config.slots.get(slot).cloned();
         config.ok_or_else(|| {
-            Refusal::Parameter(format!("slot {slot} does not exist; slots are 0 to {}", count - 1)).into()
+            ArrayRefusal::Parameter(format!("slot {slot} does not exist; slots are 0 to {}", count - 1))
+                .into()
         })
     }
 }

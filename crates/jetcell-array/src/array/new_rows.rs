@@ -21,7 +21,7 @@ use crate::member::Extents;
 const ROWS_AHEAD: Range<u64> = 32 * ZONE_ROWS..256 * ZONE_ROWS;
 
 /// State of writes to new rows.
-pub(super) struct NewRows {
+pub(super) struct NewRowWrites {
     /// Number of rows that are started together between flushes. By default this is a zone, which a member writes in
     /// one transfer. If it is 0, all writes go through the journal.
     pub(super) unit: u64,
@@ -31,9 +31,9 @@ pub(super) struct NewRows {
     pub(super) started: Extents,
 }
 
-impl Default for NewRows {
-    fn default() -> NewRows {
-        NewRows { unit: ZONE_ROWS, ahead: ROWS_AHEAD, started: Extents::default() }
+impl Default for NewRowWrites {
+    fn default() -> NewRowWrites {
+        NewRowWrites { unit: ZONE_ROWS, ahead: ROWS_AHEAD, started: Extents::default() }
     }
 }
 
@@ -110,7 +110,7 @@ impl Array {
             return Err(error);
         }
         self.counters.new_rows += rows.len() as u64;
-        self.keep_blocks(rows);
+        self.recycle_rows(rows);
         Ok(())
     }
 
@@ -130,7 +130,7 @@ impl Array {
     /// Waits for writes of new rows and for commits until these blocks can be read. Closes the open zone if it
     /// contains any of them.
     pub(super) fn finish_writes_of(&mut self, blocks: &[u64]) -> Result<()> {
-        self.end_filling_of(blocks);
+        self.close_open_zone_with(blocks);
         if self.has_new_rows() { self.finish_rows_of(blocks) } else { self.finish_commits_of(blocks) }
     }
 }

@@ -14,7 +14,7 @@ use super::Array;
 use crate::error::Result;
 use crate::geometry::ZONE_ROWS;
 use crate::integrity::{CellState, RowState};
-use crate::member::{Config, Extents};
+use crate::member::{ArrayConfig, Extents};
 
 /// Number of rows whose records are read in one batch to find out whether the rows can be opened.
 const ROWS_EXAMINED: u64 = 64 * ZONE_ROWS;
@@ -55,7 +55,7 @@ impl Array {
     /// Returns the open rows that remain after the started rows are removed. A range with started rows now begins
     /// after the last of them and after any rows to be written through the journal. A range without started rows is
     /// not needed by any writer, so it is dropped if it contains rows for the journal.
-    fn rest_of_open_rows(&self, journalled: &BTreeSet<u64>) -> Vec<Range<u64>> {
+    fn remaining_open_rows(&self, journalled: &BTreeSet<u64>) -> Vec<Range<u64>> {
         let mut rest = vec![];
         for range in self.config.open_rows.ranges() {
             let started = self.new_rows.started.last_in(range);
@@ -80,10 +80,10 @@ impl Array {
             ahead.push(run.start..self.end_of_rows_ahead(run.end, run.end, &none));
         }
         let mut open = Extents::default();
-        self.rest_of_open_rows(&none).into_iter().chain(ahead.clone()).for_each(|range| open.insert(range));
-        if open.ranges().len() > Config::MAX_OPEN {
+        self.remaining_open_rows(&none).into_iter().chain(ahead.clone()).for_each(|range| open.insert(range));
+        if open.ranges().len() > ArrayConfig::MAX_OPEN_RANGES {
             open = Extents::default();
-            ahead.into_iter().take(Config::MAX_OPEN).for_each(|range| open.insert(range));
+            ahead.into_iter().take(ArrayConfig::MAX_OPEN_RANGES).for_each(|range| open.insert(range));
         }
         self.replace_open_rows(open)
     }
@@ -113,7 +113,7 @@ impl Array {
     /// journal. The rows after them are then open, so a sequential writer needs no further save.
     pub(super) fn close_rows(&mut self, journalled: &BTreeSet<u64>) -> Result<()> {
         let mut open = Extents::default();
-        for range in self.rest_of_open_rows(journalled) {
+        for range in self.remaining_open_rows(journalled) {
             let is_as_before = self.config.open_rows.ranges().contains(&range);
             let Range { start, end } = range;
             let end = if is_as_before { end } else { self.end_of_rows_ahead(start, end, journalled) };

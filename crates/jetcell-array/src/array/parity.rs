@@ -11,32 +11,32 @@ use crate::integrity::{BlockRecord, CellState, RowState};
 
 /// Method for computing the new parity of a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Way {
+enum ParityMethod {
     /// Parity is not computed, because no member has the row's parity.
-    Nothing,
+    NoParity,
     /// From the new columns alone, because all columns are new.
-    New,
+    FullRow,
     /// From the old parity and the changes to the columns (read-modify-write).
-    Changes,
+    ReadModifyWrite,
     /// From the new columns and all others (reconstruct-write).
-    OtherColumns,
+    ReconstructWrite,
     /// From the new columns and all others, some of which must be recovered.
-    Recovery,
+    RecoverAndReconstruct,
 }
 
 impl Array {
     /// Returns the method with the fewest transfers that the row's state permits, and the cells that it reads.
-    fn way(&self, state: &RowState, is_new: impl Fn(usize) -> bool) -> (Way, Vec<usize>) {
+    fn parity_method(&self, state: &RowState, is_new: impl Fn(usize) -> bool) -> (ParityMethod, Vec<usize>) {
         let (cells, parities) = (state.cells.len(), self.code.parities());
         let data = self.code.data_columns(cells);
         let count = (0..data).filter(|column| is_new(*column)).count();
         let parity: Vec<usize> =
             (cells - parities..cells).filter(|cell| state.cells[*cell] != CellState::Missing).collect();
         if parity.is_empty() {
-            return (Way::Nothing, vec![]);
+            return (ParityMethod::NoParity, vec![]);
         }
         if count == data {
-            return (Way::New, vec![]);
+            return (ParityMethod::FullRow, vec![]);
         }
         let is_readable =
             |cell: &usize| matches!(state.cells[*cell], CellState::Written(_) | CellState::Empty);
@@ -44,12 +44,12 @@ impl Array {
         // Read-modify-write reads and writes the columns and the parity. Reconstruct-write transfers each cell once.
         let is_cheaper = 2 * (count + parities) <= data + parities;
         if is_cheaper && new.iter().chain(&parity).all(is_readable) {
-            return (Way::Changes, [new, parity].concat());
+            return (ParityMethod::ReadModifyWrite, [new, parity].concat());
         }
         if others.iter().all(is_readable) {
-            return (Way::OtherColumns, others);
+            return (ParityMethod::ReconstructWrite, others);
         }
-        (Way::Recovery, (0..cells).collect())
+        (ParityMethod::RecoverAndReconstruct, (0..cells).collect())
     }
 
     /// Reads the blocks that the writes of these rows need, from all members concurrently.
@@ -57,14 +57,14 @@ impl Array {
         let mut places = vec![];
         for (row, columns) in rows {
             let state = self.row_state(*row);
-            let (_, cells) = self.way(&state, |cell| columns.contains_key(&cell));
-            places.extend(self.places(*row, &state, &cells));
+            let (_, cells) = self.parity_method(&state, |cell| columns.contains_key(&cell));
+            places.extend(self.block_locations(*row, &state, &cells));
         }
         self.fetch(places);
     }
 
     /// Returns the new content of all cells that a write of some columns changes.
-    pub(super) fn plan(&mut self, row: u64, new: &NewColumns) -> Result<Vec<CellWrite>> {
+    pub(super) fn plan_row(&mut self, row: u64, new: &NewColumns) -> Result<Vec<CellWrite>> {
         let state = self.row_state(row);
         let cells = state.cells.len();
         let data = self.code.data_columns(cells);
@@ -117,11 +117,11 @@ impl Array {
         data: usize,
     ) -> Result<Vec<Option<IoBuffer>>> {
         let parities = self.code.parities();
-        let (way, _) = self.way(state, |column| new.contains_key(&column));
-        if way == Way::Nothing {
+        let (way, _) = self.parity_method(state, |column| new.contains_key(&column));
+        if way == ParityMethod::NoParity {
             return Ok((0..parities).map(|_| None).collect());
         }
-        if way == Way::New {
+        if way == ParityMethod::FullRow {
             let columns: Vec<&[u8]> = new.values().map(|block| &block[..]).collect();
             let mut parity: Vec<IoBuffer> = (0..parities).map(|_| IoBuffer::zeroed(BLOCK)).collect();
             let mut targets: Vec<&mut [u8]> = parity.iter_mut().map(|block| &mut block[..]).collect();
@@ -130,8 +130,8 @@ impl Array {
             return Ok(parity.into_iter().map(Some).collect());
         }
         let mut defects = state.cells.iter().filter(|cell| **cell == CellState::Stale).count() as u64;
-        if way == Way::Changes {
-            if let Some(parity) = self.changed_parity(row, state, new, data) {
+        if way == ParityMethod::ReadModifyWrite {
+            if let Some(parity) = self.parity_from_changes(row, state, new, data) {
                 self.counters.read_modify_writes += 1;
                 self.counters.defects += defects;
                 return Ok(parity);
@@ -139,7 +139,11 @@ impl Array {
             // The row's state did not reveal that this block is damaged.
             defects += 1;
         }
-        let others = if way == Way::Recovery { None } else { self.other_columns(row, state, new, data) };
+        let others = if way == ParityMethod::RecoverAndReconstruct {
+            None
+        } else {
+            self.other_columns(row, state, new, data)
+        };
         let mut cells = match others {
             Some(cells) => {
                 self.counters.defects += defects;
@@ -164,7 +168,7 @@ impl Array {
 
     /// Computes parity from its old content and the changes. Returns `None` if a required block is missing or
     /// damaged.
-    fn changed_parity(
+    fn parity_from_changes(
         &mut self,
         row: u64,
         state: &RowState,

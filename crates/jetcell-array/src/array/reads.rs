@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Array;
-use super::fetched::Place;
-use super::transfers::UnderWay;
+use super::fetched_blocks::BlockLocation;
+use super::transfers::InFlightTransfers;
 use crate::error::Result;
 use crate::geometry::ZONE_ROWS;
 use crate::integrity::{BlockRecord, CellState, RowState};
@@ -16,11 +16,11 @@ const BATCH: usize = 2048;
 const DEGRADED_BATCH: usize = 512;
 
 /// Reads of at least this many blocks are assumed to be part of a sequential read.
-const LONG_READ: usize = 64;
+const MIN_SEQUENTIAL_READ: usize = 64;
 
 /// A block to be read from a member.
-struct Wanted {
-    place: Place,
+struct PlannedBlockRead {
+    location: BlockLocation,
     record: BlockRecord,
     /// Index in the caller's list.
     index: usize,
@@ -29,36 +29,36 @@ struct Wanted {
 }
 
 /// Reads started in advance, for blocks that a caller is expected to request.
-pub(crate) struct ReadAhead {
-    reads: UnderWay,
+pub(crate) struct BlockReadAhead {
+    reads: InFlightTransfers,
     blocks: Vec<u64>,
-    batch: Batch,
+    batch: ReadBatchPlan,
     /// Value of [`RecordCache::changes`](super::records::RecordCache::changes) when the reads were started.
     changes: u64,
 }
 
 /// Plan for reading a batch of blocks, by their indices in the caller's list.
 #[derive(Default)]
-struct Batch {
-    wanted: Vec<Wanted>,
+struct ReadBatchPlan {
+    planned: Vec<PlannedBlockRead>,
     /// Blocks that were never written.
     empty: Vec<usize>,
     /// Blocks that must be read individually or recovered, by row: cells with their indices in the list.
-    doubtful: BTreeMap<u64, Vec<(usize, usize)>>,
+    individual_reads: BTreeMap<u64, Vec<(usize, usize)>>,
 }
 
 impl Array {
     /// Starts to read blocks of the array. The array may be used before the blocks are requested: blocks that have
     /// changed by then are read again.
-    pub(crate) fn start_read(&mut self, blocks: &[u64]) -> ReadAhead {
+    pub(crate) fn start_read(&mut self, blocks: &[u64]) -> BlockReadAhead {
         // Errors are not reported here: the subsequent reads report them.
         let can_read = self.finish_writes_of(blocks).is_ok() && self.check_running().is_ok();
         let blocks = if can_read { blocks } else { &[] };
         self.records.trim();
         let states = self.states_of_rows(blocks);
-        let batch = self.batch(blocks, &states);
+        let batch = self.plan_batch(blocks, &states);
         let zones = states.keys().next().zip(states.keys().next_back());
-        if let Some((first, last)) = zones.filter(|_| blocks.len() >= LONG_READ) {
+        if let Some((first, last)) = zones.filter(|_| blocks.len() >= MIN_SEQUENTIAL_READ) {
             let (first, last) = (first / ZONE_ROWS, last / ZONE_ROWS);
             let follows = first == self.last_zone_read || first == self.last_zone_read + 1;
             self.last_zone_read = last;
@@ -66,8 +66,8 @@ impl Array {
                 self.read_records_ahead(last + 1..last + 2);
             }
         }
-        let reads = self.start_fetch(batch.wanted.iter().map(|wanted| wanted.place).collect());
-        ReadAhead { reads, blocks: blocks.to_vec(), batch, changes: self.records.changes() }
+        let reads = self.start_fetch(batch.planned.iter().map(|wanted| wanted.location).collect());
+        BlockReadAhead { reads, blocks: blocks.to_vec(), batch, changes: self.records.changes() }
     }
 
     /// Reads blocks of the array, each into its own buffer. Some of the reads may already be in flight.
@@ -75,7 +75,7 @@ impl Array {
         &mut self,
         blocks: &[u64],
         buffers: &mut [&mut [u8]],
-        mut ahead: Option<ReadAhead>,
+        mut ahead: Option<BlockReadAhead>,
     ) -> Result<()> {
         self.finish_writes_of(blocks)?;
         let batch = if self.lost_slots().is_empty() { BATCH } else { DEGRADED_BATCH };
@@ -96,8 +96,8 @@ impl Array {
     }
 
     /// Plans the reads of a batch. Staged blocks are left out.
-    fn batch(&mut self, blocks: &[u64], states: &BTreeMap<u64, RowState>) -> Batch {
-        let mut batch = Batch::default();
+    fn plan_batch(&mut self, blocks: &[u64], states: &BTreeMap<u64, RowState>) -> ReadBatchPlan {
+        let mut batch = ReadBatchPlan::default();
         for (index, block) in blocks.iter().enumerate() {
             if self.staged.contains_key(block) {
                 continue;
@@ -107,16 +107,21 @@ impl Array {
             let state = &states[&row];
             match state.cells[cell] {
                 CellState::Empty => batch.empty.push(index),
-                CellState::Written(record) => match self.place(row, cell, state) {
-                    Some(place) => batch.wanted.push(Wanted { place, record, index, is_read: false }),
-                    None => batch.doubtful.entry(row).or_default().push((cell, index)),
+                CellState::Written(record) => match self.block_location(row, cell, state) {
+                    Some(place) => batch.planned.push(PlannedBlockRead {
+                        location: place,
+                        record,
+                        index,
+                        is_read: false,
+                    }),
+                    None => batch.individual_reads.entry(row).or_default().push((cell, index)),
                 },
                 CellState::Stale | CellState::Missing => {
-                    batch.doubtful.entry(row).or_default().push((cell, index));
+                    batch.individual_reads.entry(row).or_default().push((cell, index));
                 }
             }
         }
-        batch.wanted.sort_unstable_by_key(|wanted| wanted.place);
+        batch.planned.sort_unstable_by_key(|wanted| wanted.location);
         batch
     }
 
@@ -124,37 +129,38 @@ impl Array {
         &mut self,
         blocks: &[u64],
         buffers: &mut [&mut [u8]],
-        ahead: Option<ReadAhead>,
+        ahead: Option<BlockReadAhead>,
     ) -> Result<()> {
         self.records.trim();
         let (ahead, planned) = match ahead {
-            Some(ReadAhead { reads, blocks: of, batch, changes }) => {
+            Some(BlockReadAhead { reads, blocks: of, batch, changes }) => {
                 let holds = changes == self.records.changes() && of == blocks;
                 (Some(reads), Some(batch).filter(|_| holds))
             }
             None => (None, None),
         };
-        let Batch { mut wanted, empty, mut doubtful } = match planned {
+        let ReadBatchPlan { planned: mut wanted, empty, individual_reads: mut doubtful } = match planned {
             Some(batch) => batch,
             None => {
                 let states = self.states_of_rows(blocks);
-                self.batch(blocks, &states)
+                self.plan_batch(blocks, &states)
             }
         };
         empty.into_iter().for_each(|index| buffers[index].fill(0));
-        let mut places: Vec<Place> = wanted.iter().map(|wanted| wanted.place).collect();
+        let mut places: Vec<BlockLocation> = wanted.iter().map(|wanted| wanted.location).collect();
         for (row, of_row) in &doubtful {
             let cells: Vec<usize> = of_row.iter().map(|(cell, _)| *cell).collect();
-            let (sources, state) = (self.cells_with(&cells), self.row_state(*row));
-            places.extend(self.places(*row, &state, &sources));
+            let (sources, state) = (self.recovery_group(&cells), self.row_state(*row));
+            places.extend(self.block_locations(*row, &state, &sources));
         }
         places.retain(|place| !ahead.as_ref().is_some_and(|reads| reads.covers(*place)));
         let rest = self.start_fetch(places);
         for reads in ahead.into_iter().chain([rest]) {
             self.finish_fetch_with(reads, |piece| {
-                let first = wanted.partition_point(|wanted| wanted.place < (piece.device, piece.offset));
-                let blocks =
-                    wanted[first..].iter_mut().map_while(|wanted| Some((piece.block(wanted.place)?, wanted)));
+                let first = wanted.partition_point(|wanted| wanted.location < (piece.device, piece.offset));
+                let blocks = wanted[first..]
+                    .iter_mut()
+                    .map_while(|wanted| Some((piece.block(wanted.location)?, wanted)));
                 for (block, wanted) in blocks.filter(|(block, wanted)| wanted.record.matches(block)) {
                     buffers[wanted.index].copy_from_slice(block);
                     wanted.is_read = true;
@@ -166,7 +172,7 @@ impl Array {
             let cell = self.preferred_cell(row, column);
             doubtful.entry(row).or_default().push((cell, wanted.index));
         }
-        self.read_doubtful(doubtful, buffers)?;
+        self.read_individually(doubtful, buffers)?;
         // Staged blocks are newer than the blocks on the members. Some may have been staged after the reads were
         // planned.
         for (block, buffer) in blocks.iter().zip(buffers) {
@@ -178,7 +184,7 @@ impl Array {
     }
 
     /// Reads the blocks that the batch did not supply, row by row.
-    fn read_doubtful(
+    fn read_individually(
         &mut self,
         doubtful: BTreeMap<u64, Vec<(usize, usize)>>,
         buffers: &mut [&mut [u8]],

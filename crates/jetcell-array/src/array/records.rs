@@ -6,20 +6,20 @@ use std::ops::Range;
 use jetcell_vfs::{IoBuffer, IoReason, TransferKind};
 
 use super::Array;
-use super::transfers::{Piece, UnderWay};
+use super::transfers::{InFlightTransfers, TransferSegment};
 use super::zone_generations::ZoneGenerations;
-use crate::bytes::copy_of;
+use crate::bytes::copy_to_buffer;
 use crate::error::Result;
 use crate::geometry::{BLOCK, ZONE_ROWS};
-use crate::integrity::{BlockRecord, RECORD, RecordSlot};
-use crate::member::{Device, Extents};
+use crate::integrity::{BlockRecord, RECORD_BYTES, RecordSlot};
+use crate::member::{Extents, MemberDevice};
 
 /// Maximum number of cached record blocks.
 const CAPACITY: usize = 4096;
 
 /// Maximum number of reads ahead of records that are retained. They belong to several sequential writers, any of
 /// which may have stopped.
-const MAX_AHEAD: usize = 8;
+const MAX_READS_AHEAD: usize = 8;
 
 /// Record blocks by device and zone. A cached block differs from the block on its member only while an operation
 /// writes it.
@@ -29,10 +29,10 @@ pub(crate) struct RecordCache {
     /// Keys in the order in which the blocks were read.
     order: VecDeque<(usize, u64)>,
     /// Zones whose records are being written, so the members do not have them yet.
-    held: BTreeSet<u64>,
+    pinned: BTreeSet<u64>,
     /// Reads ahead of records, in the order in which they were started. An operation loads records into the cache
     /// before it changes them, so a read ahead is dropped when records of its zones are inserted or forgotten.
-    ahead: Vec<(Range<u64>, UnderWay)>,
+    reads_ahead: Vec<(Range<u64>, InFlightTransfers)>,
     /// Number of times that records were changed or forgotten.
     changes: u64,
     /// Rows that are treated as never written, regardless of the records on the members.
@@ -52,8 +52,9 @@ impl RecordCache {
     }
 
     /// Removes and returns all reads ahead that include one of these zones.
-    fn take_ahead(&mut self, zones: &BTreeSet<u64>) -> Vec<UnderWay> {
-        let needed = self.ahead.extract_if(.., |(ahead, _)| zones.range(ahead.clone()).next().is_some());
+    fn take_reads_ahead(&mut self, zones: &BTreeSet<u64>) -> Vec<InFlightTransfers> {
+        let needed =
+            self.reads_ahead.extract_if(.., |(ahead, _)| zones.range(ahead.clone()).next().is_some());
         needed.map(|(_, reads)| reads).collect()
     }
 
@@ -63,18 +64,18 @@ impl RecordCache {
     }
 
     pub fn insert(&mut self, key: (usize, u64), mut block: IoBuffer) {
-        self.drop_ahead_of(key.1);
+        self.drop_reads_ahead_of(key.1);
         if !self.hidden.is_empty() {
             let rows = (key.1 * ZONE_ROWS..(key.1 + 1) * ZONE_ROWS).filter(|row| self.hidden.contains(*row));
-            rows.for_each(|row| block[Device::record_range(row)].fill(0));
+            rows.for_each(|row| block[MemberDevice::record_range(row)].fill(0));
         }
         if self.blocks.insert(key, block).is_none() {
             self.order.push_back(key);
         }
     }
 
-    fn drop_ahead_of(&mut self, zone: u64) {
-        self.ahead.retain(|(ahead, _)| !ahead.contains(&zone));
+    fn drop_reads_ahead_of(&mut self, zone: u64) {
+        self.reads_ahead.retain(|(ahead, _)| !ahead.contains(&zone));
     }
 
     /// Returns the number of times that records were changed or forgotten. As long as this number stays the same,
@@ -95,7 +96,7 @@ impl RecordCache {
     pub fn replace(&mut self, key: (usize, u64), records: &[u8]) {
         match self.block_mut(key) {
             Some(block) => block.copy_from_slice(records),
-            None => self.insert(key, copy_of(records)),
+            None => self.insert(key, copy_to_buffer(records)),
         }
     }
 
@@ -115,20 +116,20 @@ impl RecordCache {
     }
 
     /// Moves the records of zones to the end of the eviction order.
-    fn keep_longest(&mut self, zones: &Range<u64>) {
+    fn refresh_zones(&mut self, zones: &Range<u64>) {
         let (kept, others) = self.order.drain(..).partition(|(_, zone)| zones.contains(zone));
         self.order = others;
         self.order.extend::<VecDeque<_>>(kept);
     }
 
     /// Pins the records of zones until they are released.
-    pub fn hold(&mut self, zones: &BTreeSet<u64>) {
-        self.held.extend(zones);
+    pub fn pin(&mut self, zones: &BTreeSet<u64>) {
+        self.pinned.extend(zones);
     }
 
     /// Unpins the records of zones, which are now on the members.
-    pub fn release(&mut self, zones: &BTreeSet<u64>) {
-        self.held.retain(|zone| !zones.contains(zone));
+    pub fn unpin(&mut self, zones: &BTreeSet<u64>) {
+        self.pinned.retain(|zone| !zones.contains(zone));
     }
 
     /// Evicts the oldest blocks that are not pinned. Must only be called between operations, because an operation may
@@ -139,7 +140,7 @@ impl RecordCache {
                 return;
             }
             let Some(oldest) = self.order.pop_front() else { return };
-            if self.held.contains(&oldest.1) {
+            if self.pinned.contains(&oldest.1) {
                 self.order.push_back(oldest);
             } else {
                 self.blocks.remove(&oldest);
@@ -151,7 +152,7 @@ impl RecordCache {
     pub fn forget(&mut self, device: usize) {
         self.changes += 1;
         self.generations.clear();
-        self.ahead.clear();
+        self.reads_ahead.clear();
         self.blocks.retain(|key, _| key.0 != device);
         self.order.retain(|key| key.0 != device);
     }
@@ -160,7 +161,7 @@ impl RecordCache {
     pub fn forget_zone(&mut self, zone: u64) {
         self.changes += 1;
         self.generations.remove(zone);
-        self.drop_ahead_of(zone);
+        self.drop_reads_ahead_of(zone);
         self.blocks.retain(|key, _| key.1 != zone);
         self.order.retain(|key| key.1 != zone);
     }
@@ -171,7 +172,7 @@ impl Array {
     /// detected later.
     pub(crate) fn load_records_of_rows(&mut self, rows: impl Iterator<Item = u64>) {
         let zones: BTreeSet<u64> = rows.map(|row| row / ZONE_ROWS).collect();
-        let ahead = self.records.take_ahead(&zones);
+        let ahead = self.records.take_reads_ahead(&zones);
         ahead.into_iter().for_each(|reads| self.insert_records(reads));
         let missing = self.start_records(&zones);
         self.insert_records(missing);
@@ -194,7 +195,7 @@ impl Array {
         if !zones.clone().any(|zone| is_needed(&self.records, zone)) {
             return;
         }
-        self.records.keep_longest(&zones);
+        self.records.refresh_zones(&zones);
         let devices = self.devices_with_records();
         let mut missing = zones.start..zones.end.min(self.config.layout.zones());
         // A writer that needs the first zone of a read waits for the entire read, so known zones at the beginning are
@@ -207,9 +208,9 @@ impl Array {
         let reads = missing.clone().filter(|zone| is_needed(&self.records, *zone)).collect();
         let reads = self.start_records(&reads);
         if reads.bytes > 0 {
-            let surplus = (self.records.ahead.len() + 1).saturating_sub(MAX_AHEAD);
-            self.records.ahead.drain(..surplus);
-            self.records.ahead.push((missing, reads));
+            let surplus = (self.records.reads_ahead.len() + 1).saturating_sub(MAX_READS_AHEAD);
+            self.records.reads_ahead.drain(..surplus);
+            self.records.reads_ahead.push((missing, reads));
         }
     }
 
@@ -225,23 +226,23 @@ impl Array {
 
     /// Returns true if the records of a zone are cached or are being read ahead.
     fn is_known(&self, devices: &BTreeSet<usize>, zone: u64) -> bool {
-        self.records.ahead.iter().any(|(ahead, _)| ahead.contains(&zone))
+        self.records.reads_ahead.iter().any(|(ahead, _)| ahead.contains(&zone))
             || devices.iter().all(|device| self.records.has(*device, zone))
     }
 
-    fn start_records(&mut self, zones: &BTreeSet<u64>) -> UnderWay {
+    fn start_records(&mut self, zones: &BTreeSet<u64>) -> InFlightTransfers {
         let devices = self.devices_with_records();
         let mut pieces = vec![];
         for zone in zones.iter().copied() {
             for device in devices.iter().copied().filter(|device| !self.records.has(*device, zone)) {
                 let offset = self.devices[device].layout.records(zone);
-                pieces.push(Piece { device, offset, buffer: IoBuffer::zeroed(BLOCK) });
+                pieces.push(TransferSegment { device, offset, buffer: IoBuffer::zeroed(BLOCK) });
             }
         }
         self.start_transfers(TransferKind::Read, pieces, IoReason::Other)
     }
 
-    fn insert_records(&mut self, reads: UnderWay) {
+    fn insert_records(&mut self, reads: InFlightTransfers) {
         for (piece, result) in reads.wait() {
             if result.is_ok() {
                 let zone = self.devices[piece.device].layout.zone_of(piece.offset);
@@ -268,8 +269,8 @@ impl Array {
             self.counters.read_errors += 1;
             return RecordSlot::Damaged;
         }
-        let bytes = &self.records.blocks[&(device, zone)][Device::record_range(row)];
-        let bytes: &[u8; RECORD] = bytes.try_into().expect("a record has its fixed length");
+        let bytes = &self.records.blocks[&(device, zone)][MemberDevice::record_range(row)];
+        let bytes: &[u8; RECORD_BYTES] = bytes.try_into().expect("a record has its fixed length");
         BlockRecord::decode(bytes, self.config.array, row, self.config.layout.stored_cell(cell))
     }
 
@@ -287,7 +288,7 @@ impl Array {
             self.records.insert((device, zone), block);
         }
         let block = self.records.block_mut((device, zone)).expect("just loaded");
-        let place = &mut block[Device::record_range(row)];
+        let place = &mut block[MemberDevice::record_range(row)];
         match record {
             RecordSlot::Empty => place.fill(0),
             RecordSlot::Damaged => place.fill(0xFF),
@@ -346,7 +347,7 @@ mod tests {
     fn records_that_are_needed_next_are_not_forgotten_before() {
         let mut cache = RecordCache::default();
         (0..CAPACITY as u64).for_each(|zone| cache.insert((0, zone), IoBuffer::zeroed(BLOCK)));
-        cache.keep_longest(&(2..4));
+        cache.refresh_zones(&(2..4));
         (0..CAPACITY as u64 - 2).for_each(|zone| cache.insert((1, zone), IoBuffer::zeroed(BLOCK)));
         cache.trim();
         let is_kept = |cache: &RecordCache| [1, 2, 3, 4].map(|zone| cache.has(0, zone));
@@ -359,16 +360,16 @@ mod tests {
         let mut cache = RecordCache::default();
         let zones = CAPACITY as u64 + 10;
         (0..zones).for_each(|zone| cache.insert((0, zone), IoBuffer::zeroed(BLOCK)));
-        cache.hold(&[0, 3].into());
+        cache.pin(&[0, 3].into());
         cache.trim();
         let is_kept = |cache: &RecordCache| [0, 1, 3, 11, 12].map(|zone| cache.has(0, zone));
         assert_eq!((cache.blocks.len(), is_kept(&cache)), (CAPACITY, [true, false, true, false, true]));
-        cache.release(&[0].into());
+        cache.unpin(&[0].into());
         (zones..2 * zones).for_each(|zone| cache.insert((0, zone), IoBuffer::zeroed(BLOCK)));
         cache.trim();
         assert_eq!((cache.blocks.len(), is_kept(&cache)), (CAPACITY, [false, false, true, false, false]));
         // Pinned records alone may exceed the capacity.
-        cache.hold(&(0..2 * zones).collect());
+        cache.pin(&(0..2 * zones).collect());
         (0..CAPACITY as u64).for_each(|zone| cache.insert((1, zone), IoBuffer::zeroed(BLOCK)));
         cache.trim();
         assert_eq!(cache.blocks.len(), 2 * CAPACITY);

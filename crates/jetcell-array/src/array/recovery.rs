@@ -12,18 +12,18 @@ use jetcell_vfs::IoBuffer;
 use zerocopy::little_endian::U64;
 
 use super::Array;
-use crate::bytes::copy_of;
+use crate::bytes::copy_to_buffer;
 use crate::error::Result;
 use crate::geometry::{BLOCK, ZONE_ROWS};
 use crate::integrity::{BlockRecord, RecordSlot, RowState};
-use crate::member::{Image, JournalEntry, MemberId};
+use crate::member::{JournalEntry, JournalImage, MemberId};
 
 /// A recovered image that a device lacked, with its device and journal entry.
-type Recovered = (usize, JournalEntry, IoBuffer);
+type RecoveredImage = (usize, JournalEntry, IoBuffer);
 
 /// The parts of a commit that were found on the devices.
 #[derive(Default)]
-struct Found {
+struct JournalledCommit {
     /// Members that have the header. `participants` are all members to which the commit writes.
     headers: BTreeSet<MemberId>,
     participants: Vec<MemberId>,
@@ -33,7 +33,7 @@ struct Found {
     rows: BTreeMap<u64, (u64, u64)>,
 }
 
-impl Found {
+impl JournalledCommit {
     /// Returns true if the commit writes a cell.
     fn writes(&self, row: u64, cell: usize) -> bool {
         self.rows.get(&row).is_some_and(|(cells, _)| cells >> cell & 1 == 1)
@@ -53,7 +53,7 @@ impl Array {
         if let Some(images) = images {
             self.complete(number, &mut last, images)?;
         } else {
-            last = Found::default();
+            last = JournalledCommit::default();
         }
         if let Some(before) = &mut before
             && let Some(images) = self.missing_images(before, Some(before), Some(&last))
@@ -66,8 +66,8 @@ impl Array {
         self.sync_members()
     }
 
-    fn journalled_commits(&self) -> BTreeMap<u64, Found> {
-        let mut commits: BTreeMap<u64, Found> = BTreeMap::new();
+    fn journalled_commits(&self) -> BTreeMap<u64, JournalledCommit> {
+        let mut commits: BTreeMap<u64, JournalledCommit> = BTreeMap::new();
         for (device, source) in self.devices.iter().enumerate() {
             for (header, images) in source.read_journal(self.config.array) {
                 if header.sequence < self.config.journal_floor {
@@ -92,21 +92,26 @@ impl Array {
     }
 
     /// Journals the recovered images of a commit. The commit is then complete even if startup is interrupted.
-    fn complete(&mut self, sequence: u64, found: &mut Found, recovered: Vec<Recovered>) -> Result<()> {
+    fn complete(
+        &mut self,
+        sequence: u64,
+        found: &mut JournalledCommit,
+        recovered: Vec<RecoveredImage>,
+    ) -> Result<()> {
         let incomplete: BTreeSet<usize> = recovered.iter().map(|(device, ..)| *device).collect();
         for (device, entry, block) in recovered {
             found.images.insert((device, entry.record.row.get()), (entry, block));
         }
         for device in incomplete {
-            let images: Vec<Image<'_>> = found
+            let images: Vec<JournalImage<'_>> = found
                 .images
                 .iter()
                 .filter(|((other, _), _)| *other == device)
-                .map(|(_, (entry, block))| Image { entry: *entry, block })
+                .map(|(_, (entry, block))| JournalImage { entry: *entry, block })
                 .collect();
             let array = self.config.array;
             let result = self.devices[device].write_journal(array, sequence, &found.participants, &images);
-            self.note_write(device, result)?;
+            self.handle_write_result(device, result)?;
         }
         self.sync_members()
     }
@@ -114,10 +119,10 @@ impl Array {
     /// Returns the images of a commit that members lack, or `None` if they cannot be recovered.
     fn missing_images(
         &mut self,
-        found: &Found,
-        earlier: Option<&Found>,
-        later: Option<&Found>,
-    ) -> Option<Vec<Recovered>> {
+        found: &JournalledCommit,
+        earlier: Option<&JournalledCommit>,
+        later: Option<&JournalledCommit>,
+    ) -> Option<Vec<RecoveredImage>> {
         // The level must tolerate the loss of all slots without a header. Otherwise, some of the commit's rows may be
         // unknown: the only other entries for a row may have been on a member that failed during the commit.
         let silent = |slot: &usize| {
@@ -133,7 +138,7 @@ impl Array {
             is_concerned && !has_header(config.member) && (lacks_rows || !has_header(config.replacement))
         };
         let silent: Vec<usize> = (0..self.config.slots.len()).filter(silent).collect();
-        if !self.bears(&silent) {
+        if !self.tolerates_loss(&silent) {
             return None;
         }
         let mut all = vec![];
@@ -146,10 +151,10 @@ impl Array {
     fn missing_images_of_row(
         &mut self,
         row: u64,
-        found: &Found,
-        earlier: Option<&Found>,
-        later: Option<&Found>,
-    ) -> Option<Vec<Recovered>> {
+        found: &JournalledCommit,
+        earlier: Option<&JournalledCommit>,
+        later: Option<&JournalledCommit>,
+    ) -> Option<Vec<RecoveredImage>> {
         let count = self.config.layout.slots;
         let later = later.filter(|later| later.rows.contains_key(&row));
         let is_covered =
@@ -209,31 +214,37 @@ impl Array {
             let stored_cell = self.config.layout.stored_cell(cell);
             let record =
                 BlockRecord::new(self.config.array, row, stored_cell, generation, tags, &cells[cell]);
-            (device, JournalEntry { record, cells: U64::new(written) }, copy_of(&cells[cell]))
+            (device, JournalEntry { record, cells: U64::new(written) }, copy_to_buffer(&cells[cell]))
         };
         Some(lacking.into_iter().map(image).collect())
     }
 
     /// Returns the content of a cell that a commit wrote: the image or, if a member was added later, the block on
     /// that member.
-    fn written_cell(&mut self, row: u64, cell: usize, writer: &Found, state: &RowState) -> Option<IoBuffer> {
+    fn written_cell(
+        &mut self,
+        row: u64,
+        cell: usize,
+        writer: &JournalledCommit,
+        state: &RowState,
+    ) -> Option<IoBuffer> {
         let devices: Vec<usize> = self.sources(self.config.layout.slot(row, cell), row).collect();
         let image = devices.iter().find_map(|device| writer.images.get(&(*device, row)));
         if let Some((_, image)) = image {
-            return Some(copy_of(image));
+            return Some(copy_to_buffer(image));
         }
         let came_later = |device: &usize| !writer.participants.contains(&self.devices[*device].member);
         if devices.iter().any(came_later) { self.read_cell(row, cell, state) } else { None }
     }
 
-    fn replay(&mut self, found: &Found) -> Result<()> {
+    fn replay(&mut self, found: &JournalledCommit) -> Result<()> {
         for (&(device, row), (entry, image)) in &found.images {
             if self.devices[device].failed {
                 continue;
             }
             let result = self.write_cell(device, row, RecordSlot::Written(entry.record), image);
             let result = result.and_then(|()| self.write_records(device, row / ZONE_ROWS));
-            self.note_write(device, result)?;
+            self.handle_write_result(device, result)?;
         }
         Ok(())
     }

@@ -3,27 +3,27 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use super::Array;
-use super::transfers::UnderWay;
+use super::transfers::InFlightTransfers;
 use super::zone_worker::ZoneWorker;
 use super::zone_write::{FreeRow, ZoneWrite};
 use crate::error::Result;
 use crate::geometry::ZONE_ROWS;
 
 /// Maximum number of bytes in flight.
-const MAX_UNDER_WAY: usize = 48 << 20;
+const MAX_IN_FLIGHT_BYTES: usize = 48 << 20;
 
 /// Maximum number of threads that compute parity.
 const MAX_WORKERS: usize = 2;
 
 /// A zone whose parity is computed before it is written.
-struct Computed {
+struct ComputedZone {
     zone: u64,
     /// Device of each slot when the computation began.
     devices: Vec<usize>,
-    by: ComputedBy,
+    computation: ZoneComputation,
 }
 
-enum ComputedBy {
+enum ZoneComputation {
     /// The worker with this number computes the parity.
     Worker(usize),
     /// The caller has already computed the parity.
@@ -36,7 +36,7 @@ struct RowWrite {
     /// Whether the write belongs to a commit. Any caller may read a commit's rows, whereas free rows are known only
     /// to their writer.
     is_commit: bool,
-    transfers: UnderWay,
+    transfers: InFlightTransfers,
 }
 
 /// Writes that have not completed, in the order in which they were started.
@@ -45,7 +45,7 @@ pub(super) struct RowWrites {
     writes: VecDeque<RowWrite>,
     bytes: usize,
     /// Zones that are to be written after `writes`. Each worker has at most one of them.
-    computed: VecDeque<Computed>,
+    computed: VecDeque<ComputedZone>,
     workers: Vec<ZoneWorker>,
 }
 
@@ -55,7 +55,7 @@ impl RowWrites {
     }
 
     /// Returns true if any of these zones is being written.
-    fn has_any(&self, zones: &BTreeSet<u64>) -> bool {
+    fn overlaps(&self, zones: &BTreeSet<u64>) -> bool {
         self.computed.iter().any(|computed| zones.contains(&computed.zone))
             || self.writes.iter().any(|write| !write.zones.is_disjoint(zones))
     }
@@ -103,7 +103,7 @@ impl Array {
 
     /// Waits for the writes of rows in these zones.
     pub(super) fn finish_rows_in(&mut self, zones: &BTreeSet<u64>) -> Result<()> {
-        while self.row_writes.has_any(zones) {
+        while self.row_writes.overlaps(zones) {
             if let Err(error) = self.finish_first_write() {
                 return self.finish_rows().and(Err(error));
             }
@@ -112,20 +112,28 @@ impl Array {
     }
 
     /// Tracks a write of free rows in these zones until it completes.
-    pub(super) fn add_under_way(&mut self, zones: BTreeSet<u64>, transfers: UnderWay) -> Result<()> {
+    pub(super) fn track_row_writes(
+        &mut self,
+        zones: BTreeSet<u64>,
+        transfers: InFlightTransfers,
+    ) -> Result<()> {
         self.add(RowWrite { zones, is_commit: false, transfers })
     }
 
     /// Tracks the in-place write of a commit until it completes.
-    pub(super) fn add_commit_under_way(&mut self, zones: BTreeSet<u64>, transfers: UnderWay) -> Result<()> {
+    pub(super) fn track_commit_write(
+        &mut self,
+        zones: BTreeSet<u64>,
+        transfers: InFlightTransfers,
+    ) -> Result<()> {
         self.add(RowWrite { zones, is_commit: true, transfers })
     }
 
     fn add(&mut self, write: RowWrite) -> Result<()> {
-        self.records.hold(&write.zones);
+        self.records.pin(&write.zones);
         self.row_writes.bytes += write.transfers.bytes;
         self.row_writes.writes.push_back(write);
-        while self.row_writes.bytes > MAX_UNDER_WAY {
+        while self.row_writes.bytes > MAX_IN_FLIGHT_BYTES {
             self.finish_first_write()?;
         }
         Ok(())
@@ -136,8 +144,8 @@ impl Array {
             return self.start_first_computed();
         };
         self.row_writes.bytes -= transfers.bytes;
-        self.records.release(&zones);
-        self.finish_in_place(transfers)
+        self.records.unpin(&zones);
+        self.finish_in_place_writes(transfers)
     }
 
     /// Starts to compute the parity of a zone from its rows. The zone is written when several later zones have been
@@ -152,18 +160,18 @@ impl Array {
         rows: Vec<FreeRow>,
     ) -> Result<()> {
         let zone = write.zone();
-        self.records.hold(&[zone].into());
+        self.records.pin(&[zone].into());
         let by = match self.free_worker()? {
             Some(worker) => {
-                self.row_writes.workers[worker].fill(write, self.coding(), rows);
-                ComputedBy::Worker(worker)
+                self.row_writes.workers[worker].fill(write, self.row_encoder(), rows);
+                ZoneComputation::Worker(worker)
             }
             None => {
-                write.fill(&self.coding(), &rows);
-                ComputedBy::Caller(write, rows)
+                write.fill(&self.row_encoder(), &rows);
+                ZoneComputation::Caller(write, rows)
             }
         };
-        self.row_writes.computed.push_back(Computed { zone, devices, by });
+        self.row_writes.computed.push_back(ComputedZone { zone, devices, computation: by });
         Ok(())
     }
 
@@ -180,9 +188,9 @@ impl Array {
         }
         let RowWrites { computed, workers, .. } = &self.row_writes;
         let is_free = |worker: &usize| {
-            !computed
-                .iter()
-                .any(|computed| matches!(computed.by, ComputedBy::Worker(with) if with == *worker))
+            !computed.iter().any(
+                |computed| matches!(computed.computation, ZoneComputation::Worker(with) if with == *worker),
+            )
         };
         Ok((0..workers.len()).find(is_free))
     }
@@ -196,31 +204,32 @@ impl Array {
     }
 
     fn start_first_computed(&mut self) -> Result<()> {
-        let Some(Computed { zone, devices, by }) = self.row_writes.computed.pop_front() else {
+        let Some(ComputedZone { zone, devices, computation: by }) = self.row_writes.computed.pop_front()
+        else {
             return Ok(());
         };
         let (write, rows) = match by {
-            ComputedBy::Worker(worker) => self.row_writes.workers[worker].next_filled(),
-            ComputedBy::Caller(write, rows) => (write, rows),
+            ZoneComputation::Worker(worker) => self.row_writes.workers[worker].next_filled(),
+            ZoneComputation::Caller(write, rows) => (write, rows),
         };
-        let write = if self.sole_devices().as_ref() == Some(&devices) {
-            self.start_filled(&devices, vec![write])
+        let write = if self.device_per_slot().as_ref() == Some(&devices) {
+            self.start_filled_writes(&devices, vec![write])
         } else {
             // A member failed or was replaced while the parity was computed.
-            self.start_in_any_state(&rows)?
+            self.start_rows_in_any_state(&rows)?
         };
-        self.keep_blocks(rows);
-        self.add_under_way([zone].into(), write)
+        self.recycle_rows(rows);
+        self.track_row_writes([zone].into(), write)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use jetcell_vfs::{Fault, FaultEffect, FaultTarget, IoReason, OpenMode, Vfs};
+    use jetcell_vfs::{FaultEffect, FaultTarget, InjectedFault, IoReason, OpenMode, Vfs};
 
     use super::*;
     use crate::Level;
-    use crate::array::OpenZone;
+    use crate::array::ZoneBuffer;
     use crate::geometry::BLOCK;
     use crate::shared_block::SharedBlock;
     use crate::test_array::{TestArray, content};
@@ -240,11 +249,11 @@ mod tests {
     }
 
     /// Returns a zone in which each block's value is its number.
-    fn full_zone(tested: &mut TestArray, zone: u64) -> OpenZone {
+    fn full_zone(tested: &mut TestArray, zone: u64) -> ZoneBuffer {
         let blocks = blocks(tested, zone);
         let mut open = tested.array().open_zone(rows(zone).collect()).unwrap();
         for block in blocks {
-            open.put(block, SharedBlock::copied(&content(block)));
+            open.put(block, SharedBlock::copy_from(&content(block)));
         }
         open
     }
@@ -276,7 +285,7 @@ mod tests {
         let mut tested = TestArray::with_zones(Level::Raid6, MEMBERS, 1, 4);
         (1..3).for_each(|zone| start_zone(&mut tested, zone));
         let all = tested.array().layout().blocks();
-        let runs = tested.array().written(0..all).unwrap();
+        let runs = tested.array().written_runs(0..all).unwrap();
         let of_zone = all / 4;
         assert_eq!(runs, [(of_zone, false), (2 * of_zone, true), (of_zone, false)]);
         tested.array().finish_rows().unwrap();
@@ -287,12 +296,13 @@ mod tests {
         let mut tested = TestArray::with_zones(Level::Raid6, MEMBERS, 1, 4);
         let (first, second) = (full_zone(&mut tested, 1), full_zone(&mut tested, 2));
         let failing = tested.members[2].clone();
-        let fault = Fault::new(FaultTarget::Write, FaultEffect::IoError).on_path(failing.to_str().unwrap());
+        let fault =
+            InjectedFault::new(FaultTarget::Write, FaultEffect::IoError).on_path(failing.to_str().unwrap());
         tested.array().start_open_zone(first).unwrap();
         tested.faults.inject(fault);
         tested.array().start_open_zone(second).unwrap();
         tested.array().finish_rows().unwrap();
-        assert_eq!(tested.faults.fired(), 1);
+        assert_eq!(tested.faults.fired_count(), 1);
         let second_zone = TestArray::records_offset(2) as usize..TestArray::records_offset(3) as usize;
         for member in &tested.members {
             let is_written =

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jetcell_vfs::{IoBuffer, IoReason, TransferKind};
 
-use super::{Array, Mode};
+use super::{Array, ArrayMode};
 use crate::error::{ArrayError, Result};
-use crate::geometry::{BLOCK, Code, ZONE_ROWS};
+use crate::geometry::{BLOCK, RedundancyCode, ZONE_ROWS};
 use crate::integrity::{BlockRecord, CellState, RecordSlot, RowState};
 use crate::kernels::Consistency;
 
@@ -27,7 +27,7 @@ impl Array {
             let slot = self.config.layout.slot(row, cell);
             let mut best = None;
             for device in self.sources(slot, row) {
-                best = newer(best, self.record(device, row, cell));
+                best = newer_record(best, self.record(device, row, cell));
             }
             records.push(best);
         }
@@ -37,10 +37,10 @@ impl Array {
     /// Returns the states of several rows. If each slot has exactly one member, each zone's records are looked up
     /// only once.
     pub(super) fn row_states(&mut self, rows: &BTreeSet<u64>) -> BTreeMap<u64, RowState> {
-        let Some(devices) = self.sole_devices() else {
+        let Some(devices) = self.device_per_slot() else {
             return rows.iter().map(|row| (*row, self.row_state(*row))).collect();
         };
-        let coding = self.coding();
+        let coding = self.row_encoder();
         let mut states = BTreeMap::new();
         let mut rest = rows.iter().copied().peekable();
         while let Some(zone) = rest.peek().map(|row| row / ZONE_ROWS) {
@@ -92,16 +92,16 @@ impl Array {
     }
 
     /// Returns a device that has a block with this record.
-    pub(super) fn source_with(&mut self, row: u64, cell: usize, record: BlockRecord) -> Option<usize> {
+    pub(super) fn device_with_record(&mut self, row: u64, cell: usize, record: BlockRecord) -> Option<usize> {
         let slot = self.config.layout.slot(row, cell);
         self.sources(slot, row).find(|device| self.record(*device, row, cell) == RecordSlot::Written(record))
     }
 
     /// Returns the group of cells that can be recovered from each other and that includes the given cells: all copies
     /// of their columns, or all cells of the row.
-    pub(crate) fn cells_with(&self, wanted: &[usize]) -> Vec<usize> {
+    pub(crate) fn recovery_group(&self, wanted: &[usize]) -> Vec<usize> {
         match &self.code {
-            Code::Mirror { copies } => {
+            RedundancyCode::Mirror { copies } => {
                 let columns: BTreeSet<usize> = wanted.iter().map(|cell| cell / copies).collect();
                 columns.into_iter().flat_map(|column| column * copies..(column + 1) * copies).collect()
             }
@@ -114,7 +114,7 @@ impl Array {
     pub(crate) fn whole_row(&mut self, row: u64, state: &RowState, wanted: &[usize]) -> Result<WholeRow> {
         let mut cells: Vec<IoBuffer> = state.cells.iter().map(|_| IoBuffer::zeroed(0)).collect();
         let mut recovered = vec![];
-        for cell in self.cells_with(wanted) {
+        for cell in self.recovery_group(wanted) {
             match self.read_cell(row, cell, state) {
                 Some(content) => cells[cell] = content,
                 None => recovered.push(cell),
@@ -139,16 +139,16 @@ impl Array {
             _ => false,
         });
         let has_more_parity = recovered.len() < self.code.tolerance();
-        if is_refuted || has_more_parity && self.examine(&cells) != Consistency::Consistent {
+        if is_refuted || has_more_parity && self.check_consistency(&cells) != Consistency::Consistent {
             return Err(ArrayError::Inconsistent { row });
         }
         Ok(WholeRow { cells, recovered })
     }
 
     /// Checks whether a row's redundancy agrees with its data.
-    pub(crate) fn examine(&self, cells: &[IoBuffer]) -> Consistency {
+    pub(crate) fn check_consistency(&self, cells: &[IoBuffer]) -> Consistency {
         let cells: Vec<&[u8]> = cells.iter().map(|cell| &cell[..]).collect();
-        self.code.examine(&self.kernel, &cells)
+        self.code.check_consistency(&self.kernel, &cells)
     }
 
     pub(crate) fn unrecoverable(&self, row: u64, cells: &[usize]) -> ArrayError {
@@ -205,18 +205,18 @@ impl Array {
 
     /// Writes the recovered cells of a row back to the members of their slots.
     pub(crate) fn repair(&mut self, row: u64, state: &RowState, whole: &WholeRow) -> Result<()> {
-        if self.mode == Mode::ReadOnly {
+        if self.mode == ArrayMode::ReadOnly {
             return Ok(());
         }
         // Writes in flight may include the records of the same zone.
         self.finish_rows()?;
         for &cell in &whole.recovered {
-            let record = self.right_record(row, cell, state, &whole.cells[cell]);
+            let record = self.expected_record(row, cell, state, &whole.cells[cell]);
             let slot = self.config.layout.slot(row, cell);
             for device in self.sources(slot, row) {
                 let result = self.write_cell(device, row, record, &whole.cells[cell]);
                 let result = result.and_then(|()| self.write_records(device, row / ZONE_ROWS));
-                self.note_write(device, result)?;
+                self.handle_write_result(device, result)?;
                 self.counters.blocks_repaired += 1;
             }
         }
@@ -240,7 +240,13 @@ impl Array {
     }
 
     /// Returns the record that a cell must have, based on its own record or those of the other cells.
-    pub(crate) fn right_record(&self, row: u64, cell: usize, state: &RowState, block: &[u8]) -> RecordSlot {
+    pub(crate) fn expected_record(
+        &self,
+        row: u64,
+        cell: usize,
+        state: &RowState,
+        block: &[u8],
+    ) -> RecordSlot {
         if let CellState::Written(record) = &state.cells[cell] {
             return RecordSlot::Written(*record);
         }
@@ -270,7 +276,7 @@ impl Array {
 }
 
 /// Returns the more recent of the two records for a slot.
-fn newer(one: Option<RecordSlot>, other: RecordSlot) -> Option<RecordSlot> {
+fn newer_record(one: Option<RecordSlot>, other: RecordSlot) -> Option<RecordSlot> {
     let rank = |slot: &RecordSlot| match slot {
         RecordSlot::Damaged => (0, 0),
         RecordSlot::Empty => (1, 0),

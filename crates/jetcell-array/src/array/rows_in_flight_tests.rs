@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use jetcell_sync::{Arc, thread};
 use jetcell_vfs::{
-    CrashOptions, Fault, FaultEffect, FaultTarget, FaultVfs, File, FileLayer, OpenMode, SimVfs, Transfer,
-    TransferKind, Vfs, VfsLayer,
+    CrashOptions, FaultEffect, FaultTarget, FaultVfs, File, FileLayer, InjectedFault, OpenMode, SimVfs,
+    Transfer, TransferKind, Vfs, VfsLayer,
 };
 
 use super::*;
@@ -15,23 +15,23 @@ use crate::Level;
 use crate::test_array::{TestArray, UNIT};
 
 /// Delay of writes. Long enough for a test to complete its other steps, even on a busy machine.
-const LATE: Duration = Duration::from_millis(300);
+const WRITE_DELAY: Duration = Duration::from_millis(300);
 
 /// A file system that delays submitted writes of rows. Writes of superblocks and of the journal are not delayed.
-struct Late(Arc<dyn Vfs>);
+struct DelayedVfs(Arc<dyn Vfs>);
 
-struct LateFile(Arc<dyn File>);
+struct DelayedFile(Arc<dyn File>);
 
-impl VfsLayer for Late {
+impl VfsLayer for DelayedVfs {
     fn inner(&self) -> &dyn Vfs {
         &*self.0
     }
     fn open(&self, path: &Path, mode: OpenMode) -> std::io::Result<Arc<dyn File>> {
-        Ok(Arc::new(LateFile(self.0.open(path, mode)?)))
+        Ok(Arc::new(DelayedFile(self.0.open(path, mode)?)))
     }
 }
 
-impl FileLayer for LateFile {
+impl FileLayer for DelayedFile {
     fn inner(&self) -> &dyn File {
         &*self.0
     }
@@ -43,16 +43,16 @@ impl FileLayer for LateFile {
         self.0.submit(others);
         let file = self.0.clone();
         thread::spawn(move || {
-            thread::sleep(LATE);
+            thread::sleep(WRITE_DELAY);
             file.submit(writes);
         });
     }
 }
 
-fn late() -> TestArray {
+fn array_with_delayed_writes() -> TestArray {
     let mut tested = TestArray::new(Level::Raid6, 5, 1);
     tested.array.take().unwrap().close().unwrap();
-    let late = Arc::new(Late(tested.faults.clone()));
+    let late = Arc::new(DelayedVfs(tested.faults.clone()));
     let mut array = Array::assemble(late, &tested.members, AssembleOptions::default()).unwrap();
     array.set_new_rows(UNIT, 8..32);
     tested.array = Some(array);
@@ -60,8 +60,8 @@ fn late() -> TestArray {
 }
 
 /// Returns an array with new rows in flight.
-fn under_way() -> TestArray {
-    let mut tested = late();
+fn array_with_rows_in_flight() -> TestArray {
+    let mut tested = array_with_delayed_writes();
     let run: BTreeMap<u64, u64> = (0..60).map(|block| (block, block + 1)).collect();
     tested.write_run(&run).unwrap();
     assert!(tested.new_rows > 0 && tested.array().has_new_rows());
@@ -75,8 +75,8 @@ fn rows_of(disk: &SimVfs, members: &[PathBuf]) -> Vec<Vec<u8>> {
 }
 
 /// Returns an array with a commit that was acknowledged and is being written in place.
-fn commit_under_way() -> TestArray {
-    let mut tested = late();
+fn array_with_commit_in_flight() -> TestArray {
+    let mut tested = array_with_delayed_writes();
     let before = rows_of(&tested.disk, &tested.members);
     tested.write(&(0..20).map(|block| (block, block + 1)).collect()).unwrap();
     assert!(rows_of(&tested.disk, &tested.members) == before);
@@ -112,7 +112,7 @@ fn assert_rebuilds(tested: &mut TestArray) {
 
 #[test]
 fn writes_that_end_after_a_sync_are_durable_after_the_next_one() {
-    for begin in [under_way, commit_under_way] {
+    for begin in [array_with_rows_in_flight, array_with_commit_in_flight] {
         let mut tested = begin();
         tested.array().save_config().unwrap();
         tested.array().sync_members().unwrap();
@@ -124,22 +124,22 @@ fn writes_that_end_after_a_sync_are_durable_after_the_next_one() {
 
 #[test]
 fn a_commit_is_acknowledged_before_it_is_in_place() {
-    let mut tested = commit_under_way();
+    let mut tested = array_with_commit_in_flight();
     assert_survives_cut(&mut tested);
     // All operations that change or read the rows wait for the commit.
-    let mut tested = commit_under_way();
+    let mut tested = array_with_commit_in_flight();
     tested.check();
     let counters = tested.array().counters();
     assert_eq!((counters.checksum_errors, counters.rows_recovered), (0, 0));
-    let mut tested = commit_under_way();
+    let mut tested = array_with_commit_in_flight();
     tested.write(&(10..30).map(|block| (block, block + 7)).collect()).unwrap();
     tested.check();
-    let mut tested = commit_under_way();
+    let mut tested = array_with_commit_in_flight();
     assert!(tested.array().scrub().unwrap().is_clean());
-    let mut tested = commit_under_way();
+    let mut tested = array_with_commit_in_flight();
     assert_rebuilds(&mut tested);
     // After two more commits, the journal of the first commit is no longer needed.
-    let mut tested = commit_under_way();
+    let mut tested = array_with_commit_in_flight();
     tested.write(&[(100, 5)].into()).unwrap();
     tested.write(&[(101, 6)].into()).unwrap();
     assert_survives_cut(&mut tested);
@@ -147,9 +147,10 @@ fn a_commit_is_acknowledged_before_it_is_in_place() {
 
 #[test]
 fn a_member_that_fails_in_place_is_taken_out_later() {
-    let mut tested = late();
+    let mut tested = array_with_delayed_writes();
     let failing = tested.members[2].clone();
-    let fault = Fault::new(FaultTarget::Write, FaultEffect::IoError).on_path(failing.to_str().unwrap());
+    let fault =
+        InjectedFault::new(FaultTarget::Write, FaultEffect::IoError).on_path(failing.to_str().unwrap());
     tested.write(&(0..20).map(|block| (block, block + 1)).collect()).unwrap();
     tested.faults.inject(fault);
     assert!(tested.array().lost_slots().is_empty());
@@ -163,45 +164,45 @@ fn a_member_that_fails_in_place_is_taken_out_later() {
 }
 
 #[test]
-fn reads_wait_for_rows_under_way() {
-    let mut tested = under_way();
+fn reads_wait_for_rows_in_flight() {
+    let mut tested = array_with_rows_in_flight();
     tested.check();
     let counters = tested.array().counters();
     assert_eq!((counters.checksum_errors, counters.rows_recovered), (0, 0));
-    let mut tested = under_way();
+    let mut tested = array_with_rows_in_flight();
     let blocks: Vec<u64> = (0..40).collect();
     let ahead = tested.array().start_read(&blocks);
     let mut bytes = vec![0; blocks.len() * BLOCK];
     let mut buffers: Vec<&mut [u8]> = bytes.chunks_exact_mut(BLOCK).collect();
-    tested.array().read_started(&blocks, &mut buffers, Some(ahead)).unwrap();
+    tested.array().finish_read(&blocks, &mut buffers, Some(ahead)).unwrap();
     assert!(bytes.chunks_exact(BLOCK).zip(1u64..).all(|(block, value)| block[..8] == value.to_le_bytes()));
     assert_eq!(tested.array().counters().checksum_errors, 0);
 }
 
 #[test]
-fn writes_scrubs_and_rebuilds_wait_for_rows_under_way() {
-    let mut tested = under_way();
+fn writes_scrubs_and_rebuilds_wait_for_rows_in_flight() {
+    let mut tested = array_with_rows_in_flight();
     tested.write(&[(3, 77)].into()).unwrap();
     tested.check();
-    let mut tested = under_way();
+    let mut tested = array_with_rows_in_flight();
     assert!(tested.array().scrub().unwrap().is_clean());
     tested.check();
-    let mut tested = under_way();
+    let mut tested = array_with_rows_in_flight();
     assert_rebuilds(&mut tested);
 }
 
 #[test]
 fn an_array_that_is_dropped_writes_nothing_afterwards() {
-    let mut tested = under_way();
+    let mut tested = array_with_rows_in_flight();
     tested.array = None;
     let contents = |tested: &TestArray| -> Vec<_> {
         tested.members.iter().map(|member| tested.disk.contents(member)).collect()
     };
     let before = contents(&tested);
-    thread::sleep(2 * LATE);
+    thread::sleep(2 * WRITE_DELAY);
     assert!(contents(&tested) == before);
     // Writes that were not flushed are lost.
     tested.assemble(false).unwrap();
-    tested.settle();
+    tested.settle_model();
     assert!(tested.rows_cleared > 0 && tested.array().scrub().unwrap().is_clean());
 }

@@ -8,59 +8,60 @@ use super::Array;
 use super::commit::NewColumns;
 use crate::error::Result;
 use crate::geometry::{BLOCK, ZONE_ROWS};
-use crate::shared_block::Written;
+use crate::shared_block::WriteData;
 
 impl Array {
     /// Writes whole blocks, starting at block `first`. They are staged until [`Array::flush`], or until many blocks
     /// are staged.
     pub fn write(&mut self, first: u64, data: &[u8]) -> Result<()> {
-        self.write_content(first, &Written::Bytes(data))
+        self.write_content(first, &WriteData::Bytes(data))
     }
 
     /// Writes whole blocks from a buffer. The array may replace the buffer with another one of the same length and
     /// capacity, with arbitrary content.
     pub(crate) fn write_buffer(&mut self, first: u64, buffer: &mut IoBuffer) -> Result<()> {
         self.check_range(first, buffer.len())?;
-        let zone = self.filling.as_mut().map(|filling| &mut filling.zone);
-        let Some(blocks) = zone.and_then(|zone| zone.share(&mut self.buffers, buffer)) else {
+        let zone = self.open_zone.as_mut().map(|filling| &mut filling.zone);
+        let Some(blocks) = zone.and_then(|zone| zone.adopt_buffer(&mut self.buffers, buffer)) else {
             return self.write(first, buffer);
         };
-        let written = Written::Blocks(blocks);
+        let written = WriteData::Blocks(blocks);
         let result = self.write_content(first, &written);
-        written.into_blocks().into_iter().for_each(|block| self.buffers.keep_block(block));
+        written.into_blocks().into_iter().for_each(|block| self.buffers.recycle_block(block));
         result
     }
 
-    fn write_content(&mut self, first: u64, written: &Written<'_>) -> Result<()> {
+    fn write_content(&mut self, first: u64, written: &WriteData<'_>) -> Result<()> {
         self.check_writable()?;
         let count = self.check_range(first, written.len())?;
         for (index, block) in (first..first + count).enumerate() {
-            if self.is_filled_next(block) {
+            if self.ensure_open_zone_for(block) {
                 let content =
-                    written.shared(index).unwrap_or_else(|| self.copied(written.block(index), true));
-                self.fill(block, content)?;
+                    written.shared(index).unwrap_or_else(|| self.copy_to_block(written.block(index), true));
+                self.put_in_open_zone(block, content)?;
                 continue;
             }
-            if self.staged.len() >= self.most_staged() && !self.staged.contains_key(&block) {
+            if self.staged.len() >= self.max_staged_blocks() && !self.staged.contains_key(&block) {
                 self.make_room()?;
             }
-            let content = self.copied(written.block(index), self.staged.len() >= IoBuffer::HUGE / BLOCK);
+            let content =
+                self.copy_to_block(written.block(index), self.staged.len() >= IoBuffer::HUGE / BLOCK);
             if let Some(replaced) = self.staged.insert(block, content) {
-                self.buffers.keep_block(replaced);
+                self.buffers.recycle_block(replaced);
             }
         }
         Ok(())
     }
 
     /// Returns the maximum number of staged blocks. If the blocks form whole rows, this many blocks fill the journal.
-    fn most_staged(&self) -> usize {
+    fn max_staged_blocks(&self) -> usize {
         self.config.journal_images as usize * self.config.layout.data_columns()
     }
 
     /// Writes at least half of the staged blocks.
     fn make_room(&mut self) -> Result<()> {
         self.start_new_rows()?;
-        if self.staged.len() <= self.most_staged() / 2 {
+        if self.staged.len() <= self.max_staged_blocks() / 2 {
             return Ok(());
         }
         let layout = self.config.layout;
@@ -69,13 +70,13 @@ impl Array {
         // A sequential writer continues in the last zone. If that zone were committed now, the next commit to it
         // would have to wait.
         let goes_on = rows.filter(|row| *row >= end).count();
-        self.commit_staged(if goes_on < self.most_staged() / 2 { end } else { u64::MAX })
+        self.commit_staged(if goes_on < self.max_staged_blocks() / 2 { end } else { u64::MAX })
     }
 
     /// Commits all staged writes. They survive a crash once this returns. After an error, writes that were not
     /// committed remain staged.
     pub fn flush(&mut self) -> Result<()> {
-        self.end_filling();
+        self.close_open_zone();
         if self.staged.is_empty() && !self.has_new_rows() {
             return self.check_running();
         }
@@ -108,7 +109,7 @@ impl Array {
             for (row, columns) in batch {
                 for (column, content) in columns {
                     self.staged.remove(&layout.block_at(row, column));
-                    self.buffers.keep_block(content);
+                    self.buffers.recycle_block(content);
                     self.counters.blocks_written += 1;
                 }
             }

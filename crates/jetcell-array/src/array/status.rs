@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::{Array, Filling, Mode};
+use super::{Array, ArrayMode, ArrayOpenZone};
 use crate::geometry::Level;
 use crate::member::MemberId;
 
@@ -31,7 +31,7 @@ pub enum SlotState {
 }
 
 impl SlotState {
-    pub(super) fn of(has_member: bool, has_replacement: bool) -> SlotState {
+    pub(super) fn from_presence(has_member: bool, has_replacement: bool) -> SlotState {
         match (has_member, has_replacement) {
             (true, false) => SlotState::Present,
             (true, true) => SlotState::Copying,
@@ -56,7 +56,7 @@ pub struct SlotStatus {
 
 /// State of an array and its slots.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Status {
+pub struct ArrayStatus {
     /// RAID level of the array.
     pub level: Level,
     /// Health of the array.
@@ -75,30 +75,30 @@ pub struct Status {
 
 impl Array {
     /// Returns the state of the array and its slots.
-    pub fn status(&self) -> Status {
+    pub fn status(&self) -> ArrayStatus {
         let path = |member: MemberId| self.device_of(member).map(|device| self.devices[device].path());
         let zones = self.config.layout.zones();
         let slots = self.config.slots.iter().map(|slot| {
             let (member, replacement) = (path(slot.member), path(slot.replacement));
-            let state = SlotState::of(member.is_some(), replacement.is_some());
+            let state = SlotState::from_presence(member.is_some(), replacement.is_some());
             let progress = slot.rebuilt.len() as f64 / zones as f64;
             SlotStatus { state, member, replacement, progress }
         });
         let lost = self.lost_slots();
         let state = match self.mode {
-            Mode::Stopped => ArrayState::Stopped,
-            _ if !self.bears(&lost) => ArrayState::Stopped,
+            ArrayMode::Stopped => ArrayState::Stopped,
+            _ if !self.tolerates_loss(&lost) => ArrayState::Stopped,
             _ if lost.is_empty() => ArrayState::Optimal,
             _ => ArrayState::Degraded(lost.len()),
         };
-        Status {
+        ArrayStatus {
             level: self.config.layout.level,
             state,
             bytes: self.config.layout.bytes(),
             slots: slots.collect(),
             spares: self.config.spares.iter().filter_map(|spare| path(*spare)).collect(),
             failed: self.failed.clone(),
-            staged_blocks: self.staged.len() + self.filling.as_ref().map_or(0, Filling::len),
+            staged_blocks: self.staged.len() + self.open_zone.as_ref().map_or(0, ArrayOpenZone::len),
         }
     }
 }

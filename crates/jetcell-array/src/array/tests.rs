@@ -159,7 +159,7 @@ fn a_member_that_fails_while_the_array_runs_is_taken_out() {
         let mut tested = TestArray::new(level, members, 9);
         for failures in 1..=level.tolerance(members) + 1 {
             let path = tested.members[0].clone();
-            tested.kill(&path);
+            tested.fail_file(&path);
             let mut result = Ok(());
             for _ in 0..6 {
                 let batch = tested.random_batch();
@@ -185,7 +185,7 @@ fn a_member_that_fails_while_the_array_runs_is_taken_out() {
     }
 }
 
-fn refusal(result: Result<impl Sized>) -> Refusal {
+fn refusal(result: Result<impl Sized>) -> ArrayRefusal {
     match result {
         Err(ArrayError::Refused(refusal)) => refusal,
         Err(other) => panic!("{other}"),
@@ -206,33 +206,33 @@ fn creation_refuses_what_would_destroy_or_cannot_work_and_writes_nothing() {
     let mut data = vec![0; size];
     data[size - 1] = 1;
     disk.put(&path("data"), &data);
-    let options = CreateOptions { journal_images: JOURNAL, ..CreateOptions::new(Level::Raid5, 1) };
-    let create = |names: &[&str], options: &CreateOptions| {
+    let options = CreateArrayOptions { journal_images: JOURNAL, ..CreateArrayOptions::new(Level::Raid5, 1) };
+    let create = |names: &[&str], options: &CreateArrayOptions| {
         let before: Vec<_> = names.iter().map(|name| disk.contents(&path(name))).collect();
         let members: Vec<PathBuf> = names.iter().map(|name| path(name)).collect();
         let refusal = refusal(Array::create(&disk, &members, options));
         assert_eq!(before, names.iter().map(|name| disk.contents(&path(name))).collect::<Vec<_>>());
         refusal
     };
-    assert!(matches!(create(&["1", "2"], &options), Refusal::MemberCount { members: 2, .. }));
-    assert!(matches!(create(&["1", "2", "1"], &options), Refusal::Twice(_)));
-    assert!(matches!(create(&["1", "2", "longer"], &options), Refusal::SizeDiffers { .. }));
-    assert!(matches!(create(&["1", "2", "data"], &options), Refusal::HasData { what: "data", .. }));
-    assert!(matches!(create(&["short", "short", "3"], &options), Refusal::Twice(_)));
-    let odd = CreateOptions { journal_images: 3, ..options.clone() };
-    assert!(matches!(create(&["1", "2", "3"], &odd), Refusal::Parameter(_)));
-    let odd = CreateOptions { chunk: 128, ..options.clone() };
-    assert!(matches!(create(&["1", "2", "3"], &odd), Refusal::Parameter(_)));
+    assert!(matches!(create(&["1", "2"], &options), ArrayRefusal::MemberCount { members: 2, .. }));
+    assert!(matches!(create(&["1", "2", "1"], &options), ArrayRefusal::DuplicateMember(_)));
+    assert!(matches!(create(&["1", "2", "longer"], &options), ArrayRefusal::SizeDiffers { .. }));
+    assert!(matches!(create(&["1", "2", "data"], &options), ArrayRefusal::HasData { what: "data", .. }));
+    assert!(matches!(create(&["short", "short", "3"], &options), ArrayRefusal::DuplicateMember(_)));
+    let odd = CreateArrayOptions { journal_images: 3, ..options.clone() };
+    assert!(matches!(create(&["1", "2", "3"], &odd), ArrayRefusal::Parameter(_)));
+    let odd = CreateArrayOptions { chunk: 128, ..options.clone() };
+    assert!(matches!(create(&["1", "2", "3"], &odd), ArrayRefusal::Parameter(_)));
     let lock = disk.lock(&path("2")).unwrap();
-    assert!(matches!(create(&["1", "2", "3"], &options), Refusal::InUse(_)));
+    assert!(matches!(create(&["1", "2", "3"], &options), ArrayRefusal::InUse(_)));
     drop(lock);
     let three = ["1", "2", "3"].map(path);
     Array::create(&disk, &three, &options).unwrap();
     assert!(matches!(
         create(&["4", "2", "data"], &options),
-        Refusal::HasData { what: "a member of an array", .. }
+        ArrayRefusal::HasData { what: "a member of an array", .. }
     ));
-    let force = CreateOptions { force: true, id: 2, ..options };
+    let force = CreateArrayOptions { force: true, id: 2, ..options };
     let members = ["1", "2", "data"].map(path);
     Array::create(&disk, &members, &force).unwrap();
     let mut array = Array::assemble(Arc::new(disk.clone()), &members, AssembleOptions::default()).unwrap();
@@ -250,7 +250,7 @@ fn assembly_refuses_foreign_stale_and_too_few_members_and_dirty_degraded_arrays(
     // The array was not shut down.
     tested.array = None;
     tested.members.remove(3);
-    assert_eq!(refusal(tested.assemble(false)), Refusal::DirtyDegraded { missing: 1 });
+    assert_eq!(refusal(tested.assemble(false)), ArrayRefusal::DirtyDegraded { missing: 1 });
     tested.assemble(true).unwrap();
     tested.check();
     // After another crash, the array already knows that the fourth member is missing.
@@ -260,27 +260,27 @@ fn assembly_refuses_foreign_stale_and_too_few_members_and_dirty_degraded_arrays(
     // The array was started without the fourth member, so this member is stale.
     tested.array.take().unwrap().close().unwrap();
     tested.members = all.clone();
-    assert_eq!(refusal(tested.assemble(false)), Refusal::Stale(all[3].clone()));
+    assert_eq!(refusal(tested.assemble(false)), ArrayRefusal::Stale(all[3].clone()));
     tested.assemble(true).unwrap();
     assert_eq!(tested.array().status().state, ArrayState::Degraded(1));
     tested.check();
     tested.array.take().unwrap().close().unwrap();
     tested.members = all[..2].to_vec();
-    assert!(matches!(refusal(tested.assemble(true)), Refusal::TooManyMissing { missing: 2, .. }));
-    let options = AssembleOptions { access: Access::ReadOnly, force: false };
+    assert!(matches!(refusal(tested.assemble(true)), ArrayRefusal::TooManyMissing { missing: 2, .. }));
+    let options = AssembleOptions { access: ArrayAccess::ReadOnly, force: false };
     tested.array = Some(Array::assemble(tested.faults.clone(), &tested.members, options).unwrap());
     tested.check_never_wrong();
-    assert_eq!(refusal(tested.array().write(0, &content(1))), Refusal::ReadOnly);
+    assert_eq!(refusal(tested.array().write(0, &content(1))), ArrayRefusal::ReadOnly);
     tested.array = None;
     tested.members = vec![all[0].clone(), all[1].clone(), all[0].clone()];
-    assert!(matches!(refusal(tested.assemble(false)), Refusal::Twice(_)));
+    assert!(matches!(refusal(tested.assemble(false)), ArrayRefusal::DuplicateMember(_)));
     let file = tested.new_file();
     tested.members = vec![all[0].clone(), all[1].clone(), file.clone()];
-    assert_eq!(refusal(tested.assemble(false)), Refusal::NotAMember(file.clone()));
+    assert_eq!(refusal(tested.assemble(false)), ArrayRefusal::NotAMember(file.clone()));
     let others: Vec<PathBuf> = (0..2).map(|_| tested.new_file()).chain([file.clone()]).collect();
-    let options = CreateOptions { journal_images: JOURNAL, ..CreateOptions::new(Level::Raid5, 8) };
+    let options = CreateArrayOptions { journal_images: JOURNAL, ..CreateArrayOptions::new(Level::Raid5, 8) };
     Array::create(&tested.disk, &others, &options).unwrap();
-    assert_eq!(refusal(tested.assemble(true)), Refusal::Foreign { path: file, first: all[0].clone() });
+    assert_eq!(refusal(tested.assemble(true)), ArrayRefusal::Foreign { path: file, first: all[0].clone() });
 }
 
 #[test]
@@ -301,7 +301,7 @@ fn one_superblock_of_each_member_and_all_of_some_may_be_damaged() {
             damage(&tested, member, 0, &[9; 77]);
             damage(&tested, member, second, &[9; 77]);
         }
-        assert!(matches!(refusal(tested.assemble(false)), Refusal::NotAMember(_)));
+        assert!(matches!(refusal(tested.assemble(false)), ArrayRefusal::NotAMember(_)));
         tested.assemble(true).unwrap();
         assert_eq!(tested.array().status().state, ArrayState::Degraded(2));
         tested.check();
@@ -312,10 +312,16 @@ fn one_superblock_of_each_member_and_all_of_some_may_be_damaged() {
 fn blocks_beyond_the_end_and_parts_of_blocks_are_refused() {
     let mut tested = TestArray::new(Level::Mirror, 2, 3);
     let blocks = tested.array().layout().blocks();
-    assert!(matches!(refusal(tested.array().read(blocks, &mut [0; BLOCK])), Refusal::OutOfRange { .. }));
-    assert!(matches!(refusal(tested.array().write(blocks - 1, &[0; 2 * BLOCK])), Refusal::OutOfRange { .. }));
-    assert!(matches!(refusal(tested.array().read(u64::MAX, &mut [0; BLOCK])), Refusal::OutOfRange { .. }));
-    assert!(matches!(refusal(tested.array().write(0, &[0; 512])), Refusal::Parameter(_)));
+    assert!(matches!(refusal(tested.array().read(blocks, &mut [0; BLOCK])), ArrayRefusal::OutOfRange { .. }));
+    assert!(matches!(
+        refusal(tested.array().write(blocks - 1, &[0; 2 * BLOCK])),
+        ArrayRefusal::OutOfRange { .. }
+    ));
+    assert!(matches!(
+        refusal(tested.array().read(u64::MAX, &mut [0; BLOCK])),
+        ArrayRefusal::OutOfRange { .. }
+    ));
+    assert!(matches!(refusal(tested.array().write(0, &[0; 512])), ArrayRefusal::Parameter(_)));
 }
 
 #[test]
@@ -368,7 +374,7 @@ fn a_row_of_the_last_two_commits_is_completed_as_it_is_after_both() {
             let path = tested.members[slot].clone();
             let last = tested.array().layout().data_columns() - 1;
             let (first, last) = (block(&mut tested, 0), block(&mut tested, last));
-            tested.kill(&path);
+            tested.fail_file(&path);
             tested.write(&[(first, 5)].into()).unwrap();
             let file = tested.new_file();
             tested.array().replace(slot, &file, false).unwrap();
@@ -379,7 +385,7 @@ fn a_row_of_the_last_two_commits_is_completed_as_it_is_after_both() {
             tested.check();
             let report = tested.array().scrub().unwrap();
             assert!(
-                report.disagreements.is_empty() && report.unrecoverable.is_empty(),
+                report.parity_mismatches.is_empty() && report.unrecoverable.is_empty(),
                 "{level}: {report:?}"
             );
             tested.check();
@@ -389,24 +395,24 @@ fn a_row_of_the_last_two_commits_is_completed_as_it_is_after_both() {
 
 #[test]
 fn an_examination_says_what_each_file_is_while_the_array_runs() {
-    use crate::{Examination, MemberState, SlotState};
+    use crate::{ArrayExamination, MemberState, SlotState};
     let mut tested = TestArray::new(Level::Raid6, 5, 3);
     tested.array().fail(1).unwrap();
     let (spare, other) = (tested.new_file(), tested.new_file());
     tested.array().add_spare(&spare, false).unwrap();
-    tested.array().set_zones_per_note(1);
+    tested.array().set_zones_per_save(1);
     tested.array().rebuild_step().unwrap();
     let absent = PathBuf::from("/a/absent");
     let paths = [tested.members.clone(), vec![spare, other, absent]].concat();
-    let found = Examination::new(&tested.disk, 77, &paths).unwrap();
+    let found = ArrayExamination::new(&tested.disk, 77, &paths).unwrap();
     let states: Vec<MemberState> = found.members.iter().map(|(_, state)| state.clone()).collect();
     let slot = MemberState::Slot;
     assert_eq!(states[..5], [slot(0), MemberState::Stale, slot(2), slot(3), slot(4)]);
     assert_eq!(states[5..], [MemberState::Replacement(1), MemberState::NotAMember, MemberState::Absent]);
     assert_eq!((found.state, found.is_open), (ArrayState::Degraded(1), true));
     assert_eq!((found.slots[1].state, found.slots[1].progress), (SlotState::Rebuilding, 0.5));
-    let of_another = Examination::new(&tested.disk, 78, &paths);
-    assert!(matches!(refusal(of_another), Refusal::Parameter(_)));
+    let of_another = ArrayExamination::new(&tested.disk, 78, &paths);
+    assert!(matches!(refusal(of_another), ArrayRefusal::Parameter(_)));
 }
 
 #[test]
@@ -418,7 +424,7 @@ fn an_erased_array_is_none_any_more_and_other_files_stay() {
     let paths = [tested.members.clone(), vec![other.clone()]].concat();
     assert_eq!(Array::erase(&tested.disk, 77, &paths).unwrap(), 3);
     assert_eq!(Array::erase(&tested.disk, 77, &paths).unwrap(), 0);
-    assert!(matches!(refusal(tested.assemble(true)), Refusal::Parameter(_)));
+    assert!(matches!(refusal(tested.assemble(true)), ArrayRefusal::Parameter(_)));
     assert_eq!(tested.disk.contents(&other).unwrap()[..512], [7; 512]);
 }
 
@@ -428,7 +434,7 @@ fn rows_that_were_written_past_the_journal_are_not_replaced_by_its_replay() {
     let columns = tested.array().layout().data_columns();
     let blocks: Vec<u64> = (0..columns).map(|column| tested.array().layout().block_at(0, column)).collect();
     tested.write(&blocks.iter().map(|block| (*block, 1)).collect()).unwrap();
-    let row = |value: u64| (0, (0..columns).map(|_| SharedBlock::copied(&content(value))).collect());
+    let row = |value: u64| (0, (0..columns).map(|_| SharedBlock::copy_from(&content(value))).collect());
     tested.array().start_free_rows(&[row(2)]).unwrap();
     tested.array().finish_rows().unwrap();
     tested.array().sync_members().unwrap();
@@ -440,7 +446,7 @@ fn rows_that_were_written_past_the_journal_are_not_replaced_by_its_replay() {
 
 #[test]
 fn whole_rows_leave_the_same_bytes_on_the_members_by_each_way() {
-    enum Way {
+    enum RowWriteMethod {
         AnyState,
         Copied,
         BlockByBlock,
@@ -453,7 +459,7 @@ fn whole_rows_leave_the_same_bytes_on_the_members_by_each_way() {
         (Level::RaidDp { prime: 17 }, 6),
     ];
     for (level, members) in levels {
-        let written = |way: Way| {
+        let written = |way: RowWriteMethod| {
             let mut tested = TestArray::with_zones(level, members, 3, 4);
             let layout = *tested.array().layout();
             // Before the write, all rows of the zone that is written whole have the same generation. Otherwise, one
@@ -465,24 +471,24 @@ fn whole_rows_leave_the_same_bytes_on_the_members_by_each_way() {
                 .chain(128..192)
                 .chain([255])
                 .map(|row| {
-                    let block = |column| SharedBlock::copied(&content(1000 * row + column as u64));
+                    let block = |column| SharedBlock::copy_from(&content(1000 * row + column as u64));
                     (row, (0..layout.data_columns()).map(block).collect())
                 })
                 .collect();
             let array = tested.array();
-            assert!(array.sole_devices().is_some(), "{level}");
+            assert!(array.device_per_slot().is_some(), "{level}");
             match way {
-                Way::AnyState => {
-                    let write = array.start_in_any_state(&rows).unwrap();
-                    array.finish_in_place(write).unwrap();
+                RowWriteMethod::AnyState => {
+                    let write = array.start_rows_in_any_state(&rows).unwrap();
+                    array.finish_in_place_writes(write).unwrap();
                 }
-                Way::Copied => array.start_free_rows(&rows).unwrap(),
-                Way::BlockByBlock => {
+                RowWriteMethod::Copied => array.start_free_rows(&rows).unwrap(),
+                RowWriteMethod::BlockByBlock => {
                     for rows in rows.chunk_by(|one, next| one.0 / ZONE_ROWS == next.0 / ZONE_ROWS) {
                         let mut open = array.open_zone(rows.iter().map(|(row, _)| *row).collect()).unwrap();
                         for (row, columns) in rows {
                             for (column, block) in columns.iter().enumerate() {
-                                open.put(layout.block_at(*row, column), SharedBlock::copied(&content(0)));
+                                open.put(layout.block_at(*row, column), SharedBlock::copy_from(&content(0)));
                                 open.put(layout.block_at(*row, column), block.clone());
                             }
                         }
@@ -504,17 +510,17 @@ fn whole_rows_leave_the_same_bytes_on_the_members_by_each_way() {
             let content = |member: &PathBuf| tested.disk.contents(member).unwrap()[first..].to_vec();
             tested.members.iter().map(content).collect::<Vec<_>>()
         };
-        let expected = written(Way::AnyState);
-        assert!(expected == written(Way::Copied), "{level}");
-        assert!(expected == written(Way::BlockByBlock), "{level}");
+        let expected = written(RowWriteMethod::AnyState);
+        assert!(expected == written(RowWriteMethod::Copied), "{level}");
+        assert!(expected == written(RowWriteMethod::BlockByBlock), "{level}");
     }
 }
 
 #[test]
-fn what_changes_the_array_waits_for_rows_under_way() {
+fn changes_to_the_array_wait_for_rows_in_flight() {
     let mut tested = TestArray::new(Level::Raid6, 5, 1);
     let columns = tested.array().layout().data_columns();
-    let row = |row, value| (row, (0..columns).map(|_| SharedBlock::copied(&content(value))).collect());
+    let row = |row, value| (row, (0..columns).map(|_| SharedBlock::copy_from(&content(value))).collect());
     tested.array().start_free_rows(&[row(1, 5), row(2, 6)]).unwrap();
     // The records of rows 1 to 3 are in the same block.
     let layout = *tested.array().layout();
@@ -546,7 +552,7 @@ fn records_that_are_read_ahead_are_used_unless_the_zone_changes() {
             let ahead = ahead.then(|| array.start_read(&blocks));
             let mut bytes = vec![0; blocks.len() * BLOCK];
             let mut buffers: Vec<&mut [u8]> = bytes.chunks_exact_mut(BLOCK).collect();
-            array.read_started(&blocks, &mut buffers, ahead).unwrap();
+            array.finish_read(&blocks, &mut buffers, ahead).unwrap();
             for (block, found) in blocks.iter().zip(bytes.chunks_exact(BLOCK)) {
                 assert!(found == content(tested.model[*block as usize]), "{level}: block {block}");
             }
@@ -576,7 +582,7 @@ fn blocks_that_are_written_after_their_read_began_are_read_as_they_are() {
         tested.stage(&[(5, 60), (6, 61)].into()).unwrap();
         let mut bytes = vec![0; blocks.len() * BLOCK];
         let mut buffers: Vec<&mut [u8]> = bytes.chunks_exact_mut(BLOCK).collect();
-        tested.array().read_started(&blocks, &mut buffers, Some(ahead)).unwrap();
+        tested.array().finish_read(&blocks, &mut buffers, Some(ahead)).unwrap();
         let found: Vec<u64> = bytes
             .chunks_exact(BLOCK)
             .map(|block| u64::from_le_bytes(block[..8].try_into().unwrap()))

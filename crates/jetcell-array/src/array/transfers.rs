@@ -7,56 +7,61 @@ use jetcell_sync::mpsc::{Receiver, channel};
 use jetcell_vfs::{IoBuffer, IoReason, TransferKind};
 
 use super::Array;
-use super::buffers::Buffers;
+use super::buffer_pool::BufferPool;
 use crate::error::Result;
 
 /// Maximum length of a piece in bytes.
-pub(super) const LONGEST: usize = 1 << 20;
+pub(super) const MAX_SEGMENT_BYTES: usize = 1 << 20;
 
 /// A contiguous range of a member, with a buffer for its content.
-pub(crate) struct Piece {
+pub(crate) struct TransferSegment {
     pub device: usize,
     pub offset: u64,
     pub buffer: IoBuffer,
 }
 
 /// Transfers in flight. Until they complete, the array must not be used for anything that depends on their changes.
-pub(crate) struct UnderWay {
+pub(crate) struct InFlightTransfers {
     /// Total length of all pieces in bytes.
     pub(super) bytes: usize,
     /// Device, offset and length in bytes of each piece.
-    places: Vec<(usize, u64, usize)>,
+    locations: Vec<(usize, u64, usize)>,
     finished: Receiver<(usize, io::Result<()>, IoBuffer)>,
 }
 
-impl UnderWay {
+impl InFlightTransfers {
     /// Waits for the next transfer to complete. Returns `None` if all transfers have completed.
-    pub(super) fn next(&mut self) -> Option<(Piece, io::Result<()>)> {
+    pub(super) fn next(&mut self) -> Option<(TransferSegment, io::Result<()>)> {
         let (index, result, buffer) = self.finished.recv().ok()?;
-        let (device, offset, _) = self.places[index];
-        Some((Piece { device, offset, buffer }, result))
+        let (device, offset, _) = self.locations[index];
+        Some((TransferSegment { device, offset, buffer }, result))
     }
 
     /// Returns true if a piece contains the block at this location. Pieces must be in order of device and offset.
     pub(super) fn covers(&self, place: (usize, u64)) -> bool {
-        let after = self.places.partition_point(|(device, offset, _)| (*device, *offset) <= place);
-        let before = after.checked_sub(1).map(|at| self.places[at]);
+        let after = self.locations.partition_point(|(device, offset, _)| (*device, *offset) <= place);
+        let before = after.checked_sub(1).map(|at| self.locations[at]);
         before.is_some_and(|(device, offset, bytes)| device == place.0 && place.1 < offset + bytes as u64)
     }
 
     /// Waits for all transfers. The results are in the order of the pieces.
-    pub(super) fn wait(self) -> Vec<(Piece, io::Result<()>)> {
-        let mut results: Vec<Option<(Piece, io::Result<()>)>> = self.places.iter().map(|_| None).collect();
+    pub(super) fn wait(self) -> Vec<(TransferSegment, io::Result<()>)> {
+        let mut results: Vec<Option<(TransferSegment, io::Result<()>)>> =
+            self.locations.iter().map(|_| None).collect();
         for (index, result, buffer) in self.finished {
-            let (device, offset, _) = self.places[index];
-            results[index] = Some((Piece { device, offset, buffer }, result));
+            let (device, offset, _) = self.locations[index];
+            results[index] = Some((TransferSegment { device, offset, buffer }, result));
         }
         results.into_iter().map(|result| result.expect("each transfer completes once")).collect()
     }
 }
 
 /// Joins adjacent writes to a device.
-pub(super) fn joined(buffers: &mut Buffers, device: usize, mut writes: Vec<(u64, &[u8])>) -> Vec<Piece> {
+pub(super) fn join_writes(
+    buffers: &mut BufferPool,
+    device: usize,
+    mut writes: Vec<(u64, &[u8])>,
+) -> Vec<TransferSegment> {
     writes.sort_by_key(|(offset, _)| *offset);
     let mut pieces = vec![];
     let mut rest = &writes[..];
@@ -64,7 +69,7 @@ pub(super) fn joined(buffers: &mut Buffers, device: usize, mut writes: Vec<(u64,
         let (mut count, mut len) = (1, first.len());
         while let Some((next, data)) = rest.get(count)
             && *next == offset + len as u64
-            && len + data.len() <= LONGEST
+            && len + data.len() <= MAX_SEGMENT_BYTES
         {
             (count, len) = (count + 1, len + data.len());
         }
@@ -74,7 +79,7 @@ pub(super) fn joined(buffers: &mut Buffers, device: usize, mut writes: Vec<(u64,
             buffer[at..at + data.len()].copy_from_slice(data);
             at += data.len();
         }
-        pieces.push(Piece { device, offset: *offset, buffer });
+        pieces.push(TransferSegment { device, offset: *offset, buffer });
         rest = &rest[count..];
     }
     pieces
@@ -82,17 +87,17 @@ pub(super) fn joined(buffers: &mut Buffers, device: usize, mut writes: Vec<(u64,
 
 impl Array {
     /// Joins adjacent writes to a device.
-    pub(crate) fn joined(&mut self, device: usize, writes: Vec<(u64, &[u8])>) -> Vec<Piece> {
-        joined(&mut self.buffers, device, writes)
+    pub(crate) fn join_writes(&mut self, device: usize, writes: Vec<(u64, &[u8])>) -> Vec<TransferSegment> {
+        join_writes(&mut self.buffers, device, writes)
     }
 
     /// Starts transfers on all devices concurrently.
     pub(super) fn start_transfers(
         &mut self,
         kind: TransferKind,
-        pieces: Vec<Piece>,
+        pieces: Vec<TransferSegment>,
         reason: IoReason,
-    ) -> UnderWay {
+    ) -> InFlightTransfers {
         for piece in &pieces {
             self.count_transfer(kind, piece.device, piece.offset, piece.buffer.len());
         }
@@ -100,7 +105,7 @@ impl Array {
         let (sender, finished) = channel();
         let mut places = vec![];
         let mut by_device: BTreeMap<usize, Vec<jetcell_vfs::Transfer>> = BTreeMap::new();
-        for (index, Piece { device, offset, buffer }) in pieces.into_iter().enumerate() {
+        for (index, TransferSegment { device, offset, buffer }) in pieces.into_iter().enumerate() {
             places.push((device, offset, buffer.len()));
             let sender = sender.clone();
             let done = move |result, buffer| {
@@ -114,27 +119,31 @@ impl Array {
         for (device, batch) in by_device {
             self.devices[device].submit(batch);
         }
-        UnderWay { bytes, places, finished }
+        InFlightTransfers { bytes, locations: places, finished }
     }
 
     /// Starts writes of pieces. The caller must pass the result to [`Array::finish_writes`].
-    pub(crate) fn start_writes(&mut self, pieces: Vec<Piece>, reason: IoReason) -> UnderWay {
+    pub(crate) fn start_writes(
+        &mut self,
+        pieces: Vec<TransferSegment>,
+        reason: IoReason,
+    ) -> InFlightTransfers {
         self.start_transfers(TransferKind::Write, pieces, reason)
     }
 
     /// Waits for writes. Devices whose writes failed are removed from the array.
-    pub(crate) fn finish_writes(&mut self, writes: UnderWay) -> Result<()> {
+    pub(crate) fn finish_writes(&mut self, writes: InFlightTransfers) -> Result<()> {
         for (piece, result) in writes.wait() {
-            self.buffers.keep(piece.buffer);
-            self.devices[piece.device].ended_write();
+            self.buffers.recycle(piece.buffer);
+            self.devices[piece.device].finish_write();
             let result = result.map_err(|error| self.devices[piece.device].write_error(piece.offset, error));
-            self.note_write(piece.device, result)?;
+            self.handle_write_result(piece.device, result)?;
         }
         Ok(())
     }
 
     /// Writes pieces to their devices. Devices whose writes failed are removed from the array.
-    pub(super) fn write_pieces(&mut self, pieces: Vec<Piece>, reason: IoReason) -> Result<()> {
+    pub(super) fn write_segments(&mut self, pieces: Vec<TransferSegment>, reason: IoReason) -> Result<()> {
         let writes = self.start_writes(pieces, reason);
         self.finish_writes(writes)
     }
@@ -149,12 +158,15 @@ mod tests {
     fn writes_that_touch_are_joined_up_to_the_longest_piece() {
         let data = vec![1; BLOCK];
         let place = |index: u64| (index * BLOCK as u64, &data[..]);
-        let pieces =
-            joined(&mut Buffers::default(), 3, vec![place(5), place(1), place(2), place(7), place(6)]);
+        let pieces = join_writes(
+            &mut BufferPool::default(),
+            3,
+            vec![place(5), place(1), place(2), place(7), place(6)],
+        );
         let found: Vec<(u64, usize)> =
             pieces.iter().map(|piece| (piece.offset / BLOCK as u64, piece.buffer.len() / BLOCK)).collect();
         assert_eq!(found, [(1, 2), (5, 3)]);
-        let many = joined(&mut Buffers::default(), 3, (0..300).map(place).collect());
+        let many = join_writes(&mut BufferPool::default(), 3, (0..300).map(place).collect());
         assert_eq!(many.iter().map(|piece| piece.buffer.len() / BLOCK).collect::<Vec<_>>(), [256, 44]);
     }
 }

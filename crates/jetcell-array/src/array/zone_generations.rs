@@ -10,36 +10,36 @@ const MAX_ZONES: usize = 1 << 18;
 /// Generations of zones in which all cells of all rows have the same generation.
 #[derive(Default)]
 pub(super) struct ZoneGenerations {
-    known: BTreeMap<u64, u64>,
+    generations: BTreeMap<u64, u64>,
 }
 
 impl ZoneGenerations {
     /// Returns the zones that are remembered.
     #[cfg(test)]
     pub fn zones(&self) -> impl Iterator<Item = u64> {
-        self.known.keys().copied()
+        self.generations.keys().copied()
     }
 
     /// Returns the generation of the next write of a whole zone, or `None` if it must be derived from the records.
     pub fn next(&self, zone: u64) -> Option<u64> {
-        self.known.get(&zone).map(|generation| generation_after(*generation))
+        self.generations.get(&zone).map(|generation| generation_after(*generation))
     }
 
     /// Remembers the generation of a zone that was written whole.
     pub fn insert(&mut self, zone: u64, generation: u64) {
-        if self.known.len() >= MAX_ZONES {
-            self.known.pop_first();
+        if self.generations.len() >= MAX_ZONES {
+            self.generations.pop_first();
         }
-        self.known.insert(zone, generation);
+        self.generations.insert(zone, generation);
     }
 
     /// Forgets a zone, because some of its records are being changed or read again.
     pub fn remove(&mut self, zone: u64) {
-        self.known.remove(&zone);
+        self.generations.remove(&zone);
     }
 
     /// Forgets all zones, because records moved to other devices.
     pub fn clear(&mut self) {
-        self.known.clear();
+        self.generations.clear();
     }
 }

@@ -6,17 +6,17 @@ use std::io;
 use jetcell_sync::mpsc::{Receiver, Sender, channel};
 use jetcell_sync::thread;
 
-use super::zone_write::{Coding, FreeRow, ZoneWrite};
+use super::zone_write::{FreeRow, RowEncoder, ZoneWrite};
 
-struct Job {
+struct ZoneFillJob {
     write: ZoneWrite,
-    coding: Coding,
+    coding: RowEncoder,
     rows: Vec<FreeRow>,
 }
 
 /// A worker thread, which ends when this value is dropped.
 pub(super) struct ZoneWorker {
-    jobs: Sender<Job>,
+    jobs: Sender<ZoneFillJob>,
     filled: Receiver<(ZoneWrite, Vec<FreeRow>)>,
 }
 
@@ -26,10 +26,10 @@ impl ZoneWorker {
     /// # Errors
     /// The thread cannot be started.
     pub fn start() -> io::Result<ZoneWorker> {
-        let (jobs, waiting) = channel::<Job>();
+        let (jobs, waiting) = channel::<ZoneFillJob>();
         let (done, filled) = channel();
         let work = move || {
-            for Job { mut write, coding, rows } in waiting {
+            for ZoneFillJob { mut write, coding, rows } in waiting {
                 write.fill(&coding, &rows);
                 if done.send((write, rows)).is_err() {
                     return;
@@ -45,8 +45,8 @@ impl ZoneWorker {
     ///
     /// # Panics
     /// The computation of an earlier write panicked.
-    pub fn fill(&self, write: ZoneWrite, coding: Coding, rows: Vec<FreeRow>) {
-        self.jobs.send(Job { write, coding, rows }).expect("the thread lives as long as this");
+    pub fn fill(&self, write: ZoneWrite, coding: RowEncoder, rows: Vec<FreeRow>) {
+        self.jobs.send(ZoneFillJob { write, coding, rows }).expect("the thread lives as long as this");
     }
 
     /// Waits for the next filled write. Returns the write and its rows.

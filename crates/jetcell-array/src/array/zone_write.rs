@@ -7,21 +7,21 @@ use jetcell_vfs::IoBuffer;
 use zerocopy::IntoBytes;
 
 use super::Array;
-use super::transfers::Piece;
-use crate::geometry::{BLOCK, Code, Layout, MAX_DATA_COLUMNS, ZONE_ROWS};
+use super::transfers::TransferSegment;
+use crate::geometry::{ArrayLayout, BLOCK, MAX_DATA_COLUMNS, RedundancyCode, ZONE_ROWS};
 use crate::integrity::{BlockRecord, RecordSlot, RowState};
 use crate::kernels::Kernel;
-use crate::member::Device;
+use crate::member::MemberDevice;
 use crate::shared_block::SharedBlock;
 
 /// A row that nothing refers to, and its new content by column.
 pub(crate) type FreeRow = (u64, Vec<SharedBlock>);
 
 /// Parameters from which the records and the parity of rows are computed.
-pub(super) struct Coding {
+pub(super) struct RowEncoder {
     array: u128,
-    layout: Layout,
-    code: Code,
+    layout: ArrayLayout,
+    code: RedundancyCode,
     kernel: Kernel,
 }
 
@@ -61,12 +61,12 @@ pub(super) fn is_whole(rows: &[u64]) -> bool {
     rows.len() as u64 == ZONE_ROWS
 }
 
-impl Coding {
+impl RowEncoder {
     /// Returns the state of a row. `records` contains the records of the row's zone by slot.
     pub(super) fn row_state(&self, row: u64, records: &[&[u8]]) -> RowState {
-        let Coding { array, layout, code, .. } = self;
+        let RowEncoder { array, layout, code, .. } = self;
         let record = |cell| {
-            let bytes = &records[layout.slot(row, cell)][Device::record_range(row)];
+            let bytes = &records[layout.slot(row, cell)][MemberDevice::record_range(row)];
             let bytes = bytes.try_into().expect("a record has its fixed length");
             Some(BlockRecord::decode(bytes, *array, row, layout.stored_cell(cell)))
         };
@@ -88,7 +88,7 @@ impl ZoneWrite {
 
     /// Returns the index of the buffer that contains a row, and the range of the row in this buffer. They do not
     /// depend on the slot.
-    fn place(&self, row: u64) -> (usize, Range<usize>) {
+    fn row_position(&self, row: u64) -> (usize, Range<usize>) {
         let block = block_in_zone(row);
         let run = self.runs.iter().position(|run| run.contains(&block)).expect("each row is in a run");
         let at = (block - self.runs[run].start) * BLOCK;
@@ -97,7 +97,7 @@ impl ZoneWrite {
 
     /// Copies the data of the rows into the buffers, and computes parity and records. `rows` must be the rows of this
     /// write.
-    pub(super) fn fill(&mut self, coding: &Coding, rows: &[FreeRow]) {
+    pub(super) fn fill(&mut self, coding: &RowEncoder, rows: &[FreeRow]) {
         let generations = self.generations(coding);
         for ((row, columns), generation) in rows.iter().zip(generations) {
             let mut checksums = self.copy_row(coding, *row, columns);
@@ -107,7 +107,7 @@ impl ZoneWrite {
     }
 
     /// Returns the generation of each row.
-    fn generations(&mut self, coding: &Coding) -> Vec<u64> {
+    fn generations(&mut self, coding: &RowEncoder) -> Vec<u64> {
         if let Some(generation) = self.generation {
             return vec![generation; self.rows.len()];
         }
@@ -121,8 +121,8 @@ impl ZoneWrite {
     }
 
     /// Returns the blocks of a row by cell.
-    fn cells(&mut self, layout: &Layout, row: u64) -> Vec<&mut [u8]> {
-        let (run, bytes) = self.place(row);
+    fn cells(&mut self, layout: &ArrayLayout, row: u64) -> Vec<&mut [u8]> {
+        let (run, bytes) = self.row_position(row);
         let of_slot = self.buffers.iter_mut().map(|of_slot| &mut of_slot[run][bytes.clone()]);
         let mut by_slot: Vec<Option<&mut [u8]>> = of_slot.map(Some).collect();
         let block = |cell| by_slot[layout.slot(row, cell)].take().expect("each cell has a slot of its own");
@@ -130,7 +130,7 @@ impl ZoneWrite {
     }
 
     /// Copies the data of a row. Returns the checksums of the blocks.
-    fn copy_row(&mut self, coding: &Coding, row: u64, columns: &[SharedBlock]) -> Vec<u64> {
+    fn copy_row(&mut self, coding: &RowEncoder, row: u64, columns: &[SharedBlock]) -> Vec<u64> {
         // All blocks are dereferenced first, so the cache misses for their headers overlap.
         let columns: Vec<&[u8]> = columns.iter().map(|content| &content[..]).collect();
         let copy = |(block, content): (&mut [u8], &[u8])| {
@@ -142,7 +142,7 @@ impl ZoneWrite {
     }
 
     /// Computes the parity of a row from its data. Returns the checksums of the parity.
-    fn encode_row(&mut self, coding: &Coding, row: u64) -> Vec<u64> {
+    fn encode_row(&mut self, coding: &RowEncoder, row: u64) -> Vec<u64> {
         let mut data = self.cells(&coding.layout, row);
         let mut parity = data.split_off(coding.layout.data_columns());
         let data: Vec<&[u8]> = data.into_iter().map(|block| &*block).collect();
@@ -151,8 +151,8 @@ impl ZoneWrite {
     }
 
     /// Stores a row's records in the records of its zone. The row's blocks have the given checksums.
-    fn put_row_records(&mut self, coding: &Coding, row: u64, generation: u64, checksums: &[u64]) {
-        let Coding { array, layout, .. } = coding;
+    fn put_row_records(&mut self, coding: &RowEncoder, row: u64, generation: u64, checksums: &[u64]) {
+        let RowEncoder { array, layout, .. } = coding;
         let columns = layout.data_columns();
         let mut tags_of_parity = [0; MAX_DATA_COLUMNS];
         tags_of_parity[..columns].fill(generation as u8);
@@ -161,13 +161,13 @@ impl ZoneWrite {
             let stored = layout.stored_cell(cell);
             let record = BlockRecord::with_checksum(*array, row, stored, generation, tags, *checksum);
             let of_zone = &mut self.buffers[layout.slot(row, cell)][0];
-            of_zone[Device::record_range(row)].copy_from_slice(record.as_bytes());
+            of_zone[MemberDevice::record_range(row)].copy_from_slice(record.as_bytes());
         }
     }
 }
 
 /// Fills writes of zones, each with its rows, on `threads` threads.
-pub(super) fn fill_all(writes: &mut [(ZoneWrite, &[FreeRow])], coding: &Coding, threads: usize) {
+pub(super) fn fill_all(writes: &mut [(ZoneWrite, &[FreeRow])], coding: &RowEncoder, threads: usize) {
     let fill = &|writes: &mut [(ZoneWrite, &[FreeRow])]| {
         writes.iter_mut().for_each(|(write, rows)| write.fill(coding, rows));
     };
@@ -182,13 +182,18 @@ pub(super) fn fill_all(writes: &mut [(ZoneWrite, &[FreeRow])], coding: &Coding, 
 }
 
 impl Array {
-    pub(super) fn coding(&self) -> Coding {
-        Coding { array: self.config.array, layout: self.config.layout, code: self.code, kernel: self.kernel }
+    pub(super) fn row_encoder(&self) -> RowEncoder {
+        RowEncoder {
+            array: self.config.array,
+            layout: self.config.layout,
+            code: self.code,
+            kernel: self.kernel,
+        }
     }
 
     /// Returns the device of each slot. Returns `None` if a slot has no device or several devices, or if cells have
     /// copies.
-    pub(super) fn sole_devices(&self) -> Option<Vec<usize>> {
+    pub(super) fn device_per_slot(&self) -> Option<Vec<usize>> {
         let sole = |slot| {
             let mut devices = self.targets(slot);
             devices.next().filter(|_| devices.next().is_none())
@@ -220,14 +225,14 @@ impl Array {
     }
 
     /// Returns the transfers of a filled write. The write's records become the current records of the zone.
-    pub(super) fn pieces_of_zone(&mut self, devices: &[usize], write: ZoneWrite) -> Vec<Piece> {
+    pub(super) fn zone_segments(&mut self, devices: &[usize], write: ZoneWrite) -> Vec<TransferSegment> {
         let zone = write.zone();
         let (mut pieces, generation) = (vec![], write.generation);
         for (&device, of_slot) in devices.iter().zip(write.buffers) {
             self.records.replace((device, zone), &of_slot[0][..BLOCK]);
             let start = self.devices[device].layout.records(zone);
             for (run, buffer) in write.runs.iter().zip(of_slot) {
-                pieces.push(Piece { device, offset: start + (run.start * BLOCK) as u64, buffer });
+                pieces.push(TransferSegment { device, offset: start + (run.start * BLOCK) as u64, buffer });
             }
         }
         if let Some(generation) = generation {

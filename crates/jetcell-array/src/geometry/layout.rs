@@ -1,6 +1,6 @@
 //! Maps blocks of an array to rows, cells and slots.
 
-use super::{BLOCK, Code, Level, ZONE_ROWS};
+use super::{BLOCK, Level, RedundancyCode, ZONE_ROWS};
 
 /// Number of the first parity cell, as stored in its record.
 const STORED_PARITY: u16 = 0x8000;
@@ -11,7 +11,7 @@ const STORED_PARITY: u16 = 0x8000;
 /// rotates over these slots (left symmetric), except for RAID-DP. A slot that was added later is an additional data
 /// column in all rows: its blocks come after the existing blocks of the array, and no block moves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Layout {
+pub struct ArrayLayout {
     /// RAID level of the array.
     pub level: Level,
     /// Number of consecutive blocks on one slot.
@@ -24,8 +24,8 @@ pub struct Layout {
     pub slots: usize,
 }
 
-impl Layout {
-    pub(crate) fn code(&self) -> Code {
+impl ArrayLayout {
+    pub(crate) fn code(&self) -> RedundancyCode {
         self.level.code(self.base_slots)
     }
 
@@ -87,7 +87,7 @@ impl Layout {
         }
         // Position among the original slots, before rotation.
         let place = if cell < base { cell } else { base + cell - columns };
-        if matches!(code, Code::Diagonal(_)) {
+        if matches!(code, RedundancyCode::RowDiagonal(_)) {
             return place;
         }
         let turn = (row / u64::from(self.chunk) % self.base_slots as u64) as usize;
@@ -113,10 +113,10 @@ impl Layout {
 mod tests {
     use super::*;
 
-    fn layouts() -> impl Iterator<Item = Layout> {
+    fn layouts() -> impl Iterator<Item = ArrayLayout> {
         Level::ALL.into_iter().flat_map(|level| {
             level.member_counts().take(4).flat_map(move |base_slots| {
-                (0..3).map(move |added| Layout {
+                (0..3).map(move |added| ArrayLayout {
                     level,
                     chunk: 4,
                     rows: 128,
@@ -154,8 +154,8 @@ mod tests {
 
     #[test]
     fn added_slots_move_no_block() {
-        let layout = Layout { level: Level::Raid6, chunk: 4, rows: 128, base_slots: 5, slots: 5 };
-        let grown = Layout { slots: 7, ..layout };
+        let layout = ArrayLayout { level: Level::Raid6, chunk: 4, rows: 128, base_slots: 5, slots: 5 };
+        let grown = ArrayLayout { slots: 7, ..layout };
         assert_eq!(grown.blocks(), layout.blocks() + 2 * 128);
         for block in 0..layout.blocks() {
             let ((row, column), (new_row, new_column)) = (layout.locate(block), grown.locate(block));
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn raid_6_rotates_like_linux_left_symmetric() {
-        let layout = Layout { level: Level::Raid6, chunk: 1, rows: 64, base_slots: 4, slots: 4 };
+        let layout = ArrayLayout { level: Level::Raid6, chunk: 1, rows: 64, base_slots: 4, slots: 4 };
         // Slots of D0, D1, P and Q in a row.
         let slots = |row| [0, 1, 2, 3].map(|cell| layout.slot(row, cell));
         assert_eq!([slots(0), slots(1), slots(2)], [[1, 2, 3, 0], [0, 1, 2, 3], [3, 0, 1, 2]]);

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::{Code, MAX_DATA_COLUMNS, MAX_SLOTS};
+use super::{MAX_DATA_COLUMNS, MAX_SLOTS, RedundancyCode};
 use crate::kernels::{ReedSolomon, RowDiagonal};
 
 /// RAID level, which determines how an array protects its data.
@@ -46,15 +46,15 @@ impl Level {
     ];
 
     /// Returns the redundancy code for a row with this many slots.
-    pub(crate) fn code(&self, slots: usize) -> Code {
+    pub(crate) fn code(&self, slots: usize) -> RedundancyCode {
         match self {
-            Level::Raid0 => Code::Mirror { copies: 1 },
-            Level::Mirror => Code::Mirror { copies: slots },
-            Level::Raid10 { copies } => Code::Mirror { copies: *copies },
-            Level::Raid5 => Code::Sums(ReedSolomon::new(1)),
-            Level::Raid6 => Code::Sums(ReedSolomon::new(2)),
-            Level::TripleParity => Code::Sums(ReedSolomon::new(3)),
-            Level::RaidDp { prime } => Code::Diagonal(RowDiagonal::new(*prime)),
+            Level::Raid0 => RedundancyCode::Mirror { copies: 1 },
+            Level::Mirror => RedundancyCode::Mirror { copies: slots },
+            Level::Raid10 { copies } => RedundancyCode::Mirror { copies: *copies },
+            Level::Raid5 => RedundancyCode::ReedSolomon(ReedSolomon::new(1)),
+            Level::Raid6 => RedundancyCode::ReedSolomon(ReedSolomon::new(2)),
+            Level::TripleParity => RedundancyCode::ReedSolomon(ReedSolomon::new(3)),
+            Level::RaidDp { prime } => RedundancyCode::RowDiagonal(RowDiagonal::new(*prime)),
         }
     }
 

@@ -8,10 +8,10 @@ mod code;
 mod layout;
 mod level;
 
-pub use layout::Layout;
+pub use layout::ArrayLayout;
 pub use level::Level;
 
-pub(crate) use code::Code;
+pub(crate) use code::RedundancyCode;
 
 /// Size of a block in bytes. A block is the unit of reads, writes and checksums.
 pub const BLOCK: usize = 4096;

@@ -3,5 +3,5 @@
 mod record;
 mod row_state;
 
-pub(crate) use record::{BlockRecord, RECORD, RecordSlot};
+pub(crate) use record::{BlockRecord, RECORD_BYTES, RecordSlot};
 pub(crate) use row_state::{CellState, RowState, generation_after};

@@ -8,7 +8,7 @@ use crate::geometry::{MAX_DATA_COLUMNS, MAX_NUMBER};
 
 /// Size of a record in bytes. A sector contains whole records, so a torn write replaces each record completely or not
 /// at all.
-pub(crate) const RECORD: usize = 64;
+pub(crate) const RECORD_BYTES: usize = 64;
 
 /// Description of the last write to a block. A record of 64 zeros means that the block was never written and reads as
 /// zeros.
@@ -89,7 +89,7 @@ impl BlockRecord {
     }
 
     fn computed_seal(&self) -> U32 {
-        U32::new(XxHash3_64::oneshot(&self.as_bytes()[..RECORD - size_of::<U32>()]) as u32)
+        U32::new(XxHash3_64::oneshot(&self.as_bytes()[..RECORD_BYTES - size_of::<U32>()]) as u32)
     }
 
     /// Returns true if a block has the content that this record describes.
@@ -98,7 +98,7 @@ impl BlockRecord {
     }
 
     /// Decodes the record at this cell's record location.
-    pub fn decode(bytes: &[u8; RECORD], array: u128, row: u64, cell: u16) -> RecordSlot {
+    pub fn decode(bytes: &[u8; RECORD_BYTES], array: u128, row: u64, cell: u16) -> RecordSlot {
         if bytes.iter().all(|byte| *byte == 0) {
             return RecordSlot::Empty;
         }
@@ -120,12 +120,12 @@ mod tests {
     #[test]
     fn a_record_is_known_at_its_place_only_and_with_every_bit() {
         let record = BlockRecord::new(7, 3, 2, 9, [5; MAX_DATA_COLUMNS], &[1; 4096]);
-        let bytes: [u8; RECORD] = zerocopy::transmute!(record);
+        let bytes: [u8; RECORD_BYTES] = zerocopy::transmute!(record);
         assert_eq!(BlockRecord::decode(&bytes, 7, 3, 2), RecordSlot::Written(record));
         for (array, row, cell) in [(8, 3, 2), (7, 4, 2), (7, 3, 1)] {
             assert_eq!(BlockRecord::decode(&bytes, array, row, cell), RecordSlot::Damaged);
         }
-        for bit in 0..RECORD * 8 {
+        for bit in 0..RECORD_BYTES * 8 {
             let mut bytes = bytes;
             bytes[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(BlockRecord::decode(&bytes, 7, 3, 2), RecordSlot::Damaged, "bit {bit}");
@@ -134,7 +134,7 @@ mod tests {
             let record = BlockRecord::new(7, 3, 2, generation, [5; MAX_DATA_COLUMNS], &[1; 4096]);
             assert_eq!(BlockRecord::decode(&zerocopy::transmute!(record), 7, 3, 2), RecordSlot::Damaged);
         }
-        assert_eq!(BlockRecord::decode(&[0; RECORD], 7, 3, 2), RecordSlot::Empty);
+        assert_eq!(BlockRecord::decode(&[0; RECORD_BYTES], 7, 3, 2), RecordSlot::Empty);
         assert!(record.matches(&[1; 4096]) && !record.matches(&[2; 4096]));
     }
 }

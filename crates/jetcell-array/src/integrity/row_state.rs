@@ -8,7 +8,7 @@
 //! - a data cell is stale if its generation differs from the one that a current parity cell lists for it;
 //! - a copy whose generation is not the highest of its column is stale.
 
-use crate::geometry::{Code, MAX_DATA_COLUMNS};
+use crate::geometry::{MAX_DATA_COLUMNS, RedundancyCode};
 
 use super::{BlockRecord, RecordSlot};
 
@@ -38,7 +38,7 @@ pub(crate) struct RowState {
 
 impl RowState {
     /// Determines the state of every cell from its record. `None` stands for a cell that no member has.
-    pub fn new(code: &Code, records: &[Option<RecordSlot>]) -> RowState {
+    pub fn new(code: &RedundancyCode, records: &[Option<RecordSlot>]) -> RowState {
         let columns = code.data_columns(records.len());
         let generation = |record: &Option<RecordSlot>| match record {
             Some(RecordSlot::Written(record)) => record.generation.get(),
@@ -46,7 +46,7 @@ impl RowState {
         };
         let highest = records.iter().map(generation).max().unwrap_or(0);
         let mut state = RowState { generation: highest, cells: vec![], tags: [0; MAX_DATA_COLUMNS] };
-        if let Code::Mirror { copies } = code {
+        if let RedundancyCode::Mirror { copies } = code {
             for (column, records) in records.chunks(*copies).enumerate() {
                 let highest = records.iter().map(generation).max().unwrap_or(0);
                 state.tags[column] = highest as u8;
@@ -135,7 +135,7 @@ mod tests {
         Some(RecordSlot::Written(BlockRecord::new(1, 0, cell, generation, all, &[])))
     }
 
-    fn stale(code: Code, records: &[Option<RecordSlot>]) -> Vec<usize> {
+    fn stale(code: RedundancyCode, records: &[Option<RecordSlot>]) -> Vec<usize> {
         let state = RowState::new(&code, records);
         let bad = |cell: &usize| matches!(state.cells[*cell], CellState::Stale | CellState::Missing);
         (0..records.len()).filter(bad).collect()
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn a_lost_write_of_any_cell_is_found() {
-        let code = Code::Sums(ReedSolomon::new(2));
+        let code = RedundancyCode::ReedSolomon(ReedSolomon::new(2));
         let (empty, tags) = (Some(RecordSlot::Empty), [3, 2, 0]);
         let good =
             [written(0, 3, &[]), written(1, 2, &[]), empty, written(3, 3, &tags), written(4, 3, &tags)];
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn an_empty_column_needs_no_member() {
-        let code = Code::Sums(ReedSolomon::new(1));
+        let code = RedundancyCode::ReedSolomon(ReedSolomon::new(1));
         let records = [written(0, 1, &[]), None, Some(RecordSlot::Damaged), written(3, 1, &[1, 0, 0])];
         let state = RowState::new(&code, &records);
         assert_eq!(state.cells[1..3], [CellState::Empty, CellState::Empty]);
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn of_two_copies_the_newer_one_counts() {
-        let code = Code::Mirror { copies: 2 };
+        let code = RedundancyCode::Mirror { copies: 2 };
         assert_eq!(
             stale(code, &[written(0, 4, &[]), written(1, 5, &[]), Some(RecordSlot::Empty), None]),
             [0, 3]

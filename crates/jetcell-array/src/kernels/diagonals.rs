@@ -1,6 +1,6 @@
 //! Computes the row sums and diagonal sums of columns in a single pass over memory.
 
-use super::lanes::{Lanes, Loop};
+use super::lanes::{KernelLoop, Lanes};
 
 /// Size of a symbol in bytes; a block of 4096 bytes has symbols of this size if p = 17. Whole symbols are read at a
 /// time, because the processor prefetches runs of 256 bytes from many blocks, but not single cache lines.
@@ -19,13 +19,13 @@ static ZEROS: [Symbol; SYMBOLS] = [[0; SYMBOL]; SYMBOLS];
 
 /// Input and output of the loop for symbols of 256 bytes. Columns may be empty. A column's index is its position in
 /// the row.
-pub(super) struct SumsOfSymbols<'a> {
+pub(super) struct SymbolSums<'a> {
     rows: &'a mut [Symbol],
     diagonals: &'a mut [Symbol],
     columns: &'a [&'a [u8]],
 }
 
-impl<'a> SumsOfSymbols<'a> {
+impl<'a> SymbolSums<'a> {
     /// Creates the loop for blocks with p - 1 symbols. Returns `None` if symbols have another size.
     pub fn new(
         columns: &'a [&'a [u8]],
@@ -35,14 +35,14 @@ impl<'a> SumsOfSymbols<'a> {
     ) -> Option<Self> {
         let fits = rows.len() == (prime - 1) * SYMBOL && prime - 1 <= SYMBOLS && !columns.is_empty();
         let (rows, diagonals) = (rows.as_chunks_mut().0, diagonals.as_chunks_mut().0);
-        fits.then_some(SumsOfSymbols { rows, diagonals, columns })
+        fits.then_some(SymbolSums { rows, diagonals, columns })
     }
 
     /// Adds the columns group by group. A group of more than `FEW` columns keeps `W` diagonal sums in registers. A
     /// smaller group keeps `FEW` sums in registers, and is padded with zero columns.
     #[inline(always)]
     fn sum<L: Lanes, const V: usize, const U: usize, const W: usize, const FEW: usize>(self, lanes: L) {
-        let SumsOfSymbols { rows, diagonals, columns } = self;
+        let SymbolSums { rows, diagonals, columns } = self;
         let groups = columns.len().div_ceil(COLUMNS);
         let size = columns.len().div_ceil(groups);
         for (number, columns) in columns.chunks(size).enumerate() {
@@ -50,7 +50,7 @@ impl<'a> SumsOfSymbols<'a> {
             for (place, column) in group.iter_mut().zip(columns).filter(|(_, column)| !column.is_empty()) {
                 *place = column.as_chunks().0;
             }
-            let group = Group { first: number * size, columns: &group, count: columns.len() };
+            let group = DiagonalColumnGroup { first: number * size, columns: &group, count: columns.len() };
             match (columns.len() <= FEW, number) {
                 (false, 0) => group.add::<L, V, U, W, true>(lanes, rows, diagonals),
                 (false, _) => group.add::<L, V, U, W, false>(lanes, rows, diagonals),
@@ -62,7 +62,7 @@ impl<'a> SumsOfSymbols<'a> {
 }
 
 /// Adjacent columns of a row.
-struct Group<'g, 'c> {
+struct DiagonalColumnGroup<'g, 'c> {
     /// Position of the first column in the row.
     first: usize,
     /// The columns, followed by columns of zeros.
@@ -70,7 +70,7 @@ struct Group<'g, 'c> {
     count: usize,
 }
 
-impl Group<'_, '_> {
+impl DiagonalColumnGroup<'_, '_> {
     /// Adds the columns to the sums. The first group does not read previous sums. Each step adds one row. It then
     /// stores the sum of the diagonal that contains the row's symbol in the first column; the other symbols on this
     /// diagonal are in earlier rows of the following columns. `W` diagonal sums are kept in registers, and the first
@@ -151,7 +151,7 @@ fn add<L: Lanes, const V: usize>(lanes: L, sum: &mut [L::Vector; V], symbol: &Sy
     }
 }
 
-impl Loop for SumsOfSymbols<'_> {
+impl KernelLoop for SymbolSums<'_> {
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) {
         match L::WIDTH {

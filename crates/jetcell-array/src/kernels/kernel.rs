@@ -6,11 +6,11 @@ use std::time::Duration;
 use jetcell_sync::OnceLock;
 use jetcell_vfs::{Clock, IoBuffer};
 
-use super::diagonals::SumsOfSymbols;
+use super::diagonals::SymbolSums;
 use super::galois;
-use super::lanes::{Lanes, Loop, Portable};
+use super::lanes::{KernelLoop, Lanes, Portable};
 use super::p_and_q::PAndQ;
-use super::words::ParityOfWords;
+use super::words::WordParity;
 use super::{BLOCK, RUN};
 
 /// Instructions that the inner loops can use.
@@ -25,7 +25,7 @@ pub enum InstructionSet {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Token {
+enum InstructionToken {
     Portable(Portable),
     #[cfg(target_arch = "x86_64")]
     Avx2(pulp::x86::V3),
@@ -35,14 +35,14 @@ enum Token {
 
 /// The inner loops for parity, for one instruction set that this processor supports.
 #[derive(Clone, Copy, Debug)]
-pub struct Kernel(Token);
+pub struct Kernel(InstructionToken);
 
 /// Passes an instruction set to a loop. Through this entry point, the compiler can inline the loop.
 #[cfg(target_arch = "x86_64")]
-struct Entry<L, O>(L, O);
+struct KernelCall<L, O>(L, O);
 
 #[cfg(target_arch = "x86_64")]
-impl<L: Lanes, O: Loop> pulp::NullaryFnOnce for Entry<L, O> {
+impl<L: Lanes, O: KernelLoop> pulp::NullaryFnOnce for KernelCall<L, O> {
     type Output = ();
     #[inline(always)]
     fn call(self) {
@@ -56,10 +56,10 @@ impl Kernel {
         let mut kernels = vec![];
         #[cfg(target_arch = "x86_64")]
         {
-            kernels.extend(pulp::x86::V4::try_new().map(|token| Kernel(Token::Avx512(token))));
-            kernels.extend(pulp::x86::V3::try_new().map(|token| Kernel(Token::Avx2(token))));
+            kernels.extend(pulp::x86::V4::try_new().map(|token| Kernel(InstructionToken::Avx512(token))));
+            kernels.extend(pulp::x86::V3::try_new().map(|token| Kernel(InstructionToken::Avx2(token))));
         }
-        kernels.push(Kernel(Token::Portable(Portable)));
+        kernels.push(Kernel(InstructionToken::Portable(Portable)));
         kernels
     }
 
@@ -78,7 +78,7 @@ impl Kernel {
     }
 
     /// Returns the fastest kernel. The first call in a process measures the kernels.
-    pub(crate) fn of_this_machine(clock: &dyn Clock) -> Kernel {
+    pub(crate) fn for_this_machine(clock: &dyn Clock) -> Kernel {
         static FASTEST: OnceLock<Kernel> = OnceLock::new();
         *FASTEST.get_or_init(|| Kernel::fastest(clock))
     }
@@ -102,21 +102,21 @@ impl Kernel {
     /// Returns the instruction set of this kernel.
     pub fn instruction_set(&self) -> InstructionSet {
         match self.0 {
-            Token::Portable(_) => InstructionSet::Portable,
+            InstructionToken::Portable(_) => InstructionSet::Portable,
             #[cfg(target_arch = "x86_64")]
-            Token::Avx2(_) => InstructionSet::Avx2,
+            InstructionToken::Avx2(_) => InstructionSet::Avx2,
             #[cfg(target_arch = "x86_64")]
-            Token::Avx512(_) => InstructionSet::Avx512,
+            InstructionToken::Avx512(_) => InstructionSet::Avx512,
         }
     }
 
-    fn run(&self, operation: impl Loop) {
+    fn run(&self, operation: impl KernelLoop) {
         match self.0 {
-            Token::Portable(lanes) => operation.run(lanes),
+            InstructionToken::Portable(lanes) => operation.run(lanes),
             #[cfg(target_arch = "x86_64")]
-            Token::Avx2(lanes) => lanes.vectorize(Entry(lanes, operation)),
+            InstructionToken::Avx2(lanes) => lanes.vectorize(KernelCall(lanes, operation)),
             #[cfg(target_arch = "x86_64")]
-            Token::Avx512(lanes) => lanes.vectorize(Entry(lanes, operation)),
+            InstructionToken::Avx512(lanes) => lanes.vectorize(KernelCall(lanes, operation)),
         }
     }
 
@@ -156,15 +156,15 @@ impl Kernel {
         if self.instruction_set() == InstructionSet::Portable {
             return false;
         }
-        if let Some(parity) = ParityOfWords::new(columns, rows, diagonals, prime) {
-            match parity.meets_in_sets() {
+        if let Some(parity) = WordParity::new(columns, rows, diagonals, prime) {
+            match parity.has_cache_set_conflicts() {
                 true => self.run(parity.split()),
                 false => self.run(parity),
             }
             return true;
         }
         check_lengths(rows.len(), columns);
-        let Some(sums) = SumsOfSymbols::new(columns, rows, diagonals, prime) else { return false };
+        let Some(sums) = SymbolSums::new(columns, rows, diagonals, prime) else { return false };
         self.run(sums);
         // When computing the diagonals, row parity is treated as column p - 1.
         let symbol = rows.len() / (prime - 1);
@@ -175,11 +175,11 @@ impl Kernel {
     /// Returns the number of bytes that an unrolled loop processes per iteration.
     fn step(&self) -> usize {
         match self.0 {
-            Token::Portable(_) => UNROLLED * Portable::WIDTH,
+            InstructionToken::Portable(_) => UNROLLED * Portable::WIDTH,
             #[cfg(target_arch = "x86_64")]
-            Token::Avx2(_) => UNROLLED * pulp::x86::V3::WIDTH,
+            InstructionToken::Avx2(_) => UNROLLED * pulp::x86::V3::WIDTH,
             #[cfg(target_arch = "x86_64")]
-            Token::Avx512(_) => UNROLLED * pulp::x86::V4::WIDTH,
+            InstructionToken::Avx512(_) => UNROLLED * pulp::x86::V4::WIDTH,
         }
     }
 
@@ -239,7 +239,7 @@ struct XorInto<'a> {
     sources: &'a [&'a [u8]],
 }
 
-impl Loop for XorInto<'_> {
+impl KernelLoop for XorInto<'_> {
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) {
         let step = UNROLLED * L::WIDTH;
@@ -275,7 +275,7 @@ struct AddDiagonals<'a> {
     columns: &'a [(usize, &'a [u8])],
 }
 
-impl Loop for AddDiagonals<'_> {
+impl KernelLoop for AddDiagonals<'_> {
     /// Processes one diagonal at a time, to keep its sum in registers.
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) {
@@ -311,7 +311,7 @@ struct AddProduct<'a> {
     source: &'a [u8],
 }
 
-impl Loop for AddProduct<'_> {
+impl KernelLoop for AddProduct<'_> {
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) {
         let (low, high) = galois::nibble_products(self.factor);
@@ -381,7 +381,7 @@ impl<const N: usize> Syndromes<'_, N> {
     }
 }
 
-impl<const N: usize> Loop for Syndromes<'_, N> {
+impl<const N: usize> KernelLoop for Syndromes<'_, N> {
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) {
         match L::WIDTH {

@@ -28,7 +28,7 @@ pub(super) trait Lanes: Copy {
     fn double(self, vector: Self::Vector) -> Self::Vector;
     /// Shifts a vector by a number of words, and fills the front with the last words of `before`. The shift is at
     /// least one word, and less than the whole vector.
-    fn behind(self, vector: Self::Vector, before: Self::Vector, words: usize) -> Self::Vector;
+    fn shift_words(self, vector: Self::Vector, before: Self::Vector, words: usize) -> Self::Vector;
     /// Prepares a factor from its products with 0 to 15, and with 0x00, 0x10, ... 0xF0.
     fn factor(self, low: [u8; 16], high: [u8; 16]) -> Self::Factor;
     /// Multiplies each byte by the factor.
@@ -36,7 +36,7 @@ pub(super) trait Lanes: Copy {
 }
 
 /// An inner loop that is compiled for every instruction set.
-pub(super) trait Loop {
+pub(super) trait KernelLoop {
     fn run<L: Lanes>(self, lanes: L);
 }
 
@@ -95,7 +95,7 @@ impl Lanes for Portable {
     }
 
     #[inline(always)]
-    fn behind(self, vector: Self::Vector, before: Self::Vector, words: usize) -> Self::Vector {
+    fn shift_words(self, vector: Self::Vector, before: Self::Vector, words: usize) -> Self::Vector {
         let shift = words * WORD / 8;
         from_fn(|index| if index < shift { before[WORDS - shift + index] } else { vector[index - shift] })
     }
@@ -173,7 +173,7 @@ mod x86 {
         }
 
         #[inline(always)]
-        fn behind(self, vector: __m256i, before: __m256i, words: usize) -> __m256i {
+        fn shift_words(self, vector: __m256i, before: __m256i, words: usize) -> __m256i {
             assert!(words == 1, "a vector has two words");
             self.avx2._mm256_permute2x128_si256::<0x21>(before, vector)
         }
@@ -232,7 +232,7 @@ mod x86 {
         }
 
         #[inline(always)]
-        fn behind(self, vector: __m512i, before: __m512i, words: usize) -> __m512i {
+        fn shift_words(self, vector: __m512i, before: __m512i, words: usize) -> __m512i {
             match words {
                 1 => self.avx512f._mm512_alignr_epi64::<6>(vector, before),
                 2 => self.avx512f._mm512_alignr_epi64::<4>(vector, before),

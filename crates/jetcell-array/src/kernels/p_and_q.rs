@@ -1,27 +1,27 @@
 //! Computes P and Q of whole blocks.
 
-use super::lanes::{Lanes, Loop};
+use super::lanes::{KernelLoop, Lanes};
 use super::{BLOCK, RUN};
 
-type Block = [[u8; RUN]; BLOCK / RUN];
+type BlockRuns = [[u8; RUN]; BLOCK / RUN];
 
-static ZEROS: Block = [[0; RUN]; BLOCK / RUN];
+static ZEROS: BlockRuns = [[0; RUN]; BLOCK / RUN];
 
-/// Input and output of the loop for blocks of 4096 bytes and at most [`PAndQ::MOST`] columns. Columns may be empty. A
+/// Input and output of the loop for blocks of 4096 bytes and at most [`PAndQ::MAX_COLUMNS`] columns. Columns may be empty. A
 /// column's index is its position in the row.
 pub(super) struct PAndQ<'a> {
     columns: &'a [&'a [u8]],
-    p: &'a mut Block,
-    q: &'a mut Block,
+    p: &'a mut BlockRuns,
+    q: &'a mut BlockRuns,
 }
 
 impl<'a> PAndQ<'a> {
     /// Maximum number of columns.
-    pub const MOST: usize = 16;
+    pub const MAX_COLUMNS: usize = 16;
 
     /// Creates the loop. Returns `None` if the blocks have another length, or if there are no columns or too many.
     pub fn new(columns: &'a [&'a [u8]], p: &'a mut [u8], q: &'a mut [u8]) -> Option<Self> {
-        let fits = p.len() == BLOCK && (1..=PAndQ::MOST).contains(&columns.len());
+        let fits = p.len() == BLOCK && (1..=PAndQ::MAX_COLUMNS).contains(&columns.len());
         let (p, q) = (p.as_chunks_mut().0.try_into().ok()?, q.as_chunks_mut().0.try_into().ok()?);
         fits.then_some(PAndQ { columns, p, q })
     }
@@ -31,14 +31,14 @@ impl<'a> PAndQ<'a> {
     fn sum<L: Lanes, const U: usize>(self, lanes: L) {
         let PAndQ { columns, p, q } = self;
         match columns.len().next_multiple_of(2) {
-            2 => put::<L, U, 2>(lanes, columns, p, q),
-            4 => put::<L, U, 4>(lanes, columns, p, q),
-            6 => put::<L, U, 6>(lanes, columns, p, q),
-            8 => put::<L, U, 8>(lanes, columns, p, q),
-            10 => put::<L, U, 10>(lanes, columns, p, q),
-            12 => put::<L, U, 12>(lanes, columns, p, q),
-            14 => put::<L, U, 14>(lanes, columns, p, q),
-            PAndQ::MOST => put::<L, U, { PAndQ::MOST }>(lanes, columns, p, q),
+            2 => compute::<L, U, 2>(lanes, columns, p, q),
+            4 => compute::<L, U, 4>(lanes, columns, p, q),
+            6 => compute::<L, U, 6>(lanes, columns, p, q),
+            8 => compute::<L, U, 8>(lanes, columns, p, q),
+            10 => compute::<L, U, 10>(lanes, columns, p, q),
+            12 => compute::<L, U, 12>(lanes, columns, p, q),
+            14 => compute::<L, U, 14>(lanes, columns, p, q),
+            PAndQ::MAX_COLUMNS => compute::<L, U, { PAndQ::MAX_COLUMNS }>(lanes, columns, p, q),
             _ => unreachable!("no more columns"),
         }
     }
@@ -47,7 +47,12 @@ impl<'a> PAndQ<'a> {
 /// Computes P and Q of at most `N` columns by Horner's rule, from the last column to the first. The function is
 /// compiled for each `N`, because counters and bounds checks would take a quarter of the time in such a short loop.
 #[inline(always)]
-fn put<L: Lanes, const U: usize, const N: usize>(lanes: L, columns: &[&[u8]], p: &mut Block, q: &mut Block) {
+fn compute<L: Lanes, const U: usize, const N: usize>(
+    lanes: L,
+    columns: &[&[u8]],
+    p: &mut BlockRuns,
+    q: &mut BlockRuns,
+) {
     let mut blocks = [&ZEROS; N];
     for (block, column) in blocks.iter_mut().zip(columns).filter(|(_, column)| !column.is_empty()) {
         *block = column.as_chunks().0.try_into().expect("blocks have one length");
@@ -70,7 +75,7 @@ fn put<L: Lanes, const U: usize, const N: usize>(lanes: L, columns: &[&[u8]], p:
     }
 }
 
-impl Loop for PAndQ<'_> {
+impl KernelLoop for PAndQ<'_> {
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) {
         match L::WIDTH {

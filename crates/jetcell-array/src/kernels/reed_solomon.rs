@@ -108,7 +108,7 @@ impl ReedSolomon {
 
     /// Checks whether parity and data agree and, if they do not, which single column would explain it. With one
     /// parity block, the column cannot be determined.
-    pub fn examine(&self, kernel: &Kernel, columns: &[&[u8]]) -> Consistency {
+    pub fn check_consistency(&self, kernel: &Kernel, columns: &[&[u8]]) -> Consistency {
         let (data, parity) = columns.split_at(columns.len() - self.parities);
         let mut sums = vec![vec![0; parity[0].len()]; self.parities];
         let mut outputs: Vec<&mut [u8]> = sums.iter_mut().map(|sum| &mut sum[..]).collect();

@@ -8,7 +8,7 @@
 use super::{Consistency, Kernel};
 
 /// Number of columns that are added to both row and diagonal sums before the next columns are read.
-const GROUP: usize = 6;
+const GROUP_COLUMNS: usize = 6;
 
 /// A code with row parity and diagonal parity.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -95,7 +95,7 @@ impl RowDiagonal {
     fn add_all(&self, kernel: &Kernel, mut rows: Option<&mut [u8]>, diagonals: &mut [u8], data: &[&[u8]]) {
         let columns = with_content(data);
         // When a group of columns is read for the second time, it is in the L1 cache.
-        for group in columns.chunks(GROUP) {
+        for group in columns.chunks(GROUP_COLUMNS) {
             if let Some(rows) = &mut rows {
                 let sources: Vec<&[u8]> = group.iter().map(|(_, content)| *content).collect();
                 kernel.xor_into(rows, &sources);
@@ -228,7 +228,7 @@ impl RowDiagonal {
     }
 
     /// Checks whether parity and data agree and, if they do not, which single column would explain it.
-    pub fn examine(&self, kernel: &Kernel, columns: &[&[u8]]) -> Consistency {
+    pub fn check_consistency(&self, kernel: &Kernel, columns: &[&[u8]]) -> Consistency {
         let data = columns.len() - 2;
         let (rows, diagonals) = self.remainders(kernel, &columns[..=data], columns[data + 1]);
         let is_zero = |sums: &[u8]| sums.iter().all(|byte| *byte == 0);

@@ -24,12 +24,12 @@ fn generated(seed: u32, len: usize) -> Vec<u8> {
     states.skip(1).take(len).map(|x| (x >> 24) as u8).collect()
 }
 
-struct Case {
+struct RowDiagonalCase {
     code: RowDiagonal,
     columns: Vec<Vec<u8>>,
 }
 
-fn case(value: &Value) -> Case {
+fn case(value: &Value) -> RowDiagonalCase {
     let (prime, data) = (number(&value["p"]), number(&value["n_data"]));
     let block = (prime - 1) * number(&value["symbol_bytes"]);
     let bytes = generated(number(&value["seed"]) as u32, data * block);
@@ -38,7 +38,7 @@ fn case(value: &Value) -> Case {
         assert_eq!(columns, listed.iter().map(hex).collect::<Vec<_>>());
     }
     columns.extend([hex(&value["row_parity"]), hex(&value["diag_parity"])]);
-    Case { code: RowDiagonal::new(prime), columns }
+    RowDiagonalCase { code: RowDiagonal::new(prime), columns }
 }
 
 fn column_of(name: &str, data: usize) -> usize {
@@ -64,7 +64,7 @@ fn recovered(columns: &[Vec<u8>], lost: &[usize], recover: impl FnOnce(&mut [&mu
 #[test]
 fn row_diagonal_parity_agrees_with_the_published_vectors() {
     for value in vectors()["cases"].as_array().unwrap() {
-        let Case { code, columns } = case(value);
+        let RowDiagonalCase { code, columns } = case(value);
         let data = columns.len() - 2;
         for kernel in Kernel::available() {
             let (mut rows, mut diagonals) = (vec![1; columns[0].len()], vec![1; columns[0].len()]);
@@ -90,7 +90,7 @@ fn row_diagonal_parity_agrees_with_the_published_vectors() {
 #[test]
 fn two_columns_are_recovered_in_the_published_order() {
     for value in vectors()["cases"].as_array().unwrap() {
-        let Case { code, columns } = case(value);
+        let RowDiagonalCase { code, columns } = case(value);
         let data = columns.len() - 2;
         for pair in value["double"].as_array().unwrap().iter().filter(|pair| pair["lost"][1] != "dp") {
             let Some(order) = pair["order"].as_str() else { continue };
@@ -114,15 +114,18 @@ fn two_columns_are_recovered_in_the_published_order() {
 #[test]
 fn a_wrong_symbol_is_located_as_published() {
     for value in vectors()["cases"].as_array().unwrap() {
-        let Case { code, columns } = case(value);
+        let RowDiagonalCase { code, columns } = case(value);
         let symbol = columns[0].len() / (code.prime() - 1);
         for kernel in Kernel::available() {
-            assert_eq!(code.examine(&kernel, &slices(&columns)), Consistency::Consistent);
+            assert_eq!(code.check_consistency(&kernel, &slices(&columns)), Consistency::Consistent);
             for wrong in value["locate"].as_array().unwrap() {
                 let column = column_of(wrong["col"].as_str().unwrap(), columns.len() - 2);
                 let mut columns = columns.clone();
                 columns[column][number(&wrong["row"]) * symbol] ^= number(&wrong["xor"]) as u8;
-                assert_eq!(code.examine(&kernel, &slices(&columns)), Consistency::OneColumn(column));
+                assert_eq!(
+                    code.check_consistency(&kernel, &slices(&columns)),
+                    Consistency::OneColumn(column)
+                );
             }
         }
     }
@@ -149,16 +152,16 @@ fn pairs(columns: usize) -> impl Iterator<Item = [usize; 2]> {
 
 /// Code under test.
 #[derive(Clone, Copy, Debug)]
-enum Code {
+enum TestedCode {
     Sums(ReedSolomon),
     Diagonal(RowDiagonal),
 }
 
-impl Code {
+impl TestedCode {
     fn parities(&self) -> usize {
         match self {
-            Code::Sums(code) => code.parities(),
-            Code::Diagonal(_) => 2,
+            TestedCode::Sums(code) => code.parities(),
+            TestedCode::Diagonal(_) => 2,
         }
     }
     fn encode(&self, kernel: &Kernel, data: &[Vec<u8>]) -> Vec<Vec<u8>> {
@@ -168,37 +171,37 @@ impl Code {
         let (data, mut parity) =
             (slices(data), parity.iter_mut().map(|block| &mut block[..]).collect::<Vec<_>>());
         match (self, &mut parity[..]) {
-            (Code::Sums(code), parity) => code.encode(kernel, &data, parity),
-            (Code::Diagonal(code), [rows, diagonals]) => code.encode(kernel, &data, rows, diagonals),
+            (TestedCode::Sums(code), parity) => code.encode(kernel, &data, parity),
+            (TestedCode::Diagonal(code), [rows, diagonals]) => code.encode(kernel, &data, rows, diagonals),
             _ => unreachable!(),
         }
         columns
     }
     fn recover(&self, kernel: &Kernel, columns: &mut [&mut [u8]], lost: &[usize]) {
         match self {
-            Code::Sums(code) => code.recover(kernel, columns, lost),
-            Code::Diagonal(code) => code.recover(kernel, columns, lost),
+            TestedCode::Sums(code) => code.recover(kernel, columns, lost),
+            TestedCode::Diagonal(code) => code.recover(kernel, columns, lost),
         }
     }
     fn update(&self, kernel: &Kernel, column: usize, delta: &[u8], parity: &mut [&mut [u8]]) {
         match self {
-            Code::Sums(code) => code.update(kernel, column, delta, parity),
-            Code::Diagonal(code) => code.update(kernel, column, delta, parity),
+            TestedCode::Sums(code) => code.update(kernel, column, delta, parity),
+            TestedCode::Diagonal(code) => code.update(kernel, column, delta, parity),
         }
     }
-    fn examine(&self, kernel: &Kernel, columns: &[Vec<u8>]) -> Consistency {
+    fn check_consistency(&self, kernel: &Kernel, columns: &[Vec<u8>]) -> Consistency {
         match self {
-            Code::Sums(code) => code.examine(kernel, &slices(columns)),
-            Code::Diagonal(code) => code.examine(kernel, &slices(columns)),
+            TestedCode::Sums(code) => code.check_consistency(kernel, &slices(columns)),
+            TestedCode::Diagonal(code) => code.check_consistency(kernel, &slices(columns)),
         }
     }
 }
 
 /// Generates a code and its data columns. The length of a block need not be a multiple of the vector length.
-fn rows() -> impl Strategy<Value = (Code, Vec<Vec<u8>>)> {
+fn rows() -> impl Strategy<Value = (TestedCode, Vec<Vec<u8>>)> {
     // Blocks of arbitrary length, and blocks of the length that arrays use.
     let sums = (1usize..=3, 1usize..20, prop_oneof![1usize..700, Just(4096)])
-        .prop_map(|(m, n, len)| (Code::Sums(ReedSolomon::new(m)), n, len));
+        .prop_map(|(m, n, len)| (TestedCode::Sums(ReedSolomon::new(m)), n, len));
     let diagonal = (
         // Symbol sizes that exercise each of the loops: arbitrary sizes, 256 bytes, and 16 bytes.
         prop::sample::select(vec![
@@ -212,7 +215,7 @@ fn rows() -> impl Strategy<Value = (Code, Vec<Vec<u8>>)> {
         any::<u16>(),
     )
         .prop_map(|((p, most, len), n)| {
-            (Code::Diagonal(RowDiagonal::new(p)), 1 + usize::from(n) % most, len)
+            (TestedCode::Diagonal(RowDiagonal::new(p)), 1 + usize::from(n) % most, len)
         });
     (prop_oneof![sums, diagonal], any::<u32>()).prop_map(|((code, n, len), seed)| {
         (code, generated(seed, n * len).chunks(len).map(<[u8]>::to_vec).collect())
@@ -225,9 +228,9 @@ fn all_kernels_agree_for_any_number_of_columns() {
     let kernels = Kernel::available();
     let portable = kernels.last().unwrap();
     let codes = [
-        (Code::Sums(ReedSolomon::new(2)), 255),
-        (Code::Diagonal(RowDiagonal::new(17)), 16),
-        (Code::Diagonal(RowDiagonal::new(257)), 255),
+        (TestedCode::Sums(ReedSolomon::new(2)), 255),
+        (TestedCode::Diagonal(RowDiagonal::new(17)), 16),
+        (TestedCode::Diagonal(RowDiagonal::new(257)), 255),
     ];
     for (code, most) in codes {
         for columns in (1..=most.min(34)).chain([most]) {
@@ -316,10 +319,10 @@ proptest! {
         };
         let both = code.encode(&kernel, &sum(&data, &other));
         prop_assert_eq!(both, sum(&code.encode(&kernel, &data), &code.encode(&kernel, &other)));
-        if let Code::Sums(code) = code {
+        if let TestedCode::Sums(code) = code {
             let mut wider = data.clone();
             wider.push(vec![0; len]);
-            let (wide, narrow) = (Code::Sums(code).encode(&kernel, &wider), Code::Sums(code).encode(&kernel, &data));
+            let (wide, narrow) = (TestedCode::Sums(code).encode(&kernel, &wider), TestedCode::Sums(code).encode(&kernel, &data));
             prop_assert_eq!(&wide[wider.len()..], &narrow[data.len()..]);
         }
     }
@@ -328,13 +331,13 @@ proptest! {
     fn one_wrong_column_is_located((code, data) in rows(), at in any::<u16>(), seed in any::<u32>()) {
         let kernel = Kernel::available()[0];
         let mut columns = code.encode(&kernel, &data);
-        prop_assert_eq!(code.examine(&kernel, &columns), Consistency::Consistent);
+        prop_assert_eq!(code.check_consistency(&kernel, &columns), Consistency::Consistent);
         let column = usize::from(at) % columns.len();
         let error = generated(seed, columns[0].len());
         prop_assume!(error.iter().any(|byte| *byte != 0));
         columns[column].iter_mut().zip(&error).for_each(|(byte, error)| *byte ^= error);
         let expected = if code.parities() == 1 { Consistency::Inconsistent } else { Consistency::OneColumn(column) };
-        prop_assert_eq!(code.examine(&kernel, &columns), expected);
+        prop_assert_eq!(code.check_consistency(&kernel, &columns), expected);
     }
 
     #[test]
@@ -347,7 +350,7 @@ proptest! {
             let error = generated(seed, columns[0].len());
             columns[column].iter_mut().zip(&error).for_each(|(byte, error)| *byte ^= error);
         }
-        prop_assert_eq!(code.examine(&kernel, &columns), Consistency::Inconsistent);
+        prop_assert_eq!(code.check_consistency(&kernel, &columns), Consistency::Inconsistent);
     }
 }
 

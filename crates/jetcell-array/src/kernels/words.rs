@@ -1,7 +1,7 @@
 //! Computes row and diagonal parity of blocks whose symbols are 16-byte words (p = 257).
 
 use super::BLOCK;
-use super::lanes::{Lanes, Loop, WORD};
+use super::lanes::{KernelLoop, Lanes, WORD};
 
 /// Number of symbols in a column, including the one that is not stored.
 const PRIME: usize = BLOCK / WORD + 1;
@@ -9,21 +9,21 @@ const PRIME: usize = BLOCK / WORD + 1;
 const U: usize = 2;
 /// Number of columns in the first group of a pass that has two groups. A set of the L1 cache has room for this many
 /// lines.
-const HALF: usize = 8;
+const FIRST_GROUP_COLUMNS: usize = 8;
 /// Number of runs by which the second group is ahead of the first. This puts the cache lines of the two groups,
 /// including those that the processor prefetches, into different sets.
-const AHEAD: usize = 4;
+const RUNS_AHEAD: usize = 4;
 
 /// Input and output of the loop for symbols of 16 bytes. Column c is added to the diagonals as a whole, at an offset
 /// of c words. Row parity is column p - 1, which results in an offset of minus one word. Columns may be empty. A
 /// column's index is its position in the row. If `SPLIT` is set, a pass over more than eight columns has two groups.
-pub(super) struct ParityOfWords<'a, const SPLIT: bool> {
+pub(super) struct WordParity<'a, const SPLIT: bool> {
     columns: &'a [&'a [u8]],
     rows: &'a mut [u8],
     diagonals: &'a mut [u8],
 }
 
-impl<'a> ParityOfWords<'a, false> {
+impl<'a> WordParity<'a, false> {
     /// Creates the loop. Returns `None` for other block sizes and primes, and if there are no columns.
     pub fn new(
         columns: &'a [&'a [u8]],
@@ -32,12 +32,12 @@ impl<'a> ParityOfWords<'a, false> {
         prime: usize,
     ) -> Option<Self> {
         let fits = rows.len() == BLOCK && prime == PRIME && !columns.is_empty();
-        fits.then_some(ParityOfWords { columns, rows, diagonals })
+        fits.then_some(WordParity { columns, rows, diagonals })
     }
 
     /// Returns true if all columns have the same address modulo 4096, like transfer buffers. Such columns map to the
     /// same L1 cache sets.
-    pub fn meets_in_sets(&self) -> bool {
+    pub fn has_cache_set_conflicts(&self) -> bool {
         let columns = self.columns.iter().filter(|column| !column.is_empty());
         let mut places = columns.map(|column| column.as_ptr().addr() % BLOCK);
         let first = places.next();
@@ -47,13 +47,13 @@ impl<'a> ParityOfWords<'a, false> {
     /// Returns the variant that is faster for columns in the same cache sets. It has its own type, so it is compiled
     /// to a separate function. If a single function contained both loops, the loop without `SPLIT` would be 2 %
     /// slower.
-    pub fn split(self) -> ParityOfWords<'a, true> {
-        let ParityOfWords { columns, rows, diagonals } = self;
-        ParityOfWords { columns, rows, diagonals }
+    pub fn split(self) -> WordParity<'a, true> {
+        let WordParity { columns, rows, diagonals } = self;
+        WordParity { columns, rows, diagonals }
     }
 }
 
-impl<const SPLIT: bool> ParityOfWords<'_, SPLIT> {
+impl<const SPLIT: bool> WordParity<'_, SPLIT> {
     /// Adds the columns, up to `MOST` of them in each pass. `R` is the number of words in a vector. `SUMS` is the
     /// number of vectors that a run covers after a group's columns are shifted. `RUN` is the number of bytes in a
     /// run, and `RUNS` is the number of runs in a block.
@@ -69,21 +69,21 @@ impl<const SPLIT: bool> ParityOfWords<'_, SPLIT> {
         self,
         lanes: L,
     ) {
-        let ParityOfWords { columns, rows, diagonals } = self;
+        let WordParity { columns, rows, diagonals } = self;
         let is_only = columns.len() <= MOST;
         for (number, columns) in columns.chunks(MOST).enumerate() {
             let rows = rows.as_chunks_mut().0.try_into().expect("the length of a block");
             let diagonals = diagonals.as_chunks_mut().0.try_into().expect("the length of a block");
-            let pass = Pass::<RUN, RUNS> { first: number * MOST, columns, rows, diagonals };
+            let pass = ColumnPass::<RUN, RUNS> { first: number * MOST, columns, rows, diagonals };
             match columns.len().next_multiple_of(2) {
                 2 => pass.add::<L, R, SUMS, MOST, 2, 0>(lanes, is_only),
                 4 => pass.add::<L, R, SUMS, MOST, 4, 0>(lanes, is_only),
                 6 => pass.add::<L, R, SUMS, MOST, 6, 0>(lanes, is_only),
                 8 => pass.add::<L, R, SUMS, MOST, 8, 0>(lanes, is_only),
-                10 if SPLIT => pass.add::<L, R, SUMS, MOST, HALF, 2>(lanes, is_only),
-                12 if SPLIT => pass.add::<L, R, SUMS, MOST, HALF, 4>(lanes, is_only),
-                14 if SPLIT => pass.add::<L, R, SUMS, MOST, HALF, 6>(lanes, is_only),
-                16 if SPLIT => pass.add::<L, R, SUMS, MOST, HALF, 8>(lanes, is_only),
+                10 if SPLIT => pass.add::<L, R, SUMS, MOST, FIRST_GROUP_COLUMNS, 2>(lanes, is_only),
+                12 if SPLIT => pass.add::<L, R, SUMS, MOST, FIRST_GROUP_COLUMNS, 4>(lanes, is_only),
+                14 if SPLIT => pass.add::<L, R, SUMS, MOST, FIRST_GROUP_COLUMNS, 6>(lanes, is_only),
+                16 if SPLIT => pass.add::<L, R, SUMS, MOST, FIRST_GROUP_COLUMNS, 8>(lanes, is_only),
                 10 if MOST > 8 => pass.add::<L, R, SUMS, MOST, 10, 0>(lanes, is_only),
                 12 if MOST > 8 => pass.add::<L, R, SUMS, MOST, 12, 0>(lanes, is_only),
                 14 if MOST > 8 => pass.add::<L, R, SUMS, MOST, 14, 0>(lanes, is_only),
@@ -99,7 +99,7 @@ impl<const SPLIT: bool> ParityOfWords<'_, SPLIT> {
 }
 
 /// A pass over adjacent columns of a row.
-struct Pass<'p, const RUN: usize, const RUNS: usize> {
+struct ColumnPass<'p, const RUN: usize, const RUNS: usize> {
     /// Position of the first column in the row.
     first: usize,
     columns: &'p [&'p [u8]],
@@ -107,7 +107,7 @@ struct Pass<'p, const RUN: usize, const RUNS: usize> {
     diagonals: &'p mut [[u8; RUN]; RUNS],
 }
 
-impl<const RUN: usize, const RUNS: usize> Pass<'_, RUN, RUNS> {
+impl<const RUN: usize, const RUNS: usize> ColumnPass<'_, RUN, RUNS> {
     /// Adds up to `N + M` columns. If there are several passes, the first one always has the maximum number of
     /// columns. The first pass does not read previous sums. If there is only one pass, it computes row parity, and
     /// also adds it to the diagonals.
@@ -139,27 +139,27 @@ impl<const RUN: usize, const RUNS: usize> Pass<'_, RUN, RUNS> {
         self,
         lanes: L,
     ) {
-        let Pass { first, columns, rows, diagonals } = self;
+        let ColumnPass { first, columns, rows, diagonals } = self;
         let first = if FIRST { 0 } else { first };
         let (columns, others) = columns.split_at(columns.len().min(N));
-        let mut group = Group::<L, R, SUMS, RUN, RUNS, N>::new(lanes, first, columns);
-        let mut leading = Group::<L, R, SUMS, RUN, RUNS, M>::new(lanes, first + N, others);
+        let mut group = WordColumnGroup::<L, R, SUMS, RUN, RUNS, N>::new(lanes, first, columns);
+        let mut leading = WordColumnGroup::<L, R, SUMS, RUN, RUNS, M>::new(lanes, first + N, others);
         let mut end = [0; RUN];
-        let nothing = Sums { of_rows: [lanes.zero(); U], of_diagonals: [lanes.zero(); U] };
+        let nothing = RunSums { of_rows: [lanes.zero(); U], of_diagonals: [lanes.zero(); U] };
         // Sums of the leading group for the next runs. Its diagonal sums belong to the run after the next, because
-        // its columns are shifted by `HALF` words, which is the length of a run.
-        let mut ahead = [nothing; AHEAD];
+        // its columns are shifted by `FIRST_GROUP_COLUMNS` words, which is the length of a run.
+        let mut ahead = [nothing; RUNS_AHEAD];
         let mut other = nothing;
         if M == 0 {
             for run in 0..RUNS {
                 group.add::<FIRST, ONLY>(lanes, run, &other, rows, diagonals, &mut end);
             }
         } else {
-            for run in 0..RUNS + AHEAD {
-                let slot = &mut ahead[run % AHEAD];
-                if run >= AHEAD {
+            for run in 0..RUNS + RUNS_AHEAD {
+                let slot = &mut ahead[run % RUNS_AHEAD];
+                if run >= RUNS_AHEAD {
                     other.of_rows = slot.of_rows;
-                    group.add::<FIRST, ONLY>(lanes, run - AHEAD, &other, rows, diagonals, &mut end);
+                    group.add::<FIRST, ONLY>(lanes, run - RUNS_AHEAD, &other, rows, diagonals, &mut end);
                     other.of_diagonals = slot.of_diagonals;
                 }
                 if run < RUNS {
@@ -178,7 +178,7 @@ impl<const RUN: usize, const RUNS: usize> Pass<'_, RUN, RUNS> {
 
 /// Row sums and diagonal sums of a run.
 #[derive(Clone, Copy)]
-struct Sums<V> {
+struct RunSums<V> {
     of_rows: [V; U],
     of_diagonals: [V; U],
 }
@@ -188,7 +188,7 @@ struct Sums<V> {
 /// Each vector is read once. Columns whose shifts differ by whole vectors share a sum. Each vector is added to this
 /// sum at an offset given by the number of whole vectors in its shift. The `R` sums are then shifted by 0 to `R - 1`
 /// words, and added up.
-struct Group<
+struct WordColumnGroup<
     'g,
     L: Lanes,
     const R: usize,
@@ -207,7 +207,7 @@ struct Group<
 }
 
 impl<'g, L: Lanes, const R: usize, const SUMS: usize, const RUN: usize, const RUNS: usize, const N: usize>
-    Group<'g, L, R, SUMS, RUN, RUNS, N>
+    WordColumnGroup<'g, L, R, SUMS, RUN, RUNS, N>
 {
     const ZEROS: &'static [[u8; RUN]; RUNS] = &[[0; RUN]; RUNS];
 
@@ -218,13 +218,13 @@ impl<'g, L: Lanes, const R: usize, const SUMS: usize, const RUN: usize, const RU
             assert!(column.len() == BLOCK, "blocks of one row differ in length");
             *block = column.as_chunks().0.try_into().expect("the length of a block");
         }
-        Group { first, blocks, sums: [[lanes.zero(); SUMS]; R], before: [lanes.zero(); R] }
+        WordColumnGroup { first, blocks, sums: [[lanes.zero(); SUMS]; R], before: [lanes.zero(); R] }
     }
 
     /// Adds a run of each column to the sums. The result contains all contributions of this group.
     #[inline(always)]
-    fn read(&mut self, lanes: L, run: usize, sums: Sums<L::Vector>) -> Sums<L::Vector> {
-        let Sums { mut of_rows, mut of_diagonals } = sums;
+    fn read(&mut self, lanes: L, run: usize, sums: RunSums<L::Vector>) -> RunSums<L::Vector> {
+        let RunSums { mut of_rows, mut of_diagonals } = sums;
         for words in 0..R {
             // Columns with the same shift by words are processed together, so that few vectors are held back at a
             // time.
@@ -238,7 +238,7 @@ impl<'g, L: Lanes, const R: usize, const SUMS: usize, const RUN: usize, const RU
             }
             self.take(lanes, words, &mut of_diagonals);
         }
-        Sums { of_rows, of_diagonals }
+        RunSums { of_rows, of_diagonals }
     }
 
     /// Adds a run of each column, and `other`, to the row sums and the diagonal sums. `end` receives the run that
@@ -251,7 +251,7 @@ impl<'g, L: Lanes, const R: usize, const SUMS: usize, const RUN: usize, const RU
         &mut self,
         lanes: L,
         run: usize,
-        other: &Sums<L::Vector>,
+        other: &RunSums<L::Vector>,
         rows: &mut [[u8; RUN]; RUNS],
         diagonals: &mut [[u8; RUN]; RUNS],
         end: &mut [u8; RUN],
@@ -263,11 +263,11 @@ impl<'g, L: Lanes, const R: usize, const SUMS: usize, const RUN: usize, const RU
                 *sum = lanes.xor(*sum, lanes.load(&row[part * L::WIDTH..]));
             }
         }
-        let Sums { of_rows, of_diagonals: mut sums } = self.read(lanes, run, other);
+        let RunSums { of_rows, of_diagonals: mut sums } = self.read(lanes, run, other);
         if ONLY {
             for part in 0..U {
                 let next = if part + 1 < U { of_rows[part + 1] } else { lanes.zero() };
-                sums[part] = lanes.xor(sums[part], lanes.behind(next, of_rows[part], R - 1));
+                sums[part] = lanes.xor(sums[part], lanes.shift_words(next, of_rows[part], R - 1));
             }
         }
         let place = if FIRST {
@@ -298,7 +298,7 @@ impl<'g, L: Lanes, const R: usize, const SUMS: usize, const RUN: usize, const RU
     fn take(&mut self, lanes: L, words: usize, to: &mut [L::Vector; U]) {
         let (sums, before) = (&mut self.sums[words], &mut self.before[words]);
         for (part, to) in to.iter_mut().enumerate() {
-            let shifted = if words == 0 { sums[part] } else { lanes.behind(sums[part], *before, words) };
+            let shifted = if words == 0 { sums[part] } else { lanes.shift_words(sums[part], *before, words) };
             *to = lanes.xor(*to, shifted);
             *before = sums[part];
         }
@@ -337,7 +337,7 @@ fn add_words(to: &mut [u8], from: &[u8]) {
     }
 }
 
-impl<const SPLIT: bool> Loop for ParityOfWords<'_, SPLIT> {
+impl<const SPLIT: bool> KernelLoop for WordParity<'_, SPLIT> {
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) {
         match L::WIDTH {

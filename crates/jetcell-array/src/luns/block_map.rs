@@ -14,17 +14,17 @@ use crate::geometry::BLOCK;
 /// Number of pointers in a node.
 pub(super) const FAN_OUT: usize = 256;
 /// Size of a pointer in bytes.
-const POINTER: usize = BLOCK / FAN_OUT;
+const POINTER_BYTES: usize = BLOCK / FAN_OUT;
 
 /// Pointer to a block of the array, with the consistency point that wrote the block. Block 0 stands for a hole.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(super) struct Pointer {
+pub(super) struct BlockPointer {
     pub block: u64,
     pub birth: u64,
 }
 
-impl Pointer {
-    pub const HOLE: Pointer = Pointer { block: 0, birth: 0 };
+impl BlockPointer {
+    pub const HOLE: BlockPointer = BlockPointer { block: 0, birth: 0 };
 
     pub fn is_hole(&self) -> bool {
         self.block == 0
@@ -32,7 +32,7 @@ impl Pointer {
 
     /// Returns true if the pointer is possible in a volume with this many blocks at this consistency point.
     pub fn is_possible(&self, blocks: u64, sequence: u64) -> bool {
-        *self == Pointer::HOLE
+        *self == BlockPointer::HOLE
             || (FIRST_BLOCK..blocks).contains(&self.block) && (1..=sequence).contains(&self.birth)
     }
 }
@@ -53,20 +53,20 @@ fn span(height: u32) -> u64 {
 
 /// A block map node in memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Node(Box<[Pointer; FAN_OUT]>);
+pub(super) struct MapNode(Box<[BlockPointer; FAN_OUT]>);
 
-impl Node {
-    fn empty() -> Node {
-        Node(Box::new([Pointer::HOLE; FAN_OUT]))
+impl MapNode {
+    fn empty() -> MapNode {
+        MapNode(Box::new([BlockPointer::HOLE; FAN_OUT]))
     }
 
     /// Decodes a node. Returns `None` if a pointer is impossible in a volume with this many blocks at this
     /// consistency point.
-    pub fn decode(bytes: &[u8], blocks: u64, sequence: u64) -> Option<Node> {
-        let mut node = Node::empty();
-        for (pointer, bytes) in node.0.iter_mut().zip(bytes.chunks_exact(POINTER)) {
+    pub fn decode(bytes: &[u8], blocks: u64, sequence: u64) -> Option<MapNode> {
+        let mut node = MapNode::empty();
+        for (pointer, bytes) in node.0.iter_mut().zip(bytes.chunks_exact(POINTER_BYTES)) {
             let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
-            *pointer = Pointer { block: number(0), birth: number(8) };
+            *pointer = BlockPointer { block: number(0), birth: number(8) };
         }
         node.0.iter().all(|pointer| pointer.is_possible(blocks, sequence)).then_some(node)
     }
@@ -76,31 +76,31 @@ impl Node {
         numbers.flat_map(u64::to_le_bytes).collect()
     }
 
-    pub fn pointers(&self) -> &[Pointer; FAN_OUT] {
+    pub fn pointers(&self) -> &[BlockPointer; FAN_OUT] {
         &self.0
     }
 }
 
 /// Source of the nodes of a block map.
-pub(super) trait Nodes {
-    fn node(&mut self, block: u64) -> Result<Arc<Node>>;
+pub(super) trait MapNodeSource {
+    fn node(&mut self, block: u64) -> Result<Arc<MapNode>>;
 }
 
 /// Looks up blocks one after the other. For consecutive lookups in the same leaf node, the node is read only once.
-pub(super) struct Lookups {
-    root: Pointer,
+pub(super) struct MapLookup {
+    root: BlockPointer,
     height: u32,
     /// The leaf node of the last lookup, and its number.
-    leaf: Option<(u64, Option<Arc<Node>>)>,
+    leaf: Option<(u64, Option<Arc<MapNode>>)>,
 }
 
-impl Lookups {
-    pub fn new(root: Pointer, height: u32) -> Lookups {
-        Lookups { root, height, leaf: None }
+impl MapLookup {
+    pub fn new(root: BlockPointer, height: u32) -> MapLookup {
+        MapLookup { root, height, leaf: None }
     }
 
     /// Returns the pointer to a block of the LUN.
-    pub fn next(&mut self, nodes: &mut impl Nodes, index: u64) -> Result<Pointer> {
+    pub fn next(&mut self, nodes: &mut impl MapNodeSource, index: u64) -> Result<BlockPointer> {
         let (number, slot) = (index / FAN_OUT as u64, index as usize % FAN_OUT);
         if self.leaf.as_ref().is_none_or(|(last, _)| *last != number) {
             let mut pointer = self.root;
@@ -115,28 +115,28 @@ impl Lookups {
             self.leaf = Some((number, leaf));
         }
         let leaf = self.leaf.as_ref().and_then(|(_, leaf)| leaf.as_ref());
-        Ok(leaf.map_or(Pointer::HOLE, |leaf| leaf.0[slot]))
+        Ok(leaf.map_or(BlockPointer::HOLE, |leaf| leaf.0[slot]))
     }
 }
 
 /// Calls `found` for each mapped block in the range, in ascending order.
-pub(super) fn mapped(
-    nodes: &mut impl Nodes,
-    root: Pointer,
+pub(super) fn for_each_mapped(
+    nodes: &mut impl MapNodeSource,
+    root: BlockPointer,
     height: u32,
     range: &Range<u64>,
-    found: &mut impl FnMut(u64, Pointer),
+    found: &mut impl FnMut(u64, BlockPointer),
 ) -> Result<()> {
-    below(nodes, root, height, 0, range, found)
+    for_each_below(nodes, root, height, 0, range, found)
 }
 
-fn below(
-    nodes: &mut impl Nodes,
-    pointer: Pointer,
+fn for_each_below(
+    nodes: &mut impl MapNodeSource,
+    pointer: BlockPointer,
     height: u32,
     first: u64,
     range: &Range<u64>,
-    found: &mut impl FnMut(u64, Pointer),
+    found: &mut impl FnMut(u64, BlockPointer),
 ) -> Result<()> {
     if pointer.is_hole() || first >= range.end || first.saturating_add(span(height)) <= range.start {
         return Ok(());
@@ -147,7 +147,7 @@ fn below(
     }
     let node = nodes.node(pointer.block)?;
     for (slot, child) in (0..).zip(node.pointers()) {
-        below(nodes, *child, height - 1, first + slot * span(height - 1), range, found)?;
+        for_each_below(nodes, *child, height - 1, first + slot * span(height - 1), range, found)?;
     }
     Ok(())
 }
@@ -155,8 +155,8 @@ fn below(
 /// Calls `visit` for each block of a tree, both nodes and data. Each node is visited before the blocks below it. If
 /// `visit` returns false for a node, the blocks below it are not visited.
 pub(super) fn walk(
-    nodes: &mut impl Nodes,
-    pointer: Pointer,
+    nodes: &mut impl MapNodeSource,
+    pointer: BlockPointer,
     height: u32,
     visit: &mut impl FnMut(u64) -> bool,
 ) -> Result<()> {
@@ -168,7 +168,7 @@ pub(super) fn walk(
 }
 
 /// Returns the maximum number of nodes that a change to these blocks writes. The blocks must be in ascending order.
-pub(super) fn most_nodes(height: u32, indexes: impl Iterator<Item = u64> + Clone) -> u64 {
+pub(super) fn max_nodes(height: u32, indexes: impl Iterator<Item = u64> + Clone) -> u64 {
     let at_height = |height| {
         let mut last = None;
         indexes
@@ -180,29 +180,29 @@ pub(super) fn most_nodes(height: u32, indexes: impl Iterator<Item = u64> + Clone
 }
 
 /// A change to a map, with the nodes that it writes and the blocks that it frees.
-pub(super) struct Rewrite<'change> {
+pub(super) struct MapUpdate<'change> {
     /// Consistency point that writes the change.
     pub birth: u64,
     /// Last consistency point whose blocks may be shared. Blocks up to this point are not freed.
     pub shared_up_to: u64,
     /// Blocks of the array for new nodes.
     pub addresses: &'change mut dyn Iterator<Item = u64>,
-    pub nodes: Vec<(u64, Arc<Node>)>,
+    pub nodes: Vec<(u64, Arc<MapNode>)>,
     pub freed: Vec<u64>,
 }
 
-impl Rewrite<'_> {
+impl MapUpdate<'_> {
     /// Applies changes, which must be in ascending order. There must be at least one. Returns the map's new root.
     pub fn run(
         &mut self,
-        source: &mut impl Nodes,
-        pointer: Pointer,
+        source: &mut impl MapNodeSource,
+        pointer: BlockPointer,
         height: u32,
-        changes: &[(u64, Pointer)],
-    ) -> Result<Pointer> {
+        changes: &[(u64, BlockPointer)],
+    ) -> Result<BlockPointer> {
         let mut node = match pointer.is_hole() {
-            true => Node::empty(),
-            false => Node::clone(&*source.node(pointer.block)?),
+            true => MapNode::empty(),
+            false => MapNode::clone(&*source.node(pointer.block)?),
         };
         let slot_of = |index: u64| (index / span(height - 1) % FAN_OUT as u64) as usize;
         for changes in changes.chunk_by(|one, other| slot_of(one.0) == slot_of(other.0)) {
@@ -215,16 +215,16 @@ impl Rewrite<'_> {
             }
         }
         self.release(pointer);
-        if node.0.iter().all(Pointer::is_hole) {
-            return Ok(Pointer::HOLE);
+        if node.0.iter().all(BlockPointer::is_hole) {
+            return Ok(BlockPointer::HOLE);
         }
         let missing = || ArrayError::Luns("a consistency point has too few blocks for its maps".into());
         let block = self.addresses.next().ok_or_else(missing)?;
         self.nodes.push((block, Arc::new(node)));
-        Ok(Pointer { block, birth: self.birth })
+        Ok(BlockPointer { block, birth: self.birth })
     }
 
-    fn release(&mut self, pointer: Pointer) {
+    fn release(&mut self, pointer: BlockPointer) {
         if !pointer.is_hole() && pointer.birth > self.shared_up_to {
             self.freed.push(pointer.block);
         }
@@ -241,10 +241,10 @@ mod tests {
 
     /// Nodes in memory.
     #[derive(Default)]
-    struct Stored(BTreeMap<u64, Arc<Node>>);
+    struct InMemoryNodes(BTreeMap<u64, Arc<MapNode>>);
 
-    impl Nodes for Stored {
-        fn node(&mut self, block: u64) -> Result<Arc<Node>> {
+    impl MapNodeSource for InMemoryNodes {
+        fn node(&mut self, block: u64) -> Result<Arc<MapNode>> {
             Ok(self.0[&block].clone())
         }
     }
@@ -252,13 +252,13 @@ mod tests {
     #[test]
     fn heights_follow_from_the_number_of_blocks() {
         assert_eq!([1, 256, 257, 65536, 65537, 1 << 40].map(height), [1, 1, 2, 2, 3, 5]);
-        let (node, decoded) = (Node::empty(), Node::decode(&[0; BLOCK], 600, 5).unwrap());
+        let (node, decoded) = (MapNode::empty(), MapNode::decode(&[0; BLOCK], 600, 5).unwrap());
         assert_eq!(node, decoded);
         let pointer = |block: u64, birth: u64| {
             let mut bytes = vec![0; BLOCK];
             bytes[32..40].copy_from_slice(&block.to_le_bytes());
             bytes[40..48].copy_from_slice(&birth.to_le_bytes());
-            Node::decode(&bytes, 600, 5).map(|node| assert_eq!(node.encode(), bytes)).is_some()
+            MapNode::decode(&bytes, 600, 5).map(|node| assert_eq!(node.encode(), bytes)).is_some()
         };
         assert!(pointer(512, 1) && pointer(599, 5));
         assert!(
@@ -277,21 +277,21 @@ mod tests {
             shared_up_to in 0u64..4,
         ) {
             let height = height(70_000);
-            let (mut stored, mut next) = (Stored::default(), FIRST_BLOCK);
-            let mut states: Vec<(Pointer, BTreeMap<u64, Pointer>)> = vec![(Pointer::HOLE, BTreeMap::new())];
+            let (mut stored, mut next) = (InMemoryNodes::default(), FIRST_BLOCK);
+            let mut states: Vec<(BlockPointer, BTreeMap<u64, BlockPointer>)> = vec![(BlockPointer::HOLE, BTreeMap::new())];
             let mut live: BTreeMap<u64, u64> = BTreeMap::new();
             for (round, changes) in (1..).zip(rounds) {
                 let (root, mut model) = states.last().unwrap().clone();
                 let mut list = vec![];
                 for (index, is_data) in changes {
-                    let pointer = if is_data { next += 1; Pointer { block: next, birth: round } } else { Pointer::HOLE };
+                    let pointer = if is_data { next += 1; BlockPointer { block: next, birth: round } } else { BlockPointer::HOLE };
                     list.push((index, pointer));
                     match is_data { true => { live.insert(next, round); model.insert(index, pointer) } false => model.remove(&index) };
                 }
-                let most = most_nodes(height, list.iter().map(|change| change.0));
+                let most = max_nodes(height, list.iter().map(|change| change.0));
                 let mut addresses = next + 1..=next + most;
                 let (nodes, freed) = (vec![], vec![]);
-                let mut rewrite = Rewrite { birth: round, shared_up_to, addresses: &mut addresses, nodes, freed };
+                let mut rewrite = MapUpdate { birth: round, shared_up_to, addresses: &mut addresses, nodes, freed };
                 let root = rewrite.run(&mut stored, root, height, &list).unwrap();
                 next += most;
                 for (block, node) in rewrite.nodes {
@@ -315,9 +315,9 @@ mod tests {
                     continue;
                 }
                 let mut found = BTreeMap::new();
-                mapped(&mut stored, *root, height, &(0..70_000), &mut |index, pointer| { found.insert(index, pointer); }).unwrap();
+                for_each_mapped(&mut stored, *root, height, &(0..70_000), &mut |index, pointer| { found.insert(index, pointer); }).unwrap();
                 prop_assert_eq!(&found, model);
-                let mut lookups = Lookups::new(*root, height);
+                let mut lookups = MapLookup::new(*root, height);
                 for index in model.keys().copied().chain([0, 69_999]) {
                     let pointer = lookups.next(&mut stored, index).unwrap();
                     prop_assert_eq!(pointer, model.get(&index).copied().unwrap_or_default());

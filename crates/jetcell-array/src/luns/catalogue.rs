@@ -2,16 +2,16 @@
 
 use twox_hash::XxHash3_64;
 
-use super::AREA;
-use super::block_map::{Pointer, height};
-use crate::error::{ArrayError, Refusal, Result};
+use super::CATALOGUE_AREA_BLOCKS;
+use super::block_map::{BlockPointer, height};
+use crate::error::{ArrayError, ArrayRefusal, Result};
 use crate::geometry::{BLOCK, MAX_NUMBER};
 
 const MAGIC: [u8; 8] = *b"JETLUNS2";
 /// Magic of catalogues from earlier versions, which do not store the size of the write log.
 const MAGIC_WITHOUT_LOG_SIZE: [u8; 8] = *b"JETLUNS1";
 /// Offset at which the checksummed bytes start.
-const CHECKED: usize = 16;
+const CHECKSUM_START: usize = 16;
 /// Offset of the length.
 const LENGTH: usize = 16;
 /// Maximum length of the name of a LUN or a snapshot, in bytes.
@@ -29,7 +29,7 @@ pub(super) struct SnapshotEntry {
     pub created: u64,
     /// Consistency point of the snapshot. Blocks written later do not belong to the snapshot.
     pub sequence: u64,
-    pub root: Pointer,
+    pub root: BlockPointer,
 }
 
 /// A LUN and its snapshots.
@@ -38,7 +38,7 @@ pub(super) struct LunEntry {
     pub id: LunId,
     pub name: String,
     pub blocks: u64,
-    pub root: Pointer,
+    pub root: BlockPointer,
     /// Last consistency point whose blocks may also belong to other LUNs.
     pub floor: u64,
     pub snapshots: Vec<SnapshotEntry>,
@@ -75,10 +75,10 @@ impl LunEntry {
 ///                names: length (8), bytes
 /// ```
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub(super) struct Catalogue {
+pub(super) struct LunCatalogue {
     pub sequence: u64,
     pub point: u64,
-    pub log_made: u64,
+    pub log_created_after: u64,
     pub is_clean: bool,
     pub next_lun: LunId,
     /// Size of the write log in bytes. 0 if unknown, because an earlier version created the log.
@@ -87,7 +87,7 @@ pub(super) struct Catalogue {
     pub luns: Vec<LunEntry>,
 }
 
-impl Catalogue {
+impl LunCatalogue {
     pub fn find(&self, name: &str) -> Option<usize> {
         self.luns.iter().position(|lun| lun.name == name)
     }
@@ -96,12 +96,12 @@ impl Catalogue {
     ///
     /// # Errors
     /// There is no such LUN.
-    pub fn named(&self, name: &str) -> Result<usize> {
-        self.find(name).ok_or_else(|| Refusal::Parameter(format!("the volume has no LUN {name}")).into())
+    pub fn index_of(&self, name: &str) -> Result<usize> {
+        self.find(name).ok_or_else(|| ArrayRefusal::Parameter(format!("the volume has no LUN {name}")).into())
     }
 
     /// Returns the roots of the trees of all LUNs and snapshots, with the heights of the trees.
-    pub fn trees(&self) -> impl Iterator<Item = (Pointer, u32)> + '_ {
+    pub fn trees(&self) -> impl Iterator<Item = (BlockPointer, u32)> + '_ {
         self.luns.iter().flat_map(|lun| {
             let roots = lun.snapshots.iter().map(|snapshot| snapshot.root);
             std::iter::once(lun.root).chain(roots).map(|root| (root, lun.height()))
@@ -113,8 +113,14 @@ impl Catalogue {
     /// # Errors
     /// The catalogue has no room for all snapshots.
     pub fn encode(&self) -> Result<Vec<u8>> {
-        let mut out = Encoder(vec![0; LENGTH + 8]);
-        out.numbers(&[self.sequence, self.point, self.log_made, self.is_clean.into(), self.next_lun.into()]);
+        let mut out = CatalogueEncoder(vec![0; LENGTH + 8]);
+        out.numbers(&[
+            self.sequence,
+            self.point,
+            self.log_created_after,
+            self.is_clean.into(),
+            self.next_lun.into(),
+        ]);
         out.numbers(&[self.log_bytes, self.window.len() as u64]);
         out.numbers(&self.window);
         out.numbers(&[self.luns.len() as u64]);
@@ -130,11 +136,11 @@ impl Catalogue {
         }
         let mut bytes = out.0;
         let end = bytes.len();
-        if end > AREA as usize * BLOCK {
+        if end > CATALOGUE_AREA_BLOCKS as usize * BLOCK {
             return Err(ArrayError::Luns("the catalogue of the volume is full; delete snapshots".into()));
         }
         bytes[LENGTH..LENGTH + 8].copy_from_slice(&(end as u64).to_le_bytes());
-        let sum = XxHash3_64::oneshot(&bytes[CHECKED..]);
+        let sum = XxHash3_64::oneshot(&bytes[CHECKSUM_START..]);
         bytes[..8].copy_from_slice(&MAGIC);
         bytes[8..16].copy_from_slice(&sum.to_le_bytes());
         bytes.resize(end.next_multiple_of(BLOCK), 0);
@@ -143,31 +149,31 @@ impl Catalogue {
 
     /// Decodes a catalogue. Returns `None` if the bytes are not a catalogue, or refer to blocks beyond the end of an
     /// array with this many blocks.
-    pub fn decode(bytes: &[u8], blocks: u64) -> Option<Catalogue> {
-        let mut head = Decoder(bytes.get(..LENGTH + 8)?);
+    pub fn decode(bytes: &[u8], blocks: u64) -> Option<LunCatalogue> {
+        let mut head = CatalogueDecoder(bytes.get(..LENGTH + 8)?);
         let (magic, sum, end) = (head.take(8)?, head.number()?, head.number()?);
         let bytes = bytes.get(..usize::try_from(end).ok()?)?;
         let has_log_size = magic == MAGIC;
         if !has_log_size && magic != MAGIC_WITHOUT_LOG_SIZE
-            || sum != XxHash3_64::oneshot(bytes.get(CHECKED..)?)
+            || sum != XxHash3_64::oneshot(bytes.get(CHECKSUM_START..)?)
         {
             return None;
         }
-        let mut input = Decoder(bytes.get(LENGTH + 8..)?);
-        let mut catalogue = Catalogue {
+        let mut input = CatalogueDecoder(bytes.get(LENGTH + 8..)?);
+        let mut catalogue = LunCatalogue {
             sequence: input.number().filter(|sequence| *sequence < MAX_NUMBER)?,
             point: input.number()?,
-            log_made: input.number()?,
+            log_created_after: input.number()?,
             is_clean: input.number()? == 1,
             next_lun: LunId::try_from(input.number()?).ok()?,
             log_bytes: if has_log_size { input.number()? } else { 0 },
-            ..Catalogue::default()
+            ..LunCatalogue::default()
         };
         for _ in 0..input.number()? {
             catalogue.window.push(input.number()?);
         }
         let sequence = catalogue.sequence;
-        let is_possible = |root: &Pointer| root.is_possible(blocks, sequence);
+        let is_possible = |root: &BlockPointer| root.is_possible(blocks, sequence);
         for _ in 0..input.number()? {
             let mut lun = LunEntry {
                 id: LunId::try_from(input.number()?).ok().filter(|id| *id < catalogue.next_lun)?,
@@ -203,7 +209,7 @@ pub fn check_name(name: &str) -> Result<()> {
         return Ok(());
     }
     let text = format!("the name {name:?} must be 1 to {MAX_NAME} bytes of letters, digits, and - _ .");
-    Err(Refusal::Parameter(text).into())
+    Err(ArrayRefusal::Parameter(text).into())
 }
 
 /// Rejects sizes that a LUN cannot have.
@@ -211,12 +217,13 @@ pub(super) fn check_blocks(blocks: u64) -> Result<()> {
     if (1..=MAX_BLOCKS).contains(&blocks) {
         return Ok(());
     }
-    Err(Refusal::Parameter(format!("a LUN must have from 1 to {MAX_BLOCKS} blocks of {BLOCK} bytes")).into())
+    Err(ArrayRefusal::Parameter(format!("a LUN must have from 1 to {MAX_BLOCKS} blocks of {BLOCK} bytes"))
+        .into())
 }
 
-struct Encoder(Vec<u8>);
+struct CatalogueEncoder(Vec<u8>);
 
-impl Encoder {
+impl CatalogueEncoder {
     fn numbers(&mut self, numbers: &[u64]) {
         self.0.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
     }
@@ -227,9 +234,9 @@ impl Encoder {
     }
 }
 
-struct Decoder<'bytes>(&'bytes [u8]);
+struct CatalogueDecoder<'bytes>(&'bytes [u8]);
 
-impl<'bytes> Decoder<'bytes> {
+impl<'bytes> CatalogueDecoder<'bytes> {
     fn take(&mut self, count: usize) -> Option<&'bytes [u8]> {
         let (taken, rest) = self.0.split_at_checked(count)?;
         self.0 = rest;
@@ -240,8 +247,8 @@ impl<'bytes> Decoder<'bytes> {
         Some(u64::from_le_bytes(self.take(8)?.try_into().expect("eight bytes")))
     }
 
-    fn pointer(&mut self) -> Option<Pointer> {
-        Some(Pointer { block: self.number()?, birth: self.number()? })
+    fn pointer(&mut self) -> Option<BlockPointer> {
+        Some(BlockPointer { block: self.number()?, birth: self.number()? })
     }
 
     fn name(&mut self) -> Option<String> {
@@ -256,8 +263,8 @@ impl<'bytes> Decoder<'bytes> {
 mod tests {
     use super::*;
 
-    fn catalogue() -> Catalogue {
-        let root = Pointer { block: 700, birth: 3 };
+    fn catalogue() -> LunCatalogue {
+        let root = BlockPointer { block: 700, birth: 3 };
         let snapshot = SnapshotEntry { name: "s".into(), created: 5, sequence: 3, root };
         let lun = |id, name: &str| LunEntry {
             id,
@@ -267,10 +274,10 @@ mod tests {
             floor: 2,
             snapshots: vec![snapshot.clone()],
         };
-        Catalogue {
+        LunCatalogue {
             sequence: 9,
             point: 8,
-            log_made: 1,
+            log_created_after: 1,
             is_clean: true,
             next_lun: 7,
             log_bytes: 64 << 20,
@@ -282,20 +289,20 @@ mod tests {
     #[test]
     fn a_catalogue_is_decoded_as_it_was_encoded_and_refused_with_any_bit_flipped() {
         let bytes = catalogue().encode().unwrap();
-        assert_eq!(Catalogue::decode(&bytes, 701), Some(catalogue()));
-        assert_eq!(Catalogue::decode(&bytes, 700), None, "a root is behind the end");
+        assert_eq!(LunCatalogue::decode(&bytes, 701), Some(catalogue()));
+        assert_eq!(LunCatalogue::decode(&bytes, 700), None, "a root is behind the end");
         let end = u64::from_le_bytes(bytes[16..24].try_into().unwrap()) as usize;
         for bit in 0..end * 8 {
             let mut damaged = bytes.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(Catalogue::decode(&damaged, 701), None, "bit {bit}");
+            assert_eq!(LunCatalogue::decode(&damaged, 701), None, "bit {bit}");
         }
-        assert!((0..end).all(|length| Catalogue::decode(&bytes[..length], 701).is_none()));
+        assert!((0..end).all(|length| LunCatalogue::decode(&bytes[..length], 701).is_none()));
     }
 
     #[test]
     fn catalogues_that_lie_are_refused_although_the_checksum_fits() {
-        let lies: [fn(&mut Catalogue); 7] = [
+        let lies: [fn(&mut LunCatalogue); 7] = [
             |catalogue| catalogue.luns[0].root.block = 511,
             |catalogue| catalogue.luns[0].root.birth = 10,
             |catalogue| catalogue.luns[0].snapshots[0].sequence = 10,
@@ -307,7 +314,7 @@ mod tests {
         for lie in lies {
             let mut catalogue = catalogue();
             lie(&mut catalogue);
-            assert_eq!(Catalogue::decode(&catalogue.encode().unwrap(), 701), None);
+            assert_eq!(LunCatalogue::decode(&catalogue.encode().unwrap(), 701), None);
         }
         for name in ["", "a b", "a/b", "a\n"] {
             assert!(check_name(name).is_err(), "{name:?}");

@@ -7,14 +7,14 @@ use std::collections::BTreeSet;
 
 use jetcell_vfs::IoBuffer;
 
-use super::block_map::{Pointer, mapped};
-use super::point::RESERVE;
-use super::{LunVolume, Pending};
+use super::block_map::{BlockPointer, for_each_mapped};
+use super::consistency_point::RESERVE;
+use super::{LunVolume, PendingBlock};
 use crate::error::Result;
 use crate::geometry::{BLOCK, ZONE_ROWS};
 
 /// Number of zones cleaned in one step.
-const ZONES_AT_ONCE: usize = 16;
+const ZONES_PER_STEP: usize = 16;
 
 /// Result of one cleaning step.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -35,10 +35,10 @@ impl LunVolume {
     /// The array failed.
     pub fn clean_step(&mut self) -> Result<CleaningProgress> {
         self.consistency_point()?;
-        let whole_rows_before = self.space.all_whole_rows();
+        let whole_rows_before = self.space.whole_row_count();
         let mut progress =
             CleaningProgress { moved: 0, whole_rows_before, whole_rows_after: whole_rows_before };
-        let victims = self.victims();
+        let victims = self.cheapest_zones();
         if victims.is_empty() {
             return Ok(progress);
         }
@@ -46,10 +46,10 @@ impl LunVolume {
             let lun = &self.catalogue.luns[place];
             let (id, root, height, shared) = (lun.id, lun.root, lun.height(), lun.shared_up_to());
             let blocks = 0..lun.blocks;
-            let zone = |layout: &crate::Layout, block: u64| layout.locate(block).0 / ZONE_ROWS;
+            let zone = |layout: &crate::ArrayLayout, block: u64| layout.locate(block).0 / ZONE_ROWS;
             let layout = *self.array.layout();
-            let mut moving: Vec<(u64, Pointer)> = vec![];
-            mapped(&mut self.reader(), root, height, &blocks, &mut |index, pointer| {
+            let mut moving: Vec<(u64, BlockPointer)> = vec![];
+            for_each_mapped(&mut self.reader(), root, height, &blocks, &mut |index, pointer| {
                 if pointer.birth > shared && victims.contains(&zone(&layout, pointer.block)) {
                     moving.push((index, pointer));
                 }
@@ -62,18 +62,18 @@ impl LunVolume {
                 }
                 let mut data = IoBuffer::zeroed(BLOCK);
                 self.array.read(pointer.block, &mut data)?;
-                self.put_pending(id, index, Pending::Data(data.into()));
+                self.put_pending(id, index, PendingBlock::Data(data.into()));
                 progress.moved += 1;
             }
         }
         self.consistency_point()?;
         self.counters.blocks_moved += progress.moved;
-        progress.whole_rows_after = self.space.all_whole_rows();
+        progress.whole_rows_after = self.space.whole_row_count();
         Ok(progress)
     }
 
     /// Returns the zones that are cheapest to empty.
-    fn victims(&self) -> BTreeSet<u64> {
+    fn cheapest_zones(&self) -> BTreeSet<u64> {
         let layout = self.array.layout();
         let size = ZONE_ROWS * layout.data_columns() as u64;
         let mut zones: Vec<(u64, u64)> = (0..layout.zones())
@@ -81,7 +81,7 @@ impl LunVolume {
             .filter(|(used, zone)| (1..=size / 2).contains(used) && !self.holds_catalogue(*zone))
             .collect();
         zones.sort_unstable();
-        zones.into_iter().take(ZONES_AT_ONCE).map(|(_, zone)| zone).collect()
+        zones.into_iter().take(ZONES_PER_STEP).map(|(_, zone)| zone).collect()
     }
 
     fn holds_catalogue(&self, zone: u64) -> bool {

@@ -4,16 +4,16 @@ use std::ops::Range;
 
 use jetcell_vfs::IoBuffer;
 
-use super::block_map::{Lookups, mapped};
+use super::block_map::{MapLookup, for_each_mapped};
 use super::catalogue::LunId;
-use super::early_writes::EARLY_BATCH;
-use super::point::RESERVE;
-use super::{LunVolume, Pending};
-use crate::array::ReadAhead;
+use super::write_through::WRITE_THROUGH_BATCH;
+use super::consistency_point::RESERVE;
+use super::{LunVolume, PendingBlock};
+use crate::array::BlockReadAhead;
 use crate::bytes::BlockStore;
-use crate::error::{ArrayError, Refusal, Result};
+use crate::error::{ArrayError, ArrayRefusal, Result};
 use crate::geometry::BLOCK;
-use crate::shared_block::Written;
+use crate::shared_block::WriteData;
 
 /// Maximum number of blocks of a write that are admitted at once. Together with the nodes above them, they fit into
 /// the reserve of a full volume.
@@ -22,7 +22,7 @@ const WRITE_BATCH: u64 = 32;
 const TRIM_BATCH: u64 = 1024;
 
 /// Content of a block of a LUN in memory.
-enum Held<'volume> {
+enum BlockContent<'volume> {
     Data(&'volume [u8]),
     /// The block was deallocated.
     Hole,
@@ -41,26 +41,26 @@ impl LunVolume {
     /// # Errors
     /// There is no such LUN.
     pub fn lun(&mut self, name: &str) -> Result<Lun<'_>> {
-        let entry = &self.catalogue.luns[self.catalogue.named(name)?];
+        let entry = &self.catalogue.luns[self.catalogue.index_of(name)?];
         let (id, blocks) = (entry.id, entry.blocks);
         Ok(Lun { volume: self, id, blocks })
     }
 
     /// Returns a LUN's blocks that have content, pending or on the array, in ascending order.
     pub(super) fn mapped_blocks(&mut self, lun: LunId, range: Range<u64>) -> Result<Vec<u64>> {
-        self.finish_point()?;
+        self.finish_consistency_point()?;
         let missing = || ArrayError::Luns("the LUN was deleted".into());
         let entry = self.catalogue.luns.iter().find(|entry| entry.id == lun).ok_or_else(missing)?;
         let (root, height) = (entry.root, entry.height());
         let mut found = std::collections::BTreeSet::new();
-        mapped(&mut self.reader(), root, height, &range, &mut |index, _| {
+        for_each_mapped(&mut self.reader(), root, height, &range, &mut |index, _| {
             found.insert(index);
         })?;
-        found.extend(self.early.of_lun(lun, range.clone()).map(|(index, _)| index));
+        found.extend(self.write_through.blocks_of_lun(lun, range.clone()).map(|(index, _)| index));
         for ((_, index), content) in self.pending.range((lun, range.start)..(lun, range.end)) {
             match content {
-                Pending::Data(_) => found.insert(*index),
-                Pending::Hole => found.remove(index),
+                PendingBlock::Data(_) => found.insert(*index),
+                PendingBlock::Hole => found.remove(index),
             };
         }
         Ok(found.into_iter().collect())
@@ -68,30 +68,30 @@ impl LunVolume {
 
     /// Returns the content of a LUN's block if it is in memory. It remains there until a consistency point, either
     /// the next one or the one in flight, has written it.
-    fn content(&self, lun: LunId, index: u64) -> Option<Held<'_>> {
-        let of_point = || self.point.as_ref()?.content(lun, index);
+    fn content(&self, lun: LunId, index: u64) -> Option<BlockContent<'_>> {
+        let of_point = || self.in_flight_point.as_ref()?.content(lun, index);
         match self.pending.get(&(lun, index)).or_else(of_point) {
-            Some(Pending::Data(data)) => Some(Held::Data(data)),
-            Some(Pending::Hole) => Some(Held::Hole),
-            None => self.filled_content(lun, index).map(Held::Data),
+            Some(PendingBlock::Data(data)) => Some(BlockContent::Data(data)),
+            Some(PendingBlock::Hole) => Some(BlockContent::Hole),
+            None => self.open_zone_content(lun, index).map(BlockContent::Data),
         }
     }
 
     /// Makes room for a write of these blocks, with a consistency point if necessary.
-    fn admit(&mut self, lun: LunId, range: Range<u64>) -> Result<()> {
-        if self.is_filling(&range) {
+    fn make_room_for(&mut self, lun: LunId, range: Range<u64>) -> Result<()> {
+        if self.has_open_zone_for(&range) {
             return Ok(());
         }
         let data = range.end - range.start;
         let (pending, most) = (self.pending_data + data, self.log.bytes() / BLOCK as u64);
         let has_room = self.has_room(data, &range, RESERVE);
-        let is_early = has_room && pending > most.min(EARLY_BATCH) && self.start_early_writes()?;
+        let is_early = has_room && pending > most.min(WRITE_THROUGH_BATCH) && self.start_write_through()?;
         if !has_room || pending > most && !is_early {
-            self.start_point()?;
+            self.start_consistency_point()?;
         }
         if !self.has_room(data, &range, RESERVE) {
             // The blocks that the consistency point replaces become free when it completes.
-            self.finish_point()?;
+            self.finish_consistency_point()?;
         }
         let has_room = self.has_room(data, &range, RESERVE)
             // After a consistency point, the replaced blocks are free.
@@ -101,11 +101,11 @@ impl LunVolume {
 
     /// Returns true if all of these blocks have content, and nothing else refers to that content.
     fn owns(&mut self, lun: LunId, range: &Range<u64>) -> Result<bool> {
-        self.finish_point()?;
+        self.finish_consistency_point()?;
         let Some(entry) = self.catalogue.luns.iter().find(|entry| entry.id == lun) else { return Ok(false) };
         let (root, height, shared_up_to) = (entry.root, entry.height(), entry.shared_up_to());
         let mut owned = 0;
-        mapped(&mut self.reader(), root, height, range, &mut |_, pointer| {
+        for_each_mapped(&mut self.reader(), root, height, range, &mut |_, pointer| {
             owned += u64::from(pointer.birth > shared_up_to);
         })?;
         Ok(owned == range.end - range.start)
@@ -119,18 +119,18 @@ impl Lun<'_> {
             return Ok(());
         }
         let (first, last) = (range.start, range.end.saturating_sub(1));
-        Err(Refusal::OutOfRange { first, last, blocks: self.blocks }.into())
+        Err(ArrayRefusal::OutOfRange { first, last, blocks: self.blocks }.into())
     }
 
-    fn lookups(&self) -> Lookups {
+    fn lookups(&self) -> MapLookup {
         let entry = self.volume.catalogue.luns.iter().find(|entry| entry.id == self.id);
         let (root, height) = entry.map_or_else(Default::default, |entry| (entry.root, entry.height()));
-        Lookups::new(root, height)
+        MapLookup::new(root, height)
     }
 
     /// Returns the location of a block on the array, or `None` if the block reads as zeros.
-    fn place(&mut self, lookups: &mut Lookups, index: u64) -> Result<Option<u64>> {
-        if let Some(block) = self.volume.early_block(self.id, index) {
+    fn block_location(&mut self, lookups: &mut MapLookup, index: u64) -> Result<Option<u64>> {
+        if let Some(block) = self.volume.written_through_block(self.id, index) {
             return Ok(Some(block));
         }
         let pointer = lookups.next(&mut self.volume.reader(), index)?;
@@ -138,32 +138,32 @@ impl Lun<'_> {
     }
 
     /// Starts to read blocks. The volume may be used before the blocks are requested.
-    pub(crate) fn start_read(&mut self, blocks: &[u64]) -> Result<ReadAhead> {
+    pub(crate) fn start_read(&mut self, blocks: &[u64]) -> Result<BlockReadAhead> {
         let (mut stored, mut lookups) = (vec![], self.lookups());
         for index in blocks.iter().copied() {
             self.check(&(index..index.saturating_add(1)))?;
             if self.volume.content(self.id, index).is_none() {
-                stored.extend(self.place(&mut lookups, index)?);
+                stored.extend(self.block_location(&mut lookups, index)?);
             }
         }
-        self.volume.finish_early_writes_of(&stored)?;
+        self.volume.finish_write_through_of(&stored)?;
         Ok(self.volume.array.start_read(&stored))
     }
 
     /// Reads blocks. [`Lun::start_read`] may already have started to read some of them.
-    pub(crate) fn read_started(
+    pub(crate) fn finish_read(
         &mut self,
         blocks: &[u64],
         buffers: &mut [&mut [u8]],
-        ahead: Option<ReadAhead>,
+        ahead: Option<BlockReadAhead>,
     ) -> Result<()> {
         let (mut stored, mut targets, mut lookups) = (vec![], vec![], self.lookups());
         for (index, buffer) in blocks.iter().copied().zip(buffers) {
             self.check(&(index..index.saturating_add(1)))?;
             match self.volume.content(self.id, index) {
-                Some(Held::Data(data)) => buffer.copy_from_slice(data),
-                Some(Held::Hole) => buffer.fill(0),
-                None => match self.place(&mut lookups, index)? {
+                Some(BlockContent::Data(data)) => buffer.copy_from_slice(data),
+                Some(BlockContent::Hole) => buffer.fill(0),
+                None => match self.block_location(&mut lookups, index)? {
                     None => buffer.fill(0),
                     Some(block) => {
                         stored.push(block);
@@ -172,36 +172,36 @@ impl Lun<'_> {
                 },
             }
         }
-        self.volume.finish_early_writes_of(&stored)?;
-        self.volume.array.read_started(&stored, &mut targets, ahead)
+        self.volume.finish_write_through_of(&stored)?;
+        self.volume.array.finish_read(&stored, &mut targets, ahead)
     }
 
-    fn write(&mut self, first: u64, written: &Written<'_>) -> Result<()> {
+    fn write(&mut self, first: u64, written: &WriteData<'_>) -> Result<()> {
         let end = first.saturating_add((written.len() / BLOCK) as u64);
         self.check(&(first..end))?;
         self.volume.counters.host_writes += 1;
         for start in (first..end).step_by(WRITE_BATCH as usize) {
             let range = start..end.min(start + WRITE_BATCH);
-            self.volume.admit(self.id, range.clone())?;
+            self.volume.make_room_for(self.id, range.clone())?;
             self.volume.counters.host_blocks += range.end - range.start;
             for index in range {
                 let at = (index - first) as usize;
-                if self.volume.filling.is_some() {
+                if self.volume.open_zone.is_some() {
                     let content = written.shared(at);
                     let content =
-                        content.unwrap_or_else(|| self.volume.array.copied(written.block(at), true));
-                    self.volume.fill(self.id, index, content)?;
+                        content.unwrap_or_else(|| self.volume.array.copy_to_block(written.block(at), true));
+                    self.volume.put_in_open_zone(self.id, index, content)?;
                     continue;
                 }
                 let are_many = self.volume.pending_data >= (IoBuffer::HUGE / BLOCK) as u64;
-                let content = self.volume.array.copied(written.block(at), are_many);
-                self.put(index, Pending::Data(content));
+                let content = self.volume.array.copy_to_block(written.block(at), are_many);
+                self.put(index, PendingBlock::Data(content));
             }
         }
         Ok(())
     }
 
-    fn put(&mut self, index: u64, content: Pending) {
+    fn put(&mut self, index: u64, content: PendingBlock) {
         let is_absorbed = self.volume.put_pending(self.id, index, content);
         self.volume.counters.blocks_absorbed += u64::from(is_absorbed);
         self.volume.unlogged.insert((self.id, index));
@@ -214,18 +214,18 @@ impl BlockStore for Lun<'_> {
     }
 
     fn read_blocks(&mut self, blocks: &[u64], buffers: &mut [&mut [u8]]) -> Result<()> {
-        self.read_started(blocks, buffers, None)
+        self.finish_read(blocks, buffers, None)
     }
 
     fn write_blocks(&mut self, first: u64, data: &[u8]) -> Result<()> {
-        self.write(first, &Written::Bytes(data))
+        self.write(first, &WriteData::Bytes(data))
     }
 
     fn write_buffer(&mut self, first: u64, buffer: &mut IoBuffer) -> Result<()> {
-        let Some(blocks) = self.volume.share(buffer) else { return self.write_blocks(first, buffer) };
-        let written = Written::Blocks(blocks);
+        let Some(blocks) = self.volume.adopt_buffer(buffer) else { return self.write_blocks(first, buffer) };
+        let written = WriteData::Blocks(blocks);
         let result = self.write(first, &written);
-        written.into_blocks().into_iter().for_each(|block| self.volume.array.keep_block(block));
+        written.into_blocks().into_iter().for_each(|block| self.volume.array.recycle_block(block));
         result
     }
 
@@ -259,7 +259,7 @@ impl BlockStore for Lun<'_> {
             let range = start..blocks.end.min(start + TRIM_BATCH);
             let mapped = self.volume.mapped_blocks(self.id, range.clone())?;
             let (Some(first), Some(last)) = (mapped.first(), mapped.last()) else { continue };
-            self.volume.end_filling();
+            self.volume.close_open_zone();
             let span = *first..last + 1;
             let is_much = self.volume.pending.len() as u64 > self.volume.log.bytes() / BLOCK as u64;
             if is_much || !self.volume.has_room(0, &span, 0) {
@@ -269,7 +269,7 @@ impl BlockStore for Lun<'_> {
                 return Err(ArrayError::Full);
             }
             for index in mapped {
-                self.put(index, Pending::Hole);
+                self.put(index, PendingBlock::Hole);
             }
         }
         Ok(())

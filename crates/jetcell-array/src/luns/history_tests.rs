@@ -4,18 +4,20 @@
 //!
 //! `JETCELL_LUN_HISTORIES` sets the number of histories, and `JETCELL_LUN_SEED` sets the first seed.
 
-mod done;
+mod history_counters;
 mod log_damage;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use jetcell_sync::Arc;
-use jetcell_vfs::{CrashOptions, Fault, FaultEffect, FaultTarget, FaultVfs, IoReason, OpenMode, SimVfs, Vfs};
+use jetcell_vfs::{
+    CrashOptions, FaultEffect, FaultTarget, FaultVfs, InjectedFault, IoReason, OpenMode, SimVfs, Vfs,
+};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-pub use self::done::Done;
+pub use self::history_counters::HistoryCounters;
 use super::LunVolume;
 use super::tests::{JOURNAL, disk, log, members, values, write};
 use crate::geometry::{BLOCK, ZONE_ROWS};
@@ -23,7 +25,7 @@ use crate::history_tests::environment;
 use crate::member::MemberLayout;
 use crate::test_array::content;
 use crate::{
-    Array, ArrayError, ArrayState, AssembleOptions, BlockStore, Level, Refusal, Result, ScrubReport,
+    Array, ArrayError, ArrayRefusal, ArrayState, AssembleOptions, BlockStore, Level, Result, ScrubReport,
 };
 
 const BLOCKS: u64 = 250;
@@ -38,20 +40,20 @@ const SHAPES: [(Level, usize); 4] = [
     (Level::Raid10 { copies: 2 }, 6),
 ];
 
-type Values = Vec<u64>;
+type BlockValues = Vec<u64>;
 
 #[derive(Clone)]
 struct LunModel {
     /// Values that reads must return now.
-    now: Values,
+    now: BlockValues,
     /// Values at the last flush. `since` has the values that were written to blocks afterwards.
-    durable: Values,
+    durable: BlockValues,
     since: BTreeMap<usize, Vec<u64>>,
-    snapshots: BTreeMap<String, Values>,
+    snapshots: BTreeMap<String, BlockValues>,
 }
 
 impl LunModel {
-    fn new(now: Values) -> LunModel {
+    fn new(now: BlockValues) -> LunModel {
         LunModel { durable: now.clone(), now, since: BTreeMap::new(), snapshots: BTreeMap::new() }
     }
 
@@ -66,7 +68,7 @@ impl LunModel {
     }
 }
 
-struct History {
+struct LunHistory {
     disk: SimVfs,
     faults: Arc<FaultVfs>,
     /// Files from which the array is assembled.
@@ -81,14 +83,14 @@ struct History {
     bad_slots: BTreeSet<usize>,
     /// Whether the power fails in this step.
     is_cut: bool,
-    done: Done,
+    counters: HistoryCounters,
 }
 
-impl History {
-    fn new(seed: u64) -> History {
+impl LunHistory {
+    fn new(seed: u64) -> LunHistory {
         let (level, count) = SHAPES[seed as usize % SHAPES.len()];
         let disk = disk(level, count, ZONES);
-        let mut history = History {
+        let mut history = LunHistory {
             faults: Arc::new(FaultVfs::new(Arc::new(disk.clone()))),
             members: members(count),
             dead: vec![],
@@ -99,7 +101,7 @@ impl History {
             disk,
             bad_slots: BTreeSet::new(),
             is_cut: false,
-            done: Done::default(),
+            counters: HistoryCounters::default(),
         };
         history.start().unwrap();
         history
@@ -109,7 +111,7 @@ impl History {
         let options = AssembleOptions { force: true, ..AssembleOptions::default() };
         let array = Array::assemble(self.faults.clone(), &self.members, options)?;
         self.volume = Some(LunVolume::start(array, &log(&self.disk))?);
-        self.array().set_zones_per_note(1);
+        self.array().set_zones_per_save(1);
         Ok(())
     }
 
@@ -137,7 +139,7 @@ impl History {
             self.is_cut = self.rng.random_bool(0.15);
             if self.is_cut {
                 let operations = self.disk.operations() + self.rng.random_range(0..60);
-                self.disk.stop_after(operations);
+                self.disk.cut_power_after(operations);
             }
             match self.step() {
                 Ok(()) if !self.is_cut => {}
@@ -152,7 +154,7 @@ impl History {
         self.check_space();
         self.crash();
         let report = self.array().scrub().unwrap();
-        assert!(report.unrecoverable.is_empty() && report.disagreements.is_empty(), "{report:?}");
+        assert!(report.unrecoverable.is_empty() && report.parity_mismatches.is_empty(), "{report:?}");
         self.restart().unwrap();
         self.check();
     }
@@ -187,7 +189,7 @@ impl History {
             16..19 => self.damage(),
             19 | 20 => self.maintain(),
             21 => self.replace(),
-            23 => self.write_early(),
+            23 => self.write_without_flush(),
             _ => self.heal(),
         }
     }
@@ -209,7 +211,7 @@ impl History {
     }
 
     /// Writes to a LUN several times without a flush.
-    fn write_early(&mut self) -> Result<()> {
+    fn write_without_flush(&mut self) -> Result<()> {
         let Some(lun) = self.any_lun() else { return Ok(()) };
         for _ in 0..self.rng.random_range(2..5) {
             for first in (0..BLOCKS).step_by(25) {
@@ -219,8 +221,8 @@ impl History {
                 write(self.volume(), &lun, first, &data)?;
             }
         }
-        self.done.early += usize::from(!self.volume().early.is_empty());
-        self.done.filling += usize::from(self.volume().filling.is_some());
+        self.counters.write_through += usize::from(!self.volume().write_through.is_empty());
+        self.counters.open_zones += usize::from(self.volume().open_zone.is_some());
         Ok(())
     }
 
@@ -298,7 +300,7 @@ impl History {
         let mut bad = self.bad_slots.clone();
         bad.extend(self.array().lost_slots());
         bad.insert(slot);
-        if !self.array().bears(&bad.into_iter().collect::<Vec<_>>()) {
+        if !self.array().tolerates_loss(&bad.into_iter().collect::<Vec<_>>()) {
             return None;
         }
         self.bad_slots.insert(slot);
@@ -310,7 +312,7 @@ impl History {
         let Some(slot) = self.victim() else { return Ok(()) };
         let status = self.array().status().slots[slot].clone();
         let Some(path) = status.member.or(status.replacement) else { return Ok(()) };
-        self.done.damaged += 1;
+        self.counters.damaged += 1;
         let name = path.to_str().unwrap();
         match self.rng.random_range(0..6) {
             0 | 1 => {
@@ -322,14 +324,15 @@ impl History {
             2 => self.disk.lose_writes(name, self.rng.random_range(1..8)),
             3 => {
                 let torn = FaultEffect::TornUnnoticed(self.rng.random_range(1..8) * 512);
-                let fault = Fault::new(FaultTarget::Write, torn).on_path(name);
+                let fault = InjectedFault::new(FaultTarget::Write, torn).on_path(name);
                 self.faults.inject(fault.after_operations(self.rng.random_range(0..6)));
             }
             4 => self.misdirect(&path)?,
             _ => {
                 self.dead.push(path.clone());
                 for target in [FaultTarget::Read, FaultTarget::Write, FaultTarget::Sync] {
-                    self.faults.inject(Fault::new(target, FaultEffect::IoError).on_path(name).forever());
+                    self.faults
+                        .inject(InjectedFault::new(target, FaultEffect::IoError).on_path(name).repeating());
                 }
             }
         }
@@ -398,15 +401,15 @@ impl History {
             if is_scrub {
                 let mut report = ScrubReport::default();
                 self.array().scrub_step(&mut report)?;
-                let is_good = report.unrecoverable.is_empty() && report.disagreements.is_empty();
+                let is_good = report.unrecoverable.is_empty() && report.parity_mismatches.is_empty();
                 // After the power cut, every read fails.
                 assert!(self.is_cut || is_good, "{report:?}");
-                self.done.scrubbed += 1;
+                self.counters.scrubbed += 1;
             } else {
                 let before = self.array().rebuild_progress();
                 let progress = self.array().rebuild_step()?;
                 assert!(self.is_cut || progress.rows_lost == 0);
-                self.done.rebuilt += progress.zones_since(&before) as usize;
+                self.counters.rebuilt += progress.zones_since(&before) as usize;
             }
         }
         Ok(())
@@ -422,11 +425,11 @@ impl History {
         let report = self.array().scrub()?;
         let is_clean = self.array().scrub()?.is_clean();
         if !self.is_cut {
-            assert!(report.unrecoverable.is_empty() && report.disagreements.is_empty(), "{report:?}");
+            assert!(report.unrecoverable.is_empty() && report.parity_mismatches.is_empty(), "{report:?}");
             assert!(is_clean);
             assert_eq!(self.array().status().state, ArrayState::Optimal);
             self.bad_slots.clear();
-            self.done.healed += 1;
+            self.counters.healed += 1;
         }
         Ok(())
     }
@@ -445,7 +448,7 @@ impl History {
 
     /// Cuts the power and starts the volume again.
     fn crash(&mut self) {
-        self.done.cuts += 1;
+        self.counters.cuts += 1;
         self.volume = None;
         let seed = self.rng.random();
         self.disk = self.disk.crash(seed, CrashOptions::default());
@@ -499,7 +502,7 @@ impl History {
         let volume = self.volume();
         let blocks = volume.array.layout().blocks();
         let before: Vec<bool> = (0..blocks).map(|block| volume.space.is_used(block)).collect();
-        volume.sweep().unwrap();
+        volume.rebuild_allocator().unwrap();
         for block in 0..blocks {
             assert!(before[block as usize] || !volume.space.is_used(block), "block {block}");
         }
@@ -507,22 +510,22 @@ impl History {
 }
 
 /// Runs the history of a seed.
-pub fn run(seed: u64) -> Done {
-    let mut history = History::new(seed);
+pub fn run(seed: u64) -> HistoryCounters {
+    let mut history = LunHistory::new(seed);
     history.run();
-    history.done
+    history.counters
 }
 
 #[test]
 fn what_was_flushed_survives_whatever_the_level_bears_and_snapshots_never_change() {
     let first = environment("JETCELL_LUN_SEED", 1);
-    let mut done = Done::default();
+    let mut done = HistoryCounters::default();
     for seed in first..first + environment("JETCELL_LUN_HISTORIES", 120) {
         let run = std::panic::catch_unwind(|| run(seed));
         done += run.unwrap_or_else(|_| panic!("JETCELL_LUN_SEED={seed} JETCELL_LUN_HISTORIES=1"));
     }
     println!("{done:?}");
-    assert!(done.cuts > 0 && done.early > 0 && done.filling > 0);
+    assert!(done.cuts > 0 && done.write_through > 0 && done.open_zones > 0);
     assert!(done.logs_refused > 0 && done.logs_intact > done.logs_damaged / 2);
 }
 
@@ -530,7 +533,7 @@ fn what_was_flushed_survives_whatever_the_level_bears_and_snapshots_never_change
 fn beyond_the_bounds_of_the_level_volumes_fail_and_do_not_start_and_never_give_wrong_data() {
     for seed in 0..12 {
         let (level, count) = SHAPES[seed as usize % SHAPES.len()];
-        let mut history = History::new(seed);
+        let mut history = LunHistory::new(seed);
         history.volume().create_lun("a", BLOCKS).unwrap();
         history.luns.insert("a".into(), LunModel::new(vec![0; BLOCKS as usize]));
         for _ in 0..5 {
@@ -538,7 +541,7 @@ fn beyond_the_bounds_of_the_level_volumes_fail_and_do_not_start_and_never_give_w
             history.volume().consistency_point().unwrap();
         }
         let expected = history.luns["a"].now.clone();
-        let never_wrong = |history: &mut History| {
+        let never_wrong = |history: &mut LunHistory| {
             for (index, value) in expected.iter().enumerate() {
                 let mut block = [0; BLOCK];
                 let volume = history.volume.as_mut().unwrap();
@@ -556,8 +559,8 @@ fn beyond_the_bounds_of_the_level_volumes_fail_and_do_not_start_and_never_give_w
             let path = history.members[slot].clone();
             history.dead.push(path.clone());
             for target in [FaultTarget::Read, FaultTarget::Write, FaultTarget::Sync] {
-                let fault = Fault::new(target, FaultEffect::IoError).on_path(path.to_str().unwrap());
-                history.faults.inject(fault.forever());
+                let fault = InjectedFault::new(target, FaultEffect::IoError).on_path(path.to_str().unwrap());
+                history.faults.inject(fault.repeating());
             }
         }
         never_wrong(&mut history);
@@ -570,7 +573,7 @@ fn beyond_the_bounds_of_the_level_volumes_fail_and_do_not_start_and_never_give_w
         history.members.retain(|member| !history.dead.contains(member));
         let refused = history.start();
         assert!(
-            matches!(refused, Err(ArrayError::Refused(Refusal::TooManyMissing { .. }))),
+            matches!(refused, Err(ArrayError::Refused(ArrayRefusal::TooManyMissing { .. }))),
             "{level}: {refused:?}"
         );
     }

@@ -28,14 +28,14 @@ mod block_map;
 mod catalogue;
 mod cleaning;
 mod device;
-mod early_writes;
-mod filling;
+mod write_through;
+mod open_zone;
 #[cfg(test)]
 mod history_tests;
-mod point;
+mod consistency_point;
 mod shared;
 mod snapshots;
-mod space;
+mod block_allocator;
 mod start;
 #[cfg(test)]
 mod tests;
@@ -48,14 +48,14 @@ use std::path::PathBuf;
 
 use jetcell_sync::Arc;
 
-use self::block_map::{Node, Nodes};
-use self::catalogue::{Catalogue, LunId};
-use self::early_writes::EarlyWrites;
-use self::filling::Filling;
-use self::point::PointUnderWay;
-use self::space::Space;
+use self::block_map::{MapNode, MapNodeSource};
+use self::catalogue::{LunCatalogue, LunId};
+use self::write_through::WriteThroughBlocks;
+use self::open_zone::LunOpenZone;
+use self::consistency_point::InFlightConsistencyPoint;
+use self::block_allocator::BlockAllocator;
 use self::write_log::WriteLog;
-use crate::array::{Array, NewMember};
+use crate::array::{Array, PreparedMember};
 use crate::error::{ArrayError, Result};
 use crate::geometry::BLOCK;
 use crate::shared_block::SharedBlock;
@@ -64,10 +64,10 @@ pub use self::catalogue::check_name as check_lun_name;
 pub use self::cleaning::CleaningProgress;
 pub use self::device::Lun;
 #[cfg(test)]
-pub use self::history_tests::{Done, run};
+pub use self::history_tests::{HistoryCounters, run};
 pub use self::shared::SharedLuns;
 pub use self::snapshots::{LunStatus, SnapshotStatus};
-pub use self::start::LogOptions;
+pub use self::start::WriteLogOptions;
 
 /// Counters accumulated since the volume was started.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -81,7 +81,7 @@ pub struct LunCounters {
     /// other blocks are written to the array.
     pub blocks_absorbed: u64,
     /// Number of consistency points.
-    pub points: u64,
+    pub consistency_points: u64,
     /// Number of data blocks written for consistency points, including write-through.
     pub data_blocks: u64,
     /// Number of map blocks written for consistency points.
@@ -93,7 +93,7 @@ pub struct LunCounters {
 }
 
 /// Content of a block for the next consistency point.
-enum Pending {
+enum PendingBlock {
     Data(SharedBlock),
     /// The block is deallocated, and reads as zeros.
     Hole,
@@ -102,19 +102,19 @@ enum Pending {
 /// A volume of LUNs on an array. It can be used by only one thread at a time.
 pub struct LunVolume {
     array: Array,
-    catalogue: Catalogue,
-    space: Space,
+    catalogue: LunCatalogue,
+    space: BlockAllocator,
     log: WriteLog,
-    maps: Maps,
+    maps: MapCache,
     /// Writes since the last consistency point began.
-    pending: BTreeMap<(LunId, u64), Pending>,
+    pending: BTreeMap<(LunId, u64), PendingBlock>,
     /// Blocks that are already on the array, and become part of the maps with the next consistency point.
-    early: EarlyWrites,
+    write_through: WriteThroughBlocks,
     /// The zone that currently receives writes.
-    filling: Option<Filling>,
+    open_zone: Option<LunOpenZone>,
     /// The consistency point that is being written. Callers can read and write while it is in flight. All other
     /// operations on the array or the catalogue complete it first.
-    point: Option<PointUnderWay>,
+    in_flight_point: Option<InFlightConsistencyPoint>,
     /// Number of pending blocks that have data.
     pending_data: u64,
     /// Pending blocks that are not in the log.
@@ -128,33 +128,33 @@ pub struct LunVolume {
 
 /// Cached nodes of block maps.
 #[derive(Default)]
-struct Maps {
-    nodes: BTreeMap<u64, Arc<Node>>,
+struct MapCache {
+    nodes: BTreeMap<u64, Arc<MapNode>>,
 }
 
 /// Number of blocks in each of the two catalogue areas.
-const AREA: u64 = 256;
+const CATALOGUE_AREA_BLOCKS: u64 = 256;
 /// First block that is available to LUNs.
-const FIRST_BLOCK: u64 = 2 * AREA;
+const FIRST_BLOCK: u64 = 2 * CATALOGUE_AREA_BLOCKS;
 
 /// Maximum number of cached nodes.
 const MAX_NODES: usize = 16384;
 
 /// Reads the nodes of a volume, from the cache or from its array.
 struct MapReader<'volume> {
-    maps: &'volume mut Maps,
+    maps: &'volume mut MapCache,
     array: &'volume mut Array,
     sequence: u64,
 }
 
-impl Nodes for MapReader<'_> {
-    fn node(&mut self, block: u64) -> Result<Arc<Node>> {
+impl MapNodeSource for MapReader<'_> {
+    fn node(&mut self, block: u64) -> Result<Arc<MapNode>> {
         if let Some(node) = self.maps.nodes.get(&block) {
             return Ok(node.clone());
         }
         let mut bytes = vec![0; BLOCK];
         self.array.read(block, &mut bytes)?;
-        let node = Node::decode(&bytes, self.array.layout().blocks(), self.sequence);
+        let node = MapNode::decode(&bytes, self.array.layout().blocks(), self.sequence);
         let node = Arc::new(node.ok_or_else(|| {
             ArrayError::Luns(format!(
                 "block {block} of the array is not a node of a block map; the volume is damaged"
@@ -165,8 +165,8 @@ impl Nodes for MapReader<'_> {
     }
 }
 
-impl Maps {
-    fn insert(&mut self, block: u64, node: Arc<Node>) {
+impl MapCache {
+    fn insert(&mut self, block: u64, node: Arc<MapNode>) {
         while self.nodes.len() >= MAX_NODES {
             self.nodes.pop_first();
         }
@@ -182,7 +182,7 @@ impl LunVolume {
     /// Returns the underlying array. Writes to it would destroy the volume.
     pub fn array(&mut self) -> &mut Array {
         // The error is not lost, because all later writes to the volume fail.
-        let _ = self.finish_point();
+        let _ = self.finish_consistency_point();
         self.has_failed |= self.array.finish_rows().is_err();
         &mut self.array
     }
@@ -209,17 +209,17 @@ impl LunVolume {
     pub fn grow(&mut self, paths: &[PathBuf], force: bool) -> Result<()> {
         self.consistency_point()?;
         self.array.grow(paths, force)?;
-        self.sweep()
+        self.rebuild_allocator()
     }
 
     /// Adds members that were prepared. See [`Array::admit`].
     ///
     /// # Errors
     /// The array refuses the members, or failed.
-    pub fn grow_by(&mut self, members: Vec<NewMember>) -> Result<()> {
+    pub fn add_members(&mut self, members: Vec<PreparedMember>) -> Result<()> {
         self.consistency_point()?;
         self.array.admit(members)?;
-        self.sweep()
+        self.rebuild_allocator()
     }
 
     fn check_running(&self) -> Result<()> {
@@ -232,8 +232,8 @@ impl LunVolume {
     /// Makes all writes durable, either in the write log or, if they do not fit there, by a consistency point.
     pub fn flush(&mut self) -> Result<()> {
         // The log restarts when a consistency point completes, and new records belong to the next consistency point.
-        self.finish_point()?;
-        if !self.early.is_empty() {
+        self.finish_consistency_point()?;
+        if !self.write_through.is_empty() {
             return self.consistency_point();
         }
         if self.unlogged.is_empty() {
@@ -250,15 +250,15 @@ impl LunVolume {
 
     /// Writes everything to the array, and shuts it down. The write log is then no longer needed.
     pub fn close(mut self) -> Result<()> {
-        self.shut_log()?;
+        self.retire_log()?;
         self.array.close()
     }
 
     /// Writes everything to the array. After that, the write log is not needed until the next state of the catalogue
     /// is written.
-    fn shut_log(&mut self) -> Result<()> {
+    fn retire_log(&mut self) -> Result<()> {
         self.consistency_point()?;
         self.catalogue.is_clean = true;
-        self.end_point()
+        self.commit_catalogue()
     }
 }

@@ -15,7 +15,7 @@ impl SharedLuns {
     }
 
     /// Calls a function with exclusive access to the volume.
-    pub fn with<T>(&self, call: impl FnOnce(&mut LunVolume) -> T) -> T {
+    pub fn with_volume<T>(&self, call: impl FnOnce(&mut LunVolume) -> T) -> T {
         call(&mut self.0.lock())
     }
 

@@ -1,9 +1,9 @@
 //! Creates, lists, rolls back, clones and deletes LUNs and snapshots. Each change is one consistency point.
 
 use super::LunVolume;
-use super::block_map::{Pointer, walk};
+use super::block_map::{BlockPointer, walk};
 use super::catalogue::{LunEntry, SnapshotEntry, check_blocks, check_name};
-use crate::error::{Refusal, Result};
+use crate::error::{ArrayRefusal, Result};
 use crate::geometry::BLOCK;
 
 /// Name, size and snapshots of a LUN.
@@ -35,20 +35,20 @@ impl LunVolume {
     /// The name or the size is invalid, or the name is in use.
     pub fn create_lun(&mut self, name: &str, blocks: u64) -> Result<()> {
         check_blocks(blocks)?;
-        self.add_lun(name, blocks, Pointer::HOLE, 0)
+        self.add_lun(name, blocks, BlockPointer::HOLE, 0)
     }
 
-    fn add_lun(&mut self, name: &str, blocks: u64, root: Pointer, floor: u64) -> Result<()> {
+    fn add_lun(&mut self, name: &str, blocks: u64, root: BlockPointer, floor: u64) -> Result<()> {
         check_name(name)?;
         if self.catalogue.find(name).is_some() {
-            return Err(Refusal::Parameter(format!("a LUN {name} already exists")).into());
+            return Err(ArrayRefusal::Parameter(format!("a LUN {name} already exists")).into());
         }
         self.consistency_point()?;
         let id = self.catalogue.next_lun;
         self.catalogue.next_lun += 1;
         let (name, snapshots) = (name.to_string(), vec![]);
         self.catalogue.luns.push(LunEntry { id, name, blocks, root, floor, snapshots });
-        self.end_point()
+        self.commit_catalogue()
     }
 
     /// Deletes a LUN with its snapshots. Clones of the snapshots remain.
@@ -56,11 +56,11 @@ impl LunVolume {
     /// # Errors
     /// There is no such LUN.
     pub fn delete_lun(&mut self, name: &str) -> Result<()> {
-        let place = self.catalogue.named(name)?;
+        let place = self.catalogue.index_of(name)?;
         self.consistency_point()?;
         self.catalogue.luns.remove(place);
-        self.end_point()?;
-        self.sweep()
+        self.commit_catalogue()?;
+        self.rebuild_allocator()
     }
 
     /// Returns the LUNs and their snapshots.
@@ -100,15 +100,15 @@ impl LunVolume {
     /// There is no such LUN, or the name is invalid or in use.
     pub fn create_snapshot(&mut self, lun: &str, name: &str, created: u64) -> Result<()> {
         check_name(name)?;
-        let place = self.catalogue.named(lun)?;
+        let place = self.catalogue.index_of(lun)?;
         if self.snapshot(place, name).is_ok() {
-            return Err(Refusal::Parameter(format!("{lun} already has a snapshot {name}")).into());
+            return Err(ArrayRefusal::Parameter(format!("{lun} already has a snapshot {name}")).into());
         }
         self.consistency_point()?;
         let (sequence, root) = (self.catalogue.sequence, self.catalogue.luns[place].root);
         let snapshot = SnapshotEntry { name: name.into(), created, sequence, root };
         self.catalogue.luns[place].snapshots.push(snapshot);
-        self.end_point()
+        self.commit_catalogue()
     }
 
     /// Deletes a snapshot. Blocks to which only this snapshot referred become free.
@@ -116,12 +116,12 @@ impl LunVolume {
     /// # Errors
     /// There is no such snapshot.
     pub fn delete_snapshot(&mut self, lun: &str, name: &str) -> Result<()> {
-        let place = self.catalogue.named(lun)?;
+        let place = self.catalogue.index_of(lun)?;
         let snapshot = self.snapshot(place, name)?;
         self.consistency_point()?;
         self.catalogue.luns[place].snapshots.remove(snapshot);
-        self.end_point()?;
-        self.sweep()
+        self.commit_catalogue()?;
+        self.rebuild_allocator()
     }
 
     /// Makes a snapshot the current state of its LUN. Later writes are lost, unless another snapshot contains them.
@@ -130,13 +130,13 @@ impl LunVolume {
     /// # Errors
     /// There is no such snapshot.
     pub fn roll_back(&mut self, lun: &str, name: &str) -> Result<()> {
-        let place = self.catalogue.named(lun)?;
+        let place = self.catalogue.index_of(lun)?;
         let snapshot = self.snapshot(place, name)?;
         self.consistency_point()?;
         let entry = &mut self.catalogue.luns[place];
         entry.root = entry.snapshots[snapshot].root;
-        self.end_point()?;
-        self.sweep()
+        self.commit_catalogue()?;
+        self.rebuild_allocator()
     }
 
     /// Creates a LUN with the content of a snapshot. The LUN and the snapshot share blocks until one of them changes.
@@ -144,7 +144,7 @@ impl LunVolume {
     /// # Errors
     /// There is no such snapshot, or the new name is invalid or in use.
     pub fn clone_snapshot(&mut self, lun: &str, name: &str, clone: &str) -> Result<()> {
-        let place = self.catalogue.named(lun)?;
+        let place = self.catalogue.index_of(lun)?;
         let snapshot = self.snapshot(place, name)?;
         let entry = &mut self.catalogue.luns[place];
         let SnapshotEntry { sequence, root, .. } = entry.snapshots[snapshot];
@@ -162,6 +162,6 @@ impl LunVolume {
     fn snapshot(&self, place: usize, name: &str) -> Result<usize> {
         let lun = &self.catalogue.luns[place];
         let found = lun.snapshots.iter().position(|snapshot| snapshot.name == name);
-        found.ok_or_else(|| Refusal::Parameter(format!("{} has no snapshot {name}", lun.name)).into())
+        found.ok_or_else(|| ArrayRefusal::Parameter(format!("{} has no snapshot {name}", lun.name)).into())
     }
 }

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use jetcell_sync::Arc;
 use jetcell_vfs::{CrashOptions, IoReason, OpenMode, SimVfs, Vfs};
 
-use super::{LogOptions, LunVolume};
+use super::{LunVolume, WriteLogOptions};
 use crate::geometry::{BLOCK, ZONE_ROWS};
 use crate::member::MemberLayout;
 use crate::test_array::{content, write_transfer};
-use crate::{Array, ArrayError, AssembleOptions, BlockStore, CreateOptions, Level};
+use crate::{Array, ArrayError, AssembleOptions, BlockStore, CreateArrayOptions, Level};
 
 pub const JOURNAL: u32 = 64;
 pub const LOG: &str = "/log/write-log";
@@ -28,7 +28,7 @@ pub fn disk(level: Level, count: usize, zones: u64) -> SimVfs {
         file.sync(IoReason::Other).unwrap();
     }
     disk.sync_directory(Path::new("/m")).unwrap();
-    let options = CreateOptions { journal_images: JOURNAL, ..CreateOptions::new(level, 9) };
+    let options = CreateArrayOptions { journal_images: JOURNAL, ..CreateArrayOptions::new(level, 9) };
     Array::create(&disk, &members(count), &options).unwrap();
     LunVolume::create(array(&disk, &members(count)).unwrap(), &log(&disk)).unwrap().close().unwrap();
     disk
@@ -39,8 +39,8 @@ pub fn array(disk: &SimVfs, members: &[PathBuf]) -> crate::Result<Array> {
     Array::assemble(Arc::new(disk.clone()), members, options)
 }
 
-pub fn log(disk: &SimVfs) -> LogOptions {
-    LogOptions { bytes: 1 << 20, ..LogOptions::new(Arc::new(disk.clone()), LOG.into()) }
+pub fn log(disk: &SimVfs) -> WriteLogOptions {
+    WriteLogOptions { bytes: 1 << 20, ..WriteLogOptions::new(Arc::new(disk.clone()), LOG.into()) }
 }
 
 pub fn start(disk: &SimVfs, members: &[PathBuf]) -> crate::Result<LunVolume> {
@@ -116,7 +116,7 @@ fn flushed_writes_survive_without_a_consistency_point_and_need_the_log() {
     write(&mut volume, "a", 7, &[1, 2, 3]).unwrap();
     volume.lun("a").unwrap().zero_bytes(8 * BLOCK as u64, BLOCK as u64).unwrap();
     volume.flush().unwrap();
-    assert_eq!(volume.counters().points, 0);
+    assert_eq!(volume.counters().consistency_points, 0);
     drop(volume);
     let cut = disk.crash(1, CrashOptions::default());
     let without = cut.clone_disk();
@@ -125,7 +125,7 @@ fn flushed_writes_survive_without_a_consistency_point_and_need_the_log() {
     without.remove(LOG.as_ref()).unwrap();
     let refused = start(&without, &members(5)).err().unwrap().to_string();
     assert!(refused.contains("the write log is missing"), "{refused}");
-    let forget = LogOptions { forget: true, ..log(&without) };
+    let forget = WriteLogOptions { discard_damaged: true, ..log(&without) };
     let array = array(&without, &members(5)).unwrap();
     let mut volume = LunVolume::start(array, &forget).unwrap();
     assert_eq!(values(&mut volume, "a"), [0; 300], "the state of the last consistency point");
@@ -205,11 +205,14 @@ fn a_full_volume_refuses_new_data_and_takes_changes_of_old() {
 #[test]
 fn arrays_that_hold_something_else_are_refused_and_stay_as_they_are() {
     let disk = disk(Level::Raid5, 3, 16);
-    let options =
-        CreateOptions { journal_images: JOURNAL, force: true, ..CreateOptions::new(Level::Raid5, 10) };
+    let options = CreateArrayOptions {
+        journal_images: JOURNAL,
+        force: true,
+        ..CreateArrayOptions::new(Level::Raid5, 10)
+    };
     Array::create(&disk, &members(3), &options).unwrap();
     let mut other = array(&disk, &members(3)).unwrap();
-    assert!(!LunVolume::is_on(&mut other).unwrap());
+    assert!(!LunVolume::exists_on(&mut other).unwrap());
     other.write(5, &[7; BLOCK]).unwrap();
     other.close().unwrap();
     let refused =
@@ -297,7 +300,7 @@ fn cleaning_makes_whole_rows_of_scattered_free_blocks() {
             break;
         }
     }
-    let whole = volume.space.all_whole_rows();
+    let whole = volume.space.whole_row_count();
     assert!(
         moved + first.moved > 100 && whole > first.whole_rows_before + 200,
         "{moved}: {first:?}, {whole}"
@@ -318,13 +321,13 @@ fn a_crash_leaves_an_array_that_a_scrub_finds_sound_once_it_is_settled() {
         volume.consistency_point().unwrap();
         write(&mut volume, "a", 50, &[2; 100]).unwrap();
         volume.flush().unwrap();
-        disk.stop_after(disk.operations() + operations);
+        disk.cut_power_after(disk.operations() + operations);
         let _ = volume.consistency_point();
         drop(volume);
         let cut = disk.crash(operations, CrashOptions::default());
         doubtful += usize::from(!array(&cut, &members(6)).unwrap().scrub().unwrap().is_clean());
         let mut settled = array(&cut, &members(6)).unwrap();
-        LunVolume::settle(&mut settled).unwrap();
+        LunVolume::clear_torn_rows(&mut settled).unwrap();
         assert!(settled.scrub().unwrap().is_clean(), "{operations}");
         settled.close().unwrap();
         let mut volume = start(&cut, &members(6)).unwrap();
@@ -368,10 +371,10 @@ fn a_write_log_keeps_its_size_in_all_starts() {
     let disk = disk(Level::Raid6, 5, 12);
     let length = |disk: &SimVfs| disk.contents(Path::new(LOG)).unwrap().len();
     let size = length(&disk);
-    let default = LogOptions::new(Arc::new(disk.clone()), LOG.into());
+    let default = WriteLogOptions::new(Arc::new(disk.clone()), LOG.into());
     assert!(size as u64 == log(&disk).bytes && default.bytes > log(&disk).bytes);
     for forget in [false, true] {
-        let options = LogOptions { forget, ..default.clone() };
+        let options = WriteLogOptions { discard_damaged: forget, ..default.clone() };
         let volume = LunVolume::start(array(&disk, &members(5)).unwrap(), &options).unwrap();
         volume.close().unwrap();
         assert_eq!(length(&disk), size);
@@ -395,7 +398,7 @@ fn crashed_after_flushes(flushes: u64) -> SimVfs {
         write(&mut volume, "a", flush, &[flush + 1]).unwrap();
         volume.flush().unwrap();
     }
-    assert_eq!(volume.counters().points, 0);
+    assert_eq!(volume.counters().consistency_points, 0);
     drop(volume);
     disk.crash(1, CrashOptions::default())
 }
@@ -416,7 +419,7 @@ fn a_shortened_write_log_is_refused_and_only_given_up_on_demand() {
         let expected: Vec<u64> = (1..=FLUSHES).collect();
         assert_eq!(values(&mut start(&restored, &members(3)).unwrap(), "a")[..FLUSHES as usize], expected);
         if length == 0 || length >= 1 << 15 {
-            let forget = LogOptions { forget: true, ..log(&cut) };
+            let forget = WriteLogOptions { discard_damaged: true, ..log(&cut) };
             let mut volume = LunVolume::start(array(&cut, &members(3)).unwrap(), &forget).unwrap();
             assert_eq!(values(&mut volume, "a"), [0; 300], "the state of the last consistency point");
             assert_eq!(cut.contents(Path::new(LOG)).unwrap().len(), whole.len());
@@ -461,7 +464,7 @@ fn check_with_power_cuts(disk: &SimVfs, expected: &[u64]) {
     let mut has_ended = false;
     for operations in 0..400 {
         let cut = disk.clone_disk();
-        cut.stop_after(cut.operations() + operations);
+        cut.cut_power_after(cut.operations() + operations);
         let started = start(&cut, &members(3));
         has_ended = started.is_ok();
         drop(started);

@@ -5,22 +5,22 @@ use jetcell_vfs::{CrashOptions, SimVfs};
 
 use super::LunVolume;
 use super::tests::{disk, members, start, values, write};
-use crate::bytes::copy_of;
+use crate::bytes::copy_to_buffer;
 use crate::geometry::BLOCK;
 use crate::test_array::content;
 use crate::{BlockStore, Level};
 
 /// Creates a volume with a consistency point in flight. The consistency point writes value 1 to blocks 0 to 255.
 /// Blocks 250 to 259 were written after it began.
-fn with_point_under_way(disk: &SimVfs) -> LunVolume {
+fn with_point_in_flight(disk: &SimVfs) -> LunVolume {
     let mut volume = start(disk, &members(6)).unwrap();
     volume.create_lun("a", 1000).unwrap();
     for first in (0..256).step_by(32) {
         write(&mut volume, "a", first, &[1; 32]).unwrap();
     }
-    assert!(volume.point.is_none());
+    assert!(volume.in_flight_point.is_none());
     write(&mut volume, "a", 250, &[2; 10]).unwrap();
-    assert!(volume.point.is_some(), "the write log has room for 256 blocks");
+    assert!(volume.in_flight_point.is_some(), "the write log has room for 256 blocks");
     volume
 }
 
@@ -31,13 +31,13 @@ fn with_ten_more() -> Vec<u64> {
 #[test]
 fn callers_read_and_write_while_a_consistency_point_is_written() {
     let disk = disk(Level::RaidDp { prime: 17 }, 6, 12);
-    let mut volume = with_point_under_way(&disk);
-    let points = volume.counters().points;
+    let mut volume = with_point_in_flight(&disk);
+    let points = volume.counters().consistency_points;
     assert_eq!(values(&mut volume, "a"), with_ten_more());
-    assert!(volume.point.is_some() && volume.counters().points == points);
+    assert!(volume.in_flight_point.is_some() && volume.counters().consistency_points == points);
     // The allocation can only be returned after the consistency point has completed.
     let runs = volume.lun("a").unwrap().allocation(0..1000).unwrap();
-    assert_eq!((runs, volume.counters().points), (vec![(260, true), (740, false)], points + 1));
+    assert_eq!((runs, volume.counters().consistency_points), (vec![(260, true), (740, false)], points + 1));
     assert_eq!(values(&mut volume, "a"), with_ten_more());
     volume.close().unwrap();
     let mut volume = start(&disk, &members(6)).unwrap();
@@ -48,7 +48,7 @@ fn callers_read_and_write_while_a_consistency_point_is_written() {
 #[test]
 fn a_flush_makes_durable_what_a_consistency_point_is_still_writing() {
     let disk = disk(Level::RaidDp { prime: 17 }, 6, 12);
-    let mut volume = with_point_under_way(&disk);
+    let mut volume = with_point_in_flight(&disk);
     volume.flush().unwrap();
     drop(volume);
     let cut = disk.crash(7, CrashOptions::default());
@@ -71,7 +71,7 @@ fn a_read_that_was_begun_returns_what_is_there_at_its_end() {
         let before = volume.array().counters().members.total().reads;
         let mut bytes = vec![9; blocks.len() * BLOCK];
         let mut buffers: Vec<&mut [u8]> = bytes.chunks_exact_mut(BLOCK).collect();
-        volume.lun("a").unwrap().read_started(&blocks, &mut buffers, Some(ahead)).unwrap();
+        volume.lun("a").unwrap().finish_read(&blocks, &mut buffers, Some(ahead)).unwrap();
         let found: Vec<u64> = bytes
             .chunks_exact(BLOCK)
             .map(|block| u64::from_le_bytes(block[..8].try_into().unwrap()))
@@ -100,7 +100,7 @@ fn a_read_that_was_begun_returns_what_is_there_at_its_end() {
 #[test]
 fn a_crash_while_a_consistency_point_is_written_leaves_the_state_before() {
     let disk = disk(Level::RaidDp { prime: 17 }, 6, 12);
-    drop(with_point_under_way(&disk));
+    drop(with_point_in_flight(&disk));
     assert_after_cuts(&disk, &[0; 1000]);
 }
 
@@ -117,21 +117,24 @@ fn assert_after_cuts(disk: &SimVfs, expected: &[u64]) {
 
 /// Creates a volume with a consistency point in flight, and with write-through of the other blocks: blocks 260 to 999
 /// have value 3. Most of these blocks are on the array, but not yet in a map.
-fn with_early_writes(disk: &SimVfs) -> (LunVolume, Vec<u64>) {
-    let mut volume = with_point_under_way(disk);
+fn with_write_through(disk: &SimVfs) -> (LunVolume, Vec<u64>) {
+    let mut volume = with_point_in_flight(disk);
     for first in (260..1000).step_by(2) {
         write(&mut volume, "a", first, &[3; 2]).unwrap();
     }
-    assert!(volume.early.of_lun(1, 0..1000).count() > 500, "two zones, one of them with a map");
+    assert!(
+        volume.write_through.blocks_of_lun(1, 0..1000).count() > 500,
+        "two zones, one of them with a map"
+    );
     (volume, [vec![1; 250], vec![2; 10], vec![3; 740]].concat())
 }
 
 #[test]
-fn early_writes_need_no_consistency_point_and_can_be_read_replaced_and_given_up() {
+fn write_through_needs_no_consistency_point_and_can_be_read_replaced_and_trimmed() {
     for failed in [vec![], vec![1, 4]] {
         let disk = disk(Level::RaidDp { prime: 17 }, 6, 20);
-        let (mut volume, mut expected) = with_early_writes(&disk);
-        let points = volume.counters().points;
+        let (mut volume, mut expected) = with_write_through(&disk);
+        let points = volume.counters().consistency_points;
         assert_eq!(values(&mut volume, "a"), expected);
         for slot in &failed {
             volume.array().fail(*slot).unwrap();
@@ -150,18 +153,18 @@ fn early_writes_need_no_consistency_point_and_can_be_read_replaced_and_given_up(
         }
         expected[500..800].fill(5);
         assert_eq!(values(&mut volume, "a"), expected);
-        assert_eq!(volume.counters().points, points);
+        assert_eq!(volume.counters().consistency_points, points);
         let runs = volume.lun("a").unwrap().allocation(0..1000).unwrap();
         assert_eq!(runs, [(400, true), (50, false), (550, true)]);
         volume.consistency_point().unwrap();
-        assert_eq!(volume.counters().points, points + 1);
+        assert_eq!(volume.counters().consistency_points, points + 1);
         let free = volume.free_bytes();
-        volume.sweep().unwrap();
+        volume.rebuild_allocator().unwrap();
         assert_eq!(volume.free_bytes(), free, "what was replaced is free");
         volume.close().unwrap();
         let mut volume = start(&disk, &members(6)).unwrap();
         assert_eq!(values(&mut volume, "a"), expected);
-        assert!(volume.array().scrub().unwrap().disagreements.is_empty());
+        assert!(volume.array().scrub().unwrap().parity_mismatches.is_empty());
     }
 }
 
@@ -170,8 +173,8 @@ fn early_writes_need_no_consistency_point_and_can_be_read_replaced_and_given_up(
 fn what_is_in_the_zone_that_is_filled_can_be_read_replaced_and_given_up() {
     for failed in [vec![], vec![1, 4]] {
         let disk = disk(Level::RaidDp { prime: 17 }, 6, 20);
-        let (mut volume, mut expected) = with_early_writes(&disk);
-        let last = |volume: &LunVolume| volume.filled_content(1, 999).is_some();
+        let (mut volume, mut expected) = with_write_through(&disk);
+        let last = |volume: &LunVolume| volume.open_zone_content(1, 999).is_some();
         assert!(last(&volume) && volume.pending.is_empty());
         for slot in &failed {
             volume.array().fail(*slot).unwrap();
@@ -187,15 +190,15 @@ fn what_is_in_the_zone_that_is_filled_can_be_read_replaced_and_given_up() {
             write(&mut volume, "a", first, &[5; 20]).unwrap();
         }
         expected[..300].fill(5);
-        assert!(!last(&volume) && volume.filled_content(1, 299).is_some());
+        assert!(!last(&volume) && volume.open_zone_content(1, 299).is_some());
         assert_eq!(values(&mut volume, "a"), expected);
         volume.lun("a").unwrap().zero_blocks(290..295).unwrap();
         expected[290..295].fill(0);
-        assert!(volume.filling.is_none() && !volume.pending.is_empty());
+        assert!(volume.open_zone.is_none() && !volume.pending.is_empty());
         assert_eq!(values(&mut volume, "a"), expected);
         volume.flush().unwrap();
         let free = volume.free_bytes();
-        volume.sweep().unwrap();
+        volume.rebuild_allocator().unwrap();
         assert_eq!(volume.free_bytes(), free, "what was replaced is free");
         drop(volume);
         assert_after_cuts(&disk, &expected);
@@ -207,10 +210,10 @@ fn what_is_in_the_zone_that_is_filled_can_be_read_replaced_and_given_up() {
 #[test]
 fn a_transfer_gives_its_buffer_away_while_a_zone_is_filled() {
     let disk = disk(Level::RaidDp { prime: 17 }, 6, 20);
-    let (mut volume, mut expected) = with_early_writes(&disk);
+    let (mut volume, mut expected) = with_write_through(&disk);
     let mut give = |volume: &mut LunVolume, first: usize, blocks: usize, value: u64| {
         expected[first..first + blocks].fill(value);
-        let mut buffer = copy_of(&content(value).repeat(blocks));
+        let mut buffer = copy_to_buffer(&content(value).repeat(blocks));
         let start = buffer.as_ptr();
         volume.lun("a").unwrap().write_buffer(first as u64, &mut buffer).unwrap();
         assert_eq!((buffer.len(), buffer.capacity()), (blocks * BLOCK, blocks * BLOCK));
@@ -223,7 +226,7 @@ fn a_transfer_gives_its_buffer_away_while_a_zone_is_filled() {
     assert!(!give(&mut volume, 100, 7, 5), "a copy costs less than the memory");
     let given = (0..60).take_while(|round| give(&mut volume, 500, 200, 10 + round)).count();
     assert!((30..50).contains(&given), "{given} buffers of 800 KiB for one zone");
-    volume.end_filling();
+    volume.close_open_zone();
     assert!(!give(&mut volume, 300, 32, 6), "nothing is filled");
     volume.flush().unwrap();
     drop(volume);
@@ -234,7 +237,7 @@ fn a_transfer_gives_its_buffer_away_while_a_zone_is_filled() {
 fn a_flush_makes_early_writes_durable_and_a_crash_before_leaves_the_state_before() {
     for is_flushed in [true, false] {
         let disk = disk(Level::RaidDp { prime: 17 }, 6, 12);
-        let (mut volume, expected) = with_early_writes(&disk);
+        let (mut volume, expected) = with_write_through(&disk);
         if is_flushed {
             volume.flush().unwrap();
         }
@@ -246,16 +249,16 @@ fn a_flush_makes_early_writes_durable_and_a_crash_before_leaves_the_state_before
 
 /// Checks that flushed writes prevent write-through, because a consistency point must make room in the write log.
 #[test]
-fn nothing_is_written_early_beside_writes_that_were_flushed() {
+fn flushed_writes_prevent_write_through() {
     let disk = disk(Level::RaidDp { prime: 17 }, 6, 12);
-    let mut volume = with_point_under_way(&disk);
+    let mut volume = with_point_in_flight(&disk);
     volume.flush().unwrap();
-    let points = volume.counters().points;
+    let points = volume.counters().consistency_points;
     for first in (260..520).step_by(20) {
         write(&mut volume, "a", first, &[3; 20]).unwrap();
     }
     volume.array();
-    assert!(volume.early.is_empty() && volume.counters().points == points + 1);
+    assert!(volume.write_through.is_empty() && volume.counters().consistency_points == points + 1);
 }
 
 #[test]
@@ -266,7 +269,7 @@ fn the_next_run_may_write_to_rows_that_a_point_freed() {
     for value in 1..=5 {
         (0..1200).step_by(20).for_each(|first| write(&mut volume, "a", first, &[value; 20]).unwrap());
         volume.flush().unwrap();
-        let (window, free) = (volume.space.in_window(), volume.space.free());
+        let (window, free) = (volume.space.window_blocks(), volume.space.free());
         // Without the rows used by the previous state, the window has room for 200 blocks.
         assert!(window > 1000 && window <= free, "{window} blocks in the window, {free} free");
     }
@@ -275,7 +278,7 @@ fn the_next_run_may_write_to_rows_that_a_point_freed() {
 }
 
 #[test]
-fn few_scattered_blocks_are_written_early_so_that_a_point_has_few_nodes_in_memory() {
+fn few_scattered_blocks_trigger_write_through_to_limit_map_nodes_in_memory() {
     let disk = disk(Level::RaidDp { prime: 17 }, 6, 60);
     let mut volume = start(&disk, &members(6)).unwrap();
     volume.create_lun("a", 1_000_000).unwrap();
@@ -283,7 +286,7 @@ fn few_scattered_blocks_are_written_early_so_that_a_point_has_few_nodes_in_memor
     for index in 0..3000 {
         write(&mut volume, "a", index * 300, &[index + 1]).unwrap();
         most = most.max(volume.pending_leaves.len());
-        early = early.max(volume.early.of_lun(1, 0..1_000_000).count());
+        early = early.max(volume.write_through.blocks_of_lun(1, 0..1_000_000).count());
     }
     assert!(
         early > 0 && most <= 3 * 256,

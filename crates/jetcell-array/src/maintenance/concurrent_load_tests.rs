@@ -2,18 +2,19 @@
 
 use std::time::Duration;
 
-use jetcell_vfs::{Fault, FaultEffect, FaultTarget, Vfs};
+use jetcell_vfs::{FaultEffect, FaultTarget, InjectedFault, Vfs};
 
 use super::tests::{redundant, written};
 use crate::test_array::TestArray;
-use crate::{Level, Part};
+use crate::{Level, MemberPurpose};
 
 /// Runs a rebuild for the duration `time`, alongside a load whose reads take `latency`. Returns the number of rebuild
 /// steps.
-fn steps_beside_a_load(latency: Duration, time: Duration) -> usize {
+fn steps_with_concurrent_load(latency: Duration, time: Duration) -> usize {
     let mut tested = written(Level::Raid5, 4, 10, 3);
     let clock = tested.disk.clock();
-    let mut throttle = crate::Throttle::new(Duration::from_millis(20), Duration::from_millis(200));
+    let mut throttle =
+        crate::ArrayMaintenanceThrottle::new(Duration::from_millis(20), Duration::from_millis(200));
     let (mut steps, blocks) = (0, tested.model.len() as u64);
     let end = clock.monotonic() + time;
     while clock.monotonic() < end {
@@ -23,7 +24,7 @@ fn steps_beside_a_load(latency: Duration, time: Duration) -> usize {
             tested.array().replace(0, &file, false).unwrap();
         }
         let meter = tested.array().load_meter();
-        meter.timed(|| {
+        meter.measure_latency(|| {
             clock.sleep(latency);
             tested.value(steps as u64 % blocks).unwrap();
         });
@@ -38,11 +39,11 @@ fn steps_beside_a_load(latency: Duration, time: Duration) -> usize {
 }
 
 #[test]
-fn a_rebuild_makes_fewer_steps_beside_a_load_that_is_slow() {
+fn a_rebuild_makes_fewer_steps_during_a_slow_load() {
     let time = Duration::from_secs(5);
     let (fast, slow) = (
-        steps_beside_a_load(Duration::from_millis(25) / 2, time),
-        steps_beside_a_load(Duration::from_millis(25), time),
+        steps_with_concurrent_load(Duration::from_millis(25) / 2, time),
+        steps_with_concurrent_load(Duration::from_millis(25), time),
     );
     // A step takes 14 ms. Pauses grow up to 200 ms.
     assert!(fast == 189 && slow < fast / 6, "{fast} {slow}");
@@ -59,12 +60,12 @@ fn a_step_ends_with_its_zone_when_an_operation_of_the_load_waits() {
     let mut done = vec![];
     for waits in [true, true, false, true] {
         let rows = |tested: &mut TestArray| tested.array().rebuild_rows(u64::MAX).unwrap().zones_done;
-        done.push(if waits { meter.waiting(|| rows(&mut tested)) } else { rows(&mut tested) });
+        done.push(if waits { meter.count_in_progress(|| rows(&mut tested)) } else { rows(&mut tested) });
     }
     assert_eq!(done, [1, 2, 18, 19]);
     tested.rebuild();
     let mut report = crate::ScrubReport::default();
-    meter.waiting(|| tested.array().scrub_zones(u64::MAX, &mut report).unwrap());
+    meter.count_in_progress(|| tested.array().scrub_zones(u64::MAX, &mut report).unwrap());
     assert_eq!((report.zones, tested.array().scrub_cursor()), (1, 1));
     while !tested.array().scrub_zones(u64::MAX, &mut report).unwrap() {}
     assert_eq!((report.zones, report.is_clean()), (20, true));
@@ -76,11 +77,12 @@ fn a_step_ends_with_its_zone_when_an_operation_of_the_load_waits() {
 fn a_new_member_is_examined_without_the_array() {
     let mut tested = written(Level::Raid6, 6, 15, 20);
     tested.array().fail(0).unwrap();
-    let fault =
-        |skipped| Fault::new(FaultTarget::Read, FaultEffect::IoError).after_operations(skipped).forever();
-    for part in [Part::Replacement(0), Part::Spare] {
+    let fault = |skipped| {
+        InjectedFault::new(FaultTarget::Read, FaultEffect::IoError).after_operations(skipped).repeating()
+    };
+    for part in [MemberPurpose::Replacement(0), MemberPurpose::Spare] {
         let file = tested.new_file();
-        let admission = tested.array().admission(part, std::slice::from_ref(&file)).unwrap();
+        let admission = tested.array().member_requirements(part, std::slice::from_ref(&file)).unwrap();
         tested.faults.inject(fault(20).on_path(file.to_str().unwrap()));
         let member = admission.prepare(&file, false).unwrap();
         let batch = tested.random_batch();

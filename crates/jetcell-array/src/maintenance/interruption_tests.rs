@@ -8,7 +8,7 @@ use jetcell_sync::Arc;
 use jetcell_sync::thread;
 use jetcell_vfs::{File, FileLayer, IoReason, OpenMode, Transfer, Vfs, VfsLayer};
 
-use crate::test_array::{TestArray, ZONES, is_io};
+use crate::test_array::{TestArray, ZONES, is_io_error};
 use crate::{Array, ArrayState, AssembleOptions, Level, Result, ScrubReport};
 
 /// Each level with its number of members, and the number of members that the tests remove or damage.
@@ -33,8 +33,8 @@ fn interrupted_everywhere(
 ) -> u64 {
     for operations in 0.. {
         let mut tested = prepared.copy(operations);
-        tested.array().set_zones_per_note(1);
-        tested.disk.stop_after(tested.disk.operations() + operations);
+        tested.array().set_zones_per_save(1);
+        tested.disk.cut_power_after(tested.disk.operations() + operations);
         let mut steps = 0;
         let result = loop {
             match step(&mut tested) {
@@ -46,7 +46,7 @@ fn interrupted_everywhere(
         if result.is_ok() && tested.has_power() {
             return operations;
         }
-        assert!(result.as_ref().err().is_none_or(is_io), "{result:?}");
+        assert!(result.as_ref().err().is_none_or(is_io_error), "{result:?}");
         if operations % 3 == 0 {
             tested.array = None;
             tested.disk = tested.disk.process_kill();
@@ -55,7 +55,7 @@ fn interrupted_everywhere(
             tested.crash();
         }
         tested.assemble(true).unwrap();
-        tested.array().set_zones_per_note(1);
+        tested.array().set_zones_per_save(1);
         tested.check();
         after(&mut tested, steps);
         tested.check();
@@ -118,7 +118,7 @@ fn a_scrub_that_ends_at_any_write_goes_on_where_it_was() {
             let mut report = ScrubReport::default();
             let is_last = tested.array().scrub_step(&mut report)?;
             // After the power cut, every read fails.
-            let is_good = report.unrecoverable.is_empty() && report.disagreements.is_empty();
+            let is_good = report.unrecoverable.is_empty() && report.parity_mismatches.is_empty();
             assert!(is_good || !tested.has_power(), "{report:?}");
             Ok(is_last)
         };
@@ -134,28 +134,28 @@ fn a_scrub_that_ends_at_any_write_goes_on_where_it_was() {
 }
 
 /// A file system with one slow file, whose transfers complete after those of all other files.
-struct OneSlow {
+struct SlowMemberVfs {
     inner: Arc<dyn Vfs>,
     slow: PathBuf,
 }
 
-struct SlowFile(Arc<dyn File>);
+struct SlowMemberFile(Arc<dyn File>);
 
 fn pause() {
     thread::sleep(Duration::from_millis(1));
 }
 
-impl VfsLayer for OneSlow {
+impl VfsLayer for SlowMemberVfs {
     fn inner(&self) -> &dyn Vfs {
         &*self.inner
     }
     fn open(&self, path: &Path, mode: OpenMode) -> std::io::Result<Arc<dyn File>> {
         let file = self.inner.open(path, mode)?;
-        Ok(if path == self.slow { Arc::new(SlowFile(file)) } else { file })
+        Ok(if path == self.slow { Arc::new(SlowMemberFile(file)) } else { file })
     }
 }
 
-impl FileLayer for SlowFile {
+impl FileLayer for SlowMemberFile {
     fn inner(&self) -> &dyn File {
         &*self.0
     }
@@ -182,7 +182,7 @@ fn a_slow_member_neither_stops_the_array_nor_changes_what_is_written() {
         let mut tested = written(Level::Raid6, 5);
         tested.array.take().unwrap().close().unwrap();
         if is_slow {
-            let vfs = OneSlow { inner: tested.faults.clone(), slow: tested.members[1].clone() };
+            let vfs = SlowMemberVfs { inner: tested.faults.clone(), slow: tested.members[1].clone() };
             let options = AssembleOptions::default();
             tested.array = Some(Array::assemble(Arc::new(vfs), &tested.members, options).unwrap());
         } else {

@@ -1,7 +1,7 @@
 //! Array maintenance: rebuilding, copying and scrubbing in small steps, and changing members.
 //!
 //! A step processes a limited number of rows. The caller decides how many steps run between reads and writes;
-//! [`Throttle`] helps with this.
+//! [`ArrayMaintenanceThrottle`] helps with this.
 
 #[cfg(test)]
 mod concurrent_load_tests;
@@ -16,5 +16,5 @@ mod throttle;
 mod zones_ahead;
 
 pub use rebuild::RebuildProgress;
-pub use scrub::{Disagreement, ScrubReport};
-pub use throttle::Throttle;
+pub use scrub::{ParityMismatch, ScrubReport};
+pub use throttle::ArrayMaintenanceThrottle;

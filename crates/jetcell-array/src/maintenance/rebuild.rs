@@ -8,8 +8,8 @@ use std::ops::Range;
 
 use jetcell_vfs::{IoBuffer, IoReason};
 
-use crate::array::{Array, BegunZone, Piece, Target, UnderWay};
-use crate::bytes::copy_of;
+use crate::array::{Array, InFlightTransfers, PartialZoneRebuild, RebuildTarget, TransferSegment};
+use crate::bytes::copy_to_buffer;
 use crate::error::{ArrayError, Result};
 use crate::geometry::{BLOCK, ZONE_ROWS};
 use crate::integrity::{CellState, RecordSlot, RowState};
@@ -19,10 +19,10 @@ use crate::member::Extents;
 /// preferred.
 const MAX_RANGES: usize = 16;
 
-/// Maximum number of bytes that a step of a rebuild or scrub reads from all members together. `MAX_ZONES` is the
+/// Maximum number of bytes that a step of a rebuild or scrub reads from all members together. `MAX_STEP_ZONES` is the
 /// maximum number of zones in a step.
-const MAX_BYTES: u64 = 64 << 20;
-const MAX_ZONES: u64 = 16;
+const MAX_STEP_BYTES: u64 = 64 << 20;
+const MAX_STEP_ZONES: u64 = 16;
 
 /// Progress of a rebuild or copy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,7 +53,7 @@ impl RebuildProgress {
 }
 
 /// Content and record of a cell for a replacement.
-struct Filled {
+struct RebuiltCell {
     device: usize,
     row: u64,
     record: RecordSlot,
@@ -72,15 +72,15 @@ impl Array {
     pub fn rebuild_rows(&mut self, most: u64) -> Result<RebuildProgress> {
         self.check_writable()?;
         let mut rows_lost = 0;
-        if let Some((rows, targets)) = self.next_rows(most.clamp(1, self.most_rows())) {
+        if let Some((rows, targets)) = self.next_rows(most.clamp(1, self.max_rows_in_memory())) {
             self.records.trim();
             let (end, lost) = self.maintain(|array| array.rebuild(rows.clone(), &targets))?;
             rows_lost = lost;
-            self.note_rebuilt(rows.start..end, targets)?;
+            self.mark_rebuilt(rows.start..end, targets)?;
             self.promote()?;
-            if self.zones_since_note >= self.zones_per_note {
+            if self.zones_since_save >= self.zones_per_save {
                 self.save_config()?;
-                self.zones_since_note = 0;
+                self.zones_since_save = 0;
             }
         }
         if self.is_config_changed {
@@ -90,18 +90,18 @@ impl Array {
     }
 
     /// Returns the maximum number of rows whose blocks may be in memory at the same time.
-    pub(super) fn most_rows(&self) -> u64 {
-        let zones = MAX_BYTES / (self.config.layout.slots * BLOCK) as u64 / ZONE_ROWS;
-        zones.clamp(1, MAX_ZONES) * ZONE_ROWS
+    pub(super) fn max_rows_in_memory(&self) -> u64 {
+        let zones = MAX_STEP_BYTES / (self.config.layout.slots * BLOCK) as u64 / ZONE_ROWS;
+        zones.clamp(1, MAX_STEP_ZONES) * ZONE_ROWS
     }
 
     /// Returns the rows to rebuild next, and the devices on which they are rebuilt.
-    fn next_rows(&self, most: u64) -> Option<(Range<u64>, Vec<Target>)> {
-        let is_current = |begun: &&BegunZone| {
+    fn next_rows(&self, most: u64) -> Option<(Range<u64>, Vec<RebuildTarget>)> {
+        let is_current = |begun: &&PartialZoneRebuild| {
             let targets = self.targets_of(begun.zone);
             !targets.is_empty() && begun.targets == targets
         };
-        if let Some(begun) = self.begun_zone.as_ref().filter(is_current) {
+        if let Some(begun) = self.partial_rebuild.as_ref().filter(is_current) {
             let end = (begun.zone + 1) * ZONE_ROWS;
             return Some((begun.next_row..end.min(begun.next_row + most), begun.targets.clone()));
         }
@@ -121,7 +121,7 @@ impl Array {
     }
 
     /// Returns the replacements that lack a zone.
-    fn targets_of(&self, zone: u64) -> Vec<Target> {
+    fn targets_of(&self, zone: u64) -> Vec<RebuildTarget> {
         let lacks = |slot: usize| {
             let config = &self.config.slots[slot];
             let device = self.device_of(config.replacement).filter(|_| !config.rebuilt.contains(zone))?;
@@ -145,8 +145,8 @@ impl Array {
     }
 
     /// Sets the number of zones after which the progress is saved in the superblocks. The default is 64.
-    pub fn set_zones_per_note(&mut self, zones: u64) {
-        self.zones_per_note = zones.max(1);
+    pub fn set_zones_per_save(&mut self, zones: u64) {
+        self.zones_per_save = zones.max(1);
     }
 
     /// Returns the zone to rebuild next.
@@ -171,21 +171,21 @@ impl Array {
 
     /// Fills rows of replacements. Returns the end of the filled rows, and the number of rows that cannot be
     /// recovered. While a zone is computed, members read the next zone and write the previous one.
-    fn rebuild(&mut self, rows: Range<u64>, targets: &[Target]) -> Result<(u64, u64)> {
+    fn rebuild(&mut self, rows: Range<u64>, targets: &[RebuildTarget]) -> Result<(u64, u64)> {
         let mut lost = 0;
         let mut ahead = self.zones_ahead(rows, |array, row, state| {
-            let of_slot = |(slot, _): &Target| array.config.layout.cell(row, *slot);
+            let of_slot = |(slot, _): &RebuildTarget| array.config.layout.cell(row, *slot);
             let cells: Vec<usize> = targets.iter().map(of_slot).collect();
             let has = |array: &mut Array, cell: usize| {
                 state.cells[cell] == CellState::Empty || array.has_source(row, cell, state)
             };
             let are_there = cells.iter().all(|cell| has(array, *cell));
-            if are_there { cells } else { array.cells_with(&cells) }
+            if are_there { cells } else { array.recovery_group(&cells) }
         });
         let mut under_way = None;
         let mut written = Ok(());
         while let Some(states) = ahead.next(self) {
-            written = self.start_filling(&states, targets, &mut lost).and_then(|started| {
+            written = self.start_rebuild_writes(&states, targets, &mut lost).and_then(|started| {
                 under_way.replace(started).map_or(Ok(()), |before| self.finish_writes(before))
             });
             if written.is_err() {
@@ -194,17 +194,17 @@ impl Array {
         }
         // The last writes are finished even after an error, because none may be in flight when this function returns.
         let last = under_way.map_or(Ok(()), |last| self.finish_writes(last));
-        written.and(last).map(|()| (ahead.reached(), lost))
+        written.and(last).map(|()| (ahead.end_of_read_rows(), lost))
     }
 
     /// Recovers rows of a zone whose blocks were fetched, and starts to write these rows to the replacements together
     /// with their records.
-    fn start_filling(
+    fn start_rebuild_writes(
         &mut self,
         states: &[(u64, RowState)],
-        targets: &[Target],
+        targets: &[RebuildTarget],
         lost: &mut u64,
-    ) -> Result<UnderWay> {
+    ) -> Result<InFlightTransfers> {
         let mut filled = vec![];
         for (row, state) in states {
             *lost += u64::from(!self.recover_row(*row, state, targets, &mut filled)?);
@@ -215,16 +215,21 @@ impl Array {
             if self.devices[*device].failed {
                 continue;
             }
-            match self.pieces_of(*device, zone, &filled) {
+            match self.rebuild_segments(*device, zone, &filled) {
                 Ok(of_device) => pieces.extend(of_device),
-                Err(error) => self.note_write(*device, Err(error))?,
+                Err(error) => self.handle_write_result(*device, Err(error))?,
             }
         }
         Ok(self.start_writes(pieces, IoReason::Other))
     }
 
     /// Returns the transfers that write a zone's blocks and records to a replacement.
-    fn pieces_of(&mut self, device: usize, zone: u64, filled: &[Filled]) -> Result<Vec<Piece>> {
+    fn rebuild_segments(
+        &mut self,
+        device: usize,
+        zone: u64,
+        filled: &[RebuiltCell],
+    ) -> Result<Vec<TransferSegment>> {
         let layout = self.devices[device].layout;
         let mut writes: Vec<(u64, &[u8])> = vec![];
         for filled in filled.iter().filter(|filled| filled.device == device) {
@@ -233,9 +238,9 @@ impl Array {
                 writes.push((layout.block(filled.row), &filled.block));
             }
         }
-        let records = copy_of(self.record_block(device, zone)?);
+        let records = copy_to_buffer(self.record_block(device, zone)?);
         writes.push((layout.records(zone), &records));
-        Ok(self.joined(device, writes))
+        Ok(self.join_writes(device, writes))
     }
 
     /// Determines the content of a row for the replacements. Returns true if all of the content could be read or
@@ -244,8 +249,8 @@ impl Array {
         &mut self,
         row: u64,
         state: &RowState,
-        targets: &[Target],
-        filled: &mut Vec<Filled>,
+        targets: &[RebuildTarget],
+        filled: &mut Vec<RebuiltCell>,
     ) -> Result<bool> {
         let cells: Vec<usize> = targets.iter().map(|(slot, _)| self.config.layout.cell(row, *slot)).collect();
         let mut found: Vec<Option<IoBuffer>> =
@@ -268,34 +273,34 @@ impl Array {
         let is_whole = found.iter().all(Option::is_some);
         for (((_, device), cell), block) in targets.iter().zip(cells).zip(found) {
             let (record, block) = match block {
-                Some(block) => (self.right_record(row, cell, state, &block), block),
+                Some(block) => (self.expected_record(row, cell, state, &block), block),
                 None => (RecordSlot::Damaged, IoBuffer::zeroed(0)),
             };
-            filled.push(Filled { device: *device, row, record, block });
+            filled.push(RebuiltCell { device: *device, row, record, block });
         }
         Ok(is_whole)
     }
 
     /// Marks rows of replacements as rebuilt. Complete zones are made durable first.
-    fn note_rebuilt(&mut self, rows: Range<u64>, targets: Vec<Target>) -> Result<()> {
+    fn mark_rebuilt(&mut self, rows: Range<u64>, targets: Vec<RebuildTarget>) -> Result<()> {
         let zone = rows.start / ZONE_ROWS;
         if !rows.end.is_multiple_of(ZONE_ROWS) {
-            self.begun_zone = Some(BegunZone { zone, next_row: rows.end, targets });
+            self.partial_rebuild = Some(PartialZoneRebuild { zone, next_row: rows.end, targets });
             return Ok(());
         }
-        self.begun_zone = None;
+        self.partial_rebuild = None;
         let zones = zone..rows.end / ZONE_ROWS;
         for (slot, device) in targets {
             if self.devices[device].failed {
                 continue;
             }
             let result = self.devices[device].sync();
-            self.note_write(device, result)?;
+            self.handle_write_result(device, result)?;
             if !self.devices[device].failed {
                 self.config.slots[slot].rebuilt.insert(zones.clone());
             }
         }
-        self.zones_since_note += zones.end - zones.start;
+        self.zones_since_save += zones.end - zones.start;
         Ok(())
     }
 

@@ -20,7 +20,7 @@ use crate::kernels::Consistency;
 
 /// A row in which all blocks match their checksums, but parity and data disagree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Disagreement {
+pub struct ParityMismatch {
     /// Row number.
     pub row: u64,
     /// Slot whose block would explain the disagreement, according to parity alone.
@@ -43,7 +43,7 @@ pub struct ScrubReport {
     /// Rows with too many damaged blocks.
     pub unrecoverable: Vec<u64>,
     /// Rows in which all checksums are correct but parity is wrong.
-    pub disagreements: Vec<Disagreement>,
+    pub parity_mismatches: Vec<ParityMismatch>,
 }
 
 impl ScrubReport {
@@ -51,7 +51,7 @@ impl ScrubReport {
     pub fn is_clean(&self) -> bool {
         self.damaged.iter().all(|count| *count == 0)
             && self.unrecoverable.is_empty()
-            && self.disagreements.is_empty()
+            && self.parity_mismatches.is_empty()
     }
 }
 
@@ -68,7 +68,7 @@ impl Array {
         self.check_writable()?;
         let zones = self.config.layout.zones();
         let first = self.config.scrub_cursor.min(zones - 1);
-        let most = zones.min(first + most.clamp(1, self.most_rows() / ZONE_ROWS));
+        let most = zones.min(first + most.clamp(1, self.max_rows_in_memory() / ZONE_ROWS));
         report.damaged.resize(self.config.slots.len(), 0);
         // The scrub must check the records on the members, not those in the cache.
         self.records.trim();
@@ -79,7 +79,7 @@ impl Array {
         let is_last = end == zones;
         self.config.scrub_cursor = if is_last { 0 } else { end };
         // Saving the cursor shows the progress to others, and allows an interrupted pass to resume.
-        if is_last || first / self.zones_per_note != end / self.zones_per_note {
+        if is_last || first / self.zones_per_save != end / self.zones_per_save {
             self.save_config()?;
         }
         Ok(is_last)
@@ -107,7 +107,7 @@ impl Array {
                 self.scrub_row(row, &state, report)?;
             }
         }
-        Ok(ahead.reached())
+        Ok(ahead.end_of_read_rows())
     }
 
     fn scrub_row(&mut self, row: u64, state: &RowState, report: &mut ScrubReport) -> Result<()> {
@@ -125,7 +125,7 @@ impl Array {
                 return Ok(());
             }
             Err(ArrayError::Inconsistent { .. }) => {
-                report.disagreements.push(Disagreement { row, suspect: None, is_repaired: false });
+                report.parity_mismatches.push(ParityMismatch { row, suspect: None, is_repaired: false });
                 return Ok(());
             }
             Err(error) => return Err(error),
@@ -140,7 +140,7 @@ impl Array {
             report.repaired += self.counters().blocks_repaired - before;
             return Ok(());
         }
-        match self.examine(&whole.cells) {
+        match self.check_consistency(&whole.cells) {
             Consistency::Consistent => Ok(()),
             Consistency::OneColumn(cell) if cell >= self.code.data_columns(state.cells.len()) => {
                 let mut cells = whole.cells;
@@ -148,16 +148,16 @@ impl Array {
                 self.code.recover(&self.kernel, &mut targets, &[cell]);
                 self.rewrite_parity(row, cell, state, &cells[cell])?;
                 let suspect = Some(self.config.layout.slot(row, cell));
-                report.disagreements.push(Disagreement { row, suspect, is_repaired: true });
+                report.parity_mismatches.push(ParityMismatch { row, suspect, is_repaired: true });
                 Ok(())
             }
             Consistency::OneColumn(cell) => {
                 let suspect = Some(self.config.layout.slot(row, cell));
-                report.disagreements.push(Disagreement { row, suspect, is_repaired: false });
+                report.parity_mismatches.push(ParityMismatch { row, suspect, is_repaired: false });
                 Ok(())
             }
             Consistency::Inconsistent => {
-                report.disagreements.push(Disagreement { row, suspect: None, is_repaired: false });
+                report.parity_mismatches.push(ParityMismatch { row, suspect: None, is_repaired: false });
                 Ok(())
             }
         }
@@ -176,7 +176,7 @@ impl Array {
                 }
                 let result = self.put_record(device, row, RecordSlot::Empty);
                 let result = result.and_then(|()| self.write_records(device, row / ZONE_ROWS));
-                self.note_write(device, result)?;
+                self.handle_write_result(device, result)?;
                 report.damaged[slot] += 1;
                 report.repaired += 1;
             }
@@ -191,7 +191,7 @@ impl Array {
         for device in self.sources(self.config.layout.slot(row, cell), row) {
             let result = self.write_cell(device, row, RecordSlot::Written(record), block);
             let result = result.and_then(|()| self.write_records(device, row / ZONE_ROWS));
-            self.note_write(device, result)?;
+            self.handle_write_result(device, result)?;
         }
         if self.is_config_changed { self.save_config() } else { Ok(()) }
     }

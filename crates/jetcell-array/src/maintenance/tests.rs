@@ -1,9 +1,9 @@
 use std::path::{Path, PathBuf};
 
-use crate::geometry::{BLOCK, Layout, ZONE_ROWS};
+use crate::geometry::{ArrayLayout, BLOCK, ZONE_ROWS};
 use crate::integrity::{BlockRecord, CellState, RecordSlot};
 use crate::test_array::{SHAPES, TestArray, ZONES};
-use crate::{ArrayError, ArrayState, Level, Refusal, SlotState};
+use crate::{ArrayError, ArrayRefusal, ArrayState, Level, SlotState};
 
 pub fn redundant() -> impl Iterator<Item = (Level, usize)> {
     SHAPES.into_iter().filter(|(level, members)| level.tolerance(*members) > 0)
@@ -51,7 +51,7 @@ fn a_rebuild_goes_on_after_a_restart_where_it_was() {
     tested.array().fail(1).unwrap();
     let file = tested.new_file();
     tested.array().replace(1, &file, false).unwrap();
-    tested.array().set_zones_per_note(1);
+    tested.array().set_zones_per_save(1);
     assert_eq!(tested.array().rebuild_step().unwrap().zones_done, 1);
     tested.refresh_members();
     tested.crash();
@@ -74,7 +74,7 @@ fn zones_that_miss_two_members_are_rebuilt_first_and_recent_ones_before_old_ones
         tested.array().replace(slot, &file, false).unwrap();
     }
     let array = tested.array();
-    array.config.layout = Layout { rows: 100 * ZONE_ROWS, ..array.config.layout };
+    array.config.layout = ArrayLayout { rows: 100 * ZONE_ROWS, ..array.config.layout };
     array.config.slots[0].rebuilt.insert(0..40);
     assert_eq!(array.next_zone(), Some(40));
     array.recent_zones.extend([20, 70, 60]);
@@ -114,7 +114,7 @@ fn a_failing_member_is_copied_and_only_its_bad_blocks_are_recovered() {
         tested.members.push(old.clone());
         tested.array.take().unwrap().close().unwrap();
         assert!(
-            matches!(tested.assemble(false), Err(ArrayError::Refused(Refusal::Stale(path))) if path == old)
+            matches!(tested.assemble(false), Err(ArrayError::Refused(ArrayRefusal::Stale(path))) if path == old)
         );
     }
 }
@@ -127,7 +127,7 @@ fn a_spare_takes_the_place_of_a_member_that_fails() {
     tested.refresh_members();
     tested.restart();
     let path = tested.members[2].clone();
-    tested.kill(&path);
+    tested.fail_file(&path);
     for _ in 0..6 {
         let batch = tested.random_batch();
         tested.write(&batch).unwrap();
@@ -153,7 +153,7 @@ fn a_scrub_finds_and_repairs_damage_of_any_member_and_leaves_nothing_for_the_nex
             }
             tested.disk.corrupt(&path, TestArray::records_offset(1), &[0xAB; BLOCK]).unwrap();
             let report = tested.array().scrub().unwrap();
-            assert!(report.unrecoverable.is_empty() && report.disagreements.is_empty());
+            assert!(report.unrecoverable.is_empty() && report.parity_mismatches.is_empty());
             assert!(report.repaired > 0 && report.damaged[member] == report.damaged.iter().sum::<u64>());
             assert!(tested.array().scrub().unwrap().is_clean(), "{level} member {member}");
             tested.check();
@@ -164,11 +164,11 @@ fn a_scrub_finds_and_repairs_damage_of_any_member_and_leaves_nothing_for_the_nex
 #[test]
 fn a_scrub_shows_how_far_it_is_and_goes_on_after_a_crash() {
     let mut tested = written(Level::Raid5, 4, 5, 20);
-    tested.array().set_zones_per_note(1);
+    tested.array().set_zones_per_save(1);
     let mut report = crate::ScrubReport::default();
     assert!(!tested.array().scrub_step(&mut report).unwrap());
     tested.refresh_members();
-    let shown = crate::Examination::new(&tested.disk, 77, &tested.members).unwrap();
+    let shown = crate::ArrayExamination::new(&tested.disk, 77, &tested.members).unwrap();
     assert_eq!(shown.scrubbed, 0.5);
     tested.crash();
     tested.assemble(true).unwrap();
@@ -224,14 +224,17 @@ fn blocks_with_right_checksums_that_do_not_fit_are_reported_and_only_parity_is_c
         falsify(&mut tested, 1, 0);
         let report = tested.array().scrub().unwrap();
         let expected = (parities > 1).then(|| tested.array().layout().slot(1, 0));
-        assert_eq!(report.disagreements.len(), 1);
-        assert_eq!((report.disagreements[0].suspect, report.disagreements[0].is_repaired), (expected, false));
+        assert_eq!(report.parity_mismatches.len(), 1);
+        assert_eq!(
+            (report.parity_mismatches[0].suspect, report.parity_mismatches[0].is_repaired),
+            (expected, false)
+        );
         if parities > 1 {
             falsify(&mut tested, 2, columns + 1);
             let report = tested.array().scrub().unwrap();
-            assert!(report.disagreements.iter().any(|found| found.row == 2 && found.is_repaired));
+            assert!(report.parity_mismatches.iter().any(|found| found.row == 2 && found.is_repaired));
             let report = tested.array().scrub().unwrap();
-            assert_eq!(report.disagreements.iter().map(|found| found.row).collect::<Vec<_>>(), [1]);
+            assert_eq!(report.parity_mismatches.iter().map(|found| found.row).collect::<Vec<_>>(), [1]);
         }
     }
 }
@@ -268,7 +271,7 @@ fn an_array_grows_without_moving_a_block() {
     let file = tested.new_file();
     assert!(matches!(
         tested.array().grow(&[file], false),
-        Err(ArrayError::Refused(Refusal::MemberCount { .. }))
+        Err(ArrayError::Refused(ArrayRefusal::MemberCount { .. }))
     ));
 }
 
@@ -280,16 +283,16 @@ fn new_members_with_data_or_in_use_and_losses_beyond_the_level_are_refused() {
         Err(ArrayError::Refused(refusal)) => refusal,
         other => panic!("{other:?}"),
     };
-    assert!(matches!(refusal(tested.array().add_spare(&used, true)), Refusal::Twice(_)));
+    assert!(matches!(refusal(tested.array().add_spare(&used, true)), ArrayRefusal::DuplicateMember(_)));
     tested.disk.put(short, &[0; 8 * BLOCK]);
-    assert!(matches!(refusal(tested.array().add_spare(short, true)), Refusal::TooSmall { .. }));
+    assert!(matches!(refusal(tested.array().add_spare(short, true)), ArrayRefusal::TooSmall { .. }));
     let data = tested.new_file();
     tested.disk.corrupt(&data, 70_000, &[1]).unwrap();
-    assert!(matches!(refusal(tested.array().replace(0, &data, false)), Refusal::HasData { .. }));
-    assert!(matches!(refusal(tested.array().replace(9, &data, true)), Refusal::Parameter(_)));
+    assert!(matches!(refusal(tested.array().replace(0, &data, false)), ArrayRefusal::HasData { .. }));
+    assert!(matches!(refusal(tested.array().replace(9, &data, true)), ArrayRefusal::Parameter(_)));
     tested.array().fail(1).unwrap();
-    assert!(matches!(refusal(tested.array().fail(1)), Refusal::Parameter(_)));
-    assert!(matches!(refusal(tested.array().fail(2)), Refusal::TooManyMissing { missing: 2, .. }));
+    assert!(matches!(refusal(tested.array().fail(1)), ArrayRefusal::Parameter(_)));
+    assert!(matches!(refusal(tested.array().fail(2)), ArrayRefusal::TooManyMissing { missing: 2, .. }));
     tested.array().replace(1, &data, true).unwrap();
     tested.rebuild();
     tested.check();
@@ -297,7 +300,7 @@ fn new_members_with_data_or_in_use_and_losses_beyond_the_level_are_refused() {
 }
 
 #[test]
-fn parts_of_a_zone_are_rebuilt_beside_writes_to_it() {
+fn parts_of_a_zone_are_rebuilt_during_writes_to_it() {
     for (level, members) in redundant() {
         let tolerance = level.tolerance(members);
         let mut tested = written(level, members, 11, 20);

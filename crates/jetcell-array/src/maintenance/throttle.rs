@@ -13,9 +13,9 @@ use crate::array::LoadMeter;
 /// load may have to wait for the entire step. Without a load, it processes as many rows as it can within the whole
 /// target latency. A fixed rate in megabytes per second would be too high for some machines and too low for others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Throttle {
+pub struct ArrayMaintenanceThrottle {
     target: Duration,
-    longest: Duration,
+    max_pause: Duration,
     pause: Duration,
     rows: u64,
 }
@@ -30,11 +30,11 @@ const MAX_ROWS: u64 = 1024;
 /// sixteenth of the time, even if the load is slow for other reasons.
 const MAX_STEPS: u32 = 15;
 
-impl Throttle {
-    /// Creates a throttle for a load whose operations should take at most `target`. Pauses never exceed `longest`,
+impl ArrayMaintenanceThrottle {
+    /// Creates a throttle for a load whose operations should take at most `target`. Pauses never exceed `max_pause`,
     /// even if operations take longer than the target, so maintenance eventually completes.
-    pub fn new(target: Duration, longest: Duration) -> Throttle {
-        Throttle { target, longest, pause: Duration::ZERO, rows: FIRST_ROWS }
+    pub fn new(target: Duration, longest: Duration) -> ArrayMaintenanceThrottle {
+        ArrayMaintenanceThrottle { target, max_pause: longest, pause: Duration::ZERO, rows: FIRST_ROWS }
     }
 
     /// Runs a step while the caller has exclusive access to the array. `step` receives the number of rows to process.
@@ -43,7 +43,7 @@ impl Throttle {
         let start = meter.now();
         let result = step(self.rows);
         let time = meter.now().saturating_sub(start);
-        (result, self.pause(time, meter.take()))
+        (result, self.pause(time, meter.take_mean_latency()))
     }
 
     /// Returns the pause after a step that took `time`. `latency` is the mean latency of the load during the step, or
@@ -56,7 +56,7 @@ impl Throttle {
             self.rows = (self.rows * 2).min(MAX_ROWS);
         }
         self.pause = match latency {
-            Some(latency) if latency > self.target => (self.pause * 2).clamp(MIN_PAUSE, self.longest),
+            Some(latency) if latency > self.target => (self.pause * 2).clamp(MIN_PAUSE, self.max_pause),
             _ => self.pause * 3 / 4,
         };
         if self.pause < MIN_PAUSE {
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn slow_operations_lengthen_the_pause_up_to_its_bound_and_fast_ones_shorten_it_to_nothing() {
-        let mut throttle = Throttle::new(ms(20), ms(100));
+        let mut throttle = ArrayMaintenanceThrottle::new(ms(20), ms(100));
         assert_eq!(throttle.pause(ms(10), Some(ms(10))), NONE);
         let pauses: Vec<Duration> = (0..12).map(|_| throttle.pause(ms(10), Some(ms(30)))).collect();
         assert!(pauses.is_sorted() && pauses[0] == MIN_PAUSE && pauses[11] == ms(100));
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn a_step_without_operations_does_not_end_the_pause_and_many_do() {
-        let mut throttle = Throttle::new(ms(20), ms(100));
+        let mut throttle = ArrayMaintenanceThrottle::new(ms(20), ms(100));
         (0..12).for_each(|_| _ = throttle.pause(ms(10), Some(ms(30))));
         assert_eq!(throttle.pause(ms(10), None), ms(75));
         let rest: Vec<Duration> = (0..20).map(|_| throttle.pause(ms(10), None)).collect();
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn a_load_that_is_always_slow_leaves_maintenance_a_sixteenth_of_the_time() {
-        let mut throttle = Throttle::new(ms(20), ms(100));
+        let mut throttle = ArrayMaintenanceThrottle::new(ms(20), ms(100));
         let pauses: Vec<Duration> = (0..12).map(|_| throttle.pause(ms(2), Some(ms(500)))).collect();
         assert_eq!(pauses[11], ms(30));
         assert_eq!(throttle.pause(ms(50), Some(ms(500))), ms(100));
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn a_step_has_as_many_rows_as_take_the_time_that_the_load_may_wait() {
-        let mut throttle = Throttle::new(ms(20), ms(100));
+        let mut throttle = ArrayMaintenanceThrottle::new(ms(20), ms(100));
         // A row takes a tenth of a millisecond, multiplied by `slowness`.
         let mut rows_of = |latency, slowness: u32| -> u64 {
             for _ in 0..12 {

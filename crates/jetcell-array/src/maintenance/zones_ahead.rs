@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::array::{Array, UnderWay};
+use crate::array::{Array, InFlightTransfers};
 use crate::geometry::ZONE_ROWS;
 use crate::integrity::RowState;
 
@@ -10,14 +10,14 @@ use crate::integrity::RowState;
 pub(super) type ZoneStates = Vec<(u64, RowState)>;
 
 /// Function that returns which cells of a row are needed.
-type Needed<'n> = Box<dyn Fn(&mut Array, u64, &RowState) -> Vec<usize> + 'n>;
+type NeededCells<'n> = Box<dyn Fn(&mut Array, u64, &RowState) -> Vec<usize> + 'n>;
 
 /// A sequence of zones. The next zone is always read ahead.
 pub(super) struct ZonesAhead<'n> {
     /// Rows that have not been read yet.
     rest: Range<u64>,
-    needed: Needed<'n>,
-    under_way: Option<(ZoneStates, UnderWay)>,
+    needed_cells: NeededCells<'n>,
+    in_flight: Option<(ZoneStates, InFlightTransfers)>,
 }
 
 impl Array {
@@ -27,16 +27,16 @@ impl Array {
         rows: Range<u64>,
         needed: impl Fn(&mut Array, u64, &RowState) -> Vec<usize> + 'n,
     ) -> ZonesAhead<'n> {
-        let needed: Needed<'n> = Box::new(needed);
+        let needed: NeededCells<'n> = Box::new(needed);
         self.load_records_of_rows(rows.clone());
-        let mut ahead = ZonesAhead { rest: rows, needed, under_way: None };
-        ahead.under_way = ahead.start(self);
+        let mut ahead = ZonesAhead { rest: rows, needed_cells: needed, in_flight: None };
+        ahead.in_flight = ahead.start(self);
         ahead
     }
 }
 
 impl ZonesAhead<'_> {
-    fn start(&mut self, array: &mut Array) -> Option<(ZoneStates, UnderWay)> {
+    fn start(&mut self, array: &mut Array) -> Option<(ZoneStates, InFlightTransfers)> {
         if self.rest.is_empty() {
             return None;
         }
@@ -45,8 +45,8 @@ impl ZonesAhead<'_> {
         let mut places = vec![];
         for row in self.rest.start..end {
             let state = array.row_state(row);
-            let cells = (self.needed)(array, row, &state);
-            places.extend(array.places(row, &state, &cells));
+            let cells = (self.needed_cells)(array, row, &state);
+            places.extend(array.block_locations(row, &state, &cells));
             states.push((row, state));
         }
         self.rest.start = end;
@@ -57,17 +57,17 @@ impl ZonesAhead<'_> {
     /// current zone if an operation of the load is waiting for the array. How long a zone takes is known only
     /// afterwards, because empty zones take almost no time.
     pub fn next(&mut self, array: &mut Array) -> Option<ZoneStates> {
-        let (states, reads) = self.under_way.take()?;
-        if array.load_meter().under_way() > 0 {
+        let (states, reads) = self.in_flight.take()?;
+        if array.load_meter().operations_in_progress() > 0 {
             self.rest.end = self.rest.start;
         }
-        self.under_way = self.start(array);
+        self.in_flight = self.start(array);
         array.finish_fetch(reads);
         Some(states)
     }
 
     /// Returns the end of the rows that were read.
-    pub fn reached(&self) -> u64 {
+    pub fn end_of_read_rows(&self) -> u64 {
         self.rest.start
     }
 }

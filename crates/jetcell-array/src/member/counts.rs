@@ -4,7 +4,7 @@ use jetcell_vfs::TransferKind;
 
 /// Counters of member transfers for one purpose.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Transfers {
+pub struct TransferCounters {
     /// Number of read commands.
     pub reads: u64,
     /// Number of blocks in the read commands.
@@ -18,21 +18,21 @@ pub struct Transfers {
 /// Counters of member transfers by purpose. A command that transfers data or parity together with records counts as a
 /// data and parity command, but each of its blocks is counted under its own purpose.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct MemberTransfers {
+pub struct MemberTransferCounters {
     /// In-place transfers of data and parity.
-    pub data_and_parity: Transfers,
+    pub data_and_parity: TransferCounters,
     /// Transfers of the journal.
-    pub journal: Transfers,
+    pub journal: TransferCounters,
     /// Transfers of block records and superblocks.
-    pub records: Transfers,
+    pub records: TransferCounters,
     /// All transfers of rebuilds, copies and scrubs, regardless of their content.
-    pub maintenance: Transfers,
+    pub maintenance: TransferCounters,
 }
 
 /// Totals since an array was created, as stored in its superblocks.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[non_exhaustive]
-pub struct Lifetime {
+pub struct LifetimeTotals {
     /// Number of blocks read for callers.
     pub blocks_read: u64,
     /// Number of committed blocks that callers wrote.
@@ -41,10 +41,10 @@ pub struct Lifetime {
     /// reads and writes. Blocks found by scrubs and rebuilds are reported separately.
     pub defects: u64,
     /// Member transfers, by purpose.
-    pub members: MemberTransfers,
+    pub members: MemberTransferCounters,
 }
 
-impl Transfers {
+impl TransferCounters {
     pub(super) fn add(&mut self, kind: TransferKind, commands: u64, blocks: u64) {
         let (counted, of_blocks) = match kind {
             TransferKind::Read => (&mut self.reads, &mut self.blocks_read),
@@ -58,33 +58,33 @@ impl Transfers {
         [self.reads, self.blocks_read, self.writes, self.blocks_written]
     }
 
-    fn of([reads, blocks_read, writes, blocks_written]: [u64; 4]) -> Transfers {
-        Transfers { reads, blocks_read, writes, blocks_written }
+    fn from_numbers([reads, blocks_read, writes, blocks_written]: [u64; 4]) -> TransferCounters {
+        TransferCounters { reads, blocks_read, writes, blocks_written }
     }
 
     /// Returns the sum of both.
     #[must_use]
-    pub fn plus(&self, other: &Transfers) -> Transfers {
+    pub fn plus(&self, other: &TransferCounters) -> TransferCounters {
         let (one, other) = (self.numbers(), other.numbers());
-        Transfers::of(std::array::from_fn(|place| one[place].saturating_add(other[place])))
+        TransferCounters::from_numbers(std::array::from_fn(|place| one[place].saturating_add(other[place])))
     }
 
     /// Returns the difference from an earlier state.
     #[must_use]
-    pub fn since(&self, earlier: &Transfers) -> Transfers {
+    pub fn since(&self, earlier: &TransferCounters) -> TransferCounters {
         let (one, other) = (self.numbers(), earlier.numbers());
-        Transfers::of(std::array::from_fn(|place| one[place].saturating_sub(other[place])))
+        TransferCounters::from_numbers(std::array::from_fn(|place| one[place].saturating_sub(other[place])))
     }
 }
 
-impl MemberTransfers {
+impl MemberTransferCounters {
     /// Returns the sum over all purposes.
-    pub fn total(&self) -> Transfers {
-        self.by_purpose().iter().fold(Transfers::default(), |sum, (_, transfers)| sum.plus(transfers))
+    pub fn total(&self) -> TransferCounters {
+        self.by_purpose().iter().fold(TransferCounters::default(), |sum, (_, transfers)| sum.plus(transfers))
     }
 
     /// Returns the transfers for each purpose, with the purpose's name in reports.
-    pub fn by_purpose(&self) -> [(&'static str, Transfers); 4] {
+    pub fn by_purpose(&self) -> [(&'static str, TransferCounters); 4] {
         [
             ("data_and_parity", self.data_and_parity),
             ("journal", self.journal),
@@ -94,10 +94,10 @@ impl MemberTransfers {
     }
 }
 
-/// Number of integers that a [`Lifetime`] has in a superblock.
+/// Number of integers that a [`LifetimeTotals`] has in a superblock.
 pub(crate) const LIFETIME_NUMBERS: usize = 3 + 4 * 4;
 
-impl Lifetime {
+impl LifetimeTotals {
     pub(crate) fn numbers(&self) -> [u64; LIFETIME_NUMBERS] {
         let mut numbers = [0; LIFETIME_NUMBERS];
         numbers[..3].copy_from_slice(&[self.blocks_read, self.blocks_written, self.defects]);
@@ -107,19 +107,24 @@ impl Lifetime {
         numbers
     }
 
-    pub(crate) fn of(numbers: [u64; LIFETIME_NUMBERS]) -> Lifetime {
-        let at =
-            |purpose: usize| Transfers::of(std::array::from_fn(|place| numbers[3 + purpose * 4 + place]));
-        let members =
-            MemberTransfers { data_and_parity: at(0), journal: at(1), records: at(2), maintenance: at(3) };
-        Lifetime { blocks_read: numbers[0], blocks_written: numbers[1], defects: numbers[2], members }
+    pub(crate) fn from_numbers(numbers: [u64; LIFETIME_NUMBERS]) -> LifetimeTotals {
+        let at = |purpose: usize| {
+            TransferCounters::from_numbers(std::array::from_fn(|place| numbers[3 + purpose * 4 + place]))
+        };
+        let members = MemberTransferCounters {
+            data_and_parity: at(0),
+            journal: at(1),
+            records: at(2),
+            maintenance: at(3),
+        };
+        LifetimeTotals { blocks_read: numbers[0], blocks_written: numbers[1], defects: numbers[2], members }
     }
 
     /// Returns the sum of both.
     #[must_use]
-    pub fn plus(&self, other: &Lifetime) -> Lifetime {
+    pub fn plus(&self, other: &LifetimeTotals) -> LifetimeTotals {
         let (one, other) = (self.numbers(), other.numbers());
-        Lifetime::of(std::array::from_fn(|place| one[place].saturating_add(other[place])))
+        LifetimeTotals::from_numbers(std::array::from_fn(|place| one[place].saturating_add(other[place])))
     }
 }
 
@@ -130,10 +135,10 @@ mod tests {
     #[test]
     fn numbers_of_a_superblock_are_all_of_them_and_sums_do_not_overflow() {
         let numbers = std::array::from_fn(|place| place as u64 + 1);
-        let lifetime = Lifetime::of(numbers);
+        let lifetime = LifetimeTotals::from_numbers(numbers);
         assert_eq!(lifetime.numbers(), numbers);
         assert_eq!(lifetime.members.maintenance.blocks_written, LIFETIME_NUMBERS as u64);
-        let most = Lifetime::of([u64::MAX; LIFETIME_NUMBERS]);
+        let most = LifetimeTotals::from_numbers([u64::MAX; LIFETIME_NUMBERS]);
         assert_eq!(most.plus(&lifetime), most);
     }
 }

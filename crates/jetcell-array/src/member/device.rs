@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use jetcell_sync::Arc;
 use jetcell_vfs::{DirectoryLock, File, IoBuffer, IoReason, OpenMode, Transfer, TransferKind, Vfs};
 
-use super::counts::MemberTransfers;
-use super::{Config, Image, JournalHeader, MemberId, Superblock};
-use crate::error::{ArrayError, Refusal, Result};
+use super::counts::MemberTransferCounters;
+use super::{ArrayConfig, JournalHeader, JournalImage, MemberId, Superblock};
+use crate::error::{ArrayError, ArrayRefusal, Result};
 use crate::geometry::{BLOCK, ZONE_ROWS};
-use crate::integrity::RECORD;
+use crate::integrity::RECORD_BYTES;
 
 /// Offsets of the parts of a member. They depend on the size of its journal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -71,7 +71,7 @@ impl MemberLayout {
     /// Counts a transfer by its location. `is_maintenance` is set for transfers of a rebuild, copy or scrub.
     pub fn count(
         &self,
-        counted: &mut MemberTransfers,
+        counted: &mut MemberTransferCounters,
         kind: TransferKind,
         offset: u64,
         bytes: usize,
@@ -103,7 +103,7 @@ impl MemberLayout {
 }
 
 /// An open member.
-pub(crate) struct Device {
+pub(crate) struct MemberDevice {
     pub member: MemberId,
     pub layout: MemberLayout,
     file: Arc<dyn File>,
@@ -114,26 +114,26 @@ pub(crate) struct Device {
     pub failed: bool,
 }
 
-impl Device {
-    pub fn open(vfs: &dyn Vfs, path: &Path, mode: OpenMode) -> Result<Device> {
+impl MemberDevice {
+    pub fn open(vfs: &dyn Vfs, path: &Path, mode: OpenMode) -> Result<MemberDevice> {
         let fail = |action| move |error| ArrayError::io(path, action, 0, error);
         if !vfs.exists(path).map_err(fail("checking for the member"))? {
             return Err(fail("opening the member")(io::ErrorKind::NotFound.into()));
         }
         let lock = vfs.lock(path).map_err(|error| match error.kind() {
-            io::ErrorKind::WouldBlock => Refusal::InUse(path.to_owned()).into(),
+            io::ErrorKind::WouldBlock => ArrayRefusal::InUse(path.to_owned()).into(),
             _ => ArrayError::io(path, "locking the member", 0, error),
         })?;
         let file = vfs.open(path, mode).map_err(fail("opening the member"))?;
         let layout = MemberLayout::new(1);
-        Ok(Device { member: 0, layout, file, _lock: Some(lock), unsynced: false, failed: false })
+        Ok(MemberDevice { member: 0, layout, file, _lock: Some(lock), unsynced: false, failed: false })
     }
 
     /// Opens a member in order to read its superblocks, even while the member is in use.
-    pub fn look(vfs: &dyn Vfs, path: &Path) -> io::Result<Device> {
+    pub fn open_unlocked(vfs: &dyn Vfs, path: &Path) -> io::Result<MemberDevice> {
         let file = vfs.open(path, OpenMode::Read)?;
         let layout = MemberLayout::new(1);
-        Ok(Device { member: 0, layout, file, _lock: None, unsynced: false, failed: false })
+        Ok(MemberDevice { member: 0, layout, file, _lock: None, unsynced: false, failed: false })
     }
 
     pub fn path(&self) -> PathBuf {
@@ -157,14 +157,14 @@ impl Device {
         self.file.write_at(offset, from, reason).map_err(|error| self.error("writing", offset, error))
     }
 
-    /// Starts transfers; see [`File::submit`]. [`Device::ended_write`] must be called after each write.
+    /// Starts transfers; see [`File::submit`]. [`MemberDevice::finish_write`] must be called after each write.
     pub fn submit(&self, batch: Vec<Transfer>) {
         self.file.submit(batch);
     }
 
     /// Marks a submitted write as completed. This must not happen earlier, because a sync that other writes cause
     /// before the write completes does not make it durable.
-    pub fn ended_write(&mut self) {
+    pub fn finish_write(&mut self) {
         self.unsynced = true;
     }
 
@@ -216,14 +216,14 @@ impl Device {
     }
 
     /// Returns the encoded superblock of this member.
-    pub fn superblock(&self, config: &Config) -> IoBuffer {
+    pub fn superblock(&self, config: &ArrayConfig) -> IoBuffer {
         let mut block = IoBuffer::zeroed(BLOCK);
         Superblock { config: config.clone(), member: self.member }.encode(&mut block);
         block
     }
 
     /// Writes both superblocks, one after the other, so a torn write leaves one of them intact.
-    pub fn write_superblocks(&mut self, config: &Config) -> Result<()> {
+    pub fn write_superblocks(&mut self, config: &ArrayConfig) -> Result<()> {
         let block = self.superblock(config);
         for offset in self.layout.superblocks() {
             self.write(offset, &block, IoReason::Other)?;
@@ -245,12 +245,12 @@ impl Device {
 
     /// Returns the content that a commit writes to its journal slot, and the offset of the slot. `take` returns a
     /// buffer of a given length with arbitrary content.
-    pub fn journal_of(
+    pub fn encode_journal(
         &self,
         array: u128,
         sequence: u64,
         participants: &[MemberId],
-        images: &[Image<'_>],
+        images: &[JournalImage<'_>],
         take: impl FnOnce(usize) -> IoBuffer,
     ) -> (u64, IoBuffer) {
         let header_bytes = JournalHeader::blocks(self.layout.journal_images) as usize * BLOCK;
@@ -265,15 +265,15 @@ impl Device {
         (self.layout.journal(sequence), buffer)
     }
 
-    /// Writes a commit to its journal slot. The commit is durable after [`Device::sync`].
+    /// Writes a commit to its journal slot. The commit is durable after [`MemberDevice::sync`].
     pub fn write_journal(
         &mut self,
         array: u128,
         sequence: u64,
         participants: &[MemberId],
-        images: &[Image<'_>],
+        images: &[JournalImage<'_>],
     ) -> Result<()> {
-        let (offset, buffer) = self.journal_of(array, sequence, participants, images, IoBuffer::zeroed);
+        let (offset, buffer) = self.encode_journal(array, sequence, participants, images, IoBuffer::zeroed);
         self.write(offset, &buffer, IoReason::LogWrite)
     }
 
@@ -328,7 +328,7 @@ impl Device {
 
     /// Returns a description of the content of the file, or `None` if it appears to be empty. Only the beginning and
     /// the end of the file are examined.
-    pub fn content(&self) -> Result<Option<&'static str>> {
+    pub fn describe_content(&self) -> Result<Option<&'static str>> {
         const PROBE_BYTES: u64 = 1 << 20;
         if !self.superblocks().is_empty() {
             return Ok(Some("a member of an array"));
@@ -349,20 +349,20 @@ impl Device {
 
     /// Returns the byte range of a row's record within its zone's records.
     pub fn record_range(row: u64) -> std::ops::Range<usize> {
-        let start = (row % ZONE_ROWS) as usize * RECORD;
-        start..start + RECORD
+        let start = (row % ZONE_ROWS) as usize * RECORD_BYTES;
+        start..start + RECORD_BYTES
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::Transfers;
+    use super::super::TransferCounters;
     use super::*;
 
     #[test]
     fn each_block_counts_for_its_purpose_and_each_command_once() {
         let layout = MemberLayout::new(8);
-        let mut counted = MemberTransfers::default();
+        let mut counted = MemberTransferCounters::default();
         let mut write = |offset: u64, blocks: usize| {
             layout.count(&mut counted, TransferKind::Write, offset, blocks * BLOCK, false);
             counted.by_purpose().map(|(_, transfers)| (transfers.writes, transfers.blocks_written))
@@ -376,6 +376,9 @@ mod tests {
         // The last block of a zone, the records of the next zone, and a block of that zone.
         assert_eq!(write(layout.block(ZONE_ROWS - 1), 3), [(2, 4), (1, 3), (3, 5), (0, 0)]);
         layout.count(&mut counted, TransferKind::Read, layout.block(5), BLOCK, true);
-        assert_eq!(counted.total(), Transfers { reads: 1, blocks_read: 1, writes: 6, blocks_written: 12 });
+        assert_eq!(
+            counted.total(),
+            TransferCounters { reads: 1, blocks_read: 1, writes: 6, blocks_written: 12 }
+        );
     }
 }

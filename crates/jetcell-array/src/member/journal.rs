@@ -38,7 +38,7 @@ pub(crate) struct JournalEntry {
 /// ```
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-struct Stored {
+struct StoredJournalHeader {
     magic: [u8; 8],
     checksum: U64,
     sequence: U64,
@@ -51,7 +51,7 @@ struct Stored {
 /// Maximum number of participants, because each slot may have both a member and a replacement.
 const PARTICIPANTS: usize = 2 * MAX_SLOTS;
 
-const CHECKED: usize = 16;
+const CHECKSUM_START: usize = 16;
 
 /// Header of a journal slot.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -66,7 +66,7 @@ pub(crate) struct JournalHeader {
 }
 
 /// An entry with its block.
-pub(crate) struct Image<'a> {
+pub(crate) struct JournalImage<'a> {
     pub entry: JournalEntry,
     pub block: &'a [u8],
 }
@@ -74,12 +74,13 @@ pub(crate) struct Image<'a> {
 impl JournalHeader {
     /// Returns the number of blocks in a header with room for this many entries.
     pub fn blocks(entries: u32) -> u64 {
-        (size_of::<Stored>() + entries as usize * size_of::<JournalEntry>()).div_ceil(BLOCK) as u64
+        (size_of::<StoredJournalHeader>() + entries as usize * size_of::<JournalEntry>()).div_ceil(BLOCK)
+            as u64
     }
 
     /// Encodes the header into the start of `to`, which must be zeroed.
     pub fn encode(&self, to: &mut [u8]) {
-        let mut stored = Stored {
+        let mut stored = StoredJournalHeader {
             magic: MAGIC,
             checksum: U64::ZERO,
             sequence: U64::new(self.sequence),
@@ -91,21 +92,21 @@ impl JournalHeader {
         for (place, participant) in stored.participants.iter_mut().zip(&self.participants) {
             *place = U32::new(*participant);
         }
-        let (head, rest) = to.split_at_mut(size_of::<Stored>());
+        let (head, rest) = to.split_at_mut(size_of::<StoredJournalHeader>());
         head.copy_from_slice(stored.as_bytes());
         let len = self.entries.as_bytes().len();
         rest[..len].copy_from_slice(self.entries.as_bytes());
-        let end = size_of::<Stored>() + len;
-        stored.checksum = U64::new(XxHash3_64::oneshot(&to[CHECKED..end]));
-        to[..size_of::<Stored>()].copy_from_slice(stored.as_bytes());
+        let end = size_of::<StoredJournalHeader>() + len;
+        stored.checksum = U64::new(XxHash3_64::oneshot(&to[CHECKSUM_START..end]));
+        to[..size_of::<StoredJournalHeader>()].copy_from_slice(stored.as_bytes());
     }
 
     /// Decodes a header. Returns `None` if the bytes are not a complete header.
     pub fn decode(bytes: &[u8]) -> Option<JournalHeader> {
-        let (stored, rest) = Stored::read_from_prefix(bytes).ok()?;
+        let (stored, rest) = StoredJournalHeader::read_from_prefix(bytes).ok()?;
         let len = (stored.entries.get() as usize).checked_mul(size_of::<JournalEntry>())?;
         let entries = rest.get(..len)?;
-        let checked = &bytes[CHECKED..size_of::<Stored>() + len];
+        let checked = &bytes[CHECKSUM_START..size_of::<StoredJournalHeader>() + len];
         if stored.magic != MAGIC || stored.checksum.get() != XxHash3_64::oneshot(checked) {
             return None;
         }

@@ -13,9 +13,9 @@ mod extents;
 mod journal;
 mod superblock;
 
-pub use counts::{Lifetime, MemberTransfers, Transfers};
+pub use counts::{LifetimeTotals, MemberTransferCounters, TransferCounters};
 
-pub(crate) use device::{Device, MemberLayout};
+pub(crate) use device::{MemberDevice, MemberLayout};
 pub(crate) use extents::Extents;
-pub(crate) use journal::{Image, JournalEntry, JournalHeader};
-pub(crate) use superblock::{Config, MemberId, SlotConfig, Superblock, is_journal_size};
+pub(crate) use journal::{JournalEntry, JournalHeader, JournalImage};
+pub(crate) use superblock::{ArrayConfig, MemberId, SlotConfig, Superblock, is_journal_size};

@@ -5,27 +5,27 @@ use zerocopy::little_endian::{U16, U32, U64, U128};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::Extents;
-use super::counts::{LIFETIME_NUMBERS, Lifetime};
-use crate::geometry::{BLOCK, Layout, Level, MAX_NUMBER, MAX_SLOTS, ZONE_ROWS};
+use super::counts::{LIFETIME_NUMBERS, LifetimeTotals};
+use crate::geometry::{ArrayLayout, BLOCK, Level, MAX_NUMBER, MAX_SLOTS, ZONE_ROWS};
 
 const MAGIC: [u8; 8] = *b"JETARRAY";
 const VERSION: u32 = 1;
 const MAX_SPARES: usize = 8;
 const MAX_EXTENTS: usize = 64;
-const MAX_OPEN: usize = 8;
+const MAX_OPEN_RANGES: usize = 8;
 
 /// Number of a member within its array. Numbers are never reused; 0 stands for no member.
 pub(crate) type MemberId = u32;
 
 /// Configuration of an array, which must be known before any block can be read. It is the same on all members.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Config {
+pub(crate) struct ArrayConfig {
     /// Identity of the array.
     pub array: u128,
     /// Number of the configuration, which is increased with each change. The configuration with the highest number is
     /// current.
     pub generation: u64,
-    pub layout: Layout,
+    pub layout: ArrayLayout,
     /// Maximum number of blocks in a commit on one member.
     pub journal_images: u32,
     pub slots: Vec<SlotConfig>,
@@ -42,7 +42,7 @@ pub(crate) struct Config {
     /// before, so they are cleared after a crash.
     pub open_rows: Extents,
     /// Totals since the array was created, up to the last write of the superblocks.
-    pub lifetime: Lifetime,
+    pub lifetime: LifetimeTotals,
 }
 
 /// Members of a slot, and the progress of a rebuild or copy.
@@ -59,7 +59,7 @@ pub(crate) struct SlotConfig {
 /// A superblock, as decoded from a member.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Superblock {
-    pub config: Config,
+    pub config: ArrayConfig,
     /// Member on which the superblock is stored.
     pub member: MemberId,
 }
@@ -93,7 +93,7 @@ pub(crate) struct Superblock {
 /// ```
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-struct Stored {
+struct StoredSuperblock {
     magic: [u8; 8],
     checksum: U64,
     version: U32,
@@ -114,21 +114,21 @@ struct Stored {
     slot_members: [[U32; 2]; MAX_SLOTS],
     rebuilt: [[U64; 3]; MAX_EXTENTS],
     lifetime: [U64; LIFETIME_NUMBERS],
-    open_rows: [[U64; 2]; MAX_OPEN],
+    open_rows: [[U64; 2]; MAX_OPEN_RANGES],
     reserved: [u8; 1896],
 }
 
-const _: () = assert!(size_of::<Stored>() == BLOCK);
+const _: () = assert!(size_of::<StoredSuperblock>() == BLOCK);
 /// Offset at which the checksummed bytes start.
-const CHECKED: usize = 16;
+const CHECKSUM_START: usize = 16;
 /// Maximum number of a member. Numbers start at 1. A larger number cannot have been written by an array, and adding
 /// to it could overflow.
 const MAX_MEMBER: u32 = u32::MAX / 2;
 
 impl Superblock {
     pub fn encode(&self, to: &mut [u8]) {
-        let Config { layout, .. } = &self.config;
-        let mut stored = Stored::new_zeroed();
+        let ArrayConfig { layout, .. } = &self.config;
+        let mut stored = StoredSuperblock::new_zeroed();
         stored.magic = MAGIC;
         stored.version = U32::new(VERSION);
         stored.member = U32::new(self.member);
@@ -164,24 +164,24 @@ impl Superblock {
             *place = extent;
         }
         let open = self.config.open_rows.ranges();
-        assert!(open.len() <= MAX_OPEN, "rows without room here would count as written");
+        assert!(open.len() <= MAX_OPEN_RANGES, "rows without room here would count as written");
         for (place, range) in stored.open_rows.iter_mut().zip(open) {
             *place = [range.start, range.end].map(U64::new);
         }
-        stored.checksum = U64::new(XxHash3_64::oneshot(&stored.as_bytes()[CHECKED..]));
+        stored.checksum = U64::new(XxHash3_64::oneshot(&stored.as_bytes()[CHECKSUM_START..]));
         to.copy_from_slice(stored.as_bytes());
     }
 
     /// Decodes a superblock. Returns `None` if the bytes are not a superblock of this version, or have impossible
     /// values.
     pub fn decode(bytes: &[u8]) -> Option<Superblock> {
-        let stored = Stored::ref_from_bytes(bytes).ok()?;
-        let sum = XxHash3_64::oneshot(&bytes[CHECKED..]);
+        let stored = StoredSuperblock::ref_from_bytes(bytes).ok()?;
+        let sum = XxHash3_64::oneshot(&bytes[CHECKSUM_START..]);
         if stored.magic != MAGIC || stored.checksum.get() != sum || stored.version.get() != VERSION {
             return None;
         }
         let level = Level::from_stored((stored.level[0].get(), stored.level[1].get()))?;
-        let layout = Layout {
+        let layout = ArrayLayout {
             level,
             chunk: stored.chunk.get(),
             rows: stored.rows.get(),
@@ -221,7 +221,7 @@ impl Superblock {
             return None;
         }
         let spares = stored.spares.map(U32::get).into_iter().filter(|spare| *spare != 0).collect();
-        let config = Config {
+        let config = ArrayConfig {
             array: stored.array.get(),
             generation: stored.generation.get(),
             layout,
@@ -233,13 +233,13 @@ impl Superblock {
             journal_floor: stored.journal_floor.get(),
             scrub_cursor: stored.scrub_cursor.get(),
             open_rows,
-            lifetime: Lifetime::of(stored.lifetime.map(U64::get)),
+            lifetime: LifetimeTotals::from_numbers(stored.lifetime.map(U64::get)),
         };
         Some(Superblock { config, member: stored.member.get() })
     }
 }
 
-fn decode_open_rows(stored: &[[U64; 2]; MAX_OPEN], rows: u64) -> Option<Extents> {
+fn decode_open_rows(stored: &[[U64; 2]; MAX_OPEN_RANGES], rows: u64) -> Option<Extents> {
     let mut open = Extents::default();
     let mut is_last = false;
     for [start, end] in stored.map(|range| range.map(U64::get)) {
@@ -262,14 +262,14 @@ pub(crate) fn is_journal_size(images: u32) -> bool {
     images.is_power_of_two() && images <= 4096
 }
 
-impl Config {
+impl ArrayConfig {
     /// Maximum number of spares in an array.
     pub const MAX_SPARES: usize = MAX_SPARES;
     /// Maximum number of ranges of open rows.
-    pub const MAX_OPEN: usize = MAX_OPEN;
+    pub const MAX_OPEN_RANGES: usize = MAX_OPEN_RANGES;
 
     /// Returns true if the array knows the member, regardless of its purpose.
-    pub fn knows(&self, member: MemberId) -> bool {
+    pub fn has_member(&self, member: MemberId) -> bool {
         let has = |slot: &SlotConfig| slot.member == member || slot.replacement == member;
         member != 0 && (self.slots.iter().any(has) || self.spares.contains(&member))
     }
@@ -280,7 +280,7 @@ mod tests {
     use super::*;
 
     fn superblock() -> Superblock {
-        let layout = Layout { level: Level::Raid6, chunk: 16, rows: 640, base_slots: 5, slots: 6 };
+        let layout = ArrayLayout { level: Level::Raid6, chunk: 16, rows: 640, base_slots: 5, slots: 6 };
         let mut slots: Vec<SlotConfig> =
             (1..=6).map(|member| SlotConfig { member, ..SlotConfig::default() }).collect();
         slots[2] = SlotConfig { member: 0, replacement: 9, rebuilt: Extents::default() };
@@ -289,7 +289,7 @@ mod tests {
         let mut open_rows = Extents::default();
         open_rows.insert(3..70);
         open_rows.insert(128..640);
-        let config = Config {
+        let config = ArrayConfig {
             array: 0xFEED_F00D << 64 | 5,
             generation: 12,
             layout,
@@ -301,7 +301,7 @@ mod tests {
             journal_floor: 77,
             scrub_cursor: 4,
             open_rows,
-            lifetime: Lifetime::of(std::array::from_fn(|place| 1 << place)),
+            lifetime: LifetimeTotals::from_numbers(std::array::from_fn(|place| 1 << place)),
         };
         Superblock { config, member: 3 }
     }
@@ -347,7 +347,7 @@ mod tests {
     #[test]
     fn open_rows_are_in_order_and_apart_and_as_many_as_have_room() {
         let open = |ranges: &[[u64; 2]]| {
-            let mut stored = [[U64::ZERO; 2]; MAX_OPEN];
+            let mut stored = [[U64::ZERO; 2]; MAX_OPEN_RANGES];
             stored.iter_mut().zip(ranges).for_each(|(place, range)| *place = range.map(U64::new));
             decode_open_rows(&stored, 640).map(|open| open.len())
         };
@@ -366,7 +366,7 @@ mod tests {
         assert!(wrong.iter().all(|ranges| open(ranges).is_none()));
         let mut most = superblock();
         most.config.open_rows = Extents::default();
-        (0..MAX_OPEN as u64).for_each(|at| most.config.open_rows.insert(10 * at..10 * at + 3));
+        (0..MAX_OPEN_RANGES as u64).for_each(|at| most.config.open_rows.insert(10 * at..10 * at + 3));
         let mut block = [0; BLOCK];
         most.encode(&mut block);
         assert_eq!(Superblock::decode(&block), Some(most));

@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use jetcell_sync::Arc;
-use jetcell_vfs::{CrashOptions, Fault, FaultEffect, FaultTarget, FaultVfs, OpenMode, SimVfs, Vfs};
+use jetcell_vfs::{CrashOptions, FaultEffect, FaultTarget, FaultVfs, InjectedFault, OpenMode, SimVfs, Vfs};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::bytes::copy_of;
+use crate::bytes::copy_to_buffer;
 use crate::member::MemberLayout;
-use crate::{Array, ArrayError, AssembleOptions, BLOCK, BlockStore, CreateOptions, Level, Result, ZONE_ROWS};
+use crate::{
+    Array, ArrayError, AssembleOptions, BLOCK, BlockStore, CreateArrayOptions, Level, Result, ZONE_ROWS,
+};
 
 /// Number of images in a journal slot, which is the maximum number of rows in a commit.
 pub const JOURNAL: u32 = 8;
@@ -74,8 +76,11 @@ impl TestArray {
             zones,
         };
         tested.members = (0..members).map(|_| tested.new_file()).collect();
-        let options =
-            CreateOptions { chunk: CHUNK, journal_images: JOURNAL, ..CreateOptions::new(level, 77) };
+        let options = CreateArrayOptions {
+            chunk: CHUNK,
+            journal_images: JOURNAL,
+            ..CreateArrayOptions::new(level, 77)
+        };
         Array::create(&tested.disk, &tested.members, &options).unwrap();
         tested.assemble(false).unwrap();
         tested.model = vec![0; tested.array().layout().blocks() as usize];
@@ -236,7 +241,7 @@ impl TestArray {
     }
 
     /// Updates the model after a crash: each unflushed block has one of the values that were written to it.
-    pub fn settle(&mut self) {
+    pub fn settle_model(&mut self) {
         for (block, older) in std::mem::take(&mut self.unflushed) {
             let (found, newest) = (self.value(block).unwrap(), self.model[block as usize]);
             assert!(found == newest || older.contains(&found), "{} block {block}: {found}", self.level);
@@ -247,18 +252,18 @@ impl TestArray {
     /// Writes and flushes a run, cuts the power after a number of disk operations, and starts the array again.
     /// Returns true if the power failed.
     pub fn write_run_with_cut(&mut self, run: &BTreeMap<u64, u64>, operations: u64) -> bool {
-        self.disk.stop_after(self.disk.operations() + operations);
+        self.disk.cut_power_after(self.disk.operations() + operations);
         match self.write_run(run).and_then(|()| self.flush()) {
             Ok(()) if self.has_power() => {
-                self.disk.stop_after(u64::MAX);
+                self.disk.cut_power_after(u64::MAX);
                 return false;
             }
             Ok(()) => {}
-            Err(error) => assert!(is_io(&error), "{error}"),
+            Err(error) => assert!(is_io_error(&error), "{error}"),
         }
         self.crash();
         self.assemble(true).unwrap();
-        self.settle();
+        self.settle_model();
         true
     }
 
@@ -269,14 +274,14 @@ impl TestArray {
     /// Writes a batch, cuts the power after a number of disk operations, and starts the array again. Checks that the
     /// array contains either the whole batch or none of it. Returns true if the power failed.
     pub fn write_with_cut(&mut self, batch: &BTreeMap<u64, u64>, operations: u64) -> bool {
-        self.disk.stop_after(self.disk.operations() + operations);
+        self.disk.cut_power_after(self.disk.operations() + operations);
         match self.write(batch) {
             Ok(()) if self.has_power() => {
-                self.disk.stop_after(u64::MAX);
+                self.disk.cut_power_after(u64::MAX);
                 return false;
             }
             Ok(()) => {}
-            Err(error) => assert!(is_io(&error), "{error}"),
+            Err(error) => assert!(is_io_error(&error), "{error}"),
         }
         self.crash();
         self.assemble(true).unwrap();
@@ -321,11 +326,11 @@ impl TestArray {
     }
 
     /// Makes every further access to a file fail.
-    pub fn kill(&mut self, path: &std::path::Path) {
+    pub fn fail_file(&mut self, path: &std::path::Path) {
         self.dead.push(path.to_owned());
         let name = path.to_str().unwrap();
         for target in [FaultTarget::Read, FaultTarget::Write, FaultTarget::Sync] {
-            self.faults.inject(Fault::new(target, FaultEffect::IoError).on_path(name).forever());
+            self.faults.inject(InjectedFault::new(target, FaultEffect::IoError).on_path(name).repeating());
         }
     }
 
@@ -347,7 +352,7 @@ impl TestArray {
 
 /// Writes blocks as a transfer that owns its buffer, and reuses the buffer that it gets back.
 pub fn write_transfer(store: &mut dyn BlockStore, first: u64, data: &[u8]) -> Result<()> {
-    let mut buffer = copy_of(data);
+    let mut buffer = copy_to_buffer(data);
     let result = store.write_buffer(first, &mut buffer);
     assert_eq!((buffer.len(), buffer.capacity()), (data.len(), data.len()));
     buffer.fill(0xEE);
@@ -355,7 +360,7 @@ pub fn write_transfer(store: &mut dyn BlockStore, first: u64, data: &[u8]) -> Re
 }
 
 /// Returns true if an error comes from the disk rather than from wrong data.
-pub fn is_io(error: &ArrayError) -> bool {
+pub fn is_io_error(error: &ArrayError) -> bool {
     matches!(error, ArrayError::Io { .. } | ArrayError::Stopped { .. } | ArrayError::Unrecoverable { .. })
 }
 

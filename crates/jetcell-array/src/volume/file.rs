@@ -9,30 +9,30 @@ use std::path::{Path, PathBuf};
 use jetcell_sync::atomic::Ordering;
 use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode, Transfer, TransferKind};
 
-use super::table::NodeId;
-use super::{State, Volume, io_error};
-use crate::array::ReadAhead;
+use super::file_table::FileNodeId;
+use super::{Volume, VolumeState, io_error};
+use crate::array::BlockReadAhead;
 use crate::geometry::BLOCK;
 
 pub(super) struct VolumeFile {
     volume: Volume,
-    node: NodeId,
+    node: FileNodeId,
     path: PathBuf,
     mode: OpenMode,
 }
 
 /// A transfer that has not been started, with its file.
-type Waiting = (VolumeFile, Transfer);
+type QueuedFileTransfer = (VolumeFile, Transfer);
 
 /// Maximum total length of reads that are joined into a batch, in bytes. Further reads are started as separate
 /// batches.
-const LONG_READ: usize = 1 << 20;
+const MAX_BATCH_BYTES: usize = 1 << 20;
 /// Maximum number of batches of reads in flight.
-const MAX_AHEAD: usize = 4;
+const MAX_BATCHES_IN_FLIGHT: usize = 4;
 
 thread_local! {
     /// Transfers submitted by completions on this thread. `None` if no transfer is being completed on this thread.
-    static WAITING: RefCell<Option<VecDeque<Waiting>>> = const { RefCell::new(None) };
+    static WAITING: RefCell<Option<VecDeque<QueuedFileTransfer>>> = const { RefCell::new(None) };
 }
 
 impl Clone for VolumeFile {
@@ -44,7 +44,7 @@ impl Clone for VolumeFile {
 
 impl VolumeFile {
     /// Creates a file handle. The caller must already have counted it.
-    pub fn new(volume: Volume, node: NodeId, path: &Path, mode: OpenMode) -> VolumeFile {
+    pub fn new(volume: Volume, node: FileNodeId, path: &Path, mode: OpenMode) -> VolumeFile {
         VolumeFile { volume, node, path: path.to_path_buf(), mode }
     }
 
@@ -58,14 +58,14 @@ impl VolumeFile {
     }
 
     /// Completes reads on one volume, which may have been started before.
-    fn complete(mut batch: Vec<Waiting>, ahead: Option<ReadAhead>) {
+    fn complete(mut batch: Vec<QueuedFileTransfer>, ahead: Option<BlockReadAhead>) {
         let [(file, _), ..] = &batch[..] else { return };
         let volume = file.volume.clone();
-        let mut reads: Vec<Read<'_>> = batch
+        let mut reads: Vec<VolumeRead<'_>> = batch
             .iter_mut()
             .map(|(file, transfer)| (file.node, transfer.offset, &mut transfer.buffer[..]))
             .collect();
-        let mut result = volume.load.timed(|| volume.state().read(&mut reads, ahead));
+        let mut result = volume.load.measure_latency(|| volume.state().read(&mut reads, ahead));
         let is_alone = batch.len() == 1;
         for (file, transfer) in batch {
             match result {
@@ -80,7 +80,7 @@ impl VolumeFile {
     /// content.
     fn write_buffer(&self, offset: u64, buffer: &mut IoBuffer) -> io::Result<()> {
         self.require_writable()?;
-        self.volume.load.waiting(|| self.volume.state().write_buffer(self.node, offset, buffer))
+        self.volume.load.count_in_progress(|| self.volume.state().write_buffer(self.node, offset, buffer))
     }
 
     fn require_writable(&self) -> io::Result<()> {
@@ -99,13 +99,13 @@ fn blocks_of(offset: u64, len: usize) -> io::Result<(u64, u64)> {
 }
 
 /// A read of a file: its node, offset, and buffer.
-type Read<'b> = (NodeId, u64, &'b mut [u8]);
+type VolumeRead<'b> = (FileNodeId, u64, &'b mut [u8]);
 
-impl State {
+impl VolumeState {
     /// Returns the blocks that store a range of a file.
-    fn blocks_below(
+    fn blocks_in_range(
         &self,
-        node: NodeId,
+        node: FileNodeId,
         offset: u64,
         len: usize,
     ) -> io::Result<impl Iterator<Item = u64> + use<>> {
@@ -117,28 +117,28 @@ impl State {
     }
 
     /// Starts to read ranges of files.
-    fn start_read(&mut self, batch: &[Waiting]) -> io::Result<ReadAhead> {
+    fn start_read(&mut self, batch: &[QueuedFileTransfer]) -> io::Result<BlockReadAhead> {
         let mut blocks = vec![];
         for (file, transfer) in batch {
-            blocks.extend(self.blocks_below(file.node, transfer.offset, transfer.buffer.len())?);
+            blocks.extend(self.blocks_in_range(file.node, transfer.offset, transfer.buffer.len())?);
         }
-        self.base()?.start_read(&blocks).map_err(io_error)
+        self.storage()?.start_read(&blocks).map_err(io_error)
     }
 
     /// Reads ranges of files as one batch, on which the members work concurrently. After an error, buffers may be
     /// partially filled.
-    fn read(&mut self, reads: &mut [Read<'_>], ahead: Option<ReadAhead>) -> io::Result<()> {
+    fn read(&mut self, reads: &mut [VolumeRead<'_>], ahead: Option<BlockReadAhead>) -> io::Result<()> {
         let (mut blocks, mut buffers) = (vec![], vec![]);
         for (node, offset, buffer) in reads {
-            blocks.extend(self.blocks_below(*node, *offset, buffer.len())?);
+            blocks.extend(self.blocks_in_range(*node, *offset, buffer.len())?);
             buffers.extend(buffer.chunks_exact_mut(BLOCK));
         }
-        self.base()?.read_blocks(&blocks, &mut buffers, ahead).map_err(io_error)
+        self.storage()?.read_blocks(&blocks, &mut buffers, ahead).map_err(io_error)
     }
 
     /// Returns the blocks that store a range of a file that is about to be written. The file is extended if
     /// necessary.
-    fn blocks_to_write(&mut self, node: NodeId, offset: u64, len: usize) -> io::Result<Vec<Range<u64>>> {
+    fn blocks_to_write(&mut self, node: FileNodeId, offset: u64, len: usize) -> io::Result<Vec<Range<u64>>> {
         let (first, count) = blocks_of(offset, len)?;
         let end = offset.checked_add(len as u64).ok_or(io::ErrorKind::InvalidInput)?;
         self.written.writes.fetch_add(1, Ordering::Relaxed);
@@ -149,14 +149,14 @@ impl State {
         Ok(self.table.map(node, first, count))
     }
 
-    fn write_buffer(&mut self, node: NodeId, offset: u64, buffer: &mut IoBuffer) -> io::Result<()> {
+    fn write_buffer(&mut self, node: FileNodeId, offset: u64, buffer: &mut IoBuffer) -> io::Result<()> {
         match &self.blocks_to_write(node, offset, buffer.len())?[..] {
-            [extent] => self.base()?.write_buffer(extent.start, buffer).map_err(io_error),
+            [extent] => self.storage()?.write_buffer(extent.start, buffer).map_err(io_error),
             extents => self.write_extents(extents, buffer),
         }
     }
 
-    fn write(&mut self, node: NodeId, offset: u64, data: &[u8]) -> io::Result<()> {
+    fn write(&mut self, node: FileNodeId, offset: u64, data: &[u8]) -> io::Result<()> {
         let extents = self.blocks_to_write(node, offset, data.len())?;
         self.write_extents(&extents, data)
     }
@@ -165,7 +165,7 @@ impl State {
         let mut rest = data;
         for extent in extents {
             let (part, behind) = rest.split_at((extent.end - extent.start) as usize * BLOCK);
-            self.base()?.write(extent.start, part).map_err(io_error)?;
+            self.storage()?.write(extent.start, part).map_err(io_error)?;
             rest = behind;
         }
         Ok(())
@@ -174,20 +174,20 @@ impl State {
 
 /// A thread's transfers, which are completed in order. While a read is being completed, the next ones are in flight.
 #[derive(Default)]
-struct Turns {
-    waiting: VecDeque<Waiting>,
+struct TransferQueue {
+    waiting: VecDeque<QueuedFileTransfer>,
     /// Batches of reads that were started.
-    begun: VecDeque<(Vec<Waiting>, Option<ReadAhead>)>,
+    started: VecDeque<(Vec<QueuedFileTransfer>, Option<BlockReadAhead>)>,
 }
 
-impl Turns {
+impl TransferQueue {
     /// Removes consecutive reads, with a total length of up to one long read. Returns no reads if the next transfer
     /// is not a read.
-    fn next_reads(&mut self) -> Vec<Waiting> {
-        let (mut batch, mut bytes): (Vec<Waiting>, usize) = (vec![], 0);
+    fn next_reads(&mut self) -> Vec<QueuedFileTransfer> {
+        let (mut batch, mut bytes): (Vec<QueuedFileTransfer>, usize) = (vec![], 0);
         while let Some((file, transfer)) = self.waiting.front() {
             let is_joined = batch.first().is_none_or(|(first, _)| {
-                first.volume.is_same(&file.volume) && bytes + transfer.buffer.len() <= LONG_READ
+                first.volume.is_same(&file.volume) && bytes + transfer.buffer.len() <= MAX_BATCH_BYTES
             });
             if transfer.kind != TransferKind::Read || !is_joined {
                 break;
@@ -199,17 +199,17 @@ impl Turns {
     }
 
     /// Starts reads, and completes the transfers at the front of the queue. Returns false if there were none.
-    fn take(&mut self) -> bool {
-        while self.begun.len() < MAX_AHEAD {
+    fn complete_next(&mut self) -> bool {
+        while self.started.len() < MAX_BATCHES_IN_FLIGHT {
             let batch = self.next_reads();
             let Some((file, _)) = batch.first() else { break };
-            let is_alone = self.begun.is_empty() && self.waiting.is_empty();
+            let is_alone = self.started.is_empty() && self.waiting.is_empty();
             // If a read cannot be started, its completion reports the error.
-            let start = || file.volume.load.waiting(|| file.volume.state().start_read(&batch)).ok();
+            let start = || file.volume.load.count_in_progress(|| file.volume.state().start_read(&batch)).ok();
             let ahead = if is_alone { None } else { start() };
-            self.begun.push_back((batch, ahead));
+            self.started.push_back((batch, ahead));
         }
-        if let Some((batch, ahead)) = self.begun.pop_front() {
+        if let Some((batch, ahead)) = self.started.pop_front() {
             VolumeFile::complete(batch, ahead);
             return true;
         }
@@ -220,9 +220,9 @@ impl Turns {
 }
 
 /// Resets the state when the outermost submission of a thread ends, even by a panic.
-struct EndOfWaiting;
+struct TransferQueueReset;
 
-impl Drop for EndOfWaiting {
+impl Drop for TransferQueueReset {
     fn drop(&mut self) {
         // Waiting transfers are dropped outside of the borrow, because dropping them closes files.
         drop(WAITING.with_borrow_mut(Option::take));
@@ -235,12 +235,14 @@ impl File for VolumeFile {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8], _reason: IoReason) -> io::Result<()> {
-        self.volume.load.timed(|| self.volume.state().read(&mut [(self.node, offset, buffer)], None))
+        self.volume
+            .load
+            .measure_latency(|| self.volume.state().read(&mut [(self.node, offset, buffer)], None))
     }
 
     fn write_at(&self, offset: u64, data: &[u8], _reason: IoReason) -> io::Result<()> {
         self.require_writable()?;
-        self.volume.load.waiting(|| self.volume.state().write(self.node, offset, data))
+        self.volume.load.count_in_progress(|| self.volume.state().write(self.node, offset, data))
     }
 
     fn submit(&self, batch: Vec<Transfer>) {
@@ -251,24 +253,24 @@ impl File for VolumeFile {
             return WAITING.with_borrow_mut(|waiting| waiting.get_or_insert_default().extend(batch));
         }
         WAITING.set(Some(VecDeque::new()));
-        let _end = EndOfWaiting;
-        let mut turns = Turns {
+        let _end = TransferQueueReset;
+        let mut turns = TransferQueue {
             waiting: batch.into_iter().map(|transfer| (self.clone(), transfer)).collect(),
-            ..Turns::default()
+            ..TransferQueue::default()
         };
-        while turns.take() {
+        while turns.complete_next() {
             let submitted = WAITING.with_borrow_mut(|waiting| waiting.as_mut().map(std::mem::take));
             turns.waiting.extend(submitted.unwrap_or_default());
         }
     }
 
     fn sync(&self, _reason: IoReason) -> io::Result<()> {
-        self.volume.load.timed(|| self.volume.state().sync())
+        self.volume.load.measure_latency(|| self.volume.state().sync())
     }
 
     fn len(&self) -> io::Result<u64> {
         let mut state = self.volume.state();
-        state.base()?;
+        state.storage()?;
         Ok(state.table.len(self.node))
     }
 

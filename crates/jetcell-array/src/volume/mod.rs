@@ -15,10 +15,10 @@
 //! Before any of them is used, the reserve is raised durably in the table. Other blocks are overwritten with zeros,
 //! or deallocated on a LUN.
 
-mod base;
+mod storage;
 mod file;
-mod space;
-mod table;
+mod free_blocks;
+mod file_table;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -28,12 +28,12 @@ use jetcell_sync::atomic::{AtomicU64, Ordering};
 use jetcell_sync::{Arc, Mutex, MutexGuard};
 use jetcell_vfs::{Clock, DirectoryLock, File, OpenMode, Vfs};
 
-use self::base::Base;
+use self::storage::VolumeStorage;
 use self::file::VolumeFile;
-use self::space::Space;
-use self::table::{AREA, NodeId, Table};
+use self::free_blocks::FreeBlocks;
+use self::file_table::{FileNodeId, FileTable, TABLE_AREA_BLOCKS};
 use crate::array::{Array, LoadMeter};
-use crate::error::{ArrayError, Refusal};
+use crate::error::{ArrayError, ArrayRefusal};
 use crate::geometry::BLOCK;
 use crate::luns::SharedLuns;
 
@@ -43,30 +43,30 @@ const RESERVE_STEP: u64 = (64 << 20) / BLOCK as u64;
 /// A file system on an array or on a LUN. Clones share it.
 #[derive(Clone)]
 pub struct Volume {
-    state: Arc<Mutex<State>>,
-    written: Arc<Written>,
+    state: Arc<Mutex<VolumeState>>,
+    written: Arc<AtomicWriteCounters>,
     load: LoadMeter,
     clock: Arc<dyn Clock>,
     /// Path prefix of all files.
     root: PathBuf,
 }
 
-struct State {
+struct VolumeState {
     /// Storage of the files. `None` after the volume has been closed.
-    base: Option<Base>,
-    table: Table,
-    space: Space,
+    storage: Option<VolumeStorage>,
+    table: FileTable,
+    free_blocks: FreeBlocks,
     /// Whether the table has changed since it was last written.
     is_changed: bool,
     /// Number of open handles for each node.
-    handles: BTreeMap<NodeId, usize>,
+    handles: BTreeMap<FileNodeId, usize>,
     locks: BTreeSet<PathBuf>,
-    written: Arc<Written>,
+    written: Arc<AtomicWriteCounters>,
 }
 
 /// Counters for writes to a volume's files since it was mounted.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct HostWrites {
+pub struct HostWriteCounters {
     /// Number of writes.
     pub writes: u64,
     /// Number of blocks in these writes.
@@ -75,7 +75,7 @@ pub struct HostWrites {
 
 /// Counters for callers' writes. They can be read without waiting for commits.
 #[derive(Default)]
-struct Written {
+struct AtomicWriteCounters {
     writes: AtomicU64,
     blocks: AtomicU64,
 }
@@ -87,13 +87,13 @@ fn io_error(error: ArrayError) -> io::Error {
     }
 }
 
-impl State {
-    fn base(&mut self) -> io::Result<&mut Base> {
-        self.base.as_mut().ok_or_else(|| io::Error::other("the volume was closed"))
+impl VolumeState {
+    fn storage(&mut self) -> io::Result<&mut VolumeStorage> {
+        self.storage.as_mut().ok_or_else(|| io::Error::other("the volume was closed"))
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.base()?.flush().map_err(io_error)
+        self.storage()?.flush().map_err(io_error)
     }
 
     /// Makes all content and names durable.
@@ -102,41 +102,41 @@ impl State {
         if !self.is_changed {
             return Ok(());
         }
-        let is_open = |node: &NodeId| self.handles.contains_key(node);
+        let is_open = |node: &FileNodeId| self.handles.contains_key(node);
         let unused = self.table.remove_unnamed(is_open);
-        self.space.release(unused);
+        self.free_blocks.release(unused);
         self.write_table()?;
-        self.space.table_is_durable();
+        self.free_blocks.free_released();
         Ok(())
     }
 
     fn write_table(&mut self) -> io::Result<()> {
         self.table.sequence += 1;
         let bytes = self.table.encode()?;
-        let place = self.table.sequence % 2 * AREA;
-        self.base()?.write(place, &bytes).map_err(io_error)?;
+        let place = self.table.sequence % 2 * TABLE_AREA_BLOCKS;
+        self.storage()?.write(place, &bytes).map_err(io_error)?;
         self.flush()?;
         self.is_changed = false;
         Ok(())
     }
 
     /// Extends a file to this many blocks. The new blocks read as zeros.
-    fn extend(&mut self, node: NodeId, blocks: u64) -> io::Result<()> {
+    fn extend(&mut self, node: FileNodeId, blocks: u64) -> io::Result<()> {
         let mut missing = blocks.saturating_sub(self.table.blocks_of(node));
-        if missing > self.space.free() {
+        if missing > self.free_blocks.free() {
             return Err(io::ErrorKind::StorageFull.into());
         }
         while missing > 0 {
-            if let Some(reserve) = self.space.reserve_for(missing, RESERVE_STEP) {
+            if let Some(reserve) = self.free_blocks.reserve_for(missing, RESERVE_STEP) {
                 self.table.reserve = reserve;
                 // The content is flushed first, because the table may refer to content that is not durable yet.
                 self.flush()?;
                 self.write_table()?;
-                self.space.raise(reserve);
+                self.free_blocks.raise_reserve(reserve);
             }
-            let (extent, is_fresh) = self.space.take(missing).ok_or(io::ErrorKind::StorageFull)?;
+            let (extent, is_fresh) = self.free_blocks.take(missing).ok_or(io::ErrorKind::StorageFull)?;
             if !is_fresh {
-                self.base()?.clear(extent.clone()).map_err(io_error)?;
+                self.storage()?.clear(extent.clone()).map_err(io_error)?;
             }
             missing -= extent.end - extent.start;
             self.table.add_extent(node, extent);
@@ -145,11 +145,11 @@ impl State {
         Ok(())
     }
 
-    fn set_len(&mut self, node: NodeId, len: u64) -> io::Result<()> {
+    fn set_len(&mut self, node: FileNodeId, len: u64) -> io::Result<()> {
         let blocks = len.div_ceil(BLOCK as u64);
         self.extend(node, blocks)?;
-        let cut = self.table.cut(node, blocks);
-        self.space.release(cut);
+        let cut = self.table.truncate(node, blocks);
+        self.free_blocks.release(cut);
         self.table.set_len(node, len);
         self.is_changed = true;
         Ok(())
@@ -160,15 +160,16 @@ impl State {
 fn newest_table(
     read: &mut impl FnMut(u64, &mut [u8]) -> crate::Result<()>,
     blocks: u64,
-) -> crate::Result<(Option<Table>, bool)> {
-    let mut newest: Option<Table> = None;
+) -> crate::Result<(Option<FileTable>, bool)> {
+    let mut newest: Option<FileTable> = None;
     let mut is_empty = true;
     for area in 0..2 {
-        let mut bytes = vec![0; AREA as usize * BLOCK];
-        read(area * AREA, &mut bytes)?;
+        let mut bytes = vec![0; TABLE_AREA_BLOCKS as usize * BLOCK];
+        read(area * TABLE_AREA_BLOCKS, &mut bytes)?;
         is_empty &= bytes.iter().all(|byte| *byte == 0);
-        let found = Table::decode(&bytes, blocks).filter(|table| table.sequence % 2 == area);
-        let is_newer = |table: &Table| newest.as_ref().is_none_or(|other| table.sequence > other.sequence);
+        let found = FileTable::decode(&bytes, blocks).filter(|table| table.sequence % 2 == area);
+        let is_newer =
+            |table: &FileTable| newest.as_ref().is_none_or(|other| table.sequence > other.sequence);
         newest = found.filter(is_newer).or(newest);
     }
     Ok((newest, is_empty))
@@ -179,10 +180,10 @@ impl Volume {
     ///
     /// # Errors
     /// The array cannot be read.
-    pub fn is_on(array: &mut Array) -> crate::Result<bool> {
+    pub fn exists_on(array: &mut Array) -> crate::Result<bool> {
         let blocks = array.layout().blocks();
         let mut read = |first, buffer: &mut [u8]| array.read(first, buffer);
-        Ok(blocks > 2 * AREA && newest_table(&mut read, blocks)?.0.is_some())
+        Ok(blocks > 2 * TABLE_AREA_BLOCKS && newest_table(&mut read, blocks)?.0.is_some())
     }
 
     /// Mounts the files of an array at the path `root`. An array that was just created has no files.
@@ -190,7 +191,7 @@ impl Volume {
     /// # Errors
     /// The array is too small, or its blocks contain something other than a volume.
     pub fn mount(array: Array, clock: Arc<dyn Clock>, root: &Path) -> crate::Result<Volume> {
-        Volume::mount_on(Base::Array(Box::new(array)), clock, root)
+        Volume::mount_on(VolumeStorage::Array(Box::new(array)), clock, root)
     }
 
     /// Mounts the files of a LUN at the path `root`. A LUN that was just created has no files. The owner of the LUNs
@@ -204,39 +205,47 @@ impl Volume {
         clock: Arc<dyn Clock>,
         root: &Path,
     ) -> crate::Result<Volume> {
-        Volume::mount_on(Base::Lun(luns, lun.to_string()), clock, root)
+        Volume::mount_on(VolumeStorage::Lun(luns, lun.to_string()), clock, root)
     }
 
-    fn mount_on(mut base: Base, clock: Arc<dyn Clock>, root: &Path) -> crate::Result<Volume> {
+    fn mount_on(mut base: VolumeStorage, clock: Arc<dyn Clock>, root: &Path) -> crate::Result<Volume> {
         let blocks = base.blocks()?;
-        if blocks <= 2 * AREA {
-            let text = format!("the volume has {blocks} blocks, but files need more than {}", 2 * AREA);
-            return Err(Refusal::Parameter(text).into());
+        if blocks <= 2 * TABLE_AREA_BLOCKS {
+            let text =
+                format!("the volume has {blocks} blocks, but files need more than {}", 2 * TABLE_AREA_BLOCKS);
+            return Err(ArrayRefusal::Parameter(text).into());
         }
         let (newest, is_empty) = newest_table(&mut |first, buffer| base.read(first, buffer), blocks)?;
         let table = match newest {
             Some(table) => table,
             // If there is content from before the volume was created, it does not read as zeros.
-            None if is_empty && base.was_written()? => Table::with_reserve(blocks),
-            None if is_empty => Table::default(),
+            None if is_empty && base.was_written()? => FileTable::with_reserve(blocks),
+            None if is_empty => FileTable::default(),
             None => {
                 let text = "the blocks contain other data than files of this program, or both file tables are damaged";
-                return Err(Refusal::Parameter(text.into()).into());
+                return Err(ArrayRefusal::Parameter(text.into()).into());
             }
         };
         let load = base.with_array(|array| array.load_meter());
-        let space = Space::new(2 * AREA..blocks, table.reserve, table.extents());
+        let space = FreeBlocks::new(2 * TABLE_AREA_BLOCKS..blocks, table.reserve, table.extents());
         let (handles, locks) = (BTreeMap::new(), BTreeSet::new());
-        let written = Arc::<Written>::default();
+        let written = Arc::<AtomicWriteCounters>::default();
         let of_state = written.clone();
-        let state =
-            State { base: Some(base), table, space, is_changed: false, handles, locks, written: of_state };
+        let state = VolumeState {
+            storage: Some(base),
+            table,
+            free_blocks: space,
+            is_changed: false,
+            handles,
+            locks,
+            written: of_state,
+        };
         Ok(Volume { state: Arc::new(Mutex::new(state)), written, load, clock, root: root.to_path_buf() })
     }
 
     /// Calls a function with the underlying array. Returns `None` after the volume has been closed.
     pub fn with_array<T>(&self, call: impl FnOnce(&mut Array) -> T) -> Option<T> {
-        self.state.lock().base.as_mut().map(|base| base.with_array(call))
+        self.state.lock().storage.as_mut().map(|base| base.with_array(call))
     }
 
     /// Returns the meter for reads and syncs of files. Their latency includes the wait for other users of the array.
@@ -245,9 +254,9 @@ impl Volume {
     }
 
     /// Returns the counters for callers' writes.
-    pub fn host_writes(&self) -> HostWrites {
-        let Written { writes, blocks } = &*self.written;
-        HostWrites { writes: writes.load(Ordering::Relaxed), blocks: blocks.load(Ordering::Relaxed) }
+    pub fn host_writes(&self) -> HostWriteCounters {
+        let AtomicWriteCounters { writes, blocks } = &*self.written;
+        HostWriteCounters { writes: writes.load(Ordering::Relaxed), blocks: blocks.load(Ordering::Relaxed) }
     }
 
     /// Makes all content durable and shuts the array down. LUNs remain available. From then on, operations on files
@@ -255,7 +264,7 @@ impl Volume {
     pub fn close(&self) -> crate::Result<()> {
         let mut state = self.state.lock();
         let synced = state.sync();
-        let Some(base) = state.base.take() else { return Ok(()) };
+        let Some(base) = state.storage.take() else { return Ok(()) };
         synced.map_err(|error| ArrayError::io(&self.root, "syncing the file table", 0, error))?;
         base.close()
     }
@@ -264,7 +273,7 @@ impl Volume {
         Arc::ptr_eq(&self.state, &other.state)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, VolumeState> {
         self.state.lock()
     }
 
@@ -274,11 +283,11 @@ impl Volume {
     }
 }
 
-struct Lock(Volume, PathBuf);
+struct VolumeLock(Volume, PathBuf);
 
-impl DirectoryLock for Lock {}
+impl DirectoryLock for VolumeLock {}
 
-impl Drop for Lock {
+impl Drop for VolumeLock {
     fn drop(&mut self) {
         self.0.state().locks.remove(&self.1);
     }
@@ -288,7 +297,7 @@ impl Vfs for Volume {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
         let name = self.name(path)?;
         let mut state = self.state();
-        state.base()?;
+        state.storage()?;
         let node = match (state.table.find(name), mode) {
             (Some(_), OpenMode::CreateNew) => return Err(io::ErrorKind::AlreadyExists.into()),
             (Some(node), _) => node,
@@ -325,7 +334,7 @@ impl Vfs for Volume {
     }
 
     fn sync_directory(&self, _directory: &Path) -> io::Result<()> {
-        self.load.timed(|| self.state().sync())
+        self.load.measure_latency(|| self.state().sync())
     }
 
     /// Does nothing: directories exist only as parts of names.
@@ -341,7 +350,7 @@ impl Vfs for Volume {
     }
 
     fn free_space(&self, _path: &Path) -> io::Result<u64> {
-        Ok(self.state().space.free() * BLOCK as u64)
+        Ok(self.state().free_blocks.free() * BLOCK as u64)
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn DirectoryLock>> {
@@ -355,7 +364,7 @@ impl Vfs for Volume {
             state.is_changed = true;
         }
         drop(state);
-        Ok(Box::new(Lock(self.clone(), name.to_path_buf())))
+        Ok(Box::new(VolumeLock(self.clone(), name.to_path_buf())))
     }
 
     fn clock(&self) -> Arc<dyn Clock> {

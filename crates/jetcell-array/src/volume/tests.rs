@@ -8,9 +8,9 @@ use rand_chacha::ChaCha8Rng;
 
 use super::Volume;
 use crate::geometry::{BLOCK, ZONE_ROWS};
-use crate::luns::{LogOptions, SharedLuns};
+use crate::luns::{SharedLuns, WriteLogOptions};
 use crate::member::MemberLayout;
-use crate::{Array, AssembleOptions, BlockStore, CreateOptions, Level, LunVolume};
+use crate::{Array, AssembleOptions, BlockStore, CreateArrayOptions, Level, LunVolume};
 use jetcell_vfs::{CrashOptions, SimVfs};
 
 const ROOT: &str = "/arr";
@@ -25,7 +25,7 @@ fn members() -> Vec<PathBuf> {
 
 /// Storage of the files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum On {
+enum StorageKind {
     Array,
     Lun,
 }
@@ -33,7 +33,7 @@ enum On {
 const LUN: &str = "files";
 
 /// Creates an array with three data members, which has room for about 6 MiB of files.
-fn disk(on: On) -> SimVfs {
+fn disk(on: StorageKind) -> SimVfs {
     let disk = SimVfs::new();
     for member in members() {
         let file = disk.open(&member, OpenMode::CreateNew).unwrap();
@@ -41,9 +41,9 @@ fn disk(on: On) -> SimVfs {
         file.sync(IoReason::Other).unwrap();
     }
     disk.sync_directory(Path::new("/m")).unwrap();
-    let options = CreateOptions { journal_images: 64, ..CreateOptions::new(Level::Raid6, 9) };
+    let options = CreateArrayOptions { journal_images: 64, ..CreateArrayOptions::new(Level::Raid6, 9) };
     Array::create(&disk, &members(), &options).unwrap();
-    if on == On::Lun {
+    if on == StorageKind::Lun {
         let mut luns = LunVolume::create(array(&disk, &members()), &log(&disk)).unwrap();
         luns.create_lun(LUN, 512 + 900).unwrap();
         luns.close().unwrap();
@@ -51,8 +51,8 @@ fn disk(on: On) -> SimVfs {
     disk
 }
 
-fn log(disk: &SimVfs) -> LogOptions {
-    LogOptions { bytes: 1 << 20, ..LogOptions::new(Arc::new(disk.clone()), "/log".into()) }
+fn log(disk: &SimVfs) -> WriteLogOptions {
+    WriteLogOptions { bytes: 1 << 20, ..WriteLogOptions::new(Arc::new(disk.clone()), "/log".into()) }
 }
 
 fn array(disk: &SimVfs, members: &[PathBuf]) -> Array {
@@ -64,16 +64,16 @@ fn luns(disk: &SimVfs, members: &[PathBuf]) -> SharedLuns {
     SharedLuns::new(LunVolume::start(array(disk, members), &log(disk)).unwrap())
 }
 
-fn mounted_with(disk: &SimVfs, on: On, members: &[PathBuf]) -> Volume {
+fn mounted_with(disk: &SimVfs, on: StorageKind, members: &[PathBuf]) -> Volume {
     let (clock, root) = (disk.clock(), Path::new(ROOT));
     match on {
-        On::Array => Volume::mount(array(disk, members), clock, root),
-        On::Lun => Volume::mount_lun(luns(disk, members), LUN, clock, root),
+        StorageKind::Array => Volume::mount(array(disk, members), clock, root),
+        StorageKind::Lun => Volume::mount_lun(luns(disk, members), LUN, clock, root),
     }
     .unwrap()
 }
 
-fn mounted(disk: &SimVfs, on: On) -> Volume {
+fn mounted(disk: &SimVfs, on: StorageKind) -> Volume {
     mounted_with(disk, on, &members())
 }
 
@@ -91,10 +91,10 @@ fn read_all(volume: &Volume, name: &str) -> Vec<u8> {
 
 #[test]
 fn files_are_there_after_a_restart_and_with_members_lost() {
-    [On::Array, On::Lun].into_iter().for_each(files_are_there);
+    [StorageKind::Array, StorageKind::Lun].into_iter().for_each(files_are_there);
 }
 
-fn files_are_there(on: On) {
+fn files_are_there(on: StorageKind) {
     let disk = disk(on);
     let volume = mounted(&disk, on);
     let file = volume.open(&path("logs/a"), OpenMode::CreateNew).unwrap();
@@ -135,8 +135,8 @@ fn completions_may_submit_the_next_transfer() {
         };
         file.submit(vec![transfer]);
     }
-    let disk = disk(On::Array);
-    let volume = mounted(&disk, On::Array);
+    let disk = disk(StorageKind::Array);
+    let volume = mounted(&disk, StorageKind::Array);
     let file = volume.open(&path("a"), OpenMode::CreateNew).unwrap();
     file.grow(BLOCK as u64).unwrap();
     let (sender, receiver) = std::sync::mpsc::channel();
@@ -147,7 +147,7 @@ fn completions_may_submit_the_next_transfer() {
 /// Checks that each read has its own result, and that the members work on all reads concurrently.
 #[test]
 fn reads_that_are_submitted_together_are_one_batch() {
-    for on in [On::Array, On::Lun] {
+    for on in [StorageKind::Array, StorageKind::Lun] {
         let disk = disk(on);
         let volume = mounted(&disk, on);
         let file = volume.open(&path("a"), OpenMode::CreateNew).unwrap();
@@ -192,10 +192,10 @@ fn reads_that_are_submitted_together_are_one_batch() {
 
 #[test]
 fn room_is_used_again_reads_as_zeros_and_ends() {
-    [On::Array, On::Lun].into_iter().for_each(room_is_used_again);
+    [StorageKind::Array, StorageKind::Lun].into_iter().for_each(room_is_used_again);
 }
 
-fn room_is_used_again(on: On) {
+fn room_is_used_again(on: StorageKind) {
     let disk = disk(on);
     let volume = mounted(&disk, on);
     let free = volume.free_space(Path::new(ROOT)).unwrap();
@@ -218,7 +218,7 @@ fn room_is_used_again(on: On) {
 
 #[test]
 fn an_array_with_other_content_is_refused_and_stays_as_it_is() {
-    let in_place = disk(On::Array);
+    let in_place = disk(StorageKind::Array);
     let mut other = array(&in_place, &members());
     other.write(300, &content(1, 1)).unwrap();
     other.close().unwrap();
@@ -226,9 +226,9 @@ fn an_array_with_other_content_is_refused_and_stays_as_it_is() {
     let refused = refused.err().unwrap().to_string();
     assert!(refused.contains("other data"), "{refused}");
 
-    let disk = disk(On::Lun);
+    let disk = disk(StorageKind::Lun);
     let luns = luns(&disk, &members());
-    luns.with(|luns| luns.lun(LUN).unwrap().write_blocks(300, &content(1, 1))).unwrap();
+    luns.with_volume(|luns| luns.lun(LUN).unwrap().write_blocks(300, &content(1, 1))).unwrap();
     let mount = |name| Volume::mount_lun(luns.clone(), name, disk.clock(), Path::new(ROOT)).err().unwrap();
     assert!(mount(LUN).to_string().contains("other data"));
     assert!(mount("other").to_string().contains("other"));
@@ -236,9 +236,9 @@ fn an_array_with_other_content_is_refused_and_stays_as_it_is() {
 
 #[test]
 fn two_luns_have_files_of_their_own_and_share_the_room() {
-    let disk = disk(On::Lun);
+    let disk = disk(StorageKind::Lun);
     let shared = luns(&disk, &members());
-    shared.with(|luns| luns.create_lun("logs", 512 + 400)).unwrap();
+    shared.with_volume(|luns| luns.create_lun("logs", 512 + 400)).unwrap();
     let mount = |name| Volume::mount_lun(shared.clone(), name, disk.clock(), Path::new(ROOT)).unwrap();
     let volumes = [LUN, "logs"].map(mount);
     for (seed, volume) in (0..).zip(&volumes) {
@@ -259,18 +259,18 @@ fn two_luns_have_files_of_their_own_and_share_the_room() {
 }
 
 /// Durable state: files by name, with their content at the last sync.
-type Durable = BTreeMap<String, Vec<u8>>;
+type DurableFiles = BTreeMap<String, Vec<u8>>;
 
 /// Runs random operations with a power cut after a number of disk operations. Content that was durable before the
 /// last call must survive. Returns true if the power failed.
-fn history(on: On, seed: u64) -> bool {
+fn history(on: StorageKind, seed: u64) -> bool {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let disk = disk(on);
     let mut volume = mounted(&disk, on);
-    let (mut durable, mut now) = (Durable::new(), Durable::new());
+    let (mut durable, mut now) = (DurableFiles::new(), DurableFiles::new());
     // Writes to a LUN remain in memory until a sync, so they need fewer disk operations.
-    let most = if on == On::Lun { 50 } else { 200 };
-    disk.stop_after(disk.operations() + rng.random_range(0..most));
+    let most = if on == StorageKind::Lun { 50 } else { 200 };
+    disk.cut_power_after(disk.operations() + rng.random_range(0..most));
     for step in 0..40 {
         let name = format!("f{}", rng.random_range(0..4));
         let outcome = match rng.random_range(0..6) {
@@ -310,7 +310,7 @@ fn history(on: On, seed: u64) -> bool {
             // both states. Therefore, only files that did not change are checked.
             let names: Vec<PathBuf> = volume.list(Path::new(ROOT)).unwrap();
             let name = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().to_string();
-            let found: Durable =
+            let found: DurableFiles =
                 names.iter().map(|path| (name(path), read_all(&volume, &name(path)))).collect();
             for (name, content) in &durable {
                 if now.get(name) == Some(content) {
@@ -328,7 +328,7 @@ fn history(on: On, seed: u64) -> bool {
 
 #[test]
 fn what_was_synced_and_not_changed_survives_power_cuts() {
-    for on in [On::Array, On::Lun] {
+    for on in [StorageKind::Array, StorageKind::Lun] {
         let cuts = (0..150).filter(|seed| history(on, *seed)).count();
         assert!(cuts > 75, "{on:?}: {cuts}");
     }
@@ -339,7 +339,7 @@ fn what_was_synced_and_not_changed_survives_power_cuts() {
 #[test]
 fn long_reads_are_begun_before_the_one_in_front_is_completed() {
     const LONG: usize = 256 * BLOCK;
-    for on in [On::Array, On::Lun] {
+    for on in [StorageKind::Array, StorageKind::Lun] {
         let disk = disk(on);
         let volume = mounted(&disk, on);
         let file = volume.open(&path("a"), OpenMode::CreateNew).unwrap();
@@ -390,14 +390,14 @@ fn long_reads_are_begun_before_the_one_in_front_is_completed() {
 /// volume uses the array.
 #[test]
 fn the_time_of_an_operation_has_the_wait_for_the_array_in_it() {
-    for on in [On::Array, On::Lun] {
+    for on in [StorageKind::Array, StorageKind::Lun] {
         let disk = disk(on);
         let clock = disk.clock();
         let volume = mounted(&disk, on);
         let file = volume.open(&path("a"), OpenMode::CreateNew).unwrap();
         file.write_at(0, &[1; BLOCK], IoReason::Other).unwrap();
         let meter = volume.load_meter();
-        meter.take();
+        meter.take_mean_latency();
         let wait = std::time::Duration::from_millis(30);
         let operations: [&(dyn Fn() + Sync); 2] = [&|| file.sync(IoReason::Other).unwrap(), &|| {
             file.read_at(0, &mut [0; BLOCK], IoReason::Other).unwrap()
@@ -406,13 +406,13 @@ fn the_time_of_an_operation_has_the_wait_for_the_array_in_it() {
             std::thread::scope(|scope| {
                 volume.with_array(|_| {
                     scope.spawn(operation);
-                    while meter.under_way() == 0 {
+                    while meter.operations_in_progress() == 0 {
                         std::thread::yield_now();
                     }
                     clock.sleep(wait);
                 });
             });
-            assert_eq!((meter.take(), meter.under_way()), (Some(wait), 0));
+            assert_eq!((meter.take_mean_latency(), meter.operations_in_progress()), (Some(wait), 0));
         }
     }
 }

@@ -4,12 +4,12 @@
 use ese_engine::BulkLoadOptions;
 use ese_format::LogPosition;
 use ese_format::record::{ColumnId, Value};
-use jetcell_backup::{BackupError, Kind, RestoreOptions, SetFault, UntilFn, restore};
+use jetcell_backup::{BackupError, BackupSetError, BackupType, FindStopPositionFn, RestoreOptions, restore};
 
-use super::site::{Site, back_up_directory, disk, fault, options, restore_to, table};
+use super::test_instance::{TestInstance, back_up_directory, disk, options, restore_to, set_error, table};
 
 /// Bulk-loads a table of many pages.
-fn load(site: &Site, name: &str) {
+fn load(site: &TestInstance, name: &str) {
     let mut session = site.instance.session();
     let mut load = session.bulk_load(&site.database, &table(name), BulkLoadOptions::default()).unwrap();
     for key in 0..300 {
@@ -26,28 +26,29 @@ fn number<T>(result: jetcell_backup::Result<T>) -> i32 {
 #[test]
 fn a_restore_reaches_any_moment_before_a_load_and_none_behind_it() {
     let (_, files) = disk();
-    let site = Site::open(&files, "/one", 256);
+    let site = TestInstance::open(&files, "/one", 256);
     site.insert(0..100);
-    site.back_up("/full", Kind::Full, None).unwrap();
+    site.back_up("/full", BackupType::Full, None).unwrap();
     let before = site.insert(100..200);
     load(&site, "loaded");
     let behind = site.insert(200..300);
     // The bulk load is detected while the instance runs, and from its files after it was stopped.
-    assert_eq!(number(site.back_up("/next", Kind::Incremental, Some("/full"))), -560);
-    assert_eq!(number(site.back_up("/next", Kind::Differential, Some("/full"))), -560);
+    assert_eq!(number(site.back_up("/next", BackupType::Incremental, Some("/full"))), -560);
+    assert_eq!(number(site.back_up("/next", BackupType::Differential, Some("/full"))), -560);
     site.close();
-    let refused = back_up_directory(&files, "/one", "/next", &options(Kind::Incremental, Some("/full")));
+    let refused =
+        back_up_directory(&files, "/one", "/next", &options(BackupType::Incremental, Some("/full")));
     assert!(matches!(&refused, Err(BackupError::Set { what, .. }) if what.ends_with("make a full backup")));
-    assert_eq!(fault(refused), SetFault::NoFullBackup);
+    assert_eq!(set_error(refused), BackupSetError::NoFullBackup);
 
     let with_logs = |to: &str, until: LogPosition| {
-        let until: Box<UntilFn> = Box::new(move |_, _| Ok(until));
+        let until: Box<FindStopPositionFn> = Box::new(move |_, _| Ok(until));
         let options =
             RestoreOptions { until: Some(until), logs: Some("/one".into()), ..RestoreOptions::default() };
         restore(&files, &["/full".into()], to.as_ref(), &options)
     };
     with_logs("/two", before).unwrap();
-    let site = Site::open(&files, "/two", 0);
+    let site = TestInstance::open(&files, "/two", 0);
     assert_eq!(site.keys(), (0..200).collect());
     site.close();
     for until in [behind, LogPosition::MAX] {
@@ -57,9 +58,9 @@ fn a_restore_reaches_any_moment_before_a_load_and_none_behind_it() {
     }
 
     // The next full backup contains the table.
-    back_up_directory(&files, "/one", "/new", &options(Kind::Full, None)).unwrap();
+    back_up_directory(&files, "/one", "/new", &options(BackupType::Full, None)).unwrap();
     restore_to(&files, &["/new"], "/four", None).unwrap();
-    let site = Site::open(&files, "/four", 0);
+    let site = TestInstance::open(&files, "/four", 0);
     let session = site.instance.session();
     assert!(session.tables(&site.database).unwrap().contains(&"loaded".to_string()));
     drop(session);
@@ -70,28 +71,28 @@ fn a_restore_reaches_any_moment_before_a_load_and_none_behind_it() {
 #[test]
 fn a_load_ends_the_chain_of_a_stopped_instance_until_the_next_full_backup() {
     let (_, files) = disk();
-    let site = Site::open(&files, "/one", 256);
+    let site = TestInstance::open(&files, "/one", 256);
     site.insert(0..100);
     load(&site, "before");
     site.close();
     let back_up = |to: &str, kind, parent| back_up_directory(&files, "/one", to, &options(kind, parent));
-    back_up("/full", Kind::Full, None).unwrap();
+    back_up("/full", BackupType::Full, None).unwrap();
     let change = |keys: std::ops::Range<i32>, table: Option<&str>| {
-        let site = Site::open(&files, "/one", 256);
+        let site = TestInstance::open(&files, "/one", 256);
         site.insert(keys);
         table.into_iter().for_each(|name| load(&site, name));
         site.close();
     };
     change(100..110, None);
-    back_up("/first", Kind::Incremental, Some("/full")).unwrap();
+    back_up("/first", BackupType::Incremental, Some("/full")).unwrap();
     change(110..120, Some("loaded"));
-    assert_eq!(number(back_up("/none", Kind::Incremental, Some("/first"))), -560);
-    assert_eq!(number(back_up("/none", Kind::Differential, Some("/full"))), -560);
-    back_up("/second full", Kind::Full, None).unwrap();
+    assert_eq!(number(back_up("/none", BackupType::Incremental, Some("/first"))), -560);
+    assert_eq!(number(back_up("/none", BackupType::Differential, Some("/full"))), -560);
+    back_up("/second full", BackupType::Full, None).unwrap();
     change(120..130, None);
-    back_up("/second", Kind::Incremental, Some("/second full")).unwrap();
+    back_up("/second", BackupType::Incremental, Some("/second full")).unwrap();
     restore_to(&files, &["/second full", "/second"], "/two", None).unwrap();
-    let site = Site::open(&files, "/two", 0);
+    let site = TestInstance::open(&files, "/two", 0);
     assert_eq!(site.keys(), (0..130).collect());
     site.close();
 }

@@ -2,23 +2,23 @@
 
 use std::path::Path;
 
-use jetcell_backup::{BackupError, Kind, Manifest, SetFault};
+use jetcell_backup::{BackupError, BackupManifest, BackupSetError, BackupType};
 use jetcell_sync::Arc;
 use jetcell_vfs::{SimVfs, Vfs};
 use serde_json::{Value, json};
 
 use super::hostile::reseal;
-use super::site::{Site, back_up_directory, disk, fault, options, restore_to};
+use super::test_instance::{TestInstance, back_up_directory, disk, options, restore_to, set_error};
 
 const RECORD: &str = "/restored/restored.json";
 
-fn backed_up() -> (SimVfs, Arc<dyn Vfs>, Manifest) {
+fn backed_up() -> (SimVfs, Arc<dyn Vfs>, BackupManifest) {
     let (disk, files) = disk();
-    let site = Site::open(&files, "/one", 300);
+    let site = TestInstance::open(&files, "/one", 300);
     site.insert(0..20);
     site.close();
-    back_up_directory(&files, "/one", "/backup", &options(Kind::Full, None)).unwrap();
-    let manifest = Manifest::read(&*files, Path::new("/backup")).unwrap();
+    back_up_directory(&files, "/one", "/backup", &options(BackupType::Full, None)).unwrap();
+    let manifest = BackupManifest::read(&*files, Path::new("/backup")).unwrap();
     (disk, files, manifest)
 }
 
@@ -35,10 +35,14 @@ fn a_record_that_does_not_name_the_databases_of_the_backup_does_not_end_a_restor
         let mut record = sound.clone();
         record["databases"] = lie.clone();
         disk.put(Path::new(RECORD), record.to_string().as_bytes());
-        assert_eq!(fault(restore_to(&files, &["/backup"], "/restored", None)), SetFault::NotEmpty, "{lie}");
+        assert_eq!(
+            set_error(restore_to(&files, &["/backup"], "/restored", None)),
+            BackupSetError::NotEmpty,
+            "{lie}"
+        );
     }
     disk.put(Path::new(RECORD), sound.to_string().as_bytes());
-    assert!(restore_to(&files, &["/backup"], "/restored", None).unwrap().already_unix_ms.is_some());
+    assert!(restore_to(&files, &["/backup"], "/restored", None).unwrap().earlier_restore_unix_ms.is_some());
 }
 
 #[test]
@@ -90,7 +94,7 @@ fn a_manifest_with_an_impossible_page_size_is_refused() {
     let (disk, files, sound) = backed_up();
     for size in ["4294967295", "4097", "1"] {
         reseal(&disk, &sound, &[("\"page_size\":4096", &format!("\"page_size\":{size}"))]);
-        let error = Manifest::read(&*files, Path::new("/backup")).map(drop).unwrap_err().to_string();
+        let error = BackupManifest::read(&*files, Path::new("/backup")).map(drop).unwrap_err().to_string();
         assert!(error.contains("page size"), "{error}");
     }
 }

@@ -3,32 +3,32 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use jetcell_backup::{BackupOptions, BackupState, Kind, Made, Manifest, verify};
+use jetcell_backup::{BackupManifest, BackupOptions, BackupResult, BackupState, BackupType, verify};
 use jetcell_sync::Arc;
 use jetcell_vfs::{SimVfs, Vfs};
 use serde_json::{Value, json};
 
-use super::site::{Site, back_up_directory, disk, options, restore_to};
+use super::test_instance::{TestInstance, back_up_directory, disk, options, restore_to};
 
 const RANGE: u64 = 4 << 20;
 const PARTIAL: &str = "/backup/manifest.partial.json";
 const COPY: &str = "/backup/data.edb";
 
 fn saving() -> BackupOptions {
-    BackupOptions { save_bytes: RANGE, ..options(Kind::Full, None) }
+    BackupOptions { save_bytes: RANGE, ..options(BackupType::Full, None) }
 }
 
 /// Returns a disk with an interrupted backup of an instance. At least two of its ranges are durable.
 fn interrupted() -> (SimVfs, Arc<dyn Vfs>) {
     let (first, files) = disk();
-    let site = Site::open(&files, "/one", 3500);
+    let site = TestInstance::open(&files, "/one", 3500);
     site.insert(0..100);
     site.close();
-    first.stop_after(first.operations() + 18);
+    first.cut_power_after(first.operations() + 18);
     back_up_directory(&files, "/one", "/backup", &saving()).unwrap_err();
     let disk = first.crash(18, Default::default());
     let files: Arc<dyn Vfs> = Arc::new(disk.clone());
-    assert_eq!(Manifest::state(&*files, Path::new("/backup")).unwrap(), BackupState::Partial);
+    assert_eq!(BackupManifest::state(&*files, Path::new("/backup")).unwrap(), BackupState::Partial);
     assert!(kept_ranges(&state(&disk)) >= 2);
     (disk, files)
 }
@@ -48,19 +48,19 @@ fn change(disk: &SimVfs, edit: impl FnOnce(&mut Value)) {
 }
 
 /// Continues the backup and verifies that it contains all rows.
-fn continued(files: &Arc<dyn Vfs>) -> Made {
+fn continued(files: &Arc<dyn Vfs>) -> BackupResult {
     let made = back_up_directory(files, "/one", "/backup", &saving()).unwrap();
     let verified = verify(files, Path::new("/backup"), &Default::default()).unwrap();
-    assert_eq!((verified.faults, verified.unnamed), (vec![], vec![]));
+    assert_eq!((verified.problems, verified.unknown_files), (vec![], vec![]));
     restore_to(files, &["/backup"], "/restored", None).unwrap();
-    let site = Site::open(files, "/restored", 0);
+    let site = TestInstance::open(files, "/restored", 0);
     assert_eq!(site.keys(), (0..100).collect());
     site.close();
     made
 }
 
 /// Returns the manifest of the same backup made without an interruption.
-fn whole(files: &Arc<dyn Vfs>) -> Manifest {
+fn whole(files: &Arc<dyn Vfs>) -> BackupManifest {
     back_up_directory(files, "/one", "/other", &saving()).unwrap().manifest
 }
 

@@ -4,15 +4,16 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use ese_engine::CreateOptions;
+use ese_engine::DatabaseOptions;
 use jetcell_backup::{
-    BackupError, BackupOptions, BackupState, Kind, Manifest, RestoreOptions, back_up_stopped, restore, verify,
+    BackupError, BackupManifest, BackupOptions, BackupState, BackupType, RestoreOptions, back_up_stopped,
+    restore, verify,
 };
 use jetcell_sync::Arc;
 use jetcell_vfs::{SimVfs, Vfs};
 use twox_hash::XxHash3_64;
 
-use super::site::{Site, back_up_directory, disk, options, restore_to};
+use super::test_instance::{TestInstance, back_up_directory, disk, options, restore_to};
 
 const MANIFEST: &str = "/backup/manifest.json";
 
@@ -23,8 +24,8 @@ fn contents(disk: &SimVfs, directories: &[&str]) -> BTreeMap<PathBuf, Vec<u8>> {
 }
 
 /// Replaces parts of the manifest and recomputes its checksum.
-pub fn reseal(disk: &SimVfs, sound: &Manifest, replacements: &[(&str, &str)]) {
-    let unsigned = Manifest { checksum: String::new(), ..sound.clone() };
+pub fn reseal(disk: &SimVfs, sound: &BackupManifest, replacements: &[(&str, &str)]) {
+    let unsigned = BackupManifest { checksum: String::new(), ..sound.clone() };
     let mut text = serde_json::to_string(&unsigned).unwrap();
     for (part, replacement) in replacements {
         let hostile = text.replacen(part, replacement, 1);
@@ -39,15 +40,15 @@ pub fn reseal(disk: &SimVfs, sound: &Manifest, replacements: &[(&str, &str)]) {
 #[test]
 fn a_name_in_a_manifest_cannot_lead_out_of_a_directory() {
     let (disk, files) = disk();
-    let site = Site::open(&files, "/one", 300);
+    let site = TestInstance::open(&files, "/one", 300);
     site.insert(0..50);
     site.close();
-    back_up_directory(&files, "/one", "/backup", &options(Kind::Full, None)).unwrap();
-    let sound = Manifest::read(&*files, Path::new("/backup")).unwrap();
+    back_up_directory(&files, "/one", "/backup", &options(BackupType::Full, None)).unwrap();
+    let sound = BackupManifest::read(&*files, Path::new("/backup")).unwrap();
     // Verifies that `reseal` computes the checksum as the program does.
     reseal(&disk, &sound, &[("\"engine\":\"jetcell", "\"engine\":\"other")]);
     verify(&files, Path::new("/backup"), &Default::default()).unwrap();
-    let victim = Site::open(&files, "/victim", 300);
+    let victim = TestInstance::open(&files, "/victim", 300);
     victim.close();
     let before = contents(&disk, &["/victim", "/"]);
     let lies = [
@@ -69,7 +70,7 @@ fn a_name_in_a_manifest_cannot_lead_out_of_a_directory() {
     ];
     for (part, replacement) in lies {
         reseal(&disk, &sound, &[(part, replacement)]);
-        let read = Manifest::read(&*files, Path::new("/backup")).map(drop);
+        let read = BackupManifest::read(&*files, Path::new("/backup")).map(drop);
         let verified = verify(&files, Path::new("/backup"), &Default::default()).map(drop);
         let restored = restore_to(&files, &["/backup"], "/restored", None).map(drop);
         for refused in [read, verified, restored] {
@@ -84,12 +85,12 @@ fn a_name_in_a_manifest_cannot_lead_out_of_a_directory() {
 #[test]
 fn a_manifest_with_more_items_than_a_real_one_is_refused() {
     let (disk, files) = disk();
-    let site = Site::open(&files, "/one", 300);
+    let site = TestInstance::open(&files, "/one", 300);
     site.close();
-    back_up_directory(&files, "/one", "/backup", &options(Kind::Full, None)).unwrap();
-    let sound = Manifest::read(&*files, Path::new("/backup")).unwrap();
+    back_up_directory(&files, "/one", "/backup", &options(BackupType::Full, None)).unwrap();
+    let sound = BackupManifest::read(&*files, Path::new("/backup")).unwrap();
     let many = |count| vec!["\"\""; count].join(",");
-    let refused = || Manifest::read(&*files, Path::new("/backup")).unwrap_err().to_string();
+    let refused = || BackupManifest::read(&*files, Path::new("/backup")).unwrap_err().to_string();
     reseal(&disk, &sound, &[("\"covers\":[", &format!("\"covers\":[{},", many(2000)))]);
     assert!(refused().contains("a list has more than 1024 items"), "{}", refused());
     let bad = vec!["{\"page\":1,\"flaw\":\"\"}"; 1001].join(",");
@@ -102,11 +103,11 @@ fn a_manifest_with_more_items_than_a_real_one_is_refused() {
 #[test]
 fn a_manifest_with_an_impossible_generation_is_refused() {
     let (disk, files) = disk();
-    let site = Site::open(&files, "/one", 300);
+    let site = TestInstance::open(&files, "/one", 300);
     site.insert(0..50);
     site.close();
-    back_up_directory(&files, "/one", "/backup", &options(Kind::Full, None)).unwrap();
-    let sound = Manifest::read(&*files, Path::new("/backup")).unwrap();
+    back_up_directory(&files, "/one", "/backup", &options(BackupType::Full, None)).unwrap();
+    let sound = BackupManifest::read(&*files, Path::new("/backup")).unwrap();
     let last = sound.generations.last;
     for (part, replacement) in [
         (format!("\"last\":{last}"), "\"last\":4294967295"),
@@ -122,15 +123,15 @@ fn a_manifest_with_an_impossible_generation_is_refused() {
 #[test]
 fn a_state_of_an_interrupted_backup_cannot_lead_out_of_its_directory() {
     let (first, files) = disk();
-    let site = Site::open(&files, "/one", 3500);
+    let site = TestInstance::open(&files, "/one", 3500);
     site.close();
     first.put(Path::new("/victim/mail.edb"), &[7; 4096]);
-    first.stop_after(first.operations() + 15);
-    let options = BackupOptions { save_bytes: 4 << 20, ..options(Kind::Full, None) };
+    first.cut_power_after(first.operations() + 15);
+    let options = BackupOptions { save_bytes: 4 << 20, ..options(BackupType::Full, None) };
     back_up_directory(&files, "/one", "/backup", &options).unwrap_err();
     let disk = first.crash(1, Default::default());
     let files: Arc<dyn Vfs> = Arc::new(disk.clone());
-    assert_eq!(Manifest::state(&*files, Path::new("/backup")).unwrap(), BackupState::Partial);
+    assert_eq!(BackupManifest::state(&*files, Path::new("/backup")).unwrap(), BackupState::Partial);
     let partial = Path::new("/backup/manifest.partial.json");
     let text = String::from_utf8(disk.contents(partial).unwrap()).unwrap();
     let hostile = text.replace("\"file\":\"data.edb\"", "\"file\":\"../victim/mail.edb\"");
@@ -153,12 +154,12 @@ fn a_state_of_an_interrupted_backup_cannot_lead_out_of_its_directory() {
 #[test]
 fn the_logs_cannot_lead_a_restore_to_the_original_databases() {
     let (disk, files) = disk();
-    let site = Site::open(&files, "/one", 300);
+    let site = TestInstance::open(&files, "/one", 300);
     site.insert(0..10);
-    site.back_up("/backup", Kind::Full, None).unwrap();
+    site.back_up("/backup", BackupType::Full, None).unwrap();
     files.create_directory(Path::new("/elsewhere")).unwrap();
     let later = Path::new("/elsewhere/later.edb");
-    let database = site.instance.create_database(later, &CreateOptions::default()).unwrap();
+    let database = site.instance.create_database(later, &DatabaseOptions::default()).unwrap();
     site.insert(10..20);
     site.instance.flush().unwrap();
     drop((database, site, files));
@@ -173,7 +174,7 @@ fn the_logs_cannot_lead_a_restore_to_the_original_databases() {
         let restored = restore(&files, &["/backup".into()], Path::new("/restored"), &options).unwrap();
         assert_eq!(restored.databases, [Path::new("/restored/data.edb")]);
         assert!(contents(&disk, &["/elsewhere", "/one"]) == before, "{original_exists}");
-        let site = Site::open(&files, "/restored", 0);
+        let site = TestInstance::open(&files, "/restored", 0);
         assert_eq!(site.keys(), (0..20).collect());
         site.close();
     }
@@ -182,11 +183,11 @@ fn the_logs_cannot_lead_a_restore_to_the_original_databases() {
 #[test]
 fn a_database_whose_name_other_systems_cannot_store_is_backed_up_and_restored() {
     let (disk, files) = disk();
-    let site = Site::open(&files, "/one", 300);
+    let site = TestInstance::open(&files, "/one", 300);
     site.close();
     disk.rename(Path::new("/one/data.edb"), Path::new(r"/one/a\b.edb")).unwrap();
     let from = disk.list(Path::new("/one")).unwrap();
-    back_up_stopped(&files, &from, Path::new("/backup"), &options(Kind::Full, None)).unwrap();
+    back_up_stopped(&files, &from, Path::new("/backup"), &options(BackupType::Full, None)).unwrap();
     let restored = restore_to(&files, &["/backup"], "/restored", None).unwrap();
     assert_eq!(restored.databases, [Path::new("/restored/database.edb")]);
 }
@@ -197,9 +198,9 @@ fn a_database_whose_name_other_systems_cannot_store_is_backed_up_and_restored() 
 fn a_restore_does_not_write_into_a_file_with_another_name() {
     for with_marker in [true, false] {
         let (disk, files) = disk();
-        let site = Site::open(&files, "/one", 300);
+        let site = TestInstance::open(&files, "/one", 300);
         site.close();
-        back_up_directory(&files, "/one", "/backup", &options(Kind::Full, None)).unwrap();
+        back_up_directory(&files, "/one", "/backup", &options(BackupType::Full, None)).unwrap();
         files.create_directory(Path::new("/restored")).unwrap();
         disk.put(Path::new("/victim/mail.edb"), &[7; 8192]);
         disk.link(Path::new("/victim/mail.edb"), Path::new("/restored/data.edb")).unwrap();
@@ -219,9 +220,9 @@ fn a_restore_does_not_write_into_a_file_with_another_name() {
 #[test]
 fn a_failed_restore_removes_only_its_own_files() {
     let (disk, files) = disk();
-    let site = Site::open(&files, "/one", 300);
+    let site = TestInstance::open(&files, "/one", 300);
     site.close();
-    back_up_directory(&files, "/one", "/backup", &options(Kind::Full, None)).unwrap();
+    back_up_directory(&files, "/one", "/backup", &options(BackupType::Full, None)).unwrap();
     files.create_directory(Path::new("/restored")).unwrap();
     disk.put(Path::new("/restored/restore.partial"), b"into an empty directory\n");
     let others = ["notes.txt", "E01.log", "E01res00001.jrs", "other.edb.jdw", "other.jfm"];
@@ -239,9 +240,9 @@ fn a_failed_restore_removes_only_its_own_files() {
 #[test]
 fn a_restore_over_an_instance_leaves_the_files_of_other_instances() {
     let (disk, files) = disk();
-    let site = Site::open(&files, "/one", 300);
+    let site = TestInstance::open(&files, "/one", 300);
     site.close();
-    back_up_directory(&files, "/one", "/backup", &options(Kind::Full, None)).unwrap();
+    back_up_directory(&files, "/one", "/backup", &options(BackupType::Full, None)).unwrap();
     let others = ["notes.txt", "E01.log", "E01res00001.jrs", "other.edb.jdw", "other.jfm"];
     for name in others.iter().chain(&["data.edb.jdw", "data.jfm", "E00res00001.jrs"]) {
         disk.put(&Path::new("/one").join(name), &[7; 4096]);

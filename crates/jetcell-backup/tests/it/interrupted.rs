@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use jetcell_backup::{BackupState, Kind, Manifest, SetFault, verify};
+use jetcell_backup::{BackupManifest, BackupSetError, BackupState, BackupType, verify};
 use jetcell_sync::Arc;
 use jetcell_vfs::{CrashOptions, SimVfs, Vfs};
 
-use super::site::{Site, back_up_directory, disk, fault, options, restore_to};
+use super::test_instance::{TestInstance, back_up_directory, disk, options, restore_to, set_error};
 
 /// Number of pages of a database that fills three ranges and a part of a fourth.
 const PAGES: u32 = 3500;
@@ -14,31 +14,34 @@ const RANGE: u64 = 4 << 20;
 
 /// Simulates a power failure after `count` more disk operations.
 fn crash(disk: &SimVfs, count: u64, seed: u64) -> (SimVfs, Arc<dyn Vfs>) {
-    disk.stop_after(disk.operations() + count);
+    disk.cut_power_after(disk.operations() + count);
     let after = disk.crash(seed, CrashOptions::default());
     let files: Arc<dyn Vfs> = Arc::new(after.clone());
     (after, files)
 }
 
 fn is_partial(files: &Arc<dyn Vfs>) {
-    assert_eq!(Manifest::state(&**files, Path::new("/backup")).unwrap(), BackupState::Partial);
-    assert_eq!(fault(verify(files, Path::new("/backup"), &Default::default())), SetFault::NotABackup);
-    assert_eq!(fault(restore_to(files, &["/backup"], "/restored", None)), SetFault::NotABackup);
+    assert_eq!(BackupManifest::state(&**files, Path::new("/backup")).unwrap(), BackupState::Partial);
+    assert_eq!(
+        set_error(verify(files, Path::new("/backup"), &Default::default())),
+        BackupSetError::NotABackup
+    );
+    assert_eq!(set_error(restore_to(files, &["/backup"], "/restored", None)), BackupSetError::NotABackup);
 }
 
 #[test]
 fn a_stopped_instance() {
     let (first, files) = disk();
-    let site = Site::open(&files, "/one", PAGES);
+    let site = TestInstance::open(&files, "/one", PAGES);
     site.insert(0..100);
     site.close();
     let mut continued = 0;
     for count in [9, 12, 15, 18, 21] {
         let disk = first.clone_disk();
         let files: Arc<dyn Vfs> = Arc::new(disk.clone());
-        let mut options = options(Kind::Full, None);
+        let mut options = options(BackupType::Full, None);
         options.save_bytes = RANGE;
-        disk.stop_after(disk.operations() + count);
+        disk.cut_power_after(disk.operations() + count);
         back_up_directory(&files, "/one", "/backup", &options).unwrap_err();
         let (_, files) = crash(&disk, 0, count);
         is_partial(&files);
@@ -47,9 +50,9 @@ fn a_stopped_instance() {
         assert_eq!(made.copied_bytes + made.continued_bytes, made.manifest.bytes() - header(&made));
         continued += u64::from(made.continued_bytes > 0);
         let verified = verify(&files, Path::new("/backup"), &Default::default()).unwrap();
-        assert_eq!((verified.faults, verified.unnamed), (vec![], vec![]));
+        assert_eq!((verified.problems, verified.unknown_files), (vec![], vec![]));
         restore_to(&files, &["/backup"], "/restored", None).unwrap();
-        let site = Site::open(&files, "/restored", 0);
+        let site = TestInstance::open(&files, "/restored", 0);
         assert_eq!(site.keys(), (0..100).collect());
         site.close();
     }
@@ -58,7 +61,7 @@ fn a_stopped_instance() {
 
 /// Bytes of the header, which are not counted as copied. They are counted only if an earlier call copied them with
 /// the first range.
-fn header(made: &jetcell_backup::Made) -> u64 {
+fn header(made: &jetcell_backup::BackupResult) -> u64 {
     if made.continued_bytes > 0 { 0 } else { 2 * 4096 }
 }
 
@@ -67,11 +70,11 @@ fn a_running_instance() {
     let mut continued = 0;
     for count in [20, 26, 32, 38] {
         let (disk, files) = disk();
-        let site = Site::open(&files, "/one", PAGES);
+        let site = TestInstance::open(&files, "/one", PAGES);
         site.insert(0..100);
-        let mut options = options(Kind::Full, None);
+        let mut options = options(BackupType::Full, None);
         options.save_bytes = RANGE;
-        disk.stop_after(disk.operations() + count);
+        disk.cut_power_after(disk.operations() + count);
         let to = Path::new("/backup");
         let stopped = jetcell_backup::back_up(&site.instance, &files, to, &options);
         drop((site, files));
@@ -80,17 +83,17 @@ fn a_running_instance() {
             continue;
         }
         is_partial(&files);
-        let site = Site::open(&files, "/one", 0);
+        let site = TestInstance::open(&files, "/one", 0);
         site.insert(100..150);
         let made = jetcell_backup::back_up(&site.instance, &files, to, &options).unwrap();
         continued += u64::from(made.continued_bytes > 0);
         assert_eq!(made.copied_bytes + made.continued_bytes, made.manifest.bytes() - header(&made));
         let verified = verify(&files, to, &Default::default()).unwrap();
-        assert_eq!((verified.faults, verified.unnamed), (vec![], vec![]));
+        assert_eq!((verified.problems, verified.unknown_files), (vec![], vec![]));
         site.insert(150..200);
         site.close();
         restore_to(&files, &["/backup"], "/restored", None).unwrap();
-        let site = Site::open(&files, "/restored", 0);
+        let site = TestInstance::open(&files, "/restored", 0);
         assert_eq!(site.keys(), (0..150).collect());
         site.close();
     }

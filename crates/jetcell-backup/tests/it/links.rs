@@ -4,12 +4,12 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 
-use jetcell_backup::{Kind, RestoreOptions, restore};
+use jetcell_backup::{BackupType, RestoreOptions, restore};
 use jetcell_sync::Arc;
 use jetcell_vfs::{RealOptions, RealVfs, Vfs};
 use tempfile::TempDir;
 
-use super::site::{Site, back_up_directory, options};
+use super::test_instance::{TestInstance, back_up_directory, options};
 
 const VICTIM: [u8; 8192] = [7; 8192];
 
@@ -18,10 +18,10 @@ fn backed_up() -> (TempDir, Arc<dyn Vfs>) {
     let dir = tempfile::tempdir().unwrap();
     let files: Arc<dyn Vfs> = Arc::new(RealVfs::new(RealOptions::default()).unwrap());
     let at = |name: &str| dir.path().join(name).to_str().unwrap().to_string();
-    let site = Site::open(&files, &at("one"), 300);
+    let site = TestInstance::open(&files, &at("one"), 300);
     site.insert(0..20);
     site.close();
-    back_up_directory(&files, &at("one"), &at("backup"), &options(Kind::Full, None)).unwrap();
+    back_up_directory(&files, &at("one"), &at("backup"), &options(BackupType::Full, None)).unwrap();
     fs::write(at("victim"), VICTIM).unwrap();
     fs::create_dir(at("restored")).unwrap();
     (dir, files)
@@ -74,7 +74,7 @@ fn a_backup_follows_no_link() {
         fs::create_dir(at("other")).unwrap();
         symlink(at(target), at("other").join(name)).unwrap();
         let (from, to) = (at("one").to_str().unwrap().to_string(), at("other").to_str().unwrap().to_string());
-        let made = back_up_directory(&files, &from, &to, &options(Kind::Full, None));
+        let made = back_up_directory(&files, &from, &to, &options(BackupType::Full, None));
         // A dangling link is not listed, and a file replaces it.
         assert_eq!(made.is_ok(), target == "nothing", "{name} to {target}: {made:?}");
         assert_eq!(fs::read(at("victim")).unwrap(), VICTIM, "{name} to {target}");

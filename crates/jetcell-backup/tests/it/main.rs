@@ -10,4 +10,4 @@ mod interrupted;
 mod links;
 mod repeated;
 mod shared_directory;
-mod site;
+mod test_instance;

@@ -3,23 +3,23 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use jetcell_backup::{Kind, RestoreOptions, restore};
+use jetcell_backup::{BackupType, RestoreOptions, restore};
 use jetcell_sync::Arc;
 use jetcell_sync::atomic::{AtomicBool, Ordering};
 use jetcell_vfs::{File, OpenMode, SimVfs, Vfs, VfsLayer};
 
-use super::site::{Site, back_up_directory, disk, options};
+use super::test_instance::{TestInstance, back_up_directory, disk, options};
 
 const TARGET: &str = "/restored";
 
 /// Simulates another process that creates files directly before the restore creates its first log.
-struct Crowded {
+struct CrowdedVfs {
     disk: SimVfs,
     names: &'static [&'static str],
     is_done: AtomicBool,
 }
 
-impl VfsLayer for Crowded {
+impl VfsLayer for CrowdedVfs {
     fn inner(&self) -> &dyn Vfs {
         &self.disk
     }
@@ -34,16 +34,16 @@ impl VfsLayer for Crowded {
 
 fn backed_up() -> SimVfs {
     let (disk, files) = disk();
-    let site = Site::open(&files, "/one", 300);
+    let site = TestInstance::open(&files, "/one", 300);
     site.insert(0..20);
     site.close();
-    back_up_directory(&files, "/one", "/backup", &options(Kind::Full, None)).unwrap();
+    back_up_directory(&files, "/one", "/backup", &options(BackupType::Full, None)).unwrap();
     disk
 }
 
 /// Runs a restore while another process creates files with these names.
 fn restored(disk: &SimVfs, names: &'static [&'static str]) -> jetcell_backup::Result<()> {
-    let crowded = Crowded { disk: disk.clone(), names, is_done: AtomicBool::new(false) };
+    let crowded = CrowdedVfs { disk: disk.clone(), names, is_done: AtomicBool::new(false) };
     let files: Arc<dyn Vfs> = Arc::new(crowded);
     let options = RestoreOptions { threads: false, ..RestoreOptions::default() };
     restore(&files, &["/backup".into()], Path::new(TARGET), &options).map(drop)

@@ -6,21 +6,23 @@ use std::path::Path;
 use ese_engine::Instance;
 use ese_engine::InstanceOptions;
 use jetcell_copies::{
-    Activated, COPY_FILE, CopyState, DirectorySource, LossLimit, LossPolicy, Phase, ReplayOptions,
-    Replication, Result, UnfitReason, activate,
+    ActivationResult, COPY_FILE, CopyPhase, CopyState, DirectorySource, LossLimit, LossPolicy, ReplayOptions,
+    Replicator, Result, UnfitReason, activate,
 };
 use jetcell_vfs::{CrashOptions, SimVfs, Vfs};
 
-use super::site::{ACTIVE, COPY, Site, catch_up, follow, logs, pages, replay_options, seeded, source, vfs};
+use super::active_instance::{
+    ACTIVE, ActiveInstance, COPY, catch_up, follow, logs, pages, replay_options, seeded, source, vfs,
+};
 
-fn activated(disk: &SimVfs, limit: LossLimit) -> Result<Activated> {
+fn activated(disk: &SimVfs, limit: LossLimit) -> Result<ActivationResult> {
     activate(&vfs(disk), Path::new(COPY), Box::new(source(disk)), limit, &replay_options())
 }
 
 /// Creates a copy that lags and an active side that is running.
-fn behind(rows: i32) -> (SimVfs, Site) {
+fn behind(rows: i32) -> (SimVfs, ActiveInstance) {
     let disk = seeded(20);
-    let site = Site::open(&disk, ACTIVE, 1000);
+    let site = ActiveInstance::open(&disk, ACTIVE, 1000);
     site.insert(20..rows);
     catch_up(&disk).unwrap();
     site.insert(rows..rows + 100);
@@ -28,7 +30,7 @@ fn behind(rows: i32) -> (SimVfs, Site) {
 }
 
 fn keys(disk: &SimVfs, directory: &str) -> BTreeSet<i32> {
-    let site = Site::open(disk, directory, 1000);
+    let site = ActiveInstance::open(disk, directory, 1000);
     let keys = site.keys();
     site.close();
     keys
@@ -38,20 +40,20 @@ fn keys(disk: &SimVfs, directory: &str) -> BTreeSet<i32> {
 fn opens(disk: &SimVfs, directory: &str) -> bool {
     let mut options = InstanceOptions::with_vfs(vfs(disk), directory.into());
     options.threads = false;
-    options.page_size = super::site::SIZE;
+    options.page_size = super::active_instance::SIZE;
     Instance::open(options).is_ok_and(|instance| instance.shutdown().is_ok())
 }
 
 /// Verifies that the old active side follows the new one and that its pages become equal.
 fn old_follows_new(disk: &SimVfs) {
-    let site = Site::open(disk, COPY, 1000);
+    let site = ActiveInstance::open(disk, COPY, 1000);
     site.insert(10_000..10_100);
     site.close();
-    let site = Site::open(disk, COPY, 1000);
+    let site = ActiveInstance::open(disk, COPY, 1000);
     site.roll();
     site.close();
     let new = DirectorySource::new(logs(disk, COPY));
-    let mut old = Replication::open(&vfs(disk), Path::new(ACTIVE), Box::new(new), replay_options()).unwrap();
+    let mut old = Replicator::open(&vfs(disk), Path::new(ACTIVE), Box::new(new), replay_options()).unwrap();
     while !old.step().unwrap().is_idle() {}
     old.stop().unwrap();
     assert!(pages(disk, "/active/data.edb") == pages(disk, "/copy/data.edb"));
@@ -121,7 +123,7 @@ fn a_failover_loses_at_most_what_is_allowed_and_says_what() {
     );
     // The old active side has diverged.
     let old = CopyState::read(&disk, Path::new(ACTIVE)).unwrap().unwrap();
-    assert!(matches!(old.phase, Phase::Unfit { reason: UnfitReason::Diverged, .. }), "{old:?}");
+    assert!(matches!(old.phase, CopyPhase::Unfit { reason: UnfitReason::Diverged, .. }), "{old:?}");
     assert!(!opens(&disk, ACTIVE));
 }
 
@@ -137,7 +139,7 @@ fn a_damaged_current_log_is_lost_only_if_that_is_allowed() {
     let current = Path::new(ACTIVE).join("E00.log");
     // Segments after the damaged one show that it had been written completely.
     disk.corrupt(&current, 2 * 4096 + 500, &[7; 300]).unwrap();
-    assert!(ese_engine::LogCopy::read(&vfs(&disk), &current, false).is_err());
+    assert!(ese_engine::VerifiedLog::read(&vfs(&disk), &current, false).is_err());
     let error = activated(&disk, LossLimit::Nothing).unwrap_err().to_string();
     assert!(error.contains("damaged"), "{error}");
     let result = activated(&disk, LossLimit::Generations(0)).unwrap();
@@ -148,7 +150,7 @@ fn a_damaged_current_log_is_lost_only_if_that_is_allowed() {
     let found = keys(&disk, COPY);
     assert!(found.len() >= 300 && found == (0..found.len() as i32).collect(), "{}", found.len());
     let old = CopyState::read(&disk, Path::new(ACTIVE)).unwrap().unwrap();
-    assert!(matches!(old.phase, Phase::Unfit { reason: UnfitReason::Diverged, .. }), "{old:?}");
+    assert!(matches!(old.phase, CopyPhase::Unfit { reason: UnfitReason::Diverged, .. }), "{old:?}");
 }
 
 #[test]
@@ -179,14 +181,14 @@ fn an_interrupted_switch_over_is_repeated() {
     };
     for cut in (1..=whole).step_by(3) {
         let disk = disk.clone_disk();
-        disk.stop_after(disk.operations() + cut);
+        disk.cut_power_after(disk.operations() + cut);
         let _ = activated(&disk, LossLimit::Nothing);
         let disk = disk.crash(cut, CrashOptions::default());
         let is_copy = disk.exists(&Path::new(COPY).join(COPY_FILE)).unwrap();
         if is_copy {
             if opens(&disk.clone_disk(), ACTIVE) && cut % 2 == 0 {
                 // The old active side writes more rows first.
-                let site = Site::open(&disk, ACTIVE, 1000);
+                let site = ActiveInstance::open(&disk, ACTIVE, 1000);
                 site.insert(5000..5010);
                 site.close();
             }
@@ -208,7 +210,7 @@ fn an_interrupted_failover_is_repeated() {
         let (disk, site) = behind(60);
         let options = ReplayOptions { stream_log, ..replay_options() };
         let mut copy =
-            Replication::open(&vfs(&disk), Path::new(COPY), Box::new(source(&disk)), options).unwrap();
+            Replicator::open(&vfs(&disk), Path::new(COPY), Box::new(source(&disk)), options).unwrap();
         while !copy.step().unwrap().is_idle() {}
         copy.stop().unwrap();
         site.insert(160..162);
@@ -226,7 +228,7 @@ fn an_interrupted_failover_is_repeated() {
         };
         for (cut, is_back) in (1..=whole).flat_map(|cut| [(cut, false), (cut, true)]) {
             let disk = disk.clone_disk();
-            disk.stop_after(disk.operations() + cut);
+            disk.cut_power_after(disk.operations() + cut);
             let _ = activated(&disk, LossLimit::Any);
             let disk = disk.crash(cut, CrashOptions::default());
             if is_back {
@@ -252,7 +254,7 @@ fn a_closed_log_that_a_crash_kept_from_its_name_is_not_lost() {
     };
     // The crash happened after the newest log was started and before both logs were renamed.
     let names = logs(&disk, ACTIVE).names;
-    let newest = jetcell_copies::Source::offer(&source(&disk)).unwrap().closed;
+    let newest = jetcell_copies::LogSource::available_logs(&source(&disk)).unwrap().closed;
     disk.rename(&names.current(), &Path::new(ACTIVE).join("E00tmp.log")).unwrap();
     disk.rename(&names.archived(newest), &names.current()).unwrap();
     let result = activated(&disk, LossLimit::Nothing).unwrap();

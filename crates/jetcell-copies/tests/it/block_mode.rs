@@ -3,19 +3,21 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use jetcell_copies::{LossLimit, ReplayOptions, Replication, activate};
+use jetcell_copies::{LossLimit, ReplayOptions, Replicator, activate};
 use jetcell_sync::Arc;
 use jetcell_vfs::{SimVfs, Vfs};
 
-use super::site::{ACTIVE, COPY, Heard, KEEP, Site, logs, pages, replay_options, seeded, source, vfs};
+use super::active_instance::{
+    ACTIVE, ActiveInstance, COPY, KEEP, ReceivedEvents, logs, pages, replay_options, seeded, source, vfs,
+};
 
-fn follow(disk: &SimVfs, stream_log: bool) -> Replication {
+fn follow(disk: &SimVfs, stream_log: bool) -> Replicator {
     let options = ReplayOptions { stream_log, ..replay_options() };
-    Replication::open(&vfs(disk), Path::new(COPY), Box::new(source(disk)), options).unwrap()
+    Replicator::open(&vfs(disk), Path::new(COPY), Box::new(source(disk)), options).unwrap()
 }
 
 /// Steps until no more logs or parts of logs arrive. Returns the number of bytes received from open logs.
-fn step_all(copy: &mut Replication) -> u64 {
+fn step_all(copy: &mut Replicator) -> u64 {
     let mut streamed = 0;
     loop {
         let step = copy.step().unwrap();
@@ -31,7 +33,7 @@ fn step_all(copy: &mut Replication) -> u64 {
 fn a_failover_keeps_what_was_streamed_and_says_so() {
     for stream_log in [false, true] {
         let disk = seeded(20);
-        let site = Site::open(&disk, ACTIVE, KEEP);
+        let site = ActiveInstance::open(&disk, ACTIVE, KEEP);
         let mut copy = follow(&disk, stream_log);
         step_all(&mut copy);
         let mut streamed = 0;
@@ -59,7 +61,7 @@ fn a_failover_keeps_what_was_streamed_and_says_so() {
                 .unwrap();
         let lost = result.lost.unwrap();
         assert_eq!((lost.first_in_part, lost.first), (stream_log, lost.last_known), "{lost:?}");
-        let site = Site::open(&disk, COPY, KEEP);
+        let site = ActiveInstance::open(&disk, COPY, KEEP);
         let kept: BTreeSet<i32> = (0..if stream_log { next + 5 } else { next }).collect();
         assert_eq!(site.keys(), kept, "streamed: {stream_log}");
         site.close();
@@ -69,14 +71,14 @@ fn a_failover_keeps_what_was_streamed_and_says_so() {
 #[test]
 fn a_streamed_log_ends_as_the_closed_one() {
     let disk = seeded(20);
-    let site = Site::open(&disk, ACTIVE, KEEP);
+    let site = ActiveInstance::open(&disk, ACTIVE, KEEP);
     let mut copy = follow(&disk, true);
     for start in (20..220).step_by(4) {
         site.insert(start..start + 4);
         step_all(&mut copy);
     }
     site.close();
-    let site = Site::open(&disk, ACTIVE, KEEP);
+    let site = ActiveInstance::open(&disk, ACTIVE, KEEP);
     site.roll();
     site.close();
     step_all(&mut copy);
@@ -92,26 +94,26 @@ fn a_streamed_log_ends_as_the_closed_one() {
 #[test]
 fn block_mode_begins_and_ends_with_an_event() {
     let disk = seeded(20);
-    let site = Site::open(&disk, ACTIVE, KEEP);
-    let heard = Arc::new(Heard::default());
+    let site = ActiveInstance::open(&disk, ACTIVE, KEEP);
+    let heard = Arc::new(ReceivedEvents::default());
     let options = ReplayOptions { stream_log: true, events: Some(heard.clone()), ..replay_options() };
-    let mut copy = Replication::open(&vfs(&disk), Path::new(COPY), Box::new(source(&disk)), options).unwrap();
+    let mut copy = Replicator::open(&vfs(&disk), Path::new(COPY), Box::new(source(&disk)), options).unwrap();
     // Several generations are closed during the loop. This does not end block mode.
     for start in (20..220).step_by(4) {
         site.insert(start..start + 4);
         step_all(&mut copy);
     }
-    assert!(copy.is_in_block_mode() && copy.arrived_bytes() > 0);
-    assert_eq!(heard.of_copies(), [("block_mode_began", None)]);
+    assert!(copy.is_in_block_mode() && copy.received_bytes() > 0);
+    assert_eq!(heard.take_copy_events(), [("block_mode_began", None)]);
     // One step cannot copy all these logs, so the copy is in file mode until it has them.
     site.insert(220..1500);
     copy.step().unwrap();
-    assert!(!copy.is_in_block_mode() && copy.arrived_bytes() == 0);
+    assert!(!copy.is_in_block_mode() && copy.received_bytes() == 0);
     step_all(&mut copy);
-    assert_eq!(heard.of_copies(), [("block_mode_ended", None), ("block_mode_began", None)]);
+    assert_eq!(heard.take_copy_events(), [("block_mode_ended", None), ("block_mode_began", None)]);
     site.close();
     let logs: Vec<_> = disk.list(Path::new(ACTIVE)).unwrap();
     logs.iter().for_each(|path| disk.remove(path).unwrap());
     assert!(copy.step().unwrap().waiting.is_some());
-    assert_eq!(heard.of_copies(), [("block_mode_ended", None), ("copy_waiting", None)]);
+    assert_eq!(heard.take_copy_events(), [("block_mode_ended", None), ("copy_waiting", None)]);
 }

@@ -5,13 +5,13 @@ use std::path::Path;
 
 use ese_engine::{BulkLoad, BulkLoadOptions, Session};
 use ese_format::record::{ColumnId, Value};
-use jetcell_copies::{CopyState, Phase, UnfitReason};
+use jetcell_copies::{CopyPhase, CopyState, UnfitReason};
 use jetcell_vfs::SimVfs;
 
-use super::site::{ACTIVE, COPY, Site, catch_up, follow, pages, seed, seeded, table};
+use super::active_instance::{ACTIVE, ActiveInstance, COPY, catch_up, follow, pages, seed, seeded, table};
 
 /// Starts a load with rows that fill many pages.
-fn filled<'s>(session: &'s mut Session, site: &Site, name: &str) -> BulkLoad<'s> {
+fn filled<'s>(session: &'s mut Session, site: &ActiveInstance, name: &str) -> BulkLoad<'s> {
     let mut load = session.bulk_load(&site.database, &table(name), BulkLoadOptions::default()).unwrap();
     for key in 0..300 {
         let body = Value::Binary(vec![key as u8; 1000]);
@@ -21,7 +21,7 @@ fn filled<'s>(session: &'s mut Session, site: &Site, name: &str) -> BulkLoad<'s>
     load
 }
 
-fn load(site: &Site, name: &str) {
+fn load(site: &ActiveInstance, name: &str) {
     let mut session = site.instance.session();
     filled(&mut session, site, name).finish().unwrap();
     drop(session);
@@ -30,7 +30,7 @@ fn load(site: &Site, name: &str) {
 
 /// Steps the copy while the active side runs and responds to its page requests. Returns the error with which the copy
 /// gives up.
-fn given_up(disk: &SimVfs, site: &Site) -> String {
+fn given_up(disk: &SimVfs, site: &ActiveInstance) -> String {
     let mut copy = follow(disk).unwrap();
     for _ in 0..40 {
         if let Err(error) = copy.step() {
@@ -54,14 +54,14 @@ fn a_copy_stops_at_a_bulk_load_until_it_is_seeded_again() {
     for used_before in [false, true] {
         let disk = seeded(20);
         if used_before {
-            let site = Site::open(&disk, ACTIVE, 1000);
+            let site = ActiveInstance::open(&disk, ACTIVE, 1000);
             let mut session = site.instance.session();
             drop(filled(&mut session, &site, "earlier"));
             drop(session);
             site.close();
             seed(&disk, true).unwrap();
         }
-        let site = Site::open(&disk, ACTIVE, 1000);
+        let site = ActiveInstance::open(&disk, ACTIVE, 1000);
         site.insert(20..60);
         load(&site, "loaded");
         site.insert(60..100);
@@ -70,17 +70,17 @@ fn a_copy_stops_at_a_bulk_load_until_it_is_seeded_again() {
         let what = given_up(&disk, &site);
         assert!(what.contains("bulk load") && what.ends_with("reseed the copy"), "{what}");
         let phase = state(&disk).phase;
-        assert!(matches!(&phase, Phase::Unfit { reason: UnfitReason::BadDatabase, .. }), "{phase:?}");
+        assert!(matches!(&phase, CopyPhase::Unfit { reason: UnfitReason::BadDatabase, .. }), "{phase:?}");
         assert!(catch_up(&disk).is_err(), "it stays unfit");
         site.close();
 
         seed(&disk, true).unwrap();
-        let site = Site::open(&disk, ACTIVE, 1000);
+        let site = ActiveInstance::open(&disk, ACTIVE, 1000);
         site.insert(100..120);
         site.roll();
         site.close();
         catch_up(&disk).unwrap();
-        assert!(!matches!(state(&disk).phase, Phase::Unfit { .. }), "{:?}", state(&disk));
+        assert!(!matches!(state(&disk).phase, CopyPhase::Unfit { .. }), "{:?}", state(&disk));
         // The copy lacks at most the changes in the open log.
         let (active, copy) = (pages(&disk, "/active/data.edb"), pages(&disk, "/copy/data.edb"));
         assert_eq!(active.len(), copy.len());

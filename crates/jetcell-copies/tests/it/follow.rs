@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use ese_engine::CopyRegistration;
 use ese_format::Generation;
-use jetcell_copies::{CopyError, CopyState, Phase, ReplayOptions, Replication, UnfitReason};
+use jetcell_copies::{CopyError, CopyPhase, CopyState, ReplayOptions, Replicator, UnfitReason};
 use jetcell_sync::Arc;
 use jetcell_vfs::{FileStem, SimVfs, Vfs};
 
-use super::site::{
-    ACTIVE, COPY, Heard, KEEP, Site, catch_up, follow, logs, pages, replay_options, seed, seed_to, seeded,
-    source, vfs,
+use super::active_instance::{
+    ACTIVE, ActiveInstance, COPY, KEEP, ReceivedEvents, catch_up, follow, logs, pages, replay_options, seed,
+    seed_to, seeded, source, vfs,
 };
 
 fn state(disk: &SimVfs) -> CopyState {
@@ -19,9 +19,9 @@ fn state(disk: &SimVfs) -> CopyState {
 }
 
 /// Creates a running active side that is ahead of its copy.
-fn ahead(rows: i32) -> (SimVfs, Site) {
+fn ahead(rows: i32) -> (SimVfs, ActiveInstance) {
     let disk = seeded(20);
-    let site = Site::open(&disk, ACTIVE, 1000);
+    let site = ActiveInstance::open(&disk, ACTIVE, 1000);
     site.insert(20..rows);
     (disk, site)
 }
@@ -29,7 +29,7 @@ fn ahead(rows: i32) -> (SimVfs, Site) {
 /// Returns the reason why the copy is unfit.
 fn unfit(disk: &SimVfs) -> (UnfitReason, String) {
     match state(disk).phase {
-        Phase::Unfit { reason, what } => (reason, what),
+        CopyPhase::Unfit { reason, what } => (reason, what),
         other => panic!("{other:?}"),
     }
 }
@@ -39,7 +39,7 @@ fn the_active_side_keeps_the_logs_that_a_copy_needs_until_the_copy_is_too_far_be
     for limit in [1000, 4] {
         let disk = seeded(20);
         let needs = state(&disk).next;
-        let site = Site::open(&disk, ACTIVE, limit);
+        let site = ActiveInstance::open(&disk, ACTIVE, limit);
         site.insert(20..700);
         let oldest = *logs(&disk, ACTIVE).closed().unwrap().first_key_value().unwrap().0;
         if limit == 1000 {
@@ -103,7 +103,7 @@ fn a_log_that_is_damaged_in_the_copy_is_fetched_again() {
     let first = state(&disk).next;
     let mut waiting = replay_options();
     waiting.delay = Duration::from_secs(3600);
-    let mut copy = Replication::open(&vfs(&disk), Path::new(COPY), Box::new(source(&disk)), waiting).unwrap();
+    let mut copy = Replicator::open(&vfs(&disk), Path::new(COPY), Box::new(source(&disk)), waiting).unwrap();
     while !copy.step().unwrap().is_idle() {}
     assert!(copy.state().next > first + 2 && copy.state().replayed < first);
     drop(copy);
@@ -118,7 +118,7 @@ fn a_log_that_is_damaged_in_the_copy_is_fetched_again() {
 fn a_delayed_copy_replays_a_generation_when_it_is_old_enough() {
     let (disk, site) = ahead(200);
     let options = ReplayOptions { delay: Duration::from_secs(3600), ..replay_options() };
-    let mut copy = Replication::open(&vfs(&disk), Path::new(COPY), Box::new(source(&disk)), options).unwrap();
+    let mut copy = Replicator::open(&vfs(&disk), Path::new(COPY), Box::new(source(&disk)), options).unwrap();
     while !copy.step().unwrap().is_idle() {}
     let waiting = copy.state().replay_queue();
     assert!(waiting >= 2 && copy.state().copy_queue() == 0, "{:?}", copy.state());
@@ -148,7 +148,7 @@ fn another_history_is_not_followed() {
     site.close();
     // The active side is restored to an earlier point in time and then writes more logs.
     let other = seeded(20);
-    let site = Site::open(&other, ACTIVE, 1000);
+    let site = ActiveInstance::open(&other, ACTIVE, 1000);
     site.insert(1000..1400);
     site.close();
     put_back(&disk, &other);
@@ -164,12 +164,12 @@ fn another_history_is_not_followed() {
 #[test]
 fn one_answer_with_the_log_of_another_history_does_not_end_a_copy() {
     let disk = seeded(20);
-    let site = Site::open(&disk, ACTIVE, KEEP);
+    let site = ActiveInstance::open(&disk, ACTIVE, KEEP);
     site.insert(20..200);
     let state = catch_up(&disk).unwrap();
     site.close();
     let other = seeded(20);
-    let site = Site::open(&other, ACTIVE, KEEP);
+    let site = ActiveInstance::open(&other, ACTIVE, KEEP);
     site.insert(1000..1400);
     site.close();
     let last = logs(&disk, ACTIVE).names.archived(Generation(state.next - 1));
@@ -178,7 +178,7 @@ fn one_answer_with_the_log_of_another_history_does_not_end_a_copy() {
     disk.put(&last, &theirs);
     let mut copy = follow(&disk).unwrap();
     copy.step().unwrap();
-    assert!(!copy.is_confirmed() && copy.state().phase == Phase::Following);
+    assert!(!copy.is_confirmed() && copy.state().phase == CopyPhase::Following);
     disk.put(&last, &ours);
     copy.step().unwrap();
     assert!(copy.is_confirmed() && copy.state().tries == 0);
@@ -191,7 +191,7 @@ fn one_answer_with_the_log_of_another_history_does_not_end_a_copy() {
 #[test]
 fn a_copy_is_not_confirmed_before_its_part_of_a_log_was_compared() {
     let disk = seeded(20);
-    let site = Site::open(&disk, ACTIVE, 1000);
+    let site = ActiveInstance::open(&disk, ACTIVE, 1000);
     site.roll();
     let earlier = disk.process_kill();
     site.insert(20..24);
@@ -199,7 +199,7 @@ fn a_copy_is_not_confirmed_before_its_part_of_a_log_was_compared() {
     let disk = disk.process_kill();
     let state = seed(&disk, true).unwrap().state;
     put_back(&disk, &earlier);
-    let site = Site::open(&disk, ACTIVE, KEEP);
+    let site = ActiveInstance::open(&disk, ACTIVE, KEEP);
     site.insert(1000..1400);
     site.close();
     let other = logs(&disk, ACTIVE).names.archived(Generation(state.next));
@@ -226,11 +226,11 @@ fn an_active_side_that_is_away_stops_nothing_for_good() {
     away.iter().zip(&kept).for_each(|(path, bytes)| disk.put(path, bytes));
     catch_up(&disk).unwrap();
     // A full disk of the copy is a temporary problem, too. The active side writes more rows.
-    let site = Site::open(&disk, ACTIVE, 1000);
+    let site = ActiveInstance::open(&disk, ACTIVE, 1000);
     site.insert(200..400);
     disk.set_capacity(disk.used() + 1000);
     let error = catch_up(&disk).unwrap_err();
-    assert!(error.is_passing() && error.to_string().contains("disk full"), "{error}");
+    assert!(error.is_temporary() && error.to_string().contains("disk full"), "{error}");
     disk.set_capacity(u64::MAX);
     site.insert(400..450);
     catch_up(&disk).unwrap();
@@ -241,7 +241,7 @@ fn an_active_side_that_is_away_stops_nothing_for_good() {
 fn without_a_kept_instance_the_databases_are_durable_after_each_batch() {
     let (disk, site) = ahead(400);
     let options = ReplayOptions { keep_instance: false, ..replay_options() };
-    let mut copy = Replication::open(&vfs(&disk), Path::new(COPY), Box::new(source(&disk)), options).unwrap();
+    let mut copy = Replicator::open(&vfs(&disk), Path::new(COPY), Box::new(source(&disk)), options).unwrap();
     while !copy.step().unwrap().is_idle() {}
     let kept = pages(&disk, "/copy/data.edb");
     copy.stop().unwrap();
@@ -251,34 +251,34 @@ fn without_a_kept_instance_the_databases_are_durable_after_each_batch() {
     assert_eq!(registered[0].1.as_ref().map(|known| known.needs.0), Some(state(&disk).next));
 }
 
-fn follow_heard(disk: &SimVfs, heard: &Arc<Heard>) -> Replication {
+fn follow_heard(disk: &SimVfs, heard: &Arc<ReceivedEvents>) -> Replicator {
     let options = ReplayOptions { events: Some(heard.clone()), ..replay_options() };
-    Replication::open(&vfs(disk), Path::new(COPY), Box::new(source(disk)), options).unwrap()
+    Replicator::open(&vfs(disk), Path::new(COPY), Box::new(source(disk)), options).unwrap()
 }
 
 #[test]
 fn both_sides_say_that_a_copy_waits_for_space_and_the_active_side_goes_on() {
     let disk = seeded(20);
-    let (at_active, at_copy) = (Arc::new(Heard::default()), Arc::new(Heard::default()));
-    let site = Site::open_heard(&disk, ACTIVE, 1000, at_active.clone());
+    let (at_active, at_copy) = (Arc::new(ReceivedEvents::default()), Arc::new(ReceivedEvents::default()));
+    let site = ActiveInstance::open_heard(&disk, ACTIVE, 1000, at_active.clone());
     let mut copy = follow_heard(&disk, &at_copy);
     while !copy.step().unwrap().is_idle() {}
     site.insert(20..200);
     // The registration in the log directory of the active side still fits on the disk.
     disk.set_capacity(disk.used() + 20_000);
     assert!(copy.step().unwrap().waiting.is_some() && copy.step().unwrap().waiting.is_some());
-    assert_eq!(at_copy.of_copies(), [("copy_waiting", None)], "once");
+    assert_eq!(at_copy.take_copy_events(), [("copy_waiting", None)], "once");
     disk.set_capacity(u64::MAX);
     site.insert(200..220);
     site.instance.exchange_pages().unwrap();
-    assert_eq!(at_active.of_copies(), [("copy_waiting", None)]);
+    assert_eq!(at_active.take_copy_events(), [("copy_waiting", None)]);
     let registered = CopyRegistration::list(&disk, Path::new(ACTIVE), FileStem::E00).unwrap();
     let why = registered[0].1.as_ref().unwrap().waiting.clone().unwrap();
     assert!(why.contains("disk full"), "{why}");
     while !copy.step().unwrap().is_idle() {}
     site.instance.exchange_pages().unwrap();
-    assert_eq!(at_copy.of_copies(), [("copy_continued", None)]);
-    assert_eq!(at_active.of_copies(), [("copy_continued", None)]);
+    assert_eq!(at_copy.take_copy_events(), [("copy_continued", None)]);
+    assert_eq!(at_active.take_copy_events(), [("copy_continued", None)]);
     assert_eq!(site.keys(), (0..220).collect());
     site.close();
 }
@@ -292,11 +292,11 @@ fn logs_that_are_not_taken_are_events_with_the_numbers_of_ese() {
             true => disk.remove(&bad).unwrap(),
             false => disk.corrupt(&bad, 9000, &[7; 300]).unwrap(),
         }
-        let heard = Arc::new(Heard::default());
+        let heard = Arc::new(ReceivedEvents::default());
         let mut copy = follow_heard(&disk, &heard);
         while copy.step().is_ok() {}
         let refused = ("log_refused", Some(id));
-        assert_eq!(heard.of_copies(), [refused, refused, refused, ("copy_unfit", None)]);
+        assert_eq!(heard.take_copy_events(), [refused, refused, refused, ("copy_unfit", None)]);
         site.close();
     }
 }
@@ -304,21 +304,21 @@ fn logs_that_are_not_taken_are_events_with_the_numbers_of_ese() {
 #[test]
 fn the_active_side_says_that_a_copy_is_cut_off() {
     let disk = seeded(20);
-    let heard = Arc::new(Heard::default());
-    let site = Site::open_heard(&disk, ACTIVE, 4, heard.clone());
+    let heard = Arc::new(ReceivedEvents::default());
+    let site = ActiveInstance::open_heard(&disk, ACTIVE, 4, heard.clone());
     site.instance.exchange_pages().unwrap();
-    assert_eq!(heard.of_copies(), []);
+    assert_eq!(heard.take_copy_events(), []);
     site.insert(20..700);
     site.instance.exchange_pages().unwrap();
     site.instance.exchange_pages().unwrap();
-    assert_eq!(heard.of_copies(), [("copy_cut_off", None)]);
+    assert_eq!(heard.take_copy_events(), [("copy_cut_off", None)]);
     site.close();
 }
 
 #[test]
 fn an_unreadable_registration_keeps_logs_only_up_to_the_limit() {
     let disk = SimVfs::new();
-    let mut site = Site::open(&disk, ACTIVE, 10);
+    let mut site = ActiveInstance::open(&disk, ACTIVE, 10);
     let garbage = Path::new("/active/E00-bad.copy");
     disk.put(garbage, &[b'x'; 4096]);
     let count = || logs(&disk, ACTIVE).closed().unwrap().len();
@@ -329,7 +329,7 @@ fn an_unreadable_registration_keeps_logs_only_up_to_the_limit() {
         // A restart of the process does not reset the limit.
         if round % 3 == 2 {
             site.close();
-            site = Site::open(&disk, ACTIVE, 10);
+            site = ActiveInstance::open(&disk, ACTIVE, 10);
         }
     }
     let generation = site.instance.core().log().tail().generation;
@@ -344,16 +344,16 @@ fn an_unreadable_registration_keeps_logs_only_up_to_the_limit() {
 #[test]
 fn sixteen_copies_follow_one_active_side_and_the_slowest_keeps_its_logs() {
     let disk = SimVfs::new();
-    let site = Site::open(&disk, ACTIVE, 1000);
+    let site = ActiveInstance::open(&disk, ACTIVE, 1000);
     site.insert(0..60);
     site.close();
     let directories: Vec<PathBuf> = (0..16).map(|number| PathBuf::from(format!("/copy{number}"))).collect();
     directories.iter().for_each(|copy| drop(seed_to(&disk, copy, false).unwrap()));
-    let site = Site::open(&disk, ACTIVE, 1000);
+    let site = ActiveInstance::open(&disk, ACTIVE, 1000);
     let open = |copy: &PathBuf| {
-        Replication::open(&vfs(&disk), copy, Box::new(source(&disk)), replay_options()).unwrap()
+        Replicator::open(&vfs(&disk), copy, Box::new(source(&disk)), replay_options()).unwrap()
     };
-    let mut copies: Vec<Replication> = directories.iter().map(open).collect();
+    let mut copies: Vec<Replicator> = directories.iter().map(open).collect();
     let needs = copies[15].state().next;
     for round in 0..6 {
         site.insert(60 + round * 90..60 + (round + 1) * 90);
@@ -368,8 +368,8 @@ fn sixteen_copies_follow_one_active_side_and_the_slowest_keeps_its_logs() {
     copies.iter_mut().for_each(|copy| while !copy.step().unwrap().is_idle() {});
     copies.into_iter().for_each(|copy| drop(copy.stop().unwrap()));
     site.close();
-    Site::open(&disk, ACTIVE, 1000).close();
-    let site = Site::open(&disk, ACTIVE, 1000);
+    ActiveInstance::open(&disk, ACTIVE, 1000).close();
+    let site = ActiveInstance::open(&disk, ACTIVE, 1000);
     site.roll();
     site.close();
     let active = pages(&disk, "/active/data.edb");

@@ -10,4 +10,4 @@ mod passive_work;
 mod races;
 mod reseed;
 mod seed;
-mod site;
+mod active_instance;

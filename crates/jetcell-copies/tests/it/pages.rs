@@ -3,17 +3,20 @@
 
 use std::path::{Path, PathBuf};
 
-use ese_engine::{EventKind, ScanOptions, Throttle};
+use ese_engine::{EventKind, MaintenanceThrottle, ScanOptions};
 use ese_format::header::DatabaseState;
 use jetcell_copies::{
-    CopyError, CopyState, PageChecks, Phase, ReplayOptions, Replication, Reseed, StepReport, UnfitReason,
+    CopyError, CopyPhase, CopyState, PageChecks, ReplayOptions, ReplicationStepReport, Replicator, Reseed,
+    UnfitReason,
 };
 use jetcell_sync::Arc;
 use jetcell_vfs::{SimVfs, Vfs};
 
-use super::site::{ACTIVE, COPY, Heard, SIZE, Site, catch_up, replay_options, seeded, source, vfs};
+use super::active_instance::{
+    ACTIVE, ActiveInstance, COPY, ReceivedEvents, SIZE, catch_up, replay_options, seeded, source, vfs,
+};
 
-impl Heard {
+impl ReceivedEvents {
     /// Returns the numbers of the page events, and the pages.
     fn pages(&self) -> Vec<(u16, u32)> {
         let page = |kind: &EventKind| match kind {
@@ -31,8 +34,9 @@ fn database(directory: &str) -> PathBuf {
 }
 
 /// Scans the database of the active side once and closes the log.
-fn scan(site: &Site) {
-    let options = ScanOptions { single_pass: true, throttle: Throttle::default(), ..ScanOptions::default() };
+fn scan(site: &ActiveInstance) {
+    let options =
+        ScanOptions { single_pass: true, throttle: MaintenanceThrottle::default(), ..ScanOptions::default() };
     assert!(site.instance.start_maintenance(&site.database, options).unwrap());
     while site.database.scan_progress().running {
         site.instance.step().unwrap();
@@ -40,16 +44,16 @@ fn scan(site: &Site) {
     site.roll();
 }
 
-fn follow(disk: &SimVfs, heard: &Arc<Heard>) -> Replication {
+fn follow(disk: &SimVfs, heard: &Arc<ReceivedEvents>) -> Replicator {
     let options = ReplayOptions { events: Some(heard.clone()), ..replay_options() };
-    Replication::open(&vfs(disk), Path::new(COPY), Box::new(source(disk)), options).unwrap()
+    Replicator::open(&vfs(disk), Path::new(COPY), Box::new(source(disk)), options).unwrap()
 }
 
 /// Runs both sides until no work is left, and advances the clock for repeated requests.
-fn work(disk: &SimVfs, site: &Site, copy: &mut Replication) {
+fn work(disk: &SimVfs, site: &ActiveInstance, copy: &mut Replicator) {
     for _ in 0..12 {
         loop {
-            let step: StepReport = copy.step().unwrap();
+            let step: ReplicationStepReport = copy.step().unwrap();
             assert!(step.waiting.is_none(), "{:?}", step.waiting);
             if step.is_idle() {
                 break;
@@ -83,7 +87,7 @@ fn changed_leaf(before: &[u8], after: &[u8]) -> u32 {
 }
 
 /// Returns a leaf of the copy that has changed and that redo no longer needs.
-fn behind_checkpoint(disk: &SimVfs, site: &Site, before: &[u8]) -> u32 {
+fn behind_checkpoint(disk: &SimVfs, site: &ActiveInstance, before: &[u8]) -> u32 {
     site.roll();
     catch_up(disk).unwrap();
     let page = changed_leaf(before, &disk.contents(&database(COPY)).unwrap());
@@ -109,16 +113,16 @@ fn checks(disk: &SimVfs) -> jetcell_copies::CheckedDatabase {
 }
 
 /// Stops both sides and compares all pages.
-fn compare(disk: &SimVfs, site: Site, copy: Replication) {
+fn compare(disk: &SimVfs, site: ActiveInstance, copy: Replicator) {
     copy.stop().unwrap();
     site.roll();
     site.close();
-    Site::open(disk, ACTIVE, 1000).close();
-    let site = Site::open(disk, ACTIVE, 1000);
+    ActiveInstance::open(disk, ACTIVE, 1000).close();
+    let site = ActiveInstance::open(disk, ACTIVE, 1000);
     site.roll();
     site.close();
     catch_up(disk).unwrap();
-    let [ours, theirs] = [COPY, ACTIVE].map(|side| super::site::pages(disk, &format!("{side}/data.edb")));
+    let [ours, theirs] = [COPY, ACTIVE].map(|side| super::active_instance::pages(disk, &format!("{side}/data.edb")));
     let differ = ours.iter().zip(&theirs).enumerate().filter(|(_, (a, b))| a != b).map(|(at, _)| at + 1);
     assert_eq!(differ.collect::<Vec<_>>(), Vec::<usize>::new());
     assert_eq!(ours.len(), theirs.len());
@@ -127,8 +131,8 @@ fn compare(disk: &SimVfs, site: Site, copy: Replication) {
 #[test]
 fn a_scan_of_the_active_side_proves_that_all_pages_are_equal() {
     let disk = seeded(150);
-    let site = Site::open(&disk, ACTIVE, 1000);
-    let heard = Arc::new(Heard::default());
+    let site = ActiveInstance::open(&disk, ACTIVE, 1000);
+    let heard = Arc::new(ReceivedEvents::default());
     let mut copy = follow(&disk, &heard);
     site.insert(150..300);
     site.roll();
@@ -140,7 +144,7 @@ fn a_scan_of_the_active_side_proves_that_all_pages_are_equal() {
     site.roll();
     work(&disk, &site, &mut copy);
     let pages = site.database.scan_progress().pages as u32;
-    let (compared, oldest) = checks(&disk).equal.among(pages);
+    let (compared, oldest) = checks(&disk).equal.compared_among(pages);
     assert_eq!(compared, pages, "{:?}", checks(&disk));
     // The log with the records may have been started before the scan.
     let age = began - oldest.unwrap();
@@ -164,12 +168,12 @@ fn registered(disk: &SimVfs) -> String {
 #[test]
 fn a_page_of_the_copy_that_lost_a_write_is_named_and_repaired_under_load() {
     let disk = seeded(150);
-    let site = Site::open(&disk, ACTIVE, 1000);
+    let site = ActiveInstance::open(&disk, ACTIVE, 1000);
     let before = disk.contents(&database(COPY)).unwrap();
     site.insert(150..250);
     let page = behind_checkpoint(&disk, &site, &before);
     put_page(&disk, COPY, page, page_bytes(&before, page));
-    let heard = Arc::new(Heard::default());
+    let heard = Arc::new(ReceivedEvents::default());
     let mut copy = follow(&disk, &heard);
     scan(&site);
     while !copy.step().unwrap().is_idle() {}
@@ -188,18 +192,18 @@ fn a_page_of_the_copy_that_lost_a_write_is_named_and_repaired_under_load() {
 #[test]
 fn a_copy_with_a_page_that_waits_is_unfit_when_the_log_closes_the_database() {
     let disk = seeded(150);
-    let site = Site::open(&disk, ACTIVE, 1000);
+    let site = ActiveInstance::open(&disk, ACTIVE, 1000);
     let before = disk.contents(&database(COPY)).unwrap();
     site.insert(150..250);
     let page = behind_checkpoint(&disk, &site, &before);
     put_page(&disk, COPY, page, &[0x5A; 900]);
-    let mut copy = follow(&disk, &Arc::new(Heard::default()));
+    let mut copy = follow(&disk, &Arc::new(ReceivedEvents::default()));
     site.replace(0..300, 1);
     site.roll();
     while !copy.step().unwrap().is_idle() {}
     // Shuts the active side down. The next start closes the log.
     site.close();
-    let site = Site::open(&disk, ACTIVE, 1000);
+    let site = ActiveInstance::open(&disk, ACTIVE, 1000);
     site.roll();
     let refused = loop {
         match copy.step() {
@@ -210,7 +214,7 @@ fn a_copy_with_a_page_that_waits_is_unfit_when_the_log_closes_the_database() {
     assert!(refused.contains(&format!("page {page}")), "{refused}");
     drop(copy);
     let phase = CopyState::read(&disk, Path::new(COPY)).unwrap().unwrap().phase;
-    assert!(matches!(phase, Phase::Unfit { reason: UnfitReason::BadDatabase, .. }), "{phase:?}");
+    assert!(matches!(phase, CopyPhase::Unfit { reason: UnfitReason::BadDatabase, .. }), "{phase:?}");
     let header = disk.contents(&database(COPY)).unwrap();
     let header = ese_format::header::DatabaseHeader::decode(&header[..SIZE.bytes()]).unwrap();
     assert_eq!(header.state, DatabaseState::DirtyShutdown);
@@ -224,11 +228,11 @@ fn a_copy_with_a_page_that_waits_is_unfit_when_the_log_closes_the_database() {
 #[test]
 fn a_page_of_the_copy_that_redo_cannot_read_is_repaired_under_load() {
     let disk = seeded(150);
-    let site = Site::open(&disk, ACTIVE, 1000);
+    let site = ActiveInstance::open(&disk, ACTIVE, 1000);
     let before = disk.contents(&database(COPY)).unwrap();
     site.insert(150..250);
     let page = behind_checkpoint(&disk, &site, &before);
-    let heard = Arc::new(Heard::default());
+    let heard = Arc::new(ReceivedEvents::default());
     put_page(&disk, COPY, page, &[0x5A; 900]);
     let mut copy = follow(&disk, &heard);
     // Redo needs the page and continues without it. A stop in between changes nothing.
@@ -246,11 +250,11 @@ fn a_page_of_the_copy_that_redo_cannot_read_is_repaired_under_load() {
 #[test]
 fn a_damaged_page_of_the_active_side_is_repaired_from_a_copy_under_load() {
     let disk = seeded(400);
-    let (heard, at_copy) = (Arc::new(Heard::default()), Arc::new(Heard::default()));
+    let (heard, at_copy) = (Arc::new(ReceivedEvents::default()), Arc::new(ReceivedEvents::default()));
     let content = disk.contents(&database(ACTIVE)).unwrap();
     let page = a_leaf(&content);
     put_page(&disk, ACTIVE, page, &[0x5A; 700]);
-    let site = Site::open_heard(&disk, ACTIVE, 1000, heard.clone());
+    let site = ActiveInstance::open_heard(&disk, ACTIVE, 1000, heard.clone());
     let mut copy = follow(&disk, &at_copy);
     // The copy is asked for the page only after the damage was detected.
     work(&disk, &site, &mut copy);
@@ -272,15 +276,15 @@ fn a_damaged_page_of_the_active_side_is_repaired_from_a_copy_under_load() {
 #[test]
 fn a_page_of_the_active_side_that_lost_a_write_is_named_and_repaired() {
     let disk = seeded(150);
-    let site = Site::open(&disk, ACTIVE, 1000);
+    let site = ActiveInstance::open(&disk, ACTIVE, 1000);
     let before = disk.contents(&database(ACTIVE)).unwrap();
     site.insert(150..250);
     site.close();
     catch_up(&disk).unwrap();
     let page = changed_leaf(&before, &disk.contents(&database(ACTIVE)).unwrap());
     put_page(&disk, ACTIVE, page, page_bytes(&before, page));
-    let (heard, at_copy) = (Arc::new(Heard::default()), Arc::new(Heard::default()));
-    let site = Site::open_heard(&disk, ACTIVE, 1000, heard.clone());
+    let (heard, at_copy) = (Arc::new(ReceivedEvents::default()), Arc::new(ReceivedEvents::default()));
+    let site = ActiveInstance::open_heard(&disk, ACTIVE, 1000, heard.clone());
     let mut copy = follow(&disk, &at_copy);
     scan(&site);
     work(&disk, &site, &mut copy);

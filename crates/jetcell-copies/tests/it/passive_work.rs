@@ -3,13 +3,17 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ese_engine::{EventKind, EventProfile, Throttle};
+use ese_engine::{EventKind, EventProfile, MaintenanceThrottle};
 use jetcell_backup::{BackupOptions, RestoreOptions, back_up_stopped, restore};
-use jetcell_copies::{CopyError, CopyScan, CopyScanOptions, LossLimit, activate, pause, scan_copy};
+use jetcell_copies::{
+    CopyError, CopyScanOptions, CopyScanProgress, LossLimit, activate, pause_replay, scan_copy,
+};
 use jetcell_sync::Arc;
 use jetcell_vfs::{SimVfs, Vfs};
 
-use super::site::{ACTIVE, COPY, Heard, SIZE, Site, catch_up, follow, replay_options, seeded, source, vfs};
+use super::active_instance::{
+    ACTIVE, ActiveInstance, COPY, ReceivedEvents, SIZE, catch_up, follow, replay_options, seeded, source, vfs,
+};
 
 fn files(disk: &SimVfs) -> Vec<PathBuf> {
     disk.list(Path::new(COPY)).unwrap()
@@ -19,7 +23,7 @@ fn files(disk: &SimVfs) -> Vec<PathBuf> {
 fn restored(disk: &SimVfs, backup: &str, to: &str) -> std::collections::BTreeSet<i32> {
     let options = RestoreOptions { threads: false, ..RestoreOptions::default() };
     restore(&vfs(disk), &[PathBuf::from(backup)], Path::new(to), &options).unwrap();
-    let site = Site::open(disk, to, super::site::KEEP);
+    let site = ActiveInstance::open(disk, to, super::active_instance::KEEP);
     let keys = site.keys();
     site.close();
     keys
@@ -28,24 +32,24 @@ fn restored(disk: &SimVfs, backup: &str, to: &str) -> std::collections::BTreeSet
 #[test]
 fn a_backup_of_a_copy_restores_the_state_at_its_position() {
     let disk = seeded(20);
-    let site = Site::open(&disk, ACTIVE, 1000);
+    let site = ActiveInstance::open(&disk, ACTIVE, 1000);
     site.insert(20..200);
     site.roll();
     let mut copy = follow(&disk).unwrap();
     while !copy.step().unwrap().is_idle() {}
-    let options = BackupOptions { threads: false, of_copy: true, ..BackupOptions::default() };
+    let options = BackupOptions { threads: false, source_is_copy: true, ..BackupOptions::default() };
     // While a process follows the copy, the files of the copy are in use.
     assert!(back_up_stopped(&vfs(&disk), &files(&disk), Path::new("/early"), &options).is_err());
     copy.stop().unwrap();
     let mut copy = follow(&disk).unwrap();
-    let rests = pause(&vfs(&disk), Path::new(COPY)).unwrap();
+    let rests = pause_replay(&vfs(&disk), Path::new(COPY)).unwrap();
     site.insert(200..300);
     site.roll();
     let (replayed, copied) = (copy.state().replayed, copy.state().next);
     let step = copy.step().unwrap();
     assert!(matches!(step.waiting, Some(CopyError::Paused(_))), "{step:?}");
     assert!(copy.state().replayed == replayed && copy.state().next > copied, "logs are copied on");
-    assert!(pause(&vfs(&disk), Path::new(COPY)).is_err(), "there is a backup already");
+    assert!(pause_replay(&vfs(&disk), Path::new(COPY)).is_err(), "there is a backup already");
     back_up_stopped(&vfs(&disk), &files(&disk), Path::new("/backup"), &options).unwrap();
     drop(rests);
     while !copy.step().unwrap().is_idle() {}
@@ -54,7 +58,7 @@ fn a_backup_of_a_copy_restores_the_state_at_its_position() {
     // The backup also contains the copied logs.
     assert_eq!(restored(&disk, "/backup", "/restored"), (0..300).collect());
     // A stopped copy is backed up in the same way.
-    let rests = pause(&vfs(&disk), Path::new(COPY)).unwrap();
+    let rests = pause_replay(&vfs(&disk), Path::new(COPY)).unwrap();
     let refused =
         activate(&vfs(&disk), Path::new(COPY), Box::new(source(&disk)), LossLimit::Any, &replay_options());
     assert!(matches!(refused, Err(CopyError::Refused(what)) if what.contains("backup")));
@@ -68,11 +72,11 @@ fn a_backup_of_a_copy_restores_the_state_at_its_position() {
 fn a_scan_of_a_copy_goes_on_where_it_stopped_and_names_bad_pages() {
     let disk = seeded(400);
     catch_up(&disk).unwrap();
-    let heard = Arc::new(Heard::default());
+    let heard = Arc::new(ReceivedEvents::default());
     let options = CopyScanOptions {
         batch_bytes: 16 * SIZE.bytes(),
         interval: Duration::ZERO,
-        throttle: Throttle::default(),
+        throttle: MaintenanceThrottle::default(),
         events: Some(heard.clone()),
         profile: EventProfile::Sp1,
     };
@@ -83,7 +87,7 @@ fn a_scan_of_a_copy_goes_on_where_it_stopped_and_names_bad_pages() {
     let stopped = first.databases[0].next.unwrap();
     assert!(stopped >= 40 && first.databases[0].passes == 0, "{first:?}");
     // A killed process would have stored the same progress.
-    assert_eq!(CopyScan::read(&disk, Path::new(COPY)).unwrap(), first);
+    assert_eq!(CopyScanProgress::read(&disk, Path::new(COPY)).unwrap(), first);
     let mut begun = None;
     let whole = scan(&mut |next| {
         begun.get_or_insert(next);
@@ -121,7 +125,7 @@ fn a_pass_of_the_scan_begins_when_it_is_due_and_only_one_scans() {
     let options = CopyScanOptions {
         batch_bytes: 16 * SIZE.bytes(),
         interval: Duration::from_secs(86_400),
-        throttle: Throttle::default(),
+        throttle: MaintenanceThrottle::default(),
         events: None,
         profile: EventProfile::Sp1,
     };

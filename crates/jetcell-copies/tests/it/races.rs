@@ -4,47 +4,47 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use ese_format::Generation;
-use jetcell_copies::{DirectorySource, History, Relation, Source, StreamDirectory};
+use jetcell_copies::{DirectorySource, HistoryRelation, LogHistory, LogSource, StreamDirectory};
 use jetcell_sync::{Arc, Mutex};
 use jetcell_vfs::{DirectoryLock, FileStem, OpenMode, SimVfs, Vfs, VfsLayer};
 
-use super::site::{ACTIVE, KEEP, Site, logs, seeded};
+use super::active_instance::{ACTIVE, ActiveInstance, KEEP, logs, seeded};
 
 fn files(disk: &SimVfs, directory: &str) -> Vec<PathBuf> {
     disk.list(Path::new(directory)).unwrap()
 }
 
-fn history(disk: &SimVfs, files: &[PathBuf]) -> History {
+fn history(disk: &SimVfs, files: &[PathBuf]) -> LogHistory {
     let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
-    History::of_files(&vfs, files).unwrap()
+    LogHistory::from_files(&vfs, files).unwrap()
 }
 
 #[test]
 fn a_history_stays_the_same_when_its_instance_closes_the_newest_log() {
     let disk = SimVfs::new();
-    let site = Site::open(&disk, ACTIVE, KEEP);
+    let site = ActiveInstance::open(&disk, ACTIVE, KEEP);
     site.insert(0..60);
     let before = history(&disk, &files(&disk, ACTIVE));
     let newest = before.newest();
     site.insert(60..200);
     assert!(history(&disk, &files(&disk, ACTIVE)).newest() > newest, "the log was closed since");
     let after = history(&disk, &files(&disk, ACTIVE));
-    assert_eq!(before.end_of(newest).unwrap(), after.end_of(newest).unwrap());
+    assert_eq!(before.log_end(newest).unwrap(), after.log_end(newest).unwrap());
     let more = after.newest().0 - newest.0;
-    assert_eq!(before.compare(&after).unwrap(), Relation::Behind(more));
-    assert_eq!(after.compare(&before).unwrap(), Relation::Ahead(more));
+    assert_eq!(before.compare(&after).unwrap(), HistoryRelation::Behind(more));
+    assert_eq!(after.compare(&before).unwrap(), HistoryRelation::Ahead(more));
     site.close();
 }
 
 type Hook = Box<dyn FnOnce() + Send>;
 
 /// Runs a hook directly before a lock is acquired, to simulate another process.
-struct BeforeLock {
+struct LockHookVfs {
     disk: SimVfs,
     hook: Mutex<Option<Hook>>,
 }
 
-impl VfsLayer for BeforeLock {
+impl VfsLayer for LockHookVfs {
     fn inner(&self) -> &dyn Vfs {
         &self.disk
     }
@@ -60,7 +60,7 @@ impl VfsLayer for BeforeLock {
 #[test]
 fn logs_that_the_instance_closed_before_it_was_locked_out_are_part_of_the_handover() {
     let disk = seeded(20);
-    let site = Site::open(&disk, ACTIVE, KEEP);
+    let site = ActiveInstance::open(&disk, ACTIVE, KEEP);
     site.insert(20..100);
     let newest = site.instance.core().log().tail().generation;
     let last = move || {
@@ -68,7 +68,7 @@ fn logs_that_the_instance_closed_before_it_was_locked_out_are_part_of_the_handov
         site.close();
     };
     let hook: Hook = Box::new(last);
-    let vfs: Arc<dyn Vfs> = Arc::new(BeforeLock { disk: disk.clone(), hook: Mutex::new(Some(hook)) });
+    let vfs: Arc<dyn Vfs> = Arc::new(LockHookVfs { disk: disk.clone(), hook: Mutex::new(Some(hook)) });
     let directory = StreamDirectory::new(&vfs, Path::new(ACTIVE), FileStem::E00, Default::default());
     let handover = DirectorySource::new(directory).hand_over("/copy").unwrap();
     let closed = *logs(&disk, ACTIVE).closed().unwrap().last_key_value().unwrap().0;
@@ -81,9 +81,9 @@ fn logs_that_the_instance_closed_before_it_was_locked_out_are_part_of_the_handov
 }
 
 /// Simulates another process that removes each file first.
-struct Contested(SimVfs);
+struct ContendedVfs(SimVfs);
 
-impl VfsLayer for Contested {
+impl VfsLayer for ContendedVfs {
     fn inner(&self) -> &dyn Vfs {
         &self.0
     }
@@ -96,17 +96,17 @@ impl VfsLayer for Contested {
 #[test]
 fn a_file_that_another_process_removes_at_the_same_time_stops_no_copy() {
     let disk = seeded(20);
-    let site = Site::open(&disk, ACTIVE, 1000);
+    let site = ActiveInstance::open(&disk, ACTIVE, 1000);
     site.insert(20..300);
     // An interrupted attempt left a part of the next log.
     let next = jetcell_copies::CopyState::read(&disk, Path::new("/copy")).unwrap().unwrap().next;
     let left = logs(&disk, ACTIVE).archived(Generation(next));
     disk.put(&Path::new("/copy/incoming").join(left.file_name().unwrap()), b"part");
-    let vfs: Arc<dyn Vfs> = Arc::new(Contested(disk.clone()));
+    let vfs: Arc<dyn Vfs> = Arc::new(ContendedVfs(disk.clone()));
     let active = StreamDirectory::new(&vfs, Path::new(ACTIVE), FileStem::E00, Default::default());
     let source = Box::new(DirectorySource::new(active));
-    let options = super::site::replay_options();
-    let mut copy = jetcell_copies::Replication::open(&vfs, Path::new("/copy"), source, options).unwrap();
+    let options = super::active_instance::replay_options();
+    let mut copy = jetcell_copies::Replicator::open(&vfs, Path::new("/copy"), source, options).unwrap();
     let mut copied = 0;
     for _ in 0..100 {
         let step = copy.step().unwrap();
@@ -129,12 +129,12 @@ fn the_next_owner_removes_unfinished_states() {
     let left = ["copy.json.unfinished", "copy.json.1f-3.unfinished", "checks.json.a-b.unfinished"];
     let put = |name: &str| disk.put(&Path::new("/copy").join(name), b"left");
     let is_there = |name: &str| disk.exists(&Path::new("/copy").join(name)).unwrap();
-    let owner = super::site::follow(&disk).unwrap();
+    let owner = super::active_instance::follow(&disk).unwrap();
     left.iter().for_each(|name| put(name));
     put("letter.unfinished");
-    super::site::follow(&disk).map(drop).unwrap_err();
+    super::active_instance::follow(&disk).map(drop).unwrap_err();
     assert!(left.iter().all(|name| is_there(name)), "the owner may be writing them");
     drop(owner);
-    drop(super::site::follow(&disk).unwrap());
+    drop(super::active_instance::follow(&disk).unwrap());
     assert!(!left.iter().any(|name| is_there(name)) && is_there("letter.unfinished"));
 }

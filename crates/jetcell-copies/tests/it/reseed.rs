@@ -5,21 +5,22 @@ use std::path::Path;
 use ese_format::header::DatabaseState;
 use ese_format::{Generation, log::header::LogHeader};
 use jetcell_copies::{
-    CopyState, DirectorySource, History, LossLimit, Phase, Relation, Replication, Reseed, ReseedPlan, Result,
-    activate, seed_stopped,
+    CopyPhase, CopyState, DirectorySource, HistoryRelation, LogHistory, LossLimit, Replicator, Reseed,
+    ReseedPlan, Result, activate, seed_stopped,
 };
 use jetcell_sync::Arc;
 use jetcell_vfs::{CrashOptions, SimVfs, Vfs};
 
-use super::site::{
-    ACTIVE, COPY, Heard, KEEP, Site, catch_up, logs, pages, replay_options, seed_options, seeded, source, vfs,
+use super::active_instance::{
+    ACTIVE, ActiveInstance, COPY, KEEP, ReceivedEvents, catch_up, logs, pages, replay_options, seed_options,
+    seeded, source, vfs,
 };
 
 /// Returns two sides with diverged histories. The copy was activated without the last logs of the active side, and
 /// both sides have written more. The old active side was stopped or has crashed.
 fn diverged(crashed: bool) -> SimVfs {
     let disk = seeded(50);
-    let site = Site::open(&disk, ACTIVE, 1000);
+    let site = ActiveInstance::open(&disk, ACTIVE, 1000);
     site.insert(50..200);
     catch_up(&disk).unwrap();
     site.insert(200..400);
@@ -37,14 +38,14 @@ fn diverged(crashed: bool) -> SimVfs {
     activate(&vfs(&disk), Path::new(COPY), Box::new(source(&disk)), LossLimit::Any, &replay_options())
         .unwrap();
     away.iter().zip(&kept).for_each(|(path, bytes)| disk.put(path, bytes));
-    let new = Site::open(&disk, COPY, KEEP);
+    let new = ActiveInstance::open(&disk, COPY, KEEP);
     new.insert(1000..1150);
     new.close();
     disk
 }
 
-fn history(disk: &SimVfs, directory: &str) -> History {
-    History::of_files(&vfs(disk), &disk.list(Path::new(directory)).unwrap()).unwrap()
+fn history(disk: &SimVfs, directory: &str) -> LogHistory {
+    LogHistory::from_files(&vfs(disk), &disk.list(Path::new(directory)).unwrap()).unwrap()
 }
 
 fn plan(disk: &SimVfs) -> Result<Reseed> {
@@ -54,19 +55,19 @@ fn plan(disk: &SimVfs) -> Result<Reseed> {
 fn reseed(disk: &SimVfs) -> Result<ReseedPlan> {
     let reseed = plan(disk)?;
     reseed.run(&mut |_| ())?;
-    Ok(reseed.what().clone())
+    Ok(reseed.current_plan().clone())
 }
 
 /// Verifies that the reseeded side follows and that its pages become equal to those of the new active side.
 fn follows(disk: &SimVfs) {
-    let site = Site::open(disk, COPY, KEEP);
+    let site = ActiveInstance::open(disk, COPY, KEEP);
     site.insert(3000..3060);
     site.close();
-    let site = Site::open(disk, COPY, KEEP);
+    let site = ActiveInstance::open(disk, COPY, KEEP);
     site.roll();
     site.close();
     let new = DirectorySource::new(logs(disk, COPY));
-    let mut old = Replication::open(&vfs(disk), Path::new(ACTIVE), Box::new(new), replay_options()).unwrap();
+    let mut old = Replicator::open(&vfs(disk), Path::new(ACTIVE), Box::new(new), replay_options()).unwrap();
     while !old.step().unwrap().is_idle() {}
     let state = old.stop().unwrap();
     assert!(state.copy_queue() == 0 && state.replay_queue() == 0, "{state:?}");
@@ -78,19 +79,19 @@ fn a_side_that_has_diverged_is_reseeded_by_the_pages_that_its_logs_touched() {
     for crashed in [false, true] {
         let disk = diverged(crashed);
         let (old, new) = (history(&disk, ACTIVE), history(&disk, COPY));
-        assert!(matches!(old.compare(&new).unwrap(), Relation::OtherContent(_)), "{crashed}");
+        assert!(matches!(old.compare(&new).unwrap(), HistoryRelation::OtherContent(_)), "{crashed}");
         let before = disk.contents(Path::new("/active/data.edb"));
-        let planned = plan(&disk).unwrap().what().clone();
+        let planned = plan(&disk).unwrap().current_plan().clone();
         assert!(disk.contents(Path::new("/active/data.edb")) == before, "a plan changes nothing");
         assert!(planned.pages > 20 && planned.bytes == planned.pages * 4096, "{planned:?}");
-        assert!(planned.commits_given_up >= 100, "{planned:?}");
+        assert!(planned.discarded_commits >= 100, "{planned:?}");
         let mut reseed = plan(&disk).unwrap();
-        let heard = Arc::new(Heard::default());
-        reseed.report_to(heard.clone());
+        let heard = Arc::new(ReceivedEvents::default());
+        reseed.set_event_sink(heard.clone());
         reseed.run(&mut |_| ()).unwrap();
-        assert_eq!(*reseed.what(), planned);
+        assert_eq!(*reseed.current_plan(), planned);
         drop(reseed);
-        assert_eq!(heard.of_copies(), [("copy_patched", Some(334))]);
+        assert_eq!(heard.take_copy_events(), [("copy_patched", Some(334))]);
         // The diverged logs are kept.
         let kept = disk.list(Path::new("/active/diverged")).unwrap();
         assert!(kept.len() >= 2, "{kept:?}");
@@ -105,7 +106,7 @@ fn a_reseeded_side_keeps_its_logs_on_the_other_side() {
     let disk = diverged(false);
     reseed(&disk).unwrap();
     let next = CopyState::read(&disk, Path::new(ACTIVE)).unwrap().unwrap().next;
-    let other = Site::open(&disk, COPY, 1000);
+    let other = ActiveInstance::open(&disk, COPY, 1000);
     other.insert(5000..5400);
     let oldest = *logs(&disk, COPY).closed().unwrap().keys().next().unwrap();
     assert!(oldest.0 <= next, "log {oldest:?} is the oldest one, {next} is needed");
@@ -126,14 +127,14 @@ fn an_interrupted_reseed_is_continued() {
     };
     for cut in (1..=whole).step_by(7) {
         let disk = fresh.clone_disk();
-        disk.stop_after(disk.operations() + cut);
+        disk.cut_power_after(disk.operations() + cut);
         let _ = reseed(&disk);
         let disk = disk.crash(cut, CrashOptions::default());
         let state = CopyState::read(&disk, Path::new(ACTIVE)).unwrap();
-        if state.is_none_or(|state| state.phase != Phase::Following) {
+        if state.is_none_or(|state| state.phase != CopyPhase::Following) {
             // The other side writes more rows between the two calls.
             if cut % 2 == 0 {
-                let site = Site::open(&disk, COPY, KEEP);
+                let site = ActiveInstance::open(&disk, COPY, KEEP);
                 site.insert(2000 + cut as i32..2040 + cut as i32);
                 site.close();
             }
@@ -148,7 +149,7 @@ fn an_interrupted_reseed_is_continued() {
 #[test]
 fn a_running_side_is_a_source_of_pages() {
     let disk = diverged(false);
-    let site = Site::open(&disk, COPY, KEEP);
+    let site = ActiveInstance::open(&disk, COPY, KEEP);
     site.insert(1200..1400);
     let done = reseed(&disk).unwrap();
     assert!(done.pages > 20);
@@ -161,12 +162,15 @@ fn a_running_side_is_a_source_of_pages() {
 fn the_relations_of_two_sides_are_told_apart() {
     let disk = seeded(50);
     let relation = |disk: &SimVfs| history(disk, COPY).compare(&history(disk, ACTIVE)).unwrap();
-    let site = Site::open(&disk, ACTIVE, 1000);
+    let site = ActiveInstance::open(&disk, ACTIVE, 1000);
     site.insert(50..200);
     site.close();
     catch_up(&disk).unwrap();
-    assert!(matches!(relation(&disk), Relation::Behind(1)), "{:?}", relation(&disk));
-    assert!(matches!(history(&disk, ACTIVE).compare(&history(&disk, COPY)).unwrap(), Relation::Ahead(1)));
+    assert!(matches!(relation(&disk), HistoryRelation::Behind(1)), "{:?}", relation(&disk));
+    assert!(matches!(
+        history(&disk, ACTIVE).compare(&history(&disk, COPY)).unwrap(),
+        HistoryRelation::Ahead(1)
+    ));
     // A shorter log with the same first segments is not a divergence.
     let part = disk.clone_disk();
     let state = CopyState::read(&part, Path::new(COPY)).unwrap().unwrap();
@@ -175,11 +179,17 @@ fn the_relations_of_two_sides_are_told_apart() {
     assert_eq!(LogHeader::decode(&cut[..4096]).unwrap().generation, Generation(state.next));
     cut[2 * 4096..].fill(0);
     part.put(Path::new("/copy/E00.log"), &cut);
-    assert!(matches!(relation(&part), Relation::Behind(0) | Relation::Equal), "{:?}", relation(&part));
+    assert!(
+        matches!(relation(&part), HistoryRelation::Behind(0) | HistoryRelation::Equal),
+        "{:?}",
+        relation(&part)
+    );
     let diverged = diverged(false);
     assert!(relation(&diverged).is_divergence());
     // One side ends, and the first log of the other side does not continue it.
-    let Relation::OtherContent(first) = relation(&diverged) else { panic!("{:?}", relation(&diverged)) };
+    let HistoryRelation::OtherContent(first) = relation(&diverged) else {
+        panic!("{:?}", relation(&diverged))
+    };
     for path in diverged.list(Path::new(COPY)).unwrap() {
         let generation = logs(&diverged, COPY).names.generation_of(&path);
         if generation.is_some_and(|generation| generation <= first) {
@@ -193,13 +203,14 @@ fn the_relations_of_two_sides_are_told_apart() {
         }
     }
     let ended = history(&diverged, ACTIVE).compare(&history(&diverged, COPY)).unwrap();
-    assert_eq!(ended, Relation::ForeignPast(first.next()));
+    assert_eq!(ended, HistoryRelation::ForeignPast(first.next()));
 }
 
 #[test]
 fn without_the_logs_that_it_needs_only_a_full_reseed_is_left() {
     let disk = diverged(true);
-    let Relation::OtherContent(first) = history(&disk, ACTIVE).compare(&history(&disk, COPY)).unwrap() else {
+    let HistoryRelation::OtherContent(first) = history(&disk, ACTIVE).compare(&history(&disk, COPY)).unwrap()
+    else {
         panic!("no divergence")
     };
     let before = disk.contents(Path::new("/active/data.edb"));

@@ -2,10 +2,12 @@
 
 use std::path::Path;
 
-use jetcell_copies::{COPY_FILE, CopyState, Phase, SeedOptions, seed_running, seed_stopped};
+use jetcell_copies::{COPY_FILE, CopyPhase, CopyState, SeedOptions, seed_running, seed_stopped};
 use jetcell_vfs::{CrashOptions, SimVfs, Vfs};
 
-use super::site::{ACTIVE, COPY, Site, catch_up, follow, pages, seed, seed_options, seeded, source, vfs};
+use super::active_instance::{
+    ACTIVE, ActiveInstance, COPY, catch_up, follow, pages, seed, seed_options, seeded, source, vfs,
+};
 
 fn state(disk: &SimVfs) -> Option<CopyState> {
     CopyState::read(disk, Path::new(COPY)).unwrap()
@@ -14,10 +16,10 @@ fn state(disk: &SimVfs) -> Option<CopyState> {
 #[test]
 fn a_seeded_copy_follows_and_its_pages_equal_those_of_the_active_side() {
     let disk = seeded(50);
-    let site = Site::open(&disk, ACTIVE, 1000);
+    let site = ActiveInstance::open(&disk, ACTIVE, 1000);
     site.insert(50..400);
     site.close();
-    let site = Site::open(&disk, ACTIVE, 1000);
+    let site = ActiveInstance::open(&disk, ACTIVE, 1000);
     site.roll();
     site.close();
     let state = catch_up(&disk).unwrap();
@@ -28,16 +30,16 @@ fn a_seeded_copy_follows_and_its_pages_equal_those_of_the_active_side() {
 #[test]
 fn a_running_instance_seeds_a_copy() {
     let disk = SimVfs::new();
-    let site = Site::open(&disk, ACTIVE, 1000);
+    let site = ActiveInstance::open(&disk, ACTIVE, 1000);
     site.insert(0..150);
     let seeded =
         seed_running(&vfs(&disk), &site.instance, Path::new(COPY), &source(&disk), &seed_options(false))
             .unwrap();
-    assert!(seeded.state.phase == Phase::Following && seeded.copied_bytes > 256 * 4096);
+    assert!(seeded.state.phase == CopyPhase::Following && seeded.copied_bytes > 256 * 4096);
     site.insert(150..300);
     catch_up(&disk).unwrap();
     site.close();
-    let site = Site::open(&disk, ACTIVE, 1000);
+    let site = ActiveInstance::open(&disk, ACTIVE, 1000);
     site.roll();
     site.close();
     catch_up(&disk).unwrap();
@@ -48,7 +50,7 @@ fn a_running_instance_seeds_a_copy() {
 #[test]
 fn an_interrupted_seed_is_continued_by_the_same_call() {
     let fresh = SimVfs::new();
-    let site = Site::open(&fresh, ACTIVE, 1000);
+    let site = ActiveInstance::open(&fresh, ACTIVE, 1000);
     site.insert(0..100);
     site.close();
     let whole = {
@@ -59,17 +61,17 @@ fn an_interrupted_seed_is_continued_by_the_same_call() {
     };
     for cut in 1..=whole {
         let disk = fresh.clone_disk();
-        disk.stop_after(disk.operations() + cut);
+        disk.cut_power_after(disk.operations() + cut);
         let _ = seed(&disk, false);
         let disk = disk.crash(cut, CrashOptions::default());
         match state(&disk).map(|state| state.phase) {
-            Some(Phase::Following) => {}
+            Some(CopyPhase::Following) => {}
             _ => drop(seed(&disk, false).unwrap_or_else(|error| panic!("cut {cut}: {error}"))),
         }
-        let site = Site::open(&disk, ACTIVE, 1000);
+        let site = ActiveInstance::open(&disk, ACTIVE, 1000);
         site.insert(100..140);
         site.close();
-        let site = Site::open(&disk, ACTIVE, 1000);
+        let site = ActiveInstance::open(&disk, ACTIVE, 1000);
         site.roll();
         site.close();
         catch_up(&disk).unwrap_or_else(|error| panic!("cut {cut}: {error}"));
@@ -81,7 +83,7 @@ fn an_interrupted_seed_is_continued_by_the_same_call() {
 #[test]
 fn a_seed_is_refused_over_other_files_onto_its_source_and_while_the_source_is_in_use() {
     let disk = seeded(10);
-    let refused = |result: jetcell_copies::Result<jetcell_copies::Seeded>, part: &str| {
+    let refused = |result: jetcell_copies::Result<jetcell_copies::SeedResult>, part: &str| {
         let error = result.err().unwrap().to_string();
         assert!(error.contains(part), "{error}");
     };
@@ -94,7 +96,7 @@ fn a_seed_is_refused_over_other_files_onto_its_source_and_while_the_source_is_in
     disk.put(Path::new("/other/letter.txt"), b"dear");
     refused(to("/other"), "letter.txt");
     assert_eq!(disk.list(Path::new("/other")).unwrap().len(), 1);
-    let site = Site::open(&disk, ACTIVE, 1000);
+    let site = ActiveInstance::open(&disk, ACTIVE, 1000);
     refused(to("/third"), "in use");
     site.close();
     // If the disk is full, the active side is unchanged and the copy can be seeded later.
@@ -103,7 +105,7 @@ fn a_seed_is_refused_over_other_files_onto_its_source_and_while_the_source_is_in
     disk.set_capacity(u64::MAX);
     to("/third").unwrap();
     let again = seed(&disk, true).unwrap();
-    assert_eq!(again.state.phase, Phase::Following);
+    assert_eq!(again.state.phase, CopyPhase::Following);
     assert!(disk.exists(&Path::new(COPY).join(COPY_FILE)).unwrap());
     drop(follow(&disk).unwrap());
 }

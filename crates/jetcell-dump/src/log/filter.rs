@@ -78,33 +78,33 @@ fn visit_pages(record: &LogRecord, visit: &mut dyn FnMut(u32, u32)) {
             pages.for_each(|page| visit(page, page));
         }
         LogRecord::MacroInfo2(info) => info.pages.iter().for_each(|&page| visit(page, page)),
-        LogRecord::TrimDb(trim) => visit(trim.first.get(), last_of(trim.first, trim.count)),
+        LogRecord::TrimDb(trim) => visit(trim.first.get(), last_page(trim.first, trim.count)),
         LogRecord::ExtentFreed(freed) => {
-            visit(freed.first.get(), last_of(freed.first, freed.count.max(0) as u32))
+            visit(freed.first.get(), last_page(freed.first, freed.count.max(0) as u32))
         }
         LogRecord::ExtentFreed2(freed) => {
             let freed = freed.freed;
-            visit(freed.first.get(), last_of(freed.first, freed.count.max(0) as u32));
+            visit(freed.first.get(), last_page(freed.first, freed.count.max(0) as u32));
         }
         _ => {}
     }
 }
 
-fn last_of(first: PageNumber, count: u32) -> u32 {
+fn last_page(first: PageNumber, count: u32) -> u32 {
     first.get().saturating_add(count.saturating_sub(1))
 }
 
 /// Running transaction of each session. Records without a begin number are assigned to their session's running
 /// transaction.
 #[derive(Debug, Default)]
-pub(super) struct Transactions {
+pub(super) struct RunningTransactions {
     /// Begin number of the running transaction, by session. There are at most 65536 sessions.
     running: HashMap<u16, u32>,
 }
 
-impl Transactions {
+impl RunningTransactions {
     /// Returns the begin number of the transaction to which a record belongs, if it is known.
-    pub(super) fn of(&mut self, record: &LogRecord) -> Option<u32> {
+    pub(super) fn begin_number(&mut self, record: &LogRecord) -> Option<u32> {
         let session = record.session()?;
         match record {
             LogRecord::Begin0(begin) => {

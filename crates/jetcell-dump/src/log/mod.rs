@@ -16,17 +16,17 @@ use jetcell_input::Printable;
 use serde::Serialize;
 
 pub use self::filter::LogFilter;
-use self::filter::Transactions;
-use self::reader::{LogEvent, Segments, read_log};
+use self::filter::RunningTransactions;
+use self::reader::{LogItem, SegmentTotals, read_log};
 use self::record::RecordLine;
-use self::stats::Stats;
-use crate::format::start_of;
-use crate::header::{read_header, report};
-use crate::{Format, NamedValues, Output, Result, Source, Value};
+use self::stats::RecordCounters;
+use crate::format::read_start;
+use crate::header::{read_header, report_damage};
+use crate::{DumpOutput, DumpSource, DumpedValue, EseFileKind, NamedValues, Result};
 
 /// Options for [`dump_log`].
 #[derive(Clone, Debug, Default)]
-pub struct LogOptions {
+pub struct LogDumpOptions {
     /// Filter for the records to show.
     pub filter: LogFilter,
     /// Whether to show totals by type instead of the records.
@@ -36,19 +36,19 @@ pub struct LogOptions {
 /// Identity of the log.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "type", rename = "log")]
-struct LogHead {
+struct LogDumpHead {
     path: PathBuf,
-    generation: Value,
-    created: Value,
-    previous_created: Value,
-    signature: Value,
-    databases: Value,
+    generation: DumpedValue,
+    created: DumpedValue,
+    previous_created: DumpedValue,
+    signature: DumpedValue,
+    databases: DumpedValue,
 }
 
-impl LogHead {
-    fn of(path: PathBuf, fields: &NamedValues) -> LogHead {
-        let get = |name| fields.get(name).cloned().unwrap_or(Value::None);
-        LogHead {
+impl LogDumpHead {
+    fn from_fields(path: PathBuf, fields: &NamedValues) -> LogDumpHead {
+        let get = |name| fields.get(name).cloned().unwrap_or(DumpedValue::None);
+        LogDumpHead {
             path,
             generation: get("generation"),
             created: get("created"),
@@ -59,7 +59,7 @@ impl LogHead {
     }
 }
 
-impl fmt::Display for LogHead {
+impl fmt::Display for LogDumpHead {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -69,10 +69,10 @@ impl fmt::Display for LogHead {
             self.created
         )?;
         write!(f, "\nlog signature {}", self.signature)?;
-        if let Value::List(databases) = &self.databases {
+        if let DumpedValue::List(databases) = &self.databases {
             for database in databases {
-                if let Value::Group(values) = database {
-                    let get = |name| values.get(name).cloned().unwrap_or(Value::None);
+                if let DumpedValue::Group(values) = database {
+                    let get = |name| values.get(name).cloned().unwrap_or(DumpedValue::None);
                     write!(f, "\ndatabase {}: {}", get("database"), get("path"))?;
                 }
             }
@@ -84,9 +84,9 @@ impl fmt::Display for LogHead {
 /// Segment totals, and the end of the log.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename = "end")]
-struct LogEnd {
+struct LogTotals {
     #[serde(flatten)]
-    segments: Segments,
+    segments: SegmentTotals,
     /// Number of records in the file, not counting filler.
     records: u64,
     /// Number of records that matched the filter.
@@ -95,9 +95,9 @@ struct LogEnd {
     last_record: Option<&'static str>,
 }
 
-impl fmt::Display for LogEnd {
+impl fmt::Display for LogTotals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Segments { good, shadow, zero, stale, bad, accumulated_checksum } = self.segments;
+        let SegmentTotals { good, shadow, zero, stale, bad, accumulated_checksum } = self.segments;
         write!(
             f,
             "\n{} of {} records; segments: {good} good, {shadow} shadow, ",
@@ -110,37 +110,37 @@ impl fmt::Display for LogEnd {
 }
 
 /// Dumps the records of a log file or, if `options` asks for them, totals by record type.
-pub fn dump_log(source: &Source, options: &LogOptions, output: &mut Output<'_>) -> Result<()> {
-    start_of(source, Format::Log)?;
+pub fn dump_log(source: &DumpSource, options: &LogDumpOptions, output: &mut DumpOutput<'_>) -> Result<()> {
+    read_start(source, EseFileKind::Log)?;
     let header = read_header(source)?;
-    let get = |name| header.fields.get(name).cloned().unwrap_or(Value::None);
+    let get = |name| header.fields.get(name).cloned().unwrap_or(DumpedValue::None);
     let (major, minor) = (get("version_major"), get("version_minor"));
-    if header.checksum.good && (&major, &minor) != (&Value::Number(8), &Value::Number(4000)) {
-        return Err(source.unusable(format!(
+    if header.checksum.good && (&major, &minor) != (&DumpedValue::Number(8), &DumpedValue::Number(4000)) {
+        return Err(source.unusable_error(format!(
             "log format {major}.{minor} is not supported (only 8.4000 is), and its records cannot be read; \
              use dump header for its header"
         )));
     }
-    output.item(&LogHead::of(source.path().to_owned(), &header.fields))?;
-    report(&header, output)?;
+    output.item(&LogDumpHead::from_fields(source.path().to_owned(), &header.fields))?;
+    report_damage(&header, output)?;
     let generation = match get("generation") {
-        Value::Generation(number) if header.checksum.good => u32::try_from(number).ok(),
+        DumpedValue::Generation(number) if header.checksum.good => u32::try_from(number).ok(),
         _ => None,
     };
-    let mut end = LogEnd::default();
-    let mut stats = Stats::default();
-    let mut transactions = Transactions::default();
+    let mut end = LogTotals::default();
+    let mut stats = RecordCounters::default();
+    let mut transactions = RunningTransactions::default();
     end.segments = read_log(source, generation, &mut |event| {
         let stored = match event {
-            LogEvent::Problem(problem) => return Ok(output.problem(problem)?),
-            LogEvent::Record(stored) => stored,
+            LogItem::Problem(problem) => return Ok(output.problem(problem)?),
+            LogItem::Record(stored) => stored,
         };
         let filler = matches!(stored.record, LogRecord::Nop2(_));
         if !filler {
             end.records += 1;
             end.last_record = Some(stored.record.name());
         }
-        let transaction = transactions.of(&stored.record);
+        let transaction = transactions.begin_number(&stored.record);
         let wanted = options.filter.matches(&stored.record, transaction);
         // Filler is included in statistics. It is shown only if the filter names its type.
         if !wanted || filler && !options.stats && options.filter.kinds.is_empty() {

@@ -13,15 +13,15 @@ use ese_format::log::record::LogRecord;
 use ese_format::log::segment::{RECORDS_AT, SegmentKind, classify, shadow_of};
 use serde::Serialize;
 
-use crate::output::Problem;
-use crate::{Result, Source};
+use crate::output::DumpProblem;
+use crate::{DumpSource, Result};
 
 const NOP: u8 = 0;
 /// Maximum length of a record in bytes. A record may contain two page images and some keys.
-const MAX_RECORD: usize = 1 << 20;
+const MAX_RECORD_LEN: usize = 1 << 20;
 
 /// A record that was read from the log.
-pub(super) struct StoredRecord {
+pub(super) struct LoggedRecord {
     /// Position of the first byte of the record.
     pub(super) position: LogPosition,
     pub(super) record: LogRecord,
@@ -30,14 +30,14 @@ pub(super) struct StoredRecord {
 }
 
 /// An event that occurs while a log is being read.
-pub(super) enum LogEvent {
-    Record(StoredRecord),
-    Problem(Problem),
+pub(super) enum LogItem {
+    Record(LoggedRecord),
+    Problem(DumpProblem),
 }
 
 /// Number of segments of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub(super) struct Segments {
+pub(super) struct SegmentTotals {
     /// Number of valid segments with records.
     pub(super) good: u16,
     /// Number of segments that are copies of the previous segment.
@@ -52,19 +52,23 @@ pub(super) struct Segments {
     pub(super) accumulated_checksum: u64,
 }
 
-type Visit<'v> = &'v mut dyn FnMut(LogEvent) -> Result<()>;
+type VisitLogItem<'v> = &'v mut dyn FnMut(LogItem) -> Result<()>;
 
 /// A record some of whose fragments have not been read yet.
-struct Pending {
+struct FragmentedRecord {
     position: LogPosition,
     total: usize,
     bytes: Vec<u8>,
 }
 
 /// Reads all segments. If `generation` is absent, the generation of the first segment is used.
-pub(super) fn read_log(source: &Source, generation: Option<u32>, visit: Visit<'_>) -> Result<Segments> {
+pub(super) fn read_log(
+    source: &DumpSource,
+    generation: Option<u32>,
+    visit: VisitLogItem<'_>,
+) -> Result<SegmentTotals> {
     let count = source.size() / SEGMENT_BYTES as u64;
-    let mut reader = Reader { visit, pending: None, segments: Segments::default() };
+    let mut reader = RecordAssembler { visit, pending: None, segments: SegmentTotals::default() };
     let mut generation = generation;
     let mut ended = None;
     for index in 1..u16::try_from(count).unwrap_or(u16::MAX) {
@@ -81,7 +85,7 @@ pub(super) fn read_log(source: &Source, generation: Option<u32>, visit: Visit<'_
             }
         };
         let behind = two.split_off(SEGMENT_BYTES.min(two.len()));
-        let of = *generation.get_or_insert_with(|| position_of(&two).generation.0);
+        let of = *generation.get_or_insert_with(|| segment_position(&two).generation.0);
         let expected = LogPosition::new(of, index, 0);
         let mut kind = classify(&mut two, expected);
         if kind == SegmentKind::Bad
@@ -134,20 +138,20 @@ pub(super) fn read_log(source: &Source, generation: Option<u32>, visit: Visit<'_
     Ok(reader.segments)
 }
 
-fn position_of(segment: &[u8]) -> LogPosition {
+fn segment_position(segment: &[u8]) -> LogPosition {
     let word = segment.get(8..).and_then(<[u8]>::first_chunk);
     LogPosition::from_u64(word.map_or(0, |bytes| u64::from_le_bytes(*bytes)))
 }
 
-struct Reader<'v> {
-    visit: Visit<'v>,
-    pending: Option<Pending>,
-    segments: Segments,
+struct RecordAssembler<'v> {
+    visit: VisitLogItem<'v>,
+    pending: Option<FragmentedRecord>,
+    segments: SegmentTotals,
 }
 
-impl Reader<'_> {
+impl RecordAssembler<'_> {
     fn report(&mut self, offset: u64, what: String) -> Result<()> {
-        (self.visit)(LogEvent::Problem(Problem::at(offset, what)))
+        (self.visit)(LogItem::Problem(DumpProblem::at(offset, what)))
     }
 
     /// Reports a gap. Discards the fragments before the gap, because no record can continue across it.
@@ -175,28 +179,28 @@ impl Reader<'_> {
             match record {
                 LogRecord::FragmentBegin(first) => {
                     let total = first.total as usize;
-                    self.pending = Some(Pending { position, total, bytes: first.piece });
-                    if total > MAX_RECORD {
+                    self.pending = Some(FragmentedRecord { position, total, bytes: first.piece });
+                    if total > MAX_RECORD_LEN {
                         self.report_gap(
                             place,
                             format!("a record cannot have {total} bytes; it is not shown"),
                         )?;
                     }
                 }
-                LogRecord::Fragment(next) => self.piece(place, &next.piece)?,
+                LogRecord::Fragment(next) => self.add_fragment(place, &next.piece)?,
                 record => {
                     // If a crash left a record's fragments incomplete, they are followed by the records written by
                     // recovery.
                     self.pending = None;
                     let bytes = rest.get(..len).unwrap_or_default().to_vec();
-                    (self.visit)(LogEvent::Record(StoredRecord { position, record, bytes }))?;
+                    (self.visit)(LogItem::Record(LoggedRecord { position, record, bytes }))?;
                 }
             }
         }
         Ok(())
     }
 
-    fn piece(&mut self, place: u64, piece: &[u8]) -> Result<()> {
+    fn add_fragment(&mut self, place: u64, piece: &[u8]) -> Result<()> {
         let Some(mut whole) = self.pending.take() else {
             return self
                 .report(place, "the beginning of a long record is missing; it is not shown".to_owned());
@@ -208,8 +212,8 @@ impl Reader<'_> {
         }
         match LogRecord::decode(&whole.bytes) {
             Ok((record, len)) if len == whole.total && len == whole.bytes.len() => {
-                let Pending { position, bytes, .. } = whole;
-                (self.visit)(LogEvent::Record(StoredRecord { position, record, bytes }))
+                let FragmentedRecord { position, bytes, .. } = whole;
+                (self.visit)(LogItem::Record(LoggedRecord { position, record, bytes }))
             }
             Ok(_) => self.report(place, "the fragments of a long record do not fit together".to_owned()),
             Err(error) => self.report(place, format!("a long record cannot be read: {error}")),

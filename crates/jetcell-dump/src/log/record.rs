@@ -5,8 +5,8 @@ use std::fmt;
 use ese_format::log::record::LogRecord;
 use serde::Serialize;
 
-use super::reader::StoredRecord;
-use crate::{NamedValues, Value};
+use super::reader::LoggedRecord;
+use crate::{DumpedValue, NamedValues};
 
 /// A record with its position and its fields.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -25,15 +25,15 @@ pub(super) struct RecordLine {
 }
 
 impl RecordLine {
-    pub(super) fn new(stored: &StoredRecord, transaction: Option<u32>) -> RecordLine {
+    pub(super) fn new(stored: &LoggedRecord, transaction: Option<u32>) -> RecordLine {
         // A record that was decoded always has fields.
         let fields = LogRecord::fields(&stored.bytes).unwrap_or_default();
         let mut flat = NamedValues::default();
-        flatten(NamedValues::of(fields), &mut flat);
+        flatten(NamedValues::from_fields(fields), &mut flat);
         if let LogRecord::MacroInfo(pages) = &stored.record {
             let pages = pages.as_chunks::<4>().0.iter();
-            let numbers = pages.map(|page| Value::Number(u32::from_le_bytes(*page).into())).collect();
-            flat = NamedValues(vec![("pages".to_owned(), Value::List(numbers))]);
+            let numbers = pages.map(|page| DumpedValue::Number(u32::from_le_bytes(*page).into())).collect();
+            flat = NamedValues(vec![("pages".to_owned(), DumpedValue::List(numbers))]);
         }
         RecordLine {
             position: stored.position.to_string(),
@@ -51,7 +51,7 @@ impl RecordLine {
 fn flatten(values: NamedValues, into: &mut NamedValues) {
     for (name, value) in values.0 {
         match value {
-            Value::Group(inner) if matches!(name.as_str(), "node" | "page" | "change") => {
+            DumpedValue::Group(inner) if matches!(name.as_str(), "node" | "page" | "change") => {
                 let mut prefix = NamedValues::default();
                 flatten(inner, &mut prefix);
                 let rename = |(name, value)| match name {
@@ -60,7 +60,7 @@ fn flatten(values: NamedValues, into: &mut NamedValues) {
                 };
                 into.0.extend(prefix.0.into_iter().map(rename));
             }
-            Value::Group(inner) if matches!(name.as_str(), "shrink" | "freed") => flatten(inner, into),
+            DumpedValue::Group(inner) if matches!(name.as_str(), "shrink" | "freed") => flatten(inner, into),
             value => into.0.push((name, value)),
         }
     }
@@ -70,7 +70,7 @@ impl fmt::Display for RecordLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {:<21} {:>5}  ", self.position, self.record, self.length)?;
         let mut line = String::new();
-        self.fields.line(&mut line)?;
+        self.fields.write_line(&mut line)?;
         f.write_str(&line)
     }
 }

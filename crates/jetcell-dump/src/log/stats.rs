@@ -8,14 +8,14 @@ use serde::Serialize;
 
 /// Counters by record type, updated as records are read.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Stats {
+pub(super) struct RecordCounters {
     kinds: BTreeMap<&'static str, (u64, u64)>,
 }
 
 /// Totals of all record types.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename = "stats")]
-pub(super) struct StatsTable {
+pub(super) struct RecordStatistics {
     /// Number of records, including filler.
     records: u64,
     bytes: u64,
@@ -30,23 +30,23 @@ struct KindStats {
     bytes: u64,
 }
 
-impl Stats {
+impl RecordCounters {
     pub(super) fn add(&mut self, record: &LogRecord, bytes: usize) {
         let entry = self.kinds.entry(record.name()).or_default();
         entry.0 += 1;
         entry.1 += bytes as u64;
     }
 
-    pub(super) fn finish(self) -> StatsTable {
+    pub(super) fn finish(self) -> RecordStatistics {
         let entry = |(record, (count, bytes))| KindStats { record, count, bytes };
         let mut kinds: Vec<KindStats> = self.kinds.into_iter().map(entry).collect();
         kinds.sort_by_key(|kind| std::cmp::Reverse(kind.bytes));
         let sum = |of: fn(&KindStats) -> u64| kinds.iter().map(of).sum();
-        StatsTable { records: sum(|kind| kind.count), bytes: sum(|kind| kind.bytes), kinds }
+        RecordStatistics { records: sum(|kind| kind.count), bytes: sum(|kind| kind.bytes), kinds }
     }
 }
 
-impl fmt::Display for StatsTable {
+impl fmt::Display for RecordStatistics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{:<26} {:>10} {:>12} {:>8} {:>7}", "record", "count", "bytes", "average", "bytes")?;
         for KindStats { record, count, bytes } in &self.kinds {

@@ -5,11 +5,11 @@ use ese_format::page::NodeFlags;
 use ese_format::space::{Extent, SpaceHeader, SplitReserve};
 use jetcell_input::Printable;
 
-use super::{ExtentLine, TreeEntry};
+use super::{ExtentLine, ListedTree};
 use crate::Result;
-use crate::database::{Database, PageSet};
-use crate::output::Output;
-use crate::walk::{Step, Walk};
+use crate::database::{AdaptivePageSet, DumpedDatabase};
+use crate::output::DumpOutput;
+use crate::walk::{TreeWalk, WalkStep};
 
 /// Owned and available extents of a tree, each as its first and last page.
 #[derive(Default)]
@@ -21,10 +21,10 @@ pub(super) struct TreeExtents {
 
 /// Reads the space header and the space trees of a tree. Adds the pages of the space trees to `used`.
 pub(super) fn read_extents(
-    database: &Database<'_>,
-    entry: &TreeEntry,
-    used: &mut PageSet,
-    output: &mut Output<'_>,
+    database: &DumpedDatabase<'_>,
+    entry: &ListedTree,
+    used: &mut AdaptivePageSet,
+    output: &mut DumpOutput<'_>,
 ) -> Result<TreeExtents> {
     let mut extents = TreeExtents::default();
     let image = database.page(entry.root);
@@ -41,7 +41,7 @@ pub(super) fn read_extents(
     };
     extents.parent_root = header.parent.map_or(0, |page| page.get());
     let (Some(owned), Some(available)) = (header.owned_root(), header.available_root()) else {
-        extents.single(entry.root, &header);
+        extents.add_single_extent(entry.root, &header);
         return Ok(extents);
     };
     let mut reserve = Vec::new();
@@ -57,22 +57,22 @@ fn bounds(extent: Extent) -> (u32, u32) {
 
 /// Returns the extents in a space tree. Adds the extents of the split reserve in its root to `reserve`.
 fn space_tree(
-    database: &Database<'_>,
+    database: &DumpedDatabase<'_>,
     root: u32,
     tree: TreeId,
-    used: &mut PageSet,
+    used: &mut AdaptivePageSet,
     reserve: &mut Vec<(u32, u32)>,
-    output: &mut Output<'_>,
+    output: &mut DumpOutput<'_>,
 ) -> Result<Vec<(u32, u32)>> {
     let mut extents = Vec::new();
-    for step in Walk::new(database, root, Some(tree), used) {
+    for step in TreeWalk::new(database, root, Some(tree), used) {
         let visited = match step {
-            Step::Page(visited) => visited,
-            Step::Problem(problem) => {
+            WalkStep::Page(visited) => visited,
+            WalkStep::Problem(problem) => {
                 output.problem(problem)?;
                 continue;
             }
-            Step::Leaf => continue,
+            WalkStep::Leaf => continue,
         };
         let page = visited.image.page();
         if visited.level == 0
@@ -99,7 +99,7 @@ fn space_tree(
 impl TreeExtents {
     /// Adds the extents of a tree in a single extent, given its bitmap of free pages. Pages beyond the bitmap are
     /// free.
-    fn single(&mut self, root: u32, header: &SpaceHeader) {
+    fn add_single_extent(&mut self, root: u32, header: &SpaceHeader) {
         let last = root.saturating_add(header.primary_pages.saturating_sub(1));
         self.owned.push((root, last));
         let bitmap = header.available_bitmap().unwrap_or(0);
@@ -124,9 +124,9 @@ impl TreeExtents {
     /// in the set, which bounds the work on damaged files.
     pub(super) fn mark_available(
         &self,
-        database: &Database<'_>,
-        available: &mut PageSet,
-        output: &mut Output<'_>,
+        database: &DumpedDatabase<'_>,
+        available: &mut AdaptivePageSet,
+        output: &mut DumpOutput<'_>,
     ) -> Result<()> {
         for &(first, last) in &self.available {
             for page in first..=last.min(database.pages) {
@@ -143,7 +143,7 @@ impl TreeExtents {
     }
 
     /// Writes every extent as an item.
-    pub(super) fn list(&self, entry: &TreeEntry, output: &mut Output<'_>) -> Result<()> {
+    pub(super) fn write_extents(&self, entry: &ListedTree, output: &mut DumpOutput<'_>) -> Result<()> {
         for (list, extents) in [("owned", &self.owned), ("available", &self.available)] {
             for &(first, last) in extents {
                 let (name, tree, pages) =
@@ -165,12 +165,12 @@ impl std::fmt::Display for ExtentLine {
 
 /// Owned extents of all trees. A tree's extents lie inside those of its parent.
 #[derive(Default)]
-pub(super) struct Owners {
+pub(super) struct ExtentOwners {
     /// First page, last page, and index of the owning tree in the list of trees.
     extents: Vec<(u32, u32, usize)>,
 }
 
-impl Owners {
+impl ExtentOwners {
     pub(super) fn add(&mut self, tree: usize, owned: &[(u32, u32)]) {
         self.extents.extend(owned.iter().map(|&(first, last)| (first, last, tree)));
     }
@@ -180,24 +180,24 @@ impl Owners {
         self.extents.iter().filter(|(_, _, tree)| *tree == 0).map(|(_, last, _)| *last).max()
     }
 
-    pub(super) fn sorted(mut self) -> SortedOwners {
+    pub(super) fn sorted(mut self) -> SortedExtentOwners {
         // If several extents start at the same page, the outer one comes first. If extents are equal, the parent's
         // comes first.
         self.extents.sort_by_key(|&(first, last, tree)| (first, std::cmp::Reverse(last), tree));
-        SortedOwners { extents: self.extents, next: 0, open: Vec::new() }
+        SortedExtentOwners { extents: self.extents, next: 0, open: Vec::new() }
     }
 }
 
 /// Looks up the innermost owner of a page. Pages must be queried in ascending order.
-pub(super) struct SortedOwners {
+pub(super) struct SortedExtentOwners {
     extents: Vec<(u32, u32, usize)>,
     next: usize,
     open: Vec<(u32, usize)>,
 }
 
-impl SortedOwners {
+impl SortedExtentOwners {
     /// Returns the index of the tree that owns `page`, or of the database root if no tree owns it.
-    pub(super) fn of(&mut self, page: u32) -> usize {
+    pub(super) fn owner_of(&mut self, page: u32) -> usize {
         while let Some(&(first, last, tree)) =
             self.extents.get(self.next).filter(|(first, ..)| *first <= page)
         {
@@ -220,13 +220,14 @@ mod tests {
 
     #[test]
     fn the_innermost_extent_owns_a_page() {
-        let mut owners = Owners::default();
+        let mut owners = ExtentOwners::default();
         owners.add(0, &[(1, 100)]);
         owners.add(1, &[(10, 29), (50, 59)]);
         owners.add(2, &[(12, 14)]);
         assert_eq!(owners.last(), Some(100));
         let mut owners = owners.sorted();
-        let found: Vec<usize> = [1, 10, 12, 14, 15, 29, 30, 50, 60, 100].map(|page| owners.of(page)).into();
+        let found: Vec<usize> =
+            [1, 10, 12, 14, 15, 29, 30, 50, 60, 100].map(|page| owners.owner_of(page)).into();
         assert_eq!(found, [0, 1, 2, 2, 1, 1, 0, 1, 0, 0]);
     }
 }

@@ -13,7 +13,7 @@ const CLASSES: usize = 7;
 
 /// How a page is used, as shown on the map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Class {
+pub(super) enum PageClass {
     /// The page is listed as available.
     Available,
     /// The page belongs to a table's own tree.
@@ -45,7 +45,7 @@ impl SpaceMap {
         SpaceMap { pages, per_cell, cells }
     }
 
-    pub(super) fn add(&mut self, page: u32, class: Class) {
+    pub(super) fn add(&mut self, page: u32, class: PageClass) {
         let cell = self.cells.get_mut((page.saturating_sub(1) / self.per_cell) as usize);
         if let Some(count) = cell.and_then(|cell| cell.get_mut(class as usize)) {
             *count += 1;
@@ -111,9 +111,9 @@ mod tests {
     fn a_cell_shows_the_class_of_most_pages_and_any_damage() {
         let mut map = SpaceMap::new(4096);
         for page in 1..=12 {
-            map.add(page, if page <= 4 || page % 3 == 0 { Class::Available } else { Class::Index });
+            map.add(page, if page <= 4 || page % 3 == 0 { PageClass::Available } else { PageClass::Index });
         }
-        map.add(9, Class::Leaked);
+        map.add(9, PageClass::Leaked);
         assert_eq!(&map.symbols()[..5], ".i?--");
         assert_eq!((map.symbols().len(), SpaceMap::new(0).symbols().len()), (1024, 0));
     }

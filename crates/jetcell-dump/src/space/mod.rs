@@ -15,23 +15,23 @@ use ese_format::TreeId;
 use jetcell_input::Printable;
 use serde::Serialize;
 
-use self::extents::{Owners, TreeExtents, read_extents};
+use self::extents::{ExtentOwners, TreeExtents, read_extents};
 use self::map::SpaceMap;
-use self::usage::{Usage, scan};
-use crate::catalog::{Catalog, ROOT_TREE};
-use crate::database::{Database, PageSet};
-use crate::output::Output;
-use crate::walk::{Step, Walk};
-use crate::{Result, Source};
+use self::usage::{TreePageUsage, scan};
+use crate::catalog::{DumpedCatalog, ROOT_TREE};
+use crate::database::{AdaptivePageSet, DumpedDatabase};
+use crate::output::DumpOutput;
+use crate::walk::{TreeWalk, WalkStep};
+use crate::{DumpSource, Result};
 
 /// Root page of the database.
-const ROOT_PAGE: u32 = 1;
+const DATABASE_ROOT_PAGE: u32 = 1;
 
 /// Number of pages between two calls to the progress callback.
 const PROGRESS_STEP: u32 = 256;
 
 /// A tree listed in the catalog.
-struct TreeEntry {
+struct ListedTree {
     name: String,
     kind: &'static str,
     tree: TreeId,
@@ -81,7 +81,7 @@ struct TreeSpace {
 /// A range of leaked pages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename = "leaked")]
-struct Leaked {
+struct LeakedRange {
     first: u32,
     last: u32,
     /// Name of the tree that owns the pages.
@@ -111,22 +111,27 @@ struct SpaceSummary {
 /// If `list_extents` is true, also lists every extent. `progress` is called with the number of pages read so far and
 /// the total number of pages.
 pub fn dump_space(
-    source: &Source,
+    source: &DumpSource,
     list_extents: bool,
     progress: &mut dyn FnMut(u32, u32),
-    output: &mut Output<'_>,
+    output: &mut DumpOutput<'_>,
 ) -> Result<()> {
-    let database = Database::open(source, output)?;
+    let database = DumpedDatabase::open(source, output)?;
     let before = output.problems();
     let trees = trees(&database, output)?;
-    let Claims { used, available, owners, mut spaces } =
+    let ClaimedPages { used, available, owners, mut spaces } =
         claim_trees(&database, &trees, list_extents, output)?;
     let complete = output.problems() == before;
     let last_owned = owners.last().unwrap_or(database.pages);
     let mut map = SpaceMap::new(last_owned);
-    let mut scanned =
-        Scanned { owners: owners.sorted(), leaked: vec![0; trees.len()], run: None, trees: &trees, complete };
-    let mut usage: HashMap<TreeId, Usage> = HashMap::new();
+    let mut scanned = LeakScan {
+        owners: owners.sorted(),
+        leaked: vec![0; trees.len()],
+        run: None,
+        trees: &trees,
+        complete,
+    };
+    let mut usage: HashMap<TreeId, TreePageUsage> = HashMap::new();
     let mut summary = SpaceSummary {
         page_size: database.page_size.get(),
         file_pages: database.pages,
@@ -149,7 +154,7 @@ pub fn dump_space(
         if let Some(header) = header {
             usage.entry(header.tree).or_default().add(&header);
         }
-        scanned.page(page, class == map::Class::Leaked, output)
+        scanned.page(page, class == map::PageClass::Leaked, output)
     })?;
     scanned.finish(output)?;
     for (space, leaked) in spaces.iter_mut().zip(&scanned.leaked) {
@@ -165,25 +170,25 @@ pub fn dump_space(
 }
 
 /// Result of the first pass: how each page is used.
-struct Claims {
-    used: PageSet,
-    available: PageSet,
-    owners: Owners,
+struct ClaimedPages {
+    used: AdaptivePageSet,
+    available: AdaptivePageSet,
+    owners: ExtentOwners,
     /// Space used by each tree, by tree index.
     spaces: Vec<TreeSpace>,
 }
 
 /// Runs the first pass, which reads the space trees and internal pages of all trees.
 fn claim_trees(
-    database: &Database<'_>,
-    trees: &[TreeEntry],
+    database: &DumpedDatabase<'_>,
+    trees: &[ListedTree],
     list_extents: bool,
-    output: &mut Output<'_>,
-) -> Result<Claims> {
-    let mut claims = Claims {
-        used: PageSet::new(database.pages),
-        available: PageSet::new(database.pages),
-        owners: Owners::default(),
+    output: &mut DumpOutput<'_>,
+) -> Result<ClaimedPages> {
+    let mut claims = ClaimedPages {
+        used: AdaptivePageSet::new(database.pages),
+        available: AdaptivePageSet::new(database.pages),
+        owners: ExtentOwners::default(),
         spaces: Vec::with_capacity(trees.len()),
     };
     for (index, entry) in trees.iter().enumerate() {
@@ -194,7 +199,7 @@ fn claim_trees(
         claims.owners.add(index, &extents.owned);
         extents.mark_available(database, &mut claims.available, output)?;
         if list_extents {
-            extents.list(entry, output)?;
+            extents.write_extents(entry, output)?;
         }
         claims.spaces.push(TreeSpace::new(entry, &extents, incomplete));
     }
@@ -202,19 +207,23 @@ fn claim_trees(
 }
 
 /// Returns all trees, with parents before their children.
-fn trees(database: &Database<'_>, output: &mut Output<'_>) -> Result<Vec<TreeEntry>> {
-    let mut trees =
-        vec![TreeEntry { name: "database".to_owned(), kind: "database", tree: ROOT_TREE, root: ROOT_PAGE }];
-    Catalog::of(database, output)?.each_table(output, &mut |table, _| {
+fn trees(database: &DumpedDatabase<'_>, output: &mut DumpOutput<'_>) -> Result<Vec<ListedTree>> {
+    let mut trees = vec![ListedTree {
+        name: "database".to_owned(),
+        kind: "database",
+        tree: ROOT_TREE,
+        root: DATABASE_ROOT_PAGE,
+    }];
+    DumpedCatalog::open(database, output)?.for_each_table(output, &mut |table, _| {
         let (tree, root) = (table.tree, table.root.get());
-        trees.push(TreeEntry { name: table.name.clone(), kind: "table", tree, root });
+        trees.push(ListedTree { name: table.name.clone(), kind: "table", tree, root });
         for index in table.secondary_indexes() {
             let (name, root) = (format!("{} / {}", table.name, index.name), index.root.get());
-            trees.push(TreeEntry { name, kind: "index", tree: index.tree, root });
+            trees.push(ListedTree { name, kind: "index", tree: index.tree, root });
         }
         if let Some((tree, root)) = table.long_values {
             let name = format!("{} / long values", table.name);
-            trees.push(TreeEntry { name, kind: "long-values", tree, root: root.get() });
+            trees.push(ListedTree { name, kind: "long-values", tree, root: root.get() });
         }
         Ok(())
     })?;
@@ -223,13 +232,13 @@ fn trees(database: &Database<'_>, output: &mut Output<'_>) -> Result<Vec<TreeEnt
 
 /// Adds a tree's pages to `used`. Leaves are added when their parents are read, and are not read themselves.
 fn claim_tree(
-    database: &Database<'_>,
-    entry: &TreeEntry,
-    used: &mut PageSet,
-    output: &mut Output<'_>,
+    database: &DumpedDatabase<'_>,
+    entry: &ListedTree,
+    used: &mut AdaptivePageSet,
+    output: &mut DumpOutput<'_>,
 ) -> Result<()> {
-    for step in Walk::new(database, entry.root, Some(entry.tree), used).without_leaves() {
-        if let Step::Problem(problem) = step {
+    for step in TreeWalk::new(database, entry.root, Some(entry.tree), used).without_leaves() {
+        if let WalkStep::Problem(problem) = step {
             output.problem(problem)?;
         }
     }
@@ -237,21 +246,21 @@ fn claim_tree(
 }
 
 /// State of the second pass, which collects ranges of leaked pages.
-struct Scanned<'a> {
-    owners: extents::SortedOwners,
+struct LeakScan<'a> {
+    owners: extents::SortedExtentOwners,
     /// Number of leaked pages owned by each tree, by tree index.
     leaked: Vec<u64>,
     run: Option<(u32, u32, usize)>,
-    trees: &'a [TreeEntry],
+    trees: &'a [ListedTree],
     complete: bool,
 }
 
-impl Scanned<'_> {
-    fn page(&mut self, page: u32, leaked: bool, output: &mut Output<'_>) -> Result<()> {
+impl LeakScan<'_> {
+    fn page(&mut self, page: u32, leaked: bool, output: &mut DumpOutput<'_>) -> Result<()> {
         if !leaked {
             return self.finish(output);
         }
-        let owner = self.owners.of(page);
+        let owner = self.owners.owner_of(page);
         if let Some(count) = self.leaked.get_mut(owner) {
             *count += 1;
         }
@@ -265,15 +274,15 @@ impl Scanned<'_> {
         Ok(())
     }
 
-    fn finish(&mut self, output: &mut Output<'_>) -> Result<()> {
+    fn finish(&mut self, output: &mut DumpOutput<'_>) -> Result<()> {
         let Some((first, last, owner)) = self.run.take() else { return Ok(()) };
         let name = self.trees.get(owner).map_or_else(String::new, |entry| entry.name.clone());
-        Ok(output.item(&Leaked { first, last, name, certain: self.complete })?)
+        Ok(output.item(&LeakedRange { first, last, name, certain: self.complete })?)
     }
 }
 
 impl TreeSpace {
-    fn new(entry: &TreeEntry, extents: &TreeExtents, incomplete: bool) -> TreeSpace {
+    fn new(entry: &ListedTree, extents: &TreeExtents, incomplete: bool) -> TreeSpace {
         let pages = |list: &[(u32, u32)]| list.iter().map(|(first, last)| u64::from(last - first) + 1).sum();
         TreeSpace {
             name: entry.name.clone(),
@@ -297,11 +306,11 @@ impl TreeSpace {
 }
 
 impl SpaceSummary {
-    fn count(&mut self, class: map::Class) {
+    fn count(&mut self, class: map::PageClass) {
         *match class {
-            map::Class::Available => &mut self.available_pages,
-            map::Class::Leaked => &mut self.leaked_pages,
-            map::Class::Damaged => &mut self.damaged_pages,
+            map::PageClass::Available => &mut self.available_pages,
+            map::PageClass::Leaked => &mut self.leaked_pages,
+            map::PageClass::Damaged => &mut self.damaged_pages,
             _ => &mut self.used_pages,
         } += 1;
     }
@@ -328,9 +337,9 @@ impl fmt::Display for TreeSpace {
     }
 }
 
-impl fmt::Display for Leaked {
+impl fmt::Display for LeakedRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Leaked { first, last, name, certain } = self;
+        let LeakedRange { first, last, name, certain } = self;
         let sure =
             if *certain { "leaked" } else { "unreachable, either leaked or lost due to the damage above" };
         let name = Printable(name);

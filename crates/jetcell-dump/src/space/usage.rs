@@ -4,9 +4,9 @@ use ese_format::page::PageFlags;
 use ese_format::{PageSize, TreeId};
 
 use super::TreeSpace;
-use super::map::Class;
+use super::map::PageClass;
 use crate::Result;
-use crate::database::{Database, PageSet};
+use crate::database::{AdaptivePageSet, DumpedDatabase};
 
 /// Header fields of a page that is in use.
 pub(super) struct UsedPage {
@@ -19,7 +19,7 @@ pub(super) struct UsedPage {
 
 /// Totals over a tree's pages.
 #[derive(Default)]
-pub(super) struct Usage {
+pub(super) struct TreePageUsage {
     leaves: u64,
     internal: u64,
     space: u64,
@@ -28,7 +28,7 @@ pub(super) struct Usage {
     breaks: u64,
 }
 
-impl Usage {
+impl TreePageUsage {
     pub(super) fn add(&mut self, page: &UsedPage) {
         if page.flags.contains(PageFlags::SPACE) {
             self.space += 1;
@@ -53,23 +53,23 @@ impl Usage {
 }
 
 /// Callback that receives every page of the file up to the last owned page.
-type Visit<'v> = &'v mut dyn FnMut(u32, Class, Option<UsedPage>) -> Result<()>;
+type VisitPageUsage<'v> = &'v mut dyn FnMut(u32, PageClass, Option<UsedPage>) -> Result<()>;
 
 pub(super) fn scan(
-    database: &Database<'_>,
+    database: &DumpedDatabase<'_>,
     last_owned: u32,
-    used: &PageSet,
-    available: &PageSet,
-    visit: Visit<'_>,
+    used: &AdaptivePageSet,
+    available: &AdaptivePageSet,
+    visit: VisitPageUsage<'_>,
 ) -> Result<()> {
     for number in 1..=last_owned.min(database.pages) {
         let (class, header) = match (used.contains(number), available.contains(number)) {
-            (false, true) => (Class::Available, None),
-            (false, false) => (Class::Leaked, None),
+            (false, true) => (PageClass::Available, None),
+            (false, false) => (PageClass::Leaked, None),
             (true, _) => {
                 let image = database.page(number);
                 match image.state.is_good() {
-                    false => (Class::Damaged, None),
+                    false => (PageClass::Damaged, None),
                     true => {
                         let page = image.page();
                         let next = page.next().map(|next| next.get());
@@ -89,14 +89,14 @@ pub(super) fn scan(
     Ok(())
 }
 
-fn class(flags: PageFlags) -> Class {
+fn class(flags: PageFlags) -> PageClass {
     if flags.contains(PageFlags::SPACE) {
-        Class::Space
+        PageClass::Space
     } else if flags.contains(PageFlags::INDEX) {
-        Class::Index
+        PageClass::Index
     } else if flags.contains(PageFlags::LONG_VALUE) {
-        Class::LongValue
+        PageClass::LongValue
     } else {
-        Class::Table
+        PageClass::Table
     }
 }

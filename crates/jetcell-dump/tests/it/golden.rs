@@ -1,10 +1,10 @@
 //! Tests of the exact text output.
 
-use jetcell_dump::{LogFilter, LogOptions, Output, Result, SchemaOptions, Source, TreeChoice};
+use jetcell_dump::{DumpOutput, DumpSource, LogDumpOptions, LogFilter, Result, SchemaOptions, TreeChoice};
 
 use crate::common::{corpus_file, text};
 
-fn same(name: &str, file: &str, with: impl FnOnce(&Source, &mut Output<'_>) -> Result<()>) {
+fn same(name: &str, file: &str, with: impl FnOnce(&DumpSource, &mut DumpOutput<'_>) -> Result<()>) {
     let Some(bytes) = corpus_file(file) else { return };
     let found = text(&bytes, with);
     let path =
@@ -63,7 +63,7 @@ fn space() {
 #[test]
 fn log_records() {
     let filter = LogFilter { pages: vec![13..=13], ..LogFilter::default() };
-    let options = LogOptions { filter, stats: false };
+    let options = LogDumpOptions { filter, stats: false };
     same("log", "logsets/srum-server2022/a/SRU00001.log", |source, output| {
         jetcell_dump::dump_log(source, &options, output)
     });
@@ -71,7 +71,7 @@ fn log_records() {
 
 #[test]
 fn log_statistics() {
-    let options = LogOptions { stats: true, ..LogOptions::default() };
+    let options = LogDumpOptions { stats: true, ..LogDumpOptions::default() };
     same("stats", "logsets/srum-server2022/a/SRU00001.log", |source, output| {
         jetcell_dump::dump_log(source, &options, output)
     });

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use ese_format::checksum::{header_checksum, seal_page, seal_segment};
 use ese_format::{PageNumber, PageSize};
-use jetcell_dump::{DumpError, LogOptions, Output, SchemaOptions, Source, TreeChoice};
+use jetcell_dump::{DumpError, DumpOutput, DumpSource, LogDumpOptions, SchemaOptions, TreeChoice};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -24,7 +24,7 @@ fn change_page(file: &mut [u8], number: u32, change: impl FnOnce(&mut [u8])) {
     seal_page(page, PageSize::KIB_4, PageNumber::fixed(number));
 }
 
-fn tree(choice: TreeChoice) -> impl Fn(&Source, &mut Output<'_>) -> jetcell_dump::Result<()> {
+fn tree(choice: TreeChoice) -> impl Fn(&DumpSource, &mut DumpOutput<'_>) -> jetcell_dump::Result<()> {
     move |source, output| jetcell_dump::dump_tree(source, &choice, false, output)
 }
 
@@ -115,7 +115,7 @@ fn the_valid_copy_of_a_header_is_shown_or_the_first_if_both_are_damaged() {
 fn a_damaged_segment_loses_its_records_and_a_torn_one_loses_none() {
     let Some(log) = corpus_file("logsets/srum-server2022/a/SRU00001.log") else { return };
     let show = |log: &[u8]| {
-        dump(log, |source, output| jetcell_dump::dump_log(source, &LogOptions::default(), output))
+        dump(log, |source, output| jetcell_dump::dump_log(source, &LogDumpOptions::default(), output))
     };
     let in_segment = |output: &str, segment: &str| {
         let records = items(output).into_iter().filter(|item| item["type"] == "record");
@@ -144,7 +144,7 @@ fn a_damaged_segment_loses_its_records_and_a_torn_one_loses_none() {
 fn filters_choose_records() {
     let Some(log) = corpus_file("logsets/srum-server2022/a/SRU00001.log") else { return };
     let shown = |filter: jetcell_dump::LogFilter| {
-        let options = LogOptions { filter, stats: false };
+        let options = LogDumpOptions { filter, stats: false };
         let (output, _) = dump(&log, |source, output| jetcell_dump::dump_log(source, &options, output));
         items(&output).into_iter().filter(|item| item["type"] == "record").collect::<Vec<_>>()
     };
@@ -187,11 +187,11 @@ fn filters_choose_records() {
 #[test]
 fn other_formats_are_rejected_with_advice() {
     let Some(file) = basic() else { return };
-    let failed = |with: fn(&Source, &mut Output<'_>) -> jetcell_dump::Result<()>, file: &[u8]| {
+    let failed = |with: fn(&DumpSource, &mut DumpOutput<'_>) -> jetcell_dump::Result<()>, file: &[u8]| {
         run(file, false, with).2.unwrap_err().to_string()
     };
-    let log = |source: &Source, output: &mut Output<'_>| {
-        jetcell_dump::dump_log(source, &LogOptions::default(), output)
+    let log = |source: &DumpSource, output: &mut DumpOutput<'_>| {
+        jetcell_dump::dump_log(source, &LogDumpOptions::default(), output)
     };
     let message =
         "/file: this is an ESE database, not an ESE log file; use dump header, pages, tree, schema or space";
@@ -221,7 +221,11 @@ fn mutants_of_real_files_neither_panic_nor_hang() {
     let small = |file: &serde_json::Value| file["size"].as_u64().unwrap() <= 2 << 20;
     let real =
         |file: &serde_json::Value| ["db", "log", "chk", "jfm"].contains(&file["kind"].as_str().unwrap());
-    let seeds: Vec<Seed> = manifest().iter().filter(|file| small(file) && real(file)).map(Seed::of).collect();
+    let seeds: Vec<FuzzSeed> = manifest()
+        .iter()
+        .filter(|file| small(file) && real(file))
+        .map(FuzzSeed::from_manifest_entry)
+        .collect();
     if seeds.is_empty() {
         return;
     }
@@ -240,7 +244,7 @@ fn mutants_of_real_files_neither_panic_nor_hang() {
     assert!(tried > 5, "{tried}");
 }
 
-struct Seed {
+struct FuzzSeed {
     name: String,
     kind: String,
     bytes: Vec<u8>,
@@ -250,8 +254,8 @@ struct Seed {
     tables: Vec<String>,
 }
 
-impl Seed {
-    fn of(file: &serde_json::Value) -> Seed {
+impl FuzzSeed {
+    fn from_manifest_entry(file: &serde_json::Value) -> FuzzSeed {
         let name = file["name"].as_str().unwrap().to_owned();
         let bytes = corpus_file(&name).unwrap();
         let kind = file["kind"].as_str().unwrap().to_owned();
@@ -265,7 +269,7 @@ impl Seed {
             bytes.chunks(page).enumerate().filter(|(_, unit)| content(unit)).map(|(at, _)| at).collect();
         let tables =
             file["tables"].as_object().into_iter().flat_map(|tables| tables.keys().cloned()).collect();
-        Seed { name, kind, bytes, page, used, tables }
+        FuzzSeed { name, kind, bytes, page, used, tables }
     }
 
     fn mutant(&self, rng: &mut ChaCha8Rng) -> Vec<u8> {
@@ -330,7 +334,7 @@ impl Seed {
     }
 }
 
-fn all_dumps(bytes: &[u8], seed: &Seed, pick: u32) {
+fn all_dumps(bytes: &[u8], seed: &FuzzSeed, pick: u32) {
     let json = pick.is_multiple_of(2);
     let limit = 64 * bytes.len() + (1 << 20);
     let check = |output: (String, u64, jetcell_dump::Result<()>)| {
@@ -359,7 +363,7 @@ fn all_dumps(bytes: &[u8], seed: &Seed, pick: u32) {
         }
         "log" => {
             for stats in [false, true] {
-                let options = LogOptions { stats, ..LogOptions::default() };
+                let options = LogDumpOptions { stats, ..LogDumpOptions::default() };
                 check(run(bytes, json, |s, o| jetcell_dump::dump_log(s, &options, o)));
             }
         }

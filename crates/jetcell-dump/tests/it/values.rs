@@ -130,7 +130,7 @@ fn logs_equal_the_manifest() {
             check("database", same_signature(&found["signature"], wanted["signDb"].as_str().unwrap()));
         }
         let (records, problems) = dump(&corpus_file(name).unwrap(), |source, output| {
-            jetcell_dump::dump_log(source, &jetcell_dump::LogOptions::default(), output)
+            jetcell_dump::dump_log(source, &jetcell_dump::LogDumpOptions::default(), output)
         });
         assert_eq!(problems, 0, "{name}");
         let records = items(&records);
@@ -151,7 +151,7 @@ fn the_checksum_of_a_log_equals_the_one_in_the_next_header() {
     let chain = ["a/SRU00001.log", "b/SRUtmp.log", "b/SRU00003.log", "b/SRU00004.log", "b/SRU.log"];
     for pair in chain.windows(2) {
         let Some(before) = corpus_file(&format!("logsets/srum-server2022/{}", pair[0])) else { return };
-        let stats = jetcell_dump::LogOptions { stats: true, ..Default::default() };
+        let stats = jetcell_dump::LogDumpOptions { stats: true, ..Default::default() };
         let (output, _) = dump(&before, |source, output| jetcell_dump::dump_log(source, &stats, output));
         let end = items(&output).pop().unwrap();
         let next = header_of(&format!("logsets/srum-server2022/{}", pair[1])).unwrap();

@@ -1,14 +1,14 @@
 //! Placeholder writers for the formats that this build does not support. These types have no values, because
-//! [`Format::is_built`] is checked first.
+//! [`ExportFormat::is_built`] is checked first.
 //!
-//! [`Format::is_built`]: super::Format::is_built
+//! [`ExportFormat::is_built`]: super::Format::is_built
 
 use std::io;
 use std::path::Path;
 
-use crate::output::Stream;
-use crate::rows::Row;
-use crate::table::Table;
+use crate::output::OutputStream;
+use crate::rows::ExportedRow;
+use crate::table::SourceTable;
 use crate::value_files::ValueFiles;
 
 /// Placeholder for builds without the feature `parquet`.
@@ -17,11 +17,11 @@ pub(crate) enum ParquetTable {}
 
 #[cfg(not(feature = "parquet"))]
 impl ParquetTable {
-    pub fn new(_: Stream, _: &Table, _: bool) -> io::Result<ParquetTable> {
+    pub fn new(_: OutputStream, _: &SourceTable, _: bool) -> io::Result<ParquetTable> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    pub fn row(&mut self, _: &Table, _: &Row<'_>) -> io::Result<()> {
+    pub fn row(&mut self, _: &SourceTable, _: &ExportedRow<'_>) -> io::Result<()> {
         match *self {}
     }
 
@@ -40,11 +40,11 @@ impl SqliteFile {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    pub fn begin(&mut self, _: &Table) -> io::Result<()> {
+    pub fn begin(&mut self, _: &SourceTable) -> io::Result<()> {
         match *self {}
     }
 
-    pub fn row(&mut self, _: &Table, _: &Row<'_>) -> io::Result<()> {
+    pub fn row(&mut self, _: &SourceTable, _: &ExportedRow<'_>) -> io::Result<()> {
         match *self {}
     }
 

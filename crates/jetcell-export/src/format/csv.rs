@@ -8,15 +8,15 @@ use std::io;
 
 use jetcell_input::printable;
 
-use crate::format::{DELETED, write_cell_text};
-use crate::output::Stream;
-use crate::rows::Row;
-use crate::table::Table;
+use crate::format::{DELETED_COLUMN, write_cell_text};
+use crate::output::OutputStream;
+use crate::rows::ExportedRow;
+use crate::table::SourceTable;
 use crate::value_files::ValueFiles;
 
 /// Writes a single table.
 pub(crate) struct CsvTable {
-    writer: csv::Writer<Stream>,
+    writer: csv::Writer<OutputStream>,
     field: Vec<u8>,
     mark_deleted: bool,
     safe: bool,
@@ -37,7 +37,12 @@ fn is_formula(field: &[u8]) -> bool {
 }
 
 impl CsvTable {
-    pub(crate) fn new(stream: Stream, table: &Table, mark_deleted: bool, safe: bool) -> io::Result<CsvTable> {
+    pub(crate) fn new(
+        stream: OutputStream,
+        table: &SourceTable,
+        mark_deleted: bool,
+        safe: bool,
+    ) -> io::Result<CsvTable> {
         let mut writer =
             csv::WriterBuilder::new().buffer_capacity(1 << 16).flexible(true).from_writer(stream);
         for column in &table.columns {
@@ -49,13 +54,13 @@ impl CsvTable {
             }
         }
         if mark_deleted {
-            writer.write_field(DELETED)?;
+            writer.write_field(DELETED_COLUMN)?;
         }
         writer.write_record(None::<&[u8]>)?;
         Ok(CsvTable { writer, field: Vec::new(), mark_deleted, safe })
     }
 
-    pub(crate) fn row(&mut self, table: &Table, row: &Row<'_>) -> io::Result<()> {
+    pub(crate) fn row(&mut self, table: &SourceTable, row: &ExportedRow<'_>) -> io::Result<()> {
         for (column, cell) in table.columns.iter().zip(row.cells) {
             self.field.clear();
             write_cell_text(column, cell, &mut self.field);

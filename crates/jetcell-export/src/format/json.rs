@@ -2,17 +2,17 @@
 
 use std::io::{self, Write};
 
-use crate::cell::{Cell, Item, ValueFileRef};
-use crate::format::{DELETED, Marker, item_value};
-use crate::output::Stream;
-use crate::rows::Row;
-use crate::table::{Table, TableColumn};
-use crate::value::{Value, write_hex};
+use crate::cell::{CellItem, ExportedCell, ValueFileRef};
+use crate::format::{DELETED_COLUMN, ValueMarker, item_value};
+use crate::output::OutputStream;
+use crate::rows::ExportedRow;
+use crate::table::{SourceTable, TableColumn};
+use crate::value::{ExportedValue, write_hex};
 use crate::value_files::ValueFiles;
 
 /// Writes a single table.
 pub(crate) struct JsonTable {
-    stream: Stream,
+    stream: OutputStream,
     line: Vec<u8>,
     /// Prefix `"name":` for each column.
     keys: Vec<Vec<u8>>,
@@ -20,7 +20,7 @@ pub(crate) struct JsonTable {
 }
 
 impl JsonTable {
-    pub(crate) fn new(stream: Stream, table: &Table, mark_deleted: bool) -> JsonTable {
+    pub(crate) fn new(stream: OutputStream, table: &SourceTable, mark_deleted: bool) -> JsonTable {
         let key = |name: &str| {
             let mut key = Vec::new();
             write_string(name, &mut key);
@@ -31,7 +31,7 @@ impl JsonTable {
         JsonTable { stream, line: Vec::new(), keys, mark_deleted }
     }
 
-    pub(crate) fn row(&mut self, table: &Table, row: &Row<'_>) -> io::Result<()> {
+    pub(crate) fn row(&mut self, table: &SourceTable, row: &ExportedRow<'_>) -> io::Result<()> {
         self.line.clear();
         self.line.shrink_to(1 << 16);
         self.line.push(b'{');
@@ -44,7 +44,7 @@ impl JsonTable {
         }
         if self.mark_deleted {
             let comma = if self.line.len() > 1 { "," } else { "" };
-            write!(self.line, "{comma}\"{DELETED}\":{}", row.deleted)?;
+            write!(self.line, "{comma}\"{DELETED_COLUMN}\":{}", row.deleted)?;
         }
         self.line.extend_from_slice(b"}\n");
         self.stream.write_all(&self.line)
@@ -56,12 +56,12 @@ impl JsonTable {
 }
 
 /// Writes a cell as JSON.
-pub(crate) fn write_cell(column: &TableColumn, cell: &Cell<'_>, to: &mut Vec<u8>) {
+pub(crate) fn write_cell(column: &TableColumn, cell: &ExportedCell<'_>, to: &mut Vec<u8>) {
     let list = column.is_list(cell);
     if list {
         to.push(b'[');
     }
-    if *cell == Cell::Null {
+    if *cell == ExportedCell::Null {
         to.extend_from_slice(b"null");
     }
     for (index, item) in cell.items().iter().enumerate() {
@@ -75,24 +75,27 @@ pub(crate) fn write_cell(column: &TableColumn, cell: &Cell<'_>, to: &mut Vec<u8>
     }
 }
 
-fn write_item(column: &TableColumn, item: &Item<'_>, to: &mut Vec<u8>) {
+fn write_item(column: &TableColumn, item: &CellItem<'_>, to: &mut Vec<u8>) {
     match item_value(column, item) {
-        Ok(value) if value.is_json_literal() && !(column.form.wide_integers_as_text && value.is_wide()) => {
+        Ok(value)
+            if value.is_json_literal()
+                && !(column.format.wide_integers_as_text && value.exceeds_double_precision()) =>
+        {
             value.write_text(to);
         }
-        Ok(Value::Text(text)) => write_string(&text, to),
+        Ok(ExportedValue::Text(text)) => write_string(&text, to),
         Ok(value) => {
             // Numbers, dates, GUIDs, SIDs and hexadecimal digits need no escapes.
             to.push(b'"');
             value.write_text(to);
             to.push(b'"');
         }
-        Err(Marker::File(ValueFileRef { path, bytes })) => {
+        Err(ValueMarker::File(ValueFileRef { path, bytes })) => {
             to.extend_from_slice(b"{\"$file\":");
             write_string(path, to);
             to.extend_from_slice(format!(",\"$bytes\":{bytes}}}").as_bytes());
         }
-        Err(Marker::Unreadable(unreadable)) => {
+        Err(ValueMarker::Unreadable(unreadable)) => {
             to.extend_from_slice(b"{\"$unreadable\":");
             write_string(&unreadable.reason, to);
             to.extend_from_slice(b",\"$stored\":\"");

@@ -24,16 +24,16 @@ pub(crate) use parquet::ParquetTable;
 #[cfg(feature = "sqlite")]
 pub(crate) use sqlite::SqliteFile;
 
-use crate::cell::{Cell, Item, Unreadable, ValueFileRef};
+use crate::cell::{CellItem, ExportedCell, UnreadableValue, ValueFileRef};
 use crate::table::TableColumn;
-use crate::value::{Value, write_hex};
+use crate::value::{ExportedValue, write_hex};
 
 /// Name of the column that marks rows flagged as deleted.
-pub(crate) const DELETED: &str = "_deleted";
+pub(crate) const DELETED_COLUMN: &str = "_deleted";
 
 /// Output format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Format {
+pub enum ExportFormat {
     /// Comma-separated values, RFC 4180, with a header line.
     Csv,
     /// One JSON object per line.
@@ -44,43 +44,43 @@ pub enum Format {
     Sqlite,
 }
 
-impl Format {
+impl ExportFormat {
     /// Returns the file name extension, which is also the name of the format.
     pub fn extension(self) -> &'static str {
         match self {
-            Format::Csv => "csv",
-            Format::JsonLines => "jsonl",
-            Format::Parquet => "parquet",
-            Format::Sqlite => "sqlite",
+            ExportFormat::Csv => "csv",
+            ExportFormat::JsonLines => "jsonl",
+            ExportFormat::Parquet => "parquet",
+            ExportFormat::Sqlite => "sqlite",
         }
     }
 
     /// Returns true if this build supports the format. Parquet and SQLite are Cargo features of this crate.
     pub fn is_built(self) -> bool {
         match self {
-            Format::Csv | Format::JsonLines => true,
-            Format::Parquet => cfg!(feature = "parquet"),
-            Format::Sqlite => cfg!(feature = "sqlite"),
+            ExportFormat::Csv | ExportFormat::JsonLines => true,
+            ExportFormat::Parquet => cfg!(feature = "parquet"),
+            ExportFormat::Sqlite => cfg!(feature = "sqlite"),
         }
     }
 }
 
-impl fmt::Display for Format {
+impl fmt::Display for ExportFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.extension())
     }
 }
 
-/// A name that is not the name of a [`Format`].
+/// A name that is not the name of a [`ExportFormat`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown format {0}; use one of csv, jsonl, parquet, sqlite")]
 pub struct UnknownFormat(String);
 
-impl FromStr for Format {
+impl FromStr for ExportFormat {
     type Err = UnknownFormat;
 
-    fn from_str(name: &str) -> Result<Format, UnknownFormat> {
-        [Format::Csv, Format::JsonLines, Format::Parquet, Format::Sqlite]
+    fn from_str(name: &str) -> Result<ExportFormat, UnknownFormat> {
+        [ExportFormat::Csv, ExportFormat::JsonLines, ExportFormat::Parquet, ExportFormat::Sqlite]
             .into_iter()
             .find(|format| format.extension() == name)
             .ok_or_else(|| UnknownFormat(name.to_owned()))
@@ -88,21 +88,21 @@ impl FromStr for Format {
 }
 
 /// Marker that replaces a value in a cell.
-pub enum Marker<'v> {
+pub enum ValueMarker<'v> {
     /// The value is in a separate file.
     File(&'v ValueFileRef),
     /// The value cannot be read.
-    Unreadable(Cow<'v, Unreadable>),
+    Unreadable(Cow<'v, UnreadableValue>),
 }
 
-impl Marker<'_> {
+impl ValueMarker<'_> {
     /// Writes the file's path, or the reason followed by the stored bytes in hexadecimal.
     pub fn write_text(&self, to: &mut Vec<u8>) {
         match self {
-            Marker::File(ValueFileRef { path, bytes }) => {
+            ValueMarker::File(ValueFileRef { path, bytes }) => {
                 to.extend_from_slice(format!("#file: {path} ({bytes} bytes)").as_bytes());
             }
-            Marker::Unreadable(unreadable) => {
+            ValueMarker::Unreadable(unreadable) => {
                 to.extend_from_slice(b"#unreadable: ");
                 to.extend_from_slice(unreadable.reason.as_bytes());
                 if !unreadable.stored.is_empty() {
@@ -115,26 +115,29 @@ impl Marker<'_> {
 }
 
 /// Returns the value of one item, or the marker that replaces it.
-pub fn item_value<'v>(column: &TableColumn, item: &'v Item<'_>) -> Result<Value<'v>, Marker<'v>> {
+pub fn item_value<'v>(
+    column: &TableColumn,
+    item: &'v CellItem<'_>,
+) -> Result<ExportedValue<'v>, ValueMarker<'v>> {
     match item {
-        Item::Inline(bytes) => column.value(bytes).map_err(|error| {
-            let unreadable = Unreadable { reason: error.to_string(), stored: bytes.to_vec() };
-            Marker::Unreadable(Cow::Owned(unreadable))
+        CellItem::Inline(bytes) => column.value(bytes).map_err(|error| {
+            let unreadable = UnreadableValue { reason: error.to_string(), stored: bytes.to_vec() };
+            ValueMarker::Unreadable(Cow::Owned(unreadable))
         }),
-        Item::File(file) => Err(Marker::File(file)),
-        Item::Unreadable(unreadable) => Err(Marker::Unreadable(Cow::Borrowed(unreadable))),
+        CellItem::File(file) => Err(ValueMarker::File(file)),
+        CellItem::Unreadable(unreadable) => Err(ValueMarker::Unreadable(Cow::Borrowed(unreadable))),
     }
 }
 
 /// Writes a cell as text. A null is empty. Cells with several values, and all cells in multi-valued columns, are
 /// written as JSON lists.
-pub fn write_cell_text(column: &TableColumn, cell: &Cell<'_>, to: &mut Vec<u8>) {
+pub fn write_cell_text(column: &TableColumn, cell: &ExportedCell<'_>, to: &mut Vec<u8>) {
     match cell {
-        Cell::Null => {}
-        Cell::One(item) if !column.is_list(cell) => match item_value(column, item) {
+        ExportedCell::Null => {}
+        ExportedCell::One(item) if !column.is_list(cell) => match item_value(column, item) {
             Ok(value) => value.write_text(to),
             Err(marker) => marker.write_text(to),
         },
-        Cell::One(_) | Cell::Multi(_) => json::write_cell(column, cell, to),
+        ExportedCell::One(_) | ExportedCell::Multi(_) => json::write_cell(column, cell, to),
     }
 }

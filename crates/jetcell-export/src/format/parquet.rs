@@ -16,12 +16,12 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::{Type, TypePtr};
 
-use crate::cell::Cell;
-use crate::format::{DELETED, item_value, json};
-use crate::output::Stream;
-use crate::rows::Row;
-use crate::table::{Table, TableColumn, unique};
-use crate::value::Value;
+use crate::cell::ExportedCell;
+use crate::format::{DELETED_COLUMN, item_value, json};
+use crate::output::OutputStream;
+use crate::rows::ExportedRow;
+use crate::table::{SourceTable, TableColumn, unique_name};
+use crate::value::ExportedValue;
 use crate::value_files::ValueFiles;
 
 /// Approximate size in bytes of the values in a row group.
@@ -31,15 +31,15 @@ const GROUP_CELLS: usize = 1 << 20;
 
 /// Writes a single table.
 pub(crate) struct ParquetTable {
-    writer: SerializedFileWriter<Stream>,
-    columns: Vec<Batch>,
-    deleted: Option<Batch>,
-    unreadable: Batch,
+    writer: SerializedFileWriter<OutputStream>,
+    columns: Vec<ColumnBatch>,
+    deleted: Option<ColumnBatch>,
+    unreadable: ColumnBatch,
     bytes: usize,
     cells: usize,
 }
 
-enum Values {
+enum ParquetValues {
     Bool(Vec<bool>),
     Int32(Vec<i32>),
     Int64(Vec<i64>),
@@ -50,27 +50,31 @@ enum Values {
 }
 
 /// Values of a column that have not been written yet.
-struct Batch {
+struct ColumnBatch {
     list: bool,
-    values: Values,
+    values: ParquetValues,
     definition: Vec<i16>,
     repetition: Vec<i16>,
 }
 
 impl ParquetTable {
-    pub(crate) fn new(stream: Stream, table: &Table, mark_deleted: bool) -> io::Result<ParquetTable> {
+    pub(crate) fn new(
+        stream: OutputStream,
+        table: &SourceTable,
+        mark_deleted: bool,
+    ) -> io::Result<ParquetTable> {
         let mut names = table.columns.iter().map(|column| column.column.name.to_lowercase()).collect();
         let mut fields = Vec::new();
         let mut columns = Vec::new();
         for column in table.columns.iter().map(|column| &column.column) {
             fields.push(field(column).map_err(error)?);
-            columns.push(Batch::new(column.kind, column.flags.contains(ColumnFlags::MULTI_VALUED)));
+            columns.push(ColumnBatch::new(column.kind, column.flags.contains(ColumnFlags::MULTI_VALUED)));
         }
-        let deleted = mark_deleted.then(|| Batch::new(ColumnType::Bit, false));
+        let deleted = mark_deleted.then(|| ColumnBatch::new(ColumnType::Bit, false));
         let mut extra =
-            |name: &str, kind| field(&Column::new(1, &unique(name, &mut names), kind, 0)).map_err(error);
+            |name: &str, kind| field(&Column::new(1, &unique_name(name, &mut names), kind, 0)).map_err(error);
         if mark_deleted {
-            fields.push(extra(DELETED, ColumnType::Bit)?);
+            fields.push(extra(DELETED_COLUMN, ColumnType::Bit)?);
         }
         fields.push(extra("_unreadable", ColumnType::Text)?);
         let schema = Type::group_type_builder("row").with_fields(fields).build().map_err(error)?;
@@ -80,24 +84,24 @@ impl ParquetTable {
             .build();
         let writer =
             SerializedFileWriter::new(stream, Arc::new(schema), Arc::new(properties)).map_err(error)?;
-        let unreadable = Batch::new(ColumnType::Text, false);
+        let unreadable = ColumnBatch::new(ColumnType::Text, false);
         Ok(ParquetTable { writer, columns, deleted, unreadable, bytes: 0, cells: 0 })
     }
 
-    pub(crate) fn row(&mut self, table: &Table, row: &Row<'_>) -> io::Result<()> {
+    pub(crate) fn row(&mut self, table: &SourceTable, row: &ExportedRow<'_>) -> io::Result<()> {
         let mut notes = Vec::new();
         for ((column, cell), batch) in table.columns.iter().zip(row.cells).zip(&mut self.columns) {
             self.bytes += batch.cell(column, cell, &mut notes);
         }
         if let Some(deleted) = &mut self.deleted {
-            deleted.value(Value::Bit(row.deleted), 0, 1);
+            deleted.value(ExportedValue::Bit(row.deleted), 0, 1);
         }
         if notes.is_empty() {
             self.unreadable.absent(0, 0);
         } else {
             self.bytes += notes.len();
             let text = String::from_utf8_lossy(&notes).into_owned();
-            self.unreadable.value(Value::Text(text.into()), 0, 1);
+            self.unreadable.value(ExportedValue::Text(text.into()), 0, 1);
         }
         self.cells += table.columns.len() + 1;
         if self.bytes >= GROUP_BYTES || self.cells >= GROUP_CELLS { self.flush() } else { Ok(()) }
@@ -188,42 +192,42 @@ fn element(name: &str, kind: ColumnType) -> Result<Type, ParquetError> {
     builder.build()
 }
 
-impl Batch {
-    fn new(kind: ColumnType, list: bool) -> Batch {
+impl ColumnBatch {
+    fn new(kind: ColumnType, list: bool) -> ColumnBatch {
         let values = match kind {
-            ColumnType::Bit => Values::Bool(Vec::new()),
+            ColumnType::Bit => ParquetValues::Bool(Vec::new()),
             ColumnType::UnsignedByte
             | ColumnType::Short
             | ColumnType::UnsignedShort
             | ColumnType::Long
-            | ColumnType::UnsignedLong => Values::Int32(Vec::new()),
+            | ColumnType::UnsignedLong => ParquetValues::Int32(Vec::new()),
             ColumnType::LongLong | ColumnType::UnsignedLongLong | ColumnType::DateTime => {
-                Values::Int64(Vec::new())
+                ParquetValues::Int64(Vec::new())
             }
-            ColumnType::Single => Values::Single(Vec::new()),
-            ColumnType::Double => Values::Double(Vec::new()),
-            ColumnType::Currency | ColumnType::Guid => Values::Fixed(Vec::new()),
+            ColumnType::Single => ParquetValues::Single(Vec::new()),
+            ColumnType::Double => ParquetValues::Double(Vec::new()),
+            ColumnType::Currency | ColumnType::Guid => ParquetValues::Fixed(Vec::new()),
             ColumnType::Binary | ColumnType::LongBinary | ColumnType::Text | ColumnType::LongText => {
-                Values::Bytes(Vec::new())
+                ParquetValues::Bytes(Vec::new())
             }
         };
-        Batch { list, values, definition: Vec::new(), repetition: Vec::new() }
+        ColumnBatch { list, values, definition: Vec::new(), repetition: Vec::new() }
     }
 
     /// Adds a cell. Returns its approximate size in bytes.
-    fn cell(&mut self, column: &TableColumn, cell: &Cell<'_>, notes: &mut Vec<u8>) -> usize {
+    fn cell(&mut self, column: &TableColumn, cell: &ExportedCell<'_>, notes: &mut Vec<u8>) -> usize {
         // Definition levels for lists: 0 null, 1 empty, 2 null element, 3 element.
         let (missing, present) = if self.list { (2, 3) } else { (0, 1) };
         let mut len = 0;
         match cell {
-            Cell::Null => self.absent(0, 0),
-            Cell::Multi(items) if self.list && items.is_empty() => self.absent(0, 1),
-            Cell::Multi(_) if !self.list => {
+            ExportedCell::Null => self.absent(0, 0),
+            ExportedCell::Multi(items) if self.list && items.is_empty() => self.absent(0, 1),
+            ExportedCell::Multi(_) if !self.list => {
                 note(&column.column, notes);
                 json::write_cell(column, cell, notes);
                 self.absent(0, 0);
             }
-            Cell::One(_) | Cell::Multi(_) => {
+            ExportedCell::One(_) | ExportedCell::Multi(_) => {
                 for (index, item) in cell.items().iter().enumerate() {
                     let repetition = i16::from(index > 0);
                     match item_value(column, item) {
@@ -245,32 +249,40 @@ impl Batch {
         self.definition.push(definition);
     }
 
-    fn value(&mut self, value: Value<'_>, repetition: i16, definition: i16) -> usize {
+    fn value(&mut self, value: ExportedValue<'_>, repetition: i16, definition: i16) -> usize {
         self.absent(repetition, definition);
         let mut len = 8;
         // A decoded value always has the type of its column.
         match (&mut self.values, value) {
-            (Values::Bool(values), Value::Bit(value)) => values.push(value),
+            (ParquetValues::Bool(values), ExportedValue::Bit(value)) => values.push(value),
             // Parquet stores unsigned values as the signed value with the same bits.
-            (Values::Int32(values), Value::Int(value)) => values.push(value as i32),
-            (Values::Int64(values), Value::Int(value)) => values.push(value),
-            (Values::Int64(values), Value::UInt(value)) => values.push(value as i64),
-            (Values::Int64(values), Value::Time(time)) => values.push(time.ticks.div_euclid(10)),
-            (Values::Single(values), Value::Single(value)) => values.push(value),
-            (Values::Double(values), Value::Double(value)) => values.push(value),
-            (Values::Fixed(values), Value::Currency(value)) => {
+            (ParquetValues::Int32(values), ExportedValue::Int(value)) => values.push(value as i32),
+            (ParquetValues::Int64(values), ExportedValue::Int(value)) => values.push(value),
+            (ParquetValues::Int64(values), ExportedValue::UInt(value)) => values.push(value as i64),
+            (ParquetValues::Int64(values), ExportedValue::Time(time)) => {
+                values.push(time.ticks.div_euclid(10))
+            }
+            (ParquetValues::Single(values), ExportedValue::Single(value)) => values.push(value),
+            (ParquetValues::Double(values), ExportedValue::Double(value)) => values.push(value),
+            (ParquetValues::Fixed(values), ExportedValue::Currency(value)) => {
                 let sign = if value < 0 { 0xff } else { 0 };
                 values.push(ByteArray::from([&[sign][..], &value.to_be_bytes()].concat()).into());
             }
-            (Values::Fixed(values), Value::Guid([a0, a1, a2, a3, b0, b1, c0, c1, rest @ ..])) => {
+            (
+                ParquetValues::Fixed(values),
+                ExportedValue::Guid([a0, a1, a2, a3, b0, b1, c0, c1, rest @ ..]),
+            ) => {
                 let bytes = [&[a3, a2, a1, a0, b1, b0, c1, c0][..], &rest].concat();
                 values.push(ByteArray::from(bytes).into());
             }
-            (Values::Bytes(values), Value::Binary(bytes) | Value::DirectorySid(bytes)) => {
+            (
+                ParquetValues::Bytes(values),
+                ExportedValue::Binary(bytes) | ExportedValue::DirectorySid(bytes),
+            ) => {
                 len += bytes.len();
                 values.push(bytes.to_vec().into());
             }
-            (Values::Bytes(values), Value::Text(text)) => {
+            (ParquetValues::Bytes(values), ExportedValue::Text(text)) => {
                 len += text.len();
                 values.push(text.into_owned().into_bytes().into());
             }
@@ -283,27 +295,37 @@ impl Batch {
         let levels = Some(self.definition.as_slice());
         let repeats = self.list.then_some(self.repetition.as_slice());
         match (&mut self.values, writer) {
-            (Values::Bool(v), ColumnWriter::BoolColumnWriter(w)) => w.write_batch(v, levels, repeats)?,
-            (Values::Int32(v), ColumnWriter::Int32ColumnWriter(w)) => w.write_batch(v, levels, repeats)?,
-            (Values::Int64(v), ColumnWriter::Int64ColumnWriter(w)) => w.write_batch(v, levels, repeats)?,
-            (Values::Single(v), ColumnWriter::FloatColumnWriter(w)) => w.write_batch(v, levels, repeats)?,
-            (Values::Double(v), ColumnWriter::DoubleColumnWriter(w)) => w.write_batch(v, levels, repeats)?,
-            (Values::Bytes(v), ColumnWriter::ByteArrayColumnWriter(w)) => {
+            (ParquetValues::Bool(v), ColumnWriter::BoolColumnWriter(w)) => {
                 w.write_batch(v, levels, repeats)?
             }
-            (Values::Fixed(v), ColumnWriter::FixedLenByteArrayColumnWriter(w)) => {
+            (ParquetValues::Int32(v), ColumnWriter::Int32ColumnWriter(w)) => {
+                w.write_batch(v, levels, repeats)?
+            }
+            (ParquetValues::Int64(v), ColumnWriter::Int64ColumnWriter(w)) => {
+                w.write_batch(v, levels, repeats)?
+            }
+            (ParquetValues::Single(v), ColumnWriter::FloatColumnWriter(w)) => {
+                w.write_batch(v, levels, repeats)?
+            }
+            (ParquetValues::Double(v), ColumnWriter::DoubleColumnWriter(w)) => {
+                w.write_batch(v, levels, repeats)?
+            }
+            (ParquetValues::Bytes(v), ColumnWriter::ByteArrayColumnWriter(w)) => {
+                w.write_batch(v, levels, repeats)?
+            }
+            (ParquetValues::Fixed(v), ColumnWriter::FixedLenByteArrayColumnWriter(w)) => {
                 w.write_batch(v, levels, repeats)?
             }
             _ => return Err(ParquetError::General("the column has another type".to_owned())),
         };
         match &mut self.values {
-            Values::Bool(v) => v.clear(),
-            Values::Int32(v) => v.clear(),
-            Values::Int64(v) => v.clear(),
-            Values::Single(v) => v.clear(),
-            Values::Double(v) => v.clear(),
-            Values::Bytes(v) => v.clear(),
-            Values::Fixed(v) => v.clear(),
+            ParquetValues::Bool(v) => v.clear(),
+            ParquetValues::Int32(v) => v.clear(),
+            ParquetValues::Int64(v) => v.clear(),
+            ParquetValues::Single(v) => v.clear(),
+            ParquetValues::Double(v) => v.clear(),
+            ParquetValues::Bytes(v) => v.clear(),
+            ParquetValues::Fixed(v) => v.clear(),
         }
         self.definition.clear();
         self.repetition.clear();

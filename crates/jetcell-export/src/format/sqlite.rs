@@ -8,13 +8,13 @@ use ese_format::record::{Column, ColumnType};
 use rusqlite::Connection;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 
-use crate::cell::Cell;
-use crate::format::{DELETED, item_value, json};
+use crate::cell::ExportedCell;
+use crate::format::{DELETED_COLUMN, item_value, json};
 use crate::output::PartialFile;
-use crate::rows::Row;
-use crate::table::{Table, TableColumn, unique};
+use crate::rows::ExportedRow;
+use crate::table::{SourceTable, TableColumn, unique_name};
 use crate::target::with_path;
-use crate::value::{Value, write_sid};
+use crate::value::{ExportedValue, write_sid};
 use crate::value_files::ValueFiles;
 
 /// Maximum number of columns, below the SQLite limit of 2000. If a table has more, the remaining columns are combined
@@ -47,11 +47,11 @@ impl SqliteFile {
     }
 
     /// Creates a table for the rows that follow.
-    pub(crate) fn begin(&mut self, table: &Table) -> io::Result<()> {
+    pub(crate) fn begin(&mut self, table: &SourceTable) -> io::Result<()> {
         // SQLite reserves names with this prefix.
         let reserved = table.name.to_lowercase().starts_with("sqlite_");
         let name = if reserved { format!("_{}", table.name) } else { table.name.clone() };
-        let name = quoted(&unique(&name, &mut self.names));
+        let name = quoted(&unique_name(&name, &mut self.names));
         let mut taken: HashSet<String> =
             table.columns.iter().map(|column| column.column.name.to_lowercase()).collect();
         let mut columns: Vec<String> = table
@@ -61,10 +61,10 @@ impl SqliteFile {
             .map(|column| format!("{} {}", quoted(&column.column.name), affinity(&column.column)))
             .collect();
         if table.columns.len() > MAX_COLUMNS {
-            columns.push(format!("{} TEXT", quoted(&unique("_more", &mut taken))));
+            columns.push(format!("{} TEXT", quoted(&unique_name("_more", &mut taken))));
         }
         if self.mark_deleted || columns.is_empty() {
-            columns.push(format!("{} INTEGER", quoted(&unique(DELETED, &mut taken))));
+            columns.push(format!("{} INTEGER", quoted(&unique_name(DELETED_COLUMN, &mut taken))));
         }
         let marks = vec!["?"; columns.len()].join(",");
         self.insert = format!("INSERT INTO {name} VALUES ({marks})");
@@ -73,7 +73,7 @@ impl SqliteFile {
             .map_err(|error| failed(&self.file, error))
     }
 
-    pub(crate) fn row(&mut self, table: &Table, row: &Row<'_>) -> io::Result<()> {
+    pub(crate) fn row(&mut self, table: &SourceTable, row: &ExportedRow<'_>) -> io::Result<()> {
         let mut statement =
             self.connection.prepare_cached(&self.insert).map_err(|error| failed(&self.file, error))?;
         let mut parameter = 0;
@@ -87,7 +87,7 @@ impl SqliteFile {
             self.buffer.clear();
             self.buffer.push(b'{');
             for (column, cell) in table.columns.iter().zip(row.cells).skip(MAX_COLUMNS) {
-                if *cell != Cell::Null {
+                if *cell != ExportedCell::Null {
                     if self.buffer.len() > 1 {
                         self.buffer.push(b',');
                     }
@@ -128,25 +128,29 @@ fn failed(file: &PartialFile, error: rusqlite::Error) -> io::Error {
     with_path(file.path(), if full { io::Error::from_raw_os_error(FULL) } else { io::Error::other(error) })
 }
 
-fn sql_value<'b>(column: &TableColumn, cell: &'b Cell<'_>, buffer: &'b mut Vec<u8>) -> ToSqlOutput<'b> {
+fn sql_value<'b>(
+    column: &TableColumn,
+    cell: &'b ExportedCell<'_>,
+    buffer: &'b mut Vec<u8>,
+) -> ToSqlOutput<'b> {
     let item = match cell {
-        Cell::Null => return ToSqlOutput::Borrowed(ValueRef::Null),
-        Cell::One(item) if !column.is_list(cell) => item,
-        Cell::One(_) | Cell::Multi(_) => {
+        ExportedCell::Null => return ToSqlOutput::Borrowed(ValueRef::Null),
+        ExportedCell::One(item) if !column.is_list(cell) => item,
+        ExportedCell::One(_) | ExportedCell::Multi(_) => {
             json::write_cell(column, cell, buffer);
             return ToSqlOutput::Borrowed(ValueRef::Text(buffer));
         }
     };
     let value = match item_value(column, item) {
-        Ok(Value::Bit(value)) => ValueRef::Integer(value.into()),
-        Ok(Value::Int(value)) => ValueRef::Integer(value),
-        Ok(Value::Single(value)) if value.is_finite() => ValueRef::Real(value.into()),
-        Ok(Value::Double(value)) if value.is_finite() => ValueRef::Real(value),
-        Ok(Value::Binary(bytes)) => match write_sid(bytes, buffer) {
+        Ok(ExportedValue::Bit(value)) => ValueRef::Integer(value.into()),
+        Ok(ExportedValue::Int(value)) => ValueRef::Integer(value),
+        Ok(ExportedValue::Single(value)) if value.is_finite() => ValueRef::Real(value.into()),
+        Ok(ExportedValue::Double(value)) if value.is_finite() => ValueRef::Real(value),
+        Ok(ExportedValue::Binary(bytes)) => match write_sid(bytes, buffer) {
             true => ValueRef::Text(buffer),
             false => ValueRef::Blob(bytes),
         },
-        Ok(Value::UInt(value)) if i64::try_from(value).is_ok() => ValueRef::Integer(value as i64),
+        Ok(ExportedValue::UInt(value)) if i64::try_from(value).is_ok() => ValueRef::Integer(value as i64),
         Ok(value) => {
             value.write_text(buffer);
             ValueRef::Text(buffer)

@@ -4,16 +4,16 @@
 use std::collections::HashMap;
 
 /// Maximum length of the path to the root. The limit is needed because a damaged file may contain cycles.
-const DEEPEST: usize = 256;
+const MAX_DEPTH: usize = 256;
 /// Maximum total length in bytes of all names on the path to the root. The limit is needed because a damaged file may
 /// contain long names.
 const MAX_PATH_BYTES: usize = 64 << 10;
 
 /// A tree of names. Uses about 100 bytes of memory per name.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Hierarchy(HashMap<i64, (i64, Box<str>)>);
+pub(crate) struct NameHierarchy(HashMap<i64, (i64, Box<str>)>);
 
-impl Hierarchy {
+impl NameHierarchy {
     /// Adds a name.
     pub(crate) fn insert(&mut self, number: i64, parent: i64, name: &str) {
         self.0.insert(number, (parent, name.into()));
@@ -27,7 +27,7 @@ impl Hierarchy {
         let mut at = number;
         while let Some((parent, name)) = self.0.get(&at) {
             bytes += name.len();
-            if names.len() == DEEPEST || bytes > MAX_PATH_BYTES {
+            if names.len() == MAX_DEPTH || bytes > MAX_PATH_BYTES {
                 return None;
             }
             names.push(&**name);
@@ -43,7 +43,7 @@ mod tests {
 
     #[test]
     fn names_end_at_the_root_and_circles_have_none() {
-        let mut tree = Hierarchy::default();
+        let mut tree = NameHierarchy::default();
         for (number, parent, name) in
             [(3, 2, "C:"), (4, 3, "/"), (5, 4, "Users/"), (7, 8, "a"), (8, 7, "b"), (9, 9, "c")]
         {

@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::fields::{text, visit_fields};
-use crate::names::Names;
-use crate::source::Source;
-use crate::table::{Meaning, Table};
-use crate::value::Value;
+use crate::names::ValueNames;
+use crate::source_database::SourceDatabase;
+use crate::table::{ColumnMeaning, SourceTable};
+use crate::value::ExportedValue;
 
 /// Table that contains the role names.
 const ROLES: &str = "ROLE_IDS";
@@ -41,39 +41,39 @@ const KNOWN: [(u128, &str); 21] = [
 ];
 
 /// Returns true if the database is a User Access Logging database.
-pub(super) fn fits(source: &Source) -> bool {
+pub(super) fn matches(source: &SourceDatabase) -> bool {
     let there = |table| source.table(table).is_some();
     there("CLIENTS") && there("ROLE_ACCESS") || there(ROLES) && there("SYSTEM_IDENTITY")
 }
 
 /// Returns the role names from the database, together with those of the Windows Server roles.
-pub(super) fn read(source: &Source) -> Names {
+pub(super) fn read(source: &SourceDatabase) -> ValueNames {
     let mut roles: BTreeMap<[u8; 16], String> =
-        KNOWN.iter().map(|(guid, name)| (stored(*guid), (*name).to_owned())).collect();
+        KNOWN.iter().map(|(guid, name)| (guid_bytes(*guid), (*name).to_owned())).collect();
     visit_fields(source, ROLES, [ROLE, "RoleName"], |[guid, name]| {
-        if let (Some(Value::Guid(guid)), Some(name)) = (guid, text(name)) {
+        if let (Some(ExportedValue::Guid(guid)), Some(name)) = (guid, text(name)) {
             roles.insert(guid, name);
         }
     });
-    Names::Guids(Arc::new(roles))
+    ValueNames::Guids(Arc::new(roles))
 }
 
 /// Returns a GUID's stored bytes. Its first three groups are little-endian.
-fn stored(guid: u128) -> [u8; 16] {
+fn guid_bytes(guid: u128) -> [u8; 16] {
     let [a0, a1, a2, a3, b0, b1, c0, c1, rest @ ..] = guid.to_be_bytes();
     let [d0, d1, d2, d3, d4, d5, d6, d7] = rest;
     [a3, a2, a1, a0, b1, b0, c1, c0, d0, d1, d2, d3, d4, d5, d6, d7]
 }
 
 /// Replaces role GUIDs by names, except in the table that defines the names, and formats addresses as text.
-pub(super) fn apply(table: &mut Table, roles: &Names) {
+pub(super) fn apply(table: &mut SourceTable, roles: &ValueNames) {
     if table.name.eq_ignore_ascii_case(ROLES) {
         return;
     }
     for column in &mut table.columns {
         match column.column.name.as_str() {
             ROLE => column.names = Some(roles.clone()),
-            ADDRESS => column.form.meaning = Meaning::Address,
+            ADDRESS => column.format.meaning = ColumnMeaning::Address,
             _ => {}
         }
     }

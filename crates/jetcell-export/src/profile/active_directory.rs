@@ -15,9 +15,9 @@ use std::sync::Arc;
 use ese_format::record::{ColumnFlags, ColumnType};
 
 use super::fields::{integer, text, visit_fields};
-use crate::names::{Hierarchy, Names};
-use crate::source::Source;
-use crate::table::{Meaning, Table, unique_columns};
+use crate::names::{NameHierarchy, ValueNames};
+use crate::source_database::SourceDatabase;
+use crate::table::{ColumnMeaning, SourceTable, make_column_names_unique};
 
 /// The main table. All its Currency columns contain integers.
 const OBJECTS: &str = "datatable";
@@ -29,19 +29,19 @@ const LINK_ENDS: [&str; 2] = ["link_DNT", "backlink_DNT"];
 const SECURITY_IDENTIFIER: &str = "ATTr";
 
 /// Returns true if the tables belong to Active Directory (`ntds.dit`).
-pub(super) fn fits(source: &Source) -> bool {
+pub(super) fn matches(source: &SourceDatabase) -> bool {
     source.table(OBJECTS).is_some() && source.table(LINKS).is_some()
 }
 
 /// Marks the columns that contain security identifiers, whose last part is big-endian.
-pub(super) fn mark_security_identifiers(table: &mut Table) {
+pub(super) fn mark_security_identifiers(table: &mut SourceTable) {
     if !table.name.eq_ignore_ascii_case(OBJECTS) {
         return;
     }
     for column in &mut table.columns {
         let number = column.column.name.strip_prefix(SECURITY_IDENTIFIER).unwrap_or_default();
         if !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()) {
-            column.form.meaning = Meaning::DirectorySid;
+            column.format.meaning = ColumnMeaning::DirectorySid;
         }
     }
 }
@@ -81,23 +81,23 @@ const OBJECT_SYNTAX: char = 'b';
 
 /// An attribute in the schema.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Attribute {
+struct SchemaAttribute {
     name: String,
     single: bool,
 }
 
 /// What is known about a directory's columns: the schema attributes by number, and the object names.
 #[derive(Debug, Default)]
-pub(super) struct Directory {
-    attributes: BTreeMap<u32, Attribute>,
-    objects: Arc<Hierarchy>,
+pub(super) struct DirectorySchema {
+    attributes: BTreeMap<u32, SchemaAttribute>,
+    objects: Arc<NameHierarchy>,
 }
 
-impl Directory {
+impl DirectorySchema {
     /// Reads the schema and the objects.
-    pub(super) fn read(source: &Source) -> Directory {
-        let mut directory = Directory { attributes: attributes(source), ..Directory::default() };
-        let mut objects = Hierarchy::default();
+    pub(super) fn read(source: &SourceDatabase) -> DirectorySchema {
+        let mut directory = DirectorySchema { attributes: attributes(source), ..DirectorySchema::default() };
+        let mut objects = NameHierarchy::default();
         let columns = [OBJECT, PARENT, NAME_ATTRIBUTE, NAME_BELOW_PARENT];
         visit_fields(source, OBJECTS, columns, |[object, parent, attribute, name]| {
             let numbers = (integer(&object), integer(&parent), integer(&attribute));
@@ -138,42 +138,42 @@ impl Directory {
     }
 
     /// Applies the directory's names and formats to a table.
-    pub(super) fn apply(&self, table: &mut Table) {
+    pub(super) fn apply(&self, table: &mut SourceTable) {
         if table.name.eq_ignore_ascii_case(OBJECTS) {
             self.apply_attributes(table);
         } else if table.name.eq_ignore_ascii_case(LINKS) {
             for column in &mut table.columns {
                 if LINK_ENDS.contains(&column.column.name.as_str()) {
-                    column.names = Some(Names::Objects(self.objects.clone()));
+                    column.names = Some(ValueNames::Objects(self.objects.clone()));
                 }
             }
         }
     }
 
     /// Names the main table's columns after their attributes, and applies the formats given by the schema.
-    fn apply_attributes(&self, table: &mut Table) {
+    fn apply_attributes(&self, table: &mut SourceTable) {
         for column in &mut table.columns {
-            if let Some((syntax, attribute)) = self.of(&column.column.name) {
+            if let Some((syntax, attribute)) = self.find_attribute(&column.column.name) {
                 if attribute.single {
                     column.column.flags.remove(ColumnFlags::MULTI_VALUED);
-                    column.form.single_of_list = true;
+                    column.format.application_single_valued = true;
                 }
                 let eight_bytes = matches!(column.column.kind, ColumnType::Currency | ColumnType::LongLong);
                 if eight_bytes && syntax == SECONDS_SYNTAX {
-                    column.form.meaning = Meaning::SecondsSince1601;
+                    column.format.meaning = ColumnMeaning::SecondsSince1601;
                 } else if eight_bytes && TIMES.contains(&attribute.name.as_str()) {
-                    column.form.meaning = Meaning::Filetime;
+                    column.format.meaning = ColumnMeaning::Filetime;
                 } else if syntax == OBJECT_SYNTAX && column.column.kind == ColumnType::Long {
-                    column.names = Some(Names::Objects(self.objects.clone()));
+                    column.names = Some(ValueNames::Objects(self.objects.clone()));
                 }
                 column.column.name.clone_from(&attribute.name);
             }
         }
-        unique_columns(table);
+        make_column_names_unique(table);
     }
 
     /// Returns the syntax letter and the attribute for a column name such as `ATTm590045`.
-    fn of(&self, column: &str) -> Option<(char, &Attribute)> {
+    fn find_attribute(&self, column: &str) -> Option<(char, &SchemaAttribute)> {
         let mut rest = column.strip_prefix(PREFIX)?.chars();
         let syntax = rest.next().filter(char::is_ascii_lowercase)?;
         let digits = rest.as_str();
@@ -184,11 +184,11 @@ impl Directory {
 }
 
 /// Reads the schema, ignoring rows without a name or a number.
-fn attributes(source: &Source) -> BTreeMap<u32, Attribute> {
+fn attributes(source: &SourceDatabase) -> BTreeMap<u32, SchemaAttribute> {
     let mut found = BTreeMap::new();
     visit_fields(source, OBJECTS, [NAME, NUMBER, LATER_NUMBER, SINGLE], |[name, number, later, single]| {
         if let (Some(name), Some(number)) = (text(name), integer(&number)) {
-            let attribute = Attribute { name, single: integer(&single).unwrap_or(0) != 0 };
+            let attribute = SchemaAttribute { name, single: integer(&single).unwrap_or(0) != 0 };
             for number in [Some(number), integer(&later)].into_iter().flatten() {
                 // The stored number has the same 32 bits whether it is signed or unsigned.
                 found.entry(number as u32).or_insert_with(|| attribute.clone());
@@ -201,14 +201,14 @@ fn attributes(source: &Source) -> BTreeMap<u32, Attribute> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::value::Value;
+    use crate::value::ExportedValue;
     use ese_format::catalog::TableSchema;
     use ese_format::record::Column;
     use ese_format::{PageNumber, PageSize, TreeId};
 
     #[test]
     fn columns_get_the_names_and_forms_of_their_attributes() {
-        let attribute = |name: &str, single| Attribute { name: name.into(), single };
+        let attribute = |name: &str, single| SchemaAttribute { name: name.into(), single };
         let attributes = BTreeMap::from([
             (590_045, attribute("sAMAccountName", true)),
             (589_920, attribute("pwdLastSet", true)),
@@ -218,8 +218,8 @@ mod tests {
             (3, attribute("cn", true)),
             (1_376_281, attribute("dc", true)),
         ]);
-        let mut objects = Hierarchy::default();
-        let mut directory = Directory { attributes, ..Directory::default() };
+        let mut objects = NameHierarchy::default();
+        let mut directory = DirectorySchema { attributes, ..DirectorySchema::default() };
         for (object, parent, attribute, name) in
             [(3, ROOT, 1_376_281, "example"), (4, 3, 3, " R,D #1 "), (5, 4, 99, "#a\nb")]
         {
@@ -243,21 +243,26 @@ mod tests {
             ("ATTb131108", ColumnType::Long),
         ];
         schema.columns = (256..).zip(&columns).map(column).collect();
-        let mut table = Table::new(&schema, None, PageSize::KIB_8);
+        let mut table = SourceTable::new(&schema, None, PageSize::KIB_8);
         directory.apply(&mut table);
         let names: Vec<&str> = table.columns.iter().map(|column| column.column.name.as_str()).collect();
         assert_eq!(
             names,
             ["DNT_col", "sAMAccountName", "pwdLastSet", "whenCreated", "later", "ATTm1", "later_2", "member"]
         );
-        let form = |at: usize| table.columns[at].form;
-        assert!(form(1).single_of_list && !form(4).single_of_list);
+        let form = |at: usize| table.columns[at].format;
+        assert!(form(1).application_single_valued && !form(4).application_single_valued);
         let meanings = [1, 2, 3, 4].map(|at| form(at).meaning);
         assert_eq!(
             meanings,
-            [Meaning::Stored, Meaning::Filetime, Meaning::SecondsSince1601, Meaning::Stored]
+            [
+                ColumnMeaning::Stored,
+                ColumnMeaning::Filetime,
+                ColumnMeaning::SecondsSince1601,
+                ColumnMeaning::Stored
+            ]
         );
-        let name = |number| table.columns[7].names.as_ref().unwrap().of(&Value::Int(number));
+        let name = |number| table.columns[7].names.as_ref().unwrap().lookup(&ExportedValue::Int(number));
         assert_eq!(name(3).unwrap(), "DC=example");
         assert_eq!(name(4).unwrap(), r"CN=\ R\,D #1\ ,DC=example");
         assert_eq!(name(5).unwrap(), r"99=\#a\0Ab,CN=\ R\,D #1\ ,DC=example");

@@ -6,9 +6,9 @@
 use std::sync::Arc;
 
 use super::fields::{integer, text, visit_fields};
-use crate::names::{Hierarchy, Names};
-use crate::source::Source;
-use crate::table::{Meaning, Table, TableColumn, unique_columns};
+use crate::names::{NameHierarchy, ValueNames};
+use crate::source_database::SourceDatabase;
+use crate::table::{ColumnMeaning, SourceTable, TableColumn, make_column_names_unique};
 
 const PROPERTY_STORE: &str = "SystemIndex_PropertyStore";
 /// Table with each folder's number, its parent's number, and its name.
@@ -32,35 +32,35 @@ const INTEGERS: [&str; 8] = [
 ];
 
 /// Returns true if the database is a Windows Search index.
-pub(super) fn fits(source: &Source) -> bool {
+pub(super) fn matches(source: &SourceDatabase) -> bool {
     source.table(PROPERTY_STORE).is_some() || source.table(FILES).is_some()
 }
 
 /// Reads the folder paths.
-pub(super) fn read(source: &Source) -> Names {
-    let mut folders = Hierarchy::default();
+pub(super) fn read(source: &SourceDatabase) -> ValueNames {
+    let mut folders = NameHierarchy::default();
     visit_fields(source, FOLDERS, ["Scope", "Parent", "Name"], |[scope, parent, name]| {
         if let (Some(scope), Some(parent), Some(name)) = (integer(&scope), integer(&parent), text(name)) {
             folders.insert(scope, parent, &name);
         }
     });
-    Names::Folders(Arc::new(folders))
+    ValueNames::Folders(Arc::new(folders))
 }
 
 /// Gives the columns their property names and formats.
-pub(super) fn apply(table: &mut Table, folders: &Names) {
+pub(super) fn apply(table: &mut SourceTable, folders: &ValueNames) {
     let is = |name: &str| table.name.eq_ignore_ascii_case(name);
     let (properties, files, catalogs) = (is(PROPERTY_STORE), is(FILES), is(CATALOGS));
     for column in &mut table.columns {
         match column.column.name.as_str() {
             _ if properties => property(column),
             "ScopeID" if files => column.names = Some(folders.clone()),
-            "LastModified" if files => column.form.meaning = Meaning::FiletimeBigEndian,
-            "CatalogName" if catalogs => column.form.meaning = Meaning::Utf16,
+            "LastModified" if files => column.format.meaning = ColumnMeaning::FiletimeBigEndian,
+            "CatalogName" if catalogs => column.format.meaning = ColumnMeaning::Utf16,
             _ => {}
         }
     }
-    unique_columns(table);
+    make_column_names_unique(table);
 }
 
 fn property(column: &mut TableColumn) {
@@ -73,11 +73,11 @@ fn property(column: &mut TableColumn) {
     // Matches names such as System.DateModified, System.ItemDate and System.Search.GatherTime.
     let last = name.rsplit('.').next().unwrap_or_default();
     if last.contains("Date") || last.ends_with("Time") && !last.starts_with("Local") {
-        column.form.meaning = Meaning::FiletimeBytes;
+        column.format.meaning = ColumnMeaning::FiletimeBytes;
     } else if INTEGERS.contains(&name.as_str()) {
-        column.form.meaning = Meaning::Unsigned;
+        column.format.meaning = ColumnMeaning::Unsigned;
     } else if name == KIND {
-        column.form.meaning = Meaning::Utf16;
+        column.format.meaning = ColumnMeaning::Utf16;
     }
     column.column.name = name;
 }

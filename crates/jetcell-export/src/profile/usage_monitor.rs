@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::fields::{integer, visit_fields};
-use crate::names::Names;
-use crate::source::Source;
-use crate::table::{Meaning, Table, TableColumn};
-use crate::value::{Value, sid_or_text};
+use crate::names::ValueNames;
+use crate::source_database::SourceDatabase;
+use crate::table::{ColumnMeaning, SourceTable, TableColumn};
+use crate::value::{ExportedValue, sid_or_text};
 
 /// Table that maps numbers to names.
 const ID_TABLE: &str = "SruDbIdMapTable";
@@ -37,31 +37,31 @@ const PROVIDERS: [(&str, &str); 14] = [
 ];
 
 /// Returns true if the database belongs to the System Resource Usage Monitor.
-pub(super) fn fits(source: &Source) -> bool {
+pub(super) fn matches(source: &SourceDatabase) -> bool {
     source.table(ID_TABLE).is_some()
 }
 
 /// Reads the table that maps numbers to names.
-pub(super) fn read(source: &Source) -> Names {
+pub(super) fn read(source: &SourceDatabase) -> ValueNames {
     let mut found = BTreeMap::new();
     visit_fields(source, ID_TABLE, ["IdIndex", "IdBlob"], |[id, blob]| {
         let text = match blob {
-            Some(Value::Binary(bytes)) => sid_or_text(bytes),
+            Some(ExportedValue::Binary(bytes)) => sid_or_text(bytes),
             _ => None,
         };
         if let (Some(id), Some(text)) = (integer(&id), text) {
             found.insert(id, text);
         }
     });
-    Names::Numbers(Arc::new(found))
+    ValueNames::Numbers(Arc::new(found))
 }
 
 /// Names the table after its provider and applies the formats to its columns.
-pub(super) fn apply(table: &mut Table, ids: &Names) {
+pub(super) fn apply(table: &mut SourceTable, ids: &ValueNames) {
     let provider = PROVIDERS.iter().find(|(guid, _)| table.name.eq_ignore_ascii_case(guid));
     let Some((_, provider)) = provider else {
         let blobs = table.columns.iter_mut().filter(|column| column.column.name == "IdBlob");
-        blobs.for_each(|column| column.form.meaning = Meaning::SidOrText);
+        blobs.for_each(|column| column.format.meaning = ColumnMeaning::SidOrText);
         return;
     };
     table.name = (*provider).to_owned();
@@ -70,12 +70,12 @@ pub(super) fn apply(table: &mut Table, ids: &Names) {
     }
 }
 
-fn form(column: &mut TableColumn, ids: &Names) {
+fn form(column: &mut TableColumn, ids: &ValueNames) {
     let name = column.column.name.as_str();
     if ID_COLUMNS.contains(&name) {
         column.names = Some(ids.clone());
     }
     if TIME_COLUMNS.contains(&name) {
-        column.form.meaning = Meaning::Filetime;
+        column.format.meaning = ColumnMeaning::Filetime;
     }
 }

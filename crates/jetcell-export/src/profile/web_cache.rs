@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::fields::{integer, text, visit_fields};
-use crate::names::Names;
-use crate::source::Source;
-use crate::table::{Meaning, Table};
+use crate::names::ValueNames;
+use crate::source_database::SourceDatabase;
+use crate::table::{ColumnMeaning, SourceTable};
 
 const CONTAINERS: &str = "Containers";
 const CONTAINER: &str = "Container_";
@@ -30,32 +30,32 @@ const TIMES: [&str; 9] = [
 const HEADERS: [&str; 2] = ["RequestHeaders", "ResponseHeaders"];
 
 /// Returns true if the database is a web cache.
-pub(super) fn fits(source: &Source) -> bool {
+pub(super) fn matches(source: &SourceDatabase) -> bool {
     let entries =
         |name: &str| name.get(..CONTAINER.len()).is_some_and(|start| start.eq_ignore_ascii_case(CONTAINER));
     source.table(CONTAINERS).is_some() && source.tables().iter().any(|table| entries(&table.name))
 }
 
 /// Reads the names of the containers.
-pub(super) fn read(source: &Source) -> Names {
+pub(super) fn read(source: &SourceDatabase) -> ValueNames {
     let mut names = BTreeMap::new();
     visit_fields(source, CONTAINERS, [ID, "Name"], |[id, name]| {
         if let (Some(id), Some(name)) = (integer(&id), text(name)) {
             names.insert(id, name);
         }
     });
-    Names::Numbers(Arc::new(names))
+    ValueNames::Numbers(Arc::new(names))
 }
 
 /// Replaces container numbers by names and applies the formats to the columns.
-pub(super) fn apply(table: &mut Table, containers: &Names) {
+pub(super) fn apply(table: &mut SourceTable, containers: &ValueNames) {
     let list = table.name.eq_ignore_ascii_case(CONTAINERS);
     for column in &mut table.columns {
         let name = column.column.name.as_str();
         if TIMES.contains(&name) {
-            column.form.meaning = Meaning::Filetime;
+            column.format.meaning = ColumnMeaning::Filetime;
         } else if HEADERS.contains(&name) {
-            column.form.meaning = Meaning::Ascii;
+            column.format.meaning = ColumnMeaning::Ascii;
         } else if name == ID && !list {
             column.names = Some(containers.clone());
         }

@@ -5,21 +5,27 @@ use std::fs::File;
 use std::path::Path;
 
 use jetcell_export::{
-    Currency, Destination, ExportError, Format, Options, Profile, ROW_LIMIT, Rendering, Selection, export,
+    ApplicationProfile, CurrencyFormat, ExportDestination, ExportError, ExportFormat, ExportOptions,
+    ROW_LIMIT, Rendering, Selection, export,
 };
 use jetcell_vfs::{RealOptions, RealVfs};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use serde_json::Value as Json;
 use testkit::corpus::Corpus;
 
-use crate::common::{Rows, json_lines};
+use crate::common::{JsonRows, json_lines};
 
-fn run(database: &Path, format: Format, output: &Path, rendering: Rendering) -> Result<(), ExportError> {
+fn run(
+    database: &Path,
+    format: ExportFormat,
+    output: &Path,
+    rendering: Rendering,
+) -> Result<(), ExportError> {
     let vfs = RealVfs::new(RealOptions { direct: false, ..RealOptions::default() }).unwrap();
-    let options = Options {
+    let options = ExportOptions {
         selection: Selection::default(),
         format,
-        destination: Destination::Directory(output.to_owned()),
+        destination: ExportDestination::Directory(output.to_owned()),
         deleted: false,
         force: false,
         row_limit: ROW_LIMIT,
@@ -28,18 +34,18 @@ fn run(database: &Path, format: Format, output: &Path, rendering: Rendering) -> 
     export(&vfs, database, &options, &mut |_, _| {}).map(drop)
 }
 
-fn run_as(database: &Path, format: Format, output: &Path, rendering: Rendering) {
+fn run_as(database: &Path, format: ExportFormat, output: &Path, rendering: Rendering) {
     run(database, format, output, rendering).unwrap();
 }
 
 /// Returns the tables of a database, exported without a profile and with the matching profile.
-fn without_and_with(name: &str) -> Option<[BTreeMap<String, Rows>; 2]> {
+fn without_and_with(name: &str) -> Option<[BTreeMap<String, JsonRows>; 2]> {
     let corpus = Corpus::locate()?;
     let directory = tempfile::tempdir().unwrap();
     let database = corpus.unpack(name, directory.path());
-    Some([Profile::None, Profile::BySchema].map(|profile| {
+    Some([ApplicationProfile::None, ApplicationProfile::BySchema].map(|profile| {
         let output = directory.path().join(format!("{profile:?}"));
-        run_as(&database, Format::JsonLines, &output, Rendering { profile, ..Rendering::default() });
+        run_as(&database, ExportFormat::JsonLines, &output, Rendering { profile, ..Rendering::default() });
         json_lines(&output)
     }))
 }
@@ -63,19 +69,19 @@ fn a_directory_has_the_names_of_its_schema_integers_and_times() {
     let database = corpus.unpack("db/8k/ntds-initial.dit", directory.path());
     let rows = |name: &str, rendering| {
         let output = directory.path().join(name);
-        run_as(&database, Format::JsonLines, &output, rendering);
+        run_as(&database, ExportFormat::JsonLines, &output, rendering);
         json_lines(&output).remove("datatable").unwrap()
     };
     let plain = rows("plain", Rendering::default());
     let row = schema_row(&plain, "ATTm131532", "whenCreated");
     assert_eq!(row["ATTc131102"], serde_json::json!([131_074]));
     assert_eq!(row["ATTl131074"], serde_json::json!([13_013_628_276i64]), "an integer in Active Directory");
-    let decimal = rows("decimal", Rendering { currency: Currency::Decimal, ..Rendering::default() });
+    let decimal = rows("decimal", Rendering { currency: CurrencyFormat::Decimal, ..Rendering::default() });
     assert_eq!(
         schema_row(&decimal, "ATTm131532", "whenCreated")["ATTl131074"],
         serde_json::json!([1_301_362.827_6])
     );
-    let named = rows("named", Rendering { profile: Profile::BySchema, ..Rendering::default() });
+    let named = rows("named", Rendering { profile: ApplicationProfile::BySchema, ..Rendering::default() });
     let row = schema_row(&named, "lDAPDisplayName", "whenCreated");
     assert_eq!((&row["attributeID"], &row["isSingleValued"]), (&131_074.into(), &1.into()));
     assert_eq!(row["whenCreated"], "2013-05-21T16:44:36Z");
@@ -85,8 +91,8 @@ fn a_directory_has_the_names_of_its_schema_integers_and_times() {
     assert!(named_columns > 1000, "{named_columns}");
 
     // Exports the same columns in the other formats: Parquet keeps integers, SQLite stores the times as text.
-    let rendering = Rendering { profile: Profile::Directory, ..Rendering::default() };
-    run_as(&database, Format::Parquet, &directory.path().join("parquet"), rendering);
+    let rendering = Rendering { profile: ApplicationProfile::Directory, ..Rendering::default() };
+    run_as(&database, ExportFormat::Parquet, &directory.path().join("parquet"), rendering);
     let file = File::open(directory.path().join("parquet/datatable.parquet")).unwrap();
     let columns = SerializedFileReader::new(file).unwrap();
     let schema = columns.metadata().file_metadata().schema().get_fields();
@@ -95,7 +101,7 @@ fn a_directory_has_the_names_of_its_schema_integers_and_times() {
 
     let other = corpus.unpack("db/4k/basic.edb", directory.path());
     let output = directory.path().join("other");
-    let refused = run(&other, Format::Csv, &output, rendering).unwrap_err().to_string();
+    let refused = run(&other, ExportFormat::Csv, &output, rendering).unwrap_err().to_string();
     assert!(refused.contains("has not the tables of Active Directory"), "{refused}");
 }
 

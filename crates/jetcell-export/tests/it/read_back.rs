@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
 
-use jetcell_export::{Destination, Format, Options, ROW_LIMIT, Rendering, Selection, export};
+use jetcell_export::{
+    ExportDestination, ExportFormat, ExportOptions, ROW_LIMIT, Rendering, Selection, export,
+};
 use jetcell_vfs::{RealOptions, RealVfs};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
@@ -16,10 +18,10 @@ use crate::common::json_lines;
 const DATABASES: [&str; 4] =
     ["db/4k/multi.edb", "db/4k/text.edb", "db/4k/binary.edb", "db/8k/decompress_test.edb"];
 
-fn run(database: &Path, format: Format, output: &Path) {
+fn run(database: &Path, format: ExportFormat, output: &Path) {
     let vfs = RealVfs::new(RealOptions { direct: false, ..RealOptions::default() }).unwrap();
-    let destination = Destination::Directory(output.to_owned());
-    let options = Options {
+    let destination = ExportDestination::Directory(output.to_owned());
+    let options = ExportOptions {
         selection: Selection::default(),
         format,
         destination,
@@ -77,8 +79,8 @@ fn parquet_equals_json_lines() {
         let directory = tempfile::tempdir().unwrap();
         let database = corpus.unpack(name, directory.path());
         let (json, parquet) = (directory.path().join("json"), directory.path().join("parquet"));
-        run(&database, Format::JsonLines, &json);
-        run(&database, Format::Parquet, &parquet);
+        run(&database, ExportFormat::JsonLines, &json);
+        run(&database, ExportFormat::Parquet, &parquet);
         for (table, rows) in json_lines(&json) {
             let file = File::open(parquet.join(format!("{table}.parquet"))).unwrap();
             let reader = SerializedFileReader::new(file).unwrap();
@@ -111,8 +113,8 @@ fn sqlite_equals_json_lines() {
         let directory = tempfile::tempdir().unwrap();
         let database = corpus.unpack(name, directory.path());
         let (json, sqlite) = (directory.path().join("json"), directory.path().join("sqlite"));
-        run(&database, Format::JsonLines, &json);
-        run(&database, Format::Sqlite, &sqlite);
+        run(&database, ExportFormat::JsonLines, &json);
+        run(&database, ExportFormat::Sqlite, &sqlite);
         let file = std::fs::read_dir(&sqlite).unwrap().next().unwrap().unwrap().path();
         let connection = rusqlite::Connection::open(file).unwrap();
         for (table, rows) in json_lines(&json) {

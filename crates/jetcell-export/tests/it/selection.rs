@@ -4,48 +4,53 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use jetcell_export::{
-    Destination, ExportError, ExportSummary, Format, Options, Profile, ROW_LIMIT, Rendering, Selection,
-    Times, export,
+    ApplicationProfile, ExportDestination, ExportError, ExportFormat, ExportOptions, ExportSummary,
+    ROW_LIMIT, Rendering, Selection, TimeCondition, export,
 };
 use jetcell_vfs::{RealOptions, RealVfs};
 use serde_json::Value as Json;
 use testkit::corpus::Corpus;
 
-use crate::common::{Rows, json_lines};
+use crate::common::{JsonRows, json_lines};
 
 const USAGE: &str = "ApplicationResourceUsage";
 const TICKS_PER_SECOND: i64 = 10_000_000;
 
 /// The database of a usage monitor.
-struct Monitor {
+struct UsageMonitorDatabase {
     directory: tempfile::TempDir,
     database: PathBuf,
 }
 
-impl Monitor {
-    fn unpack() -> Option<Monitor> {
+impl UsageMonitorDatabase {
+    fn unpack() -> Option<UsageMonitorDatabase> {
         let corpus = Corpus::locate()?;
         let directory = tempfile::tempdir().unwrap();
         let database = corpus.unpack("logsets/srum-win11-dirty/SRUDB.dat", directory.path());
-        Some(Monitor { directory, database })
+        Some(UsageMonitorDatabase { directory, database })
     }
 
-    fn to(&self, name: &str, format: Format, selection: Selection) -> Result<ExportSummary, ExportError> {
+    fn to(
+        &self,
+        name: &str,
+        format: ExportFormat,
+        selection: Selection,
+    ) -> Result<ExportSummary, ExportError> {
         let vfs = RealVfs::new(RealOptions { direct: false, ..RealOptions::default() }).unwrap();
-        let options = Options {
+        let options = ExportOptions {
             selection,
             format,
-            destination: Destination::Directory(self.directory.path().join(name)),
+            destination: ExportDestination::Directory(self.directory.path().join(name)),
             deleted: false,
             force: false,
             row_limit: ROW_LIMIT,
-            rendering: Rendering { profile: Profile::BySchema, ..Rendering::default() },
+            rendering: Rendering { profile: ApplicationProfile::BySchema, ..Rendering::default() },
         };
         export(&vfs, &self.database, &options, &mut |_, _| {})
     }
 
-    fn rows(&self, name: &str, selection: Selection) -> BTreeMap<String, Rows> {
-        self.to(name, Format::JsonLines, selection).unwrap();
+    fn rows(&self, name: &str, selection: Selection) -> BTreeMap<String, JsonRows> {
+        self.to(name, ExportFormat::JsonLines, selection).unwrap();
         json_lines(&self.directory.path().join(name))
     }
 }
@@ -67,7 +72,7 @@ fn seconds(time: &Json) -> i64 {
 
 #[test]
 fn patterns_select_tables_by_the_name_of_the_file_or_of_the_profile() {
-    let Some(monitor) = Monitor::unpack() else { return };
+    let Some(monitor) = UsageMonitorDatabase::unpack() else { return };
     let all = monitor.rows("all", Selection::default());
     let usage = monitor.rows("usage", tables(&["*usage"]));
     assert!(usage.len() > 1 && usage.contains_key(USAGE));
@@ -75,13 +80,13 @@ fn patterns_select_tables_by_the_name_of_the_file_or_of_the_profile() {
     assert_eq!(all[USAGE], usage[USAGE]);
     let stored = monitor.rows("stored", tables(&["{D10CA2FE-6FCF-4F6D-848E-B2E99266FA89}", "MSysObject?"]));
     assert_eq!(stored.keys().collect::<Vec<_>>(), [USAGE, "MSysObjects"]);
-    let error = monitor.to("none", Format::Csv, tables(&["*Usage", "nothing*"])).unwrap_err();
+    let error = monitor.to("none", ExportFormat::Csv, tables(&["*Usage", "nothing*"])).unwrap_err();
     assert!(matches!(&error, ExportError::NoTable { name } if name == "nothing*"), "{error}");
 }
 
 #[test]
 fn patterns_select_columns_and_leave_out_tables_without_them() {
-    let Some(monitor) = Monitor::unpack() else { return };
+    let Some(monitor) = UsageMonitorDatabase::unpack() else { return };
     let all = monitor.rows("all", Selection::default());
     let columns = vec!["appid".to_owned(), "Time*".to_owned()];
     let some = monitor.rows("some", Selection { columns, ..Selection::default() });
@@ -93,7 +98,7 @@ fn patterns_select_columns_and_leave_out_tables_without_them() {
     assert_eq!(some[USAGE].len(), all[USAGE].len());
     let error = monitor.to(
         "none",
-        Format::Csv,
+        ExportFormat::Csv,
         Selection { columns: vec!["Nothing".into()], ..Selection::default() },
     );
     assert!(matches!(error, Err(ExportError::NoColumn { name }) if name == "Nothing"));
@@ -101,7 +106,7 @@ fn patterns_select_columns_and_leave_out_tables_without_them() {
 
 #[test]
 fn rows_are_selected_by_time_in_every_format() {
-    let Some(monitor) = Monitor::unpack() else { return };
+    let Some(monitor) = UsageMonitorDatabase::unpack() else { return };
     let all = monitor.rows("all", tables(&[USAGE]));
     let mut times: Vec<i64> = all[USAGE].iter().map(|row| seconds(&row["TimeStamp"])).collect();
     times.sort_unstable();
@@ -110,7 +115,7 @@ fn rows_are_selected_by_time_in_every_format() {
     let selection = Selection {
         // The column with the time need not be exported.
         columns: vec!["AutoIncId".into()],
-        times: Some(Times { columns: vec!["TimeStamp".into()], range: range.clone() }),
+        times: Some(TimeCondition { columns: vec!["TimeStamp".into()], range: range.clone() }),
         ..tables(&[USAGE])
     };
     let expected: Vec<&Json> = all[USAGE]
@@ -121,23 +126,25 @@ fn rows_are_selected_by_time_in_every_format() {
     assert!(!expected.is_empty() && expected.len() < times.len());
     let found = monitor.rows("found", selection.clone());
     assert_eq!(found[USAGE].iter().map(|row| &row["AutoIncId"]).collect::<Vec<_>>(), expected);
-    for (name, format) in [("parquet", Format::Parquet), ("csv", Format::Csv), ("sqlite", Format::Sqlite)] {
+    for (name, format) in
+        [("parquet", ExportFormat::Parquet), ("csv", ExportFormat::Csv), ("sqlite", ExportFormat::Sqlite)]
+    {
         assert_eq!(monitor.to(name, format, selection.clone()).unwrap().rows, expected.len() as u64);
     }
 }
 
 #[test]
 fn tables_without_times_are_exported_whole_and_noted() {
-    let Some(monitor) = Monitor::unpack() else { return };
+    let Some(monitor) = UsageMonitorDatabase::unpack() else { return };
     let times = |columns: &[&str]| {
         let columns = columns.iter().map(|&name| name.to_owned()).collect();
-        Some(Times { columns, range: 0..=1 })
+        Some(TimeCondition { columns, range: 0..=1 })
     };
     let selection = Selection { times: times(&[]), ..tables(&[USAGE, "SruDbIdMapTable"]) };
-    let summary = monitor.to("both", Format::JsonLines, selection).unwrap();
+    let summary = monitor.to("both", ExportFormat::JsonLines, selection).unwrap();
     let both = json_lines(&monitor.directory.path().join("both"));
     assert_eq!((both[USAGE].len(), both["SruDbIdMapTable"].is_empty()), (0, false));
-    let notes: Vec<String> = summary.issues.kept().iter().map(ToString::to_string).collect();
+    let notes: Vec<String> = summary.issues.stored().iter().map(ToString::to_string).collect();
     assert!(
         notes
             .iter()
@@ -145,6 +152,6 @@ fn tables_without_times_are_exported_whole_and_noted() {
     );
     for columns in [&["AppId"][..], &["TimeStamp", "Nothing"]] {
         let selection = Selection { times: times(columns), ..tables(&[USAGE]) };
-        assert!(matches!(monitor.to("none", Format::Csv, selection), Err(ExportError::NoTimes { .. })));
+        assert!(matches!(monitor.to("none", ExportFormat::Csv, selection), Err(ExportError::NoTimes { .. })));
     }
 }

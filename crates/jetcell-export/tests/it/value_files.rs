@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use ese_format::long_value::LongValueKey;
 use ese_format::page::PageFlags;
 use jetcell_export::{
-    Cell, Destination, ExportError, ExportSummary, Format, Issues, Item, Options, ROW_LIMIT, ReadOptions,
-    Rendering, Selection, Source, export, read_rows,
+    CellItem, ExportDestination, ExportError, ExportFormat, ExportIssues, ExportOptions, ExportSummary,
+    ExportedCell, ROW_LIMIT, Rendering, RowReadOptions, Selection, SourceDatabase, export, read_rows,
 };
 use jetcell_vfs::{RealOptions, RealVfs};
 use parquet::file::reader::{FileReader, SerializedFileReader};
@@ -16,9 +16,10 @@ use parquet::record::Field;
 use rusqlite::types::ValueRef;
 use serde_json::Value as Json;
 use testkit::corpus::Corpus;
-use testkit::damage::Patient;
+use testkit::damage::EditableDatabase;
 
-const FORMATS: [Format; 4] = [Format::Csv, Format::JsonLines, Format::Parquet, Format::Sqlite];
+const FORMATS: [ExportFormat; 4] =
+    [ExportFormat::Csv, ExportFormat::JsonLines, ExportFormat::Parquet, ExportFormat::Sqlite];
 const DATABASES: [&str; 6] = [
     "db/4k/binary.edb",
     "db/4k/text.edb",
@@ -33,17 +34,17 @@ fn real() -> RealVfs {
 }
 
 /// An export with the options that the tests vary.
-struct Run<'r> {
+struct ExportRun<'r> {
     database: &'r Path,
-    format: Format,
+    format: ExportFormat,
     row_limit: usize,
     table: Option<&'r str>,
     force: bool,
 }
 
-impl Run<'_> {
-    fn to(&self, destination: Destination) -> Result<ExportSummary, ExportError> {
-        let options = Options {
+impl ExportRun<'_> {
+    fn to(&self, destination: ExportDestination) -> Result<ExportSummary, ExportError> {
+        let options = ExportOptions {
             selection: Selection {
                 tables: self.table.map(str::to_owned).into_iter().collect(),
                 ..Selection::default()
@@ -59,37 +60,38 @@ impl Run<'_> {
     }
 
     fn to_directory(&self, directory: &Path) -> Result<ExportSummary, ExportError> {
-        self.to(Destination::Directory(directory.to_owned()))
+        self.to(ExportDestination::Directory(directory.to_owned()))
     }
 }
 
 /// Table, row number in the table, and column.
-type At = (String, usize, String);
+type CellPosition = (String, usize, String);
 
 /// The values of a cell that was exported with the default limit; `None` for an unreadable value.
-struct Whole {
+struct CompleteCell {
     items: Vec<Option<Vec<u8>>>,
     multi: bool,
 }
 
 /// Returns all cells that are not null, and the number of nonempty long or compressed values.
-fn whole(database: &Path) -> (BTreeMap<At, Whole>, u64) {
-    let source = Source::open(&real(), database, &mut Issues::default()).unwrap();
+fn whole(database: &Path) -> (BTreeMap<CellPosition, CompleteCell>, u64) {
+    let source = SourceDatabase::open(&real(), database, &mut ExportIssues::default()).unwrap();
     let (mut cells, mut long) = (BTreeMap::new(), 0);
     for table in source.tables() {
         let mut number = 0;
-        read_rows(&source, table, ReadOptions::default(), &mut Issues::default(), |row| {
+        read_rows(&source, table, RowReadOptions::default(), &mut ExportIssues::default(), |row| {
             for (cell, column) in row.cells.iter().zip(&table.columns) {
                 let items = cell.items().iter().map(|item| match item {
-                    Item::Inline(bytes) => {
+                    CellItem::Inline(bytes) => {
                         long += u64::from(matches!(bytes, Cow::Owned(bytes) if !bytes.is_empty()));
                         Some(bytes.to_vec())
                     }
-                    Item::File(file) => panic!("{file:?} though no files were given"),
-                    Item::Unreadable(_) => None,
+                    CellItem::File(file) => panic!("{file:?} though no files were given"),
+                    CellItem::Unreadable(_) => None,
                 });
-                let whole = Whole { items: items.collect(), multi: matches!(cell, Cell::Multi(_)) };
-                if *cell != Cell::Null {
+                let whole =
+                    CompleteCell { items: items.collect(), multi: matches!(cell, ExportedCell::Multi(_)) };
+                if *cell != ExportedCell::Null {
                     cells.insert((table.name.clone(), number, column.column.name.clone()), whole);
                 }
             }
@@ -102,9 +104,9 @@ fn whole(database: &Path) -> (BTreeMap<At, Whole>, u64) {
 }
 
 /// Path and length of each file to which an output refers, in the order of the cells.
-type Named = Vec<(At, String, u64)>;
+type NamedFiles = Vec<(CellPosition, String, u64)>;
 
-fn named_in_json(at: &At, json: &Json, named: &mut Named) {
+fn named_in_json(at: &CellPosition, json: &Json, named: &mut NamedFiles) {
     match json {
         Json::Array(items) => items.iter().for_each(|item| named_in_json(at, item, named)),
         Json::Object(object) => {
@@ -117,7 +119,7 @@ fn named_in_json(at: &At, json: &Json, named: &mut Named) {
     }
 }
 
-fn named_in_text(at: &At, text: &str, named: &mut Named) {
+fn named_in_text(at: &CellPosition, text: &str, named: &mut NamedFiles) {
     if let Some(rest) = text.strip_prefix("#file: ") {
         let (path, rest) = rest.rsplit_once(" (").unwrap();
         let bytes = rest.strip_suffix(" bytes)").unwrap().parse().unwrap();
@@ -129,13 +131,13 @@ fn named_in_text(at: &At, text: &str, named: &mut Named) {
     }
 }
 
-fn named_in_output(format: Format, output: &Path) -> Named {
-    let mut named = Named::new();
+fn named_in_output(format: ExportFormat, output: &Path) -> NamedFiles {
+    let mut named = NamedFiles::new();
     for path in files(output, format.extension()) {
         let table = path.file_stem().unwrap().to_string_lossy().into_owned();
         let at = |row: usize, column: &str| (table.clone(), row, column.to_owned());
         match format {
-            Format::Csv => {
+            ExportFormat::Csv => {
                 let mut reader = csv::Reader::from_path(&path).unwrap();
                 let columns = reader.headers().unwrap().clone();
                 for (row, record) in reader.records().enumerate() {
@@ -144,7 +146,7 @@ fn named_in_output(format: Format, output: &Path) -> Named {
                     }
                 }
             }
-            Format::JsonLines => {
+            ExportFormat::JsonLines => {
                 for (row, line) in std::fs::read_to_string(&path).unwrap().lines().enumerate() {
                     let object: serde_json::Map<String, Json> = serde_json::from_str(line).unwrap();
                     for (column, json) in &object {
@@ -152,7 +154,7 @@ fn named_in_output(format: Format, output: &Path) -> Named {
                     }
                 }
             }
-            Format::Parquet => {
+            ExportFormat::Parquet => {
                 let reader = SerializedFileReader::new(std::fs::File::open(&path).unwrap()).unwrap();
                 for (row, record) in reader.get_row_iter(None).unwrap().enumerate() {
                     let record = record.unwrap();
@@ -165,13 +167,13 @@ fn named_in_output(format: Format, output: &Path) -> Named {
                     }
                 }
             }
-            Format::Sqlite => named_in_sqlite(&path, &mut named),
+            ExportFormat::Sqlite => named_in_sqlite(&path, &mut named),
         }
     }
     named
 }
 
-fn named_in_sqlite(path: &Path, named: &mut Named) {
+fn named_in_sqlite(path: &Path, named: &mut NamedFiles) {
     let connection = rusqlite::Connection::open(path).unwrap();
     let mut tables = connection.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'").unwrap();
     let tables: Vec<String> =
@@ -210,7 +212,7 @@ fn all_below(directory: &Path) -> Vec<PathBuf> {
 
 /// Checks that each file to which the output refers has the bytes of its cell, and that there are no other files.
 /// Returns the number of files.
-fn check_files(format: Format, output: &Path, cells: &BTreeMap<At, Whole>) -> u64 {
+fn check_files(format: ExportFormat, output: &Path, cells: &BTreeMap<CellPosition, CompleteCell>) -> u64 {
     let named = named_in_output(format, output);
     for (at, path, len) in &named {
         let whole = &cells[at];
@@ -245,9 +247,9 @@ fn each_file_has_the_bytes_of_its_cell() {
                     continue;
                 }
                 let output = directory.path().join(format!("{format}-{row_limit}"));
-                let run = Run { database: &database, format, row_limit, table: None, force: false };
+                let run = ExportRun { database: &database, format, row_limit, table: None, force: false };
                 let exported = run.to_directory(&output).unwrap();
-                assert!(!exported.issues.any_missing(), "{name}: {:?}", exported.issues.kept());
+                assert!(!exported.issues.has_missing(), "{name}: {:?}", exported.issues.stored());
                 let count = check_files(format, &output, &cells);
                 assert_eq!(exported.value_files, count, "{name} as {format}, limit {row_limit}");
                 match row_limit {
@@ -275,7 +277,7 @@ fn a_damaged_chunk_leaves_no_file() {
     for name in DATABASES {
         let directory = tempfile::tempdir().unwrap();
         let database = corpus.unpack(name, directory.path());
-        let patient = Patient::new(std::fs::read(&database).unwrap());
+        let patient = EditableDatabase::new(std::fs::read(&database).unwrap());
         // Uses a chunk after the first one. In this case a part of the value is already written.
         let leaves = patient.find(|page| page.is_leaf() && page.flags().contains(PageFlags::LONG_VALUE));
         let later = leaves.iter().filter_map(|&page| {
@@ -290,14 +292,15 @@ fn a_damaged_chunk_leaves_no_file() {
             let (cells, _) = whole(&database);
             let unreadable =
                 cells.values().flat_map(|whole| &whole.items).filter(|item| item.is_none()).count();
-            let (format, output) = (Format::JsonLines, directory.path().join("out"));
+            let (format, output) = (ExportFormat::JsonLines, directory.path().join("out"));
             // A value of several chunks exceeds this limit.
-            let run = Run { database: &database, format, row_limit: 3000, table: None, force: false };
+            let run = ExportRun { database: &database, format, row_limit: 3000, table: None, force: false };
             let exported = run.to_directory(&output).unwrap();
             // Compares the files with the readable cells, and fails for a file that belongs to another cell.
             kept += check_files(format, &output, &cells);
-            let told = exported.issues.kept().iter().filter(|issue| issue.what.contains("chunk at byte"));
-            assert_eq!(told.count(), unreadable, "{name}, page {page}: {:?}", exported.issues.kept());
+            let told =
+                exported.issues.stored().iter().filter(|issue| issue.message.contains("chunk at byte"));
+            assert_eq!(told.count(), unreadable, "{name}, page {page}: {:?}", exported.issues.stored());
             lost += unreadable;
             std::fs::remove_dir_all(&output).unwrap();
         }
@@ -321,30 +324,30 @@ fn files_are_replaced_only_with_force_and_no_partial_file_remains() {
     let database = corpus.unpack("db/4k/binary.edb", directory.path());
     for format in FORMATS {
         let output = directory.path().join(format.extension());
-        let run = Run { database: &database, format, row_limit: 0, table: None, force: false };
+        let run = ExportRun { database: &database, format, row_limit: 0, table: None, force: false };
         run.to_directory(&output).unwrap();
         let (table, name, bytes) = first_file(&output);
 
         // Tests an existing file, and the files that a killed process has left.
         let other = directory.path().join(format!("{format}-other"));
         let in_the_way = other.join("values").join(&name);
-        let stem = if format == Format::Sqlite { "binary.edb" } else { &table };
+        let stem = if format == ExportFormat::Sqlite { "binary.edb" } else { &table };
         let stale = other.join("values").join(format!("{stem}.{format}.partial"));
         std::fs::create_dir_all(&stale).unwrap();
         std::fs::write(stale.join("stale.bin"), "stale").unwrap();
         std::fs::write(&in_the_way, "mine").unwrap();
-        let run = Run { table: Some(&table), ..run };
+        let run = ExportRun { table: Some(&table), ..run };
         let error = run.to_directory(&other).unwrap_err().to_string();
         assert!(error.contains(&name) && error.contains("--force"), "{error}");
         assert_eq!(std::fs::read(&in_the_way).unwrap(), b"mine");
         assert_eq!(all_below(&other), [in_the_way.clone(), other.join("values")], "{format}");
 
-        let run = Run { force: true, ..run };
+        let run = ExportRun { force: true, ..run };
         run.to_directory(&other).unwrap();
         assert_eq!(std::fs::read(&in_the_way).unwrap(), bytes);
 
         let file = directory.path().join(format!("one.{format}"));
-        let exported = run.to(Destination::File(file)).unwrap();
+        let exported = run.to(ExportDestination::File(file)).unwrap();
         let beside = directory.path().join(format!("one.{format}.values"));
         assert_eq!(std::fs::read(beside.join(&name)).unwrap(), bytes);
         assert_eq!(all_below(&beside).len() as u64, exported.value_files);
@@ -356,23 +359,29 @@ fn values_that_exceed_the_limit_are_unreadable_on_standard_output() {
     let Some(corpus) = Corpus::locate() else { return };
     let directory = tempfile::tempdir().unwrap();
     let database = corpus.unpack("db/4k/binary.edb", directory.path());
-    let run = Run { database: &database, format: Format::JsonLines, row_limit: 0, table: None, force: false };
+    let run = ExportRun {
+        database: &database,
+        format: ExportFormat::JsonLines,
+        row_limit: 0,
+        table: None,
+        force: false,
+    };
     let output = directory.path().join("out");
     run.to_directory(&output).unwrap();
     let (table, _, _) = first_file(&output);
-    let exported = Run { table: Some(&table), ..run }.to(Destination::Stdout).unwrap();
+    let exported = ExportRun { table: Some(&table), ..run }.to(ExportDestination::Stdout).unwrap();
     assert_eq!(exported.value_files, 0);
-    assert!(exported.issues.any_missing());
-    let what = &exported.issues.kept()[0].what;
+    assert!(exported.issues.has_missing());
+    let what = &exported.issues.stored()[0].message;
     assert!(what.contains("standard output") && what.contains("--output"), "{what}");
-    let source = Source::open(&real(), &database, &mut Issues::default()).unwrap();
-    let reading = ReadOptions { row_limit: 0, ..ReadOptions::default() };
+    let source = SourceDatabase::open(&real(), &database, &mut ExportIssues::default()).unwrap();
+    let reading = RowReadOptions { row_limit: 0, ..RowReadOptions::default() };
     let mut marked = 0;
-    read_rows(&source, source.table(&table).unwrap(), reading, &mut Issues::default(), |row| {
-        let items = row.cells.iter().flat_map(Cell::items);
-        marked += items.filter(|item| matches!(item, Item::Unreadable(_))).count();
+    read_rows(&source, source.table(&table).unwrap(), reading, &mut ExportIssues::default(), |row| {
+        let items = row.cells.iter().flat_map(ExportedCell::items);
+        marked += items.filter(|item| matches!(item, CellItem::Unreadable(_))).count();
         Ok(())
     })
     .unwrap();
-    assert_eq!(marked, exported.issues.kept().len());
+    assert_eq!(marked, exported.issues.stored().len());
 }

@@ -10,19 +10,19 @@ use super::Bus;
 
 /// An in-process broker. Clones share the same broker.
 #[derive(Clone, Debug, Default)]
-pub struct Hub(Arc<Mutex<Vec<Subscription>>>);
+pub struct MemoryBroker(Arc<Mutex<Vec<Subscription>>>);
 
 /// A subject, and the queue that receives its messages.
 type Subscription = (String, Sender<Vec<u8>>);
 
-/// A connection to a [`Hub`].
+/// A connection to a [`MemoryBroker`].
 #[derive(Debug)]
 pub struct MemoryBus {
-    hub: Hub,
+    hub: MemoryBroker,
     received: Mutex<Receiver<Vec<u8>>>,
 }
 
-impl Hub {
+impl MemoryBroker {
     /// Connects and subscribes to these subjects. A `*` at the end of a subject is a wildcard.
     pub fn connect(&self, subjects: &[String]) -> MemoryBus {
         let (sender, receiver) = channel();

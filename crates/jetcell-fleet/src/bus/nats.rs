@@ -18,32 +18,32 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::sync::oneshot;
 
-use super::{Bus, BusError, MAX_PEM, MAX_SECRET};
+use super::{Bus, BusError, MAX_PEM_BYTES, MAX_SECRET_BYTES};
 
 /// Maximum number of received messages in the queue. Any more are dropped.
-const WAITING_IN: usize = 8192;
+const RECEIVE_QUEUE_CAPACITY: usize = 8192;
 
 /// Maximum number of messages in the send queue. Any more are dropped.
-const WAITING_OUT: usize = 1024;
+const SEND_QUEUE_CAPACITY: usize = 1024;
 
 /// Time-out for connecting and subscribing.
-const CONNECT: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Maximum delay before reconnecting after a connection is lost.
-const RECONNECT: Duration = Duration::from_secs(1);
+const MAX_RECONNECT_DELAY: Duration = Duration::from_secs(1);
 
 /// Interval between checks whether the server still responds.
-const PING: Duration = Duration::from_secs(5);
+const PING_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Time-out for adding a message to the connection's queue. The queue fills up while the network is interrupted.
-const PUBLISH: Duration = Duration::from_secs(1);
+const PUBLISH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Time-out for sending the queued messages at shutdown.
-const FLUSH: Duration = Duration::from_secs(2);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Address of the server and the credentials for it. Secrets are read only from files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Access {
+pub struct NatsAccess {
     /// Server addresses, such as `nats://127.0.0.1:4222` or `tls://nats.example.org:4222`, separated by commas.
     pub url: String,
     /// File with a token.
@@ -58,7 +58,7 @@ pub struct Access {
     pub tls_client: Option<(PathBuf, PathBuf)>,
 }
 
-impl Access {
+impl NatsAccess {
     /// Returns the addresses. Fails if an address contains a password.
     fn addresses(&self) -> Result<Vec<String>, BusError> {
         let addresses: Vec<String> = self.url.split(',').map(|url| url.trim().to_string()).collect();
@@ -76,17 +76,20 @@ impl Access {
     fn options(&self) -> Result<ConnectOptions, BusError> {
         let unreadable =
             |path: &PathBuf, error: std::io::Error| BusError::Refused(format!("{}: {error}", path.display()));
-        let text = |path: &PathBuf| read_secret(path, MAX_SECRET).map_err(|error| unreadable(path, error));
+        let text =
+            |path: &PathBuf| read_secret(path, MAX_SECRET_BYTES).map_err(|error| unreadable(path, error));
         let secret = |path: &PathBuf| text(path).map(|text| text.trim().to_string());
         // The client library opens these files by path.
-        let pem = |path: &PathBuf| match check_input(path, MAX_PEM) {
+        let pem = |path: &PathBuf| match check_input(path, MAX_PEM_BYTES) {
             Ok(()) => Ok(path.clone()),
             Err(error) => Err(unreadable(path, error)),
         };
         let mut options = ConnectOptions::new()
-            .connection_timeout(CONNECT)
-            .ping_interval(PING)
-            .reconnect_delay_callback(|attempts| RECONNECT.min(Duration::from_millis(50 * attempts as u64)))
+            .connection_timeout(CONNECT_TIMEOUT)
+            .ping_interval(PING_INTERVAL)
+            .reconnect_delay_callback(|attempts| {
+                MAX_RECONNECT_DELAY.min(Duration::from_millis(50 * attempts as u64))
+            })
             .event_callback(|_| async {});
         if let Some(path) = &self.token_file {
             options = options.token(secret(path)?);
@@ -101,7 +104,7 @@ impl Access {
             options = options.add_root_certificates(pem(path)?).require_tls(true);
         }
         if let Some((certificate, key)) = &self.tls_client {
-            check_secret(key, MAX_PEM).map_err(|error| unreadable(key, error))?;
+            check_secret(key, MAX_PEM_BYTES).map_err(|error| unreadable(key, error))?;
             options = options.add_client_certificate(pem(certificate)?, key.clone()).require_tls(true);
         }
         Ok(options)
@@ -109,23 +112,23 @@ impl Access {
 }
 
 /// A request to the client thread.
-enum Job {
+enum NatsRequest {
     Publish(String, Vec<u8>),
     Flush(SyncSender<()>),
 }
 
 /// A connection to a NATS server, which is reopened whenever it is lost.
 pub struct NatsBus {
-    jobs: Option<mpsc::Sender<Job>>,
+    jobs: Option<mpsc::Sender<NatsRequest>>,
     received: Mutex<Receiver<Vec<u8>>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl NatsBus {
     /// Connects and subscribes to these subjects.
-    pub fn connect(access: &Access, subjects: &[String]) -> Result<NatsBus, BusError> {
-        let (jobs, wanted) = mpsc::channel(WAITING_OUT);
-        let (sender, received) = sync_channel(WAITING_IN);
+    pub fn connect(access: &NatsAccess, subjects: &[String]) -> Result<NatsBus, BusError> {
+        let (jobs, wanted) = mpsc::channel(SEND_QUEUE_CAPACITY);
+        let (sender, received) = sync_channel(RECEIVE_QUEUE_CAPACITY);
         let (ready, is_ready) = oneshot::channel();
         let (access, subjects) = (access.clone(), subjects.to_vec());
         let addresses = access.addresses()?;
@@ -150,7 +153,7 @@ impl Bus for NatsBus {
     fn publish(&self, subject: &str, payload: Vec<u8>) {
         if let Some(jobs) = &self.jobs {
             // A dropped message does no harm, because the next heartbeat repeats its content.
-            let _ = jobs.try_send(Job::Publish(subject.into(), payload));
+            let _ = jobs.try_send(NatsRequest::Publish(subject.into(), payload));
         }
     }
 
@@ -160,8 +163,8 @@ impl Bus for NatsBus {
 
     fn flush(&self) {
         let (done, is_done) = sync_channel(1);
-        if self.jobs.as_ref().is_some_and(|jobs| jobs.try_send(Job::Flush(done)).is_ok()) {
-            let _ = is_done.recv_timeout(FLUSH);
+        if self.jobs.as_ref().is_some_and(|jobs| jobs.try_send(NatsRequest::Flush(done)).is_ok()) {
+            let _ = is_done.recv_timeout(FLUSH_TIMEOUT);
         }
     }
 }
@@ -175,14 +178,15 @@ impl Drop for NatsBus {
     }
 }
 
-async fn connected(access: &Access, addresses: Vec<String>) -> Result<Client, BusError> {
+async fn open_connection(access: &NatsAccess, addresses: Vec<String>) -> Result<Client, BusError> {
     let options = access.options()?;
     let shown = access.url.clone();
-    let connecting = tokio::time::timeout(CONNECT * 2, options.connect(addresses));
+    let connecting = tokio::time::timeout(CONNECT_TIMEOUT * 2, options.connect(addresses));
     match connecting.await {
         Ok(Ok(client)) => Ok(client),
         Ok(Err(error)) => {
-            let text = format!("failed to connect to the NATS server at {shown}: {}", chain(&error));
+            let text =
+                format!("failed to connect to the NATS server at {shown}: {}", error_with_causes(&error));
             Err(match error.kind() {
                 ConnectErrorKind::Dns | ConnectErrorKind::TimedOut | ConnectErrorKind::Io => {
                     BusError::Unreachable(format!("{text}; start it, or correct --nats"))
@@ -200,7 +204,7 @@ async fn connected(access: &Access, addresses: Vec<String>) -> Result<Client, Bu
 }
 
 /// Formats an error with its causes, omitting repeated text.
-fn chain(error: &dyn std::error::Error) -> String {
+fn error_with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -215,14 +219,14 @@ fn chain(error: &dyn std::error::Error) -> String {
 
 /// Connects and reports the result, then forwards messages until the sender is dropped.
 async fn serve(
-    access: Access,
+    access: NatsAccess,
     addresses: Vec<String>,
     subjects: Vec<String>,
     ready: oneshot::Sender<Result<(), BusError>>,
     received: SyncSender<Vec<u8>>,
-    mut jobs: mpsc::Receiver<Job>,
+    mut jobs: mpsc::Receiver<NatsRequest>,
 ) {
-    let client = match connected(&access, addresses).await {
+    let client = match open_connection(&access, addresses).await {
         Ok(client) => client,
         Err(error) => return drop(ready.send(Err(error))),
     };
@@ -230,11 +234,11 @@ async fn serve(
     for subject in subjects {
         match client.subscribe(subject).await {
             Ok(subscription) => subscriptions.push(subscription),
-            Err(error) => return drop(ready.send(Err(BusError::Refused(chain(&error))))),
+            Err(error) => return drop(ready.send(Err(BusError::Refused(error_with_causes(&error))))),
         }
     }
     // When the flush completes, the server has processed the subscriptions.
-    let _ = tokio::time::timeout(CONNECT, client.flush()).await;
+    let _ = tokio::time::timeout(CONNECT_TIMEOUT, client.flush()).await;
     let _ = ready.send(Ok(()));
     let mut messages = select_all(subscriptions);
     loop {
@@ -245,20 +249,20 @@ async fn serve(
                 let _ = received.try_send(message.payload.to_vec());
             }
             job = jobs.recv() => match job {
-                Some(Job::Publish(subject, payload)) => {
+                Some(NatsRequest::Publish(subject, payload)) => {
                     // Messages are dropped while the server is disconnected, because they would be outdated on
                     // arrival.
                     if client.connection_state() == State::Connected {
-                        let _ = tokio::time::timeout(PUBLISH, client.publish(subject, payload.into())).await;
+                        let _ = tokio::time::timeout(PUBLISH_TIMEOUT, client.publish(subject, payload.into())).await;
                     }
                 }
-                Some(Job::Flush(done)) => {
-                    let _ = tokio::time::timeout(FLUSH, client.flush()).await;
+                Some(NatsRequest::Flush(done)) => {
+                    let _ = tokio::time::timeout(FLUSH_TIMEOUT, client.flush()).await;
                     let _ = done.try_send(());
                 }
                 None => break,
             },
         }
     }
-    let _ = tokio::time::timeout(FLUSH, client.flush()).await;
+    let _ = tokio::time::timeout(FLUSH_TIMEOUT, client.flush()).await;
 }

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::*;
-use crate::clock::Moment;
-use crate::host::{Call, Departure, HostSession, Identity, Progress};
-use crate::message::{Condition, Order, Window};
-use crate::parcel::Parcel;
-use crate::place::Place;
+use crate::clock::ClockReading;
+use crate::host::{HostIdentity, HostProgress, HostSession, SessionAction, SessionEnd};
+use crate::message::{Assignment, HostCondition, MeasurementWindow};
+use crate::result_transfer::ResultTransfer;
+use crate::fleet_rank::FleetRank;
 
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1_000 * MS;
@@ -19,30 +19,30 @@ fn config(text: &str) -> FleetConfig {
 }
 
 /// A host with a simulated test, which takes a given time to reach each barrier.
-struct Host {
+struct SimulatedHost {
     session: HostSession,
-    progress: Progress,
+    progress: HostProgress,
     began: bool,
     measures_alone: bool,
     is_alone: bool,
     /// The last barrier that the host has passed. It reaches the next one at time `due`.
-    behind: Option<Gate>,
+    last_passed: Option<Barrier>,
     due: Option<u64>,
     frozen: bool,
     killed: bool,
     cut: bool,
-    departure: Option<Departure>,
+    departure: Option<SessionEnd>,
     speed: u64,
     ended: bool,
 }
 
 /// A coordinator and its hosts. Each message takes one millisecond to be delivered.
-struct Fleet {
+struct SimulatedFleet {
     now: u64,
     coordinator: Coordinator,
-    hosts: Vec<Host>,
+    hosts: Vec<SimulatedHost>,
     kept: BTreeMap<u32, Vec<u8>>,
-    news: Vec<News>,
+    news: Vec<FleetEvent>,
     /// Messages in transit: delivery time, subject and bytes.
     wire: VecDeque<(u64, String, Vec<u8>)>,
     /// Percentage of messages that are lost.
@@ -52,9 +52,9 @@ struct Fleet {
     coordinator_is_dead: bool,
 }
 
-fn session(rank: u32, token: &str, progress: &Progress) -> HostSession {
-    let identity = Identity {
-        place: Place { rank, size: None },
+fn session(rank: u32, token: &str, progress: &HostProgress) -> HostSession {
+    let identity = HostIdentity {
+        fleet_rank: FleetRank { rank, size: None },
         token: token.into(),
         name: format!("host{rank}"),
         configuration: None,
@@ -66,18 +66,18 @@ fn result(rank: usize) -> Vec<u8> {
     vec![rank as u8 + 1; 300_000 * rank + 1]
 }
 
-impl Fleet {
-    fn new(hosts: u32, text: &str) -> Fleet {
+impl SimulatedFleet {
+    fn new(hosts: u32, text: &str) -> SimulatedFleet {
         let config = config(&format!("hosts={hosts}\n{text}"));
         let host = |rank| {
-            let progress = Progress::default();
-            Host {
+            let progress = HostProgress::default();
+            SimulatedHost {
                 session: session(rank, &format!("t{rank}"), &progress),
                 progress,
                 began: false,
                 measures_alone: false,
                 is_alone: false,
-                behind: None,
+                last_passed: None,
                 due: None,
                 frozen: false,
                 killed: false,
@@ -87,7 +87,7 @@ impl Fleet {
                 ended: false,
             }
         };
-        Fleet {
+        SimulatedFleet {
             now: 0,
             coordinator: Coordinator::new(config, "1", "run".into(), "first".into(), ERA),
             hosts: (0..hosts).map(host).collect(),
@@ -111,36 +111,36 @@ impl Fleet {
         }
     }
 
-    fn work(&mut self, effects: Vec<Effect>) {
+    fn work(&mut self, effects: Vec<CoordinatorAction>) {
         for effect in effects {
             match effect {
-                Effect::Send(subject, bytes) => self.publish(subject, bytes),
-                Effect::Keep(rank, bytes) => {
+                CoordinatorAction::Send(subject, bytes) => self.publish(subject, bytes),
+                CoordinatorAction::StoreResult(rank, bytes) => {
                     self.kept.insert(rank, bytes);
-                    self.coordinator.kept(rank, Ok(()));
+                    self.coordinator.record_stored_result(rank, Ok(()));
                 }
-                Effect::Tell(news) => self.news.push(news),
+                CoordinatorAction::Report(news) => self.news.push(news),
             }
         }
     }
 
-    fn call(&mut self, rank: usize, calls: Vec<Call>) {
+    fn call(&mut self, rank: usize, calls: Vec<SessionAction>) {
         for call in calls {
             match call {
-                Call::Send(subject, bytes) if !self.hosts[rank].cut => self.publish(subject, bytes),
-                Call::Send(..) => {}
-                Call::Begin(Order { alone, .. }) => {
+                SessionAction::Send(subject, bytes) if !self.hosts[rank].cut => self.publish(subject, bytes),
+                SessionAction::Send(..) => {}
+                SessionAction::RunAssignment(Assignment { alone, .. }) => {
                     (self.hosts[rank].began, self.hosts[rank].measures_alone) = (true, alone.is_some());
-                    self.hosts[rank].progress.reach(Gate::Confirm);
+                    self.hosts[rank].progress.reach_barrier(Barrier::Confirm);
                 }
-                Call::Leave(departure) => self.hosts[rank].departure = Some(departure),
+                SessionAction::EndSession(departure) => self.hosts[rank].departure = Some(departure),
             }
         }
     }
 
     /// Returns the hosts that are currently measuring alone.
     fn alone_now(&self) -> Vec<usize> {
-        let alone = |host: &Host| host.is_alone && !host.killed;
+        let alone = |host: &SimulatedHost| host.is_alone && !host.killed;
         (0..self.hosts.len()).filter(|rank| alone(&self.hosts[*rank])).collect()
     }
 
@@ -151,50 +151,50 @@ impl Fleet {
         if !host.began || host.ended {
             return;
         }
-        if host.progress.stop().is_set() {
+        if host.progress.stop_signal().is_set() {
             host.ended = true;
-            return host.session.end(Ok(Parcel::new(result(rank)).unwrap()));
+            return host.session.record_test_end(Ok(ResultTransfer::new(result(rank)).unwrap()));
         }
-        let behind = Gate::ALL.into_iter().rfind(|gate| host.progress.is_open(*gate));
-        if behind != host.behind {
-            (host.behind, host.due) = (behind, None);
+        let behind = Barrier::ALL.into_iter().rfind(|gate| host.progress.is_released(*gate));
+        if behind != host.last_passed {
+            (host.last_passed, host.due) = (behind, None);
         }
-        if behind == Some(Gate::Alone) {
+        if behind == Some(Barrier::Alone) {
             if host.due.is_none() && !host.progress.is_its_turn() {
                 return;
             }
             host.is_alone = true;
         }
-        if behind == Some(Gate::Measure) && host.due.is_none() {
+        if behind == Some(Barrier::Measure) && host.due.is_none() {
             if host.progress.start_ns().is_none_or(|start| monotonic < start) {
                 return;
             }
-            host.progress.measured_from(monotonic);
+            host.progress.set_measurement_start(monotonic);
         }
         if now < *host.due.get_or_insert(now + host.speed) {
             return;
         }
         let measures_alone = host.measures_alone;
-        let gates = Gate::ALL.into_iter().filter(|gate| *gate != Gate::Alone || measures_alone);
+        let gates = Barrier::ALL.into_iter().filter(|gate| *gate != Barrier::Alone || measures_alone);
         match { gates }.find(|gate| Some(*gate) > behind) {
             Some(gate) => {
-                host.is_alone &= gate != Gate::WarmUp;
-                if gate == Gate::Verify {
-                    host.progress.measured_until(monotonic);
+                host.is_alone &= gate != Barrier::WarmUp;
+                if gate == Barrier::Verify {
+                    host.progress.set_measurement_end(monotonic);
                 }
-                host.progress.reach(gate);
+                host.progress.reach_barrier(gate);
             }
             None => {
                 host.ended = true;
-                host.session.end(Ok(Parcel::new(result(rank)).unwrap()));
+                host.session.record_test_end(Ok(ResultTransfer::new(result(rank)).unwrap()));
             }
         }
     }
 
-    fn moment(&self, rank: usize) -> Moment {
+    fn moment(&self, rank: usize) -> ClockReading {
         // Every host started at a different time. Its wall clock is wrong by as many seconds as its rank.
         let monotonic_ns = self.now + (rank as u64 + 1) * 1_000 * SECOND;
-        Moment { monotonic_ns, wall_ns: ERA + self.now + rank as u64 * SECOND }
+        ClockReading { monotonic_ns, wall_ns: ERA + self.now + rank as u64 * SECOND }
     }
 
     fn step(&mut self) {
@@ -237,7 +237,7 @@ impl Fleet {
         }
     }
 
-    fn run_until(&mut self, what: &str, reached: impl Fn(&Fleet) -> bool) {
+    fn run_until(&mut self, what: &str, reached: impl Fn(&SimulatedFleet) -> bool) {
         let limit = self.now + 600 * SECOND;
         while !reached(self) {
             assert!(self.now < limit, "{what}: {:?}", self.news);
@@ -247,17 +247,17 @@ impl Fleet {
 
     /// Runs until the coordinator has finished and every running host has left.
     fn run_to_end(&mut self) {
-        self.run_until("the end", |fleet| fleet.coordinator.is_over());
+        self.run_until("the end", |fleet| fleet.coordinator.is_finished());
         self.run_for(1);
     }
 
     fn lost(&self) -> Vec<u32> {
-        self.coordinator.members().filter(|one| one.lost().is_some()).map(Member::rank).collect()
+        self.coordinator.members().filter(|one| one.loss().is_some()).map(FleetMember::rank).collect()
     }
 
     fn refused(&self) -> &str {
-        match self.coordinator.stopped() {
-            Some(Stop::Refused(reason)) => reason,
+        match self.coordinator.stop_reason() {
+            Some(StopReason::Refused(reason)) => reason,
             other => panic!("{other:?}"),
         }
     }
@@ -267,44 +267,46 @@ impl Fleet {
         let kept: BTreeSet<usize> = self.kept.keys().map(|rank| *rank as usize).collect();
         assert_eq!(kept, ranks.iter().copied().collect());
         assert!(ranks.iter().all(|rank| self.kept[&(*rank as u32)] == result(*rank)));
-        assert!(ranks.iter().all(|rank| self.hosts[*rank].departure == Some(Departure::HandedIn)));
+        assert!(ranks.iter().all(|rank| self.hosts[*rank].departure == Some(SessionEnd::ResultDelivered)));
     }
 }
 
 #[test]
 fn all_gates_open_in_order_and_all_begin_together() {
-    let mut fleet = Fleet::new(4, "");
+    let mut fleet = SimulatedFleet::new(4, "");
     fleet.run_to_end();
-    let opened: Vec<Gate> = fleet
+    let opened: Vec<Barrier> = fleet
         .news
         .iter()
-        .filter_map(|news| if let News::Opened(gate) = news { Some(*gate) } else { None })
+        .filter_map(|news| if let FleetEvent::BarrierReleased(gate) = news { Some(*gate) } else { None })
         .collect();
-    let all: Vec<Gate> = Gate::ALL.into_iter().filter(|gate| *gate != Gate::Alone).collect();
+    let all: Vec<Barrier> = Barrier::ALL.into_iter().filter(|gate| *gate != Barrier::Alone).collect();
     assert_eq!(opened, all);
     fleet.has_all_results_of(&[0, 1, 2, 3]);
     let start = fleet.coordinator.start_ns().unwrap();
     for member in fleet.coordinator.members() {
-        let Window { began_ns, ended_ns } = member.beat().window.unwrap();
+        let MeasurementWindow { began_ns, ended_ns } = member.heartbeat().window.unwrap();
         // A step takes 5 ms, and a message takes 1 ms in each direction.
         assert!(began_ns.abs_diff(start) <= 10 * MS, "{} {}", began_ns, start);
         assert!(ended_ns.is_some());
-        let clock = member.beat().clock.unwrap();
+        let clock = member.heartbeat().clock.unwrap();
         let wrong = i64::from(member.rank()) * SECOND as i64;
         assert!(clock.offset_ns.abs_diff(wrong) <= 10 * MS && clock.moved_ns == 0, "{clock:?}");
     }
     assert!(
-        fleet.coordinator.is_over() && fleet.lost().is_empty() && fleet.coordinator.counts().ignored == 0
+        fleet.coordinator.is_finished()
+            && fleet.lost().is_empty()
+            && fleet.coordinator.message_counts().ignored == 0
     );
 }
 
 #[test]
 fn hosts_measure_alone_one_after_the_other() {
     for percent in [0, 30] {
-        let mut fleet = Fleet::new(4, "alone_first='5s'");
+        let mut fleet = SimulatedFleet::new(4, "alone_first='5s'");
         fleet.lost_percent = percent;
         let mut turns = Vec::new();
-        while fleet.coordinator.open() < Some(Gate::WarmUp) {
+        while fleet.coordinator.released_barrier() < Some(Barrier::WarmUp) {
             fleet.step();
             let alone = fleet.alone_now();
             assert!(alone.len() <= 1, "{alone:?}");
@@ -315,7 +317,7 @@ fn hosts_measure_alone_one_after_the_other() {
         let told: Vec<u32> = fleet
             .news
             .iter()
-            .filter_map(|news| if let News::Turn(rank) = news { Some(*rank) } else { None })
+            .filter_map(|news| if let FleetEvent::AloneTurnStarted(rank) = news { Some(*rank) } else { None })
             .collect();
         assert_eq!(told, [0, 1, 2, 3]);
         fleet.run_to_end();
@@ -325,24 +327,25 @@ fn hosts_measure_alone_one_after_the_other() {
 
 #[test]
 fn a_host_that_is_lost_in_its_turn_does_not_keep_the_others_waiting() {
-    for (rank, given_up) in [(1, "during its turn to measure alone"), (2, "during its turn to measure alone")] {
-        let mut fleet = Fleet::new(3, "alone_first='5s'");
+    for (rank, given_up) in [(1, "during its turn to measure alone"), (2, "during its turn to measure alone")]
+    {
+        let mut fleet = SimulatedFleet::new(3, "alone_first='5s'");
         fleet.run_until("the turn of the second host", |fleet| fleet.alone_now() == [1]);
         fleet.hosts[rank].killed = true;
         fleet.run_to_end();
         assert_eq!(fleet.lost(), [rank as u32]);
-        assert_eq!(fleet.coordinator.member(rank as u32).unwrap().lost().unwrap().given_up, given_up);
+        assert_eq!(fleet.coordinator.member(rank as u32).unwrap().loss().unwrap().given_up, given_up);
         fleet.has_all_results_of(&[0, 3 - rank]);
     }
 }
 
 #[test]
 fn another_coordinator_goes_on_with_the_same_turn() {
-    let mut fleet = Fleet::new(3, "");
+    let mut fleet = SimulatedFleet::new(3, "");
     fleet.coordinator.config.measure_alone_first(None).unwrap();
     fleet.run_until("the turn of the second host", |fleet| fleet.alone_now() == [1]);
     fleet.hosts[1].speed = 60 * SECOND;
-    let saved = fleet.coordinator.take_changed().unwrap();
+    let saved = fleet.coordinator.take_changed_state().unwrap();
     // The file does not contain the option because it was given on the command line.
     let config = config("hosts=3\n");
     fleet.coordinator = Coordinator::resume(config, "1", saved, "second".into(), ERA + fleet.now).unwrap();
@@ -357,7 +360,7 @@ fn another_coordinator_goes_on_with_the_same_turn() {
 #[test]
 fn lost_messages_delay_and_change_nothing() {
     for percent in [10, 30, 50] {
-        let mut fleet = Fleet::new(3, "");
+        let mut fleet = SimulatedFleet::new(3, "");
         fleet.lost_percent = percent;
         fleet.run_to_end();
         fleet.run_for(130);
@@ -368,49 +371,55 @@ fn lost_messages_delay_and_change_nothing() {
 
 #[test]
 fn a_killed_host_is_lost_and_the_others_go_on() {
-    for gate in [Gate::WarmUp, Gate::Measure, Gate::Verify] {
-        let mut fleet = Fleet::new(3, "");
-        fleet.run_until("the gate", |fleet| fleet.coordinator.open() == Some(gate));
+    for gate in [Barrier::WarmUp, Barrier::Measure, Barrier::Verify] {
+        let mut fleet = SimulatedFleet::new(3, "");
+        fleet.run_until("the gate", |fleet| fleet.coordinator.released_barrier() == Some(gate));
         fleet.hosts[1].killed = true;
         fleet.run_to_end();
         assert_eq!(fleet.lost(), [1], "{gate:?}");
         fleet.has_all_results_of(&[0, 2]);
-        assert!(fleet.news.contains(&News::Silent(1)) && fleet.news.contains(&News::Lost(1)));
+        assert!(
+            fleet.news.contains(&FleetEvent::Silent(1)) && fleet.news.contains(&FleetEvent::DeclaredLost(1))
+        );
     }
 }
 
 #[test]
 fn a_host_that_comes_back_before_others_wait_for_it_is_not_lost() {
-    let mut fleet = Fleet::new(3, "");
+    let mut fleet = SimulatedFleet::new(3, "");
     fleet.hosts[0].speed = 40 * SECOND;
-    fleet.run_until("the window", |fleet| fleet.coordinator.open() == Some(Gate::Measure));
+    fleet.run_until("the window", |fleet| fleet.coordinator.released_barrier() == Some(Barrier::Measure));
     fleet.hosts[2].cut = true;
     fleet.run_for(20);
-    assert!(fleet.news.contains(&News::Silent(2)));
+    assert!(fleet.news.contains(&FleetEvent::Silent(2)));
     fleet.hosts[2].cut = false;
     fleet.run_to_end();
-    assert!(fleet.news.contains(&News::Back(2)) && fleet.lost().is_empty());
+    assert!(fleet.news.contains(&FleetEvent::Returned(2)) && fleet.lost().is_empty());
     fleet.has_all_results_of(&[0, 1, 2]);
 }
 
 #[test]
 fn a_host_that_is_cut_off_ends_by_its_lease() {
-    let mut fleet = Fleet::new(2, "lease='30s'");
+    let mut fleet = SimulatedFleet::new(2, "lease='30s'");
     fleet.hosts[1].speed = 300 * SECOND;
-    fleet.run_until("the begin", |fleet| fleet.coordinator.open() == Some(Gate::Create));
+    fleet.run_until("the begin", |fleet| fleet.coordinator.released_barrier() == Some(Barrier::Create));
     fleet.hosts[1].cut = true;
     fleet.run_for(29);
-    assert!(!fleet.hosts[1].progress.stop().is_set());
+    assert!(!fleet.hosts[1].progress.stop_signal().is_set());
     fleet.run_for(2);
-    assert!(fleet.hosts[1].progress.stop().is_set());
+    assert!(fleet.hosts[1].progress.stop_signal().is_set());
     fleet.run_for(32);
-    assert!(matches!(fleet.hosts[1].departure, Some(Departure::Alone(_))), "{:?}", fleet.hosts[1].departure);
+    assert!(
+        matches!(fleet.hosts[1].departure, Some(SessionEnd::ResultNotDelivered(_))),
+        "{:?}",
+        fleet.hosts[1].departure
+    );
 }
 
 #[test]
 fn a_frozen_host_that_thaws_within_its_lease_goes_on() {
-    let mut fleet = Fleet::new(2, "lost_after='100s'\nlease='200s'");
-    fleet.run_until("the window", |fleet| fleet.coordinator.open() == Some(Gate::Measure));
+    let mut fleet = SimulatedFleet::new(2, "lost_after='100s'\nlease='200s'");
+    fleet.run_until("the window", |fleet| fleet.coordinator.released_barrier() == Some(Barrier::Measure));
     fleet.hosts[1].frozen = true;
     fleet.run_for(60);
     fleet.hosts[1].frozen = false;
@@ -421,26 +430,30 @@ fn a_frozen_host_that_thaws_within_its_lease_goes_on() {
 
 #[test]
 fn a_broker_that_is_lost_for_a_minute_changes_nothing() {
-    for gate in [Gate::Create, Gate::Measure, Gate::Verify] {
-        let mut fleet = Fleet::new(3, "");
-        fleet.run_until("the gate", |fleet| fleet.coordinator.open() == Some(gate));
+    for gate in [Barrier::Create, Barrier::Measure, Barrier::Verify] {
+        let mut fleet = SimulatedFleet::new(3, "");
+        fleet.run_until("the gate", |fleet| fleet.coordinator.released_barrier() == Some(gate));
         fleet.broker_is_lost = true;
         fleet.run_for(60);
-        assert!(fleet.news.contains(&News::BrokerLost) && fleet.lost().is_empty());
+        assert!(fleet.news.contains(&FleetEvent::BrokerLost) && fleet.lost().is_empty());
         fleet.broker_is_lost = false;
         fleet.run_to_end();
-        assert!(fleet.news.contains(&News::BrokerBack) && fleet.lost().is_empty(), "{:?}", fleet.news);
+        assert!(
+            fleet.news.contains(&FleetEvent::BrokerRestored) && fleet.lost().is_empty(),
+            "{:?}",
+            fleet.news
+        );
         fleet.has_all_results_of(&[0, 1, 2]);
     }
 }
 
 #[test]
 fn another_coordinator_takes_the_run_up() {
-    for gate in [Gate::Confirm, Gate::Measure, Gate::Verify] {
-        let mut fleet = Fleet::new(3, "");
-        fleet.run_until("the gate", |fleet| fleet.coordinator.open() == Some(gate));
-        let saved = fleet.coordinator.take_changed().unwrap();
-        let stored: Saved = serde_json::from_str(&serde_json::to_string(&saved).unwrap()).unwrap();
+    for gate in [Barrier::Confirm, Barrier::Measure, Barrier::Verify] {
+        let mut fleet = SimulatedFleet::new(3, "");
+        fleet.run_until("the gate", |fleet| fleet.coordinator.released_barrier() == Some(gate));
+        let saved = fleet.coordinator.take_changed_state().unwrap();
+        let stored: CoordinatorState = serde_json::from_str(&serde_json::to_string(&saved).unwrap()).unwrap();
         assert_eq!(stored, saved);
         fleet.coordinator_is_dead = true;
         fleet.run_for(20);
@@ -453,44 +466,44 @@ fn another_coordinator_takes_the_run_up() {
         assert!(fleet.lost().is_empty() && (start.is_none() || fleet.coordinator.start_ns() == start));
         fleet.has_all_results_of(&[0, 1, 2]);
     }
-    let mut fleet = Fleet::new(2, "");
-    let saved = fleet.coordinator.take_changed().unwrap();
+    let mut fleet = SimulatedFleet::new(2, "");
+    let saved = fleet.coordinator.take_changed_state().unwrap();
     let other = config("hosts=3");
     assert!(Coordinator::resume(other, "1", saved, "second".into(), ERA).unwrap_err().contains("--new"));
 }
 
 #[test]
 fn a_stop_ends_every_host_and_each_reports() {
-    let mut fleet = Fleet::new(3, "");
-    fleet.run_until("the window", |fleet| fleet.coordinator.open() == Some(Gate::WarmUp));
+    let mut fleet = SimulatedFleet::new(3, "");
+    fleet.run_until("the window", |fleet| fleet.coordinator.released_barrier() == Some(Barrier::WarmUp));
     fleet.coordinator.request_stop("stopped on request");
     fleet.run_to_end();
     fleet.has_all_results_of(&[0, 1, 2]);
     assert!(fleet.lost().is_empty());
     // Hosts that are waiting for other hosts leave, too.
-    let mut joining = Fleet::new(3, "");
+    let mut joining = SimulatedFleet::new(3, "");
     joining.hosts[2].killed = true;
     joining.run_for(3);
     joining.coordinator.request_stop("stopped on request");
     joining.run_to_end();
-    assert!(joining.hosts[..2].iter().all(|host| matches!(host.departure, Some(Departure::Refused(_)))));
+    assert!(joining.hosts[..2].iter().all(|host| matches!(host.departure, Some(SessionEnd::Refused(_)))));
 }
 
 #[test]
 fn mistakes_are_found_before_anything_starts() {
-    let mut fleet = Fleet::new(3, "join_timeout='5s'");
+    let mut fleet = SimulatedFleet::new(3, "join_timeout='5s'");
     fleet.hosts[1].killed = true;
     fleet.run_to_end();
     assert!(fleet.refused().contains("no host with rank 1 joined within 5s"), "{}", fleet.refused());
     assert!(fleet.hosts.iter().all(|host| !host.began));
 
-    let mut twins = Fleet::new(2, "");
+    let mut twins = SimulatedFleet::new(2, "");
     twins.hosts[1].session = session(0, "other", &twins.hosts[1].progress);
     twins.run_to_end();
     assert!(twins.refused().contains("two hosts have rank 0"), "{}", twins.refused());
     assert!(twins.hosts.iter().all(|host| !host.began && host.departure.is_some()));
 
-    let mut beyond = Fleet::new(2, "");
+    let mut beyond = SimulatedFleet::new(2, "");
     beyond.hosts[1].session = session(7, "t", &beyond.hosts[1].progress);
     beyond.run_to_end();
     assert!(beyond.refused().contains("the rank must be 0 to 1"), "{}", beyond.refused());
@@ -498,9 +511,9 @@ fn mistakes_are_found_before_anything_starts() {
     for (size, configuration, expected) in
         [(Some(5), None, "5 hosts"), (None, Some("x"), "differs from the configuration")]
     {
-        let mut unequal = Fleet::new(2, "");
-        let identity = Identity {
-            place: Place { rank: 1, size },
+        let mut unequal = SimulatedFleet::new(2, "");
+        let identity = HostIdentity {
+            fleet_rank: FleetRank { rank: 1, size },
             token: "t1".into(),
             name: "n".into(),
             configuration: configuration.map(String::from),
@@ -511,9 +524,9 @@ fn mistakes_are_found_before_anything_starts() {
         assert!(unequal.refused().contains(expected), "{}", unequal.refused());
     }
 
-    let mut old = Fleet::new(2, "");
-    let identity = Identity {
-        place: Place { rank: 1, size: None },
+    let mut old = SimulatedFleet::new(2, "");
+    let identity = HostIdentity {
+        fleet_rank: FleetRank { rank: 1, size: None },
         token: "t1".into(),
         name: "n".into(),
         configuration: None,
@@ -524,58 +537,62 @@ fn mistakes_are_found_before_anything_starts() {
     assert!(old.refused().contains("rank 1 runs jetcell 0.9"), "{}", old.refused());
     let departure = old.hosts[1].departure.clone();
     assert!(
-        matches!(&departure, Some(Departure::Refused(why)) if why.contains("same version")),
+        matches!(&departure, Some(SessionEnd::Refused(why)) if why.contains("same version")),
         "{departure:?}"
     );
 }
 
 #[test]
 fn a_refusal_of_one_host_stops_all() {
-    let mut fleet = Fleet::new(3, "");
+    let mut fleet = SimulatedFleet::new(3, "");
     fleet.run_until("orders", |fleet| fleet.hosts.iter().all(|host| host.began));
-    fleet.hosts[1].session.refuse("/d is not inside a directory".into());
+    fleet.hosts[1].session.decline("/d is not inside a directory".into());
     fleet.hosts[1].ended = true;
     fleet.run_to_end();
     assert!(fleet.refused().contains("host1 (rank 1): /d is not inside"), "{}", fleet.refused());
-    assert!(fleet.coordinator.open() < Some(Gate::Create));
+    assert!(fleet.coordinator.released_barrier() < Some(Barrier::Create));
 }
 
 #[test]
 fn foreign_and_garbled_messages_are_counted_and_ignored() {
-    let mut fleet = Fleet::new(2, "");
-    fleet.run_until("the window", |fleet| fleet.coordinator.open() == Some(Gate::Measure));
+    let mut fleet = SimulatedFleet::new(2, "");
+    fleet.run_until("the window", |fleet| fleet.coordinator.released_barrier() == Some(Barrier::Measure));
     let subject = fleet.coordinator.subjects.to_coordinator();
-    let beat = |token: &str| HostBeatOf(&fleet, token).bytes();
+    let beat = |token: &str| ForeignHeartbeat(&fleet, token).bytes();
     let mut foreign = vec![b"garbage".to_vec(), vec![0; 600 << 10], beat("intruder")];
-    foreign.push(message::write(
+    foreign.push(message::encode(
         "1",
         "other run",
-        &FromHost::Ping { rank: 9, token: "x".into(), sent_ns: 0 },
+        &HostMessage::Ping { rank: 9, token: "x".into(), sent_ns: 0 },
         &[],
     ));
-    foreign.push(message::write(
+    foreign.push(message::encode(
         "1",
         "run",
-        &FromHost::Piece { rank: 9, token: "x".into(), number: 0 },
+        &HostMessage::Piece { rank: 9, token: "x".into(), number: 0 },
         b"abc",
     ));
-    let before = fleet.coordinator.counts().ignored;
+    let before = fleet.coordinator.message_counts().ignored;
     for bytes in foreign {
         fleet.publish(subject.clone(), bytes.clone());
         fleet.publish(fleet.coordinator.subjects.to_all(), bytes);
     }
     fleet.run_to_end();
-    assert!(fleet.coordinator.counts().ignored >= before + 6, "{:?}", fleet.coordinator.counts());
+    assert!(
+        fleet.coordinator.message_counts().ignored >= before + 6,
+        "{:?}",
+        fleet.coordinator.message_counts()
+    );
     fleet.has_all_results_of(&[0, 1]);
 }
 
 /// Creates a heartbeat from a process that is not part of the fleet.
-struct HostBeatOf<'a>(&'a Fleet, &'a str);
+struct ForeignHeartbeat<'a>(&'a SimulatedFleet, &'a str);
 
-impl HostBeatOf<'_> {
+impl ForeignHeartbeat<'_> {
     fn bytes(&self) -> Vec<u8> {
-        let mut beat = self.0.coordinator.member(1).unwrap().beat().clone();
-        (beat.token, beat.condition) = (self.1.into(), Condition::Ended { failure: None });
-        message::write("1", "run", &FromHost::Beat(beat), &[])
+        let mut beat = self.0.coordinator.member(1).unwrap().heartbeat().clone();
+        (beat.token, beat.condition) = (self.1.into(), HostCondition::Ended { failure: None });
+        message::encode("1", "run", &HostMessage::Beat(beat), &[])
     }
 }

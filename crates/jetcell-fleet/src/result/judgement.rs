@@ -1,7 +1,7 @@
 //! The verdict on a fleet, which checks that all hosts measured at the same time and that each host meets its own
 //! rules.
 
-use jetcell_workload::{Rule, Verdict};
+use jetcell_workload::{Verdict, VerdictRule};
 
 use super::rows::HostOutcome;
 use super::{FleetVerdict, HostRow};
@@ -15,24 +15,27 @@ const MIN_OVERLAP_PERCENT: f64 = 99.0;
 
 /// The period during which all hosts with a result were measuring.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct CommonWindow {
+pub(super) struct CommonMeasurementWindow {
     /// Length of this period in seconds.
     pub(super) overlap_seconds: f64,
     /// Length of the shortest measurement in seconds.
     shortest_seconds: f64,
 }
 
-impl CommonWindow {
-    pub(super) fn of(hosts: &[HostRow]) -> CommonWindow {
+impl CommonMeasurementWindow {
+    pub(super) fn from_hosts(hosts: &[HostRow]) -> CommonMeasurementWindow {
         let completed = hosts.iter().filter(|host| host.outcome == HostOutcome::Completed);
         let windows: Vec<(f64, f64)> = completed.filter_map(|host| host.window).collect();
         if windows.is_empty() {
-            return CommonWindow::default();
+            return CommonMeasurementWindow::default();
         }
         let begin = windows.iter().map(|window| window.0).fold(f64::NEG_INFINITY, f64::max);
         let end = windows.iter().map(|window| window.1).fold(f64::INFINITY, f64::min);
         let shortest = windows.iter().map(|window| window.1 - window.0).fold(f64::INFINITY, f64::min);
-        CommonWindow { overlap_seconds: (end - begin).max(0.0), shortest_seconds: shortest.max(0.0) }
+        CommonMeasurementWindow {
+            overlap_seconds: (end - begin).max(0.0),
+            shortest_seconds: shortest.max(0.0),
+        }
     }
 
     fn percent(&self, seconds: f64) -> f64 {
@@ -40,7 +43,7 @@ impl CommonWindow {
     }
 }
 
-fn named(host: &HostRow) -> String {
+fn display_name(host: &HostRow) -> String {
     match host.host.as_str() {
         "" => format!("rank {}", host.rank),
         name => format!("{name} (rank {})", host.rank),
@@ -48,26 +51,26 @@ fn named(host: &HostRow) -> String {
 }
 
 /// Returns the highest value among all hosts, and the host that has it.
-fn worst(hosts: &[HostRow], value: impl Fn(&HostRow) -> Option<f64>) -> Option<(f64, String)> {
-    let all = hosts.iter().filter_map(|host| Some((value(host)?, format!("worst: {}", named(host)))));
+fn highest(hosts: &[HostRow], value: impl Fn(&HostRow) -> Option<f64>) -> Option<(f64, String)> {
+    let all = hosts.iter().filter_map(|host| Some((value(host)?, format!("worst: {}", display_name(host)))));
     all.max_by(|a, b| a.0.total_cmp(&b.0))
 }
 
 /// Creates a rule that is met if the condition is true for no host. It names the hosts for which the condition is
 /// true.
-fn count(name: &str, hosts: &[HostRow], is: impl Fn(&HostRow) -> bool) -> Rule {
-    let names: Vec<String> = hosts.iter().filter(|host| is(host)).map(named).collect();
-    Rule::at_most(name, 0.0, names.len() as f64, names.join(", "))
+fn rule_for_no_host(name: &str, hosts: &[HostRow], is: impl Fn(&HostRow) -> bool) -> VerdictRule {
+    let names: Vec<String> = hosts.iter().filter(|host| is(host)).map(display_name).collect();
+    VerdictRule::at_most(name, 0.0, names.len() as f64, names.join(", "))
 }
 
 /// Returns the verdict, its reason, and all rules.
 pub(super) fn judge(
     fleet: &Coordinator,
     hosts: &[HostRow],
-    window: &CommonWindow,
-) -> (FleetVerdict, String, Vec<Rule>) {
-    let lost = count("Hosts that were lost", hosts, |host| host.lost.is_some());
-    let failed = count("Hosts without a result", hosts, |host| {
+    window: &CommonMeasurementWindow,
+) -> (FleetVerdict, String, Vec<VerdictRule>) {
+    let lost = rule_for_no_host("Hosts that were lost", hosts, |host| host.lost.is_some());
+    let failed = rule_for_no_host("Hosts without a result", hosts, |host| {
         host.lost.is_none() && host.outcome != HostOutcome::Completed
     });
     // A host's clock offset is accurate to within half of the round-trip time.
@@ -79,24 +82,26 @@ pub(super) fn judge(
     let mut together = Vec::new();
     if window.shortest_seconds > 0.0 {
         let at_most = |name: &str, value: Option<(f64, String)>| {
-            value.map(|(seconds, note)| Rule::at_most(name, MAX_SKEW_PERCENT, window.percent(seconds), note))
+            value.map(|(seconds, note)| {
+                VerdictRule::at_most(name, MAX_SKEW_PERCENT, window.percent(seconds), note)
+            })
         };
-        together.extend(at_most("Start skew (% of the measured time)", worst(hosts, skew_seconds)));
+        together.extend(at_most("Start skew (% of the measured time)", highest(hosts, skew_seconds)));
         together.extend(at_most(
             "Movement of a wall clock (% of the measured time)",
-            worst(hosts, moved_seconds),
+            highest(hosts, moved_seconds),
         ));
-        together.push(Rule::at_least(
+        together.push(VerdictRule::at_least(
             "Common time of all hosts (% of the shortest measured time)",
             MIN_OVERLAP_PERCENT,
             window.percent(window.overlap_seconds),
             String::new(),
         ));
     }
-    let broken = count("Hosts whose own verdict is not a pass", hosts, |host| {
+    let broken = rule_for_no_host("Hosts whose own verdict is not a pass", hosts, |host| {
         host.verdict.is_some_and(|verdict| verdict != Verdict::Pass)
     });
-    let (verdict, reason) = match fleet.stopped() {
+    let (verdict, reason) = match fleet.stop_reason() {
         Some(stop) => (FleetVerdict::Incomplete, stop.reason().to_string()),
         None => verdict(hosts, &lost, &failed, &together, &broken),
     };
@@ -106,18 +111,23 @@ pub(super) fn judge(
 
 fn verdict(
     hosts: &[HostRow],
-    lost: &Rule,
-    failed: &Rule,
-    together: &[Rule],
-    broken: &Rule,
+    lost: &VerdictRule,
+    failed: &VerdictRule,
+    together: &[VerdictRule],
+    broken: &VerdictRule,
 ) -> (FleetVerdict, String) {
     let first = |is: &dyn Fn(&HostRow) -> bool| hosts.iter().find(|host| is(host));
-    let because = |host: &HostRow| format!("{}: {}", named(host), host.reason);
+    let because = |host: &HostRow| format!("{}: {}", display_name(host), host.reason);
     if !lost.passed {
         let host = first(&|host| host.lost.is_some());
         let when = host.and_then(|host| host.lost.as_ref());
         let reason = host.zip(when).map(|(host, lost)| {
-            format!("host {} timed out while {}, and was declared lost {}", named(host), lost.did, lost.given_up)
+            format!(
+                "host {} timed out while {}, and was declared lost {}",
+                display_name(host),
+                lost.did,
+                lost.given_up
+            )
         });
         return (FleetVerdict::Invalid, reason.unwrap_or_default());
     }
@@ -126,7 +136,7 @@ fn verdict(
         return (FleetVerdict::Invalid, reason);
     }
     if let Some(rule) = together.iter().find(|rule| !rule.passed) {
-        let Rule { name, measured, limit, note, .. } = rule;
+        let VerdictRule { name, measured, limit, note, .. } = rule;
         return (
             FleetVerdict::Invalid,
             format!("{name}: {measured:.2}, limit {limit} {note}").trim_end().into(),

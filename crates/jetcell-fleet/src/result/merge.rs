@@ -2,16 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use jetcell_workload::measurement::{Latencies, Sample, SamplePercentiles, Verification};
-use jetcell_workload::result::{Analysis, Operations, RunResult};
-use jetcell_workload::{InstancePlan, Plan, Profile, Verdict};
+use jetcell_workload::measurement::{LatencyHistogram, Sample, SamplePercentiles, VerificationResult};
+use jetcell_workload::result::{OperationCounts, RunAnalysis, RunResult};
+use jetcell_workload::{InstancePlan, Profile, RunPlan, Verdict};
 
 use super::{FleetResult, FleetVerdict};
-use crate::parcel::HostResult;
+use crate::result_transfer::HostResult;
 
 /// Adds up the distributions of all hosts.
-pub(super) fn histograms<'a>(results: impl Iterator<Item = &'a HostResult>) -> BTreeMap<String, Latencies> {
-    let mut all: BTreeMap<String, Latencies> = BTreeMap::new();
+pub(super) fn histograms<'a>(
+    results: impl Iterator<Item = &'a HostResult>,
+) -> BTreeMap<String, LatencyHistogram> {
+    let mut all: BTreeMap<String, LatencyHistogram> = BTreeMap::new();
     for (name, latencies) in results.flat_map(|one| &one.result.histograms) {
         all.entry(name.clone()).or_default().add(latencies);
     }
@@ -20,7 +22,7 @@ pub(super) fn histograms<'a>(results: impl Iterator<Item = &'a HostResult>) -> B
 
 /// Merges all hosts into one run: lists all databases, adds up the rates, and merges the distributions. Data that
 /// makes sense only for a single host, such as its steady state, is omitted. Returns `None` if no host has a result.
-pub fn merged(fleet: &FleetResult, results: &BTreeMap<u32, HostResult>) -> Option<HostResult> {
+pub fn merge_results(fleet: &FleetResult, results: &BTreeMap<u32, HostResult>) -> Option<HostResult> {
     let (_, first) = results.first_key_value()?;
     let name = |rank: u32| match fleet.hosts.iter().find(|host| host.rank == rank) {
         Some(host) if !host.host.is_empty() => format!("{rank}-{}", host.host),
@@ -61,7 +63,7 @@ pub fn merged(fleet: &FleetResult, results: &BTreeMap<u32, HostResult>) -> Optio
         operation_latency: fleet.operation_latency.clone(),
         histograms: fleet.histograms.clone(),
         operations: operations(results),
-        analysis: Analysis::default(),
+        analysis: RunAnalysis::default(),
         scan: each().flat_map(|(_, run)| run.scan.clone()).collect(),
         defragmentation: each().flat_map(|(_, run)| run.defragmentation.clone()).collect(),
         fragmentation: Vec::new(),
@@ -85,14 +87,14 @@ pub fn merged(fleet: &FleetResult, results: &BTreeMap<u32, HostResult>) -> Optio
             databases: Some(fleet.totals.databases),
             ..first.result.configuration.clone()
         },
-        plan: Plan { instances: instances(results), ..first.result.plan.clone() },
+        plan: RunPlan { instances: instances(results), ..first.result.plan.clone() },
         ..first.result.clone()
     };
     Some(HostResult { result, samples: samples(results) })
 }
 
-fn operations(results: &BTreeMap<u32, HostResult>) -> Operations {
-    let mut all = Operations::default();
+fn operations(results: &BTreeMap<u32, HostResult>) -> OperationCounts {
+    let mut all = OperationCounts::default();
     for one in results.values().map(|one| &one.result.operations) {
         for (kind, count) in &one.counts {
             let sum = all.counts.entry(kind.clone()).or_default();
@@ -109,11 +111,11 @@ fn operations(results: &BTreeMap<u32, HostResult>) -> Operations {
 }
 
 /// Returns the verified files of all hosts, if every host has verified its own files.
-fn verification(results: &BTreeMap<u32, HostResult>) -> Option<Verification> {
-    let all: Option<Vec<&Verification>> =
+fn verification(results: &BTreeMap<u32, HostResult>) -> Option<VerificationResult> {
+    let all: Option<Vec<&VerificationResult>> =
         results.values().map(|one| one.result.verification.as_ref()).collect();
     let all = all?;
-    Some(Verification {
+    Some(VerificationResult {
         files: all.iter().flat_map(|one| one.files.clone()).collect(),
         seconds: all.iter().map(|one| one.seconds).fold(0.0, f64::max),
     })

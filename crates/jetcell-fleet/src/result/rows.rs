@@ -7,17 +7,17 @@ use jetcell_workload::result::total;
 use serde::{Deserialize, Serialize};
 
 use super::{FleetTotals, HostClock, HostRow, WorstDatabase};
-use crate::coordinator::{Coordinator, Member};
-use crate::parcel::HostResult;
+use crate::coordinator::{Coordinator, FleetMember};
+use crate::result_transfer::HostResult;
 
 /// A host is a straggler if its I/O rate is below this fraction of the median.
-const SLOW_SHARE: f64 = 0.8;
+const STRAGGLER_IOPS_FRACTION: f64 = 0.8;
 
 /// A host is a straggler if its read latency is more than this multiple of the median.
-const SLOW_READS: f64 = 2.0;
+const STRAGGLER_LATENCY_FACTOR: f64 = 2.0;
 
 /// Minimum number of hosts for which the median is meaningful.
-const ENOUGH_HOSTS: usize = 3;
+const MIN_HOSTS_FOR_MEDIAN: usize = 3;
 
 /// How the test ended on a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,7 +81,7 @@ pub(super) fn sum(hosts: &[HostRow]) -> FleetTotals {
 /// Returns one row for each host in the fleet, by rank.
 pub(super) fn rows(fleet: &Coordinator, results: &BTreeMap<u32, HostResult>) -> Vec<HostRow> {
     let row = |rank| match fleet.member(rank) {
-        Some(member) => of_member(member, fleet.start_ns(), results.get(&rank)),
+        Some(member) => row_for_member(member, fleet.start_ns(), results.get(&rank)),
         None => empty(rank, "", HostOutcome::Absent, "the host did not join".into()),
     };
     (0..fleet.config().size()).map(row).collect()
@@ -109,19 +109,20 @@ fn empty(rank: u32, host: &str, outcome: HostOutcome, reason: String) -> HostRow
     }
 }
 
-fn of_member(member: &Member, start_ns: Option<u64>, handed_in: Option<&HostResult>) -> HostRow {
-    let beat = member.beat();
+fn row_for_member(member: &FleetMember, start_ns: Option<u64>, handed_in: Option<&HostResult>) -> HostRow {
+    let beat = member.heartbeat();
     let ms = |ns: f64| ns / 1e6;
-    let (outcome, reason) = match (handed_in, member.lost(), member.failure()) {
+    let (outcome, reason) = match (handed_in, member.loss(), member.failure()) {
         (Some(one), ..) => (HostOutcome::Completed, one.result.reason.clone()),
-        (None, Some(lost), _) => {
-            (HostOutcome::Lost, format!("the host timed out while {}, and was declared lost {}", lost.did, lost.given_up))
-        }
+        (None, Some(lost), _) => (
+            HostOutcome::Lost,
+            format!("the host timed out while {}, and was declared lost {}", lost.did, lost.given_up),
+        ),
         (None, None, Some(reason)) => (HostOutcome::Failed, reason.into()),
         (None, None, None) => (HostOutcome::Failed, "the host did not deliver a result".into()),
     };
     let mut row = empty(beat.rank, &beat.name, outcome, reason);
-    row.lost = member.lost().cloned();
+    row.lost = member.loss().cloned();
     row.ignored_messages = beat.ignored;
     row.clock = beat.clock.map(|clock| HostClock {
         offset_ms: ms(clock.offset_ns as f64),
@@ -152,20 +153,20 @@ fn of_member(member: &Member, start_ns: Option<u64>, handed_in: Option<&HostResu
 fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
     let mut all: Vec<f64> = values.collect();
     all.sort_by(f64::total_cmp);
-    (all.len() >= ENOUGH_HOSTS).then(|| all[(all.len() - 1) / 2])
+    (all.len() >= MIN_HOSTS_FOR_MEDIAN).then(|| all[(all.len() - 1) / 2])
 }
 
 /// Marks the hosts that are much slower than the median. Hosts can be compared only if they have equal options.
-pub(super) fn name_stragglers(hosts: &mut [HostRow]) {
+pub(super) fn mark_stragglers(hosts: &mut [HostRow]) {
     let measured = |host: &&HostRow| host.totals.achieved_transactional_iops > 0.0;
     let of = |value: fn(&HostRow) -> f64| median(hosts.iter().filter(measured).map(value));
     let usual = of(|host| host.totals.achieved_transactional_iops).zip(of(|host| host.database_read_ms));
     let Some((iops, read_ms)) = usual else { return };
     for host in hosts.iter_mut().filter(|host| host.totals.achieved_transactional_iops > 0.0) {
         let own = host.totals.achieved_transactional_iops;
-        if own < iops * SLOW_SHARE {
+        if own < iops * STRAGGLER_IOPS_FRACTION {
             host.straggler = Some(format!("{own:.0} IOPS, compared with {iops:.0} on the median host"));
-        } else if host.database_read_ms > read_ms * SLOW_READS {
+        } else if host.database_read_ms > read_ms * STRAGGLER_LATENCY_FACTOR {
             let own = host.database_read_ms;
             host.straggler =
                 Some(format!("reads take {own:.2} ms, compared with {read_ms:.2} ms on the median host"));

@@ -2,8 +2,8 @@
 
 use jetcell_workload::Verdict;
 
-use super::judgement::{CommonWindow, judge};
-use super::rows::{name_stragglers, sum};
+use super::judgement::{CommonMeasurementWindow, judge};
+use super::rows::{mark_stragglers, sum};
 use super::*;
 use crate::config::FleetConfig;
 
@@ -29,10 +29,10 @@ fn row(rank: u32, iops: f64, read_ms: f64) -> HostRow {
     }
 }
 
-fn judged(rows: &[HostRow]) -> (FleetVerdict, String, Vec<Rule>) {
+fn judged(rows: &[HostRow]) -> (FleetVerdict, String, Vec<VerdictRule>) {
     let config = FleetConfig::parse("name='f'\nhosts=3\noptions.dirs=['/d']").unwrap();
     let fleet = Coordinator::new(config, "1", "run".into(), "epoch".into(), 0);
-    judge(&fleet, rows, &CommonWindow::of(rows))
+    judge(&fleet, rows, &CommonMeasurementWindow::from_hosts(rows))
 }
 
 fn three() -> Vec<HostRow> {
@@ -44,17 +44,17 @@ fn a_fleet_passes_if_all_hosts_measured_the_same_time() {
     let (verdict, reason, rules) = judged(&three());
     assert_eq!((verdict, reason.as_str()), (FleetVerdict::Pass, "all rules of 3 hosts hold"));
     assert!(rules.len() == 6 && rules.iter().all(|rule| rule.passed), "{rules:?}");
-    assert!((CommonWindow::of(&three()).overlap_seconds - 59.9995).abs() < 1e-9);
+    assert!((CommonMeasurementWindow::from_hosts(&three()).overlap_seconds - 59.9995).abs() < 1e-9);
     assert_eq!((sum(&three()).achieved_transactional_iops, sum(&three()).databases), (300.0, 6));
 }
 
 #[test]
 fn each_rule_can_break() {
-    type Break = fn(&mut HostRow);
-    let cases: [(Break, FleetVerdict, &str); 7] = [
+    type RowMutation = fn(&mut HostRow);
+    let cases: [(RowMutation, FleetVerdict, &str); 7] = [
         (
             |host| {
-                let lost = Lost { heard_ns: 7, did: "measuring".into(), given_up: "at the end".into() };
+                let lost = HostLoss { heard_ns: 7, did: "measuring".into(), given_up: "at the end".into() };
                 (host.lost, host.outcome) = (Some(lost), HostOutcome::Lost);
             },
             FleetVerdict::Invalid,
@@ -96,7 +96,7 @@ fn each_rule_can_break() {
 #[test]
 fn a_slow_host_among_equal_ones_is_named() {
     let named = |rows: &mut Vec<HostRow>| -> Vec<u32> {
-        name_stragglers(rows);
+        mark_stragglers(rows);
         rows.iter().filter(|host| host.straggler.is_some()).map(|host| host.rank).collect()
     };
     let mut eight: Vec<HostRow> = (0..8).map(|rank| row(rank, 100.0 + f64::from(rank), 5.0)).collect();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// Reason why a test produced no result.
 #[derive(Debug, thiserror::Error)]
-pub enum TestError {
+pub enum DriveTestError {
     /// A transfer failed.
     #[error("{target}: {step}: {error}")]
     Transfer {

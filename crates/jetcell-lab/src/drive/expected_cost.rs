@@ -1,6 +1,6 @@
 //! Estimates how much a file's fragmentation costs on a drive whose seek times were measured.
 
-use jetcell_workload::fragmentation::{Extent, FileMap};
+use jetcell_workload::fragmentation::{FileExtent, FileMap};
 use serde::Serialize;
 
 use super::seek_curve::SeekCurve;
@@ -24,12 +24,12 @@ pub struct ExpectedCost {
 impl ExpectedCost {
     /// Estimates the cost for a file on a drive if it is read in aligned units of `read_bytes`. A distance between
     /// fragments counts as zero if the file system does not report it.
-    pub fn of(map: &FileMap, curve: &SeekCurve, read_bytes: u64) -> ExpectedCost {
+    pub fn estimate(map: &FileMap, curve: &SeekCurve, read_bytes: u64) -> ExpectedCost {
         let read_bytes = read_bytes.max(1);
-        let cost = |(one, next): (&Extent, &Extent)| {
+        let cost = |(one, next): (&FileExtent, &FileExtent)| {
             one.distance_to(next).map_or(0.0, |distance| curve.cost(distance))
         };
-        let inside = |(one, next): &(&Extent, &Extent)| {
+        let inside = |(one, next): &(&FileExtent, &FileExtent)| {
             next.logical < map.bytes && one.end().saturating_sub(1) / read_bytes == next.logical / read_bytes
         };
         let stored: f64 =
@@ -39,9 +39,9 @@ impl ExpectedCost {
         ExpectedCost {
             drive: curve.drive.clone(),
             contiguous_scan_seconds,
-            scan_seconds: contiguous_scan_seconds + map.breaks().map(cost).sum::<f64>(),
+            scan_seconds: contiguous_scan_seconds + map.discontinuities().map(cost).sum::<f64>(),
             read_bytes,
-            read_ms: map.breaks().filter(inside).map(cost).sum::<f64>() / reads * 1e3,
+            read_ms: map.discontinuities().filter(inside).map(cost).sum::<f64>() / reads * 1e3,
         }
     }
 }
@@ -53,11 +53,11 @@ mod tests {
 
     #[test]
     fn each_break_costs_the_seek_of_its_distance() {
-        let extent = |logical: u64, physical: u64, bytes: u64| Extent {
+        let extent = |logical: u64, physical: u64, bytes: u64| FileExtent {
             logical: logical << 10,
             physical: Some(physical << 10),
             bytes: bytes << 10,
-            ..Extent::default()
+            ..FileExtent::default()
         };
         // The file has breaks at 48 KiB, inside a read, and at 128 KiB, between two reads. The last extent directly
         // follows the previous one.
@@ -65,13 +65,13 @@ mod tests {
             vec![extent(0, 0, 48), extent(48, 100_048, 80), extent(128, 0, 64), extent(192, 64, 64)];
         let map = FileMap { path: "a".into(), bytes: 256 << 10, extents };
         let curve = curve(&[(1.0, 0.011), (1e12, 0.011)], 262_144.0);
-        let found = ExpectedCost::of(&map, &curve, 32 << 10);
+        let found = ExpectedCost::estimate(&map, &curve, 32 << 10);
         assert_eq!(found.contiguous_scan_seconds, 1.0);
         assert!((found.scan_seconds - 1.02).abs() < 1e-9, "{found:?}");
         // One of eight reads takes 10 ms longer.
         assert!((found.read_ms - 1.25).abs() < 1e-9, "{found:?}");
         let nothing =
-            ExpectedCost::of(&FileMap { path: "a".into(), bytes: 0, extents: Vec::new() }, &curve, 0);
+            ExpectedCost::estimate(&FileMap { path: "a".into(), bytes: 0, extents: Vec::new() }, &curve, 0);
         assert_eq!((nothing.scan_seconds, nothing.read_ms), (0.0, 0.0));
     }
 }

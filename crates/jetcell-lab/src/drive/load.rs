@@ -5,22 +5,22 @@ use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use jetcell_vfs::{Cancel, Clock, File, IoBuffer, IoReason, Transfer, TransferKind};
-use jetcell_workload::measurement::Latencies;
+use jetcell_vfs::{CancelToken, Clock, File, IoBuffer, IoReason, Transfer, TransferKind};
+use jetcell_workload::measurement::LatencyHistogram;
 use rand::{Rng, RngCore, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::progress::Moved;
+use super::progress::TransferredBytes;
 
 /// Size of a stamped block in bytes. Every written block of this size has unique content, which prevents the device
 /// from deduplicating blocks.
-const STAMPED: usize = 4096;
+const STAMPED_BLOCK_BYTES: usize = 4096;
 /// Maximum number of transfers whose offset and latency are retained for a chart.
 const MAX_POINTS: usize = 1000;
 
 /// Order in which a load accesses offsets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Access {
+pub(super) enum AccessPattern {
     /// Sequential from start to end, one pass.
     OnePass,
     /// Sequential from start to end, repeated until the time is up.
@@ -28,15 +28,15 @@ pub(super) enum Access {
     /// Random offsets that are multiples of the transfer size.
     Random,
     /// Always the first transfer of the region.
-    OnePlace,
+    SingleOffset,
 }
 
 /// Parameters for a load on one file.
 #[derive(Clone, Debug)]
-pub(super) struct Load {
+pub(super) struct DriveLoad {
     /// Byte range of the file that the load accesses.
     pub(super) region: Range<u64>,
-    pub(super) access: Access,
+    pub(super) access: AccessPattern,
     /// Size of a transfer in bytes.
     pub(super) size: u64,
     /// Number of transfers in flight.
@@ -47,14 +47,14 @@ pub(super) struct Load {
     /// Seed for random offsets, transfer kinds, and data.
     pub(super) seed: u64,
     /// Counter to which each completed transfer is added.
-    pub(super) moved: Moved,
+    pub(super) moved: TransferredBytes,
 }
 
 /// Results of a load.
 #[derive(Default, Debug)]
-pub(super) struct Measured {
-    pub(super) reads: Latencies,
-    pub(super) writes: Latencies,
+pub(super) struct DriveLoadResult {
+    pub(super) reads: LatencyHistogram,
+    pub(super) writes: LatencyHistogram,
     pub(super) operations: u64,
     pub(super) bytes: u64,
     /// Time from the start of the load until the last transfer completed.
@@ -75,12 +75,12 @@ pub(super) fn microseconds(latency: Duration) -> u64 {
 pub(super) fn run(
     file: &Arc<dyn File>,
     clock: &Arc<dyn Clock>,
-    load: &Load,
-    cancel: &Cancel,
-) -> io::Result<Measured> {
+    load: &DriveLoad,
+    cancel: &CancelToken,
+) -> io::Result<DriveLoadResult> {
     let slots = (load.region.end.saturating_sub(load.region.start)) / load.size.max(1);
     if slots == 0 {
-        return Ok(Measured::default());
+        return Ok(DriveLoadResult::default());
     }
     let mut rng = ChaCha8Rng::seed_from_u64(load.seed);
     let buffers: Option<Vec<IoBuffer>> = (0..load.depth)
@@ -94,8 +94,15 @@ pub(super) fn run(
         .collect();
     let buffers = buffers.ok_or(io::ErrorKind::OutOfMemory)?;
     let begun = clock.monotonic();
-    let state = State { rng, next: 0, stamps: 0, in_flight: 0, measured: Measured::default(), failure: None };
-    let running = Arc::new(Running {
+    let state = DriveLoadState {
+        rng,
+        next: 0,
+        stamps: 0,
+        in_flight: 0,
+        measured: DriveLoadResult::default(),
+        failure: None,
+    };
+    let running = Arc::new(RunningDriveLoad {
         file: file.clone(),
         clock: clock.clone(),
         cancel: cancel.clone(),
@@ -120,47 +127,47 @@ pub(super) fn run(
     }
 }
 
-struct Running {
+struct RunningDriveLoad {
     file: Arc<dyn File>,
     clock: Arc<dyn Clock>,
-    cancel: Cancel,
-    load: Load,
+    cancel: CancelToken,
+    load: DriveLoad,
     /// Number of transfer-sized slots in the region.
     slots: u64,
     begun: Duration,
-    state: Mutex<State>,
+    state: Mutex<DriveLoadState>,
     ended: Condvar,
 }
 
-struct State {
+struct DriveLoadState {
     rng: ChaCha8Rng,
     /// Next slot for a sequential load.
     next: u64,
     /// Number of blocks written so far.
     stamps: u64,
     in_flight: usize,
-    measured: Measured,
+    measured: DriveLoadResult,
     failure: Option<io::Error>,
 }
 
-impl Running {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl RunningDriveLoad {
+    fn lock(&self) -> MutexGuard<'_, DriveLoadState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the next transfer and counts it as in flight. Returns `None` when the load is complete.
-    fn next_transfer(self: &Arc<Running>, mut buffer: IoBuffer, new: bool) -> Option<Transfer> {
+    fn next_transfer(self: &Arc<RunningDriveLoad>, mut buffer: IoBuffer, new: bool) -> Option<Transfer> {
         let mut state = self.lock();
         let now = self.clock.monotonic();
         let over = now.saturating_sub(self.begun) >= self.load.time && state.measured.operations > 0;
-        let pass_ends = self.load.access == Access::OnePass && state.next >= self.slots;
+        let pass_ends = self.load.access == AccessPattern::OnePass && state.next >= self.slots;
         if over || pass_ends || state.failure.is_some() || self.cancel.is_cancelled() {
             return None;
         }
         let slot = match self.load.access {
-            Access::OnePlace => 0,
-            Access::Random => state.rng.random_range(0..self.slots),
-            Access::OnePass | Access::Sequential => {
+            AccessPattern::SingleOffset => 0,
+            AccessPattern::Random => state.rng.random_range(0..self.slots),
+            AccessPattern::OnePass | AccessPattern::Sequential => {
                 state.next += 1;
                 (state.next - 1) % self.slots
             }
@@ -175,7 +182,7 @@ impl Running {
             if buffer.ends_with(&[0; 8]) {
                 state.rng.fill_bytes(&mut buffer);
             }
-            for block in buffer.chunks_mut(STAMPED) {
+            for block in buffer.chunks_mut(STAMPED_BLOCK_BYTES) {
                 state.stamps += 1;
                 let stamp = state.stamps.to_le_bytes();
                 block.iter_mut().zip(stamp).for_each(|(byte, stamp)| *byte = stamp);
@@ -191,7 +198,7 @@ impl Running {
     }
 
     fn completed(
-        self: Arc<Running>,
+        self: Arc<RunningDriveLoad>,
         kind: TransferKind,
         offset: u64,
         begun: Duration,
@@ -237,19 +244,19 @@ impl Running {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::drive::simulated_drive::SimulatedDrive;
+    use crate::drive::simulated_drive::FakeDrive;
 
     const MIB: u64 = 1 << 20;
 
-    fn load(access: Access, depth: usize, reads_percent: u32) -> Load {
+    fn load(access: AccessPattern, depth: usize, reads_percent: u32) -> DriveLoad {
         let time = Duration::from_secs(1);
-        let moved = Moved::default();
-        Load { region: 0..16 * MIB, access, size: 4096, depth, reads_percent, time, seed: 7, moved }
+        let moved = TransferredBytes::default();
+        DriveLoad { region: 0..16 * MIB, access, size: 4096, depth, reads_percent, time, seed: 7, moved }
     }
 
-    fn measured(drive: SimulatedDrive, load: &Load) -> Measured {
+    fn measured(drive: FakeDrive, load: &DriveLoad) -> DriveLoadResult {
         let (file, clock) = drive.start();
-        run(&file, &clock, load, &Cancel::default()).unwrap()
+        run(&file, &clock, load, &CancelToken::default()).unwrap()
     }
 
     #[test]
@@ -257,8 +264,8 @@ mod tests {
         // Each transfer takes 100 µs and the drive serves four in parallel: 10,000 transfers per second at depth 1,
         // and at most 40,000.
         for (depth, iops, us) in [(1, 10_000.0, 100), (4, 40_000.0, 100), (16, 40_000.0, 400)] {
-            let drive = SimulatedDrive::new(16 * MIB, Duration::from_micros(100), 4);
-            let found = measured(drive, &load(Access::Random, depth, 100));
+            let drive = FakeDrive::new(16 * MIB, Duration::from_micros(100), 4);
+            let found = measured(drive, &load(AccessPattern::Random, depth, 100));
             let rate = found.operations as f64 / found.elapsed.as_secs_f64();
             assert!((rate / iops - 1.0).abs() < 0.01, "depth {depth}: {rate}");
             let summary = found.reads.summary();
@@ -270,9 +277,9 @@ mod tests {
 
     #[test]
     fn a_pass_touches_every_place_once_and_ends() {
-        let drive = SimulatedDrive::new(16 * MIB, Duration::from_micros(1), 1);
+        let drive = FakeDrive::new(16 * MIB, Duration::from_micros(1), 1);
         let written = drive.written();
-        let pass = Load { time: Duration::MAX, ..load(Access::OnePass, 3, 0) };
+        let pass = DriveLoad { time: Duration::MAX, ..load(AccessPattern::OnePass, 3, 0) };
         let found = measured(drive, &pass);
         assert_eq!((found.operations, found.bytes, pass.moved.bytes()), (4096, 16 * MIB, 16 * MIB));
         let mut offsets = written.lock().unwrap().clone();
@@ -282,10 +289,9 @@ mod tests {
 
     #[test]
     fn writes_are_random_whatever_buffers_come_back() {
-        let (file, clock) =
-            SimulatedDrive::new(16 * MIB, Duration::from_micros(1), 1).keeping_buffers().start();
-        let pass = Load { time: Duration::MAX, ..load(Access::OnePass, 3, 0) };
-        run(&file, &clock, &pass, &Cancel::default()).unwrap();
+        let (file, clock) = FakeDrive::new(16 * MIB, Duration::from_micros(1), 1).retaining_buffers().start();
+        let pass = DriveLoad { time: Duration::MAX, ..load(AccessPattern::OnePass, 3, 0) };
+        run(&file, &clock, &pass, &CancelToken::default()).unwrap();
         let mut content = vec![0; 16 << 20];
         file.read_at(0, &mut content, IoReason::Other).unwrap();
         let halves: std::collections::BTreeSet<&[u8]> = content.chunks(2048).skip(1).step_by(2).collect();
@@ -295,8 +301,8 @@ mod tests {
 
     #[test]
     fn mixed_loads_have_the_wanted_share_of_reads() {
-        let drive = SimulatedDrive::new(16 * MIB, Duration::from_micros(100), 8);
-        let found = measured(drive, &load(Access::Random, 8, 65));
+        let drive = FakeDrive::new(16 * MIB, Duration::from_micros(100), 8);
+        let found = measured(drive, &load(AccessPattern::Random, 8, 65));
         let share = found.reads.summary().count as f64 / found.operations as f64;
         // 80,000 random choices with 65 % reads: the standard error of the share is 0.17 %.
         assert!((share - 0.65).abs() < 0.01, "{share}");
@@ -304,20 +310,21 @@ mod tests {
 
     #[test]
     fn the_first_error_ends_the_load_and_is_reported() {
-        let drive = SimulatedDrive::new(16 * MIB, Duration::from_micros(100), 2).failing_after(50);
+        let drive = FakeDrive::new(16 * MIB, Duration::from_micros(100), 2).failing_after(50);
         let (file, clock) = drive.start();
-        let error = run(&file, &clock, &load(Access::Random, 8, 100), &Cancel::default()).unwrap_err();
+        let error =
+            run(&file, &clock, &load(AccessPattern::Random, 8, 100), &CancelToken::default()).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidData);
     }
 
     #[test]
     fn a_cancelled_load_ends_without_a_transfer_more() {
-        let (file, clock) = SimulatedDrive::new(16 * MIB, Duration::from_micros(100), 2).start();
-        let cancel = Cancel::default();
+        let (file, clock) = FakeDrive::new(16 * MIB, Duration::from_micros(100), 2).start();
+        let cancel = CancelToken::default();
         cancel.cancel();
-        let found = run(&file, &clock, &load(Access::Random, 8, 100), &cancel).unwrap();
+        let found = run(&file, &clock, &load(AccessPattern::Random, 8, 100), &cancel).unwrap();
         assert_eq!(found.operations, 0);
-        let none = Load { region: 0..100, ..load(Access::Random, 1, 100) };
-        assert_eq!(run(&file, &clock, &none, &Cancel::default()).unwrap().operations, 0);
+        let none = DriveLoad { region: 0..100, ..load(AccessPattern::Random, 1, 100) };
+        assert_eq!(run(&file, &clock, &none, &CancelToken::default()).unwrap().operations, 0);
     }
 }

@@ -4,19 +4,19 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jetcell_vfs::{Cancel, Clock, File, IoBuffer, IoReason};
-use jetcell_workload::measurement::{Latencies, LatencySummary};
+use jetcell_vfs::{CancelToken, Clock, File, IoBuffer, IoReason};
+use jetcell_workload::measurement::{LatencyHistogram, LatencySummary};
 use rand::{Rng, RngCore, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
-use super::load::{self, Load, Measured, microseconds};
-use super::progress::Moved;
-use super::step::{Group, SEEK_CURVE, Step, Unit};
+use super::load::{self, DriveLoad, DriveLoadResult, microseconds};
+use super::progress::TransferredBytes;
+use super::step::{SEEK_CURVE, StepGroup, StepUnit, TestStep};
 
 /// Result of one repetition of a step on one target.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Measurement {
+pub struct StepMeasurement {
     /// Seconds from the start until the last transfer, or the final sync if there is one, has completed.
     pub seconds: f64,
     /// Number of completed transfers.
@@ -30,25 +30,25 @@ pub struct Measurement {
     /// Sync latencies in microseconds.
     pub syncs: LatencySummary,
     /// Histogram of read latencies.
-    pub read_latencies: Latencies,
+    pub read_latencies: LatencyHistogram,
     /// Histogram of write latencies.
-    pub write_latencies: Latencies,
+    pub write_latencies: LatencyHistogram,
     /// Histogram of sync latencies.
-    pub sync_latencies: Latencies,
+    pub sync_latencies: LatencyHistogram,
     /// Zones of the target, in steps that measure a transfer curve.
-    pub zones: Vec<Zone>,
+    pub zones: Vec<TransferZone>,
     /// The first transfers, in the access time step.
-    pub points: Vec<Point>,
+    pub points: Vec<AccessTimePoint>,
     /// Seeks by distance, in the seek curve step.
     #[serde(default)]
-    pub seeks: Vec<Seek>,
+    pub seeks: Vec<SeekMeasurement>,
     /// Number of reads that did not return the data that had been written.
     pub mismatches: u64,
 }
 
 /// Reads at a known distance from the previous read.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Seek {
+pub struct SeekMeasurement {
     /// Distance in bytes, forward or backward.
     pub distance: u64,
     /// Number of reads.
@@ -59,7 +59,7 @@ pub struct Seek {
 
 /// A zone of a target in its transfer curve.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Zone {
+pub struct TransferZone {
     /// Start offset in bytes.
     pub offset: u64,
     /// Number of bytes transferred, starting at `offset`.
@@ -68,7 +68,7 @@ pub struct Zone {
     pub seconds: f64,
 }
 
-impl Zone {
+impl TransferZone {
     /// Returns the rate in mebibytes per second, or `None` if nothing was transferred.
     pub fn rate(&self) -> Option<f64> {
         (self.seconds > 0.0).then(|| self.bytes as f64 / MIB / self.seconds)
@@ -77,7 +77,7 @@ impl Zone {
 
 /// A transfer in the access time step.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Point {
+pub struct AccessTimePoint {
     /// Offset in bytes.
     pub offset: u64,
     /// Latency in milliseconds.
@@ -87,13 +87,13 @@ pub struct Point {
 const MIB: f64 = (1 << 20) as f64;
 
 /// Target, clock, and options with which a step runs.
-pub(super) struct Bench<'t> {
+pub(super) struct StepContext<'t> {
     pub(super) file: &'t Arc<dyn File>,
     pub(super) clock: &'t Arc<dyn Clock>,
     pub(super) bytes: u64,
-    pub(super) cancel: &'t Cancel,
+    pub(super) cancel: &'t CancelToken,
     /// Counter to which each completed transfer is added.
-    pub(super) moved: &'t Moved,
+    pub(super) moved: &'t TransferredBytes,
     /// Number of zones in the transfer curve.
     pub(super) zones: u64,
     pub(super) time: Duration,
@@ -102,19 +102,22 @@ pub(super) struct Bench<'t> {
     pub(super) seed: u64,
 }
 
-impl Measurement {
+impl StepMeasurement {
     /// Runs a step once.
     ///
     /// # Errors
     /// Returns the error of the first transfer that fails.
-    pub(super) fn of(step: &Step, bench: &Bench<'_>) -> io::Result<Measurement> {
+    pub(super) fn run(step: &TestStep, bench: &StepContext<'_>) -> io::Result<StepMeasurement> {
         let mut one = match step.group {
-            Group::Transfer => curve(step, bench)?,
-            Group::ReadAfterWrite | Group::Sync => write_and_follow(step, bench)?,
-            Group::Seek if step.name == SEEK_CURVE => seek_curve(step, bench)?,
-            _ => closed_loop(step, bench)?,
+            StepGroup::Transfer => measure_transfer_curve(step, bench)?,
+            StepGroup::ReadAfterWrite | StepGroup::Sync => write_and_follow(step, bench)?,
+            StepGroup::Seek if step.name == SEEK_CURVE => measure_seek_curve(step, bench)?,
+            _ => run_closed_loop(step, bench)?,
         };
-        if bench.end_sync && step.writes() && !matches!(step.group, Group::ReadAfterWrite | Group::Sync) {
+        if bench.end_sync
+            && step.writes()
+            && !matches!(step.group, StepGroup::ReadAfterWrite | StepGroup::Sync)
+        {
             let before = bench.clock.monotonic();
             bench.file.sync(IoReason::Other)?;
             let latency = bench.clock.monotonic() - before;
@@ -128,19 +131,19 @@ impl Measurement {
     }
 
     /// Returns the step's figure, or `None` if nothing was transferred.
-    pub fn figure(&self, step: &Step) -> Option<f64> {
+    pub fn figure(&self, step: &TestStep) -> Option<f64> {
         if self.operations == 0 || self.seconds <= 0.0 {
             return None;
         }
         Some(match step.unit {
-            Unit::MibPerSecond => self.bytes as f64 / MIB / self.seconds,
-            Unit::Iops => self.operations as f64 / self.seconds,
-            Unit::Milliseconds if step.group == Group::Sync => self.syncs.mean / 1000.0,
-            Unit::Milliseconds => self.reads.mean / 1000.0,
+            StepUnit::MibPerSecond => self.bytes as f64 / MIB / self.seconds,
+            StepUnit::Iops => self.operations as f64 / self.seconds,
+            StepUnit::Milliseconds if step.group == StepGroup::Sync => self.syncs.mean / 1000.0,
+            StepUnit::Milliseconds => self.reads.mean / 1000.0,
         })
     }
 
-    fn add(&mut self, measured: &Measured) {
+    fn add(&mut self, measured: &DriveLoadResult) {
         self.seconds += measured.elapsed.as_secs_f64();
         self.operations += measured.operations;
         self.bytes += measured.bytes;
@@ -149,8 +152,8 @@ impl Measurement {
     }
 }
 
-fn load_of(step: &Step, bench: &Bench<'_>) -> Load {
-    Load {
+fn load_of(step: &TestStep, bench: &StepContext<'_>) -> DriveLoad {
+    DriveLoad {
         region: 0..bench.bytes,
         access: step.access(),
         size: step.size,
@@ -162,36 +165,38 @@ fn load_of(step: &Step, bench: &Bench<'_>) -> Load {
     }
 }
 
-fn closed_loop(step: &Step, bench: &Bench<'_>) -> io::Result<Measurement> {
+fn run_closed_loop(step: &TestStep, bench: &StepContext<'_>) -> io::Result<StepMeasurement> {
     let measured = load::run(bench.file, bench.clock, &load_of(step, bench), bench.cancel)?;
-    let mut one = Measurement::default();
+    let mut one = StepMeasurement::default();
     one.add(&measured);
-    if step.group == Group::AccessTime {
-        let point =
-            |(offset, latency): &(u64, Duration)| Point { offset: *offset, ms: latency.as_secs_f64() * 1e3 };
+    if step.group == StepGroup::AccessTime {
+        let point = |(offset, latency): &(u64, Duration)| AccessTimePoint {
+            offset: *offset,
+            ms: latency.as_secs_f64() * 1e3,
+        };
         one.points = measured.points.iter().map(point).collect();
     }
     Ok(one)
 }
 
 /// Reads or writes sequentially from the start of each zone. The time is divided equally among the zones.
-fn curve(step: &Step, bench: &Bench<'_>) -> io::Result<Measurement> {
+fn measure_transfer_curve(step: &TestStep, bench: &StepContext<'_>) -> io::Result<StepMeasurement> {
     let blocks = bench.bytes / step.size;
     let zones = bench.zones.clamp(1, blocks.max(1));
-    let mut one = Measurement::default();
+    let mut one = StepMeasurement::default();
     for zone in 0..zones {
         let begin = |zone: u64| {
             u64::try_from(u128::from(blocks) * u128::from(zone) / u128::from(zones)).unwrap_or(blocks)
                 * step.size
         };
-        let load = Load {
+        let load = DriveLoad {
             region: begin(zone)..begin(zone + 1),
             time: bench.time / u32::try_from(zones).unwrap_or(u32::MAX),
             seed: bench.seed.wrapping_add(zone),
             ..load_of(step, bench)
         };
         let measured = load::run(bench.file, bench.clock, &load, bench.cancel)?;
-        one.zones.push(Zone {
+        one.zones.push(TransferZone {
             offset: load.region.start,
             bytes: measured.bytes,
             seconds: measured.elapsed.as_secs_f64(),
@@ -206,7 +211,7 @@ const MIN_SEEK: u64 = 64 << 10;
 const SEEK_FACTOR: u64 = 4;
 
 /// Reads at a random offset, then at a known distance from it. Only the second read is measured.
-fn seek_curve(step: &Step, bench: &Bench<'_>) -> io::Result<Measurement> {
+fn measure_seek_curve(step: &TestStep, bench: &StepContext<'_>) -> io::Result<StepMeasurement> {
     let (clock, mut rng) = (bench.clock, ChaCha8Rng::seed_from_u64(bench.seed));
     let size = usize::try_from(step.size).unwrap_or(usize::MAX);
     let mut buffer = IoBuffer::try_zeroed(size).ok_or(io::ErrorKind::OutOfMemory)?;
@@ -216,7 +221,7 @@ fn seek_curve(step: &Step, bench: &Bench<'_>) -> io::Result<Measurement> {
             .take_while(|distance| *distance <= last)
             .collect();
     let share = bench.time / u32::try_from(distances.len().max(1)).unwrap_or(u32::MAX);
-    let (mut one, began) = (Measurement::default(), clock.monotonic());
+    let (mut one, began) = (StepMeasurement::default(), clock.monotonic());
     for distance in distances {
         let (begun, mut reads, mut total) = (clock.monotonic(), 0_u64, Duration::ZERO);
         while !bench.cancel.is_cancelled() && (reads == 0 || clock.monotonic() - begun < share) {
@@ -231,7 +236,7 @@ fn seek_curve(step: &Step, bench: &Bench<'_>) -> io::Result<Measurement> {
             bench.moved.add(2 * step.size);
         }
         let ms = total.as_secs_f64() * 1e3 / reads.max(1) as f64;
-        one.seeks.push(Seek { distance, reads, ms });
+        one.seeks.push(SeekMeasurement { distance, reads, ms });
         one.operations += reads;
         one.bytes += reads * step.size;
     }
@@ -240,7 +245,7 @@ fn seek_curve(step: &Step, bench: &Bench<'_>) -> io::Result<Measurement> {
 }
 
 /// Writes at random offsets. Each write is followed by a read of the same block or by a sync.
-fn write_and_follow(step: &Step, bench: &Bench<'_>) -> io::Result<Measurement> {
+fn write_and_follow(step: &TestStep, bench: &StepContext<'_>) -> io::Result<StepMeasurement> {
     let (file, clock, mut rng) = (bench.file, bench.clock, ChaCha8Rng::seed_from_u64(bench.seed));
     let size = usize::try_from(step.size).unwrap_or(usize::MAX);
     let (mut written, mut read) = match (IoBuffer::try_zeroed(size), IoBuffer::try_zeroed(size)) {
@@ -248,7 +253,7 @@ fn write_and_follow(step: &Step, bench: &Bench<'_>) -> io::Result<Measurement> {
         _ => return Err(io::ErrorKind::OutOfMemory.into()),
     };
     let slots = (bench.bytes / step.size).max(1);
-    let (mut one, begun) = (Measurement::default(), clock.monotonic());
+    let (mut one, begun) = (StepMeasurement::default(), clock.monotonic());
     while !bench.cancel.is_cancelled() && (one.operations == 0 || clock.monotonic() - begun < bench.time) {
         let offset = rng.random_range(0..slots) * step.size;
         rng.fill_bytes(&mut written);
@@ -256,7 +261,7 @@ fn write_and_follow(step: &Step, bench: &Bench<'_>) -> io::Result<Measurement> {
         file.write_at(offset, &written, IoReason::Other)?;
         let between = clock.monotonic();
         one.write_latencies.record(microseconds(between - before));
-        if step.group == Group::Sync {
+        if step.group == StepGroup::Sync {
             file.sync(IoReason::Other)?;
             one.sync_latencies.record(microseconds(clock.monotonic() - between));
         } else {
@@ -275,20 +280,20 @@ fn write_and_follow(step: &Step, bench: &Bench<'_>) -> io::Result<Measurement> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::drive::simulated_drive::SimulatedDrive;
+    use crate::drive::simulated_drive::FakeDrive;
     use crate::drive::step::steps;
 
     const SIZE: u64 = 64 << 20;
 
-    fn measured(name: &str, drive: SimulatedDrive) -> (Step, Measurement) {
+    fn measured(name: &str, drive: FakeDrive) -> (TestStep, StepMeasurement) {
         measured_with(name, drive, false)
     }
 
-    fn measured_with(name: &str, drive: SimulatedDrive, end_sync: bool) -> (Step, Measurement) {
+    fn measured_with(name: &str, drive: FakeDrive, end_sync: bool) -> (TestStep, StepMeasurement) {
         let step = steps(4096).into_iter().find(|step| step.name == name).unwrap();
-        let ((file, clock), cancel) = (drive.start(), Cancel::default());
-        let moved = &Moved::default();
-        let bench = Bench {
+        let ((file, clock), cancel) = (drive.start(), CancelToken::default());
+        let moved = &TransferredBytes::default();
+        let bench = StepContext {
             file: &file,
             clock: &clock,
             bytes: SIZE,
@@ -299,19 +304,19 @@ mod tests {
             end_sync,
             seed: 7,
         };
-        let one = Measurement::of(&step, &bench).unwrap();
+        let one = StepMeasurement::run(&step, &bench).unwrap();
         (step, one)
     }
 
-    fn drive() -> SimulatedDrive {
-        SimulatedDrive::new(SIZE, Duration::from_micros(200), 1)
+    fn drive() -> FakeDrive {
+        FakeDrive::new(SIZE, Duration::from_micros(200), 1)
     }
 
     #[test]
     fn the_curve_follows_the_rate_of_the_drive_over_its_surface() {
         // The rate falls from 100 MiB/s at the start to 50 MiB/s at the end. There is enough time for the whole
         // drive.
-        let fast = SimulatedDrive::new(SIZE, Duration::ZERO, 1).with_rates(100.0 * MIB, 50.0 * MIB);
+        let fast = FakeDrive::new(SIZE, Duration::ZERO, 1).with_rates(100.0 * MIB, 50.0 * MIB);
         let (step, one) = measured("transfer_read", fast);
         assert_eq!((one.zones.len(), one.bytes), (8, SIZE));
         for (number, zone) in one.zones.iter().enumerate() {
@@ -329,7 +334,7 @@ mod tests {
     fn every_zone_of_a_slow_drive_has_its_share_of_the_time() {
         let (_, one) = measured(
             "transfer_read",
-            SimulatedDrive::new(SIZE, Duration::ZERO, 1).with_rates(8.0 * MIB, 8.0 * MIB),
+            FakeDrive::new(SIZE, Duration::ZERO, 1).with_rates(8.0 * MIB, 8.0 * MIB),
         );
         assert!(one.zones.iter().all(|zone| zone.bytes >= 1 << 20 && zone.bytes < 8 << 20), "{one:?}");
         assert!(one.zones.iter().all(|zone| (zone.rate().unwrap() - 8.0).abs() < 1e-6), "{one:?}");
@@ -338,7 +343,7 @@ mod tests {
     #[test]
     fn a_sync_at_the_end_is_a_part_of_the_time_of_writes_only() {
         let seconds = |name: &str, end_sync: bool| {
-            let drive = SimulatedDrive::new(SIZE, Duration::ZERO, 1).with_rates(64.0 * MIB, 64.0 * MIB);
+            let drive = FakeDrive::new(SIZE, Duration::ZERO, 1).with_rates(64.0 * MIB, 64.0 * MIB);
             let (_, one) = measured_with(name, drive.with_sync(Duration::from_millis(500)), end_sync);
             ((one.seconds * 10.0).round(), one.syncs.count)
         };
@@ -353,15 +358,14 @@ mod tests {
 
     #[test]
     fn known_latencies_come_out_of_every_kind_of_step() {
-        let figure = |name: &str, drive: SimulatedDrive| {
+        let figure = |name: &str, drive: FakeDrive| {
             let (step, one) = measured(name, drive);
             one.figure(&step).unwrap()
         };
         assert!((figure("access_time", drive()) - 0.2).abs() < 0.001);
         assert!((figure("random_write_4k", drive()) / 5000.0 - 1.0).abs() < 0.01);
         assert!(
-            (figure("depth_read_64", SimulatedDrive::new(SIZE, Duration::from_micros(200), 32)) / 160_000.0
-                - 1.0)
+            (figure("depth_read_64", FakeDrive::new(SIZE, Duration::from_micros(200), 32)) / 160_000.0 - 1.0)
                 .abs()
                 < 0.01
         );
@@ -400,7 +404,7 @@ mod tests {
     fn a_drive_that_forgets_writes_is_found_out() {
         let (_, honest) = measured("read_after_write", drive());
         assert_eq!((honest.mismatches, honest.reads.count), (0, honest.operations));
-        let (_, lying) = measured("read_after_write", drive().forgetting());
+        let (_, lying) = measured("read_after_write", drive().discarding_writes());
         assert_eq!(lying.mismatches, lying.operations);
     }
 }

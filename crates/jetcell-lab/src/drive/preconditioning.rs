@@ -7,11 +7,11 @@ use std::time::Duration;
 use jetcell_workload::measurement::{InstanceSample, IoRates, Sample, SteadyState};
 use serde::{Deserialize, Serialize};
 
-use super::load::{self, Access, Load};
-use super::measurement::Bench;
+use super::load::{self, AccessPattern, DriveLoad};
+use super::measurement::StepContext;
 
 /// Number of times the target is completely written before the first round.
-pub(super) const PASSES: usize = 2;
+pub(super) const WRITE_PASSES: usize = 2;
 /// Maximum number of rounds with random writes.
 pub(super) const MAX_ROUNDS: usize = 25;
 const DEPTH: usize = 32;
@@ -41,15 +41,15 @@ impl Preconditioning {
     /// # Errors
     /// Returns the error of the first write that fails.
     pub(super) fn run(
-        bench: &Bench<'_>,
+        bench: &StepContext<'_>,
         mut round_time: impl FnMut(usize) -> Option<Duration>,
     ) -> io::Result<Preconditioning> {
         let mut done = Preconditioning::default();
         while done.rounds.len() < MAX_ROUNDS && !done.is_steady() && !bench.cancel.is_cancelled() {
             let Some(time) = round_time(done.rounds.len()) else { break };
-            let load = Load {
+            let load = DriveLoad {
                 region: 0..bench.bytes,
-                access: Access::Random,
+                access: AccessPattern::Random,
                 size: 4096,
                 depth: DEPTH,
                 reads_percent: 0,
@@ -73,16 +73,16 @@ fn steady_state(rounds: &[f64]) -> Option<SteadyState> {
         Sample { seconds: 1.0, instances, ..Sample::default() }
     };
     let last = rounds.get(rounds.len().checked_sub(WINDOWS)?..)?;
-    SteadyState::of(&last.iter().map(sample).collect::<Vec<_>>())
+    SteadyState::from_samples(&last.iter().map(sample).collect::<Vec<_>>())
 }
 
 #[cfg(test)]
 mod tests {
-    use jetcell_vfs::Cancel;
+    use jetcell_vfs::CancelToken;
 
     use super::*;
-    use crate::drive::progress::Moved;
-    use crate::drive::simulated_drive::SimulatedDrive;
+    use crate::drive::progress::TransferredBytes;
+    use crate::drive::simulated_drive::FakeDrive;
 
     #[test]
     fn the_last_five_rounds_decide() {
@@ -98,11 +98,11 @@ mod tests {
     #[test]
     fn a_steady_drive_needs_five_rounds() {
         let size = 16 << 20;
-        let drive = SimulatedDrive::new(size, Duration::from_micros(100), 4);
-        let ((file, clock), cancel) = (drive.start(), Cancel::default());
+        let drive = FakeDrive::new(size, Duration::from_micros(100), 4);
+        let ((file, clock), cancel) = (drive.start(), CancelToken::default());
         let time = Duration::from_millis(100);
-        let moved = &Moved::default();
-        let bench = Bench {
+        let moved = &TransferredBytes::default();
+        let bench = StepContext {
             file: &file,
             clock: &clock,
             bytes: size,

@@ -7,9 +7,9 @@ use std::time::Duration;
 /// Number of bytes transferred so far. The measuring thread increases it; the watchdog thread reads it to detect a
 /// drive that no longer responds.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Moved(Arc<AtomicU64>);
+pub(super) struct TransferredBytes(Arc<AtomicU64>);
 
-impl Moved {
+impl TransferredBytes {
     pub(super) fn add(&self, bytes: u64) {
         self.0.fetch_add(bytes, Ordering::Relaxed);
     }
@@ -21,7 +21,7 @@ impl Moved {
 
 /// Progress of a test at one moment.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Progress {
+pub struct DriveTestProgress {
     /// Title of the current stage.
     pub title: String,
     /// Number of completed measurements.
@@ -34,21 +34,21 @@ pub struct Progress {
     pub elapsed: Duration,
     /// Upper bound for the remaining time. Preparations are extrapolated from their rate so far, and each measurement
     /// is assumed to need its maximum time. `None` while the rate is unknown.
-    pub at_most: Option<Duration>,
+    pub max_remaining: Option<Duration>,
 }
 
-impl Progress {
+impl DriveTestProgress {
     /// Returns how much of the whole test's time has passed, as a fraction, or `None` if the remaining time is
     /// unknown.
-    pub fn share(&self) -> Option<f64> {
-        let whole = self.elapsed.checked_add(self.at_most?)?.as_secs_f64();
+    pub fn fraction_elapsed(&self) -> Option<f64> {
+        let whole = self.elapsed.checked_add(self.max_remaining?)?.as_secs_f64();
         Some(if whole > 0.0 { self.elapsed.as_secs_f64() / whole } else { 0.0 })
     }
 }
 
 /// A stage of a test: a measurement, a preconditioning round, or one complete write of the target.
 #[derive(Clone, Debug)]
-pub(super) struct Stage {
+pub(super) struct TestStage {
     pub(super) title: String,
     pub(super) done: usize,
     pub(super) total: usize,
@@ -68,7 +68,7 @@ pub(super) struct Stage {
     pub(super) bounded: Duration,
 }
 
-impl Stage {
+impl TestStage {
     /// Returns the progress at time `now`, when `moved` bytes have been transferred in total. The test started at
     /// `began` and ends no later than `deadline`.
     pub(super) fn progress(
@@ -77,7 +77,7 @@ impl Stage {
         moved: u64,
         began: Duration,
         deadline: Option<Duration>,
-    ) -> Progress {
+    ) -> DriveTestProgress {
         let inside = now.saturating_sub(self.began);
         let written = self.writes.map(|all| moved.saturating_sub(self.moved).min(all));
         let left = self.unwritten.saturating_sub(written.unwrap_or(0));
@@ -96,13 +96,13 @@ impl Stage {
             Some(end) => Some(at_most.map_or(end, |at_most| at_most.min(end))),
             None => at_most,
         };
-        Progress {
+        DriveTestProgress {
             title: self.title.clone(),
             done: self.done,
             total: self.total,
             written: written.zip(self.writes).map(|(written, all)| written as f64 / all.max(1) as f64),
             elapsed: now.saturating_sub(began),
-            at_most,
+            max_remaining: at_most,
         }
     }
 }
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_preparation_counts_at_its_rate_and_steps_at_their_longest_time() {
-        let fill = Stage {
+        let fill = TestStage {
             title: "a: fill".into(),
             done: 0,
             total: 10,
@@ -130,18 +130,21 @@ mod tests {
             bounded: seconds(30),
         };
         let at = |now, moved| fill.progress(seconds(now), moved, seconds(4), None);
-        assert_eq!((at(5, 100).at_most, at(5, 100).written, at(5, 100).share()), (None, Some(0.0), None));
+        assert_eq!(
+            (at(5, 100).max_remaining, at(5, 100).written, at(5, 100).fraction_elapsed()),
+            (None, Some(0.0), None)
+        );
         // The first quarter of the fill took 5 s, so the remaining 2750 bytes take 55 s.
         let quarter = at(10, 350);
-        assert_eq!((quarter.at_most, quarter.written), (Some(seconds(85)), Some(0.25)));
-        assert_eq!((quarter.elapsed, quarter.share()), (seconds(6), Some(6.0 / 91.0)));
+        assert_eq!((quarter.max_remaining, quarter.written), (Some(seconds(85)), Some(0.25)));
+        assert_eq!((quarter.elapsed, quarter.fraction_elapsed()), (seconds(6), Some(6.0 / 91.0)));
         let late = fill.progress(seconds(10), 350, seconds(4), Some(seconds(20)));
-        assert_eq!(late.at_most, Some(seconds(10)), "the test ends earlier");
+        assert_eq!(late.max_remaining, Some(seconds(10)), "the test ends earlier");
         // The passes after the fill are estimated with the fill's rate.
-        let step = Stage { writes: None, unwritten: 0, longest: seconds(3), ..fill.clone() };
-        assert_eq!(step.progress(seconds(7), 900, seconds(4), None).at_most, Some(seconds(28)));
-        assert_eq!(step.progress(seconds(9), 900, seconds(4), None).at_most, Some(seconds(27)));
-        let next = Stage { rate: Some(50.0), moved: 1100, ..fill };
-        assert_eq!(next.progress(seconds(5), 1100, seconds(4), None).at_most, Some(seconds(90)));
+        let step = TestStage { writes: None, unwritten: 0, longest: seconds(3), ..fill.clone() };
+        assert_eq!(step.progress(seconds(7), 900, seconds(4), None).max_remaining, Some(seconds(28)));
+        assert_eq!(step.progress(seconds(9), 900, seconds(4), None).max_remaining, Some(seconds(27)));
+        let next = TestStage { rate: Some(50.0), moved: 1100, ..fill };
+        assert_eq!(next.progress(seconds(5), 1100, seconds(4), None).max_remaining, Some(seconds(90)));
     }
 }

@@ -3,15 +3,15 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use jetcell_power::{Energy, Scope, Tariff};
+use jetcell_power::{EnergyEstimate, EnergyTariff, MeterScope};
 use jetcell_workload::machine::Machine;
-use jetcell_workload::measurement::Interval;
+use jetcell_workload::measurement::ConfidenceInterval;
 use serde::{Deserialize, Serialize};
 
-use super::measurement::Measurement;
+use super::measurement::StepMeasurement;
 use super::preconditioning::Preconditioning;
-use super::step::Step;
-use super::target::{Target, TargetKind};
+use super::step::TestStep;
+use super::target::{TargetKind, TestTarget};
 use crate::difference::{Difference, winner};
 
 /// Version of the stored format, incremented whenever a field is removed or changes its meaning.
@@ -19,7 +19,7 @@ pub const SCHEMA: u32 = 1;
 
 /// Options of a test.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Options {
+pub struct DriveTestOptions {
     /// Maximum duration of a step in seconds.
     pub seconds: f64,
     /// Number of times each step runs on each target.
@@ -41,10 +41,10 @@ pub struct Options {
     pub longest_seconds: Option<f64>,
     /// Prices and power of the targets.
     #[serde(default)]
-    pub costs: Costs,
+    pub costs: TargetCosts,
 }
 
-impl Options {
+impl DriveTestOptions {
     /// Returns the maximum duration of the whole test.
     pub(super) fn longest(&self) -> Option<Duration> {
         self.longest_seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
@@ -53,26 +53,26 @@ impl Options {
 
 /// Costs of the targets to a buyer, as given by the user. None of these values is measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Costs {
+pub struct TargetCosts {
     /// Price of each target. Empty if the prices are unknown.
     pub prices: Vec<f64>,
     /// Mean power of each target in watts. Empty if the power is unknown.
     pub watts: Vec<f64>,
     /// Part of the system to which the given power refers. Results from earlier versions lack this field.
     #[serde(default)]
-    pub power_scope: Option<Scope>,
+    pub power_scope: Option<MeterScope>,
     /// Price of a kilowatt-hour.
     pub price_per_kwh: Option<f64>,
     /// Currency of all prices.
     pub currency: Option<String>,
 }
 
-impl Costs {
+impl TargetCosts {
     /// Returns the energy that target number `target` uses in a year of 365 days, if its power and the power scope
     /// are known.
-    pub fn energy(&self, target: usize) -> Option<Energy> {
-        let tariff = Tariff { price_per_kwh: self.price_per_kwh, co2_kg_per_kwh: None };
-        Some(Energy::of(*self.watts.get(target)?, self.power_scope?, &tariff))
+    pub fn energy(&self, target: usize) -> Option<EnergyEstimate> {
+        let tariff = EnergyTariff { price_per_kwh: self.price_per_kwh, co2_kg_per_kwh: None };
+        Some(EnergyEstimate::from_watts(*self.watts.get(target)?, self.power_scope?, &tariff))
     }
 }
 
@@ -94,7 +94,7 @@ pub struct DriveTest {
     /// Smallest transfer size used on any target, in bytes.
     pub smallest_transfer: u64,
     /// Options with which the test ran.
-    pub options: Options,
+    pub options: DriveTestOptions,
     /// The tested targets. Each further target is compared with the first.
     pub targets: Vec<TestedTarget>,
     /// Results of the steps, in the order in which they ran.
@@ -126,7 +126,7 @@ pub struct TestedTarget {
 }
 
 impl TestedTarget {
-    pub(super) fn of(target: &Target) -> TestedTarget {
+    pub(super) fn from_target(target: &TestTarget) -> TestedTarget {
         TestedTarget {
             name: target.name.clone(),
             path: target.path.clone(),
@@ -145,40 +145,40 @@ impl TestedTarget {
 pub struct StepResult {
     /// The step.
     #[serde(flatten)]
-    pub step: Step,
+    pub step: TestStep,
     /// One figure per target. `None` for a target to which the step does not apply.
-    pub figures: Vec<Option<Figure>>,
+    pub figures: Vec<Option<StepFigure>>,
     /// Index of the target that is significantly better than every other target.
     pub winner: Option<usize>,
 }
 
 /// Result of a step on one target.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Figure {
+pub struct StepFigure {
     /// Mean over the repetitions, in the step's unit.
     pub mean: f64,
     /// 95 % confidence interval of the mean, if there are at least two repetitions.
-    pub interval: Option<Interval>,
+    pub interval: Option<ConfidenceInterval>,
     /// Difference from the first target.
     pub difference: Option<Difference>,
     /// Results of the repetitions, in order.
-    pub repetitions: Vec<Measurement>,
+    pub repetitions: Vec<StepMeasurement>,
 }
 
 impl StepResult {
     /// Computes the result of a step from the repetitions on each target.
-    pub(super) fn of(step: Step, measured: Vec<Vec<Measurement>>) -> StepResult {
+    pub(super) fn from_repetitions(step: TestStep, measured: Vec<Vec<StepMeasurement>>) -> StepResult {
         let figures: Vec<Vec<f64>> = measured
             .iter()
             .map(|target| target.iter().filter_map(|one| one.figure(&step)).collect())
             .collect();
         let base = figures.first().cloned().unwrap_or_default();
         let winner = winner(step.unit.lower_is_better(), &figures);
-        let of = |(at, (repetitions, values)): (usize, (Vec<Measurement>, &Vec<f64>))| {
-            (!values.is_empty()).then(|| Figure {
+        let of = |(at, (repetitions, values)): (usize, (Vec<StepMeasurement>, &Vec<f64>))| {
+            (!values.is_empty()).then(|| StepFigure {
                 mean: values.iter().sum::<f64>() / values.len() as f64,
-                interval: Interval::of(values),
-                difference: if at == 0 { None } else { Difference::of(&base, values) },
+                interval: ConfidenceInterval::from_values(values),
+                difference: if at == 0 { None } else { Difference::between(&base, values) },
                 repetitions,
             })
         };

@@ -1,6 +1,6 @@
 //! Computes a drive's seek time by distance from a drive test.
 
-use super::measurement::Seek;
+use super::measurement::SeekMeasurement;
 use super::result::DriveTest;
 use super::step::SEEK_CURVE;
 
@@ -22,7 +22,7 @@ pub struct SeekCurve {
 impl SeekCurve {
     /// Computes the curve for one target of a test. Returns `None` if the test lacks the read transfer, sequential
     /// read, or seek curve step.
-    pub fn of(test: &DriveTest, target: usize) -> Option<SeekCurve> {
+    pub fn from_test(test: &DriveTest, target: usize) -> Option<SeekCurve> {
         let figure = |name: &str| {
             let step = test.steps.iter().find(|step| step.step.name == name)?;
             step.figures.get(target)?.as_ref()
@@ -32,7 +32,7 @@ impl SeekCurve {
         let distances = repetitions.first()?.seeks.iter().map(|seek| seek.distance);
         let mean = |distance: u64| {
             let all = repetitions.iter().flat_map(|one| &one.seeks);
-            let same: Vec<&Seek> = all.filter(|seek| seek.distance == distance).collect();
+            let same: Vec<&SeekMeasurement> = all.filter(|seek| seek.distance == distance).collect();
             let reads: f64 = same.iter().map(|seek| seek.reads as f64).sum();
             let seconds: f64 = same.iter().map(|seek| seek.ms / 1e3 * seek.reads as f64).sum();
             (distance as f64, seconds / reads)

@@ -2,24 +2,24 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::load::Access;
+use super::load::AccessPattern;
 
 /// Transfer size in bytes for steps that read or write the whole target.
-const LARGE: u64 = 1 << 20;
-const SMALL: u64 = 4096;
+const LARGE_TRANSFER_BYTES: u64 = 1 << 20;
+const SMALL_TRANSFER_BYTES: u64 = 4096;
 /// Queue depth for steps with large transfers, enough to keep the device busy all the time.
 const LARGE_DEPTH: usize = 4;
 /// Queue depth for mixed steps.
 const MIXED_DEPTH: usize = 8;
 /// Percentage of reads in mixed steps, as for a mailbox database.
-const MIXED_READS: u32 = 65;
+const MIXED_READS_PERCENT: u32 = 65;
 /// Size in bytes of the region that a burst reads repeatedly.
-const BURST: u64 = 64 << 10;
+const BURST_REGION_BYTES: u64 = 64 << 10;
 
 /// Group of related steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Group {
+pub enum StepGroup {
     /// Sequential transfers over the whole target.
     Transfer,
     /// Access time at random offsets.
@@ -44,7 +44,7 @@ pub enum Group {
 
 /// Unit of a step's figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Unit {
+pub enum StepUnit {
     /// Mebibytes per second.
     #[serde(rename = "MiB/s")]
     MibPerSecond,
@@ -56,33 +56,33 @@ pub enum Unit {
     Milliseconds,
 }
 
-impl Unit {
+impl StepUnit {
     /// Returns the unit's name in the stored result.
     pub fn name(self) -> &'static str {
         match self {
-            Unit::MibPerSecond => "MiB/s",
-            Unit::Iops => "IOPS",
-            Unit::Milliseconds => "ms",
+            StepUnit::MibPerSecond => "MiB/s",
+            StepUnit::Iops => "IOPS",
+            StepUnit::Milliseconds => "ms",
         }
     }
 
     /// Returns true if a smaller figure is better.
     pub fn lower_is_better(self) -> bool {
-        self == Unit::Milliseconds
+        self == StepUnit::Milliseconds
     }
 }
 
 /// A step of a test.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Step {
+pub struct TestStep {
     /// Short machine-readable name, such as `random_read_4k`.
     pub name: String,
     /// Human-readable title.
     pub title: String,
     /// Group of the step.
-    pub group: Group,
+    pub group: StepGroup,
     /// Unit of its figure.
-    pub unit: Unit,
+    pub unit: StepUnit,
     /// Size of a transfer in bytes.
     pub size: u64,
     /// Number of transfers in flight.
@@ -91,32 +91,32 @@ pub struct Step {
     pub reads_percent: u32,
 }
 
-impl Step {
-    fn new(name: impl Into<String>, title: impl Into<String>, group: Group, unit: Unit) -> Step {
+impl TestStep {
+    fn new(name: impl Into<String>, title: impl Into<String>, group: StepGroup, unit: StepUnit) -> TestStep {
         let (name, title) = (name.into(), title.into());
-        Step { name, title, group, unit, size: SMALL, depth: 1, reads_percent: 100 }
+        TestStep { name, title, group, unit, size: SMALL_TRANSFER_BYTES, depth: 1, reads_percent: 100 }
     }
 
-    fn of(self, size: u64, depth: usize, reads_percent: u32) -> Step {
-        Step { size, depth, reads_percent, ..self }
+    fn with_transfers(self, size: u64, depth: usize, reads_percent: u32) -> TestStep {
+        TestStep { size, depth, reads_percent, ..self }
     }
 
     /// Returns true if the step writes to the target.
     pub fn writes(&self) -> bool {
-        self.reads_percent < 100 || matches!(self.group, Group::ReadAfterWrite | Group::Sync)
+        self.reads_percent < 100 || matches!(self.group, StepGroup::ReadAfterWrite | StepGroup::Sync)
     }
 
     /// Formats the transfer size for display: `512 B`, `64 KiB`.
     pub fn size_text(&self) -> String {
-        shown(self.size)
+        size_label(self.size)
     }
 
-    pub(super) fn access(&self) -> Access {
+    pub(super) fn access(&self) -> AccessPattern {
         match self.group {
-            Group::Transfer => Access::OnePass,
-            Group::Burst => Access::OnePlace,
-            Group::FourKib if self.name.starts_with("sequential") => Access::Sequential,
-            _ => Access::Random,
+            StepGroup::Transfer => AccessPattern::OnePass,
+            StepGroup::Burst => AccessPattern::SingleOffset,
+            StepGroup::FourKib if self.name.starts_with("sequential") => AccessPattern::Sequential,
+            _ => AccessPattern::Random,
         }
     }
 }
@@ -125,9 +125,9 @@ impl Step {
 pub(super) const SEEK_CURVE: &str = "seek_curve";
 
 /// Formats a size for display.
-fn shown(size: u64) -> String {
+fn size_label(size: u64) -> String {
     match size {
-        LARGE => "1 MiB".into(),
+        LARGE_TRANSFER_BYTES => "1 MiB".into(),
         size if size < 1024 => format!("{size} B"),
         size => format!("{} KiB", size >> 10),
     }
@@ -139,65 +139,70 @@ pub fn is_step(name: &str) -> bool {
 }
 
 /// Returns all steps, with random transfers no smaller than `smallest` bytes.
-pub(super) fn steps(smallest: u64) -> Vec<Step> {
+pub(super) fn steps(smallest: u64) -> Vec<TestStep> {
     let kinds = [("read", 100), ("write", 0)];
     let mut all = Vec::new();
     for (kind, percent) in kinds {
         let title = format!("Transfer, {kind}");
-        all.push(Step::new(format!("transfer_{kind}"), title, Group::Transfer, Unit::MibPerSecond).of(
-            LARGE,
-            LARGE_DEPTH,
-            percent,
-        ));
+        all.push(
+            TestStep::new(format!("transfer_{kind}"), title, StepGroup::Transfer, StepUnit::MibPerSecond)
+                .with_transfers(LARGE_TRANSFER_BYTES, LARGE_DEPTH, percent),
+        );
     }
-    all.push(Step::new("access_time", "Access time, 4 KiB", Group::AccessTime, Unit::Milliseconds));
+    all.push(TestStep::new(
+        "access_time",
+        "Access time, 4 KiB",
+        StepGroup::AccessTime,
+        StepUnit::Milliseconds,
+    ));
     all.push(
-        Step::new(
+        TestStep::new(
             "random_seek",
-            format!("Random seek, {}", shown(smallest)),
-            Group::Seek,
-            Unit::Milliseconds,
+            format!("Random seek, {}", size_label(smallest)),
+            StepGroup::Seek,
+            StepUnit::Milliseconds,
         )
-        .of(smallest, 1, 100),
+        .with_transfers(smallest, 1, 100),
     );
-    all.push(Step::new(SEEK_CURVE, "Seek by distance, 4 KiB", Group::Seek, Unit::Milliseconds));
+    all.push(TestStep::new(SEEK_CURVE, "Seek by distance, 4 KiB", StepGroup::Seek, StepUnit::Milliseconds));
     for order in ["sequential", "random"] {
         for (kind, percent) in kinds {
             let title = format!("4 KiB {order} {kind}");
-            let step = Step::new(format!("{order}_{kind}_4k"), title, Group::FourKib, Unit::Iops);
-            all.push(step.of(SMALL, 1, percent));
+            let step = TestStep::new(format!("{order}_{kind}_4k"), title, StepGroup::FourKib, StepUnit::Iops);
+            all.push(step.with_transfers(SMALL_TRANSFER_BYTES, 1, percent));
         }
     }
     for (kind, percent) in kinds {
         for size in (9..=20).map(|power| 1_u64 << power).filter(|size| *size >= smallest) {
             let name = if size < 1024 { format!("{size}") } else { format!("{}k", size >> 10) };
-            let title = format!("Random {kind}, {}", shown(size));
-            let step = Step::new(format!("size_{kind}_{name}"), title, Group::BySize, Unit::Iops);
-            all.push(step.of(size, 1, percent));
+            let title = format!("Random {kind}, {}", size_label(size));
+            let step = TestStep::new(format!("size_{kind}_{name}"), title, StepGroup::BySize, StepUnit::Iops);
+            all.push(step.with_transfers(size, 1, percent));
         }
     }
     for (kind, percent) in kinds {
         for depth in (0..=6).map(|power| 1 << power) {
             let title = format!("4 KiB {kind}, {depth} in flight");
-            let step = Step::new(format!("depth_{kind}_{depth}"), title, Group::QueueDepth, Unit::Iops);
-            all.push(step.of(SMALL, depth, percent));
+            let step =
+                TestStep::new(format!("depth_{kind}_{depth}"), title, StepGroup::QueueDepth, StepUnit::Iops);
+            all.push(step.with_transfers(SMALL_TRANSFER_BYTES, depth, percent));
         }
     }
     all.push(
-        Step::new("burst_read", "Burst, 64 KiB of one place", Group::Burst, Unit::MibPerSecond)
-            .of(BURST, 1, 100),
+        TestStep::new("burst_read", "Burst, 64 KiB of one place", StepGroup::Burst, StepUnit::MibPerSecond)
+            .with_transfers(BURST_REGION_BYTES, 1, 100),
     );
-    all.push(Step::new(
+    all.push(TestStep::new(
         "read_after_write",
         "Read after write, 4 KiB",
-        Group::ReadAfterWrite,
-        Unit::Milliseconds,
+        StepGroup::ReadAfterWrite,
+        StepUnit::Milliseconds,
     ));
-    all.push(Step::new("sync", "Sync of a 4 KiB write", Group::Sync, Unit::Milliseconds));
+    all.push(TestStep::new("sync", "Sync of a 4 KiB write", StepGroup::Sync, StepUnit::Milliseconds));
     for size in [8 << 10, 32 << 10] {
-        let title = format!("Mixed {MIXED_READS}:{}, {} KiB", 100 - MIXED_READS, size >> 10);
-        let step = Step::new(format!("mixed_{}k", size >> 10), title, Group::Mixed, Unit::Iops);
-        all.push(step.of(size, MIXED_DEPTH, MIXED_READS));
+        let title = format!("Mixed {MIXED_READS_PERCENT}:{}, {} KiB", 100 - MIXED_READS_PERCENT, size >> 10);
+        let step = TestStep::new(format!("mixed_{}k", size >> 10), title, StepGroup::Mixed, StepUnit::Iops);
+        all.push(step.with_transfers(size, MIXED_DEPTH, MIXED_READS_PERCENT));
     }
     all
 }

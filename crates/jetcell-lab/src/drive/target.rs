@@ -16,9 +16,9 @@ use crate::erasable::ErasableDevice;
 
 /// Name prefix for the files that a test creates in a directory. They are unlinked before the test runs, so a file
 /// with such a name is a leftover.
-const OWN: &str = ".jetcell-disk-test-";
+const FILE_NAME_PREFIX: &str = ".jetcell-disk-test-";
 /// File sizes are rounded to multiples of this many bytes.
-const GRAIN: u64 = 1 << 20;
+const FILE_SIZE_GRANULARITY: u64 = 1 << 20;
 /// Minimum size of a target in bytes. A smaller target would fit into the drive's cache.
 pub const MIN_TARGET: u64 = 16 << 20;
 
@@ -41,7 +41,7 @@ pub enum TargetKind {
 }
 
 /// An open target.
-pub struct Target {
+pub struct TestTarget {
     /// Name in the results, unique within the test.
     pub name: String,
     /// Path as the user gave it.
@@ -66,10 +66,10 @@ pub enum TargetError {
     Missing(PathBuf),
     /// Writing was requested, but to a target that the test did not create.
     #[error("{} exists; add --force to overwrite the whole file, or give a path that does not exist", .0.display())]
-    NotOwn(PathBuf),
+    NotCreatedByTest(PathBuf),
     /// Writing to a device was requested.
     #[error("{} is a device, but --write is for files; give --erase to overwrite it", .0.display())]
-    WrittenDevice(PathBuf),
+    DeviceWriteRequested(PathBuf),
     /// The path is on tmpfs or ramfs, that is, in memory.
     #[error("{} is on {kind}, which is memory and not storage; give a target on a disk", .path.display())]
     Memory {
@@ -80,7 +80,7 @@ pub enum TargetError {
     },
     /// The path is a pipe, a socket, or a character device.
     #[error("{} is a pipe, a socket or a character device; give a directory, a file or a block device", .0.display())]
-    NoTarget(PathBuf),
+    UnsupportedFileType(PathBuf),
     /// The file system cannot bypass the page cache.
     #[error("{}: the file system does not support direct I/O (O_DIRECT), so the test would measure memory; \
      give a target on another file system", .0.display())]
@@ -126,28 +126,33 @@ pub enum TargetError {
 
 /// Which files, other than those in directories, a test may write to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Writing {
+pub enum WritePermission {
     /// None: existing files are only read.
     #[default]
-    Nothing,
+    ReadOnly,
     /// New files, created by the test at paths that do not exist.
     NewFiles,
     /// New files and existing files. The content of existing files is lost.
     AllFiles,
 }
 
-impl Target {
+impl TestTarget {
     /// Opens a target. In a directory, creates a file of `size` bytes and unlinks it immediately, so it disappears
     /// even if the test is killed. If the path does not exist and `writing` permits it, a file is created there in
     /// the same way.
     ///
     /// # Errors
     /// Returns an error if the target cannot be tested. A failed attempt leaves no files behind.
-    pub fn open(vfs: &dyn Vfs, path: &Path, size: u64, writing: Writing) -> Result<Target, TargetError> {
+    pub fn open(
+        vfs: &dyn Vfs,
+        path: &Path,
+        size: u64,
+        writing: WritePermission,
+    ) -> Result<TestTarget, TargetError> {
         let unusable = |error| TargetError::Unusable { path: path.into(), error };
         let metadata = match std::fs::metadata(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound && writing != Writing::Nothing => {
-                return Target::make(vfs, path, path, size, TargetKind::NewFile);
+            Err(error) if error.kind() == io::ErrorKind::NotFound && writing != WritePermission::ReadOnly => {
+                return TestTarget::create_file(vfs, path, path, size, TargetKind::NewFile);
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Err(TargetError::Missing(path.into()));
@@ -156,30 +161,43 @@ impl Target {
         };
         if metadata.is_dir() {
             remove_leftovers(vfs, path).map_err(unusable)?;
-            let own = path.join(format!("{OWN}{}", std::process::id()));
-            return Target::make(vfs, path, &own, size, TargetKind::Directory);
+            let own = path.join(format!("{FILE_NAME_PREFIX}{}", std::process::id()));
+            return TestTarget::create_file(vfs, path, &own, size, TargetKind::Directory);
         }
         let (kind, mode) = match (metadata.file_type(), writing) {
-            (kind, Writing::Nothing) if kind.is_file() => (TargetKind::File, OpenMode::Read),
-            (kind, Writing::NewFiles) if kind.is_file() => return Err(TargetError::NotOwn(path.into())),
-            (kind, Writing::AllFiles) if kind.is_file() => (TargetKind::OverwrittenFile, OpenMode::Write),
-            (kind, Writing::Nothing) if kind.is_block_device() => (TargetKind::Device, OpenMode::Read),
-            (kind, _) if kind.is_block_device() => return Err(TargetError::WrittenDevice(path.into())),
-            _ => return Err(TargetError::NoTarget(path.into())),
+            (kind, WritePermission::ReadOnly) if kind.is_file() => (TargetKind::File, OpenMode::Read),
+            (kind, WritePermission::NewFiles) if kind.is_file() => {
+                return Err(TargetError::NotCreatedByTest(path.into()));
+            }
+            (kind, WritePermission::AllFiles) if kind.is_file() => {
+                (TargetKind::OverwrittenFile, OpenMode::Write)
+            }
+            (kind, WritePermission::ReadOnly) if kind.is_block_device() => {
+                (TargetKind::Device, OpenMode::Read)
+            }
+            (kind, _) if kind.is_block_device() => {
+                return Err(TargetError::DeviceWriteRequested(path.into()));
+            }
+            _ => return Err(TargetError::UnsupportedFileType(path.into())),
         };
-        Target::existing(vfs, path, kind, mode)
+        TestTarget::existing(vfs, path, kind, mode)
     }
 
     /// Opens a device whose content will be overwritten.
     ///
     /// # Errors
     /// Returns an error if the device cannot be tested. In this case, nothing is written.
-    pub fn erase(vfs: &dyn Vfs, device: ErasableDevice) -> Result<Target, TargetError> {
-        let target = Target::existing(vfs, &device.path, TargetKind::ErasedDevice, OpenMode::Write)?;
-        Ok(Target { _claim: Some(device), ..target })
+    pub fn erase(vfs: &dyn Vfs, device: ErasableDevice) -> Result<TestTarget, TargetError> {
+        let target = TestTarget::existing(vfs, &device.path, TargetKind::ErasedDevice, OpenMode::Write)?;
+        Ok(TestTarget { _claim: Some(device), ..target })
     }
 
-    fn existing(vfs: &dyn Vfs, path: &Path, kind: TargetKind, mode: OpenMode) -> Result<Target, TargetError> {
+    fn existing(
+        vfs: &dyn Vfs,
+        path: &Path,
+        kind: TargetKind,
+        mode: OpenMode,
+    ) -> Result<TestTarget, TargetError> {
         // Without direct I/O support in the file system, either the open or a later operation fails with this error.
         let unusable = |error: io::Error| match error.raw_os_error() {
             Some(code) if code == rustix::io::Errno::INVAL.raw_os_error() => {
@@ -199,16 +217,20 @@ impl Target {
             return Err(TargetError::TooSmall { path: path.into(), bytes });
         }
         if !matches!(kind, TargetKind::Device | TargetKind::ErasedDevice) {
-            refuse_memory(path, path)?;
+            reject_memory_file_system(path, path)?;
         }
-        if !reads_directly(path) {
+        if !supports_direct_reads(path) {
             return Err(TargetError::NoDirectIo(path.into()));
         }
-        let notes = if kind == TargetKind::File { doubts_of_file(path) } else { Vec::new() };
+        let notes = if kind == TargetKind::File { file_warnings(path) } else { Vec::new() };
         // The file is filled in whole MiB.
-        let grain = if kind == TargetKind::OverwrittenFile { GRAIN } else { IoBuffer::ALIGNMENT as u64 };
+        let grain = if kind == TargetKind::OverwrittenFile {
+            FILE_SIZE_GRANULARITY
+        } else {
+            IoBuffer::ALIGNMENT as u64
+        };
         let bytes = bytes / grain * grain;
-        Ok(Target {
+        Ok(TestTarget {
             name: path.display().to_string(),
             path: path.into(),
             kind,
@@ -220,20 +242,20 @@ impl Target {
         })
     }
 
-    fn make(
+    fn create_file(
         vfs: &dyn Vfs,
         path: &Path,
         own: &Path,
         size: u64,
         kind: TargetKind,
-    ) -> Result<Target, TargetError> {
+    ) -> Result<TestTarget, TargetError> {
         let unusable = |error| TargetError::Unusable { path: path.into(), error };
         let directory = jetcell_vfs::parent_directory(own);
-        let bytes = size / GRAIN * GRAIN;
+        let bytes = size / FILE_SIZE_GRANULARITY * FILE_SIZE_GRANULARITY;
         if bytes < MIN_TARGET {
             return Err(TargetError::TooSmall { path: path.into(), bytes });
         }
-        refuse_memory(path, directory)?;
+        reject_memory_file_system(path, directory)?;
         let free = vfs.free_space(directory).map_err(unusable)?;
         if free < bytes {
             return Err(TargetError::NoSpace { path: path.into(), wanted: bytes, free });
@@ -252,7 +274,7 @@ impl Target {
             io::ErrorKind::StorageFull => TargetError::NoSpace { path: path.into(), wanted: bytes, free },
             _ => unusable(error),
         })?;
-        Ok(Target {
+        Ok(TestTarget {
             name: path.display().to_string(),
             path: path.into(),
             kind,
@@ -273,8 +295,8 @@ impl Target {
 
 /// Rejects targets on tmpfs and ramfs. `there` is the target itself, or the parent directory of a file that does not
 /// exist yet.
-fn refuse_memory(path: &Path, there: &Path) -> Result<(), TargetError> {
-    match Mount::of(there).filter(Mount::is_memory) {
+fn reject_memory_file_system(path: &Path, there: &Path) -> Result<(), TargetError> {
+    match Mount::containing(there).filter(Mount::is_in_memory) {
         Some(mount) => Err(TargetError::Memory { path: path.into(), kind: mount.file_system }),
         None => Ok(()),
     }
@@ -284,7 +306,7 @@ fn refuse_memory(path: &Path, there: &Path) -> Result<(), TargetError> {
 fn remove_leftovers(vfs: &dyn Vfs, directory: &Path) -> io::Result<()> {
     for path in vfs.list(directory)? {
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
-        if name.is_some_and(|name| name.starts_with(OWN)) {
+        if name.is_some_and(|name| name.starts_with(FILE_NAME_PREFIX)) {
             match vfs.remove(&path) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 _ => {}
@@ -295,16 +317,16 @@ fn remove_leftovers(vfs: &dyn Vfs, directory: &Path) -> io::Result<()> {
 }
 
 /// Returns true if a file or device supports direct reads.
-fn reads_directly(path: &Path) -> bool {
+fn supports_direct_reads(path: &Path) -> bool {
     let flags = OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let Ok(file) = rustix::fs::openat(CWD, path, flags, Mode::empty()) else { return false };
     let mut buffer = IoBuffer::zeroed(IoBuffer::ALIGNMENT);
     rustix::io::pread(&file, &mut *buffer, 0) == Ok(buffer.len())
 }
 
-fn doubts_of_file(path: &Path) -> Vec<String> {
-    let Ok(map) = FileMap::of(path) else { return Vec::new() };
-    let found = Fragmentation::of(&map, &[]);
+fn file_warnings(path: &Path) -> Vec<String> {
+    let Ok(map) = FileMap::read(path) else { return Vec::new() };
+    let found = Fragmentation::from_map(&map, &[]);
     let unread = found.hole_bytes.saturating_add(found.unwritten_bytes);
     if unread == 0 {
         return Vec::new();
@@ -317,7 +339,7 @@ fn doubts_of_file(path: &Path) -> Vec<String> {
 mod tests {
     use super::*;
     use jetcell_vfs::{RealOptions, RealVfs};
-    use testkit::{Need, skip};
+    use testkit::{TestRequirement, skip};
 
     fn directory() -> tempfile::TempDir {
         tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap()
@@ -333,15 +355,15 @@ mod tests {
         if !direct_io_available(dir.path()) {
             return;
         }
-        std::fs::write(dir.path().join(format!("{OWN}1")), "leftover").unwrap();
-        let target = Target::open(&vfs, dir.path(), MIN_TARGET + 5, Writing::Nothing).unwrap();
+        std::fs::write(dir.path().join(format!("{FILE_NAME_PREFIX}1")), "leftover").unwrap();
+        let target = TestTarget::open(&vfs, dir.path(), MIN_TARGET + 5, WritePermission::ReadOnly).unwrap();
         assert_eq!(
             (target.bytes, target.kind, target.is_written()),
             (MIN_TARGET, TargetKind::Directory, true)
         );
         assert_eq!(target.file.len().unwrap(), MIN_TARGET);
         let new = dir.path().join("new");
-        let target = Target::open(&vfs, &new, MIN_TARGET, Writing::NewFiles).unwrap();
+        let target = TestTarget::open(&vfs, &new, MIN_TARGET, WritePermission::NewFiles).unwrap();
         assert_eq!((target.kind, target.is_written()), (TargetKind::NewFile, true));
         assert_eq!(names(dir.path()), 0);
     }
@@ -351,14 +373,19 @@ mod tests {
         let (dir, vfs) = (directory(), RealVfs::new(RealOptions::default()).unwrap());
         let path = dir.path().join("a");
         std::fs::File::create(&path).unwrap().set_len(MIN_TARGET + 100).unwrap();
-        assert!(matches!(Target::open(&vfs, &path, 0, Writing::NewFiles), Err(TargetError::NotOwn(_))));
+        assert!(matches!(
+            TestTarget::open(&vfs, &path, 0, WritePermission::NewFiles),
+            Err(TargetError::NotCreatedByTest(_))
+        ));
         if !direct_io_available(dir.path()) {
             return;
         }
-        let target = Target::open(&vfs, &path, 0, Writing::Nothing).unwrap();
+        let target = TestTarget::open(&vfs, &path, 0, WritePermission::ReadOnly).unwrap();
         assert_eq!((target.bytes, target.is_written()), (MIN_TARGET, false));
-        assert!(FileMap::of(&path).is_err() || target.notes[0].starts_with("100.0 % of the file was never"));
-        let target = Target::open(&vfs, &path, 0, Writing::AllFiles).unwrap();
+        assert!(
+            FileMap::read(&path).is_err() || target.notes[0].starts_with("100.0 % of the file was never")
+        );
+        let target = TestTarget::open(&vfs, &path, 0, WritePermission::AllFiles).unwrap();
         assert_eq!(
             (target.kind, target.bytes, target.is_written()),
             (TargetKind::OverwrittenFile, MIN_TARGET, true)
@@ -368,18 +395,22 @@ mod tests {
 
     #[test]
     fn memory_is_refused_although_it_has_direct_io() {
-        let Ok(memory) = tempfile::tempdir_in("/dev/shm") else { return skip(Need::Kernel, "no /dev/shm") };
-        if !Mount::of(memory.path()).is_some_and(|mount| mount.is_memory()) {
-            return skip(Need::Kernel, "/dev/shm is not in memory");
+        let Ok(memory) = tempfile::tempdir_in("/dev/shm") else {
+            return skip(TestRequirement::Kernel, "no /dev/shm");
+        };
+        if !Mount::containing(memory.path()).is_some_and(|mount| mount.is_in_memory()) {
+            return skip(TestRequirement::Kernel, "/dev/shm is not in memory");
         }
         let vfs = RealVfs::new(RealOptions::default()).unwrap();
         let file = memory.path().join("a");
         std::fs::write(&file, vec![7; MIN_TARGET as usize]).unwrap();
         let new = memory.path().join("new");
-        for (path, writing) in
-            [(memory.path(), Writing::Nothing), (&file, Writing::Nothing), (&new, Writing::NewFiles)]
-        {
-            let refused = Target::open(&vfs, path, MIN_TARGET, writing).err().unwrap();
+        for (path, writing) in [
+            (memory.path(), WritePermission::ReadOnly),
+            (&file, WritePermission::ReadOnly),
+            (&new, WritePermission::NewFiles),
+        ] {
+            let refused = TestTarget::open(&vfs, path, MIN_TARGET, writing).err().unwrap();
             assert!(matches!(refused, TargetError::Memory { .. }), "{refused}");
         }
         assert_eq!(names(memory.path()), 1);
@@ -388,9 +419,10 @@ mod tests {
     #[test]
     fn what_cannot_be_tested_is_refused_and_nothing_is_left() {
         let (dir, vfs) = (directory(), RealVfs::new(RealOptions::default()).unwrap());
-        let open = |path: &Path, size| Target::open(&vfs, path, size, Writing::Nothing).err().unwrap();
+        let open =
+            |path: &Path, size| TestTarget::open(&vfs, path, size, WritePermission::ReadOnly).err().unwrap();
         assert!(matches!(open(&dir.path().join("none"), MIN_TARGET), TargetError::Missing(_)));
-        assert!(matches!(open(Path::new("/dev/null"), MIN_TARGET), TargetError::NoTarget(_)));
+        assert!(matches!(open(Path::new("/dev/null"), MIN_TARGET), TargetError::UnsupportedFileType(_)));
         assert!(matches!(open(dir.path(), MIN_TARGET - 1), TargetError::TooSmall { .. }));
         assert!(matches!(open(dir.path(), 1 << 62), TargetError::NoSpace { .. }));
         assert_eq!(names(dir.path()), 0);

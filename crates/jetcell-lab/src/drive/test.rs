@@ -4,32 +4,33 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use jetcell_vfs::Cancel;
+use jetcell_vfs::CancelToken;
 
-use super::error::TestError;
-use super::progress::{Moved, Progress, Stage};
-use super::result::{DriveTest, Options};
-use super::run::Run;
-use super::target::Target;
+use super::error::DriveTestError;
+use super::progress::{DriveTestProgress, TestStage, TransferredBytes};
+use super::result::{DriveTest, DriveTestOptions};
+use super::run::DriveTestRun;
+use super::target::TestTarget;
 
 /// Interval at which the watchdog checks the current stage.
 const WATCHDOG_INTERVAL: Duration = Duration::from_millis(250);
 /// Transfers are allowed minutes without a completion, because that is how long the kernel retries before it reports
 /// an error.
-const PATIENCE: Patience = Patience { usual: Duration::from_secs(300), at_the_end: Duration::from_secs(5) };
+const STALL_LIMITS: StallLimits =
+    StallLimits { usual: Duration::from_secs(300), at_the_end: Duration::from_secs(5) };
 
 /// Maximum time without a completed transfer before the test is abandoned.
 #[derive(Clone, Copy)]
-struct Patience {
+struct StallLimits {
     usual: Duration,
     /// Limit after the test was cancelled or reached its deadline.
     at_the_end: Duration,
 }
 
 /// Message from the measuring thread.
-enum Event {
-    Begins(Stage),
-    Ended(Box<Result<DriveTest, TestError>>),
+enum MeasurementThreadMessage {
+    Begins(TestStage),
+    Ended(Box<Result<DriveTest, DriveTestError>>),
 }
 
 /// Tests the given targets. Targets with the same name are numbered. `tell` receives the progress at each stage.
@@ -38,58 +39,58 @@ enum Event {
 /// Returns an error if a transfer fails or stalls, if `cancel` is set, or if the time limit is reached before the
 /// targets are prepared.
 pub fn test(
-    targets: Vec<Target>,
+    targets: Vec<TestTarget>,
     backend: &str,
-    options: &Options,
-    cancel: &Cancel,
-    tell: &mut dyn FnMut(Progress),
-) -> Result<DriveTest, TestError> {
-    watched(targets, backend, options, cancel, PATIENCE, tell)
+    options: &DriveTestOptions,
+    cancel: &CancelToken,
+    tell: &mut dyn FnMut(DriveTestProgress),
+) -> Result<DriveTest, DriveTestError> {
+    run_with_watchdog(targets, backend, options, cancel, STALL_LIMITS, tell)
 }
 
 /// Runs the measurements in a separate thread, so a transfer that never completes does not block the caller.
-fn watched(
-    mut targets: Vec<Target>,
+fn run_with_watchdog(
+    mut targets: Vec<TestTarget>,
     backend: &str,
-    options: &Options,
-    cancel: &Cancel,
-    patience: Patience,
-    tell: &mut dyn FnMut(Progress),
-) -> Result<DriveTest, TestError> {
-    name_apart(&mut targets);
+    options: &DriveTestOptions,
+    cancel: &CancelToken,
+    patience: StallLimits,
+    tell: &mut dyn FnMut(DriveTestProgress),
+) -> Result<DriveTest, DriveTestError> {
+    number_duplicates(&mut targets);
     let Some(clock) = targets.first().map(|target| target.clock.clone()) else {
-        return Err(TestError::Cancelled);
+        return Err(DriveTestError::Cancelled);
     };
     let began = clock.monotonic();
     let deadline = options.longest().map(|longest| began.saturating_add(longest));
-    let moved = Moved::default();
+    let moved = TransferredBytes::default();
     // The channel has no buffer, so nothing is measured while the receiver handles an event.
     let (events, told) = mpsc::sync_channel(0);
     let measuring = {
         let (backend, options, cancel) = (backend.to_string(), options.clone(), cancel.clone());
         let (clock, moved) = (clock.clone(), moved.clone());
         thread::Builder::new().name("drive test".into()).spawn(move || {
-            let mut tell = |stage| drop(events.send(Event::Begins(stage)));
-            let run = Run::new(&targets, &options, (&clock, deadline), &cancel, moved, &mut tell);
+            let mut tell = |stage| drop(events.send(MeasurementThreadMessage::Begins(stage)));
+            let run = DriveTestRun::new(&targets, &options, (&clock, deadline), &cancel, moved, &mut tell);
             let tested = run.test(&backend);
             // The receiver may already have returned.
-            drop(events.send(Event::Ended(Box::new(tested))));
+            drop(events.send(MeasurementThreadMessage::Ended(Box::new(tested))));
         })
     };
-    let measuring = measuring.map_err(TestError::Thread)?;
-    let (mut current, mut quiet_since, mut seen): (Option<Stage>, _, _) = (None, Instant::now(), 0);
+    let measuring = measuring.map_err(DriveTestError::Thread)?;
+    let (mut current, mut quiet_since, mut seen): (Option<TestStage>, _, _) = (None, Instant::now(), 0);
     loop {
         let event = told.recv_timeout(WATCHDOG_INTERVAL);
         match event {
-            Ok(Event::Ended(result)) => return *result,
-            Ok(Event::Begins(stage)) => {
+            Ok(MeasurementThreadMessage::Ended(result)) => return *result,
+            Ok(MeasurementThreadMessage::Begins(stage)) => {
                 quiet_since = Instant::now();
                 current = Some(stage);
             }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => match measuring.join() {
                 Err(panic) => std::panic::resume_unwind(panic),
-                Ok(()) => return Err(TestError::Cancelled),
+                Ok(()) => return Err(DriveTestError::Cancelled),
             },
         }
         let (now, bytes) = (clock.monotonic(), moved.bytes());
@@ -101,14 +102,14 @@ fn watched(
         let ends = cancel.is_cancelled() || deadline.is_some_and(|end| now >= end);
         if quiet_since.elapsed() >= if ends { patience.at_the_end } else { patience.usual } {
             let seconds = quiet_since.elapsed().as_secs();
-            return Err(TestError::Stalled { stage: stage.title.clone(), seconds });
+            return Err(DriveTestError::Stalled { stage: stage.title.clone(), seconds });
         }
     }
 }
 
 /// Numbers targets that were given more than once. Testing a target twice shows how far two tests of the same target
 /// differ.
-fn name_apart(targets: &mut [Target]) {
+fn number_duplicates(targets: &mut [TestTarget]) {
     for at in 1..targets.len() {
         let (before, rest) = targets.split_at_mut(at);
         let Some(target) = rest.first_mut() else { return };
@@ -124,21 +125,21 @@ fn name_apart(targets: &mut [Target]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::drive::result::Costs;
-    use crate::drive::simulated_drive::SimulatedDrive;
+    use crate::drive::result::TargetCosts;
+    use crate::drive::simulated_drive::FakeDrive;
     use crate::drive::step::steps;
     use crate::drive::{SeekCurve, TargetKind};
 
     const SIZE: u64 = 16 << 20;
 
-    fn target(name: &str, kind: TargetKind, us: u64) -> Target {
-        let (file, clock) = SimulatedDrive::new(SIZE, Duration::from_micros(us), 1).start();
+    fn target(name: &str, kind: TargetKind, us: u64) -> TestTarget {
+        let (file, clock) = FakeDrive::new(SIZE, Duration::from_micros(us), 1).start();
         let (name, path) = (name.into(), name.into());
-        Target { name, path, kind, bytes: SIZE, notes: Vec::new(), file, clock, _claim: None }
+        TestTarget { name, path, kind, bytes: SIZE, notes: Vec::new(), file, clock, _claim: None }
     }
 
-    fn options() -> Options {
-        Options {
+    fn options() -> DriveTestOptions {
+        DriveTestOptions {
             seconds: 0.01,
             repetitions: 4,
             zones: 4,
@@ -147,16 +148,16 @@ mod tests {
             seed: 3,
             only: Vec::new(),
             longest_seconds: None,
-            costs: Costs::default(),
+            costs: TargetCosts::default(),
         }
     }
 
     #[test]
     fn the_faster_of_two_drives_wins_by_the_known_difference() {
         let targets = vec![target("a", TargetKind::Directory, 100), target("b", TargetKind::Directory, 80)];
-        let mut told: Vec<Progress> = Vec::new();
+        let mut told: Vec<DriveTestProgress> = Vec::new();
         let found =
-            test(targets, "simulated", &options(), &Cancel::default(), &mut |at| told.push(at)).unwrap();
+            test(targets, "simulated", &options(), &CancelToken::default(), &mut |at| told.push(at)).unwrap();
         // The same stage is reported repeatedly while it runs.
         told.dedup_by_key(|at| (at.title.clone(), at.done));
         assert_eq!(found.steps.len(), steps(4096).len());
@@ -177,8 +178,8 @@ mod tests {
             (of_steps.len(), told.last().map(|at| at.total)),
             (told.last().unwrap().total, Some(found.steps.len() * 8))
         );
-        assert!(of_steps.windows(2).all(|pair| pair[0].at_most >= pair[1].at_most));
-        assert!(of_steps.iter().all(|at| at.at_most.is_some() && at.written.is_none()));
+        assert!(of_steps.windows(2).all(|pair| pair[0].max_remaining >= pair[1].max_remaining));
+        assert!(of_steps.iter().all(|at| at.max_remaining.is_some() && at.written.is_none()));
         // Order within the repetitions: A B, then B A.
         let names: Vec<&str> = of_steps.iter().take(4).map(|at| &at.title[..1]).collect();
         assert_eq!(names, ["a", "b", "b", "a"]);
@@ -186,15 +187,15 @@ mod tests {
 
     #[test]
     fn a_target_that_is_not_the_tests_own_is_never_written() {
-        let drive = SimulatedDrive::new(SIZE, Duration::from_micros(100), 1);
+        let drive = FakeDrive::new(SIZE, Duration::from_micros(100), 1);
         let written = drive.written();
         let (file, clock) = drive.start();
         let (name, path, notes) = ("disk".to_string(), "disk".into(), Vec::new());
         let _claim = None;
         let kind = TargetKind::Device;
-        let targets = vec![Target { name, path, kind, bytes: SIZE, notes, file, clock, _claim }];
-        let once = Options { repetitions: 1, precondition: true, ..options() };
-        let found = test(targets, "simulated", &once, &Cancel::default(), &mut |_| ()).unwrap();
+        let targets = vec![TestTarget { name, path, kind, bytes: SIZE, notes, file, clock, _claim }];
+        let once = DriveTestOptions { repetitions: 1, precondition: true, ..options() };
+        let found = test(targets, "simulated", &once, &CancelToken::default(), &mut |_| ()).unwrap();
         assert!(written.lock().unwrap().is_empty());
         assert!(found.steps.iter().all(|step| !step.step.writes()) && found.steps.len() > 10);
         assert!(!found.targets[0].written && found.targets[0].preconditioning.is_none());
@@ -202,17 +203,17 @@ mod tests {
 
     #[test]
     fn an_erased_device_is_written_and_filled_only_to_precondition_it() {
-        let drive = SimulatedDrive::new(SIZE, Duration::from_micros(100), 1);
+        let drive = FakeDrive::new(SIZE, Duration::from_micros(100), 1);
         let written = drive.written();
         let (file, clock) = drive.start();
-        let disk = || Target {
+        let disk = || TestTarget {
             file: file.clone(),
             clock: clock.clone(),
             ..target("disk", TargetKind::ErasedDevice, 1)
         };
         let only = vec!["random_write_4k".to_string()];
-        let once = Options { repetitions: 1, only, ..options() };
-        let found = test(vec![disk()], "simulated", &once, &Cancel::default(), &mut |_| ()).unwrap();
+        let once = DriveTestOptions { repetitions: 1, only, ..options() };
+        let found = test(vec![disk()], "simulated", &once, &CancelToken::default(), &mut |_| ()).unwrap();
         assert_eq!((found.steps.len(), found.steps[0].step.name.as_str()), (1, "random_write_4k"));
         assert!(found.targets[0].written && found.targets[0].notes[0].contains("flash"));
         assert_eq!(
@@ -220,8 +221,8 @@ mod tests {
             found.steps[0].figures[0].as_ref().unwrap().repetitions[0].operations
         );
         let before = written.lock().unwrap().len();
-        let steady = Options { precondition: true, ..once };
-        let found = test(vec![disk()], "simulated", &steady, &Cancel::default(), &mut |_| ()).unwrap();
+        let steady = DriveTestOptions { precondition: true, ..once };
+        let found = test(vec![disk()], "simulated", &steady, &CancelToken::default(), &mut |_| ()).unwrap();
         let passes: Vec<u64> = written.lock().unwrap().iter().skip(before).take(32).copied().collect();
         assert!(passes.len() == 32 && passes.iter().all(|offset| offset % (1 << 20) == 0), "two passes");
         assert!(found.targets[0].notes.is_empty() && found.targets[0].preconditioning.is_some());
@@ -230,8 +231,8 @@ mod tests {
     #[test]
     fn a_result_is_read_back_as_it_was_written() {
         let targets = vec![target("a", TargetKind::Directory, 100), target("a", TargetKind::File, 100)];
-        let two = Options { repetitions: 2, precondition: true, ..options() };
-        let found = test(targets, "simulated", &two, &Cancel::default(), &mut |_| ()).unwrap();
+        let two = DriveTestOptions { repetitions: 2, precondition: true, ..options() };
+        let found = test(targets, "simulated", &two, &CancelToken::default(), &mut |_| ()).unwrap();
         assert_eq!(found.targets.iter().map(|each| each.name.as_str()).collect::<Vec<_>>(), ["a", "a (2)"]);
         assert!(found.targets[0].preconditioning.as_ref().unwrap().is_steady());
         let text = serde_json::to_string(&found).unwrap();
@@ -242,33 +243,35 @@ mod tests {
 
     #[test]
     fn errors_name_target_and_step_and_a_cancelled_test_has_no_result() {
-        let (file, clock) =
-            SimulatedDrive::new(SIZE, Duration::from_micros(100), 1).failing_after(30).start();
-        let targets = vec![Target { file, clock, ..target("a", TargetKind::Directory, 1) }];
-        let error = test(targets, "simulated", &options(), &Cancel::default(), &mut |_| ()).unwrap_err();
+        let (file, clock) = FakeDrive::new(SIZE, Duration::from_micros(100), 1).failing_after(30).start();
+        let targets = vec![TestTarget { file, clock, ..target("a", TargetKind::Directory, 1) }];
+        let error = test(targets, "simulated", &options(), &CancelToken::default(), &mut |_| ()).unwrap_err();
         assert!(error.to_string().starts_with("a: Transfer, read: "), "{error}");
         let targets = vec![target("a", TargetKind::Directory, 100)];
-        let cancel = Cancel::default();
+        let cancel = CancelToken::default();
         let asked = cancel.clone();
-        let stop = &mut move |at: Progress| {
+        let stop = &mut move |at: DriveTestProgress| {
             if at.done == 3 {
                 asked.cancel()
             }
         };
-        assert!(matches!(test(targets, "simulated", &options(), &cancel, stop), Err(TestError::Cancelled)));
+        assert!(matches!(
+            test(targets, "simulated", &options(), &cancel, stop),
+            Err(DriveTestError::Cancelled)
+        ));
     }
 
     #[test]
     fn a_test_of_a_drive_gives_its_seek_curve() {
-        let drive = SimulatedDrive::new(64 << 20, Duration::from_micros(200), 1)
+        let drive = FakeDrive::new(64 << 20, Duration::from_micros(200), 1)
             .with_seeks(Duration::from_millis(1), Duration::from_micros(500));
         let (file, clock) = drive.start();
-        let disk = Target { file, clock, bytes: 64 << 20, ..target("disk", TargetKind::Device, 1) };
+        let disk = TestTarget { file, clock, bytes: 64 << 20, ..target("disk", TargetKind::Device, 1) };
         let only = ["transfer_read", "sequential_read_4k", "seek_curve"].map(str::to_string).to_vec();
-        let options = Options { seconds: 1.0, repetitions: 2, only, ..options() };
+        let options = DriveTestOptions { seconds: 1.0, repetitions: 2, only, ..options() };
         let targets = vec![target("other", TargetKind::Device, 100), disk];
-        let found = test(targets, "simulated", &options, &Cancel::default(), &mut |_| ()).unwrap();
-        let curve = SeekCurve::of(&found, 1).unwrap();
+        let found = test(targets, "simulated", &options, &CancelToken::default(), &mut |_| ()).unwrap();
+        let curve = SeekCurve::from_test(&found, 1).unwrap();
         // A sequential read takes 1.2 ms, and a seek adds 0.5 ms per MiB of distance.
         let close = |distance: u64, ms: f64| {
             let cost = curve.cost(distance) * 1e3;
@@ -281,11 +284,11 @@ mod tests {
         let share = curve.bytes_per_second * 1.7e-3 / 1_048_576.0;
         assert!((0.85..1.0).contains(&share), "{curve:?}");
         assert_eq!(curve.drive, "disk");
-        assert_eq!(SeekCurve::of(&found, 2), None);
+        assert_eq!(SeekCurve::from_test(&found, 2), None);
         for name in &options.only {
             let mut less = found.clone();
             less.steps.retain(|step| step.step.name != *name);
-            assert_eq!(SeekCurve::of(&less, 1), None, "without {name}");
+            assert_eq!(SeekCurve::from_test(&less, 1), None, "without {name}");
         }
     }
 
@@ -294,9 +297,11 @@ mod tests {
         let run = |us, longest| {
             let targets =
                 vec![target("a", TargetKind::Directory, us), target("b", TargetKind::Directory, us)];
-            let options = Options { seconds: 1.0, longest_seconds: Some(longest), ..options() };
+            let options = DriveTestOptions { seconds: 1.0, longest_seconds: Some(longest), ..options() };
             let mut last = None;
-            let found = test(targets, "simulated", &options, &Cancel::default(), &mut |at| last = at.at_most);
+            let found = test(targets, "simulated", &options, &CancelToken::default(), &mut |at| {
+                last = at.max_remaining
+            });
             assert!(last.unwrap() <= Duration::from_secs_f64(longest), "{last:?}");
             found
         };
@@ -318,32 +323,32 @@ mod tests {
 
     #[test]
     fn a_drive_that_does_not_answer_is_given_up() {
-        let hanging = |cancel: &Cancel, patience, tell: &mut dyn FnMut(Progress)| {
-            let drive = SimulatedDrive::new(SIZE, Duration::from_micros(100), 1).stalling_after(20);
+        let hanging = |cancel: &CancelToken, patience, tell: &mut dyn FnMut(DriveTestProgress)| {
+            let drive = FakeDrive::new(SIZE, Duration::from_micros(100), 1).stalling_after(20);
             let (file, clock) = drive.start();
-            let targets = vec![Target { file, clock, ..target("a", TargetKind::Directory, 1) }];
-            watched(targets, "simulated", &options(), cancel, patience, tell).unwrap_err()
+            let targets = vec![TestTarget { file, clock, ..target("a", TargetKind::Directory, 1) }];
+            run_with_watchdog(targets, "simulated", &options(), cancel, patience, tell).unwrap_err()
         };
         // `soon` is longer than a thread may wait for a CPU on a busy machine.
         let (soon, never) = (Duration::from_millis(1500), Duration::MAX);
-        let cancel = Cancel::default();
-        let error = hanging(&cancel, Patience { usual: soon, at_the_end: never }, &mut |_| ());
+        let cancel = CancelToken::default();
+        let error = hanging(&cancel, StallLimits { usual: soon, at_the_end: never }, &mut |_| ());
         assert!(
-            matches!(&error, TestError::Stalled { stage, .. } if stage == "a: Transfer, read"),
+            matches!(&error, DriveTestError::Stalled { stage, .. } if stage == "a: Transfer, read"),
             "{error}"
         );
         // Ctrl-C ends the test before that. When the stage is reported for the second time, its transfers are in
         // flight.
         let mut told = 0;
-        let cancels = &mut |at: Progress| {
+        let cancels = &mut |at: DriveTestProgress| {
             told += usize::from(at.title == "a: Transfer, read");
             if told == 2 {
                 cancel.cancel();
             }
         };
-        let error = hanging(&cancel, Patience { usual: never, at_the_end: soon }, cancels);
-        assert!(matches!(error, TestError::Stalled { .. }), "{error}");
-        let error = hanging(&cancel, Patience { usual: never, at_the_end: never }, &mut |_| ());
-        assert!(matches!(error, TestError::Cancelled), "no transfer was in flight: {error}");
+        let error = hanging(&cancel, StallLimits { usual: never, at_the_end: soon }, cancels);
+        assert!(matches!(error, DriveTestError::Stalled { .. }), "{error}");
+        let error = hanging(&cancel, StallLimits { usual: never, at_the_end: never }, &mut |_| ());
+        assert!(matches!(error, DriveTestError::Cancelled), "no transfer was in flight: {error}");
     }
 }

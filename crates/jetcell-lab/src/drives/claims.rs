@@ -1,16 +1,16 @@
 //! Checks percentages printed by a source against percentages computed from its figures.
 
-use jetcell_power::Scope;
+use jetcell_power::MeterScope;
 use serde::Serialize;
 
-use super::drive::Drive;
+use super::drive::ComparedDrive;
 use super::drive_list::{DriveList, PrintedClaim};
-use super::rows::Row;
+use super::rows::DriveRow;
 
 /// How a printed percentage relates to the computed one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Finding {
+pub enum ClaimFinding {
     /// Both are equal when rounded to the printed number of digits.
     Holds,
     /// The printed percentage uses the wrong base: it is relative to the drive named as having more (or less), not to
@@ -26,7 +26,7 @@ pub enum Finding {
 
 /// A printed percentage, with the result of checking it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Claim {
+pub struct CheckedClaim {
     /// The claim as it was printed.
     pub text: String,
     /// Name of the drive that has more or less.
@@ -38,19 +38,19 @@ pub struct Claim {
     /// The computed percentage, relative to `than`.
     pub computed: Option<f64>,
     /// How the printed percentage relates to the computed one.
-    pub finding: Finding,
+    pub finding: ClaimFinding,
     /// Scope that the meter actually measured, if it differs from the scope that the source states.
-    pub measured_scope: Option<Scope>,
+    pub measured_scope: Option<MeterScope>,
 }
 
 /// Checks the claims in a list, in order. A claim about the mean must come after the claims about rows, because the
 /// printed mean may include them.
-pub(super) fn claims(list: &DriveList, drives: &[Drive], rows: &[Row]) -> Vec<Claim> {
+pub(super) fn claims(list: &DriveList, drives: &[ComparedDrive], rows: &[DriveRow]) -> Vec<CheckedClaim> {
     let named = |name: &Option<String>, default: usize| {
         let found = name.as_ref().and_then(|name| drives.iter().position(|drive| drive.name == *name));
         found.unwrap_or(default)
     };
-    let mut checked: Vec<Claim> = Vec::new();
+    let mut checked: Vec<CheckedClaim> = Vec::new();
     for claim in &list.claims {
         let (at, than) = (named(&claim.drive, 1), named(&claim.than, 0));
         let (Some(drive), Some(base)) = (drives.get(at), drives.get(than)) else { continue };
@@ -68,20 +68,20 @@ pub(super) fn claims(list: &DriveList, drives: &[Drive], rows: &[Row]) -> Vec<Cl
         };
         let with_errors = || mean_as_printed(rows, at, list, &checked);
         let finding = match computed {
-            None => Finding::NoFigures,
-            Some(percent) if is_printed(percent, claim.percent) => Finding::Holds,
+            None => ClaimFinding::NoFigures,
+            Some(percent) if is_printed(percent, claim.percent) => ClaimFinding::Holds,
             Some(percent) if is_printed(percent / (1.0 + percent / 100.0), claim.percent) => {
-                Finding::OtherBase
+                ClaimFinding::OtherBase
             }
             Some(_)
                 if claim.of == MEAN && with_errors().is_some_and(|mean| is_printed(mean, claim.percent)) =>
             {
-                Finding::ContainsAnError
+                ClaimFinding::ContainsAnError
             }
-            Some(_) => Finding::Differs,
+            Some(_) => ClaimFinding::Differs,
         };
         let measured_scope = scopes.map(|(one, _)| one.scope);
-        checked.push(Claim {
+        checked.push(CheckedClaim {
             text: claim.text.clone(),
             drive: drive.name.clone(),
             than: base.name.clone(),
@@ -107,9 +107,9 @@ fn is_printed(number: f64, printed: f64) -> bool {
 }
 
 /// Returns a drive's mean advantage, computed from the printed row percentages where the source has them.
-fn mean_as_printed(rows: &[Row], at: usize, list: &DriveList, checked: &[Claim]) -> Option<f64> {
-    let printed = |row: &Row| {
-        let about = |(claim, _): &(&PrintedClaim, &Claim)| claim.of == row.title;
+fn mean_as_printed(rows: &[DriveRow], at: usize, list: &DriveList, checked: &[CheckedClaim]) -> Option<f64> {
+    let printed = |row: &DriveRow| {
+        let about = |(claim, _): &(&PrintedClaim, &CheckedClaim)| claim.of == row.title;
         list.claims.iter().zip(checked).find(about).map(|(claim, _)| claim.percent)
     };
     let counted = rows.iter().filter(|row| row.in_mean);
@@ -121,7 +121,7 @@ fn mean_as_printed(rows: &[Row], at: usize, list: &DriveList, checked: &[Claim])
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::drives::Summary;
+    use crate::drives::DriveSummary;
 
     #[test]
     fn each_kind_of_error_is_told() {
@@ -153,16 +153,16 @@ mod tests {
         let list = DriveList::parse(&text).unwrap();
         let runs: Vec<_> =
             list.drives.iter().map(|drive| drive.mail_load.as_ref().map(|load| load.figures())).collect();
-        let energy: Vec<_> = list.drives.iter().map(|drive| list.typed_energy(drive)).collect();
-        let found = Summary::of(&list, &[None, None], &runs, &energy).claims;
-        let findings: Vec<Finding> = found.iter().map(|claim| claim.finding).collect();
-        use Finding::{ContainsAnError, Differs, Holds, NoFigures, OtherBase};
+        let energy: Vec<_> = list.drives.iter().map(|drive| list.stated_energy(drive)).collect();
+        let found = DriveSummary::new(&list, &[None, None], &runs, &energy).claims;
+        let findings: Vec<ClaimFinding> = found.iter().map(|claim| claim.finding).collect();
+        use ClaimFinding::{ContainsAnError, Differs, Holds, NoFigures, OtherBase};
         assert_eq!(
             findings,
             [OtherBase, Holds, OtherBase, Differs, Holds, Holds, ContainsAnError, Holds, Holds, NoFigures]
         );
         assert_eq!((found[0].computed.map(f64::round), found[9].computed), (Some(60.0), None));
-        assert_eq!((found[4].measured_scope, found[5].measured_scope), (Some(Scope::Server), None));
+        assert_eq!((found[4].measured_scope, found[5].measured_scope), (Some(MeterScope::Server), None));
         assert_eq!((found[4].drive.as_str(), found[4].than.as_str()), ("a", "b"));
     }
 }

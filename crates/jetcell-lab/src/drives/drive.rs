@@ -1,21 +1,21 @@
 //! A drive in the comparison, and how it relates to the first drive.
 
-use jetcell_power::Energy;
+use jetcell_power::EnergyEstimate;
 use serde::Serialize;
 
 /// How a quantity relates to that of the first drive. Both percentages describe the same difference, on different
 /// bases.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Relation {
+pub struct RelationToFirst {
     /// How much more than the first drive, in percent of the first drive.
     pub more_percent: f64,
     /// How much less the first drive has, in percent of this drive.
     pub first_is_less_percent: f64,
 }
 
-impl Relation {
-    pub(super) fn of(first: f64, this: f64) -> Relation {
-        Relation {
+impl RelationToFirst {
+    pub(super) fn new(first: f64, this: f64) -> RelationToFirst {
+        RelationToFirst {
             more_percent: (this - first) / first * 100.0,
             first_is_less_percent: (this - first) / this * 100.0,
         }
@@ -24,7 +24,7 @@ impl Relation {
 
 /// A drive in the summary.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Drive {
+pub struct ComparedDrive {
     /// Name of the drive.
     pub name: String,
     /// Mean advantage over the first drive in percent, over the rows included in the mean. `None` for the first
@@ -35,11 +35,11 @@ pub struct Drive {
     /// Price of the drive.
     pub price: Option<f64>,
     /// Price compared with that of the first drive.
-    pub premium: Option<Relation>,
+    pub premium: Option<RelationToFirst>,
     /// Energy that the drive uses.
-    pub energy: Option<Energy>,
+    pub energy: Option<EnergyEstimate>,
     /// Power compared with that of the first drive, if both have the same scope.
-    pub power: Option<Relation>,
+    pub power: Option<RelationToFirst>,
     /// Joules per transactional I/O in its run.
     pub joules_per_io: Option<f64>,
 }

@@ -4,9 +4,9 @@
 use std::path::{Path, PathBuf};
 
 use jetcell_input::error_line;
-use jetcell_power::{Energy, Scope, Tariff};
+use jetcell_power::{EnergyEstimate, EnergyTariff, MeterScope};
 use jetcell_vfs::read_input;
-use jetcell_workload::measurement::Better;
+use jetcell_workload::measurement::BetterDirection;
 use serde::Deserialize;
 use thiserror::Error;
 
@@ -43,10 +43,10 @@ pub struct DriveList {
     pub drives: Vec<DriveEntry>,
     /// Figures measured by other programs.
     #[serde(default)]
-    pub measured: Vec<Measured>,
+    pub measured: Vec<MeasuredQuantity>,
     /// Advantages whose underlying figures are unknown.
     #[serde(default)]
-    pub advantage: Vec<Advantage>,
+    pub advantage: Vec<StatedAdvantage>,
     /// Percentages printed by a source, which are to be checked.
     #[serde(default, rename = "claim")]
     pub claims: Vec<PrintedClaim>,
@@ -87,7 +87,7 @@ pub struct DriveEntry {
 pub struct PowerSource {
     /// Part of the system that the meter measured. A meter log may itself contain the scope.
     #[serde(default)]
-    pub scope: Option<Scope>,
+    pub scope: Option<MeterScope>,
     /// Power in watts.
     #[serde(default)]
     pub watts: Option<f64>,
@@ -105,14 +105,14 @@ pub struct PowerSource {
 /// A measured quantity with one figure per drive.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Measured {
+pub struct MeasuredQuantity {
     /// Name of the measured quantity.
     pub title: String,
     /// Unit of the figures.
     #[serde(default)]
     pub unit: String,
     /// Whether higher or lower figures are better.
-    pub better: Better,
+    pub better: BetterDirection,
     /// Figures, one per drive.
     pub values: Vec<f64>,
     /// True if the row is included in the mean advantage.
@@ -123,7 +123,7 @@ pub struct Measured {
 /// An advantage whose underlying figures are unknown.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Advantage {
+pub struct StatedAdvantage {
     /// Name of the measured quantity.
     pub title: String,
     /// Advantage over the first drive in percent, one value for each further drive. Positive values are better.
@@ -174,7 +174,7 @@ pub struct PrintedClaim {
     pub percent: f64,
     /// Part of the system whose power the source claims to report.
     #[serde(default)]
-    pub scope: Option<Scope>,
+    pub scope: Option<MeterScope>,
 }
 
 fn yes() -> bool {
@@ -208,14 +208,14 @@ impl DriveList {
     }
 
     /// Returns the price and the carbon dioxide per kilowatt-hour.
-    pub fn tariff(&self) -> Tariff {
-        Tariff { price_per_kwh: self.price_per_kwh, co2_kg_per_kwh: self.co2_kg_per_kwh }
+    pub fn tariff(&self) -> EnergyTariff {
+        EnergyTariff { price_per_kwh: self.price_per_kwh, co2_kg_per_kwh: self.co2_kg_per_kwh }
     }
 
     /// Returns the energy that a drive uses, if the list itself states its power.
-    pub fn typed_energy(&self, drive: &DriveEntry) -> Option<Energy> {
+    pub fn stated_energy(&self, drive: &DriveEntry) -> Option<EnergyEstimate> {
         let power = drive.power.as_ref()?;
-        Some(Energy::of(power.typed_watts()?, power.scope?, &self.tariff()))
+        Some(EnergyEstimate::from_watts(power.stated_watts()?, power.scope?, &self.tariff()))
     }
 
     fn check(&self) -> Result<(), String> {
@@ -265,7 +265,9 @@ impl DriveList {
             if let Some(unknown) =
                 drives.into_iter().find(|name| !self.drives.iter().any(|drive| drive.name == **name))
             {
-                return Err(format!("claim: the list does not have a drive {unknown}; write the name of a drive in the list"));
+                return Err(format!(
+                    "claim: the list does not have a drive {unknown}; write the name of a drive in the list"
+                ));
             }
             if !claim.percent.is_finite() {
                 return Err(format!("claim: {} is not a percentage; write a number", claim.percent));
@@ -297,12 +299,13 @@ impl PowerSource {
         }
         match scope.is_none() && log.is_none() {
             true => Err("the scope of the meter is missing; write scope = \"drive\", \"enclosure\", \
-             \"server\" or \"processor\"".into()),
+             \"server\" or \"processor\""
+                .into()),
             false => Ok(()),
         }
     }
 
-    fn typed_watts(&self) -> Option<f64> {
+    fn stated_watts(&self) -> Option<f64> {
         self.watts.or_else(|| Some(self.kwh? * 1000.0 / self.hours?))
     }
 }

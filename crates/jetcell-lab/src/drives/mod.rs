@@ -1,6 +1,6 @@
 //! Compares drives for a buyer: drive tests, the mail load on each drive, prices, and energy, in one summary.
 //!
-//! A [`DriveList`] contains the paths of the results and the drives' costs. A [`Summary`] contains each drive's
+//! A [`DriveList`] contains the paths of the results and the drives' costs. A [`DriveSummary`] contains each drive's
 //! advantage over the first.
 
 mod claims;
@@ -9,10 +9,11 @@ mod drive_list;
 mod rows;
 mod summary;
 
-pub use claims::{Claim, Finding};
-pub use drive::{Drive, Relation};
+pub use claims::{CheckedClaim, ClaimFinding};
+pub use drive::{ComparedDrive, RelationToFirst};
 pub use drive_list::{
-    Advantage, DriveEntry, DriveList, DriveListError, MailLoad, Measured, PowerSource, PrintedClaim,
+    DriveEntry, DriveList, DriveListError, MailLoad, MeasuredQuantity, PowerSource, PrintedClaim,
+    StatedAdvantage,
 };
-pub use rows::{Row, RunFigures, rows_of_runs, rows_of_tests};
-pub use summary::{SCHEMA, Summary};
+pub use rows::{DriveRow, RunFigures, run_rows, test_rows};
+pub use summary::{DriveSummary, SCHEMA};

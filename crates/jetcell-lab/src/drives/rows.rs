@@ -1,19 +1,19 @@
 //! Summary rows: the quantities measured on each drive.
 
-use jetcell_workload::measurement::{Better, Interval};
+use jetcell_workload::measurement::{BetterDirection, ConfidenceInterval};
 use serde::Serialize;
 
-use crate::drive::{DriveTest, Group, StepResult};
+use crate::drive::{DriveTest, StepGroup, StepResult};
 
 /// A row in the summary: one figure per drive, or the mean advantage over similar steps.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Row {
+pub struct DriveRow {
     /// Name of the measured quantity.
     pub title: String,
     /// Unit of the figures. Empty if the row has only percentages.
     pub unit: String,
     /// Whether higher or lower figures are better.
-    pub better: Better,
+    pub better: BetterDirection,
     /// Figure for each drive. `None` if it was not measured or the row combines several steps.
     pub figures: Vec<Option<f64>>,
     /// Advantage of each drive over the first in percent. Positive values are better. `None` for the first drive.
@@ -27,20 +27,20 @@ pub struct Row {
     pub in_mean: bool,
 }
 
-impl Row {
+impl DriveRow {
     /// Creates a row from one figure per drive, each with a confidence interval if it was measured more than once.
-    pub(super) fn of(
+    pub(super) fn from_figures(
         title: &str,
         unit: &str,
-        better: Better,
-        values: &[Option<(f64, Option<Interval>)>],
+        better: BetterDirection,
+        values: &[Option<(f64, Option<ConfidenceInterval>)>],
         in_mean: bool,
-    ) -> Option<Row> {
+    ) -> Option<DriveRow> {
         let base = values.first().copied().flatten()?;
         let mut undecided_steps = 0;
-        let advantage = |(at, value): (usize, &Option<(f64, Option<Interval>)>)| {
+        let advantage = |(at, value): (usize, &Option<(f64, Option<ConfidenceInterval>)>)| {
             let (figure, interval) = value.filter(|_| at > 0)?;
-            let apart = |one: Interval, other: Interval| {
+            let apart = |one: ConfidenceInterval, other: ConfidenceInterval| {
                 (one.mean - other.mean).abs() > one.half_width + other.half_width
             };
             undecided_steps +=
@@ -48,7 +48,7 @@ impl Row {
             better.percent(base.0, figure)
         };
         let advantages: Vec<Option<f64>> = values.iter().enumerate().map(advantage).collect();
-        advantages.iter().any(Option::is_some).then(|| Row {
+        advantages.iter().any(Option::is_some).then(|| DriveRow {
             title: title.into(),
             unit: unit.into(),
             better,
@@ -61,16 +61,16 @@ impl Row {
     }
 
     /// Combines several rows into a row with their mean advantage.
-    fn mean(title: String, rows: &[Row]) -> Option<Row> {
+    fn mean(title: String, rows: &[DriveRow]) -> Option<DriveRow> {
         let drives = rows.first()?.advantages.len();
         let advantage = |at: usize| {
             let all: Option<Vec<f64>> = rows.iter().map(|row| row.advantages[at]).collect();
             all.map(|all| all.iter().sum::<f64>() / all.len() as f64)
         };
-        Some(Row {
+        Some(DriveRow {
             title,
             unit: String::new(),
-            better: Better::Higher,
+            better: BetterDirection::Higher,
             figures: vec![None; drives],
             advantages: (0..drives).map(advantage).collect(),
             steps: rows.len(),
@@ -84,39 +84,46 @@ impl Row {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RunFigures {
     /// Database reads and writes per second.
-    pub transactional_iops: (f64, Option<Interval>),
+    pub transactional_iops: (f64, Option<ConfidenceInterval>),
     /// Mean latency of database reads in milliseconds.
-    pub database_read_ms: Option<(f64, Option<Interval>)>,
+    pub database_read_ms: Option<(f64, Option<ConfidenceInterval>)>,
     /// Mean latency of log writes in milliseconds.
-    pub log_write_ms: Option<(f64, Option<Interval>)>,
+    pub log_write_ms: Option<(f64, Option<ConfidenceInterval>)>,
 }
 
 /// Function that selects one figure from a run's figures.
-type OfRun = fn(&RunFigures) -> Option<(f64, Option<Interval>)>;
+type RunFigureSelector = fn(&RunFigures) -> Option<(f64, Option<ConfidenceInterval>)>;
 
 /// Returns the rows for the drives' performance tests. Latencies are not included in the mean, because with a fixed
 /// number of threads they follow from the rate.
-pub fn rows_of_runs(runs: &[Option<RunFigures>]) -> Vec<Row> {
-    let figures: [(&str, &str, Better, OfRun, bool); 3] = [
-        ("Mail load, transactional I/O", "1/s", Better::Higher, |run| Some(run.transactional_iops), true),
-        ("Mail load, database read", "ms", Better::Lower, |run| run.database_read_ms, false),
-        ("Mail load, log write", "ms", Better::Lower, |run| run.log_write_ms, false),
+pub fn run_rows(runs: &[Option<RunFigures>]) -> Vec<DriveRow> {
+    let figures: [(&str, &str, BetterDirection, RunFigureSelector, bool); 3] = [
+        (
+            "Mail load, transactional I/O",
+            "1/s",
+            BetterDirection::Higher,
+            |run| Some(run.transactional_iops),
+            true,
+        ),
+        ("Mail load, database read", "ms", BetterDirection::Lower, |run| run.database_read_ms, false),
+        ("Mail load, log write", "ms", BetterDirection::Lower, |run| run.log_write_ms, false),
     ];
-    let row = |(title, unit, better, value, in_mean): (&str, &str, Better, OfRun, bool)| {
-        let values: Vec<_> = runs.iter().map(|run| run.as_ref().and_then(value)).collect();
-        Row::of(title, unit, better, &values, in_mean)
-    };
+    let row =
+        |(title, unit, better, value, in_mean): (&str, &str, BetterDirection, RunFigureSelector, bool)| {
+            let values: Vec<_> = runs.iter().map(|run| run.as_ref().and_then(value)).collect();
+            DriveRow::from_figures(title, unit, better, &values, in_mean)
+        };
     figures.into_iter().filter_map(row).collect()
 }
 
 /// Returns the rows for the drives' tests. Each entry consists of a test and the index of the drive's target in it.
 /// Similar steps are combined into one row; otherwise, groups with many steps would outweigh the others.
-pub fn rows_of_tests(tests: &[Option<(&DriveTest, usize)>]) -> Vec<Row> {
+pub fn test_rows(tests: &[Option<(&DriveTest, usize)>]) -> Vec<DriveRow> {
     let Some(steps) = tests.iter().flatten().map(|(test, _)| &test.steps).max_by_key(|steps| steps.len())
     else {
         return Vec::new();
     };
-    let mut groups: Vec<(String, Vec<Row>)> = Vec::new();
+    let mut groups: Vec<(String, Vec<DriveRow>)> = Vec::new();
     for step in steps {
         let value = |one: &Option<(&DriveTest, usize)>| {
             let (test, target) = (*one)?;
@@ -125,8 +132,11 @@ pub fn rows_of_tests(tests: &[Option<(&DriveTest, usize)>]) -> Vec<Row> {
             Some((figure.mean, figure.interval))
         };
         let values: Vec<_> = tests.iter().map(value).collect();
-        let better = if step.step.unit.lower_is_better() { Better::Lower } else { Better::Higher };
-        let Some(row) = Row::of(&step.step.title, step.step.unit.name(), better, &values, true) else {
+        let better =
+            if step.step.unit.lower_is_better() { BetterDirection::Lower } else { BetterDirection::Higher };
+        let Some(row) =
+            DriveRow::from_figures(&step.step.title, step.step.unit.name(), better, &values, true)
+        else {
             continue;
         };
         let title = group(step);
@@ -135,9 +145,9 @@ pub fn rows_of_tests(tests: &[Option<(&DriveTest, usize)>]) -> Vec<Row> {
             None => groups.push((title, vec![row])),
         }
     }
-    let row = |(title, mut rows): (String, Vec<Row>)| match rows.len() {
+    let row = |(title, mut rows): (String, Vec<DriveRow>)| match rows.len() {
         1 => rows.pop(),
-        _ => Row::mean(title, &rows),
+        _ => DriveRow::mean(title, &rows),
     };
     groups.into_iter().filter_map(row).collect()
 }
@@ -146,9 +156,9 @@ pub fn rows_of_tests(tests: &[Option<(&DriveTest, usize)>]) -> Vec<Row> {
 fn group(step: &StepResult) -> String {
     let kind = if step.step.reads_percent == 0 { "writes" } else { "reads" };
     match step.step.group {
-        Group::BySize => format!("Random {kind}, all sizes"),
-        Group::QueueDepth => format!("4 KiB {kind}, all depths"),
-        Group::Mixed => "Mixed loads".into(),
+        StepGroup::BySize => format!("Random {kind}, all sizes"),
+        StepGroup::QueueDepth => format!("4 KiB {kind}, all depths"),
+        StepGroup::Mixed => "Mixed loads".into(),
         _ => step.step.title.clone(),
     }
 }
@@ -157,30 +167,49 @@ fn group(step: &StepResult) -> String {
 mod tests {
     use super::*;
 
-    fn around(mean: f64, half_width: f64) -> Option<(f64, Option<Interval>)> {
-        Some((mean, Some(Interval { mean, half_width })))
+    fn around(mean: f64, half_width: f64) -> Option<(f64, Option<ConfidenceInterval>)> {
+        Some((mean, Some(ConfidenceInterval { mean, half_width })))
     }
 
     #[test]
     fn advantages_have_the_sign_of_what_is_better() {
-        let row = |better, values: &[_]| Row::of("t", "u", better, values, true).unwrap();
-        let rate = row(Better::Higher, &[around(100.0, 1.0), around(117.9, 1.0), None]);
+        let row = |better, values: &[_]| DriveRow::from_figures("t", "u", better, values, true).unwrap();
+        let rate = row(BetterDirection::Higher, &[around(100.0, 1.0), around(117.9, 1.0), None]);
         assert_eq!(rate.advantages[0], None);
         assert!((rate.advantages[1].unwrap() - 17.9).abs() < 1e-9 && rate.advantages[2].is_none());
         assert_eq!((rate.undecided_steps, rate.figures[2]), (0, None));
-        let latency = row(Better::Lower, &[around(17.6, 3.0), around(12.0, 3.0)]);
+        let latency = row(BetterDirection::Lower, &[around(17.6, 3.0), around(12.0, 3.0)]);
         assert!((latency.advantages[1].unwrap() - 31.818).abs() < 1e-3);
         assert_eq!(latency.undecided_steps, 1, "the intervals overlap");
-        assert_eq!(Row::of("t", "u", Better::Lower, &[None, around(1.0, 0.0)], true), None);
-        assert_eq!(Row::of("t", "u", Better::Lower, &[around(0.0, 0.0), around(1.0, 0.0)], true), None);
+        assert_eq!(
+            DriveRow::from_figures("t", "u", BetterDirection::Lower, &[None, around(1.0, 0.0)], true),
+            None
+        );
+        assert_eq!(
+            DriveRow::from_figures(
+                "t",
+                "u",
+                BetterDirection::Lower,
+                &[around(0.0, 0.0), around(1.0, 0.0)],
+                true
+            ),
+            None
+        );
     }
 
     #[test]
     fn similar_steps_are_one_row() {
         let rows = [(100.0, 110.0), (10.0, 13.0)].map(|(one, other)| {
-            Row::of("t", "u", Better::Higher, &[around(one, 20.0), around(other, 0.1)], true).unwrap()
+            DriveRow::from_figures(
+                "t",
+                "u",
+                BetterDirection::Higher,
+                &[around(one, 20.0), around(other, 0.1)],
+                true,
+            )
+            .unwrap()
         });
-        let mean = Row::mean("both".into(), &rows).unwrap();
+        let mean = DriveRow::mean("both".into(), &rows).unwrap();
         assert!((mean.advantages[1].unwrap() - 20.0).abs() < 1e-9);
         assert_eq!((mean.steps, mean.undecided_steps, mean.advantages[0]), (2, 2, None));
     }

@@ -1,12 +1,12 @@
 //! Summary of a comparison: the drives' advantages, prices, and energy.
 
-use jetcell_power::Energy;
+use jetcell_power::EnergyEstimate;
 use serde::Serialize;
 
-use super::claims::{Claim, claims};
-use super::drive::{Drive, Relation};
+use super::claims::{CheckedClaim, claims};
+use super::drive::{ComparedDrive, RelationToFirst};
 use super::drive_list::DriveList;
-use super::rows::{Row, RunFigures, rows_of_runs, rows_of_tests};
+use super::rows::{DriveRow, RunFigures, run_rows, test_rows};
 use crate::drive::DriveTest;
 
 /// Version of the JSON format, incremented whenever a field is removed or changes its meaning.
@@ -14,39 +14,39 @@ pub const SCHEMA: u32 = 1;
 
 /// Summary of a drive comparison.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Summary {
+pub struct DriveSummary {
     /// Version of the format, [`SCHEMA`].
     pub schema: u32,
     /// Currency of all prices.
     pub currency: Option<String>,
     /// The drives, in the order of the list.
-    pub drives: Vec<Drive>,
+    pub drives: Vec<ComparedDrive>,
     /// The measured quantities.
-    pub rows: Vec<Row>,
+    pub rows: Vec<DriveRow>,
     /// Printed percentages from the source of the figures, with the results of checking them.
-    pub claims: Vec<Claim>,
+    pub claims: Vec<CheckedClaim>,
     /// Remarks about that source, for readers of the summary.
     pub remarks: Vec<String>,
 }
 
-impl Summary {
+impl DriveSummary {
     /// Compares the drives in a list. For each drive, `tests` contains its test and the index of its target, `runs`
     /// its figures under load, and `energy` its energy.
-    pub fn of(
+    pub fn new(
         list: &DriveList,
         tests: &[Option<(&DriveTest, usize)>],
         runs: &[Option<RunFigures>],
-        energy: &[Option<Energy>],
-    ) -> Summary {
-        let mut rows = rows_of_tests(tests);
+        energy: &[Option<EnergyEstimate>],
+    ) -> DriveSummary {
+        let mut rows = test_rows(tests);
         for one in &list.measured {
             let values: Vec<_> = one.values.iter().map(|value| Some((*value, None))).collect();
-            rows.extend(Row::of(&one.title, &one.unit, one.better, &values, one.in_mean));
+            rows.extend(DriveRow::from_figures(&one.title, &one.unit, one.better, &values, one.in_mean));
         }
-        let known = list.advantage.iter().map(|one| Row {
+        let known = list.advantage.iter().map(|one| DriveRow {
             title: one.title.clone(),
             unit: String::new(),
-            better: jetcell_workload::measurement::Better::Higher,
+            better: jetcell_workload::measurement::BetterDirection::Higher,
             figures: vec![None; list.drives.len()],
             advantages: std::iter::once(None).chain(one.percent.iter().copied().map(Some)).collect(),
             steps: 1,
@@ -54,7 +54,7 @@ impl Summary {
             in_mean: true,
         });
         rows.extend(known);
-        rows.extend(rows_of_runs(runs));
+        rows.extend(run_rows(runs));
         let first = (list.drives.first().and_then(|drive| drive.price), energy.first().copied().flatten());
         let drive = |(at, entry): (usize, &super::DriveEntry)| {
             let counted: Vec<f64> = rows
@@ -65,7 +65,7 @@ impl Summary {
             let own = energy.get(at).copied().flatten();
             let same_scope = first.1.zip(own).filter(|(one, other)| at > 0 && one.scope == other.scope);
             let iops = runs.get(at).and_then(Option::as_ref).map(|run| run.transactional_iops.0);
-            Drive {
+            ComparedDrive {
                 name: entry.name.clone(),
                 mean_advantage: (!counted.is_empty())
                     .then(|| counted.iter().sum::<f64>() / counted.len() as f64),
@@ -75,25 +75,25 @@ impl Summary {
                     .0
                     .zip(entry.price)
                     .filter(|_| at > 0)
-                    .map(|(first, this)| Relation::of(first, this)),
+                    .map(|(first, this)| RelationToFirst::new(first, this)),
                 energy: own,
-                power: same_scope.map(|(one, other)| Relation::of(one.watts, other.watts)),
+                power: same_scope.map(|(one, other)| RelationToFirst::new(one.watts, other.watts)),
                 joules_per_io: own.zip(iops).and_then(|(energy, iops)| energy.joules_per(iops)),
             }
         };
-        let drives: Vec<Drive> = list.drives.iter().enumerate().map(drive).collect();
+        let drives: Vec<ComparedDrive> = list.drives.iter().enumerate().map(drive).collect();
         let claims = claims(list, &drives, &rows);
         let (currency, remarks) = (list.currency.clone(), list.remarks.clone());
-        Summary { schema: SCHEMA, currency, drives, rows, claims, remarks }
+        DriveSummary { schema: SCHEMA, currency, drives, rows, claims, remarks }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use jetcell_power::{Scope, Tariff};
+    use jetcell_power::{EnergyTariff, MeterScope};
     use serde_json::Value;
 
-    use super::super::{Advantage, DriveEntry, PowerSource};
+    use super::super::{DriveEntry, PowerSource, StatedAdvantage};
     use super::*;
 
     /// Reads a published comparison of two drives.
@@ -103,7 +103,7 @@ mod tests {
 
     /// Summarizes the published list: six differences printed by another program, prices, energy at the outlet, and a
     /// mail load on both drives.
-    fn summary(published: &Value) -> Summary {
+    fn summary(published: &Value) -> DriveSummary {
         let number = |pointer: &str| published.pointer(pointer).unwrap().as_f64().unwrap();
         let drive = |name: &str| DriveEntry {
             name: name.into(),
@@ -113,7 +113,7 @@ mod tests {
             mail_load: None,
             price: Some(number(&format!("/price_usd/{name}"))),
             power: Some(PowerSource {
-                scope: Some(Scope::Server),
+                scope: Some(MeterScope::Server),
                 watts: None,
                 kwh: Some(number(&format!("/power/{name}/kwh"))),
                 hours: Some(number(&format!("/power/{name}/hours"))),
@@ -123,7 +123,10 @@ mod tests {
         let printed = published["hd_tune_reported"].as_object().unwrap();
         let percent = printed.iter().filter(|(name, _)| name.ends_with("_black_better_pct"));
         let advantage = percent
-            .map(|(name, value)| Advantage { title: name.clone(), percent: vec![value.as_f64().unwrap()] })
+            .map(|(name, value)| StatedAdvantage {
+                title: name.clone(),
+                percent: vec![value.as_f64().unwrap()],
+            })
             .collect();
         let tariff = number("/power/tariff_usd_per_kwh");
         let list = DriveList {
@@ -144,8 +147,8 @@ mod tests {
                 log_write_ms: None,
             })
         };
-        let energy: Vec<_> = list.drives.iter().map(|drive| list.typed_energy(drive)).collect();
-        Summary::of(&list, &[None, None], &[run("green"), run("black")], &energy)
+        let energy: Vec<_> = list.drives.iter().map(|drive| list.stated_energy(drive)).collect();
+        DriveSummary::new(&list, &[None, None], &[run("green"), run("black")], &energy)
     }
 
     /// Asserts that a value equals the published one to as many digits as were printed or recomputed.
@@ -198,7 +201,7 @@ mod tests {
         let summary = summary(&published);
         let black = &summary.drives[1];
         let iops = |name: &str| published["jetstress"][name]["iops"].as_f64().unwrap();
-        let wrong_base = Relation::of(iops("green"), iops("black")).first_is_less_percent;
+        let wrong_base = RelationToFirst::new(iops("green"), iops("black")).first_is_less_percent;
         assert_eq!(format!("{wrong_base:.1}"), "26.6", "26.6 % more is what the slower drive has less");
         assert_eq!(
             format!("{:.0}", black.premium.unwrap().first_is_less_percent),
@@ -207,11 +210,11 @@ mod tests {
         );
         // The printed mean of 24 % includes the wrong value 26.6 %.
         let right: f64 = black.mean_advantage.unwrap();
-        let six = right * 7.0 - Relation::of(iops("green"), iops("black")).more_percent;
+        let six = right * 7.0 - RelationToFirst::new(iops("green"), iops("black")).more_percent;
         close((six + 26.6) / 7.0, &published, "/claims/2/recomputed_mean_of_7");
         assert_eq!(format!("{right:.1}"), "25.5");
         // The printed saving of 18.8 % energy was computed from rounded figures and from the whole server's power.
-        let rounded = Relation::of(350.0, 431.0).first_is_less_percent;
+        let rounded = RelationToFirst::new(350.0, 431.0).first_is_less_percent;
         assert_eq!(format!("{rounded:.1}"), "18.8");
         assert!(!black.energy.unwrap().scope.is_storage());
     }
@@ -241,9 +244,9 @@ mod tests {
             claims: Vec::new(),
             remarks: Vec::new(),
         };
-        let energy =
-            [Scope::Drive, Scope::Server].map(|scope| Some(Energy::of(5.0, scope, &Tariff::default())));
-        let found = Summary::of(&list, &[None, None], &[None, None], &energy);
+        let energy = [MeterScope::Drive, MeterScope::Server]
+            .map(|scope| Some(EnergyEstimate::from_watts(5.0, scope, &EnergyTariff::default())));
+        let found = DriveSummary::new(&list, &[None, None], &[None, None], &energy);
         assert_eq!((found.drives[1].power, found.drives[1].premium, found.rows.len()), (None, None, 0));
         assert_eq!(found.drives[1].mean_advantage, None);
     }

@@ -2,40 +2,40 @@
 
 use std::collections::BTreeMap;
 
-use super::damage::Damage;
-use super::model::{FileModel, Origin};
-use super::operation::{BLOCK, OperationNumber};
-use super::sector::{Content, FileId, SECTOR};
+use super::damage::DurabilityDamage;
+use super::model::{FileModel, StateOrigin};
+use super::operation::{BLOCK_BYTES, OperationNumber};
+use super::sector::{SECTOR_BYTES, SectorContent, TestFileId};
 
 /// A violated durability promise.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Fault {
-    pub(super) damage: Damage,
+pub(super) struct DurabilityViolation {
+    pub(super) damage: DurabilityDamage,
     pub(super) found: String,
 }
 
-impl Fault {
-    pub(super) fn missing(found: &str) -> Fault {
-        Fault { damage: Damage::Lost, found: found.into() }
+impl DurabilityViolation {
+    pub(super) fn missing(found: &str) -> DurabilityViolation {
+        DurabilityViolation { damage: DurabilityDamage::Lost, found: found.into() }
     }
 
-    pub(super) fn unreadable(found: String) -> Fault {
-        Fault { damage: Damage::Unreadable, found }
+    pub(super) fn unreadable(found: String) -> DurabilityViolation {
+        DurabilityViolation { damage: DurabilityDamage::Unreadable, found }
     }
 }
 
 /// Result of comparing a file with its model.
 #[derive(Default, Debug)]
-pub(super) struct Compared {
+pub(super) struct FileComparison {
     /// Violations, keyed by the durable operation.
-    pub(super) faults: BTreeMap<Origin, Fault>,
+    pub(super) faults: BTreeMap<StateOrigin, DurabilityViolation>,
     /// Newest operation with data in the file.
     pub(super) newest: OperationNumber,
 }
 
 /// Sector counts for one durable operation.
 #[derive(Default)]
-struct Sectors {
+struct SectorCounts {
     there: u64,
     /// Sectors that are in an older state.
     old: u64,
@@ -44,39 +44,39 @@ struct Sectors {
 }
 
 /// Returns the file to which the first readable sector belongs.
-pub(super) fn writer_of(bytes: &[u8]) -> Option<FileId> {
-    bytes.chunks(SECTOR).find_map(|sector| match Content::of(sector) {
-        Content::Written(stamp) => Some(stamp.file),
+pub(super) fn writer_of(bytes: &[u8]) -> Option<TestFileId> {
+    bytes.chunks(SECTOR_BYTES).find_map(|sector| match SectorContent::parse(sector) {
+        SectorContent::Written(stamp) => Some(stamp.file),
         _ => None,
     })
 }
 
 /// Compares a file's bytes with the content that its model allows.
-pub(super) fn compare(id: FileId, file: &FileModel, bytes: &[u8]) -> Compared {
-    let mut compared = Compared::default();
-    let mut sectors: BTreeMap<Origin, Sectors> = BTreeMap::new();
-    let mut contents = bytes.chunks(BLOCK);
+pub(super) fn compare(id: TestFileId, file: &FileModel, bytes: &[u8]) -> FileComparison {
+    let mut compared = FileComparison::default();
+    let mut sectors: BTreeMap<StateOrigin, SectorCounts> = BTreeMap::new();
+    let mut contents = bytes.chunks(BLOCK_BYTES);
     for (number, block) in file.blocks.iter().enumerate() {
         let Some(content) = contents.next() else {
             if number < file.durable_blocks {
                 let origin = block.durable.unwrap_or(file.length);
-                sectors.entry(origin).or_default().old += (BLOCK / SECTOR) as u64;
+                sectors.entry(origin).or_default().old += (BLOCK_BYTES / SECTOR_BYTES) as u64;
             }
             continue;
         };
-        let first = (number * (BLOCK / SECTOR)) as u64;
-        for (at, sector) in content.chunks(SECTOR).enumerate() {
-            let content = Content::of(sector);
+        let first = (number * (BLOCK_BYTES / SECTOR_BYTES)) as u64;
+        for (at, sector) in content.chunks(SECTOR_BYTES).enumerate() {
+            let content = SectorContent::parse(sector);
             let own = match content {
-                Content::Written(stamp) => stamp.file == id && stamp.sector == first + at as u64,
-                Content::Zeros | Content::Unknown => false,
+                SectorContent::Written(stamp) => stamp.file == id && stamp.sector == first + at as u64,
+                SectorContent::Zeros | SectorContent::Unknown => false,
             };
             let allowed = match content {
-                Content::Written(stamp) if own => {
+                SectorContent::Written(stamp) if own => {
                     compared.newest = compared.newest.max(stamp.operation);
-                    block.may_be_of(stamp.operation)
+                    block.may_be_written_by(stamp.operation)
                 }
-                Content::Zeros => block.durable.is_none(),
+                SectorContent::Zeros => block.durable.is_none(),
                 _ => false,
             };
             if block.durable.is_none() && number >= file.durable_blocks {
@@ -87,26 +87,27 @@ pub(super) fn compare(id: FileId, file: &FileModel, bytes: &[u8]) -> Compared {
             let found = sectors.entry(origin).or_default();
             match (allowed, content) {
                 (true, _) => found.there += 1,
-                (false, Content::Zeros) => found.old += 1,
+                (false, SectorContent::Zeros) => found.old += 1,
                 (false, _) if own => found.old += 1,
                 (false, _) => found.foreign += 1,
             }
         }
     }
     compared.faults =
-        sectors.into_iter().filter_map(|(origin, found)| Some((origin, found.fault()?))).collect();
+        sectors.into_iter().filter_map(|(origin, found)| Some((origin, found.violation()?))).collect();
     compared
 }
 
-impl Sectors {
-    fn fault(&self) -> Option<Fault> {
+impl SectorCounts {
+    fn violation(&self) -> Option<DurabilityViolation> {
         let all = self.there + self.old + self.foreign;
         if self.foreign > 0 {
-            let found = format!("{} of {all} sectors contain data that was never written there", self.foreign);
-            return Some(Fault { damage: Damage::Unreadable, found });
+            let found =
+                format!("{} of {all} sectors contain data that was never written there", self.foreign);
+            return Some(DurabilityViolation { damage: DurabilityDamage::Unreadable, found });
         }
         let found = format!("{} of {all} sectors contain an older state", self.old);
-        let damage = if self.there > 0 { Damage::Torn } else { Damage::Lost };
-        (self.old > 0).then_some(Fault { damage, found })
+        let damage = if self.there > 0 { DurabilityDamage::Torn } else { DurabilityDamage::Lost };
+        (self.old > 0).then_some(DurabilityViolation { damage, found })
     }
 }

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use jetcell_vfs::{CrashOptions, Fault, FaultEffect, FaultTarget, FaultVfs, SimVfs, Vfs};
+use jetcell_vfs::{CrashOptions, FaultEffect, FaultTarget, FaultVfs, InjectedFault, SimVfs, Vfs};
 
 use super::*;
 
@@ -13,7 +13,7 @@ const DIRECTORY: &str = "/tested";
 
 /// Operation that a disk acknowledges but does not perform.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Lie {
+enum FalseAcknowledgment {
     /// File syncs.
     FileSyncs,
     /// Directory syncs.
@@ -22,13 +22,13 @@ enum Lie {
     SyncsOf(&'static str),
 }
 
-impl Lie {
-    fn fault(self) -> Fault {
-        let unsynced = |target| Fault::new(target, FaultEffect::Lost).forever();
+impl FalseAcknowledgment {
+    fn fault(self) -> InjectedFault {
+        let unsynced = |target| InjectedFault::new(target, FaultEffect::Lost).repeating();
         match self {
-            Lie::FileSyncs => unsynced(FaultTarget::Sync),
-            Lie::DirectorySyncs => unsynced(FaultTarget::SyncDirectory),
-            Lie::SyncsOf(part) => unsynced(FaultTarget::Sync).on_path(part),
+            FalseAcknowledgment::FileSyncs => unsynced(FaultTarget::Sync),
+            FalseAcknowledgment::DirectorySyncs => unsynced(FaultTarget::SyncDirectory),
+            FalseAcknowledgment::SyncsOf(part) => unsynced(FaultTarget::Sync).on_path(part),
         }
     }
 
@@ -41,30 +41,36 @@ impl Lie {
 }
 
 /// Runs a writer on a disk until it has completed `operations` operations or the power is cut.
-fn work(vfs: Arc<dyn Vfs>, level: Level, seed: u64, transactions: bool, operations: u64) -> MemoryWitness {
-    let begin = Begin::new(seed, level, transactions, DIRECTORY.into());
+fn run_writer(
+    vfs: Arc<dyn Vfs>,
+    level: FailureLevel,
+    seed: u64,
+    transactions: bool,
+    operations: u64,
+) -> MemoryWitness {
+    let begin = DurabilityJournalHeader::new(seed, level, transactions, DIRECTORY.into());
     let mut witness = MemoryWitness::default();
-    let storage = TestedStorage::with_one_way(vfs);
+    let storage = TestedStorage::with_single_path(vfs);
     write(&storage, Path::new(DIRECTORY), &begin, &mut witness, &mut |at| at.0 < operations).unwrap();
     witness
 }
 
-fn verdict(disk: &SimVfs, witness: &MemoryWitness) -> Verification {
+fn verdict(disk: &SimVfs, witness: &MemoryWitness) -> DurabilityVerification {
     verify(disk, Path::new(DIRECTORY), &witness.journal().unwrap()).unwrap()
 }
 
 /// Returns the number of disk operations needed to prepare a test. Cuts must come later.
 fn prepared(transactions: bool) -> u64 {
     let disk = SimVfs::new();
-    work(Arc::new(disk.clone()), Level::Power, 0, transactions, 0);
+    run_writer(Arc::new(disk.clone()), FailureLevel::Power, 0, transactions, 0);
     disk.operations()
 }
 
 /// Cuts the power of an honest disk after `after` disk operations.
 fn cut(seed: u64, after: u64, transactions: bool) -> (SimVfs, MemoryWitness) {
     let disk = SimVfs::new();
-    disk.stop_after(after);
-    let witness = work(Arc::new(disk.clone()), Level::Power, seed, transactions, u64::MAX);
+    disk.cut_power_after(after);
+    let witness = run_writer(Arc::new(disk.clone()), FailureLevel::Power, seed, transactions, u64::MAX);
     (disk.crash(seed, CrashOptions::default()), witness)
 }
 
@@ -76,7 +82,7 @@ fn an_honest_disk_is_acquitted_after_each_of_300_cuts() {
         let (after, witness) = cut(seed, first + 1 + seed * 7, false);
         let found = verdict(&after, &witness);
         assert!(
-            found.is_kept() && !found.ended && found.failed.is_some(),
+            found.is_passed() && !found.ended && found.failed.is_some(),
             "seed {seed}: {:?}",
             found.findings
         );
@@ -91,39 +97,43 @@ fn transactions_on_an_honest_disk_survive_cuts() {
     for seed in 0..30 {
         let (after, witness) = cut(seed, first + 1 + seed * 31, true);
         let found = verdict(&after, &witness);
-        assert!(found.is_kept(), "seed {seed}: {:?}", found.findings);
+        assert!(found.is_passed(), "seed {seed}: {:?}", found.findings);
     }
 }
 
 #[test]
 fn a_disk_that_lies_is_convicted_after_each_of_200_cuts() {
     for seed in 0..200 {
-        let lie = [Lie::FileSyncs, Lie::DirectorySyncs, Lie::SyncsOf("log/"), Lie::SyncsOf("trials/")]
-            [seed as usize % 4];
+        let lie = [
+            FalseAcknowledgment::FileSyncs,
+            FalseAcknowledgment::DirectorySyncs,
+            FalseAcknowledgment::SyncsOf("log/"),
+            FalseAcknowledgment::SyncsOf("trials/"),
+        ][seed as usize % 4];
         let disk = SimVfs::new();
-        let witness = work(lie.on(&disk), Level::Power, seed, false, 400 + seed * 5);
+        let witness = run_writer(lie.on(&disk), FailureLevel::Power, seed, false, 400 + seed * 5);
         // Use high loss probabilities, so that no lying disk retains everything by chance.
-        let lose_length = if lie == Lie::SyncsOf("log/") { 1.0 } else { 0.3 };
+        let lose_length = if lie == FalseAcknowledgment::SyncsOf("log/") { 1.0 } else { 0.3 };
         let unlucky = CrashOptions { all_or_nothing: 0.0, lose_length, ..CrashOptions::default() };
         let found = verdict(&disk.crash(seed, unlucky), &witness);
-        assert!(!found.is_kept(), "seed {seed}, {lie:?}");
+        assert!(!found.is_passed(), "seed {seed}, {lie:?}");
         let only_in = |part: &str| found.findings.iter().all(|finding| finding.path.starts_with(part));
         match lie {
-            Lie::SyncsOf(part) => assert!(only_in(part), "{lie:?}: {:?}", found.findings),
-            Lie::DirectorySyncs => {
+            FalseAcknowledgment::SyncsOf(part) => assert!(only_in(part), "{lie:?}: {:?}", found.findings),
+            FalseAcknowledgment::DirectorySyncs => {
                 // Any file that has a name has its complete content, so all findings are about names.
                 let of_names = |kind| {
                     matches!(
                         kind,
-                        OperationKind::Create
-                            | OperationKind::Rename
-                            | OperationKind::Link
-                            | OperationKind::Unlink
+                        StorageOperationKind::Create
+                            | StorageOperationKind::Rename
+                            | StorageOperationKind::Link
+                            | StorageOperationKind::Unlink
                     )
                 };
                 assert!(found.findings.iter().all(|finding| of_names(finding.kind)), "{:?}", found.findings);
             }
-            Lie::FileSyncs => {}
+            FalseAcknowledgment::FileSyncs => {}
         }
         let first = found.findings.iter().map(|finding| finding.operation).min();
         assert_eq!(found.first_missing, first);
@@ -135,18 +145,19 @@ fn a_disk_that_lies_is_convicted_after_each_of_200_cuts() {
 fn every_kind_of_operation_and_damage_is_seen() {
     let mut seen = std::collections::BTreeSet::new();
     for seed in 0..12 {
-        let lie = [Lie::FileSyncs, Lie::DirectorySyncs][seed as usize % 2];
+        let lie = [FalseAcknowledgment::FileSyncs, FalseAcknowledgment::DirectorySyncs][seed as usize % 2];
         let disk = SimVfs::new();
-        let witness = work(lie.on(&disk), Level::Power, seed, false, 3000);
+        let witness = run_writer(lie.on(&disk), FailureLevel::Power, seed, false, 3000);
         let found = verdict(&disk.crash(seed, CrashOptions::default()), &witness);
         seen.extend(found.findings.iter().map(|finding| (finding.kind, finding.damage)));
     }
-    for kind in OperationKind::ALL {
-        let lost = seen.contains(&(kind, Damage::Lost)) || seen.contains(&(kind, Damage::Reordered));
-        assert!(lost || kind == OperationKind::Transaction, "{kind:?}: {seen:?}");
+    for kind in StorageOperationKind::ALL {
+        let lost = seen.contains(&(kind, DurabilityDamage::Lost))
+            || seen.contains(&(kind, DurabilityDamage::Reordered));
+        assert!(lost || kind == StorageOperationKind::Transaction, "{kind:?}: {seen:?}");
     }
-    for kind in [OperationKind::Append, OperationKind::Overwrite] {
-        assert!(seen.contains(&(kind, Damage::Torn)), "{kind:?}: {seen:?}");
+    for kind in [StorageOperationKind::Append, StorageOperationKind::Overwrite] {
+        assert!(seen.contains(&(kind, DurabilityDamage::Torn)), "{kind:?}: {seen:?}");
     }
 }
 
@@ -154,17 +165,17 @@ fn every_kind_of_operation_and_damage_is_seen() {
 fn transactions_on_a_disk_that_does_not_sync_their_log_are_lost() {
     for seed in 0..20 {
         let disk = SimVfs::new();
-        let liar = Lie::SyncsOf("engine/E00").on(&disk);
-        let witness = work(liar, Level::Power, seed, true, 2000);
+        let liar = FalseAcknowledgment::SyncsOf("engine/E00").on(&disk);
+        let witness = run_writer(liar, FailureLevel::Power, seed, true, 2000);
         let everything =
             CrashOptions { lose_write: 1.0, tear_write: 0.0, all_or_nothing: 0.0, ..CrashOptions::default() };
         let found = verdict(&disk.crash(seed, everything), &witness);
         assert!(
-            found.findings.iter().any(|finding| finding.kind == OperationKind::Transaction),
+            found.findings.iter().any(|finding| finding.kind == StorageOperationKind::Transaction),
             "seed {seed}"
         );
         assert!(
-            found.findings.iter().all(|finding| finding.kind == OperationKind::Transaction),
+            found.findings.iter().all(|finding| finding.kind == StorageOperationKind::Transaction),
             "seed {seed}"
         );
     }
@@ -174,8 +185,8 @@ fn transactions_on_a_disk_that_does_not_sync_their_log_are_lost() {
 fn one_lost_write_that_was_acknowledged_is_named() {
     for seed in 0..20 {
         let disk = SimVfs::new();
-        let begin = Begin::new(seed, Level::Power, false, DIRECTORY.into());
-        let storage = TestedStorage::with_one_way(Arc::new(disk.clone()));
+        let begin = DurabilityJournalHeader::new(seed, FailureLevel::Power, false, DIRECTORY.into());
+        let storage = TestedStorage::with_single_path(Arc::new(disk.clone()));
         let mut witness = MemoryWitness::default();
         // Each log block is written only once, so the loss stays visible until the log file is replaced.
         let lose = &mut |at: OperationNumber| {
@@ -187,9 +198,12 @@ fn one_lost_write_that_was_acknowledged_is_named() {
         write(&storage, Path::new(DIRECTORY), &begin, &mut witness, lose).unwrap();
         let found = verdict(&disk.crash(seed, CrashOptions::default()), &witness);
         let [finding] = &found.findings[..] else { panic!("seed {seed}: {:?}", found.findings) };
-        assert_eq!((finding.kind, finding.damage), (OperationKind::LogWrite, Damage::Reordered));
+        assert_eq!(
+            (finding.kind, finding.damage),
+            (StorageOperationKind::LogWrite, DurabilityDamage::Reordered)
+        );
         assert!((201..220).contains(&finding.operation.0), "{finding:?}");
-        let tally = found.kinds.iter().find(|tally| tally.kind == OperationKind::LogWrite).unwrap();
+        let tally = found.kinds.iter().find(|tally| tally.kind == StorageOperationKind::LogWrite).unwrap();
         assert_eq!((tally.reordered, tally.lost, tally.torn), (1, 0, 0));
     }
 }
@@ -198,14 +212,14 @@ fn one_lost_write_that_was_acknowledged_is_named() {
 fn a_killed_writer_loses_nothing_that_was_complete_and_a_reset_may() {
     for seed in 0..40 {
         let disk = SimVfs::new();
-        let witness = work(Arc::new(disk.clone()), Level::Process, seed, false, 300 + seed * 7);
-        assert!(verdict(&disk.process_kill(), &witness).is_kept(), "seed {seed}");
+        let witness = run_writer(Arc::new(disk.clone()), FailureLevel::Process, seed, false, 300 + seed * 7);
+        assert!(verdict(&disk.process_kill(), &witness).is_passed(), "seed {seed}");
     }
     // At this level, unsynced data must not be lost either.
     let convicted = (0..40).filter(|seed| {
         let disk = SimVfs::new();
-        let witness = work(Arc::new(disk.clone()), Level::Process, *seed, false, 700);
-        !verdict(&disk.crash(*seed, CrashOptions::default()), &witness).is_kept()
+        let witness = run_writer(Arc::new(disk.clone()), FailureLevel::Process, *seed, false, 700);
+        !verdict(&disk.crash(*seed, CrashOptions::default()), &witness).is_passed()
     });
     assert!(convicted.count() > 30);
 }
@@ -214,13 +228,14 @@ fn a_killed_writer_loses_nothing_that_was_complete_and_a_reset_may() {
 fn a_failed_sync_ends_the_writer_and_leaves_what_it_covered_undecided() {
     for seed in 0..40 {
         let disk = SimVfs::new();
-        let failing = Fault::new(FaultTarget::Sync, FaultEffect::IoError).after_operations(100 + seed);
+        let failing =
+            InjectedFault::new(FaultTarget::Sync, FaultEffect::IoError).after_operations(100 + seed);
         let faulty = FaultVfs::new(Arc::new(disk.clone()));
         faulty.inject(failing);
-        let witness = work(Arc::new(faulty), Level::Power, seed, false, u64::MAX);
+        let witness = run_writer(Arc::new(faulty), FailureLevel::Power, seed, false, u64::MAX);
         let found = verdict(&disk.crash(seed, CrashOptions::default()), &witness);
         let (failed, _) = found.failed.clone().unwrap();
-        assert!(found.is_kept() && failed > found.last_acknowledged, "seed {seed}: {:?}", found.findings);
+        assert!(found.is_passed() && failed > found.last_acknowledged, "seed {seed}: {:?}", found.findings);
         assert!(found.kinds.iter().any(|tally| tally.undecided > 0));
     }
 }
@@ -228,22 +243,28 @@ fn a_failed_sync_ends_the_writer_and_leaves_what_it_covered_undecided() {
 #[test]
 fn an_empty_directory_and_garbage_are_convicted_and_no_panic() {
     let disk = SimVfs::new();
-    let witness = work(Arc::new(disk.clone()), Level::Power, 5, true, 600);
+    let witness = run_writer(Arc::new(disk.clone()), FailureLevel::Power, 5, true, 600);
     let empty = SimVfs::new();
     empty.put(Path::new("/tested/other"), b"x");
     let found = verdict(&empty, &witness);
-    assert!(found.findings.iter().all(|finding| finding.damage != Damage::Torn) && found.findings.len() > 50);
+    assert!(
+        found.findings.iter().all(|finding| finding.damage != DurabilityDamage::Torn)
+            && found.findings.len() > 50
+    );
     // Flip one bit of a synced block.
     let log = Path::new("/tested/log/current");
     disk.flip_bit(log, 4096 * 8 + 5).unwrap();
     let found = verdict(&disk.clone_disk(), &witness);
     let [finding] = &found.findings[..] else { panic!("{:?}", found.findings) };
-    assert_eq!((finding.kind, finding.damage), (OperationKind::LogWrite, Damage::Unreadable));
+    assert_eq!(
+        (finding.kind, finding.damage),
+        (StorageOperationKind::LogWrite, DurabilityDamage::Unreadable)
+    );
 }
 
 #[test]
 fn a_journal_ends_at_an_incomplete_line_and_damage_in_the_middle_is_refused() {
-    let witness = work(Arc::new(SimVfs::new()), Level::Power, 1, false, 50);
+    let witness = run_writer(Arc::new(SimVfs::new()), FailureLevel::Power, 1, false, 50);
     let whole = witness.journal().unwrap();
     assert!(whole.ended && whole.last.0 > 40);
     let cut = &witness.0[..witness.0.len() - "\"ended\"\n".len() - 3];
@@ -270,8 +291,8 @@ fn a_witness_over_tcp_keeps_what_it_is_told_and_refuses_strangers() {
     let address = listener.address().unwrap().to_string();
     let mut journal = FileWitness::create(&path).unwrap();
     let serving = std::thread::spawn(move || listener.serve(&mut journal, &Default::default()));
-    let disk = TestedStorage::with_one_way(Arc::new(SimVfs::new()));
-    let begin = Begin::new(1, Level::Power, false, DIRECTORY.into());
+    let disk = TestedStorage::with_single_path(Arc::new(SimVfs::new()));
+    let begin = DurabilityJournalHeader::new(1, FailureLevel::Power, false, DIRECTORY.into());
     let mut witness = TcpWitness::connect(&address).unwrap();
     let written = write(&disk, Path::new(DIRECTORY), &begin, &mut witness, &mut |at| at.0 < 60).unwrap();
     drop(witness);

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// Damage to an operation that a completed sync covered.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Damage {
+pub enum DurabilityDamage {
     /// The operation and all later operations are missing.
     Lost,
     /// Only part of the operation is present.

@@ -3,8 +3,8 @@
 use std::io::{self, BufRead};
 use std::path::PathBuf;
 
-use jetcell_workload::machine::Storage;
-use jetcell_workload::measurement::Latencies;
+use jetcell_workload::machine::DirectoryStorage;
+use jetcell_workload::measurement::LatencyHistogram;
 use serde::{Deserialize, Serialize};
 
 use super::operation::OperationNumber;
@@ -15,7 +15,7 @@ const SCHEMA: u32 = 2;
 /// Kind of failure that the storage must survive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Level {
+pub enum FailureLevel {
     /// The writer is killed. The kernel continues to run, so every completed operation must be present, whether it
     /// was synced or not.
     Process,
@@ -27,13 +27,13 @@ pub enum Level {
 
 /// First line of a journal, with the tested directory and the parameters that determine the operations.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Begin {
+pub struct DurabilityJournalHeader {
     /// Version of the journal.
     pub schema: u32,
     /// Seed that determines all operations.
     pub seed: u64,
     /// Kind of failure that the storage must survive.
-    pub level: Level,
+    pub level: FailureLevel,
     /// True if the script includes engine commits.
     pub transactions: bool,
     /// True if the file system supports hard links. The writer sets this field.
@@ -45,24 +45,39 @@ pub struct Begin {
     /// Time at which the writer started, in milliseconds since 1970 UTC.
     pub unix_ms: i64,
     /// File system and device that store the directory.
-    pub storage: Option<Storage>,
+    pub storage: Option<DirectoryStorage>,
 }
 
-impl Begin {
+impl DurabilityJournalHeader {
     /// Creates a first line with the current version.
-    pub fn new(seed: u64, level: Level, transactions: bool, directory: PathBuf) -> Begin {
+    pub fn new(
+        seed: u64,
+        level: FailureLevel,
+        transactions: bool,
+        directory: PathBuf,
+    ) -> DurabilityJournalHeader {
         let (boot, unix_ms, storage) = (None, 0, None);
         let (schema, links) = (SCHEMA, true);
-        Begin { schema, seed, level, transactions, links, directory, boot, unix_ms, storage }
+        DurabilityJournalHeader {
+            schema,
+            seed,
+            level,
+            transactions,
+            links,
+            directory,
+            boot,
+            unix_ms,
+            storage,
+        }
     }
 }
 
 /// A line of the journal.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Line {
+pub enum JournalLine {
     /// First line of the journal.
-    Begin(Box<Begin>),
+    Begin(Box<DurabilityJournalHeader>),
     /// All operations up to and including this one are complete.
     Complete {
         /// Last completed operation.
@@ -83,32 +98,32 @@ pub enum Line {
     Ended,
 }
 
-impl Line {
+impl JournalLine {
     /// Serializes the line as it is stored.
     pub fn text(&self) -> String {
         serde_json::to_string(self).expect("text and numbers can be written as JSON") + "\n"
     }
 
     /// Parses a stored line.
-    pub fn parse(text: &[u8]) -> Option<Line> {
+    pub fn parse(text: &[u8]) -> Option<JournalLine> {
         serde_json::from_slice(text).ok()
     }
 }
 
 /// Field common to the first lines of all versions.
 #[derive(Deserialize)]
-struct Version {
-    begin: VersionOfBegin,
+struct JournalVersion {
+    begin: HeaderVersion,
 }
 
 #[derive(Deserialize)]
-struct VersionOfBegin {
+struct HeaderVersion {
     schema: u32,
 }
 
-impl Version {
-    fn of(first: &[u8]) -> Option<u32> {
-        serde_json::from_slice(first).ok().map(|found: Version| found.begin.schema)
+impl JournalVersion {
+    fn read_schema(first: &[u8]) -> Option<u32> {
+        serde_json::from_slice(first).ok().map(|found: JournalVersion| found.begin.schema)
     }
 }
 
@@ -145,13 +160,13 @@ pub enum JournalError {
 #[derive(Clone, Debug)]
 pub struct Journal {
     /// The first line.
-    pub begin: Box<Begin>,
+    pub begin: Box<DurabilityJournalHeader>,
     /// Last completed operation.
     pub last: OperationNumber,
     /// Completion time of that operation, in milliseconds since 1970 UTC.
     pub last_unix_ms: i64,
     /// Latencies of operations that promise durability.
-    pub(super) latencies: Latencies,
+    pub(super) latencies: LatencyHistogram,
     /// Operation that failed and stopped the writer, with its error.
     pub failed: Option<(OperationNumber, String)>,
     /// True if the writer finished normally.
@@ -166,28 +181,28 @@ impl Journal {
     pub fn read(mut input: impl BufRead) -> Result<Journal, JournalError> {
         let mut line = Vec::new();
         read_line(&mut input, &mut line)?;
-        let version = Version::of(&line).ok_or(JournalError::NoBegin)?;
+        let version = JournalVersion::read_schema(&line).ok_or(JournalError::NoBegin)?;
         if version != SCHEMA {
             return Err(JournalError::Version(version));
         }
-        let Some(Line::Begin(begin)) = Line::parse(&line) else {
+        let Some(JournalLine::Begin(begin)) = JournalLine::parse(&line) else {
             return Err(JournalError::NoBegin);
         };
         let (last_unix_ms, last) = (begin.unix_ms, OperationNumber(0));
-        let latencies = Latencies::default();
+        let latencies = LatencyHistogram::default();
         let mut journal = Journal { begin, last, last_unix_ms, latencies, failed: None, ended: false };
         for number in 2.. {
             read_line(&mut input, &mut line)?;
             if line.is_empty() {
                 break;
             }
-            match Line::parse(&line) {
-                Some(Line::Complete { operation, us, unix_ms }) if operation > journal.last => {
+            match JournalLine::parse(&line) {
+                Some(JournalLine::Complete { operation, us, unix_ms }) if operation > journal.last => {
                     (journal.last, journal.last_unix_ms) = (operation, unix_ms);
                     journal.latencies.record(us);
                 }
-                Some(Line::Failed { operation, error }) => journal.failed = Some((operation, error)),
-                Some(Line::Ended) => journal.ended = true,
+                Some(JournalLine::Failed { operation, error }) => journal.failed = Some((operation, error)),
+                Some(JournalLine::Ended) => journal.ended = true,
                 // The witness may also have been interrupted by the cut. Only the last line may lack its line end.
                 None if !line.ends_with(b"\n") && line.len() < MAX_LINE_BYTES => {}
                 _ => return Err(JournalError::Damaged(number)),

@@ -4,10 +4,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use jetcell_vfs::{Fault, FaultEffect, FaultTarget, FaultVfs, IoReason, OpenMode, SimVfs, Vfs};
+use jetcell_vfs::{FaultEffect, FaultTarget, FaultVfs, InjectedFault, IoReason, OpenMode, SimVfs, Vfs};
 
-use super::operation::Operation;
-use super::script::Script;
+use super::operation::StorageOperation;
+use super::script::OperationScript;
 use super::*;
 
 const DIRECTORY: &str = "/tested";
@@ -18,31 +18,31 @@ const OPERATIONS: usize = 2500;
 /// Returns a disk that performed everything, with the journal of a writer that stopped right after the first
 /// operations that match `follow`.
 fn worked_until(
-    follow: impl Fn(&[Operation]) -> Option<PathBuf>,
+    follow: impl Fn(&[StorageOperation]) -> Option<PathBuf>,
     length: usize,
 ) -> (SimVfs, Journal, PathBuf) {
     for seed in 0..SEEDS {
-        let begin = Begin::new(seed, Level::Power, false, DIRECTORY.into());
-        let operations: Vec<Operation> = Script::of(&begin).take(OPERATIONS).collect();
+        let begin = DurabilityJournalHeader::new(seed, FailureLevel::Power, false, DIRECTORY.into());
+        let operations: Vec<StorageOperation> = OperationScript::new(&begin).take(OPERATIONS).collect();
         let found = operations.windows(length).enumerate();
         let Some((at, path)) = found.filter_map(|(at, window)| Some((at, follow(window)?))).next() else {
             continue;
         };
         let disk = SimVfs::new();
         let mut witness = MemoryWitness::default();
-        let storage = TestedStorage::with_one_way(Arc::new(disk.clone()));
+        let storage = TestedStorage::with_single_path(Arc::new(disk.clone()));
         let until = (at + length) as u64;
         write(&storage, Path::new(DIRECTORY), &begin, &mut witness, &mut |at| at.0 < until).unwrap();
         let journal = witness.journal().unwrap();
         assert_eq!(journal.last, OperationNumber(until));
-        assert!(verify(&disk, Path::new(DIRECTORY), &journal).unwrap().is_kept());
+        assert!(verify(&disk, Path::new(DIRECTORY), &journal).unwrap().is_passed());
         return (disk.process_kill(), journal, Path::new(DIRECTORY).join(path));
     }
     panic!("no seed has these operations");
 }
 
 /// Returns the only finding's operation kind, damage, file name, and description.
-fn finding(disk: &SimVfs, journal: &Journal) -> (OperationKind, Damage, String, String) {
+fn finding(disk: &SimVfs, journal: &Journal) -> (StorageOperationKind, DurabilityDamage, String, String) {
     let found = verify(disk, Path::new(DIRECTORY), journal).unwrap();
     let [one] = &found.findings[..] else { panic!("{:?}", found.findings) };
     let name = one.path.file_name().unwrap().to_string_lossy().into_owned();
@@ -56,32 +56,35 @@ fn is(path: &Path, name: &str) -> bool {
 
 #[test]
 fn a_file_that_vanishes_when_its_old_name_is_used_again_is_missed() {
-    let follow = |window: &[Operation]| match window {
+    let follow = |window: &[StorageOperation]| match window {
         [
-            Operation::Rename { from, to },
-            Operation::Create { path },
-            Operation::Write { .. },
-            Operation::SyncFile { path: synced },
+            StorageOperation::Rename { from, to },
+            StorageOperation::Create { path },
+            StorageOperation::Write { .. },
+            StorageOperation::SyncFile { path: synced },
         ] if is(from, "a") && is(to, "c") && from == path && path == synced => Some(to.clone()),
         _ => None,
     };
     let (disk, journal, new_name) = worked_until(follow, 4);
     disk.remove(&new_name).unwrap();
     let (kind, _, name, found) = finding(&disk, &journal);
-    assert_eq!((kind, &*name, &*found), (OperationKind::Create, "a", "the file does not have any of its names"));
+    assert_eq!(
+        (kind, &*name, &*found),
+        (StorageOperationKind::Create, "a", "the file does not have any of its names")
+    );
     // The opposite outcome is allowed: neither the rename nor the new file reached the disk.
     let (disk, journal, new_name) = worked_until(follow, 4);
     disk.rename(&new_name, &new_name.with_file_name("a")).unwrap();
-    assert!(verify(&disk, Path::new(DIRECTORY), &journal).unwrap().is_kept());
+    assert!(verify(&disk, Path::new(DIRECTORY), &journal).unwrap().is_passed());
 }
 
 #[test]
 fn an_append_behind_a_rename_that_is_lost_is_missed() {
-    let follow = |window: &[Operation]| match window {
+    let follow = |window: &[StorageOperation]| match window {
         [
-            Operation::Rename { to, .. },
-            Operation::Write { path, kind: OperationKind::Append, .. },
-            Operation::SyncFile { path: synced },
+            StorageOperation::Rename { to, .. },
+            StorageOperation::Write { path, kind: StorageOperationKind::Append, .. },
+            StorageOperation::SyncFile { path: synced },
         ] if to == path && path == synced => Some(to.clone()),
         _ => None,
     };
@@ -89,35 +92,35 @@ fn an_append_behind_a_rename_that_is_lost_is_missed() {
     let file = disk.open(&path, OpenMode::Write).unwrap();
     file.truncate(file.len().unwrap() - 2 * 4096).unwrap();
     let (kind, damage, ..) = finding(&disk, &journal);
-    assert_eq!((kind, damage), (OperationKind::Append, Damage::Lost));
+    assert_eq!((kind, damage), (StorageOperationKind::Append, DurabilityDamage::Lost));
 }
 
 #[test]
 fn a_link_that_goes_with_its_source_is_missed() {
-    let follow = |window: &[Operation]| match window {
+    let follow = |window: &[StorageOperation]| match window {
         [
-            Operation::Link { to, from },
-            Operation::SyncDirectory { path },
-            Operation::Unlink { path: gone },
-            Operation::SyncDirectory { path: again },
+            StorageOperation::Link { to, from },
+            StorageOperation::SyncDirectory { path },
+            StorageOperation::Unlink { path: gone },
+            StorageOperation::SyncDirectory { path: again },
         ] if from == gone && path == again && is(to, "c") => Some(to.clone()),
         _ => None,
     };
     let (disk, journal, link) = worked_until(follow, 4);
     disk.remove(&link).unwrap();
     let (kind, _, name, found) = finding(&disk, &journal);
-    assert_eq!((kind, &*name, &*found), (OperationKind::Link, "c", "the name does not exist"));
+    assert_eq!((kind, &*name, &*found), (StorageOperationKind::Link, "c", "the name does not exist"));
 }
 
 #[test]
 fn the_content_of_a_removed_file_under_its_name_is_no_new_file() {
-    let follow = |window: &[Operation]| match window {
+    let follow = |window: &[StorageOperation]| match window {
         [
-            Operation::Unlink { path },
-            Operation::Create { path: created },
-            Operation::Write { .. },
-            Operation::SyncFile { .. },
-            Operation::SyncDirectory { .. },
+            StorageOperation::Unlink { path },
+            StorageOperation::Create { path: created },
+            StorageOperation::Write { .. },
+            StorageOperation::SyncFile { .. },
+            StorageOperation::SyncDirectory { .. },
         ] if path == created && is(path, "a") => Some(path.clone()),
         _ => None,
     };
@@ -125,16 +128,16 @@ fn the_content_of_a_removed_file_under_its_name_is_no_new_file() {
     let other = disk.contents(&path.with_file_name("b")).unwrap();
     disk.put(&path, &other);
     let (kind, _, name, found) = finding(&disk, &journal);
-    assert_eq!((kind, &*name, &*found), (OperationKind::Create, "a", "another file has the name"));
+    assert_eq!((kind, &*name, &*found), (StorageOperationKind::Create, "a", "another file has the name"));
 }
 
 #[test]
 fn a_file_that_was_replaced_twice_is_the_last_one() {
-    let follow = |window: &[Operation]| match window {
+    let follow = |window: &[StorageOperation]| match window {
         [
-            Operation::Rename { to, .. },
-            Operation::Rename { from, to: again },
-            Operation::SyncDirectory { .. },
+            StorageOperation::Rename { to, .. },
+            StorageOperation::Rename { from, to: again },
+            StorageOperation::SyncDirectory { .. },
         ] if to == again && is(to, "b") && is(from, "d") => Some(to.clone()),
         _ => None,
     };
@@ -143,7 +146,7 @@ fn a_file_that_was_replaced_twice_is_the_last_one() {
     let file = disk.open(&path, OpenMode::Write).unwrap();
     file.write_at(0, &vec![0; size], IoReason::Other).unwrap();
     let (kind, _, name, _) = finding(&disk, &journal);
-    assert_eq!((kind, &*name), (OperationKind::Append, "b"));
+    assert_eq!((kind, &*name), (StorageOperationKind::Append, "b"));
 }
 
 #[test]
@@ -151,18 +154,18 @@ fn a_disk_that_loses_what_comes_through_the_cache_is_convicted_of_that_only() {
     for seed in 0..5 {
         let disk = SimVfs::new();
         let buffered = FaultVfs::new(Arc::new(disk.clone()));
-        buffered.inject(Fault::new(FaultTarget::Write, FaultEffect::Lost).forever());
+        buffered.inject(InjectedFault::new(FaultTarget::Write, FaultEffect::Lost).repeating());
         let storage = TestedStorage { direct: Arc::new(disk.clone()), buffered: Arc::new(buffered) };
-        let begin = Begin::new(seed, Level::Power, false, DIRECTORY.into());
+        let begin = DurabilityJournalHeader::new(seed, FailureLevel::Power, false, DIRECTORY.into());
         let mut witness = MemoryWitness::default();
         write(&storage, Path::new(DIRECTORY), &begin, &mut witness, &mut |at| at.0 < 1500).unwrap();
         let found = verify(&disk, Path::new(DIRECTORY), &witness.journal().unwrap()).unwrap();
         let buffered: Vec<u64> = (1..)
-            .zip(Script::of(&begin).take(1500))
-            .filter(|(_, operation)| matches!(operation, Operation::Write { buffered: true, .. }))
+            .zip(OperationScript::new(&begin).take(1500))
+            .filter(|(_, operation)| matches!(operation, StorageOperation::Write { buffered: true, .. }))
             .map(|(number, _)| number)
             .collect();
-        assert!(!found.is_kept());
+        assert!(!found.is_passed());
         assert!(
             found.findings.iter().all(|finding| buffered.contains(&finding.operation.0)),
             "seed {seed}: {:?}",

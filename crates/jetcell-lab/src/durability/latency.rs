@@ -1,18 +1,18 @@
 //! Detects syncs that are implausibly fast.
 
-use jetcell_workload::machine::Storage;
+use jetcell_workload::machine::DirectoryStorage;
 use jetcell_workload::measurement::LatencySummary;
 use serde::{Deserialize, Serialize};
 
-use super::journal::Level;
+use super::journal::FailureLevel;
 
 /// Time for half a revolution, in microseconds, at 15,000 revolutions per minute, the fastest drives ever sold. A
 /// revolution takes 4 ms, and a write waits half a revolution on average.
-const HALF_A_TURN_US: u64 = 2000;
+const HALF_REVOLUTION_US: u64 = 2000;
 /// Minimum time for a command's round trip to a device, in microseconds.
 const ROUND_TRIP_US: u64 = 10;
 /// Minimum number of syncs needed for a conclusion.
-const ENOUGH: u64 = 20;
+const MIN_SYNCS: u64 = 20;
 
 /// Reason why sync latencies are suspicious.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -44,9 +44,13 @@ impl SyncDoubt {
 }
 
 /// Returns the reason why the sync latencies are suspicious, or `None` if they are not.
-pub(super) fn doubt(sync: &LatencySummary, level: Level, storage: Option<&Storage>) -> Option<SyncDoubt> {
+pub(super) fn doubt(
+    sync: &LatencySummary,
+    level: FailureLevel,
+    storage: Option<&DirectoryStorage>,
+) -> Option<SyncDoubt> {
     // At this level, the latencies include operations other than syncs.
-    if sync.count < ENOUGH || level == Level::Process {
+    if sync.count < MIN_SYNCS || level == FailureLevel::Process {
         return None;
     }
     let file_system = storage.and_then(|storage| storage.mount.as_ref()).map(|mount| &*mount.file_system);
@@ -56,7 +60,7 @@ pub(super) fn doubt(sync: &LatencySummary, level: Level, storage: Option<&Storag
     let writes_through = device.is_some_and(|device| device.write_cache.as_deref() == Some("write through"));
     match file_system {
         Some("tmpfs" | "ramfs") => Some(SyncDoubt::Memory),
-        _ if spins && sync.p50 < HALF_A_TURN_US => Some(SyncDoubt::FasterThanTheDisk),
+        _ if spins && sync.p50 < HALF_REVOLUTION_US => Some(SyncDoubt::FasterThanTheDisk),
         _ if sync.p50 < ROUND_TRIP_US && !writes_through => Some(SyncDoubt::NoRoundTrip),
         _ => None,
     }
@@ -64,19 +68,19 @@ pub(super) fn doubt(sync: &LatencySummary, level: Level, storage: Option<&Storag
 
 #[cfg(test)]
 mod tests {
-    use jetcell_workload::machine::{Device, Mount};
+    use jetcell_workload::machine::{BlockDevice, Mount};
 
     use super::*;
 
     /// Returns storage with this file system, kind of device, and write cache setting.
-    fn storage(file_system: &str, rotational: bool, write_cache: &str) -> Storage {
+    fn storage(file_system: &str, rotational: bool, write_cache: &str) -> DirectoryStorage {
         let mount = Mount {
             point: "/mnt".into(),
             file_system: file_system.into(),
             source: "/dev/sdz".into(),
             options: "rw".into(),
         };
-        let device = Device {
+        let device = BlockDevice {
             name: "sdz".into(),
             model: None,
             rotational: Some(rotational),
@@ -84,10 +88,15 @@ mod tests {
             queue_requests: None,
             write_cache: Some(write_cache.into()),
         };
-        Storage { directory: "/mnt".into(), mount: Some(mount), device: Some(device) }
+        DirectoryStorage { directory: "/mnt".into(), mount: Some(mount), device: Some(device) }
     }
 
-    fn of(count: u64, p50: u64, level: Level, storage: Option<&Storage>) -> Option<SyncDoubt> {
+    fn doubt_for(
+        count: u64,
+        p50: u64,
+        level: FailureLevel,
+        storage: Option<&DirectoryStorage>,
+    ) -> Option<SyncDoubt> {
         doubt(&LatencySummary { count, p50, ..LatencySummary::default() }, level, storage)
     }
 
@@ -96,17 +105,18 @@ mod tests {
         let (disk, flash) = (storage("ext4", true, "write back"), storage("xfs", false, "write back"));
         let through = storage("ext4", false, "write through");
         let memory = storage("tmpfs", false, "write back");
-        let median = |us: u64, storage: &Storage| of(100, us, Level::Power, Some(storage));
+        let median =
+            |us: u64, storage: &DirectoryStorage| doubt_for(100, us, FailureLevel::Power, Some(storage));
         // A spinning disk has to rotate, flash needs only a command round trip, and memory is never durable.
         assert_eq!(median(1999, &disk), Some(SyncDoubt::FasterThanTheDisk));
         assert_eq!(median(2000, &disk), None);
         assert_eq!(median(9, &flash), Some(SyncDoubt::NoRoundTrip));
         assert_eq!((median(10, &flash), median(9, &through)), (None, None));
         assert_eq!(median(50_000, &memory), Some(SyncDoubt::Memory));
-        assert_eq!(of(100, 9, Level::Reset, None), Some(SyncDoubt::NoRoundTrip));
+        assert_eq!(doubt_for(100, 9, FailureLevel::Reset, None), Some(SyncDoubt::NoRoundTrip));
         // A few syncs prove nothing, and at the process level the latencies include operations other than syncs.
-        assert_eq!(of(19, 9, Level::Power, Some(&flash)), None);
-        assert_eq!(of(20, 9, Level::Power, Some(&flash)), Some(SyncDoubt::NoRoundTrip));
-        assert_eq!(of(100, 1, Level::Process, Some(&memory)), None);
+        assert_eq!(doubt_for(19, 9, FailureLevel::Power, Some(&flash)), None);
+        assert_eq!(doubt_for(20, 9, FailureLevel::Power, Some(&flash)), Some(SyncDoubt::NoRoundTrip));
+        assert_eq!(doubt_for(100, 1, FailureLevel::Process, Some(&memory)), None);
     }
 }

@@ -4,10 +4,10 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
-use jetcell_vfs::Cancel;
+use jetcell_vfs::CancelToken;
 
-use super::journal::Line;
-use super::witness::{FileWitness, KEPT};
+use super::journal::JournalLine;
+use super::witness::{FileWitness, STORED_REPLY};
 
 /// Maximum length of an accepted line in bytes.
 const MAX_LINE_BYTES: usize = 64 << 10;
@@ -41,11 +41,11 @@ impl WitnessListener {
     ///
     /// # Errors
     /// Returns an error if the journal cannot be written or the peer sends anything other than a journal.
-    pub fn serve(&self, journal: &mut FileWitness, cancel: &Cancel) -> io::Result<u64> {
+    pub fn serve(&self, journal: &mut FileWitness, cancel: &CancelToken) -> io::Result<u64> {
         let mut stream = loop {
             match self.0.accept() {
                 Ok((stream, _)) => break stream,
-                Err(error) if is_pause(&error) => std::thread::sleep(CANCEL_POLL_INTERVAL),
+                Err(error) if is_timeout(&error) => std::thread::sleep(CANCEL_POLL_INTERVAL),
                 Err(error) => return Err(error),
             }
             if cancel.is_cancelled() {
@@ -55,17 +55,17 @@ impl WitnessListener {
         stream.set_nonblocking(false)?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(CANCEL_POLL_INTERVAL))?;
-        keep_lines(&mut stream, journal, cancel)
+        store_lines(&mut stream, journal, cancel)
     }
 }
 
-fn keep_lines(stream: &mut TcpStream, journal: &mut FileWitness, cancel: &Cancel) -> io::Result<u64> {
+fn store_lines(stream: &mut TcpStream, journal: &mut FileWitness, cancel: &CancelToken) -> io::Result<u64> {
     let (mut received, mut lines) = (Vec::new(), 0);
     let mut buffer = [0; 4096];
     while !cancel.is_cancelled() {
         let count = match stream.read(&mut buffer) {
             Ok(count) => count,
-            Err(error) if is_pause(&error) => continue,
+            Err(error) if is_timeout(&error) => continue,
             // The writer's machine became unreachable. This is exactly what the witness is for, so it is not an
             // error.
             Err(_) => return Ok(lines),
@@ -76,15 +76,15 @@ fn keep_lines(stream: &mut TcpStream, journal: &mut FileWitness, cancel: &Cancel
         received.extend_from_slice(buffer.get(..count).unwrap_or_default());
         while let Some(end) = received.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = received.drain(..=end).collect();
-            if Line::parse(&line).is_none() {
+            if JournalLine::parse(&line).is_none() {
                 return Err(io::Error::new(
                     io::ErrorKind::InvalidData,
                     "the peer is not a writer of a durability test",
                 ));
             }
-            journal.keep(&line)?;
+            journal.store_line(&line)?;
             lines += 1;
-            if stream.write_all(KEPT).is_err() {
+            if stream.write_all(STORED_REPLY).is_err() {
                 return Ok(lines);
             }
         }
@@ -95,6 +95,6 @@ fn keep_lines(stream: &mut TcpStream, journal: &mut FileWitness, cancel: &Cancel
     Ok(lines)
 }
 
-fn is_pause(error: &io::Error) -> bool {
+fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
 }

@@ -25,11 +25,11 @@ mod verification;
 mod witness;
 mod writer;
 
-pub use damage::Damage;
-pub use journal::{Begin, Journal, JournalError, Level, Line};
+pub use damage::DurabilityDamage;
+pub use journal::{DurabilityJournalHeader, FailureLevel, Journal, JournalError, JournalLine};
 pub use latency::SyncDoubt;
 pub use listener::WitnessListener;
-pub use operation::{OperationKind, OperationNumber};
-pub use verification::{Finding, KindTally, Verification, verify};
+pub use operation::{OperationNumber, StorageOperationKind};
+pub use verification::{BrokenPromise, DurabilityVerification, KindTally, verify};
 pub use witness::{FileWitness, MemoryWitness, TcpWitness, Witness};
-pub use writer::{TestedStorage, WriteError, Written, write};
+pub use writer::{TestedStorage, WriteError, WriterOutcome, write};

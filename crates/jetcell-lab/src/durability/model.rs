@@ -4,26 +4,26 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use super::operation::{Operation, OperationKind, OperationNumber, directory_of};
-use super::sector::FileId;
+use super::operation::{OperationNumber, StorageOperation, StorageOperationKind, directory_of};
+use super::sector::TestFileId;
 
 /// Operation that produced a state.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct Origin {
+pub(super) struct StateOrigin {
     pub(super) operation: OperationNumber,
-    pub(super) kind: OperationKind,
+    pub(super) kind: StorageOperationKind,
 }
 
 /// A block in a file. Before its first durable write, it may read as zeros.
 #[derive(Clone, Default, Debug)]
-pub(super) struct Block {
-    pub(super) durable: Option<Origin>,
-    pub(super) pending: Vec<Origin>,
+pub(super) struct BlockModel {
+    pub(super) durable: Option<StateOrigin>,
+    pub(super) pending: Vec<StateOrigin>,
 }
 
-impl Block {
+impl BlockModel {
     /// Returns true if the block may contain data from this operation.
-    pub(super) fn may_be_of(&self, operation: OperationNumber) -> bool {
+    pub(super) fn may_be_written_by(&self, operation: OperationNumber) -> bool {
         self.durable.iter().chain(&self.pending).any(|origin| origin.operation == operation)
     }
 }
@@ -31,33 +31,33 @@ impl Block {
 /// A file, independent of its names.
 #[derive(Clone, Debug)]
 pub(super) struct FileModel {
-    pub(super) blocks: Vec<Block>,
+    pub(super) blocks: Vec<BlockModel>,
     /// Number of blocks that the file must have.
     pub(super) durable_blocks: usize,
     /// Operation that set the file's length.
-    pub(super) length: Origin,
+    pub(super) length: StateOrigin,
     /// True if a name of the file was removed or given to another file while other changes to its names were still
     /// undecided. The file may then have no name at all.
-    pub(super) may_be_gone: bool,
+    pub(super) may_be_missing: bool,
 }
 
 /// The file to which a name refers, or none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Binding {
-    pub(super) origin: Origin,
-    pub(super) file: Option<FileId>,
+pub(super) struct NameBinding {
+    pub(super) origin: StateOrigin,
+    pub(super) file: Option<TestFileId>,
 }
 
 /// A name. Without a durable binding, it may never have existed on the device.
 #[derive(Clone, Default, Debug)]
 pub(super) struct NameModel {
-    pub(super) durable: Option<Binding>,
-    pub(super) pending: Vec<Binding>,
+    pub(super) durable: Option<NameBinding>,
+    pub(super) pending: Vec<NameBinding>,
 }
 
 impl NameModel {
     /// Returns the file that a program would have found under this name before the cut.
-    fn current(&self) -> Option<FileId> {
+    fn current(&self) -> Option<TestFileId> {
         self.pending.last().or(self.durable.as_ref()).and_then(|binding| binding.file)
     }
 
@@ -67,7 +67,7 @@ impl NameModel {
     }
 
     /// Returns the bindings that refer to a file.
-    pub(super) fn files(&self) -> impl Iterator<Item = (Binding, FileId)> + '_ {
+    pub(super) fn files(&self) -> impl Iterator<Item = (NameBinding, TestFileId)> + '_ {
         let all = self.durable.iter().chain(&self.pending);
         all.filter_map(|binding| Some((*binding, binding.file?)))
     }
@@ -75,8 +75,8 @@ impl NameModel {
 
 /// All files and names in a test.
 #[derive(Default, Debug)]
-pub(super) struct Model {
-    pub(super) files: BTreeMap<FileId, FileModel>,
+pub(super) struct StorageModel {
+    pub(super) files: BTreeMap<TestFileId, FileModel>,
     pub(super) names: BTreeMap<PathBuf, NameModel>,
     /// Last row that must be in the table.
     pub(super) durable_row: Option<(OperationNumber, i32)>,
@@ -86,38 +86,42 @@ pub(super) struct Model {
 }
 
 /// Files to which no name refers any more are removed from the model after this many operations.
-const FORGET_EVERY: u64 = 4096;
+const PURGE_INTERVAL: u64 = 4096;
 
-impl Model {
+impl StorageModel {
     /// Applies a completed operation.
-    pub(super) fn complete(&mut self, number: OperationNumber, operation: &Operation) {
+    pub(super) fn complete(&mut self, number: OperationNumber, operation: &StorageOperation) {
         match operation {
-            Operation::SyncFile { path } => self.sync_file(path),
-            Operation::SyncDirectory { path } => self.sync_directory(path),
-            Operation::Commit { row } => {
+            StorageOperation::SyncFile { path } => self.sync_file(path),
+            StorageOperation::SyncDirectory { path } => self.sync_directory(path),
+            StorageOperation::Commit { row } => {
                 self.durable_row = Some((number, *row));
                 self.last_row = *row;
             }
-            _ => self.begin(number, operation),
+            _ => self.apply_uncertain(number, operation),
         }
         self.applied += 1;
-        if self.applied.is_multiple_of(FORGET_EVERY) {
-            self.forget();
+        if self.applied.is_multiple_of(PURGE_INTERVAL) {
+            self.purge_unnamed_files();
         }
     }
 
     /// Applies an operation that may have happened completely, partially, or not at all.
-    pub(super) fn begin(&mut self, number: OperationNumber, operation: &Operation) {
+    pub(super) fn apply_uncertain(&mut self, number: OperationNumber, operation: &StorageOperation) {
         let Some(kind) = operation.kind() else { return };
-        let origin = Origin { operation: number, kind };
+        let origin = StateOrigin { operation: number, kind };
         match operation {
-            Operation::Create { path } => {
-                let file =
-                    FileModel { blocks: Vec::new(), durable_blocks: 0, length: origin, may_be_gone: false };
-                self.files.insert(FileId(number), file);
-                self.bind(path, Some(FileId(number)), origin);
+            StorageOperation::Create { path } => {
+                let file = FileModel {
+                    blocks: Vec::new(),
+                    durable_blocks: 0,
+                    length: origin,
+                    may_be_missing: false,
+                };
+                self.files.insert(TestFileId(number), file);
+                self.bind(path, Some(TestFileId(number)), origin);
             }
-            Operation::Write { path, block, blocks, .. } => {
+            StorageOperation::Write { path, block, blocks, .. } => {
                 let Some(file) = self.current_mut(path) else { return };
                 let (begin, end) = (*block as usize, (*block + *blocks) as usize);
                 file.grow(end, origin);
@@ -125,43 +129,47 @@ impl Model {
                     block.pending.push(origin);
                 }
             }
-            Operation::Preallocate { path, blocks } => {
+            StorageOperation::Preallocate { path, blocks } => {
                 if let Some(file) = self.current_mut(path) {
                     file.grow(*blocks as usize, origin);
                 }
             }
-            Operation::Rename { from, to } => {
-                self.leave(to);
+            StorageOperation::Rename { from, to } => {
+                self.mark_file_unnamed(to);
                 let file = self.current(from);
                 self.bind(to, file, origin);
                 self.bind(from, None, origin);
             }
-            Operation::Link { from, to } => self.bind(to, self.current(from), origin),
-            Operation::Unlink { path } => {
-                self.leave(path);
+            StorageOperation::Link { from, to } => self.bind(to, self.current(from), origin),
+            StorageOperation::Unlink { path } => {
+                self.mark_file_unnamed(path);
                 self.bind(path, None, origin);
             }
-            Operation::Commit { row } => self.last_row = *row,
-            Operation::SyncFile { .. } | Operation::SyncDirectory { .. } => {}
+            StorageOperation::Commit { row } => self.last_row = *row,
+            StorageOperation::SyncFile { .. } | StorageOperation::SyncDirectory { .. } => {}
         }
     }
 
     /// Makes the changes of an operation durable, as if they had been synced.
-    pub(super) fn settle(&mut self, operation: &Operation) {
+    pub(super) fn make_durable(&mut self, operation: &StorageOperation) {
         match operation {
-            Operation::Write { path, .. } | Operation::Preallocate { path, .. } => self.sync_file(path),
-            Operation::Rename { from, to } | Operation::Link { from, to } => {
+            StorageOperation::Write { path, .. } | StorageOperation::Preallocate { path, .. } => {
+                self.sync_file(path)
+            }
+            StorageOperation::Rename { from, to } | StorageOperation::Link { from, to } => {
                 self.sync_directory(directory_of(from));
                 self.sync_directory(directory_of(to));
             }
-            Operation::Create { path } | Operation::Unlink { path } => {
+            StorageOperation::Create { path } | StorageOperation::Unlink { path } => {
                 self.sync_directory(directory_of(path))
             }
-            Operation::SyncFile { .. } | Operation::SyncDirectory { .. } | Operation::Commit { .. } => {}
+            StorageOperation::SyncFile { .. }
+            | StorageOperation::SyncDirectory { .. }
+            | StorageOperation::Commit { .. } => {}
         }
     }
 
-    fn current(&self, path: &Path) -> Option<FileId> {
+    fn current(&self, path: &Path) -> Option<TestFileId> {
         self.names.get(path)?.current()
     }
 
@@ -169,15 +177,15 @@ impl Model {
         self.current(path).and_then(|file| self.files.get_mut(&file))
     }
 
-    fn bind(&mut self, path: &Path, file: Option<FileId>, origin: Origin) {
+    fn bind(&mut self, path: &Path, file: Option<TestFileId>, origin: StateOrigin) {
         let name = self.names.entry(path.to_path_buf()).or_default();
-        name.pending.push(Binding { origin, file });
+        name.pending.push(NameBinding { origin, file });
     }
 
     /// Marks the file currently under a name that is about to be taken away from it.
-    fn leave(&mut self, path: &Path) {
+    fn mark_file_unnamed(&mut self, path: &Path) {
         if let Some(file) = self.current_mut(path) {
-            file.may_be_gone = true;
+            file.may_be_missing = true;
         }
     }
 
@@ -205,31 +213,31 @@ impl Model {
         }
         // A file that lost a name must exist again when no change to its other names is undecided.
         for id in named {
-            let Some(file) = self.files.get_mut(&id).filter(|file| file.may_be_gone) else { continue };
+            let Some(file) = self.files.get_mut(&id).filter(|file| file.may_be_missing) else { continue };
             let its = |name: &&NameModel| name.files().any(|(_, file)| file == id);
-            file.may_be_gone = !self.names.values().filter(its).all(|name| name.pending.is_empty());
+            file.may_be_missing = !self.names.values().filter(its).all(|name| name.pending.is_empty());
         }
     }
 
-    fn forget(&mut self) {
-        let named: BTreeSet<FileId> =
+    fn purge_unnamed_files(&mut self) {
+        let named: BTreeSet<TestFileId> =
             self.names.values().flat_map(NameModel::files).map(|(_, file)| file).collect();
         self.files.retain(|file, _| named.contains(file));
     }
 }
 
 impl FileModel {
-    fn grow(&mut self, blocks: usize, origin: Origin) {
+    fn grow(&mut self, blocks: usize, origin: StateOrigin) {
         if blocks > self.blocks.len() {
-            self.blocks.resize_with(blocks, Block::default);
+            self.blocks.resize_with(blocks, BlockModel::default);
             self.length = origin;
         }
     }
 }
 
-impl Model {
+impl StorageModel {
     /// Returns the operations that made changes which are not durable yet.
-    pub(super) fn undecided(&self) -> BTreeSet<Origin> {
+    pub(super) fn undecided(&self) -> BTreeSet<StateOrigin> {
         let blocks = self.files.values().flat_map(|file| &file.blocks).flat_map(|block| &block.pending);
         let names = self.names.values().flat_map(|name| &name.pending).map(|binding| &binding.origin);
         blocks.chain(names).copied().collect()

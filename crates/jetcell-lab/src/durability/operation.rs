@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 /// Block size in bytes, which is also the smallest transfer size.
-pub(super) const BLOCK: usize = 4096;
+pub(super) const BLOCK_BYTES: usize = 4096;
 
 /// Number of an operation in its script, starting at 1.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
@@ -21,7 +21,7 @@ impl OperationNumber {
 /// The operation kinds that a verdict counts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum OperationKind {
+pub enum StorageOperationKind {
     /// Creation of a file.
     Create,
     /// Write of blocks at the end of a file.
@@ -42,41 +42,41 @@ pub enum OperationKind {
     Transaction,
 }
 
-impl OperationKind {
+impl StorageOperationKind {
     /// All kinds, in the order in which a verdict lists them.
-    pub const ALL: [OperationKind; 9] = [
-        OperationKind::Create,
-        OperationKind::Append,
-        OperationKind::Overwrite,
-        OperationKind::Preallocate,
-        OperationKind::LogWrite,
-        OperationKind::Rename,
-        OperationKind::Link,
-        OperationKind::Unlink,
-        OperationKind::Transaction,
+    pub const ALL: [StorageOperationKind; 9] = [
+        StorageOperationKind::Create,
+        StorageOperationKind::Append,
+        StorageOperationKind::Overwrite,
+        StorageOperationKind::Preallocate,
+        StorageOperationKind::LogWrite,
+        StorageOperationKind::Rename,
+        StorageOperationKind::Link,
+        StorageOperationKind::Unlink,
+        StorageOperationKind::Transaction,
     ];
 
     /// Returns the kind's human-readable name.
     pub fn name(self) -> &'static str {
         match self {
-            OperationKind::Create => "create",
-            OperationKind::Append => "append",
-            OperationKind::Overwrite => "overwrite",
-            OperationKind::Preallocate => "preallocate",
-            OperationKind::LogWrite => "preallocated log write",
-            OperationKind::Rename => "rename",
-            OperationKind::Link => "link",
-            OperationKind::Unlink => "unlink",
-            OperationKind::Transaction => "engine transaction",
+            StorageOperationKind::Create => "create",
+            StorageOperationKind::Append => "append",
+            StorageOperationKind::Overwrite => "overwrite",
+            StorageOperationKind::Preallocate => "preallocate",
+            StorageOperationKind::LogWrite => "preallocated log write",
+            StorageOperationKind::Rename => "rename",
+            StorageOperationKind::Link => "link",
+            StorageOperationKind::Unlink => "unlink",
+            StorageOperationKind::Transaction => "engine transaction",
         }
     }
 }
 
 /// One operation. Paths are relative to the test's directory. Buffered writes go through the page cache.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Operation {
+pub(super) enum StorageOperation {
     Create { path: PathBuf },
-    Write { path: PathBuf, block: u64, blocks: u64, kind: OperationKind, buffered: bool },
+    Write { path: PathBuf, block: u64, blocks: u64, kind: StorageOperationKind, buffered: bool },
     Preallocate { path: PathBuf, blocks: u64 },
     Rename { from: PathBuf, to: PathBuf },
     Link { from: PathBuf, to: PathBuf },
@@ -86,26 +86,28 @@ pub(super) enum Operation {
     Commit { row: i32 },
 }
 
-impl Operation {
+impl StorageOperation {
     /// Returns the kind under which the operation is counted, or `None` for a sync.
-    pub(super) fn kind(&self) -> Option<OperationKind> {
+    pub(super) fn kind(&self) -> Option<StorageOperationKind> {
         Some(match self {
-            Operation::Create { .. } => OperationKind::Create,
-            Operation::Write { kind, .. } => *kind,
-            Operation::Preallocate { .. } => OperationKind::Preallocate,
-            Operation::Rename { .. } => OperationKind::Rename,
-            Operation::Link { .. } => OperationKind::Link,
-            Operation::Unlink { .. } => OperationKind::Unlink,
-            Operation::Commit { .. } => OperationKind::Transaction,
-            Operation::SyncFile { .. } | Operation::SyncDirectory { .. } => return None,
+            StorageOperation::Create { .. } => StorageOperationKind::Create,
+            StorageOperation::Write { kind, .. } => *kind,
+            StorageOperation::Preallocate { .. } => StorageOperationKind::Preallocate,
+            StorageOperation::Rename { .. } => StorageOperationKind::Rename,
+            StorageOperation::Link { .. } => StorageOperationKind::Link,
+            StorageOperation::Unlink { .. } => StorageOperationKind::Unlink,
+            StorageOperation::Commit { .. } => StorageOperationKind::Transaction,
+            StorageOperation::SyncFile { .. } | StorageOperation::SyncDirectory { .. } => return None,
         })
     }
 
     /// Returns true if the operation promises durability when it completes.
-    pub(super) fn promises(&self) -> bool {
+    pub(super) fn promises_durability(&self) -> bool {
         matches!(
             self,
-            Operation::SyncFile { .. } | Operation::SyncDirectory { .. } | Operation::Commit { .. }
+            StorageOperation::SyncFile { .. }
+                | StorageOperation::SyncDirectory { .. }
+                | StorageOperation::Commit { .. }
         )
     }
 }

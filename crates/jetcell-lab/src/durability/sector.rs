@@ -3,37 +3,37 @@
 use rand::{RngCore, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::operation::{BLOCK, OperationNumber};
+use super::operation::{BLOCK_BYTES, OperationNumber};
 
 /// Size in bytes that a device writes atomically.
-pub(super) const SECTOR: usize = 512;
+pub(super) const SECTOR_BYTES: usize = 512;
 const MAGIC: [u8; 8] = *b"JCLDUR01";
 
 /// A file, identified by the operation that created it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct FileId(pub(super) OperationNumber);
+pub(super) struct TestFileId(pub(super) OperationNumber);
 
 /// Identity of a sector: its file, its number, and the operation that wrote it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Stamp {
+pub(super) struct SectorStamp {
     pub(super) operation: OperationNumber,
-    pub(super) file: FileId,
+    pub(super) file: TestFileId,
     /// Sector number in the file.
     pub(super) sector: u64,
 }
 
 /// What a sector on the device contains.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Content {
+pub(super) enum SectorContent {
     Zeros,
-    Written(Stamp),
+    Written(SectorStamp),
     /// Data that no operation wrote.
     Unknown,
 }
 
-impl Stamp {
-    fn bytes(self) -> [u8; SECTOR] {
-        let mut bytes = [0; SECTOR];
+impl SectorStamp {
+    fn bytes(self) -> [u8; SECTOR_BYTES] {
+        let mut bytes = [0; SECTOR_BYTES];
         // Use random content, which a device cannot compress.
         let seed = self.operation.0.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ self.sector;
         ChaCha8Rng::seed_from_u64(seed).fill_bytes(&mut bytes);
@@ -44,32 +44,32 @@ impl Stamp {
     }
 }
 
-impl Content {
-    pub(super) fn of(sector: &[u8]) -> Content {
+impl SectorContent {
+    pub(super) fn parse(sector: &[u8]) -> SectorContent {
         if sector.iter().all(|byte| *byte == 0) {
-            return Content::Zeros;
+            return SectorContent::Zeros;
         }
         let field = |number: usize| {
             let bytes = sector.get(number * 8..)?.first_chunk::<8>()?;
             Some(u64::from_le_bytes(*bytes))
         };
-        let stamp = field(1).zip(field(2)).zip(field(3)).map(|((operation, file), sector)| Stamp {
+        let stamp = field(1).zip(field(2)).zip(field(3)).map(|((operation, file), sector)| SectorStamp {
             operation: OperationNumber(operation),
-            file: FileId(OperationNumber(file)),
+            file: TestFileId(OperationNumber(file)),
             sector,
         });
         match stamp {
-            Some(stamp) if stamp.bytes()[..] == *sector => Content::Written(stamp),
-            _ => Content::Unknown,
+            Some(stamp) if stamp.bytes()[..] == *sector => SectorContent::Written(stamp),
+            _ => SectorContent::Unknown,
         }
     }
 }
 
 /// Fills whole blocks of a file, starting with block number `block`.
-pub(super) fn fill(bytes: &mut [u8], operation: OperationNumber, file: FileId, block: u64) {
-    let first = block * (BLOCK / SECTOR) as u64;
-    for (number, sector) in bytes.chunks_exact_mut(SECTOR).enumerate() {
-        sector.copy_from_slice(&Stamp { operation, file, sector: first + number as u64 }.bytes());
+pub(super) fn fill(bytes: &mut [u8], operation: OperationNumber, file: TestFileId, block: u64) {
+    let first = block * (BLOCK_BYTES / SECTOR_BYTES) as u64;
+    for (number, sector) in bytes.chunks_exact_mut(SECTOR_BYTES).enumerate() {
+        sector.copy_from_slice(&SectorStamp { operation, file, sector: first + number as u64 }.bytes());
     }
 }
 
@@ -79,17 +79,17 @@ mod tests {
 
     #[test]
     fn a_sector_names_its_writer_and_a_changed_bit_is_seen() {
-        let (operation, file) = (OperationNumber(77), FileId(OperationNumber(5)));
-        let mut block = vec![0; BLOCK];
-        assert_eq!(Content::of(&block[..SECTOR]), Content::Zeros);
+        let (operation, file) = (OperationNumber(77), TestFileId(OperationNumber(5)));
+        let mut block = vec![0; BLOCK_BYTES];
+        assert_eq!(SectorContent::parse(&block[..SECTOR_BYTES]), SectorContent::Zeros);
         fill(&mut block, operation, file, 3);
-        let found: Vec<Content> = block.chunks(SECTOR).map(Content::of).collect();
-        let expected = (24..32).map(|sector| Content::Written(Stamp { operation, file, sector }));
+        let found: Vec<SectorContent> = block.chunks(SECTOR_BYTES).map(SectorContent::parse).collect();
+        let expected = (24..32).map(|sector| SectorContent::Written(SectorStamp { operation, file, sector }));
         assert_eq!(found, expected.collect::<Vec<_>>());
         for bit in [0, 100, 511 * 8] {
-            let mut sector = block[..SECTOR].to_vec();
+            let mut sector = block[..SECTOR_BYTES].to_vec();
             sector[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(Content::of(&sector), Content::Unknown);
+            assert_eq!(SectorContent::parse(&sector), SectorContent::Unknown);
         }
     }
 }

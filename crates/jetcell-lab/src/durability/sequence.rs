@@ -7,20 +7,21 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::operation::{Operation, OperationKind, directory_of};
+use super::operation::{StorageOperation, StorageOperationKind, directory_of};
 
 /// Files that exist at the start of a sequence, with their sizes in blocks.
-const BEGIN: [(Name, u64); 3] = [(Name::First, 2), (Name::Second, 1), (Name::Third, 1)];
+const INITIAL_FILES: [(SequenceName, u64); 3] =
+    [(SequenceName::First, 2), (SequenceName::Second, 1), (SequenceName::Third, 1)];
 /// Number of blocks in a file that a sequence creates.
-const NEW_BLOCKS: u64 = 1;
+const NEW_FILE_BLOCKS: u64 = 1;
 /// Number of blocks written by an append or overwrite.
-const WRITTEN: u64 = 2;
+const WRITTEN_BLOCKS: u64 = 2;
 /// Number of blocks preallocated before one of them is written.
-const PREALLOCATED: u64 = 4;
+const PREALLOCATED_BLOCKS: u64 = 4;
 
 /// A name used by a sequence.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Name {
+pub(super) enum SequenceName {
     /// Exists at the start.
     First,
     /// Exists at the start.
@@ -33,267 +34,288 @@ pub(super) enum Name {
     Elsewhere,
 }
 
-impl Name {
-    const ALL: [Name; 5] = [Name::First, Name::Second, Name::Third, Name::Fresh, Name::Elsewhere];
+impl SequenceName {
+    const ALL: [SequenceName; 5] = [
+        SequenceName::First,
+        SequenceName::Second,
+        SequenceName::Third,
+        SequenceName::Fresh,
+        SequenceName::Elsewhere,
+    ];
 
     /// Returns the path for this name, given the sequence's directory.
     pub(super) fn path(self, directory: &Path) -> PathBuf {
         directory.join(match self {
-            Name::First => "a",
-            Name::Second => "b",
-            Name::Third => "d",
-            Name::Fresh => "c",
-            Name::Elsewhere => "other/c",
+            SequenceName::First => "a",
+            SequenceName::Second => "b",
+            SequenceName::Third => "d",
+            SequenceName::Fresh => "c",
+            SequenceName::Elsewhere => "other/c",
         })
     }
 }
 
 /// How a write is performed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Manner {
-    pub(super) kind: OperationKind,
+pub(super) struct WriteManner {
+    pub(super) kind: StorageOperationKind,
     /// True if the write goes through the page cache, false if it bypasses the cache.
     pub(super) buffered: bool,
 }
 
 /// One action in a sequence.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Action {
-    /// Creates a file with [`NEW_BLOCKS`] blocks.
-    Create(Name),
-    Write(Name, Manner),
+pub(super) enum SequenceAction {
+    /// Creates a file with [`NEW_FILE_BLOCKS`] blocks.
+    Create(SequenceName),
+    Write(SequenceName, WriteManner),
     /// Renames a file. The second name is unused, or its file is replaced.
-    Rename(Name, Name),
-    Link(Name, Name),
-    Unlink(Name),
+    Rename(SequenceName, SequenceName),
+    Link(SequenceName, SequenceName),
+    Unlink(SequenceName),
 }
 
 /// Which syncs follow an action.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Syncs {
+pub(super) struct SyncSet {
     /// Sync the file, under the name that it has after the action.
     pub(super) file: bool,
     /// Sync the directories in which names changed.
     pub(super) directory: bool,
 }
 
-impl Syncs {
-    pub(super) const NONE: Syncs = Syncs { file: false, directory: false };
-    pub(super) const FILE: Syncs = Syncs { file: true, directory: false };
-    pub(super) const DIRECTORY: Syncs = Syncs { file: false, directory: true };
-    pub(super) const BOTH: Syncs = Syncs { file: true, directory: true };
+impl SyncSet {
+    pub(super) const NONE: SyncSet = SyncSet { file: false, directory: false };
+    pub(super) const FILE: SyncSet = SyncSet { file: true, directory: false };
+    pub(super) const DIRECTORY: SyncSet = SyncSet { file: false, directory: true };
+    pub(super) const BOTH: SyncSet = SyncSet { file: true, directory: true };
 }
 
 /// A sequence of one or two actions, each followed by syncs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Sequence {
-    pub(super) first: (Action, Syncs),
-    pub(super) second: Option<(Action, Syncs)>,
+pub(super) struct OperationSequence {
+    pub(super) first: (SequenceAction, SyncSet),
+    pub(super) second: Option<(SequenceAction, SyncSet)>,
 }
 
-impl Sequence {
+impl OperationSequence {
     /// Returns all sequences. Sequences with hard links are included only if `links` is true.
-    pub(super) fn all(links: bool) -> Vec<Sequence> {
-        let begin = Files::of(&BEGIN);
+    pub(super) fn all(links: bool) -> Vec<OperationSequence> {
+        let begin = SequenceFiles::new(&INITIAL_FILES);
         // The files that exist at the start are interchangeable, so it is sufficient that the first file is the first
         // to change and the second file is the first to be replaced.
-        let alike = |action: &Action| {
-            matches!(action.subject(), Name::Second | Name::Third)
-                || matches!(action, Action::Rename(_, Name::Third))
+        let alike = |action: &SequenceAction| {
+            matches!(action.subject(), SequenceName::Second | SequenceName::Third)
+                || matches!(action, SequenceAction::Rename(_, SequenceName::Third))
         };
         let mut all = Vec::new();
         for first in begin.actions(links).into_iter().filter(|action| !alike(action)) {
             let mut files = begin.clone();
             files.apply(first);
             let seconds = files.actions(links);
-            let behind = |action: Action| action.syncs().iter().map(move |syncs| (action, *syncs));
+            let behind = |action: SequenceAction| action.syncs().iter().map(move |syncs| (action, *syncs));
             for first in behind(first) {
-                all.push(Sequence { first, second: None });
+                all.push(OperationSequence { first, second: None });
                 let seconds = seconds.iter().flat_map(|second| behind(*second));
-                all.extend(seconds.map(|second| Sequence { first, second: Some(second) }));
+                all.extend(seconds.map(|second| OperationSequence { first, second: Some(second) }));
             }
         }
         all
     }
 
     /// Returns the files that exist at the start of the sequence.
-    pub(super) fn files(self) -> Files {
-        let third = |action| matches!(action, Action::Rename(from, to) if [from, to].contains(&Name::Third));
-        let without = &BEGIN[..BEGIN.len() - 1];
-        Files::of(if self.steps().any(|(action, _)| third(action)) { &BEGIN } else { without })
+    pub(super) fn files(self) -> SequenceFiles {
+        let third = |action| matches!(action, SequenceAction::Rename(from, to) if [from, to].contains(&SequenceName::Third));
+        let without = &INITIAL_FILES[..INITIAL_FILES.len() - 1];
+        SequenceFiles::new(if self.steps().any(|(action, _)| third(action)) {
+            &INITIAL_FILES
+        } else {
+            without
+        })
     }
 
     /// Returns the actions, each with its syncs.
-    pub(super) fn steps(self) -> impl Iterator<Item = (Action, Syncs)> {
+    pub(super) fn steps(self) -> impl Iterator<Item = (SequenceAction, SyncSet)> {
         std::iter::once(self.first).chain(self.second)
     }
 }
 
-impl Action {
+impl SequenceAction {
     /// Returns the name to which the action applies.
-    fn subject(self) -> Name {
+    fn subject(self) -> SequenceName {
         match self {
-            Action::Create(name) | Action::Write(name, _) | Action::Unlink(name) => name,
-            Action::Rename(from, _) | Action::Link(from, _) => from,
+            SequenceAction::Create(name) | SequenceAction::Write(name, _) | SequenceAction::Unlink(name) => {
+                name
+            }
+            SequenceAction::Rename(from, _) | SequenceAction::Link(from, _) => from,
         }
     }
 
     /// Returns the sync combinations that affect the action, including none.
-    fn syncs(self) -> &'static [Syncs] {
+    fn syncs(self) -> &'static [SyncSet] {
         match self {
-            Action::Create(_) | Action::Rename(..) | Action::Link(..) => {
-                &[Syncs::NONE, Syncs::FILE, Syncs::DIRECTORY, Syncs::BOTH]
+            SequenceAction::Create(_) | SequenceAction::Rename(..) | SequenceAction::Link(..) => {
+                &[SyncSet::NONE, SyncSet::FILE, SyncSet::DIRECTORY, SyncSet::BOTH]
             }
-            Action::Write(..) => &[Syncs::NONE, Syncs::FILE],
-            Action::Unlink(_) => &[Syncs::NONE, Syncs::DIRECTORY],
+            SequenceAction::Write(..) => &[SyncSet::NONE, SyncSet::FILE],
+            SequenceAction::Unlink(_) => &[SyncSet::NONE, SyncSet::DIRECTORY],
         }
     }
 
     /// Returns the operations that perform the syncs after the action.
-    pub(super) fn synced(self, syncs: Syncs, directory: &Path) -> Vec<Operation> {
-        let path = |name: Name| name.path(directory);
+    pub(super) fn sync_operations(self, syncs: SyncSet, directory: &Path) -> Vec<StorageOperation> {
+        let path = |name: SequenceName| name.path(directory);
         let (file, changed) = match self {
-            Action::Create(name) => (Some(name), vec![name]),
-            Action::Write(name, _) => (Some(name), Vec::new()),
+            SequenceAction::Create(name) => (Some(name), vec![name]),
+            SequenceAction::Write(name, _) => (Some(name), Vec::new()),
             // The new name's directory is synced first. Otherwise, a crash between the two syncs could leave the file
             // without a name.
-            Action::Rename(from, to) => (Some(to), vec![to, from]),
-            Action::Link(_, to) => (Some(to), vec![to]),
-            Action::Unlink(name) => (None, vec![name]),
+            SequenceAction::Rename(from, to) => (Some(to), vec![to, from]),
+            SequenceAction::Link(_, to) => (Some(to), vec![to]),
+            SequenceAction::Unlink(name) => (None, vec![name]),
         };
         let mut directories: Vec<PathBuf> =
             changed.into_iter().map(|name| directory_of(&path(name)).to_path_buf()).collect();
         directories.dedup();
-        let file = file.filter(|_| syncs.file).map(|name| Operation::SyncFile { path: path(name) });
+        let file = file.filter(|_| syncs.file).map(|name| StorageOperation::SyncFile { path: path(name) });
         let directories = directories.into_iter().filter(|_| syncs.directory);
-        file.into_iter().chain(directories.map(|path| Operation::SyncDirectory { path })).collect()
+        file.into_iter().chain(directories.map(|path| StorageOperation::SyncDirectory { path })).collect()
     }
 }
 
 /// The file under each name, and the number of blocks in each file.
 #[derive(Clone, Debug)]
-pub(super) struct Files {
-    names: BTreeMap<Name, usize>,
+pub(super) struct SequenceFiles {
+    names: BTreeMap<SequenceName, usize>,
     blocks: Vec<u64>,
 }
 
-impl Files {
-    fn of(begin: &[(Name, u64)]) -> Files {
+impl SequenceFiles {
+    fn new(begin: &[(SequenceName, u64)]) -> SequenceFiles {
         let names = begin.iter().enumerate().map(|(file, (name, _))| (*name, file)).collect();
-        Files { names, blocks: begin.iter().map(|(_, blocks)| *blocks).collect() }
+        SequenceFiles { names, blocks: begin.iter().map(|(_, blocks)| *blocks).collect() }
     }
 
     /// Returns the names that refer to a file.
-    pub(super) fn names(&self) -> impl Iterator<Item = Name> + '_ {
+    pub(super) fn names(&self) -> impl Iterator<Item = SequenceName> + '_ {
         self.names.keys().copied()
     }
 
     /// Returns operations that create all files durably.
-    pub(super) fn prepare(&self, directory: &Path) -> Vec<Operation> {
+    pub(super) fn prepare(&self, directory: &Path) -> Vec<StorageOperation> {
         let mut all = Vec::new();
         for (name, file) in &self.names {
             let blocks = self.blocks.get(*file).copied().unwrap_or_default();
             all.extend(new_file(&name.path(directory), blocks));
-            all.push(Operation::SyncFile { path: name.path(directory) });
+            all.push(StorageOperation::SyncFile { path: name.path(directory) });
         }
-        all.push(Operation::SyncDirectory { path: directory.into() });
+        all.push(StorageOperation::SyncDirectory { path: directory.into() });
         all
     }
 
     /// Returns the actions that are possible in this state.
-    fn actions(&self, links: bool) -> Vec<Action> {
-        let free =
-            || Name::ALL.into_iter().filter(|name| *name != Name::Third && !self.names.contains_key(name));
-        let mut all: Vec<Action> = free().map(Action::Create).collect();
+    fn actions(&self, links: bool) -> Vec<SequenceAction> {
+        let free = || {
+            SequenceName::ALL
+                .into_iter()
+                .filter(|name| *name != SequenceName::Third && !self.names.contains_key(name))
+        };
+        let mut all: Vec<SequenceAction> = free().map(SequenceAction::Create).collect();
         for (&name, file) in &self.names {
             // A rename between two names for the same file does nothing.
-            let targets = Name::ALL.into_iter().filter(|to| self.names.get(to) != Some(file));
-            if name == Name::Third {
+            let targets = SequenceName::ALL.into_iter().filter(|to| self.names.get(to) != Some(file));
+            if name == SequenceName::Third {
                 let replaced = targets.filter(|to| self.names.contains_key(to));
-                all.extend(replaced.map(|to| Action::Rename(name, to)));
+                all.extend(replaced.map(|to| SequenceAction::Rename(name, to)));
                 continue;
             }
-            let gone = |to: &Name| *to == Name::Third && !self.names.contains_key(to);
-            all.extend(targets.filter(|to| !gone(to)).map(|to| Action::Rename(name, to)));
-            for kind in [OperationKind::Append, OperationKind::Overwrite, OperationKind::LogWrite] {
-                let manners = [false, true].map(|buffered| Manner { kind, buffered });
-                all.extend(manners.map(|manner| Action::Write(name, manner)));
+            let gone = |to: &SequenceName| *to == SequenceName::Third && !self.names.contains_key(to);
+            all.extend(targets.filter(|to| !gone(to)).map(|to| SequenceAction::Rename(name, to)));
+            for kind in [
+                StorageOperationKind::Append,
+                StorageOperationKind::Overwrite,
+                StorageOperationKind::LogWrite,
+            ] {
+                let manners = [false, true].map(|buffered| WriteManner { kind, buffered });
+                all.extend(manners.map(|manner| SequenceAction::Write(name, manner)));
             }
-            all.extend(free().filter(|_| links).map(|to| Action::Link(name, to)));
-            all.push(Action::Unlink(name));
+            all.extend(free().filter(|_| links).map(|to| SequenceAction::Link(name, to)));
+            all.push(SequenceAction::Unlink(name));
         }
         all
     }
 
-    fn file(&self, name: Name) -> usize {
+    fn file(&self, name: SequenceName) -> usize {
         self.names.get(&name).copied().unwrap_or_default()
     }
 
     /// Updates names and lengths according to an action.
-    fn apply(&mut self, action: Action) {
+    fn apply(&mut self, action: SequenceAction) {
         match action {
-            Action::Create(name) => {
+            SequenceAction::Create(name) => {
                 self.names.insert(name, self.blocks.len());
-                self.blocks.push(NEW_BLOCKS);
+                self.blocks.push(NEW_FILE_BLOCKS);
             }
-            Action::Write(name, manner) => {
-                let (_, end) = self.written(name, manner);
+            SequenceAction::Write(name, manner) => {
+                let (_, end) = self.write_range(name, manner);
                 let file = self.file(name);
                 if let Some(blocks) = self.blocks.get_mut(file) {
                     *blocks = end.max(*blocks);
                 }
             }
-            Action::Rename(from, to) => {
+            SequenceAction::Rename(from, to) => {
                 if let Some(file) = self.names.remove(&from) {
                     self.names.insert(to, file);
                 }
             }
-            Action::Link(from, to) => {
+            SequenceAction::Link(from, to) => {
                 self.names.insert(to, self.file(from));
             }
-            Action::Unlink(name) => {
+            SequenceAction::Unlink(name) => {
                 self.names.remove(&name);
             }
         }
     }
 
     /// Returns the blocks that a write covers and the file's length afterwards, in blocks.
-    fn written(&self, name: Name, manner: Manner) -> (std::ops::Range<u64>, u64) {
+    fn write_range(&self, name: SequenceName, manner: WriteManner) -> (std::ops::Range<u64>, u64) {
         let len = self.blocks.get(self.file(name)).copied().unwrap_or_default();
         match manner.kind {
-            OperationKind::Overwrite => (0..WRITTEN.min(len), len),
-            OperationKind::LogWrite => (len..len + 1, len + PREALLOCATED),
-            _ => (len..len + WRITTEN, len + WRITTEN),
+            StorageOperationKind::Overwrite => (0..WRITTEN_BLOCKS.min(len), len),
+            StorageOperationKind::LogWrite => (len..len + 1, len + PREALLOCATED_BLOCKS),
+            _ => (len..len + WRITTEN_BLOCKS, len + WRITTEN_BLOCKS),
         }
     }
 
     /// Performs an action: updates the state, and returns the operations to execute.
-    pub(super) fn act(&mut self, action: Action, directory: &Path) -> Vec<Operation> {
-        let path = |name: Name| name.path(directory);
+    pub(super) fn perform(&mut self, action: SequenceAction, directory: &Path) -> Vec<StorageOperation> {
+        let path = |name: SequenceName| name.path(directory);
         let operations = match action {
-            Action::Create(name) => new_file(&path(name), NEW_BLOCKS),
-            Action::Write(name, Manner { kind, buffered }) => {
-                let (range, end) = self.written(name, Manner { kind, buffered });
+            SequenceAction::Create(name) => new_file(&path(name), NEW_FILE_BLOCKS),
+            SequenceAction::Write(name, WriteManner { kind, buffered }) => {
+                let (range, end) = self.write_range(name, WriteManner { kind, buffered });
                 let (block, blocks) = (range.start, range.end - range.start);
-                let grown = Operation::Preallocate { path: path(name), blocks: end };
-                let grown = (kind == OperationKind::LogWrite).then_some(grown);
-                let write = Operation::Write { path: path(name), block, blocks, kind, buffered };
+                let grown = StorageOperation::Preallocate { path: path(name), blocks: end };
+                let grown = (kind == StorageOperationKind::LogWrite).then_some(grown);
+                let write = StorageOperation::Write { path: path(name), block, blocks, kind, buffered };
                 grown.into_iter().chain([write]).collect()
             }
-            Action::Rename(from, to) => vec![Operation::Rename { from: path(from), to: path(to) }],
-            Action::Link(from, to) => vec![Operation::Link { from: path(from), to: path(to) }],
-            Action::Unlink(name) => vec![Operation::Unlink { path: path(name) }],
+            SequenceAction::Rename(from, to) => {
+                vec![StorageOperation::Rename { from: path(from), to: path(to) }]
+            }
+            SequenceAction::Link(from, to) => vec![StorageOperation::Link { from: path(from), to: path(to) }],
+            SequenceAction::Unlink(name) => vec![StorageOperation::Unlink { path: path(name) }],
         };
         self.apply(action);
         operations
     }
 }
 
-fn new_file(path: &Path, blocks: u64) -> Vec<Operation> {
-    let (path, kind) = (path.to_path_buf(), OperationKind::Append);
+fn new_file(path: &Path, blocks: u64) -> Vec<StorageOperation> {
+    let (path, kind) = (path.to_path_buf(), StorageOperationKind::Append);
     vec![
-        Operation::Create { path: path.clone() },
-        Operation::Write { path, block: 0, blocks, kind, buffered: false },
+        StorageOperation::Create { path: path.clone() },
+        StorageOperation::Write { path, block: 0, blocks, kind, buffered: false },
     ]
 }
 
@@ -304,26 +326,28 @@ mod tests {
     use super::*;
 
     /// Returns true if this sequence is one of all sequences.
-    fn has(first: (Action, Syncs), second: (Action, Syncs)) -> bool {
-        Sequence::all(true).contains(&Sequence { first, second: Some(second) })
+    fn has(first: (SequenceAction, SyncSet), second: (SequenceAction, SyncSet)) -> bool {
+        OperationSequence::all(true).contains(&OperationSequence { first, second: Some(second) })
     }
 
     #[test]
     fn each_sequence_is_there_once_and_links_can_be_left_out() {
-        let all = Sequence::all(true);
+        let all = OperationSequence::all(true);
         assert_eq!(all.iter().filter(|one| one.second.is_none()).count(), 42);
         assert_eq!(all.len(), 42 + 4012);
         let different: HashSet<String> = all.iter().map(|one| format!("{one:?}")).collect();
         assert_eq!(different.len(), all.len());
-        let links = |one: &Sequence| one.steps().any(|(action, _)| matches!(action, Action::Link(..)));
-        assert!(all.iter().any(links) && !Sequence::all(false).iter().any(links));
+        let links = |one: &OperationSequence| {
+            one.steps().any(|(action, _)| matches!(action, SequenceAction::Link(..)))
+        };
+        assert!(all.iter().any(links) && !OperationSequence::all(false).iter().any(links));
     }
 
     #[test]
     fn names_are_used_again_as_in_known_bugs_with_and_without_syncs() {
-        use Action::{Create, Link, Rename, Unlink, Write};
-        use Name::{First, Fresh, Second, Third};
-        let every = [Syncs::NONE, Syncs::FILE, Syncs::DIRECTORY, Syncs::BOTH];
+        use SequenceAction::{Create, Link, Rename, Unlink, Write};
+        use SequenceName::{First, Fresh, Second, Third};
+        let every = [SyncSet::NONE, SyncSet::FILE, SyncSet::DIRECTORY, SyncSet::BOTH];
         for between in every {
             for behind in every {
                 for (first, second) in [
@@ -337,12 +361,12 @@ mod tests {
                     assert!(has((first, between), (second, behind)), "{first:?} {second:?}");
                 }
             }
-            for behind in [Syncs::NONE, Syncs::DIRECTORY] {
+            for behind in [SyncSet::NONE, SyncSet::DIRECTORY] {
                 assert!(has((Link(First, Fresh), between), (Unlink(First), behind)));
                 assert!(has((Unlink(First), behind), (Create(First), between)));
             }
-            for (behind, buffered) in [(Syncs::NONE, true), (Syncs::FILE, true), (Syncs::FILE, false)] {
-                let append = Write(Fresh, Manner { kind: OperationKind::Append, buffered });
+            for (behind, buffered) in [(SyncSet::NONE, true), (SyncSet::FILE, true), (SyncSet::FILE, false)] {
+                let append = Write(Fresh, WriteManner { kind: StorageOperationKind::Append, buffered });
                 assert!(has((Rename(First, Fresh), between), (append, behind)));
             }
         }

@@ -14,13 +14,13 @@ const DIRECTORY: &str = "/tested";
 
 /// Kind of call that stalls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Stalled {
+enum StallingCall {
     Write,
     Sync,
 }
 
-struct Stall {
-    call: Stalled,
+struct StallPoint {
+    call: StallingCall,
     /// Counts down the calls of this kind. The call that finds 1 stalls.
     left: AtomicU64,
     /// If true, the stalled call still takes effect on the disk.
@@ -30,8 +30,8 @@ struct Stall {
     end: Mutex<mpsc::Receiver<()>>,
 }
 
-impl Stall {
-    fn pass(&self, call: Stalled, run: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+impl StallPoint {
+    fn pass(&self, call: StallingCall, run: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         if call != self.call || self.left.fetch_sub(1, Ordering::SeqCst) != 1 {
             return run();
         }
@@ -46,12 +46,12 @@ impl Stall {
 
 struct StallingDisk {
     disk: SimVfs,
-    stall: Arc<Stall>,
+    stall: Arc<StallPoint>,
 }
 
 struct StallingFile {
     file: Arc<dyn File>,
-    stall: Arc<Stall>,
+    stall: Arc<StallPoint>,
 }
 
 impl VfsLayer for StallingDisk {
@@ -69,35 +69,35 @@ impl FileLayer for StallingFile {
         &*self.file
     }
     fn write_at(&self, offset: u64, data: &[u8], reason: IoReason) -> io::Result<()> {
-        self.stall.pass(Stalled::Write, || self.file.write_at(offset, data, reason))
+        self.stall.pass(StallingCall::Write, || self.file.write_at(offset, data, reason))
     }
     fn sync(&self, reason: IoReason) -> io::Result<()> {
-        self.stall.pass(Stalled::Sync, || self.file.sync(reason))
+        self.stall.pass(StallingCall::Sync, || self.file.sync(reason))
     }
 }
 
 struct SharedWitness(Arc<Mutex<MemoryWitness>>);
 
 impl Witness for SharedWitness {
-    fn take(&mut self, line: &Line) -> io::Result<()> {
-        self.0.lock().unwrap().take(line)
+    fn store(&mut self, line: &JournalLine) -> io::Result<()> {
+        self.0.lock().unwrap().store(line)
     }
 }
 
 #[test]
 fn a_call_that_never_returns_is_undecided_and_what_was_promised_before_counts() {
     for seed in 0..24 {
-        let call = [Stalled::Write, Stalled::Sync][seed as usize % 2];
+        let call = [StallingCall::Write, StallingCall::Sync][seed as usize % 2];
         let (reached, waits) = mpsc::channel();
         let (ends, end) = mpsc::channel();
         let (left, done) = (AtomicU64::new(30 + seed * 5), seed / 2 % 2 == 0);
-        let stall = Arc::new(Stall { call, left, done, reached, end: Mutex::new(end) });
+        let stall = Arc::new(StallPoint { call, left, done, reached, end: Mutex::new(end) });
         let disk = SimVfs::new();
-        let storage = TestedStorage::with_one_way(Arc::new(StallingDisk { disk: disk.clone(), stall }));
+        let storage = TestedStorage::with_single_path(Arc::new(StallingDisk { disk: disk.clone(), stall }));
         let kept = Arc::new(Mutex::new(MemoryWitness::default()));
         let mut witness = SharedWitness(kept.clone());
         let writer = std::thread::spawn(move || {
-            let begin = Begin::new(seed, Level::Power, false, DIRECTORY.into());
+            let begin = DurabilityJournalHeader::new(seed, FailureLevel::Power, false, DIRECTORY.into());
             write(&storage, Path::new(DIRECTORY), &begin, &mut witness, &mut |_| true)
         });
         waits.recv().unwrap();
@@ -111,7 +111,7 @@ fn a_call_that_never_returns_is_undecided_and_what_was_promised_before_counts() 
         assert!(journal.failed.is_none() && !journal.ended && journal.last.0 > 20);
         let verdict = |disk: &SimVfs| verify(disk, Path::new(DIRECTORY), &journal).unwrap();
         let found = verdict(&after);
-        assert!(found.is_kept(), "seed {seed}, {call:?}, done {done}: {:?}", found.findings);
+        assert!(found.is_passed(), "seed {seed}, {call:?}, done {done}: {:?}", found.findings);
         assert!(found.kinds.iter().any(|tally| tally.undecided > 0), "seed {seed}, {call:?}");
         assert!(verdict(&nothing).findings.len() > 5);
     }

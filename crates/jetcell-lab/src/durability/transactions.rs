@@ -4,23 +4,23 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ese_engine::{
-    ColumnDefinition, CommitMode, CreateOptions, Database, Error, IndexDefinition, Instance, InstanceOptions,
-    Result, Seek, TableDefinition,
+    ColumnDefinition, CommitMode, Database, DatabaseOptions, Error, IndexDefinition, Instance,
+    InstanceOptions, Result, SeekRelation, TableDefinition,
 };
 use ese_format::record::{ColumnFlags, ColumnType, Value};
 use jetcell_vfs::{IoBuffer, IoReason, OpenMode, SimVfs, Vfs};
 
-use super::operation::BLOCK;
+use super::operation::BLOCK_BYTES;
 
 /// The engine's directory, below the test's directory.
 const DIRECTORY: &str = "engine";
 const DATABASE: &str = "durability.edb";
 const TABLE: &str = "Commits";
 /// Size of a row's body in bytes, large enough that commits fill pages and logs.
-const BODY: usize = 700;
+const BODY_BYTES: usize = 700;
 
 /// An engine instance that commits one row at a time.
-pub(super) struct Transactions {
+pub(super) struct CommittingEngine {
     instance: Arc<Instance>,
     database: Arc<Database>,
 }
@@ -38,17 +38,17 @@ fn options(vfs: Arc<dyn Vfs>, directory: PathBuf) -> InstanceOptions {
 }
 
 fn body(row: i32) -> Vec<u8> {
-    (0..BODY).map(|at| (row as usize).wrapping_mul(31).wrapping_add(at) as u8).collect()
+    (0..BODY_BYTES).map(|at| (row as usize).wrapping_mul(31).wrapping_add(at) as u8).collect()
 }
 
-impl Transactions {
+impl CommittingEngine {
     /// Creates an instance with an empty table. Both are durable when this function returns.
-    pub(super) fn create(vfs: Arc<dyn Vfs>, directory: &Path) -> Result<Transactions> {
+    pub(super) fn create(vfs: Arc<dyn Vfs>, directory: &Path) -> Result<CommittingEngine> {
         let directory = directory.join(DIRECTORY);
         vfs.create_directory(&directory).map_err(|error| Error::io(&directory, &error))?;
         let path = directory.join(DATABASE);
         let instance = Instance::open(options(vfs, directory))?;
-        let database = instance.create_database(&path, &CreateOptions::default())?;
+        let database = instance.create_database(&path, &DatabaseOptions::default())?;
         let mut session = instance.session();
         session.begin()?;
         session.create_table(
@@ -65,7 +65,7 @@ impl Transactions {
         )?;
         session.commit(CommitMode::Durable)?;
         drop(session);
-        Ok(Transactions { instance, database })
+        Ok(CommittingEngine { instance, database })
     }
 
     /// Inserts a row in a durable commit.
@@ -94,7 +94,7 @@ pub(super) fn missing_rows(
     let (found_in, logged_as) = (directory.join(DIRECTORY), written_at.join(DIRECTORY));
     let copy = SimVfs::new();
     for path in vfs.list(&found_in).map_err(|error| Error::io(&found_in, &error))? {
-        let bytes = whole(vfs, &path).map_err(|error| Error::io(&path, &error))?;
+        let bytes = read_whole_blocks(vfs, &path).map_err(|error| Error::io(&path, &error))?;
         if let Some(name) = path.file_name() {
             copy.put(&logged_as.join(name), &bytes);
         }
@@ -107,7 +107,7 @@ pub(super) fn missing_rows(
     let value = table.column("Body").ok_or(Error::RecordNotFound)?;
     let mut missing = Vec::new();
     for row in 1..=last {
-        let found = table.seek(&mut session, &[Value::Long(row)], Seek::Equal)?
+        let found = table.seek(&mut session, &[Value::Long(row)], SeekRelation::Equal)?
             && table.get(&mut session, value)? == Value::Binary(body(row));
         if !found {
             missing.push(row);
@@ -117,10 +117,10 @@ pub(super) fn missing_rows(
 }
 
 /// Reads all complete blocks of a file.
-pub(super) fn whole(vfs: &dyn Vfs, path: &Path) -> std::io::Result<IoBuffer> {
+pub(super) fn read_whole_blocks(vfs: &dyn Vfs, path: &Path) -> std::io::Result<IoBuffer> {
     let file = vfs.open(path, OpenMode::Read)?;
-    let blocks = usize::try_from(file.len()?).unwrap_or(usize::MAX) / BLOCK;
-    let mut bytes = IoBuffer::try_zeroed(blocks * BLOCK).ok_or(std::io::ErrorKind::OutOfMemory)?;
+    let blocks = usize::try_from(file.len()?).unwrap_or(usize::MAX) / BLOCK_BYTES;
+    let mut bytes = IoBuffer::try_zeroed(blocks * BLOCK_BYTES).ok_or(std::io::ErrorKind::OutOfMemory)?;
     if blocks > 0 {
         file.read_at(0, &mut bytes, IoReason::Verify)?;
     }

@@ -8,25 +8,25 @@ use jetcell_vfs::Vfs;
 use jetcell_workload::measurement::LatencySummary;
 use serde::{Deserialize, Serialize};
 
-use super::comparison::{Compared, Fault, compare, writer_of};
-use super::damage::Damage;
-use super::journal::{Journal, Level};
+use super::comparison::{DurabilityViolation, FileComparison, compare, writer_of};
+use super::damage::DurabilityDamage;
+use super::journal::{FailureLevel, Journal};
 use super::latency::{SyncDoubt, doubt};
-use super::model::{Binding, FileModel, Model, NameModel, Origin};
-use super::operation::{Operation, OperationKind, OperationNumber};
-use super::script::Script;
-use super::sector::FileId;
-use super::transactions::{missing_rows, whole};
+use super::model::{FileModel, NameBinding, NameModel, StateOrigin, StorageModel};
+use super::operation::{OperationNumber, StorageOperation, StorageOperationKind};
+use super::script::OperationScript;
+use super::sector::TestFileId;
+use super::transactions::{missing_rows, read_whole_blocks};
 
 /// A broken promise.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Finding {
+pub struct BrokenPromise {
     /// Number of the operation.
     pub operation: OperationNumber,
     /// Kind of the operation.
-    pub kind: OperationKind,
+    pub kind: StorageOperationKind,
     /// How the operation is damaged.
-    pub damage: Damage,
+    pub damage: DurabilityDamage,
     /// Path where the damage was found, relative to the test's directory.
     pub path: PathBuf,
     /// Description of what was found.
@@ -37,7 +37,7 @@ pub struct Finding {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct KindTally {
     /// Kind of the operations.
-    pub kind: OperationKind,
+    pub kind: StorageOperationKind,
     /// Number of operations covered by a completed sync.
     pub acknowledged: u64,
     /// Number of operations not covered by a completed sync. They may be present or missing.
@@ -54,11 +54,11 @@ pub struct KindTally {
 
 /// Result of a verification.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Verification {
+pub struct DurabilityVerification {
     /// Version of this format.
     pub schema: u32,
     /// Kind of failure that the storage had to survive.
-    pub level: Level,
+    pub level: FailureLevel,
     /// Last completed operation.
     pub last_acknowledged: OperationNumber,
     /// Completion time of that operation, in milliseconds since 1970 UTC.
@@ -68,7 +68,7 @@ pub struct Verification {
     /// Counts for each operation kind.
     pub kinds: Vec<KindTally>,
     /// Broken promises, in operation order. Each operation occurs at most once.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<BrokenPromise>,
     /// Sync latency in microseconds.
     pub sync: LatencySummary,
     /// Reason why these latencies are suspicious.
@@ -79,9 +79,9 @@ pub struct Verification {
     pub ended: bool,
 }
 
-impl Verification {
+impl DurabilityVerification {
     /// Returns true if every promise was kept.
-    pub fn is_kept(&self) -> bool {
+    pub fn is_passed(&self) -> bool {
         self.findings.is_empty()
     }
 }
@@ -90,16 +90,16 @@ impl Verification {
 ///
 /// # Errors
 /// Returns an error if the directory itself cannot be read. Unreadable files inside it are reported as findings.
-pub fn verify(vfs: &dyn Vfs, directory: &Path, journal: &Journal) -> io::Result<Verification> {
+pub fn verify(vfs: &dyn Vfs, directory: &Path, journal: &Journal) -> io::Result<DurabilityVerification> {
     if !vfs.exists(directory)? {
         return Err(io::ErrorKind::NotFound.into());
     }
     let mut verifier =
-        Verifier { vfs, directory, faults: BTreeMap::new(), newest: OperationNumber::default() };
+        DurabilityVerifier { vfs, directory, faults: BTreeMap::new(), newest: OperationNumber::default() };
     let (model, mut tallies) = replay(journal);
-    verifier.files(&model);
+    verifier.check_files(&model);
     if journal.begin.transactions {
-        verifier.transactions(&model, journal);
+        verifier.check_transactions(&model, journal);
     }
     let findings = verifier.findings();
     for finding in &findings {
@@ -108,7 +108,7 @@ pub fn verify(vfs: &dyn Vfs, directory: &Path, journal: &Journal) -> io::Result<
         }
     }
     let sync = journal.latencies.summary();
-    Ok(Verification {
+    Ok(DurabilityVerification {
         schema: 1,
         level: journal.begin.level,
         last_acknowledged: journal.last,
@@ -124,43 +124,43 @@ pub fn verify(vfs: &dyn Vfs, directory: &Path, journal: &Journal) -> io::Result<
 }
 
 impl KindTally {
-    fn of(kind: OperationKind) -> KindTally {
+    fn new(kind: StorageOperationKind) -> KindTally {
         KindTally { kind, acknowledged: 0, undecided: 0, lost: 0, torn: 0, reordered: 0, unreadable: 0 }
     }
 
-    fn count(&mut self, damage: Damage) {
+    fn count(&mut self, damage: DurabilityDamage) {
         *match damage {
-            Damage::Lost => &mut self.lost,
-            Damage::Torn => &mut self.torn,
-            Damage::Reordered => &mut self.reordered,
-            Damage::Unreadable => &mut self.unreadable,
+            DurabilityDamage::Lost => &mut self.lost,
+            DurabilityDamage::Torn => &mut self.torn,
+            DurabilityDamage::Reordered => &mut self.reordered,
+            DurabilityDamage::Unreadable => &mut self.unreadable,
         } += 1;
     }
 }
 
-type Tallies = BTreeMap<OperationKind, KindTally>;
+type KindTallies = BTreeMap<StorageOperationKind, KindTally>;
 
 /// Computes the states allowed after the cut, and the operation counts.
-fn replay(journal: &Journal) -> (Model, Tallies) {
-    let mut model = Model::default();
-    let mut tallies: Tallies = OperationKind::ALL.map(|kind| (kind, KindTally::of(kind))).into();
-    let all = journal.begin.level == Level::Process;
+fn replay(journal: &Journal) -> (StorageModel, KindTallies) {
+    let mut model = StorageModel::default();
+    let mut tallies: KindTallies = StorageOperationKind::ALL.map(|kind| (kind, KindTally::new(kind))).into();
+    let all = journal.begin.level == FailureLevel::Process;
     let mut number = OperationNumber::default();
-    for operation in Script::of(&journal.begin) {
+    for operation in OperationScript::new(&journal.begin) {
         number = number.next();
         if number <= journal.last {
             model.complete(number, &operation);
             if all {
-                model.settle(&operation);
+                model.make_durable(&operation);
             }
         } else {
-            model.begin(number, &operation);
+            model.apply_uncertain(number, &operation);
         }
         if let Some(tally) = operation.kind().and_then(|kind| tallies.get_mut(&kind)) {
             tally.acknowledged += 1;
         }
         // The writer waits for its witness here, so it cannot have started any later operation.
-        let waits = all || operation.promises();
+        let waits = all || operation.promises_durability();
         if number > journal.last && (waits || has_failed(journal, number)) {
             break;
         }
@@ -179,87 +179,95 @@ fn has_failed(journal: &Journal, number: OperationNumber) -> bool {
 }
 
 /// Predicate that returns true if a name may refer to this file, given the result of comparing the file's content.
-type Fits<'f> = &'f dyn Fn(&FileModel, FileId, &Compared) -> bool;
+type BindingPredicate<'f> = &'f dyn Fn(&FileModel, TestFileId, &FileComparison) -> bool;
 
 /// Result of verifying a name.
-enum Found {
+enum NameCheck {
     /// The name refers to this file. Any damage has already been recorded.
-    File(FileId),
+    File(TestFileId),
     /// The name refers to a file without a readable sector, although the given binding was promised.
-    Blank(Binding, Compared),
+    Blank(NameBinding, FileComparison),
     Nothing,
 }
 
-impl Found {
-    fn of(file: Option<FileId>) -> Found {
-        file.map_or(Found::Nothing, Found::File)
+impl NameCheck {
+    fn from_file(file: Option<TestFileId>) -> NameCheck {
+        file.map_or(NameCheck::Nothing, NameCheck::File)
     }
 }
 
-struct Verifier<'v> {
+struct DurabilityVerifier<'v> {
     vfs: &'v dyn Vfs,
     directory: &'v Path,
-    faults: BTreeMap<Origin, (PathBuf, Fault)>,
+    faults: BTreeMap<StateOrigin, (PathBuf, DurabilityViolation)>,
     /// Newest operation that is at least partially present.
     newest: OperationNumber,
 }
 
-impl Verifier<'_> {
-    fn files(&mut self, model: &Model) {
+impl DurabilityVerifier<'_> {
+    fn check_files(&mut self, model: &StorageModel) {
         let mut found = BTreeSet::new();
         let mut blank = Vec::new();
         for (path, name) in &model.names {
-            match self.name(path, name, model) {
-                Found::File(file) => drop(found.insert(file)),
-                Found::Blank(binding, compared) => blank.push((path, binding, compared)),
-                Found::Nothing => {}
+            match self.check_name(path, name, model) {
+                NameCheck::File(file) => drop(found.insert(file)),
+                NameCheck::Blank(binding, compared) => blank.push((path, binding, compared)),
+                NameCheck::Nothing => {}
             }
         }
         for (path, binding, compared) in blank {
             // If the promised file was found under another name, this is a different file.
             match binding.file.is_some_and(|file| found.contains(&file)) {
-                true => self.fault(binding.origin, path, Fault::missing("another file has the name")),
-                false => self.faults_of(path, &compared),
+                true => self.record_violation(
+                    binding.origin,
+                    path,
+                    DurabilityViolation::missing("another file has the name"),
+                ),
+                false => self.record_violations(path, &compared),
             }
             found.extend(binding.file);
         }
         // A rename may be undecided, but the file must exist under either its old or its new name.
         for (path, name) in &model.names {
-            let Some(Binding { origin, file: Some(file) }) = name.durable else { continue };
+            let Some(NameBinding { origin, file: Some(file) }) = name.durable else { continue };
             let vanished =
-                !found.contains(&file) && model.files.get(&file).is_some_and(|file| !file.may_be_gone);
+                !found.contains(&file) && model.files.get(&file).is_some_and(|file| !file.may_be_missing);
             if vanished {
-                self.fault(origin, path, Fault::missing("the file does not have any of its names"));
+                self.record_violation(
+                    origin,
+                    path,
+                    DurabilityViolation::missing("the file does not have any of its names"),
+                );
             }
         }
     }
 
-    fn fault(&mut self, origin: Origin, path: &Path, fault: Fault) {
+    fn record_violation(&mut self, origin: StateOrigin, path: &Path, fault: DurabilityViolation) {
         self.faults.entry(origin).or_insert_with(|| (path.to_path_buf(), fault));
     }
 
-    fn faults_of(&mut self, path: &Path, compared: &Compared) {
+    fn record_violations(&mut self, path: &Path, compared: &FileComparison) {
         for (origin, fault) in &compared.faults {
-            self.fault(*origin, path, fault.clone());
+            self.record_violation(*origin, path, fault.clone());
         }
     }
 
     /// Verifies the file under a name.
-    fn name(&mut self, path: &Path, name: &NameModel, model: &Model) -> Found {
+    fn check_name(&mut self, path: &Path, name: &NameModel, model: &StorageModel) -> NameCheck {
         let durable = name.durable;
-        let bytes = match whole(self.vfs, &self.directory.join(path)) {
+        let bytes = match read_whole_blocks(self.vfs, &self.directory.join(path)) {
             Ok(bytes) => bytes,
             Err(error) => {
                 let absent = error.kind() == io::ErrorKind::NotFound;
                 if let Some(durable) = durable.filter(|_| !absent || !name.may_be_absent()) {
                     let fault = match absent {
-                        true => Fault::missing("the name does not exist"),
-                        false => Fault::unreadable(error.to_string()),
+                        true => DurabilityViolation::missing("the name does not exist"),
+                        false => DurabilityViolation::unreadable(error.to_string()),
                     };
-                    self.fault(durable.origin, path, fault);
-                    return Found::of(durable.file);
+                    self.record_violation(durable.origin, path, fault);
+                    return NameCheck::from_file(durable.file);
                 }
-                return Found::Nothing;
+                return NameCheck::Nothing;
             }
         };
         let candidates: Vec<_> = name
@@ -268,10 +276,10 @@ impl Verifier<'_> {
             .map(|(binding, file, what)| (binding, what, file, compare(file, what, &bytes)))
             .collect();
         let writer = writer_of(&bytes);
-        let ways: [Fits<'_>; 4] = [
+        let ways: [BindingPredicate<'_>; 4] = [
             &|_, file, compared| writer == Some(file) && compared.faults.is_empty(),
             // The file cannot have lost its blocks to another file, so `writer` identifies it reliably.
-            &|what, file, _| writer == Some(file) && !what.may_be_gone,
+            &|what, file, _| writer == Some(file) && !what.may_be_missing,
             &|_, _, compared| compared.faults.is_empty(),
             &|_, file, _| writer == Some(file),
         ];
@@ -280,64 +288,69 @@ impl Verifier<'_> {
             .find_map(|fits| candidates.iter().find(|(_, what, file, compared)| fits(what, *file, compared)));
         if let Some((binding, _, file, compared)) = chosen {
             self.newest = self.newest.max(binding.origin.operation).max(compared.newest);
-            self.faults_of(path, compared);
-            return Found::File(*file);
+            self.record_violations(path, compared);
+            return NameCheck::File(*file);
         }
-        let Some(durable) = durable else { return Found::Nothing };
+        let Some(durable) = durable else { return NameCheck::Nothing };
         let promised = candidates.into_iter().find(|(binding, ..)| *binding == durable);
         match promised.filter(|_| writer.is_none()) {
-            Some((binding, .., compared)) => Found::Blank(binding, compared),
+            Some((binding, .., compared)) => NameCheck::Blank(binding, compared),
             None => {
                 let what =
                     if durable.file.is_some() { "another file has the name" } else { "the name exists" };
-                self.fault(durable.origin, path, Fault::missing(what));
-                Found::of(durable.file)
+                self.record_violation(durable.origin, path, DurabilityViolation::missing(what));
+                NameCheck::from_file(durable.file)
             }
         }
     }
 
-    fn transactions(&mut self, model: &Model, journal: &Journal) {
+    fn check_transactions(&mut self, model: &StorageModel, journal: &Journal) {
         let Some((number, row)) = model.durable_row else { return };
         let path = Path::new("engine");
         let numbers = commits(journal);
-        let origin = |operation| Origin { operation, kind: OperationKind::Transaction };
+        let origin = |operation| StateOrigin { operation, kind: StorageOperationKind::Transaction };
         match missing_rows(self.vfs, self.directory, &journal.begin.directory, row) {
             Ok(missing) => {
                 let missing: BTreeSet<i32> = missing.into_iter().collect();
                 for (row, operation) in &numbers {
                     if missing.contains(row) {
-                        let fault = Fault::missing(&format!("row {row} is not in the table"));
-                        self.fault(origin(*operation), path, fault);
+                        let fault = DurabilityViolation::missing(&format!("row {row} is not in the table"));
+                        self.record_violation(origin(*operation), path, fault);
                     } else {
                         self.newest = self.newest.max(*operation);
                     }
                 }
             }
-            Err(error) => self.fault(origin(number), path, Fault::unreadable(error.to_string())),
+            Err(error) => self.record_violation(
+                origin(number),
+                path,
+                DurabilityViolation::unreadable(error.to_string()),
+            ),
         }
     }
 
-    fn findings(self) -> Vec<Finding> {
+    fn findings(self) -> Vec<BrokenPromise> {
         let newest = self.newest;
-        let finding = |(origin, (path, fault)): (Origin, (PathBuf, Fault))| Finding {
-            operation: origin.operation,
-            kind: origin.kind,
-            damage: match fault.damage {
-                Damage::Lost if newest > origin.operation => Damage::Reordered,
-                damage => damage,
-            },
-            path,
-            found: fault.found,
-        };
+        let finding =
+            |(origin, (path, fault)): (StateOrigin, (PathBuf, DurabilityViolation))| BrokenPromise {
+                operation: origin.operation,
+                kind: origin.kind,
+                damage: match fault.damage {
+                    DurabilityDamage::Lost if newest > origin.operation => DurabilityDamage::Reordered,
+                    damage => damage,
+                },
+                path,
+                found: fault.found,
+            };
         self.faults.into_iter().map(finding).collect()
     }
 }
 
 /// Returns the operations that committed rows, keyed by row.
 fn commits(journal: &Journal) -> BTreeMap<i32, OperationNumber> {
-    let script = (1..=journal.last.0).map(OperationNumber).zip(Script::of(&journal.begin));
+    let script = (1..=journal.last.0).map(OperationNumber).zip(OperationScript::new(&journal.begin));
     let row = |(number, operation)| match operation {
-        Operation::Commit { row } => Some((row, number)),
+        StorageOperation::Commit { row } => Some((row, number)),
         _ => None,
     };
     script.filter_map(row).collect()

@@ -7,12 +7,12 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::path::Path;
 use std::time::Duration;
 
-use super::journal::{Journal, JournalError, Line};
+use super::journal::{Journal, JournalError, JournalLine};
 
 /// Maximum time that the writer waits for a witness.
 const WITNESS_TIMEOUT: Duration = Duration::from_secs(20);
 /// The witness's reply when it has stored a line.
-pub(super) const KEPT: &[u8] = b"kept\n";
+pub(super) const STORED_REPLY: &[u8] = b"kept\n";
 
 /// Stores a journal's lines. A stored line survives the cut.
 pub trait Witness {
@@ -20,7 +20,7 @@ pub trait Witness {
     ///
     /// # Errors
     /// Returns an error if the witness is unreachable or cannot store the line.
-    fn take(&mut self, line: &Line) -> io::Result<()>;
+    fn store(&mut self, line: &JournalLine) -> io::Result<()>;
 }
 
 /// A journal in a file, which must be on a different device from the tested storage.
@@ -39,15 +39,15 @@ impl FileWitness {
     }
 
     /// Stores a line as it was received.
-    pub(super) fn keep(&mut self, line: &[u8]) -> io::Result<()> {
+    pub(super) fn store_line(&mut self, line: &[u8]) -> io::Result<()> {
         self.0.write_all(line)?;
         self.0.sync_data()
     }
 }
 
 impl Witness for FileWitness {
-    fn take(&mut self, line: &Line) -> io::Result<()> {
-        self.keep(line.text().as_bytes())
+    fn store(&mut self, line: &JournalLine) -> io::Result<()> {
+        self.store_line(line.text().as_bytes())
     }
 }
 
@@ -66,7 +66,7 @@ impl MemoryWitness {
 }
 
 impl Witness for MemoryWitness {
-    fn take(&mut self, line: &Line) -> io::Result<()> {
+    fn store(&mut self, line: &JournalLine) -> io::Result<()> {
         self.0 += &line.text();
         Ok(())
     }
@@ -83,7 +83,8 @@ impl TcpWitness {
     /// # Errors
     /// Returns an error if the connection cannot be established.
     pub fn connect(address: &str) -> io::Result<TcpWitness> {
-        let mut last = io::Error::new(io::ErrorKind::NotFound, "the host name does not resolve to an address");
+        let mut last =
+            io::Error::new(io::ErrorKind::NotFound, "the host name does not resolve to an address");
         for address in address.to_socket_addrs()? {
             match TcpStream::connect_timeout(&address, WITNESS_TIMEOUT) {
                 Ok(stream) => {
@@ -100,11 +101,11 @@ impl TcpWitness {
 }
 
 impl Witness for TcpWitness {
-    fn take(&mut self, line: &Line) -> io::Result<()> {
+    fn store(&mut self, line: &JournalLine) -> io::Result<()> {
         self.stream.get_mut().write_all(line.text().as_bytes())?;
         let mut answer = Vec::new();
-        self.stream.by_ref().take(KEPT.len() as u64).read_until(b'\n', &mut answer)?;
-        match answer == KEPT {
+        self.stream.by_ref().take(STORED_REPLY.len() as u64).read_until(b'\n', &mut answer)?;
+        match answer == STORED_REPLY {
             true => Ok(()),
             false => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the witness closed the connection")),
         }

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use jetcell_vfs::{Clock, File, IoBuffer, IoReason, OpenMode, Vfs};
 
-use super::journal::{Begin, Level, Line};
-use super::operation::{BLOCK, Operation, OperationNumber};
-use super::script::Script;
-use super::sector::{FileId, fill};
-use super::transactions::Transactions;
+use super::journal::{DurabilityJournalHeader, FailureLevel, JournalLine};
+use super::operation::{BLOCK_BYTES, OperationNumber, StorageOperation};
+use super::script::OperationScript;
+use super::sector::{TestFileId, fill};
+use super::transactions::CommittingEngine;
 use super::witness::Witness;
 
 /// The storage under test, with two access paths to the same files.
@@ -24,14 +24,14 @@ pub struct TestedStorage {
 
 impl TestedStorage {
     /// Creates storage with a single access path, such as an in-process array or a simulated disk.
-    pub fn with_one_way(vfs: Arc<dyn Vfs>) -> TestedStorage {
+    pub fn with_single_path(vfs: Arc<dyn Vfs>) -> TestedStorage {
         TestedStorage { direct: vfs.clone(), buffered: vfs }
     }
 }
 
 /// What a writer completed.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Written {
+pub struct WriterOutcome {
     /// Last operation that was reported to the witness.
     pub last: OperationNumber,
     /// Operation that failed, with its error.
@@ -65,25 +65,25 @@ pub enum WriteError {
 pub fn write(
     storage: &TestedStorage,
     directory: &Path,
-    begin: &Begin,
+    begin: &DurabilityJournalHeader,
     witness: &mut dyn Witness,
     go_on: &mut dyn FnMut(OperationNumber) -> bool,
-) -> Result<Written, WriteError> {
+) -> Result<WriterOutcome, WriteError> {
     let vfs = &storage.direct;
-    for path in Script::directories().iter().map(|path| directory.join(path)) {
+    for path in OperationScript::directories().iter().map(|path| directory.join(path)) {
         vfs.create_directory(&path).map_err(|error| WriteError::Prepare { path, error })?;
     }
     let links = has_links(&**vfs, directory)
         .map_err(|error| WriteError::Prepare { path: directory.into(), error })?;
-    let begin = Begin { links, ..begin.clone() };
-    let transactions = begin.transactions.then(|| Transactions::create(vfs.clone(), directory));
+    let begin = DurabilityJournalHeader { links, ..begin.clone() };
+    let transactions = begin.transactions.then(|| CommittingEngine::create(vfs.clone(), directory));
     let transactions = transactions.transpose().map_err(WriteError::Engine)?;
     let clock = vfs.clock();
-    witness.take(&Line::Begin(Box::new(begin.clone()))).map_err(WriteError::Witness)?;
-    let mut writer = Writer { storage, directory, transactions, files: Files::default() };
+    witness.store(&JournalLine::Begin(Box::new(begin.clone()))).map_err(WriteError::Witness)?;
+    let mut writer = OperationWriter { storage, directory, transactions, files: WrittenFiles::default() };
     let mut number = OperationNumber::default();
     let mut last = number;
-    for operation in Script::of(&begin) {
+    for operation in OperationScript::new(&begin) {
         if !go_on(number) {
             break;
         }
@@ -91,23 +91,23 @@ pub fn write(
         let began = clock.monotonic();
         if let Err(error) = writer.execute(number, &operation) {
             // If the machine is losing power, the witness may be unreachable as well.
-            let _ = witness.take(&Line::Failed { operation: number, error: error.clone() });
-            return Ok(Written { last, failed: Some((number, error)) });
+            let _ = witness.store(&JournalLine::Failed { operation: number, error: error.clone() });
+            return Ok(WriterOutcome { last, failed: Some((number, error)) });
         }
-        if operation.promises() || begin.level == Level::Process {
-            let line = complete(&*clock, number, began);
-            witness.take(&line).map_err(WriteError::Witness)?;
+        if operation.promises_durability() || begin.level == FailureLevel::Process {
+            let line = completion_line(&*clock, number, began);
+            witness.store(&line).map_err(WriteError::Witness)?;
             last = number;
         }
     }
-    witness.take(&Line::Ended).map_err(WriteError::Witness)?;
-    Ok(Written { last, failed: None })
+    witness.store(&JournalLine::Ended).map_err(WriteError::Witness)?;
+    Ok(WriterOutcome { last, failed: None })
 }
 
-fn complete(clock: &dyn Clock, operation: OperationNumber, began: Duration) -> Line {
+fn completion_line(clock: &dyn Clock, operation: OperationNumber, began: Duration) -> JournalLine {
     let took = clock.monotonic().saturating_sub(began).as_micros();
     let us = u64::try_from(took).unwrap_or(u64::MAX);
-    Line::Complete { operation, us, unix_ms: clock.unix_ms() }
+    JournalLine::Complete { operation, us, unix_ms: clock.unix_ms() }
 }
 
 /// Returns true if the file system supports hard links. Its files are removed.
@@ -125,19 +125,19 @@ fn has_links(vfs: &dyn Vfs, directory: &Path) -> io::Result<bool> {
 
 /// The file under each name, as tracked by the writer.
 #[derive(Default)]
-struct Files(std::collections::BTreeMap<PathBuf, FileId>);
+struct WrittenFiles(std::collections::BTreeMap<PathBuf, TestFileId>);
 
-struct Writer<'w> {
+struct OperationWriter<'w> {
     storage: &'w TestedStorage,
     directory: &'w Path,
-    transactions: Option<Transactions>,
-    files: Files,
+    transactions: Option<CommittingEngine>,
+    files: WrittenFiles,
 }
 
-impl Writer<'_> {
-    fn execute(&mut self, number: OperationNumber, operation: &Operation) -> Result<(), String> {
+impl OperationWriter<'_> {
+    fn execute(&mut self, number: OperationNumber, operation: &StorageOperation) -> Result<(), String> {
         match operation {
-            Operation::Commit { row } => match &self.transactions {
+            StorageOperation::Commit { row } => match &self.transactions {
                 Some(transactions) => transactions.commit(*row).map_err(|error| error.to_string()),
                 None => Ok(()),
             },
@@ -149,44 +149,44 @@ impl Writer<'_> {
         self.storage.direct.open(&self.directory.join(path), mode)
     }
 
-    fn execute_on_files(&mut self, number: OperationNumber, operation: &Operation) -> io::Result<()> {
+    fn execute_on_files(&mut self, number: OperationNumber, operation: &StorageOperation) -> io::Result<()> {
         let at = |path: &PathBuf| self.directory.join(path);
         let vfs = &self.storage.direct;
         match operation {
-            Operation::Create { path } => {
+            StorageOperation::Create { path } => {
                 self.open(path, OpenMode::CreateNew)?;
-                self.files.0.insert(path.clone(), FileId(number));
+                self.files.0.insert(path.clone(), TestFileId(number));
             }
-            Operation::Write { path, block, blocks, buffered, .. } => {
+            StorageOperation::Write { path, block, blocks, buffered, .. } => {
                 let file = self.files.0.get(path).copied().ok_or(io::ErrorKind::NotFound)?;
-                let mut bytes = IoBuffer::zeroed(*blocks as usize * BLOCK);
+                let mut bytes = IoBuffer::zeroed(*blocks as usize * BLOCK_BYTES);
                 fill(&mut bytes, number, file, *block);
                 let way = if *buffered { &self.storage.buffered } else { vfs };
                 let open = way.open(&at(path), OpenMode::Write)?;
-                open.write_at(block * BLOCK as u64, &bytes, IoReason::Other)?;
+                open.write_at(block * BLOCK_BYTES as u64, &bytes, IoReason::Other)?;
             }
-            Operation::Preallocate { path, blocks } => {
-                self.open(path, OpenMode::Write)?.grow(blocks * BLOCK as u64)?
+            StorageOperation::Preallocate { path, blocks } => {
+                self.open(path, OpenMode::Write)?.grow(blocks * BLOCK_BYTES as u64)?
             }
-            Operation::Rename { from, to } => {
+            StorageOperation::Rename { from, to } => {
                 vfs.rename(&at(from), &at(to))?;
                 if let Some(file) = self.files.0.remove(from) {
                     self.files.0.insert(to.clone(), file);
                 }
             }
-            Operation::Link { from, to } => {
+            StorageOperation::Link { from, to } => {
                 vfs.link(&at(from), &at(to))?;
                 if let Some(file) = self.files.0.get(from).copied() {
                     self.files.0.insert(to.clone(), file);
                 }
             }
-            Operation::Unlink { path } => {
+            StorageOperation::Unlink { path } => {
                 vfs.remove(&at(path))?;
                 self.files.0.remove(path);
             }
-            Operation::SyncFile { path } => self.open(path, OpenMode::Write)?.sync(IoReason::Other)?,
-            Operation::SyncDirectory { path } => vfs.sync_directory(&at(path))?,
-            Operation::Commit { .. } => {}
+            StorageOperation::SyncFile { path } => self.open(path, OpenMode::Write)?.sync(IoReason::Other)?,
+            StorageOperation::SyncDirectory { path } => vfs.sync_directory(&at(path))?,
+            StorageOperation::Commit { .. } => {}
         }
         Ok(())
     }

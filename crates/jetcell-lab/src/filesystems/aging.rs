@@ -9,12 +9,12 @@ use rand::{Rng, RngCore, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 /// Percentage of used space up to which a round writes files.
-const FULL: f64 = 90.0;
+const FULL_PERCENT: f64 = 90.0;
 /// Maximum file size in bytes. Sizes are distributed logarithmically between [`MIN_FILE_BYTES`] and this value.
 const MAX_FILE_BYTES: usize = 4 << 20;
 const MIN_FILE_BYTES: usize = 4 << 10;
 /// Number of files in each directory.
-const IN_DIRECTORY: usize = 1000;
+const FILES_PER_DIRECTORY: usize = 1000;
 /// Number of files removed between two checks of the free space.
 const SPACE_CHECK_INTERVAL: usize = 32;
 
@@ -35,7 +35,7 @@ pub(super) fn age(
     }
     fs::create_dir(directory)?;
     // The seed is fixed, so that every test writes the same files.
-    let mut filler = Filler {
+    let mut filler = SpaceFiller {
         directory: directory.into(),
         rng: ChaCha8Rng::seed_from_u64(1),
         files: Vec::new(),
@@ -44,14 +44,14 @@ pub(super) fn age(
     };
     let fill = f64::from(fill_percent);
     for _ in 0..rounds {
-        filler.write_until(FULL, stops)?;
+        filler.write_until(FULL_PERCENT, stops)?;
         filler.remove_until(fill, stops)?;
     }
     filler.write_until(fill, stops)?;
-    synced(directory)
+    sync_directory(directory)
 }
 
-struct Filler {
+struct SpaceFiller {
     directory: PathBuf,
     rng: ChaCha8Rng,
     files: Vec<PathBuf>,
@@ -60,7 +60,7 @@ struct Filler {
     bytes: Vec<u8>,
 }
 
-impl Filler {
+impl SpaceFiller {
     fn write_until(&mut self, percent: f64, stops: &dyn Fn() -> bool) -> io::Result<()> {
         // With delayed allocation, the used space does not include unsynced data.
         let mut unsynced = 0;
@@ -71,16 +71,16 @@ impl Filler {
                 Err(error) => return Err(error),
             }
             if unsynced >= 16 * MAX_FILE_BYTES {
-                synced(&self.directory)?;
+                sync_directory(&self.directory)?;
                 unsynced = 0;
             }
         }
-        synced(&self.directory)
+        sync_directory(&self.directory)
     }
 
     fn write_one(&mut self) -> io::Result<usize> {
-        let place = self.directory.join((self.made / IN_DIRECTORY).to_string());
-        if self.made.is_multiple_of(IN_DIRECTORY) {
+        let place = self.directory.join((self.made / FILES_PER_DIRECTORY).to_string());
+        if self.made.is_multiple_of(FILES_PER_DIRECTORY) {
             fs::create_dir(&place)?;
         }
         let path = place.join(self.made.to_string());
@@ -101,13 +101,13 @@ impl Filler {
             for path in self.files.split_off(self.files.len().saturating_sub(SPACE_CHECK_INTERVAL)) {
                 fs::remove_file(path)?;
             }
-            synced(&self.directory)?;
+            sync_directory(&self.directory)?;
         }
         Ok(())
     }
 }
 
-fn synced(directory: &Path) -> io::Result<()> {
+fn sync_directory(directory: &Path) -> io::Result<()> {
     rustix::fs::syncfs(File::open(directory)?).map_err(io::Error::from)
 }
 
@@ -139,7 +139,7 @@ mod tests {
         let directory = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         let rng = ChaCha8Rng::seed_from_u64(1);
         let path = directory.path().to_path_buf();
-        let mut filler = Filler {
+        let mut filler = SpaceFiller {
             directory: path.clone(),
             rng,
             files: Vec::new(),

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use jetcell_workload::machine::Storage;
-use jetcell_workload::measurement::Interval;
+use jetcell_workload::machine::DirectoryStorage;
+use jetcell_workload::measurement::ConfidenceInterval;
 use serde::Serialize;
 
-use super::rows::Row;
-use super::specification::Specification;
+use super::rows::ComparedMetric;
+use super::specification::FilesystemSpecification;
 use crate::difference::{Difference, winner};
 
 /// Version of the stored format, incremented whenever a field is removed or changes its meaning.
@@ -17,7 +17,7 @@ pub const SCHEMA: u32 = 1;
 /// What the sign of a difference means.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Signs {
+pub enum DifferenceSigns {
     /// A positive difference is better. In rows where neither direction is better, it means a larger figure.
     #[default]
     Better,
@@ -36,7 +36,7 @@ pub struct SkippedFilesystem {
 
 /// Limits on the number of turns.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
-pub struct Limits {
+pub struct TurnLimits {
     /// Minimum number of turns, if there is enough time.
     pub fewest: usize,
     /// Maximum number of turns.
@@ -57,7 +57,7 @@ pub struct TestedDirectory {
     /// Path as the user gave it.
     pub directory: PathBuf,
     /// File system and device that store the directory.
-    pub storage: Storage,
+    pub storage: DirectoryStorage,
     /// Total size of the test's files after the last turn, in bytes.
     pub file_bytes: u64,
     /// Space used by these files, in bytes. If the test made the file system, this is how much its used space
@@ -65,23 +65,23 @@ pub struct TestedDirectory {
     /// or additional copies.
     pub allocated_bytes: u64,
     /// Specification used to make the file system, if the test made it.
-    pub made: Option<Specification>,
+    pub made: Option<FilesystemSpecification>,
     /// Remarks about the storage's checksums and encryption, to the extent that they are known.
     pub remarks: Vec<String>,
 }
 
 /// Results for one row, in all directories.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct RowResult {
+pub struct MetricResult {
     /// The row.
     #[serde(flatten)]
-    pub row: Row,
+    pub row: ComparedMetric,
     /// One figure per turn, for each directory.
     pub turns: Vec<Vec<f64>>,
     /// Mean over the turns, for each directory.
     pub means: Vec<f64>,
     /// 95 % confidence interval of each mean. `None` if there was only one turn.
-    pub intervals: Vec<Option<Interval>>,
+    pub intervals: Vec<Option<ConfidenceInterval>>,
     /// Difference between each directory and the first, with the sign defined by [`FilesystemTest::signs`].
     pub differences: Vec<Option<Difference>>,
     /// Index of the directory that is significantly better than every other directory.
@@ -98,9 +98,9 @@ pub struct FilesystemTest {
     /// Heading that describes how the directories differ.
     pub title: &'static str,
     /// What the sign of the differences means.
-    pub signs: Signs,
+    pub signs: DifferenceSigns,
     /// Limits on the number of turns.
-    pub limits: Limits,
+    pub limits: TurnLimits,
     /// True if the confidence intervals became narrow enough.
     pub precise: bool,
     /// True if the time was up before the minimum number of turns.
@@ -110,7 +110,7 @@ pub struct FilesystemTest {
     /// File systems that were requested but could not be made.
     pub skipped: Vec<SkippedFilesystem>,
     /// Results of the rows.
-    pub rows: Vec<RowResult>,
+    pub rows: Vec<MetricResult>,
 }
 
 /// Measures directories in interleaved turns and compares them. `measure` runs one directory in one turn and returns
@@ -120,9 +120,9 @@ pub struct FilesystemTest {
 /// # Errors
 /// Returns the error of the first run that fails.
 pub fn compare<E>(
-    (title, rows): (&'static str, &[Row]),
+    (title, rows): (&'static str, &[ComparedMetric]),
     directories: Vec<TestedDirectory>,
-    limits: Limits,
+    limits: TurnLimits,
     measure: &mut dyn FnMut(usize, usize) -> Result<Vec<f64>, E>,
     elapsed: &dyn Fn() -> Duration,
 ) -> Result<FilesystemTest, E> {
@@ -145,10 +145,10 @@ pub fn compare<E>(
         }
         precise = is_precise(&column(&measured, 0), limits.precision_percent);
     }
-    let result = |(at, row): (usize, &Row)| RowResult::of(*row, column(&measured, at));
+    let result = |(at, row): (usize, &ComparedMetric)| MetricResult::new(*row, column(&measured, at));
     let rows = rows.iter().enumerate().map(result).collect();
     let program = env!("CARGO_PKG_VERSION").into();
-    let (signs, skipped) = (Signs::Better, Vec::new());
+    let (signs, skipped) = (DifferenceSigns::Better, Vec::new());
     let too_few_turns = turns < limits.fewest;
     Ok(FilesystemTest {
         schema: SCHEMA,
@@ -165,17 +165,18 @@ pub fn compare<E>(
 }
 
 impl FilesystemTest {
-    /// Converts the differences to [`Signs::Change`].
+    /// Converts the differences to [`DifferenceSigns::Change`].
     pub fn with_signs_of_change(mut self) -> FilesystemTest {
-        if self.signs == Signs::Better {
+        if self.signs == DifferenceSigns::Better {
             for row in &mut self.rows {
                 let better = row.row.better;
                 let differences = row.differences.iter_mut().flatten();
-                // `turned` is its own inverse.
-                differences.for_each(|difference| difference.percent = better.turned(difference.percent));
+                // `signed_change` is its own inverse.
+                differences
+                    .for_each(|difference| difference.percent = better.signed_change(difference.percent));
             }
         }
-        FilesystemTest { signs: Signs::Change, ..self }
+        FilesystemTest { signs: DifferenceSigns::Change, ..self }
     }
 }
 
@@ -188,32 +189,32 @@ fn column(measured: &[Vec<Vec<f64>>], row: usize) -> Vec<Vec<f64>> {
 fn is_precise(turns: &[Vec<f64>], percent: f64) -> bool {
     let Some((base, others)) = turns.split_first() else { return false };
     let narrow = |other: &Vec<f64>| {
-        let half = Difference::of(base, other).and_then(|difference| difference.half_width);
+        let half = Difference::between(base, other).and_then(|difference| difference.half_width);
         half.is_some_and(|half| half <= percent)
     };
     others.iter().all(narrow)
 }
 
-impl RowResult {
-    fn of(row: Row, turns: Vec<Vec<f64>>) -> RowResult {
+impl MetricResult {
+    fn new(row: ComparedMetric, turns: Vec<Vec<f64>>) -> MetricResult {
         let mean = |values: &Vec<f64>| values.iter().sum::<f64>() / values.len().max(1) as f64;
         let base = turns.first().cloned().unwrap_or_default();
         let turned = |difference: Difference| Difference {
-            percent: row.better.turned(difference.percent),
+            percent: row.better.signed_change(difference.percent),
             ..difference
         };
         let difference = |(at, values): (usize, &Vec<f64>)| {
-            (at > 0).then(|| Difference::of(&base, values).map(turned)).flatten()
+            (at > 0).then(|| Difference::between(&base, values).map(turned)).flatten()
         };
         let lower = match row.better {
-            jetcell_workload::measurement::Better::Higher => Some(false),
-            jetcell_workload::measurement::Better::Lower => Some(true),
-            jetcell_workload::measurement::Better::Neither => None,
+            jetcell_workload::measurement::BetterDirection::Higher => Some(false),
+            jetcell_workload::measurement::BetterDirection::Lower => Some(true),
+            jetcell_workload::measurement::BetterDirection::Neither => None,
         };
-        RowResult {
+        MetricResult {
             row,
             means: turns.iter().map(mean).collect(),
-            intervals: turns.iter().map(|values| Interval::of(values)).collect(),
+            intervals: turns.iter().map(|values| ConfidenceInterval::from_values(values)).collect(),
             differences: turns.iter().enumerate().map(difference).collect(),
             winner: lower.and_then(|lower| winner(lower, &turns)),
             turns,
@@ -228,17 +229,17 @@ mod tests {
     use super::super::rows::ROWS;
     use super::*;
 
-    const FILE_SYSTEMS: (&str, &[Row]) = ("File systems", &ROWS);
+    const FILE_SYSTEMS: (&str, &[ComparedMetric]) = ("File systems", &ROWS);
 
     fn directory(name: &str) -> TestedDirectory {
-        let storage = Storage { directory: name.into(), mount: None, device: None };
+        let storage = DirectoryStorage { directory: name.into(), mount: None, device: None };
         let (name, directory) = (name.into(), name.into());
         let (made, remarks) = (None, Vec::new());
         TestedDirectory { name, directory, storage, file_bytes: 0, allocated_bytes: 0, made, remarks }
     }
 
-    fn limits(fewest: usize, most: usize) -> Limits {
-        Limits { fewest, most, precision_percent: 2.0, longest: Duration::from_secs(3600) }
+    fn limits(fewest: usize, most: usize) -> TurnLimits {
+        TurnLimits { fewest, most, precision_percent: 2.0, longest: Duration::from_secs(3600) }
     }
 
     /// Returns a directory's figures for one turn, on a machine that slows down from turn to turn. The other rows are
@@ -274,7 +275,7 @@ mod tests {
         assert_eq!((found.rows[1].winner, found.rows[5].winner), (Some(0), None));
         let changes = found.with_signs_of_change().with_signs_of_change();
         assert!(changes.rows.iter().all(|row| row.differences[1].unwrap().percent > 19.0));
-        assert_eq!((changes.rows[1].winner, changes.signs), (Some(0), Signs::Change));
+        assert_eq!((changes.rows[1].winner, changes.signs), (Some(0), DifferenceSigns::Change));
     }
 
     #[test]

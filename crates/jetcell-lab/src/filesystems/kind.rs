@@ -4,7 +4,7 @@ use std::fmt;
 use std::process::Command;
 use std::str::FromStr;
 
-use jetcell_workload::machine::Storage;
+use jetcell_workload::machine::DirectoryStorage;
 use serde::{Deserialize, Serialize};
 
 use super::remarks::{has_aes, inline_encryption};
@@ -60,7 +60,7 @@ impl FilesystemKind {
     }
 
     /// Returns the type under which the kernel mounts the file system, or `None` for NTFS, which has two drivers.
-    pub(super) fn mounted(self) -> Option<&'static str> {
+    pub(super) fn mount_type(self) -> Option<&'static str> {
         match self {
             Ext4 | Ext4Fscrypt | Gocryptfs | Luks => Some("ext4"),
             Xfs => Some("xfs"),
@@ -87,12 +87,12 @@ impl FilesystemKind {
     }
 
     /// Returns a description of the missing requirement, or `None` if this machine can make the file system.
-    pub fn missing(self, system: &dyn System) -> Option<String> {
-        if let Some(program) = self.programs().iter().find(|program| !system.finds(program)) {
+    pub fn missing_requirement(self, system: &dyn System) -> Option<String> {
+        if let Some(program) = self.programs().iter().find(|program| !system.has_program(program)) {
             return Some(format!("{program} is not installed"));
         }
         let without = |name: &str| format!("the kernel does not support {name}");
-        if let Some(name) = self.mounted()
+        if let Some(name) = self.mount_type()
             && !has(system, "/proc/filesystems", name, name)
         {
             return Some(without(name));
@@ -102,10 +102,12 @@ impl FilesystemKind {
                 Some(without("device mapper"))
             }
             Gocryptfs if !has(system, "/proc/filesystems", "fuse", "fuse") => Some(without("fuse")),
-            Ext4Fscrypt if system.names("/sys/fs/ext4/features").iter().all(|name| name != "encryption") => {
+            Ext4Fscrypt
+                if system.list_directory("/sys/fs/ext4/features").iter().all(|name| name != "encryption") =>
+            {
                 Some(without("encryption in ext4"))
             }
-            Ntfs if !has_ntfs3(system) && !system.finds("ntfs-3g") => {
+            Ntfs if !has_ntfs3(system) && !system.has_program("ntfs-3g") => {
                 Some("the kernel does not support ntfs3, and ntfs-3g is not installed".into())
             }
             _ => None,
@@ -113,7 +115,7 @@ impl FilesystemKind {
     }
 
     /// Returns remarks, for readers of the results, that follow from the kind alone.
-    pub fn remarks(self, storage: &Storage, system: &dyn System) -> Vec<String> {
+    pub fn remarks(self, storage: &DirectoryStorage, system: &dyn System) -> Vec<String> {
         let aes = if has_aes(system) { "with" } else { "without" };
         let aes = format!("{aes} the processor's AES instructions");
         match self {
@@ -122,9 +124,12 @@ impl FilesystemKind {
             Ext4Fscrypt => vec![
                 format!("encryption: in software, by the kernel (fscrypt), {aes}"),
                 "encrypted files are read and written through the kernel's cache unless the file system is \
-                 mounted with inlinecrypt".into(),
+                 mounted with inlinecrypt"
+                    .into(),
             ],
-            Gocryptfs => vec![format!("encryption: in software, by a process (gocryptfs), {aes}; decryption authenticates the data")],
+            Gocryptfs => vec![format!(
+                "encryption: in software, by a process (gocryptfs), {aes}; decryption authenticates the data"
+            )],
             // The remarks about the storage describe the encryption as well.
             Luks => vec![format!("LUKS 2, {aes}")],
             _ => Vec::new(),
@@ -194,7 +199,7 @@ mod tests {
             ])
             .with_file("/proc/filesystems", "nodev\tproc\n\text4\n\txfs\n")
             .with_file("/proc/devices", "Block devices:\n  7 loop\n");
-        let missing = |kind: FilesystemKind| kind.missing(&system);
+        let missing = |kind: FilesystemKind| kind.missing_requirement(&system);
         assert_eq!(missing(Ext4), None);
         assert_eq!(missing(Xfs).unwrap(), "mkfs.xfs is not installed");
         assert_eq!(missing(Btrfs).unwrap(), "mkfs.btrfs is not installed");
@@ -207,6 +212,6 @@ mod tests {
         // The check has tried to load the module.
         assert!(system.commands().contains(&"modprobe -q zfs".to_string()));
         let system = system.with_programs(&["ntfs-3g"]);
-        assert_eq!(Ntfs.missing(&system), None);
+        assert_eq!(Ntfs.missing_requirement(&system), None);
     }
 }

@@ -11,18 +11,18 @@ use thiserror::Error;
 
 use super::aging;
 use super::kind::{FilesystemKind, has_ntfs3};
-use super::specification::Specification;
-use super::work_directory::{WorkDirectory, call};
+use super::specification::FilesystemSpecification;
+use super::work_directory::{WorkDirectory, run_program};
 use crate::system::{System, SystemError};
 
 /// Minimum image size in bytes. Anything smaller is too small for some file systems and for every database.
-pub const MIN_IMAGE: u64 = 512 << 20;
+pub const MIN_IMAGE_BYTES: u64 = 512 << 20;
 /// Key length for encrypted file systems, in bytes. The key exists only in memory.
-const KEY: usize = 64;
+const KEY_BYTES: usize = 64;
 
 /// Where the file systems are made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Medium {
+pub enum FilesystemMedium {
     /// An image file of this many bytes per file system, attached as a loop device. The images remain until the
     /// end of the test.
     Images(u64),
@@ -58,17 +58,17 @@ pub enum MakeError {
 /// [`FilesystemMaker::close`] reports errors.
 pub struct FilesystemMaker<'s> {
     system: &'s dyn System,
-    medium: Medium,
+    medium: FilesystemMedium,
     work: WorkDirectory,
-    key: [u8; KEY],
+    key: [u8; KEY_BYTES],
     /// True once [`FilesystemMaker::close`] has been called.
     closed: Cell<bool>,
 }
 
 /// Parameters for making one file system.
-struct One<'a> {
+struct FilesystemParameters<'a> {
     number: usize,
-    specification: &'a Specification,
+    specification: &'a FilesystemSpecification,
     /// True if the file system must be made rather than reused.
     fresh: bool,
 }
@@ -80,11 +80,11 @@ impl<'s> FilesystemMaker<'s> {
     /// Returns an error if the directory cannot be created.
     pub fn new(
         system: &'s dyn System,
-        medium: Medium,
+        medium: FilesystemMedium,
         parent: &Path,
     ) -> Result<FilesystemMaker<'s>, MakeError> {
         let work = WorkDirectory::create(parent).map_err(io_error(parent))?;
-        let mut key = [0; KEY];
+        let mut key = [0; KEY_BYTES];
         let random = Path::new("/dev/urandom");
         File::open(random).and_then(|mut file| file.read_exact(&mut key)).map_err(io_error(random))?;
         Ok(FilesystemMaker { system, medium, work, key, closed: Cell::new(false) })
@@ -99,15 +99,15 @@ impl<'s> FilesystemMaker<'s> {
     pub fn attach(
         &self,
         number: usize,
-        specification: &Specification,
+        specification: &FilesystemSpecification,
         first: bool,
         stops: &dyn Fn() -> bool,
     ) -> Result<PathBuf, MakeError> {
-        let one = One { number, specification, fresh: first || self.remakes() };
+        let one = FilesystemParameters { number, specification, fresh: first || self.remakes() };
         let program = |error| MakeError::Program { name: specification.name.clone(), error };
         let device = match &self.medium {
-            Medium::Device(device) => device.clone(),
-            Medium::Images(bytes) => self.image(&one, *bytes)?,
+            FilesystemMedium::Device(device) => device.clone(),
+            FilesystemMedium::Images(bytes) => self.image(&one, *bytes)?,
         };
         let top = self.mount(&one, &device).map_err(program)?;
         let directory = self.encrypted(&one, &top).map_err(program)?;
@@ -121,7 +121,7 @@ impl<'s> FilesystemMaker<'s> {
 
     /// Returns true if file systems are made anew in each turn.
     pub fn remakes(&self) -> bool {
-        matches!(self.medium, Medium::Device(_))
+        matches!(self.medium, FilesystemMedium::Device(_))
     }
 
     /// Syncs the mounted file system `number` and returns the number of bytes in use on it, including its metadata.
@@ -131,14 +131,14 @@ impl<'s> FilesystemMaker<'s> {
     /// Returns an error if the file system is not mounted or cannot be synced.
     pub fn used_bytes(&self, number: usize) -> io::Result<u64> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let top = rustix::fs::openat(CWD, self.top(number), flags, Mode::empty())?;
+        let top = rustix::fs::openat(CWD, self.mount_point(number), flags, Mode::empty())?;
         rustix::fs::syncfs(&top)?;
         let found = rustix::fs::fstatvfs(&top)?;
         Ok(found.f_blocks.saturating_sub(found.f_bfree).saturating_mul(found.f_frsize))
     }
 
     /// Returns a file system's mount point.
-    fn top(&self, number: usize) -> PathBuf {
+    fn mount_point(&self, number: usize) -> PathBuf {
         self.work.path().join(number.to_string())
     }
 
@@ -153,7 +153,7 @@ impl<'s> FilesystemMaker<'s> {
     /// Unmounts and detaches everything and removes the images.
     ///
     /// # Errors
-    /// Returns an error if something is still in use. A later test can find what remains as a [`super::Leftover`].
+    /// Returns an error if something is still in use. A later test can find what remains as a [`super::LeftoverDirectory`].
     pub fn close(&self) -> Result<(), SystemError> {
         self.closed.set(true);
         self.work.leftover.remove(self.system)
@@ -161,7 +161,7 @@ impl<'s> FilesystemMaker<'s> {
 
     /// Attaches an image as a loop device. A new image is fully allocated, so that no turn includes the cost of
     /// allocation.
-    fn image(&self, one: &One<'_>, bytes: u64) -> Result<PathBuf, MakeError> {
+    fn image(&self, one: &FilesystemParameters<'_>, bytes: u64) -> Result<PathBuf, MakeError> {
         let path = self.work.path().join(format!("{}.img", one.number));
         if one.fresh {
             let file = File::create_new(&path).map_err(io_error(&path))?;
@@ -169,25 +169,25 @@ impl<'s> FilesystemMaker<'s> {
                 .map_err(|error| io_error(&path)(error.into()))?;
         }
         // Direct I/O bypasses the underlying file system's cache, which the test would otherwise measure.
-        let found = call(self.system, "losetup", &[&"--direct-io=on", &"--show", &"-f", &path]);
+        let found = run_program(self.system, "losetup", &[&"--direct-io=on", &"--show", &"-f", &path]);
         let found =
             found.map_err(|error| MakeError::Program { name: one.specification.name.clone(), error })?;
         Ok(found.trim().into())
     }
 
     /// Makes the file system if necessary, and mounts it.
-    fn mount(&self, one: &One<'_>, device: &Path) -> Result<PathBuf, SystemError> {
-        let (kind, top) = (one.specification.kind, self.top(one.number));
+    fn mount(&self, one: &FilesystemParameters<'_>, device: &Path) -> Result<PathBuf, SystemError> {
+        let (kind, top) = (one.specification.kind, self.mount_point(one.number));
         make_directory(&top)?;
         if kind == FilesystemKind::Zfs {
-            return self.import(one, device, &top).map(|()| top);
+            return self.import_pool(one, device, &top).map(|()| top);
         }
         let mapped = (kind == FilesystemKind::Luks).then(|| self.unlock(one, device)).transpose()?;
         let device = mapped.as_deref().unwrap_or(device);
         if one.fresh {
-            self.system.run(make(one.specification, device), &[])?;
+            self.system.run(mkfs_command(one.specification, device), &[])?;
         }
-        let file_system = match kind.mounted() {
+        let file_system = match kind.mount_type() {
             Some(name) => name,
             None if has_ntfs3(self.system) => "ntfs3",
             None => "ntfs-3g",
@@ -206,7 +206,7 @@ impl<'s> FilesystemMaker<'s> {
     }
 
     /// Opens the encrypted device, formatting it first if necessary.
-    fn unlock(&self, one: &One<'_>, device: &Path) -> Result<PathBuf, SystemError> {
+    fn unlock(&self, one: &FilesystemParameters<'_>, device: &Path) -> Result<PathBuf, SystemError> {
         let with_key = |words: &[&str], more: &[&Path]| {
             let mut command = Command::new("cryptsetup");
             command.args(words).args(["--batch-mode", "--key-file", "-"]).arg(device).args(more);
@@ -220,7 +220,12 @@ impl<'s> FilesystemMaker<'s> {
         Ok(Path::new("/dev/mapper").join(name))
     }
 
-    fn import(&self, one: &One<'_>, device: &Path, top: &Path) -> Result<(), SystemError> {
+    fn import_pool(
+        &self,
+        one: &FilesystemParameters<'_>,
+        device: &Path,
+        top: &Path,
+    ) -> Result<(), SystemError> {
         let (name, mut command) = (self.work.name(one.number), Command::new("zpool"));
         if one.fresh {
             command.args(["create", "-f", "-m"]).arg(top);
@@ -232,7 +237,7 @@ impl<'s> FilesystemMaker<'s> {
     }
 
     /// Returns the encrypted directory, for kinds that encrypt a directory instead of the whole file system.
-    fn encrypted(&self, one: &One<'_>, top: &Path) -> Result<PathBuf, SystemError> {
+    fn encrypted(&self, one: &FilesystemParameters<'_>, top: &Path) -> Result<PathBuf, SystemError> {
         match one.specification.kind {
             FilesystemKind::Gocryptfs => {
                 let (cipher, plain) =
@@ -282,7 +287,7 @@ impl Drop for FilesystemMaker<'_> {
 }
 
 /// Returns the command that makes a file system on a device.
-fn make(specification: &Specification, device: &Path) -> Command {
+fn mkfs_command(specification: &FilesystemSpecification, device: &Path) -> Command {
     use FilesystemKind::{Btrfs, BtrfsNodatacow, Ext4, Ext4Fscrypt, F2fs, Gocryptfs, Luks, Ntfs, Xfs, Zfs};
     // Without these options, the kernel would initialize the tables later, while the load is being measured.
     let ext4: &[&str] = &["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"];
@@ -318,7 +323,7 @@ fn io_error(path: &Path) -> impl FnOnce(io::Error) -> MakeError {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::{FileExt, MetadataExt};
-    use testkit::{Need, skip};
+    use testkit::{TestRequirement, skip};
 
     use rand::{RngCore, SeedableRng};
     use rand_chacha::ChaCha8Rng;
@@ -328,7 +333,7 @@ mod tests {
     use crate::system::fake::FakeSystem;
 
     /// Returns the commands run in two turns, without the work directory's path.
-    fn commands(specification: &Specification, medium: Medium) -> Vec<String> {
+    fn commands(specification: &FilesystemSpecification, medium: FilesystemMedium) -> Vec<String> {
         let parent = tempfile::tempdir().unwrap();
         let system = FakeSystem::default()
             .printing("losetup --direct-io", "/dev/loop7\n")
@@ -344,7 +349,8 @@ mod tests {
     }
 
     fn on_device(kind: FilesystemKind) -> Vec<String> {
-        let all = commands(&Specification::of(kind), Medium::Device("/dev/sdz1".into()));
+        let all =
+            commands(&FilesystemSpecification::for_kind(kind), FilesystemMedium::Device("/dev/sdz1".into()));
         let (first, second) = all.split_at(all.len() / 2);
         assert_eq!(first, second, "it is made again in each turn");
         first.to_vec()
@@ -352,13 +358,13 @@ mod tests {
 
     #[test]
     fn an_image_is_made_once_and_mounted_in_each_turn() {
-        let options = Specification {
+        let options = FilesystemSpecification {
             mkfs_options: vec!["-b".into(), "1024".into()],
             mount_options: vec!["noatime".into(), "nobarrier".into()],
-            ..Specification::of(FilesystemKind::Ext4)
+            ..FilesystemSpecification::for_kind(FilesystemKind::Ext4)
         };
         assert_eq!(
-            commands(&options, Medium::Images(1 << 20)),
+            commands(&options, FilesystemMedium::Images(1 << 20)),
             [
                 "losetup --direct-io=on --show -f W/0.img",
                 "mkfs.ext4 -q -F -E lazy_itable_init=0,lazy_journal_init=0 -b 1024 /dev/loop7",
@@ -367,7 +373,10 @@ mod tests {
                 "mount -t ext4 -o noatime,nobarrier /dev/loop7 W/0",
             ]
         );
-        let nodatacow = commands(&Specification::of(FilesystemKind::BtrfsNodatacow), Medium::Images(1 << 20));
+        let nodatacow = commands(
+            &FilesystemSpecification::for_kind(FilesystemKind::BtrfsNodatacow),
+            FilesystemMedium::Images(1 << 20),
+        );
         assert_eq!(
             nodatacow[1..3],
             ["mkfs.btrfs -q -f /dev/loop7", "mount -t btrfs -o nodatacow /dev/loop7 W/0"]
@@ -411,21 +420,28 @@ mod tests {
             ]
         );
         assert_eq!(on_device(FilesystemKind::Zfs), ["zpool create -f -m W/0 NAME /dev/sdz1"]);
-        let pool = commands(&Specification::of(FilesystemKind::Zfs), Medium::Images(1 << 20));
+        let pool = commands(
+            &FilesystemSpecification::for_kind(FilesystemKind::Zfs),
+            FilesystemMedium::Images(1 << 20),
+        );
         assert_eq!(pool[3], "zpool import -d /dev/loop7 NAME");
     }
 
     #[test]
     fn what_compression_saves_and_copies_cost_is_in_use() {
-        if !rustix::process::geteuid().is_root() || FilesystemKind::Btrfs.missing(&LocalSystem).is_some() {
-            skip(Need::Root, "no root, or no btrfs");
+        if !rustix::process::geteuid().is_root()
+            || FilesystemKind::Btrfs.missing_requirement(&LocalSystem).is_some()
+        {
+            skip(TestRequirement::Root, "no root, or no btrfs");
             return;
         }
         let parent = tempfile::tempdir().unwrap();
-        let maker = FilesystemMaker::new(&LocalSystem, Medium::Images(MIN_IMAGE), parent.path()).unwrap();
-        let specification = Specification {
+        let maker =
+            FilesystemMaker::new(&LocalSystem, FilesystemMedium::Images(MIN_IMAGE_BYTES), parent.path())
+                .unwrap();
+        let specification = FilesystemSpecification {
             mount_options: vec!["compress-force=zstd".into()],
-            ..Specification::of(FilesystemKind::Btrfs)
+            ..FilesystemSpecification::for_kind(FilesystemKind::Btrfs)
         };
         let directory = maker.attach(0, &specification, true, &|| false).unwrap();
         fs::create_dir(&directory).unwrap();
@@ -456,12 +472,16 @@ mod tests {
         let parent = tempfile::tempdir().unwrap();
         let system =
             FakeSystem::default().printing("losetup --direct-io", "/dev/loop7\n").failing("mkfs.xfs");
-        let maker = FilesystemMaker::new(&system, Medium::Images(1 << 20), parent.path()).unwrap();
-        let error = maker.attach(3, &Specification::of(FilesystemKind::Xfs), true, &|| false).unwrap_err();
+        let maker = FilesystemMaker::new(&system, FilesystemMedium::Images(1 << 20), parent.path()).unwrap();
+        let error = maker
+            .attach(3, &FilesystemSpecification::for_kind(FilesystemKind::Xfs), true, &|| false)
+            .unwrap_err();
         assert_eq!(error.to_string(), "xfs: mkfs.xfs -q -f /dev/loop7: no");
         drop(maker);
-        let maker = FilesystemMaker::new(&system, Medium::Images(1 << 62), parent.path()).unwrap();
-        let error = maker.attach(0, &Specification::of(FilesystemKind::Ext4), true, &|| false).unwrap_err();
+        let maker = FilesystemMaker::new(&system, FilesystemMedium::Images(1 << 62), parent.path()).unwrap();
+        let error = maker
+            .attach(0, &FilesystemSpecification::for_kind(FilesystemKind::Ext4), true, &|| false)
+            .unwrap_err();
         assert!(matches!(error, MakeError::Io { .. }), "{error}");
         drop(maker);
         assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);

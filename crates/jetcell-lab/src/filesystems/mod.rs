@@ -15,12 +15,13 @@ mod specification;
 mod work_directory;
 
 pub use comparison::{
-    FilesystemTest, Limits, RowResult, SCHEMA, Signs, SkippedFilesystem, TestedDirectory, compare,
+    DifferenceSigns, FilesystemTest, MetricResult, SCHEMA, SkippedFilesystem, TestedDirectory, TurnLimits,
+    compare,
 };
 pub use kind::FilesystemKind;
-pub use maker::{FilesystemMaker, MIN_IMAGE, MakeError, Medium};
+pub use maker::{FilesystemMaker, FilesystemMedium, MIN_IMAGE_BYTES, MakeError};
 pub use remarks::remarks;
 pub(crate) use rows::row;
-pub use rows::{ROWS, Row, figures};
-pub use specification::{Specification, check};
-pub use work_directory::Leftover;
+pub use rows::{ComparedMetric, ROWS, figures};
+pub use specification::{FilesystemSpecification, check};
+pub use work_directory::LeftoverDirectory;

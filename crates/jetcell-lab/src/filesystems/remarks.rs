@@ -1,14 +1,14 @@
 //! Remarks about a file system, for readers of a comparison: checksums and encryption, to the extent that this
 //! machine reports them.
 
-use jetcell_workload::machine::Storage;
+use jetcell_workload::machine::DirectoryStorage;
 
-use super::work_directory::call;
+use super::work_directory::run_program;
 use crate::system::System;
 
 /// Describes data checksums and encryption for the storage under a directory. Encryption inside a drive cannot be
 /// detected.
-pub fn remarks(storage: &Storage, system: &dyn System) -> Vec<String> {
+pub fn remarks(storage: &DirectoryStorage, system: &dyn System) -> Vec<String> {
     let Some(mount) = &storage.mount else { return Vec::new() };
     let has = |option: &str| mount.options.split(',').any(|found| found == option);
     let mut all = Vec::new();
@@ -28,14 +28,17 @@ pub fn remarks(storage: &Storage, system: &dyn System) -> Vec<String> {
     all.extend(inline_encryption(storage, system));
     let mut all: Vec<String> = all.into_iter().map(str::to_string).collect();
     if mount.file_system.starts_with("fuse") {
-        all.push("user-space process (FUSE): the kernel's cache may be between the test and the file system".into());
+        all.push(
+            "user-space process (FUSE): the kernel's cache may be between the test and the file system"
+                .into(),
+        );
     }
     all
 }
 
 /// Returns the output of `zfs get checksum` for a dataset.
 fn zfs_checksum(set: &str, system: &dyn System) -> Option<String> {
-    let told = call(system, "zfs", &[&"get", &"-H", &"-o", &"value", &"checksum", &set]).ok()?;
+    let told = run_program(system, "zfs", &[&"get", &"-H", &"-o", &"value", &"checksum", &set]).ok()?;
     Some(told.trim().to_string()).filter(|value| !value.is_empty())
 }
 
@@ -47,9 +50,10 @@ fn mapped_encryption(name: &str, system: &dyn System) -> Option<&'static str> {
         return kind.starts_with("CRYPT-").then_some(software);
     }
     // Only the LUKS header tells whether the drive itself encrypts as well.
-    let below = system.names(&format!("/sys/block/{name}/slaves"));
-    let header =
-        below.first().map(|below| call(system, "cryptsetup", &[&"luksDump", &format!("/dev/{below}")]));
+    let below = system.list_directory(&format!("/sys/block/{name}/slaves"));
+    let header = below
+        .first()
+        .map(|below| run_program(system, "cryptsetup", &[&"luksDump", &format!("/dev/{below}")]));
     Some(match header {
         Some(Ok(text)) if text.contains("hw-opal-crypt") => {
             "encryption: in software, by the kernel (dm-crypt), and in hardware, by the drive (OPAL)"
@@ -57,18 +61,20 @@ fn mapped_encryption(name: &str, system: &dyn System) -> Option<&'static str> {
         Some(Ok(text)) if text.contains("hw-opal") => {
             "encryption: in hardware, by the drive (LUKS 2 with OPAL)"
         }
-        Some(Err(_)) => "encryption: LUKS 2; failed to read from cryptsetup whether the drive encrypts (OPAL)",
+        Some(Err(_)) => {
+            "encryption: LUKS 2; failed to read from cryptsetup whether the drive encrypts (OPAL)"
+        }
         _ => software,
     })
 }
 
 /// Describes the hardware that the kernel may use for inline encryption, if the mount options leave fscrypt
 /// encryption to the block layer.
-pub(super) fn inline_encryption(storage: &Storage, system: &dyn System) -> Option<&'static str> {
+pub(super) fn inline_encryption(storage: &DirectoryStorage, system: &dyn System) -> Option<&'static str> {
     let options = &storage.mount.as_ref()?.options;
     options.split(',').find(|option| *option == "inlinecrypt")?;
     let name = storage.device.as_ref().map(|device| device.name.as_str()).unwrap_or_default();
-    Some(match system.names(&format!("/sys/block/{name}/queue/crypto")).is_empty() {
+    Some(match system.list_directory(&format!("/sys/block/{name}/queue/crypto")).is_empty() {
         false => {
             "encrypted files (fscrypt, inlinecrypt): in hardware, by the device, for the ciphers that it \
              supports"
@@ -87,7 +93,7 @@ pub(super) fn has_aes(system: &dyn System) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use jetcell_workload::machine::{Device, Mount};
+    use jetcell_workload::machine::{BlockDevice, Mount};
 
     use super::*;
     use crate::system::fake::FakeSystem;
@@ -99,7 +105,7 @@ mod tests {
             source: "/dev/dm-0".into(),
             options: options.into(),
         };
-        let device = Device {
+        let device = BlockDevice {
             name: "dm-0".into(),
             model: None,
             rotational: None,
@@ -107,7 +113,7 @@ mod tests {
             queue_requests: None,
             write_cache: None,
         };
-        let storage = Storage { directory: "/mnt".into(), mount: Some(mount), device: Some(device) };
+        let storage = DirectoryStorage { directory: "/mnt".into(), mount: Some(mount), device: Some(device) };
         remarks(&storage, system).join("; ")
     }
 

@@ -1,12 +1,12 @@
 //! The compared figures: those in Jetstress's table, plus CPU time.
 
-use jetcell_workload::measurement::Better;
+use jetcell_workload::measurement::BetterDirection;
 use jetcell_workload::result::{InstanceRow, RunResult};
 use serde::Serialize;
 
 /// A figure by which runs are compared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-pub struct Row {
+pub struct ComparedMetric {
     /// Short machine-readable name.
     pub name: &'static str,
     /// Human-readable title.
@@ -14,54 +14,59 @@ pub struct Row {
     /// Unit of the figure.
     pub unit: &'static str,
     /// Whether higher or lower figures are better.
-    pub better: Better,
+    pub better: BetterDirection,
 }
 
-pub(crate) const fn row(name: &'static str, title: &'static str, unit: &'static str, better: Better) -> Row {
-    Row { name, title, unit, better }
+pub(crate) const fn row(
+    name: &'static str,
+    title: &'static str,
+    unit: &'static str,
+    better: BetterDirection,
+) -> ComparedMetric {
+    ComparedMetric { name, title, unit, better }
 }
 
 /// All rows, in table order.
-pub const ROWS: [Row; 14] = [
-    row("achieved_transactional_iops", "Transactional I/O", "1/s", Better::Higher),
-    row("db_reads_avg_latency_ms", "Database read latency", "ms", Better::Lower),
-    row("db_writes_avg_latency_ms", "Database write latency", "ms", Better::Lower),
-    row("db_reads_per_sec", "Database reads", "1/s", Better::Higher),
-    row("db_writes_per_sec", "Database writes", "1/s", Better::Higher),
-    row("db_reads_avg_bytes", "Bytes of a database read", "bytes", Better::Neither),
-    row("db_writes_avg_bytes", "Bytes of a database write", "bytes", Better::Neither),
-    row("log_reads_avg_latency_ms", "Log read latency", "ms", Better::Lower),
-    row("log_writes_avg_latency_ms", "Log write latency", "ms", Better::Lower),
-    row("log_reads_per_sec", "Log reads", "1/s", Better::Higher),
-    row("log_writes_per_sec", "Log writes", "1/s", Better::Higher),
-    row("log_reads_avg_bytes", "Bytes of a log read", "bytes", Better::Neither),
-    row("log_writes_avg_bytes", "Bytes of a log write", "bytes", Better::Neither),
-    row("avg_processor_time_pct", "Processor", "%", Better::Lower),
+pub const ROWS: [ComparedMetric; 14] = [
+    row("achieved_transactional_iops", "Transactional I/O", "1/s", BetterDirection::Higher),
+    row("db_reads_avg_latency_ms", "Database read latency", "ms", BetterDirection::Lower),
+    row("db_writes_avg_latency_ms", "Database write latency", "ms", BetterDirection::Lower),
+    row("db_reads_per_sec", "Database reads", "1/s", BetterDirection::Higher),
+    row("db_writes_per_sec", "Database writes", "1/s", BetterDirection::Higher),
+    row("db_reads_avg_bytes", "Bytes of a database read", "bytes", BetterDirection::Neither),
+    row("db_writes_avg_bytes", "Bytes of a database write", "bytes", BetterDirection::Neither),
+    row("log_reads_avg_latency_ms", "Log read latency", "ms", BetterDirection::Lower),
+    row("log_writes_avg_latency_ms", "Log write latency", "ms", BetterDirection::Lower),
+    row("log_reads_per_sec", "Log reads", "1/s", BetterDirection::Higher),
+    row("log_writes_per_sec", "Log writes", "1/s", BetterDirection::Higher),
+    row("log_reads_avg_bytes", "Bytes of a log read", "bytes", BetterDirection::Neither),
+    row("log_writes_avg_bytes", "Bytes of a log write", "bytes", BetterDirection::Neither),
+    row("avg_processor_time_pct", "Processor", "%", BetterDirection::Lower),
 ];
 
-type Value = fn(&InstanceRow) -> f64;
+type InstanceFigure = fn(&InstanceRow) -> f64;
 
 /// Returns a run's figures, in the order of [`ROWS`]. Rates are summed over the databases; latencies and byte counts
 /// are means over all transfers. Reads include those by the background checksum scan, as in Jetstress's table of all
 /// I/O.
 pub fn figures(run: &RunResult) -> [f64; 14] {
     let rows = &run.instances;
-    let sum = |value: Value| rows.iter().map(value).sum::<f64>();
-    let mean = |value: Value, rate: Value| {
+    let sum = |value: InstanceFigure| rows.iter().map(value).sum::<f64>();
+    let mean = |value: InstanceFigure, rate: InstanceFigure| {
         let weighted: f64 = rows.iter().map(|row| value(row) * rate(row)).sum();
         let all = sum(rate);
         if all > 0.0 { weighted / all } else { 0.0 }
     };
-    let reads: Value = |row| row.database_reads_per_second + row.maintenance_reads_per_second;
-    let read_bytes: Value = |row| {
+    let reads: InstanceFigure = |row| row.database_reads_per_second + row.maintenance_reads_per_second;
+    let read_bytes: InstanceFigure = |row| {
         let bytes = row.database_reads_per_second * row.database_reads_average_bytes
             + row.maintenance_reads_per_second * row.maintenance_reads_average_bytes;
         let rate = row.database_reads_per_second + row.maintenance_reads_per_second;
         if rate > 0.0 { bytes / rate } else { 0.0 }
     };
-    let writes: Value = |row| row.database_writes_per_second;
-    let log_reads: Value = |row| row.log_reads_per_second;
-    let log_writes: Value = |row| row.log_writes_per_second;
+    let writes: InstanceFigure = |row| row.database_writes_per_second;
+    let log_reads: InstanceFigure = |row| row.log_reads_per_second;
+    let log_writes: InstanceFigure = |row| row.log_writes_per_second;
     [
         run.achieved_transactional_iops,
         mean(|row| row.database_reads_average_latency_ms, reads),

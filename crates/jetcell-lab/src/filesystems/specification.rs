@@ -11,7 +11,7 @@ use super::kind::FilesystemKind;
 /// Maximum number of file systems in a test.
 const MAX_FILESYSTEMS: usize = 64;
 /// Maximum percentage of the space that other files may use. The databases need the remainder.
-const MAX_FILL: u8 = 80;
+const MAX_FILL_PERCENT: u8 = 80;
 const MAX_ROUNDS: u16 = 100;
 /// Maximum size of a list file in bytes.
 const MAX_LIST_BYTES: u64 = 1 << 20;
@@ -19,7 +19,7 @@ const MAX_LIST_BYTES: u64 = 1 << 20;
 /// Specification for making a file system.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Specification {
+pub struct FilesystemSpecification {
     /// Kind of the file system.
     pub kind: FilesystemKind,
     /// Name in the results. If empty, the kind's name is used.
@@ -42,15 +42,15 @@ pub struct Specification {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct List {
+struct SpecificationList {
     #[serde(default)]
-    filesystem: Vec<Specification>,
+    filesystem: Vec<FilesystemSpecification>,
 }
 
-impl Specification {
+impl FilesystemSpecification {
     /// Creates a specification for a file system without options.
-    pub fn of(kind: FilesystemKind) -> Specification {
-        Specification {
+    pub fn for_kind(kind: FilesystemKind) -> FilesystemSpecification {
+        FilesystemSpecification {
             kind,
             name: kind.name().into(),
             mkfs_options: Vec::new(),
@@ -64,15 +64,15 @@ impl Specification {
     ///
     /// # Errors
     /// Returns a one-line description of the mistake in the file.
-    pub fn read_list(path: &Path) -> Result<Vec<Specification>, String> {
+    pub fn read_list(path: &Path) -> Result<Vec<FilesystemSpecification>, String> {
         let failed = |what: String| format!("{}: {what}", path.display());
         let text =
             read_input(path, MAX_LIST_BYTES).map_err(|error| failed(format!("cannot be read: {error}")))?;
-        Specification::parse_list(&text).map_err(failed)
+        FilesystemSpecification::parse_list(&text).map_err(failed)
     }
 
-    fn parse_list(text: &str) -> Result<Vec<Specification>, String> {
-        let list: List = toml::from_str(text).map_err(|error| {
+    fn parse_list(text: &str) -> Result<Vec<FilesystemSpecification>, String> {
+        let list: SpecificationList = toml::from_str(text).map_err(|error| {
             let line =
                 error.span().map_or(0, |span| text.get(..span.start).unwrap_or("").matches('\n').count() + 1);
             format!("line {line}: {}", error_line(&error.message()))
@@ -96,7 +96,7 @@ impl Specification {
 /// # Errors
 /// Returns a one-line description if there are too many file systems, duplicate names, or settings that are out of
 /// range.
-pub fn check(all: &[Specification]) -> Result<(), String> {
+pub fn check(all: &[FilesystemSpecification]) -> Result<(), String> {
     if all.len() > MAX_FILESYSTEMS {
         return Err(format!("{} file systems are too many; a test has at most {MAX_FILESYSTEMS}", all.len()));
     }
@@ -107,9 +107,9 @@ pub fn check(all: &[Specification]) -> Result<(), String> {
         if all.iter().take(at).any(|other| other.name == one.name) {
             return Err(format!("\"{}\" is used twice; give each file system a unique name", one.name));
         }
-        if one.fill_percent > MAX_FILL || one.aging_rounds > MAX_ROUNDS {
+        if one.fill_percent > MAX_FILL_PERCENT || one.aging_rounds > MAX_ROUNDS {
             return Err(format!(
-                "{}: fill_percent is at most {MAX_FILL}, and aging_rounds at most {MAX_ROUNDS}",
+                "{}: fill_percent is at most {MAX_FILL_PERCENT}, and aging_rounds at most {MAX_ROUNDS}",
                 one.name
             ));
         }
@@ -126,12 +126,12 @@ mod tests {
 
     #[test]
     fn a_list_has_names_options_and_defaults() {
-        let all = Specification::parse_list(
+        let all = FilesystemSpecification::parse_list(
             "[[filesystem]]\nkind = \"ext4\"\n[[filesystem]]\nkind = \"ext4\"\nname = \"small blocks\"\n\
              mkfs_options = [\"-b\", \"1024\"]\nmount_options = [\"noatime\"]\nfill_percent = 50\naging_rounds = 2\n",
         )
         .unwrap();
-        assert_eq!(all[0], Specification::of(FilesystemKind::Ext4));
+        assert_eq!(all[0], FilesystemSpecification::for_kind(FilesystemKind::Ext4));
         assert_eq!((all[1].name.as_str(), all[1].fill_percent, all[1].aging_rounds), ("small blocks", 50, 2));
         assert_eq!(all[1].mkfs_options, ["-b", "1024"]);
     }
@@ -150,7 +150,7 @@ mod tests {
             ("[[filesystem]]\nkind = \"xfs\"\nname = \"a\\u0007\"\n", "control characters"),
             ("filesystem = 3\n", "line 1: "),
         ] {
-            let found = Specification::parse_list(text).unwrap_err();
+            let found = FilesystemSpecification::parse_list(text).unwrap_err();
             assert!(found.contains(said) && !found.contains('\n'), "{text:?}: {found}");
         }
     }

@@ -20,20 +20,20 @@ use rustix::fs::{CWD, FlockOperation, Mode, OFlags};
 
 use crate::system::{System, SystemError};
 
-const PREFIX: &str = ".jetcell-filesystems-";
+const DIRECTORY_PREFIX: &str = ".jetcell-filesystems-";
 /// Maximum number of attempts to unmount. A process that has just exited may keep a mount busy for a moment.
-const TRIES: u32 = 30;
-const PAUSE: Duration = Duration::from_millis(100);
+const MAX_UNMOUNT_ATTEMPTS: u32 = 30;
+const UNMOUNT_RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A test's work directory, locked for as long as this value exists.
 pub(super) struct WorkDirectory {
-    pub(super) leftover: Leftover,
+    pub(super) leftover: LeftoverDirectory,
     _lock: OwnedFd,
 }
 
 /// A test's work directory, which may be left over from a killed test.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Leftover {
+pub struct LeftoverDirectory {
     path: PathBuf,
     /// Unique part of the names of devices and pools, which are not located below the directory.
     id: String,
@@ -45,12 +45,12 @@ impl WorkDirectory {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let id = format!("{}-{:x}", std::process::id(), now.as_micros());
         // Paths in the mount table contain no symbolic links.
-        let path = parent.canonicalize()?.join(format!("{PREFIX}{id}"));
+        let path = parent.canonicalize()?.join(format!("{DIRECTORY_PREFIX}{id}"));
         fs::DirBuilder::new().mode(0o700).create(&path)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let lock = rustix::fs::openat(CWD, &path, flags, Mode::empty())?;
         rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
-        Ok(WorkDirectory { leftover: Leftover { path, id }, _lock: lock })
+        Ok(WorkDirectory { leftover: LeftoverDirectory { path, id }, _lock: lock })
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -63,41 +63,41 @@ impl WorkDirectory {
     }
 }
 
-impl Leftover {
+impl LeftoverDirectory {
     /// Returns the work directories in `parent` whose tests are no longer running.
     ///
     /// # Errors
     /// Returns an error if `parent` cannot be read.
-    pub fn in_directory(parent: &Path) -> io::Result<Vec<Leftover>> {
+    pub fn in_directory(parent: &Path) -> io::Result<Vec<LeftoverDirectory>> {
         let parent = parent.canonicalize()?;
         let mut found = Vec::new();
         for entry in fs::read_dir(&parent)? {
-            found.extend(Leftover::at(entry?.path())?);
+            found.extend(LeftoverDirectory::at(entry?.path())?);
         }
         Ok(found)
     }
 
     /// Returns the work directories, anywhere on the machine, whose tests are no longer running but below which
     /// something is still mounted or attached as a loop device.
-    pub fn in_use(system: &dyn System) -> Vec<Leftover> {
+    pub fn in_use(system: &dyn System) -> Vec<LeftoverDirectory> {
         let mounts = Mount::table(&system.read("/proc/self/mountinfo")).into_iter().map(|mount| mount.point);
         let image = |name: String| system.read(&format!("/sys/block/{name}/loop/backing_file")).into();
-        let images = system.names("/sys/block").into_iter().map(image);
+        let images = system.list_directory("/sys/block").into_iter().map(image);
         let directory = |path: PathBuf| {
             let mut all = path.ancestors();
             all.find(|path| id_of(path).is_some()).map(Path::to_path_buf)
         };
         let all: BTreeSet<PathBuf> = mounts.chain(images).filter_map(directory).collect();
-        all.into_iter().filter_map(|path| Leftover::at(path).ok()?).collect()
+        all.into_iter().filter_map(|path| LeftoverDirectory::at(path).ok()?).collect()
     }
 
     /// Returns `None` if the path is not a work directory or its test is still running.
-    fn at(path: PathBuf) -> io::Result<Option<Leftover>> {
+    fn at(path: PathBuf) -> io::Result<Option<LeftoverDirectory>> {
         let Some(id) = id_of(&path).map(str::to_string) else { return Ok(None) };
         let metadata = fs::symlink_metadata(&path)?;
         // A directory that belongs to another user must not be removed, whatever its name.
         let own = metadata.is_dir() && metadata.uid() == rustix::process::geteuid().as_raw();
-        Ok(if own && !is_locked(&path)? { Some(Leftover { path, id }) } else { None })
+        Ok(if own && !is_locked(&path)? { Some(LeftoverDirectory { path, id }) } else { None })
     }
 
     /// Returns the path of the directory.
@@ -115,16 +115,16 @@ impl Leftover {
     /// Returns an error if something is still in use.
     pub(super) fn release(&self, system: &dyn System) -> Result<(), SystemError> {
         for mount in self.mounts(system) {
-            again(|| call(system, "umount", &[&mount]))?;
+            retry(|| run_program(system, "umount", &[&mount]))?;
         }
         for pool in self.pools(system) {
-            again(|| call(system, "zpool", &[&"export", &pool]))?;
+            retry(|| run_program(system, "zpool", &[&"export", &pool]))?;
         }
         for mapped in self.mapped(system) {
-            again(|| call(system, "cryptsetup", &[&"close", &mapped]))?;
+            retry(|| run_program(system, "cryptsetup", &[&"close", &mapped]))?;
         }
         for device in self.loops(system) {
-            again(|| call(system, "losetup", &[&"-d", &format!("/dev/{device}")]))?;
+            retry(|| run_program(system, "losetup", &[&"-d", &format!("/dev/{device}")]))?;
         }
         match self.mounts(system).first() {
             None => Ok(()),
@@ -159,12 +159,12 @@ impl Leftover {
     fn loops(&self, system: &dyn System) -> Vec<String> {
         let file = |name: &String| system.read(&format!("/sys/block/{name}/loop/backing_file"));
         let ours = |name: &String| Path::new(file(name).trim_end()).starts_with(&self.path);
-        system.names("/sys/block").into_iter().filter(ours).collect()
+        system.list_directory("/sys/block").into_iter().filter(ours).collect()
     }
 
     fn mapped(&self, system: &dyn System) -> Vec<String> {
         let name = |device: String| system.read(&format!("/sys/block/{device}/dm/name")).trim().to_string();
-        let all = system.names("/sys/block").into_iter().map(name);
+        let all = system.list_directory("/sys/block").into_iter().map(name);
         all.filter(|name| name.starts_with(&self.names())).collect()
     }
 
@@ -172,20 +172,20 @@ impl Leftover {
         if !system.read("/proc/filesystems").split_whitespace().any(|name| name == "zfs") {
             return Vec::new();
         }
-        let all = call(system, "zpool", &[&"list", &"-H", &"-o", &"name"]).unwrap_or_default();
+        let all = run_program(system, "zpool", &[&"list", &"-H", &"-o", &"name"]).unwrap_or_default();
         all.lines().filter(|name| name.starts_with(&self.names())).map(str::to_string).collect()
     }
 }
 
 /// Returns the part of a work directory's name that follows the prefix.
 fn id_of(path: &Path) -> Option<&str> {
-    let id = path.file_name()?.to_str()?.strip_prefix(PREFIX)?;
+    let id = path.file_name()?.to_str()?.strip_prefix(DIRECTORY_PREFIX)?;
     let named = !id.is_empty() && id.chars().all(|letter| letter.is_ascii_hexdigit() || letter == '-');
     named.then_some(id)
 }
 
 /// Runs a program with these arguments and no input.
-pub(super) fn call(
+pub(super) fn run_program(
     system: &dyn System,
     program: &str,
     arguments: &[&dyn AsRef<OsStr>],
@@ -195,12 +195,12 @@ pub(super) fn call(
     system.run(command, &[])
 }
 
-fn again(mut run: impl FnMut() -> Result<String, SystemError>) -> Result<(), SystemError> {
-    for _ in 1..TRIES {
+fn retry(mut run: impl FnMut() -> Result<String, SystemError>) -> Result<(), SystemError> {
+    for _ in 1..MAX_UNMOUNT_ATTEMPTS {
         if run().is_ok() {
             return Ok(());
         }
-        thread::sleep(PAUSE);
+        thread::sleep(UNMOUNT_RETRY_INTERVAL);
     }
     run().map(drop)
 }
@@ -215,16 +215,16 @@ mod tests {
     #[test]
     fn directories_of_tests_that_run_are_no_leftovers() {
         let parent = tempfile::tempdir().unwrap();
-        let found = || Leftover::in_directory(parent.path()).unwrap();
+        let found = || LeftoverDirectory::in_directory(parent.path()).unwrap();
         let work = WorkDirectory::create(parent.path()).unwrap();
         assert_eq!(found(), []);
         let leftover = work.leftover.clone();
         drop(work);
         assert_eq!(found(), std::slice::from_ref(&leftover));
         for name in ["file", "..", "a b"] {
-            fs::write(parent.path().join(format!("{PREFIX}{name}")), "").unwrap();
+            fs::write(parent.path().join(format!("{DIRECTORY_PREFIX}{name}")), "").unwrap();
         }
-        std::os::unix::fs::symlink("/", parent.path().join(format!("{PREFIX}1-1"))).unwrap();
+        std::os::unix::fs::symlink("/", parent.path().join(format!("{DIRECTORY_PREFIX}1-1"))).unwrap();
         assert_eq!(found(), std::slice::from_ref(&leftover));
         fs::create_dir(leftover.path().join("mount")).unwrap();
         leftover.remove(&FakeSystem::default()).unwrap();
@@ -248,12 +248,12 @@ mod tests {
             .with_file("/sys/block/sda/size", "7");
         let mut expected = killed[..2].to_vec();
         expected.sort_by(|one, other| one.path.cmp(&other.path));
-        assert_eq!(Leftover::in_use(&system), expected);
+        assert_eq!(LeftoverDirectory::in_use(&system), expected);
     }
 
     #[test]
     fn only_what_is_below_the_directory_is_taken_apart_from_the_top_down() {
-        let leftover = Leftover { path: "/space/.jetcell-filesystems-7-a".into(), id: "7-a".into() };
+        let leftover = LeftoverDirectory { path: "/space/.jetcell-filesystems-7-a".into(), id: "7-a".into() };
         let line = |point: &str| format!("36 35 98:0 / {point} rw - ext4 /dev/x rw\n");
         let mounts = [
             "/space",
@@ -296,7 +296,10 @@ mod tests {
         let line = format!("36 35 98:0 / {} rw - ext4 /dev/x rw\n", work.path().join("0").display());
         let system = FakeSystem::default().with_file(MOUNTS, &line);
         let error = work.leftover.remove(&system).unwrap_err().to_string();
-        assert!(error.starts_with("umount /") && error.ends_with("/0: still mounted after umount"), "{error}");
+        assert!(
+            error.starts_with("umount /") && error.ends_with("/0: still mounted after umount"),
+            "{error}"
+        );
         assert!(work.path().exists());
     }
 }

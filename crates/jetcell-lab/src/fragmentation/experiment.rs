@@ -8,33 +8,33 @@ use std::time::Instant;
 
 use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode, RealOptions, RealVfs, Vfs};
 use jetcell_workload::fragmentation::Fragmentation;
-use jetcell_workload::measurement::Better;
+use jetcell_workload::measurement::BetterDirection;
 use serde::Serialize;
 
 use crate::difference::Difference;
-use crate::filesystems::{FilesystemTest, ROWS, Row, row};
+use crate::filesystems::{ComparedMetric, FilesystemTest, ROWS, row};
 
 /// Size of each read by the scan or the backup, in bytes.
-const READ: u64 = 256 << 10;
+const READ_BYTES: u64 = 256 << 10;
 /// Number of reads that a backup keeps in flight.
 const BACKUP_DEPTH: u64 = 8;
 const MIB: f64 = 1_048_576.0;
 
 /// Rows of the mail load, followed by the two rates from [`read_rates`].
-pub const EXPERIMENT_ROWS: [Row; ROWS.len() + 2] = {
-    let mut rows = [row("scan_mib_per_sec", "Scan", "MiB/s", Better::Higher); ROWS.len() + 2];
+pub const EXPERIMENT_ROWS: [ComparedMetric; ROWS.len() + 2] = {
+    let mut rows = [row("scan_mib_per_sec", "Scan", "MiB/s", BetterDirection::Higher); ROWS.len() + 2];
     let mut at = 0;
     while at < ROWS.len() {
         rows[at] = ROWS[at];
         at += 1;
     }
-    rows[ROWS.len() + 1] = row("backup_mib_per_sec", "Backup", "MiB/s", Better::Higher);
+    rows[ROWS.len() + 1] = row("backup_mib_per_sec", "Backup", "MiB/s", BetterDirection::Higher);
     rows
 };
 
 /// Result of an experiment.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Experiment {
+pub struct DefragmentationExperiment {
     /// Version of the stored format, incremented whenever a field is removed or changes its meaning.
     pub schema: u32,
     /// Size of the scattered file's fragments, in bytes.
@@ -48,11 +48,15 @@ pub struct Experiment {
     pub comparison: FilesystemTest,
 }
 
-impl Experiment {
+impl DefragmentationExperiment {
     /// Creates the result, deriving the answer from the differences.
-    pub fn of(piece_bytes: u64, files: Vec<Fragmentation>, comparison: FilesystemTest) -> Experiment {
+    pub fn new(
+        piece_bytes: u64,
+        files: Vec<Fragmentation>,
+        comparison: FilesystemTest,
+    ) -> DefragmentationExperiment {
         let answer = answer(&comparison);
-        Experiment { schema: 1, piece_bytes, answer, files, comparison }
+        DefragmentationExperiment { schema: 1, piece_bytes, answer, files, comparison }
     }
 }
 
@@ -131,9 +135,9 @@ pub fn read_rates(path: &Path) -> io::Result<[f64; 2]> {
 
 /// Reads every `step`th block, starting with block number `first`.
 fn read_every(file: &dyn File, len: u64, first: u64, step: u64) -> io::Result<()> {
-    let mut buffer = IoBuffer::zeroed(READ as usize);
-    for offset in (first * READ..len).step_by((step * READ) as usize) {
-        buffer.resize((len - offset).min(READ) as usize);
+    let mut buffer = IoBuffer::zeroed(READ_BYTES as usize);
+    for offset in (first * READ_BYTES..len).step_by((step * READ_BYTES) as usize) {
+        buffer.resize((len - offset).min(READ_BYTES) as usize);
         file.read_at(offset, &mut buffer, IoReason::Other)?;
     }
     Ok(())
@@ -143,10 +147,10 @@ fn read_every(file: &dyn File, len: u64, first: u64, step: u64) -> io::Result<()
 mod tests {
     use std::time::Duration;
 
-    use jetcell_workload::machine::Storage;
+    use jetcell_workload::machine::DirectoryStorage;
 
     use super::*;
-    use crate::filesystems::{Limits, TestedDirectory, compare};
+    use crate::filesystems::{TestedDirectory, TurnLimits, compare};
 
     #[test]
     fn the_rows_are_those_of_the_load_and_two_more() {
@@ -160,7 +164,7 @@ mod tests {
         let directory = |name: &str| TestedDirectory {
             name: name.into(),
             directory: name.into(),
-            storage: Storage { directory: name.into(), mount: None, device: None },
+            storage: DirectoryStorage { directory: name.into(), mount: None, device: None },
             file_bytes: 1,
             allocated_bytes: 1,
             made: None,
@@ -168,11 +172,11 @@ mod tests {
         };
         let answer_of = |turns: usize, load: f64, scan: f64, backup: f64| {
             let limits =
-                Limits { fewest: turns, most: turns, precision_percent: 2.0, longest: Duration::MAX };
+                TurnLimits { fewest: turns, most: turns, precision_percent: 2.0, longest: Duration::MAX };
             let measure = &mut |at: usize, turn: usize| {
                 // The turns vary by 1 % in both directions.
                 let noise = [1.0, 0.99, 1.01, 1.0][turn] * 100.0;
-                let figure = |row: &Row| match (at, row.name) {
+                let figure = |row: &ComparedMetric| match (at, row.name) {
                     (0, _) => 100.0,
                     (_, "achieved_transactional_iops") => noise * load,
                     (_, "scan_mib_per_sec") => noise * scan,
@@ -184,17 +188,25 @@ mod tests {
             let directories = ["contiguous", "scattered"].map(directory).into();
             let rows = ("Fragmentation", &EXPERIMENT_ROWS[..]);
             let comparison = compare(rows, directories, limits, measure, &|| Duration::ZERO).unwrap();
-            Experiment::of(64 << 10, Vec::new(), comparison).answer
+            DefragmentationExperiment::new(64 << 10, Vec::new(), comparison).answer
         };
         assert!(answer_of(4, 0.5, 0.5, 1.0).starts_with("Yes: the mail load is slower"));
         let typical = answer_of(4, 1.0, 0.55, 0.98);
         assert!(typical.starts_with("Not for the mail load. A scan and a backup are slower"), "{typical}");
         assert!(typical.contains("transactional I/O +0.0 % ± 1.3 %, scan -45.0 % ± 0.7 %"), "{typical}");
-        assert!(typical.ends_with("of up to 1.3 % for the mail load is not excluded; more turns narrow the interval."), "{typical}");
+        assert!(
+            typical.ends_with(
+                "of up to 1.3 % for the mail load is not excluded; more turns narrow the interval."
+            ),
+            "{typical}"
+        );
         assert!(answer_of(4, 1.0, 0.9, 1.0).contains("A scan is slower"));
         assert!(answer_of(4, 1.0, 1.0, 0.9).contains("A backup is slower"));
         let none = answer_of(4, 1.2, 1.0, 1.0);
-        assert!(none.starts_with("No: differences on the scattered file") && !none.contains("not excluded"), "{none}");
+        assert!(
+            none.starts_with("No: differences on the scattered file") && !none.contains("not excluded"),
+            "{none}"
+        );
         assert!(answer_of(1, 0.5, 0.5, 0.5).starts_with("One turn is not conclusive"));
     }
 

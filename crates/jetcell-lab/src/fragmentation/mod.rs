@@ -3,6 +3,6 @@
 mod experiment;
 mod placement;
 
-pub use experiment::{EXPERIMENT_ROWS, Experiment, read_rates};
-pub use jetcell_workload::fragmentation::{CrossedReads, Extent, FileMap, Fragmentation, MapError};
-pub use placement::{PIECE, Placement, place};
+pub use experiment::{DefragmentationExperiment, EXPERIMENT_ROWS, read_rates};
+pub use jetcell_workload::fragmentation::{CrossedReads, FileExtent, FileMap, FileMapError, Fragmentation};
+pub use placement::{DEFAULT_FRAGMENT_BYTES, FilePlacement, rewrite_with_placement};

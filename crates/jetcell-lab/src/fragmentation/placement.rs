@@ -11,13 +11,13 @@ use rand_chacha::ChaCha8Rng;
 use rustix::fs::{FallocateFlags, fallocate};
 
 /// Default size of a scattered file's fragments, in bytes.
-pub const PIECE: u64 = 64 << 10;
+pub const DEFAULT_FRAGMENT_BYTES: u64 = 64 << 10;
 /// Size of the copy buffer in bytes.
-const COPY: usize = 1 << 20;
+const COPY_BUFFER_BYTES: usize = 1 << 20;
 
 /// How a file is placed on its device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Placement {
+pub enum FilePlacement {
     /// Contiguous, if the file system has enough contiguous space.
     Contiguous,
     /// Fragments of this many bytes, in random order. Space between the fragments is occupied by another file,
@@ -30,9 +30,9 @@ pub enum Placement {
 /// # Errors
 /// Returns an error if the file cannot be read or there is not enough space for a copy. A scattered copy needs twice
 /// the space. On error, the old file is unchanged.
-pub fn place(path: &Path, placement: Placement) -> io::Result<()> {
+pub fn rewrite_with_placement(path: &Path, placement: FilePlacement) -> io::Result<()> {
     let (copy, filler) = (path.with_extension("placed"), path.with_extension("filler"));
-    let placed = copy_placed(path, &copy, &filler, placement);
+    let placed = copy_with_placement(path, &copy, &filler, placement);
     let filled = fs::remove_file(&filler).or_else(|error| match error.kind() {
         io::ErrorKind::NotFound => Ok(()),
         _ => Err(error),
@@ -45,13 +45,13 @@ pub fn place(path: &Path, placement: Placement) -> io::Result<()> {
     File::open(path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new(".")))?.sync_all()
 }
 
-fn copy_placed(from: &Path, to: &Path, filler: &Path, placement: Placement) -> io::Result<()> {
+fn copy_with_placement(from: &Path, to: &Path, filler: &Path, placement: FilePlacement) -> io::Result<()> {
     let (from, to) = (File::open(from)?, File::options().read(true).write(true).create_new(true).open(to)?);
     let len = from.metadata()?.len();
     match placement {
         _ if len == 0 => {}
-        Placement::Contiguous => fallocate(&to, FallocateFlags::empty(), 0, len)?,
-        Placement::Scattered(piece) => {
+        FilePlacement::Contiguous => fallocate(&to, FallocateFlags::empty(), 0, len)?,
+        FilePlacement::Scattered(piece) => {
             let filler = File::create_new(filler)?;
             let mut starts: Vec<u64> = (0..len).step_by(piece.max(4096) as usize).collect();
             // The seed is fixed, so that the order is the same in every experiment.
@@ -62,9 +62,10 @@ fn copy_placed(from: &Path, to: &Path, filler: &Path, placement: Placement) -> i
             }
         }
     }
-    let mut buffer = vec![0; COPY];
-    for offset in (0..len).step_by(COPY) {
-        let part = buffer.get_mut(..(len - offset).min(COPY as u64) as usize).unwrap_or_default();
+    let mut buffer = vec![0; COPY_BUFFER_BYTES];
+    for offset in (0..len).step_by(COPY_BUFFER_BYTES) {
+        let part =
+            buffer.get_mut(..(len - offset).min(COPY_BUFFER_BYTES as u64) as usize).unwrap_or_default();
         from.read_exact_at(part, offset)?;
         to.write_all_at(part, offset)?;
     }
@@ -75,7 +76,7 @@ fn copy_placed(from: &Path, to: &Path, filler: &Path, placement: Placement) -> i
 mod tests {
     use super::super::{FileMap, Fragmentation};
     use super::*;
-    use testkit::{Need, skip};
+    use testkit::{TestRequirement, skip};
 
     #[test]
     fn a_scattered_file_has_many_pieces_and_the_same_bytes() {
@@ -84,14 +85,14 @@ mod tests {
         let bytes: Vec<u8> = (0..(8 << 20) + 1234_u32).map(|at| (at >> 7) as u8).collect();
         fs::write(&path, &bytes).unwrap();
         let pieces = |placement| {
-            place(&path, placement).unwrap();
+            rewrite_with_placement(&path, placement).unwrap();
             assert!(fs::read(&path).unwrap() == bytes, "{placement:?}");
-            FileMap::of(&path).ok().map(|map| Fragmentation::of(&map, &[]).pieces)
+            FileMap::read(&path).ok().map(|map| Fragmentation::from_map(&map, &[]).pieces)
         };
         let (Some(whole), Some(scattered)) =
-            (pieces(Placement::Contiguous), pieces(Placement::Scattered(64 << 10)))
+            (pieces(FilePlacement::Contiguous), pieces(FilePlacement::Scattered(64 << 10)))
         else {
-            return skip(Need::Kernel, "this file system reports no extents");
+            return skip(TestRequirement::Kernel, "this file system reports no extents");
         };
         assert!(scattered > 32 && whole * 4 < scattered, "{whole} {scattered}");
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "nothing else is left");
@@ -103,7 +104,7 @@ mod tests {
         let path = directory.path().join("a.edb");
         fs::write(&path, b"content").unwrap();
         fs::write(directory.path().join("a.filler"), b"").unwrap();
-        assert!(place(&path, Placement::Scattered(4096)).is_err());
+        assert!(rewrite_with_placement(&path, FilePlacement::Scattered(4096)).is_err());
         assert_eq!(fs::read(&path).unwrap(), b"content");
         assert!(!directory.path().join("a.placed").exists());
     }

@@ -5,35 +5,35 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use super::{Address, Limits, Server, Shared, Stopper};
+use super::{ListenAddress, NbdServer, NbdServerLimits, NbdServerStopper, SharedServerState};
 use crate::memory_export::MemoryExport;
 
-struct Running {
-    address: Address,
-    stopper: Stopper,
+struct RunningServer {
+    address: ListenAddress,
+    stopper: NbdServerStopper,
     thread: JoinHandle<()>,
     notes: Arc<Mutex<Vec<String>>>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedServerState>,
 }
 
-fn running(address: &Address, limits: Limits) -> Running {
+fn running(address: &ListenAddress, limits: NbdServerLimits) -> RunningServer {
     running_with_size(address, limits, 8192)
 }
 
-fn running_with_size(address: &Address, limits: Limits, bytes: usize) -> Running {
-    let exports: crate::session::Exports = vec![("disk".into(), Arc::new(MemoryExport::new(bytes)))];
+fn running_with_size(address: &ListenAddress, limits: NbdServerLimits, bytes: usize) -> RunningServer {
+    let exports: crate::session::NbdExports = vec![("disk".into(), Arc::new(MemoryExport::new(bytes)))];
     let notes = Arc::new(Mutex::new(vec![]));
     let noted = notes.clone();
     let note = move |text: &str| noted.lock().unwrap().push(text.to_string());
-    let server = Server::bind(address, exports, limits, note).unwrap();
+    let server = NbdServer::bind(address, exports, limits, note).unwrap();
     let (address, stopper) = (server.address().unwrap(), server.stopper());
     let shared = server.0.clone();
-    Running { address, stopper, thread: thread::spawn(move || server.run()), notes, shared }
+    RunningServer { address, stopper, thread: thread::spawn(move || server.run()), notes, shared }
 }
 
-impl Running {
+impl RunningServer {
     fn connect(&self) -> TcpStream {
-        let Address::Tcp(address) = &self.address else { panic!("no TCP") };
+        let ListenAddress::Tcp(address) = &self.address else { panic!("no TCP") };
         TcpStream::connect(address).unwrap()
     }
 
@@ -44,8 +44,8 @@ impl Running {
     }
 }
 
-fn any_port() -> Address {
-    Address::Tcp(([127, 0, 0, 1], 0).into())
+fn any_port() -> ListenAddress {
+    ListenAddress::Tcp(([127, 0, 0, 1], 0).into())
 }
 
 /// Performs the handshake, and a read of one byte.
@@ -67,7 +67,7 @@ fn read(stream: &mut (impl std::io::Read + std::io::Write)) {
 
 #[test]
 fn clients_are_served_until_the_server_is_stopped_while_they_are_connected() {
-    let server = running(&any_port(), Limits::default());
+    let server = running(&any_port(), NbdServerLimits::default());
     let mut streams = [server.connect(), server.connect()];
     streams.iter_mut().for_each(handshake);
     let notes = server.stop();
@@ -77,7 +77,11 @@ fn clients_are_served_until_the_server_is_stopped_while_they_are_connected() {
 
 #[test]
 fn silent_clients_and_too_many_are_closed_and_others_stay() {
-    let limits = Limits { connections: 2, handshake: Duration::from_millis(200), ..Limits::default() };
+    let limits = NbdServerLimits {
+        connections: 2,
+        handshake: Duration::from_millis(200),
+        ..NbdServerLimits::default()
+    };
     let server = running(&any_port(), limits);
     let mut first = server.connect();
     handshake(&mut first);
@@ -103,7 +107,8 @@ fn silent_clients_and_too_many_are_closed_and_others_stay() {
 
 #[test]
 fn the_oldest_handshake_gives_way_to_a_new_client() {
-    let limits = Limits { connections: 4, handshake: Duration::from_secs(600), ..Limits::default() };
+    let limits =
+        NbdServerLimits { connections: 4, handshake: Duration::from_secs(600), ..NbdServerLimits::default() };
     let server = running(&any_port(), limits);
     let mut good = server.connect();
     handshake(&mut good);
@@ -143,14 +148,15 @@ fn a_socket_of_another_user_is_not_replaced() {
         return;
     }
     let exports = vec![("x".into(), Arc::new(MemoryExport::new(1)) as Arc<_>)];
-    let refused = Server::bind(&Address::Unix(path.clone()), exports, Limits::default(), |_| {});
+    let refused =
+        NbdServer::bind(&ListenAddress::Unix(path.clone()), exports, NbdServerLimits::default(), |_| {});
     let error = refused.err().unwrap();
     assert!(error.to_string().contains("another user") && path.exists(), "{error}");
 }
 
 #[test]
 fn garbage_ends_its_connection_only_and_is_noted() {
-    let server = running(&any_port(), Limits::default());
+    let server = running(&any_port(), NbdServerLimits::default());
     let mut good = server.connect();
     handshake(&mut good);
     let mut bad = server.connect();
@@ -170,19 +176,23 @@ fn a_socket_is_its_owners_and_is_taken_over_only_from_a_dead_server() {
     let path = dir.path().join("nbd socket");
     // A killed server leaves its socket in this state.
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
-    let server = running(&Address::Unix(path.clone()), Limits::default());
+    let server = running(&ListenAddress::Unix(path.clone()), NbdServerLimits::default());
     assert!(server.address.uri("a b").ends_with("nbd%20socket"), "{}", server.address.uri("a b"));
     assert!(server.address.uri("a b").starts_with("nbd+unix:///a%20b?socket=/"));
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     handshake(UnixStream::connect(&path).unwrap());
     let note = |_: &str| {};
-    let exports = || -> crate::session::Exports { vec![("x".into(), Arc::new(MemoryExport::new(1)))] };
-    let second = Server::bind(&Address::Unix(path.clone()), exports(), Limits::default(), note);
+    let exports = || -> crate::session::NbdExports { vec![("x".into(), Arc::new(MemoryExport::new(1)))] };
+    let second =
+        NbdServer::bind(&ListenAddress::Unix(path.clone()), exports(), NbdServerLimits::default(), note);
     assert_eq!(second.err().unwrap().kind(), std::io::ErrorKind::AddrInUse);
     server.stop();
     assert!(!path.exists());
     std::fs::write(&path, "a file").unwrap();
-    assert!(Server::bind(&Address::Unix(path.clone()), exports(), Limits::default(), note).is_err());
+    assert!(
+        NbdServer::bind(&ListenAddress::Unix(path.clone()), exports(), NbdServerLimits::default(), note)
+            .is_err()
+    );
     assert_eq!(std::fs::read(&path).unwrap(), b"a file");
 }
 
@@ -192,11 +202,13 @@ fn a_socket_is_its_owners_and_is_taken_over_only_from_a_dead_server() {
 fn servers_that_start_together_do_not_take_the_socket_of_each_other() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("nbd.sock");
-    let exports = || -> crate::session::Exports { vec![("x".into(), Arc::new(MemoryExport::new(8192)))] };
+    let exports = || -> crate::session::NbdExports { vec![("x".into(), Arc::new(MemoryExport::new(8192)))] };
     for _ in 0..30 {
         drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
-        let start = || Server::bind(&Address::Unix(path.clone()), exports(), Limits::default(), |_| {});
-        let servers: Vec<Server> = thread::scope(|scope| {
+        let start = || {
+            NbdServer::bind(&ListenAddress::Unix(path.clone()), exports(), NbdServerLimits::default(), |_| {})
+        };
+        let servers: Vec<NbdServer> = thread::scope(|scope| {
             let started: Vec<_> = (0..4).map(|_| scope.spawn(start)).collect();
             started.into_iter().filter_map(|server| server.join().unwrap().ok()).collect()
         });
@@ -220,12 +232,13 @@ fn no_other_file_gets_the_mode_of_the_socket_or_is_removed_in_its_place() {
     std::fs::write(&other, "other").unwrap();
     std::fs::set_permissions(&other, std::fs::Permissions::from_mode(0o644)).unwrap();
     std::os::unix::fs::symlink(&other, &path).unwrap();
-    let exports = || -> crate::session::Exports { vec![("x".into(), Arc::new(MemoryExport::new(1)))] };
-    let refused = Server::bind(&Address::Unix(path.clone()), exports(), Limits::default(), |_| {});
+    let exports = || -> crate::session::NbdExports { vec![("x".into(), Arc::new(MemoryExport::new(1)))] };
+    let refused =
+        NbdServer::bind(&ListenAddress::Unix(path.clone()), exports(), NbdServerLimits::default(), |_| {});
     assert_eq!(refused.err().unwrap().kind(), std::io::ErrorKind::AddrInUse);
     assert_eq!(std::fs::metadata(&other).unwrap().permissions().mode() & 0o777, 0o644);
     std::fs::remove_file(&path).unwrap();
-    let server = running(&Address::Unix(path.clone()), Limits::default());
+    let server = running(&ListenAddress::Unix(path.clone()), NbdServerLimits::default());
     std::fs::remove_file(&path).unwrap();
     std::fs::write(&path, "of another program").unwrap();
     server.stop();
@@ -251,8 +264,12 @@ fn wait_until(is_met: impl Fn() -> bool) {
 /// they hold the memory for all large requests.
 #[test]
 fn clients_that_stop_within_requests_cannot_keep_the_memory_of_others() {
-    let limits =
-        Limits { request_bytes: 0, stall: Duration::from_millis(200), connections: 8, ..Limits::default() };
+    let limits = NbdServerLimits {
+        request_bytes: 0,
+        stall: Duration::from_millis(200),
+        connections: 8,
+        ..NbdServerLimits::default()
+    };
     let server = running_with_size(&any_port(), limits, LARGE as usize);
     let memory = || &server.shared.memory;
     let all = memory().free();
@@ -290,7 +307,7 @@ fn clients_that_stop_within_requests_cannot_keep_the_memory_of_others() {
 
 #[test]
 fn many_clients_with_large_requests_share_the_memory_and_all_are_served() {
-    let limits = Limits { request_bytes: 80 << 20, connections: 16, ..Limits::default() };
+    let limits = NbdServerLimits { request_bytes: 80 << 20, connections: 16, ..NbdServerLimits::default() };
     let server = running_with_size(&any_port(), limits, LARGE as usize);
     let all = server.shared.memory.free();
     assert!(all <= 80 << 20);

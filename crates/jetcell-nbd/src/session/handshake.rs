@@ -3,8 +3,8 @@
 use std::io::{BufRead, Write};
 use std::sync::Arc;
 
-use super::{End, Exports, Fields, bytes, data};
-use crate::export::Export;
+use super::{NbdExports, NbdSessionEnd, OptionFields, read_bytes, read_data};
+use crate::export::BlockExport;
 use crate::protocol::{
     ALLOCATION, ALLOCATION_ID, FIXED_NEWSTYLE, MAGIC, MAX_NAME, MAX_PAYLOAD, NO_ZEROES, OPTION_MAGIC,
     OPTION_REPLY_MAGIC, info, option, option_reply, transmission,
@@ -16,8 +16,8 @@ const MAX_OPTION: u32 = 64 << 10;
 const MAX_OPTIONS: usize = 1000;
 
 /// Choices that a client made in the handshake.
-pub struct Chosen {
-    pub export: Arc<dyn Export>,
+pub struct HandshakeChoices {
+    pub export: Arc<dyn BlockExport>,
     pub is_structured: bool,
     pub has_allocation: bool,
 }
@@ -25,7 +25,7 @@ pub struct Chosen {
 pub struct Handshake<'session, R, W> {
     input: &'session mut R,
     output: &'session mut W,
-    exports: &'session Exports,
+    exports: &'session NbdExports,
     omits_zeros: bool,
     is_structured: bool,
     /// Export whose allocation the client wants to query.
@@ -33,57 +33,57 @@ pub struct Handshake<'session, R, W> {
 }
 
 /// Protocol error number with which an option is refused.
-type Refused = u32;
+type OptionError = u32;
 
 impl<'session, R: BufRead, W: Write> Handshake<'session, R, W> {
-    pub fn new(input: &'session mut R, output: &'session mut W, exports: &'session Exports) -> Self {
+    pub fn new(input: &'session mut R, output: &'session mut W, exports: &'session NbdExports) -> Self {
         Handshake { input, output, exports, omits_zeros: false, is_structured: false, allocation_of: None }
     }
 
     /// Answers options until the client has chosen an export.
-    pub fn run(mut self) -> Result<Chosen, End> {
+    pub fn run(mut self) -> Result<HandshakeChoices, NbdSessionEnd> {
         let flags = FIXED_NEWSTYLE | NO_ZEROES;
         let hello = [&MAGIC.to_be_bytes()[..], &OPTION_MAGIC.to_be_bytes(), &flags.to_be_bytes()].concat();
         self.send(&hello)?;
-        let theirs = u32::from_be_bytes(bytes(self.input)?);
+        let theirs = u32::from_be_bytes(read_bytes(self.input)?);
         if theirs & !u32::from(flags) != 0 {
-            return Err(End::Garbage(format!("unknown flags {theirs:#x} in the handshake")));
+            return Err(NbdSessionEnd::InvalidMessage(format!("unknown flags {theirs:#x} in the handshake")));
         }
         self.omits_zeros = theirs & u32::from(NO_ZEROES) != 0;
         for _ in 0..MAX_OPTIONS {
             if super::is_closed(self.input)? {
-                return Err(End::Closed);
+                return Err(NbdSessionEnd::Closed);
             }
-            let magic = u64::from_be_bytes(bytes(self.input)?);
+            let magic = u64::from_be_bytes(read_bytes(self.input)?);
             if magic != OPTION_MAGIC {
-                return Err(End::Garbage(format!("{magic:#x} instead of an option")));
+                return Err(NbdSessionEnd::InvalidMessage(format!("{magic:#x} instead of an option")));
             }
-            let number = u32::from_be_bytes(bytes(self.input)?);
-            let length = u32::from_be_bytes(bytes(self.input)?);
+            let number = u32::from_be_bytes(read_bytes(self.input)?);
+            let length = u32::from_be_bytes(read_bytes(self.input)?);
             if length > MAX_OPTION {
-                return Err(End::Garbage(format!("an option of {length} bytes")));
+                return Err(NbdSessionEnd::InvalidMessage(format!("an option of {length} bytes")));
             }
             let mut content = vec![];
-            data(self.input, length, &mut content)?;
-            if let Some(export) = self.answer(number, &content)? {
-                return Ok(Chosen {
+            read_data(self.input, length, &mut content)?;
+            if let Some(export) = self.handle_option(number, &content)? {
+                return Ok(HandshakeChoices {
                     export: self.exports[export].1.clone(),
                     is_structured: self.is_structured,
                     has_allocation: self.allocation_of == Some(export),
                 });
             }
         }
-        Err(End::Garbage(format!("more than {MAX_OPTIONS} options")))
+        Err(NbdSessionEnd::InvalidMessage(format!("more than {MAX_OPTIONS} options")))
     }
 
     /// Answers an option. Returns the index of the export if the client has chosen one.
-    fn answer(&mut self, number: u32, content: &[u8]) -> Result<Option<usize>, End> {
+    fn handle_option(&mut self, number: u32, content: &[u8]) -> Result<Option<usize>, NbdSessionEnd> {
         let result = match number {
-            option::EXPORT_NAME => return self.begin(content).map(Some),
+            option::EXPORT_NAME => return self.choose_by_export_name(content).map(Some),
             option::ABORT => {
                 // The client may close the connection without waiting for this reply.
                 let _ = self.reply(number, option_reply::ACK, &[]);
-                return Err(End::Closed);
+                return Err(NbdSessionEnd::Closed);
             }
             option::LIST if content.is_empty() => self.list()?,
             option::INFO | option::GO => match self.describe(number, content)? {
@@ -106,10 +106,10 @@ impl<'session, R: BufRead, W: Write> Handshake<'session, R, W> {
     }
 
     /// Handles the old option for choosing an export. Its only possible error response is to close the connection.
-    fn begin(&mut self, name: &[u8]) -> Result<usize, End> {
+    fn choose_by_export_name(&mut self, name: &[u8]) -> Result<usize, NbdSessionEnd> {
         let export = str::from_utf8(name).ok().and_then(|name| self.find(name));
         let Some(export) = export else {
-            return Err(End::Garbage(format!(
+            return Err(NbdSessionEnd::InvalidMessage(format!(
                 "the name {:?}, which is not an export",
                 String::from_utf8_lossy(name)
             )));
@@ -122,7 +122,7 @@ impl<'session, R: BufRead, W: Write> Handshake<'session, R, W> {
         Ok(export)
     }
 
-    fn list(&mut self) -> Result<Result<(), Refused>, End> {
+    fn list(&mut self) -> Result<Result<(), OptionError>, NbdSessionEnd> {
         for (name, export) in self.exports {
             let length = (name.len() as u32).to_be_bytes();
             let entry = [&length[..], name.as_bytes(), export.description().as_bytes()].concat();
@@ -132,8 +132,8 @@ impl<'session, R: BufRead, W: Write> Handshake<'session, R, W> {
     }
 
     /// Sends the information about an export that the client asked for.
-    fn describe(&mut self, number: u32, content: &[u8]) -> Result<Result<usize, Refused>, End> {
-        let mut fields = Fields(content);
+    fn describe(&mut self, number: u32, content: &[u8]) -> Result<Result<usize, OptionError>, NbdSessionEnd> {
+        let mut fields = OptionFields(content);
         let mut parse = || {
             let name = fields.name()?;
             let wanted: Option<Vec<u16>> = (0..fields.u16()?).map(|_| fields.u16()).collect();
@@ -160,9 +160,9 @@ impl<'session, R: BufRead, W: Write> Handshake<'session, R, W> {
     }
 
     /// Lists or selects contexts of an export.
-    fn contexts(&mut self, number: u32, content: &[u8]) -> Result<Result<(), Refused>, End> {
+    fn contexts(&mut self, number: u32, content: &[u8]) -> Result<Result<(), OptionError>, NbdSessionEnd> {
         let is_choice = number == option::SET_META_CONTEXT;
-        let mut fields = Fields(content);
+        let mut fields = OptionFields(content);
         let mut parse = || {
             let name = fields.name()?;
             let mut queries = vec![];
@@ -215,14 +215,14 @@ impl<'session, R: BufRead, W: Write> Handshake<'session, R, W> {
         [&export.size().to_be_bytes()[..], &flags.to_be_bytes()].concat()
     }
 
-    fn reply(&mut self, number: u32, kind: u32, content: &[u8]) -> Result<(), End> {
+    fn reply(&mut self, number: u32, kind: u32, content: &[u8]) -> Result<(), NbdSessionEnd> {
         let length = (content.len() as u32).to_be_bytes();
         let head =
             [&OPTION_REPLY_MAGIC.to_be_bytes()[..], &number.to_be_bytes(), &kind.to_be_bytes(), &length];
         self.send(&[&head.concat(), content].concat())
     }
 
-    fn send(&mut self, message: &[u8]) -> Result<(), End> {
+    fn send(&mut self, message: &[u8]) -> Result<(), NbdSessionEnd> {
         self.output.write_all(message)?;
         Ok(self.output.flush()?)
     }

@@ -10,31 +10,31 @@ use std::sync::Arc;
 
 use self::handshake::Handshake;
 use self::requests::Transmission;
-use crate::export::Export;
+use crate::export::BlockExport;
 use crate::memory::ConnectionMemory;
 use crate::protocol::MAX_NAME;
 
 /// Exports by name, in the order in which they are listed. The first export also has the empty name.
-pub type Exports = Vec<(String, Arc<dyn Export>)>;
+pub type NbdExports = Vec<(String, Arc<dyn BlockExport>)>;
 
 /// Reason why a connection ended.
 #[derive(Debug)]
-pub enum End {
+pub enum NbdSessionEnd {
     /// The client ended the session, or closed the connection between two requests.
     Closed,
     /// The connection was lost in the middle of a message.
     Lost(io::Error),
     /// The client sent data that is not a valid protocol message.
-    Garbage(String),
+    InvalidMessage(String),
     /// The handshake timed out.
-    Silent,
+    HandshakeTimeout,
 }
 
-impl From<io::Error> for End {
-    fn from(error: io::Error) -> End {
+impl From<io::Error> for NbdSessionEnd {
+    fn from(error: io::Error) -> NbdSessionEnd {
         match error.kind() {
-            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => End::Silent,
-            _ => End::Lost(error),
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => NbdSessionEnd::HandshakeTimeout,
+            _ => NbdSessionEnd::Lost(error),
         }
     }
 }
@@ -43,20 +43,20 @@ impl From<io::Error> for End {
 pub fn serve(
     input: impl Read,
     mut output: impl Write,
-    exports: &Exports,
+    exports: &NbdExports,
     memory: &ConnectionMemory<'_>,
     begins: impl FnOnce() -> io::Result<()>,
     note: &dyn Fn(&str),
-) -> End {
+) -> NbdSessionEnd {
     let mut input = BufReader::with_capacity(memory.input_bytes(), input);
     match Handshake::new(&mut input, &mut output, exports).run() {
         Ok(chosen) => {
             if let Err(error) = begins() {
-                return End::Lost(error);
+                return NbdSessionEnd::Lost(error);
             }
             match Transmission::new(&mut input, output, chosen, memory, note).run() {
                 // TCP keepalive found that the client's machine is unreachable.
-                End::Silent => End::Lost(io::ErrorKind::TimedOut.into()),
+                NbdSessionEnd::HandshakeTimeout => NbdSessionEnd::Lost(io::ErrorKind::TimedOut.into()),
                 end => end,
             }
         }
@@ -65,37 +65,41 @@ pub fn serve(
 }
 
 /// Reads the next bytes of a message.
-fn bytes<const N: usize>(input: &mut impl Read) -> Result<[u8; N], End> {
+fn read_bytes<const N: usize>(input: &mut impl Read) -> Result<[u8; N], NbdSessionEnd> {
     let mut bytes = [0; N];
     input.read_exact(&mut bytes)?;
     Ok(bytes)
 }
 
 /// Reads data whose length the client has specified.
-fn data(input: &mut impl Read, length: u32, target: &mut Vec<u8>) -> Result<(), End> {
+fn read_data(input: &mut impl Read, length: u32, target: &mut Vec<u8>) -> Result<(), NbdSessionEnd> {
     target.clear();
     input.take(length.into()).read_to_end(target)?;
     if target.len() < length as usize {
-        return Err(End::Lost(io::ErrorKind::UnexpectedEof.into()));
+        return Err(NbdSessionEnd::Lost(io::ErrorKind::UnexpectedEof.into()));
     }
     Ok(())
 }
 
 /// Reads and discards data.
-fn skip(input: &mut impl Read, length: u32) -> Result<(), End> {
+fn skip(input: &mut impl Read, length: u32) -> Result<(), NbdSessionEnd> {
     let skipped = io::copy(&mut input.take(length.into()), &mut io::sink())?;
-    if skipped < length.into() { Err(End::Lost(io::ErrorKind::UnexpectedEof.into())) } else { Ok(()) }
+    if skipped < length.into() {
+        Err(NbdSessionEnd::Lost(io::ErrorKind::UnexpectedEof.into()))
+    } else {
+        Ok(())
+    }
 }
 
 /// Returns true if the client closed the connection at a message boundary.
-fn is_closed(input: &mut impl BufRead) -> Result<bool, End> {
+fn is_closed(input: &mut impl BufRead) -> Result<bool, NbdSessionEnd> {
     Ok(input.fill_buf()?.is_empty())
 }
 
 /// An option's data, from which fields are read one after the other.
-struct Fields<'data>(&'data [u8]);
+struct OptionFields<'data>(&'data [u8]);
 
-impl<'data> Fields<'data> {
+impl<'data> OptionFields<'data> {
     fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (field, rest) = self.0.split_first_chunk()?;
         self.0 = rest;

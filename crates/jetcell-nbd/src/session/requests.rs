@@ -7,9 +7,9 @@
 use std::io::{self, BufRead, BufReader, Write};
 use std::mem;
 
-use super::handshake::Chosen;
-use super::{End, bytes, data, is_closed, skip};
-use crate::export::Read;
+use super::handshake::HandshakeChoices;
+use super::{NbdSessionEnd, is_closed, read_bytes, read_data, skip};
+use crate::export::ExportRead;
 use crate::memory::ConnectionMemory;
 use crate::protocol::{
     ALLOCATION_ID, MAX_PAYLOAD, REQUEST_HEADER, REQUEST_MAGIC, SIMPLE_REPLY_MAGIC, STATE_HOLE, STATE_ZERO,
@@ -39,7 +39,7 @@ const MAX_READ_HEAD: usize = 28;
 
 /// A request, without the data if it is a write.
 #[derive(Clone, Copy)]
-struct Request {
+struct NbdRequest {
     flags: u16,
     kind: u16,
     cookie: [u8; 8],
@@ -47,13 +47,13 @@ struct Request {
     length: u32,
 }
 
-impl Request {
+impl NbdRequest {
     /// Parses a request. Returns `None` if it does not begin with the magic number.
-    fn parse(header: &[u8; REQUEST_HEADER]) -> Option<Request> {
+    fn parse(header: &[u8; REQUEST_HEADER]) -> Option<NbdRequest> {
         let u16_at = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
         let u32_at = |at: usize| u32::from(u16_at(at)) << 16 | u32::from(u16_at(at + 2));
         let u64_at = |at: usize| u64::from(u32_at(at)) << 32 | u64::from(u32_at(at + 4));
-        (u32_at(0) == REQUEST_MAGIC).then(|| Request {
+        (u32_at(0) == REQUEST_MAGIC).then(|| NbdRequest {
             flags: u16_at(4),
             kind: u16_at(6),
             cookie: u64_at(8).to_be_bytes(),
@@ -69,9 +69,9 @@ type Errno = u32;
 pub struct Transmission<'session, R, W> {
     input: &'session mut BufReader<R>,
     output: W,
-    chosen: Chosen,
+    choices: HandshakeChoices,
     memory: &'session ConnectionMemory<'session>,
-    note: &'session dyn Fn(&str),
+    log: &'session dyn Fn(&str),
     /// Replies that have not been sent.
     replies: Vec<u8>,
     /// Offsets of replies that may report success only after a flush.
@@ -84,45 +84,55 @@ impl<'session, R: io::Read, W: Write> Transmission<'session, R, W> {
     pub fn new(
         input: &'session mut BufReader<R>,
         output: W,
-        chosen: Chosen,
+        chosen: HandshakeChoices,
         memory: &'session ConnectionMemory<'session>,
         note: &'session dyn Fn(&str),
     ) -> Self {
         let (replies, unflushed, payload) = (vec![], vec![], vec![]);
-        Transmission { input, output, chosen, memory, note, replies, unflushed, payload, failures: 0 }
+        Transmission {
+            input,
+            output,
+            choices: chosen,
+            memory,
+            log: note,
+            replies,
+            unflushed,
+            payload,
+            failures: 0,
+        }
     }
 
     /// Answers requests until the connection ends.
-    pub fn run(mut self) -> End {
+    pub fn run(mut self) -> NbdSessionEnd {
         let end = loop {
             match self.next() {
                 Ok(true) => {}
-                Ok(false) => break End::Closed,
+                Ok(false) => break NbdSessionEnd::Closed,
                 Err(end) => break end,
             }
         };
         // If the client is still connected, it gets the replies to completed requests.
         let sent = self.send();
         if self.failures > 1 {
-            (self.note)(&format!("{} requests failed in total", self.failures));
+            (self.log)(&format!("{} requests failed in total", self.failures));
         }
         match (end, sent) {
-            (End::Closed, Err(end)) => end,
+            (NbdSessionEnd::Closed, Err(end)) => end,
             (end, _) => end,
         }
     }
 
     /// Handles the next requests. Returns false if no further requests can follow.
-    fn next(&mut self) -> Result<bool, End> {
+    fn next(&mut self) -> Result<bool, NbdSessionEnd> {
         if self.input.buffer().len() < REQUEST_HEADER || self.replies.len() >= MAX_REPLIES {
             self.send()?;
         }
         if is_closed(self.input)? {
             return Ok(false);
         }
-        let header: [u8; REQUEST_HEADER] = bytes(self.input)?;
-        let Some(request) = Request::parse(&header) else {
-            return Err(End::Garbage(format!("{:02x?} instead of a request", &header[..4])));
+        let header: [u8; REQUEST_HEADER] = read_bytes(self.input)?;
+        let Some(request) = NbdRequest::parse(&header) else {
+            return Err(NbdSessionEnd::InvalidMessage(format!("{:02x?} instead of a request", &header[..4])));
         };
         self.allow(MAX_SHORT_REPLY, 0)?;
         match request.kind {
@@ -140,9 +150,9 @@ impl<'session, R: io::Read, W: Write> Transmission<'session, R, W> {
                     let mut payload = mem::take(&mut self.payload);
                     let taken = if request.length <= MAX_BUFFERED_DATA && self.input.buffer().is_empty() {
                         payload.resize(request.length as usize, 0);
-                        self.input.get_mut().read_exact(&mut payload).map_err(End::from)
+                        self.input.get_mut().read_exact(&mut payload).map_err(NbdSessionEnd::from)
                     } else {
-                        data(self.input, request.length, &mut payload)
+                        read_data(self.input, request.length, &mut payload)
                     };
                     self.payload = payload;
                     taken?;
@@ -151,21 +161,22 @@ impl<'session, R: io::Read, W: Write> Transmission<'session, R, W> {
             }
             command::FLUSH | command::TRIM | command::WRITE_ZEROES => self.change(request),
             command::BLOCK_STATUS => {
-                let blocks =
-                    (self.status_length(&request) / self.chosen.export.preferred_block().max(1)) as usize + 2;
+                let blocks = (self.status_length(&request) / self.choices.export.preferred_block().max(1))
+                    as usize
+                    + 2;
                 self.allow(MAX_SHORT_REPLY + blocks * STATE_BYTES, blocks * STATUS_BYTES)?;
                 self.status(request);
             }
             _ => self.simple_reply(request, Err(error::EINVAL)),
         }
-        debug_assert!(self.replies.capacity() + self.payload.capacity() <= self.memory.allowed());
+        debug_assert!(self.replies.capacity() + self.payload.capacity() <= self.memory.available());
         Ok(true)
     }
 
     /// Flushes the export if a reply requires it, and sends all replies.
-    fn send(&mut self) -> Result<(), End> {
+    fn send(&mut self) -> Result<(), NbdSessionEnd> {
         if !self.unflushed.is_empty()
-            && let Err(failed) = self.chosen.export.flush()
+            && let Err(failed) = self.choices.export.flush()
         {
             let number = self.failed("a flush", &failed);
             for place in &self.unflushed {
@@ -179,14 +190,14 @@ impl<'session, R: io::Read, W: Write> Transmission<'session, R, W> {
         if self.memory.is_watched() {
             self.payload = vec![];
             self.replies = vec![];
-            self.memory.give_back();
+            self.memory.release();
         }
         Ok(())
     }
 
     /// Reserves memory for this number of bytes of replies, and for the other data that is needed at the same time.
     /// If there is not enough memory for both, pending replies are sent first.
-    fn allow(&mut self, replies: usize, other: usize) -> Result<(), End> {
+    fn allow(&mut self, replies: usize, other: usize) -> Result<(), NbdSessionEnd> {
         let other_and_kept = other.max(self.payload.capacity());
         let needed = self.replies.len() + replies;
         let mut capacity = self.replies.capacity();
@@ -206,18 +217,18 @@ impl<'session, R: io::Read, W: Write> Transmission<'session, R, W> {
     }
 
     /// Returns the length for which the status is returned. A reply may cover less than the request.
-    fn status_length(&self, request: &Request) -> u32 {
-        let most = self.chosen.export.preferred_block().max(1).saturating_mul(MAX_STATUS_BLOCKS);
+    fn status_length(&self, request: &NbdRequest) -> u32 {
+        let most = self.choices.export.preferred_block().max(1).saturating_mul(MAX_STATUS_BLOCKS);
         request.length.min(most)
     }
 
     /// Checks whether a request is permitted.
-    fn check(&self, request: &Request) -> Result<(), Errno> {
+    fn check(&self, request: &NbdRequest) -> Result<(), Errno> {
         let is_change = matches!(request.kind, command::WRITE | command::WRITE_ZEROES | command::TRIM);
         if request.flags & !command_flag::ALL != 0 {
             return Err(error::EINVAL);
         }
-        if is_change && self.chosen.export.is_read_only() {
+        if is_change && self.choices.export.is_read_only() {
             return Err(error::EPERM);
         }
         let has_payload = matches!(request.kind, command::READ | command::WRITE);
@@ -225,7 +236,7 @@ impl<'session, R: io::Read, W: Write> Transmission<'session, R, W> {
             return Err(error::EINVAL);
         }
         let end = request.offset.checked_add(request.length.into());
-        if end.is_some_and(|end| end <= self.chosen.export.size()) {
+        if end.is_some_and(|end| end <= self.choices.export.size()) {
             return Ok(());
         }
         let writes = matches!(request.kind, command::WRITE | command::WRITE_ZEROES);
@@ -233,12 +244,12 @@ impl<'session, R: io::Read, W: Write> Transmission<'session, R, W> {
     }
 
     /// Handles a read, together with the reads that arrived directly after it.
-    fn reads(&mut self, first: Request) -> Result<(), End> {
+    fn reads(&mut self, first: NbdRequest) -> Result<(), NbdSessionEnd> {
         let mut requests = vec![first];
         let mut total = first.length as usize;
         while requests.len() < MAX_READS
             && let Some(header) = self.input.buffer().first_chunk()
-            && let Some(next) = Request::parse(header)
+            && let Some(next) = NbdRequest::parse(header)
             && next.kind == command::READ
             && total + next.length as usize <= MAX_REPLIES
         {
@@ -246,11 +257,11 @@ impl<'session, R: io::Read, W: Write> Transmission<'session, R, W> {
             total += next.length as usize;
             requests.push(next);
         }
-        let is_good = |request: &Request| request.length > 0 && self.check(request).is_ok();
-        let payload = |request: &Request| if is_good(request) { request.length as usize } else { 0 };
+        let is_good = |request: &NbdRequest| request.length > 0 && self.check(request).is_ok();
+        let payload = |request: &NbdRequest| if is_good(request) { request.length as usize } else { 0 };
         let room = requests.iter().map(|request| MAX_READ_HEAD + payload(request)).sum();
         self.allow(room, 0)?;
-        let is_good = |request: &Request| request.length > 0 && self.check(request).is_ok();
+        let is_good = |request: &NbdRequest| request.length > 0 && self.check(request).is_ok();
         if !(requests.iter().all(is_good) && self.read(&requests).is_ok()) {
             for request in requests {
                 self.read_alone(request);
@@ -259,12 +270,12 @@ impl<'session, R: io::Read, W: Write> Transmission<'session, R, W> {
         Ok(())
     }
 
-    fn read_alone(&mut self, request: Request) {
+    fn read_alone(&mut self, request: NbdRequest) {
         let result = match self.check(&request) {
             Ok(()) if request.length > 0 => {
                 self.read(&[request]).map_err(|failed| self.failed("a read", &failed))
             }
-            Ok(()) if self.chosen.is_structured => {
+            Ok(()) if self.choices.is_structured => {
                 self.chunk(request, chunk::DONE, 0, &[]);
                 Ok(())
             }
@@ -280,10 +291,10 @@ impl<'session, R: io::Read, W: Write> Transmission<'session, R, W> {
     }
 
     /// Adds the replies to reads, which must be within the export. Adds nothing if a read fails.
-    fn read(&mut self, requests: &[Request]) -> io::Result<()> {
+    fn read(&mut self, requests: &[NbdRequest]) -> io::Result<()> {
         let start = self.replies.len();
         for request in requests {
-            if self.chosen.is_structured {
+            if self.choices.is_structured {
                 self.chunk_head(*request, chunk::DONE, chunk::OFFSET_DATA, 8 + request.length);
                 self.replies.extend(request.offset.to_be_bytes());
             } else {
@@ -291,15 +302,15 @@ impl<'session, R: io::Read, W: Write> Transmission<'session, R, W> {
             }
             self.replies.resize(self.replies.len() + request.length as usize, 0);
         }
-        let head = if self.chosen.is_structured { 28 } else { 16 };
+        let head = if self.choices.is_structured { 28 } else { 16 };
         let mut batch = Vec::with_capacity(requests.len());
         let mut rest = &mut self.replies[start..];
         for request in requests {
             let (buffer, behind) = rest[head..].split_at_mut(request.length as usize);
-            batch.push(Read { offset: request.offset, buffer });
+            batch.push(ExportRead { offset: request.offset, buffer });
             rest = behind;
         }
-        let result = self.chosen.export.read(&mut batch);
+        let result = self.choices.export.read(&mut batch);
         if result.is_err() {
             self.replies.truncate(start);
         }
@@ -307,7 +318,7 @@ impl<'session, R: io::Read, W: Write> Transmission<'session, R, W> {
     }
 
     /// Handles a request that changes data or makes it durable.
-    fn change(&mut self, request: Request) {
+    fn change(&mut self, request: NbdRequest) {
         let result = match request.kind {
             command::FLUSH => Ok(()),
             _ => self.check(&request).and_then(|()| self.try_change(&request)),
@@ -319,12 +330,12 @@ impl<'session, R: io::Read, W: Write> Transmission<'session, R, W> {
         self.simple_reply(request, result);
     }
 
-    fn try_change(&mut self, request: &Request) -> Result<(), Errno> {
+    fn try_change(&mut self, request: &NbdRequest) -> Result<(), Errno> {
         if request.length == 0 {
             return Ok(());
         }
-        let Request { flags, offset, length, .. } = *request;
-        let export = &self.chosen.export;
+        let NbdRequest { flags, offset, length, .. } = *request;
+        let export = &self.choices.export;
         let (name, result) = match request.kind {
             command::WRITE => ("a write", export.write(offset, &self.payload)),
             command::TRIM if export.can_trim() => ("a trim", export.trim(offset, length.into())),
@@ -343,12 +354,12 @@ impl<'session, R: io::Read, W: Write> Transmission<'session, R, W> {
     }
 
     /// Handles a block status request.
-    fn status(&mut self, request: Request) {
+    fn status(&mut self, request: NbdRequest) {
         let answer = match self.check(&request) {
-            Ok(()) if !self.chosen.has_allocation || request.length == 0 => Err(error::EINVAL),
+            Ok(()) if !self.choices.has_allocation || request.length == 0 => Err(error::EINVAL),
             Ok(()) => {
                 let length = self.status_length(&request).into();
-                let found = self.chosen.export.extents(request.offset, length);
+                let found = self.choices.export.extents(request.offset, length);
                 found.map_err(|failed| self.failed("a block status", &failed))
             }
             Err(number) => Err(number),
@@ -377,7 +388,7 @@ impl<'session, R: io::Read, W: Write> Transmission<'session, R, W> {
         self.chunk(request, chunk::DONE, chunk::BLOCK_STATUS, &content);
     }
 
-    fn simple_reply(&mut self, request: Request, result: Result<(), Errno>) {
+    fn simple_reply(&mut self, request: NbdRequest, result: Result<(), Errno>) {
         self.replies.extend(SIMPLE_REPLY_MAGIC.to_be_bytes());
         self.replies.extend(result.err().unwrap_or(0).to_be_bytes());
         self.replies.extend(request.cookie);
@@ -385,8 +396,8 @@ impl<'session, R: io::Read, W: Write> Transmission<'session, R, W> {
 
     /// Adds an error reply to a request with structured replies. The reply is itself structured if the client
     /// supports that.
-    fn structured_error(&mut self, request: Request, number: Errno) {
-        if self.chosen.is_structured {
+    fn structured_error(&mut self, request: NbdRequest, number: Errno) {
+        if self.choices.is_structured {
             // There is no error text, because it would reveal paths on this machine to the client.
             let content = [&number.to_be_bytes()[..], &0u16.to_be_bytes()].concat();
             self.chunk(request, chunk::DONE, chunk::ERROR, &content);
@@ -395,12 +406,12 @@ impl<'session, R: io::Read, W: Write> Transmission<'session, R, W> {
         }
     }
 
-    fn chunk(&mut self, request: Request, flags: u16, kind: u16, content: &[u8]) {
+    fn chunk(&mut self, request: NbdRequest, flags: u16, kind: u16, content: &[u8]) {
         self.chunk_head(request, flags, kind, content.len() as u32);
         self.replies.extend(content);
     }
 
-    fn chunk_head(&mut self, request: Request, flags: u16, kind: u16, length: u32) {
+    fn chunk_head(&mut self, request: NbdRequest, flags: u16, kind: u16, length: u32) {
         self.replies.extend(STRUCTURED_REPLY_MAGIC.to_be_bytes());
         self.replies.extend(flags.to_be_bytes());
         self.replies.extend(kind.to_be_bytes());
@@ -412,7 +423,7 @@ impl<'session, R: io::Read, W: Write> Transmission<'session, R, W> {
     fn failed(&mut self, what: &str, failed: &io::Error) -> Errno {
         self.failures += 1;
         if self.failures == 1 {
-            (self.note)(&format!("{what} failed: {failed}"));
+            (self.log)(&format!("{what} failed: {failed}"));
         }
         match failed.kind() {
             io::ErrorKind::StorageFull => error::ENOSPC,

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::{Mutex, MutexGuard};
 
-use crate::{Export, Extent, Read};
+use crate::{AllocationExtent, BlockExport, ExportRead};
 
 const BLOCK: usize = 4096;
 
@@ -37,7 +37,7 @@ impl MemoryExport {
     }
 }
 
-impl Export for MemoryExport {
+impl BlockExport for MemoryExport {
     fn size(&self) -> u64 {
         self.content().len() as u64
     }
@@ -58,7 +58,7 @@ impl Export for MemoryExport {
         true
     }
 
-    fn read(&self, batch: &mut [Read<'_>]) -> io::Result<()> {
+    fn read(&self, batch: &mut [ExportRead<'_>]) -> io::Result<()> {
         self.batches.lock().unwrap().push(batch.len());
         for read in batch {
             let length = read.buffer.len();
@@ -93,7 +93,7 @@ impl Export for MemoryExport {
         if self.fails_to_flush { Err(io::Error::other("no flush")) } else { Ok(()) }
     }
 
-    fn extents(&self, offset: u64, length: u64) -> io::Result<Vec<Extent>> {
+    fn extents(&self, offset: u64, length: u64) -> io::Result<Vec<AllocationExtent>> {
         let content = self.content();
         let (mut at, end) = (offset as usize, (offset + length) as usize);
         let mut extents = vec![];
@@ -101,7 +101,7 @@ impl Export for MemoryExport {
             let border = (at / BLOCK + 1) * BLOCK;
             let block = &content[at / BLOCK * BLOCK..border.min(content.len())];
             let length = (border.min(end) - at) as u64;
-            extents.push(Extent { length, is_hole: block.iter().all(|byte| *byte == 0) });
+            extents.push(AllocationExtent { length, is_hole: block.iter().all(|byte| *byte == 0) });
             at = border;
         }
         Ok(extents)

@@ -11,14 +11,14 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 use serde::Serialize;
 
-use super::life::{AfterLoss, Experiment, Life};
+use super::life::{AfterLoss, LossSimulation, SimulatedLife};
 use crate::Error;
 
 /// Number of lives per block. Each block is simulated by a single thread.
-const BLOCK: u64 = 512;
+const LIVES_PER_BLOCK: u64 = 512;
 
 /// Number of blocks between two precision checks.
-const ROUND: u64 = 32;
+const BLOCKS_PER_ROUND: u64 = 32;
 
 /// Maximum number of lives in an estimate.
 pub const MAX_LIVES: u64 = 1_000_000_000;
@@ -27,11 +27,11 @@ pub const MAX_LIVES: u64 = 1_000_000_000;
 const MAX_EVENTS: f64 = 1e6;
 
 /// Quantile of the normal distribution for a 95 % interval.
-const DEVIATE: f64 = 1.96;
+const CONFIDENCE_QUANTILE: f64 = 1.96;
 
 /// Seed for an estimate, and when to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Effort {
+pub struct SimulationEffort {
     /// Random seed.
     pub seed: u64,
     /// Precision at which the estimate is good enough: the half width of the 95 % interval, as a fraction of the
@@ -41,15 +41,15 @@ pub struct Effort {
     pub lives: u64,
 }
 
-impl Default for Effort {
-    fn default() -> Effort {
-        Effort { seed: 1, precision: 0.02, lives: 20_000_000 }
+impl Default for SimulationEffort {
+    fn default() -> SimulationEffort {
+        SimulationEffort { seed: 1, precision: 0.02, lives: 20_000_000 }
     }
 }
 
 /// Estimate of a mean over simulated lives.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Estimate {
+pub struct LossEstimate {
     /// The mean: a probability of loss, or a number of losses per life if lives continue after a loss.
     pub mean: f64,
     /// Standard error of the mean.
@@ -66,24 +66,28 @@ pub struct Estimate {
     pub counted: f64,
 }
 
-impl Estimate {
+impl LossEstimate {
     /// Returns the half width of the 95 % interval, as a fraction of the mean.
     pub fn relative_precision(&self) -> f64 {
-        DEVIATE * self.standard_error / self.mean
+        CONFIDENCE_QUANTILE * self.standard_error / self.mean
     }
 }
 
 #[derive(Clone, Copy, Default)]
-struct Sums {
+struct EstimateSums {
     sum: f64,
     squares: f64,
     counted: f64,
 }
 
-impl Experiment {
+impl LossSimulation {
     /// Simulates lives until the precision or the number of lives in `effort` is reached. Calls `progress` with each
     /// intermediate estimate.
-    pub fn estimate(&self, effort: Effort, mut progress: impl FnMut(&Estimate)) -> Result<Estimate, Error> {
+    pub fn estimate(
+        &self,
+        effort: SimulationEffort,
+        mut progress: impl FnMut(&LossEstimate),
+    ) -> Result<LossEstimate, Error> {
         if effort.lives == 0 || effort.lives > MAX_LIVES {
             let count = effort.lives;
             return Err(Error::Count { what: "simulated lives", count, least: 1, most: MAX_LIVES });
@@ -102,9 +106,9 @@ impl Experiment {
             )));
         }
         let threads = thread::available_parallelism().map_or(1, NonZero::get);
-        let (mut total, mut done) = (Sums::default(), 0);
+        let (mut total, mut done) = (EstimateSums::default(), 0);
         loop {
-            let lives = (effort.lives - done).min(ROUND * BLOCK);
+            let lives = (effort.lives - done).min(BLOCKS_PER_ROUND * LIVES_PER_BLOCK);
             for block in self.round(effort.seed, done, lives, threads) {
                 total.sum += block.sum;
                 total.squares += block.squares;
@@ -125,19 +129,19 @@ impl Experiment {
     }
 
     /// Simulates `lives` lives, starting with number `first`, block by block.
-    fn round(&self, seed: u64, first: u64, lives: u64, threads: usize) -> Vec<Sums> {
-        let blocks = lives.div_ceil(BLOCK);
+    fn round(&self, seed: u64, first: u64, lives: u64, threads: usize) -> Vec<EstimateSums> {
+        let blocks = lives.div_ceil(LIVES_PER_BLOCK);
         let next = AtomicU64::new(0);
         let work = || {
-            let mut life = Life::new(self);
+            let mut life = SimulatedLife::new(self);
             let mut done = Vec::new();
             loop {
                 let block = next.fetch_add(1, Ordering::Relaxed);
                 if block >= blocks {
                     return done;
                 }
-                let mut sums = Sums::default();
-                for number in block * BLOCK..lives.min((block + 1) * BLOCK) {
+                let mut sums = EstimateSums::default();
+                for number in block * LIVES_PER_BLOCK..lives.min((block + 1) * LIVES_PER_BLOCK) {
                     let mut random = ChaCha8Rng::seed_from_u64(seed);
                     random.set_stream(first + number);
                     let outcome = life.run(&mut random);
@@ -148,7 +152,7 @@ impl Experiment {
                 done.push((block, sums));
             }
         };
-        let mut blocks: Vec<(u64, Sums)> = thread::scope(|scope| {
+        let mut blocks: Vec<(u64, EstimateSums)> = thread::scope(|scope| {
             let helpers: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
             let mut all = work();
             for helper in helpers {
@@ -164,17 +168,17 @@ impl Experiment {
     }
 }
 
-impl Sums {
-    fn estimate(self, lives: u64) -> Estimate {
+impl EstimateSums {
+    fn estimate(self, lives: u64) -> LossEstimate {
         let count = lives as f64;
         let mean = self.sum / count;
         let variance = (self.squares / count - mean * mean).max(0.0) / (count - 1.0).max(1.0);
         let error = variance.sqrt();
-        let high = if mean == 0.0 { (3.0 / count).min(1.0) } else { mean + DEVIATE * error };
-        Estimate {
+        let high = if mean == 0.0 { (3.0 / count).min(1.0) } else { mean + CONFIDENCE_QUANTILE * error };
+        LossEstimate {
             mean,
             standard_error: error,
-            low: (mean - DEVIATE * error).max(0.0),
+            low: (mean - CONFIDENCE_QUANTILE * error).max(0.0),
             high,
             lives,
             effective_lives: if self.squares > 0.0 { self.sum * self.sum / self.squares } else { 0.0 },

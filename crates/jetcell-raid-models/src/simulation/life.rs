@@ -12,10 +12,10 @@
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::RngCore;
 
-use super::law::Weibull;
-use super::laws::Laws;
-use crate::array::Set;
-use crate::model::General;
+use super::weibull::Weibull;
+use super::event_distributions::EventDistributions;
+use crate::array::DriveSet;
+use crate::model::GeneralModelRules;
 
 /// What happens after a loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,17 +28,17 @@ pub enum AfterLoss {
 
 /// Parameters for a simulation.
 #[derive(Clone, Debug)]
-pub struct Experiment {
+pub struct LossSimulation {
     /// The simulated set of drives.
-    pub set: Set,
+    pub set: DriveSet,
     /// Distributions of the times between events.
-    pub laws: Laws,
+    pub laws: EventDistributions,
     /// Length of a life in hours.
     pub hours: f64,
     /// What happens after a loss.
     pub after_loss: AfterLoss,
     /// How defects are treated while drives are missing. The scrub always continues.
-    pub rules: General,
+    pub rules: GeneralModelRules,
     /// Factor by which hazards are multiplied, indexed by the number of failed drives. Beyond the end of the vector,
     /// it is 1.
     bias: Vec<f64>,
@@ -46,7 +46,7 @@ pub struct Experiment {
 
 /// What one life contributes to the estimate.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Outcome {
+pub struct LifeOutcome {
     /// Weighted sum of the hazards of fatal failures.
     pub estimate: f64,
     /// Weighted number of losses. It has the same mean, but far more noise.
@@ -60,11 +60,17 @@ fn unit(random: &mut ChaCha8Rng) -> f64 {
     -uniform.ln()
 }
 
-impl Experiment {
+impl LossSimulation {
     /// Creates an experiment, optionally with a bias that suits it.
-    pub fn new(set: Set, laws: Laws, hours: f64, after_loss: AfterLoss, biased: bool) -> Experiment {
-        let rules = General::default();
-        let mut experiment = Experiment { set, laws, hours, after_loss, rules, bias: Vec::new() };
+    pub fn new(
+        set: DriveSet,
+        laws: EventDistributions,
+        hours: f64,
+        after_loss: AfterLoss,
+        biased: bool,
+    ) -> LossSimulation {
+        let rules = GeneralModelRules::default();
+        let mut experiment = LossSimulation { set, laws, hours, after_loss, rules, bias: Vec::new() };
         if biased && after_loss == AfterLoss::End {
             experiment.bias = experiment.fitting_bias();
         }
@@ -78,10 +84,10 @@ impl Experiment {
         let Some(failure) = self.laws.failure else { return Vec::new() };
         let drives = f64::from(self.set.drives());
         let failures = drives * failure.hazard(self.hours);
-        let restore = self.laws.restore.typical();
-        let scrub = self.laws.scrub.map_or(self.hours, |law| law.typical()).min(self.hours);
+        let restore = self.laws.restore.approximate_mean();
+        let scrub = self.laws.scrub.map_or(self.hours, |law| law.approximate_mean()).min(self.hours);
         // If defects are frequent, most losses need m - 1 failures and a defect; otherwise they need m failures.
-        let defects = self.laws.latent.map_or(0.0, |law| drives * (scrub + restore) / law.typical());
+        let defects = self.laws.latent.map_or(0.0, |law| drives * (scrub + restore) / law.approximate_mean());
         let levels = if defects > 0.1 { self.set.parities - 1 } else { self.set.parities };
         let per_restore = failures * restore / self.hours;
         (0..levels)
@@ -96,7 +102,7 @@ impl Experiment {
     /// Returns the approximate number of events per life.
     pub fn expected_events(&self) -> f64 {
         let laws = &self.laws;
-        let time = |law: Option<Weibull>| law.map_or(self.hours, |law| law.typical());
+        let time = |law: Option<Weibull>| law.map_or(self.hours, |law| law.approximate_mean());
         let defects = self.hours / (time(laws.latent) + time(laws.scrub));
         let failures = laws.failure.map_or(0.0, |law| law.hazard(self.hours));
         f64::from(self.set.drives()) * 2.0 * (defects + failures)
@@ -110,9 +116,9 @@ impl Experiment {
 
 /// A drive slot, which holds a working drive or is being restored.
 #[derive(Clone, Copy)]
-struct Slot {
+struct DriveSlot {
     /// Time at which the drive was new.
-    born: f64,
+    installed_at: f64,
     /// Biased hazard that remains until the drive fails.
     budget: f64,
     /// Time up to which the budget has been used.
@@ -127,16 +133,16 @@ struct Slot {
 
 /// What caused a loss.
 #[derive(PartialEq, Eq)]
-enum Loss {
+enum LossCause {
     Failure,
     /// A defect that arose when no redundancy remained.
     Defect,
 }
 
 /// State of a set. One value is reused for many lives.
-pub struct Life<'a> {
-    experiment: &'a Experiment,
-    slots: Vec<Slot>,
+pub struct SimulatedLife<'a> {
+    experiment: &'a LossSimulation,
+    slots: Vec<DriveSlot>,
     now: f64,
     failed: u32,
     defective: u32,
@@ -144,15 +150,15 @@ pub struct Life<'a> {
     bias: f64,
 }
 
-impl<'a> Life<'a> {
+impl<'a> SimulatedLife<'a> {
     /// Creates a set that has not lived yet.
-    pub fn new(experiment: &'a Experiment) -> Life<'a> {
+    pub fn new(experiment: &'a LossSimulation) -> SimulatedLife<'a> {
         let slots = Vec::with_capacity(experiment.set.drives() as usize);
-        Life { experiment, slots, now: 0.0, failed: 0, defective: 0, weight: 1.0, bias: 1.0 }
+        SimulatedLife { experiment, slots, now: 0.0, failed: 0, defective: 0, weight: 1.0, bias: 1.0 }
     }
 
     /// Simulates one life from its start.
-    pub fn run(&mut self, random: &mut ChaCha8Rng) -> Outcome {
+    pub fn run(&mut self, random: &mut ChaCha8Rng) -> LifeOutcome {
         (self.now, self.failed, self.defective, self.weight) = (0.0, 0, 0, 1.0);
         self.slots.clear();
         self.bias = self.experiment.bias(0);
@@ -160,16 +166,16 @@ impl<'a> Life<'a> {
             let slot = self.new_drive(random);
             self.slots.push(slot);
         }
-        let mut outcome = Outcome::default();
+        let mut outcome = LifeOutcome::default();
         loop {
             let (index, time) = self.next_event();
             let end = time.min(self.experiment.hours);
-            self.pass(end, &mut outcome);
+            self.advance_to(end, &mut outcome);
             if time >= self.experiment.hours {
                 return outcome;
             }
-            if let Some(loss) = self.happen(index, random) {
-                if loss == Loss::Defect {
+            if let Some(loss) = self.execute_event(index, random) {
+                if loss == LossCause::Defect {
                     // The accumulated hazard covers failures only, so a loss caused by a defect is added here.
                     outcome.estimate += self.weight;
                 }
@@ -177,16 +183,16 @@ impl<'a> Life<'a> {
                 if self.experiment.after_loss == AfterLoss::End {
                     return outcome;
                 }
-                self.clean(random);
+                self.reset_drives(random);
             }
             self.rebias();
         }
     }
 
-    fn new_drive(&self, random: &mut ChaCha8Rng) -> Slot {
+    fn new_drive(&self, random: &mut ChaCha8Rng) -> DriveSlot {
         let laws = &self.experiment.laws;
-        let mut slot = Slot {
-            born: self.now,
+        let mut slot = DriveSlot {
+            installed_at: self.now,
             budget: unit(random),
             used_until: self.now,
             next: f64::INFINITY,
@@ -199,9 +205,10 @@ impl<'a> Life<'a> {
     }
 
     /// Schedules a working drive's failure according to its hazard budget.
-    fn schedule(&self, slot: &mut Slot) {
+    fn schedule(&self, slot: &mut DriveSlot) {
         let Some(law) = self.experiment.laws.failure else { return };
-        slot.next = slot.born + law.age(law.hazard(slot.used_until - slot.born) + slot.budget / self.bias);
+        slot.next = slot.installed_at
+            + law.age(law.hazard(slot.used_until - slot.installed_at) + slot.budget / self.bias);
     }
 
     fn next_event(&self) -> (usize, f64) {
@@ -210,7 +217,7 @@ impl<'a> Life<'a> {
     }
 
     /// Returns true if a failure of the drive would be a loss in the current state.
-    fn is_fatal(&self, slot: &Slot) -> bool {
+    fn is_fatal(&self, slot: &DriveSlot) -> bool {
         let others = self.defective - u32::from(slot.defective);
         self.failed + 1 + u32::from(others > 0) > self.experiment.set.parities
     }
@@ -224,7 +231,7 @@ impl<'a> Life<'a> {
     }
 
     /// Advances the time to `end`. No event occurs until then.
-    fn pass(&mut self, end: f64, outcome: &mut Outcome) {
+    fn advance_to(&mut self, end: f64, outcome: &mut LifeOutcome) {
         let redundant = self.experiment.set.parities - self.failed.min(self.experiment.set.parities);
         let critical = redundant <= u32::from(self.defective > 0);
         if let Some(law) = self.experiment.laws.failure
@@ -232,7 +239,7 @@ impl<'a> Life<'a> {
         {
             let (mut fatal, mut all) = (0.0, 0.0);
             for slot in self.slots.iter().filter(|slot| !slot.failed) {
-                let hazard = law.hazard(end - slot.born) - law.hazard(self.now - slot.born);
+                let hazard = law.hazard(end - slot.installed_at) - law.hazard(self.now - slot.installed_at);
                 all += hazard;
                 if self.is_fatal(slot) {
                     fatal += hazard;
@@ -245,9 +252,9 @@ impl<'a> Life<'a> {
     }
 
     /// Executes a slot's next event. Returns the cause if the event is a loss.
-    fn happen(&mut self, index: usize, random: &mut ChaCha8Rng) -> Option<Loss> {
+    fn execute_event(&mut self, index: usize, random: &mut ChaCha8Rng) -> Option<LossCause> {
         let &(mut slot) = self.slots.get(index)?;
-        let Experiment { laws, rules, set, .. } = self.experiment;
+        let LossSimulation { laws, rules, set, .. } = self.experiment;
         let mut lost = None;
         if slot.other < slot.next {
             slot.defective = !slot.defective;
@@ -255,15 +262,15 @@ impl<'a> Life<'a> {
             slot.other = self.now + law.map_or(f64::INFINITY, |law| law.age(unit(random)));
             self.defective = if slot.defective { self.defective + 1 } else { self.defective - 1 };
             let is_late = slot.defective && self.failed == set.parities;
-            lost = (is_late && rules.late_defects).then_some(Loss::Defect);
+            lost = (is_late && rules.late_defects).then_some(LossCause::Defect);
         } else if slot.failed {
             self.failed -= 1;
             if rules.rebuild_cleans {
-                self.clean(random);
+                self.reset_drives(random);
             }
             slot = self.new_drive(random);
         } else {
-            lost = self.is_fatal(&slot).then_some(Loss::Failure);
+            lost = self.is_fatal(&slot).then_some(LossCause::Failure);
             self.weight /= self.bias;
             self.defective -= u32::from(slot.defective);
             self.failed += 1;
@@ -275,7 +282,7 @@ impl<'a> Life<'a> {
     }
 
     /// Resets all drives to a state without defects.
-    fn clean(&mut self, random: &mut ChaCha8Rng) {
+    fn reset_drives(&mut self, random: &mut ChaCha8Rng) {
         let latent = self.experiment.laws.latent;
         for slot in self.slots.iter_mut().filter(|slot| slot.defective) {
             slot.defective = false;
@@ -295,7 +302,8 @@ impl<'a> Life<'a> {
         let (before, now) = (std::mem::replace(&mut self.bias, bias), self.now);
         let mut slots = std::mem::take(&mut self.slots);
         for slot in slots.iter_mut().filter(|slot| !slot.failed) {
-            let passed = law.hazard(now - slot.born) - law.hazard(slot.used_until - slot.born);
+            let passed =
+                law.hazard(now - slot.installed_at) - law.hazard(slot.used_until - slot.installed_at);
             slot.budget = (slot.budget - before * passed).max(0.0);
             slot.used_until = now;
             self.schedule(slot);

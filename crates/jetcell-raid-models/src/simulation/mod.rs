@@ -9,10 +9,10 @@
 //! drive starts at age 0.
 
 pub mod estimate;
-pub mod law;
-pub mod laws;
+pub mod weibull;
+pub mod event_distributions;
 pub mod life;
 
-pub use estimate::{Effort, Estimate};
-pub use laws::{Laws, Shapes};
-pub use life::{AfterLoss, Experiment};
+pub use estimate::{LossEstimate, SimulationEffort};
+pub use event_distributions::{DistributionShapes, EventDistributions};
+pub use life::{AfterLoss, LossSimulation};

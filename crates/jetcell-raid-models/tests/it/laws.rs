@@ -1,34 +1,36 @@
 //! Tests properties that every set of rates must have.
 
-use jetcell_raid_models::diagram::Diagram;
+use jetcell_raid_models::diagram::StateDiagram;
 use jetcell_raid_models::units::{AnnualFailure, Hours, PerHour};
-use jetcell_raid_models::{Assessment, Model, Question, RaidType, Rates, Scrub, Set};
+use jetcell_raid_models::{
+    DriveSet, EventRates, MarkovModel, RaidType, ReliabilityAssessment, ReliabilityInputs, ScrubPolicy,
+};
 use proptest::prelude::*;
 
 const HOURS: f64 = 43_800.0;
 
 /// Generates rates from far better to far worse than the published rates, as powers of ten.
-fn rates() -> impl Strategy<Value = Rates> {
+fn rates() -> impl Strategy<Value = EventRates> {
     let rate = |range: std::ops::Range<f64>| range.prop_map(|power| PerHour::new(10f64.powf(power)).unwrap());
     (rate(-9.0..-4.0), rate(-8.0..-2.0), rate(-3.0..1.0), rate(-5.0..0.0))
-        .prop_map(|(failure, latent, restore, scrub)| Rates { failure, latent, restore, scrub })
+        .prop_map(|(failure, latent, restore, scrub)| EventRates { failure, latent, restore, scrub })
 }
 
-fn models(parities: u32) -> &'static [Model] {
-    const GENERAL: Model = Model::General(jetcell_raid_models::General {
+fn models(parities: u32) -> &'static [MarkovModel] {
+    const GENERAL: MarkovModel = MarkovModel::General(jetcell_raid_models::GeneralModelRules {
         rebuild_cleans: false,
         scrub_while_degraded: true,
         late_defects: false,
     });
     match parities {
-        1 => &[Model::A, GENERAL],
-        2 => &[Model::B1, Model::B2, GENERAL],
+        1 => &[MarkovModel::A, GENERAL],
+        2 => &[MarkovModel::B1, MarkovModel::B2, GENERAL],
         _ => &[GENERAL],
     }
 }
 
-fn loss(model: Model, data: u32, parities: u32, rates: &Rates) -> f64 {
-    model.fate(Set { data, parities }, rates, HOURS).unwrap().loss
+fn loss(model: MarkovModel, data: u32, parities: u32, rates: &EventRates) -> f64 {
+    model.loss_probability(DriveSet { data, parities }, rates, HOURS).unwrap().loss
 }
 
 /// Compares with a tolerance, because rounding may change the last digits of equal values.
@@ -37,17 +39,17 @@ fn not_more(less: f64, more: f64) -> bool {
 }
 
 /// Returns true if defects, at `factor` times their rate, arise far more slowly than they are repaired.
-fn defects_are_rare(rates: &Rates, factor: f64) -> bool {
+fn defects_are_rare(rates: &EventRates, factor: f64) -> bool {
     rates.latent.get() * factor * 20.0 < rates.restore.get().min(rates.scrub.get())
 }
 
 #[test]
 fn with_many_defects_the_published_diagram_of_two_parities_loses_more_than_that_of_one() {
     let rate = |value| PerHour::new(value).unwrap();
-    let rates = Rates { failure: rate(1e-4), latent: rate(1e-2), restore: rate(1e-3), scrub: rate(1.0) };
+    let rates = EventRates { failure: rate(1e-4), latent: rate(1e-2), restore: rate(1e-3), scrub: rate(1.0) };
     assert!(!defects_are_rare(&rates, 1.0));
-    assert!(loss(Model::B1, 1, 2, &rates) > loss(Model::A, 1, 1, &rates));
-    assert!(loss(Model::general(), 1, 2, &rates) < loss(Model::general(), 1, 1, &rates));
+    assert!(loss(MarkovModel::B1, 1, 2, &rates) > loss(MarkovModel::A, 1, 1, &rates));
+    assert!(loss(MarkovModel::general(), 1, 2, &rates) < loss(MarkovModel::general(), 1, 1, &rates));
 }
 
 proptest! {
@@ -56,13 +58,13 @@ proptest! {
     #[test]
     fn more_redundancy_never_raises_the_loss(rates in rates(), data in 1u32..12) {
         for (fewer, more) in [(1, 2), (2, 3)] {
-            let (fewer, more) = (loss(Model::general(), data, fewer, &rates), loss(Model::general(), data, more, &rates));
+            let (fewer, more) = (loss(MarkovModel::general(), data, fewer, &rates), loss(MarkovModel::general(), data, more, &rates));
             prop_assert!(not_more(more, fewer), "{more:e} {fewer:e}");
         }
         // With a failed drive, B1 has no scrub, and a defect uses as much redundancy as a failure. With many defects,
         // the second parity therefore protects nothing, and the set has one more drive that can fail.
         if defects_are_rare(&rates, 1.0) {
-            prop_assert!(not_more(loss(Model::B1, data, 2, &rates), loss(Model::A, data, 1, &rates)));
+            prop_assert!(not_more(loss(MarkovModel::B1, data, 2, &rates), loss(MarkovModel::A, data, 1, &rates)));
         }
     }
 
@@ -78,16 +80,16 @@ proptest! {
         let times = |rate: PerHour| PerHour::new(rate.get() * factor).unwrap();
         for &model in models(parities) {
             let base = loss(model, data, parities, &rates);
-            let changed = |rates: Rates| loss(model, data, parities, &rates);
-            prop_assert!(not_more(base, changed(Rates { failure: times(rates.failure), ..rates })), "{} failure", model);
+            let changed = |rates: EventRates| loss(model, data, parities, &rates);
+            prop_assert!(not_more(base, changed(EventRates { failure: times(rates.failure), ..rates })), "{} failure", model);
             // If defects arise as fast as they are repaired, the diagrams are biased. In a set with a defect, they
             // count one drive less that can fail, and a restored drive counts again.
             if defects_are_rare(&rates, factor) {
-                let worse = changed(Rates { latent: times(rates.latent), ..rates });
+                let worse = changed(EventRates { latent: times(rates.latent), ..rates });
                 prop_assert!(not_more(base, worse), "{} latent", model);
-                let quicker = changed(Rates { restore: times(rates.restore), ..rates });
+                let quicker = changed(EventRates { restore: times(rates.restore), ..rates });
                 prop_assert!(not_more(quicker, base), "{} restore", model);
-                let oftener = changed(Rates { scrub: times(rates.scrub), ..rates });
+                let oftener = changed(EventRates { scrub: times(rates.scrub), ..rates });
                 prop_assert!(not_more(oftener, base), "{} scrub", model);
             }
         }
@@ -96,8 +98,8 @@ proptest! {
     #[test]
     fn the_loss_grows_with_time_and_agrees_with_survival(rates in rates(), data in 1u32..10, parities in 1u32..4) {
         for &model in models(parities) {
-            let chain = Diagram::new(model, Set { data, parities }).chain(&rates).unwrap();
-            let (half, whole) = (chain.after(HOURS / 2.0).unwrap(), chain.after(HOURS).unwrap());
+            let chain = StateDiagram::new(model, DriveSet { data, parities }).chain(&rates).unwrap();
+            let (half, whole) = (chain.probabilities_after(HOURS / 2.0).unwrap(), chain.probabilities_after(HOURS).unwrap());
             prop_assert!(not_more(half.loss, whole.loss));
             prop_assert!((whole.loss + whole.survival - 1.0).abs() < 1e-12);
             prop_assert!((0.0..=1.0).contains(&whole.loss));
@@ -108,9 +110,9 @@ proptest! {
     fn when_losses_are_rare_they_follow_the_mean_time(rates in rates(), data in 1u32..10, parities in 1u32..4) {
         // Long after the start and long before the mean time to loss, the probability is linear in time.
         for &model in models(parities) {
-            let chain = Diagram::new(model, Set { data, parities }).chain(&rates).unwrap();
+            let chain = StateDiagram::new(model, DriveSet { data, parities }).chain(&rates).unwrap();
             let mean = chain.mean_time_to_loss().unwrap();
-            let line = (chain.after(1e7).unwrap().loss - chain.after(5e6).unwrap().loss) / 5e6;
+            let line = (chain.probabilities_after(1e7).unwrap().loss - chain.probabilities_after(5e6).unwrap().loss) / 5e6;
             if mean > 1e12 {
                 prop_assert!((line * mean - 1.0).abs() < 1e-4, "{} {}", line * mean, mean);
             }
@@ -134,7 +136,7 @@ proptest! {
         afr in 0.0f64..1.0, latent in any_size(), restore in any_size(), scrub in any_size(),
         spares in proptest::option::of(0u32..2000), delivery in any_size(),
     ) {
-        let question = Question {
+        let question = ReliabilityInputs {
             raid: RaidType::ALL.get(raid).copied(),
             data_disks: Some(data),
             groups: Some(groups),
@@ -142,13 +144,13 @@ proptest! {
             afr: AnnualFailure::new(afr).ok(),
             latent_rate: PerHour::new(latent).ok(),
             restore: Hours::new(restore).ok(),
-            scrub: Hours::new(scrub).ok().map(Scrub::Mean),
+            scrub: Hours::new(scrub).ok().map(ScrubPolicy::Mean),
             spares,
             spare_delivery: spares.and(Hours::new(delivery).ok()),
-            ..Question::default()
+            ..ReliabilityInputs::default()
         };
         let Ok(case) = question.case() else { return Ok(()) };
-        let Ok(answer) = Assessment::new(&case) else { return Ok(()) };
+        let Ok(answer) = ReliabilityAssessment::new(&case) else { return Ok(()) };
         for loss in [answer.group.loss, answer.array.loss, answer.general_group_loss] {
             prop_assert!((0.0..=1.0 + 1e-12).contains(&loss), "{loss} {question:?}");
         }

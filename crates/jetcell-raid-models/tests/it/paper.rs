@@ -2,13 +2,13 @@
 //! diagrams that agree with its text.
 
 use jetcell_raid_models::approximation::classical_mean_time_to_loss;
-use jetcell_raid_models::diagram::{Arrow, Diagram, Symbol};
+use jetcell_raid_models::diagram::{RateSymbol, StateDiagram, StateTransition};
 use jetcell_raid_models::units::{AnnualFailure, BytesPerSecond, ErrorsPerByte, PerHour};
-use jetcell_raid_models::{Array, Model, RaidType, Rates, Set};
+use jetcell_raid_models::{ArrayShape, DriveSet, EventRates, MarkovModel, RaidType};
 use serde_json::Value;
 
 const FIVE_YEARS: f64 = 43_800.0;
-const SEVEN: Set = Set { data: 7, parities: 2 };
+const SEVEN: DriveSet = DriveSet { data: 7, parities: 2 };
 
 fn fixture() -> Value {
     serde_json::from_str(include_str!("../../fixtures/raid-dp-exchange.json")).unwrap()
@@ -28,7 +28,7 @@ fn table_1_read_error_rates() {
     for (row, errors) in table["errors_per_byte"].as_array().unwrap().iter().enumerate() {
         for (column, hourly) in table["bytes_per_hour"].as_array().unwrap().iter().enumerate() {
             let rate = BytesPerSecond::new(number(hourly) / 3600.0).unwrap();
-            let defects = ErrorsPerByte::new(number(errors)).unwrap().at(rate).unwrap();
+            let defects = ErrorsPerByte::new(number(errors)).unwrap().defect_rate_at(rate).unwrap();
             close(defects.get(), number(&table["errors_per_hour"][row][column]), 1e-12);
         }
     }
@@ -41,7 +41,7 @@ fn groups_of_tables_2_and_3() {
         for row in fixture[key].as_array().unwrap() {
             let count = |key: &str| number(&row[key]) as u64;
             let data = count("hdd_per_group") as u32 - raid.parities();
-            let array = Array::new(raid, data, count("groups") as u32).unwrap();
+            let array = ArrayShape::new(raid, data, count("groups") as u32).unwrap();
             assert_eq!(array.drives(), count("hdd_per_aggregate"), "{row}");
             assert_eq!(
                 (array.overhead_disks(), array.usable_disks()),
@@ -63,8 +63,10 @@ fn misprints() {
     close(2.7e11 / 24.0, 1.125e10, 1e-12);
     close(1.35e10 * 24.0, 3.24e11, 1e-12);
     // The aggregate is 0.6064 from the rounded 0.92, and 0.6043 from the unrounded survival; both print as 0.6.
-    let survival =
-        Model::A.fate(Set { data: 7, parities: 1 }, &Rates::published(), FIVE_YEARS).unwrap().survival;
+    let survival = MarkovModel::A
+        .loss_probability(DriveSet { data: 7, parities: 1 }, &EventRates::published(), FIVE_YEARS)
+        .unwrap()
+        .survival;
     close(0.92f64.powi(6), number(&fixture()["aggregate_reliability"]["computed"]), 1e-4);
     close(survival.powi(6), 0.60428401, 1e-8);
     // The printed ratios contradict the printed 6.0 %: 3955 x 0.002036 % is 8.05 %.
@@ -83,12 +85,17 @@ fn misprints() {
 fn both_readings_of_the_failure_rate() {
     let afr = AnnualFailure::new(0.019).unwrap();
     for (rate, expected) in [(afr.as_rate(), 0.3312), (afr.as_probability().unwrap(), 0.3344)] {
-        let rates = Rates { failure: rate, ..Rates::published() };
-        let percent = Model::A.fate(Set { data: 1, parities: 1 }, &rates, FIVE_YEARS).unwrap().loss * 100.0;
+        let rates = EventRates { failure: rate, ..EventRates::published() };
+        let percent = MarkovModel::A
+            .loss_probability(DriveSet { data: 1, parities: 1 }, &rates, FIVE_YEARS)
+            .unwrap()
+            .loss
+            * 100.0;
         close(percent, expected, 2e-4);
-        let raid5 = Model::A.fate(Set { data: 7, parities: 1 }, &rates, FIVE_YEARS).unwrap();
+        let raid5 =
+            MarkovModel::A.loss_probability(DriveSet { data: 7, parities: 1 }, &rates, FIVE_YEARS).unwrap();
         assert_eq!(
-            (format!("{:.2}", raid5.survival), format!("{:.2}", raid5.of_all(6.0).survival)),
+            (format!("{:.2}", raid5.survival), format!("{:.2}", raid5.for_independent_sets(6.0).survival)),
             ("0.92".into(), "0.60".into())
         );
     }
@@ -98,26 +105,26 @@ fn both_readings_of_the_failure_rate() {
 #[test]
 fn other_diagrams_of_double_parity() {
     let [good, defect, failed, both, twice] = [0, 1, 2, 3, 4];
-    let loss = |change: &dyn Fn(&mut Vec<Arrow>)| {
-        let mut diagram = Diagram::new(Model::B2, SEVEN);
-        change(&mut diagram.arrows);
-        diagram.chain(&Rates::published()).unwrap().after(FIVE_YEARS).unwrap().loss * 100.0
+    let loss = |change: &dyn Fn(&mut Vec<StateTransition>)| {
+        let mut diagram = StateDiagram::new(MarkovModel::B2, SEVEN);
+        change(&mut diagram.transitions);
+        diagram.chain(&EventRates::published()).unwrap().probabilities_after(FIVE_YEARS).unwrap().loss * 100.0
     };
-    fn without(arrows: &mut Vec<Arrow>, from: usize, to: usize) {
+    fn without(arrows: &mut Vec<StateTransition>, from: usize, to: usize) {
         arrows.retain(|arrow| arrow.from != from || arrow.to != Some(to));
     }
     close(loss(&|_| ()), 0.00207638, 1e-5);
-    let turned = |arrows: &mut Vec<Arrow>, to| {
+    let turned = |arrows: &mut Vec<StateTransition>, to| {
         without(arrows, both, defect);
-        arrows.push(Arrow { from: both, to: Some(to), times: 1.0, symbol: Symbol::Mo });
+        arrows.push(StateTransition { from: both, to: Some(to), times: 1.0, symbol: RateSymbol::Mo });
     };
     close(loss(&|arrows| turned(arrows, good)), 0.00207128, 1e-5);
     close(loss(&|arrows| turned(arrows, failed)), 0.00209307, 1e-5);
     close(loss(&|arrows| without(arrows, failed, both)), 0.00193872, 1e-5);
     close(loss(&|arrows| without(arrows, twice, failed)), 0.00615655, 1e-5);
-    let scrubbed = |arrows: &mut Vec<Arrow>| {
+    let scrubbed = |arrows: &mut Vec<StateTransition>| {
         without(arrows, both, defect);
-        arrows.push(Arrow { from: both, to: Some(defect), times: 1.0, symbol: Symbol::Ms });
+        arrows.push(StateTransition { from: both, to: Some(defect), times: 1.0, symbol: RateSymbol::Ms });
     };
     close(loss(&scrubbed), 0.0288, 2e-3);
 }
@@ -126,8 +133,8 @@ fn other_diagrams_of_double_parity() {
 /// one year.
 #[test]
 fn the_classical_line() {
-    let rates = Rates { failure: PerHour::new(1.0 / 461_386.0).unwrap(), ..Rates::published() };
-    let time = classical_mean_time_to_loss(Set { data: 7, parities: 1 }, &rates).unwrap();
+    let rates = EventRates { failure: PerHour::new(1.0 / 461_386.0).unwrap(), ..EventRates::published() };
+    let time = classical_mean_time_to_loss(DriveSet { data: 7, parities: 1 }, &rates).unwrap();
     close(1000.0 * 87_600.0 / time, 0.2765, 2e-4);
     close(1000.0 * 8760.0 / time, 0.02765, 2e-4);
 }

@@ -8,43 +8,43 @@ use std::net::{IpAddr, Ipv6Addr, Shutdown, TcpStream};
 
 /// Maximum numbers of connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Room {
+pub(crate) struct ConnectionLimits {
     /// Maximum number of connections with a valid token.
-    pub known: usize,
+    pub authenticated: usize,
     /// Maximum number of connections that have not yet sent the token.
-    pub unknown: usize,
+    pub unauthenticated: usize,
     /// Maximum number of connections from one network that have not yet sent the token.
-    pub unknown_per_network: usize,
+    pub unauthenticated_per_network: usize,
 }
 
 /// A connection that another thread can close.
-pub(crate) trait Handle {
+pub(crate) trait ClosableConnection {
     /// Closes the connection. The thread that serves it detects this immediately.
-    fn end(&self);
+    fn close(&self);
 }
 
-impl Handle for TcpStream {
-    fn end(&self) {
+impl ClosableConnection for TcpStream {
+    fn close(&self) {
         let _ = self.shutdown(Shutdown::Both);
     }
 }
 
-struct Connection<H> {
+struct OpenConnection<H> {
     handle: H,
     network: IpAddr,
-    is_known: bool,
+    is_authenticated: bool,
 }
 
 /// Open connections by number. Newer connections have higher numbers.
-pub(crate) struct Connections<H> {
-    room: Room,
+pub(crate) struct OpenConnections<H> {
+    limits: ConnectionLimits,
     last: u64,
-    open: BTreeMap<u64, Connection<H>>,
+    open: BTreeMap<u64, OpenConnection<H>>,
 }
 
-impl<H: Handle> Connections<H> {
-    pub fn new(room: Room) -> Connections<H> {
-        Connections { room, last: 0, open: BTreeMap::new() }
+impl<H: ClosableConnection> OpenConnections<H> {
+    pub fn new(room: ConnectionLimits) -> OpenConnections<H> {
+        OpenConnections { limits: room, last: 0, open: BTreeMap::new() }
     }
 
     /// Adds a connection that has not yet sent the token. Returns its number, and whether another such connection was
@@ -55,46 +55,46 @@ impl<H: Handle> Connections<H> {
     /// closed.
     pub fn add(&mut self, handle: H, peer: IpAddr) -> (u64, bool) {
         let network = network_of(peer);
-        let numbers = self.unknown_by_network();
+        let numbers = self.unauthenticated_by_network();
         let total: usize = numbers.values().sum();
         let of_network = numbers.get(&network).copied().unwrap_or(0);
-        let gives_way = if of_network >= self.room.unknown_per_network {
+        let gives_way = if of_network >= self.limits.unauthenticated_per_network {
             Some(network)
-        } else if total >= self.room.unknown {
+        } else if total >= self.limits.unauthenticated {
             numbers.into_iter().max_by_key(|(_, number)| *number).map(|(network, _)| network)
         } else {
             None
         };
-        let ended = gives_way.is_some_and(|network| self.end_oldest(network));
+        let ended = gives_way.is_some_and(|network| self.close_oldest(network));
         self.last += 1;
-        self.open.insert(self.last, Connection { handle, network, is_known: false });
+        self.open.insert(self.last, OpenConnection { handle, network, is_authenticated: false });
         (self.last, ended)
     }
 
-    fn unknown_by_network(&self) -> BTreeMap<IpAddr, usize> {
+    fn unauthenticated_by_network(&self) -> BTreeMap<IpAddr, usize> {
         let mut numbers = BTreeMap::new();
-        for connection in self.open.values().filter(|connection| !connection.is_known) {
+        for connection in self.open.values().filter(|connection| !connection.is_authenticated) {
             *numbers.entry(connection.network).or_default() += 1;
         }
         numbers
     }
 
-    fn end_oldest(&mut self, network: IpAddr) -> bool {
-        let mut unknown = self.open.iter().filter(|(_, connection)| !connection.is_known);
+    fn close_oldest(&mut self, network: IpAddr) -> bool {
+        let mut unknown = self.open.iter().filter(|(_, connection)| !connection.is_authenticated);
         let oldest = unknown.find(|(_, connection)| connection.network == network).map(|(id, _)| *id);
         let ended = oldest.and_then(|id| self.open.remove(&id));
         ended.is_some_and(|connection| {
-            connection.handle.end();
+            connection.handle.close();
             true
         })
     }
 
     /// Marks a connection whose client has sent a valid token. Returns false if there are too many such connections.
     pub fn admit(&mut self, id: u64) -> bool {
-        let known = self.open.values().filter(|connection| connection.is_known).count();
+        let known = self.open.values().filter(|connection| connection.is_authenticated).count();
         match self.open.get_mut(&id) {
-            Some(connection) if known < self.room.known => {
-                connection.is_known = true;
+            Some(connection) if known < self.limits.authenticated => {
+                connection.is_authenticated = true;
                 true
             }
             _ => false,
@@ -107,8 +107,8 @@ impl<H: Handle> Connections<H> {
     }
 
     /// Closes all connections. Each connection is removed when its thread exits.
-    pub fn end_all(&self) {
-        self.open.values().for_each(|connection| connection.handle.end());
+    pub fn close_all(&self) {
+        self.open.values().for_each(|connection| connection.handle.close());
     }
 
     pub fn is_empty(&self) -> bool {
@@ -135,10 +135,10 @@ mod tests {
     use super::*;
 
     /// Records the names of the connections that were closed.
-    struct Noted(&'static str, Rc<RefCell<Vec<&'static str>>>);
+    struct RecordedConnection(&'static str, Rc<RefCell<Vec<&'static str>>>);
 
-    impl Handle for Noted {
-        fn end(&self) {
+    impl ClosableConnection for RecordedConnection {
+        fn close(&self) {
             self.1.borrow_mut().push(self.0);
         }
     }
@@ -146,9 +146,9 @@ mod tests {
     #[test]
     fn connections_without_the_token_give_way_and_those_with_it_stay() {
         let ended = Rc::new(RefCell::new(Vec::new()));
-        let noted = |name| Noted(name, ended.clone());
-        let room = Room { known: 2, unknown: 4, unknown_per_network: 3 };
-        let mut connections = Connections::new(room);
+        let noted = |name| RecordedConnection(name, ended.clone());
+        let room = ConnectionLimits { authenticated: 2, unauthenticated: 4, unauthenticated_per_network: 3 };
+        let mut connections = OpenConnections::new(room);
         let [copy, attacker, third] = ["10.0.0.1", "10.0.0.2", "10.0.0.3"].map(|text| text.parse().unwrap());
         let (first, _) = connections.add(noted("copy"), copy);
         assert!(connections.admit(first));

@@ -10,22 +10,22 @@ use super::*;
 use crate::address::HostAddress;
 use crate::connector::ClientLimits;
 use crate::error::RemoteError;
-use crate::exports::Token;
+use crate::exports::AccessToken;
 use crate::host::RemoteOptions;
 use crate::remote_vfs::RemoteVfs;
-use crate::request::{Request, VERSION};
-use crate::tls::ClientFiles;
+use crate::request::{RemoteRequest, VERSION};
+use crate::tls::ClientTlsFiles;
 
 const TOKEN: &str = "0123456789abcdef";
 
-fn token() -> Token {
-    Token::from_text(TOKEN).unwrap()
+fn token() -> AccessToken {
+    AccessToken::from_text(TOKEN).unwrap()
 }
 
 /// Returns a 3 MiB database.
 fn database() -> Vec<u8> {
     let signature = Signature::new(7, LogTime::NONE);
-    let mut bytes = DatabaseHeader::fresh(PageSize::KIB_4, signature, signature).encode().to_vec();
+    let mut bytes = DatabaseHeader::for_new_database(PageSize::KIB_4, signature, signature).encode().to_vec();
     bytes.resize(3 << 20, 3);
     bytes
 }
@@ -34,45 +34,56 @@ fn confined(directory: &Path) -> Arc<dyn Vfs> {
     Arc::new(RealVfs::new(RealOptions::default()).unwrap().confined_to(directory).unwrap())
 }
 
-struct Running {
+struct TestServer {
     _directory: tempfile::TempDir,
     address: SocketAddr,
-    stopper: Stopper,
+    stopper: RemoteServerStopper,
     thread: Option<thread::JoinHandle<()>>,
 }
 
-impl Running {
-    fn start(tls: Option<&ServerFiles>, limits: ServerLimits) -> Running {
+impl TestServer {
+    fn start(tls: Option<&ServerTlsFiles>, limits: ServerLimits) -> TestServer {
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join("data.edb"), database()).unwrap();
         std::fs::write(directory.path().join("E00.lock"), "").unwrap();
         let vfs = confined(directory.path());
         let named = vec![("app".to_string(), directory.path().to_path_buf())];
-        let mut exports = Exports::new(vfs, token(), "db1".into(), named).unwrap();
+        let mut exports = ExportedDirectories::new(vfs, token(), "db1".into(), named).unwrap();
         exports.allow_handover = true;
-        let server = Server::bind(([127, 0, 0, 1], 0).into(), exports, tls, limits, |_| ()).unwrap();
+        let server = RemoteServer::bind(([127, 0, 0, 1], 0).into(), exports, tls, limits, |_| ()).unwrap();
         let (address, stopper) = (server.address(), server.stopper());
-        Running { _directory: directory, address, stopper, thread: Some(thread::spawn(move || server.run())) }
+        TestServer {
+            _directory: directory,
+            address,
+            stopper,
+            thread: Some(thread::spawn(move || server.run())),
+        }
     }
 
     fn host(&self, scheme: &str, name: &str) -> (HostAddress, PathBuf) {
         let path = PathBuf::from(format!("{scheme}://{name}:{}/app", self.address.port()));
-        (HostAddress::of(&path).unwrap().unwrap(), path)
+        (HostAddress::from_path(&path).unwrap().unwrap(), path)
     }
 
-    fn client(&self, scheme: &str, name: &str, files: &ClientFiles, token: Token) -> (RemoteVfs, PathBuf) {
+    fn client(
+        &self,
+        scheme: &str,
+        name: &str,
+        files: &ClientTlsFiles,
+        token: AccessToken,
+    ) -> (RemoteVfs, PathBuf) {
         let (address, path) = self.host(scheme, name);
-        let limits = ClientLimits { answer: Duration::from_secs(5), ..ClientLimits::default() };
+        let limits = ClientLimits { reply_timeout: Duration::from_secs(5), ..ClientLimits::default() };
         let options = RemoteOptions { limits, ..RemoteOptions::new(token) };
         (RemoteVfs::new(&address, files, options).unwrap(), path)
     }
 
     fn plain(&self) -> (RemoteVfs, PathBuf) {
-        self.client("tcp", "127.0.0.1", &ClientFiles::default(), token())
+        self.client("tcp", "127.0.0.1", &ClientTlsFiles::default(), token())
     }
 }
 
-impl Drop for Running {
+impl Drop for TestServer {
     fn drop(&mut self) {
         self.stopper.stop();
         if let Some(thread) = self.thread.take() {
@@ -98,14 +109,18 @@ impl Certificates {
         self.0.path().join(name)
     }
 
-    fn server(&self, demands_clients: bool) -> ServerFiles {
+    fn server(&self, demands_clients: bool) -> ServerTlsFiles {
         let client_authorities = demands_clients.then(|| self.path("ca.pem"));
-        ServerFiles { certificate: self.path("server.pem"), key: self.path("server.key"), client_authorities }
+        ServerTlsFiles {
+            certificate: self.path("server.pem"),
+            key: self.path("server.key"),
+            client_authorities,
+        }
     }
 
-    fn client(&self, with_own: bool) -> ClientFiles {
+    fn client(&self, with_own: bool) -> ClientTlsFiles {
         let certificate = with_own.then(|| (self.path("client.pem"), self.path("client.key")));
-        ClientFiles { authorities: Some(self.path("ca.pem")), certificate }
+        ClientTlsFiles { authorities: Some(self.path("ca.pem")), certificate }
     }
 }
 
@@ -118,7 +133,7 @@ fn read(vfs: &RemoteVfs, path: &Path) -> io::Result<bool> {
 
 /// Waits until a counter is nonzero and returns it. The server may detect the end of a connection later than its
 /// client.
-fn counted(server: &Running, of: impl Fn(&Counts) -> u64) -> u64 {
+fn counted(server: &TestServer, of: impl Fn(&ServerCounters) -> u64) -> u64 {
     let began = Instant::now();
     while of(&server.stopper.counts()) == 0 && began.elapsed() < Duration::from_secs(5) {
         thread::sleep(Duration::from_millis(5));
@@ -129,14 +144,14 @@ fn counted(server: &Running, of: impl Fn(&Counts) -> u64) -> u64 {
 #[test]
 fn files_come_over_tls_and_strangers_do_not_get_them() {
     let certificates = Certificates::new();
-    let server = Running::start(Some(&certificates.server(false)), ServerLimits::default());
+    let server = TestServer::start(Some(&certificates.server(false)), ServerLimits::default());
     let (vfs, path) = server.client("tls", "localhost", &certificates.client(false), token());
     assert_eq!(vfs.connect().unwrap().host, "db1");
     assert!(read(&vfs, &path.join("data.edb")).unwrap());
-    let refusal = |name: &str, files: &ClientFiles, token: Token| {
+    let refusal = |name: &str, files: &ClientTlsFiles, token: AccessToken| {
         server.client("tls", name, files, token).0.connect().unwrap_err()
     };
-    let other = Token::from_text("an other token of this length").unwrap();
+    let other = AccessToken::from_text("an other token of this length").unwrap();
     assert_eq!(refusal("localhost", &certificates.client(false), other), RemoteError::Token);
     let strangers = Certificates::new();
     let unknown = refusal("localhost", &strangers.client(false), token());
@@ -150,28 +165,28 @@ fn files_come_over_tls_and_strangers_do_not_get_them() {
     let error = vfs.connect().unwrap_err();
     assert!(matches!(error, RemoteError::Protocol(_) | RemoteError::Unreachable(_)), "{error:?}");
     assert_eq!(counted(&server, |counts| counts.wrong_token), 1);
-    assert!(counted(&server, |counts| counts.handshakes) >= 1);
+    assert!(counted(&server, |counts| counts.failed_handshakes) >= 1);
 }
 
 #[test]
 fn a_server_may_demand_certificates_of_its_clients() {
     let certificates = Certificates::new();
-    let server = Running::start(Some(&certificates.server(true)), ServerLimits::default());
+    let server = TestServer::start(Some(&certificates.server(true)), ServerLimits::default());
     let (vfs, path) = server.client("tls", "localhost", &certificates.client(true), token());
     assert!(read(&vfs, &path.join("data.edb")).unwrap());
     let (vfs, _) = server.client("tls", "localhost", &certificates.client(false), token());
     assert_eq!(vfs.connect().unwrap_err(), RemoteError::ClientCertificate);
     let strangers = Certificates::new();
-    let files = ClientFiles { authorities: Some(certificates.path("ca.pem")), ..strangers.client(true) };
+    let files = ClientTlsFiles { authorities: Some(certificates.path("ca.pem")), ..strangers.client(true) };
     let (vfs, _) = server.client("tls", "localhost", &files, token());
     assert_eq!(vfs.connect().unwrap_err(), RemoteError::ClientCertificate);
 }
 
 #[test]
 fn a_client_connects_again_and_knows_that_its_lock_is_lost() {
-    let server = Running::start(None, ServerLimits::default());
+    let server = TestServer::start(None, ServerLimits::default());
     let (vfs, path) = server.plain();
-    let cut = || server.stopper.0.connections.lock().end_all();
+    let cut = || server.stopper.0.connections.lock().close_all();
     let file = vfs.open(&path.join("data.edb"), OpenMode::Read).unwrap();
     cut();
     assert_eq!(file.len().unwrap_err().kind(), ErrorKind::NotConnected);
@@ -202,13 +217,13 @@ fn a_client_connects_again_and_knows_that_its_lock_is_lost() {
 
 #[test]
 fn silent_clients_lose_their_locks_and_those_that_say_that_they_are_there_keep_them() {
-    let limits = ServerLimits { idle: Duration::from_millis(1000), ..ServerLimits::default() };
-    let server = Running::start(None, limits);
+    let limits = ServerLimits { idle_timeout: Duration::from_millis(1000), ..ServerLimits::default() };
+    let server = TestServer::start(None, limits);
     let (address, path) = server.host("tcp", "127.0.0.1");
     let client = |keep_alive| {
-        let limits = ClientLimits { keep_alive, ..ClientLimits::default() };
+        let limits = ClientLimits { keepalive_interval: keep_alive, ..ClientLimits::default() };
         let options = RemoteOptions { limits, ..RemoteOptions::new(token()) };
-        RemoteVfs::new(&address, &ClientFiles::default(), options).unwrap()
+        RemoteVfs::new(&address, &ClientTlsFiles::default(), options).unwrap()
     };
     let (alive, silent) = (client(Some(Duration::from_millis(100))), client(None));
     let _kept = alive.lock(&path.join("E00.lock")).unwrap();
@@ -230,12 +245,12 @@ fn silent_clients_lose_their_locks_and_those_that_say_that_they_are_there_keep_t
 fn a_server_that_has_stopped_answering_is_given_up() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let path = PathBuf::from(format!("tcp://127.0.0.1:{}/app", listener.local_addr().unwrap().port()));
-    let address = HostAddress::of(&path).unwrap().unwrap();
-    let limits = ClientLimits { connect: Duration::from_millis(300), ..ClientLimits::default() };
+    let address = HostAddress::from_path(&path).unwrap().unwrap();
+    let limits = ClientLimits { connect_timeout: Duration::from_millis(300), ..ClientLimits::default() };
     let options = RemoteOptions { limits, ..RemoteOptions::new(token()) };
-    let vfs = RemoteVfs::new(&address, &ClientFiles::default(), options).unwrap();
+    let vfs = RemoteVfs::new(&address, &ClientTlsFiles::default(), options).unwrap();
     let began = Instant::now();
-    assert!(vfs.connect().unwrap_err().is_passing());
+    assert!(vfs.connect().unwrap_err().is_temporary());
     // After a failed attempt, the next one is delayed. An unreachable host therefore does not cause a connection
     // time-out for every request.
     let error = vfs.list(&path).unwrap_err();
@@ -245,10 +260,11 @@ fn a_server_that_has_stopped_answering_is_given_up() {
 
 #[test]
 fn garbage_is_counted_and_closed() {
-    let server = Running::start(None, ServerLimits::default());
+    let server = TestServer::start(None, ServerLimits::default());
     let hello = |version, token: &[u8]| {
         let mut frame = Vec::new();
-        write_frame(&mut frame, 1, &Request::Hello { version, token: token.to_vec() }.encode()).unwrap();
+        write_frame(&mut frame, 1, &RemoteRequest::Hello { version, token: token.to_vec() }.encode())
+            .unwrap();
         frame
     };
     let greeted = [hello(VERSION, TOKEN.as_bytes()), u32::MAX.to_le_bytes().to_vec()].concat();
@@ -262,39 +278,44 @@ fn garbage_is_counted_and_closed() {
         assert!(stream.read_to_end(&mut answer).is_ok() || answer.len() < 100);
     }
     let began = Instant::now();
-    while server.stopper.counts().garbage < pieces.len() as u64 && began.elapsed() < Duration::from_secs(5) {
+    while server.stopper.counts().malformed < pieces.len() as u64 && began.elapsed() < Duration::from_secs(5)
+    {
         thread::sleep(Duration::from_millis(5));
     }
-    assert_eq!(server.stopper.counts().garbage, pieces.len() as u64);
+    assert_eq!(server.stopper.counts().malformed, pieces.len() as u64);
     let mut stream = TcpStream::connect(server.address).unwrap();
     stream.write_all(&hello(VERSION + 1, b"x")).unwrap();
     let (_, reply) = read_frame(&mut stream, 4096).unwrap().unwrap();
-    let version = Reply::Failed { kind: ErrorKind::Unsupported, what: VERSION.to_string() };
-    assert_eq!(Reply::decode(&reply).unwrap(), version);
+    let version = RemoteReply::Failed { kind: ErrorKind::Unsupported, what: VERSION.to_string() };
+    assert_eq!(RemoteReply::decode(&reply).unwrap(), version);
     let (vfs, path) = server.plain();
     assert!(read(&vfs, &path.join("data.edb")).unwrap(), "others are served meanwhile");
 }
 
 #[test]
 fn slow_clients_are_closed() {
-    let limits = ServerLimits { handshake: Duration::from_millis(1500), ..ServerLimits::default() };
-    let server = Running::start(None, limits);
+    let limits = ServerLimits { handshake_timeout: Duration::from_millis(1500), ..ServerLimits::default() };
+    let server = TestServer::start(None, limits);
     let slow = [(); 2].map(|()| TcpStream::connect(server.address).unwrap());
     // A client that sends one byte at a time is still closed.
     let began = Instant::now();
-    while counted(&server, |counts| counts.handshakes) < 2 && began.elapsed() < Duration::from_secs(15) {
+    while counted(&server, |counts| counts.failed_handshakes) < 2 && began.elapsed() < Duration::from_secs(15)
+    {
         let _ = (&slow[0]).write_all(&[1]);
         thread::sleep(Duration::from_millis(50));
     }
-    assert_eq!(server.stopper.counts().handshakes, 2);
+    assert_eq!(server.stopper.counts().failed_handshakes, 2);
 }
 
 #[test]
 fn connections_without_a_token_do_not_keep_a_copy_out() {
     // The time-out is long enough that no idle connection expires during the test.
-    let limits =
-        ServerLimits { connections: 2, handshake: Duration::from_secs(600), ..ServerLimits::default() };
-    let server = Running::start(None, limits);
+    let limits = ServerLimits {
+        connections: 2,
+        handshake_timeout: Duration::from_secs(600),
+        ..ServerLimits::default()
+    };
+    let server = TestServer::start(None, limits);
     let idle: Vec<TcpStream> = (0..100).map(|_| TcpStream::connect(server.address).unwrap()).collect();
     let (vfs, path) = server.plain();
     assert!(read(&vfs, &path.join("data.edb")).unwrap());
@@ -305,28 +326,28 @@ fn connections_without_a_token_do_not_keep_a_copy_out() {
         stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
         assert!(!matches!(stream.read(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock));
     }
-    assert!(server.stopper.counts().too_many >= 100);
+    assert!(server.stopper.counts().rejected >= 100);
     drop(more);
 }
 
 #[test]
 fn clients_with_the_token_have_a_limit_of_their_own() {
     let limits = ServerLimits { connections: 2, ..ServerLimits::default() };
-    let server = Running::start(None, limits);
+    let server = TestServer::start(None, limits);
     let clients = [(); 2].map(|()| server.plain().0);
     assert!(clients.iter().all(|vfs| vfs.connect().is_ok()));
-    assert!(server.plain().0.connect().unwrap_err().is_passing());
-    assert_eq!(counted(&server, |counts| counts.too_many), 1);
+    assert!(server.plain().0.connect().unwrap_err().is_temporary());
+    assert_eq!(counted(&server, |counts| counts.rejected), 1);
 }
 
 #[test]
 fn rates_are_kept_by_client_and_server() {
     let limits = ServerLimits { rate: Some(12 << 20), ..ServerLimits::default() };
-    let server = Running::start(None, limits);
+    let server = TestServer::start(None, limits);
     let (address, path) = server.host("tcp", "127.0.0.1");
     let time = |rate| {
         let options = RemoteOptions { rate, ..RemoteOptions::new(token()) };
-        let vfs = RemoteVfs::new(&address, &ClientFiles::default(), options).unwrap();
+        let vfs = RemoteVfs::new(&address, &ClientTlsFiles::default(), options).unwrap();
         let began = Instant::now();
         assert!(read(&vfs, &path.join("data.edb")).unwrap());
         began.elapsed()
@@ -340,13 +361,17 @@ fn rates_are_kept_by_client_and_server() {
 
 #[test]
 fn without_tls_a_server_listens_on_this_machine_only() {
-    let exports =
-        Exports::new(confined(Path::new("/")), token(), "db1".into(), vec![("app".into(), "/".into())]);
+    let exports = ExportedDirectories::new(
+        confined(Path::new("/")),
+        token(),
+        "db1".into(),
+        vec![("app".into(), "/".into())],
+    );
     let exports = exports.unwrap();
-    let bound = Server::bind(([0, 0, 0, 0], 0).into(), exports, None, ServerLimits::default(), |_| ());
+    let bound = RemoteServer::bind(([0, 0, 0, 0], 0).into(), exports, None, ServerLimits::default(), |_| ());
     assert!(matches!(bound.err(), Some(ServeError::Unsecured(_))));
-    let address = HostAddress::of(Path::new("tcp://192.0.2.1:1/app")).unwrap().unwrap();
-    let vfs = RemoteVfs::new(&address, &ClientFiles::default(), RemoteOptions::new(token())).unwrap();
+    let address = HostAddress::from_path(Path::new("tcp://192.0.2.1:1/app")).unwrap().unwrap();
+    let vfs = RemoteVfs::new(&address, &ClientTlsFiles::default(), RemoteOptions::new(token())).unwrap();
     assert!(matches!(vfs.connect().unwrap_err(), RemoteError::Usage(_)));
 }
 
@@ -357,14 +382,14 @@ fn garbage_of_a_server_is_an_error_of_the_client() {
         write_frame(&mut frame, 1, message).unwrap();
         frame
     };
-    let welcome = Reply::Welcome { allows_handover: false, host: "x".into() };
+    let welcome = RemoteReply::Welcome { allows_handover: false, host: "x".into() };
     for answer in [
         vec![0xFF; 5000],
         b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(),
         frame(&[99]),
-        frame(&Reply::Handle(1).encode()),
+        frame(&RemoteReply::Handle(1).encode()),
         // The request after the greeting receives the wrong reply.
-        [frame(&welcome.encode()), frame(&Reply::Done.encode())].concat(),
+        [frame(&welcome.encode()), frame(&RemoteReply::Done.encode())].concat(),
     ] {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let path = PathBuf::from(format!("tcp://127.0.0.1:{}/app", listener.local_addr().unwrap().port()));
@@ -374,10 +399,10 @@ fn garbage_of_a_server_is_an_error_of_the_client() {
             let mut rest = [0; 4096];
             while stream.read(&mut rest).is_ok_and(|came| came > 0) {}
         });
-        let address = HostAddress::of(&path).unwrap().unwrap();
-        let limits = ClientLimits { connect: Duration::from_secs(2), ..ClientLimits::default() };
+        let address = HostAddress::from_path(&path).unwrap().unwrap();
+        let limits = ClientLimits { connect_timeout: Duration::from_secs(2), ..ClientLimits::default() };
         let options = RemoteOptions { limits, ..RemoteOptions::new(token()) };
-        let vfs = RemoteVfs::new(&address, &ClientFiles::default(), options).unwrap();
+        let vfs = RemoteVfs::new(&address, &ClientTlsFiles::default(), options).unwrap();
         assert!(vfs.list(&path).is_err());
         drop(vfs);
         server.join().unwrap();

@@ -7,15 +7,16 @@ use jetcell_vfs::{FileStem, RealOptions, RealVfs, SimVfs, Vfs};
 use proptest::prelude::*;
 
 use super::*;
-use crate::exports::Token;
+use crate::exports::AccessToken;
 
 mod hostile;
 
 const TOKEN: &str = "0123456789abcdef";
 
-fn exports(vfs: Arc<dyn Vfs>, directory: &Path, allow_handover: bool) -> Arc<Exports> {
+fn exports(vfs: Arc<dyn Vfs>, directory: &Path, allow_handover: bool) -> Arc<ExportedDirectories> {
     let named = vec![("app".to_string(), directory.to_path_buf())];
-    let mut exports = Exports::new(vfs, Token::from_text(TOKEN).unwrap(), "db1".into(), named).unwrap();
+    let mut exports =
+        ExportedDirectories::new(vfs, AccessToken::from_text(TOKEN).unwrap(), "db1".into(), named).unwrap();
     exports.allow_handover = allow_handover;
     Arc::new(exports)
 }
@@ -23,7 +24,7 @@ fn exports(vfs: Arc<dyn Vfs>, directory: &Path, allow_handover: bool) -> Arc<Exp
 /// Returns the start of a database, followed by more bytes.
 fn database() -> Vec<u8> {
     let signature = Signature::new(7, LogTime::NONE);
-    let header = DatabaseHeader::fresh(PageSize::KIB_4, signature, signature);
+    let header = DatabaseHeader::for_new_database(PageSize::KIB_4, signature, signature);
     let mut bytes = header.encode().to_vec();
     bytes.resize(8192, 3);
     bytes
@@ -69,40 +70,40 @@ fn disk() -> SimVfs {
     disk
 }
 
-fn greeted(exports: &Arc<Exports>) -> Session {
-    let mut session = Session::new(exports);
-    let hello = Request::Hello { version: VERSION, token: TOKEN.into() };
-    assert!(matches!(session.answer(&hello.encode()).reply, Reply::Welcome { .. }));
+fn greeted(exports: &Arc<ExportedDirectories>) -> ServerSession {
+    let mut session = ServerSession::new(exports);
+    let hello = RemoteRequest::Hello { version: VERSION, token: TOKEN.into() };
+    assert!(matches!(session.process(&hello.encode()).reply, RemoteReply::Welcome { .. }));
     session
 }
 
-fn ask(session: &mut Session, request: &Request) -> Result<Reply, ErrorKind> {
-    let answer = session.answer(&request.encode());
-    assert!(answer.ends.is_none());
+fn ask(session: &mut ServerSession, request: &RemoteRequest) -> Result<RemoteReply, ErrorKind> {
+    let answer = session.process(&request.encode());
+    assert!(answer.disconnect_reason.is_none());
     match answer.reply {
-        Reply::Failed { kind, .. } => Err(kind),
+        RemoteReply::Failed { kind, .. } => Err(kind),
         reply => Ok(reply),
     }
 }
 
-fn place(file: &str) -> Place {
-    Place { directory: "app".into(), file: file.into() }
+fn place(file: &str) -> RemotePath {
+    RemotePath { directory: "app".into(), file: file.into() }
 }
 
-fn open(session: &mut Session, file: &str, mode: OpenMode) -> Result<u32, ErrorKind> {
-    match ask(session, &Request::Open { place: place(file), mode })? {
-        Reply::Handle(handle) => Ok(handle),
+fn open(session: &mut ServerSession, file: &str, mode: OpenMode) -> Result<u32, ErrorKind> {
+    match ask(session, &RemoteRequest::Open { place: place(file), mode })? {
+        RemoteReply::Handle(handle) => Ok(handle),
         reply => panic!("{reply:?}"),
     }
 }
 
-fn write(session: &mut Session, file: u32, offset: u64, data: &[u8]) -> Result<Reply, ErrorKind> {
-    ask(session, &Request::Write { file, offset, data: data.to_vec() })
+fn write(session: &mut ServerSession, file: u32, offset: u64, data: &[u8]) -> Result<RemoteReply, ErrorKind> {
+    ask(session, &RemoteRequest::Write { file, offset, data: data.to_vec() })
 }
 
-fn lock(session: &mut Session, file: &str) -> Result<u32, ErrorKind> {
-    match ask(session, &Request::Lock { place: place(file) })? {
-        Reply::Handle(handle) => Ok(handle),
+fn lock(session: &mut ServerSession, file: &str) -> Result<u32, ErrorKind> {
+    match ask(session, &RemoteRequest::Lock { place: place(file) })? {
+        RemoteReply::Handle(handle) => Ok(handle),
         reply => panic!("{reply:?}"),
     }
 }
@@ -110,21 +111,25 @@ fn lock(session: &mut Session, file: &str) -> Result<u32, ErrorKind> {
 #[test]
 fn nothing_is_answered_without_the_token() {
     let exports = exports(Arc::new(disk()), Path::new("/app"), true);
-    let mut session = Session::new(&exports);
-    assert_eq!(session.longest_frame(), MAX_GREETING);
-    let list = Request::List { directory: place(""), after: String::new() };
-    assert_eq!(session.answer(&list.encode()).ends, Some(End::Garbage));
+    let mut session = ServerSession::new(&exports);
+    assert_eq!(session.max_frame_len(), MAX_GREETING);
+    let list = RemoteRequest::List { directory: place(""), after: String::new() };
+    assert_eq!(session.process(&list.encode()).disconnect_reason, Some(DisconnectReason::Malformed));
     for token in ["", "0123456789abcdeX", "0123456789abcdef0"] {
-        let mut session = Session::new(&exports);
-        let answer = session.answer(&Request::Hello { version: VERSION, token: token.into() }.encode());
-        assert_eq!(answer.ends, Some(End::Token), "{token}");
-        assert!(!session.is_known());
+        let mut session = ServerSession::new(&exports);
+        let answer =
+            session.process(&RemoteRequest::Hello { version: VERSION, token: token.into() }.encode());
+        assert_eq!(answer.disconnect_reason, Some(DisconnectReason::WrongToken), "{token}");
+        assert!(!session.is_authenticated());
     }
     // The version is checked first, because other versions may use another greeting.
-    let mut session = Session::new(&exports);
-    let answer = session.answer(&Request::Hello { version: VERSION + 1, token: Vec::new() }.encode());
-    assert_eq!(answer.ends, Some(End::Version));
-    assert_eq!(Session::new(&exports).answer(b"GET / HTTP/1.1\r\n").ends, Some(End::Garbage));
+    let mut session = ServerSession::new(&exports);
+    let answer = session.process(&RemoteRequest::Hello { version: VERSION + 1, token: Vec::new() }.encode());
+    assert_eq!(answer.disconnect_reason, Some(DisconnectReason::WrongVersion));
+    assert_eq!(
+        ServerSession::new(&exports).process(b"GET / HTTP/1.1\r\n").disconnect_reason,
+        Some(DisconnectReason::Malformed)
+    );
 }
 
 #[test]
@@ -132,19 +137,19 @@ fn files_are_read_and_listed() {
     let exports = exports(Arc::new(disk()), Path::new("/app"), false);
     let session = &mut greeted(&exports);
     let file = open(session, "E00.log", OpenMode::Read).unwrap();
-    assert_eq!(ask(session, &Request::Length { file }), Ok(Reply::Number(8192)));
-    let read = |offset, len| Request::Read { file, offset, len };
-    assert_eq!(ask(session, &read(4096, 4096)), Ok(Reply::Bytes(vec![1; 4096])));
+    assert_eq!(ask(session, &RemoteRequest::Length { file }), Ok(RemoteReply::Number(8192)));
+    let read = |offset, len| RemoteRequest::Read { file, offset, len };
+    assert_eq!(ask(session, &read(4096, 4096)), Ok(RemoteReply::Bytes(vec![1; 4096])));
     assert_eq!(ask(session, &read(8192, 4096)), Err(ErrorKind::UnexpectedEof));
-    assert_eq!(ask(session, &read(0, CHUNK as u32 + 1)), Err(ErrorKind::InvalidInput));
+    assert_eq!(ask(session, &read(0, MAX_CHUNK as u32 + 1)), Err(ErrorKind::InvalidInput));
     assert_eq!(ask(session, &read(u64::MAX, 4096)), Err(ErrorKind::InvalidInput));
-    assert_eq!(ask(session, &Request::Sync { file }), Ok(Reply::Done));
-    assert_eq!(ask(session, &Request::Close { file }), Ok(Reply::Done));
+    assert_eq!(ask(session, &RemoteRequest::Sync { file }), Ok(RemoteReply::Done));
+    assert_eq!(ask(session, &RemoteRequest::Close { file }), Ok(RemoteReply::Done));
     assert_eq!(ask(session, &read(0, 4096)), Err(ErrorKind::InvalidInput));
     let incoming = open(session, "incoming/streamed.log", OpenMode::Read).unwrap();
     assert_ne!(incoming, file);
-    let Ok(Reply::Names { names, more: false }) =
-        ask(session, &Request::List { directory: place(""), after: "E00.lock".into() })
+    let Ok(RemoteReply::Names { names, more: false }) =
+        ask(session, &RemoteRequest::List { directory: place(""), after: "E00.lock".into() })
     else {
         panic!()
     };
@@ -155,10 +160,10 @@ fn files_are_read_and_listed() {
             .filter(|name| *name > "E00.lock")
             .collect::<Vec<_>>()
     );
-    let exists = |file: &str| Request::Exists { place: place(file) };
-    assert_eq!(ask(session, &exists("data.edb")), Ok(Reply::Flag(true)));
-    assert_eq!(ask(session, &exists("none")), Ok(Reply::Flag(false)));
-    assert_eq!(ask(session, &exists("")), Ok(Reply::Flag(true)));
+    let exists = |file: &str| RemoteRequest::Exists { place: place(file) };
+    assert_eq!(ask(session, &exists("data.edb")), Ok(RemoteReply::Flag(true)));
+    assert_eq!(ask(session, &exists("none")), Ok(RemoteReply::Flag(false)));
+    assert_eq!(ask(session, &exists("")), Ok(RemoteReply::Flag(true)));
 }
 
 #[test]
@@ -180,22 +185,22 @@ fn no_name_leads_out_of_the_directory() {
     ] {
         let place = place(file);
         let requests = [
-            Request::Open { place: place.clone(), mode: OpenMode::Read },
-            Request::Remove { place: place.clone() },
-            Request::Rename { from: place.clone(), to: "E00-a.copy".into() },
-            Request::Rename { from: self::place("E00.log"), to: file.into() },
-            Request::Lock { place: place.clone() },
+            RemoteRequest::Open { place: place.clone(), mode: OpenMode::Read },
+            RemoteRequest::Remove { place: place.clone() },
+            RemoteRequest::Rename { from: place.clone(), to: "E00-a.copy".into() },
+            RemoteRequest::Rename { from: self::place("E00.log"), to: file.into() },
+            RemoteRequest::Lock { place: place.clone() },
         ];
         for request in requests {
             assert!(ask(session, &request).is_err(), "{request:?}");
         }
     }
     for directory in ["", "other", "..", "/app", "app/incoming"] {
-        let place = Place { directory: directory.into(), file: "data.edb".into() };
-        assert_eq!(ask(session, &Request::Open { place, mode: OpenMode::Read }), Err(ErrorKind::Other));
+        let place = RemotePath { directory: directory.into(), file: "data.edb".into() };
+        assert_eq!(ask(session, &RemoteRequest::Open { place, mode: OpenMode::Read }), Err(ErrorKind::Other));
     }
     for directory in ["..", "diverged", "E00.log"] {
-        let request = Request::List { directory: place(directory), after: String::new() };
+        let request = RemoteRequest::List { directory: place(directory), after: String::new() };
         assert_eq!(ask(session, &request), Err(ErrorKind::PermissionDenied), "{directory}");
     }
 }
@@ -206,24 +211,24 @@ fn messages_are_put_and_nothing_else() {
     let exports = exports(Arc::new(disk.clone()), Path::new("/app"), false);
     let session = &mut greeted(&exports);
     let file = open(session, "E00-a1.copy-new", OpenMode::CreateNew).unwrap();
-    assert_eq!(write(session, file, 0, &registration("a1")), Ok(Reply::Done));
+    assert_eq!(write(session, file, 0, &registration("a1")), Ok(RemoteReply::Done));
     assert_eq!(write(session, file, 64 << 10, &[9; 4096]), Err(ErrorKind::PermissionDenied), "too long");
     assert_eq!(write(session, file, u64::MAX, &[9; 4096]), Err(ErrorKind::PermissionDenied));
-    let rename = Request::Rename { from: place("E00-a1.copy-new"), to: "E00-a1.copy".into() };
-    assert_eq!(ask(session, &rename), Ok(Reply::Done));
+    let rename = RemoteRequest::Rename { from: place("E00-a1.copy-new"), to: "E00-a1.copy".into() };
+    assert_eq!(ask(session, &rename), Ok(RemoteReply::Done));
     assert_eq!(disk.contents(Path::new("/app/E00-a1.copy")).unwrap(), registration("a1"));
-    assert_eq!(ask(session, &Request::Remove { place: place("E00-a1.copy") }), Ok(Reply::Done));
+    assert_eq!(ask(session, &RemoteRequest::Remove { place: place("E00-a1.copy") }), Ok(RemoteReply::Done));
     for name in ["x.edb", "E00.log", "copy.json", "copy.json.unfinished", "E00-a1.copy", "E0000000009.log"] {
         assert_eq!(open(session, name, OpenMode::CreateNew), Err(ErrorKind::PermissionDenied), "{name}");
     }
     for name in ["data.edb", "E00.log", "E0000000001.log"] {
         assert_eq!(open(session, name, OpenMode::Write), Err(ErrorKind::PermissionDenied), "{name}");
-        let remove = Request::Remove { place: place(name) };
+        let remove = RemoteRequest::Remove { place: place(name) };
         assert_eq!(ask(session, &remove), Err(ErrorKind::PermissionDenied), "{name}");
     }
     let read = open(session, "data.edb", OpenMode::Read).unwrap();
     assert_eq!(write(session, read, 0, &[0; 4096]), Err(ErrorKind::PermissionDenied));
-    let log = Request::Rename { from: place("E00.log"), to: "E0000000002.log".into() };
+    let log = RemoteRequest::Rename { from: place("E00.log"), to: "E0000000002.log".into() };
     // Even with the lock, a server that does not allow handovers refuses the change.
     for _ in 0..2 {
         assert_eq!(ask(session, &log), Err(ErrorKind::PermissionDenied));
@@ -238,10 +243,10 @@ fn a_handover_needs_the_lock_of_the_logs() {
     let exports = exports(Arc::new(disk.clone()), Path::new("/app"), true);
     let session = &mut greeted(&exports);
     let changes = [
-        Request::Open { place: place("copy.json.unfinished"), mode: OpenMode::CreateNew },
-        Request::Open { place: place("E00.log"), mode: OpenMode::Write },
-        Request::Rename { from: place("E00.log"), to: "E0000000002.log".into() },
-        Request::Remove { place: place("E00.log") },
+        RemoteRequest::Open { place: place("copy.json.unfinished"), mode: OpenMode::CreateNew },
+        RemoteRequest::Open { place: place("E00.log"), mode: OpenMode::Write },
+        RemoteRequest::Rename { from: place("E00.log"), to: "E0000000002.log".into() },
+        RemoteRequest::Remove { place: place("E00.log") },
     ];
     for change in &changes {
         assert_eq!(ask(session, change), Err(ErrorKind::PermissionDenied), "{change:?}");
@@ -251,23 +256,23 @@ fn a_handover_needs_the_lock_of_the_logs() {
     let log_name = Path::new("/app/E0000000002.log");
     let held = lock(session, "E00.lock").unwrap();
     let log = open(session, "E00.log", OpenMode::Write).unwrap();
-    assert_eq!(write(session, log, 4096, &[8; 4096]), Ok(Reply::Done));
+    assert_eq!(write(session, log, 4096, &[8; 4096]), Ok(RemoteReply::Done));
     assert_eq!(write(session, log, 8192, &[8; 4096]), Err(ErrorKind::PermissionDenied), "it does not grow");
-    let onto = Request::Rename { from: place("E00.log"), to: "E0000000001.log".into() };
+    let onto = RemoteRequest::Rename { from: place("E00.log"), to: "E0000000001.log".into() };
     assert_eq!(ask(session, &onto), Err(ErrorKind::AlreadyExists), "a closed log is not replaced");
-    let closed = Request::Remove { place: place("E0000000001.log") };
+    let closed = RemoteRequest::Remove { place: place("E0000000001.log") };
     assert_eq!(ask(session, &closed), Err(ErrorKind::PermissionDenied));
-    assert_eq!(ask(session, &changes[2]), Ok(Reply::Done));
+    assert_eq!(ask(session, &changes[2]), Ok(RemoteReply::Done));
     let closed = disk.contents(log_name).unwrap();
     assert_eq!(write(session, log, 0, &[6; 4096]), Err(ErrorKind::PermissionDenied), "it is closed now");
     assert_eq!(disk.contents(log_name).unwrap(), closed);
     let state = open(session, "copy.json.unfinished", OpenMode::CreateNew).unwrap();
-    assert_eq!(write(session, state, 0, b"{}"), Ok(Reply::Done));
-    ask(session, &Request::Unlock { lock: held }).unwrap();
+    assert_eq!(write(session, state, 0, b"{}"), Ok(RemoteReply::Done));
+    ask(session, &RemoteRequest::Unlock { lock: held }).unwrap();
     // Files that were opened under the lock cannot be written without it.
     assert_eq!(write(session, log, 0, &[8; 4096]), Err(ErrorKind::PermissionDenied));
     assert_eq!(write(session, state, 0, b"[]"), Err(ErrorKind::PermissionDenied));
-    let rename = Request::Rename { from: place("copy.json.unfinished"), to: "copy.json".into() };
+    let rename = RemoteRequest::Rename { from: place("copy.json.unfinished"), to: "copy.json".into() };
     assert_eq!(ask(session, &rename), Err(ErrorKind::PermissionDenied));
 }
 
@@ -284,10 +289,10 @@ fn the_lock_of_other_logs_allows_no_handover() {
     assert!(!disk.exists(Path::new("/app/ZZZ.lock")).unwrap());
     lock(session, "E01.lock").unwrap();
     for change in [
-        Request::Open { place: place("copy.json.unfinished"), mode: OpenMode::CreateNew },
-        Request::Open { place: place("E00.log"), mode: OpenMode::Write },
-        Request::Rename { from: place("E00.log"), to: "E0000000002.log".into() },
-        Request::Remove { place: place("E00.log") },
+        RemoteRequest::Open { place: place("copy.json.unfinished"), mode: OpenMode::CreateNew },
+        RemoteRequest::Open { place: place("E00.log"), mode: OpenMode::Write },
+        RemoteRequest::Rename { from: place("E00.log"), to: "E0000000002.log".into() },
+        RemoteRequest::Remove { place: place("E00.log") },
     ] {
         assert_eq!(ask(session, &change), Err(ErrorKind::PermissionDenied), "{change:?}");
     }
@@ -311,8 +316,9 @@ fn a_long_list_comes_in_parts() {
     let session = &mut greeted(&exports(Arc::new(disk), Path::new("/app"), false));
     let (mut after, mut found, mut parts) = ("E00-".to_string(), BTreeSet::new(), 0);
     loop {
-        let reply = ask(session, &Request::List { directory: place(""), after: after.clone() }).unwrap();
-        let Reply::Names { names, more } = reply else { panic!() };
+        let reply =
+            ask(session, &RemoteRequest::List { directory: place(""), after: after.clone() }).unwrap();
+        let RemoteReply::Names { names, more } = reply else { panic!() };
         after = names.last().unwrap().clone();
         found.extend(names.into_iter().filter(|name| name.ends_with(".wants")));
         parts += 1;
@@ -323,7 +329,7 @@ fn a_long_list_comes_in_parts() {
     assert_eq!((found.len(), parts), (2000, 2));
 }
 
-fn request() -> impl Strategy<Value = Request> {
+fn request() -> impl Strategy<Value = RemoteRequest> {
     let names = proptest::sample::select(vec![
         "E00.log",
         "E00tmp.log",
@@ -346,24 +352,24 @@ fn request() -> impl Strategy<Value = Request> {
     let (handle, offset) = (0_u32..8, prop_oneof![0_u64..20_000, any::<u64>()]);
     let mode = prop_oneof![Just(OpenMode::Read), Just(OpenMode::Write), Just(OpenMode::CreateNew)];
     prop_oneof![
-        (place.clone(), mode).prop_map(|(place, mode)| Request::Open { place, mode }),
-        handle.clone().prop_map(|file| Request::Close { file }),
-        handle.clone().prop_map(|file| Request::Length { file }),
-        (handle.clone(), offset.clone(), any::<u32>()).prop_map(|(file, offset, len)| Request::Read {
+        (place.clone(), mode).prop_map(|(place, mode)| RemoteRequest::Open { place, mode }),
+        handle.clone().prop_map(|file| RemoteRequest::Close { file }),
+        handle.clone().prop_map(|file| RemoteRequest::Length { file }),
+        (handle.clone(), offset.clone(), any::<u32>()).prop_map(|(file, offset, len)| RemoteRequest::Read {
             file,
             offset,
             len
         }),
-        (handle.clone(), offset, 0_usize..9000).prop_map(|(file, offset, len)| Request::Write {
+        (handle.clone(), offset, 0_usize..9000).prop_map(|(file, offset, len)| RemoteRequest::Write {
             file,
             offset,
             data: vec![9; len]
         }),
-        handle.clone().prop_map(|file| Request::Sync { file }),
-        place.clone().prop_map(|place| Request::Remove { place }),
-        (place.clone(), place.clone()).prop_map(|(from, to)| Request::Rename { from, to: to.file }),
-        place.clone().prop_map(|place| Request::Lock { place }),
-        handle.prop_map(|lock| Request::Unlock { lock }),
+        handle.clone().prop_map(|file| RemoteRequest::Sync { file }),
+        place.clone().prop_map(|place| RemoteRequest::Remove { place }),
+        (place.clone(), place.clone()).prop_map(|(from, to)| RemoteRequest::Rename { from, to: to.file }),
+        place.clone().prop_map(|place| RemoteRequest::Lock { place }),
+        handle.prop_map(|lock| RemoteRequest::Unlock { lock }),
     ]
 }
 
@@ -378,7 +384,7 @@ proptest! {
         let disk = disk();
         let session = &mut greeted(&exports(Arc::new(disk.clone()), Path::new("/app"), handover));
         for request in requests {
-            session.answer(&request.encode());
+            session.process(&request.encode());
         }
         let is = |path: &str, byte: u8| disk.contents(Path::new(path)).is_some_and(|found| found == vec![byte; 8192]);
         prop_assert_eq!(disk.contents(Path::new("/app/data.edb")), Some(database()));
@@ -391,8 +397,8 @@ proptest! {
     fn any_bytes_are_answered(messages in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..60), 1..20)) {
         let session = &mut greeted(&exports(Arc::new(disk()), Path::new("/app"), true));
         for message in messages {
-            let answer = session.answer(&message);
-            prop_assert!(answer.ends.is_none_or(|end| end == End::Garbage || end == End::Token || end == End::Version));
+            let answer = session.process(&message);
+            prop_assert!(answer.disconnect_reason.is_none_or(|end| end == DisconnectReason::Malformed || end == DisconnectReason::WrongToken || end == DisconnectReason::WrongVersion));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::{ClientFiles, ServerFiles};
+use super::{ClientTlsFiles, ServerTlsFiles};
 use crate::channel::{Channel, TimedStream};
 use crate::error::{RemoteError, ServeError};
 
@@ -15,7 +15,7 @@ impl ServerTls {
     /// # Errors
     ///
     /// Always returns an error.
-    pub fn new(files: &ServerFiles) -> Result<ServerTls, ServeError> {
+    pub fn new(files: &ServerTlsFiles) -> Result<ServerTls, ServeError> {
         let _ = (&files.key, &files.client_authorities);
         Err(ServeError::NoTls)
     }
@@ -34,7 +34,7 @@ impl ClientTls {
     /// # Errors
     ///
     /// Always returns an error.
-    pub fn new(files: &ClientFiles) -> Result<ClientTls, RemoteError> {
+    pub fn new(files: &ClientTlsFiles) -> Result<ClientTls, RemoteError> {
         let _ = files;
         Err(RemoteError::NoTls)
     }

@@ -14,7 +14,7 @@ pub(crate) use secured::{ClientTls, ServerTls, explained};
 
 /// A server's certificate and key files.
 #[derive(Clone, Debug)]
-pub struct ServerFiles {
+pub struct ServerTlsFiles {
     /// The server's certificate, followed by the intermediate certificates up to the authority.
     pub certificate: PathBuf,
     /// The certificate's private key.
@@ -25,7 +25,7 @@ pub struct ServerFiles {
 
 /// A client's certificate and key files.
 #[derive(Clone, Debug, Default)]
-pub struct ClientFiles {
+pub struct ClientTlsFiles {
     /// Authorities that must have signed server certificates.
     pub authorities: Option<PathBuf>,
     /// Certificate and private key, for servers that require client certificates.

@@ -14,7 +14,7 @@ use rustls::{
     crypto::{CryptoProvider, ring},
 };
 
-use super::{ClientFiles, ServerFiles};
+use super::{ClientTlsFiles, ServerTlsFiles};
 use crate::channel::{Channel, TimedStream};
 use crate::error::{RemoteError, ServeError};
 
@@ -28,13 +28,13 @@ const VERSIONS: [&rustls::SupportedProtocolVersion; 1] = [&rustls::version::TLS1
 /// of this size.
 const MAX_PEM: u64 = 1 << 20;
 
-type Wrong = (PathBuf, String);
+type TlsFileError = (PathBuf, String);
 
-fn contents(path: &Path) -> Result<Vec<u8>, Wrong> {
+fn contents(path: &Path) -> Result<Vec<u8>, TlsFileError> {
     read_input_bytes(path, MAX_PEM).map_err(|error| (path.to_path_buf(), error.to_string()))
 }
 
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Wrong> {
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsFileError> {
     let wrong = |what: String| (path.to_path_buf(), what);
     let found = CertificateDer::pem_slice_iter(&contents(path)?)
         .collect::<Result<Vec<_>, _>>()
@@ -42,14 +42,13 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Wrong> {
     if found.is_empty() { Err(wrong("the file does not contain a certificate".into())) } else { Ok(found) }
 }
 
-fn key(path: &Path) -> Result<PrivateKeyDer<'static>, Wrong> {
+fn key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsFileError> {
     let text = read_secret(path, MAX_PEM).map_err(|error| (path.to_path_buf(), error.to_string()))?;
-    PrivateKeyDer::from_pem_slice(text.as_bytes()).map_err(|error| {
-        (path.to_path_buf(), format!("failed to read a PEM key from the file: {error}"))
-    })
+    PrivateKeyDer::from_pem_slice(text.as_bytes())
+        .map_err(|error| (path.to_path_buf(), format!("failed to read a PEM key from the file: {error}")))
 }
 
-fn roots(path: &Path) -> Result<RootCertStore, Wrong> {
+fn roots(path: &Path) -> Result<RootCertStore, TlsFileError> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(path)? {
         roots.add(certificate).map_err(|error| {
@@ -68,7 +67,7 @@ impl ServerTls {
     /// # Errors
     ///
     /// Returns an error if a file is missing or invalid.
-    pub fn new(files: &ServerFiles) -> Result<ServerTls, ServeError> {
+    pub fn new(files: &ServerTlsFiles) -> Result<ServerTls, ServeError> {
         let wrong = |(path, what)| ServeError::File { path, what };
         let other = |path: &Path| {
             let path = path.to_path_buf();
@@ -119,8 +118,8 @@ impl ClientTls {
     /// # Errors
     ///
     /// Returns an error if a file is missing or invalid.
-    pub fn new(files: &ClientFiles) -> Result<ClientTls, RemoteError> {
-        let wrong = |(path, what): Wrong| RemoteError::Usage(format!("{}: {what}", path.display()));
+    pub fn new(files: &ClientTlsFiles) -> Result<ClientTls, RemoteError> {
+        let wrong = |(path, what): TlsFileError| RemoteError::Usage(format!("{}: {what}", path.display()));
         let Some(authorities) = &files.authorities else {
             return Err(RemoteError::Usage(
                 "the authority that signed the server certificate is unknown; give its certificate with --tls-ca"
@@ -156,7 +155,8 @@ impl ClientTls {
                 explained(&error, host).unwrap_or_else(|| match error.kind() {
                     ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset => RemoteError::Unreachable(
                         "the server closed the connection during the handshake; it may not use TLS, or may \
-                         have too many clients".into(),
+                         have too many clients"
+                            .into(),
                     ),
                     _ => RemoteError::Unreachable(error.to_string()),
                 })

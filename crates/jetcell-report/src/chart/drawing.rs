@@ -3,8 +3,8 @@
 use maud::html;
 use plotters::prelude::*;
 
-use super::axis::{LARGEST, span};
-use super::{Along, Chart, Cloud, Scale, Series};
+use super::axis::{MAX_VALUE, span};
+use super::{AxisScale, Chart, ChartSeries, DotOverlay, HorizontalAxis};
 
 /// Number of colours. `report.css` defines them as `--series-0` and so on. Further series reuse them with dashed
 /// lines.
@@ -33,19 +33,20 @@ const fn placeholder(series: usize) -> RGBColor {
 }
 
 /// A line, split at gaps into segments.
-pub(super) type Line = Vec<Vec<(f64, f64)>>;
+pub(super) type LineSegments = Vec<Vec<(f64, f64)>>;
 
 impl Chart {
     /// Returns the drawing for a page that contains the reports' style sheet.
     pub fn svg(&self) -> String {
-        let lines: Vec<Line> = self.series.iter().take(MAX_SERIES).map(|series| self.line(series)).collect();
+        let lines: Vec<LineSegments> =
+            self.series.iter().take(MAX_SERIES).map(|series| self.line(series)).collect();
         let mut svg = String::new();
         // Drawing into a string fails only if a caller's formatter fails, and there is none.
         let _ = self.draw(&lines, &mut svg);
         coloured(svg, &self.title)
     }
 
-    pub(super) fn line(&self, series: &Series) -> Line {
+    pub(super) fn line(&self, series: &ChartSeries) -> LineSegments {
         let heights = series.points.iter().map(|(x, y)| (*x, self.scale.height(*y)));
         let heights: Vec<(f64, f64)> = heights.collect();
         if self.dots {
@@ -53,7 +54,7 @@ impl Chart {
             return vec![heights.into_iter().filter(shown).collect()];
         }
         if !self.steps {
-            return thinned(&heights);
+            return downsample(&heights);
         }
         // Each value extends to the next point. The last value is as wide as the previous one.
         let width = |pair: &[(f64, f64)]| if let [(a, _), (b, _)] = pair { b - a } else { 1.0 };
@@ -75,36 +76,43 @@ impl Chart {
     }
 
     /// Returns the dots as they are drawn, each with its colour number.
-    fn dots_of(&self, cloud: &Cloud) -> Vec<(usize, Vec<(f64, f64)>)> {
-        let heights = |series: &Series| {
+    fn overlay_dots(&self, cloud: &DotOverlay) -> Vec<(usize, Vec<(f64, f64)>)> {
+        let heights = |series: &ChartSeries| {
             let heights = series.points.iter().map(|(x, y)| (*x, cloud.scale.height(*y)));
             let finite = heights.filter(|(x, y)| x.is_finite() && y.is_finite());
-            finite.map(|(x, y)| (x.clamp(-LARGEST, LARGEST), y.min(LARGEST))).collect()
+            finite.map(|(x, y)| (x.clamp(-MAX_VALUE, MAX_VALUE), y.min(MAX_VALUE))).collect()
         };
-        self.dotted(cloud).map(|(number, series)| (number, heights(series))).collect()
+        self.drawn_dots(cloud).map(|(number, series)| (number, heights(series))).collect()
     }
 
     /// Returns the horizontal range to display.
-    pub(super) fn across<'p>(&self, points: impl Iterator<Item = &'p (f64, f64)>) -> std::ops::Range<f64> {
-        self.along.range(span(points.map(|point| point.0).chain(self.marked())))
+    pub(super) fn horizontal_range<'p>(
+        &self,
+        points: impl Iterator<Item = &'p (f64, f64)>,
+    ) -> std::ops::Range<f64> {
+        self.horizontal_axis.range(span(points.map(|point| point.0).chain(self.mark_positions())))
     }
 
-    fn marked(&self) -> impl Iterator<Item = f64> {
-        self.marks.iter().map(|(at, _)| at.clamp(-LARGEST, LARGEST)).filter(|at| at.is_finite())
+    fn mark_positions(&self) -> impl Iterator<Item = f64> {
+        self.marks.iter().map(|(at, _)| at.clamp(-MAX_VALUE, MAX_VALUE)).filter(|at| at.is_finite())
     }
 
-    fn draw(&self, lines: &[Line], svg: &mut String) -> Result<(), DrawingAreaErrorKind<std::io::Error>> {
+    fn draw(
+        &self,
+        lines: &[LineSegments],
+        svg: &mut String,
+    ) -> Result<(), DrawingAreaErrorKind<std::io::Error>> {
         let finite = || lines.iter().flatten().flatten();
-        let dots = self.cloud.as_ref().map(|cloud| self.dots_of(cloud)).unwrap_or_default();
+        let dots = self.cloud.as_ref().map(|cloud| self.overlay_dots(cloud)).unwrap_or_default();
         let dotted = || dots.iter().flat_map(|(_, points)| points);
-        let across = self.across(finite().chain(dotted()));
-        let right_scale = self.cloud.as_ref().map_or(Scale::Linear, |cloud| cloud.scale);
+        let across = self.horizontal_range(finite().chain(dotted()));
+        let right_scale = self.cloud.as_ref().map_or(AxisScale::Linear, |cloud| cloud.scale);
         let (right, right_labels) = right_scale.range(dotted().map(|point| point.1));
         let (margin_right, labels_right) = self.right();
         let limits: Vec<f64> =
-            self.limits_in_sight().map(|limit| self.scale.height(limit.value.min(LARGEST))).collect();
+            self.visible_limits().map(|limit| self.scale.height(limit.value.min(MAX_VALUE))).collect();
         let (up, labels) = self.scale.range(finite().map(|point| point.1).chain(limits.iter().copied()));
-        let (divisor, label) = self.along.scale(&across);
+        let (divisor, label) = self.horizontal_axis.scale(&across);
         let area = SVGBackend::with_string(svg, SIZE).into_drawing_area();
         let mut chart = ChartBuilder::on(&area)
             .margin(MARGIN)
@@ -119,11 +127,11 @@ impl Chart {
         chart
             .configure_mesh()
             .disable_x_mesh()
-            .x_labels(self.along.labels(&across))
+            .x_labels(self.horizontal_axis.labels(&across))
             .y_labels(labels)
             .x_desc(label)
             .y_desc(self.unit.split(',').next().unwrap_or_default())
-            .x_label_formatter(&|value| self.along.label(*value))
+            .x_label_formatter(&|value| self.horizontal_axis.label(*value))
             .y_label_formatter(&|height| self.scale.label(*height, up.end))
             .label_style(FONT.into_font().color(&INK))
             .axis_style(INK)
@@ -145,7 +153,7 @@ impl Chart {
             let dot = |(x, y): &(f64, f64)| Circle::new((x / divisor, *y), 1, placeholder(*number).filled());
             chart.draw_secondary_series(points.iter().map(dot))?;
         }
-        for at in self.marked().map(|at| at / divisor) {
+        for at in self.mark_positions().map(|at| at / divisor) {
             chart.draw_series(LineSeries::new([(at, up.start), (at, up.end)], INK.stroke_width(1)))?;
         }
         for height in limits {
@@ -158,7 +166,10 @@ impl Chart {
                 chart.draw_series(LineSeries::new(points(), colour.stroke_width(2)))?;
             }
             // Nothing is known about values between measured points, so the points themselves are drawn.
-            if line.len() == 1 || self.dots || matches!(self.along, Along::Percentile | Along::Quantity(_)) {
+            if line.len() == 1
+                || self.dots
+                || matches!(self.horizontal_axis, HorizontalAxis::Percentile | HorizontalAxis::Quantity(_))
+            {
                 chart.draw_series(points().map(|point| Circle::new(point, 2, colour.filled())))?;
             }
             Ok(())
@@ -174,12 +185,12 @@ impl Chart {
 
 /// Reduces a series to [`INTERVALS`] intervals with at most two points each. An interval without numbers becomes a
 /// gap.
-pub(super) fn thinned(points: &[(f64, f64)]) -> Line {
-    let mut parts: Line = vec![Vec::new()];
+pub(super) fn downsample(points: &[(f64, f64)]) -> LineSegments {
+    let mut parts: LineSegments = vec![Vec::new()];
     for stretch in points.chunks(points.len().div_ceil(INTERVALS).max(1)) {
         let numbers = || {
             let finite = stretch.iter().filter(|(x, y)| x.is_finite() && y.is_finite());
-            finite.map(|(x, y)| (x.clamp(-LARGEST, LARGEST), y.clamp(-LARGEST, LARGEST))).enumerate()
+            finite.map(|(x, y)| (x.clamp(-MAX_VALUE, MAX_VALUE), y.clamp(-MAX_VALUE, MAX_VALUE))).enumerate()
         };
         let by_value = |a: &(usize, (f64, f64)), b: &(usize, (f64, f64))| a.1.1.total_cmp(&b.1.1);
         let (Some(lowest), Some(highest)) = (numbers().min_by(by_value), numbers().max_by(by_value)) else {

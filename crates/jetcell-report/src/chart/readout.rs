@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::drawing::MAX_SERIES;
-use super::{Along, Chart, Series};
+use super::{Chart, ChartSeries, HorizontalAxis};
 use crate::number::{four_digits, significant};
 
 /// Maximum number of positions with values. In a longer series, each position shows a range.
@@ -14,23 +14,25 @@ impl Chart {
     /// Returns JSON. Each position has its location as a fraction of the drawing's width, its name, and the value of
     /// each line.
     pub(super) fn readout(&self) -> String {
-        let lines: Vec<&Series> = self.series.iter().take(MAX_SERIES).collect();
+        let lines: Vec<&ChartSeries> = self.series.iter().take(MAX_SERIES).collect();
         let points = || lines.iter().flat_map(|series| &series.points);
         let mut places: Vec<f64> = points().map(|(x, _)| *x).filter(|x| x.is_finite()).collect();
         places.sort_by(f64::total_cmp);
         places.dedup();
         let dots = self.cloud.iter().flat_map(|cloud| &cloud.series).flat_map(|series| &series.points);
-        let range = self.across(points().chain(dots).filter(|(x, _)| x.is_finite()));
+        let range = self.horizontal_range(points().chain(dots).filter(|(x, _)| x.is_finite()));
         let plot = self.plot();
-        let (divisor, unit) = self.along.scale(&range);
+        let (divisor, unit) = self.horizontal_axis.scale(&range);
         let place = |stretch: &[f64]| -> Option<Value> {
             let (first, last) = (*stretch.first()?, *stretch.last()?);
             let share = ((first + last) / 2.0 - range.start) / (range.end - range.start);
             let at = plot.0 + share.clamp(0.0, 1.0) * (plot.1 - plot.0);
             let values: Vec<Value> = lines.iter().map(|series| value(series, first, last)).collect();
-            let name = match &self.along {
-                Along::Percentile => format!("{} %", self.along.label(first)),
-                Along::Logarithm(unit) if self.steps => format!("from {} {unit}", self.along.label(first)),
+            let name = match &self.horizontal_axis {
+                HorizontalAxis::Percentile => format!("{} %", self.horizontal_axis.label(first)),
+                HorizontalAxis::Logarithm(unit) if self.steps => {
+                    format!("from {} {unit}", self.horizontal_axis.label(first))
+                }
                 along => format!("{} {unit}", along.label((first + last) / 2.0 / divisor)),
             };
             Some(json!([(at * 1e4).round() / 1e4, name, values]))
@@ -44,7 +46,7 @@ impl Chart {
 }
 
 /// Returns the value between two positions: a range if there is more than one value, null if there is none.
-fn value(series: &Series, first: f64, last: f64) -> Value {
+fn value(series: &ChartSeries, first: f64, last: f64) -> Value {
     let from = series.points.partition_point(|(x, _)| *x < first);
     let inside = series.points.iter().skip(from).take_while(|(x, _)| *x <= last);
     let ends = inside.map(|(_, y)| *y).filter(|y| y.is_finite()).fold(None, |ends: Option<(f64, f64)>, y| {

@@ -1,13 +1,13 @@
-use super::axis::short;
-use super::drawing::{INTERVALS, thinned};
+use super::axis::short_label;
+use super::drawing::{INTERVALS, downsample};
 use super::*;
 
-fn chart(series: Vec<Series>) -> Chart {
+fn chart(series: Vec<ChartSeries>) -> Chart {
     Chart::over_time("IOPS", "transfers per second", series)
 }
 
-fn line(name: &str, points: &[(f64, f64)]) -> Series {
-    Series::new(name, points.iter().copied())
+fn line(name: &str, points: &[(f64, f64)]) -> ChartSeries {
+    ChartSeries::new(name, points.iter().copied())
 }
 
 #[test]
@@ -32,7 +32,7 @@ fn unusual_values_can_be_drawn() {
         for b in odd {
             let mut odd = chart(vec![line("a", &[(a, b)]), line("b", &[(b, a), (a, a), (b, b)])]);
             odd.marks = vec![(a, String::new())];
-            for scale in [Scale::Linear, Scale::Logarithmic] {
+            for scale in [AxisScale::Linear, AxisScale::Logarithmic] {
                 odd.scale = scale;
                 let svg = odd.svg();
                 assert!(
@@ -52,7 +52,7 @@ fn unusual_values_can_be_drawn() {
 fn measured_quantities_are_points_on_powers_of_ten() {
     let points = [(100.0, 0.2), (200.0, 0.0), (300.0, 3.0), (400.0, 4000.0)];
     let mut curve = chart(vec![line("p99", &points)]);
-    (curve.along, curve.scale) = (Along::Quantity("rate".into()), Scale::Logarithmic);
+    (curve.horizontal_axis, curve.scale) = (HorizontalAxis::Quantity("rate".into()), AxisScale::Logarithmic);
     let svg = curve.svg();
     let labels = |svg: &str| -> Vec<String> {
         let texts = svg.split("<text").skip(1).filter_map(|text| text.split('\n').nth(1));
@@ -95,7 +95,7 @@ fn every_value_can_be_read_beside_the_drawing() {
     // A long series is reduced to a limited number of positions, one of which includes the peak in its range.
     let mut points: Vec<(f64, f64)> = (0..50_000).map(|n| (f64::from(n), 1.0)).collect();
     points[25_000].1 = 900.0;
-    let long = places(&chart(vec![Series::new("a", points)]));
+    let long = places(&chart(vec![ChartSeries::new("a", points)]));
     assert!(long.len() <= 200, "{}", long.len());
     assert_eq!(long.iter().filter(|place| place[2][0] == "1 to 900").count(), 1);
 }
@@ -109,13 +109,16 @@ fn a_caption_says_what_there_is_to_see() {
     };
     let plain = chart(vec![line("reads", &points)]);
     assert_eq!(caption(&plain), "IOPS: reads 8 to 30");
-    let limited = |bound, value| caption(&plain.clone().limited(bound, value, "reads", 0));
-    assert_eq!(limited(Bound::AtMost, 20.0), "IOPS: reads 8 to 30, above 20 in 1 of 3 intervals");
-    assert_eq!(limited(Bound::AtMost, 30.0), "IOPS: reads 8 to 30, never above 30");
-    assert_eq!(limited(Bound::AtLeast, 10.0), "IOPS: reads 8 to 30, below 10 in 1 of 3 intervals");
-    assert_eq!(caption(&plain.clone().limited(Bound::AtMost, 9.0, "others", 1)), "IOPS: reads 8 to 30");
+    let limited = |bound, value| caption(&plain.clone().with_limit(bound, value, "reads", 0));
+    assert_eq!(limited(RuleBound::AtMost, 20.0), "IOPS: reads 8 to 30, above 20 in 1 of 3 intervals");
+    assert_eq!(limited(RuleBound::AtMost, 30.0), "IOPS: reads 8 to 30, never above 30");
+    assert_eq!(limited(RuleBound::AtLeast, 10.0), "IOPS: reads 8 to 30, below 10 in 1 of 3 intervals");
     assert_eq!(
-        caption(&chart(vec![line("flat", &[(0.0, 2.0), (1.0, 2.0)])]).showing("it is flat")),
+        caption(&plain.clone().with_limit(RuleBound::AtMost, 9.0, "others", 1)),
+        "IOPS: reads 8 to 30"
+    );
+    assert_eq!(
+        caption(&chart(vec![line("flat", &[(0.0, 2.0), (1.0, 2.0)])]).with_finding("it is flat")),
         "IOPS: it is flat"
     );
 }
@@ -123,7 +126,7 @@ fn a_caption_says_what_there_is_to_see() {
 #[test]
 fn a_histogram_is_drawn_in_steps() {
     let mut steps = chart(vec![line("a", &[(0.0, 10.0), (0.1, 30.0)])]);
-    (steps.steps, steps.along) = (true, Along::Logarithm("milliseconds".into()));
+    (steps.steps, steps.horizontal_axis) = (true, HorizontalAxis::Logarithm("milliseconds".into()));
     // Each value is drawn as a horizontal line; the last one is as wide as the others.
     assert_eq!(steps.line(&steps.series[0]), [[(0.0, 10.0), (0.1, 10.0), (0.1, 30.0), (0.2, 30.0)]]);
     assert!(!steps.svg().contains("<circle"));
@@ -134,7 +137,7 @@ fn a_histogram_is_drawn_in_steps() {
 fn a_gap_stays_a_gap() {
     let nan = f64::NAN;
     let points = [(0.0, 1.0), (1.0, 1.0), (2.0, nan), (3.0, 1.0), (4.0, 2.0), (nan, 1.0), (6.0, 1.0)];
-    assert_eq!(thinned(&points).iter().map(Vec::len).collect::<Vec<_>>(), [2, 2, 1]);
+    assert_eq!(downsample(&points).iter().map(Vec::len).collect::<Vec<_>>(), [2, 2, 1]);
 }
 
 #[test]
@@ -142,11 +145,11 @@ fn peaks_stay_and_the_size_is_bounded() {
     let mut points: Vec<(f64, f64)> = (0..200_000).map(|n| (f64::from(n), 1.0)).collect();
     points[77_777].1 = 500.0;
     points[123_456].1 = -3.0;
-    let parts = thinned(&points);
+    let parts = downsample(&points);
     assert_eq!(parts.len(), 1);
     assert!(parts[0].len() <= 2 * INTERVALS && parts[0].is_sorted_by(|a, b| a.0 < b.0));
     assert!(parts[0].contains(&(77_777.0, 500.0)) && parts[0].contains(&(123_456.0, -3.0)));
-    assert!(chart(vec![Series::new("a", points)]).svg().len() < 40_000);
+    assert!(chart(vec![ChartSeries::new("a", points)]).svg().len() < 40_000);
 }
 
 #[test]
@@ -155,7 +158,7 @@ fn names_are_escaped() {
     let mut bad = chart(vec![line(hostile, &[(0.0, 1.0), (1.0, 2.0)])]);
     bad.title = hostile.into();
     bad.unit = hostile.into();
-    bad.along = Along::Quantity(hostile.into());
+    bad.horizontal_axis = HorizontalAxis::Quantity(hostile.into());
     let page = bad.figure().into_string();
     assert!(!page.contains("<script") && !page.contains("\"&\""), "{page}");
     assert_eq!(page.matches("</svg>").count(), 1);
@@ -163,18 +166,18 @@ fn names_are_escaped() {
 
 #[test]
 fn labels_of_an_axis_have_one_suffix() {
-    let labels = [0.0, 5_000.0, 12_500.0].map(|value| axis::short_below(value, 15_000.0));
+    let labels = [0.0, 5_000.0, 12_500.0].map(|value| axis::short_label_below(value, 15_000.0));
     assert_eq!(labels, ["0", "5k", "12.5k"]);
-    assert_eq!([500.0, 9_000.0].map(|value| axis::short_below(value, 9_000.0)), ["500", "9,000"]);
-    assert_eq!([2e-4, 0.5].map(|value| axis::short_below(value, 0.5)), ["2e-4", "0.5"]);
+    assert_eq!([500.0, 9_000.0].map(|value| axis::short_label_below(value, 9_000.0)), ["500", "9,000"]);
+    assert_eq!([2e-4, 0.5].map(|value| axis::short_label_below(value, 0.5)), ["2e-4", "0.5"]);
 }
 
 #[test]
 fn time_has_a_suitable_unit() {
-    let unit = |end: f64| Along::Time.scale(&(0.0..end)).1;
+    let unit = |end: f64| HorizontalAxis::Time.scale(&(0.0..end)).1;
     assert_eq!(
         (unit(60.0), unit(7200.0), unit(86_400.0)),
         ("seconds".into(), "minutes".into(), "hours".into())
     );
-    assert_eq!([1.5, 2000.0, 12_000.0, 3e6].map(short), ["1.5", "2,000", "12k", "3M"]);
+    assert_eq!([1.5, 2000.0, 12_000.0, 3e6].map(short_label), ["1.5", "2,000", "12k", "3M"]);
 }

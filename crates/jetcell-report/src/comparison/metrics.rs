@@ -3,63 +3,71 @@
 use std::collections::BTreeSet;
 
 use jetcell_workload::TestKind;
-use jetcell_workload::measurement::{InstanceSample, Interval, LatencySummary, Repetitions, Sample};
+use jetcell_workload::measurement::{
+    ConfidenceInterval, InstanceSample, LatencySummary, Repetitions, Sample,
+};
 use jetcell_workload::result::{
-    Backup, InstanceRow, MissingLog, Recovery, ReplayedDatabase, Replication, ReplicationPart,
-    ReplicationSample, RunResult, SideIo,
+    BackupTestResult, InstanceRow, MissingLog, RecoveryTestResult, ReplayedDatabase, ReplicationPart,
+    ReplicationSample, ReplicationTestResult, RunResult, SideIo,
 };
 
-use super::Better::{Higher, Lower};
-use super::{Better, Metric, Value, label};
-use crate::Stored;
-use crate::chart::{Chart, Series};
+use super::BetterDirection::{Higher, Lower};
+use super::{BetterDirection, ComparisonMetric, MetricValue, label};
+use crate::StoredRun;
+use crate::chart::{Chart, ChartSeries};
 use crate::series::{backup_over_time, replay_over_time, side_over_time};
-use crate::tables::OfLatencies;
+use crate::tables::IntervalSelector;
 
 const MIB: f64 = 1_048_576.0;
 
 /// I/O kinds in order of importance, with the percentiles to show for each.
-const LATENCIES: [(&str, &str, &[Percentile]); 3] = [
+const LATENCIES: [(&str, &str, &[PercentileColumn]); 3] = [
     ("database_read", "Database read", &[P50, P95, P99, P99_99, MAX]),
     ("database_write", "Database write", &[P50, P95, P99, P99_99, MAX]),
     ("log_write", "Log write", &[P99, MAX]),
 ];
 
 /// A percentile: its name, its value, and its interval over the repetitions if it has one.
-type Percentile = (&'static str, fn(&LatencySummary) -> u64, Option<OfLatencies>);
-const P50: Percentile = ("p50", |summary| summary.p50, Some(|all| all.p50));
-const P95: Percentile = ("p95", |summary| summary.p95, Some(|all| all.p95));
-const P99: Percentile = ("p99", |summary| summary.p99, Some(|all| all.p99));
-const P99_99: Percentile = ("p99.99", |summary| summary.p99_99, None);
-const MAX: Percentile = ("max", |summary| summary.max, None);
+type PercentileColumn = (&'static str, fn(&LatencySummary) -> u64, Option<IntervalSelector>);
+const P50: PercentileColumn = ("p50", |summary| summary.p50, Some(|all| all.p50));
+const P95: PercentileColumn = ("p95", |summary| summary.p95, Some(|all| all.p95));
+const P99: PercentileColumn = ("p99", |summary| summary.p99, Some(|all| all.p99));
+const P99_99: PercentileColumn = ("p99.99", |summary| summary.p99_99, None);
+const MAX: PercentileColumn = ("max", |summary| summary.max, None);
 
 /// Returns all figures that are available for at least one run.
-pub(super) fn of(runs: &[&RunResult]) -> Vec<Metric> {
+pub(super) fn collect(runs: &[&RunResult]) -> Vec<ComparisonMetric> {
     let measured = |run: &RunResult| run.measured_seconds > 0.0 || run.backup.is_some();
-    let metric = |name: &str, unit: &str, better: Better, value: &dyn Fn(&RunResult) -> Option<Value>| {
+    let metric = |name: &str,
+                  unit: &str,
+                  better: BetterDirection,
+                  value: &dyn Fn(&RunResult) -> Option<MetricValue>| {
         let value = |run: &&RunResult| measured(run).then(|| value(run)).flatten();
-        let finite = |value: &Value| value.figure.is_finite();
-        Metric {
+        let finite = |value: &MetricValue| value.figure.is_finite();
+        ComparisonMetric {
             name: name.into(),
             unit: unit.into(),
             better,
             values: runs.iter().map(|run| value(run).filter(finite)).collect(),
         }
     };
-    let recovery = |value: fn(&Recovery) -> f64| move |run: &RunResult| once(value(run.recovery.as_ref()?));
+    let recovery = |value: fn(&RecoveryTestResult) -> f64| {
+        move |run: &RunResult| single_value(value(run.recovery.as_ref()?))
+    };
     let per_log = |value: fn(&ReplayedDatabase) -> u64| {
         move |run: &RunResult| {
-            once(run.recovery.as_ref()?.mean(|database| database.per_log(value(database) as f64)))
+            single_value(run.recovery.as_ref()?.mean(|database| database.per_log(value(database) as f64)))
         }
     };
-    let mib =
-        |value: fn(&Backup) -> f64| move |run: &RunResult| once(value(run.backup.as_ref()?) / 1_048_576.0);
+    let mib = |value: fn(&BackupTestResult) -> f64| {
+        move |run: &RunResult| single_value(value(run.backup.as_ref()?) / 1_048_576.0)
+    };
     let load = |run: &RunResult| run.measured_seconds > 0.0;
     let mut all = vec![
-        metric("Backup, each database", "MiB/s", Higher, &mib(Backup::rate_per_database)),
-        metric("Backup, all databases", "MiB/s", Higher, &mib(Backup::rate)),
-        metric("Seconds per log", "s", Lower, &recovery(Recovery::seconds_per_log)),
-        metric("Log records replayed", "1/s", Higher, &recovery(Recovery::records_per_second)),
+        metric("Backup, each database", "MiB/s", Higher, &mib(BackupTestResult::rate_per_database)),
+        metric("Backup, all databases", "MiB/s", Higher, &mib(BackupTestResult::rate)),
+        metric("Seconds per log", "s", Lower, &recovery(RecoveryTestResult::seconds_per_log)),
+        metric("Log records replayed", "1/s", Higher, &recovery(RecoveryTestResult::records_per_second)),
         metric("Replay, reads per log", "per log", Lower, &per_log(|database| database.database_reads)),
         metric("Replay, writes per log", "per log", Lower, &per_log(|database| database.database_writes)),
         metric("Passive over active I/O, kept, steady", "", Lower, &|run| passive_io(run, true, false)),
@@ -73,10 +81,12 @@ pub(super) fn of(runs: &[&RunResult]) -> Vec<Metric> {
         metric("Log missing on a copy, mean", "KiB", Lower, &|run| missing_log(run, |log| log.mean_bytes)),
         metric("Log missing on a copy, most", "KiB", Lower, &|run| missing_log(run, |log| log.most_bytes)),
         metric("Transactional I/O", "1/s", Higher, &|run| {
-            repeated(run, run.achieved_transactional_iops, |all| all.transactional_iops).filter(|_| load(run))
+            value_with_interval(run, run.achieved_transactional_iops, |all| all.transactional_iops)
+                .filter(|_| load(run))
         }),
         metric("Operations", "1/s", Higher, &|run| {
-            repeated(run, run.operations.per_second, |all| all.operations_per_second).filter(|_| load(run))
+            value_with_interval(run, run.operations.per_second, |all| all.operations_per_second)
+                .filter(|_| load(run))
         }),
     ];
     for (kind, name, percentiles) in LATENCIES {
@@ -87,27 +97,27 @@ pub(super) fn of(runs: &[&RunResult]) -> Vec<Metric> {
                 let summary = run.latency.get(kind).filter(|summary| summary.count > 0)?;
                 let repeated = run.analysis.repetitions.as_ref().and_then(|all| all.latencies(kind));
                 let interval = repeated.zip(*interval).map(|(all, of)| in_ms(of(&all)));
-                Some(Value { figure: value(summary) as f64 / 1000.0, interval })
+                Some(MetricValue { figure: value(summary) as f64 / 1000.0, interval })
             }));
         }
     }
     let host = |run: &RunResult| Some(run.analysis.host.clone()).filter(|host| host.seconds > 0.0);
     all.extend([
-        metric("CPU, this test", "%", Lower, &|run| once(host(run)?.process_cpu_percent)),
-        metric("CPU, whole machine", "%", Lower, &|run| once(host(run)?.cpu_percent)),
+        metric("CPU, this test", "%", Lower, &|run| single_value(host(run)?.process_cpu_percent)),
+        metric("CPU, whole machine", "%", Lower, &|run| single_value(host(run)?.cpu_percent)),
         metric("CPU per 1000 I/O/s", "%", Lower, &|run| {
             let iops = run.achieved_transactional_iops;
-            once(host(run).filter(|_| iops > 0.0)?.process_cpu_percent * 1000.0 / iops)
+            single_value(host(run).filter(|_| iops > 0.0)?.process_cpu_percent * 1000.0 / iops)
         }),
         metric("Written per operation", "KiB", Lower, &written_per_operation),
-        metric("Page-fault stalls", "count", Lower, &|run| once(run.page_fault_stalls as f64)),
+        metric("Page-fault stalls", "count", Lower, &|run| single_value(run.page_fault_stalls as f64)),
     ]);
     // Energies with different scopes are different figures.
     let scopes = runs.iter().filter_map(|run| Some(run.energy.as_ref()?.energy.scope.name()));
     for scope in scopes.collect::<BTreeSet<_>>() {
         all.push(metric(&format!("Energy per I/O, {scope}"), "J", Lower, &|run| {
             let energy = run.energy.as_ref().filter(|energy| energy.energy.scope.name() == scope)?;
-            once(energy.joules_per_transactional_io?)
+            single_value(energy.joules_per_transactional_io?)
         }));
     }
     all.retain(|metric| metric.values.iter().any(Option::is_some));
@@ -115,36 +125,40 @@ pub(super) fn of(runs: &[&RunResult]) -> Vec<Metric> {
 }
 
 /// Converts an interval from microseconds to milliseconds.
-fn in_ms(us: Interval) -> Interval {
-    Interval { mean: us.mean / 1000.0, half_width: us.half_width / 1000.0 }
+fn in_ms(us: ConfidenceInterval) -> ConfidenceInterval {
+    ConfidenceInterval { mean: us.mean / 1000.0, half_width: us.half_width / 1000.0 }
 }
 
-fn once(figure: f64) -> Option<Value> {
-    Some(Value { figure, interval: None })
+fn single_value(figure: f64) -> Option<MetricValue> {
+    Some(MetricValue { figure, interval: None })
 }
 
-fn repeated(run: &RunResult, figure: f64, of: fn(&Repetitions) -> Interval) -> Option<Value> {
-    Some(Value { figure, interval: run.analysis.repetitions.as_ref().map(of) })
+fn value_with_interval(
+    run: &RunResult,
+    figure: f64,
+    of: fn(&Repetitions) -> ConfidenceInterval,
+) -> Option<MetricValue> {
+    Some(MetricValue { figure, interval: run.analysis.repetitions.as_ref().map(of) })
 }
 
 /// Returns the ratio between a copy's database I/O and its active side's, in one part of a replication test.
-fn passive_io(run: &RunResult, keep_instance: bool, catch_up: bool) -> Option<Value> {
+fn passive_io(run: &RunResult, keep_instance: bool, catch_up: bool) -> Option<MetricValue> {
     let replication = run.replication.as_ref()?;
     let part: Option<&ReplicationPart> =
         if catch_up { replication.catch_up.as_ref() } else { replication.steady.as_ref() };
-    once(replication.ratio(part?, keep_instance, SideIo::transfers)?)
+    single_value(replication.ratio(part?, keep_instance, SideIo::transfers)?)
 }
 
 /// Returns the amount of log data, in KiB, that a failover to a copy would have lost in the steady part of a
 /// replication test.
-fn missing_log(run: &RunResult, figure: fn(&MissingLog) -> u64) -> Option<Value> {
+fn missing_log(run: &RunResult, figure: fn(&MissingLog) -> u64) -> Option<MetricValue> {
     let replication = run.replication.as_ref()?;
-    let missing = replication.missing_log(replication.steady.as_ref()?, replication.has(true))?;
-    once(figure(&missing) as f64 / 1024.0)
+    let missing = replication.missing_log(replication.steady.as_ref()?, replication.has_copies(true))?;
+    single_value(figure(&missing) as f64 / 1024.0)
 }
 
 /// Returns the mean latency for the slowest instance, as in the verdict, or `None` if there was no I/O of this kind.
-fn mean_latency(run: &RunResult, kind: &str) -> Option<Value> {
+fn mean_latency(run: &RunResult, kind: &str) -> Option<MetricValue> {
     let value: fn(&InstanceRow) -> (f64, f64) = match kind {
         "database_read" => |row| (row.database_reads_per_second, row.database_reads_average_latency_ms),
         "database_write" => |row| (row.database_writes_per_second, row.database_writes_average_latency_ms),
@@ -153,27 +167,28 @@ fn mean_latency(run: &RunResult, kind: &str) -> Option<Value> {
     let used = run.instances.iter().map(value).filter(|(rate, _)| *rate > 0.0);
     let figure = used.map(|(_, latency)| latency).reduce(f64::max)?;
     match kind {
-        "database_read" => repeated(run, figure, |all| all.database_read_ms),
-        "log_write" => repeated(run, figure, |all| all.log_write_ms),
-        _ => once(figure),
+        "database_read" => value_with_interval(run, figure, |all| all.database_read_ms),
+        "log_write" => value_with_interval(run, figure, |all| all.log_write_ms),
+        _ => single_value(figure),
     }
 }
 
 /// Returns the number of bytes written to databases and logs per completed load operation.
-fn written_per_operation(run: &RunResult) -> Option<Value> {
+fn written_per_operation(run: &RunResult) -> Option<MetricValue> {
     let written = |row: &InstanceRow| {
         row.database_writes_per_second * row.database_writes_average_bytes
             + row.log_writes_per_second * row.log_writes_average_bytes
     };
     let operations = Some(run.operations.per_second).filter(|rate| *rate > 0.0)?;
-    once(run.instances.iter().map(written).sum::<f64>() / operations / 1024.0)
+    single_value(run.instances.iter().map(written).sum::<f64>() / operations / 1024.0)
 }
 
 /// Returns charts over time with one line per run, omitting charts without values.
-pub(super) fn charts(runs: &[(String, Stored)]) -> Vec<Chart> {
-    let chart = |title: &str, unit: &str, points: &dyn Fn(&Stored) -> Vec<(f64, f64)>| {
+pub(super) fn charts(runs: &[(String, StoredRun)]) -> Vec<Chart> {
+    let chart = |title: &str, unit: &str, points: &dyn Fn(&StoredRun) -> Vec<(f64, f64)>| {
         // Lines have short labels because the table of runs contains the full names.
-        let line = |(run, (_, stored)): (usize, &(String, Stored))| Series::new(label(run), points(stored));
+        let line =
+            |(run, (_, stored)): (usize, &(String, StoredRun))| ChartSeries::new(label(run), points(stored));
         Chart::over_time(title, unit, runs.iter().enumerate().map(line).collect())
     };
     let of_load = |title: &str, unit: &str, value: &dyn Fn(&Sample) -> f64| {
@@ -188,25 +203,26 @@ pub(super) fn charts(runs: &[(String, Stored)]) -> Vec<Chart> {
         // An interval without transfers becomes a gap.
         used.map(|rates| rates.average_ms).reduce(f64::max).unwrap_or(f64::NAN)
     };
-    let backup = |stored: &Stored| -> Vec<(f64, f64)> {
-        let rate = |backup: &Backup| {
+    let backup = |stored: &StoredRun| -> Vec<(f64, f64)> {
+        let rate = |backup: &BackupTestResult| {
             backup_over_time(backup, |sample| sample.bytes.iter().map(|bytes| *bytes as f64 / MIB).sum())
         };
         stored.result.backup.as_ref().map(rate).unwrap_or_default()
     };
-    let logs = |stored: &Stored| -> Vec<(f64, f64)> {
+    let logs = |stored: &StoredRun| -> Vec<(f64, f64)> {
         let samples = stored.result.recovery.iter().flat_map(|recovery| &recovery.samples);
         samples.map(|sample| (sample.at_seconds, sample.logs.iter().map(|logs| *logs as f64).sum())).collect()
     };
-    let reads = |stored: &Stored| -> Vec<(f64, f64)> {
-        let rate = |recovery: &Recovery| replay_over_time(recovery, |sample| sample.database_reads as f64);
+    let reads = |stored: &StoredRun| -> Vec<(f64, f64)> {
+        let rate =
+            |recovery: &RecoveryTestResult| replay_over_time(recovery, |sample| sample.database_reads as f64);
         stored.result.recovery.as_ref().map(rate).unwrap_or_default()
     };
-    let passive = |stored: &Stored| -> Vec<(f64, f64)> {
+    let passive = |stored: &StoredRun| -> Vec<(f64, f64)> {
         let transfers = |sample: &ReplicationSample| {
             sample.copies.iter().map(|copy| SideIo::transfers(&copy.io) as f64).sum()
         };
-        let rate = |replication: &Replication| side_over_time(replication, transfers);
+        let rate = |replication: &ReplicationTestResult| side_over_time(replication, transfers);
         stored.result.replication.as_ref().map(rate).unwrap_or_default()
     };
     let latency = "milliseconds, average of an interval, slowest instance";

@@ -10,31 +10,31 @@ mod render;
 mod settings;
 
 use jetcell_workload::Verdict;
-use jetcell_workload::measurement::Interval;
+use jetcell_workload::measurement::ConfidenceInterval;
 use jetcell_workload::result::RunResult;
 
-use crate::Stored;
+use crate::StoredRun;
 use crate::chart::Chart;
 
-pub use jetcell_workload::measurement::Better;
+pub use jetcell_workload::measurement::BetterDirection;
 pub use render::{csv, html, json, markdown, text};
 
 /// Explains the sign of a difference in one sentence.
-pub const SIGNS: &str = "Differences are in percent of the base. Positive is better: where lower is better \
+pub const SIGN_EXPLANATION: &str = "Differences are in percent of the base. Positive is better: where lower is better \
  (↓), the sign is reversed. Where neither is better (·), the sign is that of the change.";
 
 /// A run's value for a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Value {
+pub struct MetricValue {
     /// Value over the whole measured time.
     pub figure: f64,
     /// 95 % confidence interval of the mean over the repetitions, if the run was repeated.
-    pub interval: Option<Interval>,
+    pub interval: Option<ConfidenceInterval>,
 }
 
 /// What two confidence intervals say about a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Finding {
+pub enum DifferenceFinding {
     /// The intervals do not overlap.
     Different,
     /// The intervals overlap, so they do not show a difference. There may still be one.
@@ -43,20 +43,20 @@ pub enum Finding {
 
 /// A figure, with its values for all runs.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Metric {
+pub struct ComparisonMetric {
     /// Name of the figure.
     pub name: String,
     /// Unit of the figure.
     pub unit: String,
     /// Whether higher or lower values are better.
-    pub better: Better,
+    pub better: BetterDirection,
     /// Values, one per run. `None` if a run lacks the figure.
-    pub values: Vec<Option<Value>>,
+    pub values: Vec<Option<MetricValue>>,
 }
 
-impl Metric {
+impl ComparisonMetric {
     /// Returns the figure's value for a run.
-    pub fn value(&self, run: usize) -> Option<Value> {
+    pub fn value(&self, run: usize) -> Option<MetricValue> {
         self.values.get(run).copied().flatten()
     }
 
@@ -66,16 +66,16 @@ impl Metric {
     }
 
     /// Returns what the two intervals say, or `None` if one of the runs has no interval.
-    pub fn finding(&self, base: usize, run: usize) -> Option<Finding> {
+    pub fn finding(&self, base: usize, run: usize) -> Option<DifferenceFinding> {
         let (base, run) = (self.value(base)?.interval?, self.value(run)?.interval?);
         let overlap = (base.mean - run.mean).abs() <= base.half_width + run.half_width;
-        Some(if overlap { Finding::NotShown } else { Finding::Different })
+        Some(if overlap { DifferenceFinding::NotShown } else { DifferenceFinding::Different })
     }
 }
 
 /// A run in a comparison.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Column {
+pub struct ComparedRun {
     /// Name that the user gave the run.
     pub name: String,
     /// Verdict of the run.
@@ -92,7 +92,7 @@ pub struct Column {
 
 /// A setting whose value differs between the runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Setting {
+pub struct DifferingSetting {
     /// Key in the configuration file, or a property of the machine.
     pub name: String,
     /// Values, one per run. Empty for a run that does not set it.
@@ -101,28 +101,28 @@ pub struct Setting {
 
 /// A comparison of runs.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Comparison {
+pub struct RunComparison {
     /// The compared runs.
-    pub columns: Vec<Column>,
+    pub columns: Vec<ComparedRun>,
     /// Index of the run with which the others are compared.
     pub base: usize,
     /// The compared figures.
-    pub metrics: Vec<Metric>,
+    pub metrics: Vec<ComparisonMetric>,
     /// Load settings that differ.
-    pub load: Vec<Setting>,
+    pub load: Vec<DifferingSetting>,
     /// Properties of the program, machine, and storage that differ. They are usually what a comparison is about.
-    pub environment: Vec<Setting>,
+    pub environment: Vec<DifferingSetting>,
     /// Limitations of the comparison, each as one line.
     pub warnings: Vec<String>,
     /// Charts with the samples of all runs.
     pub charts: Vec<Chart>,
 }
 
-impl Comparison {
+impl RunComparison {
     /// Compares named runs with the run at index `base`.
-    pub fn of(runs: &[(String, Stored)], base: usize) -> Comparison {
+    pub fn new(runs: &[(String, StoredRun)], base: usize) -> RunComparison {
         let results: Vec<&RunResult> = runs.iter().map(|(_, run)| &run.result).collect();
-        let column = |(name, run): &(String, Stored)| Column {
+        let column = |(name, run): &(String, StoredRun)| ComparedRun {
             name: name.clone(),
             verdict: run.result.verdict,
             reason: run.result.reason.clone(),
@@ -130,11 +130,11 @@ impl Comparison {
             measured_seconds: run.result.tested_seconds(),
             repetitions: run.result.analysis.repetitions.as_ref().map_or(1, |all| all.each.len()),
         };
-        let columns: Vec<Column> = runs.iter().map(column).collect();
+        let columns: Vec<ComparedRun> = runs.iter().map(column).collect();
         let load = settings::load(&results);
-        Comparison {
+        RunComparison {
             base,
-            metrics: metrics::of(&results),
+            metrics: metrics::collect(&results),
             warnings: settings::warnings(&columns, &results, &load),
             load,
             environment: settings::environment(&results),

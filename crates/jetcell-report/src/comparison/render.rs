@@ -1,42 +1,45 @@
 //! Renders a comparison as text, HTML, Markdown, CSV, and JSON.
 
 use jetcell_workload::Verdict;
-use jetcell_workload::measurement::Interval;
+use jetcell_workload::measurement::ConfidenceInterval;
 use maud::html as markup;
 use serde_json::{Value as Json, json};
 
-use super::{Better, Comparison, Finding, Metric, SIGNS, Setting, label};
-use crate::number::{decimal, of_unit};
-use crate::table::{Cell, Column, Table};
+use super::{
+    BetterDirection, ComparisonMetric, DifferenceFinding, DifferingSetting, RunComparison, SIGN_EXPLANATION,
+    label,
+};
+use crate::number::{decimal, format_for_unit};
+use crate::table::{ReportCell, ReportColumn, ReportTable};
 use crate::tables::verdict_with_doubts;
-use crate::text_table::{table_text, wrapped};
+use crate::text_table::{table_text, wrap};
 use crate::{markdown as md, page};
 
 /// Version of the JSON format, incremented whenever a field is removed or changes its meaning.
 const SCHEMA: u32 = 1;
 /// Maximum width of a line of text, in characters.
-const WIDTH: usize = 100;
+const MAX_LINE_WIDTH: usize = 100;
 /// Maximum number of runs for which one table is used. With more runs, the text shows the differences in a second
 /// table.
-const ONE_TABLE: usize = 4;
+const MAX_RUNS_IN_ONE_TABLE: usize = 4;
 const TITLE: &str = "Jetcell comparison";
 
 /// Renders a comparison of up to eight runs as text with at most `width` characters per line.
-pub fn text(comparison: &Comparison, width: usize) -> String {
-    let width = width.min(WIDTH);
-    let shown = |table: &Table| table_text(table, width) + "\n";
-    let wrapped = |mark: &str, text: &str| wrapped(&format!("  {mark}"), text, width);
+pub fn text(comparison: &RunComparison, width: usize) -> String {
+    let width = width.min(MAX_LINE_WIDTH);
+    let shown = |table: &ReportTable| table_text(table, width) + "\n";
+    let wrapped = |mark: &str, text: &str| wrap(&format!("  {mark}"), text, width);
     let mut runs = runs(comparison);
     for cell in runs.rows.iter_mut().filter_map(|row| row.get_mut(1)) {
-        cell.text = end_of(&cell.text, width.saturating_sub(40));
+        cell.text = shorten_to_end(&cell.text, width.saturating_sub(40));
     }
     let mut out = shown(&runs);
     comparison.warnings.iter().for_each(|line| out += &wrapped("! ", line));
     for setting in comparison.load.iter().chain(&comparison.environment) {
-        out += &wrapped("  ", &format!("{}: {}", setting.name, who_has_what(setting)));
+        out += &wrapped("  ", &format!("{}: {}", setting.name, runs_by_value(setting)));
     }
     out.push('\n');
-    if comparison.columns.len() <= ONE_TABLE {
+    if comparison.columns.len() <= MAX_RUNS_IN_ONE_TABLE {
         out += &shown(&figures(comparison, true));
     } else {
         out += &shown(&figures(comparison, false));
@@ -49,7 +52,7 @@ pub fn text(comparison: &Comparison, width: usize) -> String {
 }
 
 /// Renders a self-contained HTML page.
-pub fn html(comparison: &Comparison) -> String {
+pub fn html(comparison: &RunComparison) -> String {
     page::page(
         TITLE,
         &markup! {
@@ -67,7 +70,7 @@ pub fn html(comparison: &Comparison) -> String {
 }
 
 /// Renders GitHub-flavored Markdown.
-pub fn markdown(comparison: &Comparison) -> String {
+pub fn markdown(comparison: &RunComparison) -> String {
     let mut out = format!("# {TITLE}\n\n{}", md::table(&runs(comparison)));
     for warning in &comparison.warnings {
         out += &format!("- {}\n", md::escaped(warning));
@@ -78,7 +81,7 @@ pub fn markdown(comparison: &Comparison) -> String {
 }
 
 /// Renders CSV with one line per figure and run. Values have all their digits.
-pub fn csv(comparison: &Comparison) -> String {
+pub fn csv(comparison: &RunComparison) -> String {
     let mut writer = ::csv::Writer::from_writer(Vec::new());
     // Writing to memory cannot fail, and every record has nine fields.
     let _ = writer.write_record([
@@ -95,15 +98,16 @@ pub fn csv(comparison: &Comparison) -> String {
     for metric in &comparison.metrics {
         for (run, column) in comparison.columns.iter().enumerate() {
             let Some(value) = metric.value(run) else { continue };
-            let (low, high) = value.interval.map(ends).map_or((None, None), |(a, b)| (Some(a), Some(b)));
+            let (low, high) =
+                value.interval.map(interval_bounds).map_or((None, None), |(a, b)| (Some(a), Some(b)));
             let number = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
             let other = run != comparison.base;
             let delta = metric.delta(comparison.base, run).filter(|_| other);
             let finding = metric.finding(comparison.base, run).filter(|_| other);
             let better = match metric.better {
-                Better::Higher => "higher",
-                Better::Lower => "lower",
-                Better::Neither => "neither",
+                BetterDirection::Higher => "higher",
+                BetterDirection::Lower => "lower",
+                BetterDirection::Neither => "neither",
             };
             let _ = writer.write_record([
                 metric.name.as_str(),
@@ -114,7 +118,7 @@ pub fn csv(comparison: &Comparison) -> String {
                 number(low).as_str(),
                 number(high).as_str(),
                 number(delta).as_str(),
-                finding.map_or("", word),
+                finding.map_or("", finding_word),
             ]);
         }
     }
@@ -122,18 +126,18 @@ pub fn csv(comparison: &Comparison) -> String {
 }
 
 /// Renders JSON for use by programs.
-pub fn json(comparison: &Comparison) -> String {
+pub fn json(comparison: &RunComparison) -> String {
     let base = comparison.base;
-    let value = |metric: &Metric, run: usize| -> Json {
+    let value = |metric: &ComparisonMetric, run: usize| -> Json {
         let Some(value) = metric.value(run) else { return Json::Null };
         json!({
             "value": value.figure,
-            "interval": value.interval.map(ends).map(|(low, high)| json!({ "low": low, "high": high })),
+            "interval": value.interval.map(interval_bounds).map(|(low, high)| json!({ "low": low, "high": high })),
             "difference_percent": metric.delta(base, run).filter(|_| run != base),
-            "finding": metric.finding(base, run).filter(|_| run != base).map(word),
+            "finding": metric.finding(base, run).filter(|_| run != base).map(finding_word),
         })
     };
-    let metric = |metric: &Metric| {
+    let metric = |metric: &ComparisonMetric| {
         json!({
             "name": metric.name,
             "unit": metric.unit,
@@ -141,10 +145,10 @@ pub fn json(comparison: &Comparison) -> String {
             "values": (0..comparison.columns.len()).map(|run| value(metric, run)).collect::<Vec<_>>(),
         })
     };
-    let settings = |all: &[Setting]| -> Vec<Json> {
+    let settings = |all: &[DifferingSetting]| -> Vec<Json> {
         all.iter().map(|setting| json!({ "name": setting.name, "values": setting.values })).collect()
     };
-    let run = |column: &super::Column| {
+    let run = |column: &super::ComparedRun| {
         json!({
             "name": column.name,
             "verdict": column.verdict,
@@ -156,7 +160,7 @@ pub fn json(comparison: &Comparison) -> String {
     };
     let all = json!({
         "comparison_schema_version": SCHEMA,
-        "sign_convention": SIGNS,
+        "sign_convention": SIGN_EXPLANATION,
         "base": base,
         "runs": comparison.columns.iter().map(run).collect::<Vec<_>>(),
         "metrics": comparison.metrics.iter().map(metric).collect::<Vec<_>>(),
@@ -167,13 +171,14 @@ pub fn json(comparison: &Comparison) -> String {
     jetcell_input::json_pretty(&all).expect("all keys are strings") + "\n"
 }
 
-fn tables(comparison: &Comparison) -> Vec<Table> {
+fn tables(comparison: &RunComparison) -> Vec<ReportTable> {
     let mut figures = figures(comparison, true);
     figures.notes = notes(comparison);
-    let settings = |title, all: &[Setting]| {
-        let rows =
-            all.iter().fold(Table::facts(title), |table, one| table.fact(&one.name, who_has_what(one)));
-        rows.or_say("Nothing.")
+    let settings = |title, all: &[DifferingSetting]| {
+        let rows = all
+            .iter()
+            .fold(ReportTable::facts(title), |table, one| table.fact(&one.name, runs_by_value(one)));
+        rows.or_note("Nothing.")
     };
     let mut all = vec![figures];
     all.extend(intervals(comparison));
@@ -182,8 +187,8 @@ fn tables(comparison: &Comparison) -> Vec<Table> {
     all
 }
 
-fn notes(comparison: &Comparison) -> Vec<String> {
-    let mut notes = vec![format!("The base is {}. {SIGNS}", label(comparison.base))];
+fn notes(comparison: &RunComparison) -> Vec<String> {
+    let mut notes = vec![format!("The base is {}. {SIGN_EXPLANATION}", label(comparison.base))];
     if intervals(comparison).is_some() {
         notes.push(
             "Each interval contains the mean of the repetitions with 95 % confidence. If two intervals \
@@ -194,22 +199,22 @@ fn notes(comparison: &Comparison) -> Vec<String> {
     notes
 }
 
-fn runs(comparison: &Comparison) -> Table {
-    let row = |(number, column): (usize, &super::Column)| {
+fn runs(comparison: &RunComparison) -> ReportTable {
+    let row = |(number, column): (usize, &super::ComparedRun)| {
         let base = if number == comparison.base { "base" } else { "" };
         let words = verdict_with_doubts(column.verdict, column.doubts.len());
-        let verdict = Cell::judged(words, column.verdict == Verdict::Pass);
-        let measured = crate::number::span(column.measured_seconds);
+        let verdict = ReportCell::with_judgement(words, column.verdict == Verdict::Pass);
+        let measured = crate::number::duration_text(column.measured_seconds);
         vec![label(number).into(), column.name.as_str().into(), base.into(), verdict, measured.into()]
     };
-    Table::words("Runs", &["Run", "Name", "", "Verdict", "Measured"])
+    ReportTable::text_columns("Runs", &["Run", "Name", "", "Verdict", "Measured"])
         .rows(comparison.columns.iter().enumerate().map(row))
 }
 
 /// Returns a table with the figures, optionally with the difference next to each figure.
-fn figures(comparison: &Comparison, with_differences: bool) -> Table {
+fn figures(comparison: &RunComparison, with_differences: bool) -> ReportTable {
     let base = comparison.base;
-    let mut table = Table::numbers("Figures", "Figure", []);
+    let mut table = ReportTable::numbers("Figures", "Figure", []);
     for run in 0..comparison.columns.len() {
         table.columns.push(number_column(label(run)));
         if with_differences && run != base {
@@ -222,7 +227,7 @@ fn figures(comparison: &Comparison, with_differences: bool) -> Table {
             row.push(
                 metric
                     .value(run)
-                    .map_or_else(|| "–".into(), |value| of_unit(&metric.unit, value.figure).into()),
+                    .map_or_else(|| "–".into(), |value| format_for_unit(&metric.unit, value.figure).into()),
             );
             if with_differences && run != base {
                 row.push(difference(metric, base, run));
@@ -233,9 +238,9 @@ fn figures(comparison: &Comparison, with_differences: bool) -> Table {
 }
 
 /// Returns a table with only the differences.
-fn differences(comparison: &Comparison) -> Table {
+fn differences(comparison: &RunComparison) -> ReportTable {
     let others = || (0..comparison.columns.len()).filter(|run| *run != comparison.base);
-    let mut table = Table::numbers("Differences", "Difference in %", []);
+    let mut table = ReportTable::numbers("Differences", "Difference in %", []);
     table.columns.extend(others().map(label).map(number_column));
     table.rows(comparison.metrics.iter().map(|metric| {
         let cells = others().map(|run| difference(metric, comparison.base, run));
@@ -244,8 +249,8 @@ fn differences(comparison: &Comparison) -> Table {
 }
 
 /// Returns a table that compares each run's interval with that of the base, or `None` if there are no intervals.
-fn intervals(comparison: &Comparison) -> Option<Table> {
-    let mut table = Table::words(
+fn intervals(comparison: &RunComparison) -> Option<ReportTable> {
+    let mut table = ReportTable::text_columns(
         "Confidence intervals of 95 %",
         &["Figure", "Run", "Its interval", "That of the base", "Finding"],
     );
@@ -253,27 +258,31 @@ fn intervals(comparison: &Comparison) -> Option<Table> {
         for run in (0..comparison.columns.len()).filter(|run| *run != comparison.base) {
             let Some(finding) = metric.finding(comparison.base, run) else { continue };
             let interval = |run: usize| {
-                let (low, high) = metric.value(run)?.interval.map(ends)?;
-                Some(format!("{} … {}", of_unit(&metric.unit, low), of_unit(&metric.unit, high)))
+                let (low, high) = metric.value(run)?.interval.map(interval_bounds)?;
+                Some(format!(
+                    "{} … {}",
+                    format_for_unit(&metric.unit, low),
+                    format_for_unit(&metric.unit, high)
+                ))
             };
             let (own, base) = (interval(run), interval(comparison.base));
             let cells = [name(metric), label(run), own.unwrap_or_default(), base.unwrap_or_default()];
-            let row = cells.into_iter().chain([word(finding).to_string()]);
-            table.rows.push(row.map(Cell::from).collect());
+            let row = cells.into_iter().chain([finding_word(finding).to_string()]);
+            table.rows.push(row.map(ReportCell::from).collect());
         }
     }
     (!table.rows.is_empty()).then_some(table)
 }
 
-fn number_column(name: String) -> Column {
-    Column { name, number: true }
+fn number_column(name: String) -> ReportColumn {
+    ReportColumn { name, number: true }
 }
 
-fn name(metric: &Metric) -> String {
+fn name(metric: &ComparisonMetric) -> String {
     let arrow = match metric.better {
-        Better::Higher => '↑',
-        Better::Lower => '↓',
-        Better::Neither => '·',
+        BetterDirection::Higher => '↑',
+        BetterDirection::Lower => '↓',
+        BetterDirection::Neither => '·',
     };
     match metric.unit.as_str() {
         "" | "count" | "per log" => format!("{} {arrow}", metric.name),
@@ -282,24 +291,26 @@ fn name(metric: &Metric) -> String {
 }
 
 /// Formats a difference. It is coloured only if the repetitions show that there is one.
-fn difference(metric: &Metric, base: usize, run: usize) -> Cell {
+fn difference(metric: &ComparisonMetric, base: usize, run: usize) -> ReportCell {
     let Some(delta) = metric.delta(base, run) else { return "–".into() };
     let percent = percent(delta);
     match metric.finding(base, run) {
-        Some(Finding::NotShown) => format!("({percent})").into(),
-        Some(Finding::Different) if metric.better != Better::Neither => Cell::judged(percent, delta > 0.0),
+        Some(DifferenceFinding::NotShown) => format!("({percent})").into(),
+        Some(DifferenceFinding::Different) if metric.better != BetterDirection::Neither => {
+            ReportCell::with_judgement(percent, delta > 0.0)
+        }
         _ => percent.into(),
     }
 }
 
-const fn word(finding: Finding) -> &'static str {
+const fn finding_word(finding: DifferenceFinding) -> &'static str {
     match finding {
-        Finding::Different => "different",
-        Finding::NotShown => "no difference shown",
+        DifferenceFinding::Different => "different",
+        DifferenceFinding::NotShown => "no difference shown",
     }
 }
 
-const fn ends(interval: Interval) -> (f64, f64) {
+const fn interval_bounds(interval: ConfidenceInterval) -> (f64, f64) {
     (interval.mean - interval.half_width, interval.mean + interval.half_width)
 }
 
@@ -309,7 +320,7 @@ fn percent(delta: f64) -> String {
 }
 
 /// Lists a setting's values with the runs that have them: `4 (run 1, run 3), 8 (run 2)`.
-fn who_has_what(setting: &Setting) -> String {
+fn runs_by_value(setting: &DifferingSetting) -> String {
     let mut groups: Vec<(&str, Vec<String>)> = Vec::new();
     for (run, value) in setting.values.iter().enumerate() {
         match groups.iter_mut().find(|(other, _)| other == value) {
@@ -325,7 +336,7 @@ fn who_has_what(setting: &Setting) -> String {
 }
 
 /// Returns the end of a name, which is where paths differ.
-fn end_of(name: &str, width: usize) -> String {
+fn shorten_to_end(name: &str, width: usize) -> String {
     let length = name.chars().count();
     if length <= width {
         return name.into();

@@ -7,14 +7,14 @@ use jetcell_workload::result::RunResult;
 use jetcell_workload::units::human_bytes;
 use serde_json::Value;
 
-use super::{Column, Setting, label};
+use super::{ComparedRun, DifferingSetting, label};
 
 /// Options that do not affect the load, and options that are compared by their effective value in the plan instead.
-const NOT_LOAD: [&str; 8] =
+const NON_LOAD_OPTIONS: [&str; 8] =
     ["dirs", "log_dirs", "output", "description", "page_size", "cache", "databases", "size"];
 
 /// Returns how the loads differ, in any load option or in the values of the plan.
-pub(super) fn load(runs: &[&RunResult]) -> Vec<Setting> {
+pub(super) fn load(runs: &[&RunResult]) -> Vec<DifferingSetting> {
     let decided = |run: &RunResult| {
         [
             ("page_size", human_bytes(u64::from(run.plan.page_bytes))),
@@ -31,16 +31,16 @@ pub(super) fn load(runs: &[&RunResult]) -> Vec<Setting> {
         if let Value::Object(options) = profile {
             options
                 .iter()
-                .filter(|(name, _)| !NOT_LOAD.contains(&name.as_str()))
+                .filter(|(name, _)| !NON_LOAD_OPTIONS.contains(&name.as_str()))
                 .for_each(|(name, value)| flatten(name, value, &mut all));
         }
         all
     };
-    differing(runs.iter().map(one).collect())
+    differing_settings(runs.iter().map(one).collect())
 }
 
 /// Returns how the programs and machines differ.
-pub(super) fn environment(runs: &[&RunResult]) -> Vec<Setting> {
+pub(super) fn environment(runs: &[&RunResult]) -> Vec<DifferingSetting> {
     let one = |run: &&RunResult| {
         let machine = &run.machine;
         let mut all: Vec<(String, String)> = [
@@ -52,7 +52,7 @@ pub(super) fn environment(runs: &[&RunResult]) -> Vec<Setting> {
         ]
         .map(|(name, value)| (name.to_string(), value))
         .to_vec();
-        let storage = |of: &dyn Fn(&jetcell_workload::machine::Storage) -> Option<String>| {
+        let storage = |of: &dyn Fn(&jetcell_workload::machine::DirectoryStorage) -> Option<String>| {
             let distinct: BTreeSet<String> = machine.storage.iter().filter_map(of).collect();
             distinct.into_iter().collect::<Vec<_>>().join(", ")
         };
@@ -61,7 +61,7 @@ pub(super) fn environment(runs: &[&RunResult]) -> Vec<Setting> {
         all.push(("device".into(), storage(&|one| Some(one.device.as_ref()?.name.clone()))));
         all
     };
-    differing(runs.iter().map(one).collect())
+    differing_settings(runs.iter().map(one).collect())
 }
 
 /// Appends all leaf values with dotted names, as in a configuration file.
@@ -75,7 +75,7 @@ fn flatten(name: &str, value: &Value, out: &mut Vec<(String, String)>) {
     }
 }
 
-fn differing(runs: Vec<Vec<(String, String)>>) -> Vec<Setting> {
+fn differing_settings(runs: Vec<Vec<(String, String)>>) -> Vec<DifferingSetting> {
     let mut names: Vec<&String> = Vec::new();
     for (name, _) in runs.iter().flatten() {
         if !names.contains(&name) {
@@ -85,16 +85,20 @@ fn differing(runs: Vec<Vec<(String, String)>>) -> Vec<Setting> {
     let value = |run: &Vec<(String, String)>, name: &String| {
         run.iter().find(|(other, _)| other == name).map(|(_, value)| value.clone()).unwrap_or_default()
     };
-    let setting = |name: &String| Setting {
+    let setting = |name: &String| DifferingSetting {
         name: name.clone(),
         values: runs.iter().map(|run| value(run, name)).collect(),
     };
-    let differs = |setting: &Setting| setting.values.windows(2).any(|pair| pair[0] != pair[1]);
+    let differs = |setting: &DifferingSetting| setting.values.windows(2).any(|pair| pair[0] != pair[1]);
     names.into_iter().map(setting).filter(differs).collect()
 }
 
 /// Returns the limitations that a reader must know before relying on a difference.
-pub(super) fn warnings(columns: &[Column], runs: &[&RunResult], load: &[Setting]) -> Vec<String> {
+pub(super) fn warnings(
+    columns: &[ComparedRun],
+    runs: &[&RunResult],
+    load: &[DifferingSetting],
+) -> Vec<String> {
     let mut lines = Vec::new();
     for (number, column) in columns.iter().enumerate() {
         let what = match column.verdict {

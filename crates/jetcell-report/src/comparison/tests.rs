@@ -1,19 +1,19 @@
-use jetcell_workload::measurement::{Interval, Repetition, Repetitions, SampleFile};
+use jetcell_workload::measurement::{ConfidenceInterval, Repetition, Repetitions, SampleFile};
 use serde::Deserialize;
 
 use super::*;
 use crate::example::{result, samples};
 
 #[derive(Deserialize)]
-struct Printed {
+struct PrintedComparison {
     columns: Vec<String>,
-    metrics: Vec<PrintedMetric>,
+    metrics: Vec<PrintedRunMetric>,
 }
 
 #[derive(Deserialize)]
-struct PrintedMetric {
+struct PrintedRunMetric {
     metric: String,
-    better: Better,
+    better: BetterDirection,
     values: Vec<f64>,
     reported_delta_pct: Vec<Option<f64>>,
     computed_delta_pct: Vec<Option<f64>>,
@@ -21,13 +21,13 @@ struct PrintedMetric {
 
 /// Reads a published comparison of three file systems, in which figures are printed with two decimals and percentages
 /// without decimals.
-fn printed() -> Printed {
+fn printed() -> PrintedComparison {
     serde_json::from_str(include_str!("filesystem-comparison.json")).unwrap()
 }
 
-fn metric(better: Better, figures: &[f64]) -> Metric {
-    let values = figures.iter().map(|figure| Some(Value { figure: *figure, interval: None })).collect();
-    Metric { name: "m".into(), unit: String::new(), better, values }
+fn metric(better: BetterDirection, figures: &[f64]) -> ComparisonMetric {
+    let values = figures.iter().map(|figure| Some(MetricValue { figure: *figure, interval: None })).collect();
+    ComparisonMetric { name: "m".into(), unit: String::new(), better, values }
 }
 
 #[test]
@@ -78,21 +78,21 @@ fn the_printed_figures_leave_three_percentages_open() {
 
 #[test]
 fn signs_say_better() {
-    assert_eq!(metric(Better::Higher, &[100.0, 110.0]).delta(0, 1).map(f64::round), Some(10.0));
-    assert_eq!(metric(Better::Lower, &[100.0, 110.0]).delta(0, 1).map(f64::round), Some(-10.0));
-    assert_eq!(metric(Better::Neither, &[100.0, 90.0]).delta(0, 1).map(f64::round), Some(-10.0));
+    assert_eq!(metric(BetterDirection::Higher, &[100.0, 110.0]).delta(0, 1).map(f64::round), Some(10.0));
+    assert_eq!(metric(BetterDirection::Lower, &[100.0, 110.0]).delta(0, 1).map(f64::round), Some(-10.0));
+    assert_eq!(metric(BetterDirection::Neither, &[100.0, 90.0]).delta(0, 1).map(f64::round), Some(-10.0));
 }
 
 #[test]
 fn without_a_base_there_is_no_percentage() {
     for odd in [0.0, -0.0, f64::NAN, f64::INFINITY] {
-        let odd = metric(Better::Lower, &[odd, 1.0, odd]);
+        let odd = metric(BetterDirection::Lower, &[odd, 1.0, odd]);
         assert_eq!((odd.delta(0, 1), odd.delta(0, 2)), (None, None));
     }
-    let mut missing = metric(Better::Higher, &[1.0, 2.0]);
+    let mut missing = metric(BetterDirection::Higher, &[1.0, 2.0]);
     missing.values[0] = None;
     assert_eq!((missing.delta(0, 1), missing.delta(1, 0), missing.delta(0, 7)), (None, None, None));
-    assert_eq!(metric(Better::Lower, &[3.0, 3.0]).delta(0, 1).map(f64::to_bits), Some(0));
+    assert_eq!(metric(BetterDirection::Lower, &[3.0, 3.0]).delta(0, 1).map(f64::to_bits), Some(0));
 }
 
 /// Checks that, whichever run is the base, the better run stays better, ratios multiply, and the column order does
@@ -102,7 +102,7 @@ fn base_and_order_do_not_change_which_run_is_better() {
     for row in printed().metrics {
         let here = metric(row.better, &row.values);
         let turned = metric(row.better, &[row.values[2], row.values[0], row.values[1]]);
-        let sign = if row.better == Better::Lower { -1.0 } else { 1.0 };
+        let sign = if row.better == BetterDirection::Lower { -1.0 } else { 1.0 };
         let ratio = |a: usize, b: usize| 1.0 + sign * here.delta(a, b).unwrap() / 100.0;
         for a in 0..3 {
             assert_eq!(here.delta(a, a), Some(0.0));
@@ -122,21 +122,21 @@ fn base_and_order_do_not_change_which_run_is_better() {
 fn overlapping_intervals_show_no_difference() {
     let finding = |half_width: f64, other: Option<f64>| {
         let value = |mean: f64, half_width: f64| {
-            Some(Value { figure: mean, interval: Some(Interval { mean, half_width }) })
+            Some(MetricValue { figure: mean, interval: Some(ConfidenceInterval { mean, half_width }) })
         };
-        let mut metric = metric(Better::Higher, &[100.0]);
+        let mut metric = metric(BetterDirection::Higher, &[100.0]);
         metric.values = vec![value(100.0, half_width), other.and_then(|mean| value(mean, 3.0))];
         metric.finding(0, 1)
     };
-    assert_eq!(finding(2.0, Some(105.5)), Some(Finding::Different));
-    assert_eq!(finding(2.0, Some(105.0)), Some(Finding::NotShown));
-    assert_eq!(finding(2.0, Some(94.5)), Some(Finding::Different));
-    assert_eq!(finding(9.0, Some(94.5)), Some(Finding::NotShown));
+    assert_eq!(finding(2.0, Some(105.5)), Some(DifferenceFinding::Different));
+    assert_eq!(finding(2.0, Some(105.0)), Some(DifferenceFinding::NotShown));
+    assert_eq!(finding(2.0, Some(94.5)), Some(DifferenceFinding::Different));
+    assert_eq!(finding(9.0, Some(94.5)), Some(DifferenceFinding::NotShown));
     assert_eq!(finding(2.0, None), None);
 }
 
 /// Returns a passed run that is `times` as fast as the example, with repetitions that vary by `noise`.
-fn run(name: &str, times: f64, noise: Option<f64>) -> (String, Stored) {
+fn run(name: &str, times: f64, noise: Option<f64>) -> (String, StoredRun) {
     let mut result = result();
     (result.verdict, result.reason) = (Verdict::Pass, "every rule held".into());
     result.achieved_transactional_iops *= times;
@@ -149,12 +149,12 @@ fn run(name: &str, times: f64, noise: Option<f64>) -> (String, Stored) {
             log_write_ms: 1.25 + by / 100.0,
             ..Repetition::default()
         };
-        Repetitions::of(&[one(-noise), one(0.0), one(noise)])
+        Repetitions::new(&[one(-noise), one(0.0), one(noise)])
     });
-    (name.into(), Stored { result, samples: samples(5) })
+    (name.into(), StoredRun { result, samples: samples(5) })
 }
 
-fn eight() -> Vec<(String, Stored)> {
+fn eight() -> Vec<(String, StoredRun)> {
     let long = "/a/very/long/path/to/results/of/many/runs/on/a/file/system/Performance_2026-01-02_03-04-05";
     let one = |n: usize| run(&format!("{long}-{n}"), 1.0 + n as f64 * 1000.0, Some(0.5));
     (0..8).map(one).collect()
@@ -163,7 +163,7 @@ fn eight() -> Vec<(String, Stored)> {
 #[test]
 fn a_terminal_of_100_columns_is_wide_enough() {
     for count in 2..=8 {
-        let text = text(&Comparison::of(&eight()[..count], 1), 100);
+        let text = text(&RunComparison::new(&eight()[..count], 1), 100);
         for line in text.lines() {
             assert!(line.chars().count() <= 100, "{count} runs: {line}");
         }
@@ -176,7 +176,7 @@ fn a_terminal_of_100_columns_is_wide_enough() {
 fn percentiles_have_the_intervals_of_their_repetitions() {
     let mut one = run("a", 1.0, None);
     one.1.result.analysis.repetitions = Some(crate::example::repetitions());
-    let found = Comparison::of(&[one, run("b", 1.0, None)], 0);
+    let found = RunComparison::new(&[one, run("b", 1.0, None)], 0);
     let half = |name: &str| {
         let metric = found.metrics.iter().find(|metric| metric.name == name).unwrap();
         metric.value(0).unwrap().interval.map(|interval| interval.half_width)
@@ -188,7 +188,7 @@ fn percentiles_have_the_intervals_of_their_repetitions() {
 #[test]
 fn overlapping_intervals_are_marked_in_every_format() {
     let runs = [run("a", 1.0, Some(3.0)), run("b", 1.01, Some(3.0))];
-    let comparison = Comparison::of(&runs, 0);
+    let comparison = RunComparison::new(&runs, 0);
     assert!(
         text(&comparison, 100).contains("(+1.0)") && text(&comparison, 100).contains("no difference shown")
     );
@@ -214,7 +214,7 @@ fn different_settings_are_listed() {
     other.1.result.configuration.dirs = vec!["/elsewhere".into()];
     other.1.result.machine.kernel = "7.0".into();
     (one.1.result.verdict, one.1.result.reason) = (Verdict::Fail, "too slow".into());
-    let comparison = Comparison::of(&[one, other], 0);
+    let comparison = RunComparison::new(&[one, other], 0);
     let names: Vec<&str> = comparison.load.iter().map(|setting| setting.name.as_str()).collect();
     assert_eq!(names, ["cache", "mix.insert", "mix.read", "mix.replace", "threads"]);
     let names: Vec<&str> = comparison.environment.iter().map(|setting| setting.name.as_str()).collect();
@@ -241,7 +241,7 @@ fn a_killed_run_is_compared_by_its_samples() {
     }
     killed.1.result.fill_from_samples(&killed.1.samples);
     nothing.1.samples.clear();
-    let comparison = Comparison::of(&[run("whole", 1.0, None), killed, nothing], 0);
+    let comparison = RunComparison::new(&[run("whole", 1.0, None), killed, nothing], 0);
     let find = |name: &str| comparison.metrics.iter().find(|metric| metric.name == name).unwrap();
     assert_eq!(find("Transactional I/O").value(1).unwrap().figure, 100.0);
     assert_eq!((find("Database read p99").value(1), find("Transactional I/O").value(2)), (None, None));
@@ -257,7 +257,7 @@ fn a_killed_run_is_compared_by_its_samples() {
 fn the_doubts_of_a_run_are_said_in_every_format() {
     let (sure, mut doubtful) = (run("a", 1.0, Some(3.0)), run("b", 1.0, Some(3.0)));
     doubtful.1.result.doubts = vec!["the measured time was 2 s".into(), "the load was not steady".into()];
-    let comparison = Comparison::of(&[sure, doubtful], 0);
+    let comparison = RunComparison::new(&[sure, doubtful], 0);
     let warning = "run 2 is doubtful: the measured time was 2 s";
     assert!(comparison.warnings.iter().any(|line| line == warning), "{:?}", comparison.warnings);
     for shown in [text(&comparison, 200), html(&comparison), markdown(&comparison)] {
@@ -272,7 +272,8 @@ fn the_doubts_of_a_run_are_said_in_every_format() {
 
 #[test]
 fn names_are_escaped() {
-    let comparison = Comparison::of(&[run("<script>alert(1)</script>|", 1.0, None), run("b", 1.0, None)], 0);
+    let comparison =
+        RunComparison::new(&[run("<script>alert(1)</script>|", 1.0, None), run("b", 1.0, None)], 0);
     assert!(!html(&comparison).contains("<script>alert"));
     assert!(markdown(&comparison).contains(r"\<script>alert(1)\</script>\|"));
 }
@@ -284,8 +285,8 @@ fn runs_from_disk_are_compared() {
     let mut file = SampleFile::create(&dir.path().join("samples.csv")).unwrap();
     samples(4).iter().for_each(|sample| file.add(sample).unwrap());
     drop(file);
-    let stored = Stored::read(dir.path()).unwrap();
-    let comparison = Comparison::of(&[("a".into(), stored.clone()), ("b".into(), stored)], 0);
+    let stored = StoredRun::read(dir.path()).unwrap();
+    let comparison = RunComparison::new(&[("a".into(), stored.clone()), ("b".into(), stored)], 0);
     assert_eq!(comparison.warnings, ["run 1 and run 2 have the same result"]);
     assert!(
         comparison.charts.iter().all(|chart| chart.series.len() == 2 && chart.series[0].points.len() == 4)

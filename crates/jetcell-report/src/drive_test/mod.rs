@@ -3,19 +3,19 @@
 mod page;
 
 use jetcell_lab::Difference;
-use jetcell_lab::drive::{DriveTest, Figure, Measurement, StepResult, TargetKind, TestedTarget};
+use jetcell_lab::drive::{DriveTest, StepFigure, StepMeasurement, StepResult, TargetKind, TestedTarget};
 use jetcell_workload::measurement::LatencySummary;
 use jetcell_workload::units::human_bytes;
 
 pub use page::drive_test_html;
 
 use crate::markdown::tables_markdown;
-use crate::number::{decimal, of_unit, significant, span};
-use crate::table::{Cell, Table};
-use crate::text_table::{table_text, wrapped};
+use crate::number::{decimal, duration_text, format_for_unit, significant};
+use crate::table::{ReportCell, ReportTable};
+use crate::text_table::{table_text, wrap};
 
 /// Explains the marks in the tables.
-const MARKS: &str = "Differences are in percent of the first target, with the sign of the change and a 95 % \
+const MARK_EXPLANATION: &str = "Differences are in percent of the first target, with the sign of the change and a 95 % \
  confidence interval. A target is marked as better only if its intervals against all other targets exclude \
  zero. Of twenty steps without a real difference, one may still be marked by chance.";
 
@@ -24,10 +24,10 @@ pub fn drive_test_text(test: &DriveTest, width: usize) -> String {
     let mut out = String::new();
     for table in tables(test) {
         out += &format!("{}\n", table.title);
-        out += &table_text(&Table { notes: Vec::new(), ..table }, width);
+        out += &table_text(&ReportTable { notes: Vec::new(), ..table }, width);
         out.push('\n');
     }
-    notes(test).iter().for_each(|line| out += &wrapped("  ", line, width));
+    notes(test).iter().for_each(|line| out += &wrap("  ", line, width));
     out
 }
 
@@ -36,17 +36,17 @@ pub fn drive_test_markdown(test: &DriveTest) -> String {
     tables_markdown("disk test", &tables(test), &notes(test))
 }
 
-fn tables(test: &DriveTest) -> Vec<Table> {
+fn tables(test: &DriveTest) -> Vec<ReportTable> {
     overview(test).into_iter().chain(details(test)).collect()
 }
 
 /// Returns tables with the targets and their costs.
-pub(crate) fn overview(test: &DriveTest) -> Vec<Table> {
+pub(crate) fn overview(test: &DriveTest) -> Vec<ReportTable> {
     std::iter::once(targets(test)).chain(costs(test)).collect()
 }
 
 /// Returns tables with the measured figures.
-pub(crate) fn details(test: &DriveTest) -> Vec<Table> {
+pub(crate) fn details(test: &DriveTest) -> Vec<ReportTable> {
     let several = test.targets.len() > 1;
     std::iter::once(figures(test))
         .chain(several.then(|| differences(test)))
@@ -67,10 +67,10 @@ pub(crate) fn notes(test: &DriveTest) -> Vec<String> {
             count => format!("{count} repetitions"),
         },
         significant(test.options.seconds),
-        span(test.seconds),
+        duration_text(test.seconds),
         test.options
             .longest_seconds
-            .map_or_else(String::new, |longest| format!(" of at most {}", span(longest))),
+            .map_or_else(String::new, |longest| format!(" of at most {}", duration_text(longest))),
         test.backend,
         human_bytes(test.smallest_transfer)
     )];
@@ -111,12 +111,12 @@ pub(crate) fn notes(test: &DriveTest) -> Vec<String> {
         }
     }
     if test.targets.len() > 1 {
-        lines.push(MARKS.into());
+        lines.push(MARK_EXPLANATION.into());
     }
     lines
 }
 
-fn targets(test: &DriveTest) -> Table {
+fn targets(test: &DriveTest) -> ReportTable {
     let row = |target: &TestedTarget| {
         let kind = match target.kind {
             TargetKind::Directory => "test file in a directory",
@@ -134,14 +134,14 @@ fn targets(test: &DriveTest) -> Table {
         let device = device.map_or("", |device| device.name.as_str());
         let size = human_bytes(target.bytes);
         let cells = [target.name.as_str(), kind, size.as_str(), mount, device];
-        cells.into_iter().map(Cell::from).collect()
+        cells.into_iter().map(ReportCell::from).collect()
     };
-    Table::words("Targets", &["Target", "Kind", "Size", "File system", "Device"])
+    ReportTable::text_columns("Targets", &["Target", "Kind", "Size", "File system", "Device"])
         .rows(test.targets.iter().map(row))
 }
 
 /// Returns a table with the costs given by the user, if any.
-fn costs(test: &DriveTest) -> Option<Table> {
+fn costs(test: &DriveTest) -> Option<ReportTable> {
     let costs = &test.options.costs;
     let money = costs.currency.as_deref().unwrap_or("money");
     let columns = [
@@ -158,31 +158,31 @@ fn costs(test: &DriveTest) -> Option<Table> {
     };
     let row = |(at, target): (usize, &TestedTarget)| {
         let cell = |value: Option<f64>, decimals| {
-            Cell::from(value.map_or_else(|| "-".to_string(), |value| decimal(value, decimals)))
+            ReportCell::from(value.map_or_else(|| "-".to_string(), |value| decimal(value, decimals)))
         };
         vec![
-            Cell::from(target.name.as_str()),
+            ReportCell::from(target.name.as_str()),
             cell(costs.prices.get(at).copied(), 2),
             cell(costs.watts.get(at).copied(), 1),
-            Cell::from(costs.watts.get(at).map_or("-", |_| scope)),
+            ReportCell::from(costs.watts.get(at).map_or("-", |_| scope)),
             cell(costs.energy(at).map(|energy| energy.kwh_per_year), 1),
             cell(costs.energy(at).and_then(|energy| energy.cost_per_year), 2),
         ]
     };
-    let table = Table::numbers("Costs, as given", "Target", columns.iter().map(String::as_str))
+    let table = ReportTable::numbers("Costs, as given", "Target", columns.iter().map(String::as_str))
         .rows(test.targets.iter().enumerate().map(row));
     (!costs.prices.is_empty() || !costs.watts.is_empty()).then_some(table)
 }
 
 /// Formats a difference from the first target, such as `+17.9 %`, and its interval.
 pub(crate) fn difference(found: &Difference) -> (String, String) {
-    let interval = found.half_width.map(|half| format!("± {}", of_unit("%", half)));
+    let interval = found.half_width.map(|half| format!("± {}", format_for_unit("%", half)));
     let sign = if found.percent > 0.0 { "+" } else { "" };
-    (format!("{sign}{} %", of_unit("%", found.percent)), interval.unwrap_or_default())
+    (format!("{sign}{} %", format_for_unit("%", found.percent)), interval.unwrap_or_default())
 }
 
 /// Formats a name with its difference from the first: `btrfs: -60.3 % ± 51.2`.
-pub(crate) fn compared(name: String, difference: Option<&Difference>, is_better: bool) -> String {
+pub(crate) fn name_with_difference(name: String, difference: Option<&Difference>, is_better: bool) -> String {
     let (percent, interval) = difference.map(self::difference).unwrap_or_default();
     let apart = if percent.is_empty() { String::new() } else { format!(": {percent} {interval}") };
     format!("{name}{}{}", apart.trim_end(), if is_better { ", better" } else { "" })
@@ -192,52 +192,52 @@ fn with_unit(step: &StepResult) -> String {
     format!("{} ({})", step.step.title, step.step.unit.name())
 }
 
-fn figures(test: &DriveTest) -> Table {
+fn figures(test: &DriveTest) -> ReportTable {
     let names = test.targets.iter().map(|target| target.name.as_str());
-    let cell = |step: &StepResult, figure: &Option<Figure>| match figure {
-        None => Cell::from("-"),
+    let cell = |step: &StepResult, figure: &Option<StepFigure>| match figure {
+        None => ReportCell::from("-"),
         Some(figure) => {
-            let shown = |value| of_unit(step.step.unit.name(), value);
+            let shown = |value| format_for_unit(step.step.unit.name(), value);
             let interval = figure.interval.map(|found| format!("± {}", shown(found.half_width)));
-            Cell::with_remark(shown(figure.mean), interval.unwrap_or_default())
+            ReportCell::with_remark(shown(figure.mean), interval.unwrap_or_default())
         }
     };
     let row = |step: &StepResult| {
         let figures = step.figures.iter().map(|figure| cell(step, figure));
-        std::iter::once(Cell::from(with_unit(step))).chain(figures).collect()
+        std::iter::once(ReportCell::from(with_unit(step))).chain(figures).collect()
     };
-    Table::numbers("Figures", "Step", names).rows(test.steps.iter().map(row))
+    ReportTable::numbers("Figures", "Step", names).rows(test.steps.iter().map(row))
 }
 
-fn differences(test: &DriveTest) -> Table {
+fn differences(test: &DriveTest) -> ReportTable {
     let names = test.targets.iter().skip(1).map(|target| target.name.as_str());
-    let mut table = Table::numbers("Differences", "Step", names.chain(["Better"]));
+    let mut table = ReportTable::numbers("Differences", "Step", names.chain(["Better"]));
     table.columns.last_mut().into_iter().for_each(|better| better.number = false);
     for step in &test.steps {
-        let cell = |figure: &Option<Figure>| match figure.as_ref().and_then(|figure| figure.difference) {
-            None => Cell::from("-"),
+        let cell = |figure: &Option<StepFigure>| match figure.as_ref().and_then(|figure| figure.difference) {
+            None => ReportCell::from("-"),
             Some(found) => {
                 let (percent, interval) = difference(&found);
-                Cell::with_remark(percent, interval)
+                ReportCell::with_remark(percent, interval)
             }
         };
         let winner =
             step.winner.and_then(|at| test.targets.get(at)).map_or("-", |target| target.name.as_str());
         let cells = step.figures.iter().skip(1).map(cell);
-        let row: Vec<Cell> =
-            std::iter::once(Cell::from(with_unit(step))).chain(cells).chain([winner.into()]).collect();
+        let row: Vec<ReportCell> =
+            std::iter::once(ReportCell::from(with_unit(step))).chain(cells).chain([winner.into()]).collect();
         table = table.row(row);
     }
     table
 }
 
 /// Function that selects the latencies for one kind of operation.
-type Pick = fn(&Measurement) -> &LatencySummary;
+type SummarySelector = fn(&StepMeasurement) -> &LatencySummary;
 
 /// Returns a table with latencies. The distribution over all repetitions is not available here, so each row shows the
 /// worst repetition.
-fn latencies(test: &DriveTest) -> Table {
-    let mut table = Table::numbers(
+fn latencies(test: &DriveTest) -> ReportTable {
+    let mut table = ReportTable::numbers(
         "Latency in ms, worst repetition",
         "Step",
         ["Operation", "Median", "90 %", "99 %", "99.9 %", "Maximum"],
@@ -246,12 +246,12 @@ fn latencies(test: &DriveTest) -> Table {
     for step in &test.steps {
         for (target, figure) in test.targets.iter().zip(&step.figures) {
             let Some(figure) = figure else { continue };
-            let kinds: [(&str, Pick); 3] =
+            let kinds: [(&str, SummarySelector); 3] =
                 [("read", |one| &one.reads), ("write", |one| &one.writes), ("sync", |one| &one.syncs)];
             for (kind, of) in kinds {
                 let worst = |value: fn(&LatencySummary) -> u64| {
                     let values = figure.repetitions.iter().map(|one| value(of(one)));
-                    of_unit("ms", values.max().unwrap_or(0) as f64 / 1000.0)
+                    format_for_unit("ms", values.max().unwrap_or(0) as f64 / 1000.0)
                 };
                 if figure.repetitions.iter().all(|one| of(one).count == 0) {
                     continue;
@@ -267,7 +267,8 @@ fn latencies(test: &DriveTest) -> Table {
                     worst(|all| all.p99_9),
                     worst(|all| all.max),
                 ];
-                let row: Vec<Cell> = [name, kind.into()].into_iter().chain(values).map(Cell::from).collect();
+                let row: Vec<ReportCell> =
+                    [name, kind.into()].into_iter().chain(values).map(ReportCell::from).collect();
                 table = table.row(row);
             }
         }
@@ -279,9 +280,11 @@ fn latencies(test: &DriveTest) -> Table {
 pub(crate) mod tests {
     use std::path::PathBuf;
 
-    use jetcell_lab::drive::{Costs, Group, Options, Point, SCHEMA, Step, Unit, Zone};
+    use jetcell_lab::drive::{
+        AccessTimePoint, DriveTestOptions, SCHEMA, StepGroup, StepUnit, TargetCosts, TestStep, TransferZone,
+    };
     use jetcell_workload::machine::Machine;
-    use jetcell_workload::measurement::{Interval, Latencies};
+    use jetcell_workload::measurement::{ConfidenceInterval, LatencyHistogram};
 
     use super::*;
 
@@ -296,7 +299,7 @@ pub(crate) mod tests {
             notes: vec!["a <note>".into()],
             preconditioning: None,
         };
-        let step = |name: &str, title: &str, group, unit| Step {
+        let step = |name: &str, title: &str, group, unit| TestStep {
             name: name.into(),
             title: title.into(),
             group,
@@ -306,25 +309,27 @@ pub(crate) mod tests {
             reads_percent: 100,
         };
         let measured = |us: u64| {
-            let mut latencies = Latencies::default();
+            let mut latencies = LatencyHistogram::default();
             latencies.record_many(us, 100);
-            Measurement {
+            StepMeasurement {
                 seconds: 1.0,
                 operations: 100,
                 bytes: 100 << 20,
                 reads: latencies.summary(),
                 read_latencies: latencies,
                 zones: (0..4)
-                    .map(|at| Zone { offset: at * (128 << 20), bytes: 25 << 20, seconds: 0.25 })
+                    .map(|at| TransferZone { offset: at * (128 << 20), bytes: 25 << 20, seconds: 0.25 })
                     .collect(),
-                points: (0..9).map(|at| Point { offset: at << 25, ms: us as f64 / 1000.0 }).collect(),
-                ..Measurement::default()
+                points: (0..9)
+                    .map(|at| AccessTimePoint { offset: at << 25, ms: us as f64 / 1000.0 })
+                    .collect(),
+                ..StepMeasurement::default()
             }
         };
-        let result = |step: Step, means: [f64; 2], percent: f64, significant: bool, winner| {
-            let figure = |at: usize| Figure {
+        let result = |step: TestStep, means: [f64; 2], percent: f64, significant: bool, winner| {
+            let figure = |at: usize| StepFigure {
                 mean: means[at],
-                interval: Some(Interval { mean: means[at], half_width: means[at] / 50.0 }),
+                interval: Some(ConfidenceInterval { mean: means[at], half_width: means[at] / 50.0 }),
                 difference: (at > 0).then_some(Difference { percent, half_width: Some(3.0), significant }),
                 repetitions: vec![measured(1000 * (at as u64 + 1))],
             };
@@ -338,7 +343,7 @@ pub(crate) mod tests {
             machine: Machine::default(),
             backend: "io_uring".into(),
             smallest_transfer: 4096,
-            options: Options {
+            options: DriveTestOptions {
                 seconds: 3.0,
                 repetitions: 4,
                 zones: 4,
@@ -347,7 +352,7 @@ pub(crate) mod tests {
                 seed: 1,
                 only: Vec::new(),
                 longest_seconds: Some(300.0),
-                costs: Costs {
+                costs: TargetCosts {
                     prices: vec![139.0, 249.0],
                     watts: vec![5.0],
                     power_scope: "server".parse().ok(),
@@ -358,14 +363,14 @@ pub(crate) mod tests {
             targets: vec![target("green"), target("black|\x1b")],
             steps: vec![
                 result(
-                    step("transfer_read", "Transfer, read", Group::Transfer, Unit::MibPerSecond),
+                    step("transfer_read", "Transfer, read", StepGroup::Transfer, StepUnit::MibPerSecond),
                     [100.0, 117.9],
                     17.9,
                     true,
                     Some(1),
                 ),
                 result(
-                    step("access_time", "Access time, 4 KiB", Group::AccessTime, Unit::Milliseconds),
+                    step("access_time", "Access time, 4 KiB", StepGroup::AccessTime, StepUnit::Milliseconds),
                     [12.0, 12.1],
                     0.83,
                     false,

@@ -1,14 +1,16 @@
 //! Renders a drive test as a page with charts. All targets share each chart.
 
-use jetcell_lab::drive::{DriveTest, Figure, Group, Measurement, Seek, Step, StepResult};
-use jetcell_workload::measurement::Latencies;
+use jetcell_lab::drive::{
+    DriveTest, SeekMeasurement, StepFigure, StepGroup, StepMeasurement, StepResult, TestStep,
+};
+use jetcell_workload::measurement::LatencyHistogram;
 
-use crate::bars::{Bar, Bars};
-use crate::chart::{Along, Chart, Cloud, Scale, Series};
-use crate::drive_test::{compared, details, notes, overview};
-use crate::number::of_unit;
-use crate::page::Page;
-use crate::series::{PER_DECADE, commonest};
+use crate::bars::{BarChart, BarItem};
+use crate::chart::{AxisScale, Chart, ChartSeries, DotOverlay, HorizontalAxis};
+use crate::drive_test::{details, name_with_difference, notes, overview};
+use crate::number::format_for_unit;
+use crate::page::ReportPage;
+use crate::series::{PER_DECADE, mode_text};
 
 const GIB: f64 = (1 << 30) as f64;
 const MIB: f64 = (1 << 20) as f64;
@@ -16,71 +18,77 @@ const MIB: f64 = (1 << 20) as f64;
 /// Renders a test's charts, tables, and remarks as a single file.
 pub fn drive_test_html(test: &DriveTest) -> String {
     let names: Vec<&str> = test.targets.iter().map(|target| target.name.as_str()).collect();
-    let page = Page::new(format!("Disk test of {}", names.join(" and ")));
-    let page = overview(test).iter().fold(page, Page::table);
+    let page = ReportPage::new(format!("Disk test of {}", names.join(" and ")));
+    let page = overview(test).iter().fold(page, ReportPage::table);
     let mut page = notes(test).iter().fold(page, |page, line| page.text(line));
-    page = page.heading("By position on the drive").charts(&surface(test)).charts(seeks(test).as_slice());
-    let bars: Vec<Bars> = ["read", "write"].into_iter().filter_map(|kind| by_size(test, kind)).collect();
+    page = page
+        .heading("By position on the drive")
+        .charts(&transfer_rate_charts(test))
+        .charts(seeks(test).as_slice());
+    let bars: Vec<BarChart> = ["read", "write"].into_iter().filter_map(|kind| by_size(test, kind)).collect();
     page = page.heading("Random transfers").bars(&bars).charts(&by_depth(test));
     page = page.heading("Latency").charts(&histograms(test));
-    details(test).iter().fold(page.heading("Tables"), Page::table).finish()
+    details(test).iter().fold(page.heading("Tables"), ReportPage::table).finish()
 }
 
 /// Returns the targets that ran the step, with their names.
-fn done<'t>(test: &'t DriveTest, step: &'t StepResult) -> impl Iterator<Item = (&'t str, &'t Figure)> {
+fn targets_with_figures<'t>(
+    test: &'t DriveTest,
+    step: &'t StepResult,
+) -> impl Iterator<Item = (&'t str, &'t StepFigure)> {
     let names = test.targets.iter().map(|target| target.name.as_str());
     names.zip(&step.figures).filter_map(|(name, figure)| Some((name, figure.as_ref()?)))
 }
 
-fn of_group(test: &DriveTest, group: Group) -> impl Iterator<Item = &StepResult> {
+fn steps_in_group(test: &DriveTest, group: StepGroup) -> impl Iterator<Item = &StepResult> {
     test.steps.iter().filter(move |step| step.step.group == group)
 }
 
 /// Returns a line for each target and step. If there is only one step, its name is omitted.
-fn lines(
+fn step_lines(
     test: &DriveTest,
     steps: &[&StepResult],
-    points: impl Fn(&Figure) -> Vec<(f64, f64)>,
-) -> Vec<Series> {
+    points: impl Fn(&StepFigure) -> Vec<(f64, f64)>,
+) -> Vec<ChartSeries> {
     let mut all = Vec::new();
     for step in steps {
-        for (name, figure) in done(test, step) {
+        for (name, figure) in targets_with_figures(test, step) {
             let kind = if step.step.reads_percent == 0 { "write" } else { "read" };
             let name = if steps.len() > 1 { format!("{name}, {kind}") } else { name.to_string() };
-            all.push(Series::new(name, points(figure)));
+            all.push(ChartSeries::new(name, points(figure)));
         }
     }
     all
 }
 
-fn surface(test: &DriveTest) -> Vec<Chart> {
-    let place = || Along::Quantity("GiB from the start".into());
-    let transfers: Vec<&StepResult> = of_group(test, Group::Transfer).collect();
-    let rates = |figure: &Figure| mean_curve(&figure.repetitions);
-    let curve = Chart::new("Transfer rate", "MiB/s", place(), lines(test, &transfers, rates));
-    let access: Vec<&StepResult> = of_group(test, Group::AccessTime).collect();
-    let cloud = |figure: &Figure| {
+fn transfer_rate_charts(test: &DriveTest) -> Vec<Chart> {
+    let place = || HorizontalAxis::Quantity("GiB from the start".into());
+    let transfers: Vec<&StepResult> = steps_in_group(test, StepGroup::Transfer).collect();
+    let rates = |figure: &StepFigure| mean_curve(&figure.repetitions);
+    let curve = Chart::new("Transfer rate", "MiB/s", place(), step_lines(test, &transfers, rates));
+    let access: Vec<&StepResult> = steps_in_group(test, StepGroup::AccessTime).collect();
+    let cloud = |figure: &StepFigure| {
         let points = figure.repetitions.iter().flat_map(|one| &one.points);
         let mut points: Vec<(f64, f64)> = points.map(|point| (point.offset as f64 / GIB, point.ms)).collect();
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
         points
     };
-    let times = lines(test, &access, cloud);
-    let scale = if presses_to_the_axis(&times) { Scale::Logarithmic } else { Scale::Linear };
+    let times = step_lines(test, &access, cloud);
+    let scale = if has_outliers(&times) { AxisScale::Logarithmic } else { AxisScale::Linear };
     let unit = "ms, one dot per random 4 KiB read".to_string();
     if transfers.is_empty() {
         let alone = Chart::new("Access time", unit, place(), times);
         return vec![Chart { dots: true, scale, ..alone }];
     }
-    let named = |times: Series| Series { name: format!("{}, access time", times.name), ..times };
-    let series: Vec<Series> = times.into_iter().map(named).collect();
-    let cloud = (!series.is_empty()).then_some(Cloud { unit, scale, series });
+    let named = |times: ChartSeries| ChartSeries { name: format!("{}, access time", times.name), ..times };
+    let series: Vec<ChartSeries> = times.into_iter().map(named).collect();
+    let cloud = (!series.is_empty()).then_some(DotOverlay { unit, scale, series });
     let title = if cloud.is_some() { "Transfer rate and access time" } else { "Transfer rate" };
     vec![Chart { title: title.into(), cloud, ..curve }]
 }
 
 /// Returns true if a few points are so high that all others would lie on the axis.
-fn presses_to_the_axis(times: &[Series]) -> bool {
+fn has_outliers(times: &[ChartSeries]) -> bool {
     let mut values: Vec<f64> = times.iter().flat_map(|line| &line.points).map(|point| point.1).collect();
     values.sort_by(f64::total_cmp);
     let middle = values.get(values.len() / 2);
@@ -89,30 +97,35 @@ fn presses_to_the_axis(times: &[Series]) -> bool {
 
 /// Returns a chart of read latency by distance from the previous read.
 fn seeks(test: &DriveTest) -> Option<Chart> {
-    let points = |figure: &Figure| {
+    let points = |figure: &StepFigure| {
         let distances = figure.repetitions.first().map(|one| one.seeks.as_slice()).unwrap_or_default();
-        let mean = |(at, seek): (usize, &Seek)| {
+        let mean = |(at, seek): (usize, &SeekMeasurement)| {
             let all: Vec<f64> =
                 figure.repetitions.iter().filter_map(|one| Some(one.seeks.get(at)?.ms)).collect();
             ((seek.distance as f64 / MIB).log10(), all.iter().sum::<f64>() / all.len() as f64)
         };
         distances.iter().enumerate().map(mean).collect::<Vec<_>>()
     };
-    let steps: Vec<&StepResult> = of_group(test, Group::Seek)
+    let steps: Vec<&StepResult> = steps_in_group(test, StepGroup::Seek)
         .filter(|step| {
-            done(test, step).any(|(_, figure)| figure.repetitions.iter().any(|one| !one.seeks.is_empty()))
+            targets_with_figures(test, step)
+                .any(|(_, figure)| figure.repetitions.iter().any(|one| !one.seeks.is_empty()))
         })
         .collect();
-    let along = Along::Logarithm("MiB from the previous read".into());
-    let chart =
-        Chart::new("Seek time by distance", "ms, mean of 4 KiB reads", along, lines(test, &steps, points));
+    let along = HorizontalAxis::Logarithm("MiB from the previous read".into());
+    let chart = Chart::new(
+        "Seek time by distance",
+        "ms, mean of 4 KiB reads",
+        along,
+        step_lines(test, &steps, points),
+    );
     (!steps.is_empty()).then_some(chart)
 }
 
 /// Returns each zone's mean rate over the repetitions.
-fn mean_curve(repetitions: &[Measurement]) -> Vec<(f64, f64)> {
+fn mean_curve(repetitions: &[StepMeasurement]) -> Vec<(f64, f64)> {
     let zones = repetitions.first().map(|one| one.zones.as_slice()).unwrap_or_default();
-    let rate = |(at, zone): (usize, &jetcell_lab::drive::Zone)| {
+    let rate = |(at, zone): (usize, &jetcell_lab::drive::TransferZone)| {
         let rates: Vec<f64> = repetitions.iter().filter_map(|one| one.zones.get(at)?.rate()).collect();
         let mean = rates.iter().sum::<f64>() / rates.len() as f64;
         (zone.offset as f64 / GIB, mean)
@@ -120,19 +133,19 @@ fn mean_curve(repetitions: &[Measurement]) -> Vec<(f64, f64)> {
     zones.iter().enumerate().map(rate).collect()
 }
 
-fn by_size(test: &DriveTest, kind: &str) -> Option<Bars> {
+fn by_size(test: &DriveTest, kind: &str) -> Option<BarChart> {
     let reads = if kind == "read" { 100 } else { 0 };
-    let steps = of_group(test, Group::BySize).filter(|step| step.step.reads_percent == reads);
+    let steps = steps_in_group(test, StepGroup::BySize).filter(|step| step.step.reads_percent == reads);
     let mut bars = Vec::new();
     for step in steps {
         for (at, (target, figure)) in test.targets.iter().zip(&step.figures).enumerate() {
             let Some(figure) = figure else { continue };
             let size = step.step.size_text();
             let name = if test.targets.len() > 1 { format!("{size}, {}", target.name) } else { size };
-            bars.push(Bar {
-                name: compared(name, figure.difference.as_ref(), step.winner == Some(at)),
+            bars.push(BarItem {
+                name: name_with_difference(name, figure.difference.as_ref(), step.winner == Some(at)),
                 value: figure.mean,
-                label: of_unit("IOPS", figure.mean),
+                label: format_for_unit("IOPS", figure.mean),
                 series: at,
             });
         }
@@ -142,19 +155,20 @@ fn by_size(test: &DriveTest, kind: &str) -> Option<Bars> {
     // colours.
     let targets = test.targets.iter().enumerate().filter(|_| test.targets.len() > 1);
     let legend = targets.map(|(at, target)| (at, target.name.clone())).collect();
-    (!bars.is_empty()).then_some(Bars { title, unit, scale: Scale::Logarithmic, legend, bars })
+    (!bars.is_empty()).then_some(BarChart { title, unit, scale: AxisScale::Logarithmic, legend, bars })
 }
 
 fn by_depth(test: &DriveTest) -> Vec<Chart> {
     let chart = |(kind, reads): (&str, u32)| {
-        let steps = || of_group(test, Group::QueueDepth).filter(|step| step.step.reads_percent == reads);
+        let steps =
+            || steps_in_group(test, StepGroup::QueueDepth).filter(|step| step.step.reads_percent == reads);
         let line = |(at, target): (usize, &jetcell_lab::drive::TestedTarget)| {
             let point =
                 |step: &StepResult| Some((step.step.depth as f64, step.figures.get(at)?.as_ref()?.mean));
-            Series::new(target.name.as_str(), steps().filter_map(point))
+            ChartSeries::new(target.name.as_str(), steps().filter_map(point))
         };
-        let lines: Vec<Series> = test.targets.iter().enumerate().map(line).collect();
-        let along = Along::Quantity("transfers in flight".into());
+        let lines: Vec<ChartSeries> = test.targets.iter().enumerate().map(line).collect();
+        let along = HorizontalAxis::Quantity("transfers in flight".into());
         let drawn = lines.iter().any(|line| !line.points.is_empty());
         drawn.then(|| Chart::new(format!("Random {kind} of 4 KiB"), "IOPS", along, lines))
     };
@@ -163,25 +177,25 @@ fn by_depth(test: &DriveTest) -> Vec<Chart> {
 
 /// Returns latency histograms for selected steps.
 fn histograms(test: &DriveTest) -> Vec<Chart> {
-    type Pick = fn(&Measurement) -> &Latencies;
-    const DRAWN: [(&str, Pick); 4] = [
+    type HistogramSelector = fn(&StepMeasurement) -> &LatencyHistogram;
+    const DRAWN: [(&str, HistogramSelector); 4] = [
         ("access_time", |one| &one.read_latencies),
         ("random_write_4k", |one| &one.write_latencies),
         ("sync", |one| &one.sync_latencies),
         ("mixed_8k", |one| &one.read_latencies),
     ];
-    let chart = |(name, pick): (&str, Pick)| {
+    let chart = |(name, pick): (&str, HistogramSelector)| {
         let step = test.steps.iter().find(|step| step.step.name == name)?;
-        let shares = |figure: &Figure| {
-            let mut all = Latencies::default();
+        let shares = |figure: &StepFigure| {
+            let mut all = LatencyHistogram::default();
             figure.repetitions.iter().for_each(|one| all.add(pick(one)));
             all.shares(PER_DECADE)
                 .into_iter()
                 .map(|(us, share)| ((us / 1e3).log10(), share * 100.0))
                 .collect()
         };
-        let lines = lines(test, &[step], shares);
-        let along = Along::Logarithm("milliseconds".into());
+        let lines = step_lines(test, &[step], shares);
+        let along = HorizontalAxis::Logarithm("milliseconds".into());
         let mut chart =
             Chart::new(title(&step.step), "percent of transfers, per tenth of a decade", along, lines);
         chart.steps = true;
@@ -189,16 +203,16 @@ fn histograms(test: &DriveTest) -> Vec<Chart> {
         chart.finding = first.and_then(|series| {
             let shares: Vec<_> =
                 series.points.iter().map(|(at, share)| (10_f64.powf(*at) * 1e3, share / 100.0)).collect();
-            commonest(&format!("of {}", series.name), &shares)
+            mode_text(&format!("of {}", series.name), &shares)
         });
         Some(chart)
     };
     DRAWN.into_iter().filter_map(chart).collect()
 }
 
-fn title(step: &Step) -> String {
+fn title(step: &TestStep) -> String {
     match step.group {
-        Group::Mixed => format!("{}, reads", step.title),
+        StepGroup::Mixed => format!("{}, reads", step.title),
         _ => step.title.clone(),
     }
 }
@@ -213,14 +227,14 @@ mod tests {
         let mut test = example();
         let mut more = |name: &str, title: &str, group, size, depth| {
             let mut step = test.steps[0].clone();
-            step.step = Step { name: name.into(), title: title.into(), group, size, depth, ..step.step };
+            step.step = TestStep { name: name.into(), title: title.into(), group, size, depth, ..step.step };
             test.steps.push(step);
         };
-        more("size_read_512", "Random read, 512 B", Group::BySize, 512, 1);
-        more("size_read_4k", "Random read, 4 KiB", Group::BySize, 4096, 1);
-        more("depth_read_1", "depth", Group::QueueDepth, 4096, 1);
-        more("depth_read_8", "depth", Group::QueueDepth, 4096, 8);
-        let charts = surface(&test);
+        more("size_read_512", "Random read, 512 B", StepGroup::BySize, 512, 1);
+        more("size_read_4k", "Random read, 4 KiB", StepGroup::BySize, 4096, 1);
+        more("depth_read_1", "depth", StepGroup::QueueDepth, 4096, 1);
+        more("depth_read_8", "depth", StepGroup::QueueDepth, 4096, 8);
+        let charts = transfer_rate_charts(&test);
         let points = |chart: &Chart| chart.series.iter().map(|line| line.points.len()).collect::<Vec<_>>();
         let cloud = charts[0].cloud.as_ref().unwrap();
         assert_eq!((charts.len(), points(&charts[0])), (1, vec![4, 4]));
@@ -245,10 +259,10 @@ mod tests {
             "{figure}"
         );
         let mut only = test.clone();
-        only.steps.retain(|step| step.step.group == Group::AccessTime);
-        assert!(surface(&only)[0].dots && surface(&only)[0].title == "Access time");
+        only.steps.retain(|step| step.step.group == StepGroup::AccessTime);
+        assert!(transfer_rate_charts(&only)[0].dots && transfer_rate_charts(&only)[0].title == "Access time");
         only.steps.clear();
-        assert_eq!(surface(&only)[0].cloud, None);
+        assert_eq!(transfer_rate_charts(&only)[0].cloud, None);
         let bars = by_size(&test, "read").unwrap();
         let names: Vec<&str> = bars.bars.iter().map(|bar| bar.name.as_str()).collect();
         assert_eq!((names.len(), names[0]), (4, "512 B, green"));

@@ -4,24 +4,24 @@
 //! to the mean over all transfers.
 
 use jetcell_workload::TestKind;
-use jetcell_workload::result::{InstanceRow, Summary};
+use jetcell_workload::result::{EsrpSummary, InstanceRow};
 
 use crate::esrp::tested_server::ServerTest;
 
 /// Returns the tests of one kind, at most one per server, in server order.
-pub(crate) fn of_kind(servers: &[Server], kind: TestKind) -> Vec<&ServerTest> {
+pub(crate) fn tests_of_kind(servers: &[ServerTests], kind: TestKind) -> Vec<&ServerTest> {
     servers.iter().filter_map(|server| server.test(kind)).collect()
 }
 
 /// A server with its tests.
 #[derive(Clone, Debug)]
-pub(crate) struct Server {
+pub(crate) struct ServerTests {
     pub(crate) name: String,
     /// Tests, at most one of each kind.
     pub(crate) tests: Vec<ServerTest>,
 }
 
-impl Server {
+impl ServerTests {
     pub(crate) fn test(&self, kind: TestKind) -> Option<&ServerTest> {
         self.tests.iter().find(|test| test.kind == kind)
     }
@@ -29,17 +29,17 @@ impl Server {
 
 /// Performance results for one or more servers.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Performance {
-    pub(crate) summary: Summary,
+pub(crate) struct PerformanceTotals {
+    pub(crate) summary: EsrpSummary,
     /// Mean latencies over all transfers: database reads, database writes, log writes.
     pub(crate) weighted_ms: [f64; 3],
     pub(crate) achieved_iops: Option<f64>,
     pub(crate) target_iops: Option<f64>,
 }
 
-impl Performance {
+impl PerformanceTotals {
     /// Computes the results for one or more servers, or `None` if there are no rows.
-    pub(crate) fn of(tests: &[&ServerTest]) -> Option<Performance> {
+    pub(crate) fn from_tests(tests: &[&ServerTest]) -> Option<PerformanceTotals> {
         let rows: Vec<InstanceRow> = tests.iter().flat_map(|test| test.total.clone()).collect();
         if rows.is_empty() {
             return None;
@@ -49,8 +49,8 @@ impl Performance {
             let waited: f64 = rows.iter().map(|row| rate(row) * ms(row)).sum();
             if transfers > 0.0 { waited / transfers } else { 0.0 }
         };
-        Some(Performance {
-            summary: Summary::of(&rows),
+        Some(PerformanceTotals {
+            summary: EsrpSummary::from_rows(&rows),
             weighted_ms: [
                 weighted(|row| row.database_reads_per_second, |row| row.database_reads_average_latency_ms),
                 weighted(|row| row.database_writes_per_second, |row| row.database_writes_average_latency_ms),
@@ -75,7 +75,7 @@ pub(crate) struct BackupRate {
 
 impl BackupRate {
     /// Computes the rates for one or more servers, or `None` if there are no rows.
-    pub(crate) fn of(tests: &[&ServerTest]) -> Option<BackupRate> {
+    pub(crate) fn from_tests(tests: &[&ServerTest]) -> Option<BackupRate> {
         let tests: Vec<_> = tests.iter().filter(|test| !test.backup.is_empty()).collect();
         let rows: Vec<f64> =
             tests.iter().flat_map(|test| &test.backup).map(|row| row.mib_per_second).collect();
@@ -97,7 +97,7 @@ pub(crate) struct ReplayRate {
 
 impl ReplayRate {
     /// Computes the rate for one or more servers, or `None` if no log was replayed.
-    pub(crate) fn of(tests: &[&ServerTest]) -> Option<ReplayRate> {
+    pub(crate) fn from_tests(tests: &[&ServerTest]) -> Option<ReplayRate> {
         let rows = || tests.iter().flat_map(|test| &test.replay);
         let logs = rows().fold(0, |sum: u64, row| sum.saturating_add(row.logs));
         (logs > 0).then(|| ReplayRate { logs, seconds: rows().map(|row| row.seconds).sum() })

@@ -1,10 +1,10 @@
 //! Compares statements in the document with the results.
 
-use crate::esrp::figure::Figure;
+use crate::esrp::figure::StatedNumber;
 
 /// Outcome of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum StatementOutcome {
     /// The results confirm the statement.
     Holds,
     /// The results contradict the statement.
@@ -17,70 +17,88 @@ pub(crate) enum Outcome {
     Remark,
 }
 
-impl Outcome {
+impl StatementOutcome {
     /// Returns a word for the outcome.
-    pub(crate) const fn word(self) -> &'static str {
+    pub(crate) const fn label(self) -> &'static str {
         match self {
-            Outcome::Holds => "holds",
-            Outcome::Contradicted => "contradicted",
-            Outcome::NoEvidence => "no evidence",
-            Outcome::Missing => "missing",
-            Outcome::Remark => "remark",
+            StatementOutcome::Holds => "holds",
+            StatementOutcome::Contradicted => "contradicted",
+            StatementOutcome::NoEvidence => "no evidence",
+            StatementOutcome::Missing => "missing",
+            StatementOutcome::Remark => "remark",
         }
     }
 
     /// Returns true if the author must correct the document.
     pub(crate) const fn is_inconsistency(self) -> bool {
-        matches!(self, Outcome::Contradicted | Outcome::NoEvidence | Outcome::Missing)
+        matches!(
+            self,
+            StatementOutcome::Contradicted | StatementOutcome::NoEvidence | StatementOutcome::Missing
+        )
     }
 }
 
 /// A statement and the outcome of its check.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Check {
+pub(crate) struct ConsistencyCheck {
     /// Where the document makes the statement.
-    pub(crate) place: String,
+    pub(crate) location: String,
     /// The statement itself.
     pub(crate) stated: String,
     /// What the results contain.
     pub(crate) found: String,
-    pub(crate) outcome: Outcome,
+    pub(crate) outcome: StatementOutcome,
 }
 
 /// The checks of a document, in order.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Checks {
-    pub(crate) all: Vec<Check>,
+pub(crate) struct ConsistencyChecks {
+    pub(crate) all: Vec<ConsistencyCheck>,
 }
 
-impl Checks {
+impl ConsistencyChecks {
     /// Adds a check of a statement.
     pub(crate) fn add(
         &mut self,
-        outcome: Outcome,
+        outcome: StatementOutcome,
         place: impl Into<String>,
         stated: impl Into<String>,
         found: impl Into<String>,
     ) {
-        self.all.push(Check { place: place.into(), stated: stated.into(), found: found.into(), outcome });
+        self.all.push(ConsistencyCheck {
+            location: place.into(),
+            stated: stated.into(),
+            found: found.into(),
+            outcome,
+        });
     }
 
-    /// Adds a check whose outcome is [`Outcome::Holds`] or [`Outcome::Contradicted`].
-    pub(crate) fn judge(
+    /// Adds a check whose outcome is [`StatementOutcome::Holds`] or [`StatementOutcome::Contradicted`].
+    pub(crate) fn add_comparison(
         &mut self,
         holds: bool,
         place: impl Into<String>,
         stated: impl Into<String>,
         found: impl Into<String>,
     ) {
-        self.add(if holds { Outcome::Holds } else { Outcome::Contradicted }, place, stated, found);
+        self.add(
+            if holds { StatementOutcome::Holds } else { StatementOutcome::Contradicted },
+            place,
+            stated,
+            found,
+        );
     }
 
     /// Checks a stated figure. The statement holds if the computed figure, rounded to the same number of decimals,
     /// equals it. `how` describes the computation.
-    pub(crate) fn figure(&mut self, place: &str, stated: Figure, computed: f64, how: &str) -> bool {
-        let holds = stated.rounds(computed);
-        self.judge(holds, place, stated.to_string(), format!("{}: {how}", stated.in_same_form(computed)));
+    pub(crate) fn add_figure(&mut self, place: &str, stated: StatedNumber, computed: f64, how: &str) -> bool {
+        let holds = stated.matches_rounded(computed);
+        self.add_comparison(
+            holds,
+            place,
+            stated.to_string(),
+            format!("{}: {how}", stated.format_like(computed)),
+        );
         holds
     }
 }

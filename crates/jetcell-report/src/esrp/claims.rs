@@ -1,34 +1,34 @@
 //! Checks figures quoted in the author's text or in a published paper.
 
 use jetcell_workload::TestKind;
-use jetcell_workload::result::{InstanceRow, Summary};
+use jetcell_workload::result::{EsrpSummary, InstanceRow};
 
-use crate::esrp::aggregate::{BackupRate, Performance, ReplayRate, Server, of_kind};
-use crate::esrp::check::{Checks, Outcome};
-use crate::esrp::configuration::{Claims, LogReadClaim, SummaryClaim};
-use crate::esrp::figure::Figure;
-use crate::esrp::tested_server::{Checksums, ServerTest};
-use crate::number::{rounded, three};
+use crate::esrp::aggregate::{BackupRate, PerformanceTotals, ReplayRate, ServerTests, tests_of_kind};
+use crate::esrp::check::{ConsistencyChecks, StatementOutcome};
+use crate::esrp::configuration::{LogReadClaim, PublishedClaims, SummaryClaim};
+use crate::esrp::figure::StatedNumber;
+use crate::esrp::tested_server::{ChecksumVerification, ServerTest};
+use crate::number::{rounded, with_three_decimals};
 
 /// Adds checks for all claims.
-pub(crate) fn check(claims: &Claims, servers: &[Server], checks: &mut Checks) {
-    let performance = of_kind(servers, TestKind::Performance);
+pub(crate) fn check(claims: &PublishedClaims, servers: &[ServerTests], checks: &mut ConsistencyChecks) {
+    let performance = tests_of_kind(servers, TestKind::Performance);
     for (name, claim) in &claims.servers {
         let of_server = performance.iter().find(|test| test.server == *name);
         summary(&format!("Results of {name}"), claim, of_server.copied().as_slice(), checks);
     }
     aggregate(claims, &performance, checks);
-    backup(claims, &of_kind(servers, TestKind::Backup), checks);
-    replay(claims, &of_kind(servers, TestKind::Recovery), checks);
+    backup(claims, &tests_of_kind(servers, TestKind::Backup), checks);
+    replay(claims, &tests_of_kind(servers, TestKind::Recovery), checks);
     checksums(claims, servers, checks);
     claims.test_log.iter().for_each(|claim| log_reads(claim, servers, checks));
 }
 
-fn summary(place: &str, claim: &SummaryClaim, tests: &[&ServerTest], checks: &mut Checks) {
-    let computed = Performance::of(tests).map(|performance| performance.summary);
-    type Stated = fn(&SummaryClaim) -> Option<Figure>;
-    type Computed = fn(Summary) -> f64;
-    let rows: [(&str, Stated, Computed); 7] = [
+fn summary(place: &str, claim: &SummaryClaim, tests: &[&ServerTest], checks: &mut ConsistencyChecks) {
+    let computed = PerformanceTotals::from_tests(tests).map(|performance| performance.summary);
+    type StatedFigure = fn(&SummaryClaim) -> Option<StatedNumber>;
+    type ComputedFigure = fn(EsrpSummary) -> f64;
+    let rows: [(&str, StatedFigure, ComputedFigure); 7] = [
         (
             "Database Disks Transfers/sec",
             |claim| claim.database_disk_transfers_per_sec,
@@ -58,41 +58,45 @@ fn summary(place: &str, claim: &SummaryClaim, tests: &[&ServerTest], checks: &mu
         let place = format!("{place}, {name}");
         match computed {
             Some(computed) => {
-                checks.figure(&place, stated, of(computed), "from the table of total I/O");
+                checks.add_figure(&place, stated, of(computed), "from the table of total I/O");
             }
-            None => {
-                checks.add(Outcome::NoEvidence, place, stated.to_string(), "no performance test is given")
-            }
+            None => checks.add(
+                StatementOutcome::NoEvidence,
+                place,
+                stated.to_string(),
+                "no performance test is given",
+            ),
         }
     }
 }
 
 /// Checks the figures for all servers combined. A paper with figures for several servers must also contain the
 /// aggregate.
-fn aggregate(claims: &Claims, performance: &[&ServerTest], checks: &mut Checks) {
+fn aggregate(claims: &PublishedClaims, performance: &[&ServerTest], checks: &mut ConsistencyChecks) {
     let place = "Results of all servers";
     if let Some(claim) = &claims.aggregate {
         summary(place, claim, performance, checks);
-    } else if let (Some(all), 2..) = (Performance::of(performance), claims.servers.len()) {
+    } else if let (Some(all), 2..) = (PerformanceTotals::from_tests(performance), claims.servers.len()) {
         let figures = &all.summary;
-        let achieved = all.achieved_iops.map(|iops| format!(", {} transactional I/O/s", three(iops)));
+        let achieved =
+            all.achieved_iops.map(|iops| format!(", {} transactional I/O/s", with_three_decimals(iops)));
         let found = format!(
             "{} transfers/s{}, {} log writes/s; database reads {} ms, database writes {} ms, log writes {} ms",
-            three(figures.database_transfers),
+            with_three_decimals(figures.database_transfers),
             achieved.unwrap_or_default(),
-            three(figures.log_writes),
-            three(figures.database_read_ms),
-            three(figures.database_write_ms),
-            three(figures.log_write_ms),
+            with_three_decimals(figures.log_writes),
+            with_three_decimals(figures.database_read_ms),
+            with_three_decimals(figures.database_write_ms),
+            with_three_decimals(figures.log_write_ms),
         );
-        checks.add(Outcome::Missing, place, "figures per server and no aggregate", found);
+        checks.add(StatementOutcome::Missing, place, "figures per server and no aggregate", found);
     }
 }
 
-fn backup(claims: &Claims, tests: &[&ServerTest], checks: &mut Checks) {
-    let all = BackupRate::of(tests);
+fn backup(claims: &PublishedClaims, tests: &[&ServerTest], checks: &mut ConsistencyChecks) {
+    let all = BackupRate::from_tests(tests);
     let each = |of: fn(BackupRate) -> f64| {
-        tests.iter().filter_map(move |test| Some((*test, of(BackupRate::of(&[test])?))))
+        tests.iter().filter_map(move |test| Some((*test, of(BackupRate::from_tests(&[test])?))))
     };
     let (database, server) = (claims.mb_read_per_sec_per_database, claims.mb_read_per_sec_per_server);
     if let Some(stated) = database {
@@ -109,37 +113,50 @@ fn backup(claims: &Claims, tests: &[&ServerTest], checks: &mut Checks) {
     if let Some(stated) = server {
         let mut how = "mean of the servers".to_string() + &explain(stated, each(|rate| rate.per_server));
         let databases = tests.iter().map(|test| test.backup.len()).max().unwrap_or(0);
-        if let Some(rate) = database.filter(|rate| stated.rounds(rate.value() * databases as f64)) {
+        if let Some(rate) = database.filter(|rate| stated.matches_rounded(rate.value() * databases as f64)) {
             how += &format!("; {stated} is the rounded {rate} × {databases}");
         }
         figure("MB read/sec total per server", stated, all.map(|all| all.per_server), &how, checks);
     }
 }
 
-fn replay(claims: &Claims, tests: &[&ServerTest], checks: &mut Checks) {
+fn replay(claims: &PublishedClaims, tests: &[&ServerTest], checks: &mut ConsistencyChecks) {
     let Some(stated) = claims.avg_seconds_per_log else { return };
-    let all = ReplayRate::of(tests).map(ReplayRate::seconds_per_log);
-    let each = tests.iter().filter_map(|test| Some((*test, ReplayRate::of(&[test])?.seconds_per_log())));
+    let all = ReplayRate::from_tests(tests).map(ReplayRate::seconds_per_log);
+    let each =
+        tests.iter().filter_map(|test| Some((*test, ReplayRate::from_tests(&[test])?.seconds_per_log())));
     let how = format!("all logs of all servers{}", explain(stated, each));
     figure("Average time to play one Log file (sec)", stated, all, &how, checks);
 }
 
-fn figure(place: &str, stated: Figure, computed: Option<f64>, how: &str, checks: &mut Checks) {
+fn figure(
+    place: &str,
+    stated: StatedNumber,
+    computed: Option<f64>,
+    how: &str,
+    checks: &mut ConsistencyChecks,
+) {
     match computed {
         Some(computed) => {
-            checks.figure(place, stated, computed, how);
+            checks.add_figure(place, stated, computed, how);
         }
-        None => {
-            checks.add(Outcome::NoEvidence, place, stated.to_string(), "no test with this figure is given")
-        }
+        None => checks.add(
+            StatementOutcome::NoEvidence,
+            place,
+            stated.to_string(),
+            "no test with this figure is given",
+        ),
     }
 }
 
 /// Names the servers whose own figure equals the stated one, unless all servers match.
-fn explain<'a>(stated: Figure, each: impl Iterator<Item = (&'a ServerTest, f64)>) -> String {
+fn explain<'a>(stated: StatedNumber, each: impl Iterator<Item = (&'a ServerTest, f64)>) -> String {
     let all: Vec<_> = each.collect();
-    let same: Vec<&str> =
-        all.iter().filter(|(_, value)| stated.rounds(*value)).map(|(test, _)| test.server.as_str()).collect();
+    let same: Vec<&str> = all
+        .iter()
+        .filter(|(_, value)| stated.matches_rounded(*value))
+        .map(|(test, _)| test.server.as_str())
+        .collect();
     if same.is_empty() || same.len() == all.len() {
         return String::new();
     }
@@ -148,7 +165,7 @@ fn explain<'a>(stated: Figure, each: impl Iterator<Item = (&'a ServerTest, f64)>
 
 /// Checks the statement about checksums. Pages and logs are verified in a phase after the load; without this phase
 /// there is no evidence.
-fn checksums(claims: &Claims, servers: &[Server], checks: &mut Checks) {
+fn checksums(claims: &PublishedClaims, servers: &[ServerTests], checks: &mut ConsistencyChecks) {
     let place = "Reliability, checksums of databases and logs";
     let stated =
         if claims.checksums_clean == Some(true) { "no errors" } else { "to be verified after the load" };
@@ -157,30 +174,30 @@ fn checksums(claims: &Claims, servers: &[Server], checks: &mut Checks) {
     let mut without = Vec::new();
     for test in loads {
         match test.checksums {
-            Checksums::NotRun => without.push(test.title()),
-            Checksums::Verified { files, bad } => {
+            ChecksumVerification::NotRun => without.push(test.title()),
+            ChecksumVerification::Verified { files, bad } => {
                 let found =
                     format!("{}: {files} files verified, {bad} bad pages or log segments", test.title());
-                checks.judge(bad == 0, place, stated, found);
+                checks.add_comparison(bad == 0, place, stated, found);
             }
         }
     }
     if !without.is_empty() {
         let found = format!("the report has no checksum phase: {}", without.join(", "));
-        checks.add(Outcome::NoEvidence, place, stated, found);
+        checks.add(StatementOutcome::NoEvidence, place, stated, found);
     }
 }
 
 /// Checks log read latencies. Jetstress prints the log write latency in its lines about log reads.
-fn log_reads(claim: &LogReadClaim, servers: &[Server], checks: &mut Checks) {
+fn log_reads(claim: &LogReadClaim, servers: &[ServerTests], checks: &mut ConsistencyChecks) {
     let LogReadClaim { server, test: kind, log_reads_avg_latency_ms: lines } = claim;
     let place = format!("Test log of the {kind} test of {server}, log read latency");
     let list = |values: &mut dyn Iterator<Item = String>| values.collect::<Vec<_>>().join(", ");
-    let stated = list(&mut lines.iter().map(Figure::to_string)) + " ms";
+    let stated = list(&mut lines.iter().map(StatedNumber::to_string)) + " ms";
     let test = servers.iter().find(|one| one.name == *server).and_then(|server| server.test(*kind));
     let Some(rows) = test.map(|test| test.total.as_slice()).filter(|rows| rows.len() == lines.len()) else {
         checks.add(
-            Outcome::NoEvidence,
+            StatementOutcome::NoEvidence,
             place,
             stated,
             "no table of total I/O with the same number of instances is given",
@@ -190,11 +207,11 @@ fn log_reads(claim: &LogReadClaim, servers: &[Server], checks: &mut Checks) {
     let is = |ms: fn(&InstanceRow) -> f64| {
         lines.iter().zip(rows).all(|(line, row)| rounded(ms(row), 1) == rounded(line.value(), 1))
     };
-    let reads = list(&mut rows.iter().map(|row| three(row.log_reads_average_latency_ms)));
+    let reads = list(&mut rows.iter().map(|row| with_three_decimals(row.log_reads_average_latency_ms)));
     let mut found = format!("{reads} ms in the table of total I/O");
     let holds = is(|row| row.log_reads_average_latency_ms);
     if !holds && is(|row| row.log_writes_average_latency_ms) {
         found += "; the lines repeat the latency of log writes";
     }
-    checks.judge(holds, place, stated, found);
+    checks.add_comparison(holds, place, stated, found);
 }

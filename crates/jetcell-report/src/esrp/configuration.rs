@@ -9,21 +9,21 @@ use std::path::{Path, PathBuf};
 
 use jetcell_input::error_line;
 use jetcell_vfs::read_input;
-use jetcell_workload::{Mistake, TestKind};
+use jetcell_workload::{ConfigurationError, TestKind};
 use serde::Deserialize;
 
-use crate::esrp::figure::{Capacity, Figure, Span};
+use crate::esrp::figure::{NumberRange, StatedCapacity, StatedNumber};
 
 /// A commented configuration with every key.
 pub const EXAMPLE: &str = include_str!("example.toml");
 
 /// Maximum size of a configuration in bytes.
-const MAX_BYTES: u64 = 16 << 20;
+const MAX_CONFIGURATION_BYTES: u64 = 16 << 20;
 
 /// Content of a configuration file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Configuration {
+pub struct SubmissionConfiguration {
     pub(crate) title: String,
     pub(crate) vendor: Option<String>,
     #[serde(default)]
@@ -33,15 +33,15 @@ pub struct Configuration {
     #[serde(default)]
     pub(crate) text: VendorText,
     #[serde(default)]
-    pub(crate) exchange: Exchange,
+    pub(crate) exchange: ExchangeDescription,
     #[serde(default)]
-    pub(crate) hardware: Hardware,
+    pub(crate) hardware: HardwareDescription,
     #[serde(default)]
-    pub(crate) software: Software,
+    pub(crate) software: SoftwareDescription,
     #[serde(default)]
-    pub(crate) disks: Disks,
+    pub(crate) disks: DiskDescription,
     #[serde(default)]
-    pub(crate) claims: Claims,
+    pub(crate) claims: PublishedClaims,
     /// Directories that contain each server's runs, for runs whose host names do not identify the server.
     #[serde(default)]
     pub(crate) servers: BTreeMap<String, PathBuf>,
@@ -64,48 +64,48 @@ pub(crate) struct VendorText {
 /// Table 1.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct Exchange {
-    pub(crate) mailboxes: Option<Figure>,
-    pub(crate) availability_groups: Option<Figure>,
-    pub(crate) servers_per_group: Option<Figure>,
-    pub(crate) active_mailboxes_per_server: Option<Figure>,
-    pub(crate) databases_per_host: Option<Figure>,
-    pub(crate) copies_per_database: Option<Figure>,
-    pub(crate) mailboxes_per_database: Option<Span>,
-    pub(crate) mailbox_size: Option<Capacity>,
-    pub(crate) iops_per_mailbox: Option<Figure>,
-    pub(crate) tested_iops_per_mailbox: Option<Figure>,
-    pub(crate) headroom_percent: Option<Figure>,
-    pub(crate) volume_size: Option<Capacity>,
-    pub(crate) total_database_size: Option<Capacity>,
-    pub(crate) storage_capacity_used_percent: Option<Figure>,
+pub(crate) struct ExchangeDescription {
+    pub(crate) mailboxes: Option<StatedNumber>,
+    pub(crate) availability_groups: Option<StatedNumber>,
+    pub(crate) servers_per_group: Option<StatedNumber>,
+    pub(crate) active_mailboxes_per_server: Option<StatedNumber>,
+    pub(crate) databases_per_host: Option<StatedNumber>,
+    pub(crate) copies_per_database: Option<StatedNumber>,
+    pub(crate) mailboxes_per_database: Option<NumberRange>,
+    pub(crate) mailbox_size: Option<StatedCapacity>,
+    pub(crate) iops_per_mailbox: Option<StatedNumber>,
+    pub(crate) tested_iops_per_mailbox: Option<StatedNumber>,
+    pub(crate) headroom_percent: Option<StatedNumber>,
+    pub(crate) volume_size: Option<StatedCapacity>,
+    pub(crate) total_database_size: Option<StatedCapacity>,
+    pub(crate) storage_capacity_used_percent: Option<StatedNumber>,
 }
 
 /// Table 2.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct Hardware {
+pub(crate) struct HardwareDescription {
     pub(crate) connectivity: Option<String>,
     pub(crate) model: Option<String>,
     pub(crate) catalogue: Option<String>,
     pub(crate) cache: Option<String>,
     pub(crate) controllers: Option<String>,
     pub(crate) ports: Option<String>,
-    pub(crate) bandwidth_to_host_gbit: Option<Figure>,
+    pub(crate) bandwidth_to_host_gbit: Option<StatedNumber>,
     pub(crate) switch: Option<String>,
     pub(crate) hba: Option<String>,
-    pub(crate) hbas_per_host: Option<Figure>,
-    pub(crate) ports_per_hba: Option<Figure>,
-    pub(crate) hba_port_gbit: Option<Figure>,
+    pub(crate) hbas_per_host: Option<StatedNumber>,
+    pub(crate) ports_per_hba: Option<StatedNumber>,
+    pub(crate) hba_port_gbit: Option<StatedNumber>,
     pub(crate) host_server: Option<String>,
-    pub(crate) disks_tested: Option<Figure>,
+    pub(crate) disks_tested: Option<StatedNumber>,
     pub(crate) maximum_disks: Option<String>,
 }
 
 /// Table 3.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct Software {
+pub(crate) struct SoftwareDescription {
     pub(crate) hba_driver: Option<String>,
     pub(crate) hba_queue_depth: Option<String>,
     pub(crate) multipathing: Option<String>,
@@ -117,24 +117,24 @@ pub(crate) struct Software {
 /// Table 4.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct Disks {
+pub(crate) struct DiskDescription {
     pub(crate) model: Option<String>,
-    pub(crate) raw_capacity: Option<Capacity>,
-    pub(crate) count: Option<Figure>,
-    pub(crate) total_raw_capacity: Option<Capacity>,
+    pub(crate) raw_capacity: Option<StatedCapacity>,
+    pub(crate) count: Option<StatedNumber>,
+    pub(crate) total_raw_capacity: Option<StatedCapacity>,
     pub(crate) raid_level: Option<String>,
-    pub(crate) formatted_capacity: Option<Capacity>,
-    pub(crate) storage_capacity_utilization_percent: Option<Figure>,
-    pub(crate) database_capacity_utilization_percent: Option<Figure>,
+    pub(crate) formatted_capacity: Option<StatedCapacity>,
+    pub(crate) storage_capacity_utilization_percent: Option<StatedNumber>,
+    pub(crate) database_capacity_utilization_percent: Option<StatedNumber>,
 }
 
 /// Figures and statements, in the text or in a published paper, that are to be checked.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Claims {
-    pub(crate) mb_read_per_sec_per_database: Option<Figure>,
-    pub(crate) mb_read_per_sec_per_server: Option<Figure>,
-    pub(crate) avg_seconds_per_log: Option<Figure>,
+pub struct PublishedClaims {
+    pub(crate) mb_read_per_sec_per_database: Option<StatedNumber>,
+    pub(crate) mb_read_per_sec_per_server: Option<StatedNumber>,
+    pub(crate) avg_seconds_per_log: Option<StatedNumber>,
     /// True if the text states that database and log checksums showed no errors.
     pub(crate) checksums_clean: Option<bool>,
     pub(crate) servers: BTreeMap<String, SummaryClaim>,
@@ -146,13 +146,13 @@ pub struct Claims {
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct SummaryClaim {
-    pub(crate) database_disk_transfers_per_sec: Option<Figure>,
-    pub(crate) database_disk_reads_per_sec: Option<Figure>,
-    pub(crate) database_disk_writes_per_sec: Option<Figure>,
-    pub(crate) avg_database_read_latency_ms: Option<Figure>,
-    pub(crate) avg_database_write_latency_ms: Option<Figure>,
-    pub(crate) log_disk_writes_per_sec: Option<Figure>,
-    pub(crate) avg_log_write_latency_ms: Option<Figure>,
+    pub(crate) database_disk_transfers_per_sec: Option<StatedNumber>,
+    pub(crate) database_disk_reads_per_sec: Option<StatedNumber>,
+    pub(crate) database_disk_writes_per_sec: Option<StatedNumber>,
+    pub(crate) avg_database_read_latency_ms: Option<StatedNumber>,
+    pub(crate) avg_database_write_latency_ms: Option<StatedNumber>,
+    pub(crate) log_disk_writes_per_sec: Option<StatedNumber>,
+    pub(crate) avg_log_write_latency_ms: Option<StatedNumber>,
 }
 
 /// Log read latency for each instance, with one decimal, as printed in a test log.
@@ -161,19 +161,20 @@ pub(crate) struct SummaryClaim {
 pub(crate) struct LogReadClaim {
     pub(crate) server: String,
     pub(crate) test: TestKind,
-    pub(crate) log_reads_avg_latency_ms: Vec<Figure>,
+    pub(crate) log_reads_avg_latency_ms: Vec<StatedNumber>,
 }
 
-impl Configuration {
+impl SubmissionConfiguration {
     /// Reads a configuration file. Relative directories are resolved against the file's directory. An error names the
     /// file and line.
-    pub fn read(path: &Path) -> Result<Configuration, Mistake> {
-        let mistake = |what: String| Mistake::new(format!("--esrp {}: {what}", path.display()));
-        let text = read_input(path, MAX_BYTES).map_err(|error| {
+    pub fn read(path: &Path) -> Result<SubmissionConfiguration, ConfigurationError> {
+        let mistake = |what: String| ConfigurationError::new(format!("--esrp {}: {what}", path.display()));
+        let text = read_input(path, MAX_CONFIGURATION_BYTES).map_err(|error| {
             mistake(format!("cannot be read: {error}; jetcell report --example-esrp prints an example"))
         })?;
-        let mut configuration = Configuration::parse(text.strip_prefix('\u{feff}').unwrap_or(&text))
-            .map_err(|what| mistake(what.to_string()))?;
+        let mut configuration =
+            SubmissionConfiguration::parse(text.strip_prefix('\u{feff}').unwrap_or(&text))
+                .map_err(|what| mistake(what.to_string()))?;
         let from = path.parent().unwrap_or(Path::new(""));
         for (name, directory) in &mut configuration.servers {
             let found = from.join(&*directory).canonicalize();
@@ -188,21 +189,21 @@ impl Configuration {
     }
 
     /// Parses the file's text. An error names the line.
-    fn parse(text: &str) -> Result<Configuration, Mistake> {
+    fn parse(text: &str) -> Result<SubmissionConfiguration, ConfigurationError> {
         toml::from_str(text).map_err(|error| {
             let offset = error.span().map_or(0, |span| span.start);
             let line = text.bytes().take(offset).filter(|byte| *byte == b'\n').count() + 1;
             let what = error_line(&error.message())
                 .replace("unknown field", "unknown key")
                 .replace("missing field", "missing key");
-            Mistake::new(format!("line {line}: {what}"))
+            ConfigurationError::new(format!("line {line}: {what}"))
         })
     }
 }
 
-impl Claims {
+impl PublishedClaims {
     /// Returns these claims, with missing ones taken from `other`.
-    pub(crate) fn or(mut self, other: Claims) -> Claims {
+    pub(crate) fn or(mut self, other: PublishedClaims) -> PublishedClaims {
         self.mb_read_per_sec_per_database =
             self.mb_read_per_sec_per_database.or(other.mb_read_per_sec_per_database);
         self.mb_read_per_sec_per_server =

@@ -3,53 +3,58 @@
 use jetcell_workload::result::{InstanceRow, achieved_iops, total_reads};
 use jetcell_workload::{TestKind, Verdict};
 
-use crate::esrp::aggregate::{Server, of_kind};
-use crate::esrp::check::{Checks, Outcome};
-use crate::esrp::tested_server::{Averages, ServerTest};
-use crate::number::{plain, rounded, span, three};
+use crate::esrp::aggregate::{ServerTests, tests_of_kind};
+use crate::esrp::check::{ConsistencyChecks, StatementOutcome};
+use crate::esrp::tested_server::{AverageMethod, ServerTest};
+use crate::number::{duration_text, plain, rounded, with_three_decimals};
 
 const MIB: f64 = 1_048_576.0;
 /// Tolerance for printed rates, which have three decimals.
-const ROUNDING: f64 = 0.0015;
+const RATE_TOLERANCE: f64 = 0.0015;
 /// Tolerance for backups, whose printed seconds are truncated.
-const BACKUP_ROUNDING: f64 = 0.02;
+const BACKUP_RATE_TOLERANCE: f64 = 0.02;
 /// Minimum fraction of the required duration. A measurement may lack one sampling interval at either end.
-const LONG_ENOUGH: f64 = 0.99;
+const MIN_DURATION_FRACTION: f64 = 0.99;
 /// Minimum fraction of the shorter window during which both servers must be under load.
-const TOGETHER: f64 = 0.95;
+const MIN_OVERLAP_FRACTION: f64 = 0.95;
 /// Number of 1 MiB logs per database that ESRP requires.
-const LOGS: u64 = 500;
+const MIN_REPLAYED_LOGS: u64 = 500;
 /// Size in bytes of each read when Jetstress simulates the replication of a 1 MiB log: 2,093,056 bytes in nine reads.
-const REPLICATION_READ: f64 = 2_093_056.0 / 9.0;
+const REPLICATION_READ_BYTES: f64 = 2_093_056.0 / 9.0;
 /// An average counts as unbiased above this fraction of the expected value.
-const UNBIASED: f64 = 0.99;
+const MIN_UNBIASED_RATIO: f64 = 0.99;
 
 /// Adds all checks.
-pub(crate) fn check(servers: &[Server], checks: &mut Checks) {
+pub(crate) fn check(servers: &[ServerTests], checks: &mut ConsistencyChecks) {
     for server in servers {
         for kind in TestKind::ALL {
             match server.test(kind) {
-                Some(test) => one(test, checks),
+                Some(test) => check_test(test, checks),
                 None => {
                     let place = format!("{kind} test of {}", server.name);
-                    checks.add(Outcome::Missing, place, "ESRP requires all four tests", "no run is given");
+                    checks.add(
+                        StatementOutcome::Missing,
+                        place,
+                        "ESRP requires all four tests",
+                        "no run is given",
+                    );
                 }
             }
         }
-        sizes_of_backup(server, checks);
-        one_machine(server, checks);
+        backup_sizes(server, checks);
+        single_machine(server, checks);
     }
     for kind in TestKind::ALL {
-        together(&of_kind(servers, kind), checks);
+        concurrent_load(&tests_of_kind(servers, kind), checks);
     }
 }
 
 /// Checks the tables in one report.
-fn one(test: &ServerTest, checks: &mut Checks) {
+fn check_test(test: &ServerTest, checks: &mut ConsistencyChecks) {
     verdict(test, checks);
     duration(test, checks);
     throughput(test, checks);
-    separation(test, checks);
+    maintenance_separation(test, checks);
     match test.kind {
         TestKind::Backup => backup(test, checks),
         TestKind::Recovery => replay(test, checks),
@@ -61,28 +66,28 @@ fn one(test: &ServerTest, checks: &mut Checks) {
         ["threads/db", "threads per db", "threads per database"].iter().any(|text| words.contains(text));
     if let Some(threads) = test.threads.filter(|_| per_database) {
         let found = format!("{threads} threads for all {} databases together", test.databases);
-        checks.judge(false, format!("{}, description", test.title()), &test.description, found);
+        checks.add_comparison(false, format!("{}, description", test.title()), &test.description, found);
     }
 }
 
-fn verdict(test: &ServerTest, checks: &mut Checks) {
+fn verdict(test: &ServerTest, checks: &mut ConsistencyChecks) {
     let place = test.title();
     match test.verdict {
-        Some(Verdict::Pass) => checks.judge(true, place, "the test passes", "Pass"),
+        Some(Verdict::Pass) => checks.add_comparison(true, place, "the test passes", "Pass"),
         Some(Verdict::Fail) => {
-            checks.judge(false, place, "the test passes", format!("Fail: {}", test.reason))
+            checks.add_comparison(false, place, "the test passes", format!("Fail: {}", test.reason))
         }
         Some(Verdict::Incomplete) => {
-            checks.judge(false, place, "the test passes", format!("Incomplete: {}", test.reason))
+            checks.add_comparison(false, place, "the test passes", format!("Incomplete: {}", test.reason))
         }
         None => {}
     }
     if let Some(errors) = test.io_errors.filter(|errors| *errors > 0) {
-        checks.judge(false, test.title(), "no I/O error", format!("{errors} failed transfers"));
+        checks.add_comparison(false, test.title(), "no I/O error", format!("{errors} failed transfers"));
     }
 }
 
-fn duration(test: &ServerTest, checks: &mut Checks) {
+fn duration(test: &ServerTest, checks: &mut ConsistencyChecks) {
     let wanted = match test.kind {
         TestKind::Performance => 2.0 * 3600.0,
         TestKind::Stress => 24.0 * 3600.0,
@@ -92,54 +97,65 @@ fn duration(test: &ServerTest, checks: &mut Checks) {
     let place = format!("{}, duration", test.title());
     if test.interruptions > 0 {
         let found = format!("the test was interrupted and continued; interruptions: {}", test.interruptions);
-        checks.add(Outcome::Remark, place.as_str(), "measured without interruption", found);
+        checks.add(StatementOutcome::Remark, place.as_str(), "measured without interruption", found);
     }
-    checks.judge(
-        measured >= wanted * LONG_ENOUGH,
+    checks.add_comparison(
+        measured >= wanted * MIN_DURATION_FRACTION,
         place,
-        format!("ESRP requires {}", span(wanted)),
-        span(measured),
+        format!("ESRP requires {}", duration_text(wanted)),
+        duration_text(measured),
     );
 }
 
-fn throughput(test: &ServerTest, checks: &mut Checks) {
+fn throughput(test: &ServerTest, checks: &mut ConsistencyChecks) {
     let Some(achieved) = test.achieved_iops.filter(|_| !test.transactional.is_empty()) else { return };
     let rows = achieved_iops(&test.transactional);
     let place = format!("{}, achieved transactional I/O per second", test.title());
-    let found = format!("{}: sum of the rows of transactional I/O", three(rows));
-    checks.judge((rows - achieved).abs() <= ROUNDING, &place, three(achieved), found);
+    let found = format!("{}: sum of the rows of transactional I/O", with_three_decimals(rows));
+    checks.add_comparison(
+        (rows - achieved).abs() <= RATE_TOLERANCE,
+        &place,
+        with_three_decimals(achieved),
+        found,
+    );
     if let Some(target) = test.target_iops.filter(|target| achieved < *target) {
         let share = (achieved / target - 1.0) * 100.0;
         let found =
             format!("{share:+.2} % of the target of {}; Jetstress's rule tolerates 5 % less", plain(target));
-        checks.add(Outcome::Remark, place, three(achieved), found);
+        checks.add(StatementOutcome::Remark, place, with_three_decimals(achieved), found);
     }
 }
 
 /// Checks that the total number of reads is the sum of the load's reads and those of background maintenance.
-fn separation(test: &ServerTest, checks: &mut Checks) {
+fn maintenance_separation(test: &ServerTest, checks: &mut ConsistencyChecks) {
     let pairs = test.transactional.iter().zip(&test.total);
     let differs = |(own, total): &(&InstanceRow, &InstanceRow)| {
-        (total_reads(own).per_second - total.database_reads_per_second).abs() > ROUNDING
+        (total_reads(own).per_second - total.database_reads_per_second).abs() > RATE_TOLERANCE
     };
     let worst = pairs.clone().find(differs);
     if pairs.len() > 0 {
         let place = format!("{}, database reads/sec", test.title());
         let found = worst.map_or("true for every row".into(), |(own, total)| {
             let (sum, total) = (total_reads(own).per_second, total.database_reads_per_second);
-            format!("{}: {} in total, {} as a sum", own.instance, three(total), three(sum))
+            format!(
+                "{}: {} in total, {} as a sum",
+                own.instance,
+                with_three_decimals(total),
+                with_three_decimals(sum)
+            )
         });
-        checks.judge(worst.is_none(), place, "total is transactional and maintenance", found);
+        checks.add_comparison(worst.is_none(), place, "total is transactional and maintenance", found);
     }
 }
 
-fn backup(test: &ServerTest, checks: &mut Checks) {
+fn backup(test: &ServerTest, checks: &mut ConsistencyChecks) {
     for row in test.backup.iter().filter(|row| row.seconds > 0.0) {
         let rate = row.mib / row.seconds;
-        let found = format!("{}: {} MB in {}", three(rate), plain(row.mib), span(row.seconds));
+        let found =
+            format!("{}: {} MB in {}", with_three_decimals(rate), plain(row.mib), duration_text(row.seconds));
         let place = format!("{}, rate of {}", test.title(), row.instance);
-        checks.judge(
-            (rate - row.mib_per_second).abs() <= BACKUP_ROUNDING,
+        checks.add_comparison(
+            (rate - row.mib_per_second).abs() <= BACKUP_RATE_TOLERANCE,
             place,
             plain(row.mib_per_second),
             found,
@@ -149,15 +165,15 @@ fn backup(test: &ServerTest, checks: &mut Checks) {
     totals(test, "MB/s", &rates, test.backup_totals.average, test.backup_totals.sum, 2, checks);
 }
 
-fn replay(test: &ServerTest, checks: &mut Checks) {
+fn replay(test: &ServerTest, checks: &mut ConsistencyChecks) {
     let seconds: Vec<f64> = test.replay.iter().map(|row| row.seconds).collect();
     totals(test, "seconds", &seconds, test.replay_totals.average, test.replay_totals.sum, 3, checks);
     if let Some(fewest) = test.replay.iter().min_by_key(|row| row.logs) {
         let found = format!("{} or more per database ({})", fewest.logs, fewest.instance);
-        checks.judge(
-            fewest.logs >= LOGS,
+        checks.add_comparison(
+            fewest.logs >= MIN_REPLAYED_LOGS,
             format!("{}, logs", test.title()),
-            format!("ESRP requires {LOGS}"),
+            format!("ESRP requires {MIN_REPLAYED_LOGS}"),
             found,
         );
     }
@@ -171,7 +187,7 @@ fn totals(
     average: Option<f64>,
     sum: Option<f64>,
     decimals: usize,
-    checks: &mut Checks,
+    checks: &mut ConsistencyChecks,
 ) {
     let all: f64 = values.iter().sum();
     let mean = all / values.len().max(1) as f64;
@@ -179,12 +195,17 @@ fn totals(
         let Some(printed) = printed else { continue };
         let place = format!("{}, {name} of {unit}", test.title());
         let holds = (rounded(computed, decimals) - rounded(printed, decimals)).abs() < 1e-9;
-        checks.judge(holds, place, plain(printed), format!("{}: of {} rows", three(computed), values.len()));
+        checks.add_comparison(
+            holds,
+            place,
+            plain(printed),
+            format!("{}: of {} rows", with_three_decimals(computed), values.len()),
+        );
     }
 }
 
 /// Checks that the database sizes in the backup equal the sizes after the last load before it.
-fn sizes_of_backup(server: &Server, checks: &mut Checks) {
+fn backup_sizes(server: &ServerTests, checks: &mut ConsistencyChecks) {
     let Some(backup) = server.test(TestKind::Backup) else { return };
     let Some(load) = last_load_before(server, backup) else { return };
     let read: f64 = backup.backup.iter().map(|row| row.mib).sum();
@@ -200,12 +221,12 @@ fn sizes_of_backup(server: &Server, checks: &mut Checks) {
         plain((left - read).abs())
     );
     let place = format!("{}, database sizes", backup.title());
-    checks.judge(same, place, format!("{} MB in total", plain(read)), found);
+    checks.add_comparison(same, place, format!("{} MB in total", plain(read)), found);
 }
 
 /// Returns the last load before the backup. Falls back to the performance test if the times do not show which load
 /// was last.
-fn last_load_before<'a>(server: &'a Server, backup: &ServerTest) -> Option<&'a ServerTest> {
+fn last_load_before<'a>(server: &'a ServerTests, backup: &ServerTest) -> Option<&'a ServerTest> {
     let loads = server.tests.iter().filter(|test| test.kind != TestKind::Backup);
     let before = loads.filter_map(|test| Some((test.window?, test)));
     let before = before.filter(|(window, _)| backup.window.is_some_and(|of| window.end <= of.start));
@@ -214,7 +235,7 @@ fn last_load_before<'a>(server: &'a Server, backup: &ServerTest) -> Option<&'a S
 }
 
 /// Checks that all tests attributed to a server ran on the same machine, because two servers may share a name.
-fn one_machine(server: &Server, checks: &mut Checks) {
+fn single_machine(server: &ServerTests, checks: &mut ConsistencyChecks) {
     let machines = || server.tests.iter().filter_map(|test| Some((test, test.machine.as_ref()?)));
     let Some((_, first)) = machines().next() else { return };
     if machines().count() < 2 {
@@ -228,13 +249,13 @@ fn one_machine(server: &Server, checks: &mut Checks) {
             .collect::<Vec<_>>()
             .join("; "),
     };
-    checks.judge(all_same, format!("tests of {}", server.name), "all on the same machine", found);
+    checks.add_comparison(all_same, format!("tests of {}", server.name), "all on the same machine", found);
 }
 
 /// Checks for biased averages. A mean over samples counts samples without I/O as zero, which lowers the average for
 /// reads that occur in bursts.
-fn sparse_averages(test: &ServerTest, checks: &mut Checks) {
-    if test.averages == Averages::Weighted {
+fn sparse_averages(test: &ServerTest, checks: &mut ConsistencyChecks) {
+    if test.averages == AverageMethod::Weighted {
         return;
     }
     let reads = test.total.iter().filter(|row| row.log_reads_per_second > 0.0);
@@ -250,20 +271,32 @@ fn sparse_averages(test: &ServerTest, checks: &mut Checks) {
         });
         if let Some((row, bytes)) = lowest.min_by(|a, b| a.1.total_cmp(&b.1)) {
             let found = format!("{bytes:.0} bytes per log of 1,048,576 bytes ({}): {why}", row.instance);
-            checks.judge(bytes >= UNBIASED * MIB, place, three(row.log_reads_average_bytes), found);
+            checks.add_comparison(
+                bytes >= MIN_UNBIASED_RATIO * MIB,
+                place,
+                with_three_decimals(row.log_reads_average_bytes),
+                found,
+            );
         }
     } else if let Some(row) =
         reads.min_by(|a, b| a.log_reads_average_bytes.total_cmp(&b.log_reads_average_bytes))
     {
         let bytes = row.log_reads_average_bytes;
-        let found =
-            format!("each read of log replication has {REPLICATION_READ:.0} bytes ({}): {why}", row.instance);
-        checks.judge(bytes >= UNBIASED * REPLICATION_READ, place, three(bytes), found);
+        let found = format!(
+            "each read of log replication has {REPLICATION_READ_BYTES:.0} bytes ({}): {why}",
+            row.instance
+        );
+        checks.add_comparison(
+            bytes >= MIN_UNBIASED_RATIO * REPLICATION_READ_BYTES,
+            place,
+            with_three_decimals(bytes),
+            found,
+        );
     }
 }
 
 /// Checks that servers sharing storage were under load at the same time and ran the same test.
-fn together(tests: &[&ServerTest], checks: &mut Checks) {
+fn concurrent_load(tests: &[&ServerTest], checks: &mut ConsistencyChecks) {
     let Some((first, 2..)) = tests.first().map(|first| (first, tests.len())) else { return };
     same_time(tests, checks);
     let mut same = |name: &str, value: &dyn Fn(&ServerTest) -> String| {
@@ -272,7 +305,7 @@ fn together(tests: &[&ServerTest], checks: &mut Checks) {
             let each: Vec<String> =
                 tests.iter().zip(&values).map(|(test, value)| format!("{}: {value}", test.server)).collect();
             let place = format!("{} tests, {name}", first.kind);
-            checks.add(Outcome::Remark, place, "all servers ran the same test", each.join(", "));
+            checks.add(StatementOutcome::Remark, place, "all servers ran the same test", each.join(", "));
         }
     };
     same("threads", &|test| test.threads.map_or("not given".into(), |threads| threads.to_string()));
@@ -281,12 +314,12 @@ fn together(tests: &[&ServerTest], checks: &mut Checks) {
     same("target I/O per second", &|test| test.target_iops.map_or("none".into(), plain));
 }
 
-fn same_time(tests: &[&ServerTest], checks: &mut Checks) {
+fn same_time(tests: &[&ServerTest], checks: &mut ConsistencyChecks) {
     let place = format!("{} tests, windows", tests[0].kind);
     let stated = "all servers are under load at the same time";
     let windows: Option<Vec<_>> = tests.iter().map(|test| Some((test, test.window?))).collect();
     let Some(windows) = windows else {
-        checks.add(Outcome::NoEvidence, place, stated, "a report does not state its times");
+        checks.add(StatementOutcome::NoEvidence, place, stated, "a report does not state its times");
         return;
     };
     let last = windows.iter().max_by_key(|(_, window)| window.start);
@@ -295,9 +328,9 @@ fn same_time(tests: &[&ServerTest], checks: &mut Checks) {
     let shortest = windows.iter().map(|(_, window)| window.seconds()).fold(f64::INFINITY, f64::min);
     let common = late.common_seconds(*early).min(shortest);
     let found = if common > 0.0 {
-        format!("{} of {} in common", span(common), span(shortest))
+        format!("{} of {} in common", duration_text(common), duration_text(shortest))
     } else {
-        format!("{} ended {} before {} began", first.server, span(-common), last.server)
+        format!("{} ended {} before {} began", first.server, duration_text(-common), last.server)
     };
-    checks.judge(common > 0.0 && common >= TOGETHER * shortest, place, stated, found);
+    checks.add_comparison(common > 0.0 && common >= MIN_OVERLAP_FRACTION * shortest, place, stated, found);
 }

@@ -12,21 +12,21 @@ use crate::number::rounded;
 /// A non-negative number as the author wrote it.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(try_from = "f64")]
-pub(crate) struct Figure(f64);
+pub(crate) struct StatedNumber(f64);
 
-impl Figure {
+impl StatedNumber {
     pub(crate) fn value(self) -> f64 {
         self.0
     }
 
     /// Returns true if the computed figure, rounded to the same number of decimals, equals this figure.
-    pub(crate) fn rounds(self, computed: f64) -> bool {
+    pub(crate) fn matches_rounded(self, computed: f64) -> bool {
         let decimals = self.decimals();
         format!("{:.decimals$}", rounded(computed, decimals)) == format!("{:.decimals$}", self.0)
     }
 
     /// Formats the computed figure with one more decimal than this figure, which makes a difference visible.
-    pub(crate) fn in_same_form(self, computed: f64) -> String {
+    pub(crate) fn format_like(self, computed: f64) -> String {
         let decimals = (self.decimals() + 1).min(6);
         let text = format!("{:.decimals$}", rounded(computed, decimals));
         text.trim_end_matches('0').trim_end_matches('.').to_string()
@@ -38,19 +38,19 @@ impl Figure {
     }
 }
 
-impl TryFrom<f64> for Figure {
+impl TryFrom<f64> for StatedNumber {
     type Error = &'static str;
-    fn try_from(value: f64) -> Result<Figure, &'static str> {
+    fn try_from(value: f64) -> Result<StatedNumber, &'static str> {
         // Larger numbers are not plausible for a storage solution, and their digits would fill whole lines.
         if (0.0..=1e15).contains(&value) {
-            Ok(Figure(value))
+            Ok(StatedNumber(value))
         } else {
             Err("expected a number from 0 to 1e15")
         }
     }
 }
 
-impl fmt::Display for Figure {
+impl fmt::Display for StatedNumber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
@@ -62,26 +62,26 @@ impl fmt::Display for Figure {
     untagged,
     expecting = "expected a number, or a list of the minimum and the maximum such as [281, 282]"
 )]
-pub(crate) enum Span {
-    One(Figure),
-    Between([Figure; 2]),
+pub(crate) enum NumberRange {
+    One(StatedNumber),
+    Between([StatedNumber; 2]),
 }
 
-impl Span {
+impl NumberRange {
     /// Returns the lowest and the highest number.
-    pub(crate) fn ends(self) -> (f64, f64) {
+    pub(crate) fn bounds(self) -> (f64, f64) {
         match self {
-            Span::One(only) => (only.0, only.0),
-            Span::Between([low, high]) => (low.0, high.0),
+            NumberRange::One(only) => (only.0, only.0),
+            NumberRange::Between([low, high]) => (low.0, high.0),
         }
     }
 }
 
-impl fmt::Display for Span {
+impl fmt::Display for NumberRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Span::One(only) => only.fmt(f),
-            Span::Between([low, high]) => write!(f, "{low} to {high}"),
+            NumberRange::One(only) => only.fmt(f),
+            NumberRange::Between([low, high]) => write!(f, "{low} to {high}"),
         }
     }
 }
@@ -89,20 +89,20 @@ impl fmt::Display for Span {
 /// A size with a unit, printed as the author wrote it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
-pub(crate) struct Capacity {
+pub(crate) struct StatedCapacity {
     pub(crate) written: String,
     pub(crate) bytes: u64,
 }
 
-impl TryFrom<String> for Capacity {
+impl TryFrom<String> for StatedCapacity {
     type Error = ParseError;
-    fn try_from(written: String) -> Result<Capacity, ParseError> {
+    fn try_from(written: String) -> Result<StatedCapacity, ParseError> {
         let ByteSize(bytes) = written.parse()?;
-        Ok(Capacity { written, bytes })
+        Ok(StatedCapacity { written, bytes })
     }
 }
 
-impl Capacity {
+impl StatedCapacity {
     /// Formats a number of bytes in the same unit as this size.
     pub(crate) fn in_same_unit(&self, bytes: f64) -> String {
         let (unit, decimals) = self.unit();
@@ -125,14 +125,14 @@ impl Capacity {
     }
 
     /// Returns true if a number of bytes, rounded to the same unit and decimals, equals this size.
-    pub(crate) fn rounds(&self, bytes: f64) -> bool {
+    pub(crate) fn matches_rounded(&self, bytes: f64) -> bool {
         let half = 0.5 * 10_f64.powi(-(self.unit().1.min(15) as i32)) * self.factor();
         (bytes - self.bytes as f64).abs() <= half * (1.0 + 1e-9)
     }
 
     /// Returns true if the size matches `bytes`, to within 1 %, as written or with its decimal unit read as a binary
     /// unit.
-    pub(crate) fn is_in_other_units(&self, bytes: f64) -> bool {
+    pub(crate) fn matches_in_other_units(&self, bytes: f64) -> bool {
         let steps = [1.0, 1.024_f64.powi(3), 1.024_f64.powi(4), 1.024];
         steps.iter().any(|step| (self.bytes as f64 * step / bytes - 1.0).abs() < 0.01)
     }

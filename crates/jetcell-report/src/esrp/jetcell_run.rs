@@ -5,26 +5,28 @@ use jetcell_workload::result::{
     DatabaseBackup, InstanceRow, ReplayedDatabase, RunResult, total_log_reads, total_reads,
 };
 use jetcell_workload::units::human_bytes;
-use jetcell_workload::{Phase, TestKind};
+use jetcell_workload::{RunPhase, TestKind};
 
 use crate::chart::Chart;
-use crate::esrp::tested_server::{Averages, BackupRow, Checksums, ReplayRow, ServerTest, Window};
+use crate::esrp::tested_server::{
+    AverageMethod, BackupRow, ChecksumVerification, ReplayRow, ServerTest, TestPeriod,
+};
 use crate::series::{charts, distributions, test_charts};
-use crate::stored::Stored;
+use crate::stored::StoredRun;
 use crate::tables;
 
 const MIB: f64 = 1_048_576.0;
 /// Tables that are omitted when empty.
-const OPTIONAL: [&str; 2] = ["Repetitions", "Open Loop"];
+const OPTIONAL_TABLES: [&str; 2] = ["Repetitions", "Open Loop"];
 /// Number of pages at the start of a database that hold its header and the header's copy, one page each.
 const HEADER_PAGES: u64 = 2;
 
 /// Returns published results for a stored run.
-pub(super) fn published(stored: &Stored, kind: TestKind, source: String) -> ServerTest {
-    let Stored { result, samples } = stored;
+pub(super) fn publish_run(stored: &StoredRun, kind: TestKind, source: String) -> ServerTest {
+    let StoredRun { result, samples } = stored;
     let mut all = vec![tables::rules(result)];
     all.extend(tables::all(result, samples));
-    all.retain(|table| !table.rows.is_empty() || !OPTIONAL.contains(&table.title.as_str()));
+    all.retain(|table| !table.rows.is_empty() || !OPTIONAL_TABLES.contains(&table.title.as_str()));
     // In a backup without load, all rows are zero.
     let load = || result.instances.iter().filter(|_| result.measured_seconds > 0.0);
     let target = result.configuration.target_iops;
@@ -50,9 +52,9 @@ pub(super) fn published(stored: &Stored, kind: TestKind, source: String) -> Serv
         replay: result.recovery.iter().flat_map(|recovery| &recovery.databases).map(replay_row).collect(),
         checksums: checksums(result),
         io_errors: Some(result.io_errors),
-        charts: test_charts(result).map_or_else(|| of_load(stored), |(_, charts)| charts),
+        charts: test_charts(result).map_or_else(|| load_charts(stored), |(_, charts)| charts),
         tables: all,
-        ..ServerTest::of(result.machine.host.clone(), kind, source, Averages::Weighted)
+        ..ServerTest::new(result.machine.host.clone(), kind, source, AverageMethod::Weighted)
     }
 }
 
@@ -74,7 +76,7 @@ fn replay_row(database: &ReplayedDatabase) -> ReplayRow {
     ReplayRow { instance: database.instance.clone(), logs: database.logs, seconds: database.seconds }
 }
 
-fn of_load(stored: &Stored) -> Vec<Chart> {
+fn load_charts(stored: &StoredRun) -> Vec<Chart> {
     let over_time = charts(&stored.result, &stored.samples);
     over_time.into_iter().chain(distributions(&stored.result)).collect()
 }
@@ -90,33 +92,35 @@ fn total(row: &InstanceRow) -> InstanceRow {
     }
 }
 
-fn checksums(result: &RunResult) -> Checksums {
+fn checksums(result: &RunResult) -> ChecksumVerification {
     // A backup verifies every page that it reads.
     if let Some(backup) = result.backup.as_ref().filter(|backup| backup.complete) {
-        return Checksums::Verified { files: backup.databases.len(), bad: backup.bad() };
+        return ChecksumVerification::Verified { files: backup.databases.len(), bad: backup.bad() };
     }
-    result.verification.as_ref().map_or(Checksums::NotRun, |verification| Checksums::Verified {
-        files: verification.files.len(),
-        bad: verification.files.iter().fold(0, |sum: u64, file| sum.saturating_add(file.bad)),
+    result.verification.as_ref().map_or(ChecksumVerification::NotRun, |verification| {
+        ChecksumVerification::Verified {
+            files: verification.files.len(),
+            bad: verification.files.iter().fold(0, |sum: u64, file| sum.saturating_add(file.bad)),
+        }
     })
 }
 
 /// Returns the period, in UTC, that must overlap between the servers' tests: the load, backup, or replay, without the
 /// phases before it.
-fn window(result: &RunResult) -> Option<Window> {
+fn window(result: &RunResult) -> Option<TestPeriod> {
     let utc = |time: &str| Some(DateTime::parse_from_rfc3339(time).ok()?.naive_utc());
     if let [first, .., last] = result.parts.as_slice() {
-        return Some(Window { start: utc(&first.started)?, end: utc(&last.ended)? });
+        return Some(TestPeriod { start: utc(&first.started)?, end: utc(&last.ended)? });
     }
-    let phases: &[Phase] = match (&result.backup, &result.recovery) {
-        (_, Some(_)) => &[Phase::Replay],
-        (Some(_), _) => &[Phase::Backup],
-        _ => &[Phase::Measure, Phase::Generate],
+    let phases: &[RunPhase] = match (&result.backup, &result.recovery) {
+        (_, Some(_)) => &[RunPhase::Replay],
+        (Some(_), _) => &[RunPhase::Backup],
+        _ => &[RunPhase::Measure, RunPhase::Generate],
     };
     let seconds = result.tested_seconds();
     let before = result.phases.iter().take_while(|one| !phases.contains(&one.phase));
     let start = after(utc(&result.started)?, before.map(|one| one.seconds).sum())?;
-    (seconds > 0.0).then_some(Window { start, end: after(start, seconds)? })
+    (seconds > 0.0).then_some(TestPeriod { start, end: after(start, seconds)? })
 }
 
 fn after(time: NaiveDateTime, seconds: f64) -> Option<NaiveDateTime> {

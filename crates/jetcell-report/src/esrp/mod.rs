@@ -1,8 +1,8 @@
 //! The document that vendors publish under ESRP-Storage: the tested solution, several servers' results in four tests,
 //! and any inconsistencies between them.
 //!
-//! A [`Source`] brings the results of one run, or a server's published reports, into a common form. A [`Submission`]
-//! combines them with the author's [`Configuration`], checks every figure that follows from others, and renders the
+//! A [`ResultSource`] brings the results of one run, or a server's published reports, into a common form. A [`EsrpSubmission`]
+//! combines them with the author's [`SubmissionConfiguration`], checks every figure that follows from others, and renders the
 //! document. The same input always produces the same bytes.
 
 mod aggregate;
@@ -25,28 +25,31 @@ mod tests;
 
 use std::path::Path;
 
-use jetcell_workload::{Mistake, Verdict};
+use jetcell_workload::{ConfigurationError, Verdict};
 
-use aggregate::Server;
-use check::{Check, Checks, Outcome};
+use aggregate::ServerTests;
+use check::{ConsistencyCheck, ConsistencyChecks, StatementOutcome};
 use tested_server::ServerTest;
 
-pub use configuration::{Configuration, EXAMPLE};
-pub use source::{NoResults, Source};
+pub use configuration::{EXAMPLE, SubmissionConfiguration};
+pub use source::{ResultSource, SourceError};
 
 /// A document that has been checked.
 #[derive(Debug)]
-pub struct Submission {
-    configuration: Configuration,
+pub struct EsrpSubmission {
+    configuration: SubmissionConfiguration,
     /// Servers, sorted by name so that the order of the sources does not matter.
-    servers: Vec<Server>,
-    checks: Checks,
+    servers: Vec<ServerTests>,
+    checks: ConsistencyChecks,
 }
 
-impl Submission {
+impl EsrpSubmission {
     /// Combines the sources and checks them. Each server has at most one test of each kind.
-    pub fn of(configuration: Configuration, sources: Vec<Source>) -> Result<Submission, Mistake> {
-        let mut servers: Vec<Server> = Vec::new();
+    pub fn new(
+        configuration: SubmissionConfiguration,
+        sources: Vec<ResultSource>,
+    ) -> Result<EsrpSubmission, ConfigurationError> {
+        let mut servers: Vec<ServerTests> = Vec::new();
         let mut claims = configuration.claims.clone();
         for source in sources {
             let name = name_of_server(&configuration, &source.path)?;
@@ -59,20 +62,20 @@ impl Submission {
         if let Some(name) =
             configuration.servers.keys().find(|name| !servers.iter().any(|one| one.name == **name))
         {
-            return Err(Mistake::new(format!(
+            return Err(ConfigurationError::new(format!(
                 "[servers] names the server {name:?}, but its directory {} contains no run",
                 configuration.servers[name].display()
             )));
         }
         servers.sort_by(|one, other| one.name.cmp(&other.name));
         servers.iter_mut().for_each(|server| server.tests.sort_by_key(|test| test.kind));
-        let mut checks = Checks::default();
+        let mut checks = ConsistencyChecks::default();
         solution::check(&configuration, &servers, &mut checks);
         for (number, table) in (1..).zip(solution_tables::all(&configuration, &servers)) {
             let rows = solution_tables::not_stated(&table);
             if !rows.is_empty() {
                 checks.add(
-                    Outcome::Remark,
+                    StatementOutcome::Remark,
                     format!("Table {number}"),
                     "rows without a value",
                     rows.join(", "),
@@ -81,34 +84,34 @@ impl Submission {
         }
         claims::check(&claims, &servers, &mut checks);
         consistency::check(&servers, &mut checks);
-        Ok(Submission { configuration, servers, checks })
+        Ok(EsrpSubmission { configuration, servers, checks })
     }
 
     /// Renders a self-contained page for screen and print.
     pub fn html(&self) -> String {
-        page::html(&document::of(self))
+        page::html(&document::build(self))
     }
 
     /// Renders GitHub-flavored Markdown without charts.
     pub fn markdown(&self) -> String {
-        page::markdown(&document::of(self))
+        page::markdown(&document::build(self))
     }
 
     /// Returns one line per inconsistency, followed by one line per remark.
     pub fn findings(&self) -> Vec<String> {
-        let line = |check: &Check| {
-            format!("{}: {}: {}; found {}", check.outcome.word(), check.place, check.stated, check.found)
+        let line = |check: &ConsistencyCheck| {
+            format!("{}: {}: {}; found {}", check.outcome.label(), check.location, check.stated, check.found)
         };
-        let remarks = self.checks.all.iter().filter(|check| check.outcome == Outcome::Remark);
+        let remarks = self.checks.all.iter().filter(|check| check.outcome == StatementOutcome::Remark);
         self.inconsistencies().chain(remarks).map(line).collect()
     }
 
     /// Returns true if every test with a verdict passed and there are no inconsistencies.
-    pub fn is_good(&self) -> bool {
-        self.inconsistencies().next().is_none() && self.not_passed() == 0
+    pub fn is_passed(&self) -> bool {
+        self.inconsistencies().next().is_none() && self.failed_count() == 0
     }
 
-    fn inconsistencies(&self) -> impl Iterator<Item = &Check> {
+    fn inconsistencies(&self) -> impl Iterator<Item = &ConsistencyCheck> {
         self.checks.all.iter().filter(|check| check.outcome.is_inconsistency())
     }
 
@@ -116,14 +119,14 @@ impl Submission {
         self.servers.iter().flat_map(|server| &server.tests)
     }
 
-    fn not_passed(&self) -> usize {
+    fn failed_count(&self) -> usize {
         self.tests().filter(|test| test.verdict.is_some_and(|verdict| verdict != Verdict::Pass)).count()
     }
 
     /// Summarizes the outcome in one sentence.
     fn outcome(&self) -> String {
         let (tests, servers) = (self.tests().count(), self.servers.len());
-        match self.not_passed() {
+        match self.failed_count() {
             0 => format!("This document reports {tests} tests of {servers} servers. No test failed."),
             failed => format!(
                 "This document reports {tests} tests of {servers} servers. {failed} of the tests did not pass."
@@ -144,12 +147,15 @@ impl Submission {
 }
 
 /// Returns the server in whose directory a run is located, or `None` if the configuration lists no such directory.
-fn name_of_server(configuration: &Configuration, run: &Path) -> Result<Option<String>, Mistake> {
+fn name_of_server(
+    configuration: &SubmissionConfiguration,
+    run: &Path,
+) -> Result<Option<String>, ConfigurationError> {
     // The run was read from this path, so the path exists.
     let run = run.canonicalize().unwrap_or_else(|_| run.to_path_buf());
     let mut names = configuration.servers.iter().filter(|(_, directory)| run.starts_with(directory));
     match (names.next(), names.next()) {
-        (Some((one, _)), Some((other, _))) => Err(Mistake::new(format!(
+        (Some((one, _)), Some((other, _))) => Err(ConfigurationError::new(format!(
             "{} is in the directories of both servers {one:?} and {other:?} under [servers]",
             run.display()
         ))),
@@ -157,10 +163,10 @@ fn name_of_server(configuration: &Configuration, run: &Path) -> Result<Option<St
     }
 }
 
-fn add(servers: &mut Vec<Server>, test: ServerTest) -> Result<(), Mistake> {
+fn add(servers: &mut Vec<ServerTests>, test: ServerTest) -> Result<(), ConfigurationError> {
     if let Some(server) = servers.iter_mut().find(|server| server.name == test.server) {
         if let Some(other) = server.test(test.kind) {
-            return Err(Mistake::new(format!(
+            return Err(ConfigurationError::new(format!(
                 "{} and {} are both the {}; give only one, or, if two machines have this name, list the \
                  servers under [servers] in the configuration",
                 other.source,
@@ -170,7 +176,7 @@ fn add(servers: &mut Vec<Server>, test: ServerTest) -> Result<(), Mistake> {
         }
         server.tests.push(test);
     } else {
-        servers.push(Server { name: test.server.clone(), tests: vec![test] });
+        servers.push(ServerTests { name: test.server.clone(), tests: vec![test] });
     }
     Ok(())
 }

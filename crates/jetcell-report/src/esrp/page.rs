@@ -3,30 +3,30 @@
 
 use maud::{Markup, html as markup};
 
-use crate::esrp::document::{Block, Document};
+use crate::esrp::document::{DocumentBlock, EsrpDocument};
 use crate::{markdown as md, page};
 
 /// One paragraph of the vendor's text.
-enum Paragraph {
+enum VendorParagraph {
     Text(String),
     Items(Vec<String>),
 }
 
 /// Splits the vendor's text into paragraphs, which are separated by empty lines. Lines that begin with `- ` are list
 /// items.
-fn paragraphs(text: &str) -> Vec<Paragraph> {
-    let mut all: Vec<Paragraph> = Vec::new();
+fn paragraphs(text: &str) -> Vec<VendorParagraph> {
+    let mut all: Vec<VendorParagraph> = Vec::new();
     let mut open = false;
     for line in text.lines().map(str::trim) {
         match (line.strip_prefix("- "), all.last_mut()) {
             _ if line.is_empty() => {}
-            (Some(item), Some(Paragraph::Items(items))) if open => items.push(item.into()),
-            (Some(item), _) => all.push(Paragraph::Items(vec![item.into()])),
-            (None, Some(Paragraph::Text(text))) if open => *text += &format!(" {line}"),
-            (None, Some(Paragraph::Items(items))) if open => {
+            (Some(item), Some(VendorParagraph::Items(items))) if open => items.push(item.into()),
+            (Some(item), _) => all.push(VendorParagraph::Items(vec![item.into()])),
+            (None, Some(VendorParagraph::Text(text))) if open => *text += &format!(" {line}"),
+            (None, Some(VendorParagraph::Items(items))) if open => {
                 items.iter_mut().last().into_iter().for_each(|item| *item += &format!(" {line}"));
             }
-            (None, _) => all.push(Paragraph::Text(line.into())),
+            (None, _) => all.push(VendorParagraph::Text(line.into())),
         }
         open = !line.is_empty();
     }
@@ -38,7 +38,7 @@ fn anchor(number: &str) -> String {
 }
 
 /// Renders a self-contained page for screen and print.
-pub(crate) fn html(document: &Document) -> String {
+pub(crate) fn html(document: &EsrpDocument) -> String {
     page::page(
         &document.title,
         &markup! {
@@ -50,13 +50,13 @@ pub(crate) fn html(document: &Document) -> String {
     )
 }
 
-fn contents(document: &Document) -> Markup {
+fn contents(document: &EsrpDocument) -> Markup {
     markup! {
         nav class="contents" aria-label="Contents" {
             ul { @for block in &document.blocks {
                 @match block {
-                    Block::Section(number, title) => li { a href=(format!("#{}", anchor(number))) { (number) " " (title) } },
-                    Block::Part(number, title) => li class="part" { a href=(format!("#{}", anchor(number))) { (number) " " (title) } },
+                    DocumentBlock::Section(number, title) => li { a href=(format!("#{}", anchor(number))) { (number) " " (title) } },
+                    DocumentBlock::Subsection(number, title) => li class="part" { a href=(format!("#{}", anchor(number))) { (number) " " (title) } },
                     _ => {},
                 }
             } }
@@ -64,49 +64,55 @@ fn contents(document: &Document) -> Markup {
     }
 }
 
-fn block(block: &Block) -> Markup {
+fn block(block: &DocumentBlock) -> Markup {
     markup! {
         @match block {
-            Block::Section(number, title) => {
+            DocumentBlock::Section(number, title) => {
                 h2 id=(anchor(number)) class=[number.starts_with(char::is_alphabetic).then_some("appendix")] { (number) " " (title) }
             }
-            Block::Part(number, title) => h3 id=(anchor(number)) { (number) " " (title) },
-            Block::Sentence(text) => p { (text) },
-            Block::Prose(text) => @for paragraph in paragraphs(text) {
+            DocumentBlock::Subsection(number, title) => h3 id=(anchor(number)) { (number) " " (title) },
+            DocumentBlock::GeneratedText(text) => p { (text) },
+            DocumentBlock::VendorText(text) => @for paragraph in paragraphs(text) {
                 @match paragraph {
-                    Paragraph::Text(text) => p { (text) },
-                    Paragraph::Items(items) => ul { @for item in items { li { (item) } } },
+                    VendorParagraph::Text(text) => p { (text) },
+                    VendorParagraph::Items(items) => ul { @for item in items { li { (item) } } },
                 }
             },
-            Block::Table(table) => (page::captioned(table)),
-            Block::Charts(charts) => div class="charts" { @for chart in charts { (chart.figure()) } },
+            DocumentBlock::Table(table) => (page::captioned_table(table)),
+            DocumentBlock::Charts(charts) => div class="charts" { @for chart in charts { (chart.figure()) } },
         }
     }
 }
 
 /// Renders GitHub-flavored Markdown without charts.
-pub(crate) fn markdown(document: &Document) -> String {
+pub(crate) fn markdown(document: &EsrpDocument) -> String {
     let mut out = format!("# {}\n\n", md::escaped(&document.title));
     for line in &document.byline {
         out += &format!("{}\n\n", line_of_text(line));
     }
     for block in &document.blocks {
         match block {
-            Block::Section(number, title) => out += &format!("## {number} {}\n\n", md::escaped(title)),
-            Block::Part(number, title) => out += &format!("### {number} {}\n\n", md::escaped(title)),
-            Block::Sentence(text) => out += &format!("{}\n\n", line_of_text(text)),
-            Block::Prose(text) => paragraphs(text).iter().for_each(|paragraph| out += &prose(paragraph)),
-            Block::Table(table) => out += &md::table_below(4, table),
-            Block::Charts(_) => {}
+            DocumentBlock::Section(number, title) => {
+                out += &format!("## {number} {}\n\n", md::escaped(title))
+            }
+            DocumentBlock::Subsection(number, title) => {
+                out += &format!("### {number} {}\n\n", md::escaped(title))
+            }
+            DocumentBlock::GeneratedText(text) => out += &format!("{}\n\n", line_of_text(text)),
+            DocumentBlock::VendorText(text) => {
+                paragraphs(text).iter().for_each(|paragraph| out += &prose(paragraph))
+            }
+            DocumentBlock::Table(table) => out += &md::table_below(4, table),
+            DocumentBlock::Charts(_) => {}
         }
     }
     out
 }
 
-fn prose(paragraph: &Paragraph) -> String {
+fn prose(paragraph: &VendorParagraph) -> String {
     match paragraph {
-        Paragraph::Text(text) => format!("{}\n\n", line_of_text(text)),
-        Paragraph::Items(items) => {
+        VendorParagraph::Text(text) => format!("{}\n\n", line_of_text(text)),
+        VendorParagraph::Items(items) => {
             let items: String = items.iter().map(|item| format!("- {}\n", line_of_text(item))).collect();
             items + "\n"
         }

@@ -9,11 +9,11 @@ use jetcell_workload::result::InstanceRow;
 use jetcell_workload::{TestKind, Verdict};
 use serde::Deserialize;
 
-use crate::esrp::configuration::{Claims, SummaryClaim};
-use crate::esrp::figure::Figure;
+use crate::esrp::configuration::{PublishedClaims, SummaryClaim};
+use crate::esrp::figure::StatedNumber;
 
 use crate::esrp::tested_server::{
-    Averages, BackupRow, Checksums, PrintedTotals, ReplayRow, ServerTest, Window,
+    AverageMethod, BackupRow, ChecksumVerification, PrintedTotals, ReplayRow, ServerTest, TestPeriod,
 };
 
 /// Identifier of the supported format.
@@ -24,8 +24,8 @@ pub(super) const SCHEMA: &str = "jetstress-fixture/1";
 pub(super) struct PublishedReport {
     server: String,
     #[serde(default)]
-    description_facts: Description,
-    tests: Tests,
+    description_facts: ReportDescription,
+    tests: PublishedTests,
     #[serde(default)]
     summary_claimed: Option<SummaryClaim>,
     #[serde(default)]
@@ -34,49 +34,49 @@ pub(super) struct PublishedReport {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Description {
+struct ReportDescription {
     threads_text: String,
 }
 
 #[derive(Deserialize)]
-struct Tests {
-    performance: Option<Test>,
-    stress: Option<Test>,
-    database_backup: Option<Test>,
-    soft_recovery: Option<Test>,
+struct PublishedTests {
+    performance: Option<PublishedTest>,
+    stress: Option<PublishedTest>,
+    database_backup: Option<PublishedTest>,
+    soft_recovery: Option<PublishedTest>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct SubmissionClaims {
-    mb_read_per_sec_per_database: Option<Figure>,
-    mb_read_per_sec_per_server: Option<Figure>,
-    avg_seconds_per_log: Option<Figure>,
+    mb_read_per_sec_per_database: Option<StatedNumber>,
+    mb_read_per_sec_per_server: Option<StatedNumber>,
+    avg_seconds_per_log: Option<StatedNumber>,
 }
 
 /// Report of one test. Each kind of test has only some of the tables.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Test {
-    pub(super) test_summary: Option<TestSummary>,
-    pub(super) sizing: Option<Sizing>,
-    pub(super) system_parameters: Option<Parameters>,
-    pub(super) database_configuration: Vec<DatabasePaths>,
-    pub(super) transactional_io: Vec<Io>,
-    pub(super) background_maintenance_io: Vec<Maintenance>,
-    pub(super) log_replication_io: Vec<Replication>,
-    pub(super) total_io: Vec<Io>,
-    pub(super) host_system: Vec<Counter>,
-    pub(super) statistics: Vec<Statistic>,
+pub(super) struct PublishedTest {
+    pub(super) test_summary: Option<PublishedTestSummary>,
+    pub(super) sizing: Option<PublishedSizing>,
+    pub(super) system_parameters: Option<PublishedParameters>,
+    pub(super) database_configuration: Vec<PublishedDatabasePaths>,
+    pub(super) transactional_io: Vec<PublishedIo>,
+    pub(super) background_maintenance_io: Vec<PublishedMaintenanceIo>,
+    pub(super) log_replication_io: Vec<PublishedReplicationIo>,
+    pub(super) total_io: Vec<PublishedIo>,
+    pub(super) host_system: Vec<PublishedCounter>,
+    pub(super) statistics: Vec<PublishedStatistic>,
     avg_mb_per_sec: Option<f64>,
     sum_mb_per_sec: Option<f64>,
     avg_elapsed_seconds: Option<f64>,
     sum_elapsed_seconds: Option<f64>,
-    test_log_facts: LogFacts,
+    test_log_facts: PublishedLogFacts,
 }
 
 #[derive(Deserialize)]
-pub(super) struct TestSummary {
+pub(super) struct PublishedTestSummary {
     pub(super) overall_test_result: String,
     pub(super) machine_name: String,
     pub(super) test_start: NaiveTime,
@@ -90,7 +90,7 @@ pub(super) struct TestSummary {
 }
 
 #[derive(Deserialize)]
-pub(super) struct Sizing {
+pub(super) struct PublishedSizing {
     pub(super) achieved_transactional_iops: f64,
     pub(super) target_transactional_iops: f64,
     pub(super) initial_database_size_bytes: u64,
@@ -99,7 +99,7 @@ pub(super) struct Sizing {
 }
 
 #[derive(Deserialize)]
-pub(super) struct Parameters {
+pub(super) struct PublishedParameters {
     pub(super) thread_count: u64,
     pub(super) min_cache_mb: f64,
     pub(super) max_cache_mb: f64,
@@ -113,14 +113,14 @@ pub(super) struct Parameters {
 }
 
 #[derive(Deserialize)]
-pub(super) struct DatabasePaths {
+pub(super) struct PublishedDatabasePaths {
     pub(super) instance: String,
     pub(super) log_path: String,
     pub(super) database: String,
 }
 
 #[derive(Deserialize)]
-pub(super) struct Io {
+pub(super) struct PublishedIo {
     instance: String,
     db_reads_avg_latency_ms: f64,
     db_writes_avg_latency_ms: f64,
@@ -137,21 +137,21 @@ pub(super) struct Io {
 }
 
 #[derive(Deserialize)]
-pub(super) struct Maintenance {
+pub(super) struct PublishedMaintenanceIo {
     pub(super) instance: String,
     pub(super) maintenance_reads_per_sec: f64,
     pub(super) maintenance_reads_avg_bytes: f64,
 }
 
 #[derive(Deserialize)]
-pub(super) struct Replication {
+pub(super) struct PublishedReplicationIo {
     pub(super) instance: String,
     pub(super) log_reads_per_sec: f64,
     pub(super) log_reads_avg_bytes: f64,
 }
 
 #[derive(Deserialize)]
-pub(super) struct Counter {
+pub(super) struct PublishedCounter {
     pub(super) counter: String,
     pub(super) average: f64,
     pub(super) minimum: f64,
@@ -161,7 +161,7 @@ pub(super) struct Counter {
 /// A row in the statistics of a backup or recovery.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Statistic {
+pub(super) struct PublishedStatistic {
     pub(super) instance: String,
     pub(super) database_size_mb: f64,
     pub(super) elapsed: String,
@@ -172,7 +172,7 @@ pub(super) struct Statistic {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct LogFacts {
+struct PublishedLogFacts {
     prereq_attained: Option<NaiveTime>,
     logging_started: Option<NaiveTime>,
     logging_ended: Option<NaiveTime>,
@@ -192,10 +192,10 @@ impl TryFrom<String> for NaiveTime {
     }
 }
 
-impl Io {
+impl PublishedIo {
     pub(super) fn row(&self) -> InstanceRow {
         let rates = |per_second, average_bytes, average_ms| IoRates { per_second, average_bytes, average_ms };
-        InstanceRow::named(self.instance.clone(), "".into(), "".into()).with_rates(
+        InstanceRow::new(self.instance.clone(), "".into(), "".into()).with_rates(
             rates(self.db_reads_per_sec, self.db_reads_avg_bytes, self.db_reads_avg_latency_ms),
             rates(self.db_writes_per_sec, self.db_writes_avg_bytes, self.db_writes_avg_latency_ms),
             rates(self.log_reads_per_sec, self.log_reads_avg_bytes, self.log_reads_avg_latency_ms),
@@ -206,7 +206,7 @@ impl Io {
 
 impl PublishedReport {
     /// Returns the tests in the file and the claims made by the paper that published them.
-    pub(super) fn into_parts(self, source: &str) -> (Vec<ServerTest>, Claims) {
+    pub(super) fn into_parts(self, source: &str) -> (Vec<ServerTest>, PublishedClaims) {
         let PublishedReport { server, description_facts, tests, summary_claimed, submission_claims } = self;
         let kinds = [
             (TestKind::Performance, tests.performance),
@@ -219,22 +219,22 @@ impl PublishedReport {
                 TestKind::Performance | TestKind::Stress => description_facts.threads_text.clone(),
                 TestKind::Backup | TestKind::Recovery | TestKind::Replication => String::new(),
             };
-            let of = ServerTest::of(server.clone(), kind, source.into(), Averages::OfSamples);
-            Some(test?.published(ServerTest { description, ..of }))
+            let of = ServerTest::new(server.clone(), kind, source.into(), AverageMethod::SampleMeans);
+            Some(test?.into_server_test(ServerTest { description, ..of }))
         });
-        let claims = Claims {
+        let claims = PublishedClaims {
             mb_read_per_sec_per_database: submission_claims.mb_read_per_sec_per_database,
             mb_read_per_sec_per_server: submission_claims.mb_read_per_sec_per_server,
             avg_seconds_per_log: submission_claims.avg_seconds_per_log,
             servers: summary_claimed.map(|claim| (server.clone(), claim)).into_iter().collect(),
-            ..Claims::default()
+            ..PublishedClaims::default()
         };
         (tests.collect(), claims)
     }
 }
 
-impl Test {
-    fn published(self, of: ServerTest) -> ServerTest {
+impl PublishedTest {
+    fn into_server_test(self, of: ServerTest) -> ServerTest {
         let maintained = |row: InstanceRow| {
             let apart = self.background_maintenance_io.iter().find(|apart| apart.instance == row.instance);
             InstanceRow {
@@ -249,7 +249,7 @@ impl Test {
         let statistics = |wanted: bool| self.statistics.iter().filter(move |_| wanted);
         let totals = |average, sum| PrintedTotals { average, sum };
         ServerTest {
-            verdict: summary.map(TestSummary::verdict),
+            verdict: summary.map(PublishedTestSummary::verdict),
             window: self.window(),
             measured_seconds: self.test_log_facts.measured_seconds(),
             engine_version: summary.map(|summary| summary.ese_version.clone()).unwrap_or_default(),
@@ -259,30 +259,30 @@ impl Test {
             databases: sizing.map_or(self.database_configuration.len(), |sizing| sizing.database_files),
             copies: parameters.and_then(|parameters| parameters.copies_per_database),
             threads: parameters.map(|parameters| parameters.thread_count),
-            transactional: self.transactional_io.iter().map(Io::row).map(maintained).collect(),
-            total: self.total_io.iter().map(Io::row).map(maintained).collect(),
-            backup: statistics(backup).map(Statistic::backup).collect(),
+            transactional: self.transactional_io.iter().map(PublishedIo::row).map(maintained).collect(),
+            total: self.total_io.iter().map(PublishedIo::row).map(maintained).collect(),
+            backup: statistics(backup).map(PublishedStatistic::backup).collect(),
             backup_totals: totals(self.avg_mb_per_sec, self.sum_mb_per_sec),
-            replay: statistics(!backup).map(Statistic::replay).collect(),
+            replay: statistics(!backup).map(PublishedStatistic::replay).collect(),
             replay_totals: totals(self.avg_elapsed_seconds, self.sum_elapsed_seconds),
-            checksums: Checksums::NotRun,
-            tables: tables::all(&self, of.kind),
+            checksums: ChecksumVerification::NotRun,
+            tables: tables::all_tables(&self, of.kind),
             ..of
         }
     }
 
     /// Returns the period in which a load's data was collected, or the logged time of a backup or recovery.
-    fn window(&self) -> Option<Window> {
+    fn window(&self) -> Option<TestPeriod> {
         let facts = &self.test_log_facts;
         let (start, end) = match &self.test_summary {
             Some(summary) => (summary.collection_start, summary.collection_end),
             None => (facts.logging_started?, facts.logging_ended?),
         };
-        Some(Window { start: start.0, end: end.0 })
+        Some(TestPeriod { start: start.0, end: end.0 })
     }
 }
 
-impl TestSummary {
+impl PublishedTestSummary {
     fn verdict(&self) -> Verdict {
         match self.overall_test_result.as_str() {
             "Pass" => Verdict::Pass,
@@ -292,14 +292,14 @@ impl TestSummary {
     }
 }
 
-impl LogFacts {
+impl PublishedLogFacts {
     fn measured_seconds(&self) -> Option<f64> {
         let start = self.prereq_attained.or(self.logging_started)?.0;
-        Some(Window { start, end: self.logging_ended?.0 }.seconds())
+        Some(TestPeriod { start, end: self.logging_ended?.0 }.seconds())
     }
 }
 
-impl Statistic {
+impl PublishedStatistic {
     fn backup(&self) -> BackupRow {
         let (instance, mib, seconds) = (self.instance.clone(), self.database_size_mb, self.elapsed_seconds);
         BackupRow { instance, mib, seconds, mib_per_second: self.mb_per_sec }

@@ -3,10 +3,12 @@
 use jetcell_workload::TestKind;
 use jetcell_workload::units::human_bytes;
 
-use crate::esrp::aggregate::{Server, of_kind};
-use crate::esrp::check::{Checks, Outcome};
-use crate::esrp::configuration::{Configuration, Disks, Exchange, Hardware};
-use crate::esrp::figure::{Capacity, Figure};
+use crate::esrp::aggregate::{ServerTests, tests_of_kind};
+use crate::esrp::check::{ConsistencyChecks, StatementOutcome};
+use crate::esrp::configuration::{
+    DiskDescription, ExchangeDescription, HardwareDescription, SubmissionConfiguration,
+};
+use crate::esrp::figure::{StatedCapacity, StatedNumber};
 use crate::esrp::tested_server::ServerTest;
 use crate::number::plain;
 
@@ -14,10 +16,10 @@ use crate::number::plain;
 /// such as from GB to TB, contributes a factor of 1.024.
 const SAME_IN_OTHER_UNITS: [f64; 5] = [1.0, 1.024, 1.0 / 1.024, 1.024 * 1.024, 1.0 / (1.024 * 1.024)];
 /// Relative tolerance for printed sizes, which have four digits.
-const DIGITS_OF_SIZES: f64 = 0.0005;
+const SIZE_TOLERANCE: f64 = 0.0005;
 
 /// Sizes needed by several checks.
-pub(crate) struct Space {
+pub(crate) struct SolutionCapacity {
     /// Total size of all databases on all servers at the end of the load, in bytes.
     pub(crate) databases: Option<f64>,
     /// Total size of the volumes for all databases, in bytes.
@@ -26,16 +28,17 @@ pub(crate) struct Space {
     pub(crate) formatted: Option<f64>,
 }
 
-impl Space {
+impl SolutionCapacity {
     /// Computes the sizes from the configuration and from the tests with a load.
-    pub(crate) fn of(configuration: &Configuration, loads: &[&ServerTest]) -> Space {
-        let Configuration { exchange, disks, .. } = configuration;
+    pub(crate) fn new(configuration: &SubmissionConfiguration, loads: &[&ServerTest]) -> SolutionCapacity {
+        let SubmissionConfiguration { exchange, disks, .. } = configuration;
         let count: usize = loads.iter().map(|test| test.databases).sum();
         let bytes: Option<u64> =
             loads.iter().map(|test| test.final_bytes).try_fold(0, |sum: u64, one| sum.checked_add(one?));
-        let size = |capacity: &Option<Capacity>| capacity.as_ref().map(|capacity| capacity.bytes as f64);
+        let size =
+            |capacity: &Option<StatedCapacity>| capacity.as_ref().map(|capacity| capacity.bytes as f64);
         let parts = disks.count.zip(size(&disks.raw_capacity)).map(|(count, each)| count.value() * each);
-        Space {
+        SolutionCapacity {
             databases: bytes.filter(|bytes| *bytes > 0).map(|bytes| bytes as f64),
             volumes: size(&exchange.volume_size).filter(|_| count > 0).map(|each| each * count as f64),
             raw: parts.or(size(&disks.total_raw_capacity)),
@@ -59,13 +62,17 @@ impl Space {
 
 /// Returns the tests against which the solution's tables are checked: the performance tests, or the stress tests if
 /// there are no performance tests.
-pub(crate) fn loads(servers: &[Server]) -> Vec<&ServerTest> {
-    let performance = of_kind(servers, TestKind::Performance);
-    if performance.is_empty() { of_kind(servers, TestKind::Stress) } else { performance }
+pub(crate) fn loads(servers: &[ServerTests]) -> Vec<&ServerTest> {
+    let performance = tests_of_kind(servers, TestKind::Performance);
+    if performance.is_empty() { tests_of_kind(servers, TestKind::Stress) } else { performance }
 }
 
 /// Adds the checks for all tables.
-pub(crate) fn check(configuration: &Configuration, servers: &[Server], checks: &mut Checks) {
+pub(crate) fn check(
+    configuration: &SubmissionConfiguration,
+    servers: &[ServerTests],
+    checks: &mut ConsistencyChecks,
+) {
     let loads = loads(servers);
     if !loads.is_empty() {
         mailboxes(&configuration.exchange, &loads, checks);
@@ -76,7 +83,7 @@ pub(crate) fn check(configuration: &Configuration, servers: &[Server], checks: &
     if let Some(stated) = &configuration.software.engine_version {
         for test in &loads {
             let place = "Table 3, Engine version";
-            checks.judge(
+            checks.add_comparison(
                 test.engine_version == *stated,
                 place,
                 stated,
@@ -84,16 +91,16 @@ pub(crate) fn check(configuration: &Configuration, servers: &[Server], checks: &
             );
         }
     }
-    let space = Space::of(configuration, &loads);
+    let space = SolutionCapacity::new(configuration, &loads);
     capacity(&configuration.disks, &space, checks);
     utilization(configuration, &space, checks);
 }
 
-fn mailboxes(exchange: &Exchange, loads: &[&ServerTest], checks: &mut Checks) {
+fn mailboxes(exchange: &ExchangeDescription, loads: &[&ServerTest], checks: &mut ConsistencyChecks) {
     let tested = loads.len() as f64;
     let in_groups = exchange
         .servers_per_group
-        .map(|each| each.value() * exchange.availability_groups.map_or(1.0, Figure::value));
+        .map(|each| each.value() * exchange.availability_groups.map_or(1.0, StatedNumber::value));
     if let (Some(all), Some(stated)) = (exchange.mailboxes, exchange.active_mailboxes_per_server) {
         let each = all.value() / tested;
         let mut found = format!("{}: {all} mailboxes, servers tested: {tested}", plain(each));
@@ -103,12 +110,12 @@ fn mailboxes(exchange: &Exchange, loads: &[&ServerTest], checks: &mut Checks) {
                 "; {stated} is the value for normal operation on {servers} servers, which was not tested"
             );
         }
-        checks.judge(holds, "Table 1, Number of active mailboxes/server", stated.to_string(), found);
+        checks.add_comparison(holds, "Table 1, Number of active mailboxes/server", stated.to_string(), found);
     }
     if let Some(servers) = in_groups.filter(|servers| *servers != tested) {
         let found = format!("servers tested: {tested}");
         checks.add(
-            Outcome::Remark,
+            StatementOutcome::Remark,
             "Table 1, Number of servers/DAG",
             format!("{servers} servers in all groups"),
             found,
@@ -117,30 +124,30 @@ fn mailboxes(exchange: &Exchange, loads: &[&ServerTest], checks: &mut Checks) {
     let databases: usize = loads.iter().map(|test| test.databases).sum();
     if let (Some(all), Some(stated)) = (exchange.mailboxes, exchange.mailboxes_per_database) {
         let each = all.value() / databases as f64;
-        let (low, high) = stated.ends();
+        let (low, high) = stated.bounds();
         let holds = low <= each.ceil() && each.floor() <= high;
         let found = format!("{}: {all} mailboxes in {databases} databases", plain(each));
-        checks.judge(holds, "Table 1, Number of mailboxes/database", stated.to_string(), found);
+        checks.add_comparison(holds, "Table 1, Number of mailboxes/database", stated.to_string(), found);
     }
 }
 
-fn databases(exchange: &Exchange, loads: &[&ServerTest], checks: &mut Checks) {
+fn databases(exchange: &ExchangeDescription, loads: &[&ServerTest], checks: &mut ConsistencyChecks) {
     for test in loads {
         if let Some(stated) = exchange.databases_per_host {
             let found = format!("{}: {}", test.title(), test.databases);
             let place = "Table 1, Number of databases/host";
-            checks.judge(stated.value() == test.databases as f64, place, stated.to_string(), found);
+            checks.add_comparison(stated.value() == test.databases as f64, place, stated.to_string(), found);
         }
         match (exchange.copies_per_database, test.copies) {
             (Some(stated), Some(copies)) => {
                 let found = format!("{}: {copies}", test.title());
                 let place = "Table 1, Number of copies/database";
-                checks.judge(stated.value() == copies as f64, place, stated.to_string(), found);
+                checks.add_comparison(stated.value() == copies as f64, place, stated.to_string(), found);
             }
             (Some(stated), None) if stated.value() > 1.0 => {
                 let found = format!("{}: log reads for other copies were not simulated", test.title());
                 checks.add(
-                    Outcome::NoEvidence,
+                    StatementOutcome::NoEvidence,
                     "Table 1, Number of copies/database",
                     stated.to_string(),
                     found,
@@ -151,14 +158,14 @@ fn databases(exchange: &Exchange, loads: &[&ServerTest], checks: &mut Checks) {
     }
 }
 
-fn profile(exchange: &Exchange, loads: &[&ServerTest], checks: &mut Checks) {
+fn profile(exchange: &ExchangeDescription, loads: &[&ServerTest], checks: &mut ConsistencyChecks) {
     if let (Some(all), Some(iops)) = (exchange.mailboxes, exchange.tested_iops_per_mailbox) {
         let place = "Table 1, Tested IOPS per mailbox";
         let due = all.value() * iops.value() / loads.len() as f64;
         for test in loads {
             let title = test.title();
             match test.target_iops {
-                Some(target) => checks.judge(
+                Some(target) => checks.add_comparison(
                     (target - due).abs() <= 0.005 * due,
                     place,
                     iops.to_string(),
@@ -170,7 +177,7 @@ fn profile(exchange: &Exchange, loads: &[&ServerTest], checks: &mut Checks) {
                 ),
                 None => {
                     checks.add(
-                        Outcome::NoEvidence,
+                        StatementOutcome::NoEvidence,
                         place,
                         iops.to_string(),
                         format!("{title}: the test had no target"),
@@ -182,7 +189,7 @@ fn profile(exchange: &Exchange, loads: &[&ServerTest], checks: &mut Checks) {
     let rates = exchange.iops_per_mailbox.zip(exchange.tested_iops_per_mailbox);
     if let (Some(stated), Some((planned, tested))) = (exchange.headroom_percent, rates) {
         let headroom = (tested.value() / planned.value() - 1.0) * 100.0;
-        checks.figure(
+        checks.add_figure(
             "Table 1, Headroom (%)",
             stated,
             headroom,
@@ -191,11 +198,11 @@ fn profile(exchange: &Exchange, loads: &[&ServerTest], checks: &mut Checks) {
     }
 }
 
-fn hardware(hardware: &Hardware, disks: &Disks, checks: &mut Checks) {
+fn hardware(hardware: &HardwareDescription, disks: &DiskDescription, checks: &mut ConsistencyChecks) {
     if let Some(stated) = &hardware.connectivity {
         let of_host = [&hardware.hba, &hardware.switch].into_iter().flatten();
         for name in of_host.filter(|name| is_fibre_channel(name) && !is_fibre_channel(stated)) {
-            checks.judge(
+            checks.add_comparison(
                 false,
                 "Table 2, Storage connectivity",
                 stated,
@@ -207,11 +214,16 @@ fn hardware(hardware: &Hardware, disks: &Disks, checks: &mut Checks) {
     if let (Some(stated), (Some(hbas), Some(ports), Some(speed))) = (hardware.bandwidth_to_host_gbit, parts) {
         let found = format!("adapters in a host: {hbas}, each with {ports} ports of {speed} Gb/s");
         let all = hbas.value() * ports.value() * speed.value();
-        checks.figure("Table 2, Maximum bandwidth to host (Gb/s)", stated, all, &found);
+        checks.add_figure("Table 2, Maximum bandwidth to host (Gb/s)", stated, all, &found);
     }
     if let (Some(stated), Some(count)) = (hardware.disks_tested, disks.count) {
         let found = format!("{count} disks in table 4");
-        checks.judge(stated == count, "Table 2, Total number of disks tested", stated.to_string(), found);
+        checks.add_comparison(
+            stated == count,
+            "Table 2, Total number of disks tested",
+            stated.to_string(),
+            found,
+        );
     }
 }
 
@@ -222,29 +234,37 @@ fn is_fibre_channel(text: &str) -> bool {
         || text.split_whitespace().any(|word| word == "fc")
 }
 
-fn capacity(disks: &Disks, space: &Space, checks: &mut Checks) {
+fn capacity(disks: &DiskDescription, space: &SolutionCapacity, checks: &mut ConsistencyChecks) {
     if let (Some(count), Some(each), Some(stated)) =
         (disks.count, &disks.raw_capacity, &disks.total_raw_capacity)
     {
         let all = count.value() * each.bytes as f64;
         let found = format!("{}: {count} disks of {}", stated.in_same_unit(all), each.written);
-        checks.judge(stated.rounds(all), "Table 4, Total raw storage capacity", &stated.written, found);
+        checks.add_comparison(
+            stated.matches_rounded(all),
+            "Table 4, Total raw storage capacity",
+            &stated.written,
+            found,
+        );
     }
     let (Some(raw), Some(stated)) = (space.raw, &disks.formatted_capacity) else { return };
     let place = "Table 4, Total formatted capacity";
     let share = stated.bytes as f64 / raw;
     let level = disks.raid_level.as_deref();
-    let same = SAME_IN_OTHER_UNITS.iter().any(|factor| (share / factor - 1.0).abs() < DIGITS_OF_SIZES);
+    let same = SAME_IN_OTHER_UNITS.iter().any(|factor| (share / factor - 1.0).abs() < SIZE_TOLERANCE);
     match level {
         Some(level) if same && !is_striped_only(level) => {
             let raw = stated.in_same_unit(raw);
             let found =
                 format!("the raw capacity ({raw}) in other units: {level} leaves less than the raw capacity");
-            checks.judge(false, place, &stated.written, found);
+            checks.add_comparison(false, place, &stated.written, found);
         }
-        _ => {
-            checks.judge(share <= 1.0, place, &stated.written, format!("of {} raw", stated.in_same_unit(raw)))
-        }
+        _ => checks.add_comparison(
+            share <= 1.0,
+            place,
+            &stated.written,
+            format!("of {} raw", stated.in_same_unit(raw)),
+        ),
     }
 }
 
@@ -253,18 +273,28 @@ fn is_striped_only(level: &str) -> bool {
     digits == "0"
 }
 
-fn utilization(configuration: &Configuration, space: &Space, checks: &mut Checks) {
-    let Configuration { exchange, disks, .. } = configuration;
+fn utilization(
+    configuration: &SubmissionConfiguration,
+    space: &SolutionCapacity,
+    checks: &mut ConsistencyChecks,
+) {
+    let SubmissionConfiguration { exchange, disks, .. } = configuration;
     if let (Some(stated), Some(all)) = (&exchange.total_database_size, space.databases) {
         let mut found = format!("{}: all databases at the end of the load", human_bytes(all as u64));
         let is = |size: f64| (stated.bytes as f64 / size - 1.0).abs() <= 0.01;
-        if let Some(volumes) =
-            space.volumes.filter(|volumes| !is(all) && (is(*volumes) || stated.is_in_other_units(*volumes)))
+        if let Some(volumes) = space
+            .volumes
+            .filter(|volumes| !is(all) && (is(*volumes) || stated.matches_in_other_units(*volumes)))
         {
             found +=
                 &format!("; {} is the size of the volumes ({})", stated.written, human_bytes(volumes as u64));
         }
-        checks.judge(is(all), "Table 1, Total database size for performance testing", &stated.written, found);
+        checks.add_comparison(
+            is(all),
+            "Table 1, Total database size for performance testing",
+            &stated.written,
+            found,
+        );
     }
     let size = |bytes: Option<f64>| bytes.map_or("unknown".into(), |bytes| human_bytes(bytes as u64));
     let (databases, volumes, formatted) = (size(space.databases), size(space.volumes), size(space.formatted));
@@ -288,11 +318,11 @@ fn utilization(configuration: &Configuration, space: &Space, checks: &mut Checks
     for ((place, stated, how), computed) in stated.into_iter().zip(space.used_percent()) {
         match (stated, computed) {
             (Some(stated), Some(computed)) => {
-                checks.figure(place, stated, computed, &how);
+                checks.add_figure(place, stated, computed, &how);
             }
             (Some(stated), None) => {
                 checks.add(
-                    Outcome::NoEvidence,
+                    StatementOutcome::NoEvidence,
                     place,
                     stated.to_string(),
                     format!("its components are not given: {how}"),

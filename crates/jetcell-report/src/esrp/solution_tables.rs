@@ -3,18 +3,20 @@
 
 use jetcell_workload::units::human_bytes;
 
-use crate::esrp::aggregate::Server;
-use crate::esrp::configuration::{Configuration, Disks, Exchange, Hardware, Software};
-use crate::esrp::solution::{Space, loads};
+use crate::esrp::aggregate::ServerTests;
+use crate::esrp::configuration::{
+    DiskDescription, ExchangeDescription, HardwareDescription, SoftwareDescription, SubmissionConfiguration,
+};
+use crate::esrp::solution::{SolutionCapacity, loads};
 use crate::number::{plain, plain_grouped};
-use crate::table::{Cell, Table};
+use crate::table::{ReportCell, ReportTable};
 
 /// Remark for a figure that the author did not state.
 const COMPUTED: &str = "computed";
 
 /// Returns all four tables. Their figures are checked in `solution`.
-pub(crate) fn all(configuration: &Configuration, servers: &[Server]) -> [Table; 4] {
-    let space = Space::of(configuration, &loads(servers));
+pub(crate) fn all(configuration: &SubmissionConfiguration, servers: &[ServerTests]) -> [ReportTable; 4] {
+    let space = SolutionCapacity::new(configuration, &loads(servers));
     [
         exchange(&configuration.exchange, servers, &space),
         hardware(&configuration.hardware),
@@ -24,22 +26,22 @@ pub(crate) fn all(configuration: &Configuration, servers: &[Server]) -> [Table; 
 }
 
 /// Returns the names of rows without a value.
-pub(crate) fn not_stated(table: &Table) -> Vec<&str> {
+pub(crate) fn not_stated(table: &ReportTable) -> Vec<&str> {
     let empty = table.rows.iter().filter(|row| row.get(1).is_some_and(|cell| cell.text == NOT_STATED));
     empty.filter_map(|row| Some(row.first()?.text.as_str())).collect()
 }
 
 const NOT_STATED: &str = "not stated";
 
-fn stated(value: Option<impl ToString>) -> Cell {
+fn stated_cell(value: Option<impl ToString>) -> ReportCell {
     value.map_or(NOT_STATED.into(), |value| value.to_string().into())
 }
 
 /// Returns the stated value, or the computed one if none is stated.
-fn or_computed(value: Option<impl ToString>, computed: Option<String>) -> Cell {
+fn stated_or_computed(value: Option<impl ToString>, computed: Option<String>) -> ReportCell {
     match (value, computed) {
         (Some(value), _) => value.to_string().into(),
-        (None, Some(computed)) => Cell::with_remark(computed, COMPUTED),
+        (None, Some(computed)) => ReportCell::with_remark(computed, COMPUTED),
         (None, None) => NOT_STATED.into(),
     }
 }
@@ -48,11 +50,15 @@ fn percent(value: Option<f64>) -> Option<String> {
     value.map(|value| format!("{value:.1} %"))
 }
 
-fn with_percent(figure: Option<crate::esrp::figure::Figure>) -> Option<String> {
+fn with_percent(figure: Option<crate::esrp::figure::StatedNumber>) -> Option<String> {
     figure.map(|figure| format!("{figure} %"))
 }
 
-fn exchange(exchange: &Exchange, servers: &[Server], space: &Space) -> Table {
+fn exchange(
+    exchange: &ExchangeDescription,
+    servers: &[ServerTests],
+    space: &SolutionCapacity,
+) -> ReportTable {
     let loads = loads(servers);
     let (tested, databases) = (loads.len(), loads.iter().map(|test| test.databases).sum::<usize>());
     let each =
@@ -65,37 +71,43 @@ fn exchange(exchange: &Exchange, servers: &[Server], space: &Space) -> Table {
     let copies = loads.first().and_then(|test| test.copies).map(|copies| copies.to_string());
     let size = space.databases.map(|bytes| human_bytes(bytes as u64));
     let [used, _, _] = space.used_percent();
-    Table::facts("Simulated Exchange configuration")
-        .fact("Number of Exchange mailboxes simulated", stated(exchange.mailboxes))
-        .fact("Number of servers tested", Cell::with_remark(tested.to_string(), COMPUTED))
-        .fact("Number of Database Availability Groups (DAGs)", stated(exchange.availability_groups))
-        .fact("Number of servers/DAG", stated(exchange.servers_per_group))
+    ReportTable::facts("Simulated Exchange configuration")
+        .fact("Number of Exchange mailboxes simulated", stated_cell(exchange.mailboxes))
+        .fact("Number of servers tested", ReportCell::with_remark(tested.to_string(), COMPUTED))
+        .fact("Number of Database Availability Groups (DAGs)", stated_cell(exchange.availability_groups))
+        .fact("Number of servers/DAG", stated_cell(exchange.servers_per_group))
         .fact(
             "Number of active mailboxes/server",
-            or_computed(exchange.active_mailboxes_per_server, each(tested)),
+            stated_or_computed(exchange.active_mailboxes_per_server, each(tested)),
         )
-        .fact("Number of databases/host", or_computed(exchange.databases_per_host, host))
-        .fact("Number of copies/database", or_computed(exchange.copies_per_database, copies))
-        .fact("Number of mailboxes/database", or_computed(exchange.mailboxes_per_database, each(databases)))
-        .fact("Mailbox size", stated(exchange.mailbox_size.as_ref().map(|size| &size.written)))
-        .fact("Simulated profile: I/O per second per mailbox, planned", stated(exchange.iops_per_mailbox))
+        .fact("Number of databases/host", stated_or_computed(exchange.databases_per_host, host))
+        .fact("Number of copies/database", stated_or_computed(exchange.copies_per_database, copies))
+        .fact(
+            "Number of mailboxes/database",
+            stated_or_computed(exchange.mailboxes_per_database, each(databases)),
+        )
+        .fact("Mailbox size", stated_cell(exchange.mailbox_size.as_ref().map(|size| &size.written)))
+        .fact(
+            "Simulated profile: I/O per second per mailbox, planned",
+            stated_cell(exchange.iops_per_mailbox),
+        )
         .fact(
             "Simulated profile: I/O per second per mailbox, tested",
-            stated(exchange.tested_iops_per_mailbox),
+            stated_cell(exchange.tested_iops_per_mailbox),
         )
-        .fact("Headroom", or_computed(with_percent(exchange.headroom_percent), headroom))
-        .fact("Database/log LUN size", stated(exchange.volume_size.as_ref().map(|size| &size.written)))
+        .fact("Headroom", stated_or_computed(with_percent(exchange.headroom_percent), headroom))
+        .fact("Database/log LUN size", stated_cell(exchange.volume_size.as_ref().map(|size| &size.written)))
         .fact(
             "Total database size for performance testing",
-            or_computed(exchange.total_database_size.as_ref().map(|size| &size.written), size),
+            stated_or_computed(exchange.total_database_size.as_ref().map(|size| &size.written), size),
         )
         .fact(
             "% storage capacity used by Exchange database",
-            or_computed(with_percent(exchange.storage_capacity_used_percent), percent(used)),
+            stated_or_computed(with_percent(exchange.storage_capacity_used_percent), percent(used)),
         )
 }
 
-fn hardware(hardware: &Hardware) -> Table {
+fn hardware(hardware: &HardwareDescription) -> ReportTable {
     let parts = (hardware.hbas_per_host, hardware.ports_per_hba, hardware.hba_port_gbit);
     let bandwidth = match parts {
         (Some(hbas), Some(ports), Some(speed)) => Some(plain(hbas.value() * ports.value() * speed.value())),
@@ -106,59 +118,65 @@ fn hardware(hardware: &Hardware) -> Table {
         (Some(hbas), _, _) => Some(hbas.to_string()),
         _ => None,
     };
-    Table::facts("Primary storage hardware")
+    ReportTable::facts("Primary storage hardware")
         .fact(
             "Storage connectivity (Fibre Channel, SAS, SATA, iSCSI)",
-            stated(hardware.connectivity.as_ref()),
+            stated_cell(hardware.connectivity.as_ref()),
         )
-        .fact("Storage model and OS/firmware revision", stated(hardware.model.as_ref()))
+        .fact("Storage model and OS/firmware revision", stated_cell(hardware.model.as_ref()))
         .fact_if("Catalogue entry", hardware.catalogue.as_deref())
-        .fact("Storage cache", stated(hardware.cache.as_ref()))
-        .fact("Number of storage controllers", stated(hardware.controllers.as_ref()))
-        .fact("Number of storage ports", stated(hardware.ports.as_ref()))
+        .fact("Storage cache", stated_cell(hardware.cache.as_ref()))
+        .fact("Number of storage controllers", stated_cell(hardware.controllers.as_ref()))
+        .fact("Number of storage ports", stated_cell(hardware.ports.as_ref()))
         .fact(
             "Maximum bandwidth of storage connectivity to host (Gb/s)",
-            or_computed(hardware.bandwidth_to_host_gbit, bandwidth),
+            stated_or_computed(hardware.bandwidth_to_host_gbit, bandwidth),
         )
-        .fact("Switch type/model/firmware revision", stated(hardware.switch.as_ref()))
-        .fact("HBA model and firmware", stated(hardware.hba.as_ref()))
-        .fact("Number of HBAs/host", stated(adapters))
-        .fact("Host server type", stated(hardware.host_server.as_ref()))
-        .fact("Total number of disks tested in solution", stated(hardware.disks_tested))
-        .fact("Maximum number of spindles that the storage can host", stated(hardware.maximum_disks.as_ref()))
+        .fact("Switch type/model/firmware revision", stated_cell(hardware.switch.as_ref()))
+        .fact("HBA model and firmware", stated_cell(hardware.hba.as_ref()))
+        .fact("Number of HBAs/host", stated_cell(adapters))
+        .fact("Host server type", stated_cell(hardware.host_server.as_ref()))
+        .fact("Total number of disks tested in solution", stated_cell(hardware.disks_tested))
+        .fact(
+            "Maximum number of spindles that the storage can host",
+            stated_cell(hardware.maximum_disks.as_ref()),
+        )
 }
 
-fn software(software: &Software, servers: &[Server]) -> Table {
+fn software(software: &SoftwareDescription, servers: &[ServerTests]) -> ReportTable {
     let engine =
         loads(servers).first().map(|test| test.engine_version.clone()).filter(|engine| !engine.is_empty());
-    Table::facts("Primary storage software")
-        .fact("HBA driver", stated(software.hba_driver.as_ref()))
-        .fact("HBA queue depth setting", stated(software.hba_queue_depth.as_ref()))
-        .fact("Multi-pathing", stated(software.multipathing.as_ref()))
-        .fact("Host OS", stated(software.operating_system.as_ref()))
-        .fact("Engine version", or_computed(software.engine_version.as_ref(), engine))
-        .fact("Replication solution name/version", stated(software.replication.as_ref()))
+    ReportTable::facts("Primary storage software")
+        .fact("HBA driver", stated_cell(software.hba_driver.as_ref()))
+        .fact("HBA queue depth setting", stated_cell(software.hba_queue_depth.as_ref()))
+        .fact("Multi-pathing", stated_cell(software.multipathing.as_ref()))
+        .fact("Host OS", stated_cell(software.operating_system.as_ref()))
+        .fact("Engine version", stated_or_computed(software.engine_version.as_ref(), engine))
+        .fact("Replication solution name/version", stated_cell(software.replication.as_ref()))
 }
 
-fn disks(disks: &Disks, space: &Space) -> Table {
+fn disks(disks: &DiskDescription, space: &SolutionCapacity) -> ReportTable {
     let raw = space.raw.map(|bytes| human_bytes(bytes as u64));
     let [_, storage, databases] = space.used_percent();
-    Table::facts("Primary storage disk configuration (mailbox store and log disks)")
-        .fact("Disk type, speed and firmware revision", stated(disks.model.as_ref()))
-        .fact("Raw capacity per disk", stated(disks.raw_capacity.as_ref().map(|size| &size.written)))
-        .fact("Number of physical disks in test", stated(disks.count))
+    ReportTable::facts("Primary storage disk configuration (mailbox store and log disks)")
+        .fact("Disk type, speed and firmware revision", stated_cell(disks.model.as_ref()))
+        .fact("Raw capacity per disk", stated_cell(disks.raw_capacity.as_ref().map(|size| &size.written)))
+        .fact("Number of physical disks in test", stated_cell(disks.count))
         .fact(
             "Total raw storage capacity",
-            or_computed(disks.total_raw_capacity.as_ref().map(|size| &size.written), raw),
+            stated_or_computed(disks.total_raw_capacity.as_ref().map(|size| &size.written), raw),
         )
-        .fact("RAID level", stated(disks.raid_level.as_ref()))
-        .fact("Total formatted capacity", stated(disks.formatted_capacity.as_ref().map(|size| &size.written)))
+        .fact("RAID level", stated_cell(disks.raid_level.as_ref()))
+        .fact(
+            "Total formatted capacity",
+            stated_cell(disks.formatted_capacity.as_ref().map(|size| &size.written)),
+        )
         .fact(
             "Storage capacity utilization",
-            or_computed(with_percent(disks.storage_capacity_utilization_percent), percent(storage)),
+            stated_or_computed(with_percent(disks.storage_capacity_utilization_percent), percent(storage)),
         )
         .fact(
             "Database capacity utilization",
-            or_computed(with_percent(disks.database_capacity_utilization_percent), percent(databases)),
+            stated_or_computed(with_percent(disks.database_capacity_utilization_percent), percent(databases)),
         )
 }

@@ -5,30 +5,30 @@ use std::path::{Path, PathBuf};
 use jetcell_input::error_line;
 use serde::Deserialize;
 
-use crate::esrp::configuration::Claims;
+use crate::esrp::configuration::PublishedClaims;
 use crate::esrp::jetcell_run;
 use crate::esrp::published_report::{PublishedReport, SCHEMA};
 use crate::esrp::tested_server::ServerTest;
-use crate::stored::{Stored, Unreadable, result_text};
+use crate::stored::{RunReadError, StoredRun, result_text};
 use jetcell_workload::TestKind;
 
 /// Reason why a source cannot be part of a document.
 #[derive(Debug, thiserror::Error)]
-pub enum NoResults {
+pub enum SourceError {
     /// The run cannot be read.
     #[error(transparent)]
-    Unreadable(#[from] Unreadable),
+    Unreadable(#[from] RunReadError),
     /// The file is neither a run nor a published report.
     #[error("{}: neither the result.json of a run nor published reports in layout {SCHEMA}; give the \
      directory of a run", path.display())]
-    Foreign {
+    UnknownFormat {
         /// The file.
         path: PathBuf,
     },
     /// The run is of a test kind that ESRP does not include.
     #[error("{}: a run of the test {found:?}, which an ESRP document does not include; give runs of \
      performance, stress, backup and recovery", path.display())]
-    OtherTest {
+    UnsupportedTest {
         /// The file.
         path: PathBuf,
         /// The run's test kind.
@@ -38,15 +38,15 @@ pub enum NoResults {
 
 /// Results contributed by one command-line argument.
 #[derive(Debug)]
-pub struct Source {
+pub struct ResultSource {
     pub(super) path: PathBuf,
     pub(super) tests: Vec<ServerTest>,
-    pub(super) claims: Claims,
+    pub(super) claims: PublishedClaims,
 }
 
 /// Fields that identify a file's format.
 #[derive(Deserialize)]
-struct Kind {
+struct FileFormat {
     #[serde(default)]
     schema: Option<String>,
     #[serde(default)]
@@ -56,31 +56,31 @@ struct Kind {
     test: Option<String>,
 }
 
-impl Source {
+impl ResultSource {
     /// Reads the run in a directory, or the published reports in a file.
-    pub fn read(path: &Path) -> Result<Source, NoResults> {
+    pub fn read(path: &Path) -> Result<ResultSource, SourceError> {
         let file = if path.is_dir() { path.join("result.json") } else { path.to_path_buf() };
         let text = result_text(&file)?;
         let damaged =
-            |error: serde_json::Error| Unreadable::Damaged { path: file.clone(), what: error_line(&error) };
-        let kind: Kind = serde_json::from_str(&text).map_err(damaged)?;
+            |error: serde_json::Error| RunReadError::Damaged { path: file.clone(), what: error_line(&error) };
+        let kind: FileFormat = serde_json::from_str(&text).map_err(damaged)?;
         let source = path.display().to_string();
         if kind.schema.as_deref() == Some(SCHEMA) {
             let report: PublishedReport = serde_json::from_str(&text).map_err(damaged)?;
             let (tests, claims) = report.into_parts(&source);
-            return Ok(Source { path: file, tests, claims });
+            return Ok(ResultSource { path: file, tests, claims });
         }
         if kind.schema_version.is_none() {
-            return Err(NoResults::Foreign { path: file });
+            return Err(SourceError::UnknownFormat { path: file });
         }
         let name = kind.test.as_deref().unwrap_or(TestKind::Performance.name());
         let Some(test) = TestKind::ALL.into_iter().find(|kind| kind.name() == name) else {
-            return Err(NoResults::OtherTest { path: file, found: name.into() });
+            return Err(SourceError::UnsupportedTest { path: file, found: name.into() });
         };
         let directory =
             file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let stored = Stored::read(directory)?;
-        let tests = vec![jetcell_run::published(&stored, test, source)];
-        Ok(Source { path: file, tests, claims: Claims::default() })
+        let stored = StoredRun::read(directory)?;
+        let tests = vec![jetcell_run::publish_run(&stored, test, source)];
+        Ok(ResultSource { path: file, tests, claims: PublishedClaims::default() })
     }
 }

@@ -6,30 +6,30 @@ use jetcell_workload::result::InstanceRow;
 use jetcell_workload::{TestKind, Verdict};
 
 use crate::chart::Chart;
-use crate::table::Table;
+use crate::table::ReportTable;
 
 /// A time span. All times in a document are in the same time zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Window {
+pub(crate) struct TestPeriod {
     pub(crate) start: NaiveDateTime,
     pub(crate) end: NaiveDateTime,
 }
 
-impl Window {
+impl TestPeriod {
     /// Returns the length in seconds.
     pub(crate) fn seconds(self) -> f64 {
         (self.end - self.start).as_seconds_f64()
     }
 
     /// Returns the number of seconds by which the two windows overlap. Negative if there is a gap between them.
-    pub(crate) fn common_seconds(self, other: Window) -> f64 {
+    pub(crate) fn common_seconds(self, other: TestPeriod) -> f64 {
         (self.end.min(other.end) - self.start.max(other.start)).as_seconds_f64()
     }
 }
 
 /// Result of verifying pages and logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Checksums {
+pub(crate) enum ChecksumVerification {
     /// The report has no verification phase.
     NotRun,
     /// All files were read and verified.
@@ -43,11 +43,11 @@ pub(crate) enum Checksums {
 
 /// How the averages in the tables were computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Averages {
+pub(crate) enum AverageMethod {
     /// Sums divided by counts.
     Weighted,
     /// Means over samples, as in Jetstress. A sample without I/O counts as zero.
-    OfSamples,
+    SampleMeans,
 }
 
 /// Backup of one database.
@@ -86,7 +86,7 @@ pub struct ServerTest {
     pub(crate) verdict: Option<Verdict>,
     pub(crate) reason: String,
     pub(crate) description: String,
-    pub(crate) window: Option<Window>,
+    pub(crate) window: Option<TestPeriod>,
     /// Measured time in seconds. The window may be one sampling interval shorter.
     pub(crate) measured_seconds: Option<f64>,
     /// Number of times the test was interrupted and continued.
@@ -105,21 +105,21 @@ pub struct ServerTest {
     pub(crate) transactional: Vec<InstanceRow>,
     /// Rows that include background maintenance and log replication.
     pub(crate) total: Vec<InstanceRow>,
-    pub(crate) averages: Averages,
+    pub(crate) averages: AverageMethod,
     pub(crate) backup: Vec<BackupRow>,
     pub(crate) backup_totals: PrintedTotals,
     pub(crate) replay: Vec<ReplayRow>,
     pub(crate) replay_totals: PrintedTotals,
-    pub(crate) checksums: Checksums,
+    pub(crate) checksums: ChecksumVerification,
     pub(crate) io_errors: Option<u64>,
     /// The full report, for the appendix.
-    pub(crate) tables: Vec<Table>,
+    pub(crate) tables: Vec<ReportTable>,
     pub(crate) charts: Vec<Chart>,
 }
 
 impl ServerTest {
     /// Creates a test without any results.
-    pub(crate) fn of(server: String, kind: TestKind, source: String, averages: Averages) -> ServerTest {
+    pub(crate) fn new(server: String, kind: TestKind, source: String, averages: AverageMethod) -> ServerTest {
         ServerTest {
             server,
             kind,
@@ -146,7 +146,7 @@ impl ServerTest {
             backup_totals: PrintedTotals::default(),
             replay: Vec::new(),
             replay_totals: PrintedTotals::default(),
-            checksums: Checksums::NotRun,
+            checksums: ChecksumVerification::NotRun,
             io_errors: None,
             tables: Vec::new(),
             charts: Vec::new(),

@@ -7,7 +7,7 @@ use super::*;
 use crate::example::{result, samples};
 use jetcell_workload::TestKind;
 use jetcell_workload::measurement::SampleFile;
-use jetcell_workload::result::{Part, RunResult};
+use jetcell_workload::result::{RunResult, TestPart};
 
 const PAPER: &str = include_str!("../../testdata/esrp-sc4020.toml");
 
@@ -15,15 +15,15 @@ fn testdata(name: &str) -> String {
     format!("{}/testdata/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
-fn configuration(text: &str) -> Configuration {
+fn configuration(text: &str) -> SubmissionConfiguration {
     let file = tempfile::NamedTempFile::new().unwrap();
     fs::write(file.path(), text).unwrap();
-    Configuration::read(file.path()).unwrap()
+    SubmissionConfiguration::read(file.path()).unwrap()
 }
 
-fn published() -> Submission {
-    let read = |name: &str| Source::read(testdata(name).as_ref()).unwrap();
-    Submission::of(configuration(PAPER), vec![read("esrp-js14.json"), read("esrp-js13.json")]).unwrap()
+fn published() -> EsrpSubmission {
+    let read = |name: &str| ResultSource::read(testdata(name).as_ref()).unwrap();
+    EsrpSubmission::new(configuration(PAPER), vec![read("esrp-js14.json"), read("esrp-js13.json")]).unwrap()
 }
 
 /// Stores a run performed on this machine.
@@ -35,10 +35,10 @@ fn stored(result: &RunResult) -> tempfile::TempDir {
     dir
 }
 
-fn of_runs(text: &str, runs: &[&RunResult]) -> Result<Submission, Mistake> {
+fn of_runs(text: &str, runs: &[&RunResult]) -> Result<EsrpSubmission, ConfigurationError> {
     let dirs: Vec<_> = runs.iter().map(|run| stored(run)).collect();
-    let sources = dirs.iter().map(|dir| Source::read(dir.path()).unwrap()).collect();
-    Submission::of(configuration(text), sources)
+    let sources = dirs.iter().map(|dir| ResultSource::read(dir.path()).unwrap()).collect();
+    EsrpSubmission::new(configuration(text), sources)
 }
 
 fn passed() -> RunResult {
@@ -165,8 +165,8 @@ fn servers_that_ran_one_after_the_other_are_found() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("late.json"), late).unwrap();
     let sources = [testdata("esrp-js13.json"), dir.path().join("late.json").display().to_string()];
-    let sources = sources.iter().map(|path| Source::read(path.as_ref()).unwrap()).collect();
-    let findings = Submission::of(configuration(PAPER), sources).unwrap().findings();
+    let sources = sources.iter().map(|path| ResultSource::read(path.as_ref()).unwrap()).collect();
+    let findings = EsrpSubmission::new(configuration(PAPER), sources).unwrap().findings();
     let gap = "contradicted: performance tests, windows: all servers are under load at the same time; found JS13 ended \
                22:00:33 before JS14 began";
     assert!(findings.iter().any(|line| line == gap), "{findings:#?}");
@@ -175,7 +175,7 @@ fn servers_that_ran_one_after_the_other_are_found() {
 #[test]
 fn a_run_of_this_program_is_reported_with_its_verdict_and_what_is_missing() {
     let submission = of_runs("title = 'T'", &[&result()]).unwrap();
-    assert!(!submission.is_good());
+    assert!(!submission.is_passed());
     let findings = submission.findings();
     for line in [
         "contradicted: performance test of cell: the test passes; found Fail: Average database read latency: 25",
@@ -205,7 +205,7 @@ fn good_figures_hold_and_wrong_ones_do_not() {
     };
     let broken = |text: &str| {
         let submission = of_runs(text, &[&passed()]).unwrap();
-        let places = submission.inconsistencies().map(|check| check.place.clone());
+        let places = submission.inconsistencies().map(|check| check.location.clone());
         places.filter(|place| place.contains("used by") || place.contains("Transfers")).collect::<Vec<_>>()
     };
     // Used space is 1,032 MiB of 2 GiB, and the rate is 100.5 reads plus 100.5 writes.
@@ -234,8 +234,9 @@ fn servers_with_the_same_host_name_are_told_apart_by_their_directories() {
     let of = |servers: &str| {
         let file = dir.path().join("solution.toml");
         fs::write(&file, format!("title = 'T'\n[servers]\n{servers}")).unwrap();
-        let sources = ["a", "b"].map(|server| Source::read(&dir.path().join(server).join("run")).unwrap());
-        Submission::of(Configuration::read(&file)?, sources.into())
+        let sources =
+            ["a", "b"].map(|server| ResultSource::read(&dir.path().join(server).join("run")).unwrap());
+        EsrpSubmission::new(SubmissionConfiguration::read(&file)?, sources.into())
     };
     let names = |servers: &str| -> Vec<String> {
         of(servers).unwrap().servers.into_iter().map(|server| server.name).collect()
@@ -257,7 +258,7 @@ fn servers_with_the_same_host_name_are_told_apart_by_their_directories() {
 fn tests_of_one_name_on_two_machines_are_found() {
     let mut stress = RunResult { test: TestKind::Stress, ..passed() };
     stress.machine.memory_bytes += 1 << 30;
-    stress.parts = vec![Part::default(); 3];
+    stress.parts = vec![TestPart::default(); 3];
     let found = of_runs("title = 'T'", &[&passed(), &stress]).unwrap().findings();
     assert!(
         found.iter().any(|line| line.starts_with("contradicted: tests of cell: all on the same machine"))
@@ -297,9 +298,10 @@ fn the_vendors_text_stays_text() {
 #[test]
 fn the_same_input_gives_the_same_document_in_any_order() {
     let one = published();
-    let read = |name: &str| Source::read(testdata(name).as_ref()).unwrap();
+    let read = |name: &str| ResultSource::read(testdata(name).as_ref()).unwrap();
     let other =
-        Submission::of(configuration(PAPER), vec![read("esrp-js13.json"), read("esrp-js14.json")]).unwrap();
+        EsrpSubmission::new(configuration(PAPER), vec![read("esrp-js13.json"), read("esrp-js14.json")])
+            .unwrap();
     assert_eq!((one.html(), one.markdown()), (other.html(), other.markdown()));
 }
 
@@ -328,7 +330,7 @@ fn mistakes_of_the_configuration_are_one_line() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let mistake = |text: &[u8]| {
         fs::write(file.path(), text).unwrap();
-        let line = Configuration::read(file.path()).unwrap_err().to_string();
+        let line = SubmissionConfiguration::read(file.path()).unwrap_err().to_string();
         assert!(line.starts_with("--esrp /") && !line.contains('\n'), "{line}");
         line
     };
@@ -352,7 +354,7 @@ fn mistakes_of_the_configuration_are_one_line() {
         assert!(line.contains(expected), "{text}: {line}");
     }
     mistake(&[0xff; 100]);
-    let missing = Configuration::read("nowhere.toml".as_ref()).unwrap_err().to_string();
+    let missing = SubmissionConfiguration::read("nowhere.toml".as_ref()).unwrap_err().to_string();
     assert!(
         missing.starts_with("--esrp nowhere.toml: cannot be read: ")
             && missing.ends_with("prints an example")
@@ -364,7 +366,7 @@ fn what_is_no_run_is_refused_in_one_line() {
     let dir = tempfile::tempdir().unwrap();
     let refused = |name: &str, text: &str| {
         fs::write(dir.path().join(name), text).unwrap();
-        let line = Source::read(&dir.path().join(name)).unwrap_err().to_string();
+        let line = ResultSource::read(&dir.path().join(name)).unwrap_err().to_string();
         assert!(!line.contains('\n'), "{line}");
         line
     };
@@ -379,7 +381,7 @@ fn what_is_no_run_is_refused_in_one_line() {
     );
     let other = refused("result.json", "{\"schema_version\": 2, \"test\": \"fill\"}");
     assert!(other.contains("a run of the test \"fill\", which an ESRP document does not include"), "{other}");
-    let nowhere = Source::read("nowhere".as_ref()).unwrap_err().to_string();
+    let nowhere = ResultSource::read("nowhere".as_ref()).unwrap_err().to_string();
     assert!(nowhere.starts_with("nowhere: no run is stored here"), "{nowhere}");
 }
 

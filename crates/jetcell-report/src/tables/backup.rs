@@ -1,15 +1,15 @@
 //! Tables for a backup test.
 
-use jetcell_workload::result::{Backup, BackupCost, DatabaseBackup, LoadFigures, RunResult};
+use jetcell_workload::result::{BackupCost, BackupTestResult, DatabaseBackup, LoadFigures, RunResult};
 
 use super::jetstress::io_table;
 use crate::number::{count, figure};
-use crate::table::{Cell, Column, Table};
+use crate::table::{ReportCell, ReportColumn, ReportTable};
 
 const MIB: f64 = 1_048_576.0;
 
 /// Returns the backup tables, or none for other tests.
-pub(super) fn all(result: &RunResult) -> Vec<Table> {
+pub(super) fn all(result: &RunResult) -> Vec<ReportTable> {
     let Some(backup) = &result.backup else { return Vec::new() };
     let mut tables = vec![statistics(backup)];
     tables.extend(backup.cost.as_ref().map(cost));
@@ -21,7 +21,7 @@ pub(super) fn all(result: &RunResult) -> Vec<Table> {
 }
 
 /// Returns Jetstress's backup table, in its formats.
-fn statistics(backup: &Backup) -> Table {
+fn statistics(backup: &BackupTestResult) -> ReportTable {
     let columns = ["Database Size (MBytes)", "Elapsed Backup Time", "MBytes Transferred/sec"];
     let row = |database: &DatabaseBackup| {
         vec![
@@ -31,10 +31,10 @@ fn statistics(backup: &Backup) -> Table {
             figure("MBytes", database.rate() / MIB),
         ]
     };
-    let last = |name: &str, value: f64| -> Vec<Cell> {
+    let last = |name: &str, value: f64| -> Vec<ReportCell> {
         vec![name.into(), "".into(), "".into(), figure("MBytes", value / MIB)]
     };
-    Table::numbers("Database Backup Statistics - All", "Database Instance", columns)
+    ReportTable::numbers("Database Backup Statistics - All", "Database Instance", columns)
         .rows(backup.databases.iter().map(row))
         .row(last("Avg", backup.rate_per_database()))
         .row(last("Sum", backup.rate()))
@@ -57,10 +57,10 @@ fn clock(seconds: f64) -> String {
     format!("{:02}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60)
 }
 
-fn pages(backup: &Backup) -> Table {
+fn pages(backup: &BackupTestResult) -> ReportTable {
     let columns = ["Pages", "Read again", "Corrected bits", "Bad"];
-    let mut table = Table::numbers("Pages of the Backup", "Database", columns);
-    table.columns.push(Column { name: "Findings".into(), number: false });
+    let mut table = ReportTable::numbers("Pages of the Backup", "Database", columns);
+    table.columns.push(ReportColumn { name: "Findings".into(), number: false });
     table.rows(backup.databases.iter().map(|database| {
         let counters = &database.counters;
         vec![
@@ -74,8 +74,8 @@ fn pages(backup: &Backup) -> Table {
     }))
 }
 
-fn cost(cost: &BackupCost) -> Table {
-    let row = |name: &str, alone: f64, together: f64| -> Vec<Cell> {
+fn cost(cost: &BackupCost) -> ReportTable {
+    let row = |name: &str, alone: f64, together: f64| -> Vec<ReportCell> {
         let change = match alone > 0.0 {
             true => format!("{:+.1}", (together / alone - 1.0) * 100.0),
             false => "–".into(),
@@ -84,7 +84,7 @@ fn cost(cost: &BackupCost) -> Table {
     };
     let (alone, together) = (&cost.load_alone, &cost.load_together);
     let load = |name: &str, value: fn(&LoadFigures) -> f64| row(name, value(alone), value(together));
-    Table::numbers("Cost of the Backup", "Figure", ["Alone", "Together", "Change (%)"])
+    ReportTable::numbers("Cost of the Backup", "Figure", ["Alone", "Together", "Change (%)"])
         .row(row("Backup (MBytes/sec)", cost.backup_alone / MIB, cost.backup_together / MIB))
         .row(load("Transactional I/O per second", |load| load.transactional_iops))
         .row(load("Operations per second", |load| load.operations_per_second))

@@ -3,13 +3,13 @@
 use jetcell_workload::result::RunResult;
 
 use crate::number::decimal;
-use crate::table::Table;
+use crate::table::ReportTable;
 
 /// Returns the energy table, for runs with a meter.
-pub(super) fn energy(result: &RunResult) -> Option<Table> {
+pub(super) fn energy(result: &RunResult) -> Option<ReportTable> {
     let found = result.energy.as_ref()?;
     let energy = &found.energy;
-    let mut table = Table::facts("Energy")
+    let mut table = ReportTable::facts("Energy")
         .fact("Measured", energy.scope.to_string())
         .fact("Meter", found.meter.as_str())
         .fact("Measured time (seconds)", decimal(found.seconds, 1))

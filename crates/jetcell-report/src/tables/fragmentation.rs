@@ -4,10 +4,10 @@ use jetcell_workload::fragmentation::Fragmentation;
 use jetcell_workload::result::RunResult;
 
 use crate::number::{bytes, count};
-use crate::table::{Cell, Table};
+use crate::table::{ReportCell, ReportTable};
 
 /// Returns the table if the file system reports the databases' extents.
-pub(super) fn fragmentation(result: &RunResult) -> Option<Table> {
+pub(super) fn fragmentation(result: &RunResult) -> Option<ReportTable> {
     let columns = [
         "When",
         "Extents",
@@ -19,7 +19,7 @@ pub(super) fn fragmentation(result: &RunResult) -> Option<Table> {
     let row = |when: &str, found: &Fragmentation| {
         let share = |at: usize| {
             let reads = found.reads.get(at);
-            Cell::from(reads.map_or_else(String::new, |reads| format!("{:.2}", reads.share * 100.0)))
+            ReportCell::from(reads.map_or_else(String::new, |reads| format!("{:.2}", reads.share * 100.0)))
         };
         vec![
             found.path.display().to_string().into(),
@@ -33,7 +33,7 @@ pub(super) fn fragmentation(result: &RunResult) -> Option<Table> {
     };
     let rows =
         result.fragmentation.iter().flat_map(|one| [row("before", &one.before), row("after", &one.after)]);
-    let mut table = Table::numbers("Fragmentation", "Database", columns).rows(rows);
+    let mut table = ReportTable::numbers("Fragmentation", "Database", columns).rows(rows);
     table.columns.iter_mut().skip(1).take(1).for_each(|when| when.number = false);
     (!result.fragmentation.is_empty()).then(|| {
         table.note(
@@ -45,7 +45,7 @@ pub(super) fn fragmentation(result: &RunResult) -> Option<Table> {
 
 #[cfg(test)]
 mod tests {
-    use jetcell_workload::fragmentation::{Extent, FileMap, FragmentationChange};
+    use jetcell_workload::fragmentation::{FileExtent, FileMap, FragmentationChange};
 
     use super::*;
     use crate::example::result;
@@ -55,20 +55,20 @@ mod tests {
         let mut result = result();
         assert_eq!(fragmentation(&result), None);
         let found = |pieces: u64| {
-            let extent = |at: u64| Extent {
+            let extent = |at: u64| FileExtent {
                 logical: at * 4096,
                 physical: Some(at << 20),
                 bytes: 4096,
-                ..Extent::default()
+                ..FileExtent::default()
             };
             let map =
                 FileMap { path: "a.edb".into(), bytes: 8 * 4096, extents: (0..pieces).map(extent).collect() };
-            Fragmentation::of(&map, &[32 << 10, 256 << 10])
+            Fragmentation::from_map(&map, &[32 << 10, 256 << 10])
         };
         result.fragmentation = vec![FragmentationChange { before: found(1), after: found(8) }];
         let table = fragmentation(&result).unwrap();
         let cells: Vec<Vec<String>> =
-            table.rows.iter().map(|row| row.iter().map(Cell::line).collect()).collect();
+            table.rows.iter().map(|row| row.iter().map(ReportCell::line).collect()).collect();
         assert_eq!(cells[0], ["a.edb", "before", "1", "1", "unknown", "0.00", "0.00"]);
         assert_eq!(cells[1][..4], ["a.edb", "after", "8", "8"]);
         assert_eq!(cells[1][5], "100.00");

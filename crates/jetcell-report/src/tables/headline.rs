@@ -1,16 +1,16 @@
 //! Content of the first screen: the tested storage, and the few figures that summarize the result.
 
-use jetcell_workload::measurement::{Interval, LatencySummary};
+use jetcell_workload::measurement::{ConfidenceInterval, LatencySummary};
 use jetcell_workload::result::RunResult;
 use jetcell_workload::units::human_bytes;
 
-use crate::number::{decimal, figure, figure_text, significant, span};
-use crate::table::{Cell, Table};
+use crate::number::{decimal, duration_text, figure, figure_text, significant};
+use crate::table::{ReportCell, ReportTable};
 
 const MIB: f64 = 1_048_576.0;
 
 /// Describes the test: the user's description, the machine, the storage, the databases, and the time.
-pub(crate) fn subject(result: &RunResult) -> Vec<String> {
+pub(crate) fn test_description(result: &RunResult) -> Vec<String> {
     let machine = &result.machine;
     let mut lines: Vec<String> = result.configuration.description.clone().into_iter().collect();
     lines.push(format!(
@@ -50,24 +50,24 @@ pub(crate) fn subject(result: &RunResult) -> Vec<String> {
 }
 
 /// Returns a table of the most important figures, each with its unit.
-pub(crate) fn headline(result: &RunResult) -> Table {
-    let table = Table::facts("Headline");
+pub(crate) fn headline(result: &RunResult) -> ReportTable {
+    let table = ReportTable::facts("Headline");
     if let Some(replication) = &result.replication {
         let ratio = |kept: bool| {
             let steady = replication.steady.as_ref()?;
             replication.ratio(steady, kept, jetcell_workload::result::SideIo::transfers)
         };
         let shown = |kept: bool| ratio(kept).map_or("–".to_string(), significant);
-        let table = match replication.has(true) {
+        let table = match replication.has_copies(true) {
             true => table.fact("Passive over active I/O, instance kept", shown(true)),
             false => table,
         };
-        let table = match replication.has(false) {
+        let table = match replication.has_copies(false) {
             true => table.fact("Passive over active I/O, instance thrown away", shown(false)),
             false => table,
         };
         let steady = replication.steady.as_ref();
-        let missing = steady.and_then(|part| replication.missing_log(part, replication.has(true)));
+        let missing = steady.and_then(|part| replication.missing_log(part, replication.has_copies(true)));
         return table.fact_if(
             "Log missing on a copy, mean",
             missing.map(|missing| format!("{} KiB", significant(missing.mean_bytes as f64 / 1024.0))),
@@ -95,29 +95,30 @@ pub(crate) fn headline(result: &RunResult) -> Table {
         let sign = if margin > 0.0 { "+" } else { "" };
         format!("target {}, {sign}{} %", figure_text("/sec", target), decimal(margin, 1))
     });
-    let interval = |of: Option<Interval>| of.map(|interval| super::within("/sec", &interval));
+    let interval = |of: Option<ConfidenceInterval>| of.map(|interval| super::half_width("/sec", &interval));
     let iops = [interval(repetitions.map(|all| all.transactional_iops)), target];
-    let latency = |kind: &str, value: fn(&LatencySummary) -> u64, interval: super::OfLatencies| {
+    let latency = |kind: &str, value: fn(&LatencySummary) -> u64, interval: super::IntervalSelector| {
         let summary = result.latency.get(kind).filter(|summary| summary.count > 0)?;
-        let figure = Cell::from(format!("{} ms", figure_text("(msec)", value(summary) as f64 / 1_000.0)));
-        Some(figure.remarked(super::within_ms(result, kind, interval)))
+        let figure =
+            ReportCell::from(format!("{} ms", figure_text("(msec)", value(summary) as f64 / 1_000.0)));
+        Some(figure.add_remark(super::half_width_ms(result, kind, interval)))
     };
     table
         .fact(
             "Transactional IOPS",
             figure("/sec", result.achieved_transactional_iops)
-                .remarked(iops.into_iter().flatten().collect::<Vec<_>>().join("; ")),
+                .add_remark(iops.into_iter().flatten().collect::<Vec<_>>().join("; ")),
         )
         .fact(
             "Operations per second",
             figure("/sec", result.operations.per_second)
-                .remarked(interval(repetitions.map(|all| all.operations_per_second)).unwrap_or_default()),
+                .add_remark(interval(repetitions.map(|all| all.operations_per_second)).unwrap_or_default()),
         )
         .fact_if("Database read, p50", latency("database_read", |reads| reads.p50, |reads| reads.p50))
         .fact_if("Database read, p95", latency("database_read", |reads| reads.p95, |reads| reads.p95))
         .fact_if("Database read, p99", latency("database_read", |reads| reads.p99, |reads| reads.p99))
         .fact_if("Log write, p99", latency("log_write", |writes| writes.p99, |writes| writes.p99))
-        .fact("Measured for", span(result.measured_seconds))
+        .fact("Measured for", duration_text(result.measured_seconds))
 }
 
 #[cfg(test)]
@@ -165,10 +166,10 @@ mod tests {
     fn the_subject_begins_with_the_words_of_the_user() {
         let mut result = result();
         assert_eq!(
-            subject(&result),
+            test_description(&result),
             ["cell: 2 × x, 8.00 GiB of memory", "/data", "one database, 1.01 GiB in all; 2026-01-02 03:04"]
         );
         result.configuration.description = Some("Rack 7, shelf 2".into());
-        assert_eq!(subject(&result)[0], "Rack 7, shelf 2");
+        assert_eq!(test_description(&result)[0], "Rack 7, shelf 2");
     }
 }

@@ -4,14 +4,14 @@ use jetcell_workload::measurement::Sample;
 use jetcell_workload::result::{InstanceRow, RunResult, total_log_reads, total_reads};
 use jetcell_workload::{Profile, Verdict};
 
-use super::within;
-use crate::number::{bytes, count, figure, plain, span};
-use crate::table::{Cell, Table};
+use super::half_width;
+use crate::number::{bytes, count, duration_text, figure, plain};
+use crate::table::{ReportCell, ReportTable};
 
 pub(crate) const INSTANCES: &str = "MSExchange Database ==> Instances";
 const MIB: f64 = 1_048_576.0;
 
-pub(super) fn summary(result: &RunResult) -> Table {
+pub(super) fn summary(result: &RunResult) -> ReportTable {
     let verdict = match result.verdict {
         Verdict::Pass => "Pass",
         Verdict::Fail => "Fail",
@@ -23,8 +23,8 @@ pub(super) fn summary(result: &RunResult) -> Table {
         _ => ("Measured time", result.measured_seconds),
     };
     let interruptions = (result.parts.len() > 1).then(|| (result.parts.len() - 1).to_string());
-    let mut table = Table::facts("Test Summary")
-        .fact("Overall Test Result", Cell::judged(verdict, result.verdict == Verdict::Pass))
+    let mut table = ReportTable::facts("Test Summary")
+        .fact("Overall Test Result", ReportCell::with_judgement(verdict, result.verdict == Verdict::Pass))
         .fact("Machine Name", result.machine.host.as_str())
         .fact_if("Test Description", result.configuration.description.as_deref())
         .fact(
@@ -32,22 +32,24 @@ pub(super) fn summary(result: &RunResult) -> Table {
             result.parts.first().map_or(&result.started, |first| &first.started).as_str(),
         )
         .fact("Test End Time", result.ended.as_str())
-        .fact(measured, span(seconds))
+        .fact(measured, duration_text(seconds))
         .fact_if("Interruptions", interruptions)
         .fact("Jetcell Version", result.jetcell_version.as_str())
         .fact("Operating System", result.machine.operating_system.as_str());
     for phase in &result.phases {
-        table = table.fact(phase.phase.title(), span(phase.seconds));
+        table = table.fact(phase.phase.title(), duration_text(phase.seconds));
     }
     table
 }
 
-pub(super) fn sizing(result: &RunResult) -> Table {
+pub(super) fn sizing(result: &RunResult) -> ReportTable {
     let mailboxes = result.configuration.mailboxes;
-    let carried = mailboxes.map(|all| count(all.carried_by(result.achieved_transactional_iops)));
-    let interval = result.analysis.repetitions.as_ref().map(|all| within("/sec", &all.transactional_iops));
-    let achieved = figure("/sec", result.achieved_transactional_iops).remarked(interval.unwrap_or_default());
-    Table::facts("Database Sizing and Throughput")
+    let carried = mailboxes.map(|all| count(all.supported_by(result.achieved_transactional_iops)));
+    let interval =
+        result.analysis.repetitions.as_ref().map(|all| half_width("/sec", &all.transactional_iops));
+    let achieved =
+        figure("/sec", result.achieved_transactional_iops).add_remark(interval.unwrap_or_default());
+    ReportTable::facts("Database Sizing and Throughput")
         .fact_if("Mailboxes", mailboxes.map(|all| count(all.count)))
         .fact_if("Mailboxes that the Achieved I/O Carries", carried)
         .fact_if("I/O per Second of Each Mailbox", mailboxes.map(|all| plain(all.iops_each)))
@@ -62,14 +64,14 @@ pub(super) fn sizing(result: &RunResult) -> Table {
         .fact("Database Files (Count)", result.database_files.to_string())
 }
 
-pub(super) fn parameters(result: &RunResult) -> Table {
+pub(super) fn parameters(result: &RunResult) -> ReportTable {
     let Profile { mix, threads, lazy_percent, .. } = &result.configuration;
     let percent = |value: u8| format!("{value}%");
     let page_writes = match result.plan.page_protection {
         true => "to a side file first, then in place",
         false => "in place and once, as in ESE; no side file protects against torn pages",
     };
-    Table::facts("Jetstress System Parameters")
+    ReportTable::facts("Jetstress System Parameters")
         .fact("Thread Count", threads.to_string())
         .fact("Maximum Database Cache", format!("{:.1} MB", result.plan.cache_bytes as f64 / MIB))
         .fact("Database Page Size (bytes)", count(result.plan.page_bytes))
@@ -87,26 +89,30 @@ pub(super) fn parameters(result: &RunResult) -> Table {
         .fact_if("Highest resident memory (bytes)", result.peak_resident_bytes.map(bytes))
 }
 
-pub(super) fn databases(result: &RunResult) -> Table {
+pub(super) fn databases(result: &RunResult) -> ReportTable {
     let row = |row: &InstanceRow| {
         let paths = format!("Log path: {}  Database: {}", row.log_path.display(), row.database.display());
         vec![row.instance.as_str().into(), paths.into()]
     };
-    let table = Table { facts: true, ..Table::words("Database Configuration", &["Instance", "Value"]) };
+    let table = ReportTable {
+        facts: true,
+        ..ReportTable::text_columns("Database Configuration", &["Instance", "Value"])
+    };
     table.rows(result.instances.iter().map(row))
 }
 
-pub(super) fn transactional(result: &RunResult) -> Table {
-    let table = twelve("Transactional I/O Performance", result.instances.iter().cloned(), result);
+pub(super) fn transactional(result: &RunResult) -> ReportTable {
+    let table =
+        io_table_with_total("Transactional I/O Performance", result.instances.iter().cloned(), result);
     table
         .note(
             "Averages are weighted by transfers; they are not means of samples. Writes are checkpoint and \
          eviction writes. Verification and preparation of log files are excluded.",
         )
-        .or_say("Nothing was measured.")
+        .or_note("Nothing was measured.")
 }
 
-pub(super) fn total(result: &RunResult) -> Table {
+pub(super) fn total(result: &RunResult) -> ReportTable {
     let sum = |row: &InstanceRow| {
         let (reads, logs) = (total_reads(row), total_log_reads(row));
         InstanceRow {
@@ -118,13 +124,17 @@ pub(super) fn total(result: &RunResult) -> Table {
             ..row.clone()
         }
     };
-    twelve("Total I/O Performance", result.instances.iter().map(sum), result)
+    io_table_with_total("Total I/O Performance", result.instances.iter().map(sum), result)
         .note("Transactional I/O, background maintenance and log replication together; read latency is that of transactional reads.")
-        .or_say("Nothing was measured.")
+        .or_note("Nothing was measured.")
 }
 
 /// Builds one of the two large tables, which have twelve columns.
-fn twelve(title: &str, instances: impl Iterator<Item = InstanceRow>, result: &RunResult) -> Table {
+fn io_table_with_total(
+    title: &str,
+    instances: impl Iterator<Item = InstanceRow>,
+    result: &RunResult,
+) -> ReportTable {
     let mut rows: Vec<InstanceRow> =
         if result.measured_seconds == 0.0 { vec![] } else { instances.collect() };
     add_total(&mut rows);
@@ -139,20 +149,20 @@ fn add_total(rows: &mut Vec<InstanceRow>) {
 }
 
 /// Returns a table of instances with Jetstress's twelve columns.
-pub(super) fn io_table(title: &str, instances: impl Iterator<Item = InstanceRow>) -> Table {
-    let empty = InstanceRow::named(String::new(), "".into(), "".into());
-    let table = Table::numbers(title, INSTANCES, empty.jetstress_rows().map(|(name, _)| name));
+pub(super) fn io_table(title: &str, instances: impl Iterator<Item = InstanceRow>) -> ReportTable {
+    let empty = InstanceRow::new(String::new(), "".into(), "".into());
+    let table = ReportTable::numbers(title, INSTANCES, empty.jetstress_rows().map(|(name, _)| name));
     table.rows(instances.map(|instance| {
-        let name = Cell::from(instance.instance.as_str());
+        let name = ReportCell::from(instance.instance.as_str());
         std::iter::once(name)
             .chain(instance.jetstress_rows().map(|(name, value)| figure(name, value)))
             .collect()
     }))
 }
 
-pub(super) fn maintenance(result: &RunResult) -> Table {
+pub(super) fn maintenance(result: &RunResult) -> ReportTable {
     let names =
-        InstanceRow::named(String::new(), "".into(), "".into()).maintenance_rows().map(|(name, _)| name);
+        InstanceRow::new(String::new(), "".into(), "".into()).maintenance_rows().map(|(name, _)| name);
     let row = |row: &InstanceRow| {
         let values = row.maintenance_rows().map(|(name, value)| figure(name, value));
         std::iter::once(row.instance.as_str().into()).chain(values).collect()
@@ -160,17 +170,17 @@ pub(super) fn maintenance(result: &RunResult) -> Table {
     let read = result.instances.iter().filter(|row| row.maintenance_reads_per_second > 0.0);
     let mut read: Vec<InstanceRow> = read.cloned().collect();
     add_total(&mut read);
-    Table::numbers("Background Database Maintenance I/O Performance", INSTANCES, names)
+    ReportTable::numbers("Background Database Maintenance I/O Performance", INSTANCES, names)
         .rows(read.iter().map(row))
         .note("Reads of the checksum scan, which are not transactional I/O.")
-        .or_say(match result.configuration.scan {
+        .or_note(match result.configuration.scan {
             true => "The checksum scan read nothing in the measured time, or the run did not complete.",
             false => "Not run: the checksum scan was off.",
         })
 }
 
-pub(super) fn log_replication(result: &RunResult) -> Table {
-    let empty = InstanceRow::named(String::new(), "".into(), "".into());
+pub(super) fn log_replication(result: &RunResult) -> ReportTable {
+    let empty = InstanceRow::new(String::new(), "".into(), "".into());
     let names = empty.replication_rows().map(|(name, _)| name);
     let row = |row: &InstanceRow| {
         let values = row.replication_rows().map(|(name, value)| figure(name, value));
@@ -179,21 +189,21 @@ pub(super) fn log_replication(result: &RunResult) -> Table {
     let read = result.instances.iter().filter(|row| row.replication_reads_per_second > 0.0);
     let mut read: Vec<InstanceRow> = read.cloned().collect();
     add_total(&mut read);
-    Table::numbers("Log Replication I/O Performance", INSTANCES, names)
+    ReportTable::numbers("Log Replication I/O Performance", INSTANCES, names)
         .rows(read.iter().map(row))
         .note(
             "Simulated log reads for additional copies: 9 reads and 2,093,056 bytes per closed 1 MiB log \
              and additional copy. They are not transactional I/O.",
         )
-        .or_say(match result.configuration.copies {
+        .or_note(match result.configuration.copies {
             0 | 1 => "Not run: the databases have one copy (--copies).",
             _ => "No log was closed in the measured time, or the run did not complete.",
         })
 }
 
-pub(super) fn host(result: &RunResult, samples: &[Sample]) -> Table {
+pub(super) fn host(result: &RunResult, samples: &[Sample]) -> ReportTable {
     let (used, each) = (&result.analysis.host, &result.analysis.host_samples);
-    let table = Table::numbers("Host System Performance", "Counter", ["Average", "Minimum", "Maximum"]);
+    let table = ReportTable::numbers("Host System Performance", "Counter", ["Average", "Minimum", "Maximum"]);
     let row = |name: &str, average: f64, values: &mut dyn Iterator<Item = f64>| {
         let (low, high) =
             values.fold((average, average), |(low, high), value| (low.min(value), high.max(value)));
@@ -223,14 +233,16 @@ pub(super) fn host(result: &RunResult, samples: &[Sample]) -> Table {
     table
         .rows(rows)
         .note("Counters of the whole machine, from /proc; system page table entries and pools exist on Windows only.")
-        .or_say("The machine was not sampled.")
+        .or_note("The machine was not sampled.")
 }
 
-pub(super) fn log(result: &RunResult) -> Table {
+pub(super) fn log(result: &RunResult) -> ReportTable {
     let row = |line: &String| {
         let (time, text) = line.split_once(" -- ").unwrap_or(("", line));
         vec![time.into(), text.into()]
     };
-    let table = Table { facts: true, ..Table::words("Test Log", &["Time", "Event"]) };
-    table.rows(result.log.iter().map(row)).or_say("The log is empty: the run is not complete, or was killed.")
+    let table = ReportTable { facts: true, ..ReportTable::text_columns("Test Log", &["Time", "Event"]) };
+    table
+        .rows(result.log.iter().map(row))
+        .or_note("The log is empty: the run is not complete, or was killed.")
 }

@@ -1,25 +1,25 @@
 //! Tables that describe a run's machine.
 
-use jetcell_workload::machine::{Device, Storage};
+use jetcell_workload::machine::{BlockDevice, DirectoryStorage};
 use jetcell_workload::result::RunResult;
 
 use crate::number::bytes;
-use crate::table::Table;
+use crate::table::ReportTable;
 
-pub(super) fn machine(result: &RunResult) -> Table {
+pub(super) fn machine(result: &RunResult) -> ReportTable {
     let machine = &result.machine;
-    Table::facts("Machine")
+    ReportTable::facts("Machine")
         .fact("Kernel", machine.kernel.as_str())
         .fact("Processor", format!("{} × {}", machine.processors, machine.processor))
         .fact("Memory (bytes)", bytes(machine.memory_bytes))
 }
 
-pub(super) fn storage(result: &RunResult) -> Table {
-    let row = |storage: &Storage| {
+pub(super) fn storage(result: &RunResult) -> ReportTable {
+    let row = |storage: &DirectoryStorage| {
         let mount = storage.mount.as_ref();
         let device = storage.device.as_ref();
         let of_device =
-            |value: fn(&Device) -> Option<&String>| device.and_then(value).cloned().unwrap_or_default();
+            |value: fn(&BlockDevice) -> Option<&String>| device.and_then(value).cloned().unwrap_or_default();
         vec![
             storage.directory.display().to_string().into(),
             mount.map_or(String::new(), |mount| mount.file_system.clone()).into(),
@@ -34,10 +34,12 @@ pub(super) fn storage(result: &RunResult) -> Table {
     };
     let columns =
         ["Directory", "File system", "Mount", "Mount options", "Device", "Scheduler", "Write cache"];
-    Table::words("Storage", &columns).rows(result.machine.storage.iter().map(row)).or_say("Unknown.")
+    ReportTable::text_columns("Storage", &columns)
+        .rows(result.machine.storage.iter().map(row))
+        .or_note("Unknown.")
 }
 
-fn describe(device: &Device) -> String {
+fn describe(device: &BlockDevice) -> String {
     let kind = device.rotational.map(|rotational| if rotational { "rotational" } else { "not rotational" });
     let queue = device.queue_requests.map(|requests| format!("maximum of {requests} requests in the queue"));
     let parts = [Some(device.name.clone()), device.model.clone(), kind.map(str::to_string), queue];

@@ -1,12 +1,12 @@
 //! Tables about maintenance that runs concurrently with the load.
 
-use jetcell_workload::measurement::{DefragSummary, Interval, TaskImpact};
+use jetcell_workload::measurement::{ConfidenceInterval, DefragSummary, TaskImpact};
 use jetcell_workload::result::RunResult;
 
 use crate::number::{bytes, count, figure};
-use crate::table::{Cell, Table};
+use crate::table::{ReportCell, ReportTable};
 
-pub(super) fn scan(result: &RunResult) -> Table {
+pub(super) fn scan(result: &RunResult) -> ReportTable {
     let columns =
         ["Complete passes", "Pages", "Bytes", "Empty", "Read again", "Zeroed", "Pages Zeroed/sec", "Bad"];
     let rows = result.scan.iter().map(|scan| {
@@ -22,11 +22,11 @@ pub(super) fn scan(result: &RunResult) -> Table {
             count(scan.bad).bad_if(scan.bad > 0),
         ]
     });
-    let mut table = Table::numbers("Background Checksum Scan", "Database", columns).rows(rows);
+    let mut table = ReportTable::numbers("Background Checksum Scan", "Database", columns).rows(rows);
     for finding in result.scan.iter().flat_map(|scan| &scan.findings) {
         table = table.note(finding.as_str());
     }
-    table.or_say(if result.configuration.scan {
+    table.or_note(if result.configuration.scan {
         "The run did not complete."
     } else {
         "Not run: the checksum scan was off."
@@ -34,7 +34,7 @@ pub(super) fn scan(result: &RunResult) -> Table {
 }
 
 /// Returns the defragmentation table, for runs with defragmentation. Jetstress runs have none.
-pub(super) fn defragmentation(result: &RunResult) -> Option<Table> {
+pub(super) fn defragmentation(result: &RunResult) -> Option<ReportTable> {
     let columns =
         ["Pages Read/sec", "Pages Freed/sec", "Pages read", "Pages freed", "Complete passes", "Skipped"];
     let compactions = || result.defragmentation.iter().filter(|summary| !summary.sequential_layout);
@@ -49,15 +49,15 @@ pub(super) fn defragmentation(result: &RunResult) -> Option<Table> {
             count(defragmentation.skipped),
         ]
     });
-    let mut table = Table::numbers("Online Defragmentation", "Database", columns).rows(rows);
+    let mut table = ReportTable::numbers("Online Defragmentation", "Database", columns).rows(rows);
     for summary in compactions().filter(|summary| summary.pages_read > 0) {
         table = table.note(format!("{}: {}.", summary.database.display(), summary.advice()));
     }
-    result.configuration.defrag.then(|| table.or_say("The run did not complete."))
+    result.configuration.defrag.then(|| table.or_note("The run did not complete."))
 }
 
 /// Returns the layout table, for runs with a sequential layout.
-pub(super) fn layout(result: &RunResult) -> Option<Table> {
+pub(super) fn layout(result: &RunResult) -> Option<ReportTable> {
     let columns =
         ["Pages Moved/sec", "Pages read", "Pages moved", "Pages freed", "Complete passes", "Skipped"];
     let row = |layout: &DefragSummary| {
@@ -72,12 +72,12 @@ pub(super) fn layout(result: &RunResult) -> Option<Table> {
         ]
     };
     let layouts = result.defragmentation.iter().filter(|summary| summary.sequential_layout);
-    let table = Table::numbers("Sequential Layout", "Database", columns).rows(layouts.map(row));
-    result.configuration.layout.then(|| table.or_say("The run did not complete."))
+    let table = ReportTable::numbers("Sequential Layout", "Database", columns).rows(layouts.map(row));
+    result.configuration.layout.then(|| table.or_note("The run did not complete."))
 }
 
 /// Returns the cost table, for runs that measure what each maintenance task costs.
-pub(super) fn impact(result: &RunResult) -> Option<Table> {
+pub(super) fn impact(result: &RunResult) -> Option<ReportTable> {
     let columns = [
         "Turns",
         "Transactional I/O per second",
@@ -89,18 +89,18 @@ pub(super) fn impact(result: &RunResult) -> Option<Table> {
     ];
     let row = |task: &TaskImpact| {
         let name = if task.tasks.is_none() { "load alone".to_string() } else { task.tasks.to_string() };
-        let mut row: Vec<Cell> = vec![name.into(), count(task.turns as u64)];
+        let mut row: Vec<ReportCell> = vec![name.into(), count(task.turns as u64)];
         for (column, mean, percent) in [
             (columns[1], task.transactional_iops, task.iops_percent),
             (columns[3], task.database_read_ms, task.read_percent),
             (columns[5], task.log_write_ms, task.log_write_percent),
         ] {
-            row.push(figure(column, mean.mean).remarked(super::within(column, &mean)));
-            row.push(if task.tasks.is_none() { Cell::default() } else { difference(&percent) });
+            row.push(figure(column, mean.mean).add_remark(super::half_width(column, &mean)));
+            row.push(if task.tasks.is_none() { ReportCell::default() } else { difference(&percent) });
         }
         row
     };
-    let table = Table::numbers("Maintenance Impact", "Maintenance", columns)
+    let table = ReportTable::numbers("Maintenance Impact", "Maintenance", columns)
         .rows(result.analysis.maintenance_impact.iter().map(row))
         .note(
             "Each turn is compared with the load-only turn of the same round. Intervals use Student's t \
@@ -109,13 +109,13 @@ pub(super) fn impact(result: &RunResult) -> Option<Table> {
     result
         .configuration
         .maintenance_impact
-        .then(|| table.or_say("Fewer than two rounds of turns were measured."))
+        .then(|| table.or_note("Fewer than two rounds of turns were measured."))
 }
 
-fn difference(percent: &Interval) -> Cell {
+fn difference(percent: &ConfidenceInterval) -> ReportCell {
     let significant = percent.mean.abs() > percent.half_width;
     let text = format!("{:+.1} ± {:.1}", percent.mean, percent.half_width);
-    Cell::from(if significant { text } else { format!("{text}, not significant") })
+    ReportCell::from(if significant { text } else { format!("{text}, not significant") })
 }
 
 #[cfg(test)]
@@ -129,7 +129,7 @@ mod tests {
         assert!(impact(&result).is_none() && layout(&result).is_none());
         result.configuration.maintenance_impact = true;
         let tasks = "scan,zero".parse().unwrap();
-        let of = |mean, half_width| Interval { mean, half_width };
+        let of = |mean, half_width| ConfidenceInterval { mean, half_width };
         result.analysis.maintenance_impact = vec![
             TaskImpact { turns: 3, transactional_iops: of(1000.0, 20.0), ..TaskImpact::default() },
             TaskImpact {
@@ -142,7 +142,7 @@ mod tests {
         ];
         let table = impact(&result).unwrap();
         let cells: Vec<Vec<String>> =
-            table.rows.iter().map(|row| row.iter().map(Cell::line).collect()).collect();
+            table.rows.iter().map(|row| row.iter().map(ReportCell::line).collect()).collect();
         assert_eq!((cells[0][0].as_str(), cells[0][3].as_str()), ("load alone", ""));
         assert!(cells[0][2].contains("± 20"), "{cells:?}");
         assert_eq!(cells[1][0], "scan,zero");

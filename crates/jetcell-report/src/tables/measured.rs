@@ -1,18 +1,18 @@
 //! Tables that are not part of a Jetstress report.
 
-use jetcell_workload::measurement::{Interval, LatencySummary, LatencyTable, Repetition};
+use jetcell_workload::measurement::{ConfidenceInterval, LatencySummary, LatencyTable, Repetition};
 use jetcell_workload::result::RunResult;
 
-use super::{OfLatencies, within, within_ms};
-use crate::number::{count, figure, figure_text, latency_ms, span};
-use crate::table::{Cell, Column, Table};
+use super::{IntervalSelector, half_width, half_width_ms};
+use crate::number::{count, duration_text, figure, figure_text, latency_ms};
+use crate::table::{ReportCell, ReportColumn, ReportTable};
 
 /// Returns a table of latency percentiles for each I/O kind.
-pub(crate) fn io_latency(result: &RunResult) -> Table {
+pub(crate) fn io_latency(result: &RunResult) -> ReportTable {
     latencies("I/O Latency (msec)", "I/O latency (msec)", &result.latency, Some(result))
 }
 
-pub(super) fn operation_latency(result: &RunResult) -> Table {
+pub(super) fn operation_latency(result: &RunResult) -> ReportTable {
     let table =
         latencies("Operation Latency (msec)", "Operation latency (msec)", &result.operation_latency, None);
     match result.analysis.open_loop {
@@ -22,16 +22,16 @@ pub(super) fn operation_latency(result: &RunResult) -> Table {
         ),
         None => table.note("Measured from the start of each operation to its end, including its commit."),
     }
-    .or_say("No operation was timed.")
+    .or_note("No operation was timed.")
 }
 
 /// Builds a table of latencies. `repeated` is the result whose repetitions provide intervals for these figures.
-fn latencies(title: &str, what: &str, table: &LatencyTable, repeated: Option<&RunResult>) -> Table {
+fn latencies(title: &str, what: &str, table: &LatencyTable, repeated: Option<&RunResult>) -> ReportTable {
     let columns = ["Count", "Mean", "p50", "p90", "p95", "p99", "p99.9", "p99.99", "Maximum"];
     let row = |(name, summary): (&String, &LatencySummary)| {
-        let mut row: Vec<Cell> = vec![name.replace('_', " ").into(), count(summary.count)];
+        let mut row: Vec<ReportCell> = vec![name.replace('_', " ").into(), count(summary.count)];
         let LatencySummary { mean, p50, p90, p95, p99, p99_9, p99_99, max, .. } = *summary;
-        let with_interval: [(f64, OfLatencies); 5] = [
+        let with_interval: [(f64, IntervalSelector); 5] = [
             (mean, |all| all.mean),
             (p50 as f64, |all| all.p50),
             (p90 as f64, |all| all.p90),
@@ -39,29 +39,29 @@ fn latencies(title: &str, what: &str, table: &LatencyTable, repeated: Option<&Ru
             (p99 as f64, |all| all.p99),
         ];
         row.extend(with_interval.map(|(us, interval)| {
-            let remark = repeated.map(|result| within_ms(result, name, interval)).unwrap_or_default();
-            latency_ms(us).remarked(remark)
+            let remark = repeated.map(|result| half_width_ms(result, name, interval)).unwrap_or_default();
+            latency_ms(us).add_remark(remark)
         }));
         row.extend([p99_9, p99_99, max].map(|us| latency_ms(us as f64)));
         row
     };
     let some = table.iter().filter(|(_, summary)| summary.count > 0).map(row);
-    Table::numbers(title, what, columns)
+    ReportTable::numbers(title, what, columns)
         .rows(some)
-        .or_say("No percentiles: the run did not complete, and its samples contain only averages.")
+        .or_note("No percentiles: the run did not complete, and its samples contain only averages.")
 }
 
-pub(super) fn operations(result: &RunResult) -> Table {
+pub(super) fn operations(result: &RunResult) -> ReportTable {
     let operations = &result.operations;
-    let mut table = Table::facts("Operations");
+    let mut table = ReportTable::facts("Operations");
     for (kind, number) in &operations.counts {
         table = table.fact(kind, count(*number));
     }
     let repetitions = result.analysis.repetitions.as_ref();
-    let interval = repetitions.map(|all| within("/sec", &all.operations_per_second)).unwrap_or_default();
+    let interval = repetitions.map(|all| half_width("/sec", &all.operations_per_second)).unwrap_or_default();
     let wrong = operations.wrong_records;
     let mut table = table
-        .fact("operations per second", figure("per second", operations.per_second).remarked(interval))
+        .fact("operations per second", figure("per second", operations.per_second).add_remark(interval))
         .fact("failed because another thread held the record", count(operations.conflicts))
         .fact("found no record", count(operations.misses))
         .fact("records with wrong content", count(wrong).bad_if(wrong > 0));
@@ -71,10 +71,10 @@ pub(super) fn operations(result: &RunResult) -> Table {
     table
 }
 
-pub(super) fn limit(result: &RunResult) -> Table {
-    let table = Table::facts("What Limited the Run");
+pub(super) fn limit(result: &RunResult) -> ReportTable {
+    let table = ReportTable::facts("What Limited the Run");
     let Some(limit) = &result.analysis.limit else {
-        return table.or_say("Unknown: nothing was measured, or the run did not complete.");
+        return table.or_note("Unknown: nothing was measured, or the run did not complete.");
     };
     table
         .fact("Limited by", limit.limiter.title())
@@ -86,10 +86,10 @@ pub(super) fn limit(result: &RunResult) -> Table {
         .note("Prereads overlap, so database reads may total more than the threads' time.")
 }
 
-pub(super) fn steady_state(result: &RunResult) -> Table {
-    let table = Table::facts("Steady State");
+pub(super) fn steady_state(result: &RunResult) -> ReportTable {
+    let table = ReportTable::facts("Steady State");
     let Some(state) = &result.analysis.steady_state else {
-        return table.or_say("Unknown: there are fewer than 5 samples, or no sample contains I/O.");
+        return table.or_note("Unknown: there are fewer than 5 samples, or no sample contains I/O.");
     };
     let verdict = if state.steady { "reached" } else { "not reached: measure longer" };
     let longest = result.configuration.duration.0.as_secs_f64();
@@ -98,7 +98,7 @@ pub(super) fn steady_state(result: &RunResult) -> Table {
     let windows: Vec<String> =
         state.window_iops.iter().map(|iops| figure_text("per second", *iops)).collect();
     table
-        .fact("Steady state", Cell::judged(verdict, state.steady))
+        .fact("Steady state", ReportCell::with_judgement(verdict, state.steady))
         .fact("Transactional I/O per second in 5 windows", windows.join("; "))
         .fact("Spread (% of mean, at most 20)", figure("%", state.spread * 100.0))
         .fact("Slope (% of mean, within ±10)", figure("%", state.slope * 100.0))
@@ -107,13 +107,13 @@ pub(super) fn steady_state(result: &RunResult) -> Table {
             early.then(|| {
                 format!(
                     "when the I/O rate was known within 5 %, {} before --duration",
-                    span(longest - result.measured_seconds)
+                    duration_text(longest - result.measured_seconds)
                 )
             }),
         )
 }
 
-pub(super) fn repetitions(result: &RunResult) -> Table {
+pub(super) fn repetitions(result: &RunResult) -> ReportTable {
     let columns = [
         "Seconds",
         "Transactional I/O per second",
@@ -124,9 +124,9 @@ pub(super) fn repetitions(result: &RunResult) -> Table {
         "Log write, maximum (msec)",
         "Stalls",
     ];
-    let table = Table::numbers("Repetitions", "Repetition", columns);
+    let table = ReportTable::numbers("Repetitions", "Repetition", columns);
     let Some(all) = &result.analysis.repetitions else {
-        return table.or_say(
+        return table.or_note(
             "Only one measurement. Use --repeat for several measurements and a confidence interval.",
         );
     };
@@ -140,19 +140,19 @@ pub(super) fn repetitions(result: &RunResult) -> Table {
             one.maximum_database_read_ms,
             one.maximum_log_write_ms,
         ];
-        let mut row: Vec<Cell> = vec![(number + 1).to_string().into()];
+        let mut row: Vec<ReportCell> = vec![(number + 1).to_string().into()];
         row.extend(columns.iter().zip(figures).map(|(name, value)| figure(name, value)));
         row.push(count(one.page_fault_stalls));
         row
     };
     let intervals =
         [all.transactional_iops, all.operations_per_second, all.database_read_ms, all.log_write_ms];
-    let summary = |name: &str, value: fn(&Interval) -> f64| {
-        let mut row: Vec<Cell> = vec![name.into(), "".into()];
+    let summary = |name: &str, value: fn(&ConfidenceInterval) -> f64| {
+        let mut row: Vec<ReportCell> = vec![name.into(), "".into()];
         row.extend(
             columns.iter().skip(1).zip(&intervals).map(|(name, interval)| figure(name, value(interval))),
         );
-        row.resize(columns.len() + 1, Cell::default());
+        row.resize(columns.len() + 1, ReportCell::default());
         row
     };
     table
@@ -165,28 +165,28 @@ pub(super) fn repetitions(result: &RunResult) -> Table {
         )
 }
 
-pub(super) fn open_loop(result: &RunResult) -> Table {
-    let table = Table::facts("Open Loop");
+pub(super) fn open_loop(result: &RunResult) -> ReportTable {
+    let table = ReportTable::facts("Open Loop");
     let Some(open) = &result.analysis.open_loop else {
-        return table.or_say(
+        return table.or_note(
             "Not used: each thread started its next operation when the previous operation completed.",
         );
     };
-    let kept = if open.kept_up() {
+    let kept = if open.kept_rate() {
         "kept"
     } else {
         "not kept: latencies do not include operations that were not completed"
     };
     table
         .fact("Target rate (operations per second)", figure("per second", open.target_rate))
-        .fact("Target rate", Cell::judged(kept, open.kept_up()))
+        .fact("Target rate", ReportCell::with_judgement(kept, open.kept_rate()))
         .fact("Operations due", count(open.due))
         .fact("Due and not started at the end", count(open.waiting))
-        .fact("Behind at the end", span(open.behind_seconds))
+        .fact("Behind at the end", duration_text(open.behind_seconds))
         .fact("Due and not completed", count(open.not_completed))
 }
 
-pub(super) fn disks(result: &RunResult) -> Table {
+pub(super) fn disks(result: &RunResult) -> ReportTable {
     let columns = [
         "Reads/sec",
         "Writes/sec",
@@ -196,7 +196,7 @@ pub(super) fn disks(result: &RunResult) -> Table {
         "Queue, average",
         "Queue, maximum",
     ];
-    let mut table = Table::numbers("Devices", "Device", columns);
+    let mut table = ReportTable::numbers("Devices", "Device", columns);
     for disk in &result.analysis.host.disks {
         let queues = result.analysis.host_samples.iter().flat_map(|host| &host.disks);
         let highest =
@@ -211,7 +211,7 @@ pub(super) fn disks(result: &RunResult) -> Table {
             disk.queue,
             highest,
         ];
-        let name = std::iter::once(Cell::from(disk.device.as_str()));
+        let name = std::iter::once(ReportCell::from(disk.device.as_str()));
         table = table
             .row(name.chain(columns.iter().zip(figures).map(|(name, value)| figure(name, value))).collect());
     }
@@ -220,11 +220,11 @@ pub(super) fn disks(result: &RunResult) -> Table {
             "Kernel counters, which include all other users of the device. A device that processes many \
          requests in parallel may be 100 % busy and still accept more.",
         )
-        .or_say("The devices of the directories were not sampled, or are not local block devices.")
+        .or_note("The devices of the directories were not sampled, or are not local block devices.")
 }
 
-pub(super) fn verification(result: &RunResult) -> Table {
-    let column = |name: &str, number| Column { name: name.into(), number };
+pub(super) fn verification(result: &RunResult) -> ReportTable {
+    let column = |name: &str, number| ReportColumn { name: name.into(), number };
     let columns = vec![
         column("File", false),
         column("Pages or segments", true),
@@ -232,9 +232,9 @@ pub(super) fn verification(result: &RunResult) -> Table {
         column("Corrected bits", true),
         column("Findings", false),
     ];
-    let table = Table { title: "Verification".into(), columns, ..Table::default() };
+    let table = ReportTable { title: "Verification".into(), columns, ..ReportTable::default() };
     let Some(verification) = &result.verification else {
-        return table.or_say("The run ended before pages and logs were verified.");
+        return table.or_note("The run ended before pages and logs were verified.");
     };
     let rows = verification.files.iter().map(|file| {
         vec![
@@ -245,5 +245,5 @@ pub(super) fn verification(result: &RunResult) -> Table {
             file.findings.join("; ").into(),
         ]
     });
-    table.rows(rows).note(format!("Read in {}.", span(verification.seconds)))
+    table.rows(rows).note(format!("Read in {}.", duration_text(verification.seconds)))
 }

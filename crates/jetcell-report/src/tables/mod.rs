@@ -13,23 +13,23 @@ mod replication;
 mod saturation;
 mod stress;
 
-use jetcell_workload::measurement::{Interval, LatencyIntervals, Sample};
+use jetcell_workload::measurement::{ConfidenceInterval, LatencyIntervals, Sample};
 use jetcell_workload::result::RunResult;
-use jetcell_workload::{Bound, Rule, RuleState, Verdict};
+use jetcell_workload::{RuleBound, RuleState, Verdict, VerdictRule};
 
 use crate::number::{figure, figure_text};
-use crate::table::{Cell, Column, Table};
+use crate::table::{ReportCell, ReportColumn, ReportTable};
 
 #[cfg(test)]
 pub(crate) use energy::tests::measured as energy_of;
-pub(crate) use headline::{headline, subject};
+pub(crate) use headline::{headline, test_description};
 pub(crate) use jetstress::INSTANCES;
 pub(crate) use measured::io_latency;
 pub(crate) use saturation::curve;
 pub(crate) use stress::interruptions;
 
 /// Function that selects one of the intervals for an I/O kind.
-pub(crate) type OfLatencies = fn(&LatencyIntervals) -> Interval;
+pub(crate) type IntervalSelector = fn(&LatencyIntervals) -> ConfidenceInterval;
 
 /// Returns the word for a verdict.
 pub(crate) fn verdict_word(verdict: Verdict) -> &'static str {
@@ -50,8 +50,8 @@ pub(crate) fn verdict_with_doubts(verdict: Verdict, doubts: usize) -> String {
 }
 
 /// Returns the table with the verdict's rules.
-pub(crate) fn rules(result: &RunResult) -> Table {
-    let column = |name: &str, number| Column { name: name.into(), number };
+pub(crate) fn rules(result: &RunResult) -> ReportTable {
+    let column = |name: &str, number| ReportColumn { name: name.into(), number };
     let columns = vec![
         column("Rule", false),
         column("Measured", true),
@@ -59,15 +59,15 @@ pub(crate) fn rules(result: &RunResult) -> Table {
         column("Outcome", false),
         column("Remark", false),
     ];
-    let table = Table { title: "Rules".into(), columns, ..Table::default() };
-    let row = |rule: &Rule| {
+    let table = ReportTable { title: "Rules".into(), columns, ..ReportTable::default() };
+    let row = |rule: &VerdictRule| {
         vec![
             rule.name.as_str().into(),
             measured(rule, result),
             limit(rule),
             match rule.state() {
-                RuleState::Held => Cell::judged("held", true),
-                RuleState::Broken => Cell::judged("broken", false),
+                RuleState::Held => ReportCell::with_judgement("held", true),
+                RuleState::Broken => ReportCell::with_judgement("broken", false),
                 RuleState::NotJudged => "not judged".into(),
             },
             rule.note.as_str().into(),
@@ -79,11 +79,11 @@ pub(crate) fn rules(result: &RunResult) -> Table {
         0.0 => table.note("Nothing was measured, so no performance rules apply."),
         _ => table,
     };
-    table.or_say("The run was not judged: it is not complete, or was killed.")
+    table.or_note("The run was not judged: it is not complete, or was killed.")
 }
 
 /// Formats a rule's measured value, with its confidence interval if the run has repetitions.
-fn measured(rule: &Rule, result: &RunResult) -> Cell {
+fn measured(rule: &VerdictRule, result: &RunResult) -> ReportCell {
     if !rule.judged {
         return "–".into();
     }
@@ -95,15 +95,15 @@ fn measured(rule: &Rule, result: &RunResult) -> Cell {
         _ => None,
     });
     let remark = match (interval, percentile(&rule.name)) {
-        (Some(found), _) => within(&rule.name, &found),
-        (None, Some((kind, interval))) => within_ms(result, kind, interval),
+        (Some(found), _) => half_width(&rule.name, &found),
+        (None, Some((kind, interval))) => half_width_ms(result, kind, interval),
         (None, None) => String::new(),
     };
-    figure(&rule.name, rule.measured).remarked(remark)
+    figure(&rule.name, rule.measured).add_remark(remark)
 }
 
 /// Returns the I/O kind and the interval to which a rule about a percentile refers.
-fn percentile(rule: &str) -> Option<(&'static str, OfLatencies)> {
+fn percentile(rule: &str) -> Option<(&'static str, IntervalSelector)> {
     let kind = match rule.split_once(" of ")?.1 {
         "database reads (msec)" => "database_read",
         "log writes (msec)" => "log_write",
@@ -117,27 +117,27 @@ fn percentile(rule: &str) -> Option<(&'static str, OfLatencies)> {
 }
 
 /// Formats the half width of a confidence interval.
-pub(crate) fn within(name: &str, interval: &Interval) -> String {
+pub(crate) fn half_width(name: &str, interval: &ConfidenceInterval) -> String {
     format!("± {}", figure_text(name, interval.half_width))
 }
 
 /// Formats the half width of an interval for an I/O kind, in milliseconds. Empty without repetitions.
-pub(crate) fn within_ms(result: &RunResult, kind: &str, interval: OfLatencies) -> String {
+pub(crate) fn half_width_ms(result: &RunResult, kind: &str, interval: IntervalSelector) -> String {
     let repetitions = result.analysis.repetitions.as_ref();
     let found = repetitions.and_then(|all| all.latencies(kind)).map(|all| interval(&all).half_width);
     found.map(|us| format!("± {}", figure_text("(msec)", us / 1_000.0))).unwrap_or_default()
 }
 
 /// Formats a limit: `≤ 20` or `≥ 256.5`.
-fn limit(rule: &Rule) -> Cell {
-    let sign = if rule.bound == Bound::AtMost { '≤' } else { '≥' };
+fn limit(rule: &VerdictRule) -> ReportCell {
+    let sign = if rule.bound == RuleBound::AtMost { '≤' } else { '≥' };
     let text = |value: &str| format!("{sign} {value}");
     let limit = figure(&rule.name, rule.limit);
-    Cell::number(text(&limit.text), text(&crate::number::plain(rule.limit)))
+    ReportCell::number(text(&limit.text), text(&crate::number::plain(rule.limit)))
 }
 
 /// Tables that make no sense for a backup without load.
-const OF_THE_LOAD: [&str; 16] = [
+const LOAD_TABLES: [&str; 16] = [
     "Database Sizing and Throughput",
     "Transactional I/O Performance",
     "Background Database Maintenance I/O Performance",
@@ -158,7 +158,7 @@ const OF_THE_LOAD: [&str; 16] = [
 
 /// Returns all tables after the rules: first the Jetstress report's tables under their original names, then the
 /// others.
-pub(crate) fn all(result: &RunResult, samples: &[Sample]) -> Vec<Table> {
+pub(crate) fn all(result: &RunResult, samples: &[Sample]) -> Vec<ReportTable> {
     let mut tables = vec![
         jetstress::summary(result),
         jetstress::sizing(result),
@@ -202,7 +202,7 @@ pub(crate) fn all(result: &RunResult, samples: &[Sample]) -> Vec<Table> {
     tables.splice(behind_devices..behind_devices, storage.iter().filter_map(|table| table(result)));
     if result.backup.as_ref().is_some_and(|backup| backup.cost.is_none()) {
         // There was no load.
-        tables.retain(|table| !OF_THE_LOAD.contains(&table.title.as_str()));
+        tables.retain(|table| !LOAD_TABLES.contains(&table.title.as_str()));
     }
     if result.analysis.saturation.is_some() {
         tables.insert(0, curve(result));

@@ -1,11 +1,11 @@
 //! Tables for a recovery test.
 
 use jetcell_workload::profile::RecoveryMode;
-use jetcell_workload::result::{Recovery, ReplayedDatabase, RunResult};
+use jetcell_workload::result::{RecoveryTestResult, ReplayedDatabase, RunResult};
 
 use super::jetstress::io_table;
-use crate::number::{count, figure_text, plain, three};
-use crate::table::{Cell, Table};
+use crate::number::{count, figure_text, plain, with_three_decimals};
+use crate::table::{ReportCell, ReportTable};
 
 /// Figures per log from a published test, shown next to the run's own: Jetstress 2013 on 23 disks with 7,200 rpm,
 /// ESRP submission of June 2014. Its redo changed almost no pages. This is the replay time in seconds.
@@ -15,13 +15,13 @@ const PUBLISHED_WRITES: &str = "3.985 to 3.995";
 const PUBLISHED_LOG_READS: &str = "4.98 to 5.00";
 
 /// Returns the replay tables, or none for other tests.
-pub(super) fn all(result: &RunResult) -> Vec<Table> {
+pub(super) fn all(result: &RunResult) -> Vec<ReportTable> {
     let Some(recovery) = &result.recovery else { return Vec::new() };
     vec![statistics(recovery), per_log(recovery), io(recovery)]
 }
 
 /// Returns Jetstress's replay table, in its formats.
-fn statistics(recovery: &Recovery) -> Table {
+fn statistics(recovery: &RecoveryTestResult) -> ReportTable {
     let columns = ["Log files replayed", "Elapsed seconds"];
     let row = |database: &ReplayedDatabase| {
         vec![database.instance.as_str().into(), count(database.logs), ticks(database.seconds).into()]
@@ -29,9 +29,13 @@ fn statistics(recovery: &Recovery) -> Table {
     let logs: u64 = recovery.databases.iter().map(|database| database.logs).sum();
     let seconds: f64 = recovery.databases.iter().map(|database| database.seconds).sum();
     let databases = recovery.databases.len().max(1);
-    Table::numbers("Soft Recovery Statistics - All", "Database Instance", columns)
+    ReportTable::numbers("Soft Recovery Statistics - All", "Database Instance", columns)
         .rows(recovery.databases.iter().map(row))
-        .row(vec!["Avg".into(), count(logs / databases as u64), three(seconds / databases as f64).into()])
+        .row(vec![
+            "Avg".into(),
+            count(logs / databases as u64),
+            with_three_decimals(seconds / databases as f64).into(),
+        ])
         .row(vec!["Sum".into(), count(logs), ticks(seconds).into()])
 }
 
@@ -40,16 +44,16 @@ fn ticks(seconds: f64) -> String {
     format!("{seconds:.7}").trim_end_matches('0').trim_end_matches('.').to_string()
 }
 
-fn per_log(recovery: &Recovery) -> Table {
+fn per_log(recovery: &RecoveryTestResult) -> ReportTable {
     let mean = |value: fn(&ReplayedDatabase) -> u64| {
         figure_text("per log /sec", recovery.mean(|database| database.per_log(value(database) as f64)))
     };
     let row = |name: &str, measured: String, published: &str| {
-        vec![Cell::from(name), measured.into(), published.into()]
+        vec![ReportCell::from(name), measured.into(), published.into()]
     };
     let seconds = recovery.seconds_per_log();
-    let table = Table::numbers("Replay of a Log", "Figure", ["This run", "Published test"])
-        .row(row("Seconds per log per database", ticks(seconds), &three(PUBLISHED_SECONDS)))
+    let table = ReportTable::numbers("Replay of a Log", "Figure", ["This run", "Published test"])
+        .row(row("Seconds per log per database", ticks(seconds), &with_three_decimals(PUBLISHED_SECONDS)))
         .row(row("Log records per second", figure_text("per second", recovery.records_per_second()), "–"))
         .row(row("Log records per log", mean(|database| database.records), "–"))
         .row(row("Page changes redone per log", mean(|database| database.changes), "almost none"))
@@ -82,7 +86,7 @@ fn per_log(recovery: &Recovery) -> Table {
     }
 }
 
-fn io(recovery: &Recovery) -> Table {
+fn io(recovery: &RecoveryTestResult) -> ReportTable {
     let rows = recovery.databases.iter().filter_map(|database| database.io.clone());
     io_table("Soft Recovery I/O Performance", rows).note(
         "I/O of the replay. Except for the verification, the tables below describe the load that \

@@ -1,14 +1,16 @@
 //! Tables for a replication test.
 
-use jetcell_workload::result::{MissingLog, Replication, ReplicationPart, RunResult, SideFigure, SideIo};
+use jetcell_workload::result::{
+    MissingLog, ReplicationPart, ReplicationTestResult, RunResult, SideFigure, SideIo,
+};
 use jetcell_workload::units::human_bytes;
 
-use crate::number::{count, decimal, figure_text, plain, three};
-use crate::table::{Cell, Table};
+use crate::number::{count, decimal, figure_text, plain, with_three_decimals};
+use crate::table::{ReportCell, ReportTable};
 
 /// Ratio between a passive copy's I/O and the active side's, as published for Exchange 2007: before SP1, and since
 /// SP1.
-const PUBLISHED: [(bool, &str); 2] = [(true, "0.5 to 1"), (false, "2 to 3")];
+const PUBLISHED_RATIOS: [(bool, &str); 2] = [(true, "0.5 to 1"), (false, "2 to 3")];
 
 /// Figures available for both sides.
 const FIGURES: [(&str, SideFigure); 6] = [
@@ -21,7 +23,7 @@ const FIGURES: [(&str, SideFigure); 6] = [
 ];
 
 /// Returns the copies' tables, or none for other tests.
-pub(super) fn all(result: &RunResult) -> Vec<Table> {
+pub(super) fn all(result: &RunResult) -> Vec<ReportTable> {
     let Some(replication) = &result.replication else { return Vec::new() };
     let part =
         |title: &str, part: &Option<ReplicationPart>| part.as_ref().map(|part| io(title, replication, part));
@@ -36,21 +38,21 @@ fn kind(keep_instance: bool) -> &'static str {
 }
 
 /// Returns the test's most important figure next to the published value.
-fn ratios(replication: &Replication) -> Table {
+fn ratios(replication: &ReplicationTestResult) -> ReportTable {
     let ratio = |part: &Option<ReplicationPart>, kept| {
         let ratio = part.as_ref().and_then(|part| replication.ratio(part, kept, SideIo::transfers));
-        ratio.map_or("–".to_string(), three)
+        ratio.map_or("–".to_string(), with_three_decimals)
     };
     let row = |(kept, published): (bool, &str)| {
         vec![
-            Cell::from(kind(kept)),
+            ReportCell::from(kind(kept)),
             ratio(&replication.steady, kept).into(),
             ratio(&replication.catch_up, kept).into(),
             published.into(),
         ]
     };
-    let kinds = PUBLISHED.into_iter().filter(|(kept, _)| replication.has(*kept));
-    Table::numbers("Passive I/O over Active I/O", "Copies", ["Steady state", "Catch-up", "Published"])
+    let kinds = PUBLISHED_RATIOS.into_iter().filter(|(kept, _)| replication.has_copies(*kept));
+    ReportTable::numbers("Passive I/O over Active I/O", "Copies", ["Steady state", "Catch-up", "Published"])
         .rows(kinds.map(row))
         .note(format!(
             "Database reads and writes of one copy, divided by those of its active side over the same time. \
@@ -61,11 +63,11 @@ fn ratios(replication: &Replication) -> Table {
 }
 
 /// Returns a table of I/O per second on both sides in one part of the test.
-fn io(title: &str, replication: &Replication, part: &ReplicationPart) -> Table {
+fn io(title: &str, replication: &ReplicationTestResult, part: &ReplicationPart) -> ReportTable {
     let rate = |count: f64| figure_text("/sec", count / part.seconds.max(0.001));
     let of_kind = |kept: bool, figure: SideFigure| {
-        let one = replication.of_one(part, kept, figure).map_or("–".to_string(), rate);
-        let ratio = replication.ratio(part, kept, figure).map_or("–".to_string(), three);
+        let one = replication.per_copy(part, kept, figure).map_or("–".to_string(), rate);
+        let ratio = replication.ratio(part, kept, figure).map_or("–".to_string(), with_three_decimals);
         [one, ratio]
     };
     let row = |(name, figure): (&str, SideFigure)| {
@@ -73,7 +75,7 @@ fn io(title: &str, replication: &Replication, part: &ReplicationPart) -> Table {
         let [thrown, thrown_ratio] = of_kind(false, figure);
         let active = rate(figure(&part.active) as f64);
         vec![
-            Cell::from(name),
+            ReportCell::from(name),
             active.into(),
             kept.into(),
             kept_ratio.into(),
@@ -82,7 +84,7 @@ fn io(title: &str, replication: &Replication, part: &ReplicationPart) -> Table {
         ]
     };
     let columns = ["Active side", "Kept", "Kept / active", "Thrown away", "Thrown away / active"];
-    Table::numbers(title, "Per second", columns).rows(FIGURES.into_iter().map(row)).note(format!(
+    ReportTable::numbers(title, "Per second", columns).rows(FIGURES.into_iter().map(row)).note(format!(
         "{} generations were closed in {} s.",
         part.generations,
         plain((part.seconds * 10.0).round() / 10.0)
@@ -90,7 +92,7 @@ fn io(title: &str, replication: &Replication, part: &ReplicationPart) -> Table {
 }
 
 /// Returns a table that shows how much log data a failover would have lost.
-fn missing_log(replication: &Replication) -> Table {
+fn missing_log(replication: &ReplicationTestResult) -> ReportTable {
     let kib = |bytes: u64| decimal(bytes as f64 / 1024.0, 1);
     let of = |part: &Option<ReplicationPart>, kept: bool, figure: fn(&MissingLog) -> u64| {
         let missing = part.as_ref().and_then(|part| replication.missing_log(part, kept));
@@ -99,7 +101,7 @@ fn missing_log(replication: &Replication) -> Table {
     let row = |(kept, _): (bool, &str)| {
         let streamed = replication.steady.as_ref().and_then(|part| replication.streamed_share(part, kept));
         vec![
-            Cell::from(kind(kept)),
+            ReportCell::from(kind(kept)),
             of(&replication.steady, kept, |missing| missing.mean_bytes).into(),
             of(&replication.steady, kept, |missing| missing.most_bytes).into(),
             of(&replication.catch_up, kept, |missing| missing.mean_bytes).into(),
@@ -118,14 +120,14 @@ fn missing_log(replication: &Replication) -> Table {
         true => "In block mode, the current log is sent ten times a second",
         false => "In file mode, a log is sent when it is closed",
     };
-    let kinds = PUBLISHED.into_iter().filter(|(kept, _)| replication.has(*kept));
-    Table::numbers("Log Missing on the Copies", "Copies", columns).rows(kinds.map(row)).note(format!(
+    let kinds = PUBLISHED_RATIOS.into_iter().filter(|(kept, _)| replication.has_copies(*kept));
+    ReportTable::numbers("Log Missing on the Copies", "Copies", columns).rows(kinds.map(row)).note(format!(
         "Log that was durable on the active side but not on the copy, sampled ten times a second. A \
          failover would have lost it. {mode}."
     ))
 }
 
-fn copies(replication: &Replication) -> Table {
+fn copies(replication: &ReplicationTestResult) -> ReportTable {
     let columns = [
         "Copy of",
         "Mode",
@@ -137,7 +139,7 @@ fn copies(replication: &Replication) -> Table {
     ];
     let row = |copy: &jetcell_workload::result::ReplicatedCopy| {
         vec![
-            Cell::from(copy.directory.display().to_string().as_str()),
+            ReportCell::from(copy.directory.display().to_string().as_str()),
             copy.instance.as_str().into(),
             if copy.stream_log { "block" } else { "file" }.into(),
             if copy.keep_instance { "kept" } else { "thrown away" }.into(),
@@ -147,7 +149,7 @@ fn copies(replication: &Replication) -> Table {
             copy.failure.as_deref().unwrap_or("followed").into(),
         ]
     };
-    Table::numbers("Copies", "Directory", columns)
+    ReportTable::numbers("Copies", "Directory", columns)
         .rows(replication.copies.iter().map(row))
         .note("Queues and lag while the copies were not suspended. The copies were removed at the end.")
 }

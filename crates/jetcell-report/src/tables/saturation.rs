@@ -1,18 +1,18 @@
 //! The curve found by a search for the highest sustained rate.
 
-use jetcell_workload::measurement::Step;
+use jetcell_workload::measurement::SaturationStep;
 use jetcell_workload::result::RunResult;
 
 use crate::number::{figure, figure_text, latency_ms};
-use crate::table::{Cell, Column, Table};
+use crate::table::{ReportCell, ReportColumn, ReportTable};
 
 /// Returns a table with every step of the search, sorted by rate. Empty if there was no search.
-pub(crate) fn curve(result: &RunResult) -> Table {
+pub(crate) fn curve(result: &RunResult) -> ReportTable {
     let columns = ["Achieved/sec", "Mean", "p50", "p99", "p99.9", "Database Read", "Log Write"];
-    let mut table = Table::numbers("Latency over Rate (msec)", "Target rate (operations/sec)", columns);
-    table.columns.push(Column { name: "Outcome".into(), number: false });
+    let mut table = ReportTable::numbers("Latency over Rate (msec)", "Target rate (operations/sec)", columns);
+    table.columns.push(ReportColumn { name: "Outcome".into(), number: false });
     let Some(saturation) = &result.analysis.saturation else {
-        return table.or_say("No search for the highest rate (--find-max).");
+        return table.or_note("No search for the highest rate (--find-max).");
     };
     let found = match (saturation.sustained_rate, saturation.first_failed_rate) {
         (Some(rate), Some(failed)) => {
@@ -38,9 +38,10 @@ fn rate_text(rate: f64) -> String {
     figure_text("/sec", rate)
 }
 
-fn row(step: &Step) -> Vec<Cell> {
+fn row(step: &SaturationStep) -> Vec<ReportCell> {
     let (all, figures) = (&step.operation_latency, &step.figures);
-    let mut row: Vec<Cell> = vec![figure("/sec", step.rate), figure("/sec", figures.operations_per_second)];
+    let mut row: Vec<ReportCell> =
+        vec![figure("/sec", step.rate), figure("/sec", figures.operations_per_second)];
     let latencies = [all.mean, all.p50 as f64, all.p99 as f64, all.p99_9 as f64];
     row.extend(latencies.map(latency_ms));
     row.extend([figures.database_read_ms, figures.log_write_ms].map(|ms| figure("(msec)", ms)));
@@ -63,7 +64,7 @@ mod tests {
         assert!(curve(&result).rows.is_empty());
         result.analysis.saturation = Some(saturation());
         let table = curve(&result);
-        let line = |at: usize| table.rows[at].iter().map(Cell::line).collect::<Vec<_>>().join(" ");
+        let line = |at: usize| table.rows[at].iter().map(ReportCell::line).collect::<Vec<_>>().join(" ");
         assert!(table.rows.iter().all(|row| row.len() == table.columns.len()));
         assert_eq!(line(0), "600.0 599.0 0.000 0.000 4.000 12.340 0.500 0.000 held");
         assert!(line(1).ends_with("confirmed"));

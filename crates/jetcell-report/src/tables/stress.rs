@@ -2,13 +2,13 @@
 
 use chrono::DateTime;
 use jetcell_workload::measurement::Trend;
-use jetcell_workload::result::{Part, RunResult};
+use jetcell_workload::result::{RunResult, TestPart};
 
-use crate::number::{figure, span};
-use crate::table::{Cell, Column, Table};
+use crate::number::{duration_text, figure};
+use crate::table::{ReportCell, ReportColumn, ReportTable};
 
 /// Returns the stress test tables, or none for other tests.
-pub(super) fn all(result: &RunResult) -> Vec<Table> {
+pub(super) fn all(result: &RunResult) -> Vec<ReportTable> {
     match result.parts.is_empty() {
         true => Vec::new(),
         false => vec![parts(result), trends(result)],
@@ -16,27 +16,27 @@ pub(super) fn all(result: &RunResult) -> Vec<Table> {
 }
 
 /// Returns a table of the parts into which interruptions divided the run.
-fn parts(result: &RunResult) -> Table {
+fn parts(result: &RunResult) -> ReportTable {
     let last = result.parts.len() - 1;
-    let row = |(number, part): (usize, &Part)| {
+    let row = |(number, part): (usize, &TestPart)| {
         let next = result.parts.get(number + 1);
         let interruption = next.and_then(|next| seconds_between(&part.ended, &next.started));
         let of_interrupted = |seconds: Option<f64>| match seconds {
-            Some(seconds) if number < last => span(seconds).into(),
-            _ => Cell::from("–"),
+            Some(seconds) if number < last => duration_text(seconds).into(),
+            _ => ReportCell::from("–"),
         };
         vec![
             (number + 1).to_string().into(),
             part.started.as_str().into(),
             part.ended.as_str().into(),
-            span(part.measured_seconds).into(),
+            duration_text(part.measured_seconds).into(),
             of_interrupted(Some(part.missing_seconds)),
             of_interrupted(interruption),
         ]
     };
     let columns = ["Part", "Started", "Ended", "Measured", "Missing at most", "Interrupted for"];
-    let table =
-        Table::words("Parts of the Stress Test", &columns).rows(result.parts.iter().enumerate().map(row));
+    let table = ReportTable::text_columns("Parts of the Stress Test", &columns)
+        .rows(result.parts.iter().enumerate().map(row));
     match interruptions(result) {
         None => table.note("The test was not interrupted."),
         Some(interruptions) => table.note(format!(
@@ -55,7 +55,7 @@ pub(crate) fn interruptions(result: &RunResult) -> Option<String> {
         format!(
             "The test was interrupted {} and continued; at most about {} of its measured time is missing",
             times(interrupted.len()),
-            span(missing)
+            duration_text(missing)
         )
     })
 }
@@ -70,12 +70,12 @@ fn seconds_between(earlier: &str, later: &str) -> Option<f64> {
     Some((time(later)? - time(earlier)?).as_seconds_f64().max(0.0))
 }
 
-fn trends(result: &RunResult) -> Table {
+fn trends(result: &RunResult) -> ReportTable {
     let columns = ["Median", "Change per hour", "Lower end", "Upper end", "Change over the run (%)"];
-    let mut table = Table::numbers("Trends over the Run", "Figure", columns);
-    table.columns.push(Column { name: "Finding".into(), number: false });
+    let mut table = ReportTable::numbers("Trends over the Run", "Figure", columns);
+    table.columns.push(ReportColumn { name: "Finding".into(), number: false });
     let row = |trend: &Trend| {
-        let signed = |value: f64| -> Cell { format!("{value:+.4}").into() };
+        let signed = |value: f64| -> ReportCell { format!("{value:+.4}").into() };
         vec![
             trend.figure.as_str().into(),
             figure(&trend.figure, trend.median),
@@ -84,7 +84,7 @@ fn trends(result: &RunResult) -> Table {
             signed(trend.high_per_hour),
             format!("{:+.1}", trend.change * 100.0).into(),
             match trend.drifts {
-                true => Cell::judged("drift", false),
+                true => ReportCell::with_judgement("drift", false),
                 false => "no drift".into(),
             },
         ]
@@ -95,5 +95,5 @@ fn trends(result: &RunResult) -> Table {
             "Theil-Sen slopes over block means. The ends are those of the 95 % interval, corrected for \
              autocorrelation. A drift is a change of 5 % or more over the run whose interval excludes zero.",
         )
-        .or_say("Too few samples for trends: at least 12 are required.")
+        .or_note("Too few samples for trends: at least 12 are required.")
 }

@@ -1,10 +1,11 @@
 //! An example result for tests. It is stored as JSON, so the tests also cover reading stored results.
 
 use jetcell_workload::measurement::{
-    InstanceSample, Interval, IoRates, LatencyIntervals, Repetition, Repetitions, Sample, Saturation, Step,
+    ConfidenceInterval, InstanceSample, IoRates, LatencyIntervals, Repetition, Repetitions, Sample,
+    SaturationSearch, SaturationStep,
 };
 use jetcell_workload::result::RunResult;
-use jetcell_workload::{Bound, Options, Rule};
+use jetcell_workload::{Options, RuleBound, VerdictRule};
 use serde_json::json;
 
 pub(crate) fn result() -> RunResult {
@@ -53,7 +54,7 @@ pub(crate) fn result() -> RunResult {
 
 /// Returns three repetitions whose intervals all differ.
 pub(crate) fn repetitions() -> Repetitions {
-    let within = |half_width: f64| Interval { mean: half_width * 50.0, half_width };
+    let within = |half_width: f64| ConfidenceInterval { mean: half_width * 50.0, half_width };
     let latencies = |more: f64| LatencyIntervals {
         mean: within(more + 20.0),
         p50: within(more + 50.0),
@@ -74,33 +75,33 @@ pub(crate) fn repetitions() -> Repetitions {
 
 /// Returns a search in which the rate 1200 broke a rule, while the rate 600 was sustained, and confirmed with a
 /// higher latency.
-pub(crate) fn saturation() -> Saturation {
+pub(crate) fn saturation() -> SaturationSearch {
     let step = |rate: f64, p99: u64, confirming| {
-        let mut step = Step { rate, confirming, ..Step::default() };
+        let mut step = SaturationStep { rate, confirming, ..SaturationStep::default() };
         step.figures.operations_per_second = rate - 1.0;
         step.figures.database_read_ms = 0.5;
         (step.operation_latency.p99, step.operation_latency.p99_9) = (p99, 12_340);
         step
     };
-    let broken = Rule {
+    let broken = VerdictRule {
         name: "Average database read latency (msec)".into(),
-        bound: Bound::AtMost,
+        bound: RuleBound::AtMost,
         limit: 20.0,
         measured: 21.0,
         passed: false,
         judged: true,
         note: String::new(),
     };
-    Saturation {
+    SaturationSearch {
         sustained_rate: Some(600.0),
         first_failed_rate: Some(1200.0),
         ended: true,
         steps: vec![
-            Step { broken: Some(broken), ..step(1200.0, 2_000_000, false) },
+            SaturationStep { broken: Some(broken), ..step(1200.0, 2_000_000, false) },
             step(600.0, 4_000, false),
             step(600.0, 5_000, true),
         ],
-        ..Saturation::default()
+        ..SaturationSearch::default()
     }
 }
 

@@ -1,10 +1,10 @@
 //! Distribution of mailboxes over databases, and of databases over servers.
 
 use crate::config::Config;
-use crate::mailbox::Mailbox;
-use crate::mistake::Mistake;
+use crate::mailbox::MailboxRequirements;
+use crate::error::SizingError;
 use crate::platform::Platform;
-use crate::sheet::{Sheet, ceil, floor};
+use crate::sheet::{CalculationSheet, ceil, floor};
 
 /// Databases of the system.
 #[derive(Clone, Copy)]
@@ -26,13 +26,13 @@ pub(super) struct DatabasePlan {
 }
 
 impl DatabasePlan {
-    pub fn of(
+    pub fn new(
         config: &Config,
         platform: &Platform,
-        mailbox: &Mailbox,
-        sheet: &mut Sheet,
+        mailbox: &MailboxRequirements,
+        sheet: &mut CalculationSheet,
         warnings: &mut Vec<String>,
-    ) -> Result<DatabasePlan, Mistake> {
+    ) -> Result<DatabasePlan, SizingError> {
         let servers_config = &config.servers;
         sheet.heading("Databases");
         input!(sheet, mailboxes = config.mailboxes.count as f64, "");
@@ -54,7 +54,7 @@ impl DatabasePlan {
             None => {
                 formula!(sheet, mailboxes_that_fit = floor(largest_gib / mailbox_gib), "per database");
                 if mailboxes_that_fit < 1.0 {
-                    return Err(Mistake(format!(
+                    return Err(SizingError(format!(
                         "a mailbox requires {mailbox_gib:.1} GiB but a database may have {largest_gib:.1} \
                          GiB: raise databases.largest or lower mailboxes.quota"
                     )));

@@ -2,9 +2,9 @@
 
 use super::databases::DatabasePlan;
 use crate::config::Config;
-use crate::mailbox::Mailbox;
+use crate::mailbox::MailboxRequirements;
 use crate::platform::Platform;
-use crate::sheet::{Sheet, max, min};
+use crate::sheet::{CalculationSheet, max, min};
 
 /// Mailboxes and memory of a server.
 #[derive(Clone, Copy)]
@@ -22,12 +22,12 @@ pub(super) struct MemoryPlan {
 }
 
 impl MemoryPlan {
-    pub fn of(
+    pub fn new(
         config: &Config,
         platform: &Platform,
-        mailbox: &Mailbox,
+        mailbox: &MailboxRequirements,
         plan: &DatabasePlan,
-        sheet: &mut Sheet,
+        sheet: &mut CalculationSheet,
     ) -> MemoryPlan {
         let servers_config = &config.servers;
         let DatabasePlan { mailboxes, servers, copies, .. } = *plan;

@@ -2,9 +2,9 @@
 
 use super::databases::DatabasePlan;
 use crate::config::Config;
-use crate::mailbox::Mailbox;
+use crate::mailbox::MailboxRequirements;
 use crate::platform::Platform;
-use crate::sheet::{Sheet, ceil, max};
+use crate::sheet::{CalculationSheet, ceil, max};
 
 /// Disk space of a server.
 #[derive(Clone, Copy)]
@@ -24,12 +24,12 @@ pub(super) struct SpacePlan {
 }
 
 impl SpacePlan {
-    pub fn of(
+    pub fn new(
         config: &Config,
         platform: &Platform,
-        mailbox: &Mailbox,
+        mailbox: &MailboxRequirements,
         plan: &DatabasePlan,
-        sheet: &mut Sheet,
+        sheet: &mut CalculationSheet,
     ) -> SpacePlan {
         let DatabasePlan { mailboxes_per_database, on_disk_mib, database_gib, database_copies, .. } = *plan;
         sheet.heading("Space of a server");

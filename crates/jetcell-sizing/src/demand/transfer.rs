@@ -4,7 +4,7 @@ use super::databases::DatabasePlan;
 use super::memory::MemoryPlan;
 use super::space::SpacePlan;
 use crate::config::Config;
-use crate::sheet::{Sheet, max, min};
+use crate::sheet::{CalculationSheet, max, min};
 
 /// Replication traffic of a server.
 #[derive(Clone, Copy)]
@@ -18,12 +18,12 @@ pub(super) struct ReplicationPlan {
 }
 
 impl ReplicationPlan {
-    pub fn of(
+    pub fn new(
         config: &Config,
         plan: &DatabasePlan,
         space: &SpacePlan,
         memory: &MemoryPlan,
-        sheet: &mut Sheet,
+        sheet: &mut CalculationSheet,
     ) -> ReplicationPlan {
         let (copies, logs_per_day_each) = (plan.copies, space.logs_per_day_each);
         let active_lost = memory.active_lost;
@@ -63,7 +63,12 @@ pub(super) struct BackupPlan {
 }
 
 impl BackupPlan {
-    pub fn of(config: &Config, plan: &DatabasePlan, space: &SpacePlan, sheet: &mut Sheet) -> BackupPlan {
+    pub fn new(
+        config: &Config,
+        plan: &DatabasePlan,
+        space: &SpacePlan,
+        sheet: &mut CalculationSheet,
+    ) -> BackupPlan {
         let DatabasePlan { servers, databases, database_gib, .. } = *plan;
         let logs_per_day = space.logs_per_day;
         sheet.heading("Backup and restore of a server");
@@ -96,7 +101,7 @@ impl BackupPlan {
         &self,
         config: &Config,
         replication: &ReplicationPlan,
-        sheet: &mut Sheet,
+        sheet: &mut CalculationSheet,
         warnings: &mut Vec<String>,
     ) {
         let BackupPlan { replay_s, parallel_replay, .. } = *self;

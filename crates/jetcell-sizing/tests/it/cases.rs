@@ -1,15 +1,15 @@
 //! Tests for every case in `sizing-cases.json`. If a published figure is not reproduced, the test states the
 //! deviation and the reason.
 
-use jetcell_sizing::array::{Array, Work};
-use jetcell_sizing::catalogue::{Catalogue, Disk};
-use jetcell_sizing::config::{Config, Storage};
+use jetcell_sizing::array::{ArrayLoad, SizedArray};
+use jetcell_sizing::catalogue::{CatalogueDisk, DiskCatalogue};
+use jetcell_sizing::config::{Config, StorageConfig};
 use jetcell_sizing::demand::{largest_on_disk_gib, transport_gib};
 use jetcell_sizing::platform::Platform;
-use jetcell_sizing::raid::{Layout, Raid, partial_stripe, two_lost};
+use jetcell_sizing::raid::{GroupLayout, RaidKind, costs_with_two_lost, partial_stripe};
 use jetcell_sizing::sheet::floor;
-use jetcell_sizing::states::State;
-use jetcell_sizing::{EXAMPLE, Sheet, size};
+use jetcell_sizing::states::SystemState;
+use jetcell_sizing::{CalculationSheet, EXAMPLE, size};
 use serde_json::Value;
 
 use crate::{fixture, near, number};
@@ -23,8 +23,8 @@ fn config(platform: &str, mailboxes: &str, rest: &str) -> Config {
     Config::read("test", &text).unwrap()
 }
 
-fn sized(config: &Config) -> jetcell_sizing::Sizing {
-    size(config, &Catalogue::built_in()).unwrap()
+fn sized(config: &Config) -> jetcell_sizing::SizingResult {
+    size(config, &DiskCatalogue::built_in()).unwrap()
 }
 
 #[test]
@@ -122,11 +122,11 @@ fn the_published_test_of_2013_is_sized_and_judged() {
     let servers =
         "servers = { count = 2, copies = 2, lost = 1, headroom = '20%' }\ndatabases = { count = 4 }";
     let sizing = sized(&config("exchange-2013", text, servers));
-    let lost = sizing.server.load(State::ServerLost);
+    let lost = sizing.server.load(SystemState::ServerLost);
     let target = lost.database_reads + lost.database_writes;
     near(target, number(&case["target_per_server"]), 1e-9);
     near(2.0 * target, number(&case["target_total"]), 1e-9);
-    assert_eq!(sizing.server.load(State::Normal).active_mailboxes, 1125.0);
+    assert_eq!(sizing.server.load(SystemState::Normal).active_mailboxes, 1125.0);
     assert_eq!(lost.active_mailboxes, number(&case["mailboxes_per_server"]));
     assert!(sizing.test_config.contains("databases = 4\n"), "{}", sizing.test_config);
     assert!(sizing.test_config.contains("target_iops = 270.000\n"));
@@ -162,45 +162,45 @@ fn the_published_test_of_2013_is_sized_and_judged() {
 }
 
 /// Returns the disk of published table 9: 300 GB, with 90 random operations per second.
-fn table_9_disk() -> Disk {
-    let mut disk = Catalogue::built_in().find("10k 300GB").unwrap().clone();
+fn table_9_disk() -> CatalogueDisk {
+    let mut disk = DiskCatalogue::built_in().find("10k 300GB").unwrap().clone();
     disk.random_iops = 90.0;
     disk
 }
 
-fn storage() -> Storage {
+fn storage() -> StorageConfig {
     config("exchange-2007", "count = 1\nmessages_per_day = 1\nquota = '1MiB'", "").storage
 }
 
-fn table_9(layout: &Layout, headroom: f64, iops: f64, data_disks: f64) -> (f64, f64) {
+fn table_9(layout: &GroupLayout, headroom: f64, iops: f64, data_disks: f64) -> (f64, f64) {
     let mut disk = table_9_disk();
     disk.random_iops = iops;
     let half = 4000.0 * 0.33 * headroom / 2.0;
-    let work = Work { state: State::Normal, reads: half, writes: half, sequential_mb_s: 0.0 };
-    let mut sheet = Sheet::default();
+    let work = ArrayLoad { state: SystemState::Normal, reads: half, writes: half, sequential_mb_s: 0.0 };
+    let mut sheet = CalculationSheet::default();
     let capacity_gib = data_disks * disk.capacity.gib();
-    let array = Array::of(layout, &disk, &storage(), &[work], capacity_gib, &mut sheet).unwrap();
+    let array = SizedArray::new(layout, &disk, &storage(), &[work], capacity_gib, &mut sheet).unwrap();
     (array.disks, array.disks_for_load[0].disk_iops)
 }
 
-fn parity(raid: Raid, data_disks: u32, write_ratio: Option<f64>) -> Layout {
-    Layout { data_disks: Some(data_disks), write_ratio, parity_serves: false, ..Layout::new(raid) }
+fn parity(raid: RaidKind, data_disks: u32, write_ratio: Option<f64>) -> GroupLayout {
+    GroupLayout { data_disks: Some(data_disks), write_ratio, parity_serves: false, ..GroupLayout::new(raid) }
 }
 
 #[test]
 fn six_cells_of_table_9_are_reproduced_and_two_are_not() {
     let case = &fixture("sizing-cases")["table9_fit"];
     let (expected, published) = (&case["expected"], &case["published"]);
-    let raid6 = parity(Raid::Raid6, 6, None);
-    let raid6_no_penalty = parity(Raid::Raid6, 6, Some(1.0));
-    let raid5 = parity(Raid::Raid5, 3, None);
+    let raid6 = parity(RaidKind::Raid6, 6, None);
+    let raid6_no_penalty = parity(RaidKind::Raid6, 6, Some(1.0));
+    let raid5 = parity(RaidKind::Raid5, 3, None);
     let (small, large) =
         (number(&case["inputs"]["log_disks_250"]), number(&case["inputs"]["log_disks_1024"]));
     let capacity = number(&case["inputs"]["capacity_data_disks_1024"]);
     for (headroom, iops) in [(1.2, 90.0), (1.0, 75.0)] {
-        let cell = |layout: &Layout, data: f64, log: f64| table_9(layout, headroom, iops, data).0 + log;
+        let cell = |layout: &GroupLayout, data: f64, log: f64| table_9(layout, headroom, iops, data).0 + log;
         let found = [
-            ("r10_250", cell(&Layout::raid10(), 1.0, small)),
+            ("r10_250", cell(&GroupLayout::raid10(), 1.0, small)),
             ("r6_250", cell(&raid6, 1.0, small)),
             ("r6np_250", cell(&raid6_no_penalty, 1.0, small)),
             ("r5_1024", cell(&raid5, capacity, large)),
@@ -213,10 +213,10 @@ fn six_cells_of_table_9_are_reproduced_and_two_are_not() {
         }
         let hidden = &case["hidden_cells_predicted"];
         assert_eq!(cell(&raid5, 1.0, small), number(&hidden["r5_250"]));
-        assert_eq!(cell(&Layout::raid10(), capacity, large), number(&hidden["r10_1024"]));
+        assert_eq!(cell(&GroupLayout::raid10(), capacity, large), number(&hidden["r10_1024"]));
     }
     let host = &case["host_iops"];
-    near(table_9(&Layout::raid10(), 1.2, 90.0, 1.0).1, number(&host["r10"]), 1e-12);
+    near(table_9(&GroupLayout::raid10(), 1.2, 90.0, 1.0).1, number(&host["r10"]), 1e-12);
     near(table_9(&raid5, 1.2, 90.0, 1.0).1, number(&host["r5"]), 1e-12);
     near(table_9(&raid6, 1.2, 90.0, 1.0).1, number(&host["r6"]), 1e-12);
     near(table_9(&raid6_no_penalty, 1.2, 90.0, 1.0).1, number(&host["r6np"]), 1e-12);
@@ -238,20 +238,23 @@ fn the_text_of_table_9_does_not_explain_its_45_disks() {
 #[test]
 fn degraded_arrays_have_the_published_costs() {
     let case = &fixture("sizing-cases")["raid_io"];
-    for (raid, key) in [(Raid::Raid10, "raid10"), (Raid::Raid5, "raid5"), (Raid::Raid6, "raid6")] {
+    for (raid, key) in [(RaidKind::Raid10, "raid10"), (RaidKind::Raid5, "raid5"), (RaidKind::Raid6, "raid6")]
+    {
         assert_eq!(raid.write_penalty(), number(&case["small_write"][key]));
     }
     for (disks, expected) in case["expected_ios"].as_object().unwrap() {
         let disks: u32 = disks.parse().unwrap();
-        let degraded =
-            |raid: Raid| Layout { data_disks: Some(disks - raid.redundant_disks()), ..Layout::new(raid) };
-        let raid5 = degraded(Raid::Raid5).degraded();
+        let degraded = |raid: RaidKind| GroupLayout {
+            data_disks: Some(disks - raid.redundant_disks()),
+            ..GroupLayout::new(raid)
+        };
+        let raid5 = degraded(RaidKind::Raid5).costs_degraded();
         near(raid5.read, number(&expected["raid5_degraded_read"]), 1e-9);
         near(raid5.write, number(&expected["raid5_degraded_write"]), 1e-9);
-        let raid6 = degraded(Raid::Raid6).degraded();
+        let raid6 = degraded(RaidKind::Raid6).costs_degraded();
         near(raid6.read, number(&expected["raid6_degraded1_read"]), 1e-9);
         near(raid6.write, number(&expected["raid6_degraded1_write"]), 1e-9);
-        let (read, write) = two_lost(f64::from(disks));
+        let (read, write) = costs_with_two_lost(f64::from(disks));
         near(read, number(&expected["raid6_degraded2_read"]), 1e-9);
         near(write, number(&expected["raid6_degraded2_write"]), 1e-6);
     }
@@ -275,10 +278,13 @@ fn the_published_rebuild_used_a_tenth_of_the_array() {
     // If a rebuild may use that share of its time, the same disk takes the same rebuild time in this calculation.
     let mut disk = table_9_disk();
     disk.capacity = "144GB".parse().unwrap();
-    let storage =
-        Storage { rebuild_share: jetcell_sizing::units::Share(rate / disk.sequential.mb_s()), ..storage() };
-    let layout = Layout { data_disks: Some(14), ..Layout::new(Raid::RaidDp) };
-    let array = Array::of(&layout, &disk, &storage, &[], 1.0, &mut Sheet::default()).unwrap();
+    let storage = StorageConfig {
+        rebuild_share: jetcell_sizing::units::Share(rate / disk.sequential.mb_s()),
+        ..storage()
+    };
+    let layout = GroupLayout { data_disks: Some(14), ..GroupLayout::new(RaidKind::RaidDp) };
+    let array =
+        SizedArray::new(&layout, &disk, &storage, &[], 1.0, &mut CalculationSheet::default()).unwrap();
     near(array.rebuild_hours * 3600.0, seconds, 1e-9);
 }
 

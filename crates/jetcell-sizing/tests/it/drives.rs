@@ -1,8 +1,8 @@
 //! Tests of the published comparison of two drives. The errors in its arithmetic are identified and corrected.
 
-use jetcell_sizing::Catalogue;
+use jetcell_sizing::DiskCatalogue;
 use jetcell_sizing::economy::{
-    Comparison, average_watts, deficit, gain, gain_of_deficit, joules_per_operation, kwh_per_year,
+    DiskComparison, average_watts, deficit, gain, gain_from_deficit, joules_per_operation, kwh_per_year,
     outstanding,
 };
 
@@ -66,7 +66,7 @@ fn gains_and_deficits_have_different_bases() {
     let printed = list("published_gains_pct");
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
     near(mean(&printed), number(&economics["mean_published"]), 1e-3);
-    let gains: Vec<f64> = printed.iter().map(|percent| 100.0 * gain_of_deficit(percent / 100.0)).collect();
+    let gains: Vec<f64> = printed.iter().map(|percent| 100.0 * gain_from_deficit(percent / 100.0)).collect();
     for (found, expected) in gains.iter().zip(list("converted_pct")) {
         near(*found, expected, 5e-3);
     }
@@ -75,7 +75,7 @@ fn gains_and_deficits_have_different_bases() {
 
 #[test]
 fn a_comparison_of_catalogue_drives_uses_the_base_it_names() {
-    let mut catalogue = Catalogue::built_in();
+    let mut catalogue = DiskCatalogue::built_in();
     let drive = |name: &str, iops: f64, price: u32| {
         format!(
             "[[disk]]\nname = '{name}'\nkind = 'hdd'\ncapacity = '2TB'\nrandom_iops = {iops}\n\
@@ -84,7 +84,7 @@ fn a_comparison_of_catalogue_drives_uses_the_base_it_names() {
     };
     catalogue.add_file("test", &(drive("green", 47.396, 139) + &drive("black", 64.57, 249))).unwrap();
     let (black, green) = (catalogue.find("black").unwrap(), catalogue.find("green").unwrap());
-    let comparison = Comparison::of(black, green).unwrap();
+    let comparison = DiskComparison::new(black, green).unwrap();
     assert_eq!((comparison.disk.as_str(), comparison.base.as_str()), ("black", "green"));
     near(comparison.price_gain, 0.7914, 1e-3);
     near(comparison.iops_gain, 0.3624, 1e-3);

@@ -3,8 +3,8 @@
 use std::iter::Peekable;
 use std::str::Chars;
 
-use jetcell_sizing::sheet::Line;
-use jetcell_sizing::{Catalogue, Config, EXAMPLE, size};
+use jetcell_sizing::sheet::SheetLine;
+use jetcell_sizing::{Config, DiskCatalogue, EXAMPLE, size};
 
 /// A calculator for the printed formulas: numbers, `+ - * / ( )` and the five functions.
 struct Calculator<'a>(Peekable<Chars<'a>>);
@@ -94,9 +94,9 @@ fn every_printed_formula_gives_the_printed_value() {
     let old = EXAMPLE.replace("exchange-2013", "exchange-2007").replace("count = 3 ", "count = 2 ");
     let mut formulas = 0;
     for text in [EXAMPLE, &shared, &jbod, &measured, &old] {
-        let sizing = size(&Config::read("test", text).unwrap(), &Catalogue::built_in()).unwrap();
+        let sizing = size(&Config::read("test", text).unwrap(), &DiskCatalogue::built_in()).unwrap();
         for line in sizing.sheet.lines() {
-            let Line::Formula { name, formula, numbers, value, .. } = line else { continue };
+            let SheetLine::Formula { name, formula, numbers, value, .. } = line else { continue };
             let by_hand = Calculator::value(numbers);
             let error = (by_hand - value).abs();
             assert!(

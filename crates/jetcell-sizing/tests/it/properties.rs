@@ -1,20 +1,20 @@
 //! Tests of monotonicity: a larger load never needs fewer disks, and each input changes the results in the expected
 //! direction.
 
-use jetcell_sizing::units::{Share, Size};
-use jetcell_sizing::{Catalogue, Config, EXAMPLE, Sizing, size};
+use jetcell_sizing::units::{DataSize, Share};
+use jetcell_sizing::{Config, DiskCatalogue, EXAMPLE, SizingResult, size};
 use proptest::prelude::*;
 
 fn example() -> Config {
     Config::read("example", EXAMPLE).unwrap()
 }
 
-fn sized(config: &Config) -> Sizing {
-    size(config, &Catalogue::built_in()).unwrap()
+fn sized(config: &Config) -> SizingResult {
+    size(config, &DiskCatalogue::built_in()).unwrap()
 }
 
 /// Returns the number of disks in each design, in the order of the configuration.
-fn disks(sizing: &Sizing) -> Vec<(String, f64)> {
+fn disks(sizing: &SizingResult) -> Vec<(String, f64)> {
     let mut disks: Vec<_> = sizing
         .designs
         .iter()
@@ -51,7 +51,7 @@ proptest! {
         let mut smaller = example();
         smaller.mailboxes.count = count;
         smaller.mailboxes.messages_per_day = messages;
-        smaller.mailboxes.quota = Size::from_gib(f64::from(quota));
+        smaller.mailboxes.quota = DataSize::from_gib(f64::from(quota));
         // The number of databases is fixed, because rounding it up would break the property.
         smaller.databases.count = Some(30);
         smaller.databases.restore_volume = false;
@@ -83,7 +83,7 @@ proptest! {
     #[test]
     fn a_better_disk_never_needs_more(better in 1.0f64..4.0, which in 0..3) {
         let config = example();
-        let mut catalogue = Catalogue::built_in();
+        let mut catalogue = DiskCatalogue::built_in();
         let mut disk = catalogue.find("7.2k 8TB").unwrap().clone();
         match which {
             0 => disk.random_iops *= better,

@@ -1,11 +1,12 @@
 //! Tests that invalid configurations give a clear one-line error.
 
-use jetcell_sizing::{Catalogue, Config, EXAMPLE, size};
+use jetcell_sizing::{Config, DiskCatalogue, EXAMPLE, size};
 
 fn refused(from: &str, to: &str) -> String {
     let text = EXAMPLE.replacen(from, to, 1);
     assert_ne!(text, EXAMPLE, "{from} is not in the example");
-    let result = Config::read("site.toml", &text).and_then(|config| size(&config, &Catalogue::built_in()));
+    let result =
+        Config::read("site.toml", &text).and_then(|config| size(&config, &DiskCatalogue::built_in()));
     let mistake = result.map(|_| ()).unwrap_err().0;
     assert!(!mistake.contains('\n'), "{mistake}");
     mistake
@@ -57,8 +58,8 @@ fn the_error_names_the_invalid_value() {
             "more than ten million disks" => {
                 let text = EXAMPLE.replacen(from, to, 1).replacen("count = 6000", "count = 1000000000", 1);
                 let text = text.replacen("largest = \"500GiB\"", "count = 1000", 1);
-                let result =
-                    Config::read("site.toml", &text).and_then(|config| size(&config, &Catalogue::built_in()));
+                let result = Config::read("site.toml", &text)
+                    .and_then(|config| size(&config, &DiskCatalogue::built_in()));
                 result.map(|_| ()).unwrap_err().0
             }
             _ => refused(from, to),

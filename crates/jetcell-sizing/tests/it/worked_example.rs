@@ -1,9 +1,9 @@
 //! Tests of the example configuration, its result, and the worked example in `docs/models.md`.
 
-use jetcell_sizing::{Catalogue, Config, EXAMPLE, size};
+use jetcell_sizing::{Config, DiskCatalogue, EXAMPLE, size};
 
-fn sizing() -> jetcell_sizing::Sizing {
-    size(&Config::read("example", EXAMPLE).unwrap(), &Catalogue::built_in()).unwrap()
+fn sizing() -> jetcell_sizing::SizingResult {
+    size(&Config::read("example", EXAMPLE).unwrap(), &DiskCatalogue::built_in()).unwrap()
 }
 
 #[test]
@@ -11,7 +11,7 @@ fn the_test_configuration_is_valid() {
     let sizing = sizing();
     let file = std::env::temp_dir().join(format!("jetcell-sizing-{}.toml", std::process::id()));
     std::fs::write(&file, &sizing.test_config).unwrap();
-    let read = jetcell_workload::profile::Configuration::read(
+    let read = jetcell_workload::profile::TestConfiguration::read(
         &file,
         jetcell_workload::TestKind::Performance,
         &jetcell_workload::Options::default(),
@@ -20,7 +20,7 @@ fn the_test_configuration_is_valid() {
     let read = read.unwrap();
     assert!(read.notes.is_empty(), "{:?}", read.notes);
     let profile = read.options.resolve().unwrap();
-    let lost = sizing.server.load(jetcell_sizing::states::State::ServerLost);
+    let lost = sizing.server.load(jetcell_sizing::states::SystemState::ServerLost);
     let target = lost.database_reads + lost.database_writes;
     assert!((profile.target_iops.unwrap() - target).abs() < 1e-3);
     assert_eq!(profile.margin, 0.0);

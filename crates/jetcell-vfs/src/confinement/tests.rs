@@ -4,12 +4,12 @@ use super::*;
 use crate::{Backend, DirectoryLock, File, IoReason, OpenMode, RealOptions, RealVfs, Vfs};
 
 /// A directory with links that lead out of it, and a file outside it that no operation may reach.
-struct Cell {
+struct ConfinementFixture {
     base: tempfile::TempDir,
 }
 
-impl Cell {
-    fn new() -> Cell {
+impl ConfinementFixture {
+    fn new() -> ConfinementFixture {
         let base = tempfile::tempdir().unwrap();
         for directory in ["app", "app/incoming", "outside"] {
             std::fs::create_dir(base.path().join(directory)).unwrap();
@@ -22,7 +22,7 @@ impl Cell {
         symlink(base.path().join("outside/new"), base.path().join("app/dangling")).unwrap();
         symlink("data.edb", base.path().join("app/inner-link")).unwrap();
         symlink(base.path().join("app"), base.path().join("named")).unwrap();
-        Cell { base }
+        ConfinementFixture { base }
     }
 
     fn app(&self, name: &str) -> PathBuf {
@@ -49,7 +49,7 @@ impl Cell {
     }
 }
 
-type Attempt = fn(&RealVfs, &Path) -> io::Result<()>;
+type FileAction = fn(&RealVfs, &Path) -> io::Result<()>;
 
 fn opened(file: io::Result<jetcell_sync::Arc<dyn File>>) -> io::Result<()> {
     file.map(drop)
@@ -60,7 +60,7 @@ fn locked(lock: io::Result<Box<dyn DirectoryLock>>) -> io::Result<()> {
 }
 
 /// All operations that accept a file path.
-const OPERATIONS: [(&str, Attempt); 9] = [
+const OPERATIONS: [(&str, FileAction); 9] = [
     ("read", |vfs, path| opened(vfs.open(path, OpenMode::Read))),
     ("write", |vfs, path| opened(vfs.open(path, OpenMode::Write))),
     ("create", |vfs, path| opened(vfs.open(path, OpenMode::CreateNew))),
@@ -74,7 +74,7 @@ const OPERATIONS: [(&str, Attempt); 9] = [
 
 #[test]
 fn no_operation_follows_a_link_in_place_of_an_entry() {
-    let cell = Cell::new();
+    let cell = ConfinementFixture::new();
     cell.each(|vfs, how| {
         for name in ["directory-link", "file-link", "dangling", "inner-link"] {
             for (operation, attempt) in OPERATIONS {
@@ -86,7 +86,7 @@ fn no_operation_follows_a_link_in_place_of_an_entry() {
                 };
                 assert!(is_expected, "{operation} {name} {how}: {error}");
             }
-            assert!(!vfs.is_own_file(&cell.app(name)).unwrap(), "{name} {how}");
+            assert!(!vfs.is_regular_file(&cell.app(name)).unwrap(), "{name} {how}");
         }
         assert!(cell.is_untouched(), "{how}");
     });
@@ -94,7 +94,7 @@ fn no_operation_follows_a_link_in_place_of_an_entry() {
 
 #[test]
 fn no_operation_passes_through_a_link_to_a_directory() {
-    let cell = Cell::new();
+    let cell = ConfinementFixture::new();
     cell.each(|vfs, how| {
         for below in
             ["directory-link/secret", "directory-link/new", "../outside/secret", "incoming/../data.edb"]
@@ -117,7 +117,7 @@ fn no_operation_passes_through_a_link_to_a_directory() {
                 vfs.link(&path, &cell.app("stolen")).unwrap_err(),
                 vfs.clone_file(&inside, &path).unwrap_err(),
                 vfs.exists(&path).unwrap_err(),
-                vfs.is_own_file(&path).unwrap_err(),
+                vfs.is_regular_file(&path).unwrap_err(),
             ] {
                 assert_eq!(error.kind(), io::ErrorKind::PermissionDenied, "{below} {how}: {error}");
             }
@@ -128,7 +128,7 @@ fn no_operation_passes_through_a_link_to_a_directory() {
 
 #[test]
 fn a_removed_or_renamed_link_leaves_its_target() {
-    let cell = Cell::new();
+    let cell = ConfinementFixture::new();
     cell.each(|vfs, how| {
         let (link, other) = (cell.app("link"), cell.app("other"));
         symlink(cell.base.path().join("outside/secret"), &link).unwrap();
@@ -136,7 +136,7 @@ fn a_removed_or_renamed_link_leaves_its_target() {
         // Renaming a file onto a link replaces the link, not its target.
         std::fs::write(cell.app("new"), "new").unwrap();
         vfs.rename(&cell.app("new"), &other).unwrap();
-        assert!(vfs.is_own_file(&other).unwrap(), "{how}");
+        assert!(vfs.is_regular_file(&other).unwrap(), "{how}");
         vfs.remove(&other).unwrap();
         assert!(cell.is_untouched(), "{how}");
     });
@@ -144,7 +144,7 @@ fn a_removed_or_renamed_link_leaves_its_target() {
 
 #[test]
 fn a_directory_that_is_replaced_by_a_link_is_refused() {
-    let cell = Cell::new();
+    let cell = ConfinementFixture::new();
     cell.each(|vfs, how| {
         let streamed = cell.app("incoming/streamed.log");
         assert!(vfs.open(&streamed, OpenMode::Read).is_ok(), "{how}");
@@ -168,7 +168,7 @@ fn a_directory_that_is_replaced_by_a_link_is_refused() {
 
 #[test]
 fn only_regular_files_are_listed_and_opened() {
-    let cell = Cell::new();
+    let cell = ConfinementFixture::new();
     rustix::fs::mknodat(CWD, cell.app("pipe"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
     let _socket = std::os::unix::net::UnixListener::bind(cell.app("socket")).unwrap();
     cell.each(|vfs, how| {
@@ -182,7 +182,7 @@ fn only_regular_files_are_listed_and_opened() {
 
 #[test]
 fn a_confined_directory_works_as_any_other() {
-    let cell = Cell::new();
+    let cell = ConfinementFixture::new();
     cell.each(|vfs, how| {
         let sub = cell.app("one/two");
         vfs.create_directory(&sub).unwrap();
@@ -203,7 +203,7 @@ fn a_confined_directory_works_as_any_other() {
             vfs.remove(&cell.app(name)).unwrap();
         }
         std::fs::remove_dir_all(cell.app("one")).unwrap();
-        assert!(vfs.confines(&cell.app("")) && !vfs.confines(cell.base.path()), "{how}");
+        assert!(vfs.is_confined(&cell.app("")) && !vfs.is_confined(cell.base.path()), "{how}");
         // Outside the directory, links are followed.
         assert!(vfs.open(&cell.base.path().join("named/data.edb"), OpenMode::Read).is_ok(), "{how}");
     });
@@ -228,7 +228,7 @@ fn a_relative_path_is_confined_as_the_absolute_one() {
 
 #[test]
 fn a_directory_that_does_not_exist_yet_is_confined_when_it_is_created() {
-    let cell = Cell::new();
+    let cell = ConfinementFixture::new();
     let new = cell.base.path().join("named/deep/new");
     let options = RealOptions { backend: Backend::Threads, direct: false };
     let vfs = RealVfs::new(options).unwrap().confined_to(&new).unwrap();

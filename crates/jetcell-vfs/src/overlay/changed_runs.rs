@@ -24,7 +24,7 @@ impl ChangedRuns {
     }
 
     /// Returns the position of a range if the whole range is changed and contiguous in the scratch file.
-    pub(super) fn place(&self, offset: u64, len: u64) -> Option<u64> {
+    pub(super) fn position(&self, offset: u64, len: u64) -> Option<u64> {
         let (_, place, found) = self.parts(offset, len).next()?;
         (found == len).then_some(place)
     }
@@ -48,7 +48,7 @@ impl ChangedRuns {
     }
 
     /// Removes all changes at and after an offset.
-    pub(super) fn cut(&mut self, offset: u64) {
+    pub(super) fn truncate(&mut self, offset: u64) {
         self.remove(offset, u64::MAX);
     }
 
@@ -84,9 +84,9 @@ mod tests {
             let (mut runs, mut model, mut used) = (ChangedRuns::default(), BTreeMap::new(), 0);
             for step in 0..60 {
                 let (offset, len) = (random.random_range(0..40), random.random_range(1..9));
-                match runs.place(offset, len) {
+                match runs.position(offset, len) {
                     _ if random.random_range(0..12) == 0 => {
-                        runs.cut(offset);
+                        runs.truncate(offset);
                         model.split_off(&offset);
                     }
                     Some(place) => assert_eq!(model.get(&offset), Some(&place), "seed {seed}, step {step}"),
@@ -114,7 +114,7 @@ mod tests {
         for _ in 0..2 {
             for page in 0..1000 {
                 let offset = page * 7919 % 1000 * 2 * 32768;
-                if runs.place(offset, 32768).is_none() {
+                if runs.position(offset, 32768).is_none() {
                     runs.set(offset, page * 32768, 32768);
                 }
             }

@@ -58,8 +58,8 @@ fn run(file: &dyn File, batch: Vec<(TransferKind, u64, IoBuffer)>) -> Vec<(io::R
 
 #[test]
 fn files_that_are_synced_together_have_their_results_in_order() {
-    struct Bad<'file>(&'file dyn File);
-    impl crate::FileLayer for Bad<'_> {
+    struct BadFile<'file>(&'file dyn File);
+    impl crate::FileLayer for BadFile<'_> {
         fn inner(&self) -> &dyn File {
             self.0
         }
@@ -71,7 +71,7 @@ fn files_that_are_synced_together_have_their_results_in_order() {
         assert!(vfs.sync_files(&[], WHY).is_empty());
         let file = vfs.open(&directory.join("synced"), OpenMode::CreateNew).unwrap();
         file.grow(4096).unwrap();
-        let bad = Bad(&*file);
+        let bad = BadFile(&*file);
         let results = vfs.sync_files(&[&*file, &bad, &*file, &bad], WHY);
         assert_eq!(results.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, false, true, false]);
     });
@@ -516,8 +516,8 @@ fn a_link_to_a_file_and_a_directory_are_no_files_of_their_own() {
     for (path, is) in
         [(&*file, true), (&*link, false), (dir.path(), false), (&*dir.path().join("none"), false)]
     {
-        assert_eq!(vfs.is_own_file(path).unwrap(), is, "{}", path.display());
-        assert_eq!(layer.is_own_file(path).unwrap(), is, "through a layer: {}", path.display());
+        assert_eq!(vfs.is_regular_file(path).unwrap(), is, "{}", path.display());
+        assert_eq!(layer.is_regular_file(path).unwrap(), is, "through a layer: {}", path.display());
     }
 }
 

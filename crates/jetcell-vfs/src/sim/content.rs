@@ -8,12 +8,12 @@ const BLOCK: usize = 4096;
 
 /// Content of a simulated file. Absent blocks read as zeros. All bytes of a block beyond `len` are zero.
 #[derive(Clone, Default)]
-pub(super) struct Content {
+pub(super) struct SimContent {
     blocks: BTreeMap<u64, Arc<[u8; BLOCK]>>,
     len: u64,
 }
 
-impl Content {
+impl SimContent {
     pub fn len(&self) -> u64 {
         self.len
     }
@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn behaves_like_a_vector_of_bytes() {
         let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(1);
-        let (mut content, mut model) = (Content::default(), Vec::new());
+        let (mut content, mut model) = (SimContent::default(), Vec::new());
         for _ in 0..2000 {
             if rng.random_bool(0.2) {
                 let len = rng.random_range(0..40_000);

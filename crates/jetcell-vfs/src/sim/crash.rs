@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::content::Content;
-use super::state::{Change, DiskState, Interrupted, NameChange, Node};
+use super::content::SimContent;
+use super::state::{DiskState, InterruptedChange, NameChange, SimInode, UnsyncedChange};
 
 /// Size in bytes of a disk's atomic write unit. After a power failure, a sector has either its old or its new
 /// content, never a mixture.
@@ -51,13 +51,13 @@ pub(super) fn crash(state: &DiskState, seed: u64, options: CrashOptions) -> Disk
     let mut after = DiskState::clone(state);
     for interrupted in std::mem::take(&mut after.interrupted) {
         match interrupted {
-            Interrupted::Name(change) => after.unsynced_names.push(change),
-            Interrupted::File(node, change) => {
+            InterruptedChange::Name(change) => after.unsynced_names.push(change),
+            InterruptedChange::File(node, change) => {
                 if let Some(node) = after.nodes.get_mut(&node) {
-                    if let Change::Write { offset, data } = &change {
+                    if let UnsyncedChange::Write { offset, data } = &change {
                         let end = offset.saturating_add(data.len() as u64);
                         if end > node.current.len() {
-                            node.unsynced.push(Change::Length(end));
+                            node.unsynced.push(UnsyncedChange::Length(end));
                         }
                     }
                     node.unsynced.push(change);
@@ -84,12 +84,12 @@ pub(super) fn crash(state: &DiskState, seed: u64, options: CrashOptions) -> Disk
     after.names = after.durable_names.clone();
     for node in after.nodes.values_mut() {
         let content = surviving(node, &mut rng, options);
-        *node = Node { current: content.clone(), durable: content, ..Node::default() };
+        *node = SimInode { current: content.clone(), durable: content, ..SimInode::default() };
     }
     after.restarted()
 }
 
-fn surviving(node: &Node, rng: &mut ChaCha8Rng, options: CrashOptions) -> Content {
+fn surviving(node: &SimInode, rng: &mut ChaCha8Rng, options: CrashOptions) -> SimContent {
     let mut content = node.durable.clone();
     if node.unsynced.is_empty() {
         return content;
@@ -98,13 +98,13 @@ fn surviving(node: &Node, rng: &mut ChaCha8Rng, options: CrashOptions) -> Conten
     let mut lengths_lost = together == Some(false);
     for change in &node.unsynced {
         match change {
-            Change::Length(len) => {
+            UnsyncedChange::Length(len) => {
                 lengths_lost |= together.is_none() && rng.random_bool(options.lose_length);
                 if !lengths_lost {
                     content.set_len(*len);
                 }
             }
-            Change::Write { offset, data } => {
+            UnsyncedChange::Write { offset, data } => {
                 let luck = match together {
                     Some(true) => 1.0,
                     Some(false) => continue,
@@ -126,7 +126,7 @@ fn surviving(node: &Node, rng: &mut ChaCha8Rng, options: CrashOptions) -> Conten
 }
 
 /// Writes `data` up to the end of the file. Data past the end is lost.
-fn write_within(content: &mut Content, offset: u64, data: &[u8]) {
+fn write_within(content: &mut SimContent, offset: u64, data: &[u8]) {
     let room = content.len().saturating_sub(offset).min(data.len() as u64) as usize;
     if room > 0 {
         content.write(offset, &data[..room]);

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 use jetcell_sync::{Arc, Mutex};
 
-use super::state::{DiskState, NodeId};
+use super::state::{DiskState, InodeNumber};
 use crate::{File, IoReason, OpenMode, Transfer, TransferKind};
 
 pub(super) struct SimFile {
     pub state: Arc<Mutex<DiskState>>,
-    pub node: NodeId,
+    pub node: InodeNumber,
     pub path: PathBuf,
     pub mode: OpenMode,
 }

@@ -12,7 +12,7 @@
 //!   name durable. Creating a directory is durable immediately.
 //! - Synced data always survives, unless damage is injected: flipped bits, or writes that are acknowledged but lost.
 //! - Killing the process loses nothing: the kernel keeps every completed write, but the writes remain unsynced.
-//! - After [`SimVfs::stop_after`] has cut the power, all operations fail. The first operation that fails may have
+//! - After [`SimVfs::cut_power_after`] has cut the power, all operations fail. The first operation that fails may have
 //!   partly reached the disk, like an unsynced change.
 //!
 //! Transfers complete inside `submit`, in order. Time advances only through the [`SimClock`]. The same calls with the
@@ -54,7 +54,7 @@ impl SimVfs {
     }
 
     fn with_state(&self, state: DiskState) -> SimVfs {
-        let clock = SimClock::at(self.clock.monotonic());
+        let clock = SimClock::starting_at(self.clock.monotonic());
         SimVfs { state: Arc::new(Mutex::new(state)), clock: Arc::new(clock) }
     }
 
@@ -79,7 +79,7 @@ impl SimVfs {
     /// Cuts the power when [`SimVfs::operations`] reaches this number. From then on, every operation fails with an
     /// error for which [`is_power_off`] returns true. Once an operation has failed, the power stays off. Only the
     /// disks that [`SimVfs::crash`] and [`SimVfs::process_kill`] return have power again.
-    pub fn stop_after(&self, operations: u64) {
+    pub fn cut_power_after(&self, operations: u64) {
         self.state.lock().stop_at = Some(operations);
     }
 
@@ -105,15 +105,21 @@ impl SimVfs {
 
     /// Flips one bit of a file durably: bit `bit % 8` of byte `bit / 8`.
     pub fn flip_bit(&self, path: &Path, bit: u64) -> io::Result<()> {
-        self.tamper(path, bit / 8, 1, |bytes| bytes[0] ^= 1 << (bit % 8))
+        self.modify_durably(path, bit / 8, 1, |bytes| bytes[0] ^= 1 << (bit % 8))
     }
 
     /// Overwrites bytes of a file durably, bypassing its open handles.
     pub fn corrupt(&self, path: &Path, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        self.tamper(path, offset, bytes.len(), |target| target.copy_from_slice(bytes))
+        self.modify_durably(path, offset, bytes.len(), |target| target.copy_from_slice(bytes))
     }
 
-    fn tamper(&self, path: &Path, offset: u64, len: usize, change: impl Fn(&mut [u8])) -> io::Result<()> {
+    fn modify_durably(
+        &self,
+        path: &Path,
+        offset: u64,
+        len: usize,
+        change: impl Fn(&mut [u8]),
+    ) -> io::Result<()> {
         let mut state = self.state.lock();
         let end = state.node(state.lookup(path)?).current.len();
         if offset.checked_add(len as u64).is_none_or(|reach| reach > end) {
@@ -188,7 +194,7 @@ impl Vfs for SimVfs {
         Ok(state.names.contains_key(path) || state.is_directory(path))
     }
 
-    fn confines(&self, _directory: &Path) -> bool {
+    fn is_confined(&self, _directory: &Path) -> bool {
         // The simulated disk does not support symbolic links.
         true
     }
@@ -295,7 +301,7 @@ fn power_off() -> io::Error {
     io::Error::other(PowerOff)
 }
 
-/// Returns true if an operation failed because [`SimVfs::stop_after`] cut the power.
+/// Returns true if an operation failed because [`SimVfs::cut_power_after`] cut the power.
 pub fn is_power_off(error: &io::Error) -> bool {
     error.get_ref().is_some_and(|inner| inner.is::<PowerOff>())
 }

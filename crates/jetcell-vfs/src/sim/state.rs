@@ -6,15 +6,15 @@ use std::path::{Path, PathBuf};
 
 use jetcell_sync::Arc;
 
-use super::content::Content;
+use super::content::SimContent;
 use super::power_off;
 
 /// Identifier of a file, independent of its names, like an inode number.
-pub(super) type NodeId = u64;
+pub(super) type InodeNumber = u64;
 
 /// A change to a file that is not synced yet.
 #[derive(Clone)]
-pub(super) enum Change {
+pub(super) enum UnsyncedChange {
     Write { offset: u64, data: Arc<[u8]> },
     Length(u64),
 }
@@ -22,13 +22,13 @@ pub(super) enum Change {
 /// A change to directories that no `sync_directory` has made durable yet.
 #[derive(Clone)]
 pub(super) enum NameChange {
-    Create { path: PathBuf, node: NodeId },
+    Create { path: PathBuf, node: InodeNumber },
     Remove { path: PathBuf },
-    Rename { from: PathBuf, to: PathBuf, node: NodeId },
+    Rename { from: PathBuf, to: PathBuf, node: InodeNumber },
 }
 
 impl NameChange {
-    pub fn apply(&self, names: &mut BTreeMap<PathBuf, NodeId>) {
+    pub fn apply(&self, names: &mut BTreeMap<PathBuf, InodeNumber>) {
         match self {
             NameChange::Create { path, node } => {
                 names.insert(path.clone(), *node);
@@ -67,16 +67,16 @@ pub(super) fn parent(path: &Path) -> &Path {
 /// A simulated file. Invariant: `current` is `durable` with all of `unsynced` applied, unless lost writes were
 /// injected.
 #[derive(Clone, Default)]
-pub(super) struct Node {
-    pub current: Content,
-    pub durable: Content,
-    pub unsynced: Vec<Change>,
+pub(super) struct SimInode {
+    pub current: SimContent,
+    pub durable: SimContent,
+    pub unsynced: Vec<UnsyncedChange>,
     /// Number of open handles. A node without names exists as long as it has open handles.
     pub handles: usize,
 }
 
-impl Node {
-    fn change(&mut self, change: Change) {
+impl SimInode {
+    fn change(&mut self, change: UnsyncedChange) {
         apply(&mut self.current, &change);
         self.unsynced.push(change);
     }
@@ -88,27 +88,27 @@ impl Node {
     }
 }
 
-fn apply(content: &mut Content, change: &Change) {
+fn apply(content: &mut SimContent, change: &UnsyncedChange) {
     match change {
-        Change::Write { offset, data } => content.write(*offset, data),
-        Change::Length(len) => content.set_len(*len),
+        UnsyncedChange::Write { offset, data } => content.write(*offset, data),
+        UnsyncedChange::Length(len) => content.set_len(*len),
     }
 }
 
 /// A change made by the operation during which the power was cut. It may have reached the disk.
 #[derive(Clone)]
-pub(super) enum Interrupted {
-    File(NodeId, Change),
+pub(super) enum InterruptedChange {
+    File(InodeNumber, UnsyncedChange),
     Name(NameChange),
 }
 
 /// State of a simulated disk. Invariant: `names` is `durable_names` with all of `unsynced_names` applied.
 #[derive(Clone, Default)]
 pub(super) struct DiskState {
-    pub nodes: BTreeMap<NodeId, Node>,
-    next_node: NodeId,
-    pub names: BTreeMap<PathBuf, NodeId>,
-    pub durable_names: BTreeMap<PathBuf, NodeId>,
+    pub nodes: BTreeMap<InodeNumber, SimInode>,
+    next_node: InodeNumber,
+    pub names: BTreeMap<PathBuf, InodeNumber>,
+    pub durable_names: BTreeMap<PathBuf, InodeNumber>,
     pub unsynced_names: Vec<NameChange>,
     pub directories: BTreeSet<PathBuf>,
     pub locks: BTreeSet<PathBuf>,
@@ -121,7 +121,7 @@ pub(super) struct DiskState {
     is_off: bool,
     /// Injected errors, keyed by the number of the operation.
     pub faults: BTreeMap<u64, io::ErrorKind>,
-    pub interrupted: Vec<Interrupted>,
+    pub interrupted: Vec<InterruptedChange>,
     /// True after the first call that failed because of the power cut. Later calls cannot have reached the disk.
     pub interruption_over: bool,
     /// Path fragments, each with the number of writes to matching files that are still to be lost.
@@ -135,7 +135,7 @@ impl DiskState {
     }
 
     /// Counts a mutating operation. If the power is off, records the change that the operation may still have made.
-    fn begin(&mut self, what: impl FnOnce() -> Option<Interrupted>) -> io::Result<()> {
+    fn begin(&mut self, what: impl FnOnce() -> Option<InterruptedChange>) -> io::Result<()> {
         if let Err(error) = self.check_power() {
             if !self.interruption_over {
                 self.interrupted.extend(what());
@@ -154,15 +154,15 @@ impl DiskState {
         self.interruption_over |= !self.interrupted.is_empty();
     }
 
-    pub fn node(&self, id: NodeId) -> &Node {
+    pub fn node(&self, id: InodeNumber) -> &SimInode {
         &self.nodes[&id]
     }
 
-    fn node_mut(&mut self, id: NodeId) -> &mut Node {
+    fn node_mut(&mut self, id: InodeNumber) -> &mut SimInode {
         self.nodes.get_mut(&id).expect("nodes with handles are kept")
     }
 
-    pub fn lookup(&self, path: &Path) -> io::Result<NodeId> {
+    pub fn lookup(&self, path: &Path) -> io::Result<InodeNumber> {
         self.names.get(path).copied().ok_or_else(|| missing(path))
     }
 
@@ -170,11 +170,11 @@ impl DiskState {
         self.directories.contains(path) || self.names.keys().any(|name| parent(name) == path)
     }
 
-    pub fn open_node(&mut self, id: NodeId) {
+    pub fn open_node(&mut self, id: InodeNumber) {
         self.node_mut(id).handles += 1;
     }
 
-    pub fn close_node(&mut self, id: NodeId) {
+    pub fn close_node(&mut self, id: InodeNumber) {
         self.node_mut(id).handles -= 1;
         self.forget_unreachable();
     }
@@ -184,12 +184,12 @@ impl DiskState {
         self.unsynced_names.push(change);
     }
 
-    pub fn create(&mut self, path: &Path) -> io::Result<NodeId> {
+    pub fn create(&mut self, path: &Path) -> io::Result<InodeNumber> {
         if self.names.contains_key(path) || self.is_directory(path) {
             return Err(exists(path));
         }
         self.begin(|| None)?;
-        let node = self.new_node(Node::default());
+        let node = self.new_node(SimInode::default());
         self.rename_names(NameChange::Create { path: path.to_owned(), node });
         Ok(node)
     }
@@ -200,21 +200,22 @@ impl DiskState {
             return Err(exists(to));
         }
         let change = NameChange::Create { path: to.to_owned(), node };
-        self.begin(|| Some(Interrupted::Name(change.clone())))?;
+        self.begin(|| Some(InterruptedChange::Name(change.clone())))?;
         self.rename_names(change);
         Ok(())
     }
 
-    fn new_node(&mut self, node: Node) -> NodeId {
+    fn new_node(&mut self, node: SimInode) -> InodeNumber {
         self.next_node += 1;
         self.nodes.insert(self.next_node, node);
         self.next_node
     }
 
     pub fn put(&mut self, path: &Path, bytes: &[u8]) {
-        let mut content = Content::default();
+        let mut content = SimContent::default();
         content.write(0, bytes);
-        let node = self.new_node(Node { current: content.clone(), durable: content, ..Node::default() });
+        let node =
+            self.new_node(SimInode { current: content.clone(), durable: content, ..SimInode::default() });
         self.names.insert(path.to_owned(), node);
         self.durable_names.insert(path.to_owned(), node);
         self.unsynced_names.retain(|change| !change.concerns(path));
@@ -224,7 +225,7 @@ impl DiskState {
     pub fn remove(&mut self, path: &Path) -> io::Result<()> {
         self.lookup(path)?;
         let change = NameChange::Remove { path: path.to_owned() };
-        self.begin(|| Some(Interrupted::Name(change.clone())))?;
+        self.begin(|| Some(InterruptedChange::Name(change.clone())))?;
         self.rename_names(change);
         Ok(())
     }
@@ -232,7 +233,7 @@ impl DiskState {
     pub fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {
         let node = self.lookup(from)?;
         let change = NameChange::Rename { from: from.to_owned(), to: to.to_owned(), node };
-        self.begin(|| Some(Interrupted::Name(change.clone())))?;
+        self.begin(|| Some(InterruptedChange::Name(change.clone())))?;
         if from != to {
             self.rename_names(change);
         }
@@ -275,14 +276,14 @@ impl DiskState {
         Ok(())
     }
 
-    pub fn write(&mut self, id: NodeId, path: &Path, offset: u64, data: &[u8]) -> io::Result<()> {
+    pub fn write(&mut self, id: InodeNumber, path: &Path, offset: u64, data: &[u8]) -> io::Result<()> {
         let end = offset.checked_add(data.len() as u64).ok_or(io::ErrorKind::InvalidInput)?;
-        let change = Change::Write { offset, data: data.into() };
-        self.begin(|| Some(Interrupted::File(id, change.clone())))?;
+        let change = UnsyncedChange::Write { offset, data: data.into() };
+        self.begin(|| Some(InterruptedChange::File(id, change.clone())))?;
         let len = self.node(id).current.len();
         if end > len {
             self.require_space(end - len)?;
-            self.node_mut(id).change(Change::Length(end));
+            self.node_mut(id).change(UnsyncedChange::Length(end));
         }
         if !self.loses_write(path) {
             self.node_mut(id).change(change);
@@ -300,21 +301,21 @@ impl DiskState {
         false
     }
 
-    pub fn set_len(&mut self, id: NodeId, len: u64) -> io::Result<()> {
-        self.begin(|| Some(Interrupted::File(id, Change::Length(len))))?;
+    pub fn set_len(&mut self, id: InodeNumber, len: u64) -> io::Result<()> {
+        self.begin(|| Some(InterruptedChange::File(id, UnsyncedChange::Length(len))))?;
         self.require_space(len.saturating_sub(self.node(id).current.len()))?;
-        self.node_mut(id).change(Change::Length(len));
+        self.node_mut(id).change(UnsyncedChange::Length(len));
         Ok(())
     }
 
-    pub fn sync(&mut self, id: NodeId) -> io::Result<()> {
+    pub fn sync(&mut self, id: InodeNumber) -> io::Result<()> {
         self.begin(|| None)?;
         self.node_mut(id).sync();
         Ok(())
     }
 
     /// Durably modifies the bytes of a file without a handle.
-    pub fn tamper(&mut self, path: &Path, tamper: impl Fn(&mut Content)) -> io::Result<()> {
+    pub fn tamper(&mut self, path: &Path, tamper: impl Fn(&mut SimContent)) -> io::Result<()> {
         let id = self.lookup(path)?;
         let node = self.node_mut(id);
         node.sync();
@@ -324,7 +325,7 @@ impl DiskState {
     }
 
     pub fn used(&self) -> u64 {
-        let linked: BTreeSet<NodeId> = self.names.values().copied().collect();
+        let linked: BTreeSet<InodeNumber> = self.names.values().copied().collect();
         let alive = self.nodes.iter().filter(|(id, node)| node.handles > 0 || linked.contains(id));
         alive.map(|(_, node)| node.current.len()).sum()
     }
@@ -345,7 +346,7 @@ impl DiskState {
             NameChange::Remove { .. } => None,
         });
         let reachable = self.names.values().chain(self.durable_names.values()).chain(pending);
-        let reachable: BTreeSet<NodeId> = reachable.copied().collect();
+        let reachable: BTreeSet<InodeNumber> = reachable.copied().collect();
         self.nodes.retain(|id, node| node.handles > 0 || reachable.contains(id));
     }
 

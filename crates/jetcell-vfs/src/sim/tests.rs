@@ -122,7 +122,7 @@ fn power_can_be_cut_at_any_operation_and_the_one_in_flight_may_be_torn() {
     for limit in 0..3 {
         let (disk, file) = disk_with_file();
         let start = disk.operations();
-        disk.stop_after(start + limit);
+        disk.cut_power_after(start + limit);
         let failed =
             (0..4).map(|page| file.write_at(page * 4096, &[2; 4096], WHY)).find_map(Result::err).unwrap();
         assert!(is_power_off(&failed) && disk.operations() == start + limit);
@@ -146,9 +146,9 @@ fn power_can_be_cut_at_any_operation_and_the_one_in_flight_may_be_torn() {
 fn power_comes_back_with_a_restart_only() {
     let (disk, file) = disk_with_file();
     disk.rename(path("/d/a"), path("/d/b")).unwrap();
-    disk.stop_after(disk.operations());
+    disk.cut_power_after(disk.operations());
     assert!(is_power_off(&disk.rename(path("/d/b"), path("/d/c")).unwrap_err()));
-    disk.stop_after(u64::MAX);
+    disk.cut_power_after(u64::MAX);
     assert!(is_power_off(&file.sync(WHY).unwrap_err()));
     assert!(disk.process_kill().rename(path("/d/b"), path("/d/c")).is_ok());
 }
@@ -156,7 +156,7 @@ fn power_comes_back_with_a_restart_only() {
 #[test]
 fn a_batch_in_flight_at_the_cut_survives_in_part() {
     let (disk, file) = disk_with_file();
-    disk.stop_after(disk.operations() + 1);
+    disk.cut_power_after(disk.operations() + 1);
     let batch = (0..4).map(|page| {
         let mut buffer = IoBuffer::zeroed(4096);
         buffer.fill(2);

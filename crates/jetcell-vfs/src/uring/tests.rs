@@ -1,41 +1,41 @@
 //! Tests of results that the kernel rarely returns. The requests are real, but the tests replace their results.
 
 use super::*;
-use crate::retry::MOST;
+use crate::retry::MAX_INTERRUPTIONS;
 use crate::{IoBuffer, IoReason, OpenMode};
-use testkit::{Need, skip};
+use testkit::{TestRequirement, skip};
 
 const INTERRUPTED: i32 = -4;
 const AGAIN: i32 = -11;
 const LEN: usize = 8192;
 
 /// An in-flight table with a file, for tests. The constructor returns `None` if the kernel does not support io_uring.
-struct Bench {
+struct RingFixture {
     table: InFlightTable,
     file: Arc<Descriptor>,
     _wake: OwnedFd,
     _directory: tempfile::TempDir,
 }
 
-impl Bench {
-    fn new() -> Option<Bench> {
+impl RingFixture {
+    fn new() -> Option<RingFixture> {
         let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC).unwrap();
         let table = InFlightTable::new(wake.as_raw_fd())
-            .inspect_err(|error| skip(Need::Kernel, format!("{error}")))
+            .inspect_err(|error| skip(TestRequirement::Kernel, format!("{error}")))
             .ok()?;
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");
         std::fs::write(&path, [7; LEN]).unwrap();
         let file = Arc::new(Descriptor::open(&path, OpenMode::Read, false).unwrap());
-        Some(Bench { table, file, _wake: wake, _directory: directory })
+        Some(RingFixture { table, file, _wake: wake, _directory: directory })
     }
 
     fn push(&mut self) {
         let done = Box::new(|_, _| {});
         let (kind, buffer) = (TransferKind::Read, IoBuffer::zeroed(LEN));
         let transfer = Transfer { kind, offset: 0, buffer, reason: IoReason::Other, done };
-        let job = Job { file: self.file.clone(), transfer };
-        self.table.push_transfer(InFlight { job, transferred: 0, retries: Retries::default() });
+        let job = QueuedTransfer { file: self.file.clone(), transfer };
+        self.table.push_transfer(InFlightTransfer { job, transferred: 0, retries: RetryCounter::default() });
     }
 
     /// Returns the slot and the result of the request in flight after the kernel has completed it.
@@ -53,9 +53,9 @@ impl Bench {
 #[test]
 fn an_interrupted_request_is_repeated_but_not_without_end() {
     for code in [INTERRUPTED, AGAIN] {
-        let Some(mut bench) = Bench::new() else { return };
+        let Some(mut bench) = RingFixture::new() else { return };
         bench.push();
-        for _ in 0..MOST {
+        for _ in 0..MAX_INTERRUPTIONS {
             let (slot, _) = bench.reap();
             assert!(bench.table.complete(slot, code).is_none());
         }
@@ -68,7 +68,7 @@ fn an_interrupted_request_is_repeated_but_not_without_end() {
 
 #[test]
 fn interruptions_and_parts_end_in_the_whole_transfer() {
-    let Some(mut bench) = Bench::new() else { return };
+    let Some(mut bench) = RingFixture::new() else { return };
     bench.push();
     for (code, rest) in
         [(INTERRUPTED, LEN), (AGAIN, LEN), (1000, LEN), (INTERRUPTED, LEN - 1000), (96, LEN - 1000)]

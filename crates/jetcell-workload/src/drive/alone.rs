@@ -4,19 +4,19 @@ use std::time::{Duration, Instant};
 
 use ese_engine::Error;
 
-use super::{Drive, POLL_INTERVAL, Window};
-use crate::load::Load;
+use super::{MeasuredWindow, MeasurementDriver, POLL_INTERVAL};
+use crate::load::DatabaseLoad;
 use crate::measurement::{HostCounters, Measurement};
-use crate::observer::{Heartbeat, Observer};
+use crate::observer::{CounterHeartbeat, Observer};
 
-impl Drive<'_> {
+impl MeasurementDriver<'_> {
     /// Warms the cache and measures once, without recording samples. Stops the load before returning.
     pub(crate) fn run_alone(
         &self,
         duration: Duration,
         observer: &mut dyn Observer,
     ) -> Result<Measurement, Error> {
-        let load = Load::new(self.store, self.plan.instances.len(), self.profile)?;
+        let load = DatabaseLoad::new(self.store, self.plan.instances.len(), self.profile)?;
         let clock = Instant::now();
         let (measured, failure) = load.run(|load| {
             let started = Instant::now();
@@ -30,7 +30,7 @@ impl Drive<'_> {
 
     fn measure_alone(
         &self,
-        load: &Load<'_>,
+        load: &DatabaseLoad<'_>,
         clock: Instant,
         duration: Duration,
         observer: &mut dyn Observer,
@@ -40,9 +40,9 @@ impl Drive<'_> {
         }
         load.take_tally();
         let started = Instant::now();
-        let mut view = Window::begin(self.snapshot(load, clock), HostCounters::read(&[]));
-        let mut heartbeat = Heartbeat::new();
-        while started.elapsed() < duration && !self.over(load) {
+        let mut view = MeasuredWindow::begin(self.snapshot(load, clock), HostCounters::read(&[]));
+        let mut heartbeat = CounterHeartbeat::new();
+        while started.elapsed() < duration && !self.is_over(load) {
             observer.advance(started.elapsed().as_millis() as u64, "");
             heartbeat.beat(observer, || self.snapshot(load, clock));
             std::thread::sleep(POLL_INTERVAL.min(duration.saturating_sub(started.elapsed())));

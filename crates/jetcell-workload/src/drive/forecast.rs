@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use crate::drive::search::{Ask, expected_probes};
-use crate::measurement::Step;
+use crate::drive::search::{ProbeRequest, expected_probes};
+use crate::measurement::SaturationStep;
 
 /// Estimated end of the phase. Every probe result updates the estimate.
-pub(super) struct Forecast {
+pub(super) struct SearchForecast {
     settle: Duration,
     /// Duration of one probe, including the settling time.
     probe: Duration,
@@ -15,13 +15,13 @@ pub(super) struct Forecast {
     end: Instant,
 }
 
-impl Forecast {
+impl SearchForecast {
     /// Creates the forecast for a search that starts now. The search begins by running the load without a rate limit.
-    pub(super) fn begin(settle: Duration, measured: Duration) -> Forecast {
+    pub(super) fn new(settle: Duration, measured: Duration) -> SearchForecast {
         let probe = settle + measured;
         // This phase also includes the settling time of the confirmation.
         let total = settle + probe * expected_probes(None, None) + settle;
-        Forecast { settle, probe, total, end: Instant::now() + total }
+        SearchForecast { settle, probe, total, end: Instant::now() + total }
     }
 
     /// Restarts the forecast after a failed confirmation. From then on, the search runs only confirmations.
@@ -31,7 +31,7 @@ impl Forecast {
     }
 
     /// Updates the forecast before the search runs the probe `ask`. `steps` are the completed probes.
-    pub(super) fn asks(&mut self, ask: Ask, steps: &[Step]) {
+    pub(super) fn update(&mut self, ask: ProbeRequest, steps: &[SaturationStep]) {
         let rates = |broken: bool| {
             steps.iter().filter(move |step| step.broken.is_some() == broken).map(|step| step.rate)
         };
@@ -56,29 +56,29 @@ impl Forecast {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verdict::Rule;
+    use crate::verdict::VerdictRule;
 
-    fn step(rate: f64, held: bool) -> Step {
-        let rule = || Rule::at_most("latency", 1.0, 2.0, String::new());
-        Step { rate, broken: (!held).then(rule), ..Step::default() }
+    fn step(rate: f64, held: bool) -> SaturationStep {
+        let rule = || VerdictRule::at_most("latency", 1.0, 2.0, String::new());
+        SaturationStep { rate, broken: (!held).then(rule), ..SaturationStep::default() }
     }
 
     #[test]
     fn the_end_comes_nearer_with_each_answer() {
         let second = Duration::from_secs(1000);
-        let mut forecast = Forecast::begin(second, 3 * second);
+        let mut forecast = SearchForecast::new(second, 3 * second);
         // Initial settling, two probes to bracket the rate, five bisection steps, and settling for the confirmation.
         assert_eq!(forecast.total(), 30_000_000);
-        let mut left = |ask: Ask, steps: &[Step]| {
-            forecast.asks(ask, steps);
+        let mut left = |ask: ProbeRequest, steps: &[SaturationStep]| {
+            forecast.update(ask, steps);
             (forecast.total() - forecast.done()).div_ceil(1_000_000)
         };
-        let ask = Ask { rate: 200.0, confirm: false };
+        let ask = ProbeRequest { rate: 200.0, confirm: false };
         assert_eq!(left(ask, &[]), 29);
         assert_eq!(left(ask, &[step(100.0, true)]), 25);
         assert_eq!(left(ask, &[step(100.0, true), step(200.0, false)]), 21);
         assert_eq!(left(ask, &[step(100.0, true), step(200.0, false), step(150.0, false)]), 17);
-        assert_eq!(left(Ask { confirm: true, ..ask }, &[step(100.0, true), step(104.0, false)]), 1);
+        assert_eq!(left(ProbeRequest { confirm: true, ..ask }, &[step(100.0, true), step(104.0, false)]), 1);
         forecast.resume();
         assert_eq!((forecast.total(), forecast.done()), (1_000_000, 0));
     }

@@ -2,15 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-use crate::drive::Drive;
-use crate::drive::forecast::Forecast;
-use crate::drive::search::{Ask, find_max};
-use crate::load::Load;
+use crate::drive::MeasurementDriver;
+use crate::drive::forecast::SearchForecast;
+use crate::drive::search::{ProbeRequest, find_max};
+use crate::load::DatabaseLoad;
 use crate::measurement::{
-    CONFIRMATIONS, InstanceIo, Measurement, OpenLoop, Percentiles, Repetition, Sample, SampleFile,
-    Saturation, Step, broken,
+    CONFIRMATIONS, InstanceIo, LatencyPercentiles, Measurement, OpenLoop, Repetition, Sample, SampleFile,
+    SaturationSearch, SaturationStep, first_broken_rule,
 };
-use crate::observer::{Heartbeat, Observer, Phase};
+use crate::observer::{CounterHeartbeat, Observer, RunPhase};
 use crate::profile::Profile;
 
 /// Warm-up time at the rate of a step, as a fraction (1/n) of the measured time.
@@ -18,21 +18,22 @@ const WARMUP_FRACTION: u32 = 3;
 
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-impl Drive<'_> {
+impl MeasurementDriver<'_> {
     /// Searches for the highest sustained rate. Returns the measurement of the successful confirmation, or an empty
     /// measurement if no confirmation succeeded.
     pub(crate) fn find_max(
         &self,
-        load: &Load<'_>,
+        load: &DatabaseLoad<'_>,
         clock: Instant,
         file: &mut SampleFile,
         observer: &mut dyn Observer,
     ) -> Measurement {
         let settle = self.profile.duration.0 / WARMUP_FRACTION;
-        let mut saturation = Saturation { settle_seconds: settle.as_secs_f64(), ..Saturation::default() };
+        let mut saturation =
+            SaturationSearch { settle_seconds: settle.as_secs_f64(), ..SaturationSearch::default() };
         let mut measured = Measurement::default();
-        let mut forecast = Forecast::begin(settle, self.profile.duration.0);
-        observer.begin(Phase::Search, forecast.total());
+        let mut forecast = SearchForecast::new(settle, self.profile.duration.0);
+        observer.begin_phase(RunPhase::Search, forecast.total());
         // The rate reached without a limit is an upper bound. The search starts at half of it.
         load.take_tally();
         let began = Instant::now();
@@ -41,30 +42,33 @@ impl Drive<'_> {
         let found = find_max(saturation.closed_loop_rate / 2.0, |ask| {
             let number = saturation.steps.len() + 1;
             let note = format!("step {number}: {} operations/s", ask.rate);
-            forecast.asks(ask, &saturation.steps);
+            forecast.update(ask, &saturation.steps);
             load.start_pace(ask.rate);
             self.wait(load, clock, settle, &note, &forecast, observer);
             let step = match ask.confirm {
-                false => self.step(load, clock, ask, &note, &forecast, observer),
+                false => self.measure_step(load, clock, ask, &note, &forecast, observer),
                 true => {
                     measured = self.confirm(load, clock, ask.rate, &saturation, file, observer);
                     let step = self.confirmed(ask, &measured);
                     if step.broken.is_some() {
                         measured = Measurement::default();
-                        restart(file, observer);
+                        clear_samples(file, observer);
                         forecast.resume();
-                        observer.begin(Phase::Search, forecast.total());
+                        observer.begin_phase(RunPhase::Search, forecast.total());
                     }
                     step
                 }
             };
-            if self.over(load) {
+            if self.is_over(load) {
                 return None;
             }
             observer.log(&describe(&step));
             let held = step.broken.is_none();
             saturation.steps.push(step);
-            observer.measured(Measurement { saturation: Some(saturation.clone()), ..Measurement::default() });
+            observer.report_measurement(Measurement {
+                saturation: Some(saturation.clone()),
+                ..Measurement::default()
+            });
             Some(held)
         });
         saturation.sustained_rate = found.sustained;
@@ -75,16 +79,16 @@ impl Drive<'_> {
 
     fn wait(
         &self,
-        load: &Load<'_>,
+        load: &DatabaseLoad<'_>,
         clock: Instant,
         time: Duration,
         note: &str,
-        forecast: &Forecast,
+        forecast: &SearchForecast,
         observer: &mut dyn Observer,
     ) {
         let began = Instant::now();
-        let mut heartbeat = Heartbeat::new();
-        while began.elapsed() < time && !self.over(load) {
+        let mut heartbeat = CounterHeartbeat::new();
+        while began.elapsed() < time && !self.is_over(load) {
             observer.advance(forecast.done(), note);
             heartbeat.beat(observer, || self.snapshot(load, clock));
             std::thread::sleep(POLL_INTERVAL.min(time.saturating_sub(began.elapsed())));
@@ -92,22 +96,22 @@ impl Drive<'_> {
     }
 
     /// Measures one step. The load must already have been running at this rate for a while.
-    fn step(
+    fn measure_step(
         &self,
-        load: &Load<'_>,
+        load: &DatabaseLoad<'_>,
         clock: Instant,
-        ask: Ask,
+        ask: ProbeRequest,
         note: &str,
-        forecast: &Forecast,
+        forecast: &SearchForecast,
         observer: &mut dyn Observer,
-    ) -> Step {
+    ) -> SaturationStep {
         load.start_pace(ask.rate);
         load.take_tally();
         let began = Instant::now();
         let first = self.snapshot(load, clock);
         let (mut last, mut samples) = (first.clone(), Vec::new());
         let (duration, interval) = (self.profile.duration.0, self.profile.sample_interval.0);
-        while began.elapsed() < duration && !self.over(load) {
+        while began.elapsed() < duration && !self.is_over(load) {
             let left = duration.saturating_sub(began.elapsed());
             self.wait(load, clock, interval.min(left), note, forecast, observer);
             let now = self.snapshot(load, clock);
@@ -117,29 +121,29 @@ impl Drive<'_> {
             }
             last = now;
         }
-        let open_loop = self.caught_up(load);
+        let open_loop = self.open_loop_after_grace(load);
         let io: Vec<InstanceIo> =
             first.io.iter().zip(&last.io).map(|(earlier, later)| later.since(earlier)).collect();
-        let percentiles = Percentiles::of(&io, &load.take_tally().operations);
-        self.judged(ask, Repetition::between(&first, &last, &samples), percentiles, open_loop)
+        let percentiles = LatencyPercentiles::new(&io, &load.take_tally().operations);
+        self.first_broken_rule(ask, Repetition::between(&first, &last, &samples), percentiles, open_loop)
     }
 
     fn confirm(
         &self,
-        load: &Load<'_>,
+        load: &DatabaseLoad<'_>,
         clock: Instant,
         rate: f64,
-        search: &Saturation,
+        search: &SaturationSearch,
         file: &mut SampleFile,
         observer: &mut dyn Observer,
     ) -> Measurement {
         let profile =
             Profile { rate: Some(rate), repeat: CONFIRMATIONS, find_max: false, ..self.profile.clone() };
-        Drive { profile: &profile, ..*self }.measure(load, clock, file, observer, Some(search))
+        MeasurementDriver { profile: &profile, ..*self }.measure(load, clock, file, observer, Some(search))
     }
 
     /// Converts a confirmation into a step of the curve, with the latencies of the slowest repetition.
-    fn confirmed(&self, ask: Ask, measured: &Measurement) -> Step {
+    fn confirmed(&self, ask: ProbeRequest, measured: &Measurement) -> SaturationStep {
         let windows = &measured.repetitions;
         let mean = |value: fn(&Repetition) -> f64| {
             windows.iter().map(value).sum::<f64>() / windows.len().max(1) as f64
@@ -156,39 +160,39 @@ impl Drive<'_> {
             page_fault_stalls: measured.cache.stalls,
             ..Repetition::default()
         };
-        let percentiles = Percentiles::of(&measured.io, &measured.tally.operations);
-        self.judged(ask, figures, percentiles, measured.open_loop)
+        let percentiles = LatencyPercentiles::new(&measured.io, &measured.tally.operations);
+        self.first_broken_rule(ask, figures, percentiles, measured.open_loop)
     }
 
-    fn judged(
+    fn first_broken_rule(
         &self,
-        ask: Ask,
+        ask: ProbeRequest,
         figures: Repetition,
-        percentiles: Percentiles,
+        percentiles: LatencyPercentiles,
         open_loop: Option<OpenLoop>,
-    ) -> Step {
+    ) -> SaturationStep {
         let open_loop = open_loop.unwrap_or_default();
-        Step {
+        SaturationStep {
             rate: ask.rate,
             confirming: ask.confirm,
             figures,
             operation_latency: percentiles.operations,
             behind_seconds: open_loop.behind_seconds,
-            broken: broken(&self.profile.thresholds, &figures, &percentiles, &open_loop),
+            broken: first_broken_rule(&self.profile.thresholds, &figures, &percentiles, &open_loop),
         }
     }
 }
 
 /// Discards the samples before another confirmation is measured.
-fn restart(file: &mut SampleFile, observer: &mut dyn Observer) {
-    if let Err(error) = file.restart() {
+fn clear_samples(file: &mut SampleFile, observer: &mut dyn Observer) {
+    if let Err(error) = file.clear() {
         observer.log(&format!("failed to write samples.csv: {error}"));
     }
 }
 
 /// Formats a step as a line for the test log.
-fn describe(step: &Step) -> String {
-    let Step { rate, figures, operation_latency, .. } = step;
+fn describe(step: &SaturationStep) -> String {
+    let SaturationStep { rate, figures, operation_latency, .. } = step;
     let outcome = match &step.broken {
         Some(rule) => format!("broke {}: {:.3}", rule.name, rule.measured),
         None if step.confirming => format!("held {CONFIRMATIONS} times in a row"),

@@ -5,36 +5,36 @@ mod alone;
 mod forecast;
 mod max_rate;
 mod search;
-mod turns;
+mod maintenance_turns;
 
 use std::time::{Duration, Instant};
 
 use ese_engine::Error;
 
-use crate::engine::{Copies, Store};
-use crate::layout::Plan;
-use crate::load::Load;
-use crate::machine::Storage;
+use crate::engine::{DatabaseStore, PassiveCopies};
+use crate::layout::RunPlan;
+use crate::load::DatabaseLoad;
+use crate::machine::DirectoryStorage;
 use crate::measurement::{
-    ArraySample, CacheState, HostCounters, HostUse, Measurement, OpenLoop, Repetition, Sample, SampleFile,
-    Saturation, Snapshot, SteadyState, Tally,
+    ArraySample, CacheUsage, CounterSnapshot, HostCounters, HostUsage, LoadTally, Measurement, OpenLoop,
+    Repetition, Sample, SampleFile, SaturationSearch, SteadyState,
 };
-use crate::observer::{Heartbeat, Observer, Phase, StopSignal};
+use crate::observer::{CounterHeartbeat, Observer, RunPhase, StopSignal};
 use crate::profile::Profile;
 
-use self::turns::Turns;
+use self::maintenance_turns::MaintenanceTurns;
 
 /// Percentage of the cache that must be in use before the measurement starts. Jetstress: `PreloadJetCache`.
 const WARM_PERCENT: u64 = 90;
 
 /// Warm-up ends if the cache has not grown for this long, because the cache then contains every page that the load
 /// uses.
-const WARM_STANDSTILL: Duration = Duration::from_secs(10);
+const WARM_STALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Minimum duration, in seconds, before a measurement can be considered settled. Cache and log activity is periodic,
 /// and one period takes some time. The model used by this crate's tests has no such period, so tests use a shorter
 /// minimum.
-const MIN_SETTLED: f64 = if cfg!(test) { 1.0 } else { 30.0 };
+const MIN_SETTLED_SECONDS: f64 = if cfg!(test) { 1.0 } else { 30.0 };
 
 /// Grace period after a measurement for the load to catch up with its schedule. One slow operation delays the
 /// operations queued after it, but that alone does not mean that the rate is too high.
@@ -45,38 +45,38 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Condition that ends a measurement.
 #[derive(Clone, Copy)]
-pub(crate) enum Goal<'a> {
+pub(crate) enum MeasurementGoal<'a> {
     /// The duration in the profile has elapsed.
     Time,
     /// Every database has closed the number of logs specified in the profile. The slice contains the first generation
     /// of each database.
     Logs(&'a [u32]),
     /// The concurrent work has completed.
-    Work(&'a dyn Beside),
+    ConcurrentWork(&'a dyn ConcurrentWork),
 }
 
 /// Work that runs concurrently with the load.
-pub(crate) trait Beside: Sync {
+pub(crate) trait ConcurrentWork: Sync {
     /// Returns the phase to report to the observer.
-    fn phase(&self) -> Phase {
-        Phase::Backup
+    fn phase(&self) -> RunPhase {
+        RunPhase::Backup
     }
     /// Returns the total size of the work in bytes.
     fn total(&self) -> u64;
     /// Returns the number of bytes completed.
     fn done(&self) -> u64;
     /// Returns true if the work has completed.
-    fn ended(&self) -> bool;
+    fn is_finished(&self) -> bool;
 }
 
 /// Parameters of one measurement.
-pub(crate) struct Drive<'a> {
+pub(crate) struct MeasurementDriver<'a> {
     /// The open databases.
-    pub(crate) store: &'a dyn Store,
+    pub(crate) store: &'a dyn DatabaseStore,
     /// Passive copies that follow the databases.
-    pub(crate) copies: Option<&'a dyn Copies>,
+    pub(crate) copies: Option<&'a dyn PassiveCopies>,
     /// The plan, which lists the files of the run.
-    pub(crate) plan: &'a Plan,
+    pub(crate) plan: &'a RunPlan,
     /// The profile of the run.
     pub(crate) profile: &'a Profile,
     /// Signal that ends the measurement early.
@@ -84,25 +84,25 @@ pub(crate) struct Drive<'a> {
     /// Seconds already measured before an interruption or by an earlier measurement.
     pub(crate) measured_before: f64,
     /// Condition that ends the measurement.
-    pub(crate) goal: Goal<'a>,
+    pub(crate) goal: MeasurementGoal<'a>,
 }
 
-impl Drive<'_> {
+impl MeasurementDriver<'_> {
     /// Warms the cache and measures. Each sample is written to `file` as soon as it is taken.
     pub(crate) fn run(
         &self,
         file: &mut SampleFile,
         observer: &mut dyn Observer,
     ) -> Result<Measurement, Error> {
-        let load = Load::new(self.store, self.plan.instances.len(), self.profile)?;
+        let load = DatabaseLoad::new(self.store, self.plan.instances.len(), self.profile)?;
         let clock = Instant::now();
         let (measured, failure) = load.run(|load| {
-            let warm_seconds = self.warm(load, clock, observer);
+            let warm_seconds = self.warm_up(load, clock, observer);
             let measured = match self.profile.find_max {
                 true => self.find_max(load, clock, file, observer),
                 false => self.measure(load, clock, file, observer, None),
             };
-            self.hold(load, clock, observer);
+            self.keep_load_running(load, clock, observer);
             Measurement { warm_seconds, ..measured }
         });
         let failure = failure.or_else(|| measured.failure.clone());
@@ -111,41 +111,45 @@ impl Drive<'_> {
 
     /// Warms the cache and measures twice: first for the duration in the profile, then until the concurrent `work`
     /// completes.
-    pub(crate) fn run_beside(
+    pub(crate) fn run_with_concurrent_work(
         &self,
         file: &mut SampleFile,
         observer: &mut dyn Observer,
-        work: &dyn Beside,
+        work: &dyn ConcurrentWork,
         begin: impl FnOnce() + Send,
     ) -> Result<(Measurement, Measurement), Error> {
-        let load = Load::new(self.store, self.plan.instances.len(), self.profile)?;
+        let load = DatabaseLoad::new(self.store, self.plan.instances.len(), self.profile)?;
         let clock = Instant::now();
         let ((alone, together), failure) = load.run(|load| {
-            let warm_seconds = self.warm(load, clock, observer);
+            let warm_seconds = self.warm_up(load, clock, observer);
             let alone = self.measure(load, clock, file, observer, None);
-            let drive = Drive { goal: Goal::Work(work), measured_before: alone.seconds, ..*self };
+            let drive = MeasurementDriver {
+                goal: MeasurementGoal::ConcurrentWork(work),
+                measured_before: alone.seconds,
+                ..*self
+            };
             let together = std::thread::scope(|scope| {
-                let beside = (!self.over(load)).then(|| scope.spawn(begin));
+                let beside = (!self.is_over(load)).then(|| scope.spawn(begin));
                 match beside {
                     Some(_) => drive.measure(load, clock, file, observer, None),
                     None => Measurement::default(),
                 }
             });
-            self.hold(load, clock, observer);
+            self.keep_load_running(load, clock, observer);
             (Measurement { warm_seconds, ..alone }, together)
         });
         let complete = together.complete && failure.is_none();
         Ok((alone, Measurement { complete, failure, ..together }))
     }
 
-    pub(crate) fn snapshot(&self, load: &Load<'_>, clock: Instant) -> Snapshot {
-        Snapshot {
+    pub(crate) fn snapshot(&self, load: &DatabaseLoad<'_>, clock: Instant) -> CounterSnapshot {
+        CounterSnapshot {
             at: clock.elapsed().as_secs_f64(),
             io: self.store.io(),
             cache: self.store.cache(),
             arrays: self.store.arrays(),
             operations: load.operations(),
-            copies: self.copies.map(Copies::counters).unwrap_or_default(),
+            copies: self.copies.map(PassiveCopies::counters).unwrap_or_default(),
         }
     }
 
@@ -153,14 +157,14 @@ impl Drive<'_> {
     fn devices(&self) -> Vec<String> {
         let directories = self.profile.dirs.iter().chain(&self.profile.log_dirs);
         let mut names: Vec<String> =
-            directories.filter_map(|dir| Some(Storage::under(dir).device?.name)).collect();
+            directories.filter_map(|dir| Some(DirectoryStorage::examine(dir).device?.name)).collect();
         names.sort();
         names.dedup();
         names
     }
 
-    pub(crate) fn over(&self, load: &Load<'_>) -> bool {
-        self.stop.is_set() || load.failed()
+    pub(crate) fn is_over(&self, load: &DatabaseLoad<'_>) -> bool {
+        self.stop.is_set() || load.has_failed()
     }
 
     /// Returns how many bytes of the cache must be in use before the measurement starts.
@@ -168,9 +172,9 @@ impl Drive<'_> {
         self.plan.cache_bytes.min(self.plan.initial_bytes()) / 100 * WARM_PERCENT
     }
 
-    fn warm(&self, load: &Load<'_>, clock: Instant, observer: &mut dyn Observer) -> f64 {
+    fn warm_up(&self, load: &DatabaseLoad<'_>, clock: Instant, observer: &mut dyn Observer) -> f64 {
         let (started, bound) = (Instant::now(), self.warm_bytes());
-        observer.begin(Phase::Warm, bound);
+        observer.begin_phase(RunPhase::Warm, bound);
         self.fill_cache(load, clock, bound, observer, |used, observer| observer.advance(used.min(bound), ""));
         started.elapsed().as_secs_f64()
     }
@@ -178,22 +182,22 @@ impl Drive<'_> {
     /// Runs the load until the cache has grown to `bound` bytes or has stopped growing.
     fn fill_cache(
         &self,
-        load: &Load<'_>,
+        load: &DatabaseLoad<'_>,
         clock: Instant,
         bound: u64,
         observer: &mut dyn Observer,
         progress: impl Fn(u64, &mut dyn Observer),
     ) {
         let (mut highest, mut grown) = (0, Instant::now());
-        let mut heartbeat = Heartbeat::new();
-        while !self.over(load) {
+        let mut heartbeat = CounterHeartbeat::new();
+        while !self.is_over(load) {
             let used = self.store.cache().used_bytes;
             progress(used, observer);
             heartbeat.beat(observer, || self.snapshot(load, clock));
             if used > highest {
                 (highest, grown) = (used, Instant::now());
             }
-            if used >= bound || grown.elapsed() >= WARM_STANDSTILL {
+            if used >= bound || grown.elapsed() >= WARM_STALL_TIMEOUT {
                 observer.log(&format!(
                     "Database Cache Size (Last: {used}, Lower Bound: {bound}, Upper Bound: none)"
                 ));
@@ -204,9 +208,9 @@ impl Drive<'_> {
     }
 
     /// Keeps the load running after the measurement while other hosts are still measuring.
-    fn hold(&self, load: &Load<'_>, clock: Instant, observer: &mut dyn Observer) {
-        let mut heartbeat = Heartbeat::new();
-        while observer.holds_load() && !self.over(load) {
+    fn keep_load_running(&self, load: &DatabaseLoad<'_>, clock: Instant, observer: &mut dyn Observer) {
+        let mut heartbeat = CounterHeartbeat::new();
+        while observer.must_hold_load() && !self.is_over(load) {
             heartbeat.beat(observer, || self.snapshot(load, clock));
             std::thread::sleep(POLL_INTERVAL);
         }
@@ -215,24 +219,24 @@ impl Drive<'_> {
     /// Measures until the goal is reached. `search` is the search state to include in interim results.
     pub(crate) fn measure(
         &self,
-        load: &Load<'_>,
+        load: &DatabaseLoad<'_>,
         clock: Instant,
         file: &mut SampleFile,
         observer: &mut dyn Observer,
-        search: Option<&Saturation>,
+        search: Option<&SaturationSearch>,
     ) -> Measurement {
         let window = match self.goal {
-            Goal::Time => self.profile.duration.0,
-            Goal::Logs(_) | Goal::Work(_) => Duration::MAX,
+            MeasurementGoal::Time => self.profile.duration.0,
+            MeasurementGoal::Logs(_) | MeasurementGoal::ConcurrentWork(_) => Duration::MAX,
         };
-        let turns = Turns::of(self.store, self.profile);
-        let in_round = turns.as_ref().map_or(1, Turns::in_round);
+        let turns = MaintenanceTurns::new(self.store, self.profile);
+        let in_round = turns.as_ref().map_or(1, MaintenanceTurns::turns_per_round);
         let duration = window.saturating_mul(self.profile.repeat.saturating_mul(in_round));
         match self.goal {
-            Goal::Time => observer.begin(Phase::Measure, duration.as_millis() as u64),
-            Goal::Work(work) => observer.begin(work.phase(), work.total()),
-            Goal::Logs(starts) => {
-                observer.begin(Phase::Generate, u64::from(self.profile.logs) * starts.len() as u64);
+            MeasurementGoal::Time => observer.begin_phase(RunPhase::Measure, duration.as_millis() as u64),
+            MeasurementGoal::ConcurrentWork(work) => observer.begin_phase(work.phase(), work.total()),
+            MeasurementGoal::Logs(starts) => {
+                observer.begin_phase(RunPhase::Generate, u64::from(self.profile.logs) * starts.len() as u64);
             }
         }
         let devices = self.devices();
@@ -242,15 +246,15 @@ impl Drive<'_> {
         let mut failure = turns.as_ref().and_then(|turns| turns.begin(0).err());
         load.take_tally();
         let started = Instant::now();
-        let mut heartbeat = Heartbeat::new();
-        let mut view = Window::begin(self.snapshot(load, clock), HostCounters::read(&devices));
+        let mut heartbeat = CounterHeartbeat::new();
+        let mut view = MeasuredWindow::begin(self.snapshot(load, clock), HostCounters::read(&devices));
         let (mut repetition_start, mut repetition_samples) = (view.first.clone(), 0);
         let mut next = self.profile.sample_interval.0;
         let mut settled = false;
         loop {
             let elapsed = started.elapsed();
-            let ended = settled || self.reached(elapsed, duration);
-            let over = ended || failure.is_some() || self.over(load);
+            let ended = settled || self.has_reached_goal(elapsed, duration);
+            let over = ended || failure.is_some() || self.is_over(load);
             if elapsed >= next || over {
                 let now = self.snapshot(load, clock);
                 // A remainder that is much shorter than an interval would be mostly noise. It is included only in the
@@ -260,16 +264,17 @@ impl Drive<'_> {
                     if let Err(error) = file.add(&sample) {
                         observer.log(&format!("failed to write samples.csv: {error}"));
                     }
-                    observer.sampled(&sample);
+                    observer.report_sample(&sample);
                     view.add(sample, &now, HostCounters::read(&devices));
-                    settled |=
-                        self.profile.stop_when_steady && SteadyState::is_settled(&view.samples, MIN_SETTLED);
+                    settled |= self.profile.stop_when_steady
+                        && SteadyState::is_settled(&view.samples, MIN_SETTLED_SECONDS);
                 }
                 view.last = now;
                 next += self.profile.sample_interval.0;
                 if !over && observer.wants_measured() {
                     let saturation = search.cloned();
-                    observer.measured(Measurement { saturation, ..view.measured(load, load.tally()) });
+                    observer
+                        .report_measurement(Measurement { saturation, ..view.measured(load, load.tally()) });
                 }
             }
             if elapsed >= window.saturating_mul(view.repetitions.len() as u32 + 1) {
@@ -292,27 +297,27 @@ impl Drive<'_> {
                 break;
             }
             match self.goal {
-                Goal::Time => observer.advance(elapsed.as_millis() as u64, ""),
-                Goal::Logs(starts) => observer.advance(self.generated(starts).sum(), ""),
-                Goal::Work(work) => observer.advance(work.done(), "while the load runs"),
+                MeasurementGoal::Time => observer.advance(elapsed.as_millis() as u64, ""),
+                MeasurementGoal::Logs(starts) => observer.advance(self.closed_logs(starts).sum(), ""),
+                MeasurementGoal::ConcurrentWork(work) => observer.advance(work.done(), "while the load runs"),
             }
             heartbeat.beat(observer, || self.snapshot(load, clock));
             if observer.wants_totals() {
                 let now = self.snapshot(load, clock);
-                observer.totals(view.totals(&now, load, load.tally()));
+                observer.report_totals(view.totals(&now, load, load.tally()));
             }
             let window_end = window.saturating_mul(view.repetitions.len() as u32 + 1);
             let nearest = window_end.min(next).saturating_sub(elapsed);
             std::thread::sleep(POLL_INTERVAL.min(nearest));
         }
         view.last_host = HostCounters::read(&devices);
-        let complete = settled || self.reached(started.elapsed(), duration);
+        let complete = settled || self.has_reached_goal(started.elapsed(), duration);
         let measured = view.measured(load, load.take_tally());
-        Measurement { complete, failure, open_loop: self.caught_up(load), ..measured }
+        Measurement { complete, failure, open_loop: self.open_loop_after_grace(load), ..measured }
     }
 
     /// Returns the number of logs that each database has closed, capped at the number in the profile.
-    fn generated<'b>(&'b self, starts: &'b [u32]) -> impl Iterator<Item = u64> + 'b {
+    fn closed_logs<'b>(&'b self, starts: &'b [u32]) -> impl Iterator<Item = u64> + 'b {
         let closed = |(database, start): (usize, &u32)| {
             let generated = self.store.generation(database).saturating_sub(*start);
             u64::from(generated.min(self.profile.logs))
@@ -321,22 +326,24 @@ impl Drive<'_> {
     }
 
     /// Returns true if the measurement has reached its goal.
-    fn reached(&self, elapsed: Duration, duration: Duration) -> bool {
+    fn has_reached_goal(&self, elapsed: Duration, duration: Duration) -> bool {
         match self.goal {
-            Goal::Time => elapsed >= duration,
-            Goal::Work(work) => work.ended(),
-            Goal::Logs(starts) => self.generated(starts).all(|logs| logs >= u64::from(self.profile.logs)),
+            MeasurementGoal::Time => elapsed >= duration,
+            MeasurementGoal::ConcurrentWork(work) => work.is_finished(),
+            MeasurementGoal::Logs(starts) => {
+                self.closed_logs(starts).all(|logs| logs >= u64::from(self.profile.logs))
+            }
         }
     }
 
     /// Returns how well the load kept its rate, after a grace period for it to catch up.
-    pub(crate) fn caught_up(&self, load: &Load<'_>) -> Option<OpenLoop> {
+    pub(crate) fn open_loop_after_grace(&self, load: &DatabaseLoad<'_>) -> Option<OpenLoop> {
         let began = Instant::now();
         loop {
             let state = load.open_loop();
-            if state.is_none_or(|state| state.kept_up())
+            if state.is_none_or(|state| state.kept_rate())
                 || began.elapsed() >= DUE_GRACE_PERIOD
-                || self.over(load)
+                || self.is_over(load)
             {
                 return state;
             }
@@ -346,20 +353,20 @@ impl Drive<'_> {
 }
 
 /// The time between the start of the measurement and its last snapshot.
-struct Window {
-    first: Snapshot,
-    last: Snapshot,
+struct MeasuredWindow {
+    first: CounterSnapshot,
+    last: CounterSnapshot,
     first_host: HostCounters,
     last_host: HostCounters,
     samples: Vec<Sample>,
-    host_samples: Vec<HostUse>,
+    host_samples: Vec<HostUsage>,
     array_samples: Vec<ArraySample>,
     repetitions: Vec<Repetition>,
 }
 
-impl Window {
-    fn begin(first: Snapshot, host: HostCounters) -> Window {
-        Window {
+impl MeasuredWindow {
+    fn begin(first: CounterSnapshot, host: HostCounters) -> MeasuredWindow {
+        MeasuredWindow {
             last: first.clone(),
             first,
             first_host: host.clone(),
@@ -371,7 +378,7 @@ impl Window {
         }
     }
 
-    fn add(&mut self, sample: Sample, now: &Snapshot, host: HostCounters) {
+    fn add(&mut self, sample: Sample, now: &CounterSnapshot, host: HostCounters) {
         if let Some((before, after)) = self.last.arrays.zip(now.arrays) {
             self.array_samples.push(after.since(&before, sample.at_seconds, sample.seconds));
         }
@@ -381,7 +388,7 @@ impl Window {
     }
 
     /// Returns the results so far, except whether the measurement completed or failed.
-    fn measured(&self, load: &Load<'_>, tally: Tally) -> Measurement {
+    fn measured(&self, load: &DatabaseLoad<'_>, tally: LoadTally) -> Measurement {
         let totals = self.totals(&self.last, load, tally);
         Measurement {
             host: self.last_host.since(&self.first_host, totals.seconds, totals.seconds),
@@ -394,13 +401,13 @@ impl Window {
     }
 
     /// Returns the totals from the start of the measurement to `last`.
-    fn totals(&self, last: &Snapshot, load: &Load<'_>, tally: Tally) -> Measurement {
+    fn totals(&self, last: &CounterSnapshot, load: &DatabaseLoad<'_>, tally: LoadTally) -> Measurement {
         let first = &self.first;
         Measurement {
             open_loop: load.open_loop(),
             seconds: last.at - first.at,
             io: first.io.iter().zip(&last.io).map(|(earlier, later)| later.since(earlier)).collect(),
-            cache: CacheState { stalls: last.cache.stalls.saturating_sub(first.cache.stalls), ..last.cache },
+            cache: CacheUsage { stalls: last.cache.stalls.saturating_sub(first.cache.stalls), ..last.cache },
             tally,
             ..Measurement::default()
         }

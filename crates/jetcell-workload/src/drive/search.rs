@@ -21,11 +21,11 @@ const MAX_RATE: f64 = 1e7;
 
 /// Minimum rate as a fraction of the first rate. If even this rate violates a limit, the violation is not caused by
 /// the rate.
-const MIN_PART: f64 = 1.0 / 256.0;
+const MIN_RATE_FRACTION: f64 = 1.0 / 256.0;
 
 /// Request for one probe.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Ask {
+pub(super) struct ProbeRequest {
     /// Rate in operations per second.
     pub rate: f64,
     /// Whether the probe is a confirmation. A confirmed rate must meet all limits several times in a row.
@@ -34,7 +34,7 @@ pub(super) struct Ask {
 
 /// Result of a search.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Found {
+pub(super) struct RateSearchResult {
     /// Highest rate that was confirmed.
     pub sustained: Option<f64>,
     /// Lowest rate that violated a limit.
@@ -45,26 +45,34 @@ pub(super) struct Found {
 
 /// Searches for the highest sustained rate, starting at `start`. `probe` returns whether a rate meets all limits, or
 /// `None` to end the search.
-pub(super) fn find_max(start: f64, mut probe: impl FnMut(Ask) -> Option<bool>) -> Found {
+pub(super) fn find_max(start: f64, mut probe: impl FnMut(ProbeRequest) -> Option<bool>) -> RateSearchResult {
     let start = if start.is_nan() { MIN_RATE } else { start.clamp(MIN_RATE, MAX_RATE) };
-    let lowest = (start * MIN_PART).max(MIN_RATE);
+    let lowest = (start * MIN_RATE_FRACTION).max(MIN_RATE);
     // `held` is the highest rate that met all limits. `broke` is the lowest rate above `held` that violated a limit.
     let (mut held, mut broke): (Option<f64>, Option<f64>) = (None, None);
     let (mut confirmed_lower, mut drop) = (None, 0.05);
     for _ in 0..MAX_PROBES {
         let ask =
-            confirmed_lower.map(|rate| Ask { rate, confirm: true }).unwrap_or_else(|| match (held, broke) {
-                (None, None) => Ask { rate: rounded(start), confirm: false },
-                (Some(low), None) if low * 2.0 > MAX_RATE => Ask { rate: low, confirm: true },
-                (Some(low), None) => Ask { rate: rounded(low * 2.0), confirm: false },
-                (None, Some(high)) => Ask { rate: rounded((high / 2.0).max(MIN_RATE)), confirm: false },
-                (Some(low), Some(high)) if high <= low * TOLERANCE => Ask { rate: low, confirm: true },
-                (Some(low), Some(high)) => Ask { rate: rounded(low.midpoint(high)), confirm: false },
+            confirmed_lower.map(|rate| ProbeRequest { rate, confirm: true }).unwrap_or_else(|| {
+                match (held, broke) {
+                    (None, None) => ProbeRequest { rate: rounded(start), confirm: false },
+                    (Some(low), None) if low * 2.0 > MAX_RATE => ProbeRequest { rate: low, confirm: true },
+                    (Some(low), None) => ProbeRequest { rate: rounded(low * 2.0), confirm: false },
+                    (None, Some(high)) => {
+                        ProbeRequest { rate: rounded((high / 2.0).max(MIN_RATE)), confirm: false }
+                    }
+                    (Some(low), Some(high)) if high <= low * TOLERANCE => {
+                        ProbeRequest { rate: low, confirm: true }
+                    }
+                    (Some(low), Some(high)) => {
+                        ProbeRequest { rate: rounded(low.midpoint(high)), confirm: false }
+                    }
+                }
             });
         match probe(ask) {
-            None => return Found { sustained: None, first_failed: broke, ended: false },
+            None => return RateSearchResult { sustained: None, first_failed: broke, ended: false },
             Some(true) if ask.confirm => {
-                return Found { sustained: Some(ask.rate), first_failed: broke, ended: true };
+                return RateSearchResult { sustained: Some(ask.rate), first_failed: broke, ended: true };
             }
             Some(true) => held = Some(ask.rate),
             Some(false) => {
@@ -79,7 +87,7 @@ pub(super) fn find_max(start: f64, mut probe: impl FnMut(Ask) -> Option<bool>) -
             }
         }
     }
-    Found { sustained: None, first_failed: broke, ended: true }
+    RateSearchResult { sustained: None, first_failed: broke, ended: true }
 }
 
 /// Returns the expected number of probes up to the confirmation. If a bound is still unknown, the next probe is
@@ -108,7 +116,10 @@ mod tests {
     use rand_chacha::rand_core::{RngCore, SeedableRng};
 
     /// Runs a search on a model. Returns the probe requests with their results.
-    fn search(start: f64, mut holds: impl FnMut(Ask) -> bool) -> (Found, Vec<(Ask, bool)>) {
+    fn search(
+        start: f64,
+        mut holds: impl FnMut(ProbeRequest) -> bool,
+    ) -> (RateSearchResult, Vec<(ProbeRequest, bool)>) {
         let mut asked = Vec::new();
         let found = find_max(start, |ask| {
             let answer = holds(ask);
@@ -119,7 +130,7 @@ mod tests {
         assert!(asked.iter().all(|(ask, _)| (MIN_RATE..=MAX_RATE).contains(&ask.rate)));
         if let Some(sustained) = found.sustained {
             let last = asked.last().unwrap();
-            assert_eq!(*last, (Ask { rate: sustained, confirm: true }, true));
+            assert_eq!(*last, (ProbeRequest { rate: sustained, confirm: true }, true));
             assert!(asked.iter().all(|(ask, held)| *held || ask.rate > sustained), "{asked:?}");
         }
         let lowest = asked.iter().filter(|(_, held)| !held).map(|(ask, _)| ask.rate).reduce(f64::min);
@@ -202,7 +213,7 @@ mod tests {
         assert!(found.ended && found.first_failed.is_none() && found.sustained.unwrap() * 2.0 > MAX_RATE);
         let (found, _) = search(1e6, |_| false);
         let lowest = found.first_failed.unwrap();
-        assert_eq!(found, Found { sustained: None, first_failed: Some(lowest), ended: true });
+        assert_eq!(found, RateSearchResult { sustained: None, first_failed: Some(lowest), ended: true });
         assert!((1e6 / 512.0..1e6 / 200.0).contains(&lowest), "{lowest}");
         // With random results, the search may not find a rate, but it must still end.
         let mut random = ChaCha8Rng::seed_from_u64(2);
@@ -219,7 +230,7 @@ mod tests {
             left -= 1;
             (left > 0).then_some(ask.rate < 150.0)
         });
-        assert_eq!(found, Found { sustained: None, first_failed: Some(200.0), ended: false });
+        assert_eq!(found, RateSearchResult { sustained: None, first_failed: Some(200.0), ended: false });
     }
 
     #[test]

@@ -11,25 +11,25 @@ use std::time::{Duration, Instant, SystemTime};
 use jetcell_vfs::{OutputFile, open_input};
 use serde::{Deserialize, Serialize};
 
-use super::{Endurance, STATE_FILE, add_io};
-use crate::measurement::{InstanceIo, Tally};
-use crate::refusal::{Refusal, refuse};
-use crate::result::Part;
+use super::{EnduranceState, STATE_FILE, add_io};
+use crate::measurement::{InstanceIo, LoadTally};
+use crate::start_error::{StartError, fail_start};
+use crate::result::TestPart;
 
 /// Name of the journal, in the same directory as the complete state.
 const JOURNAL: &str = "jetcell-stress.jsonl";
 
 /// Time after which the complete state is written again and the journal is restarted.
-const WHOLE_EVERY: Duration = Duration::from_secs(60);
+const FULL_STATE_INTERVAL: Duration = Duration::from_secs(60);
 
 /// A journal line: the work measured since the previous state.
 #[derive(Serialize, Deserialize)]
-struct Increment {
+struct StateIncrement {
     /// Number of the complete state to which the increment applies. After a crash, the journal may still contain
     /// lines for an older state.
     after: u64,
     /// The part that is running.
-    part: Part,
+    part: TestPart,
     /// Total measured time in seconds.
     seconds: f64,
     /// Number of stalls in the total measured time.
@@ -37,13 +37,13 @@ struct Increment {
     /// I/O since the previous state.
     io: Vec<InstanceIo>,
     /// Work since the previous state.
-    tally: Tally,
+    tally: LoadTally,
 }
 
 /// State files of a running part, and their contents.
 pub(crate) struct StateFiles {
     dir: PathBuf,
-    stored: Endurance,
+    stored: EnduranceState,
     whole: Instant,
     /// `None` after an error. The next state is then stored in full.
     journal: Option<OutputFile>,
@@ -55,26 +55,26 @@ pub(crate) struct StateFiles {
 
 impl StateFiles {
     /// Stores the state at the start of a part.
-    pub(crate) fn begin(state: Endurance) -> io::Result<StateFiles> {
+    pub(crate) fn create(state: EnduranceState) -> io::Result<StateFiles> {
         let Some(dir) = state.profile.dirs.first().cloned() else {
             return Err(io::Error::other("the test does not have a directory"));
         };
         let (stored, whole) = (state.clone(), Instant::now());
         let mut files = StateFiles { dir, stored, whole, journal: None, longest_gap: 0.0, failure: None };
-        files.store_whole(state)?;
+        files.store_full(state)?;
         Ok(files)
     }
 
     /// Stores a state. After an error, the files still contain an older state, and [`StateFiles::take_failure`]
     /// returns the error.
-    pub(crate) fn store(&mut self, mut state: Endurance) {
+    pub(crate) fn store(&mut self, mut state: EnduranceState) {
         let (began, measured) = (Instant::now(), state.seconds - self.stored.seconds);
         if let Some(part) = state.parts.last_mut() {
             part.missing_seconds = self.longest_gap;
         }
-        let stored = match self.journal.take().filter(|_| self.whole.elapsed() < WHOLE_EVERY) {
+        let stored = match self.journal.take().filter(|_| self.whole.elapsed() < FULL_STATE_INTERVAL) {
             Some(journal) => self.append(journal, state),
-            None => self.store_whole(state),
+            None => self.store_full(state),
         };
         match stored {
             Ok(()) => self.longest_gap = self.longest_gap.max(measured + began.elapsed().as_secs_f64()),
@@ -87,9 +87,9 @@ impl StateFiles {
         self.failure.take()
     }
 
-    fn store_whole(&mut self, state: Endurance) -> io::Result<()> {
+    fn store_full(&mut self, state: EnduranceState) -> io::Result<()> {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let state = Endurance { number: u64::try_from(now.as_nanos()).unwrap_or(u64::MAX), ..state };
+        let state = EnduranceState { number: u64::try_from(now.as_nanos()).unwrap_or(u64::MAX), ..state };
         STATE_FILE.write(&self.dir, &state)?;
         (self.stored, self.whole) = (state, Instant::now());
         self.journal = Some(OutputFile::create(&self.dir.join(JOURNAL))?);
@@ -97,13 +97,13 @@ impl StateFiles {
         OutputFile::sync_directory(&self.dir)
     }
 
-    fn append(&mut self, mut journal: OutputFile, state: Endurance) -> io::Result<()> {
+    fn append(&mut self, mut journal: OutputFile, state: EnduranceState) -> io::Result<()> {
         let before = &self.stored;
         let io = state.io.iter().enumerate().map(|(instance, now)| match before.io.get(instance) {
             Some(earlier) => now.since(earlier),
             None => now.clone(),
         });
-        let increment = Increment {
+        let increment = StateIncrement {
             after: before.number,
             part: state.parts.last().cloned().unwrap_or_default(),
             seconds: state.seconds,
@@ -115,7 +115,7 @@ impl StateFiles {
         line.push('\n');
         journal.write_all(line.as_bytes())?;
         journal.sync()?;
-        self.stored = Endurance { number: before.number, ..state };
+        self.stored = EnduranceState { number: before.number, ..state };
         self.journal = Some(journal);
         Ok(())
     }
@@ -123,22 +123,22 @@ impl StateFiles {
 
 /// Applies the journal to a complete state. Reading stops at a damaged or truncated line, because the crash occurred
 /// while that line was being written.
-pub(super) fn with_increments(mut test: Endurance, dir: &Path) -> Result<Endurance, Refusal> {
+pub(super) fn with_increments(mut test: EnduranceState, dir: &Path) -> Result<EnduranceState, StartError> {
     let path = dir.join(JOURNAL);
-    let unreadable = |error| refuse(format!("failed to read {}: {error}", path.display()));
+    let unreadable = |error| fail_start(format!("failed to read {}: {error}", path.display()));
     let file = match open_input(&path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(test),
         Err(error) => return unreadable(error),
     };
-    let mut lines = BufReader::new(file.take(STATE_FILE.largest));
+    let mut lines = BufReader::new(file.take(STATE_FILE.max_bytes));
     let mut line = Vec::new();
     loop {
         line.clear();
         if let Err(error) = lines.read_until(b'\n', &mut line) {
             return unreadable(error);
         }
-        let Ok(more) = serde_json::from_slice::<Increment>(&line) else { return Ok(test) };
+        let Ok(more) = serde_json::from_slice::<StateIncrement>(&line) else { return Ok(test) };
         if more.after != test.number || !line.ends_with(b"\n") {
             return Ok(test);
         }
@@ -167,24 +167,24 @@ mod tests {
     use crate::run_tests::scratch;
 
     /// Returns the state after `seconds` seconds, with one transfer and one insert per second.
-    fn state(begun: &Endurance, seconds: u32) -> Endurance {
+    fn state(begun: &EnduranceState, seconds: u32) -> EnduranceState {
         let mut io = InstanceIo::default();
-        let mut tally = Tally { batches: vec![u64::from(seconds)], ..Tally::default() };
+        let mut tally = LoadTally { batches: vec![u64::from(seconds)], ..LoadTally::default() };
         for second in 0..seconds {
             io.log_write.record(4096, 100 + u64::from(second));
             tally.operations[0].record(u64::from(second) + 1);
             tally.counts[0] += 1;
             tally.add_wrong(format!("record {second}"));
         }
-        let part = Part { measured_seconds: seconds.into(), ..Part::default() };
+        let part = TestPart { measured_seconds: seconds.into(), ..TestPart::default() };
         let measured = Measurement { seconds: seconds.into(), io: vec![io], tally, ..Measurement::default() };
-        begun.after(&measured, vec![part])
+        begun.state_after(&measured, vec![part])
     }
 
-    fn same(one: &Endurance, other: &Endurance) -> bool {
-        let text = |test: &Endurance| {
-            let parts = vec![Part { missing_seconds: 0.0, ..test.parts.last().unwrap().clone() }];
-            serde_json::to_string(&Endurance { number: 0, parts, ..test.clone() }).unwrap()
+    fn same(one: &EnduranceState, other: &EnduranceState) -> bool {
+        let text = |test: &EnduranceState| {
+            let parts = vec![TestPart { missing_seconds: 0.0, ..test.parts.last().unwrap().clone() }];
+            serde_json::to_string(&EnduranceState { number: 0, parts, ..test.clone() }).unwrap()
         };
         text(one) == text(other)
     }
@@ -193,11 +193,11 @@ mod tests {
     fn a_state_with_its_increments_is_the_last_stored_one() {
         let dir = scratch();
         let options = Options { dirs: vec![dir.path().to_path_buf()], ..Options::default() };
-        let begun = Endurance::begin(&options.resolve().unwrap(), &PathBuf::from("out"));
-        let read = || Endurance::read(dir.path()).unwrap().unwrap();
+        let begun = EnduranceState::new(&options.resolve().unwrap(), &PathBuf::from("out"));
+        let read = || EnduranceState::read(dir.path()).unwrap().unwrap();
         // The directory still contains the journal of an earlier test.
         fs::write(dir.path().join(JOURNAL), "{\"after\":1}\n").unwrap();
-        let mut files = StateFiles::begin(state(&begun, 0)).unwrap();
+        let mut files = StateFiles::create(state(&begun, 0)).unwrap();
         assert!(same(&read(), &state(&begun, 0)));
         for seconds in [1, 2, 30] {
             files.store(state(&begun, seconds));
@@ -217,10 +217,10 @@ mod tests {
         // A complete state supersedes the older journal, even if a crash prevented the journal from being removed.
         fs::write(dir.path().join(JOURNAL), &journal).unwrap();
         let old = fs::read(dir.path().join(JOURNAL)).unwrap();
-        files.store_whole(state(&begun, 40)).unwrap();
+        files.store_full(state(&begun, 40)).unwrap();
         fs::write(dir.path().join(JOURNAL), old).unwrap();
         assert!(same(&read(), &state(&begun, 40)));
-        Endurance::end(dir.path()).unwrap();
+        EnduranceState::remove_files(dir.path()).unwrap();
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 
@@ -228,14 +228,14 @@ mod tests {
     fn a_state_after_a_failed_write_is_stored_whole() {
         let dir = scratch();
         let options = Options { dirs: vec![dir.path().to_path_buf()], ..Options::default() };
-        let begun = Endurance::begin(&options.resolve().unwrap(), &PathBuf::from("out"));
-        let mut files = StateFiles::begin(state(&begun, 0)).unwrap();
+        let begun = EnduranceState::new(&options.resolve().unwrap(), &PathBuf::from("out"));
+        let mut files = StateFiles::create(state(&begun, 0)).unwrap();
         // Writes to `/dev/full` fail as if the device were full.
         files.journal = Some(OutputFile::append(Path::new("/dev/full")).unwrap());
         files.store(state(&begun, 1));
         assert!(files.take_failure().is_some());
         files.store(state(&begun, 2));
         assert!(files.take_failure().is_none());
-        assert!(same(&Endurance::read(dir.path()).unwrap().unwrap(), &state(&begun, 2)));
+        assert!(same(&EnduranceState::read(dir.path()).unwrap().unwrap(), &state(&begun, 2)));
     }
 }

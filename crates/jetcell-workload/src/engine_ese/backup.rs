@@ -12,8 +12,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ese_engine::{BackupKind, Error, Instance, PageReads, ReadOptions};
-use jetcell_backup::{BackupError, BackupOptions, Cancel, Kind, Pace, ReadFn, SetFault};
+use ese_engine::{BackupKind, Error, Instance, PageReadOptions, PageReads};
+use jetcell_backup::{
+    BackupError, BackupOptions, BackupSetError, BackupType, CancelToken, PageReadsFn, TransferControl,
+};
 use jetcell_vfs::Vfs;
 
 use crate::engine::Result;
@@ -25,19 +27,22 @@ const READ_BYTES: usize = 256 << 10;
 /// Number of concurrent reads per database.
 const READS_IN_FLIGHT: usize = 8;
 /// Maximum number of findings kept for each database. The first ones are enough to identify the problem.
-const FINDINGS_KEPT: usize = 10;
+const MAX_FINDINGS: usize = 10;
 
 /// Reads an instance's database as a backup would, but writes nothing.
 pub(super) fn read(instance: &Instance, watch: &BackupWatch) -> Result<()> {
     // A copy backup does not affect other backups and removes no logs.
     let backup = instance.begin_backup(BackupKind::Copy)?;
     let Some(database) = backup.databases().first().cloned() else { return Ok(()) };
-    let options =
-        ReadOptions { read_bytes: READ_BYTES, reads_in_flight: READS_IN_FLIGHT, ..ReadOptions::default() };
+    let options = PageReadOptions {
+        read_bytes: READ_BYTES,
+        reads_in_flight: READS_IN_FLIGHT,
+        ..PageReadOptions::default()
+    };
     let mut pages = backup.read_pages(&database, options)?;
     while let Some(extent) = pages.next_extent()? {
         pages.recycle(extent);
-        if !note(pages.reads(), watch) {
+        if !update_counters(pages.reads(), watch) {
             break;
         }
     }
@@ -55,26 +60,26 @@ pub(super) fn write(
     let directory = directory(to, place);
     // The backup taken during the load replaces the one taken without load.
     remove(&directory)?;
-    let cancel = Cancel::default();
+    let cancel = CancelToken::default();
     let (watched, stop) = (watch.clone(), cancel.clone());
-    let read: Arc<ReadFn> = Arc::new(move |_, reads| {
-        if !note(reads, &watched) {
+    let read: Arc<PageReadsFn> = Arc::new(move |_, reads| {
+        if !update_counters(reads, &watched) {
             stop.cancel();
         }
     });
     let options = BackupOptions {
-        kind: Kind::Copy,
+        kind: BackupType::Copy,
         read_bytes: READ_BYTES,
         reads_in_flight: READS_IN_FLIGHT,
-        read: Some(read),
-        pace: Pace { cancel, ..Pace::default() },
+        on_read: Some(read),
+        pace: TransferControl { cancel, ..TransferControl::default() },
         ..BackupOptions::default()
     };
     let Err(error) = jetcell_backup::back_up(instance, files, &directory, &options) else { return Ok(()) };
     remove(&directory)?;
     match error {
         // The bad pages are already recorded in `watch`. They are a test finding, not an error.
-        BackupError::Set { fault: SetFault::BadPages, .. } | BackupError::Stopped => Ok(()),
+        BackupError::Set { fault: BackupSetError::BadPages, .. } | BackupError::Stopped => Ok(()),
         BackupError::Engine(error) => Err(error),
         error => Err(Error::Usage(error.to_string())),
     }
@@ -93,14 +98,14 @@ fn remove(directory: &Path) -> Result<()> {
 }
 
 /// Updates the backup counters. Returns true if the backup should continue.
-fn note(reads: &PageReads, watch: &BackupWatch) -> bool {
+fn update_counters(reads: &PageReads, watch: &BackupWatch) -> bool {
     let finding = |(page, flaw)| format!("page {page}: {flaw}");
     watch.update(|counters| {
         (counters.bytes, counters.pages) = (reads.bytes, reads.pages);
         (counters.read_again, counters.corrected, counters.bad) =
             (reads.read_again, reads.corrected, reads.bad);
         if reads.bad > 0 {
-            counters.findings = reads.bad_pages.iter().map(finding).take(FINDINGS_KEPT).collect();
+            counters.findings = reads.bad_pages.iter().map(finding).take(MAX_FINDINGS).collect();
         }
     })
 }

@@ -17,43 +17,43 @@ use ese_engine::internals::log::LogNames;
 use ese_format::Generation;
 use jetcell_vfs::{CountedVfs, IoBuffer, IoOperation, IoReason, OpenMode, Vfs, abort_on_panic};
 
-use crate::measurement::{IoTotals, LogCopies};
+use crate::measurement::{IoTotals, LogCopySummary};
 
 /// Size of a log header in bytes.
-const HEADER: u64 = 4096;
+const HEADER_BYTES: u64 = 4096;
 /// Number of reads in one pass over the body of a log.
-const READS: u64 = 4;
+const READS_PER_PASS: u64 = 4;
 /// Number of passes over the body of a log.
 const PASSES: u32 = 2;
 /// Interval at which the reader polls for closed logs.
-const POLL: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Maximum time to wait for a closed log to be renamed.
-const NAMING: Duration = Duration::from_secs(5);
+const RENAME_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Reads one instance's closed logs until it is stopped or dropped.
-pub(super) struct LogCopier {
+pub(super) struct ClosedLogReader {
     counted: Arc<CountedVfs>,
-    shared: Arc<Shared>,
+    shared: Arc<LogReaderState>,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Default)]
-struct Shared {
+struct LogReaderState {
     quit: AtomicBool,
     logs: AtomicU64,
     missed: AtomicU64,
 }
 
-impl LogCopier {
+impl ClosedLogReader {
     /// Starts reading the logs that `instance` closes after this call, on behalf of `copies` additional copies.
     pub(super) fn start(
         files: &Arc<dyn Vfs>,
         names: LogNames,
         instance: &Arc<Instance>,
         copies: u32,
-    ) -> io::Result<LogCopier> {
+    ) -> io::Result<ClosedLogReader> {
         let counted = Arc::new(CountedVfs::new(files.clone()));
-        let shared = Arc::<Shared>::default();
+        let shared = Arc::<LogReaderState>::default();
         let work = {
             let (counted, shared) = (counted.clone(), shared.clone());
             // The thread must not keep the instance alive after its owner drops it.
@@ -63,7 +63,7 @@ impl LogCopier {
             move || abort_on_panic(|| shared.work(&*counted, &names, first, copies, newest))
         };
         let thread = std::thread::Builder::new().name("jetcell-copies".into()).spawn(work)?;
-        Ok(LogCopier { counted, shared, thread: Some(thread) })
+        Ok(ClosedLogReader { counted, shared, thread: Some(thread) })
     }
 
     /// Returns the total reads so far.
@@ -72,10 +72,10 @@ impl LogCopier {
     }
 
     /// Stops the reads and returns the summary.
-    pub(super) fn end(mut self) -> LogCopies {
+    pub(super) fn finish(mut self) -> LogCopySummary {
         self.stop();
-        let Shared { logs, missed, .. } = &*self.shared;
-        LogCopies { logs: logs.load(Relaxed), missed: missed.load(Relaxed), ..LogCopies::default() }
+        let LogReaderState { logs, missed, .. } = &*self.shared;
+        LogCopySummary { logs: logs.load(Relaxed), missed: missed.load(Relaxed), ..LogCopySummary::default() }
     }
 
     fn stop(&mut self) {
@@ -86,13 +86,13 @@ impl LogCopier {
     }
 }
 
-impl Drop for LogCopier {
+impl Drop for ClosedLogReader {
     fn drop(&mut self) {
         self.stop();
     }
 }
 
-impl Shared {
+impl LogReaderState {
     fn work(
         &self,
         files: &dyn Vfs,
@@ -104,7 +104,7 @@ impl Shared {
         while !self.quit.load(Relaxed) {
             let Some(newest) = newest() else { return };
             while next < newest && !self.quit.load(Relaxed) {
-                match self.read_when_named(files, names, next, copies) {
+                match self.read_after_rename(files, names, next, copies) {
                     Ok(()) => {
                         self.logs.fetch_add(1, Relaxed);
                     }
@@ -116,13 +116,13 @@ impl Shared {
                 }
                 next = next.next();
             }
-            std::thread::sleep(POLL);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 
     /// Reads a log. The engine gives a closed log its final name only after opening the next log, so this function
     /// waits for that name.
-    fn read_when_named(
+    fn read_after_rename(
         &self,
         files: &dyn Vfs,
         names: &LogNames,
@@ -133,13 +133,13 @@ impl Shared {
         let began = Instant::now();
         loop {
             match files.open(&path, OpenMode::Read) {
-                Ok(file) => return (0..copies).try_for_each(|_| read_for_a_copy(&*file)),
+                Ok(file) => return (0..copies).try_for_each(|_| read_log(&*file)),
                 Err(error)
                     if error.kind() == io::ErrorKind::NotFound
-                        && began.elapsed() < NAMING
+                        && began.elapsed() < RENAME_TIMEOUT
                         && !self.quit.load(Relaxed) =>
                 {
-                    std::thread::sleep(POLL);
+                    std::thread::sleep(POLL_INTERVAL);
                 }
                 Err(error) => return Err(error),
             }
@@ -147,13 +147,14 @@ impl Shared {
     }
 }
 
-fn read_for_a_copy(file: &dyn jetcell_vfs::File) -> io::Result<()> {
+fn read_log(file: &dyn jetcell_vfs::File) -> io::Result<()> {
     let end = file.len()?;
-    let piece = (end.saturating_sub(HEADER) / READS).next_multiple_of(HEADER).max(HEADER);
+    let piece =
+        (end.saturating_sub(HEADER_BYTES) / READS_PER_PASS).next_multiple_of(HEADER_BYTES).max(HEADER_BYTES);
     let mut buffer = IoBuffer::zeroed(piece as usize);
-    file.read_at(0, &mut buffer[..HEADER as usize], IoReason::LogRead)?;
+    file.read_at(0, &mut buffer[..HEADER_BYTES as usize], IoReason::LogRead)?;
     for _ in 0..PASSES {
-        let mut at = HEADER;
+        let mut at = HEADER_BYTES;
         while at < end {
             let len = piece.min(end - at);
             file.read_at(at, &mut buffer[..len as usize], IoReason::LogRead)?;
@@ -174,7 +175,7 @@ mod tests {
         let path = std::path::Path::new("/E0000000001.log");
         disk.open(path, OpenMode::CreateNew).unwrap().grow(1 << 20).unwrap();
         let counted = CountedVfs::new(Arc::new(disk));
-        read_for_a_copy(&*counted.open(path, OpenMode::Read).unwrap()).unwrap();
+        read_log(&*counted.open(path, OpenMode::Read).unwrap()).unwrap();
         let reads = super::super::totals(&counted.snapshot(), &[IoReason::LogRead], IoOperation::Read);
         assert_eq!((reads.operations, reads.bytes), (9, 2_093_056));
     }

@@ -2,39 +2,39 @@
 
 use std::time::{Duration, Instant};
 
-use ese_engine::{DefragKind, DefragOptions, ScanOptions, Throttle};
+use ese_engine::{DefragKind, DefragOptions, MaintenanceThrottle, ScanOptions};
 
-use super::{EseStore, Unit};
+use super::{EseStore, OpenInstance};
 use crate::engine::Result;
 use crate::measurement::{DefragSummary, ScanSummary};
 use crate::profile::{Maintenance, MaintenanceSettings};
 
 /// Accumulated running time of a maintenance task.
 #[derive(Default)]
-struct WorkTime {
+struct TaskRuntime {
     since: Option<Instant>,
     /// Running time accumulated up to the last stop, or `None` if the task was never stopped.
-    earlier: Option<Duration>,
+    accumulated: Option<Duration>,
 }
 
-impl WorkTime {
+impl TaskRuntime {
     fn start(&mut self) {
         self.since.get_or_insert_with(Instant::now);
     }
 
     fn stop(&mut self) {
         if let Some(since) = self.since.take() {
-            self.earlier = Some(self.earlier.unwrap_or_default() + since.elapsed());
+            self.accumulated = Some(self.accumulated.unwrap_or_default() + since.elapsed());
         }
     }
 }
 
 /// Accumulated running times of a run's maintenance tasks.
 #[derive(Default)]
-pub(super) struct WorkTimes {
-    scan: WorkTime,
-    defrag: WorkTime,
-    layout: WorkTime,
+pub(super) struct TaskRuntimes {
+    scan: TaskRuntime,
+    defrag: TaskRuntime,
+    layout: TaskRuntime,
 }
 
 impl EseStore {
@@ -53,8 +53,8 @@ impl EseStore {
             times.layout.start();
         }
         for (index, unit) in self.units.iter().enumerate() {
-            let windows = settings.windows(self.of_disk[index])?;
-            let throttle = Throttle::pausing(settings.pause);
+            let windows = settings.windows(self.disk_positions[index])?;
+            let throttle = MaintenanceThrottle::pausing(settings.pause);
             if scan {
                 let (throttle, window) = (throttle.clone(), windows.scan);
                 let options = ScanOptions { throttle, window, zero, ..ScanOptions::default() };
@@ -85,8 +85,8 @@ impl EseStore {
     }
 
     pub(super) fn scans(&self) -> Vec<ScanSummary> {
-        let Some(worked) = self.worked.lock().scan.earlier else { return Vec::new() };
-        let summary = |unit: &Unit| {
+        let Some(worked) = self.worked.lock().scan.accumulated else { return Vec::new() };
+        let summary = |unit: &OpenInstance| {
             let path = unit.database.path().to_path_buf();
             ScanSummary::new(path, worked.as_secs_f64(), &unit.database.scan_progress())
         };
@@ -98,13 +98,13 @@ impl EseStore {
         let mut all = Vec::new();
         for unit in &self.units {
             let path = || unit.database.path().to_path_buf();
-            if let Some(worked) = times.defrag.earlier {
+            if let Some(worked) = times.defrag.accumulated {
                 let progress = unit.database.defrag_progress();
                 all.push(DefragSummary::new(path(), worked.as_secs_f64(), &progress));
             }
-            if let Some(worked) = times.layout.earlier {
+            if let Some(worked) = times.layout.accumulated {
                 let progress = unit.database.layout_progress();
-                all.push(DefragSummary::of_layout(path(), worked.as_secs_f64(), &progress));
+                all.push(DefragSummary::for_layout(path(), worked.as_secs_f64(), &progress));
             }
         }
         all

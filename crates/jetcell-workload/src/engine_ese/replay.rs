@@ -21,22 +21,22 @@ use ese_format::header::{DatabaseHeader, DatabaseState};
 use ese_format::log::header::LogHeader;
 use jetcell_vfs::{CountedVfs, Vfs, create_new};
 
-use super::io_of;
+use super::io_counters;
 use crate::engine::{ReplayStart, Result};
-use crate::layout::{InstancePlan, LOG_BASE_NAME, Plan};
+use crate::layout::{InstancePlan, LOG_BASE_NAME, RunPlan};
 use crate::measurement::ReplayCounters;
 use crate::profile::RecoveryMode;
 use crate::watch::ReplayWatch;
 
 /// Buffer size, in bytes, for copying a file.
-const PIECE: usize = 8 << 20;
+const COPY_BUFFER_BYTES: usize = 8 << 20;
 
 /// Length, in bytes, of the region at the start of a database that contains both copies of the header.
-const HEADERS: usize = 2 * (32 << 10);
+const HEADER_REGION_BYTES: usize = 2 * (32 << 10);
 
 /// Copies a closed database to preserve its state. `progress` receives the number of bytes copied, and returns
 /// `false` to cancel.
-pub(super) fn keep(instance: &InstancePlan, progress: &mut dyn FnMut(u64) -> bool) -> Result<()> {
+pub(super) fn preserve_state(instance: &InstancePlan, progress: &mut dyn FnMut(u64) -> bool) -> Result<()> {
     let kept = instance.state_before_load();
     copy(&instance.database, &kept, progress).map_err(|error| Error::io(&kept, &error))
 }
@@ -50,7 +50,7 @@ fn copy(from: &Path, to: &Path, progress: &mut dyn FnMut(u64) -> bool) -> io::Re
     }
     let (source, mut target) = (File::open(from)?, create_new(to)?);
     if rustix::fs::ioctl_ficlone(&target, &source).is_err() {
-        let (mut buffer, mut at) = (vec![0; PIECE], 0);
+        let (mut buffer, mut at) = (vec![0; COPY_BUFFER_BYTES], 0);
         loop {
             let read = source.read_at(&mut buffer, at)?;
             if read == 0 || !progress(at + read as u64) {
@@ -64,7 +64,7 @@ fn copy(from: &Path, to: &Path, progress: &mut dyn FnMut(u64) -> bool) -> io::Re
 }
 
 /// Removes the preserved state.
-pub(super) fn forget(instance: &InstancePlan) -> Result<()> {
+pub(super) fn remove_preserved_state(instance: &InstancePlan) -> Result<()> {
     let kept = instance.state_before_load();
     match fs::remove_file(&kept) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::io(&kept, &error)),
@@ -73,13 +73,13 @@ pub(super) fn forget(instance: &InstancePlan) -> Result<()> {
 }
 
 /// Returns the position at which replay of an open database starts.
-pub(super) fn start_of(database: &Path) -> Result<ReplayStart> {
+pub(super) fn replay_start(database: &Path) -> Result<ReplayStart> {
     let header = read_header(database)?;
     Ok(ReplayStart { generation: header.attach_position.generation.0, attached: header })
 }
 
 /// Restores a closed database to the state from which its replay starts.
-pub(super) fn put_back(instance: &InstancePlan, start: &ReplayStart, mode: RecoveryMode) -> Result<()> {
+pub(super) fn restore_state(instance: &InstancePlan, start: &ReplayStart, mode: RecoveryMode) -> Result<()> {
     let database = &instance.database;
     match mode {
         RecoveryMode::True => {
@@ -114,7 +114,7 @@ fn sync_directory(file: &Path) -> io::Result<()> {
 fn read_header(database: &Path) -> Result<DatabaseHeader> {
     let failed = |error: &io::Error| Error::io(database, error);
     let file = File::open(database).map_err(|error| failed(&error))?;
-    let mut start = vec![0; HEADERS];
+    let mut start = vec![0; HEADER_REGION_BYTES];
     let read = file.read_at(&mut start, 0).map_err(|error| failed(&error))?;
     let header = DatabaseHeader::read_from_start(&start[..read]).map_err(|error| Error::Corrupt {
         path: database.to_path_buf(),
@@ -160,7 +160,7 @@ fn logs_from(instance: &InstancePlan, first: u32) -> Result<Vec<PathBuf>> {
 /// Replays all logs of a load and shuts the database down cleanly.
 pub(super) fn replay(
     files: &Arc<dyn Vfs>,
-    plan: &Plan,
+    plan: &RunPlan,
     instance: &InstancePlan,
     start: &ReplayStart,
     events: Option<Arc<dyn EventSink>>,
@@ -186,12 +186,12 @@ pub(super) fn replay(
     };
     let mut replayer = Replayer::open(options, closed.first().unwrap_or(newest))?;
     let counters = |replayer: &Replayer, logs: usize| {
-        let replayed = replayer.replayed();
+        let replayed = replayer.summary();
         ReplayCounters {
             logs: logs as u64,
             records: replayed.records.values().sum(),
             changes: replayed.changed,
-            io: io_of(&counted.snapshot()),
+            io: io_counters(&counted.snapshot()),
         }
     };
     for (number, log) in closed.iter().enumerate() {
@@ -206,6 +206,6 @@ pub(super) fn replay(
     replayer.finish()?;
     cache.shutdown();
     // The counters must include the writes made at the end of the replay.
-    watch.update(ReplayCounters { io: io_of(&counted.snapshot()), ..last });
+    watch.update(ReplayCounters { io: io_counters(&counted.snapshot()), ..last });
     Ok(())
 }

@@ -9,33 +9,33 @@ use std::time::Duration;
 
 use ese_engine::{Error, EventSink, Instance, TornPageProtection};
 use ese_format::log::header::SEGMENT_BYTES;
-use jetcell_backup::{BackupError, BackupOptions, Cancel, Pace};
+use jetcell_backup::{BackupError, BackupOptions, CancelToken, TransferControl};
 use jetcell_copies::{
-    CopyError, CopyState, DirectorySource, Lag, ReplayOptions, Replication, SeedOptions, Source,
+    CopyError, CopyLag, CopyState, DirectorySource, LogSource, ReplayOptions, Replicator, SeedOptions,
     StreamDirectory, seed_running,
 };
 use jetcell_vfs::{CountedVfs, Vfs, abort_on_panic};
 use parking_lot::Mutex;
 
-use super::{Unit, io_of};
-use crate::engine::{Copies, Result};
+use super::{OpenInstance, io_counters};
+use crate::engine::{PassiveCopies, Result};
 use crate::layout::CopyPlan;
 use crate::measurement::CopyCounters;
 
 /// Interval at which a suspended copy checks whether it may resume.
-const HELD_LOOK: Duration = Duration::from_millis(50);
+const SUSPENDED_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// All copies of a store.
-pub(super) struct Followers {
-    followers: Vec<Follower>,
+pub(super) struct InProcessCopies {
+    followers: Vec<InProcessCopy>,
     held: Arc<AtomicBool>,
 }
 
-struct Follower {
+struct InProcessCopy {
     instance: Arc<Instance>,
     counted: Arc<CountedVfs>,
     directory: PathBuf,
-    shared: Arc<Shared>,
+    shared: Arc<CopyThreadState>,
     source: DirectorySource,
     /// Size of a log in bytes.
     log_bytes: u64,
@@ -43,7 +43,7 @@ struct Follower {
 }
 
 #[derive(Default)]
-struct Shared {
+struct CopyThreadState {
     quit: AtomicBool,
     /// Last generation to replay. The copy stops after replaying it.
     last: AtomicU64,
@@ -53,44 +53,47 @@ struct Shared {
 /// Seeds the copies and starts replication.
 pub(super) fn start(
     files: &Arc<dyn Vfs>,
-    units: &[Unit],
+    units: &[OpenInstance],
     copies: &[CopyPlan],
     events: Option<Arc<dyn EventSink>>,
     progress: &mut dyn FnMut(u64) -> bool,
-) -> Result<Box<dyn Copies>> {
-    let mut all = Followers { followers: Vec::new(), held: Arc::default() };
+) -> Result<Box<dyn PassiveCopies>> {
+    let mut all = InProcessCopies { followers: Vec::new(), held: Arc::default() };
     let mut before = 0;
     for copy in copies {
         let unit = &units[copy.database];
         seed(files, unit, copy, &mut |copied| progress(before + copied))?;
         before += files.file_len(unit.database.path()).unwrap_or(0);
-        all.followers.push(Follower::start(files, unit, copy, events.clone(), all.held.clone())?);
+        all.followers.push(InProcessCopy::start(files, unit, copy, events.clone(), all.held.clone())?);
     }
     Ok(Box::new(all))
 }
 
-fn source(vfs: &Arc<dyn Vfs>, unit: &Unit) -> DirectorySource {
+fn source(vfs: &Arc<dyn Vfs>, unit: &OpenInstance) -> DirectorySource {
     let names = &unit.log_names;
-    DirectorySource::new(StreamDirectory::new(vfs, names.directory(), names.base(), names.form()))
+    DirectorySource::new(StreamDirectory::new(vfs, names.directory(), names.base(), names.format()))
 }
 
 fn seed(
     files: &Arc<dyn Vfs>,
-    unit: &Unit,
+    unit: &OpenInstance,
     copy: &CopyPlan,
     progress: &mut dyn FnMut(u64) -> bool,
 ) -> Result<()> {
     // A copy left over from an interrupted test is replaced.
-    let again = CopyState::read(&**files, &copy.directory).map_err(failed)?.is_some();
+    let again = CopyState::read(&**files, &copy.directory).map_err(engine_error)?.is_some();
     std::thread::scope(|scope| {
-        let (cancel, done) = (Cancel::default(), Arc::<AtomicU64>::default());
+        let (cancel, done) = (CancelToken::default(), Arc::<AtomicU64>::default());
         let moved = done.clone();
-        let pace = Pace {
+        let pace = TransferControl {
             cancel: cancel.clone(),
             progress: Some(Arc::new(move |progress| moved.store(progress.done, Relaxed))),
-            ..Pace::default()
+            ..TransferControl::default()
         };
-        let options = SeedOptions { backup: BackupOptions { pace, ..BackupOptions::default() }, again };
+        let options = SeedOptions {
+            backup: BackupOptions { pace, ..BackupOptions::default() },
+            replace_existing: again,
+        };
         let source = source(files, unit);
         let seeding = scope
             .spawn(move || seed_running(files, &unit.instance, &copy.directory, &source, &options).map(drop));
@@ -102,27 +105,27 @@ fn seed(
         }
         match seeding.join() {
             Ok(Err(CopyError::Backup(BackupError::Stopped))) => Err(Error::Usage("stopped".into())),
-            Ok(seeded) => seeded.map_err(failed),
+            Ok(seeded) => seeded.map_err(engine_error),
             Err(_) => Err(Error::Internal("a thread panicked".into())),
         }
     })
 }
 
-fn failed(error: CopyError) -> Error {
+fn engine_error(error: CopyError) -> Error {
     match error {
         CopyError::Engine(error) | CopyError::Backup(BackupError::Engine(error)) => error,
         error => Error::Usage(error.to_string()),
     }
 }
 
-impl Follower {
+impl InProcessCopy {
     fn start(
         files: &Arc<dyn Vfs>,
-        unit: &Unit,
+        unit: &OpenInstance,
         copy: &CopyPlan,
         events: Option<Arc<dyn EventSink>>,
         held: Arc<AtomicBool>,
-    ) -> Result<Follower> {
+    ) -> Result<InProcessCopy> {
         let counted = Arc::new(CountedVfs::new(files.clone()));
         let vfs: Arc<dyn Vfs> = counted.clone();
         let options = ReplayOptions {
@@ -135,9 +138,9 @@ impl Follower {
             events,
             ..ReplayOptions::default()
         };
-        let mut copying = Replication::open(&vfs, &copy.directory, Box::new(source(&vfs, unit)), options)
-            .map_err(failed)?;
-        let (shared, log_bytes) = (Arc::<Shared>::default(), copying.state().log_bytes);
+        let mut copying = Replicator::open(&vfs, &copy.directory, Box::new(source(&vfs, unit)), options)
+            .map_err(engine_error)?;
+        let (shared, log_bytes) = (Arc::<CopyThreadState>::default(), copying.state().log_bytes);
         shared.last.store(u64::MAX, Relaxed);
         let work = {
             let (shared, vfs) = (shared.clone(), vfs.clone());
@@ -153,7 +156,7 @@ impl Follower {
             .name("jetcell-follower".into())
             .spawn(work)
             .map_err(|error| Error::io(&copy.directory, &error))?;
-        Ok(Follower {
+        Ok(InProcessCopy {
             instance: unit.instance.clone(),
             counted,
             directory: copy.directory.clone(),
@@ -166,11 +169,11 @@ impl Follower {
 
     fn counters(&self) -> CopyCounters {
         let mut counters = self.shared.seen.lock().clone();
-        counters.io = io_of(&self.counted.snapshot());
+        counters.io = io_counters(&self.counted.snapshot());
         // A suspended copy does not poll its source, so the queue length is computed from the current generation.
         let open = self.instance.core().log().tail().generation.0;
         counters.copy_queue = open.saturating_sub(counters.next.max(1));
-        counters.lag_bytes = u64::from(counters.behind()) * self.log_bytes;
+        counters.lag_bytes = u64::from(counters.generations_behind()) * self.log_bytes;
         counters.directory.clone_from(&self.directory);
         counters
     }
@@ -198,71 +201,71 @@ impl Follower {
     }
 }
 
-impl Shared {
+impl CopyThreadState {
     fn follow(
         &self,
-        copying: &mut Replication,
+        copying: &mut Replicator,
         vfs: &Arc<dyn Vfs>,
         held: &AtomicBool,
     ) -> std::result::Result<(), CopyError> {
         let (mut logs, mut streamed) = (0, 0);
         while !self.quit.load(Relaxed) {
             if held.load(Relaxed) {
-                std::thread::sleep(HELD_LOOK);
+                std::thread::sleep(SUSPENDED_POLL_INTERVAL);
                 continue;
             }
             let step = copying.step()?;
             logs += u64::from(step.replayed);
             streamed += step.streamed_bytes;
-            let arrived = copying.arrived_bytes();
+            let arrived = copying.received_bytes();
             let state = copying.state();
             {
                 let mut seen = self.seen.lock();
                 (seen.next, seen.replay_queue, seen.logs) = (state.next, state.replay_queue(), logs);
                 (seen.next_bytes, seen.streamed_bytes) = (arrived, streamed);
-                seen.lag_seconds = Lag::of(state, vfs.clock().unix_ms()).seconds;
+                seen.lag_seconds = CopyLag::from_state(state, vfs.clock().unix_ms()).seconds;
                 seen.waiting = step.waiting.as_ref().map(ToString::to_string);
             }
             if step.is_idle() {
                 if u64::from(state.replayed) >= self.last.load(Relaxed) {
                     break;
                 }
-                std::thread::sleep(copying.pause());
+                std::thread::sleep(copying.idle_wait());
             }
         }
         Ok(())
     }
 }
 
-impl Copies for Followers {
-    fn hold(&self, held: bool) {
+impl PassiveCopies for InProcessCopies {
+    fn set_suspended(&self, held: bool) {
         self.held.store(held, Relaxed);
     }
 
     fn counters(&self) -> Vec<CopyCounters> {
-        self.followers.iter().map(Follower::counters).collect()
+        self.followers.iter().map(InProcessCopy::counters).collect()
     }
 
     fn missing_log(&self) -> Vec<u64> {
-        self.followers.iter().map(Follower::missing_log).collect()
+        self.followers.iter().map(InProcessCopy::missing_log).collect()
     }
 
     fn drain(&self) -> Result<()> {
         for follower in &self.followers {
             let log = follower.instance.core().log();
-            // `roll` does not close the current log if it contains no records.
-            log.roll()?;
+            // `roll_over` does not close the current log if it contains no records.
+            log.roll_over()?;
             let last = log.tail().generation.0.saturating_sub(1);
             follower.shared.last.fetch_min(last.into(), Relaxed);
         }
         Ok(())
     }
 
-    fn ended(&self) -> bool {
+    fn has_ended(&self) -> bool {
         self.followers.iter().all(|follower| follower.thread.as_ref().is_none_or(JoinHandle::is_finished))
     }
 
-    fn end(mut self: Box<Self>) -> Vec<CopyCounters> {
+    fn finish(mut self: Box<Self>) -> Vec<CopyCounters> {
         let mut counters = Vec::new();
         for follower in &mut self.followers {
             follower.shared.quit.store(true, Relaxed);
@@ -277,7 +280,7 @@ impl Copies for Followers {
     }
 }
 
-impl Drop for Followers {
+impl Drop for InProcessCopies {
     fn drop(&mut self) {
         for follower in &mut self.followers {
             follower.shared.quit.store(true, Relaxed);

@@ -3,28 +3,28 @@
 use std::sync::Arc;
 
 use ese_engine::Database;
-use ese_engine::Seek;
+use ese_engine::SeekRelation;
 use ese_engine::{CommitMode, Error, Table};
 use ese_format::record::{ColumnId, Value};
 
 use super::table_name;
-use crate::engine::{Commit, Result, Row, Session};
+use crate::engine::{CommitDurability, LoadRow, Result, StorageSession};
 
 /// A session and the tables it has opened.
 pub(super) struct EseSession {
     session: ese_engine::Session,
     database: Arc<Database>,
-    tables: Vec<Option<OpenTable>>,
+    tables: Vec<Option<OpenLoadTable>>,
 }
 
-struct OpenTable {
+struct OpenLoadTable {
     table: Table,
-    columns: Columns,
+    columns: LoadColumns,
 }
 
 /// Column identifiers of a load table.
 #[derive(Clone, Copy)]
-pub(super) struct Columns {
+pub(super) struct LoadColumns {
     id: ColumnId,
     thread: ColumnId,
     short: ColumnId,
@@ -38,28 +38,28 @@ impl EseSession {
 
     /// Releases all pages that the tables have pinned. Otherwise many sessions on many databases would keep the whole
     /// cache pinned between transactions.
-    fn leave_pages(&mut self) {
+    fn release_pages(&mut self) {
         self.tables.iter_mut().flatten().for_each(|open| open.table.reset());
     }
 
     /// Returns the session, a table and its columns. Opens the table on first use.
-    fn table(&mut self, number: u32) -> Result<(&mut ese_engine::Session, &mut Table, Columns)> {
+    fn table(&mut self, number: u32) -> Result<(&mut ese_engine::Session, &mut Table, LoadColumns)> {
         let at = number as usize;
         if self.tables.len() <= at {
             self.tables.resize_with(at + 1, || None);
         }
         let open = match &mut self.tables[at] {
             Some(open) => open,
-            closed => closed.insert(OpenTable::open(&mut self.session, &self.database, number)?),
+            closed => closed.insert(OpenLoadTable::open(&mut self.session, &self.database, number)?),
         };
         Ok((&mut self.session, &mut open.table, open.columns))
     }
 }
 
-impl Columns {
+impl LoadColumns {
     /// Looks up the columns by name. Returns `None` if a column is missing.
-    pub(super) fn of(column: impl Fn(&str) -> Option<ColumnId>) -> Option<Columns> {
-        Some(Columns {
+    pub(super) fn from_names(column: impl Fn(&str) -> Option<ColumnId>) -> Option<LoadColumns> {
+        Some(LoadColumns {
             id: column("Id")?,
             thread: column("Thread")?,
             short: column("Short")?,
@@ -68,7 +68,11 @@ impl Columns {
     }
 
     /// Calls `with` with the values of a new record. The row's buffers are kept for reuse.
-    pub(super) fn with_values<T>(&self, row: &mut Row, with: impl FnOnce(&[(ColumnId, Value)]) -> T) -> T {
+    pub(super) fn with_values<T>(
+        &self,
+        row: &mut LoadRow,
+        with: impl FnOnce(&[(ColumnId, Value)]) -> T,
+    ) -> T {
         let values = self.values(std::mem::take(row));
         let result = with(&values);
         let [_, thread, short, long] = values.map(|(_, value)| match value {
@@ -80,7 +84,7 @@ impl Columns {
     }
 
     /// Converts a row to the values of a new record.
-    pub(super) fn values(&self, row: Row) -> [(ColumnId, Value); 4] {
+    pub(super) fn values(&self, row: LoadRow) -> [(ColumnId, Value); 4] {
         [
             (self.id, Value::LongLong(row.id)),
             (self.thread, Value::Binary(row.thread)),
@@ -90,8 +94,12 @@ impl Columns {
     }
 }
 
-impl OpenTable {
-    fn open(session: &mut ese_engine::Session, database: &Arc<Database>, number: u32) -> Result<OpenTable> {
+impl OpenLoadTable {
+    fn open(
+        session: &mut ese_engine::Session,
+        database: &Arc<Database>,
+        number: u32,
+    ) -> Result<OpenLoadTable> {
         let name = table_name(number);
         let other = || {
             let path = database.path().display();
@@ -103,12 +111,12 @@ impl OpenTable {
             Error::Usage(_) | Error::RecordNotFound => other(),
             error => error,
         })?;
-        let columns = Columns::of(|name| table.column(name)).ok_or_else(other)?;
-        Ok(OpenTable { table, columns })
+        let columns = LoadColumns::from_names(|name| table.column(name)).ok_or_else(other)?;
+        Ok(OpenLoadTable { table, columns })
     }
 }
 
-fn content(columns: Columns, row: &Row) -> [(ColumnId, Value); 3] {
+fn content(columns: LoadColumns, row: &LoadRow) -> [(ColumnId, Value); 3] {
     let long = row.long.clone().map_or(Value::Null, Value::Binary);
     [
         (columns.thread, Value::Binary(row.thread.clone())),
@@ -123,33 +131,35 @@ fn bytes(value: Value) -> Option<Vec<u8>> {
     if let Value::Binary(bytes) = value { Some(bytes) } else { None }
 }
 
-fn id_of(session: &mut ese_engine::Session, table: &mut Table, columns: Columns) -> Result<i64> {
+fn id_of(session: &mut ese_engine::Session, table: &mut Table, columns: LoadColumns) -> Result<i64> {
     match table.get(session, columns.id)? {
         Value::LongLong(id) => Ok(id),
-        other => Err(Error::Usage(format!("column Id of table {:?} contains {other:?}", table.schema().name))),
+        other => {
+            Err(Error::Usage(format!("column Id of table {:?} contains {other:?}", table.schema().name)))
+        }
     }
 }
 
-impl Session for EseSession {
+impl StorageSession for EseSession {
     fn begin(&mut self) -> Result<()> {
         self.session.begin()
     }
 
-    fn commit(&mut self, commit: Commit) -> Result<()> {
+    fn commit(&mut self, commit: CommitDurability) -> Result<()> {
         let mode = match commit {
-            Commit::Durable => CommitMode::Durable,
-            Commit::Lazy => CommitMode::Lazy,
+            CommitDurability::Durable => CommitMode::Durable,
+            CommitDurability::Lazy => CommitMode::Lazy,
         };
-        self.leave_pages();
+        self.release_pages();
         self.session.commit(mode).map(|_| ())
     }
 
     fn rollback(&mut self) -> Result<()> {
-        self.leave_pages();
+        self.release_pages();
         self.session.rollback()
     }
 
-    fn insert(&mut self, table: u32, row: &Row) -> Result<()> {
+    fn insert(&mut self, table: u32, row: &LoadRow) -> Result<()> {
         let (session, table, columns) = self.table(table)?;
         let [thread, short, long] = content(columns, row);
         table.insert(session, &[(columns.id, Value::LongLong(row.id)), thread, short, long])
@@ -157,22 +167,22 @@ impl Session for EseSession {
 
     fn seek(&mut self, table: u32, id: i64) -> Result<Option<i64>> {
         let (session, table, columns) = self.table(table)?;
-        if !table.seek(session, &[Value::LongLong(id)], Seek::GreaterOrEqual)? {
+        if !table.seek(session, &[Value::LongLong(id)], SeekRelation::GreaterOrEqual)? {
             return Ok(None);
         }
         id_of(session, table, columns).map(Some)
     }
 
-    fn read(&mut self, table: u32) -> Result<Row> {
+    fn read(&mut self, table: u32) -> Result<LoadRow> {
         let (session, table, columns) = self.table(table)?;
         let id = id_of(session, table, columns)?;
         let thread = bytes(table.get(session, columns.thread)?).unwrap_or_default();
         let short = bytes(table.get(session, columns.short)?).unwrap_or_default();
         let long = bytes(table.get(session, columns.long)?);
-        Ok(Row { id, thread, short, long })
+        Ok(LoadRow { id, thread, short, long })
     }
 
-    fn replace(&mut self, table: u32, row: &Row) -> Result<()> {
+    fn replace(&mut self, table: u32, row: &LoadRow) -> Result<()> {
         let (session, table, columns) = self.table(table)?;
         table.replace(session, &content(columns, row))
     }

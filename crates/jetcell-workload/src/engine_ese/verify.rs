@@ -13,37 +13,38 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use ese_check::{
-    Cancel, CheckOptions, Finding, FindingKind, Phase, Severity, check_database, check_logs, memory_of_check,
+    CancelToken, CheckOptions, CheckPhase, Finding, FindingKind, Severity, check_database, check_logs,
+    max_check_memory,
 };
 use jetcell_vfs::Vfs;
 use parking_lot::Mutex;
 
-use crate::engine::Depth;
-use crate::layout::{InstancePlan, LOG_BASE_NAME, Plan};
-use crate::machine::{Device, Storage};
-use crate::measurement::{FileVerification, Verification};
+use crate::engine::VerificationDepth;
+use crate::layout::{InstancePlan, LOG_BASE_NAME, RunPlan};
+use crate::machine::{BlockDevice, DirectoryStorage};
+use crate::measurement::{FileVerification, VerificationResult};
 
 /// Maximum number of findings kept for each file. The first ones are enough to identify the problem.
-const FINDINGS_KEPT: usize = 10;
+const MAX_FINDINGS: usize = 10;
 
 /// Interval between two calls of `progress`. Each call may cancel the verification.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Maximum number of databases that are verified concurrently on a volume that is not a single spindle.
-const AT_A_TIME: usize = 4;
-/// Maximum number of databases that are verified concurrently if none is larger than [`SMALL`]. Verifying a small
+const MAX_CONCURRENT_DATABASES: usize = 4;
+/// Maximum number of databases that are verified concurrently if none is larger than [`SMALL_DATABASE_BYTES`]. Verifying a small
 /// database mostly means waiting for single pages.
-const SMALL_AT_A_TIME: usize = 12;
-const SMALL: u64 = 256 << 20;
+const MAX_CONCURRENT_SMALL_DATABASES: usize = 12;
+const SMALL_DATABASE_BYTES: u64 = 256 << 20;
 
 /// Memory for the pages that a single-threaded check reads concurrently, excluding the data that the check keeps
-/// about the whole database. Additional threads, regardless of their number, share [`PAGES_OF_MORE_THREADS`]. All
+/// about the whole database. Additional threads, regardless of their number, share [`MULTI_THREAD_PAGE_BYTES`]. All
 /// checks together use at most as much memory as the cache, which is not allocated during verification.
-const PAGES_OF_A_CHECK: u64 = 16 << 20;
-const PAGES_OF_MORE_THREADS: u64 = 8 << 20;
+const SINGLE_THREAD_PAGE_BYTES: u64 = 16 << 20;
+const MULTI_THREAD_PAGE_BYTES: u64 = 8 << 20;
 
 /// A database and its logs.
-struct Job<'a> {
+struct VerificationJob<'a> {
     instance: &'a InstancePlan,
     database_bytes: u64,
     log_bytes: u64,
@@ -52,23 +53,29 @@ struct Job<'a> {
     checked: Mutex<Vec<FileVerification>>,
 }
 
-impl<'a> Job<'a> {
-    fn new(files: &dyn Vfs, instance: &'a InstancePlan) -> Job<'a> {
-        let (database_bytes, log_bytes) = lengths(files, instance);
-        Job { instance, database_bytes, log_bytes, done: Arc::default(), checked: Mutex::default() }
+impl<'a> VerificationJob<'a> {
+    fn new(files: &dyn Vfs, instance: &'a InstancePlan) -> VerificationJob<'a> {
+        let (database_bytes, log_bytes) = file_sizes(files, instance);
+        VerificationJob {
+            instance,
+            database_bytes,
+            log_bytes,
+            done: Arc::default(),
+            checked: Mutex::default(),
+        }
     }
 
     /// Returns the amount of work in bytes. At full depth the database is read twice, so its length counts twice.
-    fn total(&self, depth: Depth) -> u64 {
+    fn total(&self, depth: VerificationDepth) -> u64 {
         match depth {
-            Depth::Everything => 2 * self.database_bytes + self.log_bytes,
-            Depth::Pages => self.database_bytes,
+            VerificationDepth::Full => 2 * self.database_bytes + self.log_bytes,
+            VerificationDepth::Pages => self.database_bytes,
         }
     }
 }
 
 /// Databases on one volume that no thread has taken yet, and how many of them may be verified concurrently.
-pub(super) struct Queue {
+pub(super) struct VolumeQueue {
     jobs: Mutex<VecDeque<usize>>,
     at_a_time: usize,
 }
@@ -77,30 +84,32 @@ pub(super) struct Queue {
 /// `None` if `progress` returned `false`.
 pub(super) fn verify(
     files: &Arc<dyn Vfs>,
-    plan: &Plan,
+    plan: &RunPlan,
     volumes: &[usize],
-    depth: Depth,
+    depth: VerificationDepth,
     progress: &mut dyn FnMut(u64, u64) -> bool,
-) -> Option<Verification> {
-    let jobs: Vec<Job<'_>> = plan.instances.iter().map(|instance| Job::new(&**files, instance)).collect();
+) -> Option<VerificationResult> {
+    let jobs: Vec<VerificationJob<'_>> =
+        plan.instances.iter().map(|instance| VerificationJob::new(&**files, instance)).collect();
     let total = jobs.iter().map(|job| job.total(depth)).sum();
     let database_bytes: Vec<u64> = jobs.iter().map(|job| job.database_bytes).collect();
     let queues = queues(plan, volumes, &database_bytes);
     let largest = database_bytes.iter().copied().max().unwrap_or(0);
-    let kept = if depth == Depth::Everything { memory_of_check(largest) } else { 0 };
-    let lanes = lanes(&queues, plan.cache_bytes / (PAGES_OF_A_CHECK + kept));
+    let kept = if depth == VerificationDepth::Full { max_check_memory(largest) } else { 0 };
+    let lanes = lanes(&queues, plan.cache_bytes / (SINGLE_THREAD_PAGE_BYTES + kept));
     let at_a_time = lanes.len().max(1);
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let room = plan.cache_bytes / at_a_time as u64 >= PAGES_OF_A_CHECK + kept + PAGES_OF_MORE_THREADS;
+    let room =
+        plan.cache_bytes / at_a_time as u64 >= SINGLE_THREAD_PAGE_BYTES + kept + MULTI_THREAD_PAGE_BYTES;
     let threads = if room { (processors / at_a_time).max(1) } else { 1 };
-    let cancel = Cancel::default();
+    let cancel = CancelToken::default();
     let (ended, end) = channel::<()>();
     let went_on = std::thread::scope(|scope| {
         for lane in &lanes {
             let (jobs, cancel, ended) = (&jobs, &cancel, ended.clone());
             scope.spawn(move || {
                 let _ended: Sender<()> = ended;
-                work(lane, |job| verify_job(files, &jobs[job], depth, threads, cancel));
+                run_jobs(lane, |job| verify_job(files, &jobs[job], depth, threads, cancel));
             });
         }
         drop(ended);
@@ -117,34 +126,34 @@ pub(super) fn verify(
         }
     });
     let files = jobs.into_iter().flat_map(|job| job.checked.into_inner()).collect();
-    went_on.then(|| Verification { files, ..Verification::default() })
+    went_on.then(|| VerificationResult { files, ..VerificationResult::default() })
 }
 
 /// Groups the databases by volume.
-pub(super) fn queues(plan: &Plan, volumes: &[usize], database_bytes: &[u64]) -> Vec<Queue> {
+pub(super) fn queues(plan: &RunPlan, volumes: &[usize], database_bytes: &[u64]) -> Vec<VolumeQueue> {
     let count = volumes.iter().max().map_or(0, |last| last + 1);
     let of_volume = |volume: usize| {
         let jobs: VecDeque<usize> = (0..volumes.len()).filter(|job| volumes[*job] == volume).collect();
         let first = jobs.front().map(|job| &plan.instances[*job].database);
         let spindle = first.is_some_and(|database| {
             let directory = database.parent().filter(|parent| *parent != Path::new(""));
-            let device = Storage::under(directory.unwrap_or(Path::new("."))).device;
+            let device = DirectoryStorage::examine(directory.unwrap_or(Path::new("."))).device;
             device.is_some_and(|device| is_spindle(&device, Path::new("/sys/block")))
         });
-        let small = jobs.iter().all(|job| database_bytes[*job] <= SMALL);
+        let small = jobs.iter().all(|job| database_bytes[*job] <= SMALL_DATABASE_BYTES);
         let most = match (spindle, small) {
             (true, _) => 1,
-            (false, true) => SMALL_AT_A_TIME,
-            (false, false) => AT_A_TIME,
+            (false, true) => MAX_CONCURRENT_SMALL_DATABASES,
+            (false, false) => MAX_CONCURRENT_DATABASES,
         };
         let at_a_time = jobs.len().min(most);
-        Queue { jobs: Mutex::new(jobs), at_a_time }
+        VolumeQueue { jobs: Mutex::new(jobs), at_a_time }
     };
     (0..count).map(of_volume).collect()
 }
 
 /// Returns true if the device is a single rotating disk. `block` is the kernel's `/sys/block` directory.
-fn is_spindle(device: &Device, block: &Path) -> bool {
+fn is_spindle(device: &BlockDevice, block: &Path) -> bool {
     let parts = fs::read_dir(block.join(&device.name).join("slaves"));
     // The kernel reports a virtual disk as rotational because it does not know the underlying device.
     let known = !device.name.starts_with("vd") && !device.name.starts_with("xvd");
@@ -152,7 +161,7 @@ fn is_spindle(device: &Device, block: &Path) -> bool {
 }
 
 /// Runs the jobs in these queues that no other thread has taken.
-pub(super) fn work(lane: &[&Queue], mut verify: impl FnMut(usize)) {
+pub(super) fn run_jobs(lane: &[&VolumeQueue], mut verify: impl FnMut(usize)) {
     for queue in lane {
         // The lock is released before the job runs.
         let next = || queue.jobs.lock().pop_front();
@@ -164,10 +173,10 @@ pub(super) fn work(lane: &[&Queue], mut verify: impl FnMut(usize)) {
 
 /// Assigns queues to threads. Each thread processes its queues in order. A thread has only one queue, unless memory
 /// allows only `most` concurrent checks and there are therefore fewer threads than queues.
-pub(super) fn lanes(queues: &[Queue], most: u64) -> Vec<Vec<&Queue>> {
+pub(super) fn lanes(queues: &[VolumeQueue], most: u64) -> Vec<Vec<&VolumeQueue>> {
     let wanted = queues.iter().flat_map(|queue| std::iter::repeat_n(queue, queue.at_a_time));
     let most = usize::try_from(most).unwrap_or(usize::MAX).max(1);
-    let mut lanes: Vec<Vec<&Queue>> = Vec::new();
+    let mut lanes: Vec<Vec<&VolumeQueue>> = Vec::new();
     for (number, queue) in wanted.enumerate() {
         match lanes.get_mut(number % most) {
             Some(lane) => lane.push(queue),
@@ -177,12 +186,18 @@ pub(super) fn lanes(queues: &[Queue], most: u64) -> Vec<Vec<&Queue>> {
     lanes
 }
 
-fn verify_job(files: &Arc<dyn Vfs>, job: &Job<'_>, depth: Depth, threads: usize, cancel: &Cancel) {
+fn verify_job(
+    files: &Arc<dyn Vfs>,
+    job: &VerificationJob<'_>,
+    depth: VerificationDepth,
+    threads: usize,
+    cancel: &CancelToken,
+) {
     if cancel.is_cancelled() {
         return;
     }
     let mut checked = vec![verify_database(files, job, depth, threads, cancel)];
-    if depth == Depth::Everything {
+    if depth == VerificationDepth::Full {
         checked.push(verify_logs(&**files, &job.instance.log_dir, cancel));
     }
     job.done.store(job.total(depth), Ordering::Relaxed);
@@ -190,7 +205,7 @@ fn verify_job(files: &Arc<dyn Vfs>, job: &Job<'_>, depth: Depth, threads: usize,
 }
 
 /// Returns the sizes of the database and its logs in bytes.
-fn lengths(files: &dyn Vfs, instance: &InstancePlan) -> (u64, u64) {
+fn file_sizes(files: &dyn Vfs, instance: &InstancePlan) -> (u64, u64) {
     let logs = files.list(&instance.log_dir).unwrap_or_default();
     let bytes = |path: &PathBuf| files.file_len(path).unwrap_or(0);
     (bytes(&instance.database), logs.iter().map(bytes).sum())
@@ -199,18 +214,18 @@ fn lengths(files: &dyn Vfs, instance: &InstancePlan) -> (u64, u64) {
 /// Verifies a database's pages and, at full depth, its trees.
 fn verify_database(
     files: &Arc<dyn Vfs>,
-    job: &Job<'_>,
-    depth: Depth,
+    job: &VerificationJob<'_>,
+    depth: VerificationDepth,
     threads: usize,
-    cancel: &Cancel,
+    cancel: &CancelToken,
 ) -> FileVerification {
     let (path, len, done) = (&job.instance.database, job.database_bytes, job.done.clone());
-    let everything = depth == Depth::Everything;
-    let progress = move |progress: ese_check::Progress| {
+    let everything = depth == VerificationDepth::Full;
+    let progress = move |progress: ese_check::CheckProgress| {
         let part = (u128::from(len) * u128::from(progress.done)).checked_div(u128::from(progress.total));
         let part = part.map_or(len, |part| part as u64);
         // At full depth, pages that belong to no tree are checked last.
-        let before = if everything && progress.phase == Phase::Pages { len } else { 0 };
+        let before = if everything && progress.phase == CheckPhase::Pages { len } else { 0 };
         done.fetch_max(before + part, Ordering::Relaxed);
     };
     let options = CheckOptions {
@@ -242,10 +257,10 @@ fn verify_database(
 
 fn not_shut_down(path: &Path, state: &str) -> Finding {
     let what = format!("the database is in state {state} after the run");
-    Finding::of_file(path, FindingKind::DirtyDatabase, Severity::Error, what)
+    Finding::for_file(path, FindingKind::DirtyDatabase, Severity::Error, what)
 }
 
-fn verify_logs(files: &dyn Vfs, directory: &Path, cancel: &Cancel) -> FileVerification {
+fn verify_logs(files: &dyn Vfs, directory: &Path, cancel: &CancelToken) -> FileVerification {
     let report = match check_logs(files, directory, &LOG_BASE_NAME, cancel) {
         Ok(report) => report,
         Err(error) => return unreadable(directory, &error),
@@ -266,7 +281,7 @@ fn unreadable(path: &Path, error: &dyn std::error::Error) -> FileVerification {
 }
 
 fn lines<'a>(errors: impl Iterator<Item = &'a Finding>) -> Vec<String> {
-    errors.take(FINDINGS_KEPT).map(ToString::to_string).collect()
+    errors.take(MAX_FINDINGS).map(ToString::to_string).collect()
 }
 
 #[cfg(test)]
@@ -275,8 +290,8 @@ mod tests {
 
     use super::*;
 
-    fn queue(jobs: usize, at_a_time: usize) -> Queue {
-        Queue { jobs: Mutex::new((0..jobs).collect()), at_a_time }
+    fn queue(jobs: usize, at_a_time: usize) -> VolumeQueue {
+        VolumeQueue { jobs: Mutex::new((0..jobs).collect()), at_a_time }
     }
 
     #[test]
@@ -284,7 +299,8 @@ mod tests {
         let queues = [queue(5, 1), queue(5, 3)];
         let places = |most| {
             let lanes = lanes(&queues, most);
-            let place = |queue: &&Queue| queues.iter().position(|other| std::ptr::eq(other, *queue)).unwrap();
+            let place =
+                |queue: &&VolumeQueue| queues.iter().position(|other| std::ptr::eq(other, *queue)).unwrap();
             lanes.iter().map(|lane| lane.iter().map(place).collect::<Vec<_>>()).collect::<Vec<_>>()
         };
         assert_eq!(places(u64::MAX), [[0], [1], [1], [1]]);
@@ -301,11 +317,14 @@ mod tests {
         let of = |name: &str, rotational| {
             let (model, scheduler, queue_requests, write_cache) = (None, None, None, None);
             let name = name.to_string();
-            let device = Device { name, model, rotational, scheduler, queue_requests, write_cache };
+            let device = BlockDevice { name, model, rotational, scheduler, queue_requests, write_cache };
             is_spindle(&device, block.path())
         };
         assert!(of("sda", Some(true)) && of("dm-0", Some(true)), "a disk, and a volume on one");
-        assert!(!of("sda", Some(false)) && !of("sda", None), "a device that is not rotational, or is unknown");
+        assert!(
+            !of("sda", Some(false)) && !of("sda", None),
+            "a device that is not rotational, or is unknown"
+        );
         assert!(!of("md0", Some(true)), "several disks");
         assert!(!of("vda", Some(true)) && !of("xvda", Some(true)), "virtual disks");
     }
@@ -326,7 +345,7 @@ mod tests {
                 let volume = usize::from(std::ptr::eq(lane[0], &raw const queues[1]));
                 let (busy, most, first, together, done) = (&busy, &most, &first, &together, &done);
                 scope.spawn(move || {
-                    work(lane, |_| {
+                    run_jobs(lane, |_| {
                         let now = busy[volume].fetch_add(1, Ordering::SeqCst) + 1;
                         most[volume].fetch_max(now, Ordering::SeqCst);
                         if first.fetch_add(1, Ordering::SeqCst) < 3 {

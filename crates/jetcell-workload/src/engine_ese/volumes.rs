@@ -9,22 +9,22 @@ use ese_engine::{WorkerGroup, Workers};
 use jetcell_vfs::Clock;
 
 use crate::engine::Result;
-use crate::layout::Plan;
+use crate::layout::RunPlan;
 
 /// Maximum number of instances that have threads of their own. Such an instance has five threads, plus one for each
 /// maintenance task.
-const OWN_THREADS: usize = 1;
+const MAX_DEDICATED_INSTANCES: usize = 1;
 /// Number of threads for the first volume. With eight threads, eight databases can have a log write in flight.
-const FIRST_VOLUME: usize = 8;
+const FIRST_VOLUME_THREADS: usize = 8;
 /// Number of threads for each additional volume: one for logs and one for pages.
-const FURTHER_VOLUME: usize = 2;
+const ADDITIONAL_VOLUME_THREADS: usize = 2;
 /// Maximum number of threads. If there are more volumes than these threads can serve, a stalled volume may delay the
 /// others.
 const MAX_THREADS: usize = 64;
 
 /// Identity of a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Volume {
+enum VolumeIdentity {
     /// Directory of an array.
     Array(PathBuf),
     /// Device number of a file system.
@@ -33,24 +33,24 @@ enum Volume {
     Directory(PathBuf),
 }
 
-impl Volume {
-    fn of(database: &Path, arrays: &[PathBuf]) -> Volume {
+impl VolumeIdentity {
+    fn for_database(database: &Path, arrays: &[PathBuf]) -> VolumeIdentity {
         if let Some(array) = arrays.iter().find(|array| database.starts_with(array)) {
-            return Volume::Array(array.clone());
+            return VolumeIdentity::Array(array.clone());
         }
         let directory = database.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
         match fs::metadata(directory) {
-            Ok(metadata) => Volume::Device(metadata.dev()),
-            Err(_) => Volume::Directory(directory.to_path_buf()),
+            Ok(metadata) => VolumeIdentity::Device(metadata.dev()),
+            Err(_) => VolumeIdentity::Directory(directory.to_path_buf()),
         }
     }
 }
 
 /// Returns the volume number of each database in the plan.
-pub(super) fn volumes(plan: &Plan, arrays: &[PathBuf]) -> Vec<usize> {
-    let mut known: Vec<Volume> = Vec::new();
+pub(super) fn volumes(plan: &RunPlan, arrays: &[PathBuf]) -> Vec<usize> {
+    let mut known: Vec<VolumeIdentity> = Vec::new();
     let number = |instance: &crate::layout::InstancePlan| {
-        let volume = Volume::of(&instance.database, arrays);
+        let volume = VolumeIdentity::for_database(&instance.database, arrays);
         known.iter().position(|other| *other == volume).unwrap_or_else(|| {
             known.push(volume);
             known.len() - 1
@@ -63,8 +63,8 @@ pub(super) fn volumes(plan: &Plan, arrays: &[PathBuf]) -> Vec<usize> {
 /// own threads.
 pub(super) fn threads(volumes: &[usize]) -> Option<usize> {
     let count = volumes.iter().max().map_or(0, |last| last + 1);
-    let further = count.saturating_sub(1).saturating_mul(FURTHER_VOLUME);
-    (volumes.len() > OWN_THREADS).then(|| (FIRST_VOLUME + further).min(MAX_THREADS))
+    let further = count.saturating_sub(1).saturating_mul(ADDITIONAL_VOLUME_THREADS);
+    (volumes.len() > MAX_DEDICATED_INSTANCES).then(|| (FIRST_VOLUME_THREADS + further).min(MAX_THREADS))
 }
 
 /// For each database, returns the worker group of its volume, or `None` if the instance has its own threads.
@@ -95,9 +95,9 @@ mod tests {
         let arrays = [directory.path().join("array")];
         let at = |name: &str| directory.path().join(name);
         ["a", "b"].iter().for_each(|name| fs::create_dir(at(name)).unwrap());
-        let of = |name: &str| Volume::of(&at(name), &arrays);
+        let of = |name: &str| VolumeIdentity::for_database(&at(name), &arrays);
         assert_eq!(of("a/x.edb"), of("b/y.edb"));
-        assert_eq!(of("array/x.edb"), Volume::Array(arrays[0].clone()));
-        assert_eq!(of("missing/x.edb"), Volume::Directory(at("missing")));
+        assert_eq!(of("array/x.edb"), VolumeIdentity::Array(arrays[0].clone()));
+        assert_eq!(of("missing/x.edb"), VolumeIdentity::Directory(at("missing")));
     }
 }

@@ -11,7 +11,7 @@ const UNKNOWN_TO_FILE_SYSTEM: [i32; 2] = [25, 95];
 
 /// A contiguous part of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Extent {
+pub struct FileExtent {
     /// Offset in the file in bytes.
     pub logical: u64,
     /// Offset on the device in bytes, or `None` if the file system does not report it.
@@ -24,7 +24,7 @@ pub struct Extent {
     pub shared: bool,
 }
 
-impl Extent {
+impl FileExtent {
     /// Returns the file offset just past the end of the extent.
     pub fn end(&self) -> u64 {
         self.logical.saturating_add(self.bytes)
@@ -36,18 +36,18 @@ impl Extent {
     }
 
     /// Returns the distance on the device between the end of this extent and the start of the next.
-    pub fn distance_to(&self, next: &Extent) -> Option<u64> {
+    pub fn distance_to(&self, next: &FileExtent) -> Option<u64> {
         Some(self.physical?.saturating_add(self.bytes).abs_diff(next.physical?))
     }
 
     /// Returns true if `next` directly follows this extent both in the file and on the device.
-    pub(super) fn is_continued_by(&self, next: &Extent) -> bool {
+    pub(super) fn is_continued_by(&self, next: &FileExtent) -> bool {
         self.end() == next.logical && self.distance_to(next) == Some(0)
     }
 }
 
-impl From<FiemapExtent> for Extent {
-    fn from(found: FiemapExtent) -> Extent {
+impl From<FiemapExtent> for FileExtent {
+    fn from(found: FiemapExtent) -> FileExtent {
         let has = |flags| found.fe_flags.intersects(flags);
         let elsewhere = FiemapExtentFlags::UNKNOWN
             | FiemapExtentFlags::DELALLOC
@@ -55,7 +55,7 @@ impl From<FiemapExtent> for Extent {
             | FiemapExtentFlags::NOT_ALIGNED
             | FiemapExtentFlags::DATA_INLINE
             | FiemapExtentFlags::DATA_TAIL;
-        Extent {
+        FileExtent {
             logical: found.fe_logical,
             physical: (!has(elsewhere)).then_some(found.fe_physical),
             bytes: found.fe_length,
@@ -73,12 +73,12 @@ pub struct FileMap {
     /// Length of the file in bytes.
     pub bytes: u64,
     /// Extents of the file. The last extent may reach past the end of the file.
-    pub extents: Vec<Extent>,
+    pub extents: Vec<FileExtent>,
 }
 
 /// Reason why a file's map is not available.
 #[derive(Debug, thiserror::Error)]
-pub enum MapError {
+pub enum FileMapError {
     /// The path is not a regular file.
     #[error("{} is not a file; give files, or directories that contain databases", .0.display())]
     NotAFile(PathBuf),
@@ -98,7 +98,7 @@ pub enum MapError {
 
 impl FileMap {
     /// Returns the pairs of successive extents that are not contiguous both in the file and on the device.
-    pub fn breaks(&self) -> impl Iterator<Item = (&Extent, &Extent)> {
+    pub fn discontinuities(&self) -> impl Iterator<Item = (&FileExtent, &FileExtent)> {
         let pairs = self.extents.windows(2).filter_map(|pair| Some((pair.first()?, pair.last()?)));
         pairs.filter(|(one, next)| !one.is_continued_by(next))
     }
@@ -108,20 +108,20 @@ impl FileMap {
     ///
     /// # Errors
     /// The file cannot be read, is not a regular file, or its file system does not report extents.
-    pub fn of(path: &Path) -> Result<FileMap, MapError> {
-        let unreadable = |error| MapError::Unreadable { path: path.into(), error };
+    pub fn read(path: &Path) -> Result<FileMap, FileMapError> {
+        let unreadable = |error| FileMapError::Unreadable { path: path.into(), error };
         // Opening a pipe would block, so the type is checked before the file is opened.
         if !std::fs::metadata(path).map_err(unreadable)?.is_file() {
-            return Err(MapError::NotAFile(path.into()));
+            return Err(FileMapError::NotAFile(path.into()));
         }
         let file = File::open(path).map_err(unreadable)?;
         let bytes = file.metadata().map_err(unreadable)?.len();
         let found: io::Result<Vec<FiemapExtent>> = Fiemap::with_flags(&file, FiemapFlags::SYNC).collect();
         let found = found.map_err(|error| match error.raw_os_error() {
-            Some(code) if UNKNOWN_TO_FILE_SYSTEM.contains(&code) => MapError::NoExtents(path.into()),
+            Some(code) if UNKNOWN_TO_FILE_SYSTEM.contains(&code) => FileMapError::NoExtents(path.into()),
             _ => unreadable(error),
         })?;
-        let mut extents: Vec<Extent> = found.into_iter().map(Extent::from).collect();
+        let mut extents: Vec<FileExtent> = found.into_iter().map(FileExtent::from).collect();
         extents.sort_by_key(|extent| extent.logical);
         Ok(FileMap { path: path.into(), bytes, extents })
     }
@@ -142,9 +142,9 @@ mod tests {
         for offset in [0, 128 << 10] {
             file.write_all_at(&[7; 64 << 10], offset).unwrap();
         }
-        match FileMap::of(&path) {
+        match FileMap::read(&path) {
             Ok(map) => Some((dir, map)),
-            Err(MapError::NoExtents(_)) => None,
+            Err(FileMapError::NoExtents(_)) => None,
             Err(other) => panic!("{other}"),
         }
     }
@@ -163,9 +163,9 @@ mod tests {
     #[test]
     fn other_things_than_files_are_refused() {
         let dir = tempfile::tempdir().unwrap();
-        assert!(matches!(FileMap::of(dir.path()), Err(MapError::NotAFile(_))));
-        assert!(matches!(FileMap::of(Path::new("/dev/null")), Err(MapError::NotAFile(_))));
-        assert!(matches!(FileMap::of(&dir.path().join("none")), Err(MapError::Unreadable { .. })));
+        assert!(matches!(FileMap::read(dir.path()), Err(FileMapError::NotAFile(_))));
+        assert!(matches!(FileMap::read(Path::new("/dev/null")), Err(FileMapError::NotAFile(_))));
+        assert!(matches!(FileMap::read(&dir.path().join("none")), Err(FileMapError::Unreadable { .. })));
     }
 
     #[test]
@@ -174,8 +174,10 @@ mod tests {
         let Ok(dir) = tempfile::tempdir_in(memory) else { return };
         let path = dir.path().join("a.edb");
         std::fs::write(&path, "text").unwrap();
-        match FileMap::of(&path) {
-            Err(error @ MapError::NoExtents(_)) => assert!(error.to_string().contains("FIEMAP"), "{error}"),
+        match FileMap::read(&path) {
+            Err(error @ FileMapError::NoExtents(_)) => {
+                assert!(error.to_string().contains("FIEMAP"), "{error}")
+            }
             // In a container, `/dev/shm` may be on another file system.
             other => assert!(other.is_ok(), "{other:?}"),
         }

@@ -10,8 +10,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::file_map::{Extent, FileMap, MapError};
-use crate::layout::Plan;
+pub use self::file_map::{FileExtent, FileMap, FileMapError};
+use crate::layout::RunPlan;
 
 /// A file's layout on its device. All sizes and distances are in bytes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -73,31 +73,31 @@ pub struct FragmentationChange {
 }
 
 /// Size, in bytes, of a read by the background scan.
-const SCAN_READ: u64 = 256 << 10;
+const SCAN_READ_BYTES: u64 = 256 << 10;
 
 /// Returns the fragmentation of each database in a run, for page-sized reads and for background scan reads. The value
 /// is `None` for a file on an array, or if the file system does not report locations.
-pub(crate) fn of_databases(plan: &Plan) -> Vec<Option<Fragmentation>> {
-    let reads = [u64::from(plan.page_bytes), SCAN_READ];
-    let of = |path: &PathBuf| FileMap::of(path).ok().map(|map| Fragmentation::of(&map, &reads));
+pub(crate) fn database_fragmentation(plan: &RunPlan) -> Vec<Option<Fragmentation>> {
+    let reads = [u64::from(plan.page_bytes), SCAN_READ_BYTES];
+    let of = |path: &PathBuf| FileMap::read(path).ok().map(|map| Fragmentation::from_map(&map, &reads));
     plan.instances.iter().map(|instance| of(&instance.database)).collect()
 }
 
 impl Fragmentation {
     /// Computes the fragmentation of a file for the given read sizes. A size of 0 is ignored.
-    pub fn of(map: &FileMap, read_sizes: &[u64]) -> Fragmentation {
+    pub fn from_map(map: &FileMap, read_sizes: &[u64]) -> Fragmentation {
         let extents = &map.extents;
         let lengths = || extents.iter().map(|extent| extent.bytes);
         let neighbours = || extents.windows(2).filter_map(|pair| Some((pair.first()?, pair.last()?)));
         let distances: Vec<u64> = neighbours().filter_map(|(one, next)| one.distance_to(next)).collect();
-        let within = |of: fn(&Extent) -> bool| {
+        let within = |of: fn(&FileExtent) -> bool| {
             extents
                 .iter()
                 .filter(|extent| of(extent))
                 .map(|extent| extent.bytes_before(map.bytes))
                 .sum::<u64>()
         };
-        let breaks: Vec<(&Extent, &Extent)> = map.breaks().collect();
+        let breaks: Vec<(&FileExtent, &FileExtent)> = map.discontinuities().collect();
         let sizes = read_sizes.iter().filter(|size| **size > 0);
         Fragmentation {
             path: map.path.clone(),
@@ -112,7 +112,7 @@ impl Fragmentation {
             backward: neighbours()
                 .filter(|(one, next)| next.physical < one.physical && next.physical.is_some())
                 .count(),
-            reads: sizes.map(|size| CrossedReads::of(map.bytes, &breaks, *size)).collect(),
+            reads: sizes.map(|size| CrossedReads::new(map.bytes, &breaks, *size)).collect(),
             hole_bytes: map.bytes.saturating_sub(within(|_| true)),
             unwritten_bytes: within(|extent| extent.unwritten),
             shared_bytes: within(|extent| extent.shared),
@@ -122,7 +122,7 @@ impl Fragmentation {
 }
 
 impl CrossedReads {
-    fn of(bytes: u64, breaks: &[(&Extent, &Extent)], size: u64) -> CrossedReads {
+    fn new(bytes: u64, breaks: &[(&FileExtent, &FileExtent)], size: u64) -> CrossedReads {
         let mut crossed: Vec<u64> = breaks
             .iter()
             .filter(|(_, next)| next.logical < bytes)
@@ -148,18 +148,18 @@ mod tests {
 
     const KIB: u64 = 1 << 10;
 
-    fn extent(logical: u64, physical: u64, bytes: u64) -> Extent {
-        Extent {
+    fn extent(logical: u64, physical: u64, bytes: u64) -> FileExtent {
+        FileExtent {
             logical: logical * KIB,
             physical: Some(physical * KIB),
             bytes: bytes * KIB,
-            ..Extent::default()
+            ..FileExtent::default()
         }
     }
 
-    fn fragmentation(kib: u64, extents: Vec<Extent>) -> Fragmentation {
+    fn fragmentation(kib: u64, extents: Vec<FileExtent>) -> Fragmentation {
         let map = FileMap { path: "a.edb".into(), bytes: kib * KIB, extents };
-        Fragmentation::of(&map, &[32 * KIB, 256 * KIB, 0])
+        Fragmentation::from_map(&map, &[32 * KIB, 256 * KIB, 0])
     }
 
     #[test]
@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn extents_without_a_place_are_never_a_continuation() {
-        let nowhere = Extent { physical: None, ..extent(32, 0, 32) };
+        let nowhere = FileExtent { physical: None, ..extent(32, 0, 32) };
         let found = fragmentation(64, vec![extent(0, 10, 32), nowhere]);
         assert_eq!((found.pieces, found.backward, found.unplaced_bytes), (2, 0, 32 * KIB));
         assert_eq!((found.mean_distance_bytes, found.largest_distance_bytes), (None, None));
@@ -221,8 +221,12 @@ mod tests {
 
     #[test]
     fn places_at_the_end_of_the_numbers_are_no_panic() {
-        let end =
-            Extent { logical: u64::MAX - 1, physical: Some(u64::MAX), bytes: u64::MAX, ..Extent::default() };
+        let end = FileExtent {
+            logical: u64::MAX - 1,
+            physical: Some(u64::MAX),
+            bytes: u64::MAX,
+            ..FileExtent::default()
+        };
         let found = fragmentation(64, vec![end.clone(), end]);
         assert_eq!(found.pieces, 2);
     }

@@ -1,5 +1,5 @@
 //! The create phase. It loads the tables of all databases in parallel and in key order, with one thread per table.
-//! The records are those of [`filling`], regardless of the thread and the time.
+//! The records are those of [`fill_operation`], regardless of the thread and the time.
 //!
 //! A table is loaded completely or not at all, so an interrupted creation resumes with the missing tables. If a
 //! database is then smaller than its target size, records are inserted as in the load of a test.
@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 use ese_engine::Error;
 use parking_lot::Mutex;
 
-use crate::engine::{Commit, LoadStep, Result, Row, Session, Store};
-use crate::layout::Plan;
-use crate::load::record::{Place, filling, row, set_row};
-use crate::measurement::Snapshot;
-use crate::observer::{Heartbeat, Observer, Phase, StopSignal};
+use crate::engine::{BulkLoadAction, CommitDurability, DatabaseStore, LoadRow, Result, StorageSession};
+use crate::layout::RunPlan;
+use crate::load::record::{TableLocation, fill_operation, row, set_row};
+use crate::measurement::CounterSnapshot;
+use crate::observer::{CounterHeartbeat, Observer, RunPhase, StopSignal};
 use crate::profile::Profile;
 
 /// Number of records inserted in one transaction. The number is small to limit the size of the version store.
@@ -25,26 +25,26 @@ const EMPTY_DATABASE_BYTES: u64 = 1 << 20;
 /// there are processors.
 const SMALL_TABLE_BYTES: u64 = 64 << 20;
 /// Granularity of progress updates during a load, in bytes.
-const COUNTED_BYTES: u64 = 256 << 10;
+const PROGRESS_GRANULARITY_BYTES: u64 = 256 << 10;
 /// Minimum and maximum memory for one load, in bytes.
-const LOAD_BYTES: std::ops::RangeInclusive<u64> = 4 << 20..=96 << 20;
+const LOAD_MEMORY_RANGE: std::ops::RangeInclusive<u64> = 4 << 20..=96 << 20;
 
 /// Fills the databases. A stop request ends the phase early. Completed tables and inserted records remain.
 pub(crate) fn fill(
-    store: &dyn Store,
-    plan: &Plan,
+    store: &dyn DatabaseStore,
+    plan: &RunPlan,
     profile: &Profile,
     stop: &StopSignal,
     observer: &mut dyn Observer,
 ) -> Result<()> {
     let total = plan.initial_bytes();
-    observer.begin(Phase::Create, total);
+    observer.begin_phase(RunPhase::Create, total);
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     // Loads hardly use the page cache, so they get the other half of its memory.
     let largest = plan.instances.iter().map(|instance| instance.initial_bytes).max().unwrap_or(0);
-    let wanted = loads(largest / u64::from(plan.tables.max(1)), processors);
-    let (workers, load_bytes) = shares(plan.cache_bytes / 2, wanted);
-    let filling = Filling {
+    let wanted = max_concurrent_loads(largest / u64::from(plan.tables.max(1)), processors);
+    let (workers, load_bytes) = memory_shares(plan.cache_bytes / 2, wanted);
+    let filling = DatabaseFill {
         store,
         plan,
         profile,
@@ -57,16 +57,16 @@ pub(crate) fn fill(
     };
     let done = || stop.is_set() || filling.quit.load(Ordering::Relaxed);
     std::thread::scope(|scope| {
-        let running: Vec<_> = (0..workers).map(|_| scope.spawn(|| filling.work(&done))).collect();
-        let (began, mut heartbeat) = (Instant::now(), Heartbeat::new());
+        let running: Vec<_> = (0..workers).map(|_| scope.spawn(|| filling.load_tables(&done))).collect();
+        let (began, mut heartbeat) = (Instant::now(), CounterHeartbeat::new());
         while !running.iter().all(|thread| thread.is_finished()) {
             std::thread::sleep(Duration::from_millis(100));
             observer.advance(filling.filled.load(Ordering::Relaxed).min(total), "");
-            heartbeat.beat(observer, || Snapshot {
+            heartbeat.beat(observer, || CounterSnapshot {
                 at: began.elapsed().as_secs_f64(),
                 io: store.io(),
                 cache: store.cache(),
-                ..Snapshot::default()
+                ..CounterSnapshot::default()
             });
         }
     });
@@ -74,25 +74,25 @@ pub(crate) fn fill(
 }
 
 /// Returns the maximum number of concurrent loads of tables up to this size.
-fn loads(table_bytes: u64, processors: usize) -> usize {
+fn max_concurrent_loads(table_bytes: u64, processors: usize) -> usize {
     if table_bytes <= SMALL_TABLE_BYTES { 2 * processors } else { processors }
 }
 
 /// Returns the number of loads that share this memory, at most `wanted`, and the memory of each load in bytes.
-fn shares(memory: u64, wanted: usize) -> (usize, usize) {
-    let most = usize::try_from(memory / LOAD_BYTES.start()).unwrap_or(usize::MAX).max(1);
+fn memory_shares(memory: u64, wanted: usize) -> (usize, usize) {
+    let most = usize::try_from(memory / LOAD_MEMORY_RANGE.start()).unwrap_or(usize::MAX).max(1);
     let workers = wanted.min(most);
-    (workers, (memory / workers as u64).clamp(*LOAD_BYTES.start(), *LOAD_BYTES.end()) as usize)
+    (workers, (memory / workers as u64).clamp(*LOAD_MEMORY_RANGE.start(), *LOAD_MEMORY_RANGE.end()) as usize)
 }
 
 /// State that all load threads share.
-struct Filling<'a> {
-    store: &'a dyn Store,
-    plan: &'a Plan,
+struct DatabaseFill<'a> {
+    store: &'a dyn DatabaseStore,
+    plan: &'a RunPlan,
     profile: &'a Profile,
     /// Memory for each load, in bytes.
     load_bytes: usize,
-    /// Index of the next table to load, in the order of [`Filling::work`].
+    /// Index of the next table to load, in the order of [`DatabaseFill::load_tables`].
     next: AtomicUsize,
     /// Number of tables in each database that are not loaded yet.
     missing: Vec<AtomicU32>,
@@ -102,10 +102,10 @@ struct Filling<'a> {
     quit: AtomicBool,
 }
 
-impl Filling<'_> {
+impl DatabaseFill<'_> {
     /// Loads tables until all tables are loaded. The first tables of all databases are loaded first, so all volumes
     /// are busy.
-    fn work(&self, done: &(dyn Fn() -> bool + Sync)) {
+    fn load_tables(&self, done: &(dyn Fn() -> bool + Sync)) {
         let databases = self.plan.instances.len();
         let tables = databases * self.plan.tables as usize;
         loop {
@@ -113,7 +113,8 @@ impl Filling<'_> {
             if next >= tables || done() {
                 return;
             }
-            let place = Place { database: (next % databases) as u32, table: (next / databases) as u32 };
+            let place =
+                TableLocation { database: (next % databases) as u32, table: (next / databases) as u32 };
             let loaded = self.load(place, done);
             let is_last = self.missing[next % databases].fetch_sub(1, Ordering::AcqRel) == 1;
             let filled = loaded.and_then(|()| match is_last && !done() {
@@ -128,7 +129,7 @@ impl Filling<'_> {
     }
 
     /// Loads a table, unless it exists. Each table gets an equal share of the size of its database.
-    fn load(&self, place: Place, done: &dyn Fn() -> bool) -> Result<()> {
+    fn load(&self, place: TableLocation, done: &dyn Fn() -> bool) -> Result<()> {
         let database = place.database as usize;
         let target = self.plan.instances[database].initial_bytes.saturating_sub(EMPTY_DATABASE_BYTES);
         let part = target / u64::from(self.plan.tables.max(1));
@@ -146,17 +147,17 @@ impl Filling<'_> {
             return Ok(());
         }
         let mut id = 0;
-        let mut next = |bytes: u64, row: &mut Row| {
+        let mut next = |bytes: u64, row: &mut LoadRow| {
             if done() {
-                return LoadStep::Stop;
+                return BulkLoadAction::Stop;
             }
             if bytes >= part {
-                return LoadStep::End;
+                return BulkLoadAction::End;
             }
-            count(bytes, COUNTED_BYTES);
+            count(bytes, PROGRESS_GRANULARITY_BYTES);
             id += 1;
-            set_row(row, &self.profile.records, place, id, &filling(self.profile, place, id));
-            LoadStep::Row
+            set_row(row, &self.profile.records, place, id, &fill_operation(self.profile, place, id));
+            BulkLoadAction::Row
         };
         self.store.load_table(database, place.table, self.load_bytes, &mut next, done)?;
         if !done() {
@@ -176,29 +177,29 @@ impl Filling<'_> {
         session.begin()?;
         let ends = (0..self.plan.tables).map(|table| Ok((table, session.last(table)?.unwrap_or(0) + 1)));
         let mut ends: Vec<(u32, i64)> = ends.collect::<Result<_>>()?;
-        session.commit(Commit::Lazy)?;
+        session.commit(CommitDurability::Lazy)?;
         loop {
             for (table, next_id) in &mut ends {
                 if is_full() {
                     return Ok(());
                 }
-                self.insert_some(&mut *session, Place { database, table: *table }, *next_id)?;
+                self.insert_some(&mut *session, TableLocation { database, table: *table }, *next_id)?;
                 *next_id += RECORDS_PER_TRANSACTION as i64;
             }
         }
     }
 
-    fn insert_some(&self, session: &mut dyn Session, place: Place, first: i64) -> Result<()> {
+    fn insert_some(&self, session: &mut dyn StorageSession, place: TableLocation, first: i64) -> Result<()> {
         session.begin()?;
         for id in first..first + RECORDS_PER_TRANSACTION as i64 {
-            let row = row(&self.profile.records, place, id, &filling(self.profile, place, id));
+            let row = row(&self.profile.records, place, id, &fill_operation(self.profile, place, id));
             if let Err(error) = session.insert(place.table, &row) {
                 // The first error is more informative than an error of the rollback that follows.
                 let _ = session.rollback();
                 return Err(error);
             }
         }
-        session.commit(Commit::Lazy)
+        session.commit(CommitDurability::Lazy)
     }
 }
 
@@ -208,11 +209,11 @@ mod tests {
 
     #[test]
     fn loads_take_no_more_than_their_memory_with_any_number_of_processors() {
-        assert_eq!(shares(128 << 20, 2), (2, 64 << 20));
-        assert_eq!(shares(48 << 20, 64), (12, 4 << 20));
-        assert_eq!(shares(4 << 30, 2), (2, 96 << 20));
-        assert_eq!((loads(64 << 20, 2), loads(65 << 20, 2)), (4, 2));
+        assert_eq!(memory_shares(128 << 20, 2), (2, 64 << 20));
+        assert_eq!(memory_shares(48 << 20, 64), (12, 4 << 20));
+        assert_eq!(memory_shares(4 << 30, 2), (2, 96 << 20));
+        assert_eq!((max_concurrent_loads(64 << 20, 2), max_concurrent_loads(65 << 20, 2)), (4, 2));
         // A load always gets the minimum memory, even if the available memory is smaller.
-        assert_eq!(shares(1 << 20, 64), (1, 4 << 20));
+        assert_eq!(memory_shares(1 << 20, 64), (1, 4 << 20));
     }
 }

@@ -4,12 +4,12 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use serde::{Deserialize, Serialize};
 
-use crate::profile::{Mix, Profile, Records, Skew};
+use crate::profile::{Mix, Profile, RecordLayout, Skew};
 
 /// The four operations of the mail load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum OperationKind {
+pub(crate) enum LoadOperationKind {
     /// Inserts a new record.
     Insert,
     /// Deletes a record.
@@ -20,27 +20,31 @@ pub(crate) enum OperationKind {
     Read,
 }
 
-impl OperationKind {
+impl LoadOperationKind {
     /// All kinds. `kind as usize` is an index into arrays of this length.
-    pub(crate) const ALL: [OperationKind; 4] =
-        [OperationKind::Insert, OperationKind::Delete, OperationKind::Replace, OperationKind::Read];
+    pub(crate) const ALL: [LoadOperationKind; 4] = [
+        LoadOperationKind::Insert,
+        LoadOperationKind::Delete,
+        LoadOperationKind::Replace,
+        LoadOperationKind::Read,
+    ];
 
     /// Returns the name of the kind in results.
     pub(crate) const fn name(self) -> &'static str {
         match self {
-            OperationKind::Insert => "insert",
-            OperationKind::Delete => "delete",
-            OperationKind::Replace => "replace",
-            OperationKind::Read => "read",
+            LoadOperationKind::Insert => "insert",
+            LoadOperationKind::Delete => "delete",
+            LoadOperationKind::Replace => "replace",
+            LoadOperationKind::Read => "read",
         }
     }
 }
 
 /// An operation of the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Operation {
+pub(crate) struct LoadOperation {
     /// Kind of the operation.
-    pub(crate) kind: OperationKind,
+    pub(crate) kind: LoadOperationKind,
     /// Table number.
     pub(crate) table: u32,
     /// Position of the record in the key range, as a fraction of 2^64.
@@ -53,7 +57,7 @@ pub(crate) struct Operation {
     pub(crate) stamp: u64,
 }
 
-impl Operation {
+impl LoadOperation {
     /// Returns the key at this position of a key range that ends before `next_id`. Keys start at 1.
     pub(crate) fn id_below(&self, next_id: i64) -> i64 {
         let keys = u128::from(next_id.max(2).unsigned_abs() - 1);
@@ -68,22 +72,22 @@ pub(crate) fn stamp(random: u64) -> u64 {
 }
 
 /// An endless, repeatable sequence of operations.
-pub(crate) struct Generator {
+pub(crate) struct OperationGenerator {
     random: ChaCha8Rng,
     mix: Mix,
     lazy_percent: u8,
-    records: Records,
+    records: RecordLayout,
     skew: Skew,
     /// Table of the next insert.
     insert_table: u32,
 }
 
-impl Generator {
+impl OperationGenerator {
     /// Creates the sequence of one load thread.
-    pub(crate) fn new(profile: &Profile, thread: usize) -> Generator {
+    pub(crate) fn new(profile: &Profile, thread: usize) -> OperationGenerator {
         let mut random = ChaCha8Rng::seed_from_u64(profile.seed);
         random.set_stream(thread as u64 + 1);
-        Generator {
+        OperationGenerator {
             random,
             mix: profile.mix,
             lazy_percent: profile.lazy_percent,
@@ -98,24 +102,24 @@ impl Generator {
     }
 
     /// Returns the next operation.
-    pub(crate) fn operation(&mut self) -> Operation {
+    pub(crate) fn operation(&mut self) -> LoadOperation {
         let Mix { insert, delete, replace, .. } = self.mix;
         let draw = self.below(100) as u8;
         let kind = match draw {
-            _ if draw < insert => OperationKind::Insert,
-            _ if draw < insert + delete => OperationKind::Delete,
-            _ if draw < insert + delete + replace => OperationKind::Replace,
-            _ => OperationKind::Read,
+            _ if draw < insert => LoadOperationKind::Insert,
+            _ if draw < insert + delete => LoadOperationKind::Delete,
+            _ if draw < insert + delete + replace => LoadOperationKind::Replace,
+            _ => LoadOperationKind::Read,
         };
         let any_table = self.below(self.records.tables);
         // Inserts rotate over all tables, so the tables grow evenly. Each thread starts with a different table, so
         // threads seldom append to the same table.
         let mut table = any_table;
-        if kind == OperationKind::Insert {
+        if kind == LoadOperationKind::Insert {
             table = self.insert_table;
             self.insert_table = (table + 1) % self.records.tables;
         }
-        Operation {
+        LoadOperation {
             kind,
             table,
             point: self.skew.point(self.random.next_u64()),
@@ -128,11 +132,11 @@ impl Generator {
     /// Returns the same operation at another position, for an operation that found no record. The result depends only
     /// on the operation and does not change the sequence. Attempts from 1 to the number of tables reach every table
     /// once.
-    pub(crate) fn redraw(&self, operation: &Operation, attempt: u32) -> Operation {
+    pub(crate) fn redraw(&self, operation: &LoadOperation, attempt: u32) -> LoadOperation {
         let mut random = ChaCha8Rng::seed_from_u64(operation.stamp);
         random.set_stream(u64::from(attempt));
         let point = self.skew.point(random.next_u64());
-        Operation { table: (operation.table + attempt) % self.records.tables, point, ..*operation }
+        LoadOperation { table: (operation.table + attempt) % self.records.tables, point, ..*operation }
     }
 }
 
@@ -145,13 +149,13 @@ mod tests {
         Options { dirs: vec!["d".into()], seed: Some(seed), ..Options::default() }.resolve().unwrap()
     }
 
-    fn first(generator: &mut Generator, count: usize) -> Vec<Operation> {
+    fn first(generator: &mut OperationGenerator, count: usize) -> Vec<LoadOperation> {
         (0..count).map(|_| generator.operation()).collect()
     }
 
     #[test]
     fn the_seed_decides_the_sequence() {
-        let of = |seed, thread| first(&mut Generator::new(&profile(seed), thread), 100);
+        let of = |seed, thread| first(&mut OperationGenerator::new(&profile(seed), thread), 100);
         assert_eq!(of(5, 2), of(5, 2));
         assert_ne!(of(5, 2), of(6, 2));
         assert_ne!(of(5, 2), of(5, 3));
@@ -159,10 +163,11 @@ mod tests {
 
     #[test]
     fn shares_of_operations_match_the_mix() {
-        let operations = first(&mut Generator::new(&profile(1), 0), 100_000);
-        let share =
-            |test: &dyn Fn(&Operation) -> bool| operations.iter().filter(|o| test(o)).count() as f64 / 1000.0;
-        for (kind, percent) in OperationKind::ALL.into_iter().zip([40.0, 20.0, 5.0, 35.0]) {
+        let operations = first(&mut OperationGenerator::new(&profile(1), 0), 100_000);
+        let share = |test: &dyn Fn(&LoadOperation) -> bool| {
+            operations.iter().filter(|o| test(o)).count() as f64 / 1000.0
+        };
+        for (kind, percent) in LoadOperationKind::ALL.into_iter().zip([40.0, 20.0, 5.0, 35.0]) {
             assert!((share(&|o| o.kind == kind) - percent).abs() < 0.6, "{kind:?}");
         }
         assert!((share(&|o| o.durable) - 30.0).abs() < 0.6);
@@ -172,8 +177,8 @@ mod tests {
     fn inserts_rotate_over_all_tables() {
         let profile = profile(1);
         let inserts = |thread| {
-            let mut operations = first(&mut Generator::new(&profile, thread), 100);
-            operations.retain(|operation| operation.kind == OperationKind::Insert);
+            let mut operations = first(&mut OperationGenerator::new(&profile, thread), 100);
+            operations.retain(|operation| operation.kind == LoadOperationKind::Insert);
             operations.iter().map(|operation| operation.table).collect::<Vec<_>>()
         };
         for thread in [0, 3, 9] {
@@ -185,7 +190,8 @@ mod tests {
     #[test]
     fn a_redraw_tries_every_table_and_keeps_the_sequence() {
         let profile = profile(1);
-        let (mut generator, mut other) = (Generator::new(&profile, 0), Generator::new(&profile, 0));
+        let (mut generator, mut other) =
+            (OperationGenerator::new(&profile, 0), OperationGenerator::new(&profile, 0));
         let operation = generator.operation();
         let tables: std::collections::BTreeSet<u32> =
             (1..=profile.records.tables).map(|attempt| generator.redraw(&operation, attempt).table).collect();
@@ -198,7 +204,7 @@ mod tests {
 
     #[test]
     fn points_cover_the_key_range() {
-        let at = |point| Operation { point, ..first(&mut Generator::new(&profile(1), 0), 1)[0] };
+        let at = |point| LoadOperation { point, ..first(&mut OperationGenerator::new(&profile(1), 0), 1)[0] };
         assert_eq!((at(0).id_below(101), at(u64::MAX).id_below(101)), (1, 100));
         assert_eq!((at(u64::MAX).id_below(1), at(u64::MAX).id_below(0)), (1, 1));
         assert_eq!(at(u64::MAX).id_below(i64::MAX), i64::MAX - 1);

@@ -2,14 +2,14 @@
 
 mod fill;
 mod generator;
-mod pace;
+mod load_schedule;
 mod record;
 mod stream;
 mod threads;
-mod turns;
+mod thread_assignment;
 
 pub(crate) use fill::fill;
-pub(crate) use generator::OperationKind;
+pub(crate) use generator::LoadOperationKind;
 #[cfg(test)]
-pub(crate) use record::{Place, filling, row, verify};
-pub(crate) use threads::Load;
+pub(crate) use record::{TableLocation, fill_operation, row, verify};
+pub(crate) use threads::DatabaseLoad;

@@ -13,64 +13,64 @@
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// Constant that is combined with the state before the multiplication, as in wyrand.
-const SECRET: u64 = 0x8BB8_4B93_962E_ACC9;
+const MULTIPLIER_MASK: u64 = 0x8BB8_4B93_962E_ACC9;
 
 /// Number of words that are set at a time.
-const GROUP: usize = 8;
+const WORDS_PER_GROUP: usize = 8;
 /// Number of words in a block.
-const BLOCK: usize = 256;
+const WORDS_PER_BLOCK: usize = 256;
 /// Number of positions in the noise at which a block can start.
-const STARTS: usize = 512;
+const BLOCK_STARTS: usize = 512;
 
 /// Random words. All content uses the same words.
-static NOISE: [u64; STARTS + BLOCK] = noise();
+static NOISE: [u64; BLOCK_STARTS + WORDS_PER_BLOCK] = noise();
 
 /// Key of a stream, derived from a sequence of words.
 #[derive(Clone, Copy)]
-pub(crate) struct StreamKey(u64);
+pub(crate) struct RandomStreamKey(u64);
 
-impl StreamKey {
+impl RandomStreamKey {
     /// Creates a key from one word.
-    pub(crate) const fn new(word: u64) -> StreamKey {
-        StreamKey(GOLDEN).and(word)
+    pub(crate) const fn new(word: u64) -> RandomStreamKey {
+        RandomStreamKey(GOLDEN).extended(word)
     }
 
     /// Returns the key that is extended by another word.
-    pub(crate) const fn and(self, word: u64) -> StreamKey {
-        StreamKey(mix(self.0 ^ word.wrapping_mul(GOLDEN)))
+    pub(crate) const fn extended(self, word: u64) -> RandomStreamKey {
+        RandomStreamKey(mix(self.0 ^ word.wrapping_mul(GOLDEN)))
     }
 
     /// Returns the stream for this key.
-    pub(crate) const fn stream(self) -> Stream {
-        Stream { state: self.0, increment: mix(self.0 ^ GOLDEN) | 1 }
+    pub(crate) const fn stream(self) -> RandomStream {
+        RandomStream { state: self.0, increment: mix(self.0 ^ GOLDEN) | 1 }
     }
 }
 
 /// A stream of 64-bit random numbers. The algorithm is wyrand, which needs one multiplication per number. Each key
 /// has a different increment, so the streams of two keys do not produce the same sequence of numbers.
-pub(crate) struct Stream {
+pub(crate) struct RandomStream {
     state: u64,
     increment: u64,
 }
 
-impl Stream {
+impl RandomStream {
     /// Returns the next number.
     pub(crate) const fn next_u64(&mut self) -> u64 {
         self.state = self.state.wrapping_add(self.increment);
-        let product = self.state as u128 * (self.state ^ SECRET) as u128;
+        let product = self.state as u128 * (self.state ^ MULTIPLIER_MASK) as u128;
         product as u64 ^ (product >> 64) as u64
     }
 
     /// Fills `bytes` with content of the stream.
     pub(crate) fn fill(&mut self, bytes: &mut [u8]) {
-        for block in bytes.chunks_mut(8 * BLOCK) {
-            let at = self.next_u64() as usize % STARTS;
+        for block in bytes.chunks_mut(8 * WORDS_PER_BLOCK) {
+            let at = self.next_u64() as usize % BLOCK_STARTS;
             let (even, odd) = (self.next_u64(), self.next_u64());
             // Groups of this length fit the vector registers of a processor.
             let mask = [even, odd, even, odd, even, odd, even, odd];
-            let (groups, rest) = block.as_chunks_mut::<{ 8 * GROUP }>();
-            let (noise, behind) = NOISE[at..at + BLOCK].split_at(GROUP * groups.len());
-            for (group, noise) in groups.iter_mut().zip(noise.as_chunks::<GROUP>().0) {
+            let (groups, rest) = block.as_chunks_mut::<{ 8 * WORDS_PER_GROUP }>();
+            let (noise, behind) = NOISE[at..at + WORDS_PER_BLOCK].split_at(WORDS_PER_GROUP * groups.len());
+            for (group, noise) in groups.iter_mut().zip(noise.as_chunks::<WORDS_PER_GROUP>().0) {
                 set_words(group, noise, mask);
             }
             set_words(rest, behind, mask);
@@ -84,9 +84,9 @@ impl Stream {
     }
 }
 
-/// Sets `bytes` to the masked words of `noise`, at most [`GROUP`] words. The last word may be truncated.
+/// Sets `bytes` to the masked words of `noise`, at most [`WORDS_PER_GROUP`] words. The last word may be truncated.
 #[inline]
-fn set_words(bytes: &mut [u8], noise: &[u64], mask: [u64; GROUP]) {
+fn set_words(bytes: &mut [u8], noise: &[u64], mask: [u64; WORDS_PER_GROUP]) {
     let (words, rest) = bytes.as_chunks_mut::<8>();
     let mut masked = noise.iter().zip(mask).map(|(noise, mask)| (noise ^ mask).to_le_bytes());
     words.iter_mut().zip(&mut masked).for_each(|(word, masked)| *word = masked);
@@ -95,9 +95,9 @@ fn set_words(bytes: &mut [u8], noise: &[u64], mask: [u64; GROUP]) {
     }
 }
 
-const fn noise() -> [u64; STARTS + BLOCK] {
-    let (mut noise, mut at) = ([0; STARTS + BLOCK], 0);
-    let mut stream = StreamKey::new(0).stream();
+const fn noise() -> [u64; BLOCK_STARTS + WORDS_PER_BLOCK] {
+    let (mut noise, mut at) = ([0; BLOCK_STARTS + WORDS_PER_BLOCK], 0);
+    let mut stream = RandomStreamKey::new(0).stream();
     while at < noise.len() {
         noise[at] = stream.next_u64();
         at += 1;
@@ -117,8 +117,8 @@ const fn mix(number: u64) -> u64 {
 mod tests {
     use super::*;
 
-    fn key(words: &[u64]) -> StreamKey {
-        words.iter().fold(StreamKey::new(0), |key, word| key.and(*word))
+    fn key(words: &[u64]) -> RandomStreamKey {
+        words.iter().fold(RandomStreamKey::new(0), |key, word| key.extended(*word))
     }
 
     fn filled(words: &[u64], len: usize) -> Vec<u8> {
@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn numbers_are_those_of_wyrand() {
         let mut other = fastrand::Rng::with_seed(1_234_567);
-        let mut stream = Stream { state: 1_234_567, increment: 0x2D35_8DCC_AA6C_78A5 };
+        let mut stream = RandomStream { state: 1_234_567, increment: 0x2D35_8DCC_AA6C_78A5 };
         for _ in 0..100 {
             assert_eq!(stream.next_u64(), other.u64(..));
         }
@@ -147,7 +147,7 @@ mod tests {
                 "{other:?}"
             );
         }
-        const BYTES: usize = 8 * BLOCK;
+        const BYTES: usize = 8 * WORDS_PER_BLOCK;
         let long = filled(&[1, 2, 3], 2 * BYTES + 200);
         for len in (0..200).chain(BYTES - 20..BYTES + 20).chain(2 * BYTES - 20..2 * BYTES + 200) {
             assert_eq!(filled(&[1, 2, 3], len), long[..len], "{len}");

@@ -1,4 +1,4 @@
-//! Threads of the load. The threads dispatch batches to the databases in turn ([`Turns`]). A batch consists of 16
+//! Threads of the load. The threads dispatch batches to the databases in turn ([`ThreadAssignment`]). A batch consists of 16
 //! updates and the matching share of reads. Each update is a separate transaction, so the share of lazy commits
 //! applies to each update.
 //!
@@ -14,12 +14,12 @@ use std::time::Instant;
 use ese_engine::Error;
 use parking_lot::Mutex;
 
-use crate::engine::{Commit, Result, Session, Store};
-use crate::load::generator::{Generator, Operation, OperationKind};
-use crate::load::pace::{Pace, Turn};
-use crate::load::record::{Place, row, verify};
-use crate::load::turns::Turns;
-use crate::measurement::{OpenLoop, Tally};
+use crate::engine::{CommitDurability, DatabaseStore, Result, StorageSession};
+use crate::load::generator::{LoadOperation, LoadOperationKind, OperationGenerator};
+use crate::load::load_schedule::{LoadSchedule, OperationPermit};
+use crate::load::record::{TableLocation, row, verify};
+use crate::load::thread_assignment::ThreadAssignment;
+use crate::measurement::{LoadTally, OpenLoop};
 use crate::profile::Profile;
 
 /// Maximum number of operations in a batch, as a multiple of its updates. The limit applies to a mix with few
@@ -31,21 +31,25 @@ const MAX_BATCH: u32 = 8;
 const MAX_TALLIES: usize = 16;
 
 /// The load on a set of open databases.
-pub(crate) struct Load<'a> {
-    store: &'a dyn Store,
+pub(crate) struct DatabaseLoad<'a> {
+    store: &'a dyn DatabaseStore,
     profile: &'a Profile,
     databases: usize,
     next_ids: Vec<Vec<AtomicI64>>,
-    tallies: Vec<Mutex<Tally>>,
-    turns: Turns,
-    pace: Pace,
+    tallies: Vec<Mutex<LoadTally>>,
+    turns: ThreadAssignment,
+    pace: LoadSchedule,
     quit: AtomicBool,
     failure: Mutex<Option<Error>>,
 }
 
-impl<'a> Load<'a> {
+impl<'a> DatabaseLoad<'a> {
     /// Creates the load. Reads the last key of each table.
-    pub(crate) fn new(store: &'a dyn Store, databases: usize, profile: &'a Profile) -> Result<Load<'a>> {
+    pub(crate) fn new(
+        store: &'a dyn DatabaseStore,
+        databases: usize,
+        profile: &'a Profile,
+    ) -> Result<DatabaseLoad<'a>> {
         let mut next_ids = Vec::new();
         for database in 0..databases {
             let mut session = store.session(database)?;
@@ -53,28 +57,28 @@ impl<'a> Load<'a> {
             let ends = (0..profile.records.tables)
                 .map(|table| Ok(AtomicI64::new(session.last(table)?.unwrap_or(0) + 1)));
             next_ids.push(ends.collect::<Result<Vec<_>>>()?);
-            session.commit(Commit::Lazy)?;
+            session.commit(CommitDurability::Lazy)?;
         }
-        let tally = || Mutex::new(Tally { batches: vec![0; databases], ..Tally::default() });
-        Ok(Load {
+        let tally = || Mutex::new(LoadTally { batches: vec![0; databases], ..LoadTally::default() });
+        Ok(DatabaseLoad {
             store,
             profile,
             databases,
             next_ids,
             tallies: (0..profile.threads.clamp(1, MAX_TALLIES)).map(|_| tally()).collect(),
-            turns: Turns::new(store.volumes(), profile.threads),
-            pace: Pace::default(),
+            turns: ThreadAssignment::new(store.volumes(), profile.threads),
+            pace: LoadSchedule::default(),
             quit: AtomicBool::new(false),
             failure: Mutex::new(None),
         })
     }
 
     /// Runs the threads while `control` runs, then stops them. Returns the first error that stopped a thread.
-    pub(crate) fn run<R>(&self, control: impl FnOnce(&Load<'a>) -> R) -> (R, Option<Error>) {
+    pub(crate) fn run<R>(&self, control: impl FnOnce(&DatabaseLoad<'a>) -> R) -> (R, Option<Error>) {
         let outcome = std::thread::scope(|scope| {
             for thread in 0..self.profile.threads {
                 scope.spawn(move || {
-                    if let Err(error) = self.work(thread) {
+                    if let Err(error) = self.run_thread(thread) {
                         self.failure.lock().get_or_insert(error);
                     }
                 });
@@ -98,7 +102,7 @@ impl<'a> Load<'a> {
     }
 
     /// Returns true if a thread has stopped with an error.
-    pub(crate) fn failed(&self) -> bool {
+    pub(crate) fn has_failed(&self) -> bool {
         self.failure.lock().is_some()
     }
 
@@ -107,30 +111,30 @@ impl<'a> Load<'a> {
         self.tallies.iter().map(|tally| tally.lock().total()).sum()
     }
 
-    /// Returns the work since the last call of [`Load::take_tally`].
-    pub(crate) fn tally(&self) -> Tally {
-        let mut sum = Tally::default();
+    /// Returns the work since the last call of [`DatabaseLoad::take_tally`].
+    pub(crate) fn tally(&self) -> LoadTally {
+        let mut sum = LoadTally::default();
         self.tallies.iter().for_each(|tally| sum.add(&tally.lock()));
         sum
     }
 
     /// Returns and resets the work since the last call.
-    pub(crate) fn take_tally(&self) -> Tally {
-        let mut sum = Tally::default();
+    pub(crate) fn take_tally(&self) -> LoadTally {
+        let mut sum = LoadTally::default();
         for tally in &self.tallies {
-            let fresh = Tally { batches: vec![0; self.databases], ..Tally::default() };
+            let fresh = LoadTally { batches: vec![0; self.databases], ..LoadTally::default() };
             sum.add(&std::mem::replace(&mut *tally.lock(), fresh));
         }
         sum
     }
 
-    fn work(&self, thread: usize) -> Result<()> {
+    fn run_thread(&self, thread: usize) -> Result<()> {
         let sessions: Result<Vec<_>> =
             (0..self.databases).map(|database| self.store.session(database)).collect();
-        let mut worker = Worker {
+        let mut worker = LoadWorker {
             load: self,
             sessions: sessions?,
-            generator: Generator::new(self.profile, thread),
+            generator: OperationGenerator::new(self.profile, thread),
             tally: &self.tallies[thread % self.tallies.len()],
         };
         while !self.quit.load(Relaxed) {
@@ -141,21 +145,21 @@ impl<'a> Load<'a> {
     }
 }
 
-struct Worker<'a> {
-    load: &'a Load<'a>,
-    sessions: Vec<Box<dyn Session>>,
-    generator: Generator,
-    tally: &'a Mutex<Tally>,
+struct LoadWorker<'a> {
+    load: &'a DatabaseLoad<'a>,
+    sessions: Vec<Box<dyn StorageSession>>,
+    generator: OperationGenerator,
+    tally: &'a Mutex<LoadTally>,
 }
 
 /// Result of an operation that did not fail.
-enum Outcome {
+enum OperationOutcome {
     Done,
     Missed,
     Wrong(String),
 }
 
-impl Worker<'_> {
+impl LoadWorker<'_> {
     fn batch(&mut self, database: usize) -> Result<()> {
         let updates_wanted = self.load.profile.batch_updates;
         let (mut updates, mut operations) = (0, 0);
@@ -166,17 +170,22 @@ impl Worker<'_> {
             let Some(turn) = self.load.pace.wait(&self.load.quit) else { return Ok(()) };
             let operation = self.generator.operation();
             operations += 1;
-            updates += u32::from(operation.kind != OperationKind::Read);
+            updates += u32::from(operation.kind != LoadOperationKind::Read);
             self.operation(database, &operation, &turn)?;
         }
         self.tally.lock().batches[database] += 1;
         Ok(())
     }
 
-    fn operation(&mut self, database: usize, operation: &Operation, turn: &Turn) -> Result<()> {
+    fn operation(
+        &mut self,
+        database: usize,
+        operation: &LoadOperation,
+        turn: &OperationPermit,
+    ) -> Result<()> {
         let mut outcome = self.transaction(database, operation);
         for attempt in 1..=self.load.profile.records.tables {
-            if operation.kind == OperationKind::Insert || !found_nothing(&outcome) {
+            if operation.kind == LoadOperationKind::Insert || !is_miss(&outcome) {
                 break;
             }
             let elsewhere = self.generator.redraw(operation, attempt);
@@ -185,13 +194,13 @@ impl Worker<'_> {
         let us = turn.due.elapsed().as_micros() as u64;
         let mut tally = self.tally.lock();
         match outcome {
-            Ok(Outcome::Done) => {
+            Ok(OperationOutcome::Done) => {
                 turn.complete();
                 tally.operations[operation.kind as usize].record(us);
                 tally.counts[operation.kind as usize] += 1;
             }
-            Ok(Outcome::Missed) => tally.misses += 1,
-            Ok(Outcome::Wrong(what)) => {
+            Ok(OperationOutcome::Missed) => tally.misses += 1,
+            Ok(OperationOutcome::Wrong(what)) => {
                 tally.add_wrong(what);
             }
             Err(error) if is_retryable(&error) => tally.conflicts += 1,
@@ -200,17 +209,17 @@ impl Worker<'_> {
         Ok(())
     }
 
-    fn transaction(&mut self, database: usize, operation: &Operation) -> Result<Outcome> {
+    fn transaction(&mut self, database: usize, operation: &LoadOperation) -> Result<OperationOutcome> {
         let session = &mut *self.sessions[database];
         session.begin()?;
-        let place = Place { database: database as u32, table: operation.table };
+        let place = TableLocation { database: database as u32, table: operation.table };
         let next_id = &self.load.next_ids[database][operation.table as usize];
         let outcome = change(session, self.load.profile, place, operation, next_id);
-        let durable = operation.durable && operation.kind != OperationKind::Read;
+        let durable = operation.durable && operation.kind != LoadOperationKind::Read;
         match outcome {
             Ok(outcome) => {
                 let started = Instant::now();
-                session.commit(if durable { Commit::Durable } else { Commit::Lazy })?;
+                session.commit(if durable { CommitDurability::Durable } else { CommitDurability::Lazy })?;
                 if durable {
                     self.tally.lock().durable_commits.record(started.elapsed().as_micros() as u64);
                 }
@@ -225,8 +234,8 @@ impl Worker<'_> {
 }
 
 /// Returns true if another table may have a record for the operation.
-fn found_nothing(outcome: &Result<Outcome>) -> bool {
-    matches!(outcome, Ok(Outcome::Missed) | Err(Error::WriteConflict | Error::RecordNotFound))
+fn is_miss(outcome: &Result<OperationOutcome>) -> bool {
+    matches!(outcome, Ok(OperationOutcome::Missed) | Err(Error::WriteConflict | Error::RecordNotFound))
 }
 
 /// Returns true if the load can continue with the next operation.
@@ -235,17 +244,17 @@ fn is_retryable(error: &Error) -> bool {
 }
 
 fn change(
-    session: &mut dyn Session,
+    session: &mut dyn StorageSession,
     profile: &Profile,
-    place: Place,
-    operation: &Operation,
+    place: TableLocation,
+    operation: &LoadOperation,
     next_id: &AtomicI64,
-) -> Result<Outcome> {
+) -> Result<OperationOutcome> {
     let table = place.table;
-    if operation.kind == OperationKind::Insert {
+    if operation.kind == LoadOperationKind::Insert {
         let id = next_id.fetch_add(1, Relaxed);
         session.insert(table, &row(&profile.records, place, id, operation))?;
-        return Ok(Outcome::Done);
+        return Ok(OperationOutcome::Done);
     }
     let wanted = operation.id_below(next_id.load(Relaxed));
     let found = match session.seek(table, wanted)? {
@@ -253,15 +262,15 @@ fn change(
         // All keys from here to the end are deleted, so the search continues at the first key.
         None => session.seek(table, 1)?,
     };
-    let Some(id) = found else { return Ok(Outcome::Missed) };
+    let Some(id) = found else { return Ok(OperationOutcome::Missed) };
     match operation.kind {
-        OperationKind::Delete => session.delete(table)?,
-        OperationKind::Replace => session.replace(table, &row(&profile.records, place, id, operation))?,
-        OperationKind::Read | OperationKind::Insert => {
+        LoadOperationKind::Delete => session.delete(table)?,
+        LoadOperationKind::Replace => session.replace(table, &row(&profile.records, place, id, operation))?,
+        LoadOperationKind::Read | LoadOperationKind::Insert => {
             if let Err(wrong) = verify(place, &session.read(table)?) {
-                return Ok(Outcome::Wrong(wrong.to_string()));
+                return Ok(OperationOutcome::Wrong(wrong.to_string()));
             }
         }
     }
-    Ok(Outcome::Done)
+    Ok(OperationOutcome::Done)
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// Direction in which a figure improves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Better {
+pub enum BetterDirection {
     /// Higher values are better.
     Higher,
     /// Lower values are better.
@@ -15,16 +15,16 @@ pub enum Better {
     Neither,
 }
 
-impl Better {
+impl BetterDirection {
     /// Returns the percentage by which `value` is better than `base`, or `None` if the base is zero.
     pub fn percent(self, base: f64, value: f64) -> Option<f64> {
-        let turned = self.turned((value / base - 1.0) * 100.0);
+        let turned = self.signed_change((value / base - 1.0) * 100.0);
         (base != 0.0 && base.is_finite() && turned.is_finite()).then_some(turned)
     }
 
     /// Converts a change to a number that is positive for an improvement.
-    pub fn turned(self, change: f64) -> f64 {
+    pub fn signed_change(self, change: f64) -> f64 {
         // The addition of zero removes the sign of a negative zero.
-        if self == Better::Lower { 0.0 - change } else { change + 0.0 }
+        if self == BetterDirection::Lower { 0.0 - change } else { change + 0.0 }
     }
 }

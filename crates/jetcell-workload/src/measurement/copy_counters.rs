@@ -35,7 +35,7 @@ pub struct CopyCounters {
 
 impl CopyCounters {
     /// Returns the number of closed generations that were not replayed.
-    pub fn behind(&self) -> u32 {
+    pub fn generations_behind(&self) -> u32 {
         self.copy_queue.saturating_add(self.replay_queue)
     }
 }

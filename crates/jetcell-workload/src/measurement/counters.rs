@@ -6,7 +6,7 @@ use crate::measurement::io::IoTotals;
 
 /// State of the cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CacheState {
+pub struct CacheUsage {
     /// Bytes of the cache that contain pages.
     pub used_bytes: u64,
     /// Maximum size of the cache in bytes.

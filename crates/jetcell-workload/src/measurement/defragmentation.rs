@@ -43,7 +43,7 @@ impl DefragSummary {
     }
 
     /// Creates the summary of a sequential layout that ran for `seconds`.
-    pub fn of_layout(database: PathBuf, seconds: f64, progress: &DefragProgress) -> DefragSummary {
+    pub fn for_layout(database: PathBuf, seconds: f64, progress: &DefragProgress) -> DefragSummary {
         DefragSummary {
             sequential_layout: true,
             pages_moved: progress.pages_moved,
@@ -74,6 +74,6 @@ impl DefragSummary {
     /// Returns advice on the time window of the defragmentation, derived from the ratio of pages read to pages freed.
     /// Empty if no page was read.
     pub fn advice(&self) -> &'static str {
-        WindowAdvice::of(self.pages_read, self.pages_freed).map_or("", WindowAdvice::text)
+        WindowAdvice::from_page_counts(self.pages_read, self.pages_freed).map_or("", WindowAdvice::text)
     }
 }

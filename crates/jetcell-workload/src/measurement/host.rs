@@ -23,7 +23,7 @@ pub(crate) struct HostCounters {
 
 /// Resource usage of the machine in an interval. A value that could not be read is zero or missing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct HostUse {
+pub struct HostUsage {
     /// End of the interval, in seconds since the start of the measurement.
     pub at_seconds: f64,
     /// Length of the interval in seconds.
@@ -35,12 +35,12 @@ pub struct HostUse {
     /// Available memory at the end of the interval, in bytes.
     pub memory_available_bytes: u64,
     /// The devices under the directories of the run.
-    pub disks: Vec<DiskUse>,
+    pub disks: Vec<DiskUsage>,
 }
 
 /// Usage of a block device in an interval, from the counters of the kernel.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct DiskUse {
+pub struct DiskUsage {
     /// Kernel name of the device.
     pub device: String,
     /// Reads completed per second.
@@ -105,7 +105,7 @@ impl HostCounters {
     }
 
     /// Returns the usage between an earlier state and this state.
-    pub(crate) fn since(&self, earlier: &HostCounters, at_seconds: f64, seconds: f64) -> HostUse {
+    pub(crate) fn since(&self, earlier: &HostCounters, at_seconds: f64, seconds: f64) -> HostUsage {
         let all = self.cpu_all.saturating_sub(earlier.cpu_all);
         let percent = |part: u64| if all == 0 { 0.0 } else { 100.0 * part as f64 / all as f64 };
         let rate = |amount: u64| if seconds > 0.0 { amount as f64 / seconds } else { 0.0 };
@@ -113,7 +113,7 @@ impl HostCounters {
             let before = earlier.disks.get(name)?;
             let [reads, read_sectors, writes, written_sectors, busy_ms, queue_ms] =
                 std::array::from_fn(|at| rate(now[at].saturating_sub(before[at])));
-            Some(DiskUse {
+            Some(DiskUsage {
                 device: name.clone(),
                 reads_per_second: reads,
                 writes_per_second: writes,
@@ -123,7 +123,7 @@ impl HostCounters {
                 queue: queue_ms / 1000.0,
             })
         };
-        HostUse {
+        HostUsage {
             at_seconds,
             seconds,
             cpu_percent: percent(self.cpu_busy.saturating_sub(earlier.cpu_busy)),
@@ -158,7 +158,7 @@ mod tests {
             (used.cpu_percent, used.process_cpu_percent, used.memory_available_bytes),
             (40.0, 20.0, 2 << 20)
         );
-        let disk = DiskUse {
+        let disk = DiskUsage {
             device: "vda".into(),
             reads_per_second: 10.0,
             writes_per_second: 20.0,

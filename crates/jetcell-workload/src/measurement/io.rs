@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::measurement::latency::Latencies;
+use crate::measurement::latency::LatencyHistogram;
 
 /// Totals of one kind of I/O.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -15,7 +15,7 @@ pub struct IoTotals {
     /// Sum of the latencies in microseconds.
     pub latency_us: u64,
     /// Distribution of the latencies.
-    pub latencies: Latencies,
+    pub latencies: LatencyHistogram,
 }
 
 impl IoTotals {

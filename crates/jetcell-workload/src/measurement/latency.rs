@@ -25,17 +25,17 @@ const MAX_OPERATIONS: u64 = 1 << 50;
 /// An empty histogram uses no memory. A histogram can take tens of KiB, and most kinds of I/O never occur.
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
-pub struct Latencies(Option<Box<Histogram<u64>>>);
+pub struct LatencyHistogram(Option<Box<Histogram<u64>>>);
 
-impl fmt::Debug for Latencies {
+impl fmt::Debug for LatencyHistogram {
     /// Formats the stored text form, because most buckets are empty.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&String::from(self.clone()))
     }
 }
 
-impl From<Latencies> for String {
-    fn from(latencies: Latencies) -> String {
+impl From<LatencyHistogram> for String {
+    fn from(latencies: LatencyHistogram) -> String {
         let bucket = |bucket: IterationValue<u64>| {
             format!("{}:{}", bucket.value_iterated_to(), bucket.count_at_value())
         };
@@ -43,10 +43,10 @@ impl From<Latencies> for String {
     }
 }
 
-impl TryFrom<String> for Latencies {
+impl TryFrom<String> for LatencyHistogram {
     type Error = ParseError;
-    fn try_from(text: String) -> Result<Latencies, ParseError> {
-        let mut latencies = Latencies::default();
+    fn try_from(text: String) -> Result<LatencyHistogram, ParseError> {
+        let mut latencies = LatencyHistogram::default();
         for bucket in text.split_ascii_whitespace() {
             let parsed = bucket.split_once(':').and_then(|(us, count)| {
                 let (us, count): (u64, u64) = (us.parse().ok()?, count.parse().ok()?);
@@ -60,20 +60,20 @@ impl TryFrom<String> for Latencies {
             let recorded = latencies.histogram().record_n(us, count);
             recorded.map_err(|error| ParseError::new(error.to_string()))?;
         }
-        Ok(Latencies::from_histogram(latencies.0))
+        Ok(LatencyHistogram::from_histogram(latencies.0))
     }
 }
 
-impl From<Histogram<u64>> for Latencies {
+impl From<Histogram<u64>> for LatencyHistogram {
     /// Converts a histogram of microseconds.
-    fn from(histogram: Histogram<u64>) -> Latencies {
-        Latencies::from_histogram(Some(Box::new(histogram)))
+    fn from(histogram: Histogram<u64>) -> LatencyHistogram {
+        LatencyHistogram::from_histogram(Some(Box::new(histogram)))
     }
 }
 
-impl Latencies {
-    fn from_histogram(histogram: Option<Box<Histogram<u64>>>) -> Latencies {
-        Latencies(histogram.filter(|histogram| !histogram.is_empty()))
+impl LatencyHistogram {
+    fn from_histogram(histogram: Option<Box<Histogram<u64>>>) -> LatencyHistogram {
+        LatencyHistogram(histogram.filter(|histogram| !histogram.is_empty()))
     }
 
     fn histogram(&mut self) -> &mut Histogram<u64> {
@@ -106,7 +106,7 @@ impl Latencies {
     }
 
     /// Adds the operations of `other`.
-    pub fn add(&mut self, other: &Latencies) {
+    pub fn add(&mut self, other: &LatencyHistogram) {
         match (&mut self.0, &other.0) {
             (Some(histogram), Some(other)) => **histogram += &**other,
             (empty @ None, other) => empty.clone_from(other),
@@ -115,17 +115,17 @@ impl Latencies {
     }
 
     /// Returns this histogram minus the operations in `earlier`, which must be an earlier state of it.
-    pub fn since(&self, earlier: &Latencies) -> Latencies {
+    pub fn since(&self, earlier: &LatencyHistogram) -> LatencyHistogram {
         let (Some(now), Some(earlier)) = (&self.0, &earlier.0) else { return self.clone() };
         let mut rest = now.clone();
         match rest.subtract(&**earlier) {
-            Ok(()) => Latencies::from_histogram(Some(rest)),
+            Ok(()) => LatencyHistogram::from_histogram(Some(rest)),
             Err(_) => self.clone(),
         }
     }
 
     /// Returns the number of operations that took at most `us` microseconds, to within the histogram's precision.
-    pub fn at_most(&self, us: u64) -> u64 {
+    pub fn count_at_most(&self, us: u64) -> u64 {
         self.0.as_ref().map_or(0, |histogram| histogram.count_between(0, us))
     }
 
@@ -208,19 +208,19 @@ mod tests {
 
     #[test]
     fn stored_histograms_read_back_and_add_up() {
-        let mut latencies = Latencies::default();
+        let mut latencies = LatencyHistogram::default();
         for us in [1, 2, 87, 87, 1023, 5_000_001, u64::MAX] {
             latencies.record(us);
         }
         let text = String::from(latencies.clone());
         assert!(text.starts_with("1:1 2:1 87:2 1023:1 500"), "{text}");
-        let mut back = Latencies::try_from(text).unwrap();
+        let mut back = LatencyHistogram::try_from(text).unwrap();
         assert_eq!((&back, back.summary()), (&latencies, latencies.summary()));
         back.add(&latencies);
         assert_eq!((back.summary().count, back.summary().p50), (14, 87));
-        assert_eq!(Latencies::try_from(String::new()).unwrap(), Latencies::default());
+        assert_eq!(LatencyHistogram::try_from(String::new()).unwrap(), LatencyHistogram::default());
         let most = format!("5:{MAX_OPERATIONS} 6:1");
-        assert_eq!(Latencies::try_from(most.clone()).unwrap().summary().count, MAX_OPERATIONS + 1);
+        assert_eq!(LatencyHistogram::try_from(most.clone()).unwrap().summary().count, MAX_OPERATIONS + 1);
         for wrong in [
             "x",
             "1",
@@ -234,13 +234,13 @@ mod tests {
             "1:18446744073709551615",
             &format!("{most} 7:1"),
         ] {
-            assert!(Latencies::try_from(wrong.to_string()).is_err(), "{wrong}");
+            assert!(LatencyHistogram::try_from(wrong.to_string()).is_err(), "{wrong}");
         }
     }
 
     #[test]
     fn shares_cover_all_operations_once() {
-        let mut latencies = Latencies::default();
+        let mut latencies = LatencyHistogram::default();
         for (us, count) in [(10, 5), (14, 1), (100, 3), (9_999, 1)] {
             latencies.record_many(us, count);
         }
@@ -249,14 +249,14 @@ mod tests {
         assert_eq!((shares[0].1, shares[1].1, shares[10].1, shares[29].1), (0.5, 0.1, 0.3, 0.1));
         assert!((shares[10].0 / 100.0 - 1.0).abs() < 1e-9);
         assert!((shares.iter().map(|(_, share)| share).sum::<f64>() - 1.0).abs() < 1e-9);
-        assert!(Latencies::default().shares(10).is_empty());
+        assert!(LatencyHistogram::default().shares(10).is_empty());
         latencies.record(u64::MAX);
         assert!((latencies.shares(1).iter().map(|(_, share)| share).sum::<f64>() - 1.0).abs() < 1e-9);
     }
 
     #[test]
     fn percentiles_are_right_within_three_digits() {
-        let mut latencies = Latencies::default();
+        let mut latencies = LatencyHistogram::default();
         (1..=10_000).for_each(|us| latencies.record(us));
         let summary = latencies.summary();
         assert_eq!(summary.count, 10_000);
@@ -264,8 +264,8 @@ mod tests {
             assert!(value.abs_diff(expected) <= expected / 500, "{value} {expected}");
         }
         assert_eq!(summary.min, 1);
-        assert!(latencies.at_most(2_000).abs_diff(2_000) < 4, "{}", latencies.at_most(2_000));
-        assert_eq!((latencies.at_most(0), latencies.at_most(u64::MAX)), (0, 10_000));
+        assert!(latencies.count_at_most(2_000).abs_diff(2_000) < 4, "{}", latencies.count_at_most(2_000));
+        assert_eq!((latencies.count_at_most(0), latencies.count_at_most(u64::MAX)), (0, 10_000));
         latencies.record(u64::MAX);
         assert!(latencies.summary().max.abs_diff(MAX_US) < MAX_US / 500);
     }

@@ -10,7 +10,7 @@ use crate::measurement::Measurement;
 /// The limiting factor of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Limiter {
+pub enum LimitingFactor {
     /// The load kept to its target rate, so the storage was not asked to do more.
     TargetRate,
     /// The processors were busy, mostly with this test. The run measured the machine rather than the storage.
@@ -27,26 +27,26 @@ pub enum Limiter {
     Threads,
 }
 
-impl Limiter {
+impl LimitingFactor {
     /// Returns the name of the factor.
     pub const fn title(self) -> &'static str {
         match self {
-            Limiter::TargetRate => "target rate",
-            Limiter::Cpu => "CPU",
-            Limiter::OtherPrograms => "other programs",
-            Limiter::LogFlush => "log flush",
-            Limiter::Cache => "cache",
-            Limiter::Device => "device",
-            Limiter::Threads => "number of threads",
+            LimitingFactor::TargetRate => "target rate",
+            LimitingFactor::Cpu => "CPU",
+            LimitingFactor::OtherPrograms => "other programs",
+            LimitingFactor::LogFlush => "log flush",
+            LimitingFactor::Cache => "cache",
+            LimitingFactor::Device => "device",
+            LimitingFactor::Threads => "number of threads",
         }
     }
 }
 
 /// A limiting factor with its evidence. Shares are fractions of the total time of all load threads.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Limit {
+pub struct LimitAnalysis {
     /// The limiting factor.
-    pub limiter: Limiter,
+    pub limiter: LimitingFactor,
     /// Explanation of the decision, as a sentence.
     pub reason: String,
     /// Busy time of all the machine's processors, in percent.
@@ -63,9 +63,9 @@ pub struct Limit {
 const BUSY_CPU_PERCENT: f64 = 90.0;
 const LARGE_SHARE: f64 = 0.5;
 
-impl Limit {
+impl LimitAnalysis {
     /// Determines the limiting factor from `measured`. Returns `None` if nothing was measured.
-    pub fn of(measured: &Measurement, threads: usize) -> Option<Limit> {
+    pub fn determine(measured: &Measurement, threads: usize) -> Option<LimitAnalysis> {
         let thread_us = measured.seconds * threads as f64 * 1e6;
         if thread_us <= 0.0 || measured.tally.total() == 0 {
             return None;
@@ -76,28 +76,42 @@ impl Limit {
         let database_read_share = read_us as f64 / thread_us;
         let (cpu_percent, stalls) = (measured.host.cpu_percent, measured.cache.stalls);
         let percent = |share: f64| format!("{:.0} %", share * 100.0);
-        let (limiter, reason) = if let Some(open) = measured.open_loop.filter(|open| open.kept_up()) {
+        let (limiter, reason) = if let Some(open) = measured.open_loop.filter(|open| open.kept_rate()) {
             let rate = open.target_rate;
-            (Limiter::TargetRate, format!("the load kept its target rate of {rate} operations per second"))
+            (
+                LimitingFactor::TargetRate,
+                format!("the load kept its target rate of {rate} operations per second"),
+            )
         } else if cpu_percent >= BUSY_CPU_PERCENT {
             let own = measured.host.process_cpu_percent;
-            let reason = format!("the processors were {cpu_percent:.0} % busy, of which this test used {own:.0} %");
-            (if own >= cpu_percent * LARGE_SHARE { Limiter::Cpu } else { Limiter::OtherPrograms }, reason)
+            let reason =
+                format!("the processors were {cpu_percent:.0} % busy, of which this test used {own:.0} %");
+            (
+                if own >= cpu_percent * LARGE_SHARE {
+                    LimitingFactor::Cpu
+                } else {
+                    LimitingFactor::OtherPrograms
+                },
+                reason,
+            )
         } else if stalls > 0 {
-            (Limiter::Cache, format!("sessions waited {stalls} times for a free cache page"))
+            (LimitingFactor::Cache, format!("sessions waited {stalls} times for a free cache page"))
         } else if commit_share >= LARGE_SHARE && commit_share >= database_read_share {
             let share = percent(commit_share);
             (
-                Limiter::LogFlush,
+                LimitingFactor::LogFlush,
                 format!("the threads spent {share} of their time waiting for durable commits"),
             )
         } else if database_read_share >= LARGE_SHARE {
             let share = percent(database_read_share);
-            (Limiter::Device, format!("database reads took {share} of the threads' time"))
+            (LimitingFactor::Device, format!("database reads took {share} of the threads' time"))
         } else {
-            (Limiter::Threads, format!("{threads} threads did not keep the processors, the log or the device busy"))
+            (
+                LimitingFactor::Threads,
+                format!("{threads} threads did not keep the processors, the log or the device busy"),
+            )
         };
-        Some(Limit {
+        Some(LimitAnalysis {
             limiter,
             reason,
             cpu_percent,
@@ -124,27 +138,27 @@ mod tests {
         measured
     }
 
-    fn limiter(measured: &Measurement) -> Limiter {
-        Limit::of(measured, 1).unwrap().limiter
+    fn limiter(measured: &Measurement) -> LimitingFactor {
+        LimitAnalysis::determine(measured, 1).unwrap().limiter
     }
 
     #[test]
     fn the_first_rule_that_holds_decides() {
-        assert_eq!(limiter(&measured(700, 200)), Limiter::LogFlush);
-        assert_eq!(limiter(&measured(200, 700)), Limiter::Device);
-        assert_eq!(limiter(&measured(200, 200)), Limiter::Threads);
+        assert_eq!(limiter(&measured(700, 200)), LimitingFactor::LogFlush);
+        assert_eq!(limiter(&measured(200, 700)), LimitingFactor::Device);
+        assert_eq!(limiter(&measured(200, 200)), LimitingFactor::Threads);
         let mut stalled = measured(700, 200);
         stalled.cache.stalls = 3;
-        assert_eq!(limiter(&stalled), Limiter::Cache);
+        assert_eq!(limiter(&stalled), LimitingFactor::Cache);
         stalled.host.cpu_percent = 97.0;
-        assert_eq!(limiter(&stalled), Limiter::OtherPrograms);
+        assert_eq!(limiter(&stalled), LimitingFactor::OtherPrograms);
         stalled.host.process_cpu_percent = 60.0;
-        assert_eq!(limiter(&stalled), Limiter::Cpu);
+        assert_eq!(limiter(&stalled), LimitingFactor::Cpu);
         stalled.open_loop = Some(OpenLoop { target_rate: 10.0, due: 10, ..OpenLoop::default() });
-        assert_eq!(limiter(&stalled), Limiter::TargetRate);
+        assert_eq!(limiter(&stalled), LimitingFactor::TargetRate);
         stalled.open_loop =
             Some(OpenLoop { target_rate: 10.0, due: 10, waiting: 9, behind_seconds: 0.9, not_completed: 9 });
-        assert_eq!(limiter(&stalled), Limiter::Cpu);
-        assert_eq!(Limit::of(&Measurement::default(), 4), None);
+        assert_eq!(limiter(&stalled), LimitingFactor::Cpu);
+        assert_eq!(LimitAnalysis::determine(&Measurement::default(), 4), None);
     }
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// Log reads on behalf of one database's additional copies, from attach to shutdown.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LogCopies {
+pub struct LogCopySummary {
     /// Path of the database file.
     pub database: PathBuf,
     /// Number of closed logs that were read, once for each additional copy.

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::measurement::repetition::{Interval, Repetition};
+use crate::measurement::repetition::{ConfidenceInterval, Repetition};
 use crate::profile::Maintenance;
 
 /// Cost of one maintenance task.
@@ -16,17 +16,17 @@ pub struct TaskImpact {
     /// Number of turns that were compared.
     pub turns: usize,
     /// The load's database reads and writes per second.
-    pub transactional_iops: Interval,
+    pub transactional_iops: ConfidenceInterval,
     /// Average latency of the load's database reads.
-    pub database_read_ms: Interval,
+    pub database_read_ms: ConfidenceInterval,
     /// Average latency of log writes.
-    pub log_write_ms: Interval,
+    pub log_write_ms: ConfidenceInterval,
     /// Difference in I/O per second relative to the load alone, in percent.
-    pub iops_percent: Interval,
+    pub iops_percent: ConfidenceInterval,
     /// Difference in the average database read latency relative to the load alone, in percent.
-    pub read_percent: Interval,
+    pub read_percent: ConfidenceInterval,
     /// Difference in the average log write latency relative to the load alone, in percent.
-    pub log_write_percent: Interval,
+    pub log_write_percent: ConfidenceInterval,
 }
 
 impl TaskImpact {
@@ -51,18 +51,21 @@ impl TaskImpact {
                 .iter()
                 .filter_map(|round| turn(round, Maintenance::default()).zip(turn(round, *tasks)))
                 .collect();
-            type Figure = fn(&Repetition) -> f64;
-            let mean = |figure: Figure| {
-                Interval::of(&pairs.iter().map(|(_, turn)| figure(turn)).collect::<Vec<_>>())
+            type RepetitionFigure = fn(&Repetition) -> f64;
+            let mean = |figure: RepetitionFigure| {
+                ConfidenceInterval::from_values(
+                    &pairs.iter().map(|(_, turn)| figure(turn)).collect::<Vec<_>>(),
+                )
             };
-            let percent = |figure: Figure| {
+            let percent = |figure: RepetitionFigure| {
                 let difference = |(alone, turn): &(Repetition, Repetition)| {
                     let base = figure(alone);
                     (base > 0.0).then(|| (figure(turn) / base - 1.0) * 100.0)
                 };
-                Interval::of(&pairs.iter().filter_map(difference).collect::<Vec<_>>()).unwrap_or_default()
+                ConfidenceInterval::from_values(&pairs.iter().filter_map(difference).collect::<Vec<_>>())
+                    .unwrap_or_default()
             };
-            let (iops, read, log): (Figure, Figure, Figure) =
+            let (iops, read, log): (RepetitionFigure, RepetitionFigure, RepetitionFigure) =
                 (|one| one.transactional_iops, |one| one.database_read_ms, |one| one.log_write_ms);
             Some(TaskImpact {
                 tasks: *tasks,
@@ -105,7 +108,7 @@ mod tests {
         ];
         let all = TaskImpact::all(&turns);
         let [alone, scan] = all.as_slice() else { panic!("{all:?}") };
-        assert_eq!((alone.turns, alone.iops_percent), (2, Interval::default()));
+        assert_eq!((alone.turns, alone.iops_percent), (2, ConfidenceInterval::default()));
         assert_eq!((scan.turns, scan.tasks.to_string()), (2, "scan".to_string()));
         assert!(
             (scan.iops_percent.mean + 10.0).abs() < 1e-9 && scan.iops_percent.half_width < 1e-9,

@@ -32,31 +32,31 @@ use ese_engine::Error;
 
 pub use array::{ArrayCounters, ArraySample};
 pub use backup_counters::BackupCounters;
-pub use better::Better;
+pub use better::BetterDirection;
 pub use copy_counters::CopyCounters;
-pub use counters::{CacheState, InstanceIo};
+pub use counters::{CacheUsage, InstanceIo};
 pub use defragmentation::DefragSummary;
 pub(crate) use host::HostCounters;
-pub use host::{DiskUse, HostUse};
+pub use host::{DiskUsage, HostUsage};
 pub use io::{IoRates, IoTotals};
-pub use latency::{Latencies, LatencySummary, LatencyTable};
-pub use limit::{Limit, Limiter};
-pub use log_copies::LogCopies;
+pub use latency::{LatencyHistogram, LatencySummary, LatencyTable};
+pub use limit::{LimitAnalysis, LimitingFactor};
+pub use log_copies::LogCopySummary;
 pub use maintenance_impact::TaskImpact;
 pub use open_loop::OpenLoop;
-pub(crate) use percentiles::Percentiles;
-pub use repetition::{Interval, LatencyIntervals, Repetition, Repetitions};
+pub(crate) use percentiles::LatencyPercentiles;
+pub use repetition::{ConfidenceInterval, LatencyIntervals, Repetition, Repetitions};
 pub use replay_counters::ReplayCounters;
 pub use sample::{InstanceSample, Sample, SamplePercentiles};
 pub use sample_file::{SampleFile, read_samples};
-pub(crate) use saturation::{CONFIRMATIONS, MIN_RATE, broken};
-pub use saturation::{Saturation, Step};
+pub(crate) use saturation::{CONFIRMATIONS, MIN_RATE, first_broken_rule};
+pub use saturation::{SaturationSearch, SaturationStep};
 pub use scan::ScanSummary;
-pub use snapshot::Snapshot;
+pub use snapshot::CounterSnapshot;
 pub use steady_state::SteadyState;
-pub use tally::Tally;
+pub use tally::LoadTally;
 pub use trend::{Trend, trends};
-pub use verification::{FileVerification, Verification};
+pub use verification::{FileVerification, VerificationResult};
 
 /// Results for the measured interval, between its first and last snapshot.
 #[derive(Clone, Debug, Default)]
@@ -68,15 +68,15 @@ pub struct Measurement {
     /// I/O of each instance.
     pub io: Vec<InstanceIo>,
     /// State of the cache at the end. The number of stalls covers only the measured interval.
-    pub cache: CacheState,
+    pub cache: CacheUsage,
     /// Work done by the load.
-    pub tally: Tally,
+    pub tally: LoadTally,
     /// Samples taken during the measured interval.
     pub samples: Vec<Sample>,
     /// The machine's resource usage over the measured interval.
-    pub host: HostUse,
+    pub host: HostUsage,
     /// The machine's resource usage in each interval.
-    pub host_samples: Vec<HostUse>,
+    pub host_samples: Vec<HostUsage>,
     /// Array activity in each interval. Empty if no database is on an array.
     pub array_samples: Vec<ArraySample>,
     /// Results of each completed repetition.
@@ -84,7 +84,7 @@ pub struct Measurement {
     /// How well the load kept to the target rate, or `None` in a closed loop.
     pub open_loop: Option<OpenLoop>,
     /// Search for the highest rate, if the run included one.
-    pub saturation: Option<Saturation>,
+    pub saturation: Option<SaturationSearch>,
     /// Whether the measurement ran for its full length.
     pub complete: bool,
     /// The error that ended the load early.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::verdict::Rule;
+use crate::verdict::VerdictRule;
 
 /// How far the load had fallen behind its target rate at the end of the measured interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -24,38 +24,40 @@ pub struct OpenLoop {
 
 impl OpenLoop {
     /// Maximum delay of an operation, in seconds, with which the load still counts as keeping to its rate.
-    pub const TOLERATED_SECONDS: f64 = 0.1;
+    pub const MAX_DELAY_SECONDS: f64 = 0.1;
 
     /// Tolerated fraction of due operations that have not completed, in addition to those that became due in the last
     /// tenth of a second.
-    const TOLERATED_SHARE: f64 = 0.01;
+    const MAX_INCOMPLETE_FRACTION: f64 = 0.01;
 
     /// Returns how many due operations may be incomplete.
-    pub fn tolerated(&self) -> f64 {
-        self.due as f64 * OpenLoop::TOLERATED_SHARE + self.target_rate * OpenLoop::TOLERATED_SECONDS
+    pub fn max_incomplete(&self) -> f64 {
+        self.due as f64 * OpenLoop::MAX_INCOMPLETE_FRACTION + self.target_rate * OpenLoop::MAX_DELAY_SECONDS
     }
 
     /// Returns true if the load kept to its rate: few operations are waiting, and few have not completed.
-    pub fn kept_up(&self) -> bool {
-        self.behind_seconds <= OpenLoop::TOLERATED_SECONDS && self.not_completed as f64 <= self.tolerated()
+    pub fn kept_rate(&self) -> bool {
+        self.behind_seconds <= OpenLoop::MAX_DELAY_SECONDS
+            && self.not_completed as f64 <= self.max_incomplete()
     }
 
     /// Returns the rules for the target rate: operations start on time and complete.
-    pub(crate) fn rules(&self) -> [Rule; 2] {
+    pub(crate) fn rules(&self) -> [VerdictRule; 2] {
         let OpenLoop { target_rate, due, waiting, .. } = self;
-        let note =
-            format!("{waiting} of {due} operations at {target_rate} per second had not started when the \
-             measurement ended");
+        let note = format!(
+            "{waiting} of {due} operations at {target_rate} per second had not started when the \
+             measurement ended"
+        );
         [
-            Rule::at_most(
+            VerdictRule::at_most(
                 "Operations behind the rate (seconds)",
-                OpenLoop::TOLERATED_SECONDS,
+                OpenLoop::MAX_DELAY_SECONDS,
                 self.behind_seconds,
                 note.clone(),
             ),
-            Rule::at_most(
+            VerdictRule::at_most(
                 "Operations not completed in time",
-                self.tolerated(),
+                self.max_incomplete(),
                 self.not_completed as f64,
                 note,
             ),

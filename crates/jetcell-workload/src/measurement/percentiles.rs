@@ -2,23 +2,23 @@
 
 use crate::measurement::counters::InstanceIo;
 use crate::measurement::io::IoTotals;
-use crate::measurement::latency::{Latencies, LatencySummary};
+use crate::measurement::latency::{LatencyHistogram, LatencySummary};
 use crate::profile::Thresholds;
-use crate::verdict::Rule;
+use crate::verdict::VerdictRule;
 
 /// Latency percentiles in microseconds, over all instances and all operation kinds.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Percentiles {
+pub(crate) struct LatencyPercentiles {
     pub(crate) database_reads: LatencySummary,
     pub(crate) log_writes: LatencySummary,
     pub(crate) operations: LatencySummary,
 }
 
-impl Percentiles {
+impl LatencyPercentiles {
     /// Computes the percentiles from the I/O and the latencies of each operation kind in the measured interval.
-    pub(crate) fn of(io: &[InstanceIo], operations: &[Latencies]) -> Percentiles {
+    pub(crate) fn new(io: &[InstanceIo], operations: &[LatencyHistogram]) -> LatencyPercentiles {
         let all = |kind: fn(&InstanceIo) -> &IoTotals| sum(io.iter().map(|io| &kind(io).latencies));
-        Percentiles {
+        LatencyPercentiles {
             database_reads: all(|io| &io.database_read),
             log_writes: all(|io| &io.log_write),
             operations: sum(operations),
@@ -26,17 +26,22 @@ impl Percentiles {
     }
 
     /// Returns a rule for each limit.
-    pub(crate) fn rules(&self, limits: &Thresholds) -> Vec<Rule> {
+    pub(crate) fn rules(&self, limits: &Thresholds) -> Vec<VerdictRule> {
         let of = |kind: &str, latency: &LatencySummary, p95: Option<f64>, p99: Option<f64>| {
             [(95, p95, latency.p95), (99, p99, latency.p99)].into_iter().filter_map({
                 let (kind, count) = (kind.to_string(), latency.count);
                 move |(share, limit, us)| {
                     let name = format!("{share}th percentile of {kind} (msec)");
-                    Some(Rule::at_most(&name, limit?, us as f64 / 1000.0, format!("of {count} {kind}")))
+                    Some(VerdictRule::at_most(
+                        &name,
+                        limit?,
+                        us as f64 / 1000.0,
+                        format!("of {count} {kind}"),
+                    ))
                 }
             })
         };
-        let Percentiles { database_reads, log_writes, operations } = self;
+        let LatencyPercentiles { database_reads, log_writes, operations } = self;
         of("database reads", database_reads, limits.p95_database_read_ms, limits.p99_database_read_ms)
             .chain(of("log writes", log_writes, limits.p95_log_write_ms, limits.p99_log_write_ms))
             .chain(of("operations", operations, limits.p95_operation_ms, limits.p99_operation_ms))
@@ -44,8 +49,8 @@ impl Percentiles {
     }
 }
 
-fn sum<'l>(latencies: impl IntoIterator<Item = &'l Latencies>) -> LatencySummary {
-    let mut all = Latencies::default();
+fn sum<'l>(latencies: impl IntoIterator<Item = &'l LatencyHistogram>) -> LatencySummary {
+    let mut all = LatencyHistogram::default();
     latencies.into_iter().for_each(|one| all.add(one));
     all.summary()
 }
@@ -59,9 +64,9 @@ mod tests {
         let mut io = InstanceIo::default();
         (1..=100).for_each(|ms| io.database_read.record(4096, ms * 1000));
         io.log_write.record(4096, 7000);
-        let mut operations = [Latencies::default(), Latencies::default()];
+        let mut operations = [LatencyHistogram::default(), LatencyHistogram::default()];
         operations[1].record(30_000);
-        let percentiles = Percentiles::of(&[io.clone(), io], &operations);
+        let percentiles = LatencyPercentiles::new(&[io.clone(), io], &operations);
         assert_eq!(percentiles.rules(&Thresholds::default()), []);
         let limits = Thresholds {
             p95_database_read_ms: Some(96.0),

@@ -5,15 +5,15 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::measurement::Snapshot;
+use crate::measurement::CounterSnapshot;
 use crate::measurement::io::IoTotals;
-use crate::measurement::latency::{Latencies, LatencySummary};
+use crate::measurement::latency::{LatencyHistogram, LatencySummary};
 use crate::measurement::sample::{InstanceSample, Sample};
 use crate::profile::Maintenance;
 
 /// Two-sided 95 % quantiles of Student's t for 1, 2, … degrees of freedom (NIST/SEMATECH e-Handbook of Statistical
 /// Methods, 1.3.6.7.2).
-const T: [f64; 30] = [
+const STUDENT_T: [f64; 30] = [
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
     2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
 ];
@@ -51,7 +51,7 @@ pub struct Repetition {
 
 impl Repetition {
     /// Computes the repetition between two snapshots. `samples` are the samples that ended between them.
-    pub fn between(first: &Snapshot, last: &Snapshot, samples: &[Sample]) -> Repetition {
+    pub fn between(first: &CounterSnapshot, last: &CounterSnapshot, samples: &[Sample]) -> Repetition {
         let seconds = last.at - first.at;
         let mut one = Repetition {
             seconds,
@@ -64,7 +64,7 @@ impl Repetition {
             ..Repetition::default()
         };
         let rates = |totals: &IoTotals| totals.rates(seconds);
-        let (mut database_reads, mut log_writes) = (Latencies::default(), Latencies::default());
+        let (mut database_reads, mut log_writes) = (LatencyHistogram::default(), LatencyHistogram::default());
         for (earlier, later) in first.io.iter().zip(&last.io) {
             let io = later.since(earlier);
             let reads = rates(&io.database_read);
@@ -86,24 +86,24 @@ impl Repetition {
 
 /// A mean with its 95 % confidence interval, `mean ± half_width`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Interval {
+pub struct ConfidenceInterval {
     /// Arithmetic mean of the repetitions.
     pub mean: f64,
     /// Student's t times the standard error of the mean.
     pub half_width: f64,
 }
 
-impl Interval {
+impl ConfidenceInterval {
     /// Computes the interval for the mean of `values`. Returns `None` for fewer than two values, because they have no
     /// variance.
-    pub fn of(values: &[f64]) -> Option<Interval> {
+    pub fn from_values(values: &[f64]) -> Option<ConfidenceInterval> {
         let freedom = values.len().checked_sub(1).filter(|freedom| *freedom > 0)?;
         let count = values.len() as f64;
         let mean = values.iter().sum::<f64>() / count;
         let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / freedom as f64;
         // Beyond the end of the table, the last entry is used. This makes the interval slightly wider than necessary.
-        let t = T[freedom.min(T.len()) - 1];
-        Some(Interval { mean, half_width: t * (variance / count).sqrt() })
+        let t = STUDENT_T[freedom.min(STUDENT_T.len()) - 1];
+        Some(ConfidenceInterval { mean, half_width: t * (variance / count).sqrt() })
     }
 }
 
@@ -114,26 +114,27 @@ impl Interval {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LatencyIntervals {
     /// Arithmetic mean.
-    pub mean: Interval,
+    pub mean: ConfidenceInterval,
     /// Median.
-    pub p50: Interval,
+    pub p50: ConfidenceInterval,
     /// 90th percentile.
-    pub p90: Interval,
+    pub p90: ConfidenceInterval,
     /// 95th percentile.
-    pub p95: Interval,
+    pub p95: ConfidenceInterval,
     /// 99th percentile.
-    pub p99: Interval,
+    pub p99: ConfidenceInterval,
 }
 
 impl LatencyIntervals {
     /// Computes the intervals for a list of repetitions. Returns `None` if any repetition had no such I/O or was
     /// stored without percentiles.
-    fn of(each: &[LatencySummary]) -> Option<LatencyIntervals> {
+    fn from_summaries(each: &[LatencySummary]) -> Option<LatencyIntervals> {
         if each.iter().any(|one| one.count == 0) {
             return None;
         }
-        let interval =
-            |value: fn(&LatencySummary) -> f64| Interval::of(&each.iter().map(value).collect::<Vec<_>>());
+        let interval = |value: fn(&LatencySummary) -> f64| {
+            ConfidenceInterval::from_values(&each.iter().map(value).collect::<Vec<_>>())
+        };
         Some(LatencyIntervals {
             mean: interval(|one| one.mean)?,
             p50: interval(|one| one.p50 as f64)?,
@@ -150,13 +151,13 @@ pub struct Repetitions {
     /// The repetitions, in order.
     pub each: Vec<Repetition>,
     /// Database reads and writes per second.
-    pub transactional_iops: Interval,
+    pub transactional_iops: ConfidenceInterval,
     /// Completed operations per second.
-    pub operations_per_second: Interval,
+    pub operations_per_second: ConfidenceInterval,
     /// Average latency of database reads in milliseconds.
-    pub database_read_ms: Interval,
+    pub database_read_ms: ConfidenceInterval,
     /// Average latency of log writes in milliseconds.
-    pub log_write_ms: Interval,
+    pub log_write_ms: ConfidenceInterval,
     /// Database read latencies over all instances.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub database_reads: Option<LatencyIntervals>,
@@ -168,14 +169,15 @@ pub struct Repetitions {
 impl Repetitions {
     /// Computes the means of `each`. Returns `None` for fewer than two repetitions, or if the repetitions had
     /// different maintenance.
-    pub fn of(each: &[Repetition]) -> Option<Repetitions> {
+    pub fn new(each: &[Repetition]) -> Option<Repetitions> {
         if each.windows(2).any(|pair| pair[0].maintenance != pair[1].maintenance) {
             return None;
         }
-        let interval =
-            |value: fn(&Repetition) -> f64| Interval::of(&each.iter().map(value).collect::<Vec<_>>());
+        let interval = |value: fn(&Repetition) -> f64| {
+            ConfidenceInterval::from_values(&each.iter().map(value).collect::<Vec<_>>())
+        };
         let latencies = |value: fn(&Repetition) -> LatencySummary| {
-            LatencyIntervals::of(&each.iter().map(value).collect::<Vec<_>>())
+            LatencyIntervals::from_summaries(&each.iter().map(value).collect::<Vec<_>>())
         };
         Some(Repetitions {
             each: each.to_vec(),
@@ -206,18 +208,21 @@ mod tests {
     #[test]
     fn the_interval_uses_students_t() {
         // The mean is 12 and the standard deviation is 2. For three values, the half width is 4.303 * 2 / sqrt(3).
-        let interval = Interval::of(&[10.0, 12.0, 14.0]).unwrap();
+        let interval = ConfidenceInterval::from_values(&[10.0, 12.0, 14.0]).unwrap();
         assert!((interval.mean - 12.0).abs() < 1e-12, "{interval:?}");
         assert!((interval.half_width - 4.968_676).abs() < 1e-5, "{interval:?}");
-        assert_eq!(Interval::of(&[7.0; 500]), Some(Interval { mean: 7.0, half_width: 0.0 }));
-        assert_eq!(Interval::of(&[7.0]), None);
-        assert_eq!(Interval::of(&[]), None);
+        assert_eq!(
+            ConfidenceInterval::from_values(&[7.0; 500]),
+            Some(ConfidenceInterval { mean: 7.0, half_width: 0.0 })
+        );
+        assert_eq!(ConfidenceInterval::from_values(&[7.0]), None);
+        assert_eq!(ConfidenceInterval::from_values(&[]), None);
     }
 
     #[test]
     fn one_repetition_is_none() {
-        assert_eq!(Repetitions::of(&[Repetition::default()]), None);
-        assert_eq!(Repetitions::of(&[Repetition::default(); 3]).unwrap().each.len(), 3);
+        assert_eq!(Repetitions::new(&[Repetition::default()]), None);
+        assert_eq!(Repetitions::new(&[Repetition::default(); 3]).unwrap().each.len(), 3);
     }
 
     #[test]
@@ -225,13 +230,13 @@ mod tests {
         let at = |seconds: f64, us: &[u64]| {
             let mut io = InstanceIo::default();
             us.iter().for_each(|us| io.database_read.record(4096, *us));
-            Snapshot { at: seconds, io: vec![io.clone(), io], ..Snapshot::default() }
+            CounterSnapshot { at: seconds, io: vec![io.clone(), io], ..CounterSnapshot::default() }
         };
         let all = [at(0.0, &[]), at(1.0, &[100]), at(2.0, &[100, 120]), at(3.0, &[100, 120, 140])];
         let each: Vec<Repetition> =
             all.windows(2).map(|pair| Repetition::between(&pair[0], &pair[1], &[])).collect();
         assert_eq!(each[1].database_reads.count, 2, "two instances");
-        let found = Repetitions::of(&each).unwrap();
+        let found = Repetitions::new(&each).unwrap();
         let reads = found.latencies("database_read").unwrap();
         assert_eq!((reads.p50.mean, reads.p99.mean, reads.mean.mean), (120.0, 120.0, 120.0));
         assert!((reads.p95.half_width - 49.686_76).abs() < 1e-4, "{reads:?}");
@@ -241,6 +246,6 @@ mod tests {
         let mut older = stored.as_object().unwrap().clone();
         older.retain(|name, _| !matches!(name.as_str(), "database_reads" | "log_writes"));
         let older: Repetition = serde_json::from_value(older.into()).unwrap();
-        assert_eq!(Repetitions::of(&[older, each[1], each[2]]).unwrap().database_reads, None);
+        assert_eq!(Repetitions::new(&[older, each[1], each[2]]).unwrap().database_reads, None);
     }
 }

@@ -4,8 +4,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::measurement::io::{IoRates, IoTotals};
-use crate::measurement::latency::Latencies;
-use crate::measurement::{InstanceIo, Snapshot};
+use crate::measurement::latency::LatencyHistogram;
+use crate::measurement::{CounterSnapshot, InstanceIo};
 
 /// I/O of one instance in one interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -35,7 +35,7 @@ pub struct SamplePercentiles {
 impl SamplePercentiles {
     /// Computes the percentiles of one kind of transfer between two states of the instances.
     fn between(before: &[InstanceIo], after: &[InstanceIo], kind: fn(&InstanceIo) -> &IoTotals) -> Self {
-        let mut all = Latencies::default();
+        let mut all = LatencyHistogram::default();
         for (earlier, later) in before.iter().zip(after) {
             all.add(&kind(later).latencies.since(&kind(earlier).latencies));
         }
@@ -70,7 +70,7 @@ pub struct Sample {
 
 impl Sample {
     /// Computes the sample between two snapshots. `began` is the measurement's start time.
-    pub fn between(before: &Snapshot, after: &Snapshot, began: f64) -> Sample {
+    pub fn between(before: &CounterSnapshot, after: &CounterSnapshot, began: f64) -> Sample {
         let seconds = after.at - before.at;
         let instance = |(earlier, later): (&InstanceIo, &InstanceIo)| InstanceSample {
             database_read: later.database_read.since(&earlier.database_read).rates(seconds),
@@ -102,7 +102,8 @@ mod tests {
 
     #[test]
     fn an_interval_is_the_difference_of_two_snapshots() {
-        let mut before = Snapshot { at: 5.0, io: vec![InstanceIo::default()], ..Snapshot::default() };
+        let mut before =
+            CounterSnapshot { at: 5.0, io: vec![InstanceIo::default()], ..CounterSnapshot::default() };
         before.io[0].database_read.record(32768, 99_000);
         let mut after = before.clone();
         after.at = 7.0;
@@ -117,7 +118,7 @@ mod tests {
 
     #[test]
     fn percentiles_are_those_of_the_interval_and_of_all_instances() {
-        let mut before = Snapshot { io: vec![InstanceIo::default(); 2], ..Snapshot::default() };
+        let mut before = CounterSnapshot { io: vec![InstanceIo::default(); 2], ..CounterSnapshot::default() };
         before.io[0].database_read.record(32768, 900_000);
         let mut after = before.clone();
         after.at = 1.0;

@@ -46,13 +46,13 @@ impl SampleFile {
 
     /// Syncs the file after each sample, so that samples survive a machine crash.
     #[must_use]
-    pub fn synced(self) -> SampleFile {
+    pub fn with_sync(self) -> SampleFile {
         SampleFile { synced: true, ..self }
     }
 
     /// Rewrites a file with the given samples, then appends to it. After a crash, the file has either the old content
     /// or the new content.
-    pub fn continued(path: &Path, samples: &[Sample]) -> io::Result<SampleFile> {
+    pub fn continue_with(path: &Path, samples: &[Sample]) -> io::Result<SampleFile> {
         let unfinished = unique_unfinished(path);
         let written = || {
             let mut file = SampleFile::create(&unfinished)?;
@@ -65,7 +65,7 @@ impl SampleFile {
     }
 
     /// Discards all samples, so that another measurement can replace them.
-    pub fn restart(&mut self) -> io::Result<()> {
+    pub fn clear(&mut self) -> io::Result<()> {
         self.file.flush()?;
         self.file.get_mut().set_len(0)?;
         self.file.seek(io::SeekFrom::Start(0))?;
@@ -107,7 +107,7 @@ impl SampleFile {
 
 /// Maximum number of bytes read from `samples.csv`. Even a 24-hour run with 3,000 instances and one sample per second
 /// produces a smaller file.
-const MAX_FILE: u64 = 16 << 30;
+const MAX_FILE_BYTES: u64 = 16 << 30;
 /// Maximum number of instances in a file. No run has this many.
 const MAX_INSTANCES: usize = 100_000;
 
@@ -120,7 +120,7 @@ pub fn read_samples(path: &Path) -> io::Result<Vec<Sample>> {
     let wrong = |number: usize, what: &str| {
         io::Error::new(io::ErrorKind::InvalidData, format!("line {number}: {what}"))
     };
-    let mut lines = BufReader::new(open_input(path)?.take(MAX_FILE));
+    let mut lines = BufReader::new(open_input(path)?.take(MAX_FILE_BYTES));
     let mut line = String::new();
     lines.read_line(&mut line)?;
     let names: Vec<String> = line.trim_end().split(',').map(str::to_string).collect();
@@ -237,7 +237,7 @@ mod tests {
         };
         let mut file = SampleFile::create(&path).unwrap();
         file.add(&sample(1.0)).unwrap();
-        file.restart().unwrap();
+        file.clear().unwrap();
         assert_eq!(read_samples(&path).unwrap(), []);
         file.add(&sample(1.0)).unwrap();
         file.add(&sample(2.0)).unwrap();

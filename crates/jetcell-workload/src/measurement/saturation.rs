@@ -4,11 +4,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::measurement::latency::LatencySummary;
 use crate::measurement::open_loop::OpenLoop;
-use crate::measurement::percentiles::Percentiles;
+use crate::measurement::percentiles::LatencyPercentiles;
 use crate::measurement::repetition::Repetition;
 use crate::profile::Thresholds;
 use crate::verdict;
-use crate::verdict::Rule;
+use crate::verdict::VerdictRule;
 
 /// How many times in a row the confirmed rate must meet all limits.
 pub(crate) const CONFIRMATIONS: u32 = 3;
@@ -18,7 +18,7 @@ pub(crate) const MIN_RATE: f64 = 1.0;
 
 /// Result of a search for the highest sustained rate.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Saturation {
+pub struct SaturationSearch {
     /// Highest rate that met all limits three times in a row. `None` if there is no such rate, or if the search was
     /// stopped.
     pub sustained_rate: Option<f64>,
@@ -31,12 +31,12 @@ pub struct Saturation {
     /// How long each step runs at its rate before it is measured, in seconds.
     pub settle_seconds: f64,
     /// All steps, in the order in which they were measured.
-    pub steps: Vec<Step>,
+    pub steps: Vec<SaturationStep>,
 }
 
 /// Measurement at one rate.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Step {
+pub struct SaturationStep {
     /// Target rate in operations per second.
     pub rate: f64,
     /// Whether the step is a confirmation, which is measured three times in a row.
@@ -49,28 +49,28 @@ pub struct Step {
     pub behind_seconds: f64,
     /// First rule that the step broke, or `None` if it met all rules.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub broken: Option<Rule>,
+    pub broken: Option<VerdictRule>,
 }
 
-impl Saturation {
+impl SaturationSearch {
     /// Returns the steps ordered by rate. If a rate was measured twice, the confirmation comes last.
-    pub fn curve(&self) -> Vec<&Step> {
-        let mut steps: Vec<&Step> = self.steps.iter().collect();
+    pub fn curve(&self) -> Vec<&SaturationStep> {
+        let mut steps: Vec<&SaturationStep> = self.steps.iter().collect();
         steps.sort_by(|a, b| a.rate.total_cmp(&b.rate).then(a.confirming.cmp(&b.confirming)));
         steps
     }
 }
 
 /// Minimum fraction of its target rate that a step must achieve.
-const ACHIEVED_SHARE: f64 = 0.98;
+const MIN_ACHIEVED_FRACTION: f64 = 0.98;
 
 /// Returns the first rule that a step breaks, if any.
-pub(crate) fn broken(
+pub(crate) fn first_broken_rule(
     limits: &Thresholds,
     figures: &Repetition,
-    percentiles: &Percentiles,
+    percentiles: &LatencyPercentiles,
     open_loop: &OpenLoop,
-) -> Option<Rule> {
+) -> Option<VerdictRule> {
     let rules = [
         (verdict::AVERAGE_DATABASE_READ, limits.average_database_read_ms, figures.database_read_ms),
         (verdict::MAXIMUM_DATABASE_READ, limits.maximum_database_read_ms, figures.maximum_database_read_ms),
@@ -78,10 +78,11 @@ pub(crate) fn broken(
         (verdict::MAXIMUM_LOG_WRITE, limits.maximum_log_write_ms, figures.maximum_log_write_ms),
         (verdict::STALLS, limits.page_fault_stalls as f64, figures.page_fault_stalls as f64),
     ];
-    let rules = rules.map(|(name, limit, measured)| Rule::at_most(name, limit, measured, String::new()));
-    let achieved = Rule::at_least(
+    let rules =
+        rules.map(|(name, limit, measured)| VerdictRule::at_most(name, limit, measured, String::new()));
+    let achieved = VerdictRule::at_least(
         "Achieved operations per second",
-        open_loop.target_rate * ACHIEVED_SHARE,
+        open_loop.target_rate * MIN_ACHIEVED_FRACTION,
         figures.operations_per_second,
         String::new(),
     );
@@ -94,16 +95,17 @@ pub(crate) fn broken(
 mod tests {
     use super::*;
 
-    fn broken(limits: &Thresholds, figures: &Repetition, open_loop: &OpenLoop) -> Option<Rule> {
-        super::broken(limits, figures, &Percentiles::default(), open_loop)
+    fn broken(limits: &Thresholds, figures: &Repetition, open_loop: &OpenLoop) -> Option<VerdictRule> {
+        super::first_broken_rule(limits, figures, &LatencyPercentiles::default(), open_loop)
     }
 
     #[test]
     fn a_percentile_breaks_a_step() {
         let limits = Thresholds { p99_operation_ms: Some(1000.0), ..Thresholds::default() };
         let operations = LatencySummary { count: 9, p99: 1_000_001, ..LatencySummary::default() };
-        let slow = Percentiles { operations, ..Percentiles::default() };
-        let of = |limits| super::broken(limits, &Repetition::default(), &slow, &OpenLoop::default());
+        let slow = LatencyPercentiles { operations, ..LatencyPercentiles::default() };
+        let of =
+            |limits| super::first_broken_rule(limits, &Repetition::default(), &slow, &OpenLoop::default());
         assert_eq!(of(&limits).unwrap().name, "99th percentile of operations (msec)");
         assert_eq!(of(&Thresholds::default()), None);
     }
@@ -149,9 +151,9 @@ mod tests {
 
     #[test]
     fn the_curve_is_in_the_order_of_the_rate() {
-        let step = |rate, confirming| Step { rate, confirming, ..Step::default() };
+        let step = |rate, confirming| SaturationStep { rate, confirming, ..SaturationStep::default() };
         let steps = vec![step(100.0, false), step(50.0, true), step(75.0, false), step(50.0, false)];
-        let saturation = Saturation { steps, ..Saturation::default() };
+        let saturation = SaturationSearch { steps, ..SaturationSearch::default() };
         let curve: Vec<_> = saturation.curve().iter().map(|step| (step.rate, step.confirming)).collect();
         assert_eq!(curve, [(50.0, false), (50.0, true), (75.0, false), (100.0, false)]);
     }

@@ -7,7 +7,7 @@ use ese_engine::internals::scan::ScanProgress;
 use serde::{Deserialize, Serialize};
 
 /// Maximum number of findings kept for each database. The first ones are enough to identify the problem.
-const FINDINGS_KEPT: usize = 10;
+const MAX_FINDINGS: usize = 10;
 
 /// Summary of one database's scan, from attach to shutdown.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -51,7 +51,7 @@ impl ScanSummary {
             examined_again: progress.examined_again,
             bad: progress.bad,
             zeroed: progress.zeroed,
-            findings: progress.findings.iter().map(finding).take(FINDINGS_KEPT).collect(),
+            findings: progress.findings.iter().map(finding).take(MAX_FINDINGS).collect(),
         }
     }
 

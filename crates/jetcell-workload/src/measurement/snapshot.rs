@@ -1,16 +1,16 @@
 //! All counters of a run, read at the same time.
 
-use crate::measurement::{ArrayCounters, CacheState, CopyCounters, InstanceIo};
+use crate::measurement::{ArrayCounters, CacheUsage, CopyCounters, InstanceIo};
 
 /// All counters at one instant.
 #[derive(Clone, Debug, Default)]
-pub struct Snapshot {
+pub struct CounterSnapshot {
     /// Time of the snapshot, in seconds since the start of the run.
     pub at: f64,
     /// I/O counters of each instance.
     pub io: Vec<InstanceIo>,
     /// State of the cache.
-    pub cache: CacheState,
+    pub cache: CacheUsage,
     /// Number of operations that the load has completed.
     pub operations: u64,
     /// Counters of the arrays that store the databases, if there are any.

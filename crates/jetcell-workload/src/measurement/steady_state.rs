@@ -6,17 +6,17 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::measurement::repetition::Interval;
+use crate::measurement::repetition::ConfidenceInterval;
 use crate::measurement::sample::Sample;
 
 const WINDOWS: usize = 5;
 const MAX_SPREAD: f64 = 0.20;
 const MAX_SLOPE: f64 = 0.10;
 /// Minimum number of samples per window for a settled measurement.
-const SAMPLES_OF_WINDOW: usize = 4;
+const MIN_SAMPLES_PER_WINDOW: usize = 4;
 /// Maximum half width of a settled measurement's confidence interval, as a fraction of the mean. A wider interval is
 /// reported as a doubt about the run.
-const WIDEST: f64 = 0.05;
+const MAX_HALF_WIDTH: f64 = 0.05;
 
 /// Steady-state analysis of a load.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -35,7 +35,7 @@ pub struct SteadyState {
 
 impl SteadyState {
     /// Computes the steady state. Returns `None` if there are fewer samples than windows, or no I/O.
-    pub fn of(samples: &[Sample]) -> Option<SteadyState> {
+    pub fn from_samples(samples: &[Sample]) -> Option<SteadyState> {
         if samples.len() < WINDOWS {
             return None;
         }
@@ -69,14 +69,14 @@ impl SteadyState {
     /// be at least 20 samples, and they must cover at least `shortest` seconds.
     pub(crate) fn is_settled(samples: &[Sample], shortest: f64) -> bool {
         let seconds: f64 = samples.iter().map(|sample| sample.seconds).sum();
-        let enough = seconds >= shortest && samples.len() >= WINDOWS * SAMPLES_OF_WINDOW;
-        enough && SteadyState::of(samples).is_some_and(|state| state.is_precise())
+        let enough = seconds >= shortest && samples.len() >= WINDOWS * MIN_SAMPLES_PER_WINDOW;
+        enough && SteadyState::from_samples(samples).is_some_and(|state| state.is_precise())
     }
 
     /// Returns true if the load is steady and the I/O per second is known to within 5 % at 95 % confidence.
     pub fn is_precise(&self) -> bool {
-        let interval = Interval::of(&self.window_iops);
-        self.steady && interval.is_some_and(|found| found.half_width <= WIDEST * found.mean)
+        let interval = ConfidenceInterval::from_values(&self.window_iops);
+        self.steady && interval.is_some_and(|found| found.half_width <= MAX_HALF_WIDTH * found.mean)
     }
 }
 
@@ -97,11 +97,11 @@ mod tests {
 
     #[test]
     fn slope_and_spread_are_computed_over_five_windows() {
-        let rising = SteadyState::of(&samples(&[90.0, 95.0, 100.0, 105.0, 110.0])).unwrap();
+        let rising = SteadyState::from_samples(&samples(&[90.0, 95.0, 100.0, 105.0, 110.0])).unwrap();
         assert!((rising.spread - 0.2).abs() < 1e-9 && (rising.slope - 0.2).abs() < 1e-9 && !rising.steady);
-        let level = SteadyState::of(&samples(&[95.0, 105.0, 100.0, 105.0, 95.0])).unwrap();
+        let level = SteadyState::from_samples(&samples(&[95.0, 105.0, 100.0, 105.0, 95.0])).unwrap();
         assert!(level.steady && level.slope.abs() < 1e-9 && (level.spread - 0.1).abs() < 1e-9, "{level:?}");
-        let wild = SteadyState::of(&samples(&[100.0, 60.0, 140.0, 60.0, 100.0])).unwrap();
+        let wild = SteadyState::from_samples(&samples(&[100.0, 60.0, 140.0, 60.0, 100.0])).unwrap();
         assert!(!wild.steady && wild.slope.abs() < 1e-9);
     }
 
@@ -117,7 +117,7 @@ mod tests {
         assert!(!settled(&[100.0; 19], 10.0), "too few samples");
         // With a spread of 18 % the load is steady, but the half width exceeds 5 %: 2.776 * 8.2 / sqrt(5) is 10.2.
         let wide: Vec<f64> = [91.0, 109.0, 91.0, 109.0, 100.0].iter().flat_map(|iops| [*iops; 4]).collect();
-        assert!(SteadyState::of(&samples(&wide)).unwrap().steady && !settled(&wide, 10.0));
+        assert!(SteadyState::from_samples(&samples(&wide)).unwrap().steady && !settled(&wide, 10.0));
         let rising: Vec<f64> = (0..20).map(|n| 100.0 + f64::from(n)).collect();
         assert!(!settled(&rising, 10.0));
         assert!(!settled(&[0.0; 20], 10.0), "no I/O");
@@ -125,8 +125,8 @@ mod tests {
 
     #[test]
     fn too_few_samples_give_no_result() {
-        assert_eq!(SteadyState::of(&samples(&[1.0; 4])), None);
-        assert_eq!(SteadyState::of(&samples(&[0.0; 9])), None);
-        assert_eq!(SteadyState::of(&samples(&[7.0; 13])).unwrap().window_iops, [7.0; 5]);
+        assert_eq!(SteadyState::from_samples(&samples(&[1.0; 4])), None);
+        assert_eq!(SteadyState::from_samples(&samples(&[0.0; 9])), None);
+        assert_eq!(SteadyState::from_samples(&samples(&[7.0; 13])).unwrap().window_iops, [7.0; 5]);
     }
 }

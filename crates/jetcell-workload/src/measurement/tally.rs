@@ -2,22 +2,22 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::measurement::latency::Latencies;
+use crate::measurement::latency::LatencyHistogram;
 
 /// Maximum number of descriptions of wrong records that are kept. All wrong records are counted, even if not
 /// described.
-const WRONG_RECORDS_KEPT: usize = 20;
+const MAX_WRONG_RECORDS: usize = 20;
 
 /// Work done by the load threads.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Tally {
+pub struct LoadTally {
     /// Operation latencies including the commit, measured from when the operations were due. Indexed by kind: insert,
     /// delete, replace, read.
-    pub operations: [Latencies; 4],
+    pub operations: [LatencyHistogram; 4],
     /// Number of completed operations, indexed by kind.
     pub counts: [u64; 4],
     /// Latencies of durable commits.
-    pub durable_commits: Latencies,
+    pub durable_commits: LatencyHistogram,
     /// Number of batches per database.
     pub batches: Vec<u64>,
     /// Number of operations that failed because other threads had locked the record in every table.
@@ -30,7 +30,7 @@ pub struct Tally {
     pub wrong: Vec<String>,
 }
 
-impl Tally {
+impl LoadTally {
     /// Returns the total number of operations of all kinds.
     pub fn total(&self) -> u64 {
         self.counts.iter().fold(0, |sum: u64, count| sum.saturating_add(*count))
@@ -39,13 +39,13 @@ impl Tally {
     /// Counts a record with wrong content.
     pub(crate) fn add_wrong(&mut self, what: String) {
         self.wrong_records += 1;
-        if self.wrong.len() < WRONG_RECORDS_KEPT {
+        if self.wrong.len() < MAX_WRONG_RECORDS {
             self.wrong.push(what);
         }
     }
 
     /// Adds the work of another thread.
-    pub(crate) fn add(&mut self, other: &Tally) {
+    pub(crate) fn add(&mut self, other: &LoadTally) {
         for (mine, others) in self.operations.iter_mut().zip(&other.operations) {
             mine.add(others);
         }
@@ -63,16 +63,16 @@ impl Tally {
     }
 
     /// Adds only the wrong records of `other`.
-    pub(crate) fn add_wrong_of(&mut self, other: &Tally) {
+    pub(crate) fn add_wrong_of(&mut self, other: &LoadTally) {
         self.wrong_records = self.wrong_records.saturating_add(other.wrong_records);
-        let room = WRONG_RECORDS_KEPT.saturating_sub(self.wrong.len());
+        let room = MAX_WRONG_RECORDS.saturating_sub(self.wrong.len());
         self.wrong.extend(other.wrong.iter().take(room).cloned());
     }
 
     /// Returns the work done since the state `earlier`.
-    pub(crate) fn since(&self, earlier: &Tally) -> Tally {
+    pub(crate) fn since(&self, earlier: &LoadTally) -> LoadTally {
         let batches = self.batches.iter().zip(earlier.batches.iter().chain(std::iter::repeat(&0)));
-        Tally {
+        LoadTally {
             operations: std::array::from_fn(|kind| self.operations[kind].since(&earlier.operations[kind])),
             counts: std::array::from_fn(|kind| self.counts[kind].saturating_sub(earlier.counts[kind])),
             durable_commits: self.durable_commits.since(&earlier.durable_commits),

@@ -18,10 +18,10 @@ const MAX_BLOCKS: usize = 240;
 /// Two-sided 95 % quantile of the normal distribution.
 const Z: f64 = 1.959_964;
 /// Maximum correlation between neighboring blocks. If it is higher, the run is too short for a conclusion.
-const STRONGEST: f64 = 0.95;
+const MAX_CORRELATION: f64 = 0.95;
 /// Minimum change over the run, as a fraction of the median, that counts as a drift. A smaller change may be
 /// statistically significant but does not matter in practice.
-const DRIFT: f64 = 0.05;
+const MIN_DRIFT: f64 = 0.05;
 
 /// Trend of a figure.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -66,21 +66,21 @@ pub fn trends(samples: &[Sample]) -> Vec<Trend> {
             block.iter().map(|sample| value(sample) * sample.seconds).sum::<f64>() / seconds
         }
     };
-    type Figure<'a> = (&'a str, Box<dyn Fn(&[Sample]) -> f64>);
-    let figures: [Figure<'_>; 5] = [
+    type TrendFigure<'a> = (&'a str, Box<dyn Fn(&[Sample]) -> f64>);
+    let figures: [TrendFigure<'_>; 5] = [
         ("Transactional I/O per second", Box::new(rate(Sample::iops))),
         ("Operations per second", Box::new(rate(|sample| sample.operations_per_second))),
         ("Database read latency (msec)", Box::new(latency(|instance| instance.database_read))),
         ("Database write latency (msec)", Box::new(latency(|instance| instance.database_write))),
         ("Log write latency (msec)", Box::new(latency(|instance| instance.log_write))),
     ];
-    let one = |(figure, value): &Figure<'_>| {
+    let one = |(figure, value): &TrendFigure<'_>| {
         let points: Vec<(f64, f64)> = blocks
             .iter()
             .filter_map(|block| Some((block.last()?.at_seconds / 3600.0, value(block))))
             .filter(|(_, value)| value.is_finite())
             .collect();
-        let trend = Trend::of(&points)?;
+        let trend = Trend::fit(&points)?;
         Some(Trend { figure: (*figure).to_string(), ..trend })
     };
     figures.iter().filter_map(one).collect()
@@ -88,7 +88,7 @@ pub fn trends(samples: &[Sample]) -> Vec<Trend> {
 
 impl Trend {
     /// Computes the trend of values over time, given in hours. Returns `None` if there are too few values.
-    fn of(points: &[(f64, f64)]) -> Option<Trend> {
+    fn fit(points: &[(f64, f64)]) -> Option<Trend> {
         let count = points.len();
         let (Some(first), Some(last)) = (points.first(), points.last()) else { return None };
         if count < MIN_BLOCKS || last.0 <= first.0 {
@@ -118,7 +118,7 @@ impl Trend {
             low_per_hour: low,
             high_per_hour: high,
             change,
-            drifts: (low > 0.0 || high < 0.0) && change.abs() >= DRIFT,
+            drifts: (low > 0.0 || high < 0.0) && change.abs() >= MIN_DRIFT,
         })
     }
 }
@@ -155,7 +155,7 @@ fn autocorrelation(values: &[f64]) -> f64 {
     let pairs = ranks.windows(2).map(|pair| (pair[0] - mean) * (pair[1] - mean));
     let found = pairs.sum::<f64>() / square;
     // The sample correlation underestimates the correlation of the underlying process.
-    let correlation = (found + (1.0 + 3.0 * found) / count as f64).clamp(0.0, STRONGEST);
+    let correlation = (found + (1.0 + 3.0 * found) / count as f64).clamp(0.0, MAX_CORRELATION);
     (1.0 + correlation) / (1.0 - correlation)
 }
 
@@ -173,7 +173,7 @@ mod tests {
     fn trend(values: &[f64]) -> Trend {
         let points: Vec<(f64, f64)> =
             values.iter().enumerate().map(|(at, value)| (at as f64, *value)).collect();
-        Trend::of(&points).unwrap()
+        Trend::fit(&points).unwrap()
     }
 
     #[test]
@@ -240,6 +240,6 @@ mod tests {
         assert!(operations.blocks <= MAX_BLOCKS && operations.blocks > MAX_BLOCKS / 2, "{operations:?}");
         // Without transfers there is no latency and therefore no latency trend.
         assert!(many.iter().all(|trend| !trend.figure.contains("latency")), "{many:?}");
-        assert_eq!(Trend::of(&[]), None);
+        assert_eq!(Trend::fit(&[]), None);
     }
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// Results of the verification of databases and logs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Verification {
+pub struct VerificationResult {
     /// Results for each database and log directory.
     pub files: Vec<FileVerification>,
     /// Duration of the verification in seconds.

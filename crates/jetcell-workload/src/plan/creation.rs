@@ -13,33 +13,34 @@ use std::path::{Path, PathBuf};
 use jetcell_vfs::Vfs;
 use serde::{Deserialize, Serialize};
 
-use crate::kept_file::{KeptFile, absolute, with_absolute_paths};
+use crate::state_file::{StateFile, absolute, with_absolute_paths};
 use crate::layout::InstancePlan;
-use crate::profile::{Options, Profile, Source};
-use crate::refusal::{Refusal, refuse};
+use crate::profile::{DatabaseSource, Options, Profile};
+use crate::start_error::{StartError, fail_start};
 
 /// Name of the file, in the first database's directory.
-pub(crate) const FILE: &str = "jetcell-creation.json";
+pub(crate) const STATE_FILE_NAME: &str = "jetcell-creation.json";
 
 /// Version of the file format and of the record content. All parts of a database must have the same content version.
 const VERSION: u32 = 3;
 
 /// The size limit leaves room for a thousand databases with long names.
-const STATE_FILE: KeptFile = KeptFile { name: FILE, largest: 4 << 20, advice: "start over with --force" };
+const STATE_FILE: StateFile =
+    StateFile { name: STATE_FILE_NAME, max_bytes: 4 << 20, advice: "start over with --force" };
 
 /// Request to create databases.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Creation {
+pub(crate) struct DatabaseCreation {
     version: u32,
     profile: Profile,
     instances: Vec<InstancePlan>,
     output: PathBuf,
 }
 
-impl Creation {
+impl DatabaseCreation {
     /// Creates the request for a run that has not created anything yet.
-    pub(crate) fn new(profile: &Profile, instances: &[InstancePlan], output: &Path) -> Creation {
-        Creation {
+    pub(crate) fn new(profile: &Profile, instances: &[InstancePlan], output: &Path) -> DatabaseCreation {
+        DatabaseCreation {
             version: VERSION,
             profile: with_absolute_paths(profile),
             instances: instances.to_vec(),
@@ -48,12 +49,14 @@ impl Creation {
     }
 
     /// Reads the interrupted creation recorded in `dir`. Returns `None` if there is none.
-    pub(crate) fn read(dir: &Path) -> Result<Option<Creation>, Refusal> {
-        let Some(creation) = STATE_FILE.read::<Creation>(dir)? else { return Ok(None) };
-        let shown = dir.join(FILE);
+    pub(crate) fn read(dir: &Path) -> Result<Option<DatabaseCreation>, StartError> {
+        let Some(creation) = STATE_FILE.read::<DatabaseCreation>(dir)? else { return Ok(None) };
+        let shown = dir.join(STATE_FILE_NAME);
         let shown = shown.display();
         if creation.version != VERSION || creation.instances.is_empty() {
-            return refuse(format!("{shown} was written by a different version of jetcell; start over with --force"));
+            return fail_start(format!(
+                "{shown} was written by a different version of jetcell; start over with --force"
+            ));
         }
         Ok(Some(creation))
     }
@@ -75,8 +78,8 @@ impl Creation {
     }
 
     /// Returns the refusal to use the directory for anything else.
-    pub(crate) fn refusal(&self, files: &dyn Vfs, dir: &Path) -> Refusal {
-        Refusal::new(format!(
+    pub(crate) fn start_error(&self, files: &dyn Vfs, dir: &Path) -> StartError {
+        StartError::new(format!(
             "{}: the creation of databases was interrupted at {} %; continue it with --resume, or start \
              over with --force",
             dir.display(),
@@ -95,13 +98,13 @@ impl Creation {
         &self,
         profile: &Profile,
         instances: &mut [InstancePlan],
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), StartError> {
         let was = &self.profile;
         let page = |profile: &Profile| profile.page_size.map_or(32768, |size| size.0);
         let name = |one: &InstancePlan| one.database.file_name().map(OsStr::to_os_string);
-        let wrong = if !same_places(&profile.dirs, &was.dirs) {
+        let wrong = if !same_directories(&profile.dirs, &was.dirs) {
             Some("--dir")
-        } else if !same_places(&profile.log_dirs, &was.log_dirs) {
+        } else if !same_directories(&profile.log_dirs, &was.log_dirs) {
             Some("--log-dir")
         } else if !instances.iter().map(name).eq(self.instances.iter().map(name)) {
             Some("--databases")
@@ -117,7 +120,7 @@ impl Creation {
             None
         };
         if let Some(what) = wrong {
-            return refuse(format!(
+            return fail_start(format!(
                 "{what} differs from the interrupted creation; omit it to continue, or start over with --force"
             ));
         }
@@ -148,24 +151,24 @@ impl Creation {
 }
 
 /// Removes the file once the databases are complete.
-pub(crate) fn end(dir: &Path) -> io::Result<()> {
+pub(crate) fn remove_file(dir: &Path) -> io::Result<()> {
     STATE_FILE.remove(dir)
 }
 
 /// Returns true if both lists refer to the same directories, even by different paths.
-fn same_places(now: &[PathBuf], then: &[PathBuf]) -> bool {
+fn same_directories(now: &[PathBuf], then: &[PathBuf]) -> bool {
     let place = |path: &PathBuf| fs::canonicalize(path).unwrap_or_else(|_| path.clone());
     now.iter().map(place).eq(then.iter().map(place))
 }
 
 /// With `--resume`, fills in missing options from the interrupted creation. Otherwise returns the options unchanged.
-pub fn remember(options: Options) -> Result<Options, Refusal> {
+pub fn with_interrupted_options(options: Options) -> Result<Options, StartError> {
     let (true, Some(first)) = (options.resume == Some(true), options.dirs.first()) else {
         return Ok(options);
     };
-    match Creation::read(first)? {
+    match DatabaseCreation::read(first)? {
         Some(creation) => Ok(options.over(creation.options())),
-        None => refuse(format!(
+        None => fail_start(format!(
             "{}: this directory does not contain an interrupted creation; use --open for existing \
              databases, or omit --resume",
             first.display()
@@ -175,16 +178,20 @@ pub fn remember(options: Options) -> Result<Options, Refusal> {
 
 /// Returns the interrupted creation that a run with this profile continues, if any. Returns an error if the profile
 /// cannot continue it.
-pub(crate) fn find(profile: &Profile, files: &dyn Vfs) -> Result<Option<Creation>, Refusal> {
-    let Some(first) = profile.dirs.first().filter(|_| profile.source != Source::Replace) else {
+pub(crate) fn find_interrupted(
+    profile: &Profile,
+    files: &dyn Vfs,
+) -> Result<Option<DatabaseCreation>, StartError> {
+    let Some(first) = profile.dirs.first().filter(|_| profile.source != DatabaseSource::Replace) else {
         return Ok(None);
     };
-    match (Creation::read(first)?, profile.source) {
-        (Some(creation), Source::Resume) => Ok(Some(creation)),
-        (Some(creation), _) => Err(creation.refusal(files, first)),
-        (None, Source::Resume) => {
-            refuse(format!("{}: this directory does not contain an interrupted creation", first.display()))
-        }
+    match (DatabaseCreation::read(first)?, profile.source) {
+        (Some(creation), DatabaseSource::Resume) => Ok(Some(creation)),
+        (Some(creation), _) => Err(creation.start_error(files, first)),
+        (None, DatabaseSource::Resume) => fail_start(format!(
+            "{}: this directory does not contain an interrupted creation",
+            first.display()
+        )),
         (None, _) => Ok(None),
     }
 }
@@ -213,12 +220,12 @@ mod tests {
     fn the_request_is_remembered_and_contradictions_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         let (profile, instances) = asked(dir.path());
-        assert!(remember(resume(dir.path())).unwrap_err().to_string().contains("use --open"));
-        Creation::new(&profile, &instances, Path::new("out")).write(dir.path()).unwrap();
+        assert!(with_interrupted_options(resume(dir.path())).unwrap_err().to_string().contains("use --open"));
+        DatabaseCreation::new(&profile, &instances, Path::new("out")).write(dir.path()).unwrap();
 
-        let creation = Creation::read(dir.path()).unwrap().unwrap();
-        let again = remember(resume(dir.path())).unwrap().resolve().unwrap();
-        assert_eq!((again.seed, again.size, again.source), (7, profile.size, Source::Resume));
+        let creation = DatabaseCreation::read(dir.path()).unwrap().unwrap();
+        let again = with_interrupted_options(resume(dir.path())).unwrap().resolve().unwrap();
+        assert_eq!((again.seed, again.size, again.source), (7, profile.size, DatabaseSource::Resume));
         assert!(creation.has_output(Path::new("out")) && !creation.has_output(Path::new("other")));
         let mut now = vec![InstancePlan { initial_bytes: 0, ..instances[0].clone() }];
         creation.continue_with(&again, &mut now).unwrap();
@@ -226,7 +233,8 @@ mod tests {
 
         let wrong = |options: &str| {
             let given: Options = toml::from_str(options).unwrap();
-            let profile = remember(given.over(resume(dir.path()))).unwrap().resolve().unwrap();
+            let profile =
+                with_interrupted_options(given.over(resume(dir.path()))).unwrap().resolve().unwrap();
             creation.continue_with(&profile, &mut instances.clone()).unwrap_err().to_string()
         };
         for (options, name) in [
@@ -246,20 +254,29 @@ mod tests {
         let files = &jetcell_vfs::RealVfs::new(jetcell_vfs::RealOptions::default()).unwrap();
         let dir = tempfile::tempdir().unwrap();
         let (profile, instances) = asked(dir.path());
-        assert_eq!(find(&profile, files), Ok(None));
-        Creation::new(&profile, &instances, Path::new("out")).write(dir.path()).unwrap();
+        assert_eq!(find_interrupted(&profile, files), Ok(None));
+        DatabaseCreation::new(&profile, &instances, Path::new("out")).write(dir.path()).unwrap();
         fs::write(&instances[0].database, vec![0; 1 << 19]).unwrap();
-        let text = find(&profile, files).unwrap_err().to_string();
+        let text = find_interrupted(&profile, files).unwrap_err().to_string();
         assert!(
             text.ends_with("was interrupted at 50 %; continue it with --resume, or start over with --force"),
             "{text}"
         );
-        assert!(find(&Profile { source: Source::Open, ..profile.clone() }, files).is_err());
-        assert_eq!(find(&Profile { source: Source::Replace, ..profile.clone() }, files), Ok(None));
-        assert!(find(&Profile { source: Source::Resume, ..profile.clone() }, files).unwrap().is_some());
-        end(dir.path()).unwrap();
-        assert_eq!(find(&profile, files), Ok(None));
-        assert!(find(&Profile { source: Source::Resume, ..profile }, files).is_err());
+        assert!(
+            find_interrupted(&Profile { source: DatabaseSource::Open, ..profile.clone() }, files).is_err()
+        );
+        assert_eq!(
+            find_interrupted(&Profile { source: DatabaseSource::Replace, ..profile.clone() }, files),
+            Ok(None)
+        );
+        assert!(
+            find_interrupted(&Profile { source: DatabaseSource::Resume, ..profile.clone() }, files)
+                .unwrap()
+                .is_some()
+        );
+        remove_file(dir.path()).unwrap();
+        assert_eq!(find_interrupted(&profile, files), Ok(None));
+        assert!(find_interrupted(&Profile { source: DatabaseSource::Resume, ..profile }, files).is_err());
     }
 
     #[test]
@@ -268,14 +285,14 @@ mod tests {
         for garbage in
             ["", "{}", "\u{1b}[2J\n", "[[[[", "{\"version\": 1, \"profile\": {\"dirs\": [\"a\\nb\"]}}"]
         {
-            fs::write(dir.path().join(FILE), garbage).unwrap();
-            let text = Creation::read(dir.path()).unwrap_err().to_string();
+            fs::write(dir.path().join(STATE_FILE_NAME), garbage).unwrap();
+            let text = DatabaseCreation::read(dir.path()).unwrap_err().to_string();
             assert!(text.contains("--force") && !text.contains(char::is_control), "{text}");
         }
         let (profile, instances) = asked(dir.path());
-        Creation { version: 9, ..Creation::new(&profile, &instances, Path::new("o")) }
+        DatabaseCreation { version: 9, ..DatabaseCreation::new(&profile, &instances, Path::new("o")) }
             .write(dir.path())
             .unwrap();
-        assert!(Creation::read(dir.path()).unwrap_err().to_string().contains("different version"));
+        assert!(DatabaseCreation::read(dir.path()).unwrap_err().to_string().contains("different version"));
     }
 }

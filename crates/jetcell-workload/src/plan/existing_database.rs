@@ -9,25 +9,23 @@ use jetcell_vfs::{IoBuffer, IoReason, OpenMode, Vfs};
 
 use crate::engine::ExistingDatabase;
 use crate::layout::{InstancePlan, LOG_BASE_NAME};
-use crate::refusal::{Refusal, refuse};
+use crate::start_error::{StartError, fail_start};
 
 /// Number of bytes to read from the start of the file. They contain both header copies for every page size.
-const START: u64 = 65536;
+const HEADER_READ_BYTES: u64 = 65536;
 
 /// Maximum length, in bytes, of a database file whose header has not been written yet.
-const MAX_UNBORN: u64 = 16 << 20;
+const MAX_HEADERLESS_BYTES: u64 = 16 << 20;
 
 /// Reads the header. If the file cannot be used, returns a one-line error that states the reason and what to do.
-pub(crate) fn inspect(files: &dyn Vfs, instance: &InstancePlan) -> Result<ExistingDatabase, Refusal> {
+pub(crate) fn inspect(files: &dyn Vfs, instance: &InstancePlan) -> Result<ExistingDatabase, StartError> {
     let shown = instance.database.display();
-    let unreadable = |error: std::io::Error| Refusal::new(format!("failed to read {shown}: {error}"));
-    let (start, file_bytes) = start_of(files, &instance.database).map_err(unreadable)?;
+    let unreadable = |error: std::io::Error| StartError::new(format!("failed to read {shown}: {error}"));
+    let (start, file_bytes) = read_start(files, &instance.database).map_err(unreadable)?;
     let (header, _) = DatabaseHeader::read_from_start(&start).map_err(|error| {
-        Refusal::new(match error {
+        StartError::new(match error {
             HeaderError::NotADatabase { .. } | HeaderError::Truncated { .. } => {
-                format!(
-                    "{shown} is not an ESE database; give a directory with databases, or omit --open"
-                )
+                format!("{shown} is not an ESE database; give a directory with databases, or omit --open")
             }
             HeaderError::UnknownVersion { .. } => {
                 format!("{shown}: {error}: this program does not support the format; create a new database")
@@ -42,7 +40,7 @@ pub(crate) fn inspect(files: &dyn Vfs, instance: &InstancePlan) -> Result<Existi
         DatabaseState::DirtyShutdown => {
             let (first, last) = (header.gen_min_required.0, header.gen_max_required.0);
             if let Some(missing) = missing_log(files, &instance.log_dir, first, last) {
-                return refuse(format!(
+                return fail_start(format!(
                     "{shown} was not shut down cleanly and needs log {missing}, which is not in {}; give \
                      its --log-dir, or replace it with --force",
                     instance.log_dir.display()
@@ -50,7 +48,7 @@ pub(crate) fn inspect(files: &dyn Vfs, instance: &InstancePlan) -> Result<Existi
             }
         }
         state => {
-            return refuse(format!(
+            return fail_start(format!(
                 "{shown} is in state {state:?}, which this program does not support; replace it with --force"
             ));
         }
@@ -59,23 +57,23 @@ pub(crate) fn inspect(files: &dyn Vfs, instance: &InstancePlan) -> Result<Existi
 }
 
 /// Returns the first bytes of a file and its length.
-fn start_of(files: &dyn Vfs, path: &Path) -> io::Result<(Vec<u8>, u64)> {
+fn read_start(files: &dyn Vfs, path: &Path) -> io::Result<(Vec<u8>, u64)> {
     let file = files.open(path, OpenMode::Read)?;
     let length = file.len()?;
-    let mut start = IoBuffer::zeroed(length.min(START) as usize);
+    let mut start = IoBuffer::zeroed(length.min(HEADER_READ_BYTES) as usize);
     file.read_at(0, &mut start, IoReason::Verify)?;
     Ok((start.to_vec(), length))
 }
 
 /// Returns true if an interrupted creation can recreate this database without losing anything. This is the case if
 /// the file is missing, or if the creation was interrupted before the header was written.
-pub(crate) fn is_unborn(files: &dyn Vfs, database: &Path) -> bool {
-    let Ok((start, file_bytes)) = start_of(files, database) else {
+pub(crate) fn is_recreatable(files: &dyn Vfs, database: &Path) -> bool {
+    let Ok((start, file_bytes)) = read_start(files, database) else {
         return !files.exists(database).unwrap_or(true);
     };
     match DatabaseHeader::read_from_start(&start) {
         Ok((header, _)) => header.state == DatabaseState::JustCreated,
-        Err(_) => file_bytes <= MAX_UNBORN,
+        Err(_) => file_bytes <= MAX_HEADERLESS_BYTES,
     }
 }
 
@@ -101,7 +99,7 @@ mod tests {
 
     fn clean() -> DatabaseHeader {
         let signature = Signature::new(7, LogTime::from_unix_ms(1_700_000_000_000));
-        let mut header = DatabaseHeader::fresh(PageSize::KIB_8, signature, signature);
+        let mut header = DatabaseHeader::for_new_database(PageSize::KIB_8, signature, signature);
         header.state = DatabaseState::CleanShutdown;
         header
     }
@@ -111,7 +109,7 @@ mod tests {
         header: &DatabaseHeader,
         damage: impl Fn(&mut Vec<u8>),
         logs: &[&str],
-    ) -> Result<ExistingDatabase, Refusal> {
+    ) -> Result<ExistingDatabase, StartError> {
         let dir = tempfile::tempdir().unwrap();
         let mut bytes = header.encode().repeat(2);
         bytes.resize(80_000, 0);
@@ -154,20 +152,20 @@ mod tests {
     fn only_a_database_without_a_header_is_created_again() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("Jetstress001001.edb");
-        assert!(is_unborn(&files(), &path));
+        assert!(is_recreatable(&files(), &path));
         let with = |header: &DatabaseHeader, bytes: u64| {
             std::fs::write(&path, header.encode().repeat(2)).unwrap();
             std::fs::File::options().write(true).open(&path).unwrap().set_len(bytes).unwrap();
-            is_unborn(&files(), &path)
+            is_recreatable(&files(), &path)
         };
         let just = DatabaseHeader { state: DatabaseState::JustCreated, ..clean() };
         assert!(with(&just, 8 << 20) && !with(&clean(), 8 << 20));
         let (garbage, full) = (vec![0; 8 << 20], vec![0; 17 << 20]);
         std::fs::write(&path, garbage).unwrap();
-        assert!(is_unborn(&files(), &path));
+        assert!(is_recreatable(&files(), &path));
         // A large file without a header must have been filled earlier, so its header is damaged.
         std::fs::write(&path, full).unwrap();
-        assert!(!is_unborn(&files(), &path));
+        assert!(!is_recreatable(&files(), &path));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use jetcell_vfs::{MemoryLimit, memory_limit, try_reserve, try_threads};
 
 use crate::memory_budget::MemoryBudget;
 use crate::profile::{Profile, default_cache};
-use crate::refusal::{Refusal, refuse};
+use crate::start_error::{StartError, fail_start};
 use crate::units::{ByteSize, human_bytes};
 
 /// Memory needed in addition to the cache: log buffers, version store, transfers, and the program itself.
@@ -14,14 +14,14 @@ const THREAD_BYTES: u64 = 16 << 20;
 
 /// Returns the cache size for a run on `databases` databases with a total size of `total` bytes. Returns an error if
 /// the requested cache is too small for the databases and threads.
-pub(super) fn cache(profile: &Profile, databases: usize, total: u64) -> Result<u64, Refusal> {
+pub(super) fn cache(profile: &Profile, databases: usize, total: u64) -> Result<u64, StartError> {
     let threads = profile.threads;
-    let least = MemoryBudget { cache: 0, databases, threads }.least_cache();
+    let least = MemoryBudget { cache: 0, databases, threads }.min_cache();
     let Some(cache) = profile.cache else { return Ok(default_cache(databases, total).0.max(least)) };
     if cache.0 >= least {
         return Ok(cache.0);
     }
-    refuse(format!(
+    fail_start(format!(
         "--cache {cache} is too small for {databases} databases and {threads} threads; use at least {}, or \
          fewer databases or threads",
         ByteSize::mib(least.div_ceil(1 << 20))
@@ -29,12 +29,12 @@ pub(super) fn cache(profile: &Profile, databases: usize, total: u64) -> Result<u
 }
 
 /// Returns an error if the machine, a control group or a process limit does not allow the cache size.
-pub(super) fn check_memory(profile: &Profile, cache_bytes: u64) -> Result<(), Refusal> {
-    fits(cache_bytes, memory_limit().as_ref())?;
+pub(super) fn check_memory(profile: &Profile, cache_bytes: u64) -> Result<(), StartError> {
+    check_cache_fits(cache_bytes, memory_limit().as_ref())?;
     let needed = BASE_BYTES.saturating_add(THREAD_BYTES.saturating_mul(profile.threads as u64));
     let needed = needed.saturating_add(cache_bytes);
     try_reserve(usize::try_from(needed).unwrap_or(usize::MAX)).or_else(|error| {
-        refuse(format!(
+        fail_start(format!(
             "the run needs {} of address space with --cache {} and --threads {}, but the process limit is \
              lower ({error}); raise the limit (ulimit -v), or choose a smaller cache or fewer threads",
             human_bytes(needed),
@@ -47,15 +47,15 @@ pub(super) fn check_memory(profile: &Profile, cache_bytes: u64) -> Result<(), Re
 /// Number of threads other than load threads in a run: those of the engine, the I/O backend and the views.
 const OTHER_THREADS: usize = 32;
 /// Number of engine threads for each additional volume, and the maximum number of volumes that get such threads.
-const THREADS_OF_A_VOLUME: usize = 2;
+const THREADS_PER_VOLUME: usize = 2;
 const MAX_VOLUMES: usize = 32;
 
 /// Returns an error if the process cannot start all threads of the run.
-pub(super) fn check_threads(profile: &Profile) -> Result<(), Refusal> {
-    let of_volumes = THREADS_OF_A_VOLUME * (profile.dirs.len().clamp(1, MAX_VOLUMES) - 1);
+pub(super) fn check_threads(profile: &Profile) -> Result<(), StartError> {
+    let of_volumes = THREADS_PER_VOLUME * (profile.dirs.len().clamp(1, MAX_VOLUMES) - 1);
     let wanted = profile.threads + profile.records.tables as usize + OTHER_THREADS + of_volumes;
     try_threads(wanted).or_else(|(started, error)| {
-        refuse(format!(
+        fail_start(format!(
             "the run needs {wanted} threads, but the process can start only {started} ({error}); raise the \
              limit (ulimit -u, or pids.max of its control group), or choose fewer --threads"
         ))
@@ -64,13 +64,13 @@ pub(super) fn check_threads(profile: &Profile) -> Result<(), Refusal> {
 
 /// Returns an error if the cache leaves too little memory for the rest of the process. With a cache larger than
 /// memory, the run would measure the kernel's paging, or the process would be killed.
-fn fits(cache_bytes: u64, limit: Option<&MemoryLimit>) -> Result<(), Refusal> {
+fn check_cache_fits(cache_bytes: u64, limit: Option<&MemoryLimit>) -> Result<(), StartError> {
     let Some(limit) = limit else { return Ok(()) };
     let most = limit.bytes.saturating_sub(BASE_BYTES);
     if cache_bytes <= most {
         return Ok(());
     }
-    refuse(format!(
+    fail_start(format!(
         "--cache {} does not fit in the memory of {} ({}), of which the run needs {} for other purposes; \
          use at most --cache {}",
         ByteSize(cache_bytes),
@@ -88,9 +88,9 @@ mod tests {
     #[test]
     fn a_cache_must_leave_room_in_the_memory() {
         let limit = MemoryLimit { bytes: 1 << 30, source: "/sys/fs/cgroup/memory.max".into() };
-        assert_eq!(fits(768 << 20, Some(&limit)), Ok(()));
-        assert_eq!(fits(u64::MAX, None), Ok(()));
-        let text = fits(769 << 20, Some(&limit)).unwrap_err().to_string();
+        assert_eq!(check_cache_fits(768 << 20, Some(&limit)), Ok(()));
+        assert_eq!(check_cache_fits(u64::MAX, None), Ok(()));
+        let text = check_cache_fits(769 << 20, Some(&limit)).unwrap_err().to_string();
         assert_eq!(
             text,
             "--cache 769MiB does not fit in the memory of 1.00 GiB (/sys/fs/cgroup/memory.max), of which \

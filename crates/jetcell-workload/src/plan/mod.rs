@@ -1,5 +1,5 @@
-//! Plans a run: which files it uses, and whether it can start. [`Plan::make`] only reads. Nothing on disk changes
-//! until [`Plan::prepare`] is called.
+//! Plans a run: which files it uses, and whether it can start. [`RunPlan::make`] only reads. Nothing on disk changes
+//! until [`RunPlan::prepare`] is called.
 
 mod backup_target;
 mod creation;
@@ -17,84 +17,84 @@ use jetcell_copies::ReplayOptions;
 use jetcell_vfs::{Vfs, create_private_directory};
 use rustix::fs::{Access, AtFlags, CWD};
 
-use self::creation::Creation;
-use crate::engine::Engine;
-use crate::layout::{CopyPlan, InstancePlan, LOG_BASE_NAME, Plan, Reset};
+use self::creation::DatabaseCreation;
+use crate::engine::StorageEngine;
+use crate::layout::{CopyPlan, InstancePlan, LOG_BASE_NAME, ResetAction, RunPlan};
 use crate::prepared;
-use crate::profile::{CopyMode, Profile, Source, TestKind};
-use crate::refusal::{Refusal, refuse};
+use crate::profile::{CopyMode, DatabaseSource, Profile, TestKind};
+use crate::start_error::{StartError, fail_start};
 use crate::units::ByteSize;
 
 #[cfg(test)]
-pub(crate) use creation::FILE as CREATION_FILE;
-pub(crate) use creation::end as end_creation;
-pub use creation::remember;
+pub(crate) use creation::STATE_FILE_NAME as CREATION_FILE;
+pub(crate) use creation::remove_file as end_creation;
+pub use creation::with_interrupted_options;
 pub(crate) use existing_database::inspect;
 
-impl Plan {
+impl RunPlan {
     /// Creates a plan. Performs all checks that do not require changes on disk. `stamp` becomes part of the default
     /// output directory's name. If `continued` is set, the output directory may already contain results of this run.
     pub(crate) fn make(
         profile: &Profile,
-        engine: &dyn Engine,
+        engine: &dyn StorageEngine,
         stamp: &str,
         continued: bool,
-    ) -> Result<Plan, Refusal> {
+    ) -> Result<RunPlan, StartError> {
         let mut create = Vec::new();
         for dir in profile.dirs.iter().chain(&profile.log_dirs) {
             volume::check_directory(dir, &mut create)?;
         }
         backup_target::check(profile)?;
         let files = &*engine.files();
-        let interrupted = creation::find(profile, files)?;
+        let interrupted = creation::find_interrupted(profile, files)?;
         let output =
-            profile.output.clone().unwrap_or_else(|| free_output(&profile.dirs[0], profile.test, stamp));
+            profile.output.clone().unwrap_or_else(|| unused_output(&profile.dirs[0], profile.test, stamp));
         let replaceable = continued
-            || profile.source == Source::Replace
+            || profile.source == DatabaseSource::Replace
             || interrupted.as_ref().is_some_and(|creation| creation.has_output(&output));
         check_output(&output, replaceable, &mut create)?;
 
         let mut instances = name_instances(profile, files)?;
         match &interrupted {
             Some(creation) => creation.continue_with(profile, &mut instances)?,
-            None if profile.source != Source::Open => {
+            None if profile.source != DatabaseSource::Open => {
                 volume::size_databases(profile, engine, &mut instances)?
             }
             None => {}
         }
         let put_back = reset::find(profile, engine, &instances)?;
         let mut remove = Vec::new();
-        if profile.source == Source::Replace {
-            remove.extend(Some(profile.dirs[0].join(creation::FILE)).filter(|file| file.exists()));
+        if profile.source == DatabaseSource::Replace {
+            remove.extend(Some(profile.dirs[0].join(creation::STATE_FILE_NAME)).filter(|file| file.exists()));
         }
         let mut page_bytes = profile.page_size.map(|size| size.0 as u32);
         for instance in &mut instances {
             let found = files_of(instance, files)?;
             match profile.source {
-                Source::New => refuse_existing(&found)?,
-                Source::Replace => {
-                    if !found.is_empty() && engine.in_use(instance) {
-                        return in_use(instance);
+                DatabaseSource::New => check_no_existing_files(&found)?,
+                DatabaseSource::Replace => {
+                    if !found.is_empty() && engine.is_in_use(instance) {
+                        return in_use_error(instance);
                     }
                     remove.extend(found);
                 }
-                Source::Open => {
+                DatabaseSource::Open => {
                     // If the databases are to be restored, their current files will be overwritten, so the preserved
                     // files are checked instead.
                     let state = put_back.as_ref().map_or(&*instance, |kept| &kept[instance.number - 1]);
-                    if engine.in_use(instance) {
-                        return in_use(instance);
+                    if engine.is_in_use(instance) {
+                        return in_use_error(instance);
                     }
-                    instance.initial_bytes = adopt(state, engine, &mut page_bytes)?;
+                    instance.initial_bytes = check_existing_database(state, engine, &mut page_bytes)?;
                 }
-                Source::Resume if existing_database::is_unborn(files, &instance.database) => {
-                    if !found.is_empty() && engine.in_use(instance) {
-                        return in_use(instance);
+                DatabaseSource::Resume if existing_database::is_recreatable(files, &instance.database) => {
+                    if !found.is_empty() && engine.is_in_use(instance) {
+                        return in_use_error(instance);
                     }
                     remove.extend(found);
                 }
-                Source::Resume => {
-                    adopt(instance, engine, &mut page_bytes)?;
+                DatabaseSource::Resume => {
+                    check_existing_database(instance, engine, &mut page_bytes)?;
                 }
             }
             // A killed recovery test leaves behind a copy of the database.
@@ -109,10 +109,10 @@ impl Plan {
         let total = instances.iter().map(|instance| instance.initial_bytes).sum();
         let cache_bytes = memory::cache(profile, instances.len(), total)?;
         let copies = copies(profile, instances.len(), cache_bytes);
-        create.extend(copy_places(profile).into_iter().filter(|place| !place.is_dir()));
+        create.extend(copy_directories(profile).into_iter().filter(|place| !place.is_dir()));
         memory::check_memory(profile, copies.iter().fold(cache_bytes, |sum, copy| sum + copy.cache_bytes))?;
         memory::check_threads(profile)?;
-        let plan = Plan {
+        let plan = RunPlan {
             page_bytes: page_bytes.unwrap_or(32768),
             cache_bytes,
             threads: profile.threads,
@@ -122,7 +122,9 @@ impl Plan {
             zero_at_creation: profile.zero_at_creation,
             event_profile: profile.event_profile,
             page_protection: false,
-            reset: profile.reset.map(|_| if put_back.is_some() { Reset::PutBack } else { Reset::Keep }),
+            reset: profile
+                .reset
+                .map(|_| if put_back.is_some() { ResetAction::PutBack } else { ResetAction::Keep }),
             instances,
             copies,
             output,
@@ -130,38 +132,38 @@ impl Plan {
             remove,
         };
         for of_disk in plan.databases_of_disks() {
-            profile.maintenance().windows(of_disk).map_err(|error| Refusal::new(error.to_string()))?;
+            profile.maintenance().windows(of_disk).map_err(|error| StartError::new(error.to_string()))?;
         }
         Ok(plan)
     }
 
     /// Removes the files to be replaced, creates the directories, and writes the file that records an unfinished
     /// creation.
-    pub(crate) fn prepare(&self, profile: &Profile, engine: &dyn Engine) -> Result<(), Refusal> {
+    pub(crate) fn prepare(&self, profile: &Profile, engine: &dyn StorageEngine) -> Result<(), StartError> {
         let files = engine.files();
         for file in &self.remove {
-            let is_creation = file.file_name() == Some(OsStr::new(creation::FILE));
+            let is_creation = file.file_name() == Some(OsStr::new(creation::STATE_FILE_NAME));
             let removed = if is_creation { fs::remove_file(file) } else { files.remove(file) };
-            removed.or_else(|error| refuse(format!("failed to remove {}: {error}", file.display())))?;
+            removed.or_else(|error| fail_start(format!("failed to remove {}: {error}", file.display())))?;
         }
-        if let (Source::Replace, Some(first)) = (profile.source, profile.dirs.first()) {
-            prepared::forget(first, &self.instances)
-                .or_else(|error| refuse(format!("{}: {error}", first.display())))?;
+        if let (DatabaseSource::Replace, Some(first)) = (profile.source, profile.dirs.first()) {
+            prepared::remove(first, &self.instances)
+                .or_else(|error| fail_start(format!("{}: {error}", first.display())))?;
         }
         for dir in &self.create {
             create_private_directory(dir)
-                .or_else(|error| refuse(format!("failed to create {}: {error}", dir.display())))?;
+                .or_else(|error| fail_start(format!("failed to create {}: {error}", dir.display())))?;
         }
-        if let (true, Some(first)) = (profile.source != Source::Open, profile.dirs.first()) {
-            let noted = Creation::new(profile, &self.instances, &self.output).write(first);
-            noted.or_else(|error| refuse(format!("failed to write to {}: {error}", first.display())))?;
+        if let (true, Some(first)) = (profile.source != DatabaseSource::Open, profile.dirs.first()) {
+            let noted = DatabaseCreation::new(profile, &self.instances, &self.output).write(first);
+            noted.or_else(|error| fail_start(format!("failed to write to {}: {error}", first.display())))?;
         }
         Ok(())
     }
 }
 
 /// Names the files as Jetstress does: the instance number followed by the number of the database within the instance.
-fn name_instances(profile: &Profile, files: &dyn Vfs) -> Result<Vec<InstancePlan>, Refusal> {
+fn name_instances(profile: &Profile, files: &dyn Vfs) -> Result<Vec<InstancePlan>, StartError> {
     let instance = |number: usize| InstancePlan {
         number,
         database: profile.dirs[(number - 1) % profile.dirs.len()]
@@ -173,10 +175,10 @@ fn name_instances(profile: &Profile, files: &dyn Vfs) -> Result<Vec<InstancePlan
         Some(count) => Ok((1..=count).map(instance).collect()),
         None => {
             let there: Vec<_> =
-                (1..=999).map(instance).take_while(|instance| is_there(files, &instance.database)).collect();
+                (1..=999).map(instance).take_while(|instance| exists(files, &instance.database)).collect();
             if there.is_empty() {
                 let first = instance(1).database;
-                return refuse(format!(
+                return fail_start(format!(
                     "{} does not exist; to create databases, omit --open",
                     first.display()
                 ));
@@ -187,7 +189,7 @@ fn name_instances(profile: &Profile, files: &dyn Vfs) -> Result<Vec<InstancePlan
 }
 
 /// Returns the directories for the passive copies.
-fn copy_places(profile: &Profile) -> Vec<PathBuf> {
+fn copy_directories(profile: &Profile) -> Vec<PathBuf> {
     match profile.test {
         TestKind::Replication if profile.copy_dirs.is_empty() => {
             profile.dirs.first().map(|dir| dir.join("copies")).into_iter().collect()
@@ -198,7 +200,7 @@ fn copy_places(profile: &Profile) -> Vec<PathBuf> {
 
 /// Plans the passive copies of a replication test. Each copy gets as much cache as its database.
 fn copies(profile: &Profile, databases: usize, cache_bytes: u64) -> Vec<CopyPlan> {
-    let places = copy_places(profile);
+    let places = copy_directories(profile);
     if places.is_empty() {
         return Vec::new();
     }
@@ -221,7 +223,7 @@ fn copies(profile: &Profile, databases: usize, cache_bytes: u64) -> Vec<CopyPlan
 }
 
 /// Returns the default directory for results. Two runs that start in the same second get different directories.
-fn free_output(dir: &Path, test: TestKind, stamp: &str) -> PathBuf {
+fn unused_output(dir: &Path, test: TestKind, stamp: &str) -> PathBuf {
     let name = test.directory();
     let named = |number: u32| match number {
         1 => dir.join(format!("{name}_{stamp}")),
@@ -230,22 +232,22 @@ fn free_output(dir: &Path, test: TestKind, stamp: &str) -> PathBuf {
     (1..).map(named).find(|path| path.symlink_metadata().is_err()).unwrap_or_else(|| named(1))
 }
 
-fn in_use<T>(instance: &InstancePlan) -> Result<T, Refusal> {
-    refuse(format!("{} is in use by another process", instance.database.display()))
+fn in_use_error<T>(instance: &InstancePlan) -> Result<T, StartError> {
+    fail_start(format!("{} is in use by another process", instance.database.display()))
 }
 
-fn check_output(output: &Path, replaceable: bool, create: &mut Vec<PathBuf>) -> Result<(), Refusal> {
+fn check_output(output: &Path, replaceable: bool, create: &mut Vec<PathBuf>) -> Result<(), StartError> {
     let shown = output.display();
     let earlier = output.join("result.json");
     if earlier.exists() && !replaceable {
-        return refuse(format!(
+        return fail_start(format!(
             "{} exists; give another --output, or --force to replace it",
             earlier.display()
         ));
     }
     match fs::metadata(output) {
         Ok(metadata) if !metadata.is_dir() => {
-            return refuse(format!("--output {shown} is not a directory; give another path"));
+            return fail_start(format!("--output {shown} is not a directory; give another path"));
         }
         Ok(_) => {}
         Err(_) => create.push(output.to_path_buf()),
@@ -253,7 +255,7 @@ fn check_output(output: &Path, replaceable: bool, create: &mut Vec<PathBuf>) -> 
     let nearest = output.ancestors().find(|path| path.exists() || path.as_os_str().is_empty());
     let nearest = nearest.filter(|path| !path.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if !nearest.is_dir() || rustix::fs::accessat(CWD, nearest, Access::WRITE_OK, AtFlags::empty()).is_err() {
-        return refuse(format!(
+        return fail_start(format!(
             "--output {shown}: {} is not a writable directory; give another directory",
             nearest.display()
         ));
@@ -262,22 +264,22 @@ fn check_output(output: &Path, replaceable: bool, create: &mut Vec<PathBuf>) -> 
 }
 
 /// Returns the instance's existing database, log and checkpoint files.
-fn files_of(instance: &InstancePlan, files: &dyn Vfs) -> Result<Vec<PathBuf>, Refusal> {
+fn files_of(instance: &InstancePlan, files: &dyn Vfs) -> Result<Vec<PathBuf>, StartError> {
     let mut found = Vec::new();
     // A dangling symbolic link also counts as an existing file.
-    if is_there(files, &instance.database) || instance.database.symlink_metadata().is_ok() {
+    if exists(files, &instance.database) || instance.database.symlink_metadata().is_ok() {
         found.push(instance.database.clone());
     }
     let entries = match files.list(&instance.log_dir) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(found),
-        Err(error) => return refuse(format!("failed to list {}: {error}", instance.log_dir.display())),
+        Err(error) => return fail_start(format!("failed to list {}: {error}", instance.log_dir.display())),
     };
     found.extend(entries.into_iter().filter(|path| is_log(path)));
     Ok(found)
 }
 
-fn is_there(files: &dyn Vfs, path: &Path) -> bool {
+fn exists(files: &dyn Vfs, path: &Path) -> bool {
     files.exists(path).unwrap_or(false)
 }
 
@@ -288,9 +290,9 @@ fn is_log(path: &Path) -> bool {
     named && ["log", "jrs", "chk"].contains(&path.extension().and_then(OsStr::to_str).unwrap_or(""))
 }
 
-fn refuse_existing(found: &[PathBuf]) -> Result<(), Refusal> {
+fn check_no_existing_files(found: &[PathBuf]) -> Result<(), StartError> {
     match found.first() {
-        Some(file) => refuse(format!(
+        Some(file) => fail_start(format!(
             "{} exists; add --open to use the databases, or --force to replace them",
             file.display()
         )),
@@ -299,19 +301,23 @@ fn refuse_existing(found: &[PathBuf]) -> Result<(), Refusal> {
 }
 
 /// Checks an existing database and returns its size in bytes. All databases must have the same page size.
-fn adopt(instance: &InstancePlan, engine: &dyn Engine, page_bytes: &mut Option<u32>) -> Result<u64, Refusal> {
+fn check_existing_database(
+    instance: &InstancePlan,
+    engine: &dyn StorageEngine,
+    page_bytes: &mut Option<u32>,
+) -> Result<u64, StartError> {
     let shown = instance.database.display().to_string();
-    if !is_there(&*engine.files(), &instance.database) {
-        return refuse(format!("{shown} does not exist; to create databases, omit --open"));
+    if !exists(&*engine.files(), &instance.database) {
+        return fail_start(format!("{shown} does not exist; to create databases, omit --open"));
     }
-    if engine.in_use(instance) {
-        return in_use(instance);
+    if engine.is_in_use(instance) {
+        return in_use_error(instance);
     }
     let found = engine.inspect(instance)?;
     let wanted = *page_bytes.get_or_insert(found.page_bytes);
     if wanted != found.page_bytes {
         let (has, wanted) = (ByteSize(u64::from(found.page_bytes)), ByteSize(u64::from(wanted)));
-        return refuse(format!(
+        return fail_start(format!(
             "{shown} has pages of {has}, expected {wanted}; give --page-size {has} or other databases"
         ));
     }

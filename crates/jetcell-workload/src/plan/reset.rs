@@ -2,27 +2,27 @@
 
 use std::path::Path;
 
-use crate::engine::Engine;
+use crate::engine::StorageEngine;
 use crate::layout::InstancePlan;
-use crate::prepared::{self, Prepared};
-use crate::profile::{Profile, ResetMethod, Source};
-use crate::refusal::{Refusal, refuse};
+use crate::prepared::{self, PreparedState};
+use crate::profile::{DatabaseSource, Profile, ResetMethod};
+use crate::start_error::{StartError, fail_start};
 
 /// Returns the preserved files that the run restores, as instances. Returns `None` if the run does not restore
 /// databases.
 pub(super) fn find(
     profile: &Profile,
-    engine: &dyn Engine,
+    engine: &dyn StorageEngine,
     instances: &[InstancePlan],
-) -> Result<Option<Vec<InstancePlan>>, Refusal> {
+) -> Result<Option<Vec<InstancePlan>>, StartError> {
     let Some(first) = profile.dirs.first() else { return Ok(None) };
     let kept = match profile.source {
         // If the databases are replaced, so is their preserved state.
-        Source::Replace => None,
-        _ => Prepared::read(first)?,
+        DatabaseSource::Replace => None,
+        _ => PreparedState::read(first)?,
     };
-    if let (Source::New, Some(_)) = (profile.source, &kept) {
-        return refuse(format!(
+    if let (DatabaseSource::New, Some(_)) = (profile.source, &kept) {
+        return fail_start(format!(
             "{}: this directory contains a prepared state; restore it with --open --reset and --databases, \
              or replace it with --force",
             first.display()
@@ -30,7 +30,7 @@ pub(super) fn find(
     }
     let Some(method) = profile.reset else {
         return match kept {
-            Some(kept) if kept.was_interrupted() => refuse(format!(
+            Some(kept) if kept.was_interrupted() => fail_start(format!(
                 "{}: restoring the databases to their prepared state was interrupted; add --reset to \
                  restore them, or --force to replace them",
                 first.display()
@@ -40,12 +40,14 @@ pub(super) fn find(
     };
     for instance in instances {
         if engine.array_of(&instance.database).is_some() || engine.array_of(&instance.log_dir).is_some() {
-            return refuse("--reset does not support arrays; use directories on a file system of this machine");
+            return fail_start(
+                "--reset does not support arrays; use directories on a file system of this machine",
+            );
         }
         for place in [instance.database.parent().unwrap_or(Path::new(".")), &instance.log_dir] {
             let there = place.ancestors().find(|path| path.is_dir()).unwrap_or(Path::new("."));
             if method == ResetMethod::Snapshot && !prepared::can_share_blocks(there) {
-                return refuse(format!(
+                return fail_start(format!(
                     "{}: the file system cannot share blocks between files; use --reset copy, or btrfs, or \
                      xfs with reflink=1",
                     there.display()
@@ -54,7 +56,7 @@ pub(super) fn find(
         }
     }
     match kept {
-        Some(kept) if profile.source == Source::Open => kept.of(instances).map(Some),
+        Some(kept) if profile.source == DatabaseSource::Open => kept.preserved_instances(instances).map(Some),
         _ => Ok(None),
     }
 }

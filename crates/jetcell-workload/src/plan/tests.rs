@@ -6,11 +6,11 @@ use crate::model_engine::ModelEngine;
 use crate::profile::Options;
 use crate::units::DatabaseSize;
 
-struct Workspace(tempfile::TempDir);
+struct TestDirectory(tempfile::TempDir);
 
-impl Workspace {
-    fn new() -> Workspace {
-        Workspace(crate::run_tests::scratch())
+impl TestDirectory {
+    fn new() -> TestDirectory {
+        TestDirectory(crate::run_tests::scratch())
     }
     fn dir(&self) -> &Path {
         self.0.path()
@@ -23,9 +23,9 @@ impl Workspace {
             ..Options::default()
         }
     }
-    fn plan(&self, options: Options) -> Result<Plan, String> {
+    fn plan(&self, options: Options) -> Result<RunPlan, String> {
         let before = self.listing();
-        let plan = Plan::make(&options.resolve().unwrap(), &ModelEngine::default(), "now", false);
+        let plan = RunPlan::make(&options.resolve().unwrap(), &ModelEngine::default(), "now", false);
         assert_eq!(self.listing(), before, "planning changed the directory");
         plan.map_err(|refusal| refusal.to_string())
     }
@@ -43,7 +43,7 @@ impl Workspace {
 
 #[test]
 fn files_have_the_names_of_jetstress() {
-    let workspace = Workspace::new();
+    let workspace = TestDirectory::new();
     let log_dir = workspace.dir().join("logs");
     fs::create_dir(&log_dir).unwrap();
     let options = Options { databases: Some(3), log_dirs: vec![log_dir.clone()], ..workspace.options() };
@@ -58,7 +58,7 @@ fn files_have_the_names_of_jetstress() {
 
 #[test]
 fn a_directory_that_cannot_be_used_is_refused() {
-    let workspace = Workspace::new();
+    let workspace = TestDirectory::new();
     let missing = workspace.dir().join("missing/deep");
     let text = workspace.refusal(Options { dirs: vec![missing.clone()], ..workspace.options() });
     assert!(text.contains("does not exist; create it"), "{text}");
@@ -68,7 +68,7 @@ fn a_directory_that_cannot_be_used_is_refused() {
     let text = workspace.refusal(Options { dirs: vec![workspace.dir().join("file")], ..workspace.options() });
     assert!(text.contains("is not a directory"), "{text}");
 
-    if Mount::of(Path::new("/dev/shm")).is_some_and(|mount| mount.file_system == "tmpfs") {
+    if Mount::containing(Path::new("/dev/shm")).is_some_and(|mount| mount.file_system == "tmpfs") {
         let text = workspace.refusal(Options { dirs: vec!["/dev/shm".into()], ..workspace.options() });
         assert!(text.contains("is on tmpfs, which is memory"), "{text}");
     }
@@ -78,7 +78,7 @@ fn a_directory_that_cannot_be_used_is_refused() {
 
 #[test]
 fn existing_files_are_kept_unless_forced() {
-    let workspace = Workspace::new();
+    let workspace = TestDirectory::new();
     let database = workspace.dir().join("Jetstress001001.edb");
     fs::write(&database, "precious").unwrap();
     assert!(workspace.refusal(workspace.options()).contains("add --open to use the databases, or --force"));
@@ -89,7 +89,7 @@ fn existing_files_are_kept_unless_forced() {
     assert!(database.exists());
     forced.prepare(&force().resolve().unwrap(), &ModelEngine::default()).unwrap();
     assert!(!database.exists());
-    creation::end(workspace.dir()).unwrap();
+    creation::remove_file(workspace.dir()).unwrap();
 
     let logs = workspace.dir().join("log001");
     fs::create_dir_all(&logs).unwrap();
@@ -102,7 +102,7 @@ fn existing_files_are_kept_unless_forced() {
 
 #[test]
 fn results_are_kept_unless_forced() {
-    let workspace = Workspace::new();
+    let workspace = TestDirectory::new();
     fs::create_dir(workspace.dir().join("out")).unwrap();
     fs::write(workspace.dir().join("out/result.json"), "{}").unwrap();
     assert!(workspace.refusal(workspace.options()).contains("give another --output"));
@@ -110,7 +110,7 @@ fn results_are_kept_unless_forced() {
 
 #[test]
 fn too_little_space_is_refused_with_the_numbers() {
-    let workspace = Workspace::new();
+    let workspace = TestDirectory::new();
     let text = workspace.refusal(Options {
         size: Some(ByteSize(60 << 40).into()),
         databases: Some(2),
@@ -121,7 +121,7 @@ fn too_little_space_is_refused_with_the_numbers() {
 
 #[test]
 fn a_share_of_the_volume_is_split_among_its_databases() {
-    let workspace = Workspace::new();
+    let workspace = TestDirectory::new();
     let stat = rustix::fs::statvfs(workspace.dir()).unwrap();
     let volume = stat.f_blocks * stat.f_frsize;
     let size = |percent, databases, growth| {
@@ -146,7 +146,7 @@ fn a_share_of_the_volume_is_split_among_its_databases() {
 
 #[test]
 fn open_uses_all_existing_databases_and_checks_them() {
-    let workspace = Workspace::new();
+    let workspace = TestDirectory::new();
     let open = || Options { open: Some(true), ..workspace.options() };
     assert!(workspace.refusal(open()).contains("does not exist; to create databases"));
     for number in 1..=2 {
@@ -162,7 +162,7 @@ fn open_uses_all_existing_databases_and_checks_them() {
 
 #[test]
 fn two_runs_of_one_second_have_directories_of_their_own() {
-    let workspace = Workspace::new();
+    let workspace = TestDirectory::new();
     let options = Options { output: None, ..workspace.options() };
     let first = workspace.plan(options.clone()).unwrap().output;
     assert!(first.ends_with("Performance_now"), "{}", first.display());
@@ -175,7 +175,7 @@ fn two_runs_of_one_second_have_directories_of_their_own() {
 
 #[test]
 fn a_directory_is_created_if_its_parent_exists() {
-    let workspace = Workspace::new();
+    let workspace = TestDirectory::new();
     let dir = workspace.dir().join("new");
     let options = Options { dirs: vec![dir.clone()], ..workspace.options() };
     let plan = workspace.plan(options.clone()).unwrap();

@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags};
 
-use crate::engine::Engine;
+use crate::engine::StorageEngine;
 use crate::layout::InstancePlan;
 use crate::machine::Mount;
-use crate::profile::{Profile, RecoveryMode, Source, TestKind};
-use crate::refusal::{Refusal, refuse};
+use crate::profile::{DatabaseSource, Profile, RecoveryMode, TestKind};
+use crate::start_error::{StartError, fail_start};
 use crate::units::{ByteSize, DatabaseSize, human_bytes};
 
 /// Disk space needed by a circular log stream: checkpoint depth, reserve logs and a margin.
@@ -20,11 +20,11 @@ const CIRCULAR_LOG_BYTES: u64 = 64 << 20;
 
 /// Returns an error if the directory cannot hold databases or logs. If the directory is missing but its parent
 /// exists, adds it to `create`.
-pub(crate) fn check_directory(dir: &Path, create: &mut Vec<PathBuf>) -> Result<(), Refusal> {
+pub(crate) fn check_directory(dir: &Path, create: &mut Vec<PathBuf>) -> Result<(), StartError> {
     let shown = dir.display();
     let probe = match fs::metadata(dir) {
         Ok(metadata) if metadata.is_dir() => dir.to_path_buf(),
-        Ok(_) => return refuse(format!("{shown} is not a directory; give a directory for the files")),
+        Ok(_) => return fail_start(format!("{shown} is not a directory; give a directory for the files")),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             // If the parent directory is missing too, this is more likely a typing mistake or an unmounted volume.
             let parent = match dir.parent() {
@@ -33,7 +33,7 @@ pub(crate) fn check_directory(dir: &Path, create: &mut Vec<PathBuf>) -> Result<(
                 None => dir,
             };
             if !parent.is_dir() || dir.symlink_metadata().is_ok() {
-                return refuse(format!(
+                return fail_start(format!(
                     "{shown} does not exist; create it (mkdir -p {shown}) or give another directory"
                 ));
             }
@@ -42,20 +42,20 @@ pub(crate) fn check_directory(dir: &Path, create: &mut Vec<PathBuf>) -> Result<(
             }
             parent.to_path_buf()
         }
-        Err(error) => return refuse(format!("failed to access {shown}: {error}")),
+        Err(error) => return fail_start(format!("failed to access {shown}: {error}")),
     };
-    if let Some(mount) = Mount::of(&probe).filter(Mount::is_memory) {
+    if let Some(mount) = Mount::containing(&probe).filter(Mount::is_in_memory) {
         let kind = mount.file_system;
-        return refuse(format!(
+        return fail_start(format!(
             "{shown} is on {kind}, which is memory and not storage; give a directory on a disk"
         ));
     }
     probe_direct_io(&probe).or_else(|error| match error.raw_os_error() {
-        Some(code) if code == rustix::io::Errno::INVAL.raw_os_error() => refuse(format!(
+        Some(code) if code == rustix::io::Errno::INVAL.raw_os_error() => fail_start(format!(
             "{shown}: the file system does not support direct I/O (O_DIRECT); give a directory on another \
              file system"
         )),
-        _ => refuse(format!("{shown} is not writable: {error}")),
+        _ => fail_start(format!("{shown} is not writable: {error}")),
     })
 }
 
@@ -73,36 +73,42 @@ fn probe_direct_io(dir: &Path) -> io::Result<()> {
 }
 
 /// The volume of a path, which need not exist yet.
-struct Space {
+struct PathVolume {
     /// Nearest existing parent directory.
-    there: PathBuf,
+    existing_parent: PathBuf,
     /// Identity of the volume; all paths on the volume share it.
-    volume: VolumeId,
+    volume: PathVolumeId,
     total: u64,
     free: u64,
 }
 
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum VolumeId {
+enum PathVolumeId {
     Device(u64),
     /// Directory of the array.
     Array(PathBuf),
 }
 
-fn space_at(engine: &dyn Engine, path: &Path) -> Result<Space, Refusal> {
-    let cannot =
-        |error: io::Error| Refusal::new(format!("{}: failed to query the free space: {error}", path.display()));
+fn space_at(engine: &dyn StorageEngine, path: &Path) -> Result<PathVolume, StartError> {
+    let cannot = |error: io::Error| {
+        StartError::new(format!("{}: failed to query the free space: {error}", path.display()))
+    };
     if let Some(array) = engine.array_of(path) {
         let free = engine.files().free_space(path).map_err(cannot)?;
-        return Ok(Space { there: array.clone(), volume: VolumeId::Array(array), total: free, free });
+        return Ok(PathVolume {
+            existing_parent: array.clone(),
+            volume: PathVolumeId::Array(array),
+            total: free,
+            free,
+        });
     }
     let there = path.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));
     let device = fs::metadata(there).map_err(cannot)?.dev();
     let stat = rustix::fs::statvfs(there).map_err(|errno| cannot(errno.into()))?;
     let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
-    Ok(Space {
-        there: there.to_path_buf(),
-        volume: VolumeId::Device(device),
+    Ok(PathVolume {
+        existing_parent: there.to_path_buf(),
+        volume: PathVolumeId::Device(device),
         total: bytes(stat.f_blocks),
         free: bytes(stat.f_bavail),
     })
@@ -112,9 +118,9 @@ fn space_at(engine: &dyn Engine, path: &Path) -> Result<Space, Refusal> {
 /// among them, including their space for growth.
 pub(crate) fn size_databases(
     profile: &Profile,
-    engine: &dyn Engine,
+    engine: &dyn StorageEngine,
     instances: &mut [InstancePlan],
-) -> Result<(), Refusal> {
+) -> Result<(), StartError> {
     let percent = match profile.size {
         DatabaseSize::Absolute(size) => {
             instances.iter_mut().for_each(|instance| instance.initial_bytes = size.0);
@@ -122,7 +128,7 @@ pub(crate) fn size_databases(
         }
         DatabaseSize::VolumePercent(percent) => u64::from(percent),
     };
-    let spaces: Vec<Space> =
+    let spaces: Vec<PathVolume> =
         instances.iter().map(|instance| space_at(engine, &instance.database)).collect::<Result<_, _>>()?;
     for (instance, space) in instances.iter_mut().zip(&spaces) {
         let sharing = spaces.iter().filter(|other| other.volume == space.volume).count() as u64;
@@ -130,7 +136,7 @@ pub(crate) fn size_databases(
         let bytes = with_growth / (100 + u64::from(profile.growth_percent)) * 100;
         instance.initial_bytes = bytes >> 20 << 20;
         profile.fits_a_database(ByteSize(instance.initial_bytes)).map_err(|what| {
-            Refusal::new(format!(
+            StartError::new(format!(
                 "--size {percent}% of the volume of {}: {what}",
                 instance.database.display()
             ))
@@ -140,7 +146,7 @@ pub(crate) fn size_databases(
 }
 
 /// Returns the number of bytes allocated for a file, or 0 if it does not exist.
-fn allocated(engine: &dyn Engine, file: &Path) -> u64 {
+fn allocated(engine: &dyn StorageEngine, file: &Path) -> u64 {
     if engine.array_of(file).is_some() {
         return engine.files().file_len(file).unwrap_or(0);
     }
@@ -150,20 +156,20 @@ fn allocated(engine: &dyn Engine, file: &Path) -> u64 {
 /// Returns an error if the plan needs more space than is free. Files that the run will remove count as free space.
 pub(crate) fn check_space(
     profile: &Profile,
-    engine: &dyn Engine,
+    engine: &dyn StorageEngine,
     instances: &[InstancePlan],
     remove: &[PathBuf],
     put_back: bool,
-) -> Result<(), Refusal> {
-    struct Volume {
+) -> Result<(), StartError> {
+    struct VolumeNeeds {
         shown: PathBuf,
         needed: u64,
         free: u64,
     }
-    let mut volumes: BTreeMap<VolumeId, Volume> = BTreeMap::new();
-    let mut need = |path: &Path, bytes: u64| -> Result<(), Refusal> {
+    let mut volumes: BTreeMap<PathVolumeId, VolumeNeeds> = BTreeMap::new();
+    let mut need = |path: &Path, bytes: u64| -> Result<(), StartError> {
         let space = space_at(engine, path)?;
-        let new = || Volume { shown: space.there, needed: 0, free: space.free };
+        let new = || VolumeNeeds { shown: space.existing_parent, needed: 0, free: space.free };
         let volume = volumes.entry(space.volume).or_insert_with(new);
         volume.needed = volume.needed.saturating_add(bytes);
         Ok(())
@@ -182,9 +188,9 @@ pub(crate) fn check_space(
         let kept = kept + if profile.reset.is_some() && !put_back { instance.initial_bytes } else { 0 };
         let there = allocated(engine, &instance.database);
         let created = match profile.source {
-            Source::Open => 0,
-            Source::Resume => instance.initial_bytes.saturating_sub(there),
-            Source::New | Source::Replace => instance.initial_bytes,
+            DatabaseSource::Open => 0,
+            DatabaseSource::Resume => instance.initial_bytes.saturating_sub(there),
+            DatabaseSource::New | DatabaseSource::Replace => instance.initial_bytes,
         };
         let directory = instance.database.parent().unwrap_or(Path::new("."));
         need(directory, created.saturating_add(growth).saturating_add(kept))?;
@@ -217,8 +223,8 @@ pub(crate) fn check_space(
     }
     for file in remove {
         let volume = match (engine.array_of(file), file.metadata()) {
-            (Some(array), _) => VolumeId::Array(array),
-            (None, Ok(metadata)) => VolumeId::Device(metadata.dev()),
+            (Some(array), _) => PathVolumeId::Array(array),
+            (None, Ok(metadata)) => PathVolumeId::Device(metadata.dev()),
             (None, Err(_)) => continue,
         };
         if let Some(volume) = volumes.get_mut(&volume) {
@@ -226,7 +232,7 @@ pub(crate) fn check_space(
         }
     }
     match volumes.values().find(|volume| volume.needed > volume.free) {
-        Some(volume) => refuse(format!(
+        Some(volume) => fail_start(format!(
             "{}: the run needs {} but only {} is free; choose a smaller --size, fewer --databases or \
              another directory",
             volume.shown.display(),

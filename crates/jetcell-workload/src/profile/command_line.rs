@@ -14,7 +14,7 @@ impl Profile {
         let defaults = base.resolve_for(self.test).map(|profile| profile.to_options()).unwrap_or_default();
         let given = self.to_options();
         let mut words = vec![format!("jetcell test {}", self.test.name())];
-        for option in Options::table().filter(|option| self.test.has(option)) {
+        for option in Options::table().filter(|option| self.test.has_option(option)) {
             let values = option.get(&given);
             if !ALWAYS.contains(&option.name) && option.get(&defaults) == values {
                 continue;
@@ -70,7 +70,7 @@ mod tests {
                 Some((name, value)) => (name.to_string(), value.to_string()),
                 None => (word, words.next().unwrap()),
             };
-            let mut of_test = Options::table().filter(|option| profile.test.has(option));
+            let mut of_test = Options::table().filter(|option| profile.test.has_option(option));
             let option = of_test.find(|option| name == format!("--{}", option.name)).unwrap();
             option.set(&mut options, OsStr::new(&value)).unwrap();
         }

@@ -7,7 +7,7 @@ use std::path::Path;
 use jetcell_vfs::open_input;
 
 use super::TestKind;
-use super::mistake::Mistake;
+use super::configuration_error::ConfigurationError;
 use super::options::Options;
 use super::{jetstress, toml};
 
@@ -16,33 +16,39 @@ const MAX_FILE: u64 = 1 << 20;
 
 /// Contents of a configuration file.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Configuration {
+pub struct TestConfiguration {
     /// Options in the file.
     pub options: Options,
     /// Notes on the file for the user, one line each.
     pub notes: Vec<String>,
 }
 
-impl Configuration {
+impl TestConfiguration {
     /// Reads a configuration file for a test. `given` contains the command-line options, which take precedence. Each
     /// mistake names the file and the line.
-    pub fn read(path: &Path, test: TestKind, given: &Options) -> Result<Configuration, Vec<Mistake>> {
+    pub fn read(
+        path: &Path,
+        test: TestKind,
+        given: &Options,
+    ) -> Result<TestConfiguration, Vec<ConfigurationError>> {
         let shown = path.display();
-        let one = |what: String| vec![Mistake::new(format!("--config {shown}: {what}"))];
+        let one = |what: String| vec![ConfigurationError::new(format!("--config {shown}: {what}"))];
         let bytes = read_bounded(path).map_err(|error| one(format!("cannot be read: {error}")))?;
         if bytes.len() as u64 > MAX_FILE {
-            return Err(one("the file is larger than 1 MiB, the maximum for a configuration; give another file".into()));
+            return Err(one(
+                "the file is larger than 1 MiB, the maximum for a configuration; give another file".into(),
+            ));
         }
         let text = String::from_utf8(bytes)
             .map_err(|_| one("the file is not UTF-8 text; save it as UTF-8 or give another file".into()))?;
         let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
         let parsed = match jetstress::is_xml(text) {
             true => jetstress::parse(text, test, given)
-                .map(|import| Configuration { options: import.options, notes: import.notes }),
-            false => toml::parse(text).map(|options| Configuration { options, notes: Vec::new() }),
+                .map(|import| TestConfiguration { options: import.options, notes: import.notes }),
+            false => toml::parse(text).map(|options| TestConfiguration { options, notes: Vec::new() }),
         };
         parsed.map_err(|mistakes| {
-            mistakes.iter().map(|what| Mistake::new(format!("--config {shown}, {what}"))).collect()
+            mistakes.iter().map(|what| ConfigurationError::new(format!("--config {shown}, {what}"))).collect()
         })
     }
 }
@@ -60,7 +66,8 @@ mod tests {
     fn mistake(content: &[u8]) -> String {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), content).unwrap();
-        let found = Configuration::read(file.path(), TestKind::Performance, &Options::default()).unwrap_err();
+        let found =
+            TestConfiguration::read(file.path(), TestKind::Performance, &Options::default()).unwrap_err();
         assert_eq!(found.len(), 1);
         found[0].to_string()
     }
@@ -78,11 +85,12 @@ mod tests {
     fn a_file_that_is_no_configuration_is_refused() {
         assert!(mistake(&[0xff, 0xfe, b'<', 0]).contains("is not UTF-8 text"));
         assert!(mistake(&vec![b'#'; 2 << 20]).contains("is larger than 1 MiB"));
-        let endless = Configuration::read(Path::new("/dev/zero"), TestKind::Performance, &Options::default())
-            .unwrap_err();
+        let endless =
+            TestConfiguration::read(Path::new("/dev/zero"), TestKind::Performance, &Options::default())
+                .unwrap_err();
         assert!(endless[0].to_string().starts_with("--config /dev/zero: cannot be read: this is a device"));
         let directory =
-            Configuration::read(Path::new("/"), TestKind::Performance, &Options::default()).unwrap_err();
+            TestConfiguration::read(Path::new("/"), TestKind::Performance, &Options::default()).unwrap_err();
         assert!(directory[0].to_string().starts_with("--config /: cannot be read"));
     }
 }

@@ -3,14 +3,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Mistake, Options};
+use super::{ConfigurationError, Options};
 use crate::units::{ByteSize, DatabaseSize};
 
 const MIB: u64 = 1 << 20;
 
 /// Mailboxes that the storage must support.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Mailboxes {
+pub struct MailboxRequirement {
     /// Number of mailboxes.
     pub count: u64,
     /// Database reads and writes per second for each mailbox.
@@ -19,13 +19,13 @@ pub struct Mailboxes {
     pub quota: ByteSize,
 }
 
-impl Mailboxes {
+impl MailboxRequirement {
     /// Returns the mailboxes given in the options, if any. The three mailbox options must be given together, and they
     /// replace two other options.
-    pub(super) fn of(options: &Options) -> Result<Option<Mailboxes>, Mistake> {
+    pub(super) fn from_options(options: &Options) -> Result<Option<MailboxRequirement>, ConfigurationError> {
         let found = match (options.mailboxes, options.iops_per_mailbox, options.quota) {
             (None, None, None) => return Ok(None),
-            (Some(count), Some(iops_each), Some(quota)) => Mailboxes { count, iops_each, quota },
+            (Some(count), Some(iops_each), Some(quota)) => MailboxRequirement { count, iops_each, quota },
             (count, iops, quota) => {
                 let all = [
                     ("--mailboxes", count.is_some()),
@@ -35,18 +35,20 @@ impl Mailboxes {
                 let missing: Vec<&str> =
                     all.iter().filter(|(_, there)| !there).map(|(name, _)| *name).collect();
                 let missing = missing.join(" and ");
-                return Err(Mistake::new(format!("a mailbox profile needs three options; add {missing}")));
+                return Err(ConfigurationError::new(format!(
+                    "a mailbox profile needs three options; add {missing}"
+                )));
             }
         };
         let given = [("--size", options.size.is_some()), ("--target-iops", options.target_iops.is_some())];
         if let Some((option, _)) = given.iter().find(|(_, given)| *given) {
-            return Err(Mistake::new(format!("--mailboxes sets {option}; omit {option}")));
+            return Err(ConfigurationError::new(format!("--mailboxes sets {option}; omit {option}")));
         }
         if found.count == 0 || found.quota.0 == 0 {
-            return Err(Mistake::new("--mailboxes and --quota cannot be zero; give more than 0"));
+            return Err(ConfigurationError::new("--mailboxes and --quota cannot be zero; give more than 0"));
         }
         if !found.iops_each.is_finite() || found.iops_each <= 0.0 {
-            return Err(Mistake::new(format!(
+            return Err(ConfigurationError::new(format!(
                 "--iops-per-mailbox {} is out of range; give more than 0",
                 found.iops_each
             )));
@@ -61,7 +63,7 @@ impl Mailboxes {
 
     /// Returns the size of each of `databases` databases, chosen so that they hold all mailboxes after growing by
     /// `growth_percent`.
-    pub(super) fn size(&self, databases: usize, growth_percent: u32) -> DatabaseSize {
+    pub(super) fn database_size(&self, databases: usize, growth_percent: u32) -> DatabaseSize {
         let total =
             u128::from(self.count) * u128::from(self.quota.0) * 100 / u128::from(100 + growth_percent);
         let mib = total.div_ceil(u128::from(MIB) * databases.max(1) as u128);
@@ -69,7 +71,7 @@ impl Mailboxes {
     }
 
     /// Returns how many mailboxes the given number of database reads and writes per second supports.
-    pub fn carried_by(&self, iops: f64) -> u64 {
+    pub fn supported_by(&self, iops: f64) -> u64 {
         (iops / self.iops_each) as u64
     }
 }
@@ -91,7 +93,7 @@ mod tests {
         assert_eq!(profile.target_iops.map(f64::round), Some(270.0));
         assert_eq!(profile.size, ByteSize::mib(360_000).into());
         let mailboxes = profile.mailboxes.unwrap();
-        assert_eq!(mailboxes.carried_by(285.979), 2383);
+        assert_eq!(mailboxes.supported_by(285.979), 2383);
         // The configuration file written to repeat the run must resolve to the same profile.
         let again: Options = toml::from_str(&profile.to_toml()).unwrap();
         assert_eq!(again.resolve().unwrap(), profile);

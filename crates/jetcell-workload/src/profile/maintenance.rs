@@ -31,7 +31,7 @@ impl Maintenance {
     }
 
     /// Returns the tasks one at a time. Zeroing is returned together with the scan.
-    pub fn each(self) -> impl Iterator<Item = Maintenance> {
+    pub fn individual_tasks(self) -> impl Iterator<Item = Maintenance> {
         let none = Maintenance::default();
         let all = [
             Maintenance { scan: self.scan, ..none },
@@ -156,7 +156,7 @@ mod tests {
             assert_eq!(text.parse::<Maintenance>().unwrap().to_string(), written);
         }
         let each: Vec<String> =
-            "scan,zero,layout".parse::<Maintenance>().unwrap().each().map(String::from).collect();
+            "scan,zero,layout".parse::<Maintenance>().unwrap().individual_tasks().map(String::from).collect();
         assert_eq!(each, ["scan", "scan,zero", "layout"]);
         for wrong in ["", "zero", "zero,defrag", "none,scan", "scan;zero"] {
             assert!(wrong.parse::<Maintenance>().is_err(), "{wrong}");

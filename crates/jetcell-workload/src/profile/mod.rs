@@ -11,7 +11,7 @@ mod copy_mode;
 mod jetstress;
 mod mailboxes;
 mod maintenance;
-mod mistake;
+mod configuration_error;
 mod option_value;
 mod options;
 mod recovery_mode;
@@ -33,12 +33,12 @@ use crate::parse_error::ParseError;
 use crate::units::{ByteSize, DatabaseSize, TimeSpan};
 
 pub use self::toml::EXAMPLE;
-pub use crate::engine_settings::{EventNumbers, Window};
-pub use configuration::Configuration;
+pub use crate::engine_settings::{EventNumbers, MaintenanceWindowSetting};
+pub use configuration::TestConfiguration;
 pub use copy_mode::CopyMode;
-pub use mailboxes::Mailboxes;
+pub use mailboxes::MailboxRequirement;
 pub use maintenance::{Maintenance, MaintenanceSettings, TaskWindows};
-pub use mistake::Mistake;
+pub use configuration_error::ConfigurationError;
 pub use option_value::OptionKind;
 pub use options::{OptionInfo, Options, RecordOptions, ThresholdOptions};
 pub use recovery_mode::RecoveryMode;
@@ -56,14 +56,14 @@ pub struct Profile {
     pub dirs: Vec<PathBuf>,
     /// Directories for logs. Log streams are assigned to them in turn. Never empty.
     pub log_dirs: Vec<PathBuf>,
-    /// Number of databases. `None` with [`Source::Open`] means all existing databases.
+    /// Number of databases. `None` with [`DatabaseSource::Open`] means all existing databases.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub databases: Option<usize>,
     /// Size of each database when its creation is complete.
     pub size: DatabaseSize,
     /// Mailboxes from which the size and target were computed, if given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mailboxes: Option<Mailboxes>,
+    pub mailboxes: Option<MailboxRequirement>,
     /// Free space to leave for growth in addition to the databases, in percent of their size. Jetstress:
     /// `DatabaseSpaceReserved`.
     pub growth_percent: u32,
@@ -90,7 +90,7 @@ pub struct Profile {
     /// Number of updates in a batch.
     pub batch_updates: u32,
     /// Record layout.
-    pub records: Records,
+    pub records: RecordLayout,
     /// Limits that the verdict applies.
     pub thresholds: Thresholds,
     /// Minimum number of database reads and writes per second.
@@ -128,7 +128,7 @@ pub struct Profile {
     pub maintenance_impact: bool,
     /// Time window in which maintenance may run. `None` allows maintenance at any time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub maintenance_window: Option<Window>,
+    pub maintenance_window: Option<MaintenanceWindowSetting>,
     /// Numbering scheme for maintenance events.
     #[serde(default)]
     pub event_profile: EventNumbers,
@@ -177,7 +177,7 @@ pub struct Profile {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reset: Option<ResetMethod>,
     /// Where the databases come from.
-    pub source: Source,
+    pub source: DatabaseSource,
     /// The user's description of the run. Jetstress: `Description`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
@@ -224,7 +224,7 @@ pub struct Mix {
 /// Record layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Records {
+pub struct RecordLayout {
     /// Length of the short column in bytes. Every record has this column. Jetstress: `ShortPadLength`.
     pub short_bytes: u32,
     /// Length of the long column in bytes. Jetstress: `LongPadLength`.
@@ -272,7 +272,7 @@ pub struct Thresholds {
 /// Where the databases of a run come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Source {
+pub enum DatabaseSource {
     /// Create the databases. The run is refused if the files exist.
     New,
     /// Create the databases and replace existing files.
@@ -313,7 +313,7 @@ impl fmt::Display for Mix {
 impl Thresholds {
     /// Maximum duration for which the strict limits apply. A longer run is an endurance test with lenient maximum
     /// latencies. Jetstress: type `Stress`.
-    pub(crate) const STRICT_UP_TO: Duration = Duration::from_secs(6 * 3600);
+    pub(crate) const MAX_STRICT_DURATION: Duration = Duration::from_secs(6 * 3600);
 }
 
 /// Returns the default size of the cache that all databases share.

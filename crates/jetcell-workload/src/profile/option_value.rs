@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::PathBuf;
 
 use super::skew::Skew;
-use super::{CopyMode, EventNumbers, Maintenance, Mix, RecoveryMode, ResetMethod, Window};
+use super::{CopyMode, EventNumbers, Maintenance, MaintenanceWindowSetting, Mix, RecoveryMode, ResetMethod};
 
 use crate::parse_error::ParseError;
 use crate::units::{ByteSize, DatabaseSize, TimeSpan};
@@ -70,7 +70,7 @@ macro_rules! parsed {
     )*};
 }
 
-parsed! { CopyMode EventNumbers Maintenance Mix RecoveryMode ResetMethod Skew Window ByteSize DatabaseSize TimeSpan }
+parsed! { CopyMode EventNumbers Maintenance Mix RecoveryMode ResetMethod Skew MaintenanceWindowSetting ByteSize DatabaseSize TimeSpan }
 
 impl OptionValue for bool {
     const KIND: OptionKind = OptionKind::Flag;

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::option_value::{OptionKind, OptionValue};
 use super::skew::Skew;
-use super::{CopyMode, EventNumbers, Maintenance, Mix, RecoveryMode, ResetMethod, Window};
+use super::{CopyMode, EventNumbers, Maintenance, MaintenanceWindowSetting, Mix, RecoveryMode, ResetMethod};
 use crate::parse_error::ParseError;
 use crate::units::{ByteSize, DatabaseSize, TimeSpan};
 
@@ -115,10 +115,10 @@ macro_rules! options {
                 is_list: true,
                 default: || $list_default.to_string(),
                 set: |options, text| {
-                    $set::within_mut(options).$list.push(OptionValue::read(text)?);
+                    $set::section_mut(options).$list.push(OptionValue::read(text)?);
                     Ok(())
                 },
-                get: |options| $set::within(options).$list.iter().map(OptionValue::show).collect(),
+                get: |options| $set::section(options).$list.iter().map(OptionValue::show).collect(),
             },)*
             $(OptionInfo {
                 key: stringify!($field),
@@ -130,10 +130,10 @@ macro_rules! options {
                 is_list: false,
                 default: || options!(@default $type, $(value $default)? $($words)?),
                 set: |options, text| {
-                    $set::within_mut(options).$field = Some(OptionValue::read(text)?);
+                    $set::section_mut(options).$field = Some(OptionValue::read(text)?);
                     Ok(())
                 },
-                get: |options| $set::within(options).$field.iter().map(OptionValue::show).collect(),
+                get: |options| $set::section(options).$field.iter().map(OptionValue::show).collect(),
             },)*
         ];
     };
@@ -212,7 +212,7 @@ options! {
         /// Measure the cost of each task, alternating with the load alone; --repeat rounds, turns of --duration
         "maintenance-impact" "BOOL" "Load" maintenance_impact: bool = false;
         /// Time window for maintenance, such as "mon-fri 01:00 4h", in UTC or with an offset such as +01:00
-        "maintenance-window" "WINDOW" "Load" maintenance_window: Window, or "at any time";
+        "maintenance-window" "WINDOW" "Load" maintenance_window: MaintenanceWindowSetting, or "at any time";
         /// Numbering of maintenance events: sp1, article (about Exchange 2007 SP1) or modern
         "event-profile" "PROFILE" "Load" event_profile: EventNumbers = EventNumbers::default();
         /// Pause after each 256 KiB that the background scan reads; 100ms limits it to 2.5 MiB/s for each database
@@ -303,37 +303,37 @@ options! {
 }
 
 /// Access to a set of options inside [`Options`].
-trait Within {
-    fn within(options: &Options) -> &Self;
-    fn within_mut(options: &mut Options) -> &mut Self;
+trait OptionSection {
+    fn section(options: &Options) -> &Self;
+    fn section_mut(options: &mut Options) -> &mut Self;
 }
 
-impl Within for Options {
-    fn within(options: &Options) -> &Options {
+impl OptionSection for Options {
+    fn section(options: &Options) -> &Options {
         options
     }
 
-    fn within_mut(options: &mut Options) -> &mut Options {
+    fn section_mut(options: &mut Options) -> &mut Options {
         options
     }
 }
 
-impl Within for RecordOptions {
-    fn within(options: &Options) -> &RecordOptions {
+impl OptionSection for RecordOptions {
+    fn section(options: &Options) -> &RecordOptions {
         &options.records
     }
 
-    fn within_mut(options: &mut Options) -> &mut RecordOptions {
+    fn section_mut(options: &mut Options) -> &mut RecordOptions {
         &mut options.records
     }
 }
 
-impl Within for ThresholdOptions {
-    fn within(options: &Options) -> &ThresholdOptions {
+impl OptionSection for ThresholdOptions {
+    fn section(options: &Options) -> &ThresholdOptions {
         &options.thresholds
     }
 
-    fn within_mut(options: &mut Options) -> &mut ThresholdOptions {
+    fn section_mut(options: &mut Options) -> &mut ThresholdOptions {
         &mut options.thresholds
     }
 }
@@ -370,7 +370,7 @@ mod tests {
     fn option_names_of_a_test_are_unique_and_lines_of_help_are_short() {
         use crate::profile::TestKind::{Backup, Performance, Recovery, Replication, Stress};
         for test in [Performance, Stress, Backup, Recovery, Replication] {
-            let of_test = Options::table().filter(|option| test.has(option));
+            let of_test = Options::table().filter(|option| test.has_option(option));
             let mut names: Vec<_> = of_test.map(|option| option.name).collect();
             names.sort_unstable();
             assert!(names.windows(2).all(|two| two[0] != two[1]), "{names:?}");

@@ -4,26 +4,26 @@ use std::time::Duration;
 
 use super::options::{default, default_record, default_threshold};
 use super::{
-    Mailboxes, Mistake, Options, Profile, RecordOptions, Records, Source, TestKind, ThresholdOptions,
-    Thresholds,
+    ConfigurationError, DatabaseSource, MailboxRequirement, Options, Profile, RecordLayout, RecordOptions,
+    TestKind, ThresholdOptions, Thresholds,
 };
 use crate::units::TimeSpan;
 
 impl Options {
     /// Resolves the profile of a performance test: fills in the defaults and validates the result. The error contains
     /// all mistakes, not just the first one.
-    pub fn resolve(self) -> Result<Profile, Vec<Mistake>> {
+    pub fn resolve(self) -> Result<Profile, Vec<ConfigurationError>> {
         self.resolve_for(TestKind::Performance)
     }
 
     /// Resolves the profile of a test. Options that do not apply to the test are ignored, because the same file may
     /// configure all tests.
-    pub fn resolve_for(self, test: TestKind) -> Result<Profile, Vec<Mistake>> {
-        self.of_test(test).resolve_all(test)
+    pub fn resolve_for(self, test: TestKind) -> Result<Profile, Vec<ConfigurationError>> {
+        self.without_other_tests(test).resolve_all(test)
     }
 
     /// Removes the options that do not apply to the test.
-    fn of_test(self, test: TestKind) -> Options {
+    fn without_other_tests(self, test: TestKind) -> Options {
         match test {
             TestKind::Performance => self,
             TestKind::Stress => Options {
@@ -67,21 +67,21 @@ impl Options {
         }
     }
 
-    fn resolve_all(self, test: TestKind) -> Result<Profile, Vec<Mistake>> {
+    fn resolve_all(self, test: TestKind) -> Result<Profile, Vec<ConfigurationError>> {
         let find_max = self.find_max.unwrap_or_else(default::find_max);
         let maintenance_impact = self.maintenance_impact.unwrap_or_else(default::maintenance_impact);
         let usual = Duration::from_secs(if find_max { 15 } else { 60 });
         let duration = self.duration.unwrap_or(TimeSpan(usual));
         let source = self.source();
-        let open = matches!(source, Ok(Source::Open));
-        let mailboxes = Mailboxes::of(&self);
+        let open = matches!(source, Ok(DatabaseSource::Open));
+        let mailboxes = MailboxRequirement::from_options(&self);
         let carried = mailboxes.as_ref().ok().copied().flatten();
         let databases = match open {
             true => self.databases,
             false => Some(self.databases.unwrap_or(self.dirs.len().max(1))),
         };
         let growth_percent = self.growth_percent.unwrap_or_else(default::growth_percent);
-        let size = carried.map(|all| all.size(databases.unwrap_or(1), growth_percent)).or(self.size);
+        let size = carried.map(|all| all.database_size(databases.unwrap_or(1), growth_percent)).or(self.size);
         let profile = Profile {
             test,
             to: self.to.filter(|_| test == TestKind::Backup),
@@ -135,7 +135,7 @@ impl Options {
             waypoint_latency: self.waypoint_latency.unwrap_or_else(default::waypoint_latency),
             zero_at_creation: self.zero_at_creation.unwrap_or_else(default::zero_at_creation),
             reset: self.reset.filter(|_| test != TestKind::Stress),
-            source: source.as_ref().map_or(Source::New, |source| *source),
+            source: source.as_ref().map_or(DatabaseSource::New, |source| *source),
             description: self.description,
             output: self.output,
         };
@@ -145,16 +145,16 @@ impl Options {
         if mistakes.is_empty() { Ok(profile) } else { Err(mistakes) }
     }
 
-    fn source(&self) -> Result<Source, Mistake> {
+    fn source(&self) -> Result<DatabaseSource, ConfigurationError> {
         let open = self.open.unwrap_or_else(default::open);
         let force = self.force.unwrap_or_else(default::force);
         let resume = self.resume.unwrap_or_else(default::resume);
         match (open, force, resume) {
-            (false, false, false) => Ok(Source::New),
-            (true, false, false) => Ok(Source::Open),
-            (false, true, false) => Ok(Source::Replace),
-            (false, false, true) => Ok(Source::Resume),
-            _ => Err(Mistake::new(
+            (false, false, false) => Ok(DatabaseSource::New),
+            (true, false, false) => Ok(DatabaseSource::Open),
+            (false, true, false) => Ok(DatabaseSource::Replace),
+            (false, false, true) => Ok(DatabaseSource::Resume),
+            _ => Err(ConfigurationError::new(
                 "--open uses existing databases, --resume continues their creation, --force replaces them; \
                  give only one of these options",
             )),
@@ -179,8 +179,8 @@ fn default_interval(duration: Duration) -> TimeSpan {
 }
 
 impl RecordOptions {
-    fn resolve(self) -> Records {
-        Records {
+    fn resolve(self) -> RecordLayout {
+        RecordLayout {
             short_bytes: self.short_bytes.unwrap_or_else(default_record::short_bytes),
             long_bytes: self.long_bytes.unwrap_or_else(default_record::long_bytes),
             long_percent: self.long_percent.unwrap_or_else(default_record::long_percent),
@@ -189,15 +189,15 @@ impl RecordOptions {
     }
 }
 
-impl Default for Records {
-    fn default() -> Records {
+impl Default for RecordLayout {
+    fn default() -> RecordLayout {
         RecordOptions::default().resolve()
     }
 }
 
 impl ThresholdOptions {
     fn resolve(self, duration: Duration, test: TestKind, find_max: bool) -> Thresholds {
-        let lenient = test == TestKind::Stress || duration > Thresholds::STRICT_UP_TO;
+        let lenient = test == TestKind::Stress || duration > Thresholds::MAX_STRICT_DURATION;
         let maximum = if lenient { 200.0 } else { 100.0 };
         Thresholds {
             average_database_read_ms: self

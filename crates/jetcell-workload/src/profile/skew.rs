@@ -111,7 +111,9 @@ impl FromStr for Skew {
         let (accesses, keys) = text.split_once('/').ok_or_else(help)?;
         let (accesses, keys) = (accesses.parse().map_err(|_| help())?, keys.parse().map_err(|_| help())?);
         if !(1..=99).contains(&accesses) || !(1..=99).contains(&keys) {
-            return Err(ParseError::new("the percentage of accesses or of keys is out of range; give 1 to 99"));
+            return Err(ParseError::new(
+                "the percentage of accesses or of keys is out of range; give 1 to 99",
+            ));
         }
         Ok(Skew::Hot { accesses, keys })
     }

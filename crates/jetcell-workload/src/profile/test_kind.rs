@@ -26,7 +26,7 @@ pub enum TestKind {
 use TestKind::{Backup, Performance, Recovery, Replication, Stress};
 
 /// Keys of options that apply only to certain tests.
-const ONLY: &[(&str, &[TestKind])] = &[
+const TEST_SPECIFIC_OPTIONS: &[(&str, &[TestKind])] = &[
     ("logs", &[Recovery]),
     ("mode", &[Recovery]),
     ("to", &[Backup]),
@@ -76,9 +76,9 @@ impl TestKind {
     }
 
     /// Returns true if the option applies to the test.
-    pub fn has(self, option: &OptionInfo) -> bool {
+    pub fn has_option(self, option: &OptionInfo) -> bool {
         let speed = option.heading == "Verdict" && option.key != "strict";
-        match ONLY.iter().find(|(key, _)| *key == option.key) {
+        match TEST_SPECIFIC_OPTIONS.iter().find(|(key, _)| *key == option.key) {
             Some((_, tests)) => tests.contains(&self),
             None => !speed || self.judges_speed(),
         }

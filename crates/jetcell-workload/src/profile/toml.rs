@@ -7,9 +7,9 @@ use jetcell_input::{error_line, shortened_name};
 use serde::Deserialize;
 use toml::de::{DeTable, DeValue, Deserializer};
 
-use super::mistake::Mistake;
+use super::configuration_error::ConfigurationError;
 use super::options::{Options, RecordOptions, ThresholdOptions};
-use super::{Profile, Source, Thresholds};
+use super::{DatabaseSource, Profile, Thresholds};
 
 /// A complete configuration with comments, which resolves to the defaults.
 pub const EXAMPLE: &str = include_str!("example.toml");
@@ -20,14 +20,14 @@ fn line_of(text: &str, offset: usize) -> usize {
 }
 
 /// Parses a configuration. Each unknown key is reported with its line and the most similar known key.
-pub(super) fn parse(text: &str) -> Result<Options, Vec<Mistake>> {
+pub(super) fn parse(text: &str) -> Result<Options, Vec<ConfigurationError>> {
     let wrong = |error: toml::de::Error| {
         let offset = error.span().map_or(0, |span| span.start);
         let line = line_of(text, offset);
         // The value alone does not identify the key.
         let key = text.lines().nth(line - 1).and_then(|line| Some(line.split_once('=')?.0.trim()));
         let key = key.map(|key| format!("{}: ", shortened_name(key))).unwrap_or_default();
-        vec![Mistake::new(format!("line {line}: {key}{}", plain(&error_line(&error.message()))))]
+        vec![ConfigurationError::new(format!("line {line}: {key}{}", plain(&error_line(&error.message()))))]
     };
     let document = DeTable::parse(text).map_err(wrong)?;
     let unknown = unknown_keys(text, document.get_ref());
@@ -57,7 +57,7 @@ fn plain(message: &str) -> String {
     message
 }
 
-fn unknown_keys(text: &str, document: &DeTable<'_>) -> Vec<Mistake> {
+fn unknown_keys(text: &str, document: &DeTable<'_>) -> Vec<ConfigurationError> {
     let known = complete_table();
     let mut found = Vec::new();
     for (key, value) in document {
@@ -78,7 +78,7 @@ fn unknown_key(
     key: &toml::Spanned<std::borrow::Cow<'_, str>>,
     table: &str,
     known: &toml::Table,
-) -> Mistake {
+) -> ConfigurationError {
     let line = line_of(text, key.span().start);
     let written = &*shortened_name(key.get_ref());
     let plain = known.keys().map(|key| ("", key));
@@ -95,7 +95,7 @@ fn unknown_key(
         Some((place, key)) => format!("the nearest known key is '{key}' in [{place}]"),
         None => String::new(),
     };
-    Mistake::new(format!("line {line}: unknown key '{written}'; {near}"))
+    ConfigurationError::new(format!("line {line}: unknown key '{written}'; {near}"))
 }
 
 /// Returns the example with all keys, including the keys that are commented out.
@@ -150,8 +150,8 @@ impl Profile {
             waypoint_latency: Some(self.waypoint_latency),
             zero_at_creation: Some(self.zero_at_creation),
             strict: Some(self.strict),
-            open: (self.source == Source::Open).then_some(true),
-            force: (self.source == Source::Replace).then_some(true),
+            open: (self.source == DatabaseSource::Open).then_some(true),
+            force: (self.source == DatabaseSource::Replace).then_some(true),
             // If the run resumed a creation, repeating it means creating the databases from scratch.
             resume: None,
             reset: self.reset,
@@ -214,11 +214,11 @@ impl Profile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use testkit::{Need, skip};
+    use testkit::{TestRequirement, skip};
 
     fn mistakes(text: &str) -> String {
         let found = parse(text).unwrap_err();
-        found.iter().map(Mistake::to_string).collect::<Vec<_>>().join("\n")
+        found.iter().map(ConfigurationError::to_string).collect::<Vec<_>>().join("\n")
     }
 
     #[test]
@@ -257,7 +257,10 @@ mod tests {
     fn every_key_is_documented() {
         let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
         let Ok(documentation) = std::fs::read_to_string(page) else {
-            skip(Need::Repository, "docs/configuration.md is in the repository, not in the package");
+            skip(
+                TestRequirement::Repository,
+                "docs/configuration.md is in the repository, not in the package",
+            );
             return;
         };
         for (key, value) in &complete_table() {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ese_engine::InstanceOptions;
 
-use super::{Mistake, Mix, Profile, Source, TestKind};
+use super::{ConfigurationError, DatabaseSource, Mix, Profile, TestKind};
 use crate::units::{ByteSize, DatabaseSize};
 
 /// Maximum scan pause that ESE accepts. ESE: `JET_paramDbScanThrottle`.
@@ -16,20 +16,20 @@ const MIN_DATABASE: u64 = 32 << 20;
 
 /// Collects the mistakes of a profile.
 #[derive(Default)]
-struct Checks(Vec<Mistake>);
+struct ProfileChecks(Vec<ConfigurationError>);
 
-impl Checks {
+impl ProfileChecks {
     fn check(&mut self, good: bool, what: impl FnOnce() -> String) {
         if !good {
-            self.0.push(Mistake::new(what()));
+            self.0.push(ConfigurationError::new(what()));
         }
     }
 }
 
 impl Profile {
     /// Returns all mistakes in the order of the options.
-    pub(super) fn mistakes(&self) -> Vec<Mistake> {
-        let mut checks = Checks::default();
+    pub(super) fn mistakes(&self) -> Vec<ConfigurationError> {
+        let mut checks = ProfileChecks::default();
         self.check_databases(&mut checks);
         self.check_mix(&mut checks);
         self.check_records(&mut checks);
@@ -42,22 +42,27 @@ impl Profile {
             self.dirs.iter().chain(&self.log_dirs).chain(&self.output).chain(&self.to).chain(&self.copy_dirs)
         {
             checks.check(path.to_str().is_some(), || {
-                format!("{} is not valid UTF-8, which the result files require; give another name", path.display())
+                format!(
+                    "{} is not valid UTF-8, which the result files require; give another name",
+                    path.display()
+                )
             });
         }
         checks.0
     }
 
-    fn check_databases(&self, checks: &mut Checks) {
+    fn check_databases(&self, checks: &mut ProfileChecks) {
         checks.check(!self.dirs.is_empty(), || "a directory is required; add --dir DIR".into());
         checks.check((1..=999).contains(&self.databases.unwrap_or(1)), || {
             "--databases is out of range; give 1 to 999".into()
         });
         checks.check(self.databases.is_none_or(|count| count >= self.dirs.len()), || {
             let (dirs, count) = (self.dirs.len(), self.databases.unwrap_or(0));
-            format!("{dirs} directories are too many for {count} databases; raise --databases or remove a --dir")
+            format!(
+                "{dirs} directories are too many for {count} databases; raise --databases or remove a --dir"
+            )
         });
-        if let (true, DatabaseSize::Absolute(size)) = (self.source != Source::Open, self.size)
+        if let (true, DatabaseSize::Absolute(size)) = (self.source != DatabaseSource::Open, self.size)
             && let Err(mistake) = self.fits_a_database(size)
         {
             checks.0.push(mistake);
@@ -82,7 +87,7 @@ impl Profile {
         }
     }
 
-    fn check_mix(&self, checks: &mut Checks) {
+    fn check_mix(&self, checks: &mut ProfileChecks) {
         let Mix { insert, delete, replace, read } = self.mix;
         let sum = [insert, delete, replace, read].map(u32::from).iter().sum::<u32>();
         checks.check(sum == 100, || {
@@ -104,7 +109,7 @@ impl Profile {
         });
     }
 
-    fn check_records(&self, checks: &mut Checks) {
+    fn check_records(&self, checks: &mut ProfileChecks) {
         let records = &self.records;
         checks.check((32..=255).contains(&records.short_bytes), || {
             format!("records.short_bytes {} is out of range; give 32 to 255", records.short_bytes)
@@ -120,7 +125,7 @@ impl Profile {
         });
     }
 
-    fn check_thresholds(&self, checks: &mut Checks) {
+    fn check_thresholds(&self, checks: &mut ProfileChecks) {
         let limits = &self.thresholds;
         for (kind, average, maximum) in [
             ("database_read", limits.average_database_read_ms, limits.maximum_database_read_ms),
@@ -139,7 +144,7 @@ impl Profile {
         }
     }
 
-    fn check_percentiles(&self, checks: &mut Checks) {
+    fn check_percentiles(&self, checks: &mut ProfileChecks) {
         let limits = &self.thresholds;
         for (name, limit) in [
             ("p95_database_read_ms", limits.p95_database_read_ms),
@@ -155,7 +160,7 @@ impl Profile {
         }
     }
 
-    fn check_rates(&self, checks: &mut Checks) {
+    fn check_rates(&self, checks: &mut ProfileChecks) {
         if let Some(target) = self.target_iops {
             checks.check(target.is_finite() && target > 0.0, || {
                 format!("--target-iops {target} is out of range; give more than 0")
@@ -190,7 +195,7 @@ impl Profile {
         });
     }
 
-    fn check_maintenance(&self, checks: &mut Checks) {
+    fn check_maintenance(&self, checks: &mut ProfileChecks) {
         let none = self.maintenance().tasks.is_none();
         for (given, option) in [
             (self.maintenance_window.is_some(), "--maintenance-window"),
@@ -205,7 +210,8 @@ impl Profile {
         }
         checks.check(self.test == TestKind::Performance, || {
             "--maintenance-impact is supported only by test performance, because the turns of other tests \
-             are not comparable; omit it".into()
+             are not comparable; omit it"
+                .into()
         });
         checks.check(self.repeat > 1, || {
             "--maintenance-impact compares rounds of turns; give --repeat 2 or more".into()
@@ -215,12 +221,13 @@ impl Profile {
             (self.stop_when_steady, "--stop-when-steady"),
             (self.maintenance_window.is_some(), "--maintenance-window"),
         ] {
-            checks
-                .check(!given, || format!("--maintenance-impact determines which tasks run and when; omit {option}"));
+            checks.check(!given, || {
+                format!("--maintenance-impact determines which tasks run and when; omit {option}")
+            });
         }
     }
 
-    fn check_times(&self, checks: &mut Checks) {
+    fn check_times(&self, checks: &mut ProfileChecks) {
         let (logs, copies) = (self.logs, self.copies);
         checks
             .check((1..=16).contains(&copies), || format!("--copies {copies} is out of range; give 1 to 16"));
@@ -243,13 +250,15 @@ impl Profile {
     }
 
     /// Returns an error if a database of this profile cannot have this size.
-    pub(crate) fn fits_a_database(&self, size: ByteSize) -> Result<(), Mistake> {
+    pub(crate) fn fits_a_database(&self, size: ByteSize) -> Result<(), ConfigurationError> {
         let page = self.page_size.map_or(32768, |size| size.0).max(1);
         if size.0 < MIN_DATABASE {
-            return Err(Mistake::new(format!("--size {size} is too small; a database needs at least 32MiB")));
+            return Err(ConfigurationError::new(format!(
+                "--size {size} is too small; a database needs at least 32MiB"
+            )));
         }
         if size.0 / page >= u64::from(i32::MAX as u32) {
-            return Err(Mistake::new(format!(
+            return Err(ConfigurationError::new(format!(
                 "--size {size} exceeds the maximum size of a database; use more --databases"
             )));
         }
@@ -268,7 +277,7 @@ mod tests {
 
     fn mistakes(toml: &str) -> String {
         let found = options(toml).resolve().unwrap_err();
-        found.iter().map(Mistake::to_string).collect::<Vec<_>>().join("\n")
+        found.iter().map(ConfigurationError::to_string).collect::<Vec<_>>().join("\n")
     }
 
     #[test]
@@ -294,10 +303,7 @@ mod tests {
         assert!(mistakes("dirs=['d','e']\ndatabases=1").contains("raise --databases"));
         assert!(mistakes("dirs=['d']\ntarget_iops=-1.0").contains("--target-iops"));
         for other in ["rate=5.0", "repeat=2", "target_iops=9.0"] {
-            assert!(
-                mistakes(&format!("dirs=['d']\nfind_max=true\n{other}")).contains("omit --"),
-                "{other}"
-            );
+            assert!(mistakes(&format!("dirs=['d']\nfind_max=true\n{other}")).contains("omit --"), "{other}");
         }
         for (given, hint) in [
             ("scan=false", "--maintenance-impact requires maintenance"),

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// Figures for the load alone. Comparing them with the figures of the run shows how much hosts with shared storage
 /// slow each other down.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Alone {
+pub struct StandaloneLoad {
     /// Start of the phase by the host's clock, in RFC 3339 format.
     pub started: String,
     /// Time at which the databases had been closed again, in RFC 3339 format.

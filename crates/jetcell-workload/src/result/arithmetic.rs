@@ -15,7 +15,7 @@ pub fn achieved_iops(rows: &[InstanceRow]) -> f64 {
 
 /// Subtracts `apart` from `total`. Rates and bytes are subtracted. The latency is kept, because a single counter
 /// measures it for both.
-pub fn without(total: IoRates, apart: IoRates) -> IoRates {
+pub fn subtract(total: IoRates, apart: IoRates) -> IoRates {
     let per_second = total.per_second - apart.per_second;
     let bytes = total.per_second * total.average_bytes - apart.per_second * apart.average_bytes;
     let average_bytes = if per_second > 0.0 { bytes / per_second } else { 0.0 };
@@ -25,7 +25,7 @@ pub fn without(total: IoRates, apart: IoRates) -> IoRates {
 /// Returns the database reads for the total I/O table: those of the load and those of background maintenance. The
 /// latency is that of the load's reads, because a single counter measures it for both.
 pub fn total_reads(row: &InstanceRow) -> IoRates {
-    together(
+    combine(
         (row.database_reads_per_second, row.database_reads_average_bytes),
         (row.maintenance_reads_per_second, row.maintenance_reads_average_bytes),
         row.database_reads_average_latency_ms,
@@ -35,7 +35,7 @@ pub fn total_reads(row: &InstanceRow) -> IoRates {
 /// Returns the log reads for the total I/O table: those of the engine and those of log replication. As for database
 /// reads, the latency is that of the engine's reads.
 pub fn total_log_reads(row: &InstanceRow) -> IoRates {
-    together(
+    combine(
         (row.log_reads_per_second, row.log_reads_average_bytes),
         (row.replication_reads_per_second, row.replication_reads_average_bytes),
         row.log_reads_average_latency_ms,
@@ -43,7 +43,7 @@ pub fn total_log_reads(row: &InstanceRow) -> IoRates {
 }
 
 /// Adds two kinds of I/O, each given by its rate and its mean size.
-fn together(one: (f64, f64), other: (f64, f64), average_ms: f64) -> IoRates {
+fn combine(one: (f64, f64), other: (f64, f64), average_ms: f64) -> IoRates {
     let per_second = one.0 + other.0;
     let bytes = one.0 * one.1 + other.0 * other.1;
     IoRates { per_second, average_bytes: if per_second > 0.0 { bytes / per_second } else { 0.0 }, average_ms }
@@ -51,17 +51,17 @@ fn together(one: (f64, f64), other: (f64, f64), average_ms: f64) -> IoRates {
 
 /// Combines all instances into one row. Rates are added. Sizes and latencies are averaged over transfers.
 pub fn total(rows: &[InstanceRow]) -> InstanceRow {
-    type Value = fn(&InstanceRow) -> f64;
-    let of = |rate: Value, bytes: Value, ms: Value| {
+    type RowFigure = fn(&InstanceRow) -> f64;
+    let of = |rate: RowFigure, bytes: RowFigure, ms: RowFigure| {
         let per_second: f64 = rows.iter().map(rate).sum();
-        let mean = |value: Value| match per_second > 0.0 {
+        let mean = |value: RowFigure| match per_second > 0.0 {
             true => rows.iter().map(|row| rate(row) * value(row)).sum::<f64>() / per_second,
             false => 0.0,
         };
         IoRates { per_second, average_bytes: mean(bytes), average_ms: mean(ms) }
     };
-    let highest = |value: Value| rows.iter().map(value).fold(0.0, f64::max);
-    let no_latency: Value = |_| 0.0;
+    let highest = |value: RowFigure| rows.iter().map(value).fold(0.0, f64::max);
+    let no_latency: RowFigure = |_| 0.0;
     let scan =
         of(|row| row.maintenance_reads_per_second, |row| row.maintenance_reads_average_bytes, no_latency);
     let copies =
@@ -73,7 +73,7 @@ pub fn total(rows: &[InstanceRow]) -> InstanceRow {
         maintenance_reads_average_bytes: scan.average_bytes,
         replication_reads_per_second: copies.per_second,
         replication_reads_average_bytes: copies.average_bytes,
-        ..InstanceRow::named("Total".into(), "".into(), "".into())
+        ..InstanceRow::new("Total".into(), "".into(), "".into())
     }
     .with_rates(
         of(
@@ -101,7 +101,7 @@ pub fn total(rows: &[InstanceRow]) -> InstanceRow {
 
 /// The seven lines of an ESRP summary, computed from the rows of the total I/O table.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Summary {
+pub struct EsrpSummary {
     /// Database reads and writes per second.
     pub database_transfers: f64,
     /// Database reads per second.
@@ -118,14 +118,14 @@ pub struct Summary {
     pub log_write_ms: f64,
 }
 
-impl Summary {
+impl EsrpSummary {
     /// Sums the rates and averages the latencies of `rows`.
-    pub fn of(rows: &[InstanceRow]) -> Summary {
+    pub fn from_rows(rows: &[InstanceRow]) -> EsrpSummary {
         let sum = |value: fn(&InstanceRow) -> f64| rows.iter().map(value).sum::<f64>();
         let mean = |value| sum(value) / rows.len().max(1) as f64;
         let (reads, writes) =
             (sum(|row| row.database_reads_per_second), sum(|row| row.database_writes_per_second));
-        Summary {
+        EsrpSummary {
             database_transfers: reads + writes,
             database_reads: reads,
             database_writes: writes,
@@ -203,9 +203,9 @@ mod tests {
 
     #[test]
     fn rates_and_bytes_are_separated_and_latency_is_not() {
-        let rest = without(rates(30.0, 100.0, 7.0), rates(10.0, 200.0, 99.0));
+        let rest = subtract(rates(30.0, 100.0, 7.0), rates(10.0, 200.0, 99.0));
         assert_eq!(rest, rates(20.0, 50.0, 7.0));
-        assert_eq!(without(rates(5.0, 8.0, 1.0), rates(5.0, 8.0, 1.0)).average_bytes, 0.0);
+        assert_eq!(subtract(rates(5.0, 8.0, 1.0), rates(5.0, 8.0, 1.0)).average_bytes, 0.0);
     }
 
     #[test]
@@ -222,7 +222,7 @@ mod tests {
             maintenance_reads_per_second: scans,
             maintenance_reads_average_bytes: 262_144.0,
             maximum_database_read_ms: ms * 2.0,
-            ..InstanceRow::named("x".into(), "".into(), "".into()).with_rates(
+            ..InstanceRow::new("x".into(), "".into(), "".into()).with_rates(
                 rates(reads, 32768.0, ms),
                 IoRates::default(),
                 IoRates::default(),

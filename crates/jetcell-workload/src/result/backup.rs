@@ -9,7 +9,7 @@ use crate::result::instance_row::InstanceRow;
 
 /// Backup of all databases, in stored form.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Backup {
+pub struct BackupTestResult {
     /// Directory to which the backup was written, or `None` if the pages were only read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<PathBuf>,
@@ -88,7 +88,7 @@ impl DatabaseBackup {
     }
 }
 
-impl Backup {
+impl BackupTestResult {
     /// Returns the server's backup rate in bytes per second: the sum over the databases, as in Jetstress.
     pub fn rate(&self) -> f64 {
         self.databases.iter().map(DatabaseBackup::rate).sum()
@@ -117,10 +117,12 @@ mod tests {
             let counters = BackupCounters { bytes, ..BackupCounters::default() };
             DatabaseBackup { seconds: 100.0, counters, ..DatabaseBackup::default() }
         };
-        let backup =
-            Backup { databases: [87.29, 80.36, 80.07, 80.93].map(database).into(), ..Backup::default() };
+        let backup = BackupTestResult {
+            databases: [87.29, 80.36, 80.07, 80.93].map(database).into(),
+            ..BackupTestResult::default()
+        };
         let mib = |rate: f64| (rate / 1_048_576.0 * 10_000.0).round() / 10_000.0;
         assert_eq!((mib(backup.rate()), mib(backup.rate_per_database())), (328.65, 82.1625));
-        assert_eq!(Backup::default().rate_per_database(), 0.0);
+        assert_eq!(BackupTestResult::default().rate_per_database(), 0.0);
     }
 }

@@ -1,42 +1,42 @@
 //! Doubts: reasons why a run's figures may not reflect the capability of the storage, even though all rules are met.
 
-use crate::measurement::{Interval, Limiter, LogCopies, Measurement, Trend};
+use crate::measurement::{ConfidenceInterval, LimitingFactor, LogCopySummary, Measurement, Trend};
 use crate::profile::Profile;
-use crate::result::{Analysis, Backup, Replication};
+use crate::result::{BackupTestResult, ReplicationTestResult, RunAnalysis};
 use crate::units::{grouped, human_bytes};
 
 /// Minimum duration of a measurement in seconds. A shorter one may fall between two checkpoints, or measure only a
 /// device cache.
 const MIN_SECONDS: f64 = 30.0;
 /// Maximum half width of a confidence interval, as a fraction of the mean.
-const WIDEST: f64 = 0.05;
+const MAX_HALF_WIDTH: f64 = 0.05;
 /// Processor time used by other programs, as a percentage of all processors, above which they may delay the load.
 const OTHERS_CPU_PERCENT: f64 = 20.0;
 /// Minimum duration of a backup in seconds. A shorter backup may read only from a device cache.
-const MIN_BACKUP: f64 = 10.0;
+const MIN_BACKUP_SECONDS: f64 = 10.0;
 /// Minimum number of replayed logs. The first logs are replayed with an empty cache.
 const MIN_LOGS: u32 = 100;
 /// Minimum number of database reads for meaningful percentiles.
 const MIN_READS: u64 = 1000;
 
 /// Data from which the doubts are derived.
-pub(crate) struct Grounds<'a> {
+pub(crate) struct DoubtInputs<'a> {
     pub(crate) profile: &'a Profile,
     pub(crate) measured: &'a Measurement,
-    pub(crate) analysis: &'a Analysis,
-    pub(crate) copies: &'a [LogCopies],
+    pub(crate) analysis: &'a RunAnalysis,
+    pub(crate) copies: &'a [LogCopySummary],
     pub(crate) trends: &'a [Trend],
-    pub(crate) backup: Option<&'a Backup>,
-    pub(crate) replication: Option<&'a Replication>,
+    pub(crate) backup: Option<&'a BackupTestResult>,
+    pub(crate) replication: Option<&'a ReplicationTestResult>,
     pub(crate) database_bytes: u64,
     pub(crate) cache_bytes: u64,
 }
 
 /// Returns all doubts, each as a sentence with the relevant figures. Returns `None` if nothing was measured.
-pub(crate) fn doubts(grounds: &Grounds<'_>) -> Option<Vec<String>> {
-    let Grounds { profile, measured, analysis, .. } = grounds;
+pub(crate) fn doubts(grounds: &DoubtInputs<'_>) -> Option<Vec<String>> {
+    let DoubtInputs { profile, measured, analysis, .. } = grounds;
     if let Some(backup) = grounds.backup.filter(|backup| backup.complete) {
-        return Some(of_backup(grounds, backup));
+        return Some(backup_doubts(grounds, backup));
     }
     if measured.seconds <= 0.0 {
         return None;
@@ -53,20 +53,22 @@ pub(crate) fn doubts(grounds: &Grounds<'_>) -> Option<Vec<String>> {
         doubt(true, &|| drift(trend));
     }
     if let Some(replication) = grounds.replication {
-        doubts.extend(short(measured));
-        doubts.extend(of_replication(replication));
-        doubts.extend(in_cache(grounds));
-        doubts.extend(other_programs(grounds));
+        doubts.extend(short_measurement_doubt(measured));
+        doubts.extend(replication_doubt(replication));
+        doubts.extend(cache_doubt(grounds));
+        doubts.extend(other_programs_doubt(grounds));
         return Some(doubts);
     }
     if !profile.test.judges_speed() {
-        doubts.extend(of_replay(grounds));
+        doubts.extend(replay_doubts(grounds));
         return Some(doubts);
     }
-    doubts.extend(short(measured));
+    doubts.extend(short_measurement_doubt(measured));
     let mut doubt = |is: bool, what: &dyn Fn() -> String| doubts.extend(is.then(what));
     match &analysis.steady_state {
-        None => doubt(true, &|| "too few samples to determine whether the load was steady: measure longer".into()),
+        None => {
+            doubt(true, &|| "too few samples to determine whether the load was steady: measure longer".into())
+        }
         Some(state) => doubt(!state.steady, &|| {
             format!(
                 "the load was not steady: I/O per second varied by {:.0} % and drifted by {:+.0} % (the \
@@ -77,7 +79,9 @@ pub(crate) fn doubts(grounds: &Grounds<'_>) -> Option<Vec<String>> {
         }),
     }
     if let Some(repetitions) = &analysis.repetitions {
-        let wide = |interval: &Interval| interval.mean > 0.0 && interval.half_width > WIDEST * interval.mean;
+        let wide = |interval: &ConfidenceInterval| {
+            interval.mean > 0.0 && interval.half_width > MAX_HALF_WIDTH * interval.mean
+        };
         let iops = &repetitions.transactional_iops;
         doubt(wide(iops), &|| {
             format!(
@@ -87,16 +91,16 @@ pub(crate) fn doubts(grounds: &Grounds<'_>) -> Option<Vec<String>> {
             )
         });
     }
-    doubts.extend(in_cache(grounds));
+    doubts.extend(cache_doubt(grounds));
     let mut doubt = |is: bool, what: &dyn Fn() -> String| doubts.extend(is.then(what));
     let reads: u64 = measured.io.iter().map(|io| io.database_read.operations).sum();
     let wants_reads = profile.mix.insert < 100;
     doubt(wants_reads && reads < MIN_READS, &|| {
         format!("only {reads} database reads were measured: raise --duration, --size or --threads")
     });
-    doubts.extend(other_programs(grounds));
+    doubts.extend(other_programs_doubt(grounds));
     let mut doubt = |is: bool, what: &dyn Fn() -> String| doubts.extend(is.then(what));
-    doubt(analysis.limit.as_ref().is_some_and(|limit| limit.limiter == Limiter::Cpu), &|| {
+    doubt(analysis.limit.as_ref().is_some_and(|limit| limit.limiter == LimitingFactor::Cpu), &|| {
         "the processors were the limit: the figures are of the machine and not of the storage".into()
     });
     Some(doubts)
@@ -112,7 +116,7 @@ fn drift(trend: &Trend) -> String {
     )
 }
 
-fn short(measured: &Measurement) -> Option<String> {
+fn short_measurement_doubt(measured: &Measurement) -> Option<String> {
     (measured.seconds < MIN_SECONDS).then(|| {
         format!(
             "the measured time was {:.0} s: in less than {MIN_SECONDS:.0} s, caches of the device may hide its speed",
@@ -122,7 +126,7 @@ fn short(measured: &Measurement) -> Option<String> {
 }
 
 /// Returns the doubt about the copies in a replication test, if any.
-fn of_replication(replication: &Replication) -> Option<String> {
+fn replication_doubt(replication: &ReplicationTestResult) -> Option<String> {
     let depth = human_bytes(replication.checkpoint_depth);
     (!replication.has_written_pages()).then(|| {
         format!(
@@ -133,26 +137,25 @@ fn of_replication(replication: &Replication) -> Option<String> {
 }
 
 /// Returns the doubts about a backup.
-fn of_backup(grounds: &Grounds<'_>, backup: &Backup) -> Vec<String> {
-    let short = (backup.seconds < MIN_BACKUP).then(|| {
+fn backup_doubts(grounds: &DoubtInputs<'_>, backup: &BackupTestResult) -> Vec<String> {
+    let short = (backup.seconds < MIN_BACKUP_SECONDS).then(|| {
         format!(
-            "the backup took {:.1} s: in less than {MIN_BACKUP:.0} s, caches of the device may hide its speed: raise --size",
+            "the backup took {:.1} s: in less than {MIN_BACKUP_SECONDS:.0} s, caches of the device may hide its speed: raise --size",
             backup.seconds
         )
     });
-    short.into_iter().chain(other_programs(grounds)).collect()
+    short.into_iter().chain(other_programs_doubt(grounds)).collect()
 }
 
 /// Returns the doubts about a replay.
-fn of_replay(grounds: &Grounds<'_>) -> Vec<String> {
+fn replay_doubts(grounds: &DoubtInputs<'_>) -> Vec<String> {
     let logs = grounds.profile.logs;
-    let few = (logs < MIN_LOGS).then(|| {
-        format!("only {logs} logs per database were replayed: raise --logs to at least {MIN_LOGS}")
-    });
-    few.into_iter().chain(in_cache(grounds)).chain(other_programs(grounds)).collect()
+    let few = (logs < MIN_LOGS)
+        .then(|| format!("only {logs} logs per database were replayed: raise --logs to at least {MIN_LOGS}"));
+    few.into_iter().chain(cache_doubt(grounds)).chain(other_programs_doubt(grounds)).collect()
 }
 
-fn in_cache(grounds: &Grounds<'_>) -> Option<String> {
+fn cache_doubt(grounds: &DoubtInputs<'_>) -> Option<String> {
     (grounds.database_bytes <= grounds.cache_bytes).then(|| {
         format!(
             "the databases ({}) fit in the cache ({}), and few reads reach the storage: raise --size",
@@ -162,7 +165,7 @@ fn in_cache(grounds: &Grounds<'_>) -> Option<String> {
     })
 }
 
-fn other_programs(grounds: &Grounds<'_>) -> Option<String> {
+fn other_programs_doubt(grounds: &DoubtInputs<'_>) -> Option<String> {
     let host = &grounds.measured.host;
     let others = host.cpu_percent - host.process_cpu_percent;
     (others >= OTHERS_CPU_PERCENT)
@@ -172,22 +175,22 @@ fn other_programs(grounds: &Grounds<'_>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measurement::{InstanceIo, Limit, Repetitions, SteadyState};
+    use crate::measurement::{InstanceIo, LimitAnalysis, Repetitions, SteadyState};
     use crate::profile::Options;
     use crate::result::ReplicationPart;
 
-    fn good() -> (Measurement, Analysis) {
+    fn good() -> (Measurement, RunAnalysis) {
         let mut io = InstanceIo::default();
         (0..1000).for_each(|_| io.database_read.record(32768, 1000));
         let measured = Measurement { seconds: 60.0, io: vec![io], ..Measurement::default() };
         let steady = SteadyState { steady: true, ..SteadyState::default() };
-        (measured, Analysis { steady_state: Some(steady), ..Analysis::default() })
+        (measured, RunAnalysis { steady_state: Some(steady), ..RunAnalysis::default() })
     }
 
-    fn of(measured: &Measurement, analysis: &Analysis, database_bytes: u64) -> Vec<String> {
+    fn doubts_for(measured: &Measurement, analysis: &RunAnalysis, database_bytes: u64) -> Vec<String> {
         let profile = Options { dirs: vec!["d".into()], ..Options::default() }.resolve().unwrap();
         let cache_bytes = 64 << 20;
-        let grounds = Grounds {
+        let grounds = DoubtInputs {
             profile: &profile,
             measured,
             analysis,
@@ -204,9 +207,9 @@ mod tests {
     #[test]
     fn a_good_measurement_has_no_doubts_and_an_empty_one_cannot_be_judged() {
         let (measured, analysis) = good();
-        assert_eq!(of(&measured, &analysis, 1 << 30), Vec::<String>::new());
+        assert_eq!(doubts_for(&measured, &analysis, 1 << 30), Vec::<String>::new());
         let profile = Options { dirs: vec!["d".into()], ..Options::default() }.resolve().unwrap();
-        let grounds = Grounds {
+        let grounds = DoubtInputs {
             profile: &profile,
             measured: &Measurement::default(),
             analysis: &analysis,
@@ -225,14 +228,14 @@ mod tests {
         let (measured, analysis) = good();
         let profile = Options { dirs: vec!["d".into()], ..Options::default() }.resolve().unwrap();
         let steady = ReplicationPart { generations: 200, ..ReplicationPart::default() };
-        let replication = Replication {
+        let replication = ReplicationTestResult {
             steady: Some(steady),
             checkpoint_depth: 100 << 20,
             log_bytes: 1 << 20,
-            ..Replication::default()
+            ..ReplicationTestResult::default()
         };
-        let of = |measured: &Measurement, replication: &Replication| {
-            let grounds = Grounds {
+        let of = |measured: &Measurement, replication: &ReplicationTestResult| {
+            let grounds = DoubtInputs {
                 profile: &profile,
                 measured,
                 analysis: &analysis,
@@ -248,7 +251,7 @@ mod tests {
         assert_eq!(of(&measured, &replication), Vec::<String>::new());
         let mut weak = Measurement { seconds: 29.0, ..measured };
         (weak.host.cpu_percent, weak.host.process_cpu_percent) = (60.0, 25.0);
-        let found = of(&weak, &Replication { steady: None, ..replication });
+        let found = of(&weak, &ReplicationTestResult { steady: None, ..replication });
         let words =
             ["measured time was 29 s", "of log was written in steady state", "other programs used 35 %"];
         assert_eq!(found.len(), words.len(), "{found:?}");
@@ -258,8 +261,8 @@ mod tests {
     #[test]
     fn each_weakness_is_one_doubt_with_its_figures() {
         let (measured, analysis) = good();
-        let only = |measured: &Measurement, analysis: &Analysis, bytes, words: &str| {
-            let found = of(measured, analysis, bytes);
+        let only = |measured: &Measurement, analysis: &RunAnalysis, bytes, words: &str| {
+            let found = doubts_for(measured, analysis, bytes);
             assert_eq!(found.len(), 1, "{words}: {found:?}");
             assert!(found[0].contains(words), "{found:?}");
         };
@@ -279,17 +282,17 @@ mod tests {
         let mut busy = measured.clone();
         (busy.host.cpu_percent, busy.host.process_cpu_percent) = (60.0, 25.0);
         only(&busy, &analysis, 1 << 30, "other programs used 35 %");
-        only(&measured, &Analysis { steady_state: None, ..analysis.clone() }, 1 << 30, "too few samples");
+        only(&measured, &RunAnalysis { steady_state: None, ..analysis.clone() }, 1 << 30, "too few samples");
         let mut drifting = analysis.clone();
         drifting.steady_state = Some(SteadyState { spread: 0.3, slope: -0.25, ..SteadyState::default() });
         only(&measured, &drifting, 1 << 30, "varied by 30 % and drifted by -25 %");
         let mut wide = analysis.clone();
-        let transactional_iops = Interval { mean: 12_345.0, half_width: 1_234.0 };
+        let transactional_iops = ConfidenceInterval { mean: 12_345.0, half_width: 1_234.0 };
         wide.repetitions = Some(Repetitions { transactional_iops, ..Repetitions::default() });
         only(&measured, &wide, 1 << 30, "12,345 ± 1,234");
         let mut machine = analysis.clone();
-        machine.limit = Some(Limit {
-            limiter: Limiter::Cpu,
+        machine.limit = Some(LimitAnalysis {
+            limiter: LimitingFactor::Cpu,
             reason: String::new(),
             cpu_percent: 99.0,
             commit_share: 0.0,

@@ -1,6 +1,6 @@
 //! Energy used by a run.
 
-use jetcell_power::{Energy, Tariff};
+use jetcell_power::{EnergyEstimate, EnergyTariff};
 use serde::{Deserialize, Serialize};
 
 /// Energy used during the measured interval of a run. It covers the whole scope and cannot be attributed to a part of
@@ -11,7 +11,7 @@ pub struct RunEnergy {
     pub meter: String,
     /// Mean power, its scope, and the energy extrapolated to a year.
     #[serde(flatten)]
-    pub energy: Energy,
+    pub energy: EnergyEstimate,
     /// Length of the measured interval in seconds.
     pub seconds: f64,
     /// Energy used during the measured interval, in joules.
@@ -19,7 +19,7 @@ pub struct RunEnergy {
     /// Joules per transactional I/O, or `None` without I/O.
     pub joules_per_transactional_io: Option<f64>,
     /// Price and carbon dioxide per kilowatt-hour, as given by the user.
-    pub tariff: Tariff,
+    pub tariff: EnergyTariff,
     /// Name of the currency.
     pub currency: Option<String>,
 }

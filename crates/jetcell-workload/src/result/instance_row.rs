@@ -129,7 +129,7 @@ impl InstanceRow {
     }
 
     /// Creates a row without figures.
-    pub fn named(instance: String, database: PathBuf, log_path: PathBuf) -> InstanceRow {
+    pub fn new(instance: String, database: PathBuf, log_path: PathBuf) -> InstanceRow {
         InstanceRow {
             instance,
             database,

@@ -2,19 +2,21 @@
 //! correctness rules are Jetcell's own.
 
 use crate::measurement::{
-    CONFIRMATIONS, MIN_RATE, Measurement, OpenLoop, Percentiles, Saturation, ScanSummary, Verification,
+    CONFIRMATIONS, LatencyPercentiles, MIN_RATE, Measurement, OpenLoop, SaturationSearch, ScanSummary,
+    VerificationResult,
 };
 use crate::profile::Profile;
 use crate::result::instance_row::InstanceRow;
-use crate::result::{Backup, Recovery, Replication, SideIo};
+use crate::result::{BackupTestResult, RecoveryTestResult, ReplicationTestResult, SideIo};
 use crate::verdict::{
-    AVERAGE_DATABASE_READ, AVERAGE_LOG_WRITE, BAD_IN_BACKUP, Bound, COPIES_FAILED, LOGS_REPLAYED,
-    MAXIMUM_DATABASE_READ, MAXIMUM_LOG_WRITE, MEASURED_ENOUGH, PASSIVE_IO, Rule, STALLS, Verdict,
+    AVERAGE_DATABASE_READ, AVERAGE_LOG_WRITE, BAD_IN_BACKUP, COPIES_FAILED, LOGS_REPLAYED,
+    MAXIMUM_DATABASE_READ, MAXIMUM_LOG_WRITE, MEASURED_ENOUGH, PASSIVE_IO, RuleBound, STALLS, Verdict,
+    VerdictRule,
 };
 
 /// Evidence from outside the measured interval.
 #[derive(Clone, Debug, Default)]
-pub struct Evidence<'a> {
+pub struct VerdictEvidence<'a> {
     /// Number of failed transfers in the whole run.
     pub io_errors: u64,
     /// Error that ended the run early.
@@ -22,20 +24,20 @@ pub struct Evidence<'a> {
     /// Summaries of the checksum scans, if scans ran.
     pub scan: &'a [ScanSummary],
     /// Result of the verification after the load, if the run reached it.
-    pub verification: Option<&'a Verification>,
+    pub verification: Option<&'a VerificationResult>,
     /// Result of the backup test, if the run reached the backup.
-    pub backup: Option<&'a Backup>,
+    pub backup: Option<&'a BackupTestResult>,
     /// Result of the recovery test, if the run reached the replay.
-    pub recovery: Option<&'a Recovery>,
+    pub recovery: Option<&'a RecoveryTestResult>,
     /// Result of the replication test, if the run reached its end.
-    pub replication: Option<&'a Replication>,
+    pub replication: Option<&'a ReplicationTestResult>,
     /// Reason why the run ended early, if it did.
     pub cut_short: Option<&'a str>,
     /// Doubts about the measurement, or `None` if there is no measurement to judge.
     pub doubts: Option<&'a [String]>,
 }
 
-impl Evidence<'_> {
+impl VerdictEvidence<'_> {
     /// Returns true if the test can pass without any load operations.
     fn needs_no_load(&self) -> bool {
         self.recovery.is_some() || self.backup.is_some_and(|backup| backup.cost.is_none())
@@ -50,7 +52,7 @@ pub struct Judgement {
     /// Reason for the verdict, as a sentence.
     pub reason: String,
     /// All rules with their measured values.
-    pub rules: Vec<Rule>,
+    pub rules: Vec<VerdictRule>,
 }
 
 /// Returns the highest value and the name of the instance that has it.
@@ -60,11 +62,16 @@ fn worst(instances: &[InstanceRow], value: impl Fn(&InstanceRow) -> f64) -> (f64
 }
 
 /// Returns the rules for the latency limits and the target.
-fn speed_rules(profile: &Profile, instances: &[InstanceRow], iops: f64, measured: &Measurement) -> Vec<Rule> {
+fn speed_rules(
+    profile: &Profile,
+    instances: &[InstanceRow],
+    iops: f64,
+    measured: &Measurement,
+) -> Vec<VerdictRule> {
     let mut speed = Vec::new();
     let limits = &profile.thresholds;
-    type Value = fn(&InstanceRow) -> f64;
-    let latencies: [(&str, f64, Value); 4] = [
+    type RowValue = fn(&InstanceRow) -> f64;
+    let latencies: [(&str, f64, RowValue); 4] = [
         (AVERAGE_DATABASE_READ, limits.average_database_read_ms, |row| row.database_reads_average_latency_ms),
         (MAXIMUM_DATABASE_READ, limits.maximum_database_read_ms, |row| row.maximum_database_read_ms),
         (AVERAGE_LOG_WRITE, limits.average_log_write_ms, |row| row.log_writes_average_latency_ms),
@@ -72,17 +79,17 @@ fn speed_rules(profile: &Profile, instances: &[InstanceRow], iops: f64, measured
     ];
     for (name, limit, value) in latencies {
         let (measured, instance) = worst(instances, value);
-        speed.push(Rule::at_most(name, limit, measured, format!("worst: {instance}")));
+        speed.push(VerdictRule::at_most(name, limit, measured, format!("worst: {instance}")));
     }
     let stalls = measured.cache.stalls as f64;
     let note = "waits for a free cache page; a larger --cache or faster database writes avoid these waits";
-    speed.push(Rule::at_most(STALLS, limits.page_fault_stalls as f64, stalls, note.into()));
-    speed.extend(Percentiles::of(&measured.io, &measured.tally.operations).rules(limits));
+    speed.push(VerdictRule::at_most(STALLS, limits.page_fault_stalls as f64, stalls, note.into()));
+    speed.extend(LatencyPercentiles::new(&measured.io, &measured.tally.operations).rules(limits));
     speed.extend(measured.open_loop.iter().flat_map(OpenLoop::rules));
     if let Some(target) = profile.target_iops {
         let limit = target * (1.0 - profile.margin);
         let note = format!("target {target} minus a margin of {} %", profile.margin * 100.0);
-        speed.push(Rule::at_least("Achieved transactional I/O per second", limit, iops, note));
+        speed.push(VerdictRule::at_least("Achieved transactional I/O per second", limit, iops, note));
     }
     speed
 }
@@ -93,40 +100,41 @@ pub fn judge(
     instances: &[InstanceRow],
     iops: f64,
     measured: &Measurement,
-    evidence: &Evidence<'_>,
+    evidence: &VerdictEvidence<'_>,
 ) -> Judgement {
     let mut speed = match measured.seconds > 0.0 && profile.test.judges_speed() {
         true => speed_rules(profile, instances, iops, measured),
         false => Vec::new(),
     };
     let doubts = evidence.doubts.unwrap_or_default();
-    let mut enough = Rule::at_most(MEASURED_ENOUGH, 0.0, doubts.len() as f64, doubts.join("; "));
+    let mut enough = VerdictRule::at_most(MEASURED_ENOUGH, 0.0, doubts.len() as f64, doubts.join("; "));
     enough.judged = evidence.doubts.is_some();
     if let Some(saturation) = measured.saturation.as_ref().filter(|saturation| saturation.ended) {
-        speed.push(sustained(saturation));
+        speed.push(sustained_rate_rule(saturation));
     }
 
     let wrong = &measured.tally;
     let mut correct = vec![
-        Rule::at_most(
+        VerdictRule::at_most(
             "I/O errors",
             0.0,
             evidence.io_errors as f64,
             evidence.failure.clone().unwrap_or_default(),
         ),
-        Rule::at_most("Records with wrong content", 0.0, wrong.wrong_records as f64, {
+        VerdictRule::at_most("Records with wrong content", 0.0, wrong.wrong_records as f64, {
             wrong.wrong.first().cloned().unwrap_or_default()
         }),
     ];
-    correct.extend(evidence.backup.map(backed_up));
-    correct.extend(evidence.recovery.map(replayed));
-    correct.extend(evidence.replication.map(followed));
-    speed.extend(evidence.replication.filter(|replication| replication.has(true)).map(passive_io));
+    correct.extend(evidence.backup.map(backup_rule));
+    correct.extend(evidence.recovery.map(replay_rule));
+    correct.extend(evidence.replication.map(replication_rule));
+    speed
+        .extend(evidence.replication.filter(|replication| replication.has_copies(true)).map(passive_io_rule));
     if !evidence.scan.is_empty() {
         let bad: u64 = evidence.scan.iter().map(|scan| scan.bad).sum();
         let first = evidence.scan.iter().find(|scan| scan.bad > 0);
         let note = first.map(|scan| format!("{}: {}", scan.database.display(), scan.findings.join("; ")));
-        correct.push(Rule::at_most(
+        correct.push(VerdictRule::at_most(
             "Bad pages seen by the checksum scan",
             0.0,
             bad as f64,
@@ -139,10 +147,10 @@ pub fn judge(
         let note = first
             .map(|file| format!("{}: {}", file.path.display(), file.findings.join("; ")))
             .unwrap_or_default();
-        correct.push(Rule::at_most("Bad pages and log segments", 0.0, bad as f64, note));
+        correct.push(VerdictRule::at_most("Bad pages and log segments", 0.0, bad as f64, note));
     }
 
-    let broken = |rules: &[Rule]| rules.iter().find(|rule| !rule.passed).map(explain);
+    let broken = |rules: &[VerdictRule]| rules.iter().find(|rule| !rule.passed).map(explain);
     let (verdict, reason) = if let Some(rule) = broken(&correct) {
         (Verdict::Fail, rule)
     } else if let Some(why) = evidence.cut_short {
@@ -170,51 +178,51 @@ pub fn judge(
 
 /// Returns the rule for a search. A search that found no sustained rate fails, regardless of the measurements at its
 /// steps.
-fn sustained(saturation: &Saturation) -> Rule {
+fn sustained_rate_rule(saturation: &SaturationSearch) -> VerdictRule {
     let measured = saturation.sustained_rate.unwrap_or(0.0);
     let note = match saturation.curve().first().and_then(|step| step.broken.as_ref()) {
         Some(rule) => format!("at the lowest rate: {} {:.3}", rule.name, rule.measured),
         None => format!("{} times in a row", CONFIRMATIONS),
     };
-    Rule::at_least("Highest sustained rate (operations/sec)", MIN_RATE, measured, note)
+    VerdictRule::at_least("Highest sustained rate (operations/sec)", MIN_RATE, measured, note)
 }
 
 /// Returns the rule for a backup. A backup with a bad page cannot replace its database.
-fn backed_up(backup: &Backup) -> Rule {
+fn backup_rule(backup: &BackupTestResult) -> VerdictRule {
     let first = backup.databases.iter().find(|database| database.counters.bad > 0);
     let note = first.map(|database| {
         format!("{}: {}", database.database.display(), database.counters.findings.join("; "))
     });
-    Rule::at_most(BAD_IN_BACKUP, 0.0, backup.bad() as f64, note.unwrap_or_default())
+    VerdictRule::at_most(BAD_IN_BACKUP, 0.0, backup.bad() as f64, note.unwrap_or_default())
 }
 
 /// Returns the rule for a replay. A replay with a missing log fails, regardless of its speed.
-fn replayed(recovery: &Recovery) -> Rule {
+fn replay_rule(recovery: &RecoveryTestResult) -> VerdictRule {
     let fewest = recovery.fewest_logs();
     let note = fewest.map(|database| format!("fewest: {}", database.instance)).unwrap_or_default();
     let measured = fewest.map_or(0, |database| database.logs);
-    let mut rule = Rule::at_least(LOGS_REPLAYED, recovery.wanted_logs as f64, measured as f64, note);
+    let mut rule = VerdictRule::at_least(LOGS_REPLAYED, recovery.wanted_logs as f64, measured as f64, note);
     rule.judged = recovery.complete;
     rule.passed |= !recovery.complete;
     rule
 }
 
 /// Returns the rule for copies. A copy that stopped replicating is a failure.
-fn followed(replication: &Replication) -> Rule {
+fn replication_rule(replication: &ReplicationTestResult) -> VerdictRule {
     let failed = || replication.copies.iter().filter_map(|copy| Some((copy, copy.failure.as_ref()?)));
     let note = failed().next().map(|(copy, why)| format!("{}: {why}", copy.directory.display()));
-    Rule::at_most(COPIES_FAILED, 0.0, failed().count() as f64, note.unwrap_or_default())
+    VerdictRule::at_most(COPIES_FAILED, 0.0, failed().count() as f64, note.unwrap_or_default())
 }
 
 /// Maximum I/O of a passive copy with a persistent instance, relative to its active side. Published values range from
 /// 0.5 to 1, and a later source gives one half.
 const MAX_PASSIVE_IO: f64 = 0.5;
 
-fn passive_io(replication: &Replication) -> Rule {
+fn passive_io_rule(replication: &ReplicationTestResult) -> VerdictRule {
     let part = replication.steady.as_ref();
     let ratio = part.and_then(|part| replication.ratio(part, true, SideIo::transfers));
     let note = "in steady state, with the same cache".to_string();
-    let mut rule = Rule::at_most(PASSIVE_IO, MAX_PASSIVE_IO, ratio.unwrap_or(0.0), note);
+    let mut rule = VerdictRule::at_most(PASSIVE_IO, MAX_PASSIVE_IO, ratio.unwrap_or(0.0), note);
     if ratio.is_none() || !replication.has_written_pages() {
         (rule.judged, rule.passed) = (false, true);
         rule.note = "too little log was written to judge this ratio".into();
@@ -222,10 +230,10 @@ fn passive_io(replication: &Replication) -> Rule {
     rule
 }
 
-fn explain(rule: &Rule) -> String {
-    let bound = if rule.bound == Bound::AtMost { "at most" } else { "at least" };
+fn explain(rule: &VerdictRule) -> String {
+    let bound = if rule.bound == RuleBound::AtMost { "at most" } else { "at least" };
     let note = if rule.note.is_empty() { String::new() } else { format!(" ({})", rule.note) };
-    let Rule { name, measured, limit, .. } = rule;
+    let VerdictRule { name, measured, limit, .. } = rule;
     format!("{name}: {} where {bound} {} is allowed{note}", round(*measured), round(*limit))
 }
 
@@ -252,7 +260,7 @@ mod tests {
             log_writes_average_latency_ms: log_ms,
             maximum_database_read_ms: read_ms * 2.0,
             maximum_log_write_ms: log_ms * 2.0,
-            ..InstanceRow::named(format!("Instance1.{number}"), "d".into(), "l".into())
+            ..InstanceRow::new(format!("Instance1.{number}"), "d".into(), "l".into())
         }
     }
 
@@ -266,8 +274,9 @@ mod tests {
     fn esrp_figures_give_the_published_verdicts() {
         // JS13 and JS14 of the ESRP paper: 285.979 and 259.878 IOPS for a target of 270.
         let rows = [row(1, 17.662, 1.293), row(2, 15.614, 1.338)];
-        let verdict =
-            |profile: &Profile, iops| judge(profile, &rows, iops, &measured(), &Evidence::default()).verdict;
+        let verdict = |profile: &Profile, iops| {
+            judge(profile, &rows, iops, &measured(), &VerdictEvidence::default()).verdict
+        };
         assert_eq!(verdict(&profile(), 285.979), Verdict::Pass);
         assert_eq!(verdict(&profile(), 259.878), Verdict::Pass);
         assert_eq!(verdict(&Profile { margin: 0.03, ..profile() }, 259.878), Verdict::Fail);
@@ -281,7 +290,7 @@ mod tests {
                 &[row(1, 1.0, 1.0), row(2, read, log)],
                 300.0,
                 &measured(),
-                &Evidence::default(),
+                &VerdictEvidence::default(),
             )
         };
         assert_eq!(at(20.0, 10.0).verdict, Verdict::Pass);
@@ -300,7 +309,7 @@ mod tests {
         let mut stalled = measured();
         stalled.cache.stalls = 1;
         let judged = |profile: &Profile| {
-            judge(profile, &[row(1, 1.0, 1.0)], 300.0, &stalled, &Evidence::default()).verdict
+            judge(profile, &[row(1, 1.0, 1.0)], 300.0, &stalled, &VerdictEvidence::default()).verdict
         };
         assert_eq!(judged(&profile()), Verdict::Fail);
         let mut lenient = profile();
@@ -310,7 +319,7 @@ mod tests {
 
     #[test]
     fn an_interrupted_run_is_incomplete_but_damage_still_fails_it() {
-        let cut = Evidence { cut_short: Some("stopped by Ctrl-C"), ..Evidence::default() };
+        let cut = VerdictEvidence { cut_short: Some("stopped by Ctrl-C"), ..VerdictEvidence::default() };
         let slow = judge(&profile(), &[row(1, 99.0, 1.0)], 1.0, &measured(), &cut);
         assert_eq!((slow.verdict, slow.reason.as_str()), (Verdict::Incomplete, "stopped by Ctrl-C"));
         let mut wrong = measured();
@@ -328,8 +337,8 @@ mod tests {
             path: "x.edb".into(),
             ..Default::default()
         };
-        let verification = Verification { files: vec![file], seconds: 1.0 };
-        let evidence = Evidence { verification: Some(&verification), ..Evidence::default() };
+        let verification = VerificationResult { files: vec![file], seconds: 1.0 };
+        let evidence = VerdictEvidence { verification: Some(&verification), ..VerdictEvidence::default() };
         let judged = judge(&profile(), &[row(1, 1.0, 1.0)], 300.0, &measured(), &evidence);
         assert_eq!(judged.verdict, Verdict::Fail);
         assert!(judged.reason.contains("x.edb: page 7"), "{}", judged.reason);
@@ -347,7 +356,7 @@ mod tests {
             },
         ];
         let judged = |scan: &[ScanSummary]| {
-            let evidence = Evidence { scan, cut_short: Some("stopped"), ..Evidence::default() };
+            let evidence = VerdictEvidence { scan, cut_short: Some("stopped"), ..VerdictEvidence::default() };
             judge(&profile(), &[row(1, 1.0, 1.0)], 300.0, &measured(), &evidence)
         };
         assert_eq!(judged(&scan[..1]).verdict, Verdict::Incomplete);
@@ -360,7 +369,7 @@ mod tests {
     fn doubts_are_said_and_fail_a_strict_run_only() {
         let doubts = ["the measured time was 2 s".to_string()];
         let judged = |profile: &Profile, doubts: Option<&[String]>| {
-            let evidence = Evidence { doubts, ..Evidence::default() };
+            let evidence = VerdictEvidence { doubts, ..VerdictEvidence::default() };
             judge(profile, &[row(1, 1.0, 1.0)], 300.0, &measured(), &evidence)
         };
         let strict = Profile { strict: true, ..profile() };
@@ -386,7 +395,7 @@ mod tests {
         let idle = Measurement { seconds: 60.0, complete: true, ..Measurement::default() };
         let free = Profile { target_iops: None, ..profile() };
         assert_eq!(
-            judge(&free, &[row(1, 0.0, 0.0)], 0.0, &idle, &Evidence::default()).verdict,
+            judge(&free, &[row(1, 0.0, 0.0)], 0.0, &idle, &VerdictEvidence::default()).verdict,
             Verdict::Incomplete
         );
     }

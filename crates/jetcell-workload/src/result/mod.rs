@@ -21,27 +21,29 @@ use jetcell_vfs::UnfinishedFile;
 use serde::{Deserialize, Serialize};
 
 use crate::fragmentation::FragmentationChange;
-use crate::layout::Plan;
+use crate::layout::RunPlan;
 use crate::machine::Machine;
 use crate::measurement::{
-    ArraySample, DefragSummary, HostUse, Latencies, LatencyTable, Limit, LogCopies, OpenLoop, Repetitions,
-    Saturation, ScanSummary, SteadyState, TaskImpact, Trend, Verification,
+    ArraySample, DefragSummary, HostUsage, LatencyHistogram, LatencyTable, LimitAnalysis, LogCopySummary,
+    OpenLoop, Repetitions, SaturationSearch, ScanSummary, SteadyState, TaskImpact, Trend, VerificationResult,
 };
-use crate::observer::Phase;
+use crate::observer::RunPhase;
 use crate::profile::{Profile, TestKind};
-use crate::verdict::{Rule, Verdict};
+use crate::verdict::{Verdict, VerdictRule};
 
-pub use alone::Alone;
-pub use arithmetic::{Summary, achieved_iops, three_decimals, total, total_log_reads, total_reads, without};
-pub use backup::{Backup, BackupCost, BackupSample, DatabaseBackup, LoadFigures};
-pub(crate) use doubts::{Grounds, doubts};
+pub use alone::StandaloneLoad;
+pub use arithmetic::{
+    EsrpSummary, achieved_iops, subtract, three_decimals, total, total_log_reads, total_reads,
+};
+pub use backup::{BackupCost, BackupSample, BackupTestResult, DatabaseBackup, LoadFigures};
+pub(crate) use doubts::{DoubtInputs, doubts};
 pub use energy::RunEnergy;
 pub use instance_row::InstanceRow;
-pub use judge::{Evidence, Judgement, judge};
-pub use recovery::{Recovery, ReplaySample, ReplayedDatabase};
+pub use judge::{Judgement, VerdictEvidence, judge};
+pub use recovery::{RecoveryTestResult, ReplaySample, ReplayedDatabase};
 pub use replication::{
-    CopySample, MissingLog, ReplicatedCopy, Replication, ReplicationPart, ReplicationSample, SideFigure,
-    SideIo,
+    CopySample, MissingLog, ReplicatedCopy, ReplicationPart, ReplicationSample, ReplicationTestResult,
+    SideFigure, SideIo,
 };
 
 /// Version of the stored format.
@@ -49,7 +51,7 @@ pub const SCHEMA_VERSION: u32 = 2;
 
 /// Work done by the load in the measured interval.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Operations {
+pub struct OperationCounts {
     /// Number of completed operations by kind.
     pub counts: BTreeMap<String, u64>,
     /// Operations per second.
@@ -74,11 +76,11 @@ const MAX_HISTOGRAMS: usize = 64;
 
 /// Analysis of the figures: steady state, limiting factor, and the machine's resource usage.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Analysis {
+pub struct RunAnalysis {
     /// Steady-state analysis, or `None` if there are too few samples.
     pub steady_state: Option<SteadyState>,
     /// Limiting factor, or `None` if nothing was measured.
-    pub limit: Option<Limit>,
+    pub limit: Option<LimitAnalysis>,
     /// Repetitions with their confidence intervals, or `None` if there is only one repetition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repetitions: Option<Repetitions>,
@@ -87,14 +89,14 @@ pub struct Analysis {
     pub maintenance_impact: Vec<TaskImpact>,
     /// Search for the highest rate, if the run included one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub saturation: Option<Saturation>,
+    pub saturation: Option<SaturationSearch>,
     /// Deviation from the target rate, or `None` without a target rate. The target rate may be the result of a
     /// search.
     pub open_loop: Option<OpenLoop>,
     /// The machine's resource usage over the measured interval.
-    pub host: HostUse,
+    pub host: HostUsage,
     /// The machine's resource usage in each interval of `samples.csv`.
-    pub host_samples: Vec<HostUse>,
+    pub host_samples: Vec<HostUsage>,
     /// Array activity in each interval of `samples.csv`. Empty if no database is on an array.
     #[serde(default)]
     pub array_samples: Vec<ArraySample>,
@@ -104,7 +106,7 @@ pub struct Analysis {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PhaseTime {
     /// The phase.
-    pub phase: Phase,
+    pub phase: RunPhase,
     /// Duration in seconds.
     pub seconds: f64,
     /// Processor time used by the process, in seconds. Zero in results written by earlier versions.
@@ -114,7 +116,7 @@ pub struct PhaseTime {
 
 /// A part of a stress test. It ends with an interruption or at the end of the test.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Part {
+pub struct TestPart {
     /// Start time in RFC 3339 format.
     pub started: String,
     /// Last time at which the part is known to have run, in RFC 3339 format.
@@ -142,7 +144,7 @@ pub struct RunResult {
     /// Reason for the verdict, as a sentence.
     pub reason: String,
     /// Rules that determine the verdict.
-    pub rules: Vec<Rule>,
+    pub rules: Vec<VerdictRule>,
     /// Reasons why the figures may not reflect the capability of the storage. Empty if there are none, or if nothing
     /// was measured.
     #[serde(default)]
@@ -172,18 +174,18 @@ pub struct RunResult {
     /// Latency percentiles in microseconds for each kind of operation, and for durable commits. In an open loop, the
     /// latency of an operation is measured from when it was due.
     pub operation_latency: LatencyTable,
-    /// Distributions for both latency tables, under the same names. See [`Latencies`].
+    /// Distributions for both latency tables, under the same names. See [`LatencyHistogram`].
     #[serde(
         default,
         skip_serializing_if = "BTreeMap::is_empty",
         deserialize_with = "bounded_map::<_, _, _, MAX_HISTOGRAMS>"
     )]
-    pub histograms: BTreeMap<String, Latencies>,
+    pub histograms: BTreeMap<String, LatencyHistogram>,
     /// Work done by the load.
-    pub operations: Operations,
+    pub operations: OperationCounts,
     /// Analysis: steady state, limiting factor, open loop and host counters.
     #[serde(default)]
-    pub analysis: Analysis,
+    pub analysis: RunAnalysis,
     /// Summary of each database's background checksum scan. Empty without a scan.
     #[serde(
         default,
@@ -215,25 +217,25 @@ pub struct RunResult {
         skip_serializing_if = "Vec::is_empty",
         deserialize_with = "bounded_list::<_, _, MAX_DATABASES>"
     )]
-    pub copies: Vec<LogCopies>,
+    pub copies: Vec<LogCopySummary>,
     /// Parts of a stress test. There is more than one part if the test was interrupted and resumed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub parts: Vec<Part>,
+    pub parts: Vec<TestPart>,
     /// How the figures of a stress test change over time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub trends: Vec<Trend>,
     /// Results of the backup test.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub backup: Option<Backup>,
+    pub backup: Option<BackupTestResult>,
     /// Results of the recovery test.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub recovery: Option<Recovery>,
+    pub recovery: Option<RecoveryTestResult>,
     /// Results of the replication test.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub replication: Option<Replication>,
+    pub replication: Option<ReplicationTestResult>,
     /// Figures for the load alone, if they were measured before the loads of other hosts ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub alone: Option<Alone>,
+    pub alone: Option<StandaloneLoad>,
     /// Bytes of the cache in use at the end of the run.
     pub cache_used_bytes: u64,
     /// Number of waits for a free cache page during the measured interval.
@@ -243,13 +245,13 @@ pub struct RunResult {
     /// Number of failed transfers.
     pub io_errors: u64,
     /// Result of the verification, or `None` if the run ended before it.
-    pub verification: Option<Verification>,
+    pub verification: Option<VerificationResult>,
     /// Lines of the test log.
     pub log: Vec<String>,
     /// Profile of the run.
     pub configuration: Profile,
     /// Plan of the run, with its files.
-    pub plan: Plan,
+    pub plan: RunPlan,
     /// Machine that performed the run.
     pub machine: Machine,
 }
@@ -273,15 +275,15 @@ impl RunResult {
 
     /// Writes the result to a file atomically and syncs it.
     pub fn write(&self, path: &Path) -> io::Result<()> {
-        self.unfinished(path)?.finish()
+        self.unfinished_file(path)?.finish()
     }
 
     /// Writes the result to a file atomically, but without a sync. A power failure may lose the file.
     pub(crate) fn write_unsynced(&self, path: &Path) -> io::Result<()> {
-        self.unfinished(path)?.finish_unsynced()
+        self.unfinished_file(path)?.finish_unsynced()
     }
 
-    fn unfinished(&self, path: &Path) -> io::Result<UnfinishedFile> {
+    fn unfinished_file(&self, path: &Path) -> io::Result<UnfinishedFile> {
         let mut file = UnfinishedFile::create(path)?;
         file.write_all(self.to_json().as_bytes())?;
         Ok(file)
@@ -297,9 +299,9 @@ mod tests {
     #[test]
     fn numbers_of_a_stored_result_are_read_back_exactly() {
         for number in 1..5_000_u32 {
-            let part = Part { measured_seconds: f64::from(number).sqrt() * 1e-3, ..Part::default() };
+            let part = TestPart { measured_seconds: f64::from(number).sqrt() * 1e-3, ..TestPart::default() };
             let text = serde_json::to_string(&part).unwrap();
-            assert_eq!(serde_json::from_str::<Part>(&text).unwrap(), part, "{text}");
+            assert_eq!(serde_json::from_str::<TestPart>(&text).unwrap(), part, "{text}");
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::result::instance_row::InstanceRow;
 
 /// Replay of all databases, in stored form.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Recovery {
+pub struct RecoveryTestResult {
     /// State of the databases before the replay.
     pub mode: RecoveryMode,
     /// Number of logs that were requested for each database.
@@ -74,7 +74,7 @@ impl ReplayedDatabase {
     }
 }
 
-impl Recovery {
+impl RecoveryTestResult {
     /// Returns the replay time per log in seconds, averaged over the databases. Published results use this
     /// definition.
     pub fn seconds_per_log(&self) -> f64 {
@@ -106,14 +106,14 @@ mod tests {
     fn seconds_per_log_are_those_of_the_published_test() {
         // Logs and seconds of JS13 in the ESRP paper, which reports 2.910 seconds per log.
         let database = |logs, seconds| ReplayedDatabase { logs, seconds, ..ReplayedDatabase::default() };
-        let recovery = Recovery {
+        let recovery = RecoveryTestResult {
             seconds: 10.0,
             databases: vec![database(504, 1470.0), database(505, 1465.0), ReplayedDatabase::default()],
-            ..Recovery::default()
+            ..RecoveryTestResult::default()
         };
         assert!((recovery.databases[0].seconds_per_log() - 2.916_666).abs() < 1e-5);
         assert_eq!(recovery.databases[2].seconds_per_log(), 0.0);
         assert_eq!(recovery.fewest_logs().unwrap().logs, 0);
-        assert_eq!(Recovery::default().seconds_per_log(), 0.0);
+        assert_eq!(RecoveryTestResult::default().seconds_per_log(), 0.0);
     }
 }

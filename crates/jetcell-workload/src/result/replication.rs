@@ -8,7 +8,7 @@ use crate::measurement::InstanceIo;
 
 /// Copies of all databases, in stored form.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Replication {
+pub struct ReplicationTestResult {
     /// Results for all copies.
     pub copies: Vec<ReplicatedCopy>,
     /// Cache size of each copy in bytes. It equals the active side's cache size per database.
@@ -135,7 +135,7 @@ pub type SideFigure = fn(&SideIo) -> u64;
 
 impl SideIo {
     /// Extracts the transfers of an instance or copy.
-    pub fn of(io: &InstanceIo) -> SideIo {
+    pub fn from_io(io: &InstanceIo) -> SideIo {
         SideIo {
             database_reads: io.database_read.operations,
             database_writes: io.database_write.operations,
@@ -178,7 +178,7 @@ impl SideIo {
 
 impl ReplicationPart {
     /// Computes the part of the test spanned by these samples. Returns `None` if there are no samples.
-    pub fn of(samples: &[ReplicationSample]) -> Option<ReplicationPart> {
+    pub fn from_samples(samples: &[ReplicationSample]) -> Option<ReplicationPart> {
         let (first, last) = samples.first().zip(samples.last())?;
         let copies = || last.copies.iter().zip(&first.copies);
         Some(ReplicationPart {
@@ -187,7 +187,7 @@ impl ReplicationPart {
             logs: copies().map(|(last, first)| last.logs.saturating_sub(first.logs)).collect(),
             active: last.active.since(first.active),
             copies: copies().map(|(last, first)| last.io.since(first.io)).collect(),
-            missing_log: (0..last.copies.len()).map(|copy| MissingLog::over(samples, copy)).collect(),
+            missing_log: (0..last.copies.len()).map(|copy| MissingLog::from_samples(samples, copy)).collect(),
         })
     }
 }
@@ -195,7 +195,7 @@ impl ReplicationPart {
 impl MissingLog {
     /// Computes the amount of log that a copy had not received during these samples. The first sample only marks the
     /// start.
-    fn over(samples: &[ReplicationSample], copy: usize) -> MissingLog {
+    fn from_samples(samples: &[ReplicationSample], copy: usize) -> MissingLog {
         let (mut byte_seconds, mut most) = (0.0, 0);
         for pair in samples.windows(2) {
             let Some(missing) = pair[1].copies.get(copy).map(|copy| copy.missing_log) else { continue };
@@ -217,7 +217,7 @@ impl MissingLog {
     }
 
     /// Combines several copies: averages the means and the streamed bytes, and takes the maximum of the maxima.
-    fn of_all(all: &[MissingLog]) -> Option<MissingLog> {
+    fn combine(all: &[MissingLog]) -> Option<MissingLog> {
         let count = Some(all.len() as u64).filter(|count| *count > 0)?;
         let sum = |figure: fn(&MissingLog) -> u64| all.iter().map(figure).sum::<u64>();
         Some(MissingLog {
@@ -228,9 +228,9 @@ impl MissingLog {
     }
 }
 
-impl Replication {
+impl ReplicationTestResult {
     /// Returns true if there are copies of this kind.
-    pub fn has(&self, keep_instance: bool) -> bool {
+    pub fn has_copies(&self, keep_instance: bool) -> bool {
         self.copies.iter().any(|copy| copy.keep_instance == keep_instance)
     }
 
@@ -239,11 +239,11 @@ impl Replication {
     /// or if the active side's figure is zero.
     pub fn ratio(&self, part: &ReplicationPart, keep_instance: bool, figure: SideFigure) -> Option<f64> {
         let active = Some(figure(&part.active)).filter(|active| *active > 0)? as f64;
-        Some(self.of_one(part, keep_instance, figure)? / active)
+        Some(self.per_copy(part, keep_instance, figure)? / active)
     }
 
     /// Returns a figure for one copy of every database, averaged over the copies of one kind.
-    pub fn of_one(&self, part: &ReplicationPart, keep_instance: bool, figure: SideFigure) -> Option<f64> {
+    pub fn per_copy(&self, part: &ReplicationPart, keep_instance: bool, figure: SideFigure) -> Option<f64> {
         let kind: Vec<_> = self.copies.iter().map(|copy| copy.keep_instance == keep_instance).collect();
         let of_kind = part.copies.iter().zip(&kind).filter(|(_, of_kind)| **of_kind);
         let count = kind.iter().filter(|of_kind| **of_kind).count();
@@ -256,7 +256,7 @@ impl Replication {
     pub fn missing_log(&self, part: &ReplicationPart, keep_instance: bool) -> Option<MissingLog> {
         let of_kind = part.missing_log.iter().zip(&self.copies);
         let of_kind = of_kind.filter(|(_, copy)| copy.keep_instance == keep_instance);
-        MissingLog::of_all(&of_kind.map(|(missing, _)| *missing).collect::<Vec<_>>())
+        MissingLog::combine(&of_kind.map(|(missing, _)| *missing).collect::<Vec<_>>())
     }
 
     /// Returns the share of a part's log that copies of one kind received while it was being written, averaged over
@@ -303,7 +303,8 @@ mod tests {
         // There are two databases. Each has two copies with a persistent instance and one copy whose instance is
         // discarded after each batch.
         let copies = ["a", "b"].into_iter().flat_map(|name| [true, true, false].map(|kept| copy(name, kept)));
-        let replication = Replication { copies: copies.collect(), ..Replication::default() };
+        let replication =
+            ReplicationTestResult { copies: copies.collect(), ..ReplicationTestResult::default() };
         let part = ReplicationPart {
             active: io(100),
             copies: [20, 40, 200, 10, 30, 300].map(io).into(),
@@ -313,7 +314,7 @@ mod tests {
         // The expected ratios are (20 + 40 + 10 + 30) / 2 and 200 + 300, divided by 100.
         assert_eq!((ratio(true), ratio(false)), (Some(0.5), Some(5.0)));
         assert_eq!(replication.ratio(&part, true, |io| io.log_reads), None);
-        assert!(replication.has(false) && !Replication::default().has(true));
+        assert!(replication.has_copies(false) && !ReplicationTestResult::default().has_copies(true));
     }
 
     #[test]
@@ -333,15 +334,15 @@ mod tests {
             sample(2.0, [(100, 300, 60), (7, 8, 0)]),
             sample(5.0, [(200, 250, 90), (7, 8, 0)]),
         ];
-        let part = ReplicationPart::of(&samples).unwrap();
+        let part = ReplicationPart::from_samples(&samples).unwrap();
         let first = MissingLog { mean_bytes: 175, most_bytes: 300, streamed_bytes: 40 };
         assert_eq!(part.missing_log, [first, MissingLog { mean_bytes: 7, most_bytes: 8, streamed_bytes: 0 }]);
         let copies =
             [true, true].map(|keep_instance| ReplicatedCopy { keep_instance, ..ReplicatedCopy::default() });
-        let replication = Replication { copies: copies.into(), ..Replication::default() };
+        let replication = ReplicationTestResult { copies: copies.into(), ..ReplicationTestResult::default() };
         let both = MissingLog { mean_bytes: 91, most_bytes: 300, streamed_bytes: 20 };
         assert_eq!(replication.missing_log(&part, true), Some(both));
         assert_eq!(replication.missing_log(&part, false), None);
-        assert_eq!(ReplicationPart::of(&[]), None);
+        assert_eq!(ReplicationPart::from_samples(&[]), None);
     }
 }

@@ -8,23 +8,24 @@ use ese_engine::Error;
 
 use crate::event_file::rfc3339;
 use crate::fragmentation::FragmentationChange;
-use crate::layout::{InstancePlan, Plan};
-use crate::load::OperationKind;
+use crate::layout::{InstancePlan, RunPlan};
+use crate::load::LoadOperationKind;
 use crate::machine::{Machine, peak_resident_bytes};
 use crate::measurement::{
-    DefragSummary, InstanceIo, IoTotals, Latencies, LatencyTable, Limit, LogCopies, Measurement, Repetitions,
-    ScanSummary, SteadyState, TaskImpact, Trend, Verification, trends,
+    DefragSummary, InstanceIo, IoTotals, LatencyHistogram, LatencyTable, LimitAnalysis, LogCopySummary,
+    Measurement, Repetitions, ScanSummary, SteadyState, TaskImpact, Trend, VerificationResult, trends,
 };
 use crate::profile::{Profile, TestKind};
 use crate::result::{
-    Alone, Analysis, Backup, Evidence, Grounds, InstanceRow, Judgement, Operations, Part, PhaseTime,
-    Recovery, Replication, RunResult, SCHEMA_VERSION, achieved_iops, doubts, judge, total,
+    BackupTestResult, DoubtInputs, InstanceRow, Judgement, OperationCounts, PhaseTime, RecoveryTestResult,
+    ReplicationTestResult, RunAnalysis, RunResult, SCHEMA_VERSION, StandaloneLoad, TestPart, VerdictEvidence,
+    achieved_iops, doubts, judge, total,
 };
 use crate::verdict::{MEASURED_ENOUGH, Verdict};
 
 /// Result of attaching the databases, driving the load and shutting down.
 #[derive(Clone, Default)]
-pub(crate) struct Loaded {
+pub(crate) struct LoadPhaseResult {
     pub(crate) measured: Measurement,
     pub(crate) initial_bytes: u64,
     /// Size of the databases at the end of the load, as reported by the engine.
@@ -35,28 +36,28 @@ pub(crate) struct Loaded {
     pub(crate) fragmentation: Vec<FragmentationChange>,
     pub(crate) failure: Option<Error>,
     /// Simulated log reads for additional copies.
-    pub(crate) copies: Vec<LogCopies>,
+    pub(crate) copies: Vec<LogCopySummary>,
     /// Parts of a stress test.
-    pub(crate) parts: Vec<Part>,
+    pub(crate) parts: Vec<TestPart>,
     /// Results of the backup test.
-    pub(crate) backup: Option<Backup>,
+    pub(crate) backup: Option<BackupTestResult>,
     /// Results of the recovery test.
-    pub(crate) recovery: Option<Recovery>,
+    pub(crate) recovery: Option<RecoveryTestResult>,
     /// Results of the replication test.
-    pub(crate) replication: Option<Replication>,
+    pub(crate) replication: Option<ReplicationTestResult>,
     /// Figures for the load alone, if they were measured.
-    pub(crate) alone: Option<Alone>,
+    pub(crate) alone: Option<StandaloneLoad>,
 }
 
 /// Phases and log lines so far.
 #[derive(Clone, Default)]
-pub(crate) struct History {
+pub(crate) struct RunHistory {
     pub(crate) log: Vec<String>,
     pub(crate) phases: Vec<PhaseTime>,
 }
 
 /// Returns the result to keep on disk in case the run is killed: the figures so far, without a verdict.
-pub(crate) fn not_ended(result: RunResult) -> RunResult {
+pub(crate) fn interim_result(result: RunResult) -> RunResult {
     RunResult {
         verdict: Verdict::Incomplete,
         reason: "the run has not ended: it is still running, was killed or failed".into(),
@@ -68,11 +69,11 @@ pub(crate) fn not_ended(result: RunResult) -> RunResult {
 /// Judges the run and assembles its result.
 pub(crate) fn assemble(
     profile: &Profile,
-    plan: &Plan,
+    plan: &RunPlan,
     started: &DateTime<Local>,
-    history: &History,
-    loaded: &Loaded,
-    verification: Option<Verification>,
+    history: &RunHistory,
+    loaded: &LoadPhaseResult,
+    verification: Option<VerificationResult>,
     cut_short: Option<&str>,
 ) -> RunResult {
     let measured = &loaded.measured;
@@ -84,8 +85,8 @@ pub(crate) fn assemble(
     // Files on an array are not in the machine's file system.
     let final_database_bytes = if on_machine == 0 { loaded.final_bytes } else { on_machine };
     let analysis = analysis(measured, profile.threads);
-    let trends = trends_of(profile, measured);
-    let doubts = doubts(&Grounds {
+    let trends = stress_trends(profile, measured);
+    let doubts = doubts(&DoubtInputs {
         profile,
         measured,
         analysis: &analysis,
@@ -96,7 +97,7 @@ pub(crate) fn assemble(
         database_bytes: final_database_bytes,
         cache_bytes: plan.cache_bytes,
     });
-    let evidence = Evidence {
+    let evidence = VerdictEvidence {
         scan: &loaded.scan,
         io_errors: loaded.io_errors.max(u64::from(loaded.failure.as_ref().is_some_and(is_device_failure))),
         failure: loaded.failure.as_ref().map(Error::to_string),
@@ -165,7 +166,7 @@ pub(crate) fn assemble(
 }
 
 /// Returns the trends of a stress test. Other tests are too short to show trends.
-fn trends_of(profile: &Profile, measured: &Measurement) -> Vec<Trend> {
+fn stress_trends(profile: &Profile, measured: &Measurement) -> Vec<Trend> {
     match profile.test {
         TestKind::Stress => trends(&measured.samples),
         _ => Vec::new(),
@@ -189,10 +190,10 @@ fn is_device_failure(error: &Error) -> bool {
 pub(crate) fn named_row(instance: &InstancePlan) -> InstanceRow {
     let stem = instance.database.file_stem().unwrap_or_default();
     let name = stem.to_string_lossy().into_owned();
-    InstanceRow::named(name, instance.database.clone(), instance.log_dir.clone())
+    InstanceRow::new(name, instance.database.clone(), instance.log_dir.clone())
 }
 
-fn instance_row(plan: &Plan, measured: &Measurement, index: usize) -> InstanceRow {
+fn instance_row(plan: &RunPlan, measured: &Measurement, index: usize) -> InstanceRow {
     let row = named_row(&plan.instances[index]);
     let Some(io) = measured.io.get(index) else { return row };
     let highest = |value: fn(&crate::measurement::InstanceSample) -> f64| {
@@ -222,9 +223,9 @@ fn instance_row(plan: &Plan, measured: &Measurement, index: usize) -> InstanceRo
 }
 
 /// Returns the latency distribution of each kind of I/O over all instances.
-fn io_latencies(instances: &[InstanceIo]) -> BTreeMap<String, Latencies> {
-    type Kind = fn(&InstanceIo) -> &IoTotals;
-    let kinds: [(&str, Kind); 8] = [
+fn io_latencies(instances: &[InstanceIo]) -> BTreeMap<String, LatencyHistogram> {
+    type IoSelector = fn(&InstanceIo) -> &IoTotals;
+    let kinds: [(&str, IoSelector); 8] = [
         ("database_read", |io| &io.database_read),
         ("database_write", |io| &io.database_write),
         ("log_read", |io| &io.log_read),
@@ -234,7 +235,7 @@ fn io_latencies(instances: &[InstanceIo]) -> BTreeMap<String, Latencies> {
         ("log_copy_read", |io| &io.log_copy_read),
         ("backup_read", |io| &io.backup_read),
     ];
-    let sum = |kind: Kind| {
+    let sum = |kind: IoSelector| {
         let mut all = IoTotals::default();
         instances.iter().for_each(|io| all.add(kind(io)));
         all.latencies
@@ -243,22 +244,22 @@ fn io_latencies(instances: &[InstanceIo]) -> BTreeMap<String, Latencies> {
 }
 
 /// Returns the latency distribution of each kind of operation and of durable commits.
-fn operation_latencies(measured: &Measurement) -> BTreeMap<String, Latencies> {
-    let kinds = OperationKind::ALL.into_iter().zip(&measured.tally.operations);
+fn operation_latencies(measured: &Measurement) -> BTreeMap<String, LatencyHistogram> {
+    let kinds = LoadOperationKind::ALL.into_iter().zip(&measured.tally.operations);
     let durable = ("durable_commit".to_string(), measured.tally.durable_commits.clone());
     kinds.map(|(kind, all)| (kind.name().to_string(), all.clone())).chain([durable]).collect()
 }
 
-fn summaries(histograms: &BTreeMap<String, Latencies>) -> LatencyTable {
+fn summaries(histograms: &BTreeMap<String, LatencyHistogram>) -> LatencyTable {
     histograms.iter().map(|(name, all)| (name.clone(), all.summary())).collect()
 }
 
 /// Returns the figures for the load alone, without its start and end times.
-pub(crate) fn alone_figures(plan: &Plan, measured: &Measurement) -> Alone {
+pub(crate) fn alone_figures(plan: &RunPlan, measured: &Measurement) -> StandaloneLoad {
     let rows: Vec<InstanceRow> =
         (0..plan.instances.len()).map(|index| instance_row(plan, measured, index)).collect();
     let (all, latencies) = (total(&rows), summaries(&io_latencies(&measured.io)));
-    Alone {
+    StandaloneLoad {
         measured_seconds: measured.seconds,
         achieved_transactional_iops: achieved_iops(&rows),
         database_bytes_per_second: all.database_reads_per_second * all.database_reads_average_bytes
@@ -267,16 +268,16 @@ pub(crate) fn alone_figures(plan: &Plan, measured: &Measurement) -> Alone {
         database_read_ms: all.database_reads_average_latency_ms,
         database_read_p99_ms: latencies.get("database_read").map_or(0.0, |one| one.p99 as f64 / 1e3),
         log_write_ms: all.log_writes_average_latency_ms,
-        ..Alone::default()
+        ..StandaloneLoad::default()
     }
 }
 
 /// Analyzes the figures.
-pub(crate) fn analysis(measured: &Measurement, threads: usize) -> Analysis {
-    Analysis {
-        steady_state: SteadyState::of(&measured.samples),
-        limit: Limit::of(measured, threads),
-        repetitions: Repetitions::of(&measured.repetitions),
+pub(crate) fn analysis(measured: &Measurement, threads: usize) -> RunAnalysis {
+    RunAnalysis {
+        steady_state: SteadyState::from_samples(&measured.samples),
+        limit: LimitAnalysis::determine(measured, threads),
+        repetitions: Repetitions::new(&measured.repetitions),
         maintenance_impact: TaskImpact::all(&measured.repetitions),
         saturation: measured.saturation.clone(),
         open_loop: measured.open_loop,
@@ -286,10 +287,10 @@ pub(crate) fn analysis(measured: &Measurement, threads: usize) -> Analysis {
     }
 }
 
-fn operations(measured: &Measurement) -> Operations {
+fn operations(measured: &Measurement) -> OperationCounts {
     let tally = &measured.tally;
-    let counts = OperationKind::ALL.into_iter().zip(tally.counts);
-    Operations {
+    let counts = LoadOperationKind::ALL.into_iter().zip(tally.counts);
+    OperationCounts {
         counts: counts.map(|(kind, count)| (kind.name().to_string(), count)).collect(),
         per_second: if measured.seconds > 0.0 { tally.total() as f64 / measured.seconds } else { 0.0 },
         batches: tally.batches.clone(),

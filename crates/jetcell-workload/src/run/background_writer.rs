@@ -11,7 +11,7 @@ use parking_lot::{Condvar, Mutex};
 
 /// Interval between two writes of a file.
 #[derive(Clone, Copy)]
-pub(crate) struct Interval {
+pub(crate) struct WriteInterval {
     /// Minimum time between two jobs.
     pub(crate) every: Duration,
     /// Minimum time between two jobs, as a multiple of the last job's duration.
@@ -19,25 +19,25 @@ pub(crate) struct Interval {
 }
 
 /// A job that writes the file from its own copies of the inputs.
-pub(crate) type Job = Box<dyn FnOnce() -> io::Result<()> + Send>;
+pub(crate) type WriteJob = Box<dyn FnOnce() -> io::Result<()> + Send>;
 
 /// Background thread with at most one pending job.
 pub(crate) struct BackgroundWriter {
-    slot: Arc<Slot>,
-    interval: Interval,
+    slot: Arc<WriterSlot>,
+    interval: WriteInterval,
     thread: Option<JoinHandle<io::Result<()>>>,
     put: Option<Instant>,
 }
 
 #[derive(Default)]
-struct Slot {
-    state: Mutex<State>,
+struct WriterSlot {
+    state: Mutex<WriterState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
-    next: Option<Job>,
+struct WriterState {
+    next: Option<WriteJob>,
     /// Duration of the last job. `None` while a job is running.
     took: Option<Duration>,
     ended: bool,
@@ -45,8 +45,8 @@ struct State {
 
 impl BackgroundWriter {
     /// Starts the thread.
-    pub(crate) fn start(interval: Interval) -> io::Result<BackgroundWriter> {
-        let slot = Arc::<Slot>::default();
+    pub(crate) fn start(interval: WriteInterval) -> io::Result<BackgroundWriter> {
+        let slot = Arc::<WriterSlot>::default();
         let work = {
             let slot = slot.clone();
             move || slot.work()
@@ -66,7 +66,7 @@ impl BackgroundWriter {
     }
 
     /// Submits a job, replacing the pending job if there is one.
-    pub(crate) fn put(&mut self, job: Job) {
+    pub(crate) fn submit(&mut self, job: WriteJob) {
         self.put = Some(Instant::now());
         self.slot.state.lock().next = Some(job);
         self.slot.changed.notify_one();
@@ -74,7 +74,7 @@ impl BackgroundWriter {
 
     /// Completes the pending job and stops the thread. Returns an error if a job failed. No jobs are run after a
     /// failed job.
-    pub(crate) fn end(mut self) -> io::Result<()> {
+    pub(crate) fn finish(mut self) -> io::Result<()> {
         self.stop()
     }
 
@@ -93,7 +93,7 @@ impl Drop for BackgroundWriter {
     }
 }
 
-impl Slot {
+impl WriterSlot {
     fn work(&self) -> io::Result<()> {
         loop {
             let job = {

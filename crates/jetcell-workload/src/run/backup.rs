@@ -7,26 +7,26 @@ use std::time::{Duration, Instant};
 
 use ese_engine::Error;
 
-use super::{Test, database_bytes, test_log};
-use crate::drive::{Beside, Drive, Goal};
-use crate::engine::{Opening, Store};
+use super::{TestRun, database_bytes, test_log};
+use crate::drive::{ConcurrentWork, MeasurementDriver, MeasurementGoal};
+use crate::engine::{DatabaseOpenMode, DatabaseStore};
 use crate::measurement::{HostCounters, InstanceIo, IoTotals, Measurement, SampleFile};
-use crate::observer::{Observer, Phase};
-use crate::result::{Backup, BackupCost, BackupSample, DatabaseBackup, LoadFigures};
+use crate::observer::{Observer, RunPhase};
+use crate::result::{BackupCost, BackupSample, BackupTestResult, DatabaseBackup, LoadFigures};
 use crate::run::RunError;
-use crate::run::assembly::{Loaded, named_row};
-use crate::run::in_parallel::in_parallel;
-use crate::run::recorder::Recorder;
+use crate::run::assembly::{LoadPhaseResult, named_row};
+use crate::run::in_parallel::run_with_progress;
+use crate::run::recorder::RunRecorder;
 use crate::watch::BackupWatch;
 
 /// Progress of a running backup: the counters of each database, and the total size.
-struct Reading {
+struct BackupReading {
     watches: Vec<Arc<BackupWatch>>,
     total: u64,
     ended: AtomicBool,
 }
 
-impl Beside for Reading {
+impl ConcurrentWork for BackupReading {
     fn total(&self) -> u64 {
         self.total
     }
@@ -35,35 +35,37 @@ impl Beside for Reading {
         self.watches.iter().map(|watch| watch.bytes()).sum()
     }
 
-    fn ended(&self) -> bool {
+    fn is_finished(&self) -> bool {
         self.ended.load(Ordering::Relaxed)
     }
 }
 
 /// Guard that marks the backup as ended, even if the backup panics. Otherwise the load would wait forever.
-struct Ended<'a>(&'a AtomicBool);
+struct BackupEndGuard<'a>(&'a AtomicBool);
 
-impl Drop for Ended<'_> {
+impl Drop for BackupEndGuard<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
 }
 
-impl Test<'_> {
+impl TestRun<'_> {
     /// Runs the phases of a backup test that lie between database creation and verification.
     pub(super) fn back_up(
         &self,
-        watch: &mut Recorder<'_>,
+        watch: &mut RunRecorder<'_>,
         samples: &mut SampleFile,
-    ) -> Result<Loaded, RunError> {
-        watch.begin(Phase::Attach, 1);
-        let store = self.engine.open(self.plan, Opening::Attach).map_err(|error| watch.failed(error))?;
+    ) -> Result<LoadPhaseResult, RunError> {
+        watch.begin_phase(RunPhase::Attach, 1);
+        let store =
+            self.engine.open(self.plan, DatabaseOpenMode::Attach).map_err(|error| watch.run_error(error))?;
         let bytes = database_bytes(&*store, self.plan);
-        let mut loaded = Loaded { initial_bytes: bytes, final_bytes: bytes, ..Loaded::default() };
+        let mut loaded =
+            LoadPhaseResult { initial_bytes: bytes, final_bytes: bytes, ..LoadPhaseResult::default() };
         let host = HostCounters::read(&[]);
         let began = Instant::now();
-        let reading = self.reading(&*store);
-        watch.begin(Phase::Backup, reading.total);
+        let reading = self.backup_reading(&*store);
+        watch.begin_phase(RunPhase::Backup, reading.total);
         let (alone, failure) = self.read_all(&*store, &reading, &mut |done| watch.advance(done, ""));
         let seconds = began.elapsed().as_secs_f64();
         loaded.measured.host = HostCounters::read(&[]).since(&host, seconds, seconds);
@@ -71,13 +73,13 @@ impl Test<'_> {
         loaded.failure = failure;
         loaded.backup = Some(alone);
         let measured = match self.profile.under_load && loaded.failure.is_none() && !self.stop.is_set() {
-            true => self.beside_load(&*store, &mut loaded, watch, samples),
+            true => self.back_up_under_load(&*store, &mut loaded, watch, samples),
             false => Ok(()),
         };
         loaded.io_errors = store.io().iter().map(|io| io.errors).sum();
-        watch.begin(Phase::Shutdown, 1);
+        watch.begin_phase(RunPhase::Shutdown, 1);
         let closed = store.shutdown();
-        measured.map_err(|error| watch.failed(error))?;
+        measured.map_err(|error| watch.run_error(error))?;
         loaded.failure = loaded.failure.or(closed.err());
         for database in loaded.backup.iter().flat_map(|backup| &backup.databases) {
             watch.log(&format!(
@@ -91,39 +93,39 @@ impl Test<'_> {
         if let Some(error) = &loaded.failure {
             watch.log(&format!("The backup failed: {error}"));
         }
-        watch.publish(loaded.clone());
+        watch.store_interim_result(loaded.clone());
         Ok(loaded)
     }
 
-    fn reading(&self, store: &dyn Store) -> Reading {
+    fn backup_reading(&self, store: &dyn DatabaseStore) -> BackupReading {
         let watches = self.plan.instances.iter().map(|_| Arc::new(BackupWatch::new(self.stop.clone())));
         let total = database_bytes(store, self.plan);
-        Reading { watches: watches.collect(), total, ended: AtomicBool::new(false) }
+        BackupReading { watches: watches.collect(), total, ended: AtomicBool::new(false) }
     }
 
     /// Backs up all databases. `progress` receives the number of bytes read.
     fn read_all(
         &self,
-        store: &dyn Store,
-        reading: &Reading,
+        store: &dyn DatabaseStore,
+        reading: &BackupReading,
         progress: &mut dyn FnMut(u64),
-    ) -> (Backup, Option<Error>) {
-        let _ended = Ended(&reading.ended);
+    ) -> (BackupTestResult, Option<Error>) {
+        let _ended = BackupEndGuard(&reading.ended);
         let to = self.profile.to.as_deref();
         let before = store.io();
         let sample = |at: Duration| BackupSample {
             at_seconds: at.as_secs_f64(),
             bytes: reading.watches.iter().map(|watch| watch.bytes()).collect(),
         };
-        let mut backup = Backup {
+        let mut backup = BackupTestResult {
             to: self.profile.to.clone(),
             samples: vec![sample(Duration::ZERO)],
-            ..Backup::default()
+            ..BackupTestResult::default()
         };
         let (began, interval) = (Instant::now(), self.profile.sample_interval.0);
         let mut next = interval;
         let work = |database: usize| store.back_up(database, to, &reading.watches[database]);
-        let ended = in_parallel(self.plan.instances.len(), work, |elapsed| {
+        let ended = run_with_progress(self.plan.instances.len(), work, |elapsed| {
             progress(reading.done());
             if elapsed >= next {
                 backup.samples.push(sample(elapsed));
@@ -170,20 +172,27 @@ impl Test<'_> {
     }
 
     /// Runs the load alone, then concurrently with another backup.
-    fn beside_load(
+    fn back_up_under_load(
         &self,
-        store: &dyn Store,
-        loaded: &mut Loaded,
-        watch: &mut Recorder<'_>,
+        store: &dyn DatabaseStore,
+        loaded: &mut LoadPhaseResult,
+        watch: &mut RunRecorder<'_>,
         samples: &mut SampleFile,
     ) -> Result<(), Error> {
-        let Test { profile, plan, stop, .. } = *self;
+        let TestRun { profile, plan, stop, .. } = *self;
         test_log::settings(profile, plan, watch);
-        let reading = self.reading(store);
+        let reading = self.backup_reading(store);
         let mut beside = None;
-        let drive =
-            Drive { store, copies: None, plan, profile, stop, measured_before: 0.0, goal: Goal::Time };
-        let (alone, together) = drive.run_beside(samples, watch, &reading, || {
+        let drive = MeasurementDriver {
+            store,
+            copies: None,
+            plan,
+            profile,
+            stop,
+            measured_before: 0.0,
+            goal: MeasurementGoal::Time,
+        };
+        let (alone, together) = drive.run_with_concurrent_work(samples, watch, &reading, || {
             beside = Some(self.read_all(store, &reading, &mut |_| ()));
         })?;
         let before = loaded.backup.take().unwrap_or_default();
@@ -199,7 +208,7 @@ impl Test<'_> {
         };
         loaded.failure = failure.or_else(|| together.failure.clone());
         let complete = backup.complete && together.failure.is_none();
-        loaded.backup = Some(Backup { cost: Some(cost), ..backup });
+        loaded.backup = Some(BackupTestResult { cost: Some(cost), ..backup });
         let samples = alone.samples.into_iter().chain(together.samples).collect();
         loaded.measured = Measurement { complete, samples, ..together };
         Ok(())

@@ -5,14 +5,14 @@ use serde::Serialize;
 
 use crate::event_file::{EventFile, rfc3339};
 use crate::measurement::Sample;
-use crate::observer::Phase;
+use crate::observer::RunPhase;
 use crate::profile::{TestKind, Thresholds};
 use crate::verdict::Verdict;
 
 /// An event of a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
-pub(crate) enum Event {
+pub(crate) enum RunEvent {
     /// The run started.
     RunStarted {
         /// The kind of test.
@@ -28,7 +28,7 @@ pub(crate) enum Event {
     /// A phase started.
     PhaseStarted {
         /// The phase.
-        phase: Phase,
+        phase: RunPhase,
     },
     /// The average latency in a sample exceeded the maximum.
     LimitExceeded {
@@ -66,9 +66,9 @@ pub(crate) enum Event {
     },
 }
 
-impl Event {
+impl RunEvent {
     /// Returns the events that a sample triggers.
-    pub(crate) fn of_sample(sample: &Sample, limits: &Thresholds) -> Vec<Event> {
+    pub(crate) fn events_for_sample(sample: &Sample, limits: &Thresholds) -> Vec<RunEvent> {
         let mut events = Vec::new();
         for (number, instance) in sample.instances.iter().enumerate() {
             for (kind, rates, limit) in [
@@ -76,7 +76,7 @@ impl Event {
                 ("log_write", instance.log_write, limits.maximum_log_write_ms),
             ] {
                 if rates.average_ms > limit {
-                    events.push(Event::LimitExceeded {
+                    events.push(RunEvent::LimitExceeded {
                         kind,
                         instance: number + 1,
                         at_seconds: sample.at_seconds,
@@ -88,66 +88,66 @@ impl Event {
         }
         if sample.page_fault_stalls > 0 {
             let (at_seconds, count) = (sample.at_seconds, sample.page_fault_stalls);
-            events.push(Event::PageFaultStalls { at_seconds, count });
+            events.push(RunEvent::PageFaultStalls { at_seconds, count });
         }
         events
     }
 
     fn severity(&self) -> &'static str {
         match self {
-            Event::RunStarted { .. } | Event::RunContinued { .. } | Event::PhaseStarted { .. } => {
+            RunEvent::RunStarted { .. } | RunEvent::RunContinued { .. } | RunEvent::PhaseStarted { .. } => {
                 "information"
             }
-            Event::RunEnded { verdict: Verdict::Pass, .. } => "information",
-            Event::RunEnded { verdict: Verdict::Fail, .. } => "error",
-            Event::RunEnded { .. }
-            | Event::LimitExceeded { .. }
-            | Event::PageFaultStalls { .. }
-            | Event::Drift { .. } => "warning",
+            RunEvent::RunEnded { verdict: Verdict::Pass, .. } => "information",
+            RunEvent::RunEnded { verdict: Verdict::Fail, .. } => "error",
+            RunEvent::RunEnded { .. }
+            | RunEvent::LimitExceeded { .. }
+            | RunEvent::PageFaultStalls { .. }
+            | RunEvent::Drift { .. } => "warning",
         }
     }
 
     fn text(&self) -> String {
         match self {
-            Event::RunStarted { test } => format!("The test has started: {test:?}."),
-            Event::RunContinued { part, measured_seconds } => {
+            RunEvent::RunStarted { test } => format!("The test has started: {test:?}."),
+            RunEvent::RunContinued { part, measured_seconds } => {
                 format!(
                     "The test continues with part {part}, after {measured_seconds:.0} s of measured time."
                 )
             }
-            Event::PhaseStarted { phase } => format!("{}.", phase.title()),
-            Event::LimitExceeded { kind, instance, at_seconds, milliseconds, limit } => {
+            RunEvent::PhaseStarted { phase } => format!("{}.", phase.title()),
+            RunEvent::LimitExceeded { kind, instance, at_seconds, milliseconds, limit } => {
                 let kind = kind.replace('_', " ");
                 format!(
                     "The {kind} latency of instance {instance} was {milliseconds:.3} ms in the sample at \
                      {at_seconds:.0} s; the limit is {limit} ms."
                 )
             }
-            Event::PageFaultStalls { at_seconds, count } => {
+            RunEvent::PageFaultStalls { at_seconds, count } => {
                 format!("Sessions waited {count} times for a cache page in the sample at {at_seconds:.0} s.")
             }
-            Event::Drift { figure, change } => {
+            RunEvent::Drift { figure, change } => {
                 format!("{figure} drifted by {:+.1} % over the run.", change * 100.0)
             }
-            Event::RunEnded { verdict, reason } => format!("The test has ended: {verdict:?}. {reason}."),
+            RunEvent::RunEnded { verdict, reason } => format!("The test has ended: {verdict:?}. {reason}."),
         }
     }
 }
 
 #[derive(Serialize)]
-struct Line<'a> {
+struct RunEventLine<'a> {
     at: String,
     #[serde(flatten)]
-    event: &'a Event,
+    event: &'a RunEvent,
     severity: &'static str,
     text: String,
 }
 
 impl EventFile {
     /// Adds an event of a run.
-    pub(crate) fn add_run_event(&self, now: &DateTime<Local>, event: &Event) {
+    pub(crate) fn add_run_event(&self, now: &DateTime<Local>, event: &RunEvent) {
         let (severity, text) = (event.severity(), event.text());
-        self.add(&Line { at: rfc3339(now), event, severity, text });
+        self.add(&RunEventLine { at: rfc3339(now), event, severity, text });
     }
 }
 
@@ -163,7 +163,7 @@ mod tests {
             vec![InstanceSample::default(), InstanceSample { log_write: slow, ..Default::default() }];
         let sample =
             Sample { at_seconds: 30.0, seconds: 15.0, page_fault_stalls: 2, instances, ..Sample::default() };
-        let events = Event::of_sample(&sample, &Thresholds::default());
+        let events = RunEvent::events_for_sample(&sample, &Thresholds::default());
         let dir = tempfile::tempdir().unwrap();
         for continued in [false, true] {
             let log = EventFile::open(dir.path(), continued).unwrap();

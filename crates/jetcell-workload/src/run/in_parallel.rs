@@ -9,7 +9,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Runs `work` for each database number below `count`, each in its own thread. Calls `look` repeatedly until all
 /// threads have finished. Returns the duration in seconds and the outcome for each database.
-pub(crate) fn in_parallel(
+pub(crate) fn run_with_progress(
     count: usize,
     work: impl Fn(usize) -> Result<(), Error> + Sync,
     mut look: impl FnMut(Duration),

@@ -18,25 +18,25 @@ use std::time::{Duration, Instant};
 use chrono::Local;
 use thiserror::Error;
 
-use crate::drive::{Drive, Goal};
-use crate::endurance::Endurance;
-use crate::engine::{Depth, Engine, Opening, ReplayStart, Store};
+use crate::drive::{MeasurementDriver, MeasurementGoal};
+use crate::endurance::EnduranceState;
+use crate::engine::{DatabaseOpenMode, DatabaseStore, ReplayStart, StorageEngine, VerificationDepth};
 use crate::event_file::{EventFile, rfc3339};
-use crate::fragmentation::{Fragmentation, FragmentationChange, of_databases};
-use crate::layout::{Plan, Reset};
+use crate::fragmentation::{Fragmentation, FragmentationChange, database_fragmentation};
+use crate::layout::{ResetAction, RunPlan};
 use crate::load::fill;
 use crate::measurement::{
-    DefragSummary, FileVerification, Sample, SampleFile, ScanSummary, Verification, read_samples,
+    DefragSummary, FileVerification, Sample, SampleFile, ScanSummary, VerificationResult, read_samples,
 };
-use crate::observer::{Observer, Phase, StopSignal};
+use crate::observer::{Observer, RunPhase, StopSignal};
 use crate::plan::end_creation;
-use crate::prepared::{self, Outcome};
-use crate::profile::{Profile, Source, TestKind};
-use crate::refusal::Refusal;
+use crate::prepared::{self, FileCopyOutcome};
+use crate::profile::{DatabaseSource, Profile, TestKind};
+use crate::start_error::StartError;
 use crate::result::RunResult;
-use crate::run::assembly::{Loaded, analysis, assemble, not_ended};
-use crate::run::event_log::Event;
-use crate::run::recorder::{Recorder, Subject};
+use crate::run::assembly::{LoadPhaseResult, analysis, assemble, interim_result};
+use crate::run::event_log::RunEvent;
+use crate::run::recorder::{InterimResultInputs, RunRecorder};
 use crate::units::TimeSpan;
 
 /// Error that leaves a run without a result.
@@ -44,12 +44,12 @@ use crate::units::TimeSpan;
 pub enum RunError {
     /// The plan was refused. Nothing on disk has changed.
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Refused(#[from] StartError),
     /// The run started but could not continue.
     #[error("{}: {error}", phase.title().to_lowercase())]
     Failed {
         /// The phase that failed.
-        phase: Phase,
+        phase: RunPhase,
         /// Description of the error.
         error: String,
     },
@@ -57,7 +57,7 @@ pub enum RunError {
 
 /// A finished run: its result and the samples of the measurement.
 #[derive(Debug, Clone)]
-pub struct Finished {
+pub struct FinishedRun {
     /// Content of `result.json`.
     pub result: RunResult,
     /// Content of `samples.csv`.
@@ -67,40 +67,52 @@ pub struct Finished {
 /// Runs a test. A stop request ends the test early and cleanly, with an incomplete result.
 pub fn run(
     profile: &Profile,
-    engine: &dyn Engine,
+    engine: &dyn StorageEngine,
     observer: &mut dyn Observer,
     stop: &StopSignal,
-) -> Result<Finished, RunError> {
+) -> Result<FinishedRun, RunError> {
     let started = Local::now();
-    let endurance = Endurance::find(profile)?;
+    let endurance = EnduranceState::find_interrupted(profile)?;
     let continued = endurance.is_some();
     let profile = &match &endurance {
-        Some(test) => Profile { source: Source::Open, output: Some(test.output.clone()), ..profile.clone() },
+        Some(test) => {
+            Profile { source: DatabaseSource::Open, output: Some(test.output.clone()), ..profile.clone() }
+        }
         None => profile.clone(),
     };
     let stamp = started.format("%Y-%m-%d_%H-%M-%S").to_string();
-    let plan = Plan::make(profile, engine, &stamp, continued)?;
-    let watch = &mut Recorder::new(observer);
-    let test = Test { profile, engine, plan: &plan, stop };
+    let plan = RunPlan::make(profile, engine, &stamp, continued)?;
+    let watch = &mut RunRecorder::new(observer);
+    let test = TestRun { profile, engine, plan: &plan, stop };
     match plan.reset {
         // The databases were already examined or created before their state was preserved, so they are not examined
         // again.
-        Some(Reset::PutBack) => test.put_back(watch)?,
-        _ if profile.source == Source::Open && !profile_is_read_only(profile) => test.examine(watch)?,
+        Some(ResetAction::PutBack) => test.restore_state(watch)?,
+        _ if profile.source == DatabaseSource::Open && !profile_is_read_only(profile) => {
+            test.examine(watch)?
+        }
         _ => {}
     }
     plan.prepare(profile, engine)?;
-    let unwritable = |error| Refusal::new(format!("failed to write {}: {error}", plan.output.display()));
+    let unwritable = |error| StartError::new(format!("failed to write {}: {error}", plan.output.display()));
     let mut samples = begin_files(&plan, endurance, profile, engine, watch).map_err(unwritable)?;
 
     let path = plan.output.join("result.json");
-    let mut unfinished =
-        not_ended(assemble(profile, &plan, &started, &watch.history, &Loaded::default(), None, None));
+    let mut unfinished = interim_result(assemble(
+        profile,
+        &plan,
+        &started,
+        &watch.history,
+        &LoadPhaseResult::default(),
+        None,
+        None,
+    ));
     unfinished.write(&path).and_then(|()| watch.start_writers(path.clone())).map_err(unwritable)?;
     let initial_bytes = plan.initial_bytes();
-    watch.subject = Some(Subject { profile: profile.clone(), plan: plan.clone(), started, initial_bytes });
+    watch.subject =
+        Some(InterimResultInputs { profile: profile.clone(), plan: plan.clone(), started, initial_bytes });
 
-    let worked = test.work(watch, &mut samples);
+    let worked = test.run_phases(watch, &mut samples);
     watch.close_phase();
     // From here on, the current thread is the only writer of the file.
     watch.end_writers();
@@ -113,35 +125,35 @@ pub fn run(
         let _ = unfinished.write(&path);
     })?;
 
-    let cut_short = cut_short(stop, &loaded, watch);
+    let cut_short = early_end_reason(stop, &loaded, watch);
     let result = assemble(profile, &plan, &started, &watch.history, &loaded, verification, cut_short);
     watch.run_ended(&result);
     if profile.test == TestKind::Stress && (loaded.measured.complete || loaded.failure.is_some()) {
         // The state files are needed until the result has been stored.
-        let ended = result.write(&path).and_then(|()| Endurance::end(&profile.dirs[0]));
-        ended.map_err(|error| watch.failed(error))?;
+        let ended = result.write(&path).and_then(|()| EnduranceState::remove_files(&profile.dirs[0]));
+        ended.map_err(|error| watch.run_error(error))?;
     }
-    Ok(Finished { result, samples: loaded.measured.samples })
+    Ok(FinishedRun { result, samples: loaded.measured.samples })
 }
 
 /// Opens the files of the run. A resumed stress test keeps its existing samples and events.
 fn begin_files(
-    plan: &Plan,
-    endurance: Option<Endurance>,
+    plan: &RunPlan,
+    endurance: Option<EnduranceState>,
     profile: &Profile,
-    engine: &dyn Engine,
-    watch: &mut Recorder<'_>,
+    engine: &dyn StorageEngine,
+    watch: &mut RunRecorder<'_>,
 ) -> std::io::Result<SampleFile> {
     let path = plan.output.join("samples.csv");
     let continued = endurance.is_some();
     let events = EventFile::open(&plan.output, continued)?;
     engine.report_events(Arc::new(events.clone()));
     watch.events = Some(events);
-    watch.event(&Event::RunStarted { test: profile.test });
+    watch.event(&RunEvent::RunStarted { test: profile.test });
     let Some(test) = endurance else {
         if profile.test == TestKind::Stress {
-            watch.endurance = Some(Endurance::begin(profile, &plan.output));
-            return SampleFile::create(&path).map(SampleFile::synced);
+            watch.endurance = Some(EnduranceState::new(profile, &plan.output));
+            return SampleFile::create(&path).map(SampleFile::with_sync);
         }
         return SampleFile::create(&path);
     };
@@ -151,39 +163,45 @@ fn begin_files(
         Vec::new()
     });
     let test = test.with_samples(before);
-    watch.event(&Event::RunContinued { part: test.parts.len() + 1, measured_seconds: test.seconds });
-    let samples = SampleFile::continued(&path, test.samples())?.synced();
+    watch.event(&RunEvent::RunContinued { part: test.parts.len() + 1, measured_seconds: test.seconds });
+    let samples = SampleFile::continue_with(&path, test.samples())?.with_sync();
     watch.endurance = Some(test);
     Ok(samples)
 }
 
 /// A test with its profile, engine and plan.
 #[derive(Clone, Copy)]
-struct Test<'a> {
+struct TestRun<'a> {
     profile: &'a Profile,
-    engine: &'a dyn Engine,
-    plan: &'a Plan,
+    engine: &'a dyn StorageEngine,
+    plan: &'a RunPlan,
     stop: &'a StopSignal,
 }
 
-impl Test<'_> {
+impl TestRun<'_> {
     /// Runs the phases that change databases.
-    fn work(
+    fn run_phases(
         &self,
-        watch: &mut Recorder<'_>,
+        watch: &mut RunRecorder<'_>,
         samples: &mut SampleFile,
-    ) -> Result<(Loaded, Option<Verification>), RunError> {
-        if self.profile.source != Source::Open {
+    ) -> Result<(LoadPhaseResult, Option<VerificationResult>), RunError> {
+        if self.profile.source != DatabaseSource::Open {
             self.create(watch)?;
         }
         if self.stop.is_set() {
-            return Ok((Loaded { initial_bytes: self.plan.initial_bytes(), ..Loaded::default() }, None));
+            return Ok((
+                LoadPhaseResult { initial_bytes: self.plan.initial_bytes(), ..LoadPhaseResult::default() },
+                None,
+            ));
         }
-        if self.plan.reset == Some(Reset::Keep) {
-            self.keep_prepared(watch)?;
+        if self.plan.reset == Some(ResetAction::Keep) {
+            self.preserve_state(watch)?;
         }
         if self.stop.is_set() {
-            return Ok((Loaded { initial_bytes: self.plan.initial_bytes(), ..Loaded::default() }, None));
+            return Ok((
+                LoadPhaseResult { initial_bytes: self.plan.initial_bytes(), ..LoadPhaseResult::default() },
+                None,
+            ));
         }
         let loaded = match self.profile.test {
             TestKind::Performance | TestKind::Stress => self.load_after_alone(watch, samples)?,
@@ -199,10 +217,10 @@ impl Test<'_> {
 
     /// Verifies existing databases. A test on damaged databases would have no meaningful result and could damage them
     /// further.
-    fn examine(&self, watch: &mut Recorder<'_>) -> Result<(), Refusal> {
-        let verification = self.read_again(Depth::Pages, Phase::Examine, watch);
+    fn examine(&self, watch: &mut RunRecorder<'_>) -> Result<(), StartError> {
+        let verification = self.verify_again(VerificationDepth::Pages, RunPhase::Examine, watch);
         let Some(verification) = verification else {
-            return Err(Refusal::new(
+            return Err(StartError::new(
                 "stopped on request before the databases were verified; nothing was changed",
             ));
         };
@@ -210,21 +228,22 @@ impl Test<'_> {
         let shown = damaged.path.display().to_string();
         let first =
             damaged.findings.first().map_or(shown.as_str(), |line| line.trim_start_matches("error: "));
-        Err(Refusal::new(format!(
+        Err(StartError::new(format!(
             "{first}; total damaged pages: {}; restore the database, or replace it with --force",
             damaged.bad
         )))
     }
 
     /// Restores the databases to their preserved state.
-    fn put_back(&self, watch: &mut Recorder<'_>) -> Result<(), Refusal> {
+    fn restore_state(&self, watch: &mut RunRecorder<'_>) -> Result<(), StartError> {
         let Some(method) = self.profile.reset else { return Ok(()) };
         let (dir, instances) = (&self.profile.dirs[0], &self.plan.instances);
-        let outcome = self
-            .watched(Phase::PutBack, watch, |progress| prepared::put_back(dir, instances, method, progress));
-        match outcome.map_err(|what| Refusal::new(format!("failed to restore the databases: {what}")))? {
-            Outcome::Done => Ok(()),
-            Outcome::Stopped => Err(Refusal::new(
+        let outcome = self.run_phase(RunPhase::PutBack, watch, |progress| {
+            prepared::restore(dir, instances, method, progress)
+        });
+        match outcome.map_err(|what| StartError::new(format!("failed to restore the databases: {what}")))? {
+            FileCopyOutcome::Done => Ok(()),
+            FileCopyOutcome::Stopped => Err(StartError::new(
                 "stopped on request while the databases were being restored; restore them with --reset \
                  before using them",
             )),
@@ -232,13 +251,15 @@ impl Test<'_> {
     }
 
     /// Preserves the state of the databases for later runs.
-    fn keep_prepared(&self, watch: &mut Recorder<'_>) -> Result<(), RunError> {
+    fn preserve_state(&self, watch: &mut RunRecorder<'_>) -> Result<(), RunError> {
         let Some(method) = self.profile.reset else { return Ok(()) };
         let (dir, instances) = (&self.profile.dirs[0], &self.plan.instances);
         let outcome = self
-            .watched(Phase::Keep, watch, |progress| prepared::keep(dir, instances, method, progress))
-            .map_err(|what| watch.failed(format!("failed to preserve the state of the databases: {what}")))?;
-        if outcome == Outcome::Done {
+            .run_phase(RunPhase::Keep, watch, |progress| prepared::preserve(dir, instances, method, progress))
+            .map_err(|what| {
+                watch.run_error(format!("failed to preserve the state of the databases: {what}"))
+            })?;
+        if outcome == FileCopyOutcome::Done {
             watch.log(&format!(
                 "The state of the databases was preserved ({method}); restore it with --open --reset"
             ));
@@ -247,49 +268,50 @@ impl Test<'_> {
     }
 
     /// Runs work that reports its progress, as a phase.
-    fn watched<R>(
+    fn run_phase<R>(
         &self,
-        phase: Phase,
-        watch: &mut Recorder<'_>,
+        phase: RunPhase,
+        watch: &mut RunRecorder<'_>,
         work: impl FnOnce(&mut dyn FnMut(u64, u64) -> bool) -> R,
     ) -> R {
         let mut announced = false;
         work(&mut |done, total| {
             if !std::mem::replace(&mut announced, true) {
-                watch.begin(phase, total);
+                watch.begin_phase(phase, total);
             }
             watch.advance(done, "");
             !self.stop.is_set()
         })
     }
 
-    fn create(&self, watch: &mut Recorder<'_>) -> Result<(), RunError> {
+    fn create(&self, watch: &mut RunRecorder<'_>) -> Result<(), RunError> {
         // The logs of the creation are not needed, even if the test itself runs without circular logging.
         let circular_log = self.plan.circular_log || self.profile.test == TestKind::Recovery;
-        let plan = &Plan { circular_log, ..self.plan.clone() };
-        let store = self.engine.open(plan, Opening::Create).map_err(|error| watch.failed(error))?;
+        let plan = &RunPlan { circular_log, ..self.plan.clone() };
+        let store =
+            self.engine.open(plan, DatabaseOpenMode::Create).map_err(|error| watch.run_error(error))?;
         let filled = fill(&*store, plan, self.profile, self.stop, watch);
         let closed = store.shutdown();
-        filled.and(closed).map_err(|error| watch.failed(error))?;
+        filled.and(closed).map_err(|error| watch.run_error(error))?;
         match self.stop.is_set() {
             true => Ok(()),
-            false => end_creation(&self.profile.dirs[0]).map_err(|error| watch.failed(error)),
+            false => end_creation(&self.profile.dirs[0]).map_err(|error| watch.run_error(error)),
         }
     }
 
     /// Runs the load. Returns the positions at which replay of its logs starts.
     fn load(
         &self,
-        watch: &mut Recorder<'_>,
+        watch: &mut RunRecorder<'_>,
         samples: &mut SampleFile,
-    ) -> Result<(Loaded, Vec<ReplayStart>), RunError> {
-        let Test { profile, engine, plan, stop } = *self;
-        watch.begin_part().map_err(|error| watch.failed(error))?;
+    ) -> Result<(LoadPhaseResult, Vec<ReplayStart>), RunError> {
+        let TestRun { profile, engine, plan, stop } = *self;
+        watch.begin_part().map_err(|error| watch.run_error(error))?;
         let measured_before = watch.measured_before();
-        let profile = &remaining(profile, measured_before);
-        let before = of_databases(plan);
-        watch.begin(Phase::Attach, 1);
-        let store = engine.open(plan, Opening::Attach).map_err(|error| watch.failed(error))?;
+        let profile = &with_remaining_duration(profile, measured_before);
+        let before = database_fragmentation(plan);
+        watch.begin_phase(RunPhase::Attach, 1);
+        let store = engine.open(plan, DatabaseOpenMode::Attach).map_err(|error| watch.run_error(error))?;
         let initial_bytes = database_bytes(&*store, plan);
         if let Some(subject) = &mut watch.subject {
             subject.initial_bytes = initial_bytes;
@@ -300,33 +322,35 @@ impl Test<'_> {
             }
             _ => Ok(Vec::new()),
         };
-        let starts = starts.map_err(|error| watch.failed(error))?;
+        let starts = starts.map_err(|error| watch.run_error(error))?;
         let generations: Vec<u32> = starts.iter().map(|start| start.generation).collect();
         test_log::settings(profile, plan, watch);
         if !profile.maintenance_impact {
-            store.start_maintenance(&profile.maintenance()).map_err(|error| watch.failed(error))?;
+            store.start_maintenance(&profile.maintenance()).map_err(|error| watch.run_error(error))?;
         }
         if profile.copies > 1 {
-            store.start_copies(profile.copies - 1).map_err(|error| watch.failed(error))?;
+            store.start_log_copies(profile.copies - 1).map_err(|error| watch.run_error(error))?;
         }
-        let goal = if generations.is_empty() { Goal::Time } else { Goal::Logs(&generations) };
-        let driven = Drive { store: &*store, copies: None, plan, profile, stop, measured_before, goal }
-            .run(samples, watch);
+        let goal =
+            if generations.is_empty() { MeasurementGoal::Time } else { MeasurementGoal::Logs(&generations) };
+        let driven =
+            MeasurementDriver { store: &*store, copies: None, plan, profile, stop, measured_before, goal }
+                .run(samples, watch);
         let io_errors = store.io().iter().map(|io| io.errors).sum();
-        watch.begin(Phase::Shutdown, 1);
-        let (scan, copies) = (store.end_scan(), store.end_copies());
-        let defragmentation = store.end_defragmentation();
+        watch.begin_phase(RunPhase::Shutdown, 1);
+        let (scan, copies) = (store.finish_scan(), store.finish_log_copies());
+        let defragmentation = store.finish_defragmentation();
         let final_bytes = database_bytes(&*store, plan);
         let closed = store.shutdown();
         let change = |(before, after): (Option<Fragmentation>, Option<Fragmentation>)| {
             before.zip(after).map(|(before, after)| FragmentationChange { before, after })
         };
-        let fragmentation = before.into_iter().zip(of_databases(plan)).filter_map(change).collect();
-        let measured = driven.map_err(|error| watch.failed(error))?;
+        let fragmentation = before.into_iter().zip(database_fragmentation(plan)).filter_map(change).collect();
+        let measured = driven.map_err(|error| watch.run_error(error))?;
         for (instance, batches) in plan.instances.iter().zip(&measured.tally.batches) {
             watch.log(&format!("{}: {batches} batches", instance.database.display()));
         }
-        let (measured, parts) = watch.joined(measured);
+        let (measured, parts) = watch.with_previous_parts(measured);
         watch.store_state(&measured, &parts);
         test_log::figures(&analysis(&measured, profile.threads), watch);
         for scanned in &scan {
@@ -347,7 +371,7 @@ impl Test<'_> {
         if let Some(error) = &failure {
             watch.log(&format!("The load failed: {error}"));
         }
-        let loaded = Loaded {
+        let loaded = LoadPhaseResult {
             measured,
             initial_bytes,
             final_bytes,
@@ -358,20 +382,20 @@ impl Test<'_> {
             copies,
             parts,
             failure,
-            ..Loaded::default()
+            ..LoadPhaseResult::default()
         };
         // The following phases may take a long time, so an interim result is stored now.
-        watch.publish(loaded.clone());
+        watch.store_interim_result(loaded.clone());
         Ok((loaded, starts))
     }
 
-    fn verify(&self, watch: &mut Recorder<'_>) -> Option<Verification> {
+    fn verify(&self, watch: &mut RunRecorder<'_>) -> Option<VerificationResult> {
         if self.stop.is_set() {
             return None;
         }
         let started = Instant::now();
-        let verification = self.read_again(Depth::Everything, Phase::Verify, watch)?;
-        let verification = Verification { seconds: started.elapsed().as_secs_f64(), ..verification };
+        let verification = self.verify_again(VerificationDepth::Full, RunPhase::Verify, watch)?;
+        let verification = VerificationResult { seconds: started.elapsed().as_secs_f64(), ..verification };
         let sum = |count: fn(&FileVerification) -> u64| verification.files.iter().map(count).sum::<u64>();
         watch.log(&format!(
             "{} pages and log segments verified: {} bad, {} with a corrected bit",
@@ -382,21 +406,26 @@ impl Test<'_> {
         Some(verification)
     }
 
-    fn read_again(&self, depth: Depth, phase: Phase, watch: &mut Recorder<'_>) -> Option<Verification> {
+    fn verify_again(
+        &self,
+        depth: VerificationDepth,
+        phase: RunPhase,
+        watch: &mut RunRecorder<'_>,
+    ) -> Option<VerificationResult> {
         self.verify_files(self.plan, depth, phase, watch)
     }
 
     fn verify_files(
         &self,
-        plan: &Plan,
-        depth: Depth,
-        phase: Phase,
-        watch: &mut Recorder<'_>,
-    ) -> Option<Verification> {
+        plan: &RunPlan,
+        depth: VerificationDepth,
+        phase: RunPhase,
+        watch: &mut RunRecorder<'_>,
+    ) -> Option<VerificationResult> {
         let mut announced = false;
         self.engine.verify(plan, depth, &mut |done, total| {
             if !std::mem::replace(&mut announced, true) {
-                watch.begin(phase, total);
+                watch.begin_phase(phase, total);
             }
             watch.advance(done, "");
             !self.stop.is_set()
@@ -411,18 +440,22 @@ fn profile_is_read_only(profile: &Profile) -> bool {
 
 /// Returns the profile with its duration reduced to the time remaining after an interruption, but at least one sample
 /// interval.
-fn remaining(profile: &Profile, measured_before: f64) -> Profile {
+fn with_remaining_duration(profile: &Profile, measured_before: f64) -> Profile {
     let before = Duration::try_from_secs_f64(measured_before).unwrap_or_default();
     let left = profile.duration.0.saturating_sub(before).max(profile.sample_interval.0);
     Profile { duration: TimeSpan(left), ..profile.clone() }
 }
 
-fn database_bytes(store: &dyn Store, plan: &Plan) -> u64 {
+fn database_bytes(store: &dyn DatabaseStore, plan: &RunPlan) -> u64 {
     (0..plan.instances.len()).map(|database| store.database_bytes(database)).sum()
 }
 
-fn cut_short(stop: &StopSignal, loaded: &Loaded, watch: &Recorder<'_>) -> Option<&'static str> {
-    let creating = watch.history.phases.last().is_some_and(|last| last.phase == Phase::Create);
+fn early_end_reason(
+    stop: &StopSignal,
+    loaded: &LoadPhaseResult,
+    watch: &RunRecorder<'_>,
+) -> Option<&'static str> {
+    let creating = watch.history.phases.last().is_some_and(|last| last.phase == RunPhase::Create);
     let backed_up = loaded.backup.as_ref().is_none_or(|backup| backup.complete);
     let recovered = loaded.recovery.as_ref().is_none_or(|recovery| recovery.complete);
     let replicated = loaded.replication.as_ref().is_none_or(|replication| replication.complete);

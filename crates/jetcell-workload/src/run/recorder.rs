@@ -10,41 +10,41 @@ use std::time::{Duration, Instant};
 use chrono::{DateTime, Local};
 use parking_lot::Mutex;
 
-use crate::endurance::{Endurance, StateFiles};
+use crate::endurance::{EnduranceState, StateFiles};
 use crate::event_file::{EventFile, rfc3339};
-use crate::layout::Plan;
+use crate::layout::RunPlan;
 use crate::machine::processor_seconds;
-use crate::measurement::{Measurement, Sample, Snapshot};
-use crate::observer::{Observer, Phase};
+use crate::measurement::{CounterSnapshot, Measurement, Sample};
+use crate::observer::{Observer, RunPhase};
 use crate::profile::Profile;
-use crate::result::{Part, PhaseTime, RunResult};
+use crate::result::{PhaseTime, RunResult, TestPart};
 use crate::run::RunError;
-use crate::run::assembly::{History, Loaded, assemble, not_ended};
-use crate::run::background_writer::{BackgroundWriter, Interval};
-use crate::run::event_log::Event;
+use crate::run::assembly::{LoadPhaseResult, RunHistory, assemble, interim_result};
+use crate::run::background_writer::{BackgroundWriter, WriteInterval};
+use crate::run::event_log::RunEvent;
 
 /// Interval between writes of the interim result. A long run has a large result, which is therefore rewritten less
 /// often. `result.json` is rewritten without a sync, because a sync could force the file system under test to write
 /// all its dirty data. If the process is killed, nothing is lost. After a power failure, the file may be an older
 /// version or empty.
-const INTERIM_RESULT: Interval = Interval { every: Duration::from_secs(10), idle: 100 };
+const INTERIM_RESULT: WriteInterval = WriteInterval { every: Duration::from_secs(10), idle: 100 };
 
 /// Interval at which the state of a stress test is stored. A crash loses at most about this much measured time.
-const STRESS_STATE: Interval = Interval { every: Duration::from_secs(1), idle: 1 };
+const STRESS_STATE: WriteInterval = WriteInterval { every: Duration::from_secs(1), idle: 1 };
 
 /// Forwards events to the observer and records them.
-pub(crate) struct Recorder<'a> {
+pub(crate) struct RunRecorder<'a> {
     observer: &'a mut dyn Observer,
-    pub(crate) history: History,
+    pub(crate) history: RunHistory,
     /// Start time of the phase, and the processor time that the process had used by then, in seconds.
     began: (Instant, f64),
     /// Writer of interim results and the path of the result, once the output directory exists.
     interim: Option<(BackgroundWriter, PathBuf)>,
-    pub(crate) subject: Option<Subject>,
+    pub(crate) subject: Option<InterimResultInputs>,
     /// State of the stress test, without the running part.
-    pub(crate) endurance: Option<Endurance>,
+    pub(crate) endurance: Option<EnduranceState>,
     /// Running part of a stress test.
-    part: Option<Part>,
+    part: Option<TestPart>,
     /// State files of a stress test and their writer, set while a part is running.
     states: Option<(Arc<Mutex<StateFiles>>, BackgroundWriter)>,
     pub(crate) events: Option<EventFile>,
@@ -52,30 +52,30 @@ pub(crate) struct Recorder<'a> {
 
 /// Inputs of an interim result that do not change during the run.
 #[derive(Clone)]
-pub(crate) struct Subject {
+pub(crate) struct InterimResultInputs {
     pub(crate) profile: Profile,
-    pub(crate) plan: Plan,
+    pub(crate) plan: RunPlan,
     pub(crate) started: DateTime<Local>,
     /// Size of all databases before the load, in bytes.
     pub(crate) initial_bytes: u64,
 }
 
-impl Observer for Recorder<'_> {
-    fn holds_load(&mut self) -> bool {
-        self.observer.holds_load()
+impl Observer for RunRecorder<'_> {
+    fn must_hold_load(&mut self) -> bool {
+        self.observer.must_hold_load()
     }
-    fn alone_first(&mut self) -> Option<Duration> {
-        self.observer.alone_first()
+    fn alone_duration(&mut self) -> Option<Duration> {
+        self.observer.alone_duration()
     }
-    fn begin(&mut self, phase: Phase, total: u64) {
+    fn begin_phase(&mut self, phase: RunPhase, total: u64) {
         // Time spent waiting for other hosts counts toward the previous phase.
-        self.observer.before(phase);
+        self.observer.before_phase(phase);
         self.close_phase();
         self.began = (Instant::now(), processor_seconds());
         self.history.phases.push(PhaseTime { phase, seconds: 0.0, processor_seconds: 0.0 });
-        self.event(&Event::PhaseStarted { phase });
+        self.event(&RunEvent::PhaseStarted { phase });
         self.log(phase.title());
-        self.observer.begin(phase, total);
+        self.observer.begin_phase(phase, total);
     }
     fn advance(&mut self, done: u64, note: &str) {
         self.observer.advance(done, note);
@@ -84,40 +84,40 @@ impl Observer for Recorder<'_> {
         self.history.log.push(format!("{} -- {line}", Local::now().format("%Y-%m-%d %H:%M:%S")));
         self.observer.log(line);
     }
-    fn counters(&mut self, now: &Snapshot) {
-        self.observer.counters(now);
+    fn report_counters(&mut self, now: &CounterSnapshot) {
+        self.observer.report_counters(now);
     }
     fn wants_measured(&self) -> bool {
         self.interim.as_ref().is_some_and(|(writer, _)| writer.is_due())
     }
-    fn measured(&mut self, so_far: Measurement) {
-        let (measured, parts) = self.joined(so_far);
-        self.publish(Loaded { measured, parts, ..Loaded::default() });
+    fn report_measurement(&mut self, so_far: Measurement) {
+        let (measured, parts) = self.with_previous_parts(so_far);
+        self.store_interim_result(LoadPhaseResult { measured, parts, ..LoadPhaseResult::default() });
     }
     fn wants_totals(&self) -> bool {
         self.states.as_ref().is_some_and(|(_, writer)| writer.is_due())
     }
-    fn totals(&mut self, so_far: Measurement) {
+    fn report_totals(&mut self, so_far: Measurement) {
         let parts = self.parts(so_far.seconds);
         if let Some(test) = &self.endurance {
-            let whole = test.joined_totals(so_far);
+            let whole = test.with_previous_totals(so_far);
             self.store_state(&whole, &parts);
         }
     }
-    fn sampled(&mut self, sample: &Sample) {
+    fn report_sample(&mut self, sample: &Sample) {
         let limits = self.subject.as_ref().filter(|subject| subject.profile.test.judges_speed());
         let Some(limits) = limits.map(|subject| subject.profile.thresholds) else { return };
-        for event in Event::of_sample(sample, &limits) {
+        for event in RunEvent::events_for_sample(sample, &limits) {
             self.event(&event);
         }
     }
 }
 
-impl Recorder<'_> {
+impl RunRecorder<'_> {
     /// Creates a recorder that stores neither events nor interim results.
-    pub(crate) fn new(observer: &mut dyn Observer) -> Recorder<'_> {
-        let history = History::default();
-        Recorder {
+    pub(crate) fn new(observer: &mut dyn Observer) -> RunRecorder<'_> {
+        let history = RunHistory::default();
+        RunRecorder {
             observer,
             history,
             began: (Instant::now(), 0.0),
@@ -139,7 +139,7 @@ impl Recorder<'_> {
     }
 
     /// Stores an event. If the event log cannot be written, closes it and records the error in the test log.
-    pub(crate) fn event(&mut self, event: &Event) {
+    pub(crate) fn event(&mut self, event: &RunEvent) {
         let Some(log) = &self.events else { return };
         log.add_run_event(&Local::now(), event);
         if let Some(error) = log.failure() {
@@ -151,9 +151,9 @@ impl Recorder<'_> {
     /// Stores the events at the end of a run.
     pub(crate) fn run_ended(&mut self, result: &RunResult) {
         for trend in result.trends.iter().filter(|trend| trend.drifts) {
-            self.event(&Event::Drift { figure: trend.figure.clone(), change: trend.change });
+            self.event(&RunEvent::Drift { figure: trend.figure.clone(), change: trend.change });
         }
-        self.event(&Event::RunEnded { verdict: result.verdict, reason: result.reason.clone() });
+        self.event(&RunEvent::RunEnded { verdict: result.verdict, reason: result.reason.clone() });
     }
 
     /// Starts the background writers of interim results.
@@ -164,11 +164,11 @@ impl Recorder<'_> {
 
     /// Waits until all jobs are complete and stops the writers.
     pub(crate) fn end_writers(&mut self) {
-        if let Some(Err(error)) = self.interim.take().map(|(writer, _)| writer.end()) {
+        if let Some(Err(error)) = self.interim.take().map(|(writer, _)| writer.finish()) {
             self.log(&format!("failed to rewrite result.json during the run: {error}"));
         }
         if let Some((files, writer)) = self.states.take() {
-            let ended = writer.end();
+            let ended = writer.finish();
             let failed = files.lock().take_failure().or(ended.err());
             if let Some(error) = failed {
                 self.log(&format!("failed to store the state of the test at least once: {error}"));
@@ -180,17 +180,17 @@ impl Recorder<'_> {
     pub(crate) fn begin_part(&mut self) -> io::Result<()> {
         let Some(test) = &self.endurance else { return Ok(()) };
         let started = rfc3339(&Local::now());
-        self.part = Some(Part { ended: started.clone(), started, ..Part::default() });
-        let files = StateFiles::begin(test.after(&test.totals(), self.parts(0.0)))?;
+        self.part = Some(TestPart { ended: started.clone(), started, ..TestPart::default() });
+        let files = StateFiles::create(test.state_after(&test.previous_totals(), self.parts(0.0)))?;
         self.states = Some((Arc::new(Mutex::new(files)), BackgroundWriter::start(STRESS_STATE)?));
         Ok(())
     }
 
     /// Stores the state of a stress test in the background. Does nothing in other tests.
-    pub(crate) fn store_state(&mut self, whole: &Measurement, parts: &[Part]) {
+    pub(crate) fn store_state(&mut self, whole: &Measurement, parts: &[TestPart]) {
         let (Some(test), Some((files, writer))) = (&self.endurance, &mut self.states) else { return };
-        let (state, files) = (test.after(whole, parts.to_vec()), files.clone());
-        writer.put(Box::new(move || {
+        let (state, files) = (test.state_after(whole, parts.to_vec()), files.clone());
+        writer.submit(Box::new(move || {
             files.lock().store(state);
             Ok(())
         }));
@@ -202,37 +202,37 @@ impl Recorder<'_> {
     }
 
     /// Combines the measurement with the previous parts. Returns the combined measurement and all parts.
-    pub(crate) fn joined(&self, measured: Measurement) -> (Measurement, Vec<Part>) {
+    pub(crate) fn with_previous_parts(&self, measured: Measurement) -> (Measurement, Vec<TestPart>) {
         let parts = self.parts(measured.seconds);
         match self.endurance.as_ref().filter(|_| !parts.is_empty()) {
-            Some(test) => (test.joined(measured), parts),
+            Some(test) => (test.with_previous_parts(measured), parts),
             None => (measured, parts),
         }
     }
 
     /// Returns all parts of a stress test, with the given measured time for the running part.
-    fn parts(&self, measured_seconds: f64) -> Vec<Part> {
+    fn parts(&self, measured_seconds: f64) -> Vec<TestPart> {
         let (Some(test), Some(part)) = (&self.endurance, &self.part) else { return Vec::new() };
-        let running = Part { ended: rfc3339(&Local::now()), measured_seconds, ..part.clone() };
+        let running = TestPart { ended: rfc3339(&Local::now()), measured_seconds, ..part.clone() };
         test.parts.iter().cloned().chain([running]).collect()
     }
 
     /// Stores an interim result without a verdict.
-    pub(crate) fn publish(&mut self, loaded: Loaded) {
+    pub(crate) fn store_interim_result(&mut self, loaded: LoadPhaseResult) {
         self.close_phase();
         let (Some((interim, path)), Some(subject)) = (&mut self.interim, &self.subject) else { return };
         let (subject, history, path) = (subject.clone(), self.history.clone(), path.clone());
-        let loaded = Loaded { initial_bytes: subject.initial_bytes, ..loaded };
-        interim.put(Box::new(move || {
-            let Subject { profile, plan, started, .. } = &subject;
+        let loaded = LoadPhaseResult { initial_bytes: subject.initial_bytes, ..loaded };
+        interim.submit(Box::new(move || {
+            let InterimResultInputs { profile, plan, started, .. } = &subject;
             let result = assemble(profile, plan, started, &history, &loaded, None, None);
-            not_ended(result).write_unsynced(&path)
+            interim_result(result).write_unsynced(&path)
         }));
     }
 
     /// Returns the error for a run that failed in its current phase.
-    pub(crate) fn failed(&self, error: impl fmt::Display) -> RunError {
-        let phase = self.history.phases.last().map_or(Phase::Create, |last| last.phase);
+    pub(crate) fn run_error(&self, error: impl fmt::Display) -> RunError {
+        let phase = self.history.phases.last().map_or(RunPhase::Create, |last| last.phase);
         RunError::Failed { phase, error: error.to_string() }
     }
 }

@@ -11,25 +11,25 @@ use std::time::{Duration, Instant};
 
 use ese_engine::Error;
 
-use super::{Test, database_bytes, test_log};
-use crate::drive::{Beside, Drive, Goal};
-use crate::engine::{Copies, Depth, Opening, Store};
-use crate::layout::{CopyPlan, InstancePlan, Plan};
+use super::{TestRun, database_bytes, test_log};
+use crate::drive::{ConcurrentWork, MeasurementDriver, MeasurementGoal};
+use crate::engine::{DatabaseOpenMode, DatabaseStore, PassiveCopies, VerificationDepth};
+use crate::layout::{CopyPlan, InstancePlan, RunPlan};
 use crate::measurement::{CopyCounters, Measurement, SampleFile};
-use crate::observer::{Observer, Phase};
+use crate::observer::{Observer, RunPhase};
 use crate::result::{
-    CopySample, MissingLog, ReplicatedCopy, Replication, ReplicationPart, ReplicationSample, SideIo,
+    CopySample, MissingLog, ReplicatedCopy, ReplicationPart, ReplicationSample, ReplicationTestResult, SideIo,
 };
 use crate::run::RunError;
-use crate::run::assembly::{Loaded, named_row};
-use crate::run::recorder::Recorder;
+use crate::run::assembly::{LoadPhaseResult, named_row};
+use crate::run::recorder::RunRecorder;
 
 /// The copies are suspended for the test duration divided by this number.
-const HELD_SHARE: u32 = 4;
+const SUSPENSION_DIVISOR: u32 = 4;
 /// Interval at which the copies are polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// A copy counts as caught up if it lags by at most this many generations: the log that was just closed.
-const CAUGHT_UP: u32 = 1;
+const MAX_CAUGHT_UP_LAG: u32 = 1;
 /// Maximum time to catch up, as a multiple of the test duration. Copies that replay more slowly than the load writes
 /// would never catch up, so the load ends after this time.
 const MAX_CATCH_UP: u32 = 4;
@@ -37,11 +37,11 @@ const MAX_CATCH_UP: u32 = 4;
 const MIN_DRAIN: Duration = Duration::from_secs(60);
 
 /// State of the copies while the load runs.
-struct Following<'a> {
-    store: &'a dyn Store,
-    copies: &'a dyn Copies,
+struct PassiveCopyMonitor<'a> {
+    store: &'a dyn DatabaseStore,
+    copies: &'a dyn PassiveCopies,
     began: Instant,
-    seen: Mutex<Seen>,
+    seen: Mutex<CopyObservations>,
     catching_up: Duration,
     caught_up: AtomicBool,
     over: AtomicBool,
@@ -49,32 +49,32 @@ struct Following<'a> {
 
 /// Observations made by the watching thread.
 #[derive(Default)]
-struct Seen {
+struct CopyObservations {
     samples: Vec<ReplicationSample>,
     most_behind: Vec<u32>,
     longest_lag: Vec<u64>,
     held: bool,
     /// Amount of log that each copy had not received, observed since the last sample.
-    missing: Vec<Looks>,
+    missing: Vec<ByteCountStatistics>,
 }
 
 /// Statistics over repeated observations of a byte count.
 #[derive(Clone, Copy, Default)]
-struct Looks {
+struct ByteCountStatistics {
     sum: u64,
     count: u64,
     most: u64,
 }
 
-impl Looks {
+impl ByteCountStatistics {
     fn add(&mut self, bytes: u64) {
         (self.sum, self.count, self.most) = (self.sum + bytes, self.count + 1, self.most.max(bytes));
     }
 }
 
-impl Beside for Following<'_> {
-    fn phase(&self) -> Phase {
-        Phase::CatchUp
+impl ConcurrentWork for PassiveCopyMonitor<'_> {
+    fn phase(&self) -> RunPhase {
+        RunPhase::CatchUp
     }
 
     fn total(&self) -> u64 {
@@ -85,18 +85,18 @@ impl Beside for Following<'_> {
         0
     }
 
-    fn ended(&self) -> bool {
+    fn is_finished(&self) -> bool {
         self.over.load(Relaxed)
     }
 }
 
-impl Following<'_> {
+impl PassiveCopyMonitor<'_> {
     /// Returns the current state of both sides.
-    fn look(&self) -> (ReplicationSample, Vec<CopyCounters>) {
+    fn observe(&self) -> (ReplicationSample, Vec<CopyCounters>) {
         let counters = self.copies.counters();
         let sides = self.store.io();
         let copy = |one: &CopyCounters| CopySample {
-            io: SideIo::of(&one.io),
+            io: SideIo::from_io(&one.io),
             copy_queue: one.copy_queue,
             replay_queue: one.replay_queue,
             lag_seconds: one.lag_seconds,
@@ -105,18 +105,18 @@ impl Following<'_> {
         };
         let sample = ReplicationSample {
             at_seconds: self.began.elapsed().as_secs_f64(),
-            active: sides.iter().map(SideIo::of).fold(SideIo::default(), SideIo::plus),
+            active: sides.iter().map(SideIo::from_io).fold(SideIo::default(), SideIo::plus),
             generations: (0..sides.len()).map(|database| u64::from(self.store.generation(database))).sum(),
             copies: counters.iter().map(copy).collect(),
         };
         (sample, counters)
     }
 
-    fn note(&self) -> ReplicationSample {
-        self.look_at_log();
+    fn record_sample(&self) -> ReplicationSample {
+        self.observe_missing_log();
         // The lock is held while both sides are read, so that samples are in chronological order.
-        let mut seen = self.seen();
-        let (mut sample, counters) = self.look();
+        let mut seen = self.observations();
+        let (mut sample, counters) = self.observe();
         for (copy, looks) in sample.copies.iter_mut().zip(std::mem::take(&mut seen.missing)) {
             copy.missing_log.mean_bytes = looks.sum / looks.count.max(1);
             copy.missing_log.most_bytes = looks.most;
@@ -125,7 +125,7 @@ impl Following<'_> {
             seen.most_behind.resize(counters.len(), 0);
             seen.longest_lag.resize(counters.len(), 0);
             for (at, one) in counters.iter().enumerate() {
-                seen.most_behind[at] = seen.most_behind[at].max(one.behind());
+                seen.most_behind[at] = seen.most_behind[at].max(one.generations_behind());
                 seen.longest_lag[at] = seen.longest_lag[at].max(one.lag_seconds.unwrap_or(0));
             }
         }
@@ -133,54 +133,54 @@ impl Following<'_> {
         sample
     }
 
-    fn look_at_log(&self) {
+    fn observe_missing_log(&self) {
         let missing = self.copies.missing_log();
-        let looks = &mut self.seen().missing;
-        looks.resize(missing.len(), Looks::default());
+        let looks = &mut self.observations().missing;
+        looks.resize(missing.len(), ByteCountStatistics::default());
         looks.iter_mut().zip(missing).for_each(|(looks, bytes)| looks.add(bytes));
     }
 
-    fn seen(&self) -> MutexGuard<'_, Seen> {
+    fn observations(&self) -> MutexGuard<'_, CopyObservations> {
         self.seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     /// Takes samples until `quit` is set.
-    fn watch(&self, interval: Duration, quit: &AtomicBool) {
+    fn monitor(&self, interval: Duration, quit: &AtomicBool) {
         let mut next = Duration::ZERO;
         while !quit.load(Relaxed) {
             if self.began.elapsed() >= next {
-                self.note();
+                self.record_sample();
                 next = self.began.elapsed() + interval;
             }
-            self.look_at_log();
+            self.observe_missing_log();
             std::thread::sleep(POLL_INTERVAL);
         }
     }
 
-    fn hold(&self, held: bool) {
-        self.copies.hold(held);
-        self.seen().held = held;
+    fn set_suspended(&self, held: bool) {
+        self.copies.set_suspended(held);
+        self.observations().held = held;
     }
 
     /// Suspends the copies for a while, then resumes them and waits until they have caught up. Returns the samples at
     /// the start and end of the catch-up, or `None` if it did not complete.
-    fn fall_behind(
+    fn suspend_and_catch_up(
         &self,
         held: Duration,
         over: &dyn Fn() -> bool,
     ) -> Option<(ReplicationSample, ReplicationSample)> {
-        self.hold(true);
+        self.set_suspended(true);
         wait(held, over);
-        self.copies.hold(false);
-        let first = self.note();
+        self.copies.set_suspended(false);
+        let first = self.record_sample();
         let caught_up = || {
             let counters = self.copies.counters();
-            counters.iter().all(|one| one.behind() <= CAUGHT_UP || one.failure.is_some())
+            counters.iter().all(|one| one.generations_behind() <= MAX_CAUGHT_UP_LAG || one.failure.is_some())
         };
         let ended = wait(self.catching_up, || over() || caught_up()) && !over();
         self.caught_up.store(ended, Relaxed);
-        let last = self.note();
-        self.seen().held = false;
+        let last = self.record_sample();
+        self.observations().held = false;
         ended.then_some((first, last))
     }
 }
@@ -200,26 +200,27 @@ fn wait(time: Duration, is: impl Fn() -> bool) -> bool {
 }
 
 /// Guard that sets a flag when it is dropped, even if the thread panics. The flag allows the load to end.
-struct Ended<'a>(&'a AtomicBool);
+struct MonitorEndGuard<'a>(&'a AtomicBool);
 
-impl Drop for Ended<'_> {
+impl Drop for MonitorEndGuard<'_> {
     fn drop(&mut self) {
         self.0.store(true, Relaxed);
     }
 }
 
-impl Test<'_> {
+impl TestRun<'_> {
     /// Runs the phases of a replication test that lie between database creation and verification.
     pub(super) fn replicate(
         &self,
-        watch: &mut Recorder<'_>,
+        watch: &mut RunRecorder<'_>,
         samples: &mut SampleFile,
-    ) -> Result<Loaded, RunError> {
-        let Test { profile, engine, plan, .. } = *self;
-        watch.begin(Phase::Attach, 1);
-        let store = engine.open(plan, Opening::Attach).map_err(|error| watch.failed(error))?;
+    ) -> Result<LoadPhaseResult, RunError> {
+        let TestRun { profile, engine, plan, .. } = *self;
+        watch.begin_phase(RunPhase::Attach, 1);
+        let store = engine.open(plan, DatabaseOpenMode::Attach).map_err(|error| watch.run_error(error))?;
         let initial_bytes = database_bytes(&*store, plan);
-        let mut loaded = Loaded { initial_bytes, final_bytes: initial_bytes, ..Loaded::default() };
+        let mut loaded =
+            LoadPhaseResult { initial_bytes, final_bytes: initial_bytes, ..LoadPhaseResult::default() };
         let followed = self.seed(&*store, watch).and_then(|copies| {
             let Some(copies) = copies else { return Ok(()) };
             test_log::settings(profile, plan, watch);
@@ -227,8 +228,8 @@ impl Test<'_> {
             self.follow(&*store, copies, &mut loaded, watch, samples)
         });
         loaded.io_errors = store.io().iter().map(|io| io.errors).sum();
-        watch.begin(Phase::Shutdown, 1);
-        (loaded.scan, loaded.defragmentation) = (store.end_scan(), store.end_defragmentation());
+        watch.begin_phase(RunPhase::Shutdown, 1);
+        (loaded.scan, loaded.defragmentation) = (store.finish_scan(), store.finish_defragmentation());
         loaded.final_bytes = database_bytes(&*store, plan);
         let closed = store.shutdown();
         loaded.failure = loaded.failure.or(followed.err()).or(closed.err());
@@ -240,15 +241,19 @@ impl Test<'_> {
         if let Some(error) = &loaded.failure {
             watch.log(&format!("The test failed: {error}"));
         }
-        watch.publish(loaded.clone());
+        watch.store_interim_result(loaded.clone());
         Ok(loaded)
     }
 
     /// Seeds the copies from the open databases. Returns `None` if the test was stopped.
-    fn seed(&self, store: &dyn Store, watch: &mut Recorder<'_>) -> Result<Option<Box<dyn Copies>>, Error> {
+    fn seed(
+        &self,
+        store: &dyn DatabaseStore,
+        watch: &mut RunRecorder<'_>,
+    ) -> Result<Option<Box<dyn PassiveCopies>>, Error> {
         let sizes: Vec<u64> =
             self.plan.copies.iter().map(|copy| store.database_bytes(copy.database)).collect();
-        watch.begin(Phase::Seed, sizes.iter().sum());
+        watch.begin_phase(RunPhase::Seed, sizes.iter().sum());
         let seeded = store.replicate(&self.plan.copies, &mut |copied| {
             watch.advance(copied, "");
             !self.stop.is_set()
@@ -261,15 +266,15 @@ impl Test<'_> {
 
     fn follow(
         &self,
-        store: &dyn Store,
-        copies: Box<dyn Copies>,
-        loaded: &mut Loaded,
-        watch: &mut Recorder<'_>,
+        store: &dyn DatabaseStore,
+        copies: Box<dyn PassiveCopies>,
+        loaded: &mut LoadPhaseResult,
+        watch: &mut RunRecorder<'_>,
         samples: &mut SampleFile,
     ) -> Result<(), Error> {
-        let Test { profile, plan, stop, .. } = *self;
+        let TestRun { profile, plan, stop, .. } = *self;
         let duration = profile.duration.0;
-        let following = Following {
+        let following = PassiveCopyMonitor {
             store,
             copies: &*copies,
             began: Instant::now(),
@@ -280,37 +285,44 @@ impl Test<'_> {
         };
         let (quit, mut behind, mut steady_end) = (AtomicBool::new(false), None, None);
         let copies_seen = Some(following.copies);
-        let drive =
-            Drive { store, copies: copies_seen, plan, profile, stop, measured_before: 0.0, goal: Goal::Time };
+        let drive = MeasurementDriver {
+            store,
+            copies: copies_seen,
+            plan,
+            profile,
+            stop,
+            measured_before: 0.0,
+            goal: MeasurementGoal::Time,
+        };
         let driven = std::thread::scope(|scope| {
-            let _quit = Ended(&quit);
-            scope.spawn(|| following.watch(profile.sample_interval.0, &quit));
-            let driven = drive.run_beside(samples, watch, &following, || {
-                let _over = Ended(&following.over);
-                steady_end = Some(following.note());
-                behind = following.fall_behind(duration / HELD_SHARE, &|| stop.is_set());
+            let _quit = MonitorEndGuard(&quit);
+            scope.spawn(|| following.monitor(profile.sample_interval.0, &quit));
+            let driven = drive.run_with_concurrent_work(samples, watch, &following, || {
+                let _over = MonitorEndGuard(&following.over);
+                steady_end = Some(following.record_sample());
+                behind = following.suspend_and_catch_up(duration / SUSPENSION_DIVISOR, &|| stop.is_set());
             });
-            watch.begin(Phase::Drain, 1);
+            watch.begin_phase(RunPhase::Drain, 1);
             following.copies.drain()?;
-            let drained = || following.copies.ended() || stop.is_set();
+            let drained = || following.copies.has_ended() || stop.is_set();
             wait(following.catching_up.max(MIN_DRAIN), drained);
-            following.note();
+            following.record_sample();
             driven
         });
-        let drained = copies.ended();
+        let drained = copies.has_ended();
         let caught_up = following.caught_up.load(Relaxed);
         let seen = following.seen.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let counters = copies.end();
+        let counters = copies.finish();
         let (alone, together) = driven?;
         let begin = steady_end.as_ref().map_or(0.0, |end| end.at_seconds - alone.seconds);
         // `seen.samples` includes the samples taken at `first` and `last`.
         let part = |first: f64, last: f64| {
             let from = seen.samples.partition_point(|sample| sample.at_seconds < first);
             let to = seen.samples.partition_point(|sample| sample.at_seconds <= last);
-            ReplicationPart::of(seen.samples.get(from..to).unwrap_or_default())
+            ReplicationPart::from_samples(seen.samples.get(from..to).unwrap_or_default())
         };
         let failed = counters.iter().any(|one| one.failure.is_some());
-        loaded.replication = Some(Replication {
+        loaded.replication = Some(ReplicationTestResult {
             steady: steady_end.as_ref().and_then(|end| part(begin, end.at_seconds)),
             catch_up: behind.as_ref().and_then(|(first, last)| part(first.at_seconds, last.at_seconds)),
             copies: self.outcomes(&counters, &seen),
@@ -335,7 +347,7 @@ impl Test<'_> {
         Ok(())
     }
 
-    fn outcomes(&self, counters: &[CopyCounters], seen: &Seen) -> Vec<ReplicatedCopy> {
+    fn outcomes(&self, counters: &[CopyCounters], seen: &CopyObservations) -> Vec<ReplicatedCopy> {
         let outcome = |(at, (copy, one)): (usize, (&CopyPlan, &CopyCounters))| ReplicatedCopy {
             instance: named_row(&self.plan.instances[copy.database]).instance,
             directory: copy.directory.clone(),
@@ -350,7 +362,7 @@ impl Test<'_> {
     }
 
     /// Verifies the pages of the copies. A copy with bad pages is reported as failed.
-    fn verify_copies(&self, replication: &mut Replication, watch: &mut Recorder<'_>) {
+    fn verify_copies(&self, replication: &mut ReplicationTestResult, watch: &mut RunRecorder<'_>) {
         if self.stop.is_set() {
             return;
         }
@@ -363,8 +375,11 @@ impl Test<'_> {
                 initial_bytes: 0,
             }
         };
-        let plan = Plan { instances: self.plan.copies.iter().map(file).collect(), ..self.plan.clone() };
-        let Some(verified) = self.verify_files(&plan, Depth::Pages, Phase::Verify, watch) else { return };
+        let plan = RunPlan { instances: self.plan.copies.iter().map(file).collect(), ..self.plan.clone() };
+        let Some(verified) = self.verify_files(&plan, VerificationDepth::Pages, RunPhase::Verify, watch)
+        else {
+            return;
+        };
         for (copy, file) in replication.copies.iter_mut().zip(verified.files) {
             if file.bad > 0 && copy.failure.is_none() {
                 copy.failure = Some(format!("{} bad pages: {}", file.bad, file.findings.join("; ")));

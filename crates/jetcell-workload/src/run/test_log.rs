@@ -1,13 +1,13 @@
 //! Writes settings and figures to the test log, using Jetstress's wording for lines that Jetstress also logs.
 
-use crate::layout::Plan;
-use crate::measurement::Saturation;
+use crate::layout::RunPlan;
+use crate::measurement::SaturationSearch;
 use crate::observer::Observer;
 use crate::profile::Profile;
-use crate::result::Analysis;
+use crate::result::RunAnalysis;
 
 /// Logs the settings in Jetstress's wording.
-pub(crate) fn settings(profile: &Profile, plan: &Plan, observer: &mut dyn Observer) {
+pub(crate) fn settings(profile: &Profile, plan: &RunPlan, observer: &mut dyn Observer) {
     let (mix, limits) = (&profile.mix, &profile.thresholds);
     observer
         .log(&format!("Database cache settings: (maximum: {:.1} MB)", plan.cache_bytes as f64 / 1048576.0));
@@ -48,7 +48,7 @@ pub(crate) fn settings(profile: &Profile, plan: &Plan, observer: &mut dyn Observ
 }
 
 /// Logs the analysis of the figures.
-pub(crate) fn figures(analysis: &Analysis, observer: &mut dyn Observer) {
+pub(crate) fn figures(analysis: &RunAnalysis, observer: &mut dyn Observer) {
     match &analysis.steady_state {
         Some(state) => observer.log(&format!(
             "Steady state: {} (spread {:.1} %, slope {:+.1} % of the mean IOPS of 5 windows)",
@@ -70,13 +70,14 @@ pub(crate) fn figures(analysis: &Analysis, observer: &mut dyn Observer) {
             iops.half_width
         ));
     }
-    if let Some(Saturation { sustained_rate: Some(rate), first_failed_rate, .. }) = &analysis.saturation {
+    if let Some(SaturationSearch { sustained_rate: Some(rate), first_failed_rate, .. }) = &analysis.saturation
+    {
         let failed = first_failed_rate.map_or("none".into(), |rate| rate.to_string());
         observer.log(&format!(
             "Highest sustained rate: {rate} operations per second (lowest rate that broke a rule: {failed})"
         ));
     }
-    if let Some(open) = analysis.open_loop.filter(|open| !open.kept_up()) {
+    if let Some(open) = analysis.open_loop.filter(|open| !open.kept_rate()) {
         observer.log(&format!(
             "The load did not reach the target rate: of {} operations, {} did not complete and {} did not \
              start. The load was {:.1} s late. Latencies do not include these operations.",

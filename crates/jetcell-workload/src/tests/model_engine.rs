@@ -13,19 +13,19 @@ use jetcell_vfs::{Backend, RealOptions, RealVfs, Vfs};
 use parking_lot::Mutex;
 
 use crate::engine::{
-    Commit, Copies, Depth, Engine, ExistingDatabase, LoadStep, Opening, ReplayStart, Result, Row, Session,
-    Store,
+    BulkLoadAction, CommitDurability, DatabaseOpenMode, DatabaseStore, ExistingDatabase, LoadRow,
+    PassiveCopies, ReplayStart, Result, StorageEngine, StorageSession, VerificationDepth,
 };
-use crate::layout::{CopyPlan, InstancePlan, Plan};
+use crate::layout::{CopyPlan, InstancePlan, RunPlan};
 use crate::measurement::{
-    CacheState, DefragSummary, FileVerification, InstanceIo, LogCopies, ReplayCounters, ScanSummary,
-    Verification,
+    CacheUsage, DefragSummary, FileVerification, InstanceIo, LogCopySummary, ReplayCounters, ScanSummary,
+    VerificationResult,
 };
 use crate::profile::{MaintenanceSettings, RecoveryMode};
-use crate::refusal::Refusal;
+use crate::start_error::StartError;
 use crate::watch::{BackupWatch, ReplayWatch};
 
-type Table = BTreeMap<i64, Row>;
+type ModelTable = BTreeMap<i64, LoadRow>;
 
 /// Databases by path. They continue to exist after they are closed.
 #[derive(Default)]
@@ -41,7 +41,7 @@ pub(crate) struct ModelEngine {
 
 #[derive(Default)]
 pub(crate) struct ModelDatabase {
-    tables: Vec<Mutex<Table>>,
+    tables: Vec<Mutex<ModelTable>>,
     io: Mutex<InstanceIo>,
     bytes: AtomicU64,
     changes: AtomicU64,
@@ -54,12 +54,12 @@ struct ModelStore(Vec<Arc<ModelDatabase>>, u64);
 
 struct ModelSession {
     database: Arc<ModelDatabase>,
-    undo: Vec<(u32, i64, Option<Row>)>,
+    undo: Vec<(u32, i64, Option<LoadRow>)>,
     position: Option<i64>,
 }
 
 impl ModelEngine {
-    pub(crate) fn rows(&self, path: &std::path::Path, table: usize) -> Vec<Row> {
+    pub(crate) fn rows(&self, path: &std::path::Path, table: usize) -> Vec<LoadRow> {
         self.databases.lock()[path].tables[table].lock().values().cloned().collect()
     }
 
@@ -73,31 +73,31 @@ impl ModelEngine {
     }
 }
 
-impl Engine for ModelEngine {
+impl StorageEngine for ModelEngine {
     fn files(&self) -> Arc<dyn Vfs> {
         let options = RealOptions { backend: Backend::Threads, ..RealOptions::default() };
         Arc::new(RealVfs::new(options).unwrap())
     }
 
-    fn inspect(&self, instance: &InstancePlan) -> std::result::Result<ExistingDatabase, Refusal> {
+    fn inspect(&self, instance: &InstancePlan) -> std::result::Result<ExistingDatabase, StartError> {
         match instance.database.metadata() {
             Ok(file) if file.len() >= 4096 => {
                 Ok(ExistingDatabase { page_bytes: 32768, file_bytes: file.len() })
             }
-            _ => Err(Refusal::new(format!("{} is not a database", instance.database.display()))),
+            _ => Err(StartError::new(format!("{} is not a database", instance.database.display()))),
         }
     }
 
-    fn in_use(&self, _: &InstancePlan) -> bool {
+    fn is_in_use(&self, _: &InstancePlan) -> bool {
         false
     }
 
     fn verify(
         &self,
-        plan: &Plan,
-        _depth: Depth,
+        plan: &RunPlan,
+        _depth: VerificationDepth,
         progress: &mut dyn FnMut(u64, u64) -> bool,
-    ) -> Option<Verification> {
+    ) -> Option<VerificationResult> {
         let file = |instance: &InstancePlan| FileVerification {
             path: instance.database.clone(),
             blocks: 100,
@@ -106,14 +106,14 @@ impl Engine for ModelEngine {
             ..FileVerification::default()
         };
         progress(1, 1)
-            .then(|| Verification { files: plan.instances.iter().map(file).collect(), seconds: 0.0 })
+            .then(|| VerificationResult { files: plan.instances.iter().map(file).collect(), seconds: 0.0 })
     }
 
-    fn open(&self, plan: &Plan, opening: Opening) -> Result<Box<dyn Store>> {
+    fn open(&self, plan: &RunPlan, opening: DatabaseOpenMode) -> Result<Box<dyn DatabaseStore>> {
         let mut databases = self.databases.lock();
         let mut opened = Vec::new();
         for instance in &plan.instances {
-            if opening == Opening::Create && !databases.contains_key(&instance.database) {
+            if opening == DatabaseOpenMode::Create && !databases.contains_key(&instance.database) {
                 let tables = (0..plan.tables).map(|_| Mutex::default()).collect();
                 let database = ModelDatabase {
                     tables,
@@ -130,21 +130,27 @@ impl Engine for ModelEngine {
         Ok(Box::new(ModelStore(opened, plan.cache_bytes)))
     }
 
-    fn keep_state(&self, _: &InstancePlan, progress: &mut dyn FnMut(u64) -> bool) -> Result<()> {
+    fn preserve_state(&self, _: &InstancePlan, progress: &mut dyn FnMut(u64) -> bool) -> Result<()> {
         progress(1);
         Ok(())
     }
 
-    fn forget_state(&self, _: &InstancePlan) -> Result<()> {
+    fn remove_preserved_state(&self, _: &InstancePlan) -> Result<()> {
         Ok(())
     }
 
-    fn put_back(&self, _: &InstancePlan, _: &ReplayStart, _: RecoveryMode) -> Result<()> {
+    fn restore_state(&self, _: &InstancePlan, _: &ReplayStart, _: RecoveryMode) -> Result<()> {
         Ok(())
     }
 
     /// Simulates a replay. Each log contains 100 records and takes one millisecond.
-    fn replay(&self, plan: &Plan, database: usize, start: &ReplayStart, watch: &ReplayWatch) -> Result<()> {
+    fn replay(
+        &self,
+        plan: &RunPlan,
+        database: usize,
+        start: &ReplayStart,
+        watch: &ReplayWatch,
+    ) -> Result<()> {
         let newest = self.databases.lock()[&plan.instances[database].database].generation();
         let mut counters = ReplayCounters::default();
         for _ in start.generation..=newest {
@@ -169,11 +175,11 @@ impl ModelDatabase {
     }
 }
 
-impl Store for ModelStore {
+impl DatabaseStore for ModelStore {
     fn volumes(&self) -> Vec<usize> {
         vec![0; self.0.len()]
     }
-    fn session(&self, database: usize) -> Result<Box<dyn Session>> {
+    fn session(&self, database: usize) -> Result<Box<dyn StorageSession>> {
         Ok(Box::new(ModelSession { database: self.0[database].clone(), undo: Vec::new(), position: None }))
     }
     fn has_table(&self, database: usize, table: u32) -> Result<bool> {
@@ -184,17 +190,17 @@ impl Store for ModelStore {
         database: usize,
         table: u32,
         _memory: usize,
-        next: &mut dyn FnMut(u64, &mut Row) -> LoadStep,
+        next: &mut dyn FnMut(u64, &mut LoadRow) -> BulkLoadAction,
         _stopped: &dyn Fn() -> bool,
     ) -> Result<()> {
         let mut session =
             ModelSession { database: self.0[database].clone(), undo: Vec::new(), position: None };
-        let mut row = Row::default();
+        let mut row = LoadRow::default();
         for rows in 0.. {
             match next(rows * 2300, &mut row) {
-                LoadStep::Row => session.change(table, row.id, Some(row.clone()))?,
-                LoadStep::End => break,
-                LoadStep::Stop => return session.rollback(),
+                BulkLoadAction::Row => session.change(table, row.id, Some(row.clone()))?,
+                BulkLoadAction::End => break,
+                BulkLoadAction::Stop => return session.rollback(),
             }
         }
         Ok(())
@@ -202,9 +208,9 @@ impl Store for ModelStore {
     fn io(&self) -> Vec<InstanceIo> {
         self.0.iter().map(|database| database.io.lock().clone()).collect()
     }
-    fn cache(&self) -> CacheState {
+    fn cache(&self) -> CacheUsage {
         let read: u64 = self.io().iter().map(|io| io.database_read.bytes).sum();
-        CacheState { used_bytes: read.min(self.1), limit_bytes: self.1, stalls: 0 }
+        CacheUsage { used_bytes: read.min(self.1), limit_bytes: self.1, stalls: 0 }
     }
     /// Starts the simulated maintenance. The model has no sparse pages.
     fn start_maintenance(&self, settings: &MaintenanceSettings) -> Result<()> {
@@ -213,7 +219,7 @@ impl Store for ModelStore {
         Ok(())
     }
     fn stop_maintenance(&self) {}
-    fn end_scan(&self) -> Vec<ScanSummary> {
+    fn finish_scan(&self) -> Vec<ScanSummary> {
         let scanned = self.0.iter().filter(|database| database.scanned.swap(false, Relaxed));
         scanned
             .map(|database| ScanSummary {
@@ -223,7 +229,7 @@ impl Store for ModelStore {
             })
             .collect()
     }
-    fn end_defragmentation(&self) -> Vec<DefragSummary> {
+    fn finish_defragmentation(&self) -> Vec<DefragSummary> {
         Vec::new()
     }
     /// Simulates a backup. Each database has a hundred pages.
@@ -238,28 +244,32 @@ impl Store for ModelStore {
         Ok(())
     }
     /// Simulates log reads. The model has no logs, so it immediately counts one log as read for each database.
-    fn start_copies(&self, copies: u32) -> Result<()> {
+    fn start_log_copies(&self, copies: u32) -> Result<()> {
         for database in &self.0 {
             (0..copies).for_each(|_| database.io.lock().log_copy_read.record(4096, 100));
         }
         Ok(())
     }
-    fn replicate(&self, _: &[CopyPlan], _: &mut dyn FnMut(u64) -> bool) -> Result<Box<dyn Copies>> {
+    fn replicate(&self, _: &[CopyPlan], _: &mut dyn FnMut(u64) -> bool) -> Result<Box<dyn PassiveCopies>> {
         Err(Error::Usage("the model has no logs to follow".into()))
     }
     fn log_bytes(&self) -> u64 {
         0
     }
-    fn end_copies(&self) -> Vec<LogCopies> {
+    fn finish_log_copies(&self) -> Vec<LogCopySummary> {
         let read = |database: &Arc<ModelDatabase>| database.io.lock().log_copy_read.operations > 0;
-        self.0.iter().filter(|one| read(one)).map(|_| LogCopies { logs: 1, ..LogCopies::default() }).collect()
+        self.0
+            .iter()
+            .filter(|one| read(one))
+            .map(|_| LogCopySummary { logs: 1, ..LogCopySummary::default() })
+            .collect()
     }
     fn database_bytes(&self, database: usize) -> u64 {
         self.0[database].bytes.load(Relaxed)
     }
     fn replay_start(&self, database: usize) -> Result<ReplayStart> {
         let signature = Signature::new(1, LogTime::NONE);
-        let attached = DatabaseHeader::fresh(PageSize::KIB_32, signature, signature);
+        let attached = DatabaseHeader::for_new_database(PageSize::KIB_32, signature, signature);
         Ok(ReplayStart { generation: self.generation(database), attached })
     }
     fn generation(&self, database: usize) -> u32 {
@@ -271,7 +281,7 @@ impl Store for ModelStore {
 }
 
 impl ModelSession {
-    fn change(&mut self, table: u32, id: i64, row: Option<Row>) -> Result<()> {
+    fn change(&mut self, table: u32, id: i64, row: Option<LoadRow>) -> Result<()> {
         let changes = self.database.changes.fetch_add(1, Relaxed);
         if self.database.fail_after.is_some_and(|limit| changes >= limit) {
             return Err(Error::ReadOnly("write failed".into()));
@@ -288,13 +298,13 @@ impl ModelSession {
     }
 }
 
-impl Session for ModelSession {
+impl StorageSession for ModelSession {
     fn begin(&mut self) -> Result<()> {
         self.undo.clear();
         Ok(())
     }
-    fn commit(&mut self, commit: Commit) -> Result<()> {
-        if commit == Commit::Durable {
+    fn commit(&mut self, commit: CommitDurability) -> Result<()> {
+        if commit == CommitDurability::Durable {
             self.database.io.lock().log_write.record(4096, 500);
         }
         Ok(())
@@ -312,7 +322,7 @@ impl Session for ModelSession {
         }
         Ok(())
     }
-    fn insert(&mut self, table: u32, row: &Row) -> Result<()> {
+    fn insert(&mut self, table: u32, row: &LoadRow) -> Result<()> {
         if self.database.tables[table as usize].lock().contains_key(&row.id) {
             return Err(Error::KeyDuplicate);
         }
@@ -323,11 +333,11 @@ impl Session for ModelSession {
         self.position = self.database.tables[table as usize].lock().range(id..).next().map(|(id, _)| *id);
         Ok(self.position)
     }
-    fn read(&mut self, table: u32) -> Result<Row> {
+    fn read(&mut self, table: u32) -> Result<LoadRow> {
         let id = self.position.ok_or(Error::RecordNotFound)?;
         self.database.tables[table as usize].lock().get(&id).cloned().ok_or(Error::RecordNotFound)
     }
-    fn replace(&mut self, table: u32, row: &Row) -> Result<()> {
+    fn replace(&mut self, table: u32, row: &LoadRow) -> Result<()> {
         if !self.database.tables[table as usize].lock().contains_key(&row.id) {
             return Err(Error::WriteConflict);
         }

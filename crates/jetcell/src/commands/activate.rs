@@ -6,7 +6,7 @@ use std::sync::Arc;
 use clap::Args;
 use ese_engine::EventSink;
 use jetcell_copies::{
-    Activated, CopyError, CopyState, DirectorySource, LossLimit, LossPolicy, Phase, ReplayOptions,
+    ActivationResult, CopyError, CopyPhase, CopyState, DirectorySource, LossLimit, LossPolicy, ReplayOptions,
     StreamDirectory, activate_as,
 };
 use jetcell_remote::{HostAddress, is_address};
@@ -14,10 +14,10 @@ use jetcell_vfs::{Vfs, host_name};
 use jetcell_workload::EventFile;
 use serde_json::json;
 
-use crate::commands::copies::{explained, time_text};
-use crate::commands::remote::{Places, RemoteArgs, absolute, confined_vfs, said_of};
+use crate::commands::copies::{explain_copy_error, format_time};
+use crate::commands::remote::{CommandFileSystems, RemoteArgs, absolute, confined_vfs, remote_error};
 use crate::console;
-use crate::outcome::{Failure, Outcome, print_error};
+use crate::outcome::{CommandError, CommandOutcome, print_error};
 
 const EXAMPLES: &str = "\
 The instance must be stopped or must have crashed. Its last logs, including the current log, are copied, and nothing is lost. The
@@ -42,7 +42,7 @@ Exit code: 0 activated without loss, 1 activated with the loss that --lossy allo
 /// Make a copy the active side
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Activate {
+pub struct ActivateArgs {
     /// Directory of the copy; if several are given, the copy that lacks the fewest logs is activated
     #[arg(value_name = "DIR", required = true)]
     directories: Vec<PathBuf>,
@@ -64,7 +64,7 @@ pub struct Activate {
 }
 
 fn advertised(text: &str) -> Result<String, String> {
-    match HostAddress::of(Path::new(text)) {
+    match HostAddress::from_path(Path::new(text)) {
         Some(Ok(_)) => Ok(text.to_string()),
         Some(Err(error)) => Err(error.to_string()),
         None => Err(format!("`{text}` is not an address; write tls://HOST:PORT/NAME")),
@@ -93,25 +93,25 @@ fn policy(text: &str) -> Result<LossPolicy, String> {
 fn in_order(copies: &mut [(PathBuf, CopyState)]) {
     copies.sort_by_key(|(_, state)| {
         let rank = match state.phase {
-            Phase::Activating { .. } => 0,
-            Phase::Following => 1,
-            Phase::Unfit { .. } => 2,
-            Phase::Seeding => 3,
+            CopyPhase::Activating { .. } => 0,
+            CopyPhase::Following => 1,
+            CopyPhase::Unfit { .. } => 2,
+            CopyPhase::Seeding => 3,
         };
         (rank, std::cmp::Reverse(state.next), state.replay_queue())
     });
 }
 
-impl Activate {
+impl ActivateArgs {
     /// Runs the command.
-    pub fn run(self) -> Outcome {
+    pub fn run(self) -> CommandOutcome {
         self.activate().unwrap_or_else(|what| {
             print_error(what);
-            Outcome::CouldNotRun
+            CommandOutcome::CouldNotRun
         })
     }
 
-    fn activate(&self) -> Result<Outcome, Failure> {
+    fn activate(&self) -> Result<CommandOutcome, CommandError> {
         let directories: Vec<PathBuf> =
             self.directories.iter().filter(|directory| !is_address(directory)).cloned().collect();
         let here = confined_vfs(directories.iter().map(PathBuf::as_path))?;
@@ -122,7 +122,7 @@ impl Activate {
                 return Err(format!("{}: {what}", directory.display()).into());
             }
             let directory = absolute(directory)?;
-            let Some(state) = CopyState::read(&*here, &directory).map_err(explained)? else {
+            let Some(state) = CopyState::read(&*here, &directory).map_err(explain_copy_error)? else {
                 let what = format!("{} is not a copy; give the directory of a copy", directory.display());
                 return Err(what.into());
             };
@@ -130,16 +130,16 @@ impl Activate {
         }
         in_order(&mut copies);
         let sources = copies.iter().map(|(_, state)| Path::new(&state.source));
-        let places = self.remote.places_with_copies(sources, None, &directories)?;
+        let places = self.remote.file_systems_with_copies(sources, None, &directories)?;
         let last = copies.len().saturating_sub(1);
         for (at, (directory, state)) in copies.iter().enumerate() {
             self.ask_host(&places, Path::new(&state.source))?;
             match self.activate_one(places.vfs(), directory, state) {
                 // Another copy may have the logs that this copy lacks.
                 Err(error @ CopyError::Refused(_)) if at < last => {
-                    console::note(&format!("not activated: {error}"));
+                    console::print_note(&format!("not activated: {error}"));
                 }
-                activated => return activated.map_err(explained),
+                activated => return activated.map_err(explain_copy_error),
             }
         }
         Err("give the directory of a copy".into())
@@ -147,15 +147,15 @@ impl Activate {
 
     /// Asks the host of the active side to hand over its role. Fails if the host answers but refuses, because the
     /// activation must not treat such a host as unreachable.
-    fn ask_host(&self, places: &Places, source: &Path) -> Result<(), Failure> {
+    fn ask_host(&self, places: &CommandFileSystems, source: &Path) -> Result<(), CommandError> {
         match places.connect(source) {
-            Some(Err(error)) if !error.is_passing() => Err(said_of(source, &error)),
+            Some(Err(error)) if !error.is_temporary() => Err(remote_error(source, &error)),
             Some(Ok(welcome)) if !welcome.allows_handover => {
                 let what = "jetcell serve on the other host does not allow a handover; start it with \
                      --allow-handover";
                 Err(format!("{}: {what}", source.display()).into())
             }
-            Some(Ok(_)) => places.require(source),
+            Some(Ok(_)) => places.require_directory(source),
             _ => Ok(()),
         }
     }
@@ -174,11 +174,11 @@ impl Activate {
         vfs: &Arc<dyn Vfs>,
         directory: &Path,
         state: &CopyState,
-    ) -> Result<Outcome, CopyError> {
+    ) -> Result<CommandOutcome, CopyError> {
         let events = EventFile::open(directory, true).map_err(|error| {
             CopyError::Refused(format!("{}: {error}", directory.join("events.jsonl").display()))
         })?;
-        let logs = StreamDirectory::new(vfs, state.source.as_ref(), state.base_name, state.form());
+        let logs = StreamDirectory::new(vfs, state.source.as_ref(), state.base_name, state.log_name_form());
         let options = ReplayOptions {
             events: Some(Arc::new(events) as Arc<dyn EventSink>),
             ..ReplayOptions::default()
@@ -187,18 +187,18 @@ impl Activate {
         let source = Box::new(DirectorySource::new(logs));
         let successor = self.successor(directory, &state.source);
         let activated = activate_as(vfs, directory, &successor, source, limit, &options)?;
-        console::answer(
+        console::print_json_or_text(
             self.json,
             &match self.json {
                 true => format!("{}\n", as_json(directory, &activated)),
                 false => format!("{}\n", as_text(directory, &activated, &state.source)),
             },
         );
-        Ok(if activated.lost.is_some() { Outcome::Findings } else { Outcome::Good })
+        Ok(if activated.lost.is_some() { CommandOutcome::Findings } else { CommandOutcome::Good })
     }
 }
 
-fn as_json(directory: &Path, activated: &Activated) -> serde_json::Value {
+fn as_json(directory: &Path, activated: &ActivationResult) -> serde_json::Value {
     json!({
         "path": directory, "last_generation": activated.last.0, "lost": activated.lost,
         "rolled_back": activated.rolled_back, "databases": activated.databases,
@@ -206,7 +206,7 @@ fn as_json(directory: &Path, activated: &Activated) -> serde_json::Value {
     })
 }
 
-fn as_text(directory: &Path, activated: &Activated, source: &str) -> String {
+fn as_text(directory: &Path, activated: &ActivationResult, source: &str) -> String {
     let mut lines = vec![format!("{}: active; its databases are clean", directory.display())];
     lines.push(format!(
         "  {} unfinished transactions were rolled back; its logs continue after generation {:X} \
@@ -227,7 +227,7 @@ fn as_text(directory: &Path, activated: &Activated, source: &str) -> String {
                 None => "  the number of committed transactions in the lost logs is unknown".to_string(),
             });
             if let Some(kept) = lost.kept_until_unix_ms {
-                lines.push(format!("  commits up to {} are retained", time_text(kept)));
+                lines.push(format!("  commits up to {} are retained", format_time(kept)));
             }
         }
     }

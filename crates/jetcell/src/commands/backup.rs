@@ -1,7 +1,7 @@
 //! `jetcell backup`: backs up an instance that is not running, and reports the age of the last good backup.
 
 mod age;
-pub mod found;
+pub mod backup_list;
 mod snapshot;
 
 use std::path::{Path, PathBuf};
@@ -11,17 +11,19 @@ use std::time::Instant;
 use clap::Args;
 use ese_engine::RecoverySet;
 use ese_format::LogTime;
-use jetcell_backup::{BackupError, BackupOptions, Kind, Made, back_up_stopped, snapshot_stopped};
-use jetcell_copies::{CopyError, CopyState, Pause};
+use jetcell_backup::{
+    BackupError, BackupOptions, BackupResult, BackupType, back_up_stopped, snapshot_stopped,
+};
+use jetcell_copies::{CopyError, CopyState, ReplayPause};
 use jetcell_vfs::{RealOptions, RealVfs, Vfs};
 use jetcell_workload::units::{ByteSize, TimeSpan, human_bytes};
 use serde_json::json;
 
-use self::found::Found;
+use self::backup_list::CompleteBackup;
 use crate::commands::recover::files;
 use crate::commands::transfer_progress::{TransferProgress, rate};
 use crate::console;
-use crate::outcome::{Failure, Outcome, print_error};
+use crate::outcome::{CommandError, CommandOutcome, print_error};
 
 const EXAMPLES: &str = "The instance must be stopped or must have crashed. A running engine makes backups through its API.
 A passive copy may be updated during its backup: replay pauses until the backup completes, and logs are still copied.
@@ -49,7 +51,7 @@ Exit code: 0 complete, 1 complete except for databases with bad pages (or the la
 /// Back up the databases and logs of a stopped instance
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Backup {
+pub struct BackupArgs {
     /// Directory with the instance's logs and databases; may be repeated
     #[arg(long, value_name = "DIR", required_unless_present = "age")]
     from: Vec<PathBuf>,
@@ -92,32 +94,32 @@ pub struct Backup {
 struct PausedCopy {
     directory: PathBuf,
     state: CopyState,
-    _pause: Pause,
+    _pause: ReplayPause,
 }
 
-impl Backup {
+impl BackupArgs {
     /// Runs the command.
-    pub fn run(self) -> Outcome {
+    pub fn run(self) -> CommandOutcome {
         let result = match &self.age {
-            Some(directory) => age::age(directory, self.max_age, self.json),
+            Some(directory) => age::print_backup_age(directory, self.max_age, self.json),
             None => self.back_up(),
         };
         result.unwrap_or_else(|what| {
             print_error(what);
-            Outcome::CouldNotRun
+            CommandOutcome::CouldNotRun
         })
     }
 
-    fn kind(&self) -> Kind {
+    fn kind(&self) -> BackupType {
         match (self.incremental, self.differential, self.copy) {
-            (true, ..) => Kind::Incremental,
-            (_, true, _) => Kind::Differential,
-            (.., true) => Kind::Copy,
-            _ => Kind::Full,
+            (true, ..) => BackupType::Incremental,
+            (_, true, _) => BackupType::Differential,
+            (.., true) => BackupType::Copy,
+            _ => BackupType::Full,
         }
     }
 
-    fn back_up(&self) -> Result<Outcome, Failure> {
+    fn back_up(&self) -> Result<CommandOutcome, CommandError> {
         let Some(to) = &self.to else {
             return Err("a backup needs a directory; give it with --to".into());
         };
@@ -128,16 +130,16 @@ impl Backup {
         let copy = self.pause(&vfs)?;
         let mut files = files(&self.from)?;
         if let Some(PausedCopy { directory, state, .. }) = &copy {
-            files.extend(state.first_log(&vfs, directory).map_err(explained_of_copy)?);
+            files.extend(state.first_log(&vfs, directory).map_err(explain_copy_backup_error)?);
         }
         let existed = to.exists();
         let (progress, pace) = TransferProgress::start("Backup", self.rate)?;
         let options = BackupOptions {
             kind: self.kind(),
-            parent: self.parent(&vfs, &files, to)?,
+            parent: self.find_base_backup(&vfs, &files, to)?,
             remove_logs: self.remove_logs,
-            of_copy: copy.is_some(),
-            log_names: copy.as_ref().map(|copy| (copy.state.base_name, copy.state.form())),
+            source_is_copy: copy.is_some(),
+            log_names: copy.as_ref().map(|copy| (copy.state.base_name, copy.state.log_name_form())),
             pace,
             ..BackupOptions::default()
         };
@@ -156,24 +158,26 @@ impl Backup {
                 BackupError::Stopped => {
                     "stopped; the copied data is retained, and the same command continues the backup".into()
                 }
-                error => explained(&error),
+                error => explain_backup_error(&error),
             }
         })?;
         let bad = made.manifest.databases.iter().any(|database| !database.usable);
-        console::answer(
+        console::print_json_or_text(
             self.json,
             &match self.json {
                 true => format!("{}\n", as_json(to, &made)),
                 false => as_text(to, &made, began.elapsed().as_secs_f64()),
             },
         );
-        Ok(if bad { Outcome::Findings } else { Outcome::Good })
+        Ok(if bad { CommandOutcome::Findings } else { CommandOutcome::Good })
     }
 
     /// Pauses replay if the source is a passive copy.
-    fn pause(&self, vfs: &Arc<dyn Vfs>) -> Result<Option<PausedCopy>, Failure> {
+    fn pause(&self, vfs: &Arc<dyn Vfs>) -> Result<Option<PausedCopy>, CommandError> {
         for from in self.from.iter().filter(|from| from.is_dir()) {
-            let Some(state) = CopyState::read(&**vfs, from).map_err(explained_of_copy)? else { continue };
+            let Some(state) = CopyState::read(&**vfs, from).map_err(explain_copy_backup_error)? else {
+                continue;
+            };
             if self.from.len() > 1 {
                 return Err(format!("{} is a copy; give only its directory", from.display()).into());
             }
@@ -181,42 +185,47 @@ impl Backup {
                 let what = "a copy removes its logs automatically; omit --remove-logs";
                 return Err(format!("{}: {what}", from.display()).into());
             }
-            let pause = jetcell_copies::pause(vfs, from).map_err(explained_of_copy)?;
+            let pause = jetcell_copies::pause_replay(vfs, from).map_err(explain_copy_backup_error)?;
             return Ok(Some(PausedCopy { directory: from.clone(), state, _pause: pause }));
         }
         Ok(None)
     }
 
     /// Returns the earlier backup on which this backup builds.
-    fn parent(&self, vfs: &Arc<dyn Vfs>, files: &[PathBuf], to: &Path) -> Result<Option<PathBuf>, Failure> {
+    fn find_base_backup(
+        &self,
+        vfs: &Arc<dyn Vfs>,
+        files: &[PathBuf],
+        to: &Path,
+    ) -> Result<Option<PathBuf>, CommandError> {
         if self.base.is_some() || self.kind().has_pages() {
             return Ok(self.base.clone());
         }
-        let set = RecoverySet::find(vfs, files).map_err(|error| explained(&error.into()))?;
+        let set = RecoverySet::find(vfs, files).map_err(|error| explain_backup_error(&error.into()))?;
         let stream: String = set.signature.to_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
         let to = std::path::absolute(to).map_err(|error| format!("{}: {error}", to.display()))?;
-        let fits = |found: &&Found| {
-            let kinds: &[Kind] = match self.kind() {
-                Kind::Incremental => &[Kind::Full, Kind::Incremental],
-                _ => &[Kind::Full],
+        let fits = |found: &&CompleteBackup| {
+            let kinds: &[BackupType] = match self.kind() {
+                BackupType::Incremental => &[BackupType::Full, BackupType::Incremental],
+                _ => &[BackupType::Full],
             };
             found.manifest.log_signature == stream && kinds.contains(&found.manifest.kind)
         };
-        let beside = found::below(vfs, to.parent().unwrap_or(Path::new("/")))?;
-        let newest = beside.whole.iter().filter(fits).max_by_key(|found| found.manifest.ended_unix_ms);
+        let beside = backup_list::find_backups(vfs, to.parent().unwrap_or(Path::new("/")))?;
+        let newest = beside.complete.iter().filter(fits).max_by_key(|found| found.manifest.ended_unix_ms);
         Ok(newest.map(|found| found.directory.clone()))
     }
 }
 
 /// Opens the machine's file system.
-pub fn vfs() -> Result<Arc<dyn Vfs>, Failure> {
+pub fn vfs() -> Result<Arc<dyn Vfs>, CommandError> {
     let vfs = RealVfs::new(RealOptions::default()).map_err(|error| format!("cannot read files: {error}"))?;
     Ok(Arc::new(vfs))
 }
 
 /// Fails if `inner` is in the directory `outer`, or is that directory.
-pub fn refuse_inside(outer: &Path, inner: &Path) -> Result<(), Failure> {
-    let failed = |error: std::io::Error| Failure::from(format!("{}: {error}", outer.display()));
+pub fn refuse_inside(outer: &Path, inner: &Path) -> Result<(), CommandError> {
+    let failed = |error: std::io::Error| CommandError::from(format!("{}: {error}", outer.display()));
     let outer_place = std::fs::canonicalize(outer).map_err(failed)?;
     let absolute = std::path::absolute(inner).map_err(failed)?;
     // The path does not need to exist yet.
@@ -233,7 +242,7 @@ pub fn refuse_inside(outer: &Path, inner: &Path) -> Result<(), Failure> {
 }
 
 /// Converts the error to a failure whose message includes ESE's number and name for the error.
-pub fn explained(error: &BackupError) -> Failure {
+pub fn explain_backup_error(error: &BackupError) -> CommandError {
     match error.jet_error() {
         Some((code, name)) => format!("{error} ({name} {code})").into(),
         None => error.to_string().into(),
@@ -241,18 +250,18 @@ pub fn explained(error: &BackupError) -> Failure {
 }
 
 /// Converts a copy's error to a failure whose message includes ESE's number and name for the error.
-pub fn explained_of_copy(error: CopyError) -> Failure {
+pub fn explain_copy_backup_error(error: CopyError) -> CommandError {
     match error {
-        CopyError::Engine(error) => crate::commands::recover::explained(error),
+        CopyError::Engine(error) => crate::commands::recover::explain_engine_error(error),
         CopyError::Backup(BackupError::Stopped) => {
             "stopped; the copied data is retained, and the same command continues the backup".into()
         }
-        CopyError::Backup(error) => explained(&error),
+        CopyError::Backup(error) => explain_backup_error(&error),
         other => other.to_string().into(),
     }
 }
 
-fn as_json(to: &Path, made: &Made) -> serde_json::Value {
+fn as_json(to: &Path, made: &BackupResult) -> serde_json::Value {
     let manifest = &made.manifest;
     let databases: Vec<_> = manifest
         .databases
@@ -269,14 +278,14 @@ fn as_json(to: &Path, made: &Made) -> serde_json::Value {
         "began_unix_ms": manifest.began_unix_ms, "ended_unix_ms": manifest.ended_unix_ms,
         "bytes": manifest.bytes(), "copied_bytes": made.copied_bytes, "continued_bytes": made.continued_bytes,
         "generations": manifest.generations, "logs": manifest.logs.len(), "databases": databases,
-        "already": made.already, "removed_logs": made.removed_logs.map(|(first, last)| [first.0, last.0]),
+        "already": made.already_complete, "removed_logs": made.removed_logs.map(|(first, last)| [first.0, last.0]),
     })
 }
 
-fn as_text(to: &Path, made: &Made, seconds: f64) -> String {
+fn as_text(to: &Path, made: &BackupResult, seconds: f64) -> String {
     let manifest = &made.manifest;
-    let (kind, shown, bytes) = (manifest.kind.of_engine(), to.display(), human_bytes(manifest.bytes()));
-    let mut lines = vec![match made.already {
+    let (kind, shown, bytes) = (manifest.kind.to_engine_kind(), to.display(), human_bytes(manifest.bytes()));
+    let mut lines = vec![match made.already_complete {
         true => format!(
             "{kind} backup in {shown}: {bytes}, already completed at {}; the source is unchanged, and \
              nothing was copied; for another backup, give another directory",

@@ -9,21 +9,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use ese_check::{Cancel, CheckOptions, CheckOutcome, FileReport, Format, Throttle, check_files};
+use ese_check::{
+    CancelToken, CheckOptions, CheckOutcome, CheckThrottle, EseFileKind, FileReport, check_files,
+};
 use ese_format::PageNumber;
-use jetcell_backup::Subset;
+use jetcell_backup::VerifySubset;
 use jetcell_vfs::{RealOptions, is_unfinished};
 
-use crate::commands::check::output::{Json, Output, Text};
+use crate::commands::check::output::{CheckOutput, JsonCheckOutput, TextCheckOutput};
 use crate::commands::transfer_progress::stop_on_signals;
-use crate::in_use::refuse_in_use;
-use crate::outcome::{Failure, Outcome, print_error};
-use crate::unpacked::{UnpackOptions, Unpacked};
+use crate::in_use::check_not_in_use;
+use crate::outcome::{CommandError, CommandOutcome, print_error};
+use crate::decompressing_vfs::{DecompressingVfs, UnpackOptions};
 
 /// Verify databases, logs, checkpoints and flush maps
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Check {
+pub struct CheckArgs {
     /// Also check the structure: order, links, records, indexes, long values, catalog, space
     #[arg(long)]
     structure: bool,
@@ -32,14 +34,14 @@ pub struct Check {
     json: bool,
     /// Limit the disk load, by a pause after each read (`5ms`) or a maximum rate (`20MB/s`)
     #[arg(long, value_name = "PAUSE|RATE", value_parser = throttle)]
-    throttle: Option<Throttle>,
+    throttle: Option<CheckThrottle>,
     /// Start at this page, to continue an interrupted check of a single database
     #[arg(long, value_name = "PAGE", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     from: u32,
     /// Verify only a part of each backup: one of several equal parts (2/7), or the least recently verified data up to
     /// a percentage (10%) or a size (50GiB)
     #[arg(long, value_name = "N/T|P%|SIZE", value_parser = backups::subset)]
-    subset: Option<Subset>,
+    subset: Option<VerifySubset>,
     /// Verify only those parts of backups that have never been verified
     #[arg(long)]
     new: bool,
@@ -70,44 +72,44 @@ Examples:
   jetcell check --json /backup | jq 'select(.type == \"summary\")'
 Exit code: 0 no findings, 1 findings, 2 a file could not be checked.";
 
-impl Check {
+impl CheckArgs {
     /// Runs the command.
-    pub fn run(self) -> Outcome {
+    pub fn run(self) -> CommandOutcome {
         match self.check() {
             Ok(outcome) => outcome,
             Err(what) => {
                 print_error(what);
-                Outcome::CouldNotRun
+                CommandOutcome::CouldNotRun
             }
         }
     }
 
-    fn check(self) -> Result<Outcome, Failure> {
+    fn check(self) -> Result<CommandOutcome, CommandError> {
         let (mut paths, skipped) = expand(&self.paths)?;
-        let found = backups::of_files(&paths);
+        let found = backups::backup_directories(&paths);
         let part = self.subset.is_some() || self.new;
         if part && (found.is_empty() || self.structure) {
             return Err("--subset and --new apply to backups; give the directory of a backup, and omit \
              --structure"
                 .into());
         }
-        let cancel = Cancel::default();
+        let cancel = CancelToken::default();
         stop_on_signals(cancel.clone())?;
-        let options = backups::Options {
+        let options = backups::BackupCheckOptions {
             subset: self.subset,
             only_new: self.new,
             throttle: self.throttle,
             json: self.json,
             cancel: cancel.clone(),
         };
-        let mut worst = Outcome::Good;
+        let mut worst = CommandOutcome::Good;
         for directory in &found {
-            worst = worse(worst, backups::check(directory, &options)?);
+            worst = worse_outcome(worst, backups::check(directory, &options)?);
         }
         // Pages whose checksums match the manifest were already verified when they were backed up.
         paths.retain(|path| {
             let in_backup = found.iter().any(|directory| path.parent() == Some(directory));
-            !in_backup || (self.structure && !backups::is_own(path))
+            !in_backup || (self.structure && !backups::is_metadata_file(path))
         });
         if paths.is_empty() && !found.is_empty() {
             return Ok(worst);
@@ -122,20 +124,23 @@ impl Check {
                 "the directories contain no files; give files, or directories with files at any depth".into(),
             );
         }
-        refuse_in_use(paths.iter().map(PathBuf::as_path), self.anyway)?;
-        let vfs = Unpacked::new(RealOptions::default(), self.unpack)
+        check_not_in_use(paths.iter().map(PathBuf::as_path), self.anyway)?;
+        let vfs = DecompressingVfs::new(RealOptions::default(), self.unpack)
             .map_err(|error| format!("cannot read files: {error}"))?;
-        let output: Arc<dyn Output> =
-            if self.json { Arc::new(Json::default()) } else { Arc::new(Text::new(self.structure)) };
+        let output: Arc<dyn CheckOutput> = if self.json {
+            Arc::new(JsonCheckOutput::default())
+        } else {
+            Arc::new(TextCheckOutput::new(self.structure))
+        };
         let (sink, watched) = (output.clone(), output.clone());
         let options = CheckOptions {
             structure: self.structure,
-            sink: Some(Arc::new(move |finding| sink.finding(finding))),
-            progress: Some(Arc::new(move |progress| watched.progress(progress))),
+            sink: Some(Arc::new(move |finding| sink.report_finding(finding))),
+            progress: Some(Arc::new(move |progress| watched.report_progress(progress))),
             throttle: self.throttle,
             cancel: cancel.clone(),
             leaks_are_errors: false,
-            from: PageNumber::new(self.from).ok_or("--from starts at page 1; give 1 or more")?,
+            start_page: PageNumber::new(self.from).ok_or("--from starts at page 1; give 1 or more")?,
             ..CheckOptions::default()
         };
         let mut resume = None;
@@ -145,15 +150,16 @@ impl Check {
                 return;
             }
             resume = resume.or(report.resume_from);
-            worst = worse(worst, self.outcome(&report));
-            recognised |= report.format != Format::Unknown;
-            output.file(report);
+            worst = worse_outcome(worst, self.outcome(&report));
+            recognised |= report.format != EseFileKind::Unknown;
+            output.report_file(report);
         });
-        let nothing = !recognised && found.is_empty() && worst == Outcome::Good && !cancel.is_cancelled();
+        let nothing =
+            !recognised && found.is_empty() && worst == CommandOutcome::Good && !cancel.is_cancelled();
         if nothing && skipped.is_empty() {
             return Err(nothing_to_check(paths.len()));
         }
-        output.end(&sets, &skipped);
+        output.finish(&sets, &skipped);
         if cancel.is_cancelled() {
             match resume {
                 Some(page) if paths.len() == 1 => {
@@ -161,10 +167,10 @@ impl Check {
                 }
                 _ => print_error("stopped before all files were checked"),
             }
-            return Ok(Outcome::CouldNotRun);
+            return Ok(CommandOutcome::CouldNotRun);
         }
         if !skipped.is_empty() {
-            worst = Outcome::CouldNotRun;
+            worst = CommandOutcome::CouldNotRun;
         }
         Ok(worst)
     }
@@ -178,26 +184,26 @@ impl Check {
 
     /// Returns the outcome for a file. A file of an unsupported type is a failure only if the user named it
     /// explicitly.
-    fn outcome(&self, report: &FileReport) -> Outcome {
+    fn outcome(&self, report: &FileReport) -> CommandOutcome {
         match report.outcome {
-            CheckOutcome::Sound => Outcome::Good,
-            CheckOutcome::Findings => Outcome::Findings,
-            CheckOutcome::Unreadable if report.format != Format::Unknown => Outcome::CouldNotRun,
+            CheckOutcome::Sound => CommandOutcome::Good,
+            CheckOutcome::Findings => CommandOutcome::Findings,
+            CheckOutcome::Unreadable if report.format != EseFileKind::Unknown => CommandOutcome::CouldNotRun,
             CheckOutcome::Unreadable if self.paths.contains(&report.path) => {
                 let remedy = if report.foreign { "; give such a file" } else { "" };
                 for finding in &report.findings {
-                    print_error(format!("{}: {}{remedy}", report.path.display(), finding.what));
+                    print_error(format!("{}: {}{remedy}", report.path.display(), finding.message));
                 }
-                Outcome::CouldNotRun
+                CommandOutcome::CouldNotRun
             }
-            CheckOutcome::Unreadable if report.foreign => Outcome::Good,
-            CheckOutcome::Unreadable => Outcome::CouldNotRun,
+            CheckOutcome::Unreadable if report.foreign => CommandOutcome::Good,
+            CheckOutcome::Unreadable => CommandOutcome::CouldNotRun,
         }
     }
 }
 
 /// Returns the error for directories that contain only files of unsupported types.
-fn nothing_to_check(files: usize) -> Failure {
+fn nothing_to_check(files: usize) -> CommandError {
     let what = match files {
         1 => "the only file is not".to_owned(),
         count => format!("none of the {count} files is"),
@@ -206,16 +212,16 @@ fn nothing_to_check(files: usize) -> Failure {
     format!("{what} {kinds}; give such files, or directories that contain them at any depth").into()
 }
 
-fn worse(one: Outcome, other: Outcome) -> Outcome {
+fn worse_outcome(one: CommandOutcome, other: CommandOutcome) -> CommandOutcome {
     match (one, other) {
-        (Outcome::CouldNotRun, _) | (_, Outcome::CouldNotRun) => Outcome::CouldNotRun,
-        (Outcome::Findings, _) | (_, Outcome::Findings) => Outcome::Findings,
-        _ => Outcome::Good,
+        (CommandOutcome::CouldNotRun, _) | (_, CommandOutcome::CouldNotRun) => CommandOutcome::CouldNotRun,
+        (CommandOutcome::Findings, _) | (_, CommandOutcome::Findings) => CommandOutcome::Findings,
+        _ => CommandOutcome::Good,
     }
 }
 
 /// Returns the files to check, and the directories that could not be read, each with the reason.
-fn expand(paths: &[PathBuf]) -> Result<(Vec<PathBuf>, Vec<String>), Failure> {
+fn expand(paths: &[PathBuf]) -> Result<(Vec<PathBuf>, Vec<String>), CommandError> {
     let (mut files, mut skipped) = (Vec::new(), Vec::new());
     for path in paths {
         let failed = |error: io::Error| format!("{}: {error}", path.display());
@@ -249,17 +255,19 @@ fn walk(directory: &Path, files: &mut Vec<PathBuf>, skipped: &mut Vec<String>) {
     }
 }
 
-fn throttle(text: &str) -> Result<Throttle, Failure> {
-    let wrong =
-        || Failure::from(format!("`{text}` is neither a pause nor a rate; write for example 5ms or 20MB/s"));
+fn throttle(text: &str) -> Result<CheckThrottle, CommandError> {
+    let wrong = || {
+        CommandError::from(format!("`{text}` is neither a pause nor a rate; write for example 5ms or 20MB/s"))
+    };
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let number: f64 = number.parse().map_err(|_| wrong())?;
     let unit = unit.trim().to_ascii_lowercase();
-    let pause = |seconds: f64| Duration::try_from_secs_f64(seconds).map(Throttle::Pause).map_err(|_| wrong());
+    let pause =
+        |seconds: f64| Duration::try_from_secs_f64(seconds).map(CheckThrottle::Pause).map_err(|_| wrong());
     let rate = |factor: f64| {
         let bytes = (number * factor) as u64;
-        if bytes == 0 { Err(wrong()) } else { Ok(Throttle::BytesPerSecond(bytes)) }
+        if bytes == 0 { Err(wrong()) } else { Ok(CheckThrottle::BytesPerSecond(bytes)) }
     };
     match unit.strip_suffix("/s").unwrap_or(&unit) {
         "us" => pause(number / 1e6),
@@ -281,11 +289,11 @@ mod tests {
 
     #[test]
     fn throttles_are_pauses_or_rates() {
-        assert_eq!(throttle("5ms"), Ok(Throttle::Pause(Duration::from_millis(5))));
-        assert_eq!(throttle("0.5s"), Ok(Throttle::Pause(Duration::from_millis(500))));
-        assert_eq!(throttle("20MB/s"), Ok(Throttle::BytesPerSecond(20_000_000)));
-        assert_eq!(throttle("1MiB"), Ok(Throttle::BytesPerSecond(1 << 20)));
-        assert_eq!(throttle("20"), Ok(Throttle::BytesPerSecond(20_000_000)));
+        assert_eq!(throttle("5ms"), Ok(CheckThrottle::Pause(Duration::from_millis(5))));
+        assert_eq!(throttle("0.5s"), Ok(CheckThrottle::Pause(Duration::from_millis(500))));
+        assert_eq!(throttle("20MB/s"), Ok(CheckThrottle::BytesPerSecond(20_000_000)));
+        assert_eq!(throttle("1MiB"), Ok(CheckThrottle::BytesPerSecond(1 << 20)));
+        assert_eq!(throttle("20"), Ok(CheckThrottle::BytesPerSecond(20_000_000)));
         for wrong in ["", "ms", "-5ms", "5 lightyears", "0MB/s", "1e400s", "999999999999999999999s"] {
             assert!(throttle(wrong).is_err(), "{wrong}");
         }

@@ -8,14 +8,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use jetcell_report::{Comparison, Stored, comparison};
+use jetcell_report::{RunComparison, StoredRun, comparison};
 use jetcell_workload::Verdict;
 
 use crate::console;
 #[cfg(not(feature = "lab"))]
-use crate::not_built::not_built;
-use crate::outcome::{Failure, Outcome, print_error};
-use crate::whole_file;
+use crate::disabled_command::disabled_feature_error;
+use crate::outcome::{CommandError, CommandOutcome, print_error};
+use crate::file_replacement;
 
 /// Maximum number of runs in a comparison. A chart with more lines would not be readable.
 const MAX_RUNS: usize = 24;
@@ -42,7 +42,7 @@ The command changes nothing in the directories.";
 /// Compare stored runs, with their differences in percent
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Compare {
+pub struct CompareArgs {
     /// Two or more runs: their directories or their result.json
     #[arg(required_unless_present = "drives", value_name = "RUN")]
     runs: Vec<PathBuf>,
@@ -53,15 +53,15 @@ pub struct Compare {
     #[arg(long, value_name = "RUN", default_value = "1")]
     base: String,
     /// Output format
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = ComparisonFormat::Text)]
+    format: ComparisonFormat,
     /// Write to this file, atomically
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
+enum ComparisonFormat {
     /// Text for a terminal, in lines of at most 100 columns
     Text,
     /// A single page with charts, without external resources
@@ -74,62 +74,62 @@ enum Format {
     Json,
 }
 
-impl Compare {
+impl CompareArgs {
     /// Runs the command.
-    pub fn run(self) -> Outcome {
+    pub fn run(self) -> CommandOutcome {
         match self.compare() {
             Ok(outcome) => outcome,
             Err(what) => {
                 print_error(what);
-                Outcome::CouldNotRun
+                CommandOutcome::CouldNotRun
             }
         }
     }
 
-    fn compare(&self) -> Result<Outcome, Failure> {
+    fn compare(&self) -> Result<CommandOutcome, CommandError> {
         #[cfg(feature = "lab")]
         if let Some(list) = &self.drives {
-            self.put(&drives::compared(list, self.format)?)?;
-            return Ok(Outcome::Good);
+            self.write_output(&drives::compare_drives(list, self.format)?)?;
+            return Ok(CommandOutcome::Good);
         }
         #[cfg(not(feature = "lab"))]
         if self.drives.is_some() {
-            return Err(not_built("--drives", "lab"));
+            return Err(disabled_feature_error("--drives", "lab"));
         }
         let directories = directories(&self.runs)?;
-        let base = self.base(&directories)?;
-        let read = |(name, directory): (&PathBuf, &PathBuf)| -> Result<(String, Stored), Failure> {
-            let stored = Stored::read(directory).map_err(|error| error.to_string())?;
+        let base = self.find_base(&directories)?;
+        let read = |(name, directory): (&PathBuf, &PathBuf)| -> Result<(String, StoredRun), CommandError> {
+            let stored = StoredRun::read(directory).map_err(|error| error.to_string())?;
             Ok((name.display().to_string(), stored))
         };
-        let runs: Vec<(String, Stored)> =
+        let runs: Vec<(String, StoredRun)> =
             self.runs.iter().zip(&directories).map(read).collect::<Result<_, _>>()?;
-        same_kind(&runs)?;
-        let comparison = Comparison::of(&runs, base);
+        check_same_kind(&runs)?;
+        let comparison = RunComparison::new(&runs, base);
         let text = match self.format {
-            Format::Text => comparison::text(&comparison, console::width()),
-            Format::Html => comparison::html(&comparison),
-            Format::Markdown => comparison::markdown(&comparison),
-            Format::Csv => comparison::csv(&comparison),
-            Format::Json => comparison::json(&comparison),
+            ComparisonFormat::Text => comparison::text(&comparison, console::width()),
+            ComparisonFormat::Html => comparison::html(&comparison),
+            ComparisonFormat::Markdown => comparison::markdown(&comparison),
+            ComparisonFormat::Csv => comparison::csv(&comparison),
+            ComparisonFormat::Json => comparison::json(&comparison),
         };
-        self.put(&text)?;
+        self.write_output(&text)?;
         let all_passed = runs.iter().all(|(_, run)| run.result.verdict == Verdict::Pass);
-        Ok(if all_passed { Outcome::Good } else { Outcome::Findings })
+        Ok(if all_passed { CommandOutcome::Good } else { CommandOutcome::Findings })
     }
 
-    fn put(&self, text: &str) -> Result<(), Failure> {
+    fn write_output(&self, text: &str) -> Result<(), CommandError> {
         match &self.output {
-            Some(path) => whole_file::write(path, text)
+            Some(path) => file_replacement::replace_file(path, text)
                 .map_err(|error| format!("{}: cannot be written: {error}", path.display()))?,
-            None if self.format == Format::Text => console::show(text),
-            None => console::print_as(self.format == Format::Json, text),
+            None if self.format == ComparisonFormat::Text => console::print_wrapped(text),
+            None => console::print_json_or_lines(self.format == ComparisonFormat::Json, text),
         }
         Ok(())
     }
 
     /// Returns the index of the base run.
-    fn base(&self, directories: &[PathBuf]) -> Result<usize, Failure> {
+    fn find_base(&self, directories: &[PathBuf]) -> Result<usize, CommandError> {
         // A name takes precedence over a number, because a directory may be named 2.
         let named = |name: &OsStr| -> Vec<usize> {
             let is = |run: &usize| {
@@ -159,9 +159,9 @@ impl Compare {
 }
 
 /// Fails if the runs come from different kinds of tests, because their results are not comparable.
-fn same_kind(runs: &[(String, Stored)]) -> Result<(), Failure> {
+fn check_same_kind(runs: &[(String, StoredRun)]) -> Result<(), CommandError> {
     let Some((first, rest)) = runs.split_first() else { return Ok(()) };
-    let test = |run: &(String, Stored)| run.1.result.test.name();
+    let test = |run: &(String, StoredRun)| run.1.result.test.name();
     match rest.iter().find(|run| test(run) != test(first)) {
         Some(other) => Err(format!(
             "{} is a {} test and {} a {} test; compare runs of the same test",
@@ -176,7 +176,7 @@ fn same_kind(runs: &[(String, Stored)]) -> Result<(), Failure> {
 }
 
 /// Returns the directories of the runs. Fails unless there are at least two runs and all are different.
-fn directories(runs: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+fn directories(runs: &[PathBuf]) -> Result<Vec<PathBuf>, CommandError> {
     if runs.len() < 2 {
         return Err("a comparison needs two or more runs; `jetcell report` shows one".into());
     }

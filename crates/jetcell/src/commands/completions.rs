@@ -3,8 +3,8 @@
 use clap::{Args, Command};
 use clap_complete::{Shell, generate};
 
-use crate::console::print_exact;
-use crate::outcome::Outcome;
+use crate::console::print_unescaped;
+use crate::outcome::CommandOutcome;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -20,18 +20,18 @@ Exit code: 0 printed, 2 could not run.";
 /// Print a completion script for a shell
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Completions {
+pub struct CompletionsArgs {
     /// Shell to print the script for
     #[arg(value_enum)]
     shell: Shell,
 }
 
-impl Completions {
+impl CompletionsArgs {
     /// Prints the script for `command`.
-    pub fn run(self, mut command: Command) -> Outcome {
+    pub fn run(self, mut command: Command) -> CommandOutcome {
         let mut script = Vec::new();
         generate(self.shell, &mut command, "jetcell", &mut script);
-        print_exact(&String::from_utf8_lossy(&script));
-        Outcome::Good
+        print_unescaped(&String::from_utf8_lossy(&script));
+        CommandOutcome::Good
     }
 }

@@ -1,8 +1,8 @@
 //! `jetcell copies`: shows the state, queues, lag and health of a copy, or of all copies of an instance.
 
-mod compared;
-mod pages_checked;
-mod scanned;
+mod comparison;
+mod page_comparison;
+mod scan_output;
 mod table;
 
 use std::path::{Path, PathBuf};
@@ -11,18 +11,18 @@ use std::sync::Arc;
 use clap::Args;
 use ese_engine::{CopyRegistration, InstanceOptions};
 use ese_format::{Generation, Signature};
-use jetcell_copies::{CopyError, CopyState, Lag, Phase, health};
+use jetcell_copies::{CopyError, CopyLag, CopyPhase, CopyState, health};
 use jetcell_input::printable_rows;
 use jetcell_vfs::{Clock, FileStem, RealClock, Vfs, host_name};
 use jetcell_workload::units::human_bytes;
 use serde_json::{Value, json};
 
-use self::pages_checked::{PagesChecked, checks_of};
-pub use self::scanned::scan_json;
-use self::scanned::{scan_lines, scan_of};
-use crate::commands::remote::{Places, RemoteArgs, said_of};
+use self::page_comparison::{PageComparisonState, page_checks};
+pub use self::scan_output::scan_json;
+use self::scan_output::{read_scan, scan_lines};
+use crate::commands::remote::{CommandFileSystems, RemoteArgs, remote_error};
 use crate::console;
-use crate::outcome::{Failure, Outcome, print_error};
+use crate::outcome::{CommandError, CommandOutcome, print_error};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -39,7 +39,7 @@ Exit code: 0 all copies can follow, 1 a copy is unfit or cut off, or the histori
 /// Show the state of copies: queues, lag and health
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Copies {
+pub struct CopiesArgs {
     /// Directory of a copy or of an instance's logs, or tls://HOST:PORT/NAME for a directory that jetcell serve
     /// provides on another host; several directories are shown in one table
     #[arg(value_name = "DIR|ADDRESS", required = true)]
@@ -55,31 +55,31 @@ pub struct Copies {
 }
 
 /// A registered copy of an instance.
-struct Registered {
+struct RegisteredCopyReport {
     registration: CopyRegistration,
     cut_off: bool,
     state: Option<CopyState>,
 }
 
 /// Contents of a directory.
-enum Side {
+enum CopiesSide {
     Copy(Box<CopyState>),
     /// An instance with its registered copies.
-    Instance(Vec<Registered>),
+    Instance(Vec<RegisteredCopyReport>),
 }
 
-impl Copies {
+impl CopiesArgs {
     /// Runs the command.
-    pub fn run(self) -> Outcome {
+    pub fn run(self) -> CommandOutcome {
         self.show().unwrap_or_else(|what| {
             print_error(what);
-            Outcome::CouldNotRun
+            CommandOutcome::CouldNotRun
         })
     }
 
-    fn show(&self) -> Result<Outcome, Failure> {
+    fn show(&self) -> Result<CommandOutcome, CommandError> {
         let paths = self.directories.iter().chain(&self.with).map(PathBuf::as_path);
-        let places = self.remote.places(paths, None)?;
+        let places = self.remote.file_systems(paths, None)?;
         let [directory] = &self.directories[..] else {
             if self.with.is_some() {
                 return Err("--with compares a single directory; give only one".into());
@@ -87,14 +87,14 @@ impl Copies {
             return Ok(table::show(&places, &self.directories, self.json));
         };
         if let Some(other) = &self.with {
-            return compared::compare(&places, directory, other, self.json);
+            return comparison::print_comparison(&places, directory, other, self.json);
         }
-        let (vfs, copies) = match Side::of(&places, directory)? {
-            Side::Copy(state) => {
+        let (vfs, copies) = match CopiesSide::detect(&places, directory)? {
+            CopiesSide::Copy(state) => {
                 show_copy(places.vfs(), directory, &state, self.json);
                 return Ok(outcome(is_fit(&state)));
             }
-            Side::Instance(copies) => (places.vfs(), copies),
+            CopiesSide::Instance(copies) => (places.vfs(), copies),
         };
         match self.json {
             true => {
@@ -107,14 +107,14 @@ impl Copies {
                 if lines.is_empty() {
                     lines.push(format!("{}: no copies are registered", directory.display()));
                 }
-                console::show(&(printable_rows(&lines) + "\n"));
+                console::print_wrapped(&(printable_rows(&lines) + "\n"));
             }
         }
-        Ok(outcome(copies.iter().all(Registered::is_fit)))
+        Ok(outcome(copies.iter().all(RegisteredCopyReport::is_fit)))
     }
 }
 
-impl Registered {
+impl RegisteredCopyReport {
     fn is_fit(&self) -> bool {
         !self.cut_off
             && self.registration.unreadable_since.is_none()
@@ -122,21 +122,21 @@ impl Registered {
     }
 }
 
-impl Side {
+impl CopiesSide {
     /// Determines what a directory contains.
-    fn of(places: &Places, directory: &Path) -> Result<Side, Failure> {
+    fn detect(places: &CommandFileSystems, directory: &Path) -> Result<CopiesSide, CommandError> {
         let vfs = &**places.vfs();
         if let Some(connected) = places.connect(directory) {
-            connected.map_err(|error| said_of(directory, &error))?;
+            connected.map_err(|error| remote_error(directory, &error))?;
         }
-        if let Some(state) = CopyState::read(vfs, directory).map_err(explained)? {
-            return Ok(Side::Copy(Box::new(state)));
+        if let Some(state) = CopyState::read(vfs, directory).map_err(explain_copy_error)? {
+            return Ok(CopiesSide::Copy(Box::new(state)));
         }
-        Side::registered(vfs, directory).map(Side::Instance)
+        CopiesSide::registered(vfs, directory).map(CopiesSide::Instance)
     }
 
-    fn registered(vfs: &dyn Vfs, directory: &Path) -> Result<Vec<Registered>, Failure> {
-        let failed = |error: std::io::Error| Failure::from(format!("{}: {error}", directory.display()));
+    fn registered(vfs: &dyn Vfs, directory: &Path) -> Result<Vec<RegisteredCopyReport>, CommandError> {
+        let failed = |error: std::io::Error| CommandError::from(format!("{}: {error}", directory.display()));
         let files = vfs.list(directory).map_err(failed)?;
         let extension = |path: &&PathBuf, wanted: &str| path.extension().is_some_and(|found| found == wanted);
         let is_log = |path: &&PathBuf| extension(path, "log") || extension(path, "jtx");
@@ -153,8 +153,8 @@ impl Side {
         let mut copies = Vec::new();
         for base in bases {
             let newest = files.iter().filter_map(|path| generation(path, &base)).max().unwrap_or_default();
-            let found =
-                CopyRegistration::list(vfs, directory, base).map_err(|error| explained(error.into()))?;
+            let found = CopyRegistration::list(vfs, directory, base)
+                .map_err(|error| explain_copy_error(error.into()))?;
             for (path, registration) in found {
                 // An unreadable registration must not prevent the others from being shown.
                 let id = path.file_name().and_then(|name| CopyRegistration::id_of(name.to_str()?, base));
@@ -170,19 +170,19 @@ impl Side {
                 let directory = Path::new(&registration.copy);
                 let read = || CopyState::read(vfs, directory).ok().flatten();
                 let state = is_here.then(read).flatten().filter(|state| state.id == registration.id);
-                copies.push(Registered { registration, cut_off, state });
+                copies.push(RegisteredCopyReport { registration, cut_off, state });
             }
         }
         Ok(copies)
     }
 }
 
-fn outcome(good: bool) -> Outcome {
-    if good { Outcome::Good } else { Outcome::Findings }
+fn outcome(good: bool) -> CommandOutcome {
+    if good { CommandOutcome::Good } else { CommandOutcome::Findings }
 }
 
 fn is_fit(state: &CopyState) -> bool {
-    !matches!(state.phase, Phase::Unfit { .. })
+    !matches!(state.phase, CopyPhase::Unfit { .. })
 }
 
 /// Parses the generation from the name of a log file with the given base name.
@@ -192,7 +192,7 @@ fn generation(path: &Path, base: &str) -> Option<u32> {
 }
 
 /// Formats a time for display.
-pub fn time_text(unix_ms: i64) -> String {
+pub fn format_time(unix_ms: i64) -> String {
     ese_format::LogTime::from_unix_ms(unix_ms).to_string()
 }
 
@@ -202,12 +202,12 @@ pub fn show_copy(vfs: &Arc<dyn Vfs>, directory: &Path, state: &CopyState, json: 
         true => copy_json(vfs, directory, state).to_string(),
         false => printable_rows(copy_lines(vfs, directory, state)),
     };
-    console::answer(json, &format!("{text}\n"));
+    console::print_json_or_text(json, &format!("{text}\n"));
 }
 
 /// Returns a one-line summary of a copy that is following.
-pub fn line(state: &CopyState) -> String {
-    let lag = Lag::of(state, RealClock::new().unix_ms());
+pub fn summary_line(state: &CopyState) -> String {
+    let lag = CopyLag::from_state(state, RealClock::new().unix_ms());
     format!(
         "generation {:X} replayed; queues: copy {}, replay {}; lags by {}",
         state.replayed,
@@ -218,9 +218,9 @@ pub fn line(state: &CopyState) -> String {
 }
 
 fn copy_json(vfs: &Arc<dyn Vfs>, directory: &Path, state: &CopyState) -> Value {
-    let lag = Lag::of(state, RealClock::new().unix_ms());
+    let lag = CopyLag::from_state(state, RealClock::new().unix_ms());
     let unfit = match &state.phase {
-        Phase::Unfit { reason, what } => json!({ "reason": reason, "what": what }),
+        CopyPhase::Unfit { reason, what } => json!({ "reason": reason, "what": what }),
         _ => Value::Null,
     };
     let databases: Vec<_> = state.databases.iter().map(|database| directory.join(&database.file)).collect();
@@ -230,21 +230,21 @@ fn copy_json(vfs: &Arc<dyn Vfs>, directory: &Path, state: &CopyState) -> Value {
         "copy_queue": state.copy_queue(), "replay_queue": state.replay_queue(),
         "lag": { "generations": lag.generations, "bytes": lag.bytes, "seconds": lag.seconds },
         "active": state.active, "delay_seconds": state.delay_seconds, "databases": databases,
-        "checks": checks_of(&**vfs, directory, state).iter().map(PagesChecked::json).collect::<Vec<_>>(),
-        "scan": scan_json(directory, &scan_of(&**vfs, directory)),
+        "checks": page_checks(&**vfs, directory, state).iter().map(PageComparisonState::json).collect::<Vec<_>>(),
+        "scan": scan_json(directory, &read_scan(&**vfs, directory)),
         "streamed": streamed(vfs, directory).map(|(generation, bytes)| json!({ "generation": generation, "bytes": bytes })),
     })
 }
 
 /// Returns how much of the active side's current log has arrived: its generation, and the number of bytes.
 fn streamed(vfs: &Arc<dyn Vfs>, directory: &Path) -> Option<(u32, u64)> {
-    jetcell_copies::streamed(vfs, directory).map(|(generation, bytes)| (generation.0, bytes))
+    jetcell_copies::streamed_progress(vfs, directory).map(|(generation, bytes)| (generation.0, bytes))
 }
 
 fn copy_lines(vfs: &Arc<dyn Vfs>, directory: &Path, state: &CopyState) -> Vec<String> {
-    let lag = Lag::of(state, RealClock::new().unix_ms());
+    let lag = CopyLag::from_state(state, RealClock::new().unix_ms());
     let mut lines = vec![format!("{}: {}", directory.display(), health(state))];
-    if let Phase::Unfit { what, .. } = &state.phase {
+    if let CopyPhase::Unfit { what, .. } = &state.phase {
         lines.push(format!("  {what}"));
     }
     lines.push(format!("  active side: {}", state.source));
@@ -275,13 +275,13 @@ fn copy_lines(vfs: &Arc<dyn Vfs>, directory: &Path, state: &CopyState) -> Vec<St
         let bytes = human_bytes(bytes);
         lines.push(format!("  current generation {generation:X}: {bytes} received"));
     }
-    lines.extend(checks_of(&**vfs, directory, state).iter().flat_map(PagesChecked::lines));
-    lines.extend(scan_lines(&scan_of(&**vfs, directory)));
+    lines.extend(page_checks(&**vfs, directory, state).iter().flat_map(PageComparisonState::lines));
+    lines.extend(scan_lines(&read_scan(&**vfs, directory)));
     lines
 }
 
-fn registered_json(vfs: &Arc<dyn Vfs>, copy: &Registered) -> Value {
-    let Registered { registration, cut_off, state } = copy;
+fn registered_json(vfs: &Arc<dyn Vfs>, copy: &RegisteredCopyReport) -> Value {
+    let RegisteredCopyReport { registration, cut_off, state } = copy;
     let directory = Path::new(&registration.copy);
     json!({
         "id": registration.id, "host": registration.host, "path": registration.copy, "needs_generation": registration.needs.0,
@@ -290,8 +290,8 @@ fn registered_json(vfs: &Arc<dyn Vfs>, copy: &Registered) -> Value {
     })
 }
 
-fn registered_lines(vfs: &Arc<dyn Vfs>, copy: &Registered) -> Vec<String> {
-    let Registered { registration, cut_off, state } = copy;
+fn registered_lines(vfs: &Arc<dyn Vfs>, copy: &RegisteredCopyReport) -> Vec<String> {
+    let RegisteredCopyReport { registration, cut_off, state } = copy;
     let mut lines = match state {
         Some(state) => copy_lines(vfs, Path::new(&registration.copy), state),
         None => vec![format!("{}: cannot be read from this host", registration.copy)],
@@ -304,6 +304,6 @@ fn registered_lines(vfs: &Arc<dyn Vfs>, copy: &Registered) -> Vec<String> {
 }
 
 /// Converts the error to a failure whose message includes ESE's number and name for the error.
-pub fn explained(error: CopyError) -> Failure {
-    crate::commands::backup::explained_of_copy(error)
+pub fn explain_copy_error(error: CopyError) -> CommandError {
+    crate::commands::backup::explain_copy_backup_error(error)
 }

@@ -15,11 +15,11 @@ use clap::Args;
 use jetcell_input::Printable;
 use serde::Serialize;
 
-use self::observation::{Observation, Weight};
-use self::storage::ReadyDirectory;
+use self::observation::{Observation, ObservationSeverity};
+use self::storage::WritableDirectory;
 use self::system_files::SystemFiles;
 use crate::console;
-use crate::outcome::{Failure, Outcome, print_error};
+use crate::outcome::{CommandError, CommandOutcome, print_error};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -34,12 +34,12 @@ Nothing is changed, and no file is left in the directories. The command takes ab
 Exit code: 0 nothing to change, 1 something to change before a measurement, 2 could not run.";
 
 /// Time during which the command watches the devices for use by other programs.
-const WATCHED: Duration = Duration::from_secs(1);
+const OBSERVATION_TIME: Duration = Duration::from_secs(1);
 
 /// Show which of this machine's resources a test will use, and what to change before a measurement
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Doctor {
+pub struct DoctorArgs {
     /// Directories that a test will use
     #[arg(value_name = "DIR", default_value = ".")]
     directories: Vec<PathBuf>,
@@ -50,16 +50,16 @@ pub struct Doctor {
 
 /// Output of the command.
 #[derive(Serialize)]
-struct Examination {
+struct DoctorReport {
     /// Number of observations that recommend a change.
     changes: usize,
     /// All observations: first those about the machine, then those about each directory.
     observations: Vec<Observation>,
 }
 
-impl Doctor {
+impl DoctorArgs {
     /// Runs the command.
-    pub fn run(self) -> Outcome {
+    pub fn run(self) -> CommandOutcome {
         match self.examine() {
             Ok(examination) => {
                 let shown = match self.json {
@@ -69,34 +69,34 @@ impl Doctor {
                     }
                     false => text(&examination),
                 };
-                console::answer(self.json, &shown);
-                if examination.changes == 0 { Outcome::Good } else { Outcome::Findings }
+                console::print_json_or_text(self.json, &shown);
+                if examination.changes == 0 { CommandOutcome::Good } else { CommandOutcome::Findings }
             }
             Err(failure) => {
                 print_error(failure);
-                Outcome::CouldNotRun
+                CommandOutcome::CouldNotRun
             }
         }
     }
 
-    fn examine(&self) -> Result<Examination, Failure> {
-        let files = SystemFiles::of_this_machine();
-        let directories: Vec<ReadyDirectory> =
-            self.directories.iter().map(|path| ReadyDirectory::open(path)).collect::<Result<_, _>>()?;
+    fn examine(&self) -> Result<DoctorReport, CommandError> {
+        let files = SystemFiles::for_this_machine();
+        let directories: Vec<WritableDirectory> =
+            self.directories.iter().map(|path| WritableDirectory::open(path)).collect::<Result<_, _>>()?;
         let mut observations = machine::observe(&files);
         observations.extend(limits::observe(&files));
         observations.extend(machine::observe_transfers(&files));
-        let busy = storage::busy_shares(&files, &directories, WATCHED);
+        let busy = storage::busy_shares(&files, &directories, OBSERVATION_TIME);
         for (directory, busy) in directories.iter().zip(busy) {
             observations.extend(storage::observe(&files, directory, busy));
         }
-        let changes = observations.iter().filter(|each| each.weight == Weight::Change).count();
-        Ok(Examination { changes, observations })
+        let changes = observations.iter().filter(|each| each.weight == ObservationSeverity::Change).count();
+        Ok(DoctorReport { changes, observations })
     }
 }
 
 /// Formats a block of lines for the machine and for each directory. Each observation is followed by its advice.
-fn text(examination: &Examination) -> String {
+fn text(examination: &DoctorReport) -> String {
     let mut out = String::new();
     let mut about = None;
     for each in &examination.observations {
@@ -105,7 +105,7 @@ fn text(examination: &Examination) -> String {
             let _ = writeln!(out, "{space}{}", Printable(&each.about));
             about = Some(&each.about);
         }
-        let _ = writeln!(out, "  {:<7} {:<20} {}", each.weight.word(), each.subject, Printable(&each.state));
+        let _ = writeln!(out, "  {:<7} {:<20} {}", each.weight.label(), each.subject, Printable(&each.state));
         if let Some(advice) = &each.advice {
             let _ = writeln!(out, "  → {}", Printable(advice));
         }
@@ -125,11 +125,11 @@ mod tests {
     #[test]
     fn advice_stands_below_its_observation_and_changes_are_counted() {
         let observations = vec![
-            Observation::good("Machine", "processors", "2"),
-            Observation::change("Machine", "clock", "hpet", "boot with clocksource=tsc"),
-            Observation::note("/mnt/a", "mount", "ext4", None),
+            Observation::ok("Machine", "processors", "2"),
+            Observation::recommendation("Machine", "clock", "hpet", "boot with clocksource=tsc"),
+            Observation::information("/mnt/a", "mount", "ext4", None),
         ];
-        let shown = text(&Examination { changes: 1, observations });
+        let shown = text(&DoctorReport { changes: 1, observations });
         let expected = "Machine\n  good    processors           2\n  change  clock                hpet\n  \
                         → boot with clocksource=tsc\n\n/mnt/a\n  note    mount                ext4\n\n\
                         1 thing to change before a measurement\n";

@@ -6,47 +6,47 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use ese_format::log::record::LogRecord;
-use jetcell_dump::{DumpError, LogFilter, LogOptions, Output, SchemaOptions, Source, TreeChoice};
+use jetcell_dump::{DumpError, DumpOutput, DumpSource, LogDumpOptions, LogFilter, SchemaOptions, TreeChoice};
 use jetcell_vfs::RealOptions;
 
 use crate::console;
-use crate::outcome::{Failure, Outcome, print_error};
-use crate::progress_line::{ProgressLine, share};
-use crate::unpacked::{UnpackOptions, Unpacked};
+use crate::outcome::{CommandError, CommandOutcome, print_error};
+use crate::progress_line::{ProgressLine, completed_share};
+use crate::decompressing_vfs::{DecompressingVfs, UnpackOptions};
 
 /// Show the contents of a database, log, checkpoint or flush map
 #[derive(Subcommand)]
 #[command(subcommand_value_name = "KIND", subcommand_help_heading = "Kinds")]
-pub enum Dump {
+pub enum DumpCommand {
     /// Show every field of the header of any ESE file
     #[command(after_help = HEADER_EXAMPLES)]
-    Header(Target),
+    Header(DumpTarget),
     /// Show database pages: one line for each page, or the full contents of selected pages
     #[command(after_help = PAGES_EXAMPLES)]
-    Pages(Pages),
+    Pages(DumpPagesArgs),
     /// Show a database tree page by page: levels, separators, keys
     #[command(after_help = TREE_EXAMPLES)]
-    Tree(Tree),
+    Tree(DumpTreeArgs),
     /// Show tables, columns, indexes and long-value trees
     #[command(after_help = SCHEMA_EXAMPLES)]
-    Schema(Schema),
+    Schema(DumpSchemaArgs),
     /// Show owned and available extents, fill level, fragmentation and leaks for every tree
     #[command(after_help = SPACE_EXAMPLES)]
-    Space(Space),
+    Space(DumpSpaceArgs),
     /// Show the records of a log file, one per line
     #[command(after_help = LOG_EXAMPLES)]
-    Log(Log),
+    Log(DumpLogArgs),
     /// Show a checkpoint file
     #[command(after_help = CHECKPOINT_EXAMPLES)]
-    Checkpoint(Target),
+    Checkpoint(DumpTarget),
     /// Show a flush map: the flush type of the last write to each page
     #[command(after_help = FLUSHMAP_EXAMPLES)]
-    Flushmap(Target),
+    Flushmap(DumpTarget),
 }
 
 /// A file to dump and the output format.
 #[derive(Args)]
-pub struct Target {
+pub struct DumpTarget {
     /// Print JSON, one object per line, each with a "type"
     #[arg(long)]
     json: bool,
@@ -57,18 +57,18 @@ pub struct Target {
 }
 
 #[derive(Args)]
-pub struct Pages {
+pub struct DumpPagesArgs {
     #[command(flatten)]
-    target: Target,
+    target: DumpTarget,
     /// Show only this page, or a range of pages, with all tags and nodes
     #[arg(long, value_name = "PAGE[-PAGE]", value_parser = range)]
     page: Vec<RangeInclusive<u32>>,
 }
 
 #[derive(Args)]
-pub struct Tree {
+pub struct DumpTreeArgs {
     #[command(flatten)]
-    target: Target,
+    target: DumpTarget,
     /// Show the tree of this table
     #[arg(long, value_name = "NAME", required_unless_present = "root", conflicts_with = "root")]
     table: Option<String>,
@@ -87,9 +87,9 @@ pub struct Tree {
 }
 
 #[derive(Args)]
-pub struct Schema {
+pub struct DumpSchemaArgs {
     #[command(flatten)]
-    target: Target,
+    target: DumpTarget,
     /// Show only this table
     #[arg(long, value_name = "NAME")]
     table: Vec<String>,
@@ -99,18 +99,18 @@ pub struct Schema {
 }
 
 #[derive(Args)]
-pub struct Space {
+pub struct DumpSpaceArgs {
     #[command(flatten)]
-    target: Target,
+    target: DumpTarget,
     /// Also show every extent
     #[arg(long)]
     extents: bool,
 }
 
 #[derive(Args)]
-pub struct Log {
+pub struct DumpLogArgs {
     #[command(flatten)]
-    target: Target,
+    target: DumpTarget,
     /// Show only records about the database with this number
     #[arg(long, value_name = "NUMBER")]
     database: Vec<u8>,
@@ -184,79 +184,85 @@ const FLUSHMAP_EXAMPLES: &str = "Examples:
   jetcell dump flushmap --json priv1.jfm
 Exit code 1: a page of the map is damaged.";
 
-impl Dump {
+impl DumpCommand {
     /// Writes the dump to stdout.
-    pub fn run(self) -> Outcome {
+    pub fn run(self) -> CommandOutcome {
         let target = match &self {
-            Dump::Header(target) | Dump::Checkpoint(target) | Dump::Flushmap(target) => target,
-            Dump::Pages(pages) => &pages.target,
-            Dump::Tree(tree) => &tree.target,
-            Dump::Schema(schema) => &schema.target,
-            Dump::Space(space) => &space.target,
-            Dump::Log(log) => &log.target,
+            DumpCommand::Header(target) | DumpCommand::Checkpoint(target) | DumpCommand::Flushmap(target) => {
+                target
+            }
+            DumpCommand::Pages(pages) => &pages.target,
+            DumpCommand::Tree(tree) => &tree.target,
+            DumpCommand::Schema(schema) => &schema.target,
+            DumpCommand::Space(space) => &space.target,
+            DumpCommand::Log(log) => &log.target,
         };
         let stdout = BufWriter::new(io::stdout().lock());
         let mut out: Box<dyn Write> = match target.json {
             true => Box::new(console::json_writer(stdout)),
             false => Box::new(console::lines_writer(stdout)),
         };
-        let mut output = if target.json { Output::json(&mut *out) } else { Output::text(&mut *out) };
+        let mut output = if target.json { DumpOutput::json(&mut *out) } else { DumpOutput::text(&mut *out) };
         let result = self.write(&mut output);
         let problems = output.problems();
         let result = result.and_then(|()| Ok(out.flush()?));
         match result {
-            Ok(()) if problems > 0 => Outcome::Findings,
-            Ok(()) => Outcome::Good,
-            Err(DumpError::Output(error)) => std::process::exit(console::failed(&error)),
+            Ok(()) if problems > 0 => CommandOutcome::Findings,
+            Ok(()) => CommandOutcome::Good,
+            Err(DumpError::Output(error)) => std::process::exit(console::exit_status(&error)),
             Err(error) => {
                 print_error(error);
-                Outcome::CouldNotRun
+                CommandOutcome::CouldNotRun
             }
         }
     }
 
-    fn write(&self, output: &mut Output<'_>) -> jetcell_dump::Result<()> {
+    fn write(&self, output: &mut DumpOutput<'_>) -> jetcell_dump::Result<()> {
         match self {
-            Dump::Header(target) => jetcell_dump::dump_header(&target.open()?, output),
-            Dump::Checkpoint(target) => jetcell_dump::dump_checkpoint(&target.open()?, output),
-            Dump::Flushmap(target) => jetcell_dump::dump_flush_map(&target.open()?, output),
-            Dump::Pages(pages) => jetcell_dump::dump_pages(&pages.target.open()?, &pages.page, output),
-            Dump::Tree(tree) => {
+            DumpCommand::Header(target) => jetcell_dump::dump_header(&target.open()?, output),
+            DumpCommand::Checkpoint(target) => jetcell_dump::dump_checkpoint(&target.open()?, output),
+            DumpCommand::Flushmap(target) => jetcell_dump::dump_flush_map(&target.open()?, output),
+            DumpCommand::Pages(pages) => jetcell_dump::dump_pages(&pages.target.open()?, &pages.page, output),
+            DumpCommand::Tree(tree) => {
                 jetcell_dump::dump_tree(&tree.target.open()?, &tree.choice(), tree.nodes, output)
             }
-            Dump::Schema(schema) => {
+            DumpCommand::Schema(schema) => {
                 let options = SchemaOptions { tables: schema.table.clone(), rows: schema.rows };
                 jetcell_dump::dump_schema(&schema.target.open()?, &options, output)
             }
-            Dump::Space(space) => space.write(output),
-            Dump::Log(log) => jetcell_dump::dump_log(&log.target.open()?, &log.options(), output),
+            DumpCommand::Space(space) => space.write(output),
+            DumpCommand::Log(log) => jetcell_dump::dump_log(&log.target.open()?, &log.options(), output),
         }
     }
 }
 
-impl Target {
-    fn open(&self) -> jetcell_dump::Result<Source> {
+impl DumpTarget {
+    fn open(&self) -> jetcell_dump::Result<DumpSource> {
         let failed = |error| DumpError::Io { path: self.file.clone(), error };
         // A dump reads few pages, some of them repeatedly, so it uses the kernel's cache.
         let real = RealOptions { direct: false, ..RealOptions::default() };
-        let vfs = Unpacked::new(real, self.unpack).map_err(failed)?;
-        Source::open(&vfs, &self.file)
+        let vfs = DecompressingVfs::new(real, self.unpack).map_err(failed)?;
+        DumpSource::open(&vfs, &self.file)
     }
 }
 
-impl Space {
-    fn write(&self, output: &mut Output<'_>) -> jetcell_dump::Result<()> {
+impl DumpSpaceArgs {
+    fn write(&self, output: &mut DumpOutput<'_>) -> jetcell_dump::Result<()> {
         let line = ProgressLine::new();
         let mut show = |done: u32, total: u32| {
             if let Some(line) = &line {
-                line.show("reading pages", share(done.into(), total.into()), &format!("{total} in all"));
+                line.show(
+                    "reading pages",
+                    completed_share(done.into(), total.into()),
+                    &format!("{total} in all"),
+                );
             }
         };
         jetcell_dump::dump_space(&self.target.open()?, self.extents, &mut show, output)
     }
 }
 
-impl Tree {
+impl DumpTreeArgs {
     fn choice(&self) -> TreeChoice {
         let table = self.table.clone().unwrap_or_default();
         match (self.root, &self.index) {
@@ -268,8 +274,8 @@ impl Tree {
     }
 }
 
-impl Log {
-    fn options(&self) -> LogOptions {
+impl DumpLogArgs {
+    fn options(&self) -> LogDumpOptions {
         let filter = LogFilter {
             databases: self.database.clone(),
             pages: self.page.clone(),
@@ -277,11 +283,11 @@ impl Log {
             transactions: self.transaction.clone(),
             kinds: self.kinds.clone(),
         };
-        LogOptions { filter, stats: self.stats }
+        LogDumpOptions { filter, stats: self.stats }
     }
 }
 
-fn range(text: &str) -> Result<RangeInclusive<u32>, Failure> {
+fn range(text: &str) -> Result<RangeInclusive<u32>, CommandError> {
     let number = |text: &str| text.trim().parse().map_err(|_| format!("`{text}` is not a page number"));
     let (first, last) = match text.split_once('-') {
         Some((first, last)) => (number(first)?, number(last)?),
@@ -297,7 +303,7 @@ fn range(text: &str) -> Result<RangeInclusive<u32>, Failure> {
     }
 }
 
-fn kind(text: &str) -> Result<u8, Failure> {
+fn kind(text: &str) -> Result<u8, CommandError> {
     text.parse().ok().or_else(|| LogRecord::kind_named(text)).ok_or_else(|| {
         format!("`{text}` is not a record type; `jetcell dump log --stats FILE` lists the types in a log")
             .into()

@@ -4,10 +4,10 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use crate::outcome::Failure;
+use crate::outcome::CommandError;
 
 /// Fails if a directory is not empty. `what` names the content that the command will write to it.
-pub fn require_empty(directory: &Path, what: &str) -> Result<(), Failure> {
+pub fn require_empty(directory: &Path, what: &str) -> Result<(), CommandError> {
     match fs::read_dir(directory) {
         Ok(mut entries) => match entries.next() {
             None => Ok(()),

@@ -10,7 +10,7 @@ use jetcell_workload::EVENT_FILE;
 use serde_json::Value;
 
 use crate::console;
-use crate::outcome::{Failure, Outcome, print_error};
+use crate::outcome::{CommandError, CommandOutcome, print_error};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -30,7 +30,7 @@ const MAX_LINE: u64 = 1 << 20;
 /// Show the events of a run, a recovery or maintenance
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Events {
+pub struct EventsArgs {
     /// The file events.jsonl, or the directory that contains it
     #[arg(value_name = "DIR")]
     path: PathBuf,
@@ -39,14 +39,14 @@ pub struct Events {
     id: Vec<u16>,
     /// Show only events of at least this severity
     #[arg(long, value_enum, value_name = "SEVERITY")]
-    severity: Option<Severity>,
+    severity: Option<EventSeverityFilter>,
     /// Print the lines of the file unchanged
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
-enum Severity {
+enum EventSeverityFilter {
     /// All events
     Information,
     /// Events that need attention, and errors
@@ -55,16 +55,16 @@ enum Severity {
     Error,
 }
 
-impl Events {
+impl EventsArgs {
     /// Runs the command.
-    pub fn run(self) -> Outcome {
+    pub fn run(self) -> CommandOutcome {
         self.show().unwrap_or_else(|what| {
             print_error(what);
-            Outcome::CouldNotRun
+            CommandOutcome::CouldNotRun
         })
     }
 
-    fn show(&self) -> Result<Outcome, Failure> {
+    fn show(&self) -> Result<CommandOutcome, CommandError> {
         let path = if self.path.is_dir() { self.path.join(EVENT_FILE) } else { self.path.clone() };
         let failed = |error: io::Error| match error.kind() {
             io::ErrorKind::NotFound => {
@@ -86,18 +86,18 @@ impl Events {
                 Some(true) if self.json => {
                     console::print_json(&format!("{}\n", String::from_utf8_lossy(&line).trim_end()));
                 }
-                Some(true) => console::show(&format!("{}\n", as_text(&event.unwrap_or_default()))),
+                Some(true) => console::print_wrapped(&format!("{}\n", as_text(&event.unwrap_or_default()))),
                 Some(false) => {}
                 None => {
                     unreadable += 1;
-                    console::note(&format!("line {number} is not an event and is skipped"));
+                    console::print_note(&format!("line {number} is not an event and is skipped"));
                 }
             }
             if !whole {
                 reader.skip_until(b'\n').map_err(failed)?;
             }
         }
-        Ok(if unreadable == 0 { Outcome::Good } else { Outcome::Findings })
+        Ok(if unreadable == 0 { CommandOutcome::Good } else { CommandOutcome::Findings })
     }
 
     /// Returns whether an event should be shown, or `None` if the value is not an event.
@@ -106,9 +106,9 @@ impl Events {
         let named = self.id.is_empty() || self.id.iter().any(|id| event["id"] == *id);
         // Files of earlier versions do not contain a severity.
         let severity = match event["severity"].as_str() {
-            Some("error") => Severity::Error,
-            Some("warning") => Severity::Warning,
-            _ => Severity::Information,
+            Some("error") => EventSeverityFilter::Error,
+            Some("warning") => EventSeverityFilter::Warning,
+            _ => EventSeverityFilter::Information,
         };
         Some(named && self.severity.is_none_or(|least| severity >= least))
     }

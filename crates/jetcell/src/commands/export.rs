@@ -6,16 +6,16 @@ use std::time::{Duration, Instant};
 use chrono::{DateTime, NaiveDate, NaiveTime, Utc};
 use clap::Args;
 use jetcell_export::{
-    Currency, Destination, ExportError, Format, Options, Profile, ROW_LIMIT, Rendering, Selection, Times,
-    export,
+    ApplicationProfile, CurrencyFormat, ExportDestination, ExportError, ExportFormat, ExportOptions,
+    ROW_LIMIT, Rendering, Selection, TimeCondition, export,
 };
 use jetcell_vfs::RealOptions;
 
-use crate::console::{self, note};
-use crate::in_use::refuse_in_use;
-use crate::outcome::{Failure, Outcome, print_error};
+use crate::console::{self, print_note};
+use crate::in_use::check_not_in_use;
+use crate::outcome::{CommandError, CommandOutcome, print_error};
 use crate::progress_line::ProgressLine;
-use crate::unpacked::{UnpackOptions, Unpacked};
+use crate::decompressing_vfs::{DecompressingVfs, UnpackOptions};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -37,7 +37,7 @@ Exit code: 0 everything was exported, 1 some data could not be read and is liste
 /// Write the tables of a database as CSV, JSON Lines, Parquet or SQLite
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Export {
+pub struct ExportArgs {
     /// Database file, or a database compressed as FILE.zst; it is opened read-only
     file: PathBuf,
     /// Export only tables whose name matches this pattern, which may contain the wildcards * and ?; may be repeated
@@ -58,7 +58,7 @@ pub struct Export {
     time_column: Vec<String>,
     /// Output format: csv, jsonl, parquet or sqlite
     #[arg(long)]
-    format: Format,
+    format: ExportFormat,
     /// Directory or file for the output, or - for standard output
     #[arg(long, value_name = "DIR|FILE|-")]
     output: PathBuf,
@@ -73,8 +73,8 @@ pub struct Export {
     #[arg(long, value_enum, default_value_t = ProfileName::Auto, value_name = "PROFILE")]
     profile: ProfileName,
     /// Format of Currency columns, in which Windows often stores integers
-    #[arg(long, value_enum, default_value_t = CurrencyForm::Auto, value_name = "FORM")]
-    currency: CurrencyForm,
+    #[arg(long, value_enum, default_value_t = CurrencyFormatName::Auto, value_name = "FORM")]
+    currency: CurrencyFormatName,
     /// Format of integers beyond 2^53 in JSON Lines
     #[arg(long, value_enum, default_value_t = WideIntegers::Number, value_name = "FORM")]
     wide_integers: WideIntegers,
@@ -108,23 +108,23 @@ enum ProfileName {
     None,
 }
 
-impl From<ProfileName> for Profile {
-    fn from(name: ProfileName) -> Profile {
+impl From<ProfileName> for ApplicationProfile {
+    fn from(name: ProfileName) -> ApplicationProfile {
         match name {
-            ProfileName::Auto => Profile::BySchema,
-            ProfileName::Ntds => Profile::Directory,
-            ProfileName::Srum => Profile::UsageMonitor,
-            ProfileName::Ual => Profile::AccessLogging,
-            ProfileName::Search => Profile::Search,
-            ProfileName::Webcache => Profile::WebCache,
-            ProfileName::None => Profile::None,
+            ProfileName::Auto => ApplicationProfile::BySchema,
+            ProfileName::Ntds => ApplicationProfile::Directory,
+            ProfileName::Srum => ApplicationProfile::UsageMonitor,
+            ProfileName::Ual => ApplicationProfile::AccessLogging,
+            ProfileName::Search => ApplicationProfile::Search,
+            ProfileName::Webcache => ApplicationProfile::WebCache,
+            ProfileName::None => ApplicationProfile::None,
         }
     }
 }
 
 /// Format of Currency columns.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum CurrencyForm {
+enum CurrencyFormatName {
     /// Integers in Active Directory, which stores times and identifiers in them; decimals in other databases
     Auto,
     /// Decimals with four digits after the decimal point
@@ -133,12 +133,12 @@ enum CurrencyForm {
     Integer,
 }
 
-impl From<CurrencyForm> for Currency {
-    fn from(form: CurrencyForm) -> Currency {
+impl From<CurrencyFormatName> for CurrencyFormat {
+    fn from(form: CurrencyFormatName) -> CurrencyFormat {
         match form {
-            CurrencyForm::Auto => Currency::BySchema,
-            CurrencyForm::Decimal => Currency::Decimal,
-            CurrencyForm::Integer => Currency::Integer,
+            CurrencyFormatName::Auto => CurrencyFormat::BySchema,
+            CurrencyFormatName::Decimal => CurrencyFormat::Decimal,
+            CurrencyFormatName::Integer => CurrencyFormat::Integer,
         }
     }
 }
@@ -152,22 +152,22 @@ enum WideIntegers {
     String,
 }
 
-impl Export {
+impl ExportArgs {
     /// Runs the command.
-    pub fn run(self) -> Outcome {
-        if let Err(what) = refuse_in_use([self.file.as_path()], self.anyway) {
+    pub fn run(self) -> CommandOutcome {
+        if let Err(what) = check_not_in_use([self.file.as_path()], self.anyway) {
             print_error(what);
-            return Outcome::CouldNotRun;
+            return CommandOutcome::CouldNotRun;
         }
         let times = match times(self.since, self.before, self.time_column) {
             Ok(times) => times,
             Err(what) => {
                 print_error(what);
-                return Outcome::CouldNotRun;
+                return CommandOutcome::CouldNotRun;
             }
         };
         let selection = Selection { tables: self.table, columns: self.column, times };
-        let options = Options {
+        let options = ExportOptions {
             destination: destination(&self.output, self.format, selection.tables.len()),
             selection,
             format: self.format,
@@ -183,40 +183,40 @@ impl Export {
         };
         // An export reads a file mostly in order, so the kernel's read-ahead improves throughput.
         let real = RealOptions { direct: false, ..RealOptions::default() };
-        let vfs = match Unpacked::new(real, self.unpack) {
+        let vfs = match DecompressingVfs::new(real, self.unpack) {
             Ok(vfs) => vfs,
             Err(error) => {
                 print_error(format!("files cannot be read: {error}"));
-                return Outcome::CouldNotRun;
+                return CommandOutcome::CouldNotRun;
             }
         };
         let to_stdout = self.output == Path::new("-");
-        let mut shown = Shown::new();
+        let mut shown = ExportProgress::new();
         let result = export(&vfs, &self.file, &options, &mut |table, rows| shown.show(table, rows));
         shown.finish();
         let exported = match result {
             Ok(exported) => exported,
-            Err(ExportError::Write(error)) if to_stdout => std::process::exit(console::failed(&error)),
+            Err(ExportError::Write(error)) if to_stdout => std::process::exit(console::exit_status(&error)),
             Err(error) => {
                 print_error(error);
-                return Outcome::CouldNotRun;
+                return CommandOutcome::CouldNotRun;
             }
         };
         let issues = &exported.issues;
-        for issue in issues.kept() {
+        for issue in issues.stored() {
             let kind = if issue.missing { "missing" } else { "note" };
-            note(&format!("{kind}: {issue}"));
+            print_note(&format!("{kind}: {issue}"));
         }
         if issues.dropped() > 0 {
-            note(&format!("... and {} more", issues.dropped()));
+            print_note(&format!("... and {} more", issues.dropped()));
         }
         let aside = match exported.value_files {
             0 => String::new(),
             count => format!("; long values in separate files: {count}"),
         };
-        let missing = if issues.any_missing() { "; SOME DATA could not be read, see above" } else { "" };
-        note(&format!("exported {} rows of {} tables{aside}{missing}", exported.rows, exported.tables));
-        if issues.any_missing() { Outcome::Findings } else { Outcome::Good }
+        let missing = if issues.has_missing() { "; SOME DATA could not be read, see above" } else { "" };
+        print_note(&format!("exported {} rows of {} tables{aside}{missing}", exported.rows, exported.tables));
+        if issues.has_missing() { CommandOutcome::Findings } else { CommandOutcome::Good }
     }
 }
 
@@ -238,7 +238,7 @@ fn times(
     since: Option<DateTime<Utc>>,
     before: Option<DateTime<Utc>>,
     columns: Vec<String>,
-) -> Result<Option<Times>, Failure> {
+) -> Result<Option<TimeCondition>, CommandError> {
     if since.is_none() && before.is_none() {
         return match columns.is_empty() {
             true => Ok(None),
@@ -251,33 +251,33 @@ fn times(
     if first > last {
         return Err("--before is not later than --since; give a later time".into());
     }
-    Ok(Some(Times { columns, range: first..=last }))
+    Ok(Some(TimeCondition { columns, range: first..=last }))
 }
 
 /// Determines the destination. For SQLite or a single table, the output is a file, unless the path is a directory or
 /// ends with a slash.
-fn destination(output: &Path, format: Format, tables: usize) -> Destination {
+fn destination(output: &Path, format: ExportFormat, tables: usize) -> ExportDestination {
     if output == Path::new("-") {
-        return Destination::Stdout;
+        return ExportDestination::Stdout;
     }
     let slash = output.to_string_lossy().ends_with('/');
-    let one_file = format == Format::Sqlite || (tables == 1 && output.extension().is_some());
+    let one_file = format == ExportFormat::Sqlite || (tables == 1 && output.extension().is_some());
     if one_file && !slash && !output.is_dir() {
-        Destination::File(output.to_owned())
+        ExportDestination::File(output.to_owned())
     } else {
-        Destination::Directory(output.to_owned())
+        ExportDestination::Directory(output.to_owned())
     }
 }
 
 /// Progress output on a terminal.
-struct Shown {
+struct ExportProgress {
     line: Option<ProgressLine>,
     last: Instant,
 }
 
-impl Shown {
-    fn new() -> Shown {
-        Shown { line: ProgressLine::new(), last: Instant::now() }
+impl ExportProgress {
+    fn new() -> ExportProgress {
+        ExportProgress { line: ProgressLine::new(), last: Instant::now() }
     }
 
     fn show(&mut self, table: &str, rows: u64) {

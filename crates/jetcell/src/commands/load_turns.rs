@@ -7,33 +7,35 @@ use std::path::{Path, PathBuf};
 use jetcell_lab::LocalSystem;
 use jetcell_lab::filesystems::{FilesystemTest, TestedDirectory, figures, remarks};
 use jetcell_workload::engine_ese::{Backend, EseEngine};
-use jetcell_workload::machine::Storage;
-use jetcell_workload::profile::Configuration;
+use jetcell_workload::machine::DirectoryStorage;
+use jetcell_workload::profile::TestConfiguration;
 use jetcell_workload::units::{DatabaseSize, TimeSpan};
-use jetcell_workload::{Mistake, Observer, Options, ParseError, Phase, StopSignal, TestKind, run};
+use jetcell_workload::{
+    ConfigurationError, Observer, Options, ParseError, RunPhase, StopSignal, TestKind, run,
+};
 use serde::Serialize;
 
 use crate::console;
-use crate::outcome::{Failure, Outcome, print_error};
+use crate::outcome::{CommandError, CommandOutcome, print_error};
 
 /// Reason why a turn has no figures.
-pub enum Stopped {
+pub enum TurnError {
     /// The user pressed Ctrl-C.
-    Early,
-    Failed(Failure),
+    Interrupted,
+    Failed(CommandError),
 }
 
-impl Stopped {
+impl TurnError {
     /// Prints the reason and returns the exit code.
-    pub fn outcome(self) -> Outcome {
+    pub fn outcome(self) -> CommandOutcome {
         match self {
-            Stopped::Early => {
+            TurnError::Interrupted => {
                 print_error("stopped; an incomplete test does not have a result");
-                Outcome::Findings
+                CommandOutcome::Findings
             }
-            Stopped::Failed(failure) => {
+            TurnError::Failed(failure) => {
                 print_error(failure);
-                Outcome::CouldNotRun
+                CommandOutcome::CouldNotRun
             }
         }
     }
@@ -44,20 +46,20 @@ pub fn load_options(
     given: Options,
     config: Option<&Path>,
     directories: &[PathBuf],
-) -> Result<Options, Failure> {
+) -> Result<Options, CommandError> {
     let file = match config {
-        Some(path) => Configuration::read(path, TestKind::Performance, &given).map_err(first)?,
-        None => Configuration::default(),
+        Some(path) => TestConfiguration::read(path, TestKind::Performance, &given).map_err(first_mistake)?,
+        None => TestConfiguration::default(),
     };
     let options = Options { log_dirs: Vec::new(), ..given.over(file.options) };
     for path in directories {
         let options = Options { dirs: vec![path.clone()], ..options.clone() };
-        options.resolve_for(TestKind::Performance).map_err(first)?;
+        options.resolve_for(TestKind::Performance).map_err(first_mistake)?;
     }
     Ok(options)
 }
 
-fn first(mistakes: Vec<Mistake>) -> Failure {
+fn first_mistake(mistakes: Vec<ConfigurationError>) -> CommandError {
     mistakes.first().map(ToString::to_string).unwrap_or_default().into()
 }
 
@@ -71,12 +73,14 @@ pub struct LoadTurns {
 impl LoadTurns {
     /// Installs the Ctrl-C handler. The first Ctrl-C ends the test, and the second one ends the process, unless the
     /// test must clean up.
-    pub fn new(options: Options, cleans_up: bool) -> Result<LoadTurns, Stopped> {
-        let failed = |what: String| Stopped::Failed(what.into());
+    pub fn new(options: Options, cleans_up: bool) -> Result<LoadTurns, TurnError> {
+        let failed = |what: String| TurnError::Failed(what.into());
         let stop = StopSignal::default();
         let asked = stop.clone();
         ctrlc::set_handler(move || match asked.is_set() {
-            true if cleans_up => console::note("file systems are being unmounted; wait until this completes"),
+            true if cleans_up => {
+                console::print_note("file systems are being unmounted; wait until this completes")
+            }
             true => std::process::exit(130),
             false => asked.stop(),
         })
@@ -93,8 +97,8 @@ impl LoadTurns {
 
     /// Runs the load in a directory, with its existing databases or with new ones, and stores the result in `output`.
     /// Returns the value of each row of the result table.
-    pub fn measure(&self, directory: &Path, output: &Path, open: bool) -> Result<Vec<f64>, Stopped> {
-        let failed = |what: String| Stopped::Failed(format!("{}: {what}", directory.display()).into());
+    pub fn measure(&self, directory: &Path, output: &Path, open: bool) -> Result<Vec<f64>, TurnError> {
+        let failed = |what: String| TurnError::Failed(format!("{}: {what}", directory.display()).into());
         let options = Options {
             dirs: vec![directory.into()],
             open: Some(open),
@@ -103,30 +107,30 @@ impl LoadTurns {
         };
         let profile = options
             .resolve_for(TestKind::Performance)
-            .map_err(|mistakes| failed(first(mistakes).to_string()))?;
-        let finished = run(&profile, &self.engine, &mut Silent, &self.stop)
+            .map_err(|mistakes| failed(first_mistake(mistakes).to_string()))?;
+        let finished = run(&profile, &self.engine, &mut QuietObserver, &self.stop)
             .map_err(|error| failed(error.to_string()))?;
         finished
             .result
             .write(&output.join("result.json"))
             .map_err(|error| failed(format!("{} cannot be written: {error}", output.display())))?;
-        if self.stop.is_set() { Err(Stopped::Early) } else { Ok(figures(&finished.result).to_vec()) }
+        if self.stop.is_set() { Err(TurnError::Interrupted) } else { Ok(figures(&finished.result).to_vec()) }
     }
 }
 
 /// Observer that does not show the phases of a turn.
-struct Silent;
+struct QuietObserver;
 
-impl Observer for Silent {
-    fn begin(&mut self, _: Phase, _: u64) {}
+impl Observer for QuietObserver {
+    fn begin_phase(&mut self, _: RunPhase, _: u64) {}
     fn advance(&mut self, _: u64, _: &str) {}
     fn log(&mut self, _: &str) {}
 }
 
 /// Returns the current state of a directory: its storage, and the space used by its databases.
-pub fn look_at(name: &str, path: &Path) -> TestedDirectory {
-    let (file_bytes, allocated_bytes) = space(path);
-    let storage = Storage::under(path);
+pub fn inspect_directory(name: &str, path: &Path) -> TestedDirectory {
+    let (file_bytes, allocated_bytes) = space_used(path);
+    let storage = DirectoryStorage::examine(path);
     TestedDirectory {
         name: name.into(),
         directory: path.into(),
@@ -139,19 +143,19 @@ pub fn look_at(name: &str, path: &Path) -> TestedDirectory {
 }
 
 /// Updates the state of the directories, because the first turn may have created them.
-pub fn look_again(result: &mut FilesystemTest) {
+pub fn refresh_directories(result: &mut FilesystemTest) {
     for one in &mut result.directories {
-        *one = look_at(&one.name, &one.directory);
+        *one = inspect_directory(&one.name, &one.directory);
     }
 }
 
 /// Returns the total length of the files below a directory and the space allocated for them, both in bytes.
 /// Unreadable files and directories are ignored.
-fn space(directory: &Path) -> (u64, u64) {
+fn space_used(directory: &Path) -> (u64, u64) {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     entries.fold((0, 0), |(bytes, allocated), entry| {
         let (more, used) = match entry.metadata() {
-            Ok(found) if found.is_dir() => space(&entry.path()),
+            Ok(found) if found.is_dir() => space_used(&entry.path()),
             Ok(found) => (found.len(), found.blocks() * 512),
             Err(_) => (0, 0),
         };

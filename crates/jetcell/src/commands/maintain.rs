@@ -1,8 +1,8 @@
 //! `jetcell maintain`: verifies the database pages of a stopped instance, overwrites deleted data, merges sparse
 //! pages, moves pages into key order, and returns free space to the file system.
 
-mod of_copy;
-mod shown;
+mod copy_scan;
+mod output;
 mod tasks;
 
 use std::path::PathBuf;
@@ -12,20 +12,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use clap::{Args, ValueEnum};
 use ese_engine::{
     DatabasePaths, DefragKind, DefragOptions, EventProfile, EventSink, Instance, InstanceOptions,
-    MaintenanceWindow, RecoverySet, ScanOptions, Throttle,
+    MaintenanceThrottle, MaintenanceWindow, RecoverySet, ScanOptions,
 };
 use ese_format::LogPosition;
 use jetcell_vfs::parent_directory;
 use jetcell_workload::EventFile;
 use jetcell_workload::units::{ByteSize, TimeSpan};
 
-use self::shown::Maintained;
-use self::tasks::{Places, Schedule};
+use self::output::DatabaseMaintenanceResult;
+use self::tasks::{MaintenanceSchedule, MaintenanceSlots};
 use crate::commands::backup::vfs;
-use crate::commands::recover::{explained, files, log_directory};
+use crate::commands::recover::{explain_engine_error, files, log_directory};
 use crate::commands::transfer_progress::rate;
-use crate::in_use::refuse_in_use;
-use crate::outcome::{Failure, Outcome, print_error};
+use crate::in_use::check_not_in_use;
+use crate::outcome::{CommandError, CommandOutcome, print_error};
 
 const EXAMPLES: &str = "\
 The instance must not be running. Dirty databases are recovered first. A passive copy can only be scanned, even while it is being
@@ -60,7 +60,7 @@ Exit code: 0 no bad pages, 1 bad pages, or stopped before the end, 2 could not r
 /// Verify, zero and defragment the databases of a stopped instance
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Maintain {
+pub struct MaintainArgs {
     /// Logs and databases of the instance, or directories that contain them
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
@@ -68,7 +68,7 @@ pub struct Maintain {
     /// layout moves scattered pages into key order, shrink truncates free space at the end of the file, trim punches
     /// holes in free parts of the file
     #[arg(long, value_enum, value_delimiter = ',', default_value = "scan", value_name = "TASKS")]
-    tasks: Vec<Task>,
+    tasks: Vec<MaintainTaskName>,
     /// Pause after each read, or after each 32 pages that defrag or layout examines; up to 60s
     #[arg(long, default_value = "0ms", value_name = "TIME")]
     pause: TimeSpan,
@@ -102,7 +102,7 @@ pub struct Maintain {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Task {
+enum MaintainTaskName {
     /// Verify pages
     Scan,
     /// Overwrite deleted data
@@ -117,17 +117,17 @@ enum Task {
     Trim,
 }
 
-impl Maintain {
+impl MaintainArgs {
     /// Runs the command.
-    pub fn run(self) -> Outcome {
+    pub fn run(self) -> CommandOutcome {
         self.maintain().unwrap_or_else(|what| {
             print_error(what);
-            Outcome::CouldNotRun
+            CommandOutcome::CouldNotRun
         })
     }
 
-    fn throttle(&self) -> Throttle {
-        Throttle {
+    fn throttle(&self) -> MaintenanceThrottle {
+        MaintenanceThrottle {
             pause: self.pause.0,
             bytes_per_second: self.rate.map(|rate| rate.0),
             read_latency_target: self.latency_target.map(|target| target.0),
@@ -135,8 +135,9 @@ impl Maintain {
     }
 
     /// Returns the options of the scan, or `None` if no scan was requested.
-    fn scan(&self) -> Result<Option<ScanOptions>, Failure> {
-        let [scan, zero] = [Task::Scan, Task::Zero].map(|task| self.tasks.contains(&task));
+    fn scan(&self) -> Result<Option<ScanOptions>, CommandError> {
+        let [scan, zero] =
+            [MaintainTaskName::Scan, MaintainTaskName::Zero].map(|task| self.tasks.contains(&task));
         if zero && !scan {
             return Err(
                 "--tasks zero requires scan, because one pass does both; write --tasks scan,zero".into()
@@ -150,13 +151,16 @@ impl Maintain {
             single_pass: true,
             ..ScanOptions::default()
         };
-        options.check().map_err(|error| Failure::from(error.to_string()))?;
+        options.check().map_err(|error| CommandError::from(error.to_string()))?;
         Ok(scan.then_some(options))
     }
 
     /// Returns the options of the defragmentations.
-    fn defragmentations(&self) -> Result<Vec<DefragOptions>, Failure> {
-        let kinds = [(Task::Defrag, DefragKind::Compaction), (Task::Layout, DefragKind::SequentialLayout)];
+    fn defragmentations(&self) -> Result<Vec<DefragOptions>, CommandError> {
+        let kinds = [
+            (MaintainTaskName::Defrag, DefragKind::Compaction),
+            (MaintainTaskName::Layout, DefragKind::SequentialLayout),
+        ];
         let wanted: Vec<DefragKind> =
             kinds.into_iter().filter(|(task, _)| self.tasks.contains(task)).map(|(_, kind)| kind).collect();
         if self.partial_merges && wanted.is_empty() {
@@ -171,32 +175,34 @@ impl Maintain {
             ..DefragOptions::default()
         };
         let all: Vec<DefragOptions> = wanted.into_iter().map(options).collect();
-        all.iter().try_for_each(DefragOptions::check).map_err(|error| Failure::from(error.to_string()))?;
+        all.iter()
+            .try_for_each(DefragOptions::check)
+            .map_err(|error| CommandError::from(error.to_string()))?;
         Ok(all)
     }
 
-    fn maintain(&self) -> Result<Outcome, Failure> {
-        let schedule = Schedule {
+    fn maintain(&self) -> Result<CommandOutcome, CommandError> {
+        let schedule = MaintenanceSchedule {
             scan: self.scan()?,
             defragmentations: self.defragmentations()?,
-            shrink: self.tasks.contains(&Task::Shrink),
-            trim: self.tasks.contains(&Task::Trim),
+            shrink: self.tasks.contains(&MaintainTaskName::Shrink),
+            trim: self.tasks.contains(&MaintainTaskName::Trim),
             window: self.maintenance_window,
         };
         let vfs = vfs()?;
-        if let Some(copy) = of_copy::only_copy(&vfs, &self.paths)? {
+        if let Some(copy) = copy_scan::copy_to_scan(&vfs, &self.paths)? {
             return self.scan_copy(&vfs, copy);
         }
-        let set = RecoverySet::find(&vfs, &files(&self.paths)?).map_err(explained)?;
+        let set = RecoverySet::find(&vfs, &files(&self.paths)?).map_err(explain_engine_error)?;
         let Some(first) = set.databases.first() else {
             return Err("no database belongs to these logs; also give the database file".into());
         };
-        let places = Places::of(&vfs, &set, self.parallel);
+        let places = MaintenanceSlots::assign(&vfs, &set, self.parallel);
         schedule.check_window(&places)?;
         let directory = log_directory(&set.plan(LogPosition::MAX))?;
         let lock = directory.join(format!("{}.lock", set.base_name));
         let databases = set.databases.iter().map(|database| database.path.as_path());
-        refuse_in_use(databases.chain([lock.as_path()]), false)?;
+        check_not_in_use(databases.chain([lock.as_path()]), false)?;
         let stop = stop_on_ctrl_c()?;
         let events = EventFile::open(&directory, true)
             .map_err(|error| format!("{}: {error}", directory.join("events.jsonl").display()))?;
@@ -209,20 +215,23 @@ impl Maintain {
         let mut paths = DatabasePaths::default();
         set.databases.iter().for_each(|database| paths.search(parent_directory(&database.path)));
         of_instance.database_paths = paths;
-        let instance = Instance::open(of_instance).map_err(explained)?;
+        let instance = Instance::open(of_instance).map_err(explain_engine_error)?;
         let (mut attached, unattached) = places.attach(&instance, &set);
         schedule.run(&instance, &mut attached, &stop);
-        let results = attached.iter().map(Maintained::of).chain(unattached.into_iter().map(Maintained::not));
-        let results: Vec<Maintained> = results.collect();
+        let results = attached
+            .iter()
+            .map(DatabaseMaintenanceResult::from_maintained)
+            .chain(unattached.into_iter().map(DatabaseMaintenanceResult::from_unattached));
+        let results: Vec<DatabaseMaintenanceResult> = results.collect();
         drop(attached);
-        let closed = instance.shutdown().map_err(explained);
-        let outcome = shown::show(&results, schedule.shown(), self.json);
+        let closed = instance.shutdown().map_err(explain_engine_error);
+        let outcome = output::show(&results, schedule.visible_tasks(), self.json);
         closed.map(|()| outcome)
     }
 }
 
 /// Returns a flag that becomes true at the first Ctrl-C. The second Ctrl-C ends the program.
-fn stop_on_ctrl_c() -> Result<Arc<AtomicBool>, Failure> {
+fn stop_on_ctrl_c() -> Result<Arc<AtomicBool>, CommandError> {
     let stop = Arc::new(AtomicBool::new(false));
     let asked = stop.clone();
     let handler = move || {

@@ -7,8 +7,8 @@ use clap::{Args, Command};
 use clap_mangen::Man;
 
 use crate::console::print;
-use crate::outcome::{Outcome, print_error};
-use crate::whole_file;
+use crate::outcome::{CommandOutcome, print_error};
+use crate::file_replacement;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -22,15 +22,15 @@ Exit code: 0 written, 2 could not run.";
 /// Write manual pages
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Manual {
+pub struct ManualArgs {
     /// Directory for the pages, one for each command; created if missing [default: the main page to standard output]
     #[arg(value_name = "DIR")]
     directory: Option<PathBuf>,
 }
 
-impl Manual {
+impl ManualArgs {
     /// Writes the pages of `command`.
-    pub fn run(self, command: Command) -> Outcome {
+    pub fn run(self, command: Command) -> CommandOutcome {
         // Pages for the help commands would not contain any additional information.
         let mut command = command.disable_help_subcommand(true);
         command.build();
@@ -41,10 +41,10 @@ impl Manual {
             None => page(&command).map(|page| print(&page)).map_err(|error| format!("no page: {error}")),
         };
         match written {
-            Ok(()) => Outcome::Good,
+            Ok(()) => CommandOutcome::Good,
             Err(what) => {
                 print_error(what);
-                Outcome::CouldNotRun
+                CommandOutcome::CouldNotRun
             }
         }
     }
@@ -56,7 +56,7 @@ fn write_pages(command: &Command, directory: &Path) -> io::Result<()> {
         write_pages(inner, directory)?;
     }
     let name = Man::new(command.clone()).get_filename();
-    whole_file::write(&directory.join(name), &page(command)?)
+    file_replacement::replace_file(&directory.join(name), &page(command)?)
 }
 
 /// Returns the page of one command. Examples keep their line breaks, which the usual rendering would remove.

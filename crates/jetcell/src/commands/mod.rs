@@ -44,4 +44,4 @@ pub mod storage_test;
 mod stored_drive_result;
 mod tls_client;
 mod transfer_progress;
-mod until;
+mod replay_end;

@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use clap::Args;
 use ese_engine::{
-    AttachmentFault, Error, EventSink, InstanceOptions, LogFault, RecoveryPlan, RecoverySet, RecoverySummary,
-    Replayed, Replayer, TornPageProtection,
+    AttachmentErrorKind, Error, EventSink, InstanceOptions, LogErrorKind, RecoveryPlan, RecoverySet,
+    RecoverySummary, ReplaySummary, Replayer, TornPageProtection,
 };
 use ese_format::header::{DatabaseHeader, DatabaseState};
 use ese_format::{Generation, LogPosition};
@@ -20,13 +20,15 @@ use jetcell_vfs::{OpenMode, OverlayVfs, RealOptions, RealVfs, Vfs};
 
 pub use self::options::files;
 use self::options::mapping;
-use self::report::{Database, Generations, Ignored, Lost, Pages, Report};
+use self::report::{
+    IgnoredFile, LostGenerations, RecoveredDatabase, RecoveryReport, ReplayedGenerations, ReplayedPages,
+};
 use self::working_set::WorkingSet;
 pub use self::working_set::log_directory;
-use crate::commands::until::{Until, until};
+use crate::commands::replay_end::{ReplayEnd, until};
 use crate::console;
-use crate::in_use::refuse_in_use;
-use crate::outcome::{Failure, Outcome, print_error};
+use crate::in_use::check_not_in_use;
+use crate::outcome::{CommandError, CommandOutcome, print_error};
 
 const EXAMPLES: &str = r"The logs may come from Windows or from Jetcell. The type of a file is determined from its content. All logs are verified before
 anything is changed. Without --in-place, the command works on a copy, and the given files are not changed.
@@ -46,7 +48,7 @@ I/O error with --in-place, repeat the command.";
 /// Recover dirty databases with their logs, including databases from Windows
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Recover {
+pub struct RecoverArgs {
     /// Logs and databases, or directories that contain them
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
@@ -64,7 +66,7 @@ pub struct Recover {
     map: Vec<(String, PathBuf)>,
     /// Stop after a generation, before a log position, or at a time
     #[arg(long, value_name = "GENERATION|POSITION|TIME", value_parser = until)]
-    until: Option<Until>,
+    until: Option<ReplayEnd>,
     /// Do not roll back unfinished transactions: the databases stay dirty, and more logs can be replayed
     #[arg(long)]
     keep_dirty: bool,
@@ -80,44 +82,45 @@ pub struct Recover {
 }
 
 /// The files that were found, and the replay plan.
-struct Prepared {
+struct PreparedRecovery {
     set: RecoverySet,
     plan: RecoveryPlan,
     until: LogPosition,
-    lost: Vec<Lost>,
+    lost: Vec<LostGenerations>,
 }
 
-impl Recover {
+impl RecoverArgs {
     /// Runs the command.
-    pub fn run(self) -> Outcome {
+    pub fn run(self) -> CommandOutcome {
         match self.recover() {
             Ok(report) => {
-                let outcome = if report.lost.is_empty() { Outcome::Good } else { Outcome::Findings };
+                let outcome =
+                    if report.lost.is_empty() { CommandOutcome::Good } else { CommandOutcome::Findings };
                 let text = match self.json {
                     true => jetcell_input::json_line(&report),
                     false => Ok(report.text()),
                 };
                 match text {
                     Ok(text) => {
-                        console::answer(self.json, &format!("{text}\n"));
+                        console::print_json_or_text(self.json, &format!("{text}\n"));
                         outcome
                     }
                     Err(error) => {
                         print_error(format!(
                             "the report cannot be written as JSON: {error}; repeat without --json"
                         ));
-                        Outcome::CouldNotRun
+                        CommandOutcome::CouldNotRun
                     }
                 }
             }
             Err(what) => {
                 print_error(what);
-                Outcome::CouldNotRun
+                CommandOutcome::CouldNotRun
             }
         }
     }
 
-    fn recover(&self) -> Result<Report, Failure> {
+    fn recover(&self) -> Result<RecoveryReport, CommandError> {
         if self.in_place && self.until.is_some() && !self.keep_dirty {
             return Err("--until truncates the log, which requires a copy (--into) or --keep-dirty".into());
         }
@@ -125,19 +128,19 @@ impl Recover {
             RealVfs::new(RealOptions::default()).map_err(|error| format!("cannot read files: {error}"))?;
         let vfs: Arc<dyn Vfs> = Arc::new(vfs);
         let prepared = self.prepare(&vfs)?;
-        let mut report = Report {
+        let mut report = RecoveryReport {
             dry_run: self.dry_run,
-            databases: prepared.set.databases.iter().map(found).collect(),
+            databases: prepared.set.databases.iter().map(describe_database).collect(),
             ignored: prepared
                 .set
                 .ignored
                 .iter()
-                .map(|(path, why)| Ignored { path: path.clone(), why: why.clone() })
+                .map(|(path, why)| IgnoredFile { path: path.clone(), why: why.clone() })
                 .collect(),
-            ..Report::default()
+            ..RecoveryReport::default()
         };
         if let (Some((first, _)), Some((last, _))) = (prepared.plan.logs.first(), prepared.plan.logs.last()) {
-            report.generations = Generations { first: first.0, last: last.0 };
+            report.generations = ReplayedGenerations { first: first.0, last: last.0 };
         }
         if prepared.until != LogPosition::MAX {
             report.position = Some(prepared.until.to_string());
@@ -150,81 +153,89 @@ impl Recover {
     }
 
     /// Finds the files, and verifies the logs.
-    fn prepare(&self, vfs: &Arc<dyn Vfs>) -> Result<Prepared, Failure> {
+    fn prepare(&self, vfs: &Arc<dyn Vfs>) -> Result<PreparedRecovery, CommandError> {
         let mut named = files(&self.paths)?;
         named.extend(self.map.iter().map(|(_, new)| new).filter(|new| new.is_file()).cloned());
         named.sort();
         named.dedup();
-        let set = RecoverySet::find(vfs, &named).map_err(explained)?;
+        let set = RecoverySet::find(vfs, &named).map_err(explain_engine_error)?;
         let until = match self.until {
-            Some(until) => until.position(vfs, &set).map_err(explained)?,
+            Some(until) => until.position(vfs, &set).map_err(explain_engine_error)?,
             None => LogPosition::MAX,
         };
         let mut plan = set.plan(until);
         let mut lost = Vec::new();
         if let Some((path, first, last)) = plan.required.take() {
-            return Err(explained(Error::LogsMissing { path, required: (first, last) }));
+            return Err(explain_engine_error(Error::LogsMissing { path, required: (first, last) }));
         }
         let newest = |plan: &RecoveryPlan| plan.logs.last().map_or(Generation(0), |(newest, _)| *newest);
         let stored = set.logs.last_key_value().map_or(Generation(0), |(last, _)| *last);
         if let Some(generation) = plan.missing.take() {
             if !self.allow_loss || plan.logs.is_empty() {
                 if let Some(error) = foreign_log(&set, &plan, generation) {
-                    return Err(explained(error));
+                    return Err(explain_engine_error(error));
                 }
                 let directory = self.paths.first().cloned().unwrap_or_default();
-                return Err(explained(Error::LogMissing { path: directory, generation }));
+                return Err(explain_engine_error(Error::LogMissing { path: directory, generation }));
             }
-            lost.push(Lost {
+            lost.push(LostGenerations {
                 first: generation.0,
-                last: given_up(&set, newest(&plan)).unwrap_or(stored).max(generation).0,
+                last: abandoned_generation(&set, newest(&plan)).unwrap_or(stored).max(generation).0,
                 why: "missing, or after a gap".into(),
             });
-        } else if let Some(committed) = plan.committed.or_else(|| given_up(&set, newest(&plan))) {
+        } else if let Some(committed) = plan.committed.or_else(|| abandoned_generation(&set, newest(&plan))) {
             let first = newest(&plan).next();
             if !self.allow_loss {
                 let path = set.databases.first().map(|database| database.path.clone()).unwrap_or_default();
-                return Err(explained(Error::CommittedLogsMissing { path, committed: (first, committed) }));
+                return Err(explain_engine_error(Error::CommittedLogsMissing {
+                    path,
+                    committed: (first, committed),
+                }));
             }
-            lost.push(Lost { first: first.0, last: committed.0, why: "missing".into() });
+            lost.push(LostGenerations { first: first.0, last: committed.0, why: "missing".into() });
         }
         let creates = loop {
             let error = match set.verify(vfs, &plan, until) {
                 Ok(creates) => break creates,
                 Err(error) => error,
             };
-            let Error::Log { position, .. } = &error else { return Err(explained(error)) };
+            let Error::Log { position, .. } = &error else { return Err(explain_engine_error(error)) };
             let bad = position.generation;
-            let needed = |path: &&ese_engine::FoundDatabase| {
+            let needed = |path: &&ese_engine::DiscoveredDatabase| {
                 path.header.state == DatabaseState::DirtyShutdown && path.header.gen_max_required >= bad
             };
             let first = plan.logs.first().map_or(Generation(0), |(first, _)| *first);
             if !self.allow_loss || bad <= first || set.databases.iter().any(|database| needed(&database)) {
-                return Err(explained(error));
+                return Err(explain_engine_error(error));
             }
             lost.clear();
-            lost.push(Lost { first: bad.0, last: stored.0, why: error.to_string() });
+            lost.push(LostGenerations { first: bad.0, last: stored.0, why: error.to_string() });
             plan.logs.retain(|(generation, _)| *generation < bad);
         };
         if set.databases.is_empty() && !creates {
-            return Err(explained(no_database(&plan)));
+            return Err(explain_engine_error(no_database(&plan)));
         }
-        Ok(Prepared { set, plan, until, lost })
+        Ok(PreparedRecovery { set, plan, until, lost })
     }
 
-    fn replay(&self, vfs: &Arc<dyn Vfs>, prepared: &Prepared, report: &mut Report) -> Result<(), Failure> {
-        let Prepared { set, plan, until, .. } = prepared;
+    fn replay(
+        &self,
+        vfs: &Arc<dyn Vfs>,
+        prepared: &PreparedRecovery,
+        report: &mut RecoveryReport,
+    ) -> Result<(), CommandError> {
+        let PreparedRecovery { set, plan, until, .. } = prepared;
         if self.in_place {
             let directory = log_directory(plan)?;
             let lock = directory.join(format!("{}.lock", set.base_name));
             let databases = set.databases.iter().map(|database| database.path.as_path());
-            refuse_in_use(databases.chain([lock.as_path()]), false)?;
+            check_not_in_use(databases.chain([lock.as_path()]), false)?;
             // Only redo can detect a page that does not match the logs. Redo is therefore first tried on an overlay,
             // which leaves the files unchanged.
             let trial = overlay(vfs, &directory)?;
             let work = WorkingSet::in_place(&*trial, set, plan, &self.map, !self.keep_dirty)?;
             progress("running a trial recovery without changes");
-            self.run_replay(&trial, set, &work, *until).map_err(explained)?;
+            self.run_replay(&trial, set, &work, *until).map_err(explain_engine_error)?;
         }
         let mut work = match self.in_place {
             true => WorkingSet::in_place(&**vfs, set, plan, &self.map, !self.keep_dirty)?,
@@ -233,13 +244,16 @@ impl Recover {
                 WorkingSet::copied(vfs, set, plan, &self.directory(), &self.map, cut)?
             }
         };
-        let (replayed, recovery) = self.run_replay(vfs, set, &work, *until).map_err(explained)?;
+        let (replayed, recovery) = self.run_replay(vfs, set, &work, *until).map_err(explain_engine_error)?;
         work.keep(set.base_name)?;
         report.directory = Some(work.directory.clone());
         report.position = Some(replayed.position.to_string());
         report.records.clone_from(&replayed.records);
-        report.pages =
-            Pages { read: replayed.pages_read, changes: replayed.changed, written: replayed.pages_written };
+        report.pages = ReplayedPages {
+            read: replayed.pages_read,
+            changes: replayed.changed,
+            written: replayed.pages_written,
+        };
         report.undone = recovery.rolled_back;
         report.incomplete_macros = replayed.incomplete_macros;
         let names = files(std::slice::from_ref(&work.directory))?;
@@ -257,7 +271,7 @@ impl Recover {
         set: &RecoverySet,
         work: &WorkingSet,
         until: LogPosition,
-    ) -> ese_engine::Result<(Replayed, RecoverySummary)> {
+    ) -> ese_engine::Result<(ReplaySummary, RecoverySummary)> {
         let mut options = InstanceOptions::with_vfs(vfs.clone(), work.directory.clone());
         options.base_name = set.base_name;
         options.database_paths = work.paths.clone();
@@ -302,12 +316,12 @@ impl Recover {
 /// Prints the current step if stderr is a terminal.
 fn progress(line: &str) {
     if io::stderr().is_terminal() {
-        console::note(line);
+        console::print_note(line);
     }
 }
 
 /// Creates a file system that stores all changes in an unnamed file in `directory`.
-fn overlay(vfs: &Arc<dyn Vfs>, directory: &Path) -> Result<Arc<dyn Vfs>, Failure> {
+fn overlay(vfs: &Arc<dyn Vfs>, directory: &Path) -> Result<Arc<dyn Vfs>, CommandError> {
     let failed = |error: io::Error| format!("{}: {error}", directory.display());
     let scratch = tempfile::tempfile_in(directory).map_err(failed)?;
     let path = PathBuf::from(format!("/proc/self/fd/{}", scratch.as_raw_fd()));
@@ -316,9 +330,9 @@ fn overlay(vfs: &Arc<dyn Vfs>, directory: &Path) -> Result<Arc<dyn Vfs>, Failure
 }
 
 /// Returns the newest generation that an interrupted earlier recovery discarded.
-fn given_up(set: &RecoverySet, newest: Generation) -> Option<Generation> {
+fn abandoned_generation(set: &RecoverySet, newest: Generation) -> Option<Generation> {
     let is_dirty =
-        |database: &ese_engine::FoundDatabase| database.header.state == DatabaseState::DirtyShutdown;
+        |database: &ese_engine::DiscoveredDatabase| database.header.state == DatabaseState::DirtyShutdown;
     let (first, last) = set.set_aside.filter(|_| set.databases.iter().any(is_dirty))?;
     (first > newest).then_some(last)
 }
@@ -333,7 +347,7 @@ fn foreign_log(set: &RecoverySet, plan: &RecoveryPlan, generation: Generation) -
     let path = set.ignored.iter().map(|(path, _)| path).find(is_named)?.clone();
     let position = LogPosition { generation, segment: 0, offset: 0 };
     let what = "it belongs to another log stream".to_string();
-    Some(Error::Log { path, position, fault: LogFault::OtherStream, what })
+    Some(Error::Log { path, position, fault: LogErrorKind::OtherStream, what })
 }
 
 /// Returns the error for logs that have no database and do not create one.
@@ -343,17 +357,17 @@ fn no_database(plan: &RecoveryPlan) -> Error {
          database; give the databases, or restore the earlier logs"
             .to_string();
     let path = plan.logs.first().map(|(_, path)| path.clone()).unwrap_or_default();
-    Error::Attachment { path, fault: AttachmentFault::Missing, what }
+    Error::Attachment { path, fault: AttachmentErrorKind::Missing, what }
 }
 
 /// Converts the error to a failure whose message includes ESE's name and number for the error, and the next step.
-pub fn explained(error: Error) -> Failure {
+pub fn explain_engine_error(error: Error) -> CommandError {
     let advice = match &error {
         Error::LogsMissing { .. } => "; restore them, or use an older copy of the database",
         Error::LogMissing { .. } | Error::CommittedLogsMissing { .. } => {
             "; restore it, or accept the loss with --allow-loss if the databases do not need it"
         }
-        Error::Attachment { fault: AttachmentFault::Missing, .. } => {
+        Error::Attachment { fault: AttachmentErrorKind::Missing, .. } => {
             "; give the location of a database with --map OLD=NEW"
         }
         _ => "",
@@ -372,21 +386,21 @@ fn state(header: &DatabaseHeader) -> String {
     }
 }
 
-fn found(database: &ese_engine::FoundDatabase) -> Database {
-    Database { path: database.path.clone(), before: state(&database.header), after: String::new() }
+fn describe_database(database: &ese_engine::DiscoveredDatabase) -> RecoveredDatabase {
+    RecoveredDatabase { path: database.path.clone(), before: state(&database.header), after: String::new() }
 }
 
 /// Returns the stream's databases after the recovery, with their previous states.
-fn states(vfs: &Arc<dyn Vfs>, before: &RecoverySet, files: Vec<PathBuf>) -> Vec<Database> {
+fn states(vfs: &Arc<dyn Vfs>, before: &RecoverySet, files: Vec<PathBuf>) -> Vec<RecoveredDatabase> {
     let Ok(after) = RecoverySet::find(vfs, &files) else { return Vec::new() };
-    let mut databases: Vec<Database> = Vec::new();
+    let mut databases: Vec<RecoveredDatabase> = Vec::new();
     for database in after.databases {
         if databases.iter().any(|known| known.path == database.path) {
             continue;
         }
         let name = database.path.file_name();
         let earlier = before.databases.iter().find(|one| one.path.file_name() == name);
-        databases.push(Database {
+        databases.push(RecoveredDatabase {
             before: earlier.map_or("absent".to_string(), |one| state(&one.header)),
             after: state(&database.header),
             path: database.path,

@@ -7,19 +7,20 @@ use std::time::Duration;
 
 use clap::Args;
 use jetcell_remote::{
-    ClientFiles, ClientLimits, HostAddress, RemoteError, RemoteOptions, RemoteVfs, Token, Welcome, is_address,
+    AccessToken, ClientLimits, ClientTlsFiles, HostAddress, RemoteError, RemoteOptions, RemoteVfs,
+    ServerWelcome, is_address,
 };
 use jetcell_vfs::{MountedVfs, RealOptions, RealVfs, Vfs, read_secret};
 
 use crate::commands::backup::{refuse_inside, vfs};
 use crate::commands::recover;
 use crate::commands::tls_client::TlsClient;
-use crate::outcome::Failure;
+use crate::outcome::CommandError;
 
 /// Maximum size of a token file in bytes.
 pub const MAX_TOKEN_FILE: u64 = 64 << 10;
 /// Timeout for establishing a connection. An unreachable host must not delay a command for long.
-const CONNECT: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Maximum number of times that an operation is attempted while instances close logs.
 const MAX_ATTEMPTS: u32 = 20;
@@ -36,14 +37,14 @@ pub struct RemoteArgs {
 }
 
 /// Reads the token from a file.
-pub fn token_in(path: &Path) -> Result<Token, Failure> {
-    let failed = |what: String| Failure::from(format!("{}: {what}", path.display()));
+pub fn token_in(path: &Path) -> Result<AccessToken, CommandError> {
+    let failed = |what: String| CommandError::from(format!("{}: {what}", path.display()));
     let text = read_secret(path, MAX_TOKEN_FILE).map_err(|error| failed(error.to_string()))?;
-    Token::from_text(&text).map_err(failed)
+    AccessToken::from_text(&text).map_err(failed)
 }
 
 /// A command's file system: this machine, and the hosts that the command names.
-pub struct Places {
+pub struct CommandFileSystems {
     vfs: Arc<dyn Vfs>,
     hosts: Vec<(PathBuf, RemoteVfs)>,
 }
@@ -51,34 +52,34 @@ pub struct Places {
 impl RemoteArgs {
     /// Creates the file system for paths on this machine and on other hosts. It does not connect to the hosts yet.
     /// `rate` limits the data received from each host.
-    pub fn places<'p>(
+    pub fn file_systems<'p>(
         &self,
         paths: impl IntoIterator<Item = &'p Path>,
         rate: Option<u64>,
-    ) -> Result<Places, Failure> {
-        self.places_over(vfs()?, paths, rate)
+    ) -> Result<CommandFileSystems, CommandError> {
+        self.build_file_systems(vfs()?, paths, rate)
     }
 
-    /// Like [`RemoteArgs::places`], for a command that writes to the directories of copies on this machine. Links in
+    /// Like [`RemoteArgs::file_systems`], for a command that writes to the directories of copies on this machine. Links in
     /// these directories are not followed.
-    pub fn places_with_copies<'p>(
+    pub fn file_systems_with_copies<'p>(
         &self,
         paths: impl IntoIterator<Item = &'p Path>,
         rate: Option<u64>,
         copies: &[PathBuf],
-    ) -> Result<Places, Failure> {
+    ) -> Result<CommandFileSystems, CommandError> {
         copies.iter().try_for_each(|copy| refuse_links(copy))?;
-        self.places_over(confined_vfs(copies.iter().map(PathBuf::as_path))?, paths, rate)
+        self.build_file_systems(confined_vfs(copies.iter().map(PathBuf::as_path))?, paths, rate)
     }
 
-    fn places_over<'p>(
+    fn build_file_systems<'p>(
         &self,
         vfs: Arc<dyn Vfs>,
         paths: impl IntoIterator<Item = &'p Path>,
         rate: Option<u64>,
-    ) -> Result<Places, Failure> {
+    ) -> Result<CommandFileSystems, CommandError> {
         let mut hosts: Vec<(PathBuf, RemoteVfs)> = Vec::new();
-        for address in paths.into_iter().filter_map(HostAddress::of) {
+        for address in paths.into_iter().filter_map(HostAddress::from_path) {
             let address = address.map_err(|error| error.to_string())?;
             let root = address.root();
             if hosts.iter().all(|(known, _)| *known != root) {
@@ -86,39 +87,39 @@ impl RemoteArgs {
             }
         }
         if hosts.is_empty() {
-            return Ok(Places { vfs, hosts });
+            return Ok(CommandFileSystems { vfs, hosts });
         }
         let mounts = hosts.iter().map(|(root, host)| (root.clone(), Arc::new(host.clone()) as Arc<dyn Vfs>));
         let vfs = Arc::new(MountedVfs::new(vfs, mounts.collect()));
-        Ok(Places { vfs, hosts })
+        Ok(CommandFileSystems { vfs, hosts })
     }
 
-    fn host(&self, address: &HostAddress, rate: Option<u64>) -> Result<RemoteVfs, Failure> {
+    fn host(&self, address: &HostAddress, rate: Option<u64>) -> Result<RemoteVfs, CommandError> {
         let Some(token_file) = &self.token_file else {
             let what = "give the file with the token of the other host's jetcell serve with --token-file";
             return Err(format!("{address}: {what}").into());
         };
         let (authorities, certificate) = (self.tls.authorities.clone(), self.tls.certificate());
-        let files = ClientFiles { authorities, certificate };
-        let limits = ClientLimits { connect: CONNECT, ..ClientLimits::default() };
+        let files = ClientTlsFiles { authorities, certificate };
+        let limits = ClientLimits { connect_timeout: CONNECT_TIMEOUT, ..ClientLimits::default() };
         let options = RemoteOptions { limits, rate, ..RemoteOptions::new(token_in(token_file)?) };
         RemoteVfs::new(address, &files, options).map_err(|error| format!("{address}: {error}").into())
     }
 }
 
-impl Places {
+impl CommandFileSystems {
     /// Returns the file system.
     pub fn vfs(&self) -> &Arc<dyn Vfs> {
         &self.vfs
     }
 
     /// Connects to the host of a path. Returns `None` if the path is on this machine.
-    pub fn connect(&self, path: &Path) -> Option<Result<Welcome, RemoteError>> {
+    pub fn connect(&self, path: &Path) -> Option<Result<ServerWelcome, RemoteError>> {
         self.hosts.iter().find(|(root, _)| path.starts_with(root)).map(|(_, host)| host.connect())
     }
 
     /// Fails if the directory does not exist.
-    pub fn require(&self, directory: &Path) -> Result<(), Failure> {
+    pub fn require_directory(&self, directory: &Path) -> Result<(), CommandError> {
         if is_address(directory) {
             return self.list(directory).map(|_| ());
         }
@@ -133,9 +134,9 @@ impl Places {
     }
 
     /// Lists the files in a directory on another host.
-    fn list(&self, directory: &Path) -> Result<Vec<PathBuf>, Failure> {
+    fn list(&self, directory: &Path) -> Result<Vec<PathBuf>, CommandError> {
         if let Some(connected) = self.connect(directory) {
-            connected.map_err(|error| said_of(directory, &error))?;
+            connected.map_err(|error| remote_error(directory, &error))?;
         }
         self.vfs.list(directory).map_err(|error| format!("{}: {error}", directory.display()).into())
     }
@@ -143,7 +144,7 @@ impl Places {
     /// Runs `work` on the files at `paths`. Instances may close and remove logs while it runs, so an uncertain result
     /// is final only if the same logs are listed afterwards. Otherwise the work is repeated with the new list, which
     /// is stored in `files`.
-    pub fn with_steady_files<T>(
+    pub fn with_stable_files<T>(
         &self,
         paths: &[PathBuf],
         files: &mut Vec<PathBuf>,
@@ -165,7 +166,7 @@ impl Places {
     }
 
     /// Returns the files at the given paths. A directory is replaced by the files in it.
-    pub fn files(&self, paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+    pub fn files(&self, paths: &[PathBuf]) -> Result<Vec<PathBuf>, CommandError> {
         let mut files = Vec::new();
         for path in paths {
             match is_address(path) {
@@ -180,7 +181,9 @@ impl Places {
 }
 
 /// Opens the machine's file system, and refuses links in the given directories.
-pub fn confined_vfs<'p>(directories: impl IntoIterator<Item = &'p Path>) -> Result<Arc<dyn Vfs>, Failure> {
+pub fn confined_vfs<'p>(
+    directories: impl IntoIterator<Item = &'p Path>,
+) -> Result<Arc<dyn Vfs>, CommandError> {
     let mut vfs =
         RealVfs::new(RealOptions::default()).map_err(|error| format!("cannot read files: {error}"))?;
     for directory in directories {
@@ -198,7 +201,7 @@ pub fn links_in(directory: &Path) -> Vec<PathBuf> {
 
 /// Fails if a copy's directory contains links. Links are not followed, so the copy would lack the files that they
 /// refer to.
-fn refuse_links(directory: &Path) -> Result<(), Failure> {
+fn refuse_links(directory: &Path) -> Result<(), CommandError> {
     match links_in(directory).first() {
         None => Ok(()),
         Some(link) => {
@@ -216,7 +219,7 @@ fn logs(files: &[PathBuf]) -> Vec<&PathBuf> {
 }
 
 /// Returns the error for an unusable directory on another host.
-pub fn said_of(directory: &Path, error: &RemoteError) -> Failure {
+pub fn remote_error(directory: &Path, error: &RemoteError) -> CommandError {
     match error {
         RemoteError::Unreachable(what) => {
             format!("{}: the host cannot be reached: {what}", directory.display()).into()
@@ -226,8 +229,8 @@ pub fn said_of(directory: &Path, error: &RemoteError) -> Failure {
 }
 
 /// Converts a path to the form in which it is stored: an absolute path, or a normalized address.
-pub fn absolute(path: &Path) -> Result<PathBuf, Failure> {
-    match HostAddress::of(path) {
+pub fn absolute(path: &Path) -> Result<PathBuf, CommandError> {
+    match HostAddress::from_path(path) {
         Some(address) => {
             let name = path.file_name().unwrap_or_default();
             address.map(|address| address.root().join(name)).map_err(|error| error.to_string().into())
@@ -237,7 +240,7 @@ pub fn absolute(path: &Path) -> Result<PathBuf, Failure> {
 }
 
 /// Fails if `inner` is on another host, or if it is the directory `outer` or inside it.
-pub fn refuse_nested(outer: &Path, inner: &Path) -> Result<(), Failure> {
+pub fn refuse_nested(outer: &Path, inner: &Path) -> Result<(), CommandError> {
     if is_address(inner) {
         let what = "the directory of a copy must be on this host; run the command on the host of the copy";
         return Err(format!("{}: {what}", inner.display()).into());

@@ -9,22 +9,22 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use ese_engine::{EventSink, RecoverySet};
-use jetcell_backup::{BackupOptions, Cancel};
+use jetcell_backup::{BackupOptions, CancelToken};
 use jetcell_copies::{
-    CopyError, CopyState, DirectorySource, ReplayOptions, Replication, SeedOptions, Source, StreamDirectory,
-    seed_stopped,
+    CopyError, CopyState, DirectorySource, LogSource, ReplayOptions, Replicator, SeedOptions,
+    StreamDirectory, seed_stopped,
 };
 use jetcell_vfs::Vfs;
 use jetcell_workload::EventFile;
 use jetcell_workload::units::{ByteSize, TimeSpan, human_bytes};
 
-use self::scanner::{ScanOrder, Scanner};
-use crate::commands::copies::{self, explained};
-use crate::commands::remote::{Places, RemoteArgs, absolute, refuse_nested};
+use self::scanner::{ContinuousScanOptions, CopyScanner};
+use crate::commands::copies::{self, explain_copy_error};
+use crate::commands::remote::{CommandFileSystems, RemoteArgs, absolute, refuse_nested};
 use crate::commands::transfer_progress::{TransferProgress, rate, stop_on_signals};
 use crate::console;
 use crate::live::{CopyFigures, CopyMonitor, MetricsServer};
-use crate::outcome::{Failure, Outcome, print_error};
+use crate::outcome::{CommandError, CommandOutcome, print_error};
 
 const EXAMPLES: &str = "\
 If --to is empty or new, the copy is first seeded by a backup of the databases; the instance must be stopped for that. Afterwards,
@@ -51,7 +51,7 @@ Examples:
 Exit code: 0 stopped (with --once: all existing logs are replayed, or wait for --delay), 2 could not run.";
 
 /// Interval between progress lines.
-const LINE: Duration = Duration::from_secs(2);
+const LINE_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Minimum pause between seeding attempts while the active side is unreachable.
 const MIN_PAUSE: Duration = Duration::from_millis(200);
@@ -59,7 +59,7 @@ const MAX_PAUSE: Duration = Duration::from_secs(5);
 
 /// Part of the log that is copied.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Mode {
+enum ReplicationMode {
     /// Closed logs
     File,
     /// Closed logs, and the durable part of the current log
@@ -69,7 +69,7 @@ enum Mode {
 /// Make a passive copy of an instance, and update it by replaying the logs
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Replicate {
+pub struct ReplicateArgs {
     /// Directory with the instance's logs and, for seeding, its databases, or tls://HOST:PORT/NAME for a directory
     /// that jetcell serve provides on another host; may be repeated
     #[arg(long, required = true, value_name = "DIR|ADDRESS")]
@@ -81,8 +81,8 @@ pub struct Replicate {
     #[arg(long)]
     once: bool,
     /// Copy only closed logs, or also the current log, so that a failover loses less
-    #[arg(long, value_enum, default_value_t = Mode::File)]
-    mode: Mode,
+    #[arg(long, value_enum, default_value_t = ReplicationMode::File)]
+    mode: ReplicationMode,
     /// Replay a log only once it has reached this age
     #[arg(long, default_value = "0s", value_name = "TIME")]
     delay: TimeSpan,
@@ -113,31 +113,31 @@ pub struct Replicate {
     remote: RemoteArgs,
 }
 
-impl Replicate {
+impl ReplicateArgs {
     /// Runs the command.
-    pub fn run(self) -> Outcome {
+    pub fn run(self) -> CommandOutcome {
         self.replicate().unwrap_or_else(|what| {
             print_error(what);
-            Outcome::CouldNotRun
+            CommandOutcome::CouldNotRun
         })
     }
 
-    fn replicate(&self) -> Result<Outcome, Failure> {
+    fn replicate(&self) -> Result<CommandOutcome, CommandError> {
         for from in &self.from {
             refuse_nested(from, &self.to)?;
         }
         let rate = self.rate.map(|rate| rate.0);
         let from = self.from.iter().map(PathBuf::as_path);
-        let places = self.remote.places_with_copies(from, rate, std::slice::from_ref(&self.to))?;
+        let places = self.remote.file_systems_with_copies(from, rate, std::slice::from_ref(&self.to))?;
         let vfs = places.vfs().clone();
-        let (cancel, monitor) = (Cancel::default(), CopyMonitor::default());
+        let (cancel, monitor) = (CancelToken::default(), CopyMonitor::default());
         let serve = |address: &String| MetricsServer::start(address, Box::new(monitor.clone()));
         let server = self.metrics.as_ref().map(serve).transpose()?;
         if let Some(server) = &server {
-            console::note(&format!("Metrics: {}", server.url()));
+            console::print_note(&format!("Metrics: {}", server.url()));
         }
-        let known = CopyState::read(&*vfs, &self.to).map_err(explained)?;
-        let is_seeded = known.as_ref().is_some_and(|state| state.phase != jetcell_copies::Phase::Seeding);
+        let known = CopyState::read(&*vfs, &self.to).map_err(explain_copy_error)?;
+        let is_seeded = known.as_ref().is_some_and(|state| state.phase != jetcell_copies::CopyPhase::Seeding);
         let source = match &known {
             Some(state) if is_seeded => self.source_of(&places, state)?,
             _ => {
@@ -153,35 +153,40 @@ impl Replicate {
         let events: Arc<dyn EventSink> = Arc::new(events);
         let options = ReplayOptions {
             keep_instance: self.keep_instance,
-            stream_log: self.mode == Mode::Block,
+            stream_log: self.mode == ReplicationMode::Block,
             delay: self.delay.0,
             cache_bytes: usize::try_from(self.cache.0).unwrap_or(usize::MAX),
             events: Some(events.clone()),
             ..ReplayOptions::default()
         };
-        let mut copy = Replication::open(&vfs, &self.to, Box::new(source), options).map_err(explained)?;
-        let order = ScanOrder { pause: self.scan_pause.0, once: self.once, events };
-        let scanner = self.scan.then(|| Scanner::start(&vfs, &self.to, order)).transpose()?;
+        let mut copy =
+            Replicator::open(&vfs, &self.to, Box::new(source), options).map_err(explain_copy_error)?;
+        let order = ContinuousScanOptions { pause: self.scan_pause.0, once: self.once, events };
+        let scanner = self.scan.then(|| CopyScanner::start(&vfs, &self.to, order)).transpose()?;
         let followed = self.follow(&mut copy, &cancel, &monitor, scanner.as_ref());
-        let scanned = scanner.map_or(Ok(()), Scanner::end);
-        let state = copy.stop().map_err(explained)?;
+        let scanned = scanner.map_or(Ok(()), CopyScanner::stop);
+        let state = copy.stop().map_err(explain_copy_error)?;
         followed.and(scanned)?;
         copies::show_copy(&vfs, &self.to, &state, self.json);
-        Ok(Outcome::Good)
+        Ok(CommandOutcome::Good)
     }
 
     /// Returns the active side of a copy, which may have changed since the last run.
-    fn source_of(&self, places: &Places, state: &CopyState) -> Result<DirectorySource, Failure> {
+    fn source_of(
+        &self,
+        places: &CommandFileSystems,
+        state: &CopyState,
+    ) -> Result<DirectorySource, CommandError> {
         let (vfs, mut found) = (places.vfs(), Vec::new());
         for from in &self.from {
-            places.require(from)?;
-            found.push(StreamDirectory::new(vfs, &absolute(from)?, state.base_name, state.form()));
+            places.require_directory(from)?;
+            found.push(StreamDirectory::new(vfs, &absolute(from)?, state.base_name, state.log_name_form()));
         }
         if found.len() > 1 {
             // The other directories contain only databases, which were needed only for seeding.
             let mut with_logs = Vec::new();
             for directory in found {
-                if directory.has_logs().map_err(explained)? {
+                if directory.has_logs().map_err(explain_copy_error)? {
                     with_logs.push(directory);
                 }
             }
@@ -206,7 +211,11 @@ impl Replicate {
 
     /// Seeds the copy. If a host is temporarily unreachable, seeding waits for it and keeps the data that has already
     /// been copied.
-    fn seed(&self, places: &Places, cancel: &Cancel) -> Result<DirectorySource, Failure> {
+    fn seed(
+        &self,
+        places: &CommandFileSystems,
+        cancel: &CancelToken,
+    ) -> Result<DirectorySource, CommandError> {
         let existed = self.to.exists();
         let from: Vec<PathBuf> = self.from.iter().map(|from| absolute(from)).collect::<Result<_, _>>()?;
         let to = absolute(&self.to)?;
@@ -214,8 +223,8 @@ impl Replicate {
         let mut pause = MIN_PAUSE;
         loop {
             match self.seed_from(places.vfs(), &files, &to, cancel) {
-                Err(error) if error.is_out_of_reach() && !self.once && !cancel.is_cancelled() => {
-                    console::note(&format!("waiting: {}", explained(error)));
+                Err(error) if error.is_disconnected() && !self.once && !cancel.is_cancelled() => {
+                    console::print_note(&format!("waiting: {}", explain_copy_error(error)));
                     std::thread::sleep(pause);
                     pause = (pause * 2).min(MAX_PAUSE);
                     // A log may have been closed in the meantime.
@@ -224,9 +233,9 @@ impl Replicate {
                 seeded => {
                     return seeded.map_err(|error| {
                         if !existed {
-                            discard(places.vfs(), &self.to);
+                            remove_seed_markers(places.vfs(), &self.to);
                         }
-                        explained(error)
+                        explain_copy_error(error)
                     });
                 }
             }
@@ -238,58 +247,62 @@ impl Replicate {
         vfs: &Arc<dyn Vfs>,
         files: &[PathBuf],
         to: &Path,
-        cancel: &Cancel,
+        cancel: &CancelToken,
     ) -> Result<DirectorySource, CopyError> {
         let set = RecoverySet::find(vfs, files)?;
-        let source = DirectorySource::new(StreamDirectory::of_set(vfs, &set)?);
+        let source = DirectorySource::new(StreamDirectory::from_set(vfs, &set)?);
         let (progress, pace) = TransferProgress::with_cancel("Seeding", self.rate, cancel.clone());
         let backup = BackupOptions { pace, ..BackupOptions::default() };
-        let seeded = seed_stopped(vfs, files, to, &source, &SeedOptions { backup, again: false });
+        let seeded = seed_stopped(vfs, files, to, &source, &SeedOptions { backup, replace_existing: false });
         drop(progress);
-        console::note(&format!(
+        console::print_note(&format!(
             "{}: seeded with {} from {}",
             self.to.display(),
             human_bytes(seeded?.copied_bytes),
-            source.place()
+            source.address()
         ));
         Ok(source)
     }
 
     fn follow(
         &self,
-        copy: &mut Replication,
-        cancel: &Cancel,
+        copy: &mut Replicator,
+        cancel: &CancelToken,
         monitor: &CopyMonitor,
-        scanner: Option<&Scanner>,
-    ) -> Result<(), Failure> {
+        scanner: Option<&CopyScanner>,
+    ) -> Result<(), CommandError> {
         let mut told = Instant::now();
         let mut waiting = String::new();
         while !cancel.is_cancelled() {
-            let step = copy.step().map_err(explained)?;
-            monitor.set(CopyFigures::of(&self.to, copy, step.waiting.is_some()));
+            let step = copy.step().map_err(explain_copy_error)?;
+            monitor.update(CopyFigures::from_replication(&self.to, copy, step.waiting.is_some()));
             if let Some(error) = &step.waiting {
                 if self.once {
-                    return Err(explained(error.clone()));
+                    return Err(explain_copy_error(error.clone()));
                 }
                 // Each error is reported only once, no matter how long it lasts.
                 let now = error.to_string();
                 if now != waiting {
-                    console::note(&format!("waiting: {now}"));
+                    console::print_note(&format!("waiting: {now}"));
                     waiting = now;
                 }
             } else {
                 waiting.clear();
             }
-            if told.elapsed() > LINE && std::io::stderr().is_terminal() {
+            if told.elapsed() > LINE_INTERVAL && std::io::stderr().is_terminal() {
                 told = Instant::now();
-                let scan = scanner.and_then(Scanner::progress).map(|at| format!("; scan: {at}"));
-                console::note(&format!("{}{}", copies::line(copy.state()), scan.unwrap_or_default()));
+                let scan = scanner.and_then(CopyScanner::progress).map(|at| format!("; scan: {at}"));
+                console::print_note(&format!(
+                    "{}{}",
+                    copies::summary_line(copy.state()),
+                    scan.unwrap_or_default()
+                ));
             }
             if step.is_idle() {
-                if self.once && !step.retrying && scanner.is_none_or(Scanner::has_ended) {
+                if self.once && !step.retrying && scanner.is_none_or(CopyScanner::is_finished) {
                     return Ok(());
                 }
-                std::thread::sleep(copy.pause());
+                std::thread::sleep(copy.idle_wait());
             }
         }
         Ok(())
@@ -299,7 +312,7 @@ impl Replicate {
 /// Removes the marker files left by a failed seed from a directory that it created, if the directory contains nothing
 /// else. Nothing is removed if another process holds the lock, because it may have started to seed the same
 /// directory.
-fn discard(vfs: &Arc<dyn Vfs>, to: &Path) {
+fn remove_seed_markers(vfs: &Arc<dyn Vfs>, to: &Path) {
     if !to.is_dir() {
         return;
     }

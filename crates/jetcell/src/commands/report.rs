@@ -6,12 +6,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 use jetcell_input::Printable;
-use jetcell_report::Stored;
+use jetcell_report::StoredRun;
 use jetcell_workload::Verdict;
 
 use crate::commands::run_list;
 use crate::console::{self, print, print_json};
-use crate::outcome::{Outcome, print_error};
+use crate::outcome::{CommandOutcome, print_error};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -35,14 +35,14 @@ The command changes nothing in the directories.";
 /// Show the reports of stored runs, including runs that were killed
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Report {
+pub struct ReportArgs {
     /// Run directories, which contain result.json and samples.csv; if a parent directory is given, its runs are
     /// listed
     #[arg(required_unless_present = "example_esrp", value_name = "DIR")]
     directories: Vec<PathBuf>,
     /// Output format [default: text; with --esrp, html, or markdown if FILE ends in .md]
     #[arg(long, value_enum)]
-    format: Option<Format>,
+    format: Option<ReportFormat>,
     /// Write the ESRP document for the runs of one or several servers, with the vendor's tables and text from this
     /// TOML file
     #[arg(long, value_name = "CONFIG", help_heading = "ESRP document")]
@@ -62,7 +62,7 @@ pub struct Report {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
+enum ReportFormat {
     /// Verdict, rules, advice, throughput and latencies on one screen
     Text,
     /// A single HTML page for one run, without external resources
@@ -76,47 +76,48 @@ enum Format {
     Json,
 }
 
-impl Report {
+impl ReportArgs {
     /// Runs the command.
-    pub fn run(self) -> Outcome {
+    pub fn run(self) -> CommandOutcome {
         if self.example_esrp {
             print(jetcell_report::esrp::EXAMPLE);
-            return Outcome::Good;
+            return CommandOutcome::Good;
         }
         if let Some(configuration) = &self.esrp {
             return esrp::write(configuration, &self.directories, self.format, self.out.as_deref())
                 .unwrap_or_else(|what| {
                     print_error(what);
-                    Outcome::CouldNotRun
+                    CommandOutcome::CouldNotRun
                 });
         }
-        self.show(self.format.unwrap_or(Format::Text))
+        self.show(self.format.unwrap_or(ReportFormat::Text))
     }
 
-    fn show(&self, format: Format) -> Outcome {
-        if format == Format::Html && self.directories.len() > 1 {
+    fn show(&self, format: ReportFormat) -> CommandOutcome {
+        if format == ReportFormat::Html && self.directories.len() > 1 {
             print_error("--format html shows one run; give one directory");
-            return Outcome::CouldNotRun;
+            return CommandOutcome::CouldNotRun;
         }
-        if let ([directory], Format::Text) = (self.directories.as_slice(), format)
+        if let ([directory], ReportFormat::Text) = (self.directories.as_slice(), format)
             && !directory.join("result.json").exists()
-            && let Some(listed) = run_list::of(directory)
+            && let Some(listed) = run_list::list_runs(directory)
         {
-            console::show(&listed.text);
+            console::print_wrapped(&listed.text);
             return listed.outcome;
         }
         // All runs are read before anything is printed, so an unreadable run does not leave partial output.
-        let stored: Result<Vec<Stored>, _> = self.directories.iter().map(|dir| Stored::read(dir)).collect();
+        let stored: Result<Vec<StoredRun>, _> =
+            self.directories.iter().map(|dir| StoredRun::read(dir)).collect();
         let stored = match stored {
             Ok(stored) => stored,
             Err(error) => {
                 print_error(error);
-                return Outcome::CouldNotRun;
+                return CommandOutcome::CouldNotRun;
             }
         };
         match format {
-            Format::Text => {
-                let one = |(dir, run): (&PathBuf, &Stored)| {
+            ReportFormat::Text => {
+                let one = |(dir, run): (&PathBuf, &StoredRun)| {
                     let name = if stored.len() > 1 {
                         format!("{}\n", Printable(dir.display()))
                     } else {
@@ -125,23 +126,23 @@ impl Report {
                     name + &jetcell_report::text(&run.result, &run.samples, console::width())
                 };
                 let texts: Vec<String> = self.directories.iter().zip(&stored).map(one).collect();
-                console::show(&texts.join("\n"));
+                console::print_wrapped(&texts.join("\n"));
             }
-            Format::Html => {
+            ReportFormat::Html => {
                 stored.iter().for_each(|run| print(&jetcell_report::html(&run.result, &run.samples)));
             }
-            Format::Markdown => {
-                let one = |run: &Stored| jetcell_report::markdown(&run.result, &run.samples);
+            ReportFormat::Markdown => {
+                let one = |run: &StoredRun| jetcell_report::markdown(&run.result, &run.samples);
                 print(&stored.iter().map(one).collect::<Vec<_>>().join("\n"));
             }
-            Format::Csv => {
+            ReportFormat::Csv => {
                 let names: Vec<String> =
                     self.directories.iter().map(|dir| dir.display().to_string()).collect();
                 let runs = names.iter().zip(&stored);
                 let runs = runs.map(|(name, run)| (name.as_str(), &run.result, run.samples.as_slice()));
                 print(&jetcell_report::csv(runs));
             }
-            Format::Json => match stored.as_slice() {
+            ReportFormat::Json => match stored.as_slice() {
                 [run] => print_json(&run.result.to_json()),
                 runs => {
                     let texts: Vec<String> = runs.iter().map(|run| run.result.to_json()).collect();
@@ -150,9 +151,9 @@ impl Report {
             },
         }
         if stored.iter().all(|run| run.result.verdict == Verdict::Pass) {
-            Outcome::Good
+            CommandOutcome::Good
         } else {
-            Outcome::Findings
+            CommandOutcome::Findings
         }
     }
 }

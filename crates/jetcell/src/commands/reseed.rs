@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use clap::Args;
 use ese_engine::RecoverySet;
-use jetcell_backup::{BackupOptions, Cancel, Progress};
+use jetcell_backup::{BackupOptions, BackupProgress, CancelToken};
 use jetcell_copies::{
-    CopyError, DirectorySource, Reseed, ReseedPlan, SeedOptions, Source, StreamDirectory, seed_stopped,
+    CopyError, DirectorySource, LogSource, Reseed, ReseedPlan, SeedOptions, StreamDirectory, seed_stopped,
 };
 use jetcell_input::printable_rows;
 use jetcell_vfs::Vfs;
@@ -15,11 +15,11 @@ use jetcell_workload::EventFile;
 use jetcell_workload::units::{ByteSize, human_bytes};
 use serde_json::json;
 
-use crate::commands::copies::explained;
+use crate::commands::copies::explain_copy_error;
 use crate::commands::remote::{RemoteArgs, absolute, refuse_nested};
 use crate::commands::transfer_progress::{TransferProgress, rate, stop_on_signals};
 use crate::console;
-use crate::outcome::{Failure, Outcome, print_error};
+use crate::outcome::{CommandError, CommandOutcome, print_error};
 
 const EXAMPLES: &str = "\
 A full reseed copies the databases again; the side in --from must be stopped for that. An incremental reseed patches only the pages
@@ -40,7 +40,7 @@ Exit code: 0 reseeded, 2 could not run.";
 /// Resynchronize a copy, or a side that has diverged, with the active side
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
-pub struct ReseedCommand {
+pub struct ReseedArgs {
     /// Directory with the logs and databases of the active side, or tls://HOST:PORT/NAME for a directory that jetcell
     /// serve provides on another host; may be repeated
     #[arg(long, required = true, value_name = "DIR|ADDRESS")]
@@ -67,16 +67,16 @@ pub struct ReseedCommand {
     remote: RemoteArgs,
 }
 
-impl ReseedCommand {
+impl ReseedArgs {
     /// Runs the command.
-    pub fn run(self) -> Outcome {
+    pub fn run(self) -> CommandOutcome {
         self.reseed().unwrap_or_else(|what| {
             print_error(what);
-            Outcome::CouldNotRun
+            CommandOutcome::CouldNotRun
         })
     }
 
-    fn reseed(&self) -> Result<Outcome, Failure> {
+    fn reseed(&self) -> Result<CommandOutcome, CommandError> {
         for from in &self.from {
             refuse_nested(from, &self.to)?;
         }
@@ -89,24 +89,24 @@ impl ReseedCommand {
         }
         let to = absolute(&self.to)?;
         let (from, rate) = (self.from.iter().map(PathBuf::as_path), self.rate.map(|rate| rate.0));
-        let places = self.remote.places_with_copies(from, rate, std::slice::from_ref(&to))?;
+        let places = self.remote.file_systems_with_copies(from, rate, std::slice::from_ref(&to))?;
         let vfs = places.vfs().clone();
         let from: Vec<PathBuf> = self.from.iter().map(|from| absolute(from)).collect::<Result<_, _>>()?;
         let mut files = places.files(&from)?;
         if !self.incremental {
             self.seed(&vfs, &files, &to)?;
-            return Ok(Outcome::Good);
+            return Ok(CommandOutcome::Good);
         }
         let is_in_doubt = |planned: &Result<Reseed, CopyError>| planned.is_err();
         let plan = |files: &[PathBuf]| Reseed::plan(&vfs, files, &to);
-        let planned = places.with_steady_files(&from, &mut files, plan, is_in_doubt);
+        let planned = places.with_stable_files(&from, &mut files, plan, is_in_doubt);
         match planned.and_then(|reseed| self.patch(reseed, &to)) {
             Err(error) if self.or_full && error.needs_full_reseed() => {
                 self.fall_back(&vfs, &files, &to, &error)?;
             }
-            patched => patched.map_err(explained)?,
+            patched => patched.map_err(explain_copy_error)?,
         }
-        Ok(Outcome::Good)
+        Ok(CommandOutcome::Good)
     }
 
     /// Runs a full reseed because an incremental reseed, possibly one that was interrupted earlier, is not possible.
@@ -116,8 +116,8 @@ impl ReseedCommand {
         from: &[PathBuf],
         to: &Path,
         why: &CopyError,
-    ) -> Result<(), Failure> {
-        console::note(&format!("{why}: running a full reseed"));
+    ) -> Result<(), CommandError> {
+        console::print_note(&format!("{why}: running a full reseed"));
         if !self.dry_run {
             return self.seed(vfs, from, to);
         }
@@ -132,16 +132,16 @@ impl ReseedCommand {
             let events = EventFile::open(to, true).map_err(|error| {
                 CopyError::Refused(format!("{}: {error}", to.join("events.jsonl").display()))
             })?;
-            reseed.report_to(Arc::new(events));
+            reseed.set_event_sink(Arc::new(events));
         }
-        let plan = reseed.what();
+        let plan = reseed.current_plan();
         if !self.dry_run {
-            let (bar, pace) = TransferProgress::with_cancel("Patching", None, Cancel::default());
+            let (bar, pace) = TransferProgress::with_cancel("Patching", None, CancelToken::default());
             let bytes = plan.bytes.checked_div(plan.pages).unwrap_or(0);
             let show = |pages: u64| {
                 if let Some(progress) = &pace.progress {
                     let done = pages * bytes;
-                    progress(Progress { done, total: plan.bytes, moved: done });
+                    progress(BackupProgress { done, total: plan.bytes, transferred: done });
                 }
             };
             let mut show = show;
@@ -152,7 +152,7 @@ impl ReseedCommand {
         self.print(json!({
             "path": self.to, "incremental": true, "dry_run": self.dry_run, "pages": plan.pages, "bytes": plan.bytes,
             "first_diverged_generation": plan.first_diverged.map(|first| first.0),
-            "commits_given_up": plan.commits_given_up, "continued": plan.continued,
+            "commits_given_up": plan.discarded_commits, "continued": plan.is_resumed,
         }), &self.patch_text(plan));
         Ok(())
     }
@@ -165,7 +165,7 @@ impl ReseedCommand {
             lines.push(format!(
                 "  the histories diverge in generation {:X} (hexadecimal); {} committed transactions are \
                  discarded here",
-                first.0, plan.commits_given_up
+                first.0, plan.discarded_commits
             ));
         }
         if !self.dry_run {
@@ -174,19 +174,19 @@ impl ReseedCommand {
         printable_rows(&lines)
     }
 
-    fn seed(&self, vfs: &Arc<dyn Vfs>, from: &[PathBuf], to: &Path) -> Result<(), Failure> {
-        let cancel = Cancel::default();
+    fn seed(&self, vfs: &Arc<dyn Vfs>, from: &[PathBuf], to: &Path) -> Result<(), CommandError> {
+        let cancel = CancelToken::default();
         stop_on_signals(cancel.clone())?;
-        let set = RecoverySet::find(vfs, from).map_err(|error| explained(error.into()))?;
-        let source = DirectorySource::new(StreamDirectory::of_set(vfs, &set).map_err(explained)?);
+        let set = RecoverySet::find(vfs, from).map_err(|error| explain_copy_error(error.into()))?;
+        let source = DirectorySource::new(StreamDirectory::from_set(vfs, &set).map_err(explain_copy_error)?);
         let (bar, pace) = TransferProgress::with_cancel("Seeding", self.rate, cancel);
         let backup = BackupOptions { pace, ..BackupOptions::default() };
-        let seeded = seed_stopped(vfs, from, to, &source, &SeedOptions { backup, again: true });
+        let seeded = seed_stopped(vfs, from, to, &source, &SeedOptions { backup, replace_existing: true });
         drop(bar);
-        let seeded = seeded.map_err(explained)?;
+        let seeded = seeded.map_err(explain_copy_error)?;
         let copied = human_bytes(seeded.copied_bytes);
         let text = printable_rows([
-            format!("{}: reseeded with {copied} from {}", self.to.display(), source.place()),
+            format!("{}: reseeded with {copied} from {}", self.to.display(), source.address()),
             "  update it with jetcell replicate".to_string(),
         ]);
         self.print(json!({ "path": self.to, "incremental": false, "bytes": seeded.copied_bytes }), &text);
@@ -194,7 +194,7 @@ impl ReseedCommand {
     }
 
     fn print(&self, json: serde_json::Value, text: &str) {
-        console::answer(
+        console::print_json_or_text(
             self.json,
             &match self.json {
                 true => format!("{json}\n"),

@@ -5,15 +5,15 @@ use std::time::Instant;
 
 use clap::Args;
 use ese_format::LogTime;
-use jetcell_backup::{RESTORE_MARKER, RestoreOptions, Restored, restore};
+use jetcell_backup::{RESTORE_MARKER, RestoreOptions, RestoreResult, restore};
 use jetcell_workload::units::{ByteSize, human_bytes};
 use serde_json::json;
 
-use crate::commands::backup::{explained, found, refuse_inside, vfs};
+use crate::commands::backup::{explain_backup_error, backup_list, refuse_inside, vfs};
 use crate::commands::transfer_progress::{TransferProgress, rate};
-use crate::commands::until::{Until, until};
+use crate::commands::replay_end::{ReplayEnd, until};
 use crate::console;
-use crate::outcome::{Failure, Outcome, print_error};
+use crate::outcome::{CommandError, CommandOutcome, print_error};
 
 const EXAMPLES: &str = "Give a full backup (or a copy) and the backups that continue it, in any order. Their logs are replayed, then the surviving
 logs, and unfinished transactions are rolled back. Nothing is used before its checksum is verified. If the restore is already
@@ -33,7 +33,7 @@ Exit code: 0 restored, 1 restored except for databases with bad pages in the bac
 /// Restore databases from a full backup and the later backups that build on it
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Restore {
+pub struct RestoreArgs {
     /// Directories of the backups, or a directory that contains only one backup
     #[arg(required = true, value_name = "BACKUP")]
     backups: Vec<PathBuf>,
@@ -45,7 +45,7 @@ pub struct Restore {
     logs: Option<PathBuf>,
     /// Stop after a generation, before a log position, or at a time
     #[arg(long, value_name = "GENERATION|POSITION|TIME", value_parser = until)]
-    until: Option<Until>,
+    until: Option<ReplayEnd>,
     /// Restore over existing files in the directory; existing logs are replaced
     #[arg(long)]
     force: bool,
@@ -57,18 +57,18 @@ pub struct Restore {
     json: bool,
 }
 
-impl Restore {
+impl RestoreArgs {
     /// Runs the command.
-    pub fn run(self) -> Outcome {
+    pub fn run(self) -> CommandOutcome {
         self.restore().unwrap_or_else(|what| {
             print_error(what);
-            Outcome::CouldNotRun
+            CommandOutcome::CouldNotRun
         })
     }
 
-    fn restore(&self) -> Result<Outcome, Failure> {
+    fn restore(&self) -> Result<CommandOutcome, CommandError> {
         let vfs = vfs()?;
-        let only_one = |backup: &PathBuf| found::only_one(&vfs, backup);
+        let only_one = |backup: &PathBuf| backup_list::find_single_backup(&vfs, backup);
         let backups = self.backups.iter().map(only_one).collect::<Result<Vec<_>, _>>()?;
         for backup in &backups {
             refuse_inside(backup, &self.to)?;
@@ -94,38 +94,47 @@ impl Restore {
                 let _ = std::fs::remove_dir(&self.to);
             }
             match self.to.join(RESTORE_MARKER).exists() {
-                true => {
-                    format!("{}; {} is incomplete: repeat the restore", explained(&error), self.to.display())
-                        .into()
-                }
-                false => explained(&error),
+                true => format!(
+                    "{}; {} is incomplete: repeat the restore",
+                    explain_backup_error(&error),
+                    self.to.display()
+                )
+                .into(),
+                false => explain_backup_error(&error),
             }
         })?;
-        console::answer(
+        console::print_json_or_text(
             self.json,
             &match self.json {
                 true => format!("{}\n", self.as_json(&restored)),
                 false => self.as_text(&restored, began.elapsed().as_secs_f64()),
             },
         );
-        Ok(if restored.left_out.is_empty() { Outcome::Good } else { Outcome::Findings })
+        Ok(if restored.skipped_databases.is_empty() {
+            CommandOutcome::Good
+        } else {
+            CommandOutcome::Findings
+        })
     }
 
-    fn as_json(&self, restored: &Restored) -> serde_json::Value {
-        let left_out: Vec<_> =
-            restored.left_out.iter().map(|(file, why)| json!({ "file": file, "why": why })).collect();
+    fn as_json(&self, restored: &RestoreResult) -> serde_json::Value {
+        let left_out: Vec<_> = restored
+            .skipped_databases
+            .iter()
+            .map(|(file, why)| json!({ "file": file, "why": why }))
+            .collect();
         json!({
             "directory": self.to,
             "generations": restored.generations.map(|(first, last)| json!({ "first": first.0, "last": last.0 })),
             "position": restored.position.to_string(), "records": restored.records, "changes": restored.changes,
             "undone": restored.rolled_back, "databases": restored.databases, "left_out": left_out,
-            "copied_bytes": restored.copied_bytes, "kept_bytes": restored.kept_bytes,
-            "already_unix_ms": restored.already_unix_ms,
+            "copied_bytes": restored.copied_bytes, "kept_bytes": restored.retained_bytes,
+            "already_unix_ms": restored.earlier_restore_unix_ms,
         })
     }
 
-    fn as_text(&self, restored: &Restored, seconds: f64) -> String {
-        if let Some(since) = restored.already_unix_ms {
+    fn as_text(&self, restored: &RestoreResult, seconds: f64) -> String {
+        if let Some(since) = restored.earlier_restore_unix_ms {
             let mut lines = vec![format!(
                 "{} was already restored from these backups at {}; no database was used since, and nothing \
                  was changed; to restore again, give another directory, or use --force",
@@ -133,15 +142,16 @@ impl Restore {
                 LogTime::from_unix_ms(since)
             )];
             lines.extend(restored.databases.iter().map(|path| format!("  {}: clean", path.display())));
-            lines
-                .extend(restored.left_out.iter().map(|(file, why)| format!("  {file}: NOT RESTORED: {why}")));
+            lines.extend(
+                restored.skipped_databases.iter().map(|(file, why)| format!("  {file}: NOT RESTORED: {why}")),
+            );
             return jetcell_input::printable_rows(&lines) + "\n";
         }
         let mut lines = vec![format!(
             "restored into {} in {seconds:.1} s: {} copied, {} were already correct",
             self.to.display(),
             human_bytes(restored.copied_bytes),
-            human_bytes(restored.kept_bytes)
+            human_bytes(restored.retained_bytes)
         )];
         if let Some((first, last)) = restored.generations {
             let records: u64 = restored.records.values().sum();
@@ -152,7 +162,9 @@ impl Restore {
         }
         lines.push(format!("  transactions rolled back: {}", restored.rolled_back));
         lines.extend(restored.databases.iter().map(|path| format!("  {}: clean", path.display())));
-        lines.extend(restored.left_out.iter().map(|(file, why)| format!("  {file}: NOT RESTORED: {why}")));
+        lines.extend(
+            restored.skipped_databases.iter().map(|(file, why)| format!("  {file}: NOT RESTORED: {why}")),
+        );
         jetcell_input::printable_rows(&lines) + "\n"
     }
 }

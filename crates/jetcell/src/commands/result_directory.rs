@@ -4,17 +4,17 @@ use std::path::Path;
 
 use jetcell_vfs::create_private_directory;
 
-use crate::outcome::Failure;
-use crate::whole_file;
+use crate::outcome::CommandError;
+use crate::file_replacement;
 
 /// Writes `report.html`, `report.md` and `result.json`. `result.json` is written last, so a directory that contains
 /// it is complete.
-pub fn store(directory: &Path, html: &str, markdown: &str, json: &str) -> Result<(), Failure> {
+pub fn store(directory: &Path, html: &str, markdown: &str, json: &str) -> Result<(), CommandError> {
     let write = || {
         create_private_directory(directory)?;
-        whole_file::write(&directory.join("report.html"), html)?;
-        whole_file::write(&directory.join("report.md"), markdown)?;
-        whole_file::write(&directory.join("result.json"), json)
+        file_replacement::replace_file(&directory.join("report.html"), html)?;
+        file_replacement::replace_file(&directory.join("report.md"), markdown)?;
+        file_replacement::replace_file(&directory.join("result.json"), json)
     };
     write().map_err(|error| format!("{} cannot be written: {error}", directory.display()).into())
 }

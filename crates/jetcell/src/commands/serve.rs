@@ -5,7 +5,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use jetcell_remote::{Exports, ServeError, Server, ServerFiles, ServerLimits, is_address};
+use jetcell_remote::{
+    ExportedDirectories, RemoteServer, ServeError, ServerLimits, ServerTlsFiles, is_address,
+};
 use jetcell_vfs::host_name;
 use jetcell_workload::units::ByteSize;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -14,7 +16,7 @@ use serde_json::json;
 use crate::commands::remote::{confined_vfs, links_in, token_in};
 use crate::commands::transfer_progress::rate;
 use crate::console;
-use crate::outcome::{Failure, Outcome, print_error};
+use crate::outcome::{CommandError, CommandOutcome, print_error};
 
 const EXAMPLES: &str = "\
 Other hosts can read the databases, the logs and the files of copies in the directories, and store the messages of copies alongside the
@@ -37,7 +39,7 @@ Exit code: 0 stopped by Ctrl-C, 2 could not run.";
 /// Share directories of this host with copies on other hosts, over TLS
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Serve {
+pub struct ServeArgs {
     /// Directory of an instance or of a copy; other hosts access it as NAME, or by the last part of its path
     #[arg(required = true, value_name = "[NAME=]DIR")]
     directories: Vec<String>,
@@ -70,28 +72,28 @@ pub struct Serve {
     json: bool,
 }
 
-impl Serve {
+impl ServeArgs {
     /// Runs the command.
-    pub fn run(self) -> Outcome {
+    pub fn run(self) -> CommandOutcome {
         self.serve().unwrap_or_else(|what| {
             print_error(what);
-            Outcome::CouldNotRun
+            CommandOutcome::CouldNotRun
         })
     }
 
-    fn serve(&self) -> Result<Outcome, Failure> {
+    fn serve(&self) -> Result<CommandOutcome, CommandError> {
         let named = self.directories.iter().map(|text| named(text)).collect::<Result<Vec<_>, _>>()?;
-        let failed = |error: ServeError| Failure::from(error.to_string());
+        let failed = |error: ServeError| CommandError::from(error.to_string());
         refuse_same_directory(&named)?;
-        named.iter().for_each(|(name, directory)| note_links(name, directory));
+        named.iter().for_each(|(name, directory)| report_links(name, directory));
         let vfs = confined_vfs(named.iter().map(|(_, directory)| directory.as_path()))?;
         let mut exports =
-            Exports::new(vfs, token_in(&self.token_file)?, host_name(), named).map_err(failed)?;
+            ExportedDirectories::new(vfs, token_in(&self.token_file)?, host_name(), named).map_err(failed)?;
         exports.allow_handover = self.allow_handover;
         exports.max_files = files_per_client(self.max_clients.into()).map_err(failed)?;
         let names: Vec<(String, PathBuf)> =
             exports.directories().iter().map(|(name, path)| (name.clone(), path.clone())).collect();
-        let tls = self.tls_cert.clone().zip(self.tls_key.clone()).map(|(certificate, key)| ServerFiles {
+        let tls = self.tls_cert.clone().zip(self.tls_key.clone()).map(|(certificate, key)| ServerTlsFiles {
             certificate,
             key,
             client_authorities: self.tls_client_ca.clone(),
@@ -101,26 +103,26 @@ impl Serve {
             rate: self.rate.map(|rate| rate.0),
             ..ServerLimits::default()
         };
-        let server =
-            Server::bind(self.listen, exports, tls.as_ref(), limits, console::note).map_err(failed)?;
+        let server = RemoteServer::bind(self.listen, exports, tls.as_ref(), limits, console::print_note)
+            .map_err(failed)?;
         let stopper = server.stopper();
         let stop = server.stopper();
         ctrlc::set_handler(move || stop.stop())
             .map_err(|error| format!("Ctrl-C cannot be handled: {error}"))?;
         let scheme = if tls.is_some() { "tls" } else { "tcp" };
         for (name, path) in &names {
-            console::note(&format!("{scheme}://{}/{name}: {}", server.address(), path.display()));
+            console::print_note(&format!("{scheme}://{}/{name}: {}", server.address(), path.display()));
         }
         server.run();
         let counts = stopper.counts();
         if self.json {
             let counts = json!({
-                "clients": counts.clients, "too_many": counts.too_many, "handshakes": counts.handshakes,
-                "garbage": counts.garbage, "wrong_token": counts.wrong_token, "wrong_version": counts.wrong_version,
+                "clients": counts.clients, "too_many": counts.rejected, "handshakes": counts.failed_handshakes,
+                "garbage": counts.malformed, "wrong_token": counts.wrong_token, "wrong_version": counts.wrong_version,
             });
             console::print_json(&format!("{counts}\n"));
         }
-        Ok(Outcome::Good)
+        Ok(CommandOutcome::Good)
     }
 }
 
@@ -134,7 +136,7 @@ fn files_per_client(clients: u64) -> Result<usize, ServeError> {
 
 /// Fails if a directory is served under two names. Files that a client writes are identified by directory name and
 /// file name, so each directory must have only one name.
-fn refuse_same_directory(named: &[(String, PathBuf)]) -> Result<(), Failure> {
+fn refuse_same_directory(named: &[(String, PathBuf)]) -> Result<(), CommandError> {
     let mut known: Vec<((u64, u64), &str)> = Vec::new();
     for (name, directory) in named {
         let found =
@@ -150,9 +152,9 @@ fn refuse_same_directory(named: &[(String, PathBuf)]) -> Result<(), Failure> {
 }
 
 /// Reports links in a directory. Databases and logs that are links are not available to clients.
-fn note_links(name: &str, directory: &Path) {
+fn report_links(name: &str, directory: &Path) {
     for link in links_in(directory) {
-        console::note(&format!(
+        console::print_note(&format!(
             "{name}: {} is a link, which is not served; serve the target directory",
             link.display()
         ));
@@ -160,7 +162,7 @@ fn note_links(name: &str, directory: &Path) {
 }
 
 /// Parses a directory and the name by which clients access it.
-fn named(text: &str) -> Result<(String, PathBuf), Failure> {
+fn named(text: &str) -> Result<(String, PathBuf), CommandError> {
     let (name, path) = match text.split_once('=') {
         Some((name, path)) if !name.contains('/') => (Some(name.to_string()), PathBuf::from(path)),
         _ => (None, PathBuf::from(text)),

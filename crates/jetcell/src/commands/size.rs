@@ -8,15 +8,15 @@ mod tables;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use jetcell_report::{grouped, table_csv, table_text, wrapped};
+use jetcell_report::{grouped, table_csv, table_text, wrap};
 use jetcell_sizing::catalogue::DEFAULT_DISKS;
 use jetcell_sizing::platform::PLATFORMS;
-use jetcell_sizing::{Catalogue, Config, EXAMPLE, Sizing, size};
+use jetcell_sizing::{Config, DiskCatalogue, EXAMPLE, SizingResult, size};
 use jetcell_vfs::read_input;
 
-use crate::console::{self, print_as};
-use crate::outcome::{Failure, Outcome, print_error};
-use crate::whole_file;
+use crate::console::{self, print_json_or_lines};
+use crate::outcome::{CommandError, CommandOutcome, print_error};
+use crate::file_replacement;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -38,12 +38,12 @@ Exit code: 0 sized, 2 could not run.";
 /// Maximum size of a configuration file in bytes.
 const MAX_FILE: u64 = 1 << 20;
 /// Maximum width of a paragraph in characters.
-const WIDTH: usize = 120;
+const REPORT_WIDTH: usize = 120;
 
 /// Size storage for mailboxes: I/O, space, memory, network, backup windows, arrays, cost
 #[derive(Args)]
 #[command(after_help = EXAMPLES, arg_required_else_help = true)]
-pub struct Size {
+pub struct SizeArgs {
     /// Configuration file (TOML); see --example
     #[arg(long, value_name = "FILE", required_unless_present_any = ["example", "list_disks", "list_platforms"])]
     config: Option<PathBuf>,
@@ -76,32 +76,32 @@ pub struct Size {
     list_platforms: bool,
 }
 
-impl Size {
+impl SizeArgs {
     /// Runs the command.
-    pub fn run(self) -> Outcome {
+    pub fn run(self) -> CommandOutcome {
         let text = match (self.example, self.list_disks, self.list_platforms) {
             (true, _, _) => Ok(EXAMPLE.to_string()),
             (_, true, _) => Ok(DEFAULT_DISKS.to_string()),
             (_, _, true) => Ok(PLATFORMS.to_string()),
-            _ => self.sized(),
+            _ => self.calculate(),
         };
         match text {
             Ok(text) => {
-                print_as(self.json, &text);
-                Outcome::Good
+                print_json_or_lines(self.json, &text);
+                CommandOutcome::Good
             }
             Err(what) => {
                 print_error(what);
-                Outcome::CouldNotRun
+                CommandOutcome::CouldNotRun
             }
         }
     }
 
-    fn sized(&self) -> Result<String, Failure> {
+    fn calculate(&self) -> Result<String, CommandError> {
         let path = self.config.as_deref().ok_or("no configuration; add --config FILE")?;
         let config = Config::read(&format!("--config {}", path.display()), &read("--config", path)?);
         let config = config.map_err(|mistake| mistake.to_string())?;
-        let mut catalogue = Catalogue::built_in();
+        let mut catalogue = DiskCatalogue::built_in();
         for path in &self.disks {
             let added = catalogue.add_file(&format!("--disks {}", path.display()), &read("--disks", path)?);
             added.map_err(|mistake| mistake.to_string())?;
@@ -109,14 +109,17 @@ impl Size {
         let sizing =
             size(&config, &catalogue).map_err(|mistake| format!("--config {}: {mistake}", path.display()))?;
         if let Some(target) = &self.test_config {
-            whole_file::write(target, &sizing.test_config)
+            file_replacement::replace_file(target, &sizing.test_config)
                 .map_err(|error| format!("--test-config {} cannot be written: {error}", target.display()))?;
         }
-        let risks =
-            sizing.designs.iter().map(|design| risk::of_design(design, &config, &catalogue)).collect();
-        let sized = Sized { sizing, risks };
+        let risks = sizing
+            .designs
+            .iter()
+            .map(|design| risk::design_loss_probability(design, &config, &catalogue))
+            .collect();
+        let sized = SizingWithRisk { sizing, risks };
         if let Some(target) = &self.html {
-            whole_file::write(target, &page::page(&sized))
+            file_replacement::replace_file(target, &page::page(&sized))
                 .map_err(|error| format!("--html {} cannot be written: {error}", target.display()))?;
         }
         if self.json {
@@ -130,7 +133,7 @@ impl Size {
     }
 }
 
-fn as_json(sized: &Sized) -> serde_json::Result<String> {
+fn as_json(sized: &SizingWithRisk) -> serde_json::Result<String> {
     let mut value = serde_json::to_value(&sized.sizing)?;
     let designs = value.get_mut("designs").and_then(serde_json::Value::as_array_mut);
     for (design, risk) in designs.into_iter().flatten().zip(&sized.risks) {
@@ -139,21 +142,21 @@ fn as_json(sized: &Sized) -> serde_json::Result<String> {
     jetcell_input::json_pretty(&value).map(|text| text + "\n")
 }
 
-fn read(option: &str, path: &Path) -> Result<String, Failure> {
+fn read(option: &str, path: &Path) -> Result<String, CommandError> {
     let text = read_input(path, MAX_FILE)
         .map_err(|error| format!("{option} {}: cannot be read: {error}", path.display()))?;
     Ok(text.strip_prefix('\u{feff}').map(str::to_string).unwrap_or(text))
 }
 
 /// A sizing with each design's risk of data loss.
-pub struct Sized {
-    sizing: Sizing,
+pub struct SizingWithRisk {
+    sizing: SizingResult,
     /// Probability of data loss for each design, in the same order as the designs.
     risks: Vec<Option<f64>>,
 }
 
 /// Describes in one line what the sizing is for.
-fn subject(sized: &Sized) -> String {
+fn subject(sized: &SizingWithRisk) -> String {
     let inputs = &sized.sizing.inputs;
     format!(
         "{} mailboxes on {} servers, {} copies, {}",
@@ -164,7 +167,7 @@ fn subject(sized: &Sized) -> String {
     )
 }
 
-fn summary(sized: &Sized) -> String {
+fn summary(sized: &SizingWithRisk) -> String {
     let width = console::width();
     let mut out = subject(sized) + "\n";
     let mut all = vec![
@@ -176,14 +179,14 @@ fn summary(sized: &Sized) -> String {
     all.extend((!sized.sizing.comparisons.is_empty()).then(|| tables::drives(sized)));
     for table in all {
         out += &format!("\n{}\n{}", table.title, table_text(&table, width));
-        out += &table.notes.iter().map(|note| wrapped("  ", note, width.min(WIDTH))).collect::<String>();
+        out += &table.notes.iter().map(|note| wrap("  ", note, width.min(REPORT_WIDTH))).collect::<String>();
     }
     out += &sized
         .sizing
         .server
         .warnings
         .iter()
-        .map(|line| format!("\n{}", wrapped("Note: ", line, width.min(WIDTH))))
+        .map(|line| format!("\n{}", wrap("Note: ", line, width.min(REPORT_WIDTH))))
         .collect::<String>();
     out
 }

@@ -7,13 +7,13 @@ use jetcell_lab::drive::{self, DriveTest};
 use jetcell_report::MAX_RESULT_BYTES;
 use jetcell_vfs::read_input_bytes;
 
-use crate::outcome::Failure;
+use crate::outcome::CommandError;
 
 /// Returns the test result in a directory, and the index of the target with this name. Without a name, the test must
 /// have only one target.
-pub fn stored_drive_test(directory: &Path, target: Option<&str>) -> Result<(DriveTest, usize), Failure> {
+pub fn stored_drive_test(directory: &Path, target: Option<&str>) -> Result<(DriveTest, usize), CommandError> {
     let path = directory.join("result.json");
-    let failed = |what: String| Failure::from(format!("{}: {what}", path.display()));
+    let failed = |what: String| CommandError::from(format!("{}: {what}", path.display()));
     let text = read_input_bytes(&path, MAX_RESULT_BYTES).map_err(|error| failed(error.to_string()))?;
     let test: DriveTest = serde_json::from_slice(&text)
         .map_err(|error| failed(format!("not a result of `jetcell disk test`: {}", error_line(&error))))?;

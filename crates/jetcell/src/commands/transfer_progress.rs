@@ -3,33 +3,36 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use jetcell_backup::{Cancel, Pace, Progress};
+use jetcell_backup::{BackupProgress, CancelToken, TransferControl};
 use jetcell_workload::units::{ByteSize, human_bytes};
 
 use crate::console;
-use crate::live::time;
-use crate::outcome::Failure;
-use crate::progress_line::{ProgressLine, share};
+use crate::live::format_duration;
+use crate::outcome::CommandError;
+use crate::progress_line::{ProgressLine, completed_share};
 
 /// Interval between redraws of the progress line on a terminal.
-const REDRAW: Duration = Duration::from_millis(100);
+const REDRAW_INTERVAL: Duration = Duration::from_millis(100);
 /// Interval between progress lines if stderr is not a terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
-struct Shown {
+struct TransferProgressState {
     line: Option<ProgressLine>,
     began: Instant,
-    at: Instant,
+    last_shown: Instant,
 }
 
 /// Progress line for a transfer. It is removed when this value is dropped.
-pub struct TransferProgress(Arc<Mutex<Shown>>);
+pub struct TransferProgress(Arc<Mutex<TransferProgressState>>);
 
 impl TransferProgress {
     /// Creates a progress line and the pace of the transfer that it shows. The pace limits the transfer to `rate`,
     /// and Ctrl-C cancels the transfer.
-    pub fn start(title: &'static str, rate: Option<ByteSize>) -> Result<(TransferProgress, Pace), Failure> {
-        let cancel = Cancel::default();
+    pub fn start(
+        title: &'static str,
+        rate: Option<ByteSize>,
+    ) -> Result<(TransferProgress, TransferControl), CommandError> {
+        let cancel = CancelToken::default();
         stop_on_signals(cancel.clone())?;
         Ok(TransferProgress::with_cancel(title, rate, cancel))
     }
@@ -38,15 +41,19 @@ impl TransferProgress {
     pub fn with_cancel(
         title: &'static str,
         rate: Option<ByteSize>,
-        cancel: Cancel,
-    ) -> (TransferProgress, Pace) {
+        cancel: CancelToken,
+    ) -> (TransferProgress, TransferControl) {
         let now = Instant::now();
-        let shown = Arc::new(Mutex::new(Shown { line: ProgressLine::new(), began: now, at: now }));
+        let shown = Arc::new(Mutex::new(TransferProgressState {
+            line: ProgressLine::new(),
+            began: now,
+            last_shown: now,
+        }));
         let watched = shown.clone();
         let show = move |progress| {
             show(&mut watched.lock().unwrap_or_else(PoisonError::into_inner), title, progress)
         };
-        let pace = Pace { rate: rate.map(|rate| rate.0), cancel, progress: Some(Arc::new(show)) };
+        let pace = TransferControl { rate: rate.map(|rate| rate.0), cancel, progress: Some(Arc::new(show)) };
         (TransferProgress(shown), pace)
     }
 }
@@ -58,37 +65,37 @@ impl Drop for TransferProgress {
     }
 }
 
-fn show(shown: &mut Shown, title: &'static str, progress: Progress) {
-    if shown.at.elapsed() < if shown.line.is_some() { REDRAW } else { LINE_INTERVAL } {
+fn show(shown: &mut TransferProgressState, title: &'static str, progress: BackupProgress) {
+    if shown.last_shown.elapsed() < if shown.line.is_some() { REDRAW_INTERVAL } else { LINE_INTERVAL } {
         return;
     }
-    shown.at = Instant::now();
+    shown.last_shown = Instant::now();
     let seconds = shown.began.elapsed().as_secs_f64().max(1e-3);
-    let rate = progress.moved as f64 / seconds;
+    let rate = progress.transferred as f64 / seconds;
     let left = Duration::from_secs_f64(((progress.total - progress.done) as f64 / rate.max(1.0)).min(1e9));
     let (total, rate) = (human_bytes(progress.total), human_bytes(rate as u64));
-    let left = time(left);
+    let left = format_duration(left);
     if let Some(line) = &shown.line {
         let details = format!("{left} left, {rate}/s, {total} in all");
-        line.show(title, share(progress.done, progress.total), &details);
+        line.show(title, completed_share(progress.done, progress.total), &details);
         return;
     }
     let percent = (progress.done * 100).checked_div(progress.total).unwrap_or(100);
-    console::note(&format!("{title}: {percent} % of {total}, {rate}/s, {left} left"));
+    console::print_note(&format!("{title}: {percent} % of {total}, {rate}/s, {left} left"));
 }
 
 /// Parses a rate such as `50MB/s`.
 pub fn rate(text: &str) -> Result<ByteSize, String> {
-    let rate: ByteSize = text.trim().trim_end_matches("/s").parse().map_err(|_| wrong_rate(text))?;
-    if rate.0 == 0 { Err(wrong_rate(text)) } else { Ok(rate) }
+    let rate: ByteSize = text.trim().trim_end_matches("/s").parse().map_err(|_| invalid_rate(text))?;
+    if rate.0 == 0 { Err(invalid_rate(text)) } else { Ok(rate) }
 }
 
-fn wrong_rate(text: &str) -> String {
+fn invalid_rate(text: &str) -> String {
     format!("`{text}` is not a rate; write for example 50MB/s")
 }
 
 /// Installs a signal handler. The first signal cancels the work, and the second one ends the process.
-pub fn stop_on_signals(cancel: Cancel) -> Result<(), Failure> {
+pub fn stop_on_signals(cancel: CancelToken) -> Result<(), CommandError> {
     let handler = move || {
         if cancel.is_cancelled() {
             std::process::exit(130);

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use jetcell_copies::{Lag, Replication};
+use jetcell_copies::{CopyLag, Replicator};
 use jetcell_vfs::{Clock, RealClock};
 use jetcell_workload::measurement::CopyCounters;
 use parking_lot::Mutex;
@@ -39,9 +39,9 @@ pub struct CopyFigures {
 
 impl CopyFigures {
     /// Returns the figures for a copy that is replayed by this process.
-    pub fn of(directory: &Path, copy: &Replication, waiting: bool) -> CopyFigures {
+    pub fn from_replication(directory: &Path, copy: &Replicator, waiting: bool) -> CopyFigures {
         let state = copy.state();
-        let lag = Lag::of(state, RealClock::new().unix_ms());
+        let lag = CopyLag::from_state(state, RealClock::new().unix_ms());
         CopyFigures {
             copy: directory.display().to_string(),
             copied: state.next.saturating_sub(1),
@@ -56,7 +56,7 @@ impl CopyFigures {
     }
 
     /// Returns the figures of a copy in a test.
-    pub fn of_test(copy: &CopyCounters) -> CopyFigures {
+    pub fn from_test_counters(copy: &CopyCounters) -> CopyFigures {
         CopyFigures {
             copy: copy.directory.display().to_string(),
             copied: copy.next.saturating_sub(1),
@@ -77,7 +77,7 @@ pub struct CopyMonitor(Arc<Mutex<Option<CopyFigures>>>);
 
 impl CopyMonitor {
     /// Updates the figures.
-    pub fn set(&self, figures: CopyFigures) {
+    pub fn update(&self, figures: CopyFigures) {
         *self.0.lock() = Some(figures);
     }
 }
@@ -85,14 +85,14 @@ impl CopyMonitor {
 impl Collector for CopyMonitor {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
         let copies: Vec<CopyFigures> = self.0.lock().clone().into_iter().collect();
-        encode_copies(&mut encoder, &copies)
+        encode_copy_metrics(&mut encoder, &copies)
     }
 }
 
-type Figure = fn(&CopyFigures) -> Option<u64>;
+type CopyMetricReader = fn(&CopyFigures) -> Option<u64>;
 
 /// Name, help text, unit and value of each metric.
-const FIGURES: [(&str, &str, &str, Figure); 9] = [
+const COPY_METRICS: [(&str, &str, &str, CopyMetricReader); 9] = [
     ("copy_queue", "Closed generations that the copy does not have", "generations", |copy| {
         Some(copy.copy_queue.into())
     }),
@@ -119,11 +119,11 @@ const FIGURES: [(&str, &str, &str, Figure); 9] = [
 ];
 
 /// Encodes the figures of copies. Writes nothing if there are no copies.
-pub fn encode_copies(encoder: &mut DescriptorEncoder, copies: &[CopyFigures]) -> fmt::Result {
+pub fn encode_copy_metrics(encoder: &mut DescriptorEncoder, copies: &[CopyFigures]) -> fmt::Result {
     if copies.is_empty() {
         return Ok(());
     }
-    for (name, help, unit, figure) in FIGURES {
+    for (name, help, unit, figure) in COPY_METRICS {
         let unit = (!unit.is_empty()).then(|| Unit::Other(unit.to_string()));
         let mut metric = encoder.encode_descriptor(name, help, unit.as_ref(), MetricType::Gauge)?;
         for copy in copies {

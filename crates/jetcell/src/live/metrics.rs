@@ -11,7 +11,7 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use tiny_http::{Header, Method, Request, Response, Server};
 
-use crate::outcome::Failure;
+use crate::outcome::CommandError;
 
 /// Maximum time to wait for a request before the server checks whether it must stop.
 const RECEIVE_TIMEOUT: Duration = Duration::from_millis(200);
@@ -19,14 +19,14 @@ const RECEIVE_TIMEOUT: Duration = Duration::from_millis(200);
 /// A metrics server that runs until it is dropped.
 pub struct MetricsServer {
     address: SocketAddr,
-    over: Arc<AtomicBool>,
+    is_stopped: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl MetricsServer {
     /// Starts serving metrics at `address`, such as `9100`, `192.0.2.1:9100` or `[::1]:9100`. If only a port is
     /// given, the loopback interface is used.
-    pub fn start(address: &str, metrics: Box<dyn Collector>) -> Result<MetricsServer, Failure> {
+    pub fn start(address: &str, metrics: Box<dyn Collector>) -> Result<MetricsServer, CommandError> {
         let wanted = resolve(address)?;
         let server = Server::http(wanted).map_err(|error| {
             format!("--metrics {address}: cannot listen at {wanted}: {error}; give another address or port")
@@ -40,13 +40,13 @@ impl MetricsServer {
             while !asked.load(Ordering::SeqCst) {
                 match server.recv_timeout(RECEIVE_TIMEOUT) {
                     // A client error does not affect the run.
-                    Ok(Some(request)) => drop(answer(request, &registry)),
+                    Ok(Some(request)) => drop(respond(request, &registry)),
                     Ok(None) => {}
                     Err(_) => std::thread::sleep(RECEIVE_TIMEOUT),
                 }
             }
         });
-        Ok(MetricsServer { address, over, thread: Some(thread) })
+        Ok(MetricsServer { address, is_stopped: over, thread: Some(thread) })
     }
 
     /// Returns the URL of the metrics.
@@ -57,20 +57,20 @@ impl MetricsServer {
 
 impl Drop for MetricsServer {
     fn drop(&mut self) {
-        self.over.store(true, Ordering::SeqCst);
+        self.is_stopped.store(true, Ordering::SeqCst);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
     }
 }
 
-fn resolve(address: &str) -> Result<SocketAddr, Failure> {
+fn resolve(address: &str) -> Result<SocketAddr, CommandError> {
     let port = address.strip_prefix(':').unwrap_or(address);
     if let Ok(port) = port.parse::<u16>() {
         return Ok(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port));
     }
     let wrong = || {
-        Failure::from(format!(
+        CommandError::from(format!(
             "--metrics {address} is not an address; write PORT or ADDRESS:PORT, for example 9100 or \
              0.0.0.0:9100"
         ))
@@ -78,7 +78,7 @@ fn resolve(address: &str) -> Result<SocketAddr, Failure> {
     address.to_socket_addrs().ok().and_then(|mut found| found.next()).ok_or_else(wrong)
 }
 
-fn answer(request: Request, registry: &Registry) -> std::io::Result<()> {
+fn respond(request: Request, registry: &Registry) -> std::io::Result<()> {
     let plain = |text: &str, status: u16| Response::from_string(text).with_status_code(status);
     let path = request.url().split('?').next().unwrap_or_default();
     if !matches!(request.method(), Method::Get | Method::Head) {
@@ -102,10 +102,10 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
 
     use super::*;
-    use crate::live::watcher::tests::measuring;
-    use crate::live::{CopyFigures, CopyMonitor, Monitor, RunMetrics};
+    use crate::live::monitor_observer::tests::measuring;
+    use crate::live::{CopyFigures, CopyMonitor, RunMetrics, RunMonitor};
 
-    fn serve(address: &str, monitor: Monitor) -> Result<MetricsServer, Failure> {
+    fn serve(address: &str, monitor: RunMonitor) -> Result<MetricsServer, CommandError> {
         MetricsServer::start(address, Box::new(RunMetrics(monitor)))
     }
 
@@ -152,7 +152,7 @@ mod tests {
         let monitor = CopyMonitor::default();
         let server = MetricsServer::start("0", Box::new(monitor.clone())).unwrap();
         assert!(!fetch(&server, "GET /metrics").contains("jetcell_copy"), "no copy exists yet");
-        monitor.set(CopyFigures {
+        monitor.update(CopyFigures {
             copy: "/copy".into(),
             copied: 0x1B,
             replayed: 0x1A,
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn only_the_metrics_are_answered() {
-        let server = serve(":0", Monitor::default()).unwrap();
+        let server = serve(":0", RunMonitor::default()).unwrap();
         assert!(fetch(&server, "GET /").starts_with("HTTP/1.1 404"));
         assert!(fetch(&server, "POST /metrics").starts_with("HTTP/1.1 405"));
         assert!(fetch(&server, "\u{1}\u{2}").starts_with("HTTP/1.1 400"));
@@ -191,17 +191,17 @@ mod tests {
     fn an_unusable_address_is_refused() {
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = taken.local_addr().unwrap().port().to_string();
-        let refusal = serve(&port, Monitor::default()).err().unwrap().to_string();
+        let refusal = serve(&port, RunMonitor::default()).err().unwrap().to_string();
         assert!(
             refusal.starts_with(&format!("--metrics {port}: cannot listen at 127.0.0.1:{port}")),
             "{refusal}"
         );
         for nonsense in ["", "host", "70000", "1.2.3.4", "1.2.3.4:x", "::1"] {
-            let refusal = serve(nonsense, Monitor::default()).err().unwrap().to_string();
+            let refusal = serve(nonsense, RunMonitor::default()).err().unwrap().to_string();
             assert!(refusal.contains("write PORT or ADDRESS:PORT"), "{refusal}");
         }
         // This address is reserved for documentation, so no host has it.
-        let refusal = serve("192.0.2.1:0", Monitor::default()).err().unwrap().to_string();
+        let refusal = serve("192.0.2.1:0", RunMonitor::default()).err().unwrap().to_string();
         assert!(refusal.contains("cannot listen at 192.0.2.1:0"), "{refusal}");
     }
 }

@@ -1,4 +1,4 @@
-//! Views of a running test. The progress line, the terminal view and the metrics all read the shared [`State`]. The
+//! Views of a running test. The progress line, the terminal view and the metrics all read the shared [`MonitorState`]. The
 //! run never waits for a view.
 
 mod copy_metrics;
@@ -10,14 +10,14 @@ mod run_metrics;
 mod screen;
 #[cfg(feature = "live")]
 mod view;
-mod watcher;
+mod monitor_observer;
 
 pub use copy_metrics::{CopyFigures, CopyMonitor};
 pub use metrics::MetricsServer;
-pub use monitor::Monitor;
-pub use progress::{Progress, time};
+pub use monitor::RunMonitor;
+pub use progress::{RunProgressDisplay, format_duration};
 pub use run_metrics::RunMetrics;
 pub use screen::{Screen, restore_terminal};
-pub use watcher::Watcher;
+pub use monitor_observer::MonitorObserver;
 
-use monitor::{Rates, State};
+use monitor::{MonitorState, RunIoRates};

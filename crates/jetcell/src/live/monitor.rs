@@ -4,65 +4,65 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use jetcell_workload::measurement::{IoTotals, Snapshot};
-use jetcell_workload::{Phase, Unit};
+use jetcell_workload::measurement::{CounterSnapshot, IoTotals};
+use jetcell_workload::{ProgressUnit, RunPhase};
 use parking_lot::Mutex;
 
 /// Time span shown in the charts of the terminal view.
-pub const HISTORY: Duration = Duration::from_secs(300);
+pub const HISTORY_DURATION: Duration = Duration::from_secs(300);
 
 /// Maximum number of test log lines that are kept for the terminal view.
-const LOG_LINES: usize = 50;
+const MAX_LOG_LINES: usize = 50;
 
 /// A handle to the state of a run. Clones share the state.
 #[derive(Clone, Debug, Default)]
-pub struct Monitor(Arc<Mutex<State>>);
+pub struct RunMonitor(Arc<Mutex<MonitorState>>);
 
 /// The state of a run.
 #[derive(Clone, Debug)]
-pub struct State {
+pub struct MonitorState {
     /// The current phase, or `None` before the first one.
-    pub phase: Option<Phase>,
+    pub phase: Option<RunPhase>,
     /// Time at which the phase started.
     pub began: Instant,
     /// Number of completed units in the phase.
     pub done: u64,
     /// Number of units that were completed before the phase started, such as when database creation is continued.
-    pub done_before: Option<u64>,
+    pub done_at_start: Option<u64>,
     /// Total number of units in the phase.
     pub total: u64,
     /// A note about the current step.
     pub note: String,
     /// All counters, or `None` while no databases are open.
-    pub counters: Option<Snapshot>,
-    /// Recent rates while databases are open, each with the time of its [`Snapshot::at`].
-    pub history: VecDeque<(f64, Rates)>,
+    pub counters: Option<CounterSnapshot>,
+    /// Recent rates while databases are open, each with the time of its [`CounterSnapshot::at`].
+    pub history: VecDeque<(f64, RunIoRates)>,
     /// Most recent lines of the test log.
     pub log: VecDeque<String>,
     /// True if the end of the run was requested.
-    pub stopping: bool,
+    pub is_stopping: bool,
 }
 
-impl Default for State {
-    fn default() -> State {
-        State {
+impl Default for MonitorState {
+    fn default() -> MonitorState {
+        MonitorState {
             phase: None,
             began: Instant::now(),
             done: 0,
-            done_before: None,
+            done_at_start: None,
             total: 0,
             note: String::new(),
             counters: None,
             history: VecDeque::new(),
             log: VecDeque::new(),
-            stopping: false,
+            is_stopping: false,
         }
     }
 }
 
 /// Rates of all instances over about one second. Latencies are means weighted by the number of transfers.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Rates {
+pub struct RunIoRates {
     /// Database reads per second.
     pub reads: f64,
     /// Database writes per second.
@@ -81,12 +81,12 @@ pub struct Rates {
     pub cache_percent: f64,
 }
 
-impl Rates {
-    fn between(before: &Snapshot, after: &Snapshot) -> Rates {
+impl RunIoRates {
+    fn between(before: &CounterSnapshot, after: &CounterSnapshot) -> RunIoRates {
         let seconds = (after.at - before.at).max(1e-3);
         // Only the totals are needed here, not the histograms.
         let rate = |kind: fn(&jetcell_workload::measurement::InstanceIo) -> &IoTotals| {
-            let sum = |snapshot: &Snapshot, figure: fn(&IoTotals) -> u64| {
+            let sum = |snapshot: &CounterSnapshot, figure: fn(&IoTotals) -> u64| {
                 snapshot.io.iter().map(|io| figure(kind(io))).sum::<u64>()
             };
             let delta = |figure| sum(after, figure).saturating_sub(sum(before, figure)) as f64;
@@ -97,7 +97,7 @@ impl Rates {
         let (writes, write_ms) = rate(|io| &io.database_write);
         let (log_writes, log_write_ms) = rate(|io| &io.log_write);
         let limit = after.cache.limit_bytes.max(1) as f64;
-        Rates {
+        RunIoRates {
             reads,
             writes,
             log_writes,
@@ -115,42 +115,42 @@ impl Rates {
     }
 }
 
-impl State {
-    pub(super) fn begin(&mut self, phase: Phase, total: u64) {
-        if matches!(phase, Phase::Create | Phase::Alone | Phase::Attach | Phase::Verify) {
+impl MonitorState {
+    pub(super) fn begin(&mut self, phase: RunPhase, total: u64) {
+        if matches!(phase, RunPhase::Create | RunPhase::Alone | RunPhase::Attach | RunPhase::Verify) {
             // The databases are reopened, so their counters start at zero.
             (self.counters, self.history) = (None, VecDeque::new());
         }
-        (self.phase, self.total, self.done, self.done_before) = (Some(phase), total, 0, None);
+        (self.phase, self.total, self.done, self.done_at_start) = (Some(phase), total, 0, None);
         (self.began, self.note) = (Instant::now(), String::new());
     }
 
-    pub(super) fn count(&mut self, now: &Snapshot) {
+    pub(super) fn add_snapshot(&mut self, now: &CounterSnapshot) {
         if let Some(before) = &self.counters
             && now.at > before.at
         {
-            self.history.push_back((now.at, Rates::between(before, now)));
+            self.history.push_back((now.at, RunIoRates::between(before, now)));
         }
         self.counters = Some(now.clone());
-        while self.history.front().is_some_and(|(at, _)| now.at - at > HISTORY.as_secs_f64()) {
+        while self.history.front().is_some_and(|(at, _)| now.at - at > HISTORY_DURATION.as_secs_f64()) {
             self.history.pop_front();
         }
     }
 
     pub(super) fn log(&mut self, line: &str) {
         self.log.push_back(line.to_string());
-        if self.log.len() > LOG_LINES {
+        if self.log.len() > MAX_LOG_LINES {
             self.log.pop_front();
         }
     }
 
     /// Returns the rates of the last second.
-    pub fn rates(&self) -> Option<&Rates> {
+    pub fn rates(&self) -> Option<&RunIoRates> {
         self.history.back().map(|(_, rates)| rates)
     }
 
     /// Returns true if the total number of units in the phase is known.
-    pub fn measurable(&self) -> bool {
+    pub fn has_total(&self) -> bool {
         self.total > 1
     }
 
@@ -161,42 +161,42 @@ impl State {
 
     /// Returns the estimated time until the end of the phase.
     pub fn remaining(&self) -> Option<Duration> {
-        let phase = self.phase.filter(|_| self.measurable())?;
+        let phase = self.phase.filter(|_| self.has_total())?;
         let left = self.total.saturating_sub(self.done);
-        if phase.unit() == Unit::Milliseconds {
+        if phase.unit() == ProgressUnit::Milliseconds {
             return Some(Duration::from_millis(left));
         }
-        let seconds = self.began.elapsed().as_secs_f64() * left as f64 / self.done_here() as f64;
+        let seconds = self.began.elapsed().as_secs_f64() * left as f64 / self.done_since_start() as f64;
         Duration::try_from_secs_f64(seconds).ok()
     }
 
-    fn done_here(&self) -> u64 {
-        self.done.saturating_sub(self.done_before.unwrap_or(0))
+    fn done_since_start(&self) -> u64 {
+        self.done.saturating_sub(self.done_at_start.unwrap_or(0))
     }
 
     /// Returns the phase's throughput in bytes per second.
     pub fn bytes_per_second(&self) -> Option<f64> {
-        let phase = self.phase.filter(|_| self.measurable())?;
-        (phase.unit() == Unit::Bytes)
-            .then(|| self.done_here() as f64 / self.began.elapsed().as_secs_f64().max(1e-3))
+        let phase = self.phase.filter(|_| self.has_total())?;
+        (phase.unit() == ProgressUnit::Bytes)
+            .then(|| self.done_since_start() as f64 / self.began.elapsed().as_secs_f64().max(1e-3))
     }
 }
 
-impl Monitor {
+impl RunMonitor {
     /// Returns a copy of the state.
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> MonitorState {
         self.0.lock().clone()
     }
 
     /// Changes the state, and passes the new state to `view`.
-    pub(super) fn update(&self, change: impl FnOnce(&mut State), view: impl FnOnce(&State)) {
+    pub(super) fn update(&self, change: impl FnOnce(&mut MonitorState), view: impl FnOnce(&MonitorState)) {
         let mut state = self.0.lock();
         change(&mut state);
         view(&state);
     }
 
     /// Records that the end of the run was requested.
-    pub fn stopping(&self) {
-        self.0.lock().stopping = true;
+    pub fn mark_stopping(&self) {
+        self.0.lock().is_stopping = true;
     }
 }

@@ -1,8 +1,8 @@
 //! Replacement for `screen` in a build without the `live` feature: `--live` is rejected.
 
-use super::Monitor;
-use crate::not_built::not_built;
-use crate::outcome::Failure;
+use super::RunMonitor;
+use crate::disabled_command::disabled_feature_error;
+use crate::outcome::CommandError;
 
 /// Does nothing, because there is no screen to restore.
 pub fn restore_terminal() {}
@@ -12,7 +12,7 @@ pub enum Screen {}
 
 impl Screen {
     /// Returns an error that explains how to get a build that supports `--live`.
-    pub fn of_run(_: Monitor, _: impl Fn() + Send + 'static) -> Result<Screen, Failure> {
-        Err(not_built("--live", "live"))
+    pub fn open_for_run(_: RunMonitor, _: impl Fn() + Send + 'static) -> Result<Screen, CommandError> {
+        Err(disabled_feature_error("--live", "live"))
     }
 }

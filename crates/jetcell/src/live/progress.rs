@@ -2,46 +2,46 @@
 
 use std::time::{Duration, Instant};
 
-use jetcell_workload::Phase;
+use jetcell_workload::RunPhase;
 use jetcell_workload::units::human_bytes;
 
-use super::{Rates, State};
-use crate::console::note;
+use super::{MonitorState, RunIoRates};
+use crate::console::print_note;
 use crate::progress_line::ProgressLine;
 
 /// Progress display for the phases of a run.
-pub struct Progress {
+pub struct RunProgressDisplay {
     /// Progress line. It exists only on a terminal.
-    shown: Option<ProgressLine>,
-    phase: Option<Phase>,
+    progress_line: Option<ProgressLine>,
+    phase: Option<RunPhase>,
     /// Time at which the last plain line was written.
-    written: Instant,
+    last_line_at: Instant,
 }
 
 /// Interval between two plain lines within a phase.
 const LINE_INTERVAL: Duration = Duration::from_secs(60);
 
-impl Progress {
+impl RunProgressDisplay {
     /// Creates an empty progress display.
-    pub fn new() -> Progress {
-        Progress { shown: ProgressLine::new(), phase: None, written: Instant::now() }
+    pub fn new() -> RunProgressDisplay {
+        RunProgressDisplay { progress_line: ProgressLine::new(), phase: None, last_line_at: Instant::now() }
     }
 
     /// Removes the progress line.
     pub fn finish(&mut self) {
-        self.shown = None;
+        self.progress_line = None;
     }
 
     /// Shows the current state.
-    pub fn show(&mut self, state: &State) {
-        match (&self.shown, state.phase) {
+    pub fn show(&mut self, state: &MonitorState) {
+        match (&self.progress_line, state.phase) {
             (None, _) => {
                 if let Some(line) = self.line(state, Instant::now()) {
-                    note(&line);
+                    print_note(&line);
                 }
             }
             (Some(shown), Some(phase)) => {
-                let share = state.measurable().then(|| state.fraction());
+                let share = state.has_total().then(|| state.fraction());
                 shown.show(phase.title(), share, &describe(state));
             }
             (Some(_), None) => {}
@@ -49,17 +49,17 @@ impl Progress {
     }
 
     /// Returns a plain line if one is due, which is at the start of a phase and every minute.
-    fn line(&mut self, state: &State, now: Instant) -> Option<String> {
+    fn line(&mut self, state: &MonitorState, now: Instant) -> Option<String> {
         let phase = state.phase?;
         let began = self.phase != Some(phase);
-        if !began && now.saturating_duration_since(self.written) < LINE_INTERVAL {
+        if !began && now.saturating_duration_since(self.last_line_at) < LINE_INTERVAL {
             return None;
         }
-        (self.phase, self.written) = (Some(phase), now);
+        (self.phase, self.last_line_at) = (Some(phase), now);
         if began {
             return Some(phase.title().to_string());
         }
-        let percent = match state.measurable() {
+        let percent = match state.has_total() {
             true => format!(" {:.0} %,", state.fraction() * 100.0),
             false => String::new(),
         };
@@ -68,9 +68,10 @@ impl Progress {
 }
 
 /// Returns the remaining time, rate and latency, if they are known for the phase.
-fn describe(state: &State) -> String {
-    let elapsed = || format!("{} so far", time(state.began.elapsed()));
-    let mut parts = vec![state.remaining().map_or_else(elapsed, |left| format!("{} left", time(left)))];
+fn describe(state: &MonitorState) -> String {
+    let elapsed = || format!("{} so far", format_duration(state.began.elapsed()));
+    let mut parts =
+        vec![state.remaining().map_or_else(elapsed, |left| format!("{} left", format_duration(left)))];
     if let Some(rate) = state.bytes_per_second() {
         parts.push(format!("{}/s", human_bytes(rate as u64)));
     }
@@ -84,8 +85,8 @@ fn describe(state: &State) -> String {
 }
 
 /// Formats rates as one line.
-pub fn describe_rates(rates: &Rates) -> String {
-    let Rates { read_ms, write_ms, log_write_ms, operations, .. } = rates;
+pub fn describe_rates(rates: &RunIoRates) -> String {
+    let RunIoRates { read_ms, write_ms, log_write_ms, operations, .. } = rates;
     let mut text = format!("{:.0} IOPS", rates.iops());
     for (name, count, ms) in [
         ("read", rates.reads, read_ms),
@@ -103,7 +104,7 @@ pub fn describe_rates(rates: &Rates) -> String {
 }
 
 /// Formats a time span as `45s`, `3m05s`, `2h07m`, or `1d03h`.
-pub fn time(span: Duration) -> String {
+pub fn format_duration(span: Duration) -> String {
     let seconds = span.as_secs();
     match seconds {
         0..60 => format!("{seconds}s"),
@@ -116,7 +117,7 @@ pub fn time(span: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::live::watcher::tests::measuring;
+    use crate::live::monitor_observer::tests::measuring;
 
     #[test]
     fn a_line_has_time_rate_and_latency() {
@@ -131,26 +132,29 @@ mod tests {
     fn without_a_terminal_each_phase_and_each_minute_has_a_line() {
         let state = measuring(5).state();
         let start = Instant::now();
-        let mut progress = Progress { shown: None, phase: None, written: start };
+        let mut progress = RunProgressDisplay { progress_line: None, phase: None, last_line_at: start };
         let mut line = |seconds| progress.line(&state, start + Duration::from_secs(seconds));
-        assert_eq!(line(0), Some(Phase::Measure.title().to_string()));
+        assert_eq!(line(0), Some(RunPhase::Measure.title().to_string()));
         assert_eq!((line(1), line(59)), (None, None));
         let text = line(60).unwrap();
-        assert!(text.starts_with(&format!("{}: 8 %, 55s left, 40 IOPS", Phase::Measure.title())), "{text}");
+        assert!(
+            text.starts_with(&format!("{}: 8 %, 55s left, 40 IOPS", RunPhase::Measure.title())),
+            "{text}"
+        );
         assert_eq!(line(119), None);
         assert!(line(120).is_some());
         let mut next = state.clone();
-        next.phase = Some(Phase::Verify);
+        next.phase = Some(RunPhase::Verify);
         assert_eq!(
             progress.line(&next, start + Duration::from_secs(121)),
-            Some(Phase::Verify.title().to_string())
+            Some(RunPhase::Verify.title().to_string())
         );
     }
 
     #[test]
     fn times_are_short() {
         for (seconds, text) in [(59, "59s"), (185, "3m05s"), (7620, "2h07m"), (97_200, "1d03h")] {
-            assert_eq!(time(Duration::from_secs(seconds)), text);
+            assert_eq!(format_duration(Duration::from_secs(seconds)), text);
         }
     }
 }

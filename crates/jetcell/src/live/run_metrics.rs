@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use jetcell_workload::Phase;
+use jetcell_workload::RunPhase;
 use jetcell_workload::measurement::{InstanceIo, IoTotals};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, NoLabelSet};
@@ -11,8 +11,8 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
 
-use super::Monitor;
-use super::copy_metrics::{CopyFigures, encode_copies};
+use super::RunMonitor;
+use super::copy_metrics::{CopyFigures, encode_copy_metrics};
 
 /// Upper bounds of the latency histogram buckets in microseconds.
 const BUCKETS_US: [u64; 13] =
@@ -20,31 +20,31 @@ const BUCKETS_US: [u64; 13] =
 
 /// Collector that encodes the state of the run on each request.
 #[derive(Debug)]
-pub struct RunMetrics(pub Monitor);
+pub struct RunMetrics(pub RunMonitor);
 
-const PHASES: [(Phase, &str); 17] = [
-    (Phase::Examine, "examine"),
-    (Phase::Create, "create"),
-    (Phase::Attach, "attach"),
-    (Phase::Alone, "alone"),
-    (Phase::Warm, "warm"),
-    (Phase::Search, "search"),
-    (Phase::Measure, "measure"),
-    (Phase::PutBack, "put_back"),
-    (Phase::Keep, "keep"),
-    (Phase::Generate, "generate"),
-    (Phase::Seed, "seed"),
-    (Phase::CatchUp, "catch_up"),
-    (Phase::Drain, "drain"),
-    (Phase::Replay, "replay"),
-    (Phase::Backup, "backup"),
-    (Phase::Shutdown, "shutdown"),
-    (Phase::Verify, "verify"),
+const PHASES: [(RunPhase, &str); 17] = [
+    (RunPhase::Examine, "examine"),
+    (RunPhase::Create, "create"),
+    (RunPhase::Attach, "attach"),
+    (RunPhase::Alone, "alone"),
+    (RunPhase::Warm, "warm"),
+    (RunPhase::Search, "search"),
+    (RunPhase::Measure, "measure"),
+    (RunPhase::PutBack, "put_back"),
+    (RunPhase::Keep, "keep"),
+    (RunPhase::Generate, "generate"),
+    (RunPhase::Seed, "seed"),
+    (RunPhase::CatchUp, "catch_up"),
+    (RunPhase::Drain, "drain"),
+    (RunPhase::Replay, "replay"),
+    (RunPhase::Backup, "backup"),
+    (RunPhase::Shutdown, "shutdown"),
+    (RunPhase::Verify, "verify"),
 ];
 
-type Kind = (&'static str, fn(&InstanceIo) -> &IoTotals);
+type IoTotalsSelector = (&'static str, fn(&InstanceIo) -> &IoTotals);
 
-const KINDS: [Kind; 5] = [
+const IO_TOTALS: [IoTotalsSelector; 5] = [
     ("database_read", |io| &io.database_read),
     ("database_write", |io| &io.database_write),
     ("log_read", |io| &io.log_read),
@@ -101,7 +101,7 @@ impl Collector for RunMetrics {
         let help = "Bytes that were transferred";
         let mut bytes = encoder.encode_descriptor("io", help, Some(&Unit::Bytes), MetricType::Counter)?;
         for (instance, io) in instances() {
-            for (kind, totals) in KINDS {
+            for (kind, totals) in IO_TOTALS {
                 let labels = [("instance", instance.as_str()), ("kind", kind)];
                 ConstCounter::new(totals(io).bytes).encode(bytes.encode_family(&labels.as_slice())?)?;
             }
@@ -110,7 +110,7 @@ impl Collector for RunMetrics {
         let mut latency =
             encoder.encode_descriptor("io_latency", help, Some(&Unit::Seconds), MetricType::Histogram)?;
         for (instance, io) in instances() {
-            for (kind, totals) in KINDS {
+            for (kind, totals) in IO_TOTALS {
                 let labels = [("instance", instance.as_str()), ("kind", kind)];
                 let totals = totals(io);
                 latency.encode_family(&labels.as_slice())?.encode_histogram::<NoLabelSet>(
@@ -121,7 +121,10 @@ impl Collector for RunMetrics {
                 )?;
             }
         }
-        encode_copies(&mut encoder, &counters.copies.iter().map(CopyFigures::of_test).collect::<Vec<_>>())
+        encode_copy_metrics(
+            &mut encoder,
+            &counters.copies.iter().map(CopyFigures::from_test_counters).collect::<Vec<_>>(),
+        )
     }
 }
 
@@ -131,7 +134,7 @@ fn buckets(totals: &IoTotals) -> Vec<(f64, u64)> {
     let mut below = 0;
     let mut buckets: Vec<(f64, u64)> = Vec::with_capacity(BUCKETS_US.len() + 1);
     for bound in BUCKETS_US {
-        let at_most = totals.latencies.at_most(bound).clamp(below, totals.operations.max(below));
+        let at_most = totals.latencies.count_at_most(bound).clamp(below, totals.operations.max(below));
         buckets.push((bound as f64 / 1e6, at_most - below));
         below = at_most;
     }

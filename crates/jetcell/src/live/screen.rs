@@ -16,18 +16,18 @@ use ratatui::crossterm::terminal::{
 };
 use ratatui::{Frame, Terminal};
 
-use super::{Monitor, view};
-use crate::outcome::Failure;
+use super::{RunMonitor, view};
+use crate::outcome::CommandError;
 
 /// Interval between two frames.
-const FRAME: Duration = Duration::from_millis(250);
+const FRAME_INTERVAL: Duration = Duration::from_millis(250);
 
 /// True while the screen uses the terminal.
-static IN_USE: AtomicBool = AtomicBool::new(false);
+static TERMINAL_IN_USE: AtomicBool = AtomicBool::new(false);
 
 /// Restores the terminal if it is in use. May be called at any time, from any thread.
 pub fn restore_terminal() {
-    if IN_USE.swap(false, Ordering::SeqCst) {
+    if TERMINAL_IN_USE.swap(false, Ordering::SeqCst) {
         let _ = disable_raw_mode();
         let _ = execute!(stderr(), LeaveAlternateScreen, Show);
     }
@@ -35,13 +35,16 @@ pub fn restore_terminal() {
 
 /// A screen that is redrawn periodically until it is dropped.
 pub struct Screen {
-    over: Arc<AtomicBool>,
+    is_stopped: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Screen {
     /// Opens a screen for a run in this process. `interrupt` is called when q or Ctrl-C is pressed.
-    pub fn of_run(monitor: Monitor, interrupt: impl Fn() + Send + 'static) -> Result<Screen, Failure> {
+    pub fn open_for_run(
+        monitor: RunMonitor,
+        interrupt: impl Fn() + Send + 'static,
+    ) -> Result<Screen, CommandError> {
         Screen::open(move |frame| view::draw(frame, &monitor.state()), interrupt)
     }
 
@@ -49,14 +52,14 @@ impl Screen {
     pub fn open(
         draw: impl Fn(&mut Frame<'_>) + Send + 'static,
         interrupt: impl Fn() + Send + 'static,
-    ) -> Result<Screen, Failure> {
+    ) -> Result<Screen, CommandError> {
         if !stderr().is_terminal() {
             return Err("--live needs a terminal on stderr; run it in a terminal, or leave out --live".into());
         }
         let cannot = |error: io::Error| {
-            Failure::from(format!("--live: the terminal cannot be used: {error}; leave out --live"))
+            CommandError::from(format!("--live: the terminal cannot be used: {error}; leave out --live"))
         };
-        restore_after_panic();
+        install_panic_hook();
         let terminal = set_up().map_err(|error| {
             restore_terminal();
             cannot(error)
@@ -64,13 +67,13 @@ impl Screen {
         let over = Arc::new(AtomicBool::new(false));
         let asked = Arc::clone(&over);
         let thread = std::thread::spawn(move || show(terminal, &draw, &asked, &interrupt));
-        Ok(Screen { over, thread: Some(thread) })
+        Ok(Screen { is_stopped: over, thread: Some(thread) })
     }
 }
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        self.over.store(true, Ordering::SeqCst);
+        self.is_stopped.store(true, Ordering::SeqCst);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -79,7 +82,7 @@ impl Drop for Screen {
 }
 
 fn set_up() -> io::Result<Terminal<CrosstermBackend<Stderr>>> {
-    IN_USE.store(true, Ordering::SeqCst);
+    TERMINAL_IN_USE.store(true, Ordering::SeqCst);
     enable_raw_mode()?;
     execute!(stderr(), EnterAlternateScreen)?;
     Terminal::new(CrosstermBackend::new(stderr()))
@@ -87,7 +90,7 @@ fn set_up() -> io::Result<Terminal<CrosstermBackend<Stderr>>> {
 
 /// Installs a panic hook that restores the terminal before the panic message is printed, so that the message stays
 /// visible.
-fn restore_after_panic() {
+fn install_panic_hook() {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         restore_terminal();
@@ -103,12 +106,12 @@ fn show(
 ) {
     // If keys cannot be read, signals can still stop the run.
     let mut keys = true;
-    while !over.load(Ordering::SeqCst) && IN_USE.load(Ordering::SeqCst) {
+    while !over.load(Ordering::SeqCst) && TERMINAL_IN_USE.load(Ordering::SeqCst) {
         // If drawing fails, the run continues without the screen.
         if terminal.draw(|frame| draw(frame)).is_err() {
             return;
         }
-        match keys.then(|| event::poll(FRAME)) {
+        match keys.then(|| event::poll(FRAME_INTERVAL)) {
             Some(Ok(false)) => {}
             Some(Ok(true)) => match event::read() {
                 Ok(Event::Key(key)) if is_interrupt(&key) => interrupt(),
@@ -116,7 +119,7 @@ fn show(
                 Err(_) => keys = false,
             },
             Some(Err(_)) => keys = false,
-            None => std::thread::sleep(FRAME),
+            None => std::thread::sleep(FRAME_INTERVAL),
         }
     }
 }

@@ -6,20 +6,20 @@ use ese_format::header::DatabaseState;
 use serde_json::Value;
 use testkit::corpus::Corpus;
 
-use crate::cell::Cell;
+use crate::cell::CellDirectory;
 use crate::recover::{checked, dirty_set, header, scramble};
 
 /// Runs the command. Returns its exit code and its output.
-fn run(cell: &Cell, words: &[&str]) -> (i32, String) {
+fn run(cell: &CellDirectory, words: &[&str]) -> (i32, String) {
     let output = cell.program(words).output().unwrap();
     let text = [output.stdout, output.stderr].concat();
     (output.status.code().unwrap(), String::from_utf8(text).unwrap())
 }
 
 /// Creates a cell with the set in `dirty` and its backup in `backup`.
-fn backed_up() -> Option<Cell> {
+fn backed_up() -> Option<CellDirectory> {
     let corpus = Corpus::locate()?;
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     dirty_set(&cell, &corpus);
     let (code, text) = run(&cell, &["backup", "--from", "dirty", "--to", "backup"]);
     assert_eq!(code, 0, "{text}");
@@ -112,7 +112,7 @@ fn an_incremental_backup_continues_the_one_beside_it() {
 }
 
 /// Makes a snapshot of the set with an external command.
-fn snapshot(cell: &Cell, to: &str, command: &str) -> (i32, String) {
+fn snapshot(cell: &CellDirectory, to: &str, command: &str) -> (i32, String) {
     let words =
         ["backup", "--from", "dirty", "--to", to, "--snapshot", "command", "--snapshot-command", command];
     run(cell, &words)
@@ -241,7 +241,7 @@ fn a_changed_backup_is_found_and_not_restored() {
 #[test]
 fn a_damaged_source_gives_no_backup() {
     let Some(corpus) = Corpus::locate() else { return };
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     dirty_set(&cell, &corpus);
     let mut database = fs::read(cell.path("dirty/SRUDB.dat")).unwrap();
     scramble(&mut database[100 * 4096..][..200]);
@@ -261,7 +261,7 @@ fn a_damaged_source_gives_no_backup() {
 #[test]
 fn a_large_manifest_is_read_in_bounded_memory() {
     const SIZE: usize = 100 << 20;
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     cell.make_dir("backup");
     let ranges = "0".repeat(SIZE);
     let manifest = serde_json::json!({

@@ -9,16 +9,16 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use testkit::corpus::Corpus;
 
-use crate::cell::Cell;
+use crate::cell::CellDirectory;
 use crate::recover::{checked, dirty_set};
 use crate::runs::wait_until;
 
 /// Size of the database in bytes: six ranges. The space after its last page was never written.
 const BYTES: u64 = 24 << 20;
 
-fn large_set() -> Option<Cell> {
+fn large_set() -> Option<CellDirectory> {
     let corpus = Corpus::locate()?;
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     dirty_set(&cell, &corpus);
     let database = File::options().write(true).open(cell.path("dirty/SRUDB.dat")).unwrap();
     assert!(database.metadata().unwrap().len() < BYTES);
@@ -26,12 +26,12 @@ fn large_set() -> Option<Cell> {
     Some(cell)
 }
 
-fn start(cell: &Cell, words: &[&str]) -> Child {
+fn start(cell: &CellDirectory, words: &[&str]) -> Child {
     cell.program(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
 /// Starts a slow backup, and waits until a part of it is durable.
-fn half_done(cell: &Cell) -> Child {
+fn half_done(cell: &CellDirectory) -> Child {
     let child = start(cell, &["backup", "--from", "dirty", "--to", "backup", "--rate", "4MB/s"]);
     let partial = cell.path("backup/manifest.partial.json");
     let has_range = || {
@@ -52,7 +52,7 @@ fn stopped(child: Child) -> String {
     text
 }
 
-fn partial_is_refused_and_continued(cell: &Cell) {
+fn partial_is_refused_and_continued(cell: &CellDirectory) {
     let text = String::from_utf8(cell.program(&["check", "backup"]).output().unwrap().stderr).unwrap();
     assert!(text.contains("interrupted and is not complete") && text.contains("-615"), "{text}");
     let text = cell.program_refused(&["restore", "backup", "--to", "restored"]);
@@ -71,7 +71,7 @@ fn partial_is_refused_and_continued(cell: &Cell) {
 
 /// Returns the number of bytes that a check of `backup` verified.
 #[track_caller]
-fn verified(cell: &Cell, words: &[&str]) -> u64 {
+fn verified(cell: &CellDirectory, words: &[&str]) -> u64 {
     let output = cell.program(&[&["check", "--json", "backup"], words].concat()).output().unwrap();
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(0), "{report}");
@@ -119,7 +119,10 @@ fn a_backup_that_is_stopped_by_a_signal_can_be_continued() {
     let child = half_done(&cell);
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     let text = stopped(child);
-    assert!(text.contains("stopped; the copied data is retained, and the same command continues the backup"), "{text}");
+    assert!(
+        text.contains("stopped; the copied data is retained, and the same command continues the backup"),
+        "{text}"
+    );
     partial_is_refused_and_continued(&cell);
 }
 
@@ -194,8 +197,5 @@ fn a_database_in_use_is_not_restored_over() {
     cell.write("backup/stray.txt", "x");
     let output = cell.program(&["check", "backup"]).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(
-        output.status.code() == Some(0) && text.contains("stray.txt: not part of the backup"),
-        "{text}"
-    );
+    assert!(output.status.code() == Some(0) && text.contains("stray.txt: not part of the backup"), "{text}");
 }

@@ -6,9 +6,9 @@ use std::process::Output;
 
 use serde_json::Value;
 
-use crate::cell::Cell;
+use crate::cell::CellDirectory;
 
-fn backup(cell: &Cell, exit: i32, output: &str, arguments: &[&str]) -> Value {
+fn backup(cell: &CellDirectory, exit: i32, output: &str, arguments: &[&str]) -> Value {
     let words = ["test", "backup", "--config", "wide.toml", "--output", output, "--json", "--quiet"];
     let finished = cell.program(&[&words, arguments].concat()).output().unwrap();
     let stderr = String::from_utf8_lossy(&finished.stderr);
@@ -16,7 +16,7 @@ fn backup(cell: &Cell, exit: i32, output: &str, arguments: &[&str]) -> Value {
     serde_json::from_slice(&finished.stdout).unwrap()
 }
 
-fn said(cell: &Cell, words: &[&str]) -> Output {
+fn said(cell: &CellDirectory, words: &[&str]) -> Output {
     cell.program(words).output().unwrap()
 }
 
@@ -27,7 +27,7 @@ fn pages(result: &Value) -> u64 {
 
 #[test]
 fn all_pages_are_read_and_a_written_backup_is_whole_and_restored() {
-    let cell = Cell::with_limits();
+    let cell = CellDirectory::with_limits();
     let created = backup(&cell, 0, "read", &["--dir", "d", "--databases", "2"]);
     assert_eq!((&created["test"], &created["verdict"]), (&"backup".into(), &"pass".into()));
     let length: u64 = ["d/Jetstress001001.edb", "d/Jetstress002001.edb"]
@@ -92,7 +92,7 @@ fn all_pages_are_read_and_a_written_backup_is_whole_and_restored() {
 
 #[test]
 fn a_bad_page_fails_the_backup_and_is_named() {
-    let cell = Cell::with_limits();
+    let cell = CellDirectory::with_limits();
     backup(&cell, 0, "good", &["--dir", "d"]);
     let database = File::options().read(true).write(true).open(cell.path("d/Jetstress001001.edb")).unwrap();
     // Overwrite the beginning of page 700 including its checksum. Equal bytes in a run of zeros might not change the
@@ -110,7 +110,7 @@ fn a_bad_page_fails_the_backup_and_is_named() {
 
 #[test]
 fn backup_and_load_are_measured_alone_and_together() {
-    let cell = Cell::with_limits();
+    let cell = CellDirectory::with_limits();
     let words = ["--dir", "d", "--under-load", "--duration", "2s", "--to", "kept"];
     let result = backup(&cell, 0, "out", &words);
     let checked = said(&cell, &["check", "kept"]);

@@ -1,13 +1,13 @@
 //! Tests of bad input: one clear line with the problem and the remedy, exit code 2, and no change on disk.
 
 use std::os::unix::fs::PermissionsExt;
-use testkit::{Need, skip};
+use testkit::{TestRequirement, skip};
 
-use crate::cell::Cell;
+use crate::cell::CellDirectory;
 
 #[test]
 fn a_directory_without_its_parent_is_not_created() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     let text = cell.refused(&["--dir", "nowhere/deep"]);
     assert_eq!(
         text,
@@ -19,19 +19,19 @@ fn a_directory_without_its_parent_is_not_created() {
 
 #[test]
 fn a_file_is_not_a_directory() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     cell.write("file", "x");
     assert_eq!(cell.refused(&["--dir", "file"]), "file is not a directory; give a directory for the files");
 }
 
 #[test]
 fn a_directory_without_write_permission_is_refused() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     let dir = cell.make_dir("closed");
     std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o555)).unwrap();
     if std::fs::File::create(dir.join("probe")).is_ok() {
         std::fs::remove_file(dir.join("probe")).unwrap();
-        skip(Need::User, "root may write everywhere");
+        skip(TestRequirement::User, "root may write everywhere");
         return;
     }
     let text = cell.refused(&["--dir", "closed"]);
@@ -42,16 +42,16 @@ fn a_directory_without_write_permission_is_refused() {
 fn a_directory_in_memory_is_refused() {
     let shm = std::path::Path::new("/dev/shm");
     if !shm.is_dir() {
-        skip(Need::Kernel, "no /dev/shm");
+        skip(TestRequirement::Kernel, "no /dev/shm");
         return;
     }
-    let text = Cell::new().refused(&["--dir", "/dev/shm"]);
+    let text = CellDirectory::new().refused(&["--dir", "/dev/shm"]);
     assert!(text.starts_with("/dev/shm is on tmpfs, which is memory and not storage"), "{text}");
 }
 
 #[test]
 fn too_little_space_names_the_numbers() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     cell.make_dir("d");
     let text = cell.refused(&["--dir", "d", "--size", "60TiB", "--databases", "4"]);
     assert!(
@@ -62,7 +62,7 @@ fn too_little_space_names_the_numbers() {
 
 #[test]
 fn impossible_figures_are_explained() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     cell.make_dir("d");
     let refused = |arguments: &[&str]| cell.refused(&[&["--dir", "d"], arguments].concat());
     assert_eq!(refused(&["--size", "0"]), "--size 0 is too small; a database needs at least 32MiB");
@@ -85,7 +85,7 @@ fn impossible_figures_are_explained() {
 
 #[test]
 fn a_wrong_configuration_names_the_place() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     cell.make_dir("d");
     cell.write("mix.toml", "dirs = ['d']\nmix = { insert = 80, delete = 20, replace = 5, read = 35 }\n");
     assert_eq!(
@@ -101,7 +101,7 @@ fn a_wrong_configuration_names_the_place() {
 /// A message quotes keys and values of a file that another user may have made. They may be as long as the file.
 #[test]
 fn a_long_key_or_value_does_not_make_a_long_line() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     let long = "k".repeat(500_000);
     let commands: [&[&str]; 5] = [
         &["test", "performance", "--config"],
@@ -131,7 +131,7 @@ fn a_long_key_or_value_does_not_make_a_long_line() {
 
 #[test]
 fn contradictions_are_explained() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     cell.make_dir("d");
     let refused = |arguments: &[&str]| cell.refused(&[&["--dir", "d"], arguments].concat());
     assert_eq!(
@@ -151,7 +151,7 @@ fn contradictions_are_explained() {
 
 #[test]
 fn unknown_options_and_units_exit_with_2() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     for arguments in [["--sise", "1GiB"], ["--size", "1XB"], ["--duration", "soon"]] {
         let output = cell.jetcell(&arguments);
         assert_eq!(output.status.code(), Some(2));
@@ -162,7 +162,7 @@ fn unknown_options_and_units_exit_with_2() {
 
 #[test]
 fn files_that_exist_are_never_overwritten() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     cell.make_dir("d/log001");
     cell.write("d/Jetstress001001.edb", "precious");
     let text = cell.refused(&["--dir", "d"]);
@@ -177,7 +177,7 @@ fn files_that_exist_are_never_overwritten() {
 
 #[test]
 fn results_that_exist_are_never_overwritten() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     cell.make_dir("d");
     cell.make_dir("out");
     cell.write("out/result.json", "{}");
@@ -187,7 +187,7 @@ fn results_that_exist_are_never_overwritten() {
 
 #[test]
 fn open_refuses_what_is_not_a_database() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     cell.make_dir("d");
     let text = cell.refused(&["--dir", "d", "--open"]);
     assert_eq!(text, "d/Jetstress001001.edb does not exist; to create databases, omit --open");
@@ -201,7 +201,7 @@ fn open_refuses_what_is_not_a_database() {
 
 #[test]
 fn help_has_examples() {
-    let output = Cell::new().jetcell(&["--help"]);
+    let output = CellDirectory::new().jetcell(&["--help"]);
     assert_eq!(output.status.code(), Some(0));
     let text = String::from_utf8(output.stdout).unwrap();
     for part in ["--target-iops", "Examples:", "--size 1GiB --duration 60s", "Exit code: 0 pass"] {
@@ -211,11 +211,11 @@ fn help_has_examples() {
 
 #[test]
 fn a_configuration_of_jetstress_is_checked_like_any_other() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     cell.make_dir("d");
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../jetcell-workload/testdata/JetstressConfig.xml");
     let Ok(fixture) = std::fs::read_to_string(path) else {
-        skip(Need::Repository, "the configuration is in the repository, not in the package");
+        skip(TestRequirement::Repository, "the configuration is in the repository, not in the package");
         return;
     };
     cell.write("JetstressConfig.xml", fixture);
@@ -234,7 +234,7 @@ fn a_configuration_of_jetstress_is_checked_like_any_other() {
 
 #[test]
 fn the_example_configuration_is_valid() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     cell.make_dir("d");
     let output = cell.jetcell(&["--example-config"]);
     assert_eq!(output.status.code(), Some(0));
@@ -246,7 +246,7 @@ fn the_example_configuration_is_valid() {
 
 #[test]
 fn invalid_options_for_views_are_refused_before_the_run() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     cell.make_dir("d");
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
@@ -259,7 +259,7 @@ fn invalid_options_for_views_are_refused_before_the_run() {
 }
 
 /// Runs the command with its address space limited to this number of KiB.
-fn under_limit(cell: &Cell, kibibytes: u64, arguments: &[&str]) -> (Option<i32>, String) {
+fn under_limit(cell: &CellDirectory, kibibytes: u64, arguments: &[&str]) -> (Option<i32>, String) {
     let mut shell = std::process::Command::new("sh");
     shell.arg("-c").arg(format!("ulimit -v {kibibytes} && exec \"$0\" \"$@\""));
     shell.arg(env!("CARGO_BIN_EXE_jetcell")).args(["test", "performance"]).args(arguments);
@@ -269,7 +269,7 @@ fn under_limit(cell: &Cell, kibibytes: u64, arguments: &[&str]) -> (Option<i32>,
 
 #[test]
 fn a_limit_of_memory_is_one_line_and_not_an_abort() {
-    let cell = Cell::with_limits();
+    let cell = CellDirectory::with_limits();
     let run = |kibibytes, cache: &str, output: &str| {
         let arguments = ["--config", "wide.toml", "--dir", "d", "--force", "--duration", "1s"];
         under_limit(&cell, kibibytes, &[&arguments[..], &["--cache", cache, "--output", output]].concat())
@@ -285,7 +285,7 @@ fn a_limit_of_memory_is_one_line_and_not_an_abort() {
 
 #[test]
 fn a_cache_larger_than_the_memory_is_refused() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     cell.make_dir("d");
     let text = cell.refused(&["--dir", "d", "--cache", "1000TiB"]);
     assert!(text.starts_with("--cache 1000TiB does not fit in the memory of "), "{text}");

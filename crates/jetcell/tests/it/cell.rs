@@ -6,15 +6,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::SystemTime;
 
-pub struct Cell(tempfile::TempDir);
+pub struct CellDirectory(tempfile::TempDir);
 
 /// Length and modification time of every path below the cell.
-pub type Listing = BTreeMap<PathBuf, (u64, SystemTime)>;
+pub type FileListing = BTreeMap<PathBuf, (u64, SystemTime)>;
 
-impl Cell {
-    pub fn new() -> Cell {
+impl CellDirectory {
+    pub fn new() -> CellDirectory {
         // Created in the target directory, because the temporary directory of the system may be a tmpfs.
-        Cell(tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap())
+        CellDirectory(tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap())
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -56,8 +56,8 @@ impl Cell {
         self.command(arguments).output().unwrap()
     }
 
-    pub fn listing(&self) -> Listing {
-        let mut found = Listing::new();
+    pub fn listing(&self) -> FileListing {
+        let mut found = FileListing::new();
         list(self.0.path(), &mut found);
         found
     }
@@ -82,7 +82,7 @@ impl Cell {
     }
 }
 
-fn list(dir: &Path, found: &mut Listing) {
+fn list(dir: &Path, found: &mut FileListing) {
     let metadata = fs::metadata(dir).unwrap();
     found.insert(dir.into(), (0, metadata.modified().unwrap()));
     for entry in fs::read_dir(dir).unwrap() {

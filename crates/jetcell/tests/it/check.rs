@@ -4,21 +4,21 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use testkit::{Need, skip};
+use testkit::{TestRequirement, skip};
 
 use serde_json::Value;
 use testkit::corpus::Corpus;
-use testkit::damage::{Patient, scribble, segment};
+use testkit::damage::{EditableDatabase, corrupt_segment, segment};
 
-use crate::cell::Cell;
+use crate::cell::CellDirectory;
 
-fn check(cell: &Cell, arguments: &[&str]) -> Output {
+fn check(cell: &CellDirectory, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_jetcell"));
     command.current_dir(cell.path("")).arg("check").args(arguments).output().unwrap()
 }
 
 /// Returns all lines of a check with `--json`, and its exit code.
-fn json(cell: &Cell, arguments: &[&str]) -> (Vec<Value>, i32) {
+fn json(cell: &CellDirectory, arguments: &[&str]) -> (Vec<Value>, i32) {
     let output = check(cell, &[&["--json"], arguments].concat());
     let text = String::from_utf8(output.stdout).unwrap();
     let lines = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -30,7 +30,7 @@ fn of_type<'a>(lines: &'a [Value], kind: &'a str) -> impl Iterator<Item = &'a Va
 }
 
 /// Unpacks corpus files with their directories.
-fn unpack(cell: &Cell, corpus: &Corpus, wanted: impl Fn(&str) -> bool) -> Vec<PathBuf> {
+fn unpack(cell: &CellDirectory, corpus: &Corpus, wanted: impl Fn(&str) -> bool) -> Vec<PathBuf> {
     let names = corpus.files.iter().map(|file| file.name.as_str()).filter(|name| wanted(name));
     names
         .map(|name| {
@@ -49,7 +49,7 @@ fn manifest(corpus: &Corpus) -> Vec<Value> {
 #[test]
 fn every_real_file_matches_the_manifest_and_is_not_changed() {
     let Some(corpus) = Corpus::locate() else { return };
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     let files = unpack(&cell, &corpus, |_| true);
     let state = |path: &PathBuf| {
         let data = fs::metadata(path).unwrap();
@@ -146,7 +146,7 @@ fn every_real_file_matches_the_manifest_and_is_not_changed() {
 #[test]
 fn a_directory_gives_one_screen_with_advice() {
     let Some(corpus) = Corpus::locate() else { return };
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     unpack(&cell, &corpus, |_| true);
     let output = check(&cell, &["."]);
     let text = String::from_utf8(output.stdout).unwrap();
@@ -168,7 +168,13 @@ fn a_directory_gives_one_screen_with_advice() {
 
 /// Checks that a damaged copy of a file causes this finding and exit code 1.
 #[track_caller]
-fn must_find(cell: &Cell, arguments: &[&str], kind: &str, page: Option<u32>, table: Option<&str>) -> Value {
+fn must_find(
+    cell: &CellDirectory,
+    arguments: &[&str],
+    kind: &str,
+    page: Option<u32>,
+    table: Option<&str>,
+) -> Value {
     let (lines, code) = json(cell, arguments);
     let found = of_type(&lines, "finding").find(|finding| {
         finding["kind"] == kind
@@ -183,22 +189,22 @@ fn must_find(cell: &Cell, arguments: &[&str], kind: &str, page: Option<u32>, tab
 #[test]
 fn damaged_pages_are_named_with_table_and_meaning() {
     let Some(corpus) = Corpus::locate() else { return };
-    let cell = Cell::new();
-    let whole = Patient::new(corpus.read("db/8k/ntds-initial.dit"));
+    let cell = CellDirectory::new();
+    let whole = EditableDatabase::new(corpus.read("db/8k/ntds-initial.dit"));
     let (left, leaf, right) = whole.inner_leaf();
     let rows = whole.page(leaf).node_count();
     let number = Some(leaf.get());
-    let damaged = |damage: &dyn Fn(&mut Patient)| {
+    let damaged = |damage: &dyn Fn(&mut EditableDatabase)| {
         let mut patient = whole.clone();
         damage(&mut patient);
         cell.write("damaged.dit", patient.bytes);
     };
     for arguments in [&["damaged.dit"][..], &["--structure", "damaged.dit"]] {
-        damaged(&|it| it.flip(leaf, 1000, 4));
+        damaged(&|it| it.flip_bit(leaf, 1000, 4));
         let found = must_find(&cell, arguments, "page-repairable", number, Some("datatable"));
         assert!(found["message"].as_str().unwrap().contains("byte 1000 bit 4"), "{found}");
         assert_eq!(found["offset"], whole.size.offset_of(leaf));
-        damaged(&|it| scribble(it.raw(leaf)));
+        damaged(&|it| corrupt_segment(it.raw(leaf)));
         let found = must_find(&cell, arguments, "page-bad-checksum", number, Some("datatable"));
         let meaning = format!("about {rows} rows of table datatable are unreadable");
         assert_eq!(found["meaning"], meaning.as_str());
@@ -224,7 +230,7 @@ fn damaged_pages_are_named_with_table_and_meaning() {
 #[test]
 fn damaged_log_sets_are_distinguished_from_dirty_and_torn_ones() {
     let Some(corpus) = Corpus::locate() else { return };
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     let set = "logsets/srum-win11-dirty";
     unpack(&cell, &corpus, |name| name.starts_with(set));
     let current = format!("{set}/SRU.log");
@@ -237,7 +243,7 @@ fn damaged_log_sets_are_distinguished_from_dirty_and_torn_ones() {
     assert_eq!(needs().1, 0);
     // Damage a segment in the middle of the log.
     let mut log = whole.clone();
-    scribble(segment(&mut log, 4));
+    corrupt_segment(segment(&mut log, 4));
     cell.write(&current, &log);
     let found = must_find(&cell, &[set], "log-segment-bad", None, None);
     assert_eq!(found["offset"], 4 * 4096);
@@ -259,7 +265,7 @@ fn damaged_log_sets_are_distinguished_from_dirty_and_torn_ones() {
     fs::remove_file(cell.path(&middle)).unwrap();
     must_find(&cell, &[set], "log-missing", None, None);
     let mut damaged = log.clone();
-    scribble(segment(&mut damaged, 3));
+    corrupt_segment(segment(&mut damaged, 3));
     cell.write(&middle, damaged);
     must_find(&cell, &[set], "log-chain", None, None);
     // Damage a header.
@@ -272,7 +278,7 @@ fn damaged_log_sets_are_distinguished_from_dirty_and_torn_ones() {
 #[test]
 fn a_dirty_database_without_any_log_says_what_is_missing_and_how_it_is_recovered() {
     let Some(corpus) = Corpus::locate() else { return };
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     let set = "logsets/srum-win11-dirty";
     unpack(&cell, &corpus, |name| name == "logsets/srum-win11-dirty/SRUDB.dat");
     let database = format!("{set}/SRUDB.dat");
@@ -295,7 +301,7 @@ fn a_dirty_database_without_any_log_says_what_is_missing_and_how_it_is_recovered
 #[test]
 fn a_foreign_log_beside_the_database_is_mentioned() {
     let Some(corpus) = Corpus::locate() else { return };
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     let (dirty, other) = ("logsets/srum-win11-dirty", "logsets/srum-server2022");
     unpack(&cell, &corpus, |name| name.starts_with(dirty));
     let foreign = corpus.read(&format!("{other}/a/SRU00001.log"));
@@ -325,7 +331,7 @@ fn a_foreign_log_beside_the_database_is_mentioned() {
 
 #[test]
 fn an_older_log_format_gets_a_clear_message() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     let mut log = vec![0; 5 * 512];
     log[4] = 7;
     log[8..10].copy_from_slice(&512u16.to_le_bytes());
@@ -343,8 +349,8 @@ fn an_older_log_format_gets_a_clear_message() {
 #[test]
 fn temporary_databases_are_recognised() {
     let Some(corpus) = Corpus::locate() else { return };
-    let cell = Cell::new();
-    let mut patient = Patient::new(corpus.read("db/4k/basic.edb"));
+    let cell = CellDirectory::new();
+    let mut patient = EditableDatabase::new(corpus.read("db/4k/basic.edb"));
     for page in patient.find(|_| true) {
         patient.raw(page)[..8].fill(0);
     }
@@ -361,8 +367,8 @@ const STATE_AT: usize = 52;
 #[test]
 fn a_database_that_was_never_finished_is_temporary() {
     let Some(corpus) = Corpus::locate() else { return };
-    let cell = Cell::new();
-    let mut patient = Patient::new(corpus.read("db/4k/basic.edb"));
+    let cell = CellDirectory::new();
+    let mut patient = EditableDatabase::new(corpus.read("db/4k/basic.edb"));
     let pages = patient.find(|_| true);
     patient.raw(pages[3])[..8].fill(0);
     patient.swap(pages[5], pages[6]);
@@ -385,7 +391,7 @@ fn a_database_that_was_never_finished_is_temporary() {
 #[test]
 fn bytes_behind_the_last_page_name_the_page_that_they_begin() {
     let Some(corpus) = Corpus::locate() else { return };
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     let mut bytes = corpus.read("db/4k/basic.edb");
     let pages = bytes.len() / 4096 - 2;
     bytes.extend([7; 100]);
@@ -398,7 +404,7 @@ fn bytes_behind_the_last_page_name_the_page_that_they_begin() {
 #[test]
 fn a_check_can_begin_at_a_page_and_can_be_throttled() {
     let Some(corpus) = Corpus::locate() else { return };
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     unpack(&cell, &corpus, |name| name == "db/8k/ntds-initial.dit");
     let name = "db/8k/ntds-initial.dit";
     let (all, _) = json(&cell, &[name]);
@@ -417,7 +423,7 @@ fn a_check_can_begin_at_a_page_and_can_be_throttled() {
 
 #[test]
 fn a_file_that_cannot_be_checked_gives_one_line() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     cell.write("garbage", [0x5a; 5000]);
     cell.write("empty", []);
     cell.write("short", [1; 100]);
@@ -440,7 +446,7 @@ fn a_file_that_cannot_be_checked_gives_one_line() {
 /// The superuser can read every file, so the program runs as another user in that case.
 #[test]
 fn a_file_that_cannot_be_read_is_not_passed_over() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     let rights =
         |path: PathBuf, mode: u32| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     rights(cell.path(""), 0o755);
@@ -456,18 +462,21 @@ fn a_file_that_cannot_be_read_is_not_passed_over() {
         command.current_dir(cell.path("")).args(words).output()
     };
     if !run(&["--version"]).is_ok_and(|output| output.status.success()) {
-        skip(Need::Root, format!("another user cannot run {program}, or setpriv is missing"));
+        skip(TestRequirement::Root, format!("another user cannot run {program}, or setpriv is missing"));
         return;
     }
     let output = run(&["check", "d"]).unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(2), "{text}");
-    assert!(text.contains("d/closed.edb: Permission denied") && !text.contains("not in an ESE format"), "{text}");
+    assert!(
+        text.contains("d/closed.edb: Permission denied") && !text.contains("not in an ESE format"),
+        "{text}"
+    );
 }
 
 #[test]
 fn a_directory_without_any_file_of_ese_is_an_error() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     cell.make_dir("others/deeper");
     cell.write("others/a.txt", "text");
     let refused = |words: &[&str]| cell.program_refused(&[&["check"], words].concat());

@@ -5,12 +5,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ese_engine::{
-    ColumnDefinition, ColumnType, CommitMode, CreateOptions, Database, IndexDefinition, Instance,
+    ColumnDefinition, ColumnType, CommitMode, Database, DatabaseOptions, IndexDefinition, Instance,
     InstanceOptions, PageSize, TableDefinition, Value as Field,
 };
 use serde_json::Value;
 
-use crate::cell::Cell;
+use crate::cell::CellDirectory;
 
 /// Returns the definition of the table `t`.
 pub fn table() -> TableDefinition {
@@ -36,7 +36,7 @@ pub fn store(directory: &Path) -> (Arc<Instance>, Arc<Database>) {
         let database = instance.attach(&path, 64).unwrap();
         return (instance, database);
     }
-    let database = instance.create_database(&path, &CreateOptions::default()).unwrap();
+    let database = instance.create_database(&path, &DatabaseOptions::default()).unwrap();
     let mut session = instance.session();
     session.begin().unwrap();
     session.create_table(&database, &table()).unwrap();
@@ -61,14 +61,14 @@ pub fn insert(instance: &Arc<Instance>, database: &Arc<Database>, ids: std::ops:
 pub fn grow(directory: &Path, ids: std::ops::Range<i32>) {
     let (instance, database) = store(directory);
     insert(&instance, &database, ids);
-    instance.core().log().roll().unwrap();
+    instance.core().log().roll_over().unwrap();
     drop(database);
     instance.shutdown().unwrap();
 }
 
 /// Runs the command, checks its exit code, and returns its output.
 #[track_caller]
-pub fn run(cell: &Cell, code: i32, words: &[&str]) -> String {
+pub fn run(cell: &CellDirectory, code: i32, words: &[&str]) -> String {
     let output = cell.program(words).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(code), "{words:?}: {said}");
@@ -76,7 +76,7 @@ pub fn run(cell: &Cell, code: i32, words: &[&str]) -> String {
 }
 
 #[track_caller]
-pub fn json(cell: &Cell, code: i32, words: &[&str]) -> Value {
+pub fn json(cell: &CellDirectory, code: i32, words: &[&str]) -> Value {
     serde_json::from_str(&run(cell, code, &[words, &["--json"]].concat())).unwrap()
 }
 
@@ -84,7 +84,7 @@ const ONCE: [&str; 6] = ["replicate", "--from", "app", "--to", "copy", "--once"]
 
 #[test]
 fn a_copy_is_seeded_follows_and_says_how_far_it_is() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     grow(&cell.path("app"), 0..100);
     let first = json(&cell, 0, &ONCE);
     assert_eq!((&first["health"], &first["copy_queue"]), (&"healthy".into(), &0.into()), "{first}");
@@ -110,7 +110,7 @@ fn a_copy_is_seeded_follows_and_says_how_far_it_is() {
 /// A clean database needs no closed log. The copy therefore has no log until the instance closes its first one.
 #[test]
 fn a_copy_that_was_just_seeded_is_backed_up_and_compared() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     grow(&cell.path("app"), 0..100);
     run(&cell, 0, &ONCE);
     let logs = fs::read_dir(cell.path("copy")).unwrap().filter(|entry| {
@@ -138,7 +138,7 @@ fn a_copy_that_was_just_seeded_is_backed_up_and_compared() {
 
 #[test]
 fn a_new_copy_without_the_log_of_its_seed_says_what_is_missing() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     grow(&cell.path("app"), 0..10);
     run(&cell, 0, &ONCE);
     fs::remove_file(cell.path("copy/incoming/part.log")).unwrap();
@@ -155,7 +155,7 @@ fn a_new_copy_without_the_log_of_its_seed_says_what_is_missing() {
 
 #[test]
 fn a_seed_from_two_directories_is_repeated_by_the_same_command() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     grow(&cell.path("app"), 0..100);
     fs::create_dir(cell.path("data")).unwrap();
     fs::rename(cell.path("app/data.edb"), cell.path("data/data.edb")).unwrap();
@@ -174,7 +174,7 @@ fn a_seed_from_two_directories_is_repeated_by_the_same_command() {
 /// A failover may lose the log that records which pages were returned to the file system.
 #[test]
 fn space_is_not_given_back_while_copies_follow() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     grow(&cell.path("app"), 0..100);
     run(&cell, 0, &["maintain", "app", "--tasks", "shrink,trim"]);
     run(&cell, 0, &ONCE);
@@ -189,7 +189,7 @@ fn space_is_not_given_back_while_copies_follow() {
 
 #[test]
 fn bad_input_is_refused_and_nothing_changes() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     grow(&cell.path("app"), 0..20);
     grow(&cell.path("other"), 0..20);
     run(&cell, 0, &ONCE);
@@ -229,7 +229,7 @@ fn bad_input_is_refused_and_nothing_changes() {
 
 #[test]
 fn logs_that_were_deleted_in_between_leave_the_copy_unfit() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     grow(&cell.path("app"), 0..20);
     run(&cell, 0, &ONCE);
     grow(&cell.path("app"), 20..120);
@@ -246,7 +246,7 @@ fn logs_that_were_deleted_in_between_leave_the_copy_unfit() {
 
 #[test]
 fn a_switch_over_and_back_loses_nothing() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     grow(&cell.path("app"), 0..50);
     run(&cell, 0, &ONCE);
     let (instance, database) = store(&cell.path("app"));
@@ -270,7 +270,7 @@ fn a_switch_over_and_back_loses_nothing() {
 
 #[test]
 fn after_a_failover_with_loss_the_old_side_is_told_and_brought_back() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     grow(&cell.path("app"), 0..50);
     run(&cell, 0, &ONCE);
     grow(&cell.path("app"), 50..100);
@@ -317,7 +317,7 @@ fn after_a_failover_with_loss_the_old_side_is_told_and_brought_back() {
 
 #[test]
 fn what_is_no_copy_is_not_activated_or_reseeded() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     grow(&cell.path("app"), 0..20);
     grow(&cell.path("other"), 0..20);
     cell.make_dir("empty");
@@ -356,13 +356,13 @@ fn rows(directory: &Path) -> Vec<i32> {
 
 #[test]
 fn a_copy_is_backed_up_and_scanned_while_it_follows_a_running_instance() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     grow(&cell.path("app"), 0..100);
     run(&cell, 0, &ONCE);
     let (instance, database) = store(&cell.path("app"));
     let mut replicate = cell.program(&ONCE[..5]).stderr(std::process::Stdio::null()).spawn().unwrap();
     insert(&instance, &database, 100..200);
-    instance.core().log().roll().unwrap();
+    instance.core().log().roll_over().unwrap();
     let replayed = || json(&cell, 0, &["copies", "copy"])["replayed_generation"].as_u64().unwrap();
     let wanted = u64::from(instance.core().log().tail().generation.0) - 1;
     let began = std::time::Instant::now();
@@ -379,7 +379,7 @@ fn a_copy_is_backed_up_and_scanned_while_it_follows_a_running_instance() {
         "{scanned}"
     );
     insert(&instance, &database, 200..300);
-    instance.core().log().roll().unwrap();
+    instance.core().log().roll_over().unwrap();
     let wanted = u64::from(instance.core().log().tail().generation.0) - 1;
     while replayed() < wanted {
         assert!(began.elapsed().as_secs() < 240 && replicate.try_wait().unwrap().is_none());
@@ -406,7 +406,7 @@ fn a_copy_is_backed_up_and_scanned_while_it_follows_a_running_instance() {
 
 #[test]
 fn the_best_of_several_copies_is_activated_by_policy() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     grow(&cell.path("app"), 0..20);
     for to in ["one", "two"] {
         run(&cell, 0, &["replicate", "--from", "app", "--to", to, "--once"]);

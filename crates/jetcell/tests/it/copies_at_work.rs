@@ -15,18 +15,18 @@ use ese_engine::{
 use ese_format::page::Page;
 use serde_json::Value;
 
-use crate::cell::Cell;
+use crate::cell::CellDirectory;
 use crate::copies::{grow, insert, json, run, store};
 use crate::watching::{check_open_metrics, fetch, value};
 
 /// A process that follows an instance, and the address of its metrics. Dropping this ends the process.
-struct Replicate {
+struct ReplicateProcess {
     child: Child,
     metrics: String,
 }
 
-impl Replicate {
-    fn start(cell: &Cell, more: &[&str]) -> Replicate {
+impl ReplicateProcess {
+    fn start(cell: &CellDirectory, more: &[&str]) -> ReplicateProcess {
         let words = [&["replicate", "--from", "app", "--to", "copy", "--metrics", "0"], more].concat();
         let mut child = cell.program(&words).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
@@ -37,7 +37,7 @@ impl Replicate {
         let metrics = address.unwrap_or_else(|| panic!("{line}")).to_string();
         // Drain the pipe, because a full pipe would block the process.
         std::thread::spawn(move || while stderr.read_line(&mut String::new()).is_ok_and(|len| len > 0) {});
-        Replicate { child, metrics }
+        ReplicateProcess { child, metrics }
     }
 
     /// Returns a metric of the copy, or `None` if the copy is not open yet.
@@ -46,7 +46,7 @@ impl Replicate {
     }
 }
 
-impl Drop for Replicate {
+impl Drop for ReplicateProcess {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -65,13 +65,13 @@ fn wait(what: &str, is: impl Fn() -> bool) {
 
 #[test]
 fn queues_and_lag_are_metrics_and_the_copy_is_scanned_beside_its_replay() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     grow(&cell.path("app"), 0..100);
     run(&cell, 0, &["replicate", "--from", "app", "--to", "copy", "--once"]);
     let (instance, database) = store(&cell.path("app"));
-    let replicate = Replicate::start(&cell, &["--mode", "block", "--scan", "--scan-pause", "1ms"]);
+    let replicate = ReplicateProcess::start(&cell, &["--mode", "block", "--scan", "--scan-pause", "1ms"]);
     insert(&instance, &database, 100..250);
-    instance.core().log().roll().unwrap();
+    instance.core().log().roll_over().unwrap();
     insert(&instance, &database, 250..255);
     let closed = f64::from(instance.core().log().tail().generation.0 - 1);
     wait("the copy does not follow", || replicate.metric("replayed_generation") == Some(closed));
@@ -100,9 +100,9 @@ fn queues_and_lag_are_metrics_and_the_copy_is_scanned_beside_its_replay() {
 }
 
 #[derive(Default)]
-struct Heard(Mutex<Vec<EventKind>>);
+struct EventKindRecorder(Mutex<Vec<EventKind>>);
 
-impl EventSink for Heard {
+impl EventSink for EventKindRecorder {
     fn event(&self, event: &Event) {
         self.0.lock().unwrap().push(event.kind.clone());
     }
@@ -126,7 +126,7 @@ fn damage_leaves(path: &Path) -> usize {
 }
 
 /// Opens the store with a time limit for repairs.
-fn open(directory: &Path, wait: Duration, heard: &Arc<Heard>) -> (Arc<Instance>, Arc<Database>) {
+fn open(directory: &Path, wait: Duration, heard: &Arc<EventKindRecorder>) -> (Arc<Instance>, Arc<Database>) {
     let mut options = InstanceOptions::new(directory).unwrap();
     (options.page_size, options.cache_bytes, options.page_repair_wait) = (PageSize::KIB_4, 1 << 20, wait);
     options.events = Some(heard.clone());
@@ -153,13 +153,13 @@ fn read(instance: &Arc<Instance>, database: &Arc<Database>) -> Result<Vec<i32>> 
 
 #[test]
 fn sessions_wait_until_copies_have_repaired_damaged_pages() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     let app = cell.path("app");
     grow(&app, 0..600);
     run(&cell, 0, &["replicate", "--from", "app", "--to", "copy", "--once"]);
     let damaged = damage_leaves(&app.join("data.edb"));
     assert!(damaged >= 3);
-    let heard = Arc::new(Heard::default());
+    let heard = Arc::new(EventKindRecorder::default());
     // As in ESE, sessions do not wait. The pages are not repaired, because no copy is running.
     let (instance, database) = open(&app, Duration::ZERO, &heard);
     assert_eq!(read(&instance, &database).unwrap_err().jet_code(), -1018);
@@ -167,7 +167,7 @@ fn sessions_wait_until_copies_have_repaired_damaged_pages() {
     instance.shutdown().unwrap();
     drop(instance);
     let (instance, database) = open(&app, Duration::from_secs(120), &heard);
-    let replicate = Replicate::start(&cell, &[]);
+    let replicate = ReplicateProcess::start(&cell, &[]);
     wait("the copy does not follow", || replicate.metric("queue_generations").is_some());
     instance.exchange_pages().unwrap();
     let over = AtomicBool::new(false);

@@ -8,23 +8,23 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use testkit::certificates::{make_authority, make_certificate};
 
-use crate::cell::Cell;
+use crate::cell::CellDirectory;
 use crate::copies::{grow, insert, run, store};
 
 /// A server, and its address. Dropping this ends the server.
-struct Serve {
+struct TlsServeProcess {
     child: Child,
     port: u16,
 }
 
-impl Serve {
+impl TlsServeProcess {
     /// Serves a directory with a certificate for `localhost`.
-    fn start(cell: &Cell, directory: &str, more: &[&str]) -> Serve {
+    fn start(cell: &CellDirectory, directory: &str, more: &[&str]) -> TlsServeProcess {
         let tls = ["--tls-cert", "server.pem", "--tls-key", "server.key"];
-        Serve::listen(cell, "0", &[&["serve", directory], &tls[..], more].concat())
+        TlsServeProcess::listen(cell, "0", &[&["serve", directory], &tls[..], more].concat())
     }
 
-    fn listen(cell: &Cell, port: &str, words: &[&str]) -> Serve {
+    fn listen(cell: &CellDirectory, port: &str, words: &[&str]) -> TlsServeProcess {
         let listen = format!("127.0.0.1:{port}");
         let words = [words, &["--listen", &listen, "--token-file", "token"]].concat();
         let mut child = cell.program(&words).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
@@ -34,7 +34,7 @@ impl Serve {
         let port = line.split("127.0.0.1:").nth(1).and_then(|rest| rest.split('/').next()?.parse().ok());
         let port = port.unwrap_or_else(|| panic!("{line}"));
         std::thread::spawn(move || while stderr.read_line(&mut String::new()).is_ok_and(|len| len > 0) {});
-        Serve { child, port }
+        TlsServeProcess { child, port }
     }
 
     fn url(&self, name: &str) -> String {
@@ -42,7 +42,7 @@ impl Serve {
     }
 }
 
-impl Drop for Serve {
+impl Drop for TlsServeProcess {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -52,8 +52,8 @@ impl Drop for Serve {
 const REMOTE: [&str; 4] = ["--tls-ca", "ca.pem", "--token-file", "token"];
 
 /// Creates a cell with certificates, a token and the directory of an instance.
-fn site() -> Cell {
-    let cell = Cell::new();
+fn site() -> CellDirectory {
+    let cell = CellDirectory::new();
     for ca in ["ca", "stranger"] {
         make_authority(&cell.path(""), ca);
     }
@@ -65,12 +65,12 @@ fn site() -> Cell {
 }
 
 #[track_caller]
-fn remote(cell: &Cell, code: i32, words: &[&str]) -> String {
+fn remote(cell: &CellDirectory, code: i32, words: &[&str]) -> String {
     run(cell, code, &[words, &REMOTE].concat())
 }
 
 #[track_caller]
-fn remote_json(cell: &Cell, code: i32, words: &[&str]) -> Value {
+fn remote_json(cell: &CellDirectory, code: i32, words: &[&str]) -> Value {
     serde_json::from_str(&remote(cell, code, &[words, &["--json"]].concat())).unwrap()
 }
 
@@ -86,7 +86,7 @@ fn wait(what: &str, is: impl Fn() -> bool) {
 #[test]
 fn a_copy_follows_another_host_takes_its_role_and_gives_it_back() {
     let cell = site();
-    let db1 = Serve::start(&cell, "app", &["--allow-handover"]);
+    let db1 = TlsServeProcess::start(&cell, "app", &["--allow-handover"]);
     let once = ["replicate", "--from", &db1.url("app"), "--to", "copy", "--once"];
     let state = remote_json(&cell, 0, &once);
     assert_eq!((&state["health"], &state["source"]), (&"healthy".into(), &db1.url("app").into()), "{state}");
@@ -98,7 +98,7 @@ fn a_copy_follows_another_host_takes_its_role_and_gives_it_back() {
     let words = [&follow[..], &REMOTE].concat();
     let mut replicate = cell.program(&words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     insert(&instance, &database, 60..90);
-    instance.core().log().roll().unwrap();
+    instance.core().log().roll_over().unwrap();
     insert(&instance, &database, 90..95);
     let closed = instance.core().log().tail().generation.0 - 1;
     let copies = || remote_json(&cell, 0, &["copies", &db1.url("app")])["copies"].clone();
@@ -128,7 +128,7 @@ fn a_copy_follows_another_host_takes_its_role_and_gives_it_back() {
     instance.shutdown().unwrap();
     drop(instance);
 
-    let db2 = Serve::start(&cell, "copy", &["--allow-handover"]);
+    let db2 = TlsServeProcess::start(&cell, "copy", &["--allow-handover"]);
     let activated = remote_json(&cell, 0, &["activate", "copy", "--advertise", &db2.url("copy")]);
     assert_eq!((&activated["lost"], &activated["stepped_down"]), (&Value::Null, &true.into()), "{activated}");
     assert!(!cell.path("app/E00.log").exists(), "no instance can be opened there");
@@ -153,7 +153,7 @@ fn a_copy_follows_another_host_takes_its_role_and_gives_it_back() {
 #[test]
 fn a_mistake_is_one_line_and_changes_nothing() {
     let cell = site();
-    let db1 = Serve::start(&cell, "app", &[]);
+    let db1 = TlsServeProcess::start(&cell, "app", &[]);
     let url = db1.url("app");
     let seed = |from: &str, ca: &str, token: &str| {
         let words =

@@ -1,21 +1,21 @@
 //! Tests of `jetcell disk`: its output for drives and file systems, and the targets that it refuses.
 
 use std::os::unix::fs::FileExt;
-use testkit::{Need, skip};
+use testkit::{TestRequirement, skip};
 
 use serde_json::Value;
 
-use crate::cell::Cell;
+use crate::cell::CellDirectory;
 
 /// Returns true if the file system of the cells reports extents.
-fn extents_known(cell: &Cell) -> bool {
+fn extents_known(cell: &CellDirectory) -> bool {
     cell.write("probe", "text");
     cell.program(&["disk", "fragmentation", "probe"]).status().unwrap().success()
 }
 
 #[test]
 fn databases_below_a_directory_are_shown_with_their_holes() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     if !extents_known(&cell) {
         return;
     }
@@ -51,7 +51,7 @@ fn databases_below_a_directory_are_shown_with_their_holes() {
 
 #[test]
 fn what_has_no_extents_is_refused() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     cell.make_dir("empty");
     let refused = |words: &[&str]| cell.program_refused(&[&["disk", "fragmentation"], words].concat());
     assert_eq!(refused(&["empty"]), "empty: the directory contains no databases (*.edb, *.dit); give files");
@@ -72,17 +72,17 @@ fn what_has_no_extents_is_refused() {
 const QUICK: [&str; 8] = ["disk", "test", "--size", "16MiB", "--seconds", "0.01", "--zones", "4"];
 
 /// Returns true if files of the cells can bypass the kernel's cache.
-fn direct(cell: &Cell) -> bool {
+fn direct(cell: &CellDirectory) -> bool {
     jetcell_vfs::direct_io_available(&cell.path("."))
 }
 
-fn quick(cell: &Cell, words: &[&str]) -> std::process::Output {
+fn quick(cell: &CellDirectory, words: &[&str]) -> std::process::Output {
     cell.program(&[&QUICK[..], words].concat()).output().unwrap()
 }
 
 #[test]
 fn a_directory_is_tested_and_nothing_is_left_in_it() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     if !direct(&cell) {
         return;
     }
@@ -134,7 +134,7 @@ fn a_directory_is_tested_and_nothing_is_left_in_it() {
 
 #[test]
 fn targets_are_compared_and_a_file_is_only_read() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     if !direct(&cell) {
         return;
     }
@@ -151,7 +151,7 @@ fn targets_are_compared_and_a_file_is_only_read() {
 
 #[test]
 fn what_cannot_be_tested_is_one_line_and_nothing_is_left() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     cell.make_dir("data");
     cell.make_dir("taken/inside");
     cell.write("small", "text");
@@ -175,16 +175,17 @@ fn what_cannot_be_tested_is_one_line_and_nothing_is_left() {
 
 #[test]
 fn memory_and_file_systems_without_direct_io_are_refused() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     let refused = |path: &str| cell.program_refused(&["disk", "test", path, "--size", "16MiB"]);
     match tempfile::tempdir_in("/dev/shm") {
         Ok(memory)
-            if jetcell_workload::machine::Mount::of(memory.path()).is_some_and(|mount| mount.is_memory()) =>
+            if jetcell_workload::machine::Mount::containing(memory.path())
+                .is_some_and(|mount| mount.is_in_memory()) =>
         {
             let said = refused(memory.path().to_str().unwrap());
             assert!(said.contains("is on tmpfs, which is memory and not storage"), "{said}");
         }
-        _ => skip(Need::Kernel, "/dev/shm is no memory"),
+        _ => skip(TestRequirement::Kernel, "/dev/shm is no memory"),
     }
     // An overlay on ramfs, which does not support direct I/O.
     let overlay = "mount -t ramfs none m && mkdir m/u m/w m/l && head -c 16777216 /dev/zero > m/u/a \
@@ -195,7 +196,7 @@ fn memory_and_file_systems_without_direct_io_are_refused() {
     let output = std::process::Command::new("unshare").args(shell).current_dir(cell.path("")).output();
     let output = match output {
         Ok(output) if !matches!(output.status.code(), Some(1 | 99)) => output,
-        skipped => return skip(Need::Root, format!("no mount namespace: {skipped:?}")),
+        skipped => return skip(TestRequirement::Root, format!("no mount namespace: {skipped:?}")),
     };
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
@@ -204,7 +205,7 @@ fn memory_and_file_systems_without_direct_io_are_refused() {
 
 #[test]
 fn files_are_overwritten_only_with_write_and_force() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     if !direct(&cell) {
         return;
     }
@@ -239,7 +240,7 @@ fn files_are_overwritten_only_with_write_and_force() {
 
 #[test]
 fn prices_power_and_preconditioning_are_in_every_form() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     if !direct(&cell) {
         return;
     }
@@ -279,7 +280,7 @@ fn prices_power_and_preconditioning_are_in_every_form() {
 
 #[test]
 fn a_whole_test_has_a_longest_time() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     if !direct(&cell) {
         return;
     }
@@ -296,7 +297,7 @@ fn a_whole_test_has_a_longest_time() {
 
 #[test]
 fn what_the_pieces_cost_is_expected_from_a_test_of_the_drive() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     if !direct(&cell) || !extents_known(&cell) {
         return;
     }
@@ -332,7 +333,7 @@ fn what_the_pieces_cost_is_expected_from_a_test_of_the_drive() {
 
 #[test]
 fn a_test_that_is_killed_leaves_nothing() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     if !direct(&cell) {
         return;
     }
@@ -362,9 +363,9 @@ fn a_test_that_is_killed_leaves_nothing() {
 
 #[test]
 fn what_fragmentation_costs_is_measured() {
-    let cell = Cell::with_limits();
+    let cell = CellDirectory::with_limits();
     if !extents_known(&cell) {
-        return skip(Need::Kernel, "this file system reports no extents");
+        return skip(TestRequirement::Kernel, "this file system reports no extents");
     }
     let words =
         ["disk", "experiment", "x", "--output", "out", "--size", "32MiB", "--duration", "1s", "--turns", "2"];

@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use crate::cell::Cell;
+use crate::cell::CellDirectory;
 
 #[test]
 fn the_machine_and_each_directory_are_examined_without_a_trace() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     let (databases, logs) = (cell.make_dir("databases"), cell.make_dir("logs"));
     let output = cell.program(&["doctor", "--json", "databases", "logs"]).output().unwrap();
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -29,7 +29,7 @@ fn the_machine_and_each_directory_are_examined_without_a_trace() {
 
 #[test]
 fn the_text_ends_with_the_number_of_changes() {
-    let output = Cell::new().program(&["doctor"]).output().unwrap();
+    let output = CellDirectory::new().program(&["doctor"]).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.starts_with("Machine\n"), "{text}");
     assert!(text.lines().last().unwrap().ends_with("to change before a measurement"), "{text}");
@@ -37,7 +37,7 @@ fn the_text_ends_with_the_number_of_changes() {
 
 #[test]
 fn what_is_no_directory_is_refused() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     cell.write("file", "");
     assert!(cell.program_refused(&["doctor", "file"]).contains("is not a directory"));
     assert!(cell.program_refused(&["doctor", "missing"]).contains("give a directory that exists"));

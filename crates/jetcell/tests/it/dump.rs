@@ -5,12 +5,12 @@ use std::process::{Command, Output, Stdio};
 
 use testkit::corpus::Corpus;
 
-use crate::cell::Cell;
+use crate::cell::CellDirectory;
 
 /// Creates a cell with one real file of each format, with the names that the help uses.
-fn cell_with_files() -> Option<Cell> {
+fn cell_with_files() -> Option<CellDirectory> {
     let corpus = Corpus::locate()?;
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     for (name, file) in [
         ("priv1.edb", "db/4k/basic.edb"),
         ("priv1.jfm", "logsets/srum-server2022/a/SRUDB.jfm"),
@@ -23,13 +23,13 @@ fn cell_with_files() -> Option<Cell> {
     Some(cell)
 }
 
-fn command(cell: &Cell, arguments: &[&str]) -> Command {
+fn command(cell: &CellDirectory, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_jetcell"));
     command.current_dir(cell.path("")).arg("dump").args(arguments);
     command
 }
 
-fn run(cell: &Cell, arguments: &[&str]) -> Output {
+fn run(cell: &CellDirectory, arguments: &[&str]) -> Output {
     command(cell, arguments).output().unwrap()
 }
 

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
-use crate::cell::Cell;
+use crate::cell::CellDirectory;
 
 /// Minimum number of journal lines before the writer is killed.
 const ENOUGH: usize = 300;
@@ -35,7 +35,7 @@ fn verification(mut verifier: Command) -> (Option<i32>, Value) {
 
 #[test]
 fn a_killed_writer_is_verified_and_what_is_taken_away_is_found() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     let write = [
         "test",
         "durability",
@@ -86,7 +86,7 @@ fn a_killed_writer_is_verified_and_what_is_taken_away_is_found() {
 }
 
 /// Starts a witness in another process, which stores the journal. Returns the process and its address.
-fn listening(cell: &Cell) -> (Child, String) {
+fn listening(cell: &CellDirectory) -> (Child, String) {
     let listen = ["test", "durability", "--listen", "0", "--journal", "journal"];
     let mut witness = cell.program(&listen).stderr(Stdio::piped()).spawn().unwrap();
     let mut said = BufReader::new(witness.stderr.take().unwrap());
@@ -98,11 +98,13 @@ fn listening(cell: &Cell) -> (Child, String) {
 
 #[test]
 fn an_array_whose_process_is_killed_keeps_what_it_acknowledged() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     let create = ["raid", "create", "a", "--level", "mirror", "--size", "192MiB", "--members", "m0", "m1"];
     assert!(cell.program(&create).output().unwrap().status.success());
     let refused = |words: &[&str]| cell.program_refused(&[&["test", "durability"], words].concat());
-    assert!(refused(&["array:none", "--witness", "tcp:127.0.0.1:1"]).contains("is not the directory of an array"));
+    assert!(
+        refused(&["array:none", "--witness", "tcp:127.0.0.1:1"]).contains("is not the directory of an array")
+    );
     let near = refused(&["array:a", "--witness", "journal", "--level", "reset"]);
     assert!(near.contains("the witness is on the storage under test"), "{near}");
     assert!(refused(&["array:a", "--witness", "w", "--level", "process"]).contains("give --level reset"));
@@ -126,7 +128,7 @@ fn an_array_whose_process_is_killed_keeps_what_it_acknowledged() {
 
 #[test]
 fn another_process_is_the_witness() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     let (mut witness, address) = listening(&cell);
     let write = ["test", "durability", "tested", "--witness", &address, "--quiet"];
     kill(cell.program(&write).spawn().unwrap(), &cell.path("journal"));
@@ -142,7 +144,7 @@ fn another_process_is_the_witness() {
 
 #[test]
 fn what_cannot_be_tested_is_refused() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     cell.make_dir("used");
     cell.write("used/file", "x");
     cell.write("journal", "text");

@@ -1,12 +1,12 @@
 //! Tests of runs that start from equal states: `--reset` saves prepared databases and restores them.
 
 use std::fs;
-use testkit::{Need, skip};
+use testkit::{TestRequirement, skip};
 
 use serde_json::Value;
 
-use crate::cell::Cell;
-use crate::loop_devices::{LoopDevice, MountPoint, can_mount, run};
+use crate::cell::CellDirectory;
+use crate::loop_devices::{LoopDevice, MountPoint, can_create_filesystems, run};
 use crate::runs::rows;
 
 /// Returns the names of the phases of a run.
@@ -16,7 +16,7 @@ fn phases(result: &Value) -> Vec<&str> {
 
 #[test]
 fn runs_begin_from_the_state_that_was_kept() {
-    let cell = Cell::with_limits();
+    let cell = CellDirectory::with_limits();
     let databases = ["--dir", "d", "--databases", "2", "--size", "32MiB"];
     let run = |output: &str, more: &[&str]| cell.run(output, 0, &[&databases[..], more].concat());
     let database = |dir: &str| fs::read(cell.path(&format!("{dir}/Jetstress002001.edb"))).unwrap();
@@ -56,19 +56,19 @@ fn runs_begin_from_the_state_that_was_kept() {
 /// Runs on a file system that can share blocks between files. Root creates it on a loop device.
 #[test]
 fn blocks_are_shared_with_the_state_that_was_kept() {
-    let cell = Cell::with_limits();
-    if !can_mount(&cell) {
+    let cell = CellDirectory::with_limits();
+    if !can_create_filesystems(&cell) {
         return;
     }
-    let Some(device) = LoopDevice::over(&cell.path("image"), 640 << 20) else { return };
+    let Some(device) = LoopDevice::attach(&cell.path("image"), 640 << 20) else { return };
     let kinds = [("xfs", "mkfs.xfs", &["-q", "-m", "reflink=1"][..]), ("btrfs", "mkfs.btrfs", &["-q"][..])];
     let point = cell.make_dir("v");
     let mounted = kinds.into_iter().find_map(|(kind, program, options)| {
         run(program, &[options, &[&device.0]].concat())
-            .then(|| MountPoint::of(kind, &device, point.clone(), "noatime"))
+            .then(|| MountPoint::mount(kind, &device, point.clone(), "noatime"))
     });
     let Some(_mounted) = mounted else {
-        return skip(Need::Tools, "neither mkfs.xfs nor mkfs.btrfs is installed");
+        return skip(TestRequirement::Tools, "neither mkfs.xfs nor mkfs.btrfs is installed");
     };
     let free = || rustix::fs::statvfs(&point).map(|stat| stat.f_bavail * stat.f_frsize).unwrap();
     let reset = ["--dir", "v", "--size", "64MiB", "--reset", "snapshot", "--duration", "1s"];

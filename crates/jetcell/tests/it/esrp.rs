@@ -6,17 +6,17 @@ use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 
-use crate::cell::Cell;
+use crate::cell::CellDirectory;
 
 /// `result.json` and `samples.csv` of a short run that is made once.
 static RUN: LazyLock<(Value, Vec<u8>)> = LazyLock::new(|| {
-    let cell = Cell::with_limits();
+    let cell = CellDirectory::with_limits();
     let result = cell.run("out", 0, &["--dir", "d", "--duration", "1s", "--sample-interval", "200ms"]);
     (result, fs::read(cell.path("out/samples.csv")).unwrap())
 });
 
 /// Stores the run in a separate directory, as the run of another server.
-fn store(cell: &Cell, name: &str, change: impl Fn(&mut Value)) {
+fn store(cell: &CellDirectory, name: &str, change: impl Fn(&mut Value)) {
     let mut result = RUN.0.clone();
     result["machine"]["host"] = json!(name);
     change(&mut result);
@@ -36,7 +36,7 @@ fn ended(output: &Output, exit: i32) {
 
 #[test]
 fn runs_of_two_servers_become_a_document() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     cell.write(
         "solution.toml",
         "title = 'Two servers'\n[exchange]\nmailboxes = 10\nmailboxes_per_database = 7",
@@ -76,7 +76,7 @@ fn runs_of_two_servers_become_a_document() {
 
 #[test]
 fn the_example_is_accepted() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     let output = cell.program(&["report", "--example-esrp"]).output().unwrap();
     ended(&output, 0);
     cell.write("solution.toml", &output.stdout);
@@ -89,7 +89,7 @@ fn the_example_is_accepted() {
 
 #[test]
 fn what_cannot_be_a_document_is_refused() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     cell.write("good.toml", "title = 'T'");
     cell.write("typo.toml", "title = 'T'\nvendro = 'V'");
     cell.write("noise.toml", [0xff; 4096]);

@@ -1,6 +1,6 @@
 //! Tests of `jetcell events`.
 
-use crate::cell::Cell;
+use crate::cell::CellDirectory;
 
 const LINES: &str = concat!(
     r#"{"at":"2026-11-23T13:00:00+00:00","event":"run_started","test":"stress"}"#,
@@ -13,7 +13,7 @@ const LINES: &str = concat!(
 
 #[test]
 fn events_are_shown_by_number_and_severity() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     cell.make_dir("out");
     cell.write("out/events.jsonl", LINES);
     let shown = |options: &[&str], code: i32| {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ese_engine::{
-    CodePage, ColumnDefinition, ColumnType, CommitMode, CreateOptions, Database, IndexDefinition, Instance,
+    CodePage, ColumnDefinition, ColumnType, CommitMode, Database, DatabaseOptions, IndexDefinition, Instance,
     InstanceOptions, PageSize, Session, TableDefinition, Value as Field,
 };
 use ese_format::PageNumber;
@@ -13,7 +13,7 @@ use ese_format::checksum::seal_page;
 use serde_json::Value;
 use testkit::corpus::Corpus;
 
-use crate::cell::Cell;
+use crate::cell::CellDirectory;
 use crate::copies::run;
 
 /// Texts of the table, in row order. Numbers are not treated as formulas.
@@ -28,7 +28,7 @@ fn made(directory: &Path, content: impl FnOnce(&mut Session, &Arc<Database>)) ->
     (options.page_size, options.log_file_size, options.cache_bytes) = (PageSize::KIB_4, 64 << 10, 1 << 20);
     let instance = Instance::open(options).unwrap();
     let path = directory.join("data.edb");
-    let database = instance.create_database(&path, &CreateOptions::default()).unwrap();
+    let database = instance.create_database(&path, &DatabaseOptions::default()).unwrap();
     let mut session = instance.session();
     session.begin().unwrap();
     content(&mut session, &database);
@@ -65,7 +65,7 @@ const EXPORT: [&str; 4] = ["export", "app/data.edb", "--table", "t"];
 
 #[test]
 fn csv_for_spreadsheets_has_an_apostrophe_before_formulas_only() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     database(&cell.path("app"), &TEXTS);
     let csv = |more: &[&str]| run(&cell, 0, &[&EXPORT[..], &["--format", "csv"], more].concat());
     let fields = |text: &str| -> Vec<String> {
@@ -80,7 +80,7 @@ fn csv_for_spreadsheets_has_an_apostrophe_before_formulas_only() {
 
 #[test]
 fn integers_beyond_doubles_are_strings_in_json_if_they_are_asked_for() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     database(&cell.path("app"), &["a", "b"]);
     let ids = |more: &[&str]| -> Vec<Value> {
         let text = run(&cell, 0, &[&EXPORT[..], &["--format", "jsonl", "--output", "-"], more].concat());
@@ -94,7 +94,7 @@ fn integers_beyond_doubles_are_strings_in_json_if_they_are_asked_for() {
 
 #[test]
 fn a_lone_surrogate_costs_one_character_a_line_and_exit_code_1() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     // The engine does not accept such text, so the file is modified: a private-use character is replaced by one half
     // of a surrogate pair.
     let path = database(&cell.path("app"), &["before\u{e000}after", "whole"]);
@@ -134,7 +134,7 @@ fn a_lone_surrogate_costs_one_character_a_line_and_exit_code_1() {
 fn the_last_part_of_an_identifier_is_big_endian_in_the_table_of_objects() {
     const SID: [u8; 28] =
         [1, 5, 0, 0, 0, 0, 0, 5, 21, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 0, 0, 1, 0xf4];
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     let directory = cell.make_dir("app");
     made(&directory, |session, database| {
         for name in ["datatable", "link_table"] {
@@ -176,7 +176,7 @@ fn the_last_part_of_an_identifier_is_big_endian_in_the_table_of_objects() {
 #[test]
 fn numbers_of_security_descriptors_of_a_real_directory_are_integers() {
     let Some(corpus) = Corpus::locate() else { return };
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     let file = corpus.unpack("db/8k/ntds-initial.dit", &cell.path(""));
     let file = file.to_str().unwrap();
     let text = |table: &str, column: &str, form: &[&str]| {

@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use crate::cell::Cell;
+use crate::cell::CellDirectory;
 
 #[test]
 fn two_directories_are_compared_in_turns() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     let words = [
         "test",
         "filesystems",
@@ -49,7 +49,7 @@ fn two_directories_are_compared_in_turns() {
 
 #[test]
 fn what_cannot_be_compared_is_refused() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     cell.make_dir("used");
     cell.write("used/file", "x");
     let refused = |words: &[&str]| cell.program_refused(&[&["test", "filesystems"], words].concat());

@@ -12,12 +12,12 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use testkit::{Need, skip};
+use testkit::{TestRequirement, skip};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::cell::Cell;
+use crate::cell::CellDirectory;
 
 /// Timeout that is longer than any of these fleets needs on a busy machine.
 const FLEET_TIMEOUT: Duration = Duration::from_secs(150);
@@ -49,7 +49,7 @@ fn server_program() -> Option<PathBuf> {
 fn has_server() -> bool {
     let found = server_program().is_some();
     if !found {
-        skip(Need::Nats, "nats-server is not installed (scripts/setup-nats.sh)");
+        skip(TestRequirement::Nats, "nats-server is not installed (scripts/setup-nats.sh)");
     }
     found
 }
@@ -59,16 +59,16 @@ fn free_port() -> u16 {
 }
 
 /// A process that is killed when the test ends.
-struct Process(Child);
+struct KilledProcess(Child);
 
-impl Drop for Process {
+impl Drop for KilledProcess {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-impl Process {
+impl KilledProcess {
     fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.0), signal).unwrap();
     }
@@ -97,14 +97,14 @@ impl Process {
 }
 
 /// A fleet of processes in a working directory.
-struct Fleet {
-    cell: Cell,
+struct FleetProcesses {
+    cell: CellDirectory,
     port: u16,
 }
 
-impl Fleet {
-    fn new(hosts: u32, settings: &str) -> Fleet {
-        let cell = Cell::new();
+impl FleetProcesses {
+    fn new(hosts: u32, settings: &str) -> FleetProcesses {
+        let cell = CellDirectory::new();
         let mut text = format!("name = 'test'\nhosts = {hosts}\noutput = 'out'\njoin_timeout = '60s'\n");
         let (top, options) = settings.split_once("[options]").unwrap_or((settings, ""));
         text += top;
@@ -117,15 +117,15 @@ impl Fleet {
             );
         }
         cell.write("FLEET.toml", text);
-        Fleet { cell, port: free_port() }
+        FleetProcesses { cell, port: free_port() }
     }
 
-    fn spawn(&self, words: &[&str]) -> Process {
+    fn spawn(&self, words: &[&str]) -> KilledProcess {
         let mut command = self.cell.program(words);
-        Process(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
+        KilledProcess(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
     }
 
-    fn coordinator(&self, more: &[&str]) -> Process {
+    fn coordinator(&self, more: &[&str]) -> KilledProcess {
         let words = ["fleet", "run", "--config", "FLEET.toml", "--json"];
         self.spawn(&[&words, more].concat())
     }
@@ -134,14 +134,14 @@ impl Fleet {
         vec!["--listen".into(), format!("127.0.0.1:{}", self.port)]
     }
 
-    fn host_at(&self, rank: u32, port: u16, more: &[&str]) -> Process {
+    fn host_at(&self, rank: u32, port: u16, more: &[&str]) -> KilledProcess {
         let (rank, url) = (rank.to_string(), format!("nats://127.0.0.1:{port}"));
         let directory = format!("host{rank}");
         let words = ["fleet", "join", "--fleet", "test", "--quiet", "--nats", &url, "--rank", &rank];
         self.spawn(&[&words, &["--allow-dir", &directory][..], more].concat())
     }
 
-    fn host(&self, rank: u32) -> Process {
+    fn host(&self, rank: u32) -> KilledProcess {
         self.host_at(rank, self.port, &[])
     }
 
@@ -213,7 +213,7 @@ fn check_schema(result: &Path) {
     let environment = environment.map_or_else(|| root.join("target/readers-venv"), PathBuf::from);
     let python = environment.join("bin/python");
     if !python.exists() {
-        return skip(Need::Readers, "no validator of schemas (scripts/setup-readers.sh)");
+        return skip(TestRequirement::Readers, "no validator of schemas (scripts/setup-readers.sh)");
     }
     let program = "import json, sys, jsonschema; jsonschema.validate(*(json.load(open(path)) for path in sys.argv[1:]))";
     let schema = root.join("docs/fleet.schema.json");
@@ -225,14 +225,14 @@ fn outcomes(fleet: &Value) -> Vec<&str> {
     fleet["hosts"].as_array().unwrap().iter().map(|host| host["outcome"].as_str().unwrap()).collect()
 }
 
-fn start_server(port: u16) -> Process {
+fn start_server(port: u16) -> KilledProcess {
     start_server_with(port, &[])
 }
 
-fn start_server_with(port: u16, more: &[&str]) -> Process {
+fn start_server_with(port: u16, more: &[&str]) -> KilledProcess {
     let mut command = Command::new(server_program().unwrap());
     command.args(["-a", "127.0.0.1", "-p", &port.to_string()]).args(more);
-    let server = Process(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    let server = KilledProcess(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
     let began = Instant::now();
     while TcpStream::connect(("127.0.0.1", port)).is_err() {
         assert!(began.elapsed() < FLEET_TIMEOUT, "nats-server does not listen");
@@ -242,13 +242,13 @@ fn start_server_with(port: u16, more: &[&str]) -> Process {
 }
 
 /// A proxy that forwards bytes between clients and a server, and can cut the connections.
-struct Proxy {
+struct CuttableProxy {
     port: u16,
     cut: Arc<AtomicBool>,
 }
 
-impl Proxy {
-    fn to(server: u16) -> Proxy {
+impl CuttableProxy {
+    fn to(server: u16) -> CuttableProxy {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let (port, cut) = (listener.local_addr().unwrap().port(), Arc::new(AtomicBool::new(false)));
         let is_cut = cut.clone();
@@ -262,7 +262,7 @@ impl Proxy {
                 }
             }
         });
-        Proxy { port, cut }
+        CuttableProxy { port, cut }
     }
 }
 
@@ -286,10 +286,10 @@ fn three_hosts_give_one_result_although_the_server_is_lost_meanwhile() {
     if !has_server() {
         return;
     }
-    let fleet = Fleet::new(3, "[options]\nduration = '8s'");
+    let fleet = FleetProcesses::new(3, "[options]\nduration = '8s'");
     let server = start_server(fleet.port);
     let url = format!("nats://127.0.0.1:{}", fleet.port);
-    let hosts: Vec<Process> = (0..3).map(|rank| fleet.host(rank)).collect();
+    let hosts: Vec<KilledProcess> = (0..3).map(|rank| fleet.host(rank)).collect();
     let coordinator = fleet.coordinator(&["--nats", &url]);
     fleet.wait_for_window(&[0, 1, 2]);
     drop(server);
@@ -340,10 +340,10 @@ fn each_host_measures_alone_before_all_measure_together() {
     if !has_server() {
         return;
     }
-    let fleet = Fleet::new(3, "[options]\nduration = '3s'");
+    let fleet = FleetProcesses::new(3, "[options]\nduration = '3s'");
     let listening = fleet.listening();
     let coordinator = fleet.coordinator(&[&strings(&listening)[..], &["--alone-first", "2s"]].concat());
-    let hosts: Vec<Process> = (0..3).map(|rank| fleet.host(rank)).collect();
+    let hosts: Vec<KilledProcess> = (0..3).map(|rank| fleet.host(rank)).collect();
     let output = coordinator.output("the coordinator");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(matches!(output.status.code(), Some(0 | 1)), "{said}");
@@ -372,7 +372,10 @@ fn each_host_measures_alone_before_all_measure_together() {
     let directory = fleet.directory();
     check_schema(&directory.join("fleet.json"));
     let page = fs::read_to_string(directory.join("report.html")).unwrap();
-    assert!(page.contains("Alone and together") && page.contains("the sum of the hosts measured alone"), "{page}");
+    assert!(
+        page.contains("Alone and together") && page.contains("the sum of the hosts measured alone"),
+        "{page}"
+    );
 }
 
 #[test]
@@ -380,10 +383,10 @@ fn lost_hosts_are_named_and_a_killed_coordinator_is_taken_up() {
     if !has_server() {
         return;
     }
-    let fleet = Fleet::new(3, "lost_after = '4s'\nlease = '12s'\n[options]\nduration = '7s'");
+    let fleet = FleetProcesses::new(3, "lost_after = '4s'\nlease = '12s'\n[options]\nduration = '7s'");
     let server = start_server(fleet.port);
     let url = format!("nats://127.0.0.1:{}", fleet.port);
-    let proxy = Proxy::to(fleet.port);
+    let proxy = CuttableProxy::to(fleet.port);
     let [whole, mut killed] = [fleet.host(0), fleet.host(1)];
     let cut = fleet.host_at(2, proxy.port, &[]);
     let first = fleet.coordinator(&["--nats", &url]);
@@ -417,10 +420,10 @@ fn ctrl_c_ends_every_host_and_a_frozen_one_is_lost() {
     if !has_server() {
         return;
     }
-    let fleet = Fleet::new(3, "lost_after = '4s'\nlease = '10s'\n[options]\nduration = '10m'");
+    let fleet = FleetProcesses::new(3, "lost_after = '4s'\nlease = '10s'\n[options]\nduration = '10m'");
     let listening = fleet.listening();
     let coordinator = fleet.coordinator(&strings(&listening));
-    let hosts: Vec<Process> = (0..3).map(|rank| fleet.host(rank)).collect();
+    let hosts: Vec<KilledProcess> = (0..3).map(|rank| fleet.host(rank)).collect();
     fleet.wait_for_window(&[0, 1, 2]);
     hosts[1].signal(Signal::STOP);
     coordinator.signal(Signal::INT);
@@ -442,7 +445,7 @@ fn ctrl_c_ends_every_host_and_a_frozen_one_is_lost() {
 }
 
 /// Starts a coordinator and two hosts. Returns the message with which the coordinator refused the fleet.
-fn refused(fleet: &Fleet, hosts: Vec<Process>) -> String {
+fn refused(fleet: &FleetProcesses, hosts: Vec<KilledProcess>) -> String {
     let listening = fleet.listening();
     let (code, said) = fleet.coordinator(&strings(&listening)).end("the coordinator");
     assert_eq!(code, Some(2), "{said}");
@@ -463,11 +466,11 @@ fn mistakes_start_nothing() {
     if !has_server() {
         return;
     }
-    let twins = Fleet::new(2, "[options]\nduration = '5s'");
+    let twins = FleetProcesses::new(2, "[options]\nduration = '5s'");
     let said = refused(&twins, vec![twins.host(0), twins.host(0)]);
     assert!(said.contains("two hosts have rank 0"), "{said}");
 
-    let outside = Fleet::new(2, "[options]\nduration = '5s'");
+    let outside = FleetProcesses::new(2, "[options]\nduration = '5s'");
     let other = outside.cell.make_dir("elsewhere");
     let text = fs::read_to_string(outside.cell.path("FLEET.toml")).unwrap();
     let shown = outside.cell.path("host1").display().to_string();
@@ -475,12 +478,12 @@ fn mistakes_start_nothing() {
     let said = refused(&outside, vec![outside.host(0), outside.host(1)]);
     assert!(said.contains("--allow-dir"), "{said}");
 
-    let large = Fleet::new(2, "[options]\nduration = '5s'");
+    let large = FleetProcesses::new(2, "[options]\nduration = '5s'");
     let hosts = vec![large.host(0), large.host_at(1, large.port, &["--max-size", "1MiB"])];
     let said = refused(&large, hosts);
     assert!(said.contains("--max-size"), "{said}");
 
-    let shared = Fleet::new(2, "[options]\nduration = '5s'");
+    let shared = FleetProcesses::new(2, "[options]\nduration = '5s'");
     let text = fs::read_to_string(shared.cell.path("FLEET.toml")).unwrap();
     let [one, two] = ["host0", "host1"].map(|name| shared.cell.path(name).display().to_string());
     shared.cell.write("FLEET.toml", text.replace(&two, &one));
@@ -491,7 +494,7 @@ fn mistakes_start_nothing() {
 
 #[test]
 fn wrong_words_of_the_command_line_are_refused() {
-    let fleet = Fleet::new(2, "[options]\nduration = '5s'");
+    let fleet = FleetProcesses::new(2, "[options]\nduration = '5s'");
     let join = ["fleet", "join", "--fleet", "test", "--allow-dir", "host0"];
     let refused = |words: &[&str]| fleet.cell.program_refused(&[&join, words].concat());
     assert!(refused(&[]).contains("the rank is not set"));
@@ -514,7 +517,7 @@ fn hosts_are_started_by_ssh() {
     if !has_server() {
         return;
     }
-    let fleet = Fleet::new(2, "[options]\nduration = '2s'");
+    let fleet = FleetProcesses::new(2, "[options]\nduration = '2s'");
     let secret = fleet.cell.secret("token", "s3cret'{}\n");
     // This script runs the command as a shell on another machine would, and records it.
     let program = Path::new(env!("CARGO_BIN_EXE_jetcell")).parent().unwrap().display().to_string();
@@ -534,7 +537,7 @@ fn hosts_are_started_by_ssh() {
     words.extend(["--ssh", "db1,db2", "--ssh-allow-dir", &root]);
     let mut command = fleet.cell.program(&words);
     let child = command.env("PATH", path).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let output = Process(child).output("the coordinator");
+    let output = KilledProcess(child).output("the coordinator");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(matches!(output.status.code(), Some(0 | 1)), "{said}");
     let printed: Value = serde_json::from_slice(&output.stdout).unwrap();

@@ -7,23 +7,23 @@ use std::process::{Child, Stdio};
 
 use testkit::certificates::{make_authority, make_certificate};
 
-use crate::cell::Cell;
+use crate::cell::CellDirectory;
 use crate::copies::{grow, json, run};
 
 const TOKEN: [&str; 2] = ["--token-file", "token"];
 
-fn site() -> Cell {
-    let cell = Cell::new();
+fn site() -> CellDirectory {
+    let cell = CellDirectory::new();
     cell.secret("token", "a token of this test\n");
     grow(&cell.path("app"), 0..60);
     cell
 }
 
 /// A server without TLS, its port, and the lines that it has printed. Dropping this ends the server.
-struct Serve(Child, u16, Vec<String>);
+struct PlainServeProcess(Child, u16, Vec<String>);
 
-impl Serve {
-    fn start(cell: &Cell) -> Serve {
+impl PlainServeProcess {
+    fn start(cell: &CellDirectory) -> PlainServeProcess {
         let words = [&["serve", "app", "--listen", "127.0.0.1:0"], &TOKEN[..]].concat();
         let mut child = cell.program(&words).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = Vec::new();
@@ -39,7 +39,7 @@ impl Serve {
             }
         };
         std::thread::spawn(move || stderr.read_to_end(&mut Vec::new()));
-        Serve(child, port, lines)
+        PlainServeProcess(child, port, lines)
     }
 
     fn url(&self) -> String {
@@ -47,7 +47,7 @@ impl Serve {
     }
 }
 
-impl Drop for Serve {
+impl Drop for PlainServeProcess {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -61,7 +61,7 @@ fn a_server_reports_links_and_does_not_follow_them() {
     cell.write("outside/streamed.log", "secret");
     symlink(cell.path("outside"), cell.path("app/incoming")).unwrap();
     cell.write("app/id_ed25519", "secret");
-    let server = Serve::start(&cell);
+    let server = PlainServeProcess::start(&cell);
     assert!(
         server.2.iter().any(|line| line.contains("incoming is a link, which is not served")),
         "{:?}",

@@ -7,7 +7,7 @@ use testkit::samples;
 
 use serde_json::Value;
 
-use crate::cell::Cell;
+use crate::cell::CellDirectory;
 
 /// Text that clears the screen and changes the colour with ESC and C1 controls, reverses the text direction, and
 /// contains a DEL and a line end.
@@ -29,7 +29,7 @@ fn assert_harmless(what: &str, text: &str) {
 /// Runs a command and checks that its output has no hostile character. If `names` is true, the output must contain
 /// the escaped name.
 #[track_caller]
-fn ran(cell: &Cell, words: &[&str], names: bool) -> Output {
+fn ran(cell: &CellDirectory, words: &[&str], names: bool) -> Output {
     let output = cell.program(words).output().unwrap();
     let streams = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8(bytes.clone()).unwrap());
     for text in &streams {
@@ -49,7 +49,7 @@ fn ran(cell: &Cell, words: &[&str], names: bool) -> Output {
 }
 
 /// Collects the commands that have no subcommands, each as a list of words.
-fn leaves(cell: &Cell, words: &[&str], found: &mut Vec<Vec<String>>) {
+fn leaves(cell: &CellDirectory, words: &[&str], found: &mut Vec<Vec<String>>) {
     let output = cell.program(&[words, &["--help"]].concat()).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     let section = |line: &str| ["Commands:", "Kinds:"].contains(&line);
@@ -143,7 +143,7 @@ const MISSING: &[&str] = &[
 
 #[test]
 fn every_command_shows_the_name_of_a_missing_file_harmlessly() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     for row in MISSING {
         let words: Vec<String> = row.split(' ').map(|word| word.replace('@', HOSTILE)).collect();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -167,7 +167,7 @@ fn every_command_shows_the_name_of_a_missing_file_harmlessly() {
 
 #[test]
 fn names_in_a_database_are_shown_harmlessly() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     cell.make_dir(HOSTILE);
     let path = format!("{HOSTILE}/a.edb");
     cell.write(&path, samples::read("control-characters.edb"));
@@ -206,7 +206,7 @@ fn names_in_a_database_are_shown_harmlessly() {
 /// Runs backup, copies and maintenance for an instance in a directory with a hostile name.
 #[test]
 fn names_of_directories_are_shown_harmlessly() {
-    let cell = Cell::with_limits();
+    let cell = CellDirectory::with_limits();
     let from = format!("{HOSTILE}/d");
     cell.make_dir(HOSTILE);
     let output = format!("{HOSTILE}/out");
@@ -256,7 +256,7 @@ fn names_of_directories_are_shown_harmlessly() {
 
 #[test]
 fn names_in_stored_results_are_shown_harmlessly() {
-    let cell = Cell::with_limits();
+    let cell = CellDirectory::with_limits();
     let mut result = cell.run("out", 0, &["--dir", "d", "--duration", "1s"]);
     hostile_text(&mut result, &["host", "kernel", "model", "file_system", "device", "note", "name"]);
     for name in ["a", "b"] {
@@ -302,7 +302,7 @@ fn hostile_text(value: &mut Value, names: &[&str]) {
 
 #[test]
 fn names_of_arrays_are_shown_harmlessly() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     cell.make_dir(HOSTILE);
     let array = format!("{HOSTILE}/array");
     let members: Vec<String> = (0..4).map(|at| format!("{HOSTILE}/m{at}")).collect();
@@ -341,7 +341,7 @@ fn names_of_arrays_are_shown_harmlessly() {
 /// Creates a document of runs in a directory with a hostile name, from a configuration with hostile texts.
 #[test]
 fn names_in_an_esrp_document_are_shown_harmlessly() {
-    let cell = Cell::with_limits();
+    let cell = CellDirectory::with_limits();
     cell.make_dir(HOSTILE);
     let run = format!("{HOSTILE}/run");
     let made =

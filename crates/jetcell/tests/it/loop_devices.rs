@@ -6,24 +6,27 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
-use testkit::{Need, skip};
+use testkit::{TestRequirement, skip};
 
 use serde_json::Value;
 
-use crate::cell::Cell;
+use crate::cell::CellDirectory;
 
 /// A loop device on an image. It is detached when it is dropped.
 pub struct LoopDevice(pub String);
 
 impl LoopDevice {
     /// Attaches a loop device to an image. Returns `None` where loop devices are not available.
-    pub fn over(image: &Path, bytes: u64) -> Option<LoopDevice> {
+    pub fn attach(image: &Path, bytes: u64) -> Option<LoopDevice> {
         let made = fs::File::create(image).and_then(|file| file.set_len(bytes));
         made.unwrap();
         let output = Command::new("losetup").args(["-P", "--show", "-f"]).arg(image).output().ok()?;
         let name = String::from_utf8(output.stdout).ok()?.trim().to_string();
         if name.is_empty() {
-            skip(Need::Root, format!("no loop device: {}", String::from_utf8_lossy(&output.stderr).trim()));
+            skip(
+                TestRequirement::Root,
+                format!("no loop device: {}", String::from_utf8_lossy(&output.stderr).trim()),
+            );
         }
         (!name.is_empty()).then_some(LoopDevice(name))
     }
@@ -36,7 +39,7 @@ impl LoopDevice {
         let name = format!("{}p{number}", self.0);
         let made = run("addpart", &words.map(String::as_str)) && appears(&name);
         if !made {
-            skip(Need::Root, format!("no partition of {}", self.0));
+            skip(TestRequirement::Root, format!("no partition of {}", self.0));
         }
         made.then_some(name)
     }
@@ -63,21 +66,21 @@ pub fn run(program: &str, words: &[&str]) -> bool {
 }
 
 /// Returns true if file systems can be created and mounted.
-pub fn can_mount(cell: &Cell) -> bool {
-    let Some(device) = LoopDevice::over(&cell.path("probe"), 16 << 20) else { return false };
+pub fn can_create_filesystems(cell: &CellDirectory) -> bool {
+    let Some(device) = LoopDevice::attach(&cell.path("probe"), 16 << 20) else { return false };
     let point = cell.make_dir("probed");
     let mounted = run("mkfs.ext4", &["-q", &device.0])
         && run("mount", &["-t", "ext4", &device.0, point.to_str().unwrap()]);
     if mounted {
         assert!(run("umount", &[point.to_str().unwrap()]));
     } else {
-        skip(Need::Tools, "mkfs.ext4 is not installed, or nothing can be mounted");
+        skip(TestRequirement::Tools, "mkfs.ext4 is not installed, or nothing can be mounted");
     }
     mounted
 }
 
 /// Counts mount points, and images of loop devices, below a directory.
-pub fn attached_below(directory: &Path) -> usize {
+pub fn count_attached(directory: &Path) -> usize {
     let below = |path: &str| Path::new(path).starts_with(directory);
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
     let mounts = mounts.lines().filter(|line| line.split(' ').nth(4).is_some_and(below)).count();
@@ -120,8 +123,8 @@ const MAKE: [&str; 10] = [
 
 #[test]
 fn file_systems_are_made_compared_and_removed() {
-    let cell = Cell::new();
-    if !can_mount(&cell) {
+    let cell = CellDirectory::new();
+    if !can_create_filesystems(&cell) {
         return;
     }
     cell.write("list.toml", LIST);
@@ -145,15 +148,15 @@ fn file_systems_are_made_compared_and_removed() {
     assert!(of(1, "/allocated_bytes").as_u64().unwrap() >= 32 << 20);
     assert_eq!(found["signs"], "change");
     assert!(found["rows"][0]["means"][1].as_f64().unwrap() > 0.0);
-    assert_eq!((attached_below(&images), fs::read_dir(&images).unwrap().count()), (0, 0));
+    assert_eq!((count_attached(&images), fs::read_dir(&images).unwrap().count()), (0, 0));
     let page = fs::read_to_string(cell.path("out/report.html")).unwrap();
     assert!(page.contains("1024") && page.contains("with the sign of the change"));
 }
 
 #[test]
 fn what_a_killed_test_left_is_found_and_removed() {
-    let cell = Cell::new();
-    if !can_mount(&cell) {
+    let cell = CellDirectory::new();
+    if !can_create_filesystems(&cell) {
         return;
     }
     let images = cell.make_dir("images");
@@ -166,7 +169,7 @@ fn what_a_killed_test_left_is_found_and_removed() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let mounted = || attached_below(&images) >= 2;
+    let mounted = || count_attached(&images) >= 2;
     let began = Instant::now();
     while !mounted() && began.elapsed() < Duration::from_secs(120) && child.try_wait().unwrap().is_none() {
         thread::sleep(Duration::from_millis(20));
@@ -190,14 +193,14 @@ fn what_a_killed_test_left_is_found_and_removed() {
     let output = cell.program(&["test", "filesystems", "--images", "images", "--clean-up"]).output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(0), "{stderr}");
-    assert_eq!((attached_below(&images), fs::read_dir(&images).unwrap().count()), (0, 0), "{stderr}");
+    assert_eq!((count_attached(&images), fs::read_dir(&images).unwrap().count()), (0, 0), "{stderr}");
 }
 
 /// A mounted file system. It is unmounted when it is dropped.
 pub struct MountPoint(PathBuf);
 
 impl MountPoint {
-    pub fn of(kind: &str, device: &LoopDevice, point: PathBuf, options: &str) -> MountPoint {
+    pub fn mount(kind: &str, device: &LoopDevice, point: PathBuf, options: &str) -> MountPoint {
         assert!(run("mount", &["-t", kind, "-o", options, &device.0, point.to_str().unwrap()]));
         MountPoint(point)
     }
@@ -218,14 +221,14 @@ fn trigger_error(device: &LoopDevice) -> bool {
 
 #[test]
 fn a_volume_that_becomes_read_only_under_load_loses_nothing_and_recovers() {
-    let cell = Cell::new();
-    if !can_mount(&cell) {
+    let cell = CellDirectory::new();
+    if !can_create_filesystems(&cell) {
         return;
     }
-    let Some(device) = LoopDevice::over(&cell.path("image"), 256 << 20) else { return };
+    let Some(device) = LoopDevice::attach(&cell.path("image"), 256 << 20) else { return };
     assert!(run("mkfs.ext4", &["-q", &device.0]));
     let point = cell.make_dir("point");
-    let mounted = MountPoint::of("ext4", &device, point.clone(), "errors=remount-ro");
+    let mounted = MountPoint::mount("ext4", &device, point.clone(), "errors=remount-ro");
     let lines = |name: &str| fs::read_to_string(cell.path(name)).map_or(0, |text| text.lines().count());
     let promise = ["test", "durability", "point/promised", "--witness", "journal", "--quiet", "--seed", "5"];
     let perform =
@@ -245,7 +248,7 @@ fn a_volume_that_becomes_read_only_under_load_loses_nothing_and_recovers() {
     }
     let [promised, performed] = programs.map(|program| program.wait_with_output().unwrap());
     if !triggered {
-        skip(Need::Kernel, "the kernel has no trigger_fs_error for ext4");
+        skip(TestRequirement::Kernel, "the kernel has no trigger_fs_error for ext4");
         return;
     }
     let one_line = |text: &[u8], status: Option<i32>, expected: i32| {
@@ -265,7 +268,7 @@ fn a_volume_that_becomes_read_only_under_load_loses_nothing_and_recovers() {
     drop(mounted);
     // The repair clears the recorded error of the file system. The page cache is empty now.
     let _ = run("e2fsck", &["-f", "-y", &device.0]);
-    let _mounted = MountPoint::of("ext4", &device, point, "errors=remount-ro");
+    let _mounted = MountPoint::mount("ext4", &device, point, "errors=remount-ro");
     let verify = ["test", "durability", "point/promised", "--verify", "journal", "--same-boot", "--json"];
     let output = cell.program(&verify).output().unwrap();
     let text =
@@ -288,9 +291,9 @@ fn a_volume_that_becomes_read_only_under_load_loses_nothing_and_recovers() {
 
 #[test]
 fn devices_are_erased_only_if_nothing_needs_them() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     let image: PathBuf = cell.path("image");
-    let Some(device) = LoopDevice::over(&image, 32 << 20) else { return };
+    let Some(device) = LoopDevice::attach(&image, 32 << 20) else { return };
     let device = device.0.as_str();
     let refused = |words: &[&str]| cell.program_refused(&[&["disk", "test"], words].concat());
     let erase = [
@@ -338,15 +341,17 @@ fn devices_are_erased_only_if_nothing_needs_them() {
 
 #[test]
 fn an_ordinary_user_is_told_what_needs_root() {
-    let cell = Cell::new();
-    let Some(device) = LoopDevice::over(&cell.path("image"), 32 << 20) else { return };
+    let cell = CellDirectory::new();
+    let Some(device) = LoopDevice::attach(&cell.path("image"), 32 << 20) else { return };
     let as_user = |words: &[&str]| {
         let user = ["--reuid=65534", "--regid=65534", "--clear-groups", env!("CARGO_BIN_EXE_jetcell")];
         Command::new("setpriv").args(user).args(words).current_dir("/").output()
     };
     match as_user(&["--version"]) {
         Ok(output) if output.status.success() => {}
-        skipped => return skip(Need::Root, format!("no other user can run the command: {skipped:?}")),
+        skipped => {
+            return skip(TestRequirement::Root, format!("no other user can run the command: {skipped:?}"));
+        }
     }
     let shown = device.0.as_str();
     let make = ["test", "filesystems", "--make", "ext4", "--images", "/tmp", "--output", "/none"];

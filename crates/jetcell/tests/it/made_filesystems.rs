@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
-use testkit::{Need, skip};
+use testkit::{TestRequirement, skip};
 
 use serde_json::Value;
 
-use crate::cell::Cell;
-use crate::loop_devices::{LoopDevice, attached_below, can_mount, run};
+use crate::cell::CellDirectory;
+use crate::loop_devices::{LoopDevice, can_create_filesystems, count_attached, run};
 
 /// Options of a short load.
 const LOAD: [&str; 6] = ["--size", "32MiB", "--turns", "1", "--fewest-turns", "1"];
@@ -32,12 +32,12 @@ fn mounted_as(kind: &str) -> &[&str] {
 
 #[test]
 fn every_kind_is_made_on_a_partition_that_may_be_erased() {
-    let cell = Cell::new();
-    if !can_mount(&cell) {
+    let cell = CellDirectory::new();
+    if !can_create_filesystems(&cell) {
         return;
     }
     let image = cell.path("image");
-    let Some(disk) = LoopDevice::over(&image, 640 << 20) else { return };
+    let Some(disk) = LoopDevice::attach(&image, 640 << 20) else { return };
     let Some(partition) = disk.partition(1, 1, 600) else { return };
     let refused = |words: &[&str]| {
         let always = ["test", "filesystems", "--make", "xfs,ext4", "--output", "out", "--device"];
@@ -53,7 +53,7 @@ fn every_kind_is_made_on_a_partition_that_may_be_erased() {
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     if !run("mkfs.xfs", &["-V"]) && stderr.contains("fewer than two file systems to compare") {
         skip(
-            Need::Tools,
+            TestRequirement::Tools,
             format!("mkfs.xfs is not installed, and this machine makes fewer than two kinds\n{stderr}"),
         );
         return;
@@ -83,7 +83,7 @@ fn every_kind_is_made_on_a_partition_that_may_be_erased() {
 }
 
 /// Starts a test of ext4 on images that runs until it is stopped.
-fn started(cell: &Cell, images: &Path) -> Child {
+fn started(cell: &CellDirectory, images: &Path) -> Child {
     let two = "[[filesystem]]\nkind = \"ext4\"\n[[filesystem]]\nkind = \"ext4\"\nname = \"other\"\n";
     cell.write("list.toml", two);
     let words =
@@ -117,8 +117,8 @@ fn stopped(child: Child, signal: &str) -> (Option<i32>, String) {
 
 #[test]
 fn signals_end_a_test_and_nothing_is_left() {
-    let cell = Cell::new();
-    if !can_mount(&cell) {
+    let cell = CellDirectory::new();
+    if !can_create_filesystems(&cell) {
         return;
     }
     let images = cell.make_dir("images");
@@ -126,15 +126,15 @@ fn signals_end_a_test_and_nothing_is_left() {
         let (code, stderr) = stopped(started(&cell, &images), signal);
         assert_eq!(code, Some(1), "{signal}: {stderr}");
         assert!(stderr.contains("stopped; an incomplete test does not have a result"), "{signal}: {stderr}");
-        assert_eq!((attached_below(&images), fs::read_dir(&images).unwrap().count()), (0, 0), "{stderr}");
+        assert_eq!((count_attached(&images), fs::read_dir(&images).unwrap().count()), (0, 0), "{stderr}");
         let _ = fs::remove_dir_all(cell.path("out"));
     }
 }
 
 #[test]
 fn what_cannot_be_unmounted_is_said_with_what_removes_it() {
-    let cell = Cell::new();
-    if !can_mount(&cell) {
+    let cell = CellDirectory::new();
+    if !can_create_filesystems(&cell) {
         return;
     }
     let images = cell.make_dir("images");
@@ -148,13 +148,13 @@ fn what_cannot_be_unmounted_is_said_with_what_removes_it() {
     drop(holder);
     let output = cell.program(&["test", "filesystems", "--images", "images", "--clean-up"]).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert_eq!((attached_below(&images), fs::read_dir(&images).unwrap().count()), (0, 0));
+    assert_eq!((count_attached(&images), fs::read_dir(&images).unwrap().count()), (0, 0));
 }
 
 #[test]
 fn a_load_that_fails_ends_the_test_and_nothing_is_left() {
-    let cell = Cell::new();
-    if !can_mount(&cell) {
+    let cell = CellDirectory::new();
+    if !can_create_filesystems(&cell) {
         return;
     }
     let images = cell.make_dir("images");
@@ -173,22 +173,25 @@ fn a_load_that_fails_ends_the_test_and_nothing_is_left() {
     assert_eq!(output.status.code(), Some(2), "{stderr}");
     assert!(cell.path("out/runs/1-1/result.json").exists(), "the first load has a result: {stderr}");
     assert!(!cell.path("out/result.json").exists());
-    assert_eq!((attached_below(&images), fs::read_dir(&images).unwrap().count()), (0, 0), "{stderr}");
+    assert_eq!((count_attached(&images), fs::read_dir(&images).unwrap().count()), (0, 0), "{stderr}");
 }
 
 #[test]
 fn durability_refuses_devices_and_a_witness_on_the_same_disk() {
-    let cell = Cell::new();
-    if !can_mount(&cell) {
+    let cell = CellDirectory::new();
+    if !can_create_filesystems(&cell) {
         return;
     }
     let image = cell.path("image");
-    let Some(disk) = LoopDevice::over(&image, 64 << 20) else { return };
+    let Some(disk) = LoopDevice::attach(&image, 64 << 20) else { return };
     let partitions = [disk.partition(1, 1, 20), disk.partition(2, 30, 20)];
     let [Some(one), Some(other)] = partitions else { return };
     let refused = |words: &[&str]| cell.program_refused(&[&["test", "durability"], words].concat());
     let device = refused(&[&one, "--witness", "tcp:127.0.0.1:1"]);
-    assert!(device.contains("is a block device") && device.contains("create a file system on the device"), "{device}");
+    assert!(
+        device.contains("is a block device") && device.contains("create a file system on the device"),
+        "{device}"
+    );
     let points = ["one", "other"].map(|name| cell.make_dir(name).display().to_string());
     let mounted = |device: &str, point: &str| {
         run("mkfs.ext4", &["-q", device]) && run("mount", &["-t", "ext4", device, point])

@@ -25,7 +25,7 @@ mod hostile_names;
 mod loop_devices;
 mod made_filesystems;
 mod maintain;
-mod manners;
+mod command_conventions;
 mod many_databases;
 mod power;
 mod raid;

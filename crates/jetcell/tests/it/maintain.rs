@@ -3,27 +3,27 @@
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::process::Command;
-use testkit::{Need, skip};
+use testkit::{TestRequirement, skip};
 
-use ese_engine::{CommitMode, CreateOptions, Instance, InstanceOptions, PageSize, Value as Field};
+use ese_engine::{CommitMode, DatabaseOptions, Instance, InstanceOptions, PageSize, Value as Field};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::cell::Cell;
+use crate::cell::CellDirectory;
 use crate::copies::table;
 
 const JETCELL: &str = env!("CARGO_BIN_EXE_jetcell");
 const STORE: [&str; 2] = ["d/log001", "d/Jetstress001001.edb"];
 
-fn store() -> Cell {
-    let cell = Cell::with_limits();
+fn store() -> CellDirectory {
+    let cell = CellDirectory::with_limits();
     cell.run("out", 0, &["--dir", "d", "--size", "32MiB", "--duration", "1s"]);
     cell
 }
 
 /// Runs a pass. Returns its result.
 #[track_caller]
-fn maintained(cell: &Cell, exit: i32, options: &[&str]) -> Value {
+fn maintained(cell: &CellDirectory, exit: i32, options: &[&str]) -> Value {
     let output = cell.program(&[&["maintain"], &STORE[..], &["--json"], options].concat()).output().unwrap();
     assert_eq!(output.status.code(), Some(exit), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).unwrap()
@@ -208,7 +208,7 @@ fn a_pass_runs_in_its_window_and_waits_outside() {
 #[test]
 fn the_first_pass_after_zeroing_at_creation_is_short() {
     let used = [false, true].map(|at_creation| {
-        let cell = Cell::with_limits();
+        let cell = CellDirectory::with_limits();
         let option = format!("--zero-at-creation={at_creation}");
         cell.run(
             "out",
@@ -225,7 +225,7 @@ fn the_first_pass_after_zeroing_at_creation_is_short() {
 
 #[test]
 fn maintenance_beside_the_load_keeps_to_its_window() {
-    let cell = Cell::with_limits();
+    let cell = CellDirectory::with_limits();
     let load = ["--dir", "d", "--size", "32MiB", "--duration", "2s", "--maintenance", "scan,zero,defrag"];
     let load = [&load[..], &["--scan-pause", "0ms", "--maintenance-window"]].concat();
     let closed = cell.run("closed", 0, &[&load[..], &[&window(false)]].concat());
@@ -256,7 +256,7 @@ fn maintenance_beside_the_load_keeps_to_its_window() {
 
 #[test]
 fn impossible_requests_change_nothing() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     cell.make_dir("empty");
     for (options, said) in [
         (&["empty", "--tasks", "zero"][..], "requires scan"),
@@ -277,12 +277,12 @@ fn impossible_requests_change_nothing() {
 }
 
 /// Creates an instance with two databases, each with rows that were inserted in an order other than key order.
-fn two_databases(cell: &Cell) {
+fn two_databases(cell: &CellDirectory) {
     let mut options = InstanceOptions::new(cell.make_dir("two")).unwrap();
     (options.page_size, options.log_file_size, options.cache_bytes) = (PageSize::KIB_4, 256 << 10, 4 << 20);
     let instance = Instance::open(options).unwrap();
     for name in DATABASES {
-        let database = instance.create_database(&cell.path(name), &CreateOptions::default()).unwrap();
+        let database = instance.create_database(&cell.path(name), &DatabaseOptions::default()).unwrap();
         let mut session = instance.session();
         session.begin().unwrap();
         session.create_table(&database, &table()).unwrap();
@@ -301,7 +301,7 @@ fn two_databases(cell: &Cell) {
 const DATABASES: [&str; 2] = ["two/a.edb", "two/b.edb"];
 
 /// Returns the percentage of leaves of a table that are not followed by the next page, as reported by `dump space`.
-fn fragmentation(cell: &Cell, database: &str) -> f64 {
+fn fragmentation(cell: &CellDirectory, database: &str) -> f64 {
     let output = cell.program(&["dump", "space", "--json", database]).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let lines = String::from_utf8(output.stdout).unwrap();
@@ -311,7 +311,7 @@ fn fragmentation(cell: &Cell, database: &str) -> f64 {
 
 #[test]
 fn dump_space_shows_the_layout() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     two_databases(&cell);
     let before = fragmentation(&cell, DATABASES[0]);
     let output = cell.program(&["maintain", "two", "--tasks", "layout"]).output().unwrap();
@@ -322,7 +322,7 @@ fn dump_space_shows_the_layout() {
 
 #[test]
 fn a_database_that_cannot_be_worked_on_leaves_the_others_their_turn() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     two_databases(&cell);
     let first = fs::File::options().write(true).open(cell.path(DATABASES[0])).unwrap();
     first.set_len(12 << 10).unwrap();
@@ -348,7 +348,7 @@ fn a_database_that_cannot_be_worked_on_leaves_the_others_their_turn() {
 /// Skipped if this user cannot create a mount namespace.
 #[test]
 fn a_read_only_file_system_is_refused_in_one_line_and_nothing_changes() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     two_databases(&cell);
     let before = cell.listing();
     let read_only = "mount --bind two two && mount -o remount,ro,bind two two || exit 99; exec \"$0\" maintain two --tasks \"$1\"";
@@ -357,7 +357,7 @@ fn a_read_only_file_system_is_refused_in_one_line_and_nothing_changes() {
         let output = Command::new("unshare").args(shell).current_dir(cell.path("")).output();
         let output = match output {
             Ok(output) if !matches!(output.status.code(), Some(1 | 99)) => output,
-            skipped => return skip(Need::Root, format!("no mount namespace: {skipped:?}")),
+            skipped => return skip(TestRequirement::Root, format!("no mount namespace: {skipped:?}")),
         };
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{said}");
@@ -369,7 +369,7 @@ fn a_read_only_file_system_is_refused_in_one_line_and_nothing_changes() {
 /// Uses ramfs, which cannot punch holes. Skipped without a mount namespace.
 #[test]
 fn a_task_that_fails_ends_for_its_database_only() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     two_databases(&cell);
     cell.make_dir("small");
     let on_ramfs = "mount -t ramfs none small && mv two/a.edb small || exit 99; \
@@ -378,7 +378,7 @@ fn a_task_that_fails_ends_for_its_database_only() {
     let output = Command::new("unshare").args(shell).current_dir(cell.path("")).output();
     let output = match output {
         Ok(output) if !matches!(output.status.code(), Some(1 | 99)) => output,
-        skipped => return skip(Need::Root, format!("no mount namespace: {skipped:?}")),
+        skipped => return skip(TestRequirement::Root, format!("no mount namespace: {skipped:?}")),
     };
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{said}");

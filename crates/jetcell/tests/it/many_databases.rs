@@ -4,7 +4,7 @@
 use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use crate::cell::Cell;
+use crate::cell::CellDirectory;
 use crate::runs::wait_until;
 
 /// Maximum number of threads of the process: four for the load, eight for all databases, and those of the I/O backend
@@ -13,7 +13,7 @@ const THREADS: usize = 40;
 
 #[test]
 fn threads_do_not_grow_with_databases_and_memory_stays_within_one_bound() {
-    let cell = Cell::with_limits();
+    let cell = CellDirectory::with_limits();
     let (most, at_work) = (AtomicUsize::new(0), AtomicBool::new(false));
     let arguments =
         ["--dir", "d", "--databases", "24", "--size", "32MiB", "--cache", "96MiB", "--threads", "4"];
@@ -56,7 +56,7 @@ fn threads_do_not_grow_with_databases_and_memory_stays_within_one_bound() {
 
 #[test]
 fn memory_stays_within_its_bound_with_many_threads() {
-    let cell = Cell::with_limits();
+    let cell = CellDirectory::with_limits();
     let arguments =
         ["--dir", "d", "--size", "96MiB", "--cache", "64MiB", "--threads", "64", "--duration", "4s"];
     let output = cell.jetcell(&[&arguments[..], &["--output", "out", "--quiet"]].concat());
@@ -68,7 +68,7 @@ fn memory_stays_within_its_bound_with_many_threads() {
 #[test]
 fn a_cache_that_is_too_small_for_the_databases_is_refused() {
     let many = ["--dir", "d", "--databases", "24", "--size", "32MiB"];
-    let refused = Cell::new().refused(&[&many[..], &["--cache", "23MiB"]].concat());
+    let refused = CellDirectory::new().refused(&[&many[..], &["--cache", "23MiB"]].concat());
     let what = "--cache 23MiB is too small for 24 databases and 4 threads; use at least 26MiB, or fewer databases or threads";
     assert_eq!(refused, what);
 }

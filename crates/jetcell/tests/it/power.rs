@@ -4,25 +4,25 @@ use std::fs;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
-use testkit::{Need, skip};
+use testkit::{TestRequirement, skip};
 
 use serde_json::Value;
 
-use crate::cell::Cell;
+use crate::cell::CellDirectory;
 
 /// A simulated Tasmota plug on this machine. It stops when this is dropped.
-struct Plug {
+struct SimulatedPlug {
     server: Arc<tiny_http::Server>,
     serving: Option<thread::JoinHandle<()>>,
 }
 
-impl Plug {
-    fn new(watts: f64) -> Plug {
-        Plug::answering(move |_| format!("{{\"StatusSNS\":{{\"ENERGY\":{{\"Power\":{watts}}}}}}}"))
+impl SimulatedPlug {
+    fn new(watts: f64) -> SimulatedPlug {
+        SimulatedPlug::answering(move |_| format!("{{\"StatusSNS\":{{\"ENERGY\":{{\"Power\":{watts}}}}}}}"))
     }
 
     /// Creates a plug whose answer depends on the number of earlier requests.
-    fn answering(answer: impl Fn(u32) -> String + Send + 'static) -> Plug {
+    fn answering(answer: impl Fn(u32) -> String + Send + 'static) -> SimulatedPlug {
         let server = Arc::new(tiny_http::Server::http("127.0.0.1:0").unwrap());
         let own = server.clone();
         let serving = thread::spawn(move || {
@@ -32,7 +32,7 @@ impl Plug {
                 asked += 1;
             }
         });
-        Plug { server, serving: Some(serving) }
+        SimulatedPlug { server, serving: Some(serving) }
     }
 
     fn meter(&self) -> String {
@@ -40,7 +40,7 @@ impl Plug {
     }
 }
 
-impl Drop for Plug {
+impl Drop for SimulatedPlug {
     fn drop(&mut self) {
         self.server.unblock();
         if let Some(serving) = self.serving.take() {
@@ -50,7 +50,7 @@ impl Drop for Plug {
 }
 
 #[track_caller]
-fn run(cell: &Cell, code: i32, words: &[&str]) -> String {
+fn run(cell: &CellDirectory, code: i32, words: &[&str]) -> String {
     let output = cell.program(words).output().unwrap();
     assert_eq!(output.status.code(), Some(code), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
@@ -58,9 +58,9 @@ fn run(cell: &Cell, code: i32, words: &[&str]) -> String {
 
 #[test]
 fn drives_are_compared_by_mail_load_price_and_energy() {
-    let cell = Cell::with_limits();
+    let cell = CellDirectory::with_limits();
     for (name, watts) in [("green", 40.0), ("black", 50.0)] {
-        let plug = Plug::new(watts);
+        let plug = SimulatedPlug::new(watts);
         let (log, run_dir, dir) = (format!("{name}.csv"), format!("{name}-run"), format!("{name}-db"));
         let record =
             ["power", "record", "--meter", &plug.meter(), "--scope", "server", "--interval", "100ms"];
@@ -141,9 +141,11 @@ fn drives_are_compared_by_mail_load_price_and_energy() {
 
 #[test]
 fn the_counter_of_a_plug_counts_and_energy_can_be_typed_in() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     // The plug reports 4 W. Its counter advances by 0.5 Wh, which is 30 watt-minutes, with each request.
-    let plug = Plug::answering(|asked| format!("{{\"power\":4,\"is_valid\":true,\"total\":{}}}", asked * 30));
+    let plug = SimulatedPlug::answering(|asked| {
+        format!("{{\"power\":4,\"is_valid\":true,\"total\":{}}}", asked * 30)
+    });
     let meter = plug.meter().replace("tasmota", "shelly1");
     let record = [
         "power",
@@ -202,7 +204,7 @@ fn the_counter_of_a_plug_counts_and_energy_can_be_typed_in() {
 
 #[test]
 fn a_board_controller_is_asked_by_ipmitool() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     let program = |text: &str| {
         use std::os::unix::fs::PermissionsExt;
         cell.make_dir("bin");
@@ -249,7 +251,7 @@ fn a_board_controller_is_asked_by_ipmitool() {
 /// Runs the list in the documentation, and compares the result with values that were recomputed from the source.
 #[test]
 fn a_published_comparison_comes_out_to_the_digit_with_its_errors() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let list = root.join("docs/examples/green-and-black.toml");
     let compare =
@@ -318,12 +320,12 @@ fn a_published_comparison_comes_out_to_the_digit_with_its_errors() {
 
 #[test]
 fn tests_of_drives_are_summed_up_by_group() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     cell.make_dir("a");
     let test = ["disk", "test", "a", "a", "--size", "16MiB", "--seconds", "0.02", "--output", "both"];
     let output = cell.program(&test).output().unwrap();
     if String::from_utf8_lossy(&output.stderr).contains("O_DIRECT") {
-        return skip(Need::Kernel, "this file system has no direct I/O");
+        return skip(TestRequirement::Kernel, "this file system has no direct I/O");
     }
     let stored: Value =
         serde_json::from_str(&fs::read_to_string(cell.path("both/result.json")).unwrap()).unwrap();
@@ -350,9 +352,9 @@ fn tests_of_drives_are_summed_up_by_group() {
 
 #[test]
 fn a_meter_without_a_figure_is_refused_before_the_command_starts() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     cell.write("old.csv", "kept");
-    let (relay, plug) = (Plug::new(0.0), Plug::new(12.5));
+    let (relay, plug) = (SimulatedPlug::new(0.0), SimulatedPlug::new(12.5));
     let record = |meter: &str, options: &[&str]| {
         let words = [&["power", "record", "--meter", meter], options, &["--", "touch", "started"]].concat();
         cell.program_refused(&words)

@@ -9,17 +9,17 @@ use std::time::{Duration, Instant};
 use jetcell_vfs::{RealOptions, RealVfs, Vfs};
 use serde_json::Value;
 
-use crate::cell::Cell;
+use crate::cell::CellDirectory;
 
 const SIZE: &str = "16MiB";
 
-fn run(cell: &Cell, words: &[&str]) -> Output {
+fn run(cell: &CellDirectory, words: &[&str]) -> Output {
     cell.program(&[&["raid"], words].concat()).output().unwrap()
 }
 
 /// Runs a command, checks its exit code, and returns its output.
 #[track_caller]
-fn ended(cell: &Cell, code: i32, words: &[&str]) -> String {
+fn ended(cell: &CellDirectory, code: i32, words: &[&str]) -> String {
     let output = run(cell, words);
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(code), "{words:?}: {stderr}");
@@ -27,12 +27,12 @@ fn ended(cell: &Cell, code: i32, words: &[&str]) -> String {
 }
 
 #[track_caller]
-fn json(cell: &Cell, code: i32, words: &[&str]) -> Value {
+fn json(cell: &CellDirectory, code: i32, words: &[&str]) -> Value {
     serde_json::from_str(&ended(cell, code, &[words, &["--json"]].concat())).unwrap()
 }
 
 /// Creates a RAID-DP array of six members.
-fn created(cell: &Cell) {
+fn created(cell: &CellDirectory) {
     let words = [
         "create",
         "a",
@@ -53,7 +53,7 @@ fn created(cell: &Cell) {
 
 #[test]
 fn an_array_loses_members_is_rebuilt_scrubbed_grown_and_destroyed() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     created(&cell);
     let status = json(&cell, 0, &["status", "a"]);
     assert_eq!(
@@ -94,7 +94,9 @@ fn an_array_loses_members_is_rebuilt_scrubbed_grown_and_destroyed() {
     }
     assert!(cell.program_refused(&["raid", "destroy", "a"]).ends_with("add --force if that is intended"));
     assert!(ended(&cell, 0, &["destroy", "a", "--force"]).contains("7 files are no longer members"));
-    assert!(cell.program_refused(&["raid", "status", "a"]).contains("create an array with jetcell raid create"));
+    assert!(
+        cell.program_refused(&["raid", "status", "a"]).contains("create an array with jetcell raid create")
+    );
     // The directory and the files can be used again. Members that left the array before it was destroyed still have
     // superblocks.
     ended(&cell, 0, &["create", "a", "--level", "raid5", "--force", "--members", "m0", "m1", "m2"]);
@@ -102,7 +104,7 @@ fn an_array_loses_members_is_rebuilt_scrubbed_grown_and_destroyed() {
 
 #[test]
 fn what_cannot_be_a_member_is_refused_with_one_line_and_stays_as_it_is() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     for name in ["m1", "m2", "m3"] {
         cell.write(name, vec![0; 16 << 20]);
     }
@@ -170,7 +172,7 @@ fn what_cannot_be_a_member_is_refused_with_one_line_and_stays_as_it_is() {
 
 #[test]
 fn damaged_superblocks_leave_a_member_out_and_too_many_of_them_are_refused() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     created(&cell);
     let wipe = |name: &str, end: u64| {
         let file = std::fs::OpenOptions::new().write(true).open(cell.path(name)).unwrap();
@@ -197,7 +199,7 @@ fn damaged_superblocks_leave_a_member_out_and_too_many_of_them_are_refused() {
 }
 
 /// Starts a slow rebuild of slot 1. Returns its process, and the status of the array during the rebuild.
-fn rebuilding(cell: &Cell) -> (Child, Value) {
+fn rebuilding(cell: &CellDirectory) -> (Child, Value) {
     created(cell);
     ended(cell, 0, &["fail", "a", "m1"]);
     let slow = ["raid", "replace", "a", "1", "m6", "--size", SIZE, "--rate", "1MB/s"];
@@ -224,7 +226,7 @@ fn kill(mut child: Child) {
 
 #[test]
 fn a_killed_rebuild_continues_and_an_array_in_use_is_watched_but_not_changed() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     let (rebuild, status) = rebuilding(&cell);
     assert_eq!(status["shut_down"], false);
     let text = String::from_utf8(run(&cell, &["scrub", "a"]).stderr).unwrap();
@@ -245,7 +247,7 @@ fn a_killed_rebuild_continues_and_an_array_in_use_is_watched_but_not_changed() {
 
 #[test]
 fn an_array_that_was_killed_and_misses_a_member_starts_only_on_demand() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     kill(rebuilding(&cell).0);
     std::fs::rename(cell.path("m4"), cell.path("away")).unwrap();
     let output = run(&cell, &["rebuild", "a"]);
@@ -260,7 +262,7 @@ fn an_array_that_was_killed_and_misses_a_member_starts_only_on_demand() {
 
 #[test]
 fn an_array_is_measured_beside_plain_files() {
-    let cell = Cell::with_limits();
+    let cell = CellDirectory::with_limits();
     ended(&cell, 0, &["create", "a", "--level", "raid5", "--size", "64MiB", "--members", "m0", "m1", "m2"]);
     let words = [
         "bench",
@@ -293,7 +295,7 @@ fn an_array_is_measured_beside_plain_files() {
 
 #[test]
 fn a_test_runs_on_luns_and_goes_back_to_a_snapshot() {
-    let cell = Cell::with_limits();
+    let cell = CellDirectory::with_limits();
     let members: Vec<String> = (0..6).map(|member| format!("m{member}")).collect();
     let members: Vec<&str> = members.iter().map(String::as_str).collect();
     let words = ["create", "a", "--level", "raid-dp", "--size", "80MiB", "--members"];
@@ -364,7 +366,7 @@ fn a_test_runs_on_luns_and_goes_back_to_a_snapshot() {
 
 #[test]
 fn a_test_runs_on_an_array_that_loses_members_and_is_rebuilt_beside_the_load() {
-    let cell = Cell::with_limits();
+    let cell = CellDirectory::with_limits();
     let members: Vec<String> = (0..6).map(|member| format!("m{member}")).collect();
     let words = ["create", "a", "--level", "raid-dp", "--size", "64MiB", "--members"];
     let members: Vec<&str> = members.iter().map(String::as_str).collect();
@@ -407,7 +409,7 @@ fn a_test_runs_on_an_array_that_loses_members_and_is_rebuilt_beside_the_load() {
 
 #[test]
 fn the_risk_of_an_array_is_calculated_from_its_own_rebuilds_and_scrubs() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     let make = |name: &str, level: &str, members: [&str; 4]| {
         let words = [&["create", name, "--level", level, "--size", SIZE, "--members"][..], &members].concat();
         ended(&cell, 0, &words);
@@ -441,13 +443,13 @@ fn the_risk_of_an_array_is_calculated_from_its_own_rebuilds_and_scrubs() {
     assert_eq!(run(&cell, &["reliability", "--array", "nowhere"]).status.code(), Some(2));
 }
 
-fn mode(cell: &Cell, name: &str) -> u32 {
+fn mode(cell: &CellDirectory, name: &str) -> u32 {
     std::fs::metadata(cell.path(name)).unwrap().permissions().mode() & 0o777
 }
 
 #[test]
 fn files_of_an_array_are_for_their_owner_only() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     created(&cell);
     ended(&cell, 0, &["spare", "a", "s0", "--size", SIZE]);
     ended(&cell, 0, &["lun", "create", "a", "l", "--size", "1MiB"]);
@@ -462,7 +464,7 @@ fn files_of_an_array_are_for_their_owner_only() {
 
 #[test]
 fn links_do_not_lead_an_array_to_other_files() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     let mirror = |array, members: &[&str], more: &[&str]| {
         let words = ["create", array, "--level", "mirror", "--size", SIZE];
         run(&cell, &[&words[..], more, &["--members"], members].concat())
@@ -497,7 +499,7 @@ fn links_do_not_lead_an_array_to_other_files() {
 
 #[test]
 fn a_copy_of_a_member_in_the_place_of_another_one_is_named() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     created(&cell);
     std::fs::copy(cell.path("m0"), cell.path("m1")).unwrap();
     let refused = run(&cell, &["scrub", "a"]);

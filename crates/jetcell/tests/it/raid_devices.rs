@@ -7,21 +7,21 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
-use testkit::{Need, skip};
+use testkit::{TestRequirement, skip};
 
-use jetcell_array::{Array, ArrayError, AssembleOptions, BLOCK, Refusal};
+use jetcell_array::{Array, ArrayError, ArrayRefusal, AssembleOptions, BLOCK};
 use jetcell_vfs::{RealOptions, RealVfs, Vfs};
 use rustix::fs::OFlags;
 use serde_json::Value;
 
-use crate::cell::Cell;
-use crate::loop_devices::{LoopDevice, can_mount, run};
+use crate::cell::CellDirectory;
+use crate::loop_devices::{LoopDevice, can_create_filesystems, run};
 use crate::raid_serve::ended;
 
 const BYTES: u64 = 24 << 20;
 
-fn devices(cell: &Cell, count: usize) -> Option<Vec<LoopDevice>> {
-    (0..count).map(|number| LoopDevice::over(&cell.path(&format!("image{number}")), BYTES)).collect()
+fn devices(cell: &CellDirectory, count: usize) -> Option<Vec<LoopDevice>> {
+    (0..count).map(|number| LoopDevice::attach(&cell.path(&format!("image{number}")), BYTES)).collect()
 }
 
 fn real() -> Arc<RealVfs> {
@@ -33,14 +33,14 @@ fn assembled(members: &[&str]) -> Array {
     Array::assemble(real(), &members, AssembleOptions::default()).unwrap()
 }
 
-fn state(cell: &Cell) -> (Option<i32>, Value) {
+fn state(cell: &CellDirectory) -> (Option<i32>, Value) {
     let output = cell.program(&["raid", "status", "a", "--json"]).output().unwrap();
     (output.status.code(), serde_json::from_slice::<Value>(&output.stdout).unwrap()["state"].clone())
 }
 
 /// Checks that a command on arrays is refused with one line. Returns the line.
 #[track_caller]
-fn refused(cell: &Cell, words: &[&str]) -> String {
+fn refused(cell: &CellDirectory, words: &[&str]) -> String {
     let output = cell.program(&[&["raid"], words].concat()).output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!((output.status.code(), stderr.lines().count()), (Some(2), 1), "{words:?}: {stderr}");
@@ -50,7 +50,7 @@ fn refused(cell: &Cell, words: &[&str]) -> String {
 
 #[test]
 fn loop_devices_are_members_that_fail_are_replaced_and_scrubbed() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     let Some(devices) = devices(&cell, 5) else { return };
     let names: Vec<&str> = devices.iter().map(|device| device.0.as_str()).collect();
     ended(&cell, &[&["create", "a", "--level", "raid5", "--members"], &names[..4]].concat());
@@ -94,8 +94,8 @@ fn loop_devices_are_members_that_fail_are_replaced_and_scrubbed() {
 
 #[test]
 fn devices_that_are_mounted_or_held_are_refused() {
-    let cell = Cell::new();
-    if !can_mount(&cell) {
+    let cell = CellDirectory::new();
+    if !can_create_filesystems(&cell) {
         return;
     }
     let Some(devices) = devices(&cell, 3) else { return };
@@ -127,7 +127,7 @@ fn devices_that_are_mounted_or_held_are_refused() {
         is_busy("part of a mapped device");
         assert!(run("dmsetup", &["remove", &mapped]));
     } else {
-        skip(Need::Root, "no device mapper for a device that the kernel holds");
+        skip(TestRequirement::Root, "no device mapper for a device that the kernel holds");
     }
 
     let lock = real().lock(names[0].as_ref()).unwrap();
@@ -149,7 +149,7 @@ fn devices_that_are_mounted_or_held_are_refused() {
     let claimed = claim().unwrap();
     let members: Vec<PathBuf> = names.iter().map(PathBuf::from).collect();
     let refused = Array::assemble(real(), &members, AssembleOptions::default()).map(drop);
-    let Err(ArrayError::Refused(Refusal::InUse(path))) = refused else { panic!("{refused:?}") };
+    let Err(ArrayError::Refused(ArrayRefusal::InUse(path))) = refused else { panic!("{refused:?}") };
     assert_eq!(path, members[0]);
     // A short claim, such as that of udev, only delays the start.
     thread::scope(|scope| {

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::cell::Cell;
-use crate::raid_serve::{Served, created, ended, has, tool};
+use crate::cell::CellDirectory;
+use crate::raid_serve::{RaidServeProcess, created, ended, has, tool};
 
 /// Waits until a condition is true.
 #[track_caller]
@@ -26,7 +26,7 @@ fn wait_for(what: &str, mut is_true: impl FnMut() -> bool) {
 
 /// Runs a command and checks its exit code. Returns standard output and standard error.
 #[track_caller]
-fn said(cell: &Cell, code: i32, words: &[&str]) -> (String, String) {
+fn said(cell: &CellDirectory, code: i32, words: &[&str]) -> (String, String) {
     let output = cell.program(&[&["raid"], words].concat()).output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     let (stdout, stderr) = (text(output.stdout), text(output.stderr));
@@ -35,21 +35,21 @@ fn said(cell: &Cell, code: i32, words: &[&str]) -> (String, String) {
 }
 
 #[track_caller]
-fn json(cell: &Cell, words: &[&str]) -> Value {
+fn json(cell: &CellDirectory, words: &[&str]) -> Value {
     serde_json::from_str(&said(cell, 0, &[words, &["--json"]].concat()).0).unwrap()
 }
 
-fn events(cell: &Cell) -> Vec<Value> {
+fn events(cell: &CellDirectory) -> Vec<Value> {
     let text = std::fs::read_to_string(cell.path("a/events.jsonl")).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-fn count(cell: &Cell, event: &str) -> usize {
+fn count(cell: &CellDirectory, event: &str) -> usize {
     events(cell).iter().filter(|one| one["event"] == event).count()
 }
 
 /// Starts clients that write and verify until they are stopped.
-fn clients(cell: &Cell, uri: &str) -> Child {
+fn clients(cell: &CellDirectory, uri: &str) -> Child {
     let stop = cell.path("stop");
     let script = format!(
         "
@@ -70,14 +70,14 @@ assert number > 0
     Command::new("nbdsh").args(["-u", uri, "-c", &script]).env("PATH", "/usr/bin:/bin").spawn().unwrap()
 }
 
-fn stopped(cell: &Cell, mut clients: Child) {
+fn stopped(cell: &CellDirectory, mut clients: Child) {
     cell.write("stop", "");
     assert!(clients.wait().unwrap().success(), "a client read something else than it wrote");
 }
 
 /// Starts a scrub that would take hours, and waits until it runs. The event proves that it has started. A second
 /// scrub as a probe could run in its place.
-fn slow_scrub(cell: &Cell) -> Child {
+fn slow_scrub(cell: &CellDirectory) -> Child {
     let earlier = count(cell, "scrub_started");
     let mut scrub = cell.program(&["raid", "scrub", "a", "--rate", "1kB/s", "--json"]);
     let scrub = scrub.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
@@ -90,9 +90,9 @@ fn members_of_a_served_array_fail_and_are_replaced_and_scrubbed_under_its_client
     if !has(&["nbdsh"]) {
         return;
     }
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     created(&cell, "raid-dp", 6);
-    let served = Served::start(&cell, &["--listen", "127.0.0.1:0"]);
+    let served = RaidServeProcess::start(&cell, &["--listen", "127.0.0.1:0"]);
     let socket = cell.path("a/control.sock");
     wait_for("the socket", || socket.exists());
     assert_eq!(std::fs::metadata(&socket).unwrap().permissions().mode() & 0o777, 0o600);
@@ -106,7 +106,9 @@ fn members_of_a_served_array_fail_and_are_replaced_and_scrubbed_under_its_client
     let (text, notes) = said(&cell, 0, &["spare", "a", "m7", "--size", "24MiB"]);
     assert!(text == "a: m7 is a spare\n" && notes.contains("members (") && notes.contains("on one device"));
     assert!(
-        said(&cell, 0, &["fail", "a", "2"]).0.contains("m7 takes its place and is rebuilt while the load runs")
+        said(&cell, 0, &["fail", "a", "2"])
+            .0
+            .contains("m7 takes its place and is rebuilt while the load runs")
     );
     assert_eq!(json(&cell, &["rebuild", "a"])["state"], "optimal");
     assert_eq!(json(&cell, &["grow", "a", "m8", "--size", "24MiB"])["slots"], 7);
@@ -152,7 +154,7 @@ fn members_of_a_served_array_fail_and_are_replaced_and_scrubbed_under_its_client
     assert_eq!([count(&cell, "member_replaced"), count(&cell, "spare_added")], [1, 1]);
 }
 
-fn path(cell: &Cell, name: &str) -> Value {
+fn path(cell: &CellDirectory, name: &str) -> Value {
     cell.path(name).to_str().unwrap().into()
 }
 
@@ -186,10 +188,10 @@ fn luns_are_made_and_snapshots_taken_while_others_are_served() {
     if !has(&["nbdsh"]) {
         return;
     }
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     created(&cell, "raid6", 5);
     ended(&cell, &["lun", "create", "a", "mail", "--size", "1GiB"]);
-    let served = Served::start(&cell, &["--listen", "127.0.0.1:0"]);
+    let served = RaidServeProcess::start(&cell, &["--listen", "127.0.0.1:0"]);
     let uri = served.uri_of("mail");
     tool("nbdsh", &["-u", &uri, "-c", "h.pwrite(b'old!' * 4096, 512 << 20)"]);
     wait_for("the socket", || cell.path("a/control.sock").exists());
@@ -216,7 +218,7 @@ fn luns_are_made_and_snapshots_taken_while_others_are_served() {
     said(&cell, 0, &["lun", "delete", "a", "more", "--force"]);
     stopped(&cell, clients);
     served.stop();
-    let served = Served::start(&cell, &["--listen", "127.0.0.1:0"]);
+    let served = RaidServeProcess::start(&cell, &["--listen", "127.0.0.1:0"]);
     for (lun, word) in [("mail", "new!"), ("trial", "old!")] {
         let script = format!("assert h.pread(16384, 512 << 20) == b'{word}' * 4096");
         tool("nbdsh", &["-u", &served.uri_of(lun), "-c", &script]);
@@ -227,7 +229,7 @@ fn luns_are_made_and_snapshots_taken_while_others_are_served() {
 
 #[test]
 fn a_socket_that_was_left_behind_is_replaced_and_a_long_path_is_no_obstacle() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     let long = "d".repeat(120);
     cell.make_dir(&long);
     created(&cell, "raid5", 3);
@@ -235,20 +237,20 @@ fn a_socket_that_was_left_behind_is_replaced_and_a_long_path_is_no_obstacle() {
     std::fs::rename(cell.path("a"), cell.path(&array)).unwrap();
     std::os::unix::fs::symlink(&array, cell.path("a")).unwrap();
     let socket = cell.path("a/control.sock");
-    let served = Served::start(&cell, &["--listen", "127.0.0.1:0"]);
+    let served = RaidServeProcess::start(&cell, &["--listen", "127.0.0.1:0"]);
     wait_for("the socket", || socket.exists());
     assert_eq!(json(&cell, &["scrub", &array])["complete"], true);
     served.kill();
     assert!(socket.exists());
     // No process uses the array, so an existing socket file does not matter.
     assert_eq!(json(&cell, &["scrub", "a"])["complete"], true);
-    let served = Served::start(&cell, &["--listen", "127.0.0.1:0"]);
+    let served = RaidServeProcess::start(&cell, &["--listen", "127.0.0.1:0"]);
     wait_for("an answer", || cell.program(&["raid", "scrub", "a"]).output().unwrap().status.success());
     served.stop();
     assert!(!socket.exists());
 
     cell.write("a/control.sock", "something else");
-    let served = Served::start(&cell, &["--listen", "127.0.0.1:0"]);
+    let served = RaidServeProcess::start(&cell, &["--listen", "127.0.0.1:0"]);
     let stderr = said(&cell, 2, &["scrub", "a"]).1;
     assert!(stderr.contains("a: another process uses the array (its member "), "{stderr}");
     let notes = served.stop();
@@ -258,7 +260,7 @@ fn a_socket_that_was_left_behind_is_replaced_and_a_long_path_is_no_obstacle() {
 
 #[test]
 fn members_of_an_array_under_a_test_fail_and_are_replaced_and_scrubbed() {
-    let cell = Cell::with_limits();
+    let cell = CellDirectory::with_limits();
     let members: Vec<String> = (0..6).map(|member| format!("m{member}")).collect();
     let members: Vec<&str> = members.iter().map(String::as_str).collect();
     ended(

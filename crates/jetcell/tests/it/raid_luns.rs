@@ -2,17 +2,17 @@
 
 use serde_json::Value;
 
-use crate::cell::Cell;
-use crate::raid_serve::{Served, created, ended, has, tool};
+use crate::cell::CellDirectory;
+use crate::raid_serve::{RaidServeProcess, created, ended, has, tool};
 
-fn luns(cell: &Cell) -> Value {
+fn luns(cell: &CellDirectory) -> Value {
     serde_json::from_str(&ended(cell, &["lun", "list", "a", "--json"])).unwrap()
 }
 
 /// Serves a LUN while the nbdsh statements of `script` run on it.
 #[track_caller]
-fn shell(cell: &Cell, lun: &str, script: &str) {
-    let served = Served::start(cell, &["--listen", "127.0.0.1:0"]);
+fn shell(cell: &CellDirectory, lun: &str, script: &str) {
+    let served = RaidServeProcess::start(cell, &["--listen", "127.0.0.1:0"]);
     tool("nbdsh", &["-u", &served.uri_of(lun), "-c", script]);
     served.stop();
 }
@@ -22,7 +22,7 @@ fn luns_are_served_kept_as_snapshots_gone_back_to_and_cloned() {
     if !has(&["nbdsh"]) {
         return;
     }
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     created(&cell, "raid-dp", 6);
     assert!(ended(&cell, &["lun", "create", "a", "mail", "--size", "1TiB"]).contains("LUN mail"));
     ended(&cell, &["lun", "create", "a", "logs", "--size", "64MiB"]);
@@ -65,10 +65,10 @@ fn flushed_writes_to_a_lun_survive_a_kill_and_their_log_is_missed() {
     if !has(&["nbdsh"]) {
         return;
     }
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     created(&cell, "raid6", 5);
     ended(&cell, &["lun", "create", "a", "l", "--size", "1GiB", "--log", "fast.log", "--log-size", "8MiB"]);
-    let served = Served::start(&cell, &["--listen", "127.0.0.1:0"]);
+    let served = RaidServeProcess::start(&cell, &["--listen", "127.0.0.1:0"]);
     let script = "h.pwrite(b'kept' * 1024, 8192)\nh.pwrite(b'also' * 1024, 1 << 20, nbd.CMD_FLAG_FUA)";
     tool("nbdsh", &["-u", &served.uri, "-c", script]);
     served.kill();
@@ -79,18 +79,18 @@ fn flushed_writes_to_a_lun_survive_a_kill_and_their_log_is_missed() {
     std::fs::rename(cell.path("away"), cell.path("fast.log")).unwrap();
     shell(&cell, "l", "assert h.pread(4096, 8192) == b'kept' * 1024\nassert h.pread(4, 1 << 20) == b'also'");
 
-    let served = Served::start(&cell, &["--listen", "127.0.0.1:0"]);
+    let served = RaidServeProcess::start(&cell, &["--listen", "127.0.0.1:0"]);
     tool("nbdsh", &["-u", &served.uri, "-c", "h.pwrite(b'lost' * 1024, 8192, nbd.CMD_FLAG_FUA)"]);
     served.kill();
     std::fs::remove_file(cell.path("fast.log")).unwrap();
-    let served = Served::start(&cell, &["--listen", "127.0.0.1:0", "--forget-log"]);
+    let served = RaidServeProcess::start(&cell, &["--listen", "127.0.0.1:0", "--forget-log"]);
     tool("nbdsh", &["-u", &served.uri, "-c", "assert h.pread(4096, 8192) == b'kept' * 1024"]);
     served.stop();
 }
 
 #[test]
 fn what_is_no_volume_of_luns_is_refused_with_one_line() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     created(&cell, "raid5", 3);
     let refused = |words: &[&str]| {
         let output = cell.program(&[&["raid"], words].concat()).output().unwrap();
@@ -106,9 +106,7 @@ fn what_is_no_volume_of_luns_is_refused_with_one_line() {
     assert!(refused(&["serve", "a"]).contains("the array has no LUN"));
     ended(&cell, &["lun", "create", "a", "x", "--size", "1MiB"]);
     assert!(refused(&["lun", "create", "a", "x", "--size", "1MiB"]).contains("already"));
-    assert!(
-        refused(&["lun", "create", "a", "y", "--size", "1MiB", "--log", "other"]).contains("omit --log")
-    );
+    assert!(refused(&["lun", "create", "a", "y", "--size", "1MiB", "--log", "other"]).contains("omit --log"));
     assert!(refused(&["snapshot", "create", "a", "y", "s"]).contains("no LUN y"));
     assert!(refused(&["snapshot", "rollback", "a", "x", "s", "--force"]).contains("no snapshot s"));
     assert!(refused(&["lun", "delete", "a", "x"]).contains("add --force"));

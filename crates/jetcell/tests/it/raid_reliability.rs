@@ -1,7 +1,7 @@
 //! Tests of `jetcell raid reliability` as a user calls it.
 
 use std::process::{Command, Output};
-use testkit::{Need, skip};
+use testkit::{TestRequirement, skip};
 
 use serde_json::Value;
 
@@ -156,7 +156,7 @@ fn invalid_values_are_refused_with_one_line() {
 fn the_worked_example_of_the_documentation() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/models.md");
     let Ok(page) = std::fs::read_to_string(path) else {
-        skip(Need::Repository, "docs/models.md is in the repository, not in the package");
+        skip(TestRequirement::Repository, "docs/models.md is in the repository, not in the package");
         return;
     };
     let prompt = "$ jetcell raid reliability ";

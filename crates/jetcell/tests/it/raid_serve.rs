@@ -10,12 +10,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use testkit::{Need, skip};
+use testkit::{TestRequirement, skip};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::cell::Cell;
+use crate::cell::CellDirectory;
 
 const MEBIBYTE: usize = 1 << 20;
 
@@ -24,7 +24,7 @@ pub fn has(tools: &[&str]) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let is_there = |tool: &&str| std::env::split_paths(&path).any(|dir| dir.join(tool).is_file());
     let Some(missing) = tools.iter().find(|tool| !is_there(tool)) else { return true };
-    skip(Need::Nbd, format!("{missing} is not installed (scripts/setup-nbd.sh)"));
+    skip(TestRequirement::Nbd, format!("{missing} is not installed (scripts/setup-nbd.sh)"));
     false
 }
 
@@ -34,14 +34,14 @@ fn content(bytes: usize) -> Vec<u8> {
 }
 
 /// A running server.
-pub struct Served {
+pub struct RaidServeProcess {
     child: Child,
     /// URI of the first device.
     pub uri: String,
 }
 
-impl Served {
-    pub fn start(cell: &Cell, words: &[&str]) -> Served {
+impl RaidServeProcess {
+    pub fn start(cell: &CellDirectory, words: &[&str]) -> RaidServeProcess {
         let words = [&["raid", "serve", "a", "--json"], words].concat();
         let mut child = cell.program(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
@@ -49,7 +49,7 @@ impl Served {
         let begun: Value = serde_json::from_str(&line).unwrap_or_else(|_| {
             panic!("{line:?}, {}", errors(&mut child));
         });
-        Served { child, uri: begun["uri"].as_str().unwrap().into() }
+        RaidServeProcess { child, uri: begun["uri"].as_str().unwrap().into() }
     }
 
     /// Ends the server with a signal. Returns its output on stderr.
@@ -81,14 +81,14 @@ fn errors(child: &mut Child) -> String {
 }
 
 /// Creates an array of `members` files.
-pub fn created(cell: &Cell, level: &str, members: usize) {
+pub fn created(cell: &CellDirectory, level: &str, members: usize) {
     let names: Vec<String> = (0..members).map(|member| format!("m{member}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     ended(cell, &[&["create", "a", "--level", level, "--size", "24MiB", "--members"], &names[..]].concat());
 }
 
 #[track_caller]
-pub fn ended(cell: &Cell, words: &[&str]) -> String {
+pub fn ended(cell: &CellDirectory, words: &[&str]) -> String {
     let output = cell.program(&[&["raid"], words].concat()).output().unwrap();
     assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
@@ -111,10 +111,10 @@ fn libnbd_describes_copies_and_maps_an_array_also_when_it_is_degraded() {
     if !has(&["nbdinfo", "nbdcopy"]) {
         return;
     }
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     created(&cell, "raid-dp", 6);
     let socket = cell.path("n.sock");
-    let served = Served::start(&cell, &["--socket", socket.to_str().unwrap()]);
+    let served = RaidServeProcess::start(&cell, &["--socket", socket.to_str().unwrap()]);
     let info: Value = serde_json::from_str(&tool("nbdinfo", &["--json", &served.uri])).unwrap();
     let export = &info["exports"][0];
     assert_eq!((&info["protocol"], &info["structured"]), (&"newstyle-fixed".into(), &true.into()));
@@ -142,7 +142,7 @@ fn libnbd_describes_copies_and_maps_an_array_also_when_it_is_degraded() {
     ended(&cell, &["fail", "a", "m0"]);
     ended(&cell, &["fail", "a", "m3"]);
     ended(&cell, &["spare", "a", "m6", "--size", "24MiB"]);
-    let served = Served::start(&cell, &["--socket", socket.to_str().unwrap()]);
+    let served = RaidServeProcess::start(&cell, &["--socket", socket.to_str().unwrap()]);
     tool("nbdcopy", &[&served.uri, cell.path("copy").to_str().unwrap()]);
     let copy = std::fs::read(cell.path("copy")).unwrap();
     assert!(copy.len() == bytes && copy[..20 * MEBIBYTE] == image[..20 * MEBIBYTE]);
@@ -163,9 +163,9 @@ fn qemu_writes_zeroes_discards_flushes_and_converts() {
     if !has(&["qemu-io", "qemu-img"]) {
         return;
     }
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     created(&cell, "raid6", 5);
-    let served = Served::start(&cell, &["--listen", "127.0.0.1:0"]);
+    let served = RaidServeProcess::start(&cell, &["--listen", "127.0.0.1:0"]);
     let commands = [
         "write -P 7 1M 64k",
         "write -P 9 1000 3000",
@@ -204,9 +204,9 @@ fn what_was_written_with_fua_is_there_after_a_kill_and_bad_clients_do_no_harm() 
     if !has(&["nbdsh"]) {
         return;
     }
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     created(&cell, "raid5", 4);
-    let served = Served::start(&cell, &["--listen", "127.0.0.1:0"]);
+    let served = RaidServeProcess::start(&cell, &["--listen", "127.0.0.1:0"]);
     let script = "
 h.pwrite(b'durable' * 1000, 5000, nbd.CMD_FLAG_FUA)
 h.pwrite(b'flushed' * 1000, 50000)
@@ -233,7 +233,7 @@ assert h.pread(7, 50000) == b'flushed'
     tool("nbdsh", &["-u", &served.uri, "-c", "assert h.pread(4096, 0) == bytes(4096)"]);
     served.kill();
 
-    let served = Served::start(&cell, &["--listen", "127.0.0.1:0", "--read-only"]);
+    let served = RaidServeProcess::start(&cell, &["--listen", "127.0.0.1:0", "--read-only"]);
     let script = "
 assert h.is_read_only()
 assert h.pread(7000, 5000) == b'durable' * 1000
@@ -254,10 +254,10 @@ fn fio_reads_what_it_wrote() {
     if !has(&["fio"]) || !tool("fio", &["--enghelp"]).contains("nbd") {
         return;
     }
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     created(&cell, "raid6", 6);
     let socket = cell.path("n.sock");
-    let served = Served::start(&cell, &["--socket", socket.to_str().unwrap()]);
+    let served = RaidServeProcess::start(&cell, &["--socket", socket.to_str().unwrap()]);
     let uri = format!("--uri={}", served.uri);
     let words = [
         "--name=verified",
@@ -293,10 +293,10 @@ fn a_file_system_on_it_is_sound() {
     if !has(&["nbdfuse", "mkfs.ext4", "e2fsck", "debugfs", "fusermount3"]) {
         return;
     }
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     created(&cell, "raid-dp", 5);
     let socket = cell.path("n.sock");
-    let served = Served::start(&cell, &["--socket", socket.to_str().unwrap()]);
+    let served = RaidServeProcess::start(&cell, &["--socket", socket.to_str().unwrap()]);
     let mount = cell.make_dir("mount");
     let mut fuse =
         Command::new("nbdfuse").arg(&mount).arg(&served.uri).stderr(Stdio::piped()).spawn().unwrap();
@@ -309,7 +309,7 @@ fn a_file_system_on_it_is_sound() {
     if !device.exists() {
         let _ = fuse.kill();
         let _ = fuse.wait();
-        skip(Need::Nbd, format!("nbdfuse cannot mount here: {}", errors(&mut fuse).trim()));
+        skip(TestRequirement::Nbd, format!("nbdfuse cannot mount here: {}", errors(&mut fuse).trim()));
         served.stop();
         return;
     }
@@ -326,7 +326,7 @@ fn a_file_system_on_it_is_sound() {
     // Repeat the test with two members missing.
     ended(&cell, &["fail", "a", "m1"]);
     ended(&cell, &["fail", "a", "m4"]);
-    let served = Served::start(&cell, &["--socket", socket.to_str().unwrap(), "--read-only"]);
+    let served = RaidServeProcess::start(&cell, &["--socket", socket.to_str().unwrap(), "--read-only"]);
     let mut fuse = Command::new("nbdfuse").arg("-r").arg(&mount).arg(&served.uri).spawn().unwrap();
     wait_for("the mount", || std::path::Path::new(device).exists());
     tool("e2fsck", &["-f", "-n", device]);
@@ -340,9 +340,9 @@ fn a_file_system_on_it_is_sound() {
 
 #[test]
 fn without_options_an_array_is_served_on_a_socket_of_its_owner_in_its_directory() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     created(&cell, "raid5", 3);
-    let served = Served::start(&cell, &[]);
+    let served = RaidServeProcess::start(&cell, &[]);
     let socket = cell.path("a/nbd.sock");
     assert_eq!(served.uri, format!("nbd+unix:///a?socket={}", socket.display()));
     assert_eq!(std::fs::metadata(&socket).unwrap().permissions().mode() & 0o777, 0o600);
@@ -353,7 +353,7 @@ fn without_options_an_array_is_served_on_a_socket_of_its_owner_in_its_directory(
     assert_eq!(&hello, b"NBDMAGIC");
     served.kill();
     // The socket of a killed server is replaced.
-    let again = Served::start(&cell, &[]);
+    let again = RaidServeProcess::start(&cell, &[]);
     UnixStream::connect(&socket).unwrap();
     again.stop();
     assert!(!socket.exists());
@@ -361,10 +361,12 @@ fn without_options_an_array_is_served_on_a_socket_of_its_owner_in_its_directory(
 
 #[test]
 fn what_cannot_be_served_is_refused_with_one_line() {
-    let cell = Cell::new();
-    assert!(cell.program_refused(&["raid", "serve", "a"]).contains("create an array with jetcell raid create"));
+    let cell = CellDirectory::new();
+    assert!(
+        cell.program_refused(&["raid", "serve", "a"]).contains("create an array with jetcell raid create")
+    );
     created(&cell, "raid5", 3);
-    let served = Served::start(&cell, &["--listen", "127.0.0.1:0"]);
+    let served = RaidServeProcess::start(&cell, &["--listen", "127.0.0.1:0"]);
     let port = format!("127.0.0.1:{}", served.port());
     let in_use = cell.program(&["raid", "serve", "a", "--listen", "127.0.0.1:0"]).output().unwrap();
     assert_eq!(in_use.status.code(), Some(2));

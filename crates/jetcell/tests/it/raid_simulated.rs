@@ -4,11 +4,11 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-use crate::cell::Cell;
+use crate::cell::CellDirectory;
 
 /// Runs a command of `jetcell raid` that must exit with 0. Returns its output.
 #[track_caller]
-fn ended(cell: &Cell, words: &[&str]) -> String {
+fn ended(cell: &CellDirectory, words: &[&str]) -> String {
     let output = cell.program(&[&["raid"], words].concat()).output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(0), "{words:?}: {stderr}");
@@ -16,12 +16,12 @@ fn ended(cell: &Cell, words: &[&str]) -> String {
 }
 
 #[track_caller]
-fn json(cell: &Cell, words: &[&str]) -> Value {
+fn json(cell: &CellDirectory, words: &[&str]) -> Value {
     serde_json::from_str(&ended(cell, &[words, &["--json"]].concat())).unwrap()
 }
 
 /// Writes a short experiment with three of the five layouts of the example.
-fn short(cell: &Cell) -> String {
+fn short(cell: &CellDirectory) -> String {
     let example = ended(cell, &["simulate", "--example-config"]);
     let layouts: Vec<&str> = example.split("[[layouts]]").collect();
     let chosen = [0, 1, 3, 5].map(|part| layouts[part]).join("[[layouts]]");
@@ -40,7 +40,7 @@ fn short(cell: &Cell) -> String {
 
 #[test]
 fn an_experiment_in_simulated_time_is_shown_beside_the_published_figures() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     let short = short(&cell);
     cell.write("short.toml", &short);
     let words = ["simulate", "--config", "short.toml", "--html", "page.html", "--markdown", "page.md"];
@@ -73,7 +73,7 @@ fn an_experiment_in_simulated_time_is_shown_beside_the_published_figures() {
 
 #[test]
 fn a_simulated_rebuild_counts_in_the_risk_of_its_layout() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     cell.write("short.toml", short(&cell));
     let value = json(&cell, &["simulate", "--config", "short.toml"]);
     assert_eq!(value["target_iops"], 1000.0);
@@ -109,7 +109,7 @@ fn a_simulated_rebuild_counts_in_the_risk_of_its_layout() {
 
 #[test]
 fn drives_are_shown_beside_what_is_published_of_them() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     let text = ended(&cell, &["simulate", "--drives"]);
     assert!(text.contains("15k-450") && text.contains("demerit figure") && text.contains("(204)"), "{text}");
     let value = json(&cell, &["simulate", "--drives"]);
@@ -119,7 +119,7 @@ fn drives_are_shown_beside_what_is_published_of_them() {
 
 #[test]
 fn an_array_of_simulated_drives_takes_their_time() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     let members: Vec<String> = (0..16).map(|number| format!("m{number}")).collect();
     let members: Vec<&str> = members.iter().map(String::as_str).collect();
     let create = ["create", "a", "--level", "raid-dp", "--size", "16MiB", "--simulate-drive"];

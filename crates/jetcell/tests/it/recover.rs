@@ -8,7 +8,7 @@ use ese_format::log::header::LogHeader;
 use serde_json::Value;
 use testkit::corpus::Corpus;
 
-use crate::cell::Cell;
+use crate::cell::CellDirectory;
 
 /// Generations of srum-server2022, with their file names in a stream.
 const SERVER: [(&str, &str); 5] = [
@@ -21,14 +21,14 @@ const SERVER: [(&str, &str); 5] = [
 const DIRTY: [&str; 7] =
     ["SRU00059.log", "SRU0005A.log", "SRU0005B.log", "SRU.log", "SRUtmp.log", "SRU.chk", "SRUDB.dat"];
 
-pub fn server_logs(cell: &Cell, corpus: &Corpus) {
+pub fn server_logs(cell: &CellDirectory, corpus: &Corpus) {
     cell.make_dir("logs");
     for (name, stored) in SERVER {
         cell.write(&format!("logs/{name}"), corpus.read(&format!("logsets/srum-server2022/{stored}")));
     }
 }
 
-pub fn dirty_set(cell: &Cell, corpus: &Corpus) {
+pub fn dirty_set(cell: &CellDirectory, corpus: &Corpus) {
     cell.make_dir("dirty");
     for name in DIRTY {
         cell.write(&format!("dirty/{name}"), corpus.read(&format!("logsets/srum-win11-dirty/{name}")));
@@ -36,7 +36,7 @@ pub fn dirty_set(cell: &Cell, corpus: &Corpus) {
 }
 
 /// Runs the command with `--json`. Returns its exit code and its report.
-pub fn recovered(cell: &Cell, words: &[&str]) -> (i32, Value) {
+pub fn recovered(cell: &CellDirectory, words: &[&str]) -> (i32, Value) {
     let output = cell.program(&[&["recover", "--json"], words].concat()).output().unwrap();
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     let code = output.status.code().unwrap();
@@ -55,7 +55,7 @@ pub fn header(path: &Path) -> DatabaseHeader {
 
 /// Checks a database. The only accepted findings are space that Windows lost: it logs an allocation in several steps,
 /// and a log can end between them.
-pub fn checked(cell: &Cell, path: &str) -> String {
+pub fn checked(cell: &CellDirectory, path: &str) -> String {
     let output = cell.program(&["check", "--structure", path]).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     let faults = text.lines().filter(|line| line.starts_with("error:") || line.starts_with("warning:"));
@@ -68,7 +68,7 @@ pub fn checked(cell: &Cell, path: &str) -> String {
 #[test]
 fn logs_alone_give_the_database_at_their_end_and_at_earlier_times() {
     let Some(corpus) = Corpus::locate() else { return };
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     server_logs(&cell, &corpus);
     let before = cell.listing();
     let (code, report) = recovered(&cell, &["logs", "--into", "b"]);
@@ -109,7 +109,7 @@ fn logs_alone_give_the_database_at_their_end_and_at_earlier_times() {
 #[test]
 fn a_dirty_database_becomes_clean_in_a_copy_and_in_place() {
     let Some(corpus) = Corpus::locate() else { return };
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     dirty_set(&cell, &corpus);
     let original = fs::read(cell.path("dirty/SRUDB.dat")).unwrap();
     let dry = cell.program(&["recover", "--dry-run", "dirty"]).output().unwrap();
@@ -135,7 +135,7 @@ fn a_dirty_database_becomes_clean_in_a_copy_and_in_place() {
 #[test]
 fn a_stream_keeps_the_newer_extensions_of_its_files() {
     let Some(corpus) = Corpus::locate() else { return };
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     dirty_set(&cell, &corpus);
     let names = || {
         let entries = fs::read_dir(cell.path("dirty")).unwrap();
@@ -163,7 +163,7 @@ fn a_stream_keeps_the_newer_extensions_of_its_files() {
 #[test]
 fn a_database_under_another_name_needs_a_mapping() {
     let Some(corpus) = Corpus::locate() else { return };
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     dirty_set(&cell, &corpus);
     fs::rename(cell.path("dirty/SRUDB.dat"), cell.path("renamed.dat")).unwrap();
     let output = cell.program(&["recover", "dirty", "renamed.dat", "--into", "out"]).output().unwrap();
@@ -179,7 +179,7 @@ fn a_database_under_another_name_needs_a_mapping() {
 #[test]
 fn bad_sets_of_logs_are_named_and_nothing_is_changed() {
     let Some(corpus) = Corpus::locate() else { return };
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     server_logs(&cell, &corpus);
     dirty_set(&cell, &corpus);
     let edit = |path: &str, change: &dyn Fn(&mut LogHeader)| {
@@ -200,7 +200,7 @@ fn bad_sets_of_logs_are_named_and_nothing_is_changed() {
         refused(words, expected);
         cell.write(path, good);
     };
-    let remove = |path: &'static str| move |cell: &Cell| fs::remove_file(cell.path(path)).unwrap();
+    let remove = |path: &'static str| move |cell: &CellDirectory| fs::remove_file(cell.path(path)).unwrap();
     // Missing logs: one in the middle, the newest one, and one that the database needs.
     with(
         "logs/SRU00003.log",
@@ -267,7 +267,7 @@ fn bad_sets_of_logs_are_named_and_nothing_is_changed() {
 #[test]
 fn loss_is_accepted_only_if_the_databases_are_consistent_without_the_logs() {
     let Some(corpus) = Corpus::locate() else { return };
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     server_logs(&cell, &corpus);
     let mut bytes = fs::read(cell.path("logs/SRU00004.log")).unwrap();
     scramble(&mut bytes[5 * 4096 + 100..][..64]);

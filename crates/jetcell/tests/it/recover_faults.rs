@@ -12,21 +12,21 @@ use ese_format::header::{DatabaseHeader, DatabaseState};
 use serde_json::Value;
 use testkit::corpus::Corpus;
 
-use crate::cell::Cell;
+use crate::cell::CellDirectory;
 use crate::recover::{checked, dirty_set, header, recovered, scramble, server_logs};
 
 const SEGMENT: usize = 4096;
 const PAGE: usize = 4096;
 
 /// Returns every file of a directory with its content.
-fn contents(cell: &Cell, directory: &str) -> BTreeMap<PathBuf, Vec<u8>> {
+fn contents(cell: &CellDirectory, directory: &str) -> BTreeMap<PathBuf, Vec<u8>> {
     let entries = fs::read_dir(cell.path(directory)).unwrap().map(|entry| entry.unwrap().path());
     entries.map(|path| (path.clone(), fs::read(path).unwrap())).collect()
 }
 
 /// Checks that the command refuses a directory, both as a copy and in place, and changes nothing.
 #[track_caller]
-fn refused(cell: &Cell, directory: &str, expected: &[&str]) {
+fn refused(cell: &CellDirectory, directory: &str, expected: &[&str]) {
     let before = contents(cell, directory);
     for words in [&["--into", "out"][..], &["--into", "out", "--json"], &["--in-place"]] {
         // A copy may have been created and removed again.
@@ -40,7 +40,7 @@ fn refused(cell: &Cell, directory: &str, expected: &[&str]) {
     }
 }
 
-fn edit(cell: &Cell, path: &str, change: impl Fn(&mut DatabaseHeader)) {
+fn edit(cell: &CellDirectory, path: &str, change: impl Fn(&mut DatabaseHeader)) {
     let bytes = fs::read(cell.path(path)).unwrap();
     let (mut header, _) = DatabaseHeader::read_from_start(&bytes[..2 * PAGE]).unwrap();
     change(&mut header);
@@ -49,7 +49,7 @@ fn edit(cell: &Cell, path: &str, change: impl Fn(&mut DatabaseHeader)) {
 }
 
 /// Truncates a log before this segment.
-fn cut(cell: &Cell, path: &str, segment: usize) {
+fn cut(cell: &CellDirectory, path: &str, segment: usize) {
     let mut bytes = fs::read(cell.path(path)).unwrap();
     bytes[segment * SEGMENT..].fill(0);
     cell.write(path, bytes);
@@ -58,7 +58,7 @@ fn cut(cell: &Cell, path: &str, segment: usize) {
 #[test]
 fn the_first_log_that_is_needed_cannot_be_missing() {
     let Some(corpus) = Corpus::locate() else { return };
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     // Logs alone, without the one that creates the database.
     server_logs(&cell, &corpus);
     fs::remove_file(cell.path("logs/SRU00001.log")).unwrap();
@@ -79,7 +79,7 @@ fn the_first_log_that_is_needed_cannot_be_missing() {
 #[test]
 fn a_log_that_a_power_cut_ended_is_replayed_up_to_its_end() {
     let Some(corpus) = Corpus::locate() else { return };
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     server_logs(&cell, &corpus);
     let whole = fs::read(cell.path("logs/SRU.log")).unwrap();
     // The last segment is torn, and its copy follows it.
@@ -118,7 +118,7 @@ fn a_macro_that_the_end_of_the_log_cuts_off_is_not_replayed() {
     // Splits extend from 3:5:F56 to 3:6:125 and from 3:6:5CB to 3:7:1A2, and one from the end of generation 2 to
     // 3:1:D7.
     for (newest, segment, macros) in [(3, 6, 1), (3, 7, 1), (3, 8, 0), (2, 16, 1)] {
-        let cell = Cell::new();
+        let cell = CellDirectory::new();
         server_logs(&cell, &corpus);
         for generation in newest + 1..5 {
             fs::remove_file(cell.path(&format!("logs/SRU0000{generation}.log"))).unwrap();
@@ -143,7 +143,7 @@ fn a_macro_that_the_end_of_the_log_cuts_off_is_not_replayed() {
 #[test]
 fn a_database_of_another_moment_is_refused() {
     let Some(corpus) = Corpus::locate() else { return };
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     server_logs(&cell, &corpus);
     fs::remove_file(cell.path("logs/SRU00001.log")).unwrap();
     cell.write("logs/SRUDB.dat", corpus.read("logsets/srum-server2022/a/SRUDB.dat"));
@@ -156,7 +156,7 @@ fn a_database_of_another_moment_is_refused() {
 #[test]
 fn a_damaged_page_stops_the_recovery_before_anything_is_changed() {
     let Some(corpus) = Corpus::locate() else { return };
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     server_logs(&cell, &corpus);
     fs::remove_file(cell.path("logs/SRU00001.log")).unwrap();
     let mut database = corpus.read("logsets/srum-server2022/a/SRUDB.dat");
@@ -175,7 +175,7 @@ fn a_damaged_page_stops_the_recovery_before_anything_is_changed() {
 #[test]
 fn a_recovery_in_place_replaces_no_file_of_another_stream_and_changes_none_in_use() {
     let Some(corpus) = Corpus::locate() else { return };
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     server_logs(&cell, &corpus);
     cell.write("logs/SRUDB.dat", corpus.read("logsets/srum-server2022/a/SRUDB.dat"));
     let database = fs::File::open(cell.path("logs/SRUDB.dat")).unwrap();
@@ -197,7 +197,7 @@ fn a_recovery_in_place_replaces_no_file_of_another_stream_and_changes_none_in_us
 #[test]
 fn logs_that_an_interrupted_recovery_gave_up_are_not_forgotten() {
     let Some(corpus) = Corpus::locate() else { return };
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     server_logs(&cell, &corpus);
     recovered(&cell, &["logs", "--until", "3", "--keep-dirty", "--into", "copy"]);
     cell.write("logs/SRUDB.dat", fs::read(cell.path("copy/SRUDB.dat")).unwrap());
@@ -217,7 +217,7 @@ fn logs_that_an_interrupted_recovery_gave_up_are_not_forgotten() {
 #[test]
 fn logs_with_committed_transactions_may_be_given_up() {
     let Some(corpus) = Corpus::locate() else { return };
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     dirty_set(&cell, &corpus);
     edit(&cell, "dirty/SRUDB.dat", |header| header.gen_max_committed = Generation(0x5E));
     let expected = ["dirty/SRUDB.dat", "5D to 5E", "JET_errCommittedLogFilesMissing -582", "--allow-loss"];
@@ -239,7 +239,7 @@ fn logs_with_committed_transactions_may_be_given_up() {
 #[test]
 fn a_recovery_in_place_that_is_killed_continues() {
     let Some(corpus) = Corpus::locate() else { return };
-    let undisturbed = Cell::new();
+    let undisturbed = CellDirectory::new();
     server_logs(&undisturbed, &corpus);
     undisturbed.write("logs/SRUDB.dat", corpus.read("logsets/srum-server2022/a/SRUDB.dat"));
     let started = Instant::now();
@@ -248,7 +248,7 @@ fn a_recovery_in_place_that_is_killed_continues() {
     let expected = checked(&undisturbed, "logs");
     let mut killed = 0;
     for moment in 1..=12u32 {
-        let cell = Cell::new();
+        let cell = CellDirectory::new();
         server_logs(&cell, &corpus);
         cell.write("logs/SRUDB.dat", corpus.read("logsets/srum-server2022/a/SRUDB.dat"));
         let mut child = cell.program(&["recover", "--in-place", "logs"]);

@@ -5,18 +5,18 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::cell::Cell;
+use crate::cell::CellDirectory;
 use crate::runs::wait_until;
 
 const SMALL: &str = "size = '32MiB'\ncache = '16MiB'\nthreads = 3\nsample_interval = '200ms'\nlogs = 6\n";
 
-fn small() -> Cell {
-    let cell = Cell::with_limits();
+fn small() -> CellDirectory {
+    let cell = CellDirectory::with_limits();
     cell.write("small.toml", SMALL);
     cell
 }
 
-impl Cell {
+impl CellDirectory {
     /// Runs a recovery test, which must exit with 0. Returns its result.
     #[track_caller]
     fn recovery(&self, output: &str, arguments: &[&str]) -> Value {

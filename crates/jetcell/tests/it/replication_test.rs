@@ -4,14 +4,14 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::cell::Cell;
+use crate::cell::CellDirectory;
 
 const SMALL: &str =
     "size = '32MiB'\ncache = '16MiB'\nthreads = 2\nsample_interval = '200ms'\nrate = 60.0\nduration = '3s'\n";
 
 /// Runs a replication test. On a busy machine the copies may not catch up; the run is then incomplete.
 #[track_caller]
-fn replicated(cell: &Cell, output: &str, arguments: &[&str]) -> Value {
+fn replicated(cell: &CellDirectory, output: &str, arguments: &[&str]) -> Value {
     let words = ["test", "replication", "--config", "small.toml", "--output", output, "--json", "--quiet"];
     let finished = cell.program(&[&words, arguments].concat()).output().unwrap();
     let stderr = String::from_utf8_lossy(&finished.stderr);
@@ -31,7 +31,7 @@ fn number(value: &Value) -> u64 {
 
 #[test]
 fn both_kinds_of_copies_follow_a_load_and_leave_nothing() {
-    let cell = Cell::with_limits();
+    let cell = CellDirectory::with_limits();
     cell.write("small.toml", SMALL);
     let result = replicated(&cell, "both", &["--dir", "d", "--copy-dir", "other"]);
     let replication = &result["replication"];

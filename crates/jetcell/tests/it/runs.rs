@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::cell::Cell;
+use crate::cell::CellDirectory;
 
 const WIDE_LIMITS: &str = "
 size = '64MiB'
@@ -25,9 +25,9 @@ maximum_log_write_ms = 10000
 page_fault_stalls = 1000000
 ";
 
-impl Cell {
-    pub fn with_limits() -> Cell {
-        let cell = Cell::new();
+impl CellDirectory {
+    pub fn with_limits() -> CellDirectory {
+        let cell = CellDirectory::new();
         cell.write("wide.toml", WIDE_LIMITS);
         cell.make_dir("d");
         cell
@@ -80,7 +80,7 @@ fn has_samples(path: &Path) -> bool {
 
 #[test]
 fn a_short_run_passes_and_leaves_all_files() {
-    let cell = Cell::with_limits();
+    let cell = CellDirectory::with_limits();
     let result = cell.run("out", 0, &["--dir", "d"]);
     assert_eq!(result["verdict"], "pass");
     assert_eq!(result["schema_version"], 2);
@@ -144,7 +144,7 @@ fn a_short_run_passes_and_leaves_all_files() {
 
 #[test]
 fn a_missed_target_fails_with_exit_code_1() {
-    let cell = Cell::with_limits();
+    let cell = CellDirectory::with_limits();
     let result = cell.run("out", 1, &["--dir", "d", "--target-iops", "1000000000", "--duration", "1s"]);
     assert_eq!(result["verdict"], "fail");
     assert!(result["reason"].as_str().unwrap().starts_with("Achieved transactional I/O per second"));
@@ -152,7 +152,7 @@ fn a_missed_target_fails_with_exit_code_1() {
 
 #[test]
 fn databases_and_logs_spread_over_directories() {
-    let cell = Cell::with_limits();
+    let cell = CellDirectory::with_limits();
     cell.make_dir("e");
     cell.make_dir("logs");
     let options = [
@@ -180,7 +180,7 @@ fn databases_and_logs_spread_over_directories() {
 
 #[test]
 fn ctrl_c_stops_cleanly_and_still_reports() {
-    let cell = Cell::with_limits();
+    let cell = CellDirectory::with_limits();
     let child = cell.start(&["--dir", "d", "--output", "out", "--duration", "1h"]);
     wait_until("the first sample", || has_samples(&cell.path("out/samples.csv")));
     let busy = cell.jetcell(&["--dir", "d", "--open"]);
@@ -202,7 +202,7 @@ fn ctrl_c_stops_cleanly_and_still_reports() {
 
 #[test]
 fn a_killed_run_recovers_unless_its_logs_are_gone() {
-    let cell = Cell::with_limits();
+    let cell = CellDirectory::with_limits();
     let mut child =
         cell.start(&["--dir", "d", "--output", "out", "--duration", "1h", "--sample-interval", "1s"]);
     wait_until("a result of the measured time", || {
@@ -247,7 +247,7 @@ fn a_killed_run_recovers_unless_its_logs_are_gone() {
 
 #[test]
 fn the_scan_finds_damage_and_its_reads_are_not_part_of_the_load() {
-    let cell = Cell::with_limits();
+    let cell = CellDirectory::with_limits();
     let child = cell.start(&["--dir", "d", "--output", "out", "--duration", "5s", "--scan-pause", "0ms"]);
     wait_until("the first sample", || has_samples(&cell.path("out/samples.csv")));
     // Flip one bit in each of many pages. Pages that the load does not write again stay damaged. The process is
@@ -288,7 +288,7 @@ fn the_scan_finds_damage_and_its_reads_are_not_part_of_the_load() {
 
 #[test]
 fn a_damaged_page_is_named_and_the_database_is_not_changed() {
-    let cell = Cell::with_limits();
+    let cell = CellDirectory::with_limits();
     cell.run("out", 0, &["--dir", "d", "--duration", "1s"]);
     let path = cell.path("d/Jetstress001001.edb");
     let mut bytes = fs::read(&path).unwrap();
@@ -304,7 +304,7 @@ fn a_damaged_page_is_named_and_the_database_is_not_changed() {
 }
 
 /// Returns the exported rows of a table of the load, in key order.
-pub fn rows(cell: &Cell, database: &str, table: &str) -> Vec<String> {
+pub fn rows(cell: &CellDirectory, database: &str, table: &str) -> Vec<String> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_jetcell"));
     command.current_dir(cell.path("")).args(["export", database, "--format", "jsonl", "--output", "-"]);
     let output = command.args(["--table", table]).output().unwrap();
@@ -314,7 +314,7 @@ pub fn rows(cell: &Cell, database: &str, table: &str) -> Vec<String> {
 
 #[test]
 fn a_killed_creation_is_resumed_with_the_same_records() {
-    let cell = Cell::with_limits();
+    let cell = CellDirectory::with_limits();
     // The load only reads and therefore does not change the created records.
     let text = format!("mix = {{ insert = 0, delete = 0, replace = 0, read = 100 }}\n{WIDE_LIMITS}");
     cell.write("wide.toml", text.replace("64MiB", "96MiB"));

@@ -1,9 +1,9 @@
 //! Tests of the command's self-description: version, completion scripts and manual pages.
 
-use crate::cell::Cell;
+use crate::cell::CellDirectory;
 
 fn printed(words: &[&str]) -> String {
-    let output = Cell::new().program(words).output().unwrap();
+    let output = CellDirectory::new().program(words).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(output.stderr.is_empty());
     String::from_utf8(output.stdout).unwrap()
@@ -31,7 +31,7 @@ fn every_shell_has_a_completion_script() {
             assert!(script.contains(word), "{shell}: {word}");
         }
     }
-    let text = Cell::new().program(&["completions", "cmd"]).output().unwrap();
+    let text = CellDirectory::new().program(&["completions", "cmd"]).output().unwrap();
     assert_eq!(text.status.code(), Some(2));
 }
 
@@ -41,7 +41,7 @@ fn every_command_has_a_manual_page() {
     assert!(main.starts_with(".ie") || main.contains(".TH"), "{main}");
     assert!(main.contains(".SH SUBCOMMANDS"), "{main}");
 
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     let output = cell.program(&["man", "pages/man1"]).output().unwrap();
     assert_eq!((output.status.code(), output.stdout.len(), output.stderr.len()), (Some(0), 0, 0));
     let page = |name: &str| std::fs::read_to_string(cell.path("pages/man1").join(name)).unwrap();

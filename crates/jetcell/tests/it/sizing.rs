@@ -2,9 +2,9 @@
 
 use std::process::{Command, Output};
 
-use crate::cell::Cell;
+use crate::cell::CellDirectory;
 
-fn size(cell: &Cell, arguments: &[&str]) -> Output {
+fn size(cell: &CellDirectory, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_jetcell"));
     command.current_dir(cell.path("")).arg("size").args(arguments).output().unwrap()
 }
@@ -16,7 +16,7 @@ fn printed(output: &Output) -> String {
 }
 
 /// Returns the one line with which a command is refused.
-fn refused(cell: &Cell, arguments: &[&str]) -> String {
+fn refused(cell: &CellDirectory, arguments: &[&str]) -> String {
     let output = size(cell, arguments);
     assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0));
     let text = String::from_utf8(output.stderr).unwrap();
@@ -26,7 +26,7 @@ fn refused(cell: &Cell, arguments: &[&str]) -> String {
 
 #[test]
 fn the_example_is_sized_and_its_test_configuration_is_valid() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     cell.write("site.toml", printed(&size(&cell, &["--example"])));
     let text = printed(&size(&cell, &["--config", "site.toml"]));
     for part in [
@@ -68,7 +68,7 @@ fn the_example_is_sized_and_its_test_configuration_is_valid() {
 
 #[test]
 fn the_table_of_designs_is_csv_and_a_page() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     cell.write(
         "site.toml",
         printed(&size(&cell, &["--example"])).replace("currency = \"EUR\"", "currency = \"CHF\""),
@@ -98,7 +98,7 @@ fn the_table_of_designs_is_csv_and_a_page() {
 
 #[test]
 fn every_formula_is_explained_with_its_numbers() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     cell.write("site.toml", printed(&size(&cell, &["--example"])));
     let text = printed(&size(&cell, &["--config", "site.toml", "--explain"]));
     assert!(text.contains("  database_reads = weight * reads\n      = 4800 * 0.063315 = 303.912 reads/s\n"));
@@ -106,7 +106,7 @@ fn every_formula_is_explained_with_its_numbers() {
 
 #[test]
 fn disks_of_ones_own_add_to_the_catalogue() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     let mine = printed(&size(&cell, &["--list-disks"])).replace("7.2k 8TB", "mine");
     cell.write("disks.toml", mine);
     let example = printed(&size(&cell, &["--example"]));
@@ -123,7 +123,7 @@ fn disks_of_ones_own_add_to_the_catalogue() {
 
 #[test]
 fn bad_input_gets_one_line() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     let example = printed(&size(&cell, &["--example"]));
     cell.write("typo.toml", example.replacen("quota =", "quotta =", 1));
     let text = refused(&cell, &["--config", "typo.toml"]);

@@ -4,12 +4,12 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use testkit::{Need, skip};
+use testkit::{TestRequirement, skip};
 
 use serde_json::Value;
 
-use crate::cell::Cell;
-use crate::loop_devices::{LoopDevice, MountPoint, can_mount, run};
+use crate::cell::CellDirectory;
+use crate::loop_devices::{LoopDevice, MountPoint, can_create_filesystems, run};
 
 const VOLUMES: usize = 8;
 /// Index of the throttled volume, and its limit in reads and in writes per second.
@@ -17,16 +17,16 @@ const SLOW: usize = 3;
 const LIMIT: u32 = 20;
 
 /// A control group that limits one device. It is removed when it is dropped.
-struct Throttle(PathBuf);
+struct DeviceThrottle(PathBuf);
 
-impl Throttle {
+impl DeviceThrottle {
     /// Creates the control group. Returns `None` where control groups are not available.
-    fn of(device: &LoopDevice) -> Option<Throttle> {
+    fn for_device(device: &LoopDevice) -> Option<DeviceThrottle> {
         let number = fs::metadata(&device.0).unwrap().rdev();
         let device = format!("{}:{}", rustix::fs::major(number), rustix::fs::minor(number));
         let name = format!("jetcell-test-{}", std::process::id());
         let (first, second) = (Path::new("/sys/fs/cgroup/blkio"), Path::new("/sys/fs/cgroup"));
-        let throttle = Throttle(if first.is_dir() { first.join(&name) } else { second.join(&name) });
+        let throttle = DeviceThrottle(if first.is_dir() { first.join(&name) } else { second.join(&name) });
         let written = |file: &str, text: String| fs::write(throttle.0.join(file), text).is_ok();
         let made = fs::create_dir(&throttle.0).is_ok()
             && match first.is_dir() {
@@ -39,13 +39,13 @@ impl Throttle {
                 }
             };
         if !made {
-            skip(Need::Root, "no control group for block devices");
+            skip(TestRequirement::Root, "no control group for block devices");
         }
         made.then_some(throttle)
     }
 }
 
-impl Drop for Throttle {
+impl Drop for DeviceThrottle {
     fn drop(&mut self) {
         let _ = fs::remove_dir(&self.0);
     }
@@ -63,18 +63,20 @@ fn reads(result: &Value) -> Vec<(f64, f64)> {
 
 #[test]
 fn a_throttled_volume_does_not_slow_the_seven_others() {
-    let cell = Cell::with_limits();
-    if !can_mount(&cell) {
+    let cell = CellDirectory::with_limits();
+    if !can_create_filesystems(&cell) {
         return;
     }
     let mut volumes = Vec::new();
     for volume in 0..VOLUMES {
-        let Some(device) = LoopDevice::over(&cell.path(&format!("image{volume}")), 192 << 20) else { return };
+        let Some(device) = LoopDevice::attach(&cell.path(&format!("image{volume}")), 192 << 20) else {
+            return;
+        };
         assert!(run("mkfs.ext4", &["-q", "-O", "^has_journal", &device.0]));
-        let mounted = MountPoint::of("ext4", &device, cell.make_dir(&format!("v{volume}")), "noatime");
+        let mounted = MountPoint::mount("ext4", &device, cell.make_dir(&format!("v{volume}")), "noatime");
         volumes.push((mounted, device));
     }
-    let Some(throttle) = Throttle::of(&volumes[SLOW].1) else { return };
+    let Some(throttle) = DeviceThrottle::for_device(&volumes[SLOW].1) else { return };
     let names: Vec<String> = (0..VOLUMES).map(|volume| format!("v{volume}")).collect();
     let dirs = names.iter().flat_map(|name| ["--dir", name]);
     let fixed =
@@ -85,10 +87,10 @@ fn a_throttled_volume_does_not_slow_the_seven_others() {
         let all = always.into_iter().chain(dirs.clone()).chain(fixed).chain(more.iter().copied());
         all.map(str::to_string).collect()
     };
-    fn of(words: &[String]) -> Vec<&str> {
+    fn as_strs(words: &[String]) -> Vec<&str> {
         words.iter().map(String::as_str).collect()
     }
-    let whole = cell.program(&of(&words("out1", &["--duration", "3s"]))).output().unwrap();
+    let whole = cell.program(&as_strs(&words("out1", &["--duration", "3s"]))).output().unwrap();
     assert!(whole.status.success(), "{}", String::from_utf8_lossy(&whole.stderr));
 
     let enter = format!("echo $$ > {}/cgroup.procs && exec \"$0\" \"$@\"", throttle.0.display());

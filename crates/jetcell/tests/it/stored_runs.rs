@@ -4,16 +4,16 @@ use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 
-use crate::cell::Cell;
+use crate::cell::CellDirectory;
 
 /// `result.json` and `samples.csv` of a short run that is made once.
 static RUN: LazyLock<(Value, Vec<u8>)> = LazyLock::new(|| {
-    let cell = Cell::with_limits();
+    let cell = CellDirectory::with_limits();
     let result = cell.run("out", 0, &["--dir", "d", "--duration", "1s", "--sample-interval", "200ms"]);
     (result, std::fs::read(cell.path("out/samples.csv")).unwrap())
 });
 
-impl Cell {
+impl CellDirectory {
     /// Stores a run under a name.
     fn store(&self, name: &str, result: &Value) {
         self.make_dir(name);
@@ -31,7 +31,7 @@ impl Cell {
 }
 
 /// Stores all kinds of unreadable runs. Returns each with the beginning and a part of the error.
-fn bad_runs(cell: &Cell) -> [(&'static str, &'static str, &'static str); 6] {
+fn bad_runs(cell: &CellDirectory) -> [(&'static str, &'static str, &'static str); 6] {
     let whole = format!("{:#}", RUN.0);
     let stored = |name: &str, text: &[u8]| {
         cell.store(name, &RUN.0);
@@ -62,7 +62,7 @@ fn bad_runs(cell: &Cell) -> [(&'static str, &'static str, &'static str); 6] {
 
 #[test]
 fn report_and_compare_refuse_unreadable_runs() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     cell.store("good", &RUN.0);
     cell.write("comparison.html", "an older one");
     for (bad, beginning, part) in bad_runs(&cell) {
@@ -84,7 +84,7 @@ fn report_and_compare_refuse_unreadable_runs() {
 
 #[test]
 fn invalid_comparisons_are_refused() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     cell.store("a", &RUN.0);
     cell.store("b", &RUN.0);
     let refused = |arguments: &[&str]| cell.program_refused(&[&["compare"], arguments].concat());
@@ -111,7 +111,7 @@ fn row<'a>(text: &'a str, figure: &str) -> Vec<&'a str> {
 
 #[test]
 fn a_comparison_shows_the_differences_of_the_results() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     let before = RUN.0.clone();
     let mut after = before.clone();
     let scaled = |value: &Value, by: f64| json!(value.as_f64().unwrap() * by);
@@ -184,7 +184,7 @@ fn a_comparison_shows_the_differences_of_the_results() {
 
 #[test]
 fn a_stored_run_is_shown_unchanged() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     cell.store("run", &RUN.0);
     let listing = cell.listing();
     let shown: Value =
@@ -205,7 +205,7 @@ fn a_stored_run_is_shown_unchanged() {
 
 #[test]
 fn control_characters_of_a_stored_run_are_shown_and_not_sent() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     let mut hostile = RUN.0.clone();
     hostile["reason"] = json!("\u{1b}[2J\u{1b}]0;owned\u{7}\nPASS");
     hostile["rules"][0]["name"] = json!("\u{9b}31m rule");
@@ -230,7 +230,7 @@ fn control_characters_of_a_stored_run_are_shown_and_not_sent() {
 
 #[test]
 fn a_directory_above_runs_lists_them() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     let mut failed = RUN.0.clone();
     failed["verdict"] = json!("fail");
     failed["started"] = json!("2999-01-01T00:00:00+00:00");
@@ -254,7 +254,7 @@ fn a_directory_above_runs_lists_them() {
 /// A short text of a histogram can use many KiB of memory.
 #[test]
 fn a_result_with_too_many_histograms_or_databases_is_refused() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     let mut many = RUN.0.clone();
     let histograms: serde_json::Map<String, Value> =
         (0..40_000).map(|number| (format!("k{number}"), json!("7000000000:1"))).collect();
@@ -278,7 +278,7 @@ fn a_result_with_too_many_histograms_or_databases_is_refused() {
 /// A quadratic algorithm would need minutes.
 #[test]
 fn a_page_takes_linear_time_in_the_number_of_rows() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     let mut rows = RUN.0.clone();
     rows["instances"] = Value::Array(vec![rows["instances"][0].clone(); 4000]);
     let rule = rows["rules"][0].clone();

@@ -4,20 +4,20 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::cell::Cell;
+use crate::cell::CellDirectory;
 use crate::runs::wait_until;
 
 fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap()
 }
 
-fn lines(cell: &Cell, file: &str) -> Vec<String> {
+fn lines(cell: &CellDirectory, file: &str) -> Vec<String> {
     fs::read_to_string(cell.path(file)).unwrap_or_default().lines().map(str::to_string).collect()
 }
 
 #[test]
 fn a_killed_stress_test_is_continued_and_the_result_says_so() {
-    let cell = Cell::with_limits();
+    let cell = CellDirectory::with_limits();
     let begin = ["test", "stress", "--config", "wide.toml", "--dir", "d", "--output", "out"];
     let begin = [&begin[..], &["--duration", "8s", "--sample-interval", "250ms"]].concat();
     let mut child = cell.program(&begin).stderr(std::process::Stdio::null()).spawn().unwrap();
@@ -80,7 +80,7 @@ fn a_killed_stress_test_is_continued_and_the_result_says_so() {
 
 #[test]
 fn a_stopped_stress_test_can_be_continued_and_nothing_else_can() {
-    let cell = Cell::with_limits();
+    let cell = CellDirectory::with_limits();
     let refused = cell.program_refused(&["test", "stress", "--dir", "d", "--resume"]);
     assert!(refused.contains("does not contain an interrupted creation"), "{refused}");
     assert!(
@@ -93,7 +93,7 @@ fn a_stopped_stress_test_can_be_continued_and_nothing_else_can() {
 
 #[test]
 fn log_reads_of_further_copies_have_the_pattern_of_jetstress() {
-    let cell = Cell::with_limits();
+    let cell = CellDirectory::with_limits();
     let result = cell.run("out", 0, &["--dir", "d", "--copies", "3", "--duration", "4s"]);
     let row = &result["instances"][0];
     let rate = row["Log Replication I/O Log Reads/sec"].as_f64().unwrap();

@@ -1,18 +1,23 @@
 //! Tests of commands on a terminal: colours, and lines that fit the width.
 
 use std::process::{Command, Stdio};
-use testkit::{Need, skip};
+use testkit::{TestRequirement, skip};
 
 use testkit::corpus::Corpus;
 
-use crate::cell::Cell;
+use crate::cell::CellDirectory;
 use crate::copies::grow;
-use crate::manners::finished;
+use crate::command_conventions::finished;
 
 /// Returns the output of a command on a terminal with this number of columns. `script` provides the terminal.
-fn on_terminal(cell: &Cell, columns: u16, words: &[&str], variable: Option<(&str, &str)>) -> Option<String> {
+fn on_terminal(
+    cell: &CellDirectory,
+    columns: u16,
+    words: &[&str],
+    variable: Option<(&str, &str)>,
+) -> Option<String> {
     if Command::new("script").arg("--version").output().is_err() {
-        skip(Need::Tools, "the program script, which makes terminals, is not installed");
+        skip(TestRequirement::Tools, "the program script, which makes terminals, is not installed");
         return None;
     }
     let program = env!("CARGO_BIN_EXE_jetcell");
@@ -36,7 +41,7 @@ fn plain(text: &str) -> String {
 }
 
 /// Creates a database with one damaged page.
-fn damaged(cell: &Cell, name: &str) -> Option<()> {
+fn damaged(cell: &CellDirectory, name: &str) -> Option<()> {
     let mut bytes = Corpus::locate()?.read("db/4k/basic.edb");
     bytes[32 * 4096..][300..400].fill(0x5a);
     cell.write(name, bytes);
@@ -45,7 +50,7 @@ fn damaged(cell: &Cell, name: &str) -> Option<()> {
 
 #[test]
 fn a_terminal_has_colours_unless_no_color_or_the_option_says_no() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     if damaged(&cell, "a.edb").is_none() {
         return;
     }
@@ -71,7 +76,7 @@ fn a_terminal_has_colours_unless_no_color_or_the_option_says_no() {
 
 #[test]
 fn lines_fit_the_terminal() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     let directory = "a-directory-with-a-long-name";
     cell.make_dir(directory);
     let name = |file: &str| format!("{directory}/{file}");

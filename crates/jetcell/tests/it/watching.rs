@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use crate::cell::Cell;
+use crate::cell::CellDirectory;
 
 pub fn fetch(address: &str) -> Option<String> {
     let mut stream = TcpStream::connect(address).ok()?;
@@ -45,7 +45,7 @@ pub fn check_open_metrics(text: &str) {
 
 #[test]
 fn the_counters_are_served_during_the_run() {
-    let cell = Cell::new();
+    let cell = CellDirectory::new();
     cell.make_dir("d");
     // The cache is smaller than the database, so the run reads until it ends.
     let arguments = "--dir d --size 32MiB --cache 8MiB --duration 4s --metrics 0 --output out"

@@ -5,7 +5,7 @@
 use std::process::ExitCode;
 
 use ese_format::PageNumber;
-use testkit::damage::{Patient, scribble, segment};
+use testkit::damage::{EditableDatabase, corrupt_segment, segment};
 
 const USAGE: &str = "usage: damage WHAT FROM TO NUMBER...   writes a damaged copy of FROM to TO
   flip PAGE BYTE BIT    flip one bit of a page
@@ -41,13 +41,13 @@ fn damage(arguments: &[String]) -> Option<std::io::Result<()>> {
         Err(error) => return Some(Err(error)),
     };
     let page = PageNumber::new;
-    let patient = |change: &dyn Fn(&mut Patient) -> Option<()>| {
-        let mut patient = Patient::new(bytes.clone());
+    let patient = |change: &dyn Fn(&mut EditableDatabase) -> Option<()>| {
+        let mut patient = EditableDatabase::new(bytes.clone());
         change(&mut patient).map(|()| patient.bytes)
     };
     let damaged = match (what.as_str(), numbers.as_slice()) {
         ("flip", &[at, byte, bit]) => patient(&|it| {
-            it.flip(page(at)?, byte as usize, bit);
+            it.flip_bit(page(at)?, byte as usize, bit);
             Some(())
         })?,
         ("zero", &[at]) => patient(&|it| {
@@ -55,7 +55,7 @@ fn damage(arguments: &[String]) -> Option<std::io::Result<()>> {
             Some(())
         })?,
         ("scribble", &[at]) => patient(&|it| {
-            scribble(it.raw(page(at)?));
+            corrupt_segment(it.raw(page(at)?));
             Some(())
         })?,
         ("swap", &[one, other]) => patient(&|it| {
@@ -76,7 +76,7 @@ fn damage(arguments: &[String]) -> Option<std::io::Result<()>> {
         })?,
         ("segment", &[number]) => {
             let mut log = bytes;
-            scribble(segment(&mut log, number as usize));
+            corrupt_segment(segment(&mut log, number as usize));
             log
         }
         ("cut", &[len]) => bytes.get(..len as usize)?.to_vec(),

@@ -17,7 +17,7 @@ pub(in crate::cache) struct EvictedDirtyPage {
 
 impl EvictedDirtyPage {
     /// Creates the entry for a page that was not in memory when it changed.
-    pub fn unread(first: LogPosition) -> EvictedDirtyPage {
+    pub fn for_unread_page(first: LogPosition) -> EvictedDirtyPage {
         EvictedDirtyPage {
             first,
             last: first,

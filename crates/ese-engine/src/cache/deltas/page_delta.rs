@@ -73,7 +73,7 @@ impl PageDelta<'_> {
             PageDelta::Delete { line, end } => page.delete_nodes(line..end),
             PageDelta::SetPrev(prev) => page.set_prev(prev),
             PageDelta::Cut { line, prefix, next } => {
-                page.keep_nodes(line, prefix).map_err(|_| NO_ROOM)?;
+                page.truncate_nodes(line, prefix).map_err(|_| NO_ROOM)?;
                 page.set_uncommitted_free(0);
                 if page.as_page().is_leaf() {
                     page.set_next(next);

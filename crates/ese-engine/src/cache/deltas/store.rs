@@ -156,7 +156,7 @@ impl DeltaStore {
     }
 
     /// Accounts for evicted pages that are about to be read only to be written.
-    pub fn reading_to_write(&self, pages: usize) {
+    pub fn account_read_for_write(&self, pages: usize) {
         self.budget.lose(pages);
     }
 
@@ -222,7 +222,7 @@ mod tests {
         assert_eq!(most, PAGE / MAX_SHARE_OF_PAGE);
         assert!(store.admits_page(most) && !store.admits_page(most + 1));
         assert_eq!((store.evictable(7), store.evictable_soon(7)), (7, 7));
-        store.reading_to_write(64 * PAGE);
+        store.account_read_for_write(64 * PAGE);
         assert!(!store.admits_page(0));
         assert_eq!((store.evictable(7), store.evictable_soon(7)), (0, 0));
         let disabled = DeltaStore::new(PAGE, 64, 0, 0);

@@ -53,7 +53,7 @@ pub(super) struct Modification {
     copied_generation: Option<u64>,
     /// Whether a copy is retained until it may be written. While it is retained, no other copy is made, and no writer
     /// has claimed the page.
-    kept: bool,
+    retained: bool,
     /// Log position of the first change after that copy.
     changed_again_at: Option<LogPosition>,
 }
@@ -137,7 +137,7 @@ impl Frame {
     pub fn evict_dirty(&self, limit: usize) -> Option<EvictedDirtyPage> {
         let mut modification = self.modification.lock();
         let stays = modification.claimed
-            || modification.kept
+            || modification.retained
             || self.has_undo.load(Ordering::Acquire)
             || self.delta_bytes() > limit && !modification.deltas_pending;
         if stays {
@@ -224,7 +224,7 @@ impl Frame {
     /// bytes are incomplete.
     pub fn claim(&self) -> bool {
         let mut modification = self.modification.lock();
-        let taken = modification.claimed || modification.kept;
+        let taken = modification.claimed || modification.retained;
         let free = modification.dirty && !taken && !modification.deltas_pending;
         modification.claimed |= free;
         free
@@ -253,18 +253,18 @@ impl Frame {
 
     /// Retains the copy of a claimed page for a later write. Until the copy is written, readers that exclude writers
     /// can claim the page.
-    pub fn keep(&self) {
+    pub fn retain(&self) {
         let mut modification = self.modification.lock();
-        (modification.kept, modification.claimed) = (true, false);
+        (modification.retained, modification.claimed) = (true, false);
     }
 
     /// Claims a page to write its retained copy. Returns false if a reader has claimed the page.
-    pub fn claim_kept(&self) -> bool {
+    pub fn claim_retained(&self) -> bool {
         let mut modification = self.modification.lock();
         if modification.claimed {
             return false;
         }
-        (modification.kept, modification.claimed) = (false, true);
+        (modification.retained, modification.claimed) = (false, true);
         true
     }
 
@@ -290,7 +290,7 @@ impl Frame {
     /// Records that the write of the copy has ended. If it succeeded, the page is clean unless it has changed again.
     pub fn written(&self, attached: &AttachedFile, success: bool) {
         let mut modification = self.modification.lock();
-        (modification.claimed, modification.kept) = (false, false);
+        (modification.claimed, modification.retained) = (false, false);
         let copied = modification.copied_generation.take();
         let again = modification.changed_again_at.take();
         if !modification.dirty {

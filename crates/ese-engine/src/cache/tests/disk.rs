@@ -41,7 +41,7 @@ impl Clock for TestClock {
 
 /// A log without records: positions only.
 #[derive(Default)]
-pub struct Log {
+pub struct TestLog {
     tip: AtomicU64,
     durable: AtomicU64,
     undo_ids: AtomicU64,
@@ -51,12 +51,12 @@ pub struct Log {
     pub refuse_protection: AtomicBool,
     pub refuse_flush: AtomicBool,
     /// Function that is called during a flush.
-    pub meanwhile: Mutex<Option<Box<dyn FnMut() + Send>>>,
+    pub during_flush: Mutex<Option<Box<dyn FnMut() + Send>>>,
     /// While this mutex is locked, flushes are counted and then wait.
     pub gate: Mutex<()>,
 }
 
-impl Log {
+impl TestLog {
     pub fn tip(&self) -> LogPosition {
         LogPosition::from_u64(self.tip.load(Ordering::SeqCst))
     }
@@ -65,13 +65,13 @@ impl Log {
         LogPosition::from_u64(self.tip.fetch_add(1, Ordering::SeqCst) + 1)
     }
 
-    pub fn undo(self: &Arc<Self>) -> Arc<Undo> {
+    pub fn undo(self: &Arc<Self>) -> Arc<TestUndo> {
         let id = self.undo_ids.fetch_add(1, Ordering::SeqCst) + 1;
-        Arc::new(Undo { id, log: self.clone(), settled: Mutex::new(None) })
+        Arc::new(TestUndo { id, log: self.clone(), settled: Mutex::new(None) })
     }
 }
 
-impl WriteAhead for Log {
+impl WriteAhead for TestLog {
     fn durable(&self) -> LogPosition {
         LogPosition::from_u64(self.durable.load(Ordering::SeqCst))
     }
@@ -82,21 +82,21 @@ impl WriteAhead for Log {
         if self.refuse_flush.load(Ordering::SeqCst) {
             return Err(crate::Error::ReadOnly("log: no".to_string()));
         }
-        let meanwhile = self.meanwhile.lock().take();
+        let meanwhile = self.during_flush.lock().take();
         if let Some(mut meanwhile) = meanwhile {
             meanwhile();
-            *self.meanwhile.lock() = Some(meanwhile);
+            *self.during_flush.lock() = Some(meanwhile);
         }
         self.durable.fetch_max(upto.to_u64(), Ordering::SeqCst);
         Ok(())
     }
-    fn request(&self, _upto: LogPosition) {}
+    fn request_flush(&self, _upto: LogPosition) {}
     fn torn_page_guard(&self) -> Option<&dyn TornPageGuard> {
         Some(self)
     }
 }
 
-impl TornPageGuard for Log {
+impl TornPageGuard for TestLog {
     fn batch_limit(&self) -> usize {
         usize::MAX
     }
@@ -109,13 +109,13 @@ impl TornPageGuard for Log {
 }
 
 /// The before-image of one change.
-pub struct Undo {
+pub struct TestUndo {
     pub id: u64,
-    log: Arc<Log>,
+    log: Arc<TestLog>,
     settled: Mutex<Option<LogPosition>>,
 }
 
-impl Undo {
+impl TestUndo {
     /// Commits the transaction with a record that ends at `end`.
     pub fn commit(&self, end: LogPosition) {
         self.log.undo_logged.lock().insert(self.id);
@@ -123,7 +123,7 @@ impl Undo {
     }
 }
 
-impl DeferredUndo for Undo {
+impl DeferredUndo for TestUndo {
     fn log(&self) -> Result<Option<LogPosition>> {
         if self.log.refuse_undo.load(Ordering::SeqCst) {
             return Err(crate::Error::DiskFull { path: "log".into() });
@@ -139,9 +139,9 @@ impl DeferredUndo for Undo {
 }
 
 /// A simulated file with faults that tests can enable.
-pub struct Disk {
+pub struct TestDisk {
     bytes: Mutex<Vec<u8>>,
-    log: Arc<Log>,
+    log: Arc<TestLog>,
     worker: Option<Mutex<mpsc::Sender<Transfer>>>,
     writing: Mutex<BTreeSet<u64>>,
     pub reads: Mutex<Vec<u32>>,
@@ -154,15 +154,15 @@ pub struct Disk {
     /// While this mutex is locked, reads and completions of asynchronous transfers wait.
     pub gate: Mutex<()>,
     held: Mutex<Vec<Transfer>>,
-    /// Whether transfers are held back until [`Disk::release`] is called.
+    /// Whether transfers are held back until [`TestDisk::release`] is called.
     pub hold: AtomicBool,
     /// Maximum number of pages in transfers that are held back. When this is exceeded, the oldest transfers are
     /// performed.
     pub hold_at_most: AtomicUsize,
 }
 
-impl Disk {
-    pub fn new(pages: u32, log: Arc<Log>, background: bool) -> Arc<Disk> {
+impl TestDisk {
+    pub fn new(pages: u32, log: Arc<TestLog>, background: bool) -> Arc<TestDisk> {
         let mut bytes = vec![0; SIZE.bytes() * (pages as usize + 2)];
         for number in 1..=pages {
             let number = PageNumber::fixed(number);
@@ -171,7 +171,7 @@ impl Disk {
             seal_page(page, SIZE, number);
         }
         let (sender, receiver) = mpsc::channel::<Transfer>();
-        let disk = Arc::new(Disk {
+        let disk = Arc::new(TestDisk {
             bytes: Mutex::new(bytes),
             log,
             worker: background.then(|| Mutex::new(sender)),
@@ -305,7 +305,7 @@ fn pages_of(offset: u64, data: &[u8]) -> impl Iterator<Item = u64> + use<> {
     first..first + (data.len() / SIZE.bytes()) as u64
 }
 
-impl File for Disk {
+impl File for TestDisk {
     fn path(&self) -> &Path {
         Path::new("test.edb")
     }

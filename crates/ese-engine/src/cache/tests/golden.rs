@@ -19,17 +19,17 @@ const PAGES: u32 = 1600;
 const ROUND: usize = 150;
 
 /// A cache with a workload and a record of its results.
-struct Work {
+struct CacheWorkload {
     fixture: CacheFixture,
     seed: u64,
     model: Vec<u64>,
     text: String,
 }
 
-impl Work {
-    fn new(cache_pages: usize, change: impl FnOnce(&mut CacheOptions)) -> Work {
+impl CacheWorkload {
+    fn new(cache_pages: usize, change: impl FnOnce(&mut CacheOptions)) -> CacheWorkload {
         let fixture = CacheFixture::with_options(cache_pages, PAGES, false, change);
-        Work { fixture, seed: 7, model: vec![0; PAGES as usize + 1], text: String::new() }
+        CacheWorkload { fixture, seed: 7, model: vec![0; PAGES as usize + 1], text: String::new() }
     }
 
     fn below(&mut self, end: u32) -> u32 {
@@ -160,12 +160,12 @@ impl Work {
 
 #[test]
 fn deltas_in_most_of_the_memory() {
-    Work::new(160, |_| ()).run("cache-deltas.txt");
+    CacheWorkload::new(160, |_| ()).run("cache-deltas.txt");
 }
 
 #[test]
 fn deltas_with_little_memory_and_a_small_budget() {
-    let work = Work::new(300, |options| {
+    let work = CacheWorkload::new(300, |options| {
         options.eviction = EvictionPolicy::KeepDeltas { memory_permille: 60 };
         options.history_pages = 40;
         options.coalesce_bytes = 3 * disk::SIZE.bytes();
@@ -182,10 +182,10 @@ fn a_cache_without_deltas_that_cleans_much() {
         options.stop_cleaning_permille = 450;
         options.seed = 3;
     };
-    Work::new(700, write_back).run("cache-write-back.txt");
+    CacheWorkload::new(700, write_back).run("cache-write-back.txt");
 }
 
 #[test]
 fn the_smallest_cache() {
-    Work::new(16, |options| options.eviction = EvictionPolicy::WriteBack).run("cache-smallest.txt");
+    CacheWorkload::new(16, |options| options.eviction = EvictionPolicy::WriteBack).run("cache-smallest.txt");
 }

@@ -12,19 +12,19 @@ mod schedule_tests;
 mod threads;
 mod transfers;
 
-use disk::{Disk, Log, TestClock, Undo};
+use disk::{TestClock, TestDisk, TestLog, TestUndo};
 use ese_format::{LogPosition, PageNumber, PageSize};
 use jetcell_sync::Arc;
 use jetcell_sync::atomic::Ordering;
 
-use super::{Cache, CacheOptions, FileId, PageKey};
+use super::{AttachedFileId, Cache, CacheOptions, PageKey};
 
 /// A cache with one attached file of `pages` pages, all with the value 0.
 pub(super) struct CacheFixture {
     pub(super) cache: Arc<Cache>,
-    disk: Arc<Disk>,
-    log: Arc<Log>,
-    pub(super) file: FileId,
+    disk: Arc<TestDisk>,
+    log: Arc<TestLog>,
+    pub(super) file: AttachedFileId,
 }
 
 impl CacheFixture {
@@ -39,8 +39,8 @@ impl CacheFixture {
         change: impl FnOnce(&mut CacheOptions),
     ) -> CacheFixture {
         let clock = TestClock::default();
-        let log = Arc::new(Log::default());
-        let disk = Disk::new(pages, log.clone(), completions_in_background);
+        let log = Arc::new(TestLog::default());
+        let disk = TestDisk::new(pages, log.clone(), completions_in_background);
         let size = PageSize::KIB_4;
         let mut options = CacheOptions::new(cache_pages * size.bytes(), size, Arc::new(clock));
         change(&mut options);
@@ -74,7 +74,7 @@ impl CacheFixture {
     }
 
     /// Sets the value of a page with a logged change whose before-image is not logged yet.
-    fn set_with_undo(&self, page: u32, value: u64) -> Arc<Undo> {
+    fn set_with_undo(&self, page: u32, value: u64) -> Arc<TestUndo> {
         let mut latch = self.cache.fetch(self.key(page)).unwrap().write();
         latch.mark_dirty(self.log.tip());
         let end = self.log.append();

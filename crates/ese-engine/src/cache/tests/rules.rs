@@ -81,7 +81,7 @@ fn a_page_that_changes_while_the_log_is_flushed_is_written() {
     let before = fixture.log.tip();
     fixture.set(3, 1);
     let (weak, mut value) = (Arc::downgrade(&fixture), 1);
-    *fixture.log.meanwhile.lock() = Some(Box::new(move || {
+    *fixture.log.during_flush.lock() = Some(Box::new(move || {
         value += 1;
         weak.upgrade().unwrap().set(3, value);
     }));
@@ -91,7 +91,7 @@ fn a_page_that_changes_while_the_log_is_flushed_is_written() {
     }
     fixture.cache.sync_file(fixture.file).unwrap();
     assert!(fixture.cache.oldest_dirty(fixture.file) > Some(before));
-    *fixture.log.meanwhile.lock() = None;
+    *fixture.log.during_flush.lock() = None;
 }
 
 #[test]
@@ -286,8 +286,8 @@ fn a_fetch_fails_while_all_pages_are_pinned_and_succeeds_afterwards() {
 #[test]
 fn files_with_their_own_logs_share_the_cache() {
     let first = CacheFixture::new(32, 20, false);
-    let log = Arc::new(Log::default());
-    let disk = Disk::new(20, log.clone(), false);
+    let log = Arc::new(TestLog::default());
+    let disk = TestDisk::new(20, log.clone(), false);
     let file = first.cache.attach(disk.clone(), log.clone());
     assert_ne!(file, first.file);
     let second = CacheFixture { cache: first.cache.clone(), disk, log, file };
@@ -306,8 +306,8 @@ fn files_with_their_own_logs_share_the_cache() {
 #[test]
 fn a_log_that_fails_does_not_block_writes_of_other_files() {
     let first = CacheFixture::new(32, 40, false);
-    let log = Arc::new(Log::default());
-    let disk = Disk::new(40, log.clone(), false);
+    let log = Arc::new(TestLog::default());
+    let disk = TestDisk::new(40, log.clone(), false);
     let file = first.cache.attach(disk.clone(), log.clone());
     let second = CacheFixture { cache: first.cache.clone(), disk, log, file };
     for page in 1..=5 {

@@ -9,7 +9,7 @@ const SESSIONS: u64 = 8;
 
 /// Whether most changes are recorded as deltas.
 #[derive(Clone, Copy, PartialEq)]
-enum Changes {
+enum ChangeRecording {
     Deltas,
     Whole,
 }
@@ -18,7 +18,7 @@ fn hammer(
     cache_pages: usize,
     pages: u32,
     with_cleaner: bool,
-    changes: Changes,
+    changes: ChangeRecording,
     operations: u64,
 ) -> CacheCounters {
     let fixture = CacheFixture::new(cache_pages, pages, true);
@@ -54,7 +54,7 @@ fn hammer(
                             let mut latch = fixture.cache.fetch(key).unwrap().write();
                             let value = model[page as usize].fetch_add(1, Ordering::SeqCst) + 1;
                             assert_eq!(disk::value(&latch), value - 1, "page {page} lost a change");
-                            if changes == Changes::Deltas && other < 14 {
+                            if changes == ChangeRecording::Deltas && other < 14 {
                                 fixture.apply_delta_latched(&mut latch, value);
                                 continue;
                             }
@@ -88,17 +88,17 @@ fn hammer(
 
 #[test]
 fn sessions_without_a_cleaner_lose_nothing() {
-    hammer(32, 120, false, Changes::Whole, 4000);
+    hammer(32, 120, false, ChangeRecording::Whole, 4000);
 }
 
 #[test]
 fn sessions_with_a_cleaner_lose_nothing() {
-    hammer(48, 120, true, Changes::Whole, 4000);
+    hammer(48, 120, true, ChangeRecording::Whole, 4000);
 }
 
 #[test]
 fn sessions_whose_pages_are_evicted_with_deltas_lose_nothing() {
-    let counters = hammer(128, 2000, true, Changes::Deltas, 6000);
+    let counters = hammer(128, 2000, true, ChangeRecording::Deltas, 6000);
     assert!(counters.delta_evictions > 1000, "{counters:?}");
 }
 

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 use super::CacheFixture;
 use crate::cache::write_back::{UnflushedLog, WriteReason};
-use crate::cache::{FileId, PageKey, WriteAhead};
+use crate::cache::{AttachedFileId, PageKey, WriteAhead};
 
 /// Returns the runs of adjacent pages, each as its first page and length. No run is longer than `longest`.
 fn runs(pages: &BTreeSet<u32>, longest: usize) -> Vec<(u32, usize)> {
@@ -119,7 +119,7 @@ fn a_read_through_keeps_the_pages_that_were_not_in_memory() {
 #[test]
 fn a_read_through_leaves_most_of_the_cache_alone() {
     let fixture = CacheFixture::new(160, 200, false);
-    for (file, expected) in [(fixture.file, fixture.cache.limits.frames / 8), (FileId(9), 0)] {
+    for (file, expected) in [(fixture.file, fixture.cache.limits.frames / 8), (AttachedFileId(9), 0)] {
         let first = PageKey { file, ..fixture.key(1) };
         let (sender, read) = jetcell_sync::mpsc::channel();
         let buffer = IoBuffer::zeroed(100 * PageSize::KIB_4.bytes());

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use ese_format::{LogPosition, PageNumber};
 
-use super::{EventDescription, EventValue, informs};
+use super::{EventDescription, EventValue, is_informational};
 use crate::events::{EventCategory, EventSeverity, PageDivergence};
 
 impl PageDivergence {
@@ -29,7 +29,7 @@ impl PageDivergence {
         );
         EventDescription {
             severity: EventSeverity::Error,
-            ..informs(self.kind.id(), EventCategory::Corruption, parameters, text)
+            ..is_informational(self.kind.id(), EventCategory::Corruption, parameters, text)
         }
     }
 }
@@ -48,6 +48,6 @@ pub(super) fn repaired(database: &Path, page: PageNumber, on_copy: bool) -> Even
     );
     EventDescription {
         severity: EventSeverity::Warning,
-        ..informs(id, EventCategory::Corruption, parameters, text)
+        ..is_informational(id, EventCategory::Corruption, parameters, text)
     }
 }

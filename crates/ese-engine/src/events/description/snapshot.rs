@@ -1,12 +1,13 @@
 //! Numbers, parameters and texts of events about snapshots.
 
-use super::{EventDescription, EventValue, informs};
+use super::{EventDescription, EventValue, is_informational};
 use crate::events::{EventCategory, EventSeverity, SnapshotEvent};
 
 impl SnapshotEvent {
     pub(super) fn describe(&self) -> EventDescription {
-        let says =
-            |id, parameters, text: &str| informs(id, EventCategory::Snapshot, parameters, text.to_string());
+        let says = |id, parameters, text: &str| {
+            is_informational(id, EventCategory::Snapshot, parameters, text.to_string())
+        };
         let failed = |described| EventDescription { severity: EventSeverity::Error, ..described };
         match self {
             SnapshotEvent::Started { full: true } => {

@@ -9,8 +9,8 @@ use ese_format::{Generation, LogPosition, LogTime};
 use jetcell_sync::{Arc, Mutex, OnceLock};
 use jetcell_vfs::{IoBuffer, Vfs};
 
-use super::{LoadedLog, LogReader, PartialRecord, StoredRecord};
-use crate::error::LogFault;
+use super::{LoadedLog, LogReader, PartialRecord, PositionedRecord};
+use crate::error::LogErrorKind;
 use crate::log::LogNames;
 use crate::{Error, Result};
 
@@ -64,7 +64,7 @@ impl ReceivedLog {
     }
 
     /// Returns the position of the first segment that was begun after `time`.
-    pub fn begun_after(&self, time: LogTime) -> Option<LogPosition> {
+    pub fn first_segment_after(&self, time: LogTime) -> Option<LogPosition> {
         let limit = time.unix_ms()?;
         (1..=self.0.scan.last).find_map(|index| {
             let segment = self.0.segment(index);
@@ -89,7 +89,7 @@ impl LogReader {
     }
 
     /// Removes the files of generations below this one from the reader.
-    pub(crate) fn forget_below(&self, generation: Generation) {
+    pub(crate) fn remove_below(&self, generation: Generation) {
         let (mut files, mut open) = (self.files.lock(), self.open_files.lock());
         *files = files.split_off(&generation);
         *open = open.split_off(&generation);
@@ -123,7 +123,7 @@ impl LogReader {
         &self,
         log: &ReceivedLog,
         chain: &LogChain,
-        mut visit: impl FnMut(StoredRecord) -> Result<()>,
+        mut visit: impl FnMut(PositionedRecord) -> Result<()>,
     ) -> Result<LogChain> {
         let ReceivedLog(log) = log;
         let mut pending = chain.pending.clone();
@@ -141,11 +141,11 @@ impl LogReader {
         // In earlier formats the checksum is zero.
         let has_checksum = (header.version_update, header.version_update_minor) >= (5, 13);
         let (fault, what) = if header.signature != previous.signature {
-            (LogFault::OtherStream, "belongs to another log stream")
+            (LogErrorKind::OtherStream, "belongs to another log stream")
         } else if header.previous_created != previous.created {
-            (LogFault::OtherHistory, "does not continue the previous generation (creation times differ)")
+            (LogErrorKind::OtherHistory, "does not continue the previous generation (creation times differ)")
         } else if has_checksum && header.previous_checksum != accumulated {
-            (LogFault::OtherContent, "does not continue the previous generation (its checksum differs)")
+            (LogErrorKind::OtherContent, "does not continue the previous generation (its checksum differs)")
         } else {
             return Ok(());
         };
@@ -160,7 +160,7 @@ impl LogReader {
     pub(crate) fn fault(
         &self,
         generation: Generation,
-        fault: LogFault,
+        fault: LogErrorKind,
         position: LogPosition,
         what: &str,
     ) -> Error {

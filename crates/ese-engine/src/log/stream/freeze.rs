@@ -9,8 +9,8 @@ use ese_format::{Generation, LogPosition};
 use jetcell_sync::MutexGuard;
 
 use super::generations::{LogFiles, NameState};
-use super::{LogStream, MAX_WRITE_SEGMENTS, RecordBatch, State};
-use crate::log::group_commit::Purpose;
+use super::{LogStream, LogStreamState, MAX_WRITE_SEGMENTS, RecordBatch};
+use crate::log::group_commit::WaitPurpose;
 use crate::log::log_file::close_current;
 use crate::{Error, Result};
 
@@ -35,9 +35,11 @@ impl LogStream {
             self.flush(end)?;
             self.prepare_next(false)?;
             let files = self.files()?;
-            let Some(state) = self.become_writer(Some(LogPosition::MAX), Purpose::Flush)? else { continue };
+            let Some(state) = self.become_writer(Some(LogPosition::MAX), WaitPurpose::Flush)? else {
+                continue;
+            };
             if state.prepared.is_none() || state.named == NameState::Next || !has_records(&state) {
-                self.pass_on(state);
+                self.pass_writer_role(state);
                 continue;
             }
             return self.freeze_as_writer(files, state, stop);
@@ -47,7 +49,7 @@ impl LogStream {
     fn freeze_as_writer<T>(
         &self,
         files: MutexGuard<'_, LogFiles>,
-        mut state: MutexGuard<'_, State>,
+        mut state: MutexGuard<'_, LogStreamState>,
         stop: impl FnOnce() -> Result<T>,
     ) -> Result<(Generation, T)> {
         let ending = state.generation;
@@ -64,7 +66,7 @@ impl LogStream {
         if let Err(Error::ReadOnly(what)) = &result {
             let _ = self.down.set(what.clone());
         }
-        self.pass_on(self.state.lock());
+        self.pass_writer_role(self.state.lock());
         drop(files);
         result.map(|stopped| (ending, stopped))
     }
@@ -73,7 +75,7 @@ impl LogStream {
     fn end_generation(&self, ending: Generation) -> Result<()> {
         loop {
             let mut state = self.state.lock();
-            let is_rest = state.buffer.untaken().generation == ending;
+            let is_rest = state.buffer.pending_start().generation == ending;
             let mut runs = if is_rest { state.buffer.take(MAX_WRITE_SEGMENTS) } else { Vec::new() };
             self.room.notify_all();
             let file = state.file.clone();
@@ -103,6 +105,6 @@ impl LogStream {
 }
 
 /// Returns whether the current generation has records. A generation without records need not end.
-fn has_records(state: &State) -> bool {
+fn has_records(state: &LogStreamState) -> bool {
     state.buffer.tail() > LogPosition::new(state.generation.0, 2, 0)
 }

@@ -55,12 +55,12 @@ pub(in crate::log) struct LogFiles {
     archived: Option<VecDeque<(Generation, PathBuf)>>,
     /// Whether the stream has stopped. Its files may then already belong to another instance.
     pub(super) stopped: bool,
-    pub(super) reserves: Reserves,
+    pub(super) reserves: ReserveLogState,
 }
 
 /// State of the reserve logs.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reserves {
+pub(super) enum ReserveLogState {
     /// Unknown: files of the wrong size may exist from before the stream was opened.
     Unknown,
     Missing,
@@ -75,7 +75,7 @@ impl LogFiles {
             durable: true,
             archived: None,
             stopped: false,
-            reserves: Reserves::Unknown,
+            reserves: ReserveLogState::Unknown,
         }
     }
 
@@ -118,7 +118,7 @@ impl LogStream {
         let prepared = match made {
             Ok((file, written)) => PreparedFile { file, from_reserve: false, written },
             Err(Error::DiskFull { .. }) if privileged => {
-                files.reserves = Reserves::Missing;
+                files.reserves = ReserveLogState::Missing;
                 let prepared = self.take_reserve()?;
                 let before = std::mem::replace(&mut self.state.lock().on_reserves, true);
                 if let (false, Some(listener)) = (before, self.listener.get()) {
@@ -300,7 +300,7 @@ impl LogStream {
     }
 
     /// Makes generations older than `generation` obsolete. Removes the oldest of them, a few at a time, until the
-    /// stream has [`LogOptions::retained_files`](crate::log::LogOptions::retained_files) archived files. The other
+    /// stream has [`LogStreamOptions::retained_files`](crate::log::LogStreamOptions::retained_files) archived files. The other
     /// obsolete files will be overwritten.
     pub fn truncate_below(&self, generation: Generation) -> Result<()> {
         let generation = self.needed_from(generation)?;

@@ -7,14 +7,14 @@ use jetcell_sync::atomic::Ordering;
 use jetcell_vfs::File;
 
 use super::LogStream;
-use crate::log::LogOptions;
+use crate::log::LogStreamOptions;
 
 impl LogStream {
     /// Creates a stream whose first received file has this header. No position in it counts as durable before
     /// [`LogStream::receive`].
-    pub(crate) fn received(options: LogOptions, header: &LogHeader, file: Arc<dyn File>) -> LogStream {
+    pub(crate) fn received(options: LogStreamOptions, header: &LogHeader, file: Arc<dyn File>) -> LogStream {
         let options =
-            LogOptions { file_size: u32::from(header.file_segments) * SEGMENT_BYTES as u32, ..options };
+            LogStreamOptions { file_size: u32::from(header.file_segments) * SEGMENT_BYTES as u32, ..options };
         let start = LogPosition { generation: header.generation, segment: 1, offset: 0 };
         let mut log = LogStream::at(options, header.signature, file, start, header.created);
         log.received = true;

@@ -6,18 +6,18 @@ use std::time::Duration;
 use jetcell_vfs::OpenMode;
 
 use super::LogStream;
-use super::generations::{PreparedFile, Reserves};
-use crate::log::LogOptions;
+use super::generations::{PreparedFile, ReserveLogState};
+use crate::log::LogStreamOptions;
 use crate::log::log_file::create;
 use crate::{Error, Result};
 
 /// Minimum time between two checks that the reserve logs exist. Idle streams run many steps per second, but the files
 /// are rarely removed.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+const RESERVE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Returns the numbers of the reserve logs. There are at least two of them; if log files are small, there are up to
 /// 16, with a total of one megabyte.
-fn reserves(options: &LogOptions) -> std::ops::RangeInclusive<u32> {
+fn reserves(options: &LogStreamOptions) -> std::ops::RangeInclusive<u32> {
     1..=((1 << 20) / options.file_size).clamp(2, 16)
 }
 
@@ -47,12 +47,12 @@ impl LogStream {
         let vfs = &self.options.vfs;
         let reserves = || reserves(&self.options).map(|number| self.options.names.reserve(number));
         let now = vfs.clock().monotonic();
-        if let Reserves::Complete(then) = files.reserves
-            && now.saturating_sub(then) < LOOK_AGAIN
+        if let ReserveLogState::Complete(then) = files.reserves
+            && now.saturating_sub(then) < RESERVE_CHECK_INTERVAL
         {
             return;
         }
-        if std::mem::replace(&mut files.reserves, Reserves::Missing) == Reserves::Unknown {
+        if std::mem::replace(&mut files.reserves, ReserveLogState::Missing) == ReserveLogState::Unknown {
             // A file of the wrong size comes from a stream with another file size, or from a killed process.
             for odd in reserves().filter(|path| vfs.exists(path).unwrap_or(false) && !self.has_log_size(path))
             {
@@ -65,7 +65,7 @@ impl LogStream {
                 return;
             }
         }
-        files.reserves = Reserves::Complete(now);
+        files.reserves = ReserveLogState::Complete(now);
         self.state.lock().on_reserves = false;
     }
 
@@ -83,7 +83,7 @@ impl LogStream {
 mod tests {
     use jetcell_vfs::{SimVfs, Vfs};
 
-    use super::LOOK_AGAIN;
+    use super::RESERVE_CHECK_INTERVAL;
     use crate::Error;
     use crate::log::tests::{FILE_SIZE, batch, create, names, read, record};
 
@@ -136,7 +136,7 @@ mod tests {
         let there = || disk.exists(&names().reserve(1)).unwrap();
         assert!(there());
         disk.remove(&names().reserve(1)).unwrap();
-        disk.clock().sleep(LOOK_AGAIN);
+        disk.clock().sleep(RESERVE_CHECK_INTERVAL);
         log.step().unwrap();
         assert!(there());
     }

@@ -5,13 +5,13 @@ use std::time::Duration;
 use jetcell_sync::{Condvar, Mutex, OnceLock};
 
 /// Wakes a task. Must not wait, and must not call the log.
-pub(crate) type Wake = Box<dyn Fn() + Send + Sync>;
+pub(crate) type WakeCallback = Box<dyn Fn() + Send + Sync>;
 
 /// Signal for one kind of work.
 #[derive(Default)]
 pub(in crate::log) struct WorkSignal {
     waiting: Condvar,
-    task: OnceLock<Wake>,
+    task: OnceLock<WakeCallback>,
 }
 
 impl WorkSignal {
@@ -24,7 +24,7 @@ impl WorkSignal {
     }
 
     /// Sets a task to be woken instead of a thread. Can be set only once.
-    pub fn set(&self, task: Wake) {
+    pub fn set(&self, task: WakeCallback) {
         let _ = self.task.set(task);
     }
 

@@ -18,24 +18,24 @@ use jetcell_sync::{Arc, MutexGuard};
 use jetcell_vfs::{File, IoReason};
 
 use super::generations::NameState;
-use super::{LogStream, MAX_WRITE_SEGMENTS, State};
-use crate::log::group_commit::{Purpose, WaitResult, Waiter};
-use crate::log::segment_buffer::Run;
+use super::{LogStream, LogStreamState, MAX_WRITE_SEGMENTS};
+use crate::log::group_commit::{CommitWaiter, WaitPurpose, WaitResult};
+use crate::log::segment_buffer::SegmentRun;
 use crate::{Error, Result};
 
 impl LogStream {
     /// Waits until all records that were appended before `upto` are durable.
     pub fn flush(&self, upto: LogPosition) -> Result<()> {
-        self.flush_for(upto, Purpose::Flush)
+        self.flush_for(upto, WaitPurpose::Flush)
     }
 
     /// Flushes the log like [`LogStream::flush`], for a commit. It may wait briefly for other commits to share a
     /// write with.
     pub fn commit(&self, upto: LogPosition) -> Result<()> {
-        self.flush_for(upto, Purpose::Commit)
+        self.flush_for(upto, WaitPurpose::Commit)
     }
 
-    fn flush_for(&self, upto: LogPosition, purpose: Purpose) -> Result<()> {
+    fn flush_for(&self, upto: LogPosition, purpose: WaitPurpose) -> Result<()> {
         let upto = upto.min(self.tail());
         if self.durable() < upto {
             self.flushes.fetch_add(1, Ordering::Relaxed);
@@ -63,7 +63,7 @@ impl LogStream {
     pub(crate) fn stop(&self) {
         let _ = self.down.set("the instance has ended".to_string());
         self.files.lock().stopped = true;
-        let waiter = Waiter::new(LogPosition::MIN, Purpose::Flush);
+        let waiter = CommitWaiter::new(LogPosition::MIN, WaitPurpose::Flush);
         {
             let mut state = self.state.lock();
             if !state.writing {
@@ -78,7 +78,7 @@ impl LogStream {
     /// Writes once, or waits for another thread's write. Without `upto`, writes only full segments, or, if there are
     /// none, enters a generation that has begun.
     pub(in crate::log) fn write(&self, upto: Option<LogPosition>) -> Result<()> {
-        self.write_for(upto, Purpose::Flush)
+        self.write_for(upto, WaitPurpose::Flush)
     }
 
     /// Makes the calling thread the writer. Returns `None` if another thread's write has already made the position
@@ -86,11 +86,11 @@ impl LogStream {
     pub(super) fn become_writer(
         &self,
         upto: Option<LogPosition>,
-        purpose: Purpose,
-    ) -> Result<Option<MutexGuard<'_, State>>> {
+        purpose: WaitPurpose,
+    ) -> Result<Option<MutexGuard<'_, LogStreamState>>> {
         let mut state = self.state.lock();
         self.check()?;
-        let waiter = Waiter::new(upto.unwrap_or(LogPosition::MIN), purpose);
+        let waiter = CommitWaiter::new(upto.unwrap_or(LogPosition::MIN), purpose);
         let mut first = state.waiters.is_empty();
         if state.writing {
             state.waiters.push(waiter.clone());
@@ -105,7 +105,7 @@ impl LogStream {
         }
         state.writing = true;
         let present = state.waiters.len() + 1;
-        if purpose == Purpose::Flush || !state.group_commit.should_wait(present) {
+        if purpose == WaitPurpose::Flush || !state.group_commit.should_wait(present) {
             return Ok(Some(state));
         }
         // The commit that completes the group performs the write. If the group stays incomplete, the first commit
@@ -136,7 +136,7 @@ impl LogStream {
         }
     }
 
-    fn write_for(&self, upto: Option<LogPosition>, purpose: Purpose) -> Result<()> {
+    fn write_for(&self, upto: Option<LogPosition>, purpose: WaitPurpose) -> Result<()> {
         let Some(mut state) = self.become_writer(upto, purpose)? else { return Ok(()) };
         if upto.is_some_and(|upto| upto.max(state.requested) > state.buffer.open_at()) {
             let filler = state.buffer.fill();
@@ -147,7 +147,7 @@ impl LogStream {
         self.room.notify_all();
         let generation = runs.first().map_or(state.buffer.tail(), |run| run.position).generation;
         let enter = generation > state.generation && (!runs.is_empty() || state.prepared.is_some());
-        let mut result = self.check().map(|()| Written::default());
+        let mut result = self.check().map(|()| WriteResult::default());
         if result.is_ok() && (enter || !runs.is_empty()) {
             let file = state.file.clone();
             drop(state);
@@ -156,7 +156,7 @@ impl LogStream {
             result = self.write_out(&mut runs, file, enter.then_some(generation));
             let took = clock.monotonic().saturating_sub(began);
             state = self.state.lock();
-            state.group_commit.write_took(took);
+            state.group_commit.record_write_time(took);
         }
         match result.as_mut().map(std::mem::take) {
             Ok(written) => self.written(&mut state, written, &runs),
@@ -167,9 +167,9 @@ impl LogStream {
         state.buffer.recycle(runs);
         let reached = if self.down.get().is_some() { LogPosition::MAX } else { self.durable() };
         let (next, done) = state.hand_over(reached);
-        if purpose == Purpose::Commit {
-            let commits = |waiters: &[Arc<Waiter>]| {
-                waiters.iter().filter(|waiter| waiter.purpose == Purpose::Commit).count()
+        if purpose == WaitPurpose::Commit {
+            let commits = |waiters: &[Arc<CommitWaiter>]| {
+                waiters.iter().filter(|waiter| waiter.purpose == WaitPurpose::Commit).count()
             };
             state.group_commit.expected =
                 1 + commits(&done) + commits(&state.waiters) + commits(next.as_slice());
@@ -181,7 +181,7 @@ impl LogStream {
     }
 
     /// Applies the result of a write: all segments taken from the buffer are durable.
-    pub(super) fn written(&self, state: &mut State, written: Written, runs: &[Run]) {
+    pub(super) fn written(&self, state: &mut LogStreamState, written: WriteResult, runs: &[SegmentRun]) {
         if let Some((file, header)) = written.entered {
             state.enter(file, &header);
             self.file_work.notify();
@@ -189,11 +189,11 @@ impl LogStream {
         state.accumulated ^= written.checksum;
         state.counters.writes += u64::from(!runs.is_empty());
         state.counters.written += runs.iter().map(|run| run.bytes().len() as u64).sum::<u64>();
-        self.durable.store(state.buffer.untaken().to_u64(), Ordering::Release);
+        self.durable.store(state.buffer.pending_start().to_u64(), Ordering::Release);
     }
 
     /// Passes on the writer role: wakes the threads whose records are durable, and the next writer.
-    pub(super) fn pass_on(&self, mut state: MutexGuard<'_, State>) {
+    pub(super) fn pass_writer_role(&self, mut state: MutexGuard<'_, LogStreamState>) {
         let reached = if self.down.get().is_some() { LogPosition::MAX } else { self.durable() };
         let (next, done) = state.hand_over(reached);
         drop(state);
@@ -204,15 +204,15 @@ impl LogStream {
     /// Writes segments of one generation. If the generation is new, writes its header first.
     pub(super) fn write_out(
         &self,
-        runs: &mut [Run],
+        runs: &mut [SegmentRun],
         file: Arc<dyn File>,
         enter: Option<Generation>,
-    ) -> Result<Written> {
+    ) -> Result<WriteResult> {
         let entered = enter.map(|generation| self.header_of(generation)).transpose()?;
         let time = LogTime::from_unix_ms(self.options.vfs.clock().unix_ms());
         let mut checksum = 0;
         let first = runs.first().map(|run| run.position);
-        for (position, segment) in runs.iter_mut().flat_map(Run::segments_mut) {
+        for (position, segment) in runs.iter_mut().flat_map(SegmentRun::segments_mut) {
             finish(segment, position, time, first.unwrap_or(position));
             checksum ^= segment.first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
         }
@@ -221,7 +221,7 @@ impl LogStream {
             head.copy_from_slice(&header.encode());
             &**head
         });
-        let bytes = runs.iter().map(Run::bytes);
+        let bytes = runs.iter().map(SegmentRun::bytes);
         let shadow = runs.last().and_then(|run| run.bytes().rchunks_exact(SEGMENT_BYTES).next());
         let parts: Vec<&[u8]> = head.into_iter().chain(bytes).chain(shadow).collect();
         let start = if head.is_some() { 0 } else { first.map_or(0, |first| first.segment) };
@@ -231,20 +231,20 @@ impl LogStream {
         let failed =
             |e: std::io::Error| Error::ReadOnly(format!("{}: {e}", self.options.names.current().display()));
         file.write_parts_durable(offset, &parts, IoReason::LogWrite).map_err(failed)?;
-        Ok(Written { checksum, entered })
+        Ok(WriteResult { checksum, entered })
     }
 }
 
 /// Result of a write.
 #[derive(Default)]
-pub(super) struct Written {
+pub(super) struct WriteResult {
     /// XOR of the checksums of the segments.
     checksum: u64,
     /// File and header of the generation that this write entered.
     entered: Option<(Arc<dyn File>, LogHeader)>,
 }
 
-impl State {
+impl LogStreamState {
     /// Makes the prepared file the current file. Its header is already durable.
     fn enter(&mut self, file: Arc<dyn File>, header: &LogHeader) {
         self.prepared = None;
@@ -258,7 +258,7 @@ impl State {
 
     /// Ends a write that made all records before `reached` durable. Returns the next writer, and the waiters whose
     /// wait is over.
-    fn hand_over(&mut self, reached: LogPosition) -> (Option<Arc<Waiter>>, Vec<Arc<Waiter>>) {
+    fn hand_over(&mut self, reached: LogPosition) -> (Option<Arc<CommitWaiter>>, Vec<Arc<CommitWaiter>>) {
         let (done, mut waiting): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.waiters).into_iter().partition(|waiter| waiter.upto <= reached);
         let next = (!waiting.is_empty()).then(|| waiting.remove(0));

@@ -9,7 +9,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::{batch, contents, create, names, options, read, record};
 use crate::log::LogStream;
-use crate::{Error, LogFault, Result};
+use crate::{Error, LogErrorKind, Result};
 
 #[test]
 fn after_a_power_cut_the_log_has_at_least_all_durable_records_and_can_be_resumed() {
@@ -19,7 +19,7 @@ fn after_a_power_cut_the_log_has_at_least_all_durable_records_and_can_be_resumed
         let mut log = create(disk.clone());
         let mut written: Vec<LogRecord> = Vec::new();
         for life in 0..4u64 {
-            disk.stop_after(disk.operations() + random.random_range(0..120));
+            disk.cut_power_after(disk.operations() + random.random_range(0..120));
             // Number of records whose flush has returned. After a power cut, more records may survive, in order.
             let mut durable = written.len();
             for number in 0.. {
@@ -34,7 +34,7 @@ fn after_a_power_cut_the_log_has_at_least_all_durable_records_and_can_be_resumed
                 let done = match random.random_range(0..10) {
                     0..4 => log.flush(appended.end),
                     4 => log.step(),
-                    5 if random.random_bool(0.2) => log.roll(),
+                    5 if random.random_bool(0.2) => log.roll_over(),
                     _ => continue,
                 };
                 if done.is_err() {
@@ -80,7 +80,7 @@ fn a_crash_at_any_point_of_entering_a_generation_loses_no_durable_record() {
             log.name_generation().unwrap();
             log.truncate_below(retired).unwrap();
             let before = (log.tail().generation, disk.operations());
-            disk.stop_after(cut.map_or(u64::MAX, |cut| before.1 + cut));
+            disk.cut_power_after(cut.map_or(u64::MAX, |cut| before.1 + cut));
             let done = (40..60).try_for_each(|number| match number % 5 {
                 0 => append(number).and_then(|()| log.step()),
                 _ => append(number),
@@ -155,7 +155,7 @@ fn damage_a_missing_generation_and_a_foreign_log_are_different_errors() {
     let damaged = disk.clone_disk();
     damaged.corrupt(&second, 4096 * 5 + 600, &[1, 2, 3, 4, 5, 6]).unwrap();
     assert!(
-        matches!(read(&damaged), Err(Error::Log { path, fault: LogFault::Damaged, .. }) if path == second)
+        matches!(read(&damaged), Err(Error::Log { path, fault: LogErrorKind::Damaged, .. }) if path == second)
     );
     let gap = disk.clone_disk();
     gap.remove(&second).unwrap();
@@ -166,7 +166,7 @@ fn damage_a_missing_generation_and_a_foreign_log_are_different_errors() {
         LogHeader { signature: Signature::new(8, LogTime::NONE), ..LogHeader::decode(&bytes).unwrap() };
     foreign.corrupt(&second, 0, &header.encode()).unwrap();
     let error = read(&foreign).unwrap_err();
-    assert!(matches!(error, Error::Log { fault: LogFault::OtherStream, .. }), "{error}");
+    assert!(matches!(error, Error::Log { fault: LogErrorKind::OtherStream, .. }), "{error}");
     let flipped = disk.clone_disk();
     flipped.flip_bit(&second, 8 * (4096 * 5 + 600)).unwrap();
     assert_eq!(read(&flipped).unwrap().0.len(), 100, "one flipped bit is put right");

@@ -23,12 +23,12 @@ pub(super) fn names() -> LogNames {
     LogNames::new(Path::new("/log"), FileStem::E00)
 }
 
-pub(super) fn options(vfs: impl Vfs + 'static) -> LogOptions {
+pub(super) fn options(vfs: impl Vfs + 'static) -> LogStreamOptions {
     options_on(Arc::new(vfs))
 }
 
-pub(super) fn options_on(vfs: Arc<dyn Vfs>) -> LogOptions {
-    LogOptions {
+pub(super) fn options_on(vfs: Arc<dyn Vfs>) -> LogStreamOptions {
+    LogStreamOptions {
         vfs,
         names: names(),
         file_size: FILE_SIZE,
@@ -61,7 +61,7 @@ pub(super) fn batch(records: &[LogRecord]) -> RecordBatch {
 }
 
 /// Reads all records of the log except filler.
-pub(super) fn read(vfs: &SimVfs) -> Result<(Vec<StoredRecord>, LogTail)> {
+pub(super) fn read(vfs: &SimVfs) -> Result<(Vec<PositionedRecord>, LogTail)> {
     let reader = LogReader::open(Arc::new(vfs.clone()), names())?.expect("there is a log");
     let mut records = Vec::new();
     let tail = reader.read_from(LogPosition::new(reader.range().0.0, 1, 0), |record| {
@@ -73,6 +73,6 @@ pub(super) fn read(vfs: &SimVfs) -> Result<(Vec<StoredRecord>, LogTail)> {
     Ok((records, tail))
 }
 
-pub(super) fn contents(records: &[StoredRecord]) -> Vec<LogRecord> {
+pub(super) fn contents(records: &[PositionedRecord]) -> Vec<LogRecord> {
     records.iter().map(|record| LogRecord::decode(&record.bytes).unwrap().0).collect()
 }

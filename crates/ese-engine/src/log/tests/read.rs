@@ -2,11 +2,11 @@
 
 use ese_format::{Generation, LogPosition};
 use jetcell_sync::Arc;
-use jetcell_vfs::{Fault, FaultEffect, FaultTarget, FaultVfs, SimVfs, Vfs};
+use jetcell_vfs::{FaultEffect, FaultTarget, FaultVfs, InjectedFault, SimVfs, Vfs};
 
 use super::{batch, contents, create, names, options, read, record};
 use crate::Error;
-use crate::log::{LogReader, LogStream, StoredRecord};
+use crate::log::{LogReader, LogStream, PositionedRecord};
 
 /// Appends records of 3000 bytes and makes each of them durable, until `done` returns true.
 fn fill(log: &LogStream, next: &mut u64, done: impl Fn(&LogStream) -> bool) {
@@ -67,11 +67,11 @@ fn an_unreadable_prepared_file_is_an_error_and_not_a_file_that_was_never_entered
 
     for fault in [FaultTarget::Read, FaultTarget::Open] {
         let faulty = Arc::new(FaultVfs::new(Arc::new(disk.clone())));
-        faulty.inject(Fault::new(fault, FaultEffect::IoError).on_path("tmp.log"));
+        faulty.inject(InjectedFault::new(fault, FaultEffect::IoError).on_path("tmp.log"));
         let opened =
             LogReader::open(faulty.clone(), names()).map(|reader| reader.map(|reader| reader.range()));
         assert!(matches!(opened, Err(Error::Io { .. })), "{fault:?}: {opened:?}");
-        assert_eq!(faulty.fired(), 1);
+        assert_eq!(faulty.fired_count(), 1);
     }
     let (found, tail) = read(&disk).unwrap();
     assert_eq!(contents(&found), (0..next).map(|number| record(number, 3000)).collect::<Vec<_>>());
@@ -103,7 +103,7 @@ fn a_second_read_returns_the_same_records_though_the_stream_was_resumed() {
         let reader = LogReader::open(Arc::new(disk.clone()), names()).unwrap().unwrap();
         let from = LogPosition::new(2, 3, 0);
         let mut first = Vec::new();
-        let keep = |kept: &mut Vec<StoredRecord>, record| {
+        let keep = |kept: &mut Vec<PositionedRecord>, record| {
             kept.push(record);
             Ok(())
         };

@@ -6,12 +6,12 @@ use std::time::Duration;
 use ese_format::log::header::SEGMENT_BYTES;
 use ese_format::{Generation, LogPosition, Signature};
 use jetcell_sync::Arc;
-use jetcell_vfs::{Fault, FaultEffect, FaultTarget, FaultVfs, FileStem, SimVfs, Vfs};
+use jetcell_vfs::{FaultEffect, FaultTarget, FaultVfs, FileStem, InjectedFault, SimVfs, Vfs};
 
 use super::{FILE_SIZE, batch, contents, create, names, options, options_on, read, record};
 use crate::Error;
 use crate::log::segment_buffer::SegmentBuffer;
-use crate::log::{LogNames, LogOptions, LogReader, LogStream};
+use crate::log::{LogNames, LogReader, LogStream, LogStreamOptions};
 
 #[test]
 fn records_of_every_size_are_read_in_order_at_their_positions() {
@@ -61,7 +61,9 @@ fn after_a_failed_write_or_sync_the_stream_accepts_nothing() {
         let first = log.append(&batch(&[record(1, 10)])).unwrap().end;
         log.flush(first).unwrap();
         let durable = log.durable();
-        disk.inject(Fault::new(target, FaultEffect::IoError).for_reason(jetcell_vfs::IoReason::LogWrite));
+        disk.inject(
+            InjectedFault::new(target, FaultEffect::IoError).for_reason(jetcell_vfs::IoReason::LogWrite),
+        );
         let second = log.append(&batch(&[record(2, 10)])).unwrap().end;
         for result in [log.flush(second), log.flush(second), log.append(&batch(&[record(3, 10)])).map(|_| ())]
         {
@@ -148,9 +150,10 @@ fn a_failed_rename_or_removal_leaves_no_gap_in_the_archived_logs() {
         for skipped in [0, 1, 2] {
             let disk = SimVfs::new();
             let faulty = Arc::new(FaultVfs::new(Arc::new(disk.clone())));
-            let options = LogOptions { retained_files: 2, ..options_on(faulty.clone()) };
+            let options = LogStreamOptions { retained_files: 2, ..options_on(faulty.clone()) };
             let log = LogStream::create(options, Signature::default()).unwrap();
-            let fault = Fault::new(target, FaultEffect::IoError).on_path(path).after_operations(skipped);
+            let fault =
+                InjectedFault::new(target, FaultEffect::IoError).on_path(path).after_operations(skipped);
             faulty.inject(fault);
             let mut failures = 0;
             for number in 0..400 {
@@ -168,7 +171,7 @@ fn a_failed_rename_or_removal_leaves_no_gap_in_the_archived_logs() {
                     "{target:?} {path} {skipped}: {kept:?}"
                 );
             }
-            assert!(failures > 0 && faulty.fired() == 1, "{target:?} {path} {skipped}");
+            assert!(failures > 0 && faulty.fired_count() == 1, "{target:?} {path} {skipped}");
             log.close().unwrap();
             assert!(contents(&read(&disk).unwrap().0).ends_with(&[record(399, 3000)]));
         }
@@ -218,11 +221,11 @@ fn file_work_is_to_prepare_the_next_file_and_to_name_a_generation() {
 fn a_roll_ends_the_generation_unless_it_is_empty() {
     let disk = SimVfs::new();
     let log = create(disk.clone());
-    log.roll().unwrap();
+    log.roll_over().unwrap();
     assert_eq!(log.tail().generation, Generation(1));
     log.append(&batch(&[record(1, 10)])).unwrap();
-    log.roll().unwrap();
-    log.roll().unwrap();
+    log.roll_over().unwrap();
+    log.roll_over().unwrap();
     assert_eq!(log.tail(), LogPosition::new(2, 1, 40));
     assert!(disk.exists(&names().archived(Generation(1))).unwrap());
     assert!(disk.exists(&names().current()).unwrap());
@@ -256,7 +259,8 @@ fn a_log_of_ese_continues_in_a_new_generation() {
     let (range, records, tail) = count(&disk);
     assert_eq!(range, (Generation(2), Generation(5)));
     assert!(records > 100 && tail.next_segment == 7 && !tail.marked);
-    let log = LogStream::resume(LogOptions { names: names.clone(), ..options(disk.clone()) }, tail).unwrap();
+    let log =
+        LogStream::resume(LogStreamOptions { names: names.clone(), ..options(disk.clone()) }, tail).unwrap();
     log.append(&batch(&[record(1, 10)])).unwrap();
     log.close().unwrap();
     let (range, more, tail) = count(&disk);

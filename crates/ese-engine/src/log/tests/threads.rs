@@ -12,9 +12,9 @@ use jetcell_vfs::SimVfs;
 
 use super::{batch, contents, create, read, record};
 use crate::btree::tests::create_tree;
-use crate::log::StoredRecord;
+use crate::log::PositionedRecord;
 use crate::transaction::ActiveTransaction;
-use crate::{CreateOptions, Error};
+use crate::{DatabaseOptions, Error};
 
 #[test]
 fn commits_of_many_threads_share_writes() {
@@ -41,13 +41,13 @@ fn commits_of_many_threads_share_writes() {
             });
         }
         scope.spawn(|| (0..50).for_each(|_| log.step().unwrap()));
-        scope.spawn(|| (0..5).for_each(|_| log.roll().unwrap()));
+        scope.spawn(|| (0..5).for_each(|_| log.roll_over().unwrap()));
     });
     let counters = log.counters();
     assert_eq!(counters.records, 1600);
     let (found, _) = read(&disk).unwrap();
     assert_eq!(found.len(), 1600);
-    let number = |stored: &StoredRecord| match LogRecord::decode(&stored.bytes) {
+    let number = |stored: &PositionedRecord| match LogRecord::decode(&stored.bytes) {
         Ok((LogRecord::Trace(trace), _)) => u64::from_le_bytes(*trace.text.first_chunk().unwrap()),
         other => panic!("{other:?}"),
     };
@@ -102,7 +102,7 @@ fn files_are_formatted_while_records_are_appended() {
 #[test]
 fn sessions_can_begin_while_a_commit_waits_for_the_disk() {
     let instance = crate::btree::tests::open(&SimVfs::new(), PageSize::KIB_4, 256).unwrap();
-    let db = instance.create_database(Path::new("/db/test.edb"), &CreateOptions::default()).unwrap();
+    let db = instance.create_database(Path::new("/db/test.edb"), &DatabaseOptions::default()).unwrap();
     let tree = create_tree(&instance, &db, PageFlags::empty());
     let (core, commits) = (instance.core(), AtomicU64::new(0));
     jetcell_sync::thread::scope(|scope| {
@@ -166,7 +166,7 @@ fn stopping_waits_for_the_write_in_progress_and_nothing_uses_the_files_afterward
     let refused = [
         log.append(&batch(&[record(2, 100)])).map(|_| ()),
         log.flush(LogPosition::new(u32::MAX, 0, 0)).and(log.step()),
-        log.roll(),
+        log.roll_over(),
         log.name_generation(),
         log.prepare_next(true),
         log.truncate_below(Generation(1)),

@@ -12,12 +12,12 @@ use ese_format::log::record::{LogRecord, ScanCheck2};
 use ese_format::page::{Page, fold_logical_checksum, fold_logical_checksum_to_16_bits, logical_checksum};
 use ese_format::{DbTime, LogPosition, PageNumber, PageSize};
 
-use crate::cache::FileId;
+use crate::cache::AttachedFileId;
 use crate::events::DivergenceKind;
 
 /// Result of comparing one page.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Comparison {
+pub enum ComparisonResult {
     /// The page is the same on both sides.
     Equal,
     /// The copy's page has changes that are later than the record.
@@ -30,28 +30,28 @@ pub enum Comparison {
 
 /// A page that was compared.
 #[derive(Clone, Debug)]
-pub(in crate::recovery) struct Compared {
-    pub file: FileId,
+pub(in crate::recovery) struct ComparedPage {
+    pub file: AttachedFileId,
     pub page: PageNumber,
     pub position: LogPosition,
-    pub comparison: Comparison,
+    pub comparison: ComparisonResult,
     /// Database times of the page on the active side and on the copy.
     pub times: [DbTime; 2],
 }
 
 /// Page images sent by the active side, by the position of the record that describes the same state.
-pub(in crate::recovery) type Images = BTreeMap<LogPosition, (PageNumber, Vec<u8>)>;
+pub(in crate::recovery) type ReceivedImages = BTreeMap<LogPosition, (PageNumber, Vec<u8>)>;
 
 /// A page in its state at the record with which the active side requested it.
-pub(in crate::recovery) struct Captured {
-    pub file: FileId,
+pub(in crate::recovery) struct CapturedPage {
+    pub file: AttachedFileId,
     pub page: PageNumber,
     pub position: LogPosition,
     pub bytes: Vec<u8>,
 }
 
 /// State of a page according to a log record.
-pub(super) struct Logged {
+pub(super) struct LoggedPageState {
     pub page: PageNumber,
     pub time: DbTime,
     /// Highest time in the database when the record was logged.
@@ -64,17 +64,17 @@ enum LoggedChecksum {
     FoldedTo16Bits(u16),
 }
 
-impl Logged {
+impl LoggedPageState {
     /// Returns the state from a scan record, or `None` if the record is not about a page.
-    pub fn of(record: &LogRecord) -> Option<Logged> {
+    pub fn from_record(record: &LogRecord) -> Option<LoggedPageState> {
         let logged = match record {
-            LogRecord::ScanCheck2(check) => Logged {
+            LogRecord::ScanCheck2(check) => LoggedPageState {
                 page: check.page,
                 time: check.page_db_time,
                 current: check.current_db_time,
                 checksum: LoggedChecksum::Folded(check.checksum),
             },
-            LogRecord::ScanCheck(check) => Logged {
+            LogRecord::ScanCheck(check) => LoggedPageState {
                 page: check.page,
                 time: check.page_db_time,
                 current: check.current_db_time,
@@ -86,14 +86,14 @@ impl Logged {
     }
 
     /// Compares a page with the record. `is_behind_end` means that the page is beyond the end of the file.
-    pub fn compare(&self, bytes: &[u8], size: PageSize, is_behind_end: bool) -> Comparison {
+    pub fn compare(&self, bytes: &[u8], size: PageSize, is_behind_end: bool) -> ComparisonResult {
         let time = Page::new(bytes, size).db_time();
         if time > self.current {
-            return Comparison::Newer;
+            return ComparisonResult::Newer;
         }
         let kind = match time.cmp(&self.time) {
             std::cmp::Ordering::Equal if time == DbTime(0) || self.has_checksum_of(bytes, size) => {
-                return Comparison::Equal;
+                return ComparisonResult::Equal;
             }
             std::cmp::Ordering::Equal => DivergenceKind::Content,
             std::cmp::Ordering::Less if is_behind_end => DivergenceKind::CopyTooShort,
@@ -102,7 +102,7 @@ impl Logged {
             std::cmp::Ordering::Greater if self.time == DbTime(0) => DivergenceKind::ActiveEmpty,
             std::cmp::Ordering::Greater => DivergenceKind::ActiveBehind,
         };
-        Comparison::Differs(kind)
+        ComparisonResult::Differs(kind)
     }
 
     /// Returns whether an image shows the page in the logged state.
@@ -144,9 +144,9 @@ mod tests {
         bytes
     }
 
-    fn logged(time: u64, current: u64, bytes: &[u8]) -> Logged {
+    fn logged(time: u64, current: u64, bytes: &[u8]) -> LoggedPageState {
         let checksum = fold_logical_checksum(logical_checksum(bytes, SIZE), DbTime(current));
-        Logged::of(&LogRecord::ScanCheck2(ScanCheck2 {
+        LoggedPageState::from_record(&LogRecord::ScanCheck2(ScanCheck2 {
             database: DatabaseIdInLog(1),
             page: PageNumber::fixed(9),
             flags: ScanCheck2::SCAN,
@@ -161,17 +161,17 @@ mod tests {
     fn the_side_that_is_behind_is_named() {
         use DivergenceKind::*;
         let zeros = vec![0; SIZE.bytes()];
-        let differs = Comparison::Differs;
+        let differs = ComparisonResult::Differs;
         let cases = [
-            (logged(5, 9, &page(5, b"a")), page(5, b"a"), Comparison::Equal),
-            (logged(5, 9, &page(5, b"a")), page(10, b"b"), Comparison::Newer),
+            (logged(5, 9, &page(5, b"a")), page(5, b"a"), ComparisonResult::Equal),
+            (logged(5, 9, &page(5, b"a")), page(10, b"b"), ComparisonResult::Newer),
             (logged(5, 9, &page(5, b"a")), page(5, b"b"), differs(Content)),
             (logged(5, 9, &page(5, b"a")), page(4, b"a"), differs(CopyBehind)),
             (logged(5, 9, &page(5, b"a")), page(9, b"a"), differs(ActiveBehind)),
             (logged(5, 9, &page(5, b"a")), zeros.clone(), differs(CopyEmpty)),
             (logged(0, 9, &zeros), page(9, b"a"), differs(ActiveEmpty)),
-            (logged(0, 9, &zeros), page(10, b"a"), Comparison::Newer),
-            (logged(0, 9, &zeros), zeros.clone(), Comparison::Equal),
+            (logged(0, 9, &zeros), page(10, b"a"), ComparisonResult::Newer),
+            (logged(0, 9, &zeros), zeros.clone(), ComparisonResult::Equal),
         ];
         for (logged, bytes, expected) in cases {
             assert_eq!(logged.compare(&bytes, SIZE, false), expected);

@@ -8,24 +8,24 @@ use ese_format::log::record::{LogRecord, operation};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct CounterChange {
     offset: u16,
-    amount: Amount,
+    amount: CounterDelta,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Amount {
+enum CounterDelta {
     Narrow(i32),
     Wide(i64),
 }
 
 impl CounterChange {
     /// Returns the change in a Delta or Delta64 record.
-    pub fn of(record: &LogRecord) -> Option<CounterChange> {
+    pub fn from_record(record: &LogRecord) -> Option<CounterChange> {
         match record {
             LogRecord::Delta(delta) => {
-                Some(CounterChange { offset: delta.offset, amount: Amount::Narrow(delta.delta) })
+                Some(CounterChange { offset: delta.offset, amount: CounterDelta::Narrow(delta.delta) })
             }
             LogRecord::Delta64(delta) => {
-                Some(CounterChange { offset: delta.offset, amount: Amount::Wide(delta.delta) })
+                Some(CounterChange { offset: delta.offset, amount: CounterDelta::Wide(delta.delta) })
             }
             _ => None,
         }
@@ -34,8 +34,8 @@ impl CounterChange {
     /// Returns the change that reverses this one.
     pub fn reversed(self) -> CounterChange {
         let amount = match self.amount {
-            Amount::Narrow(amount) => Amount::Narrow(amount.wrapping_neg()),
-            Amount::Wide(amount) => Amount::Wide(amount.wrapping_neg()),
+            CounterDelta::Narrow(amount) => CounterDelta::Narrow(amount.wrapping_neg()),
+            CounterDelta::Wide(amount) => CounterDelta::Wide(amount.wrapping_neg()),
         };
         CounterChange { amount, ..self }
     }
@@ -46,11 +46,11 @@ impl CounterChange {
         let mut data = data.to_vec();
         let place = data.get_mut(usize::from(self.offset)..).ok_or(OUTSIDE)?;
         match self.amount {
-            Amount::Narrow(amount) => {
+            CounterDelta::Narrow(amount) => {
                 let place: &mut [u8; 4] = place.first_chunk_mut().ok_or(OUTSIDE)?;
                 *place = i32::from_le_bytes(*place).wrapping_add(amount).to_le_bytes();
             }
-            Amount::Wide(amount) => {
+            CounterDelta::Wide(amount) => {
                 let place: &mut [u8; 8] = place.first_chunk_mut().ok_or(OUTSIDE)?;
                 *place = i64::from_le_bytes(*place).wrapping_add(amount).to_le_bytes();
             }

@@ -23,22 +23,22 @@ pub(super) struct OpenMacro {
     /// Start of the first record that was read.
     pub begun: LogPosition,
     /// Whether the first record was its MacroBegin.
-    pub whole: bool,
+    pub has_begin: bool,
     pub records: Vec<BufferedRecord>,
 }
 
 /// A record's effects on pages.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Placed {
+pub(super) struct PageEffects {
     pub pages: Vec<(PageNumber, PageRole)>,
     /// Key of a split's incoming node, if this key is the new page's prefix; or the separator of a merge.
     pub key: Option<Box<[u8]>>,
 }
 
-impl Placed {
+impl PageEffects {
     /// Returns the effects of a record that does not depend on other records.
-    pub fn alone(record: &LogRecord) -> Placed {
-        Placed { pages: pages_of(record).0, key: None }
+    pub fn from_single_record(record: &LogRecord) -> PageEffects {
+        PageEffects { pages: pages_of(record).0, key: None }
     }
 }
 
@@ -48,21 +48,21 @@ pub(super) type MacroError = &'static str;
 const MERGE_OF_EARLIER_VERSION: MacroError = "begins a merge without a record for the parent, as written by \
  earlier versions of Jetcell; open and close the database once with the version that wrote the log";
 
-/// Returns the effects that each record of a complete macro has on pages. `whole` is false if redo starts inside the
+/// Returns the effects that each record of a complete macro has on pages. `has_begin` is false if redo starts inside the
 /// macro.
-pub(super) fn place(records: &[LogRecord], whole: bool) -> Result<Vec<Placed>, MacroError> {
+pub(super) fn macro_effects(records: &[LogRecord], whole: bool) -> Result<Vec<PageEffects>, MacroError> {
     let splits: Vec<&Split> = records.iter().filter_map(split_of).collect();
     let merged_leaf = merged_leaf(records, whole)?;
     records
         .iter()
         .map(|record| match (record, split_of(record)) {
             (LogRecord::Merge2(merge), _) => match merged_leaf {
-                Some(leaf) => place_merge(record, merge, leaf),
-                None => Ok(Placed::alone(record)),
+                Some(leaf) => merge_effects(record, merge, leaf),
+                None => Ok(PageEffects::from_single_record(record)),
             },
-            (_, Some(split)) => place_split(record, split, &splits, records),
-            _ if is_split_operation(record) => place_operation(record, &splits),
-            _ => Ok(Placed::alone(record)),
+            (_, Some(split)) => split_effects(record, split, &splits, records),
+            _ if is_split_operation(record) => operation_effects(record, &splits),
+            _ => Ok(PageEffects::from_single_record(record)),
         })
         .collect()
 }
@@ -98,12 +98,12 @@ fn merged_leaf(records: &[LogRecord], whole: bool) -> Result<Option<&Merge>, Mac
     }
 }
 
-fn place_merge(record: &LogRecord, merge: &Merge, leaf: &Merge) -> Result<Placed, MacroError> {
+fn merge_effects(record: &LogRecord, merge: &Merge, leaf: &Merge) -> Result<PageEffects, MacroError> {
     if merge.merge_type != merge_type::PATH {
-        return Ok(Placed::alone(record));
+        return Ok(PageEffects::from_single_record(record));
     }
-    let pages = vec![(merge.change.page, PageRole::Path(PathEdit::of(merge, leaf)?))];
-    Ok(Placed { pages, key: Some(leaf.separator.as_slice().into()) })
+    let pages = vec![(merge.change.page, PageRole::Path(PathEdit::from_record(merge, leaf)?))];
+    Ok(PageEffects { pages, key: Some(leaf.separator.as_slice().into()) })
 }
 
 /// Returns the split in a record if it adds a page.
@@ -129,13 +129,13 @@ fn makes_room_for(parent: &Split, child: &Split) -> bool {
         && !PageFlags::from_bits_retain(parent.new_flags).contains(PageFlags::LEAF)
 }
 
-fn place_split(
+fn split_effects(
     record: &LogRecord,
     split: &Split,
     splits: &[&Split],
     records: &[LogRecord],
-) -> Result<Placed, MacroError> {
-    let mut placed = Placed::alone(record);
+) -> Result<PageEffects, MacroError> {
+    let mut placed = PageEffects::from_single_record(record);
     if let Some(parent) = splits.iter().find(|parent| makes_room_for(parent, split)) {
         let line = parent.operation_line;
         let separator = after_split(parent, line);
@@ -179,7 +179,7 @@ fn incoming_key(split: &Split, splits: &[&Split], records: &[LogRecord]) -> Resu
 }
 
 /// Returns the change for which a leaf is split, placed on the page that contains the changed node after the split.
-fn place_operation(record: &LogRecord, splits: &[&Split]) -> Result<Placed, MacroError> {
+fn operation_effects(record: &LogRecord, splits: &[&Split]) -> Result<PageEffects, MacroError> {
     let node = record.node_change().ok_or("a record has no previous dbtime")?;
     let (page, line) = splits
         .iter()
@@ -187,5 +187,5 @@ fn place_operation(record: &LogRecord, splits: &[&Split]) -> Result<Placed, Macr
         .find(|split| (split.change.page, split.operation_line) == (node.page.page, node.page.line))
         .and_then(|split| after_split(split, node.page.line))
         .ok_or("a record has no previous dbtime, and its page is not split")?;
-    Ok(Placed { pages: vec![(page, PageRole::Operation(line))], key: None })
+    Ok(PageEffects { pages: vec![(page, PageRole::Operation(line))], key: None })
 }

@@ -8,7 +8,7 @@ pub(super) struct NewestVersionId(Option<u32>);
 
 impl NewestVersionId {
     /// Updates the newest id if `id` is newer.
-    pub fn seen(&mut self, id: u32) {
+    pub fn update(&mut self, id: u32) {
         let is_newer = self.0.is_none_or(|newest| (id.wrapping_sub(newest) as i32) > 0);
         if id != 0 && is_newer {
             self.0 = Some(id);
@@ -29,7 +29,7 @@ mod tests {
     fn the_newest_id_is_found_across_the_wrap() {
         let newest = |ids: &[u32]| {
             let mut newest = NewestVersionId::default();
-            ids.iter().for_each(|id| newest.seen(*id));
+            ids.iter().for_each(|id| newest.update(*id));
             newest.get()
         };
         assert_eq!(newest(&[]), 0);

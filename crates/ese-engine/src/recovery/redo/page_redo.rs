@@ -13,10 +13,10 @@ use super::counters::CounterChange;
 use crate::btree::change::undo_edit;
 use crate::cache::{PageDelta, PageKey};
 use crate::pages::apply::{self, split_type};
-use crate::pages::merge::{PathEdit, merge_loss, merge_to_left, merge_to_right, merge_type};
+use crate::pages::merge::{PathEdit, merge_source_delta, merge_to_left, merge_to_right, merge_type};
 use crate::pages::{page_move, scrub};
 use crate::space::{convert_root_pages, create_root_pages, create_single_root};
-use crate::transaction::Change;
+use crate::transaction::VersionChange;
 
 /// The role of a page in a record that changes it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,8 +66,8 @@ pub(super) struct PageRedo {
 }
 
 /// The change that an Undo record undoes.
-pub(super) enum Undone {
-    Change(Change),
+pub(super) enum UndoneChange {
+    Change(VersionChange),
     /// A change to a counter, if its record has been read.
     Counter(Option<CounterChange>),
 }
@@ -171,7 +171,7 @@ pub(super) fn formats(record: &LogRecord, role: PageRole) -> bool {
 }
 
 /// Returns the time that the page must have before the record is applied, if the change depends on it.
-pub(super) fn time_before(record: &LogRecord, role: PageRole) -> Option<DbTime> {
+pub(super) fn required_time(record: &LogRecord, role: PageRole) -> Option<DbTime> {
     match (record, role) {
         _ if formats(record, role) => None,
         (LogRecord::Split2(split), PageRole::Right) => Some(split.right_before),
@@ -248,11 +248,11 @@ pub(super) fn delta_of<'a>(
     record: &'a LogRecord,
     role: PageRole,
     page: &Page<'_>,
-    undoes: Option<&'a Undone>,
+    undoes: Option<&'a UndoneChange>,
     key: &'a mut Vec<u8>,
 ) -> Result<Option<PageDelta<'a>>, &'static str> {
     if let (LogRecord::Merge2(merge), PageRole::Main) = (record, role) {
-        return merge_loss(merge, page.node_count());
+        return merge_source_delta(merge, page.node_count());
     }
     if let (LogRecord::Split2(split), PageRole::Main) = (record, role)
         && split.new_page.is_some()
@@ -279,8 +279,8 @@ pub(super) fn delta_of<'a>(
         | LogRecord::Replace(Replace { data, .. }) => PageDelta::Replace { line, flags, data },
         LogRecord::FlagDelete(_) => PageDelta::SetFlags { line, flags: flags | NodeFlags::DELETED },
         LogRecord::Undo(_) => match undoes {
-            Some(Undone::Change(change)) => undo_edit(line, apply::flags_of(page, line), change)?,
-            Some(Undone::Counter(_)) | None => return Ok(None),
+            Some(UndoneChange::Change(change)) => undo_edit(line, apply::flags_of(page, line), change)?,
+            Some(UndoneChange::Counter(_)) | None => return Ok(None),
         },
         _ => return Ok(None),
     }))
@@ -290,7 +290,7 @@ pub(super) fn delta_of<'a>(
 fn changed_data(
     record: &LogRecord,
     page: &Page<'_>,
-    undoes: Option<&Undone>,
+    undoes: Option<&UndoneChange>,
 ) -> Result<Option<Vec<u8>>, &'static str> {
     let Some(node) = record.node_change() else { return Ok(None) };
     let line = usize::from(node.page.line);
@@ -300,11 +300,11 @@ fn changed_data(
             let data = replace.changed_data(old()?);
             return data.map(Some).map_err(|_| "the differences do not fit the data of the node");
         }
-        (LogRecord::Undo(_), Some(Undone::Counter(Some(change)))) => change.reversed(),
-        (LogRecord::Undo(_), Some(Undone::Counter(None))) => {
+        (LogRecord::Undo(_), Some(UndoneChange::Counter(Some(change)))) => change.reversed(),
+        (LogRecord::Undo(_), Some(UndoneChange::Counter(None))) => {
             return Err("the counter change to undo is not in the log");
         }
-        _ => match CounterChange::of(record) {
+        _ => match CounterChange::from_record(record) {
             Some(change) => change,
             None => return Ok(None),
         },

@@ -18,17 +18,17 @@ use ese_format::page::{Page, PageFlags, PageMut};
 use ese_format::{DbTime, LogPosition};
 use jetcell_sync::{Arc, Mutex};
 
-use super::comparison::Images;
-use super::copy_work::CopyOutcome;
+use super::comparison::ReceivedImages;
+use super::copy_tasks::CopyOutcome;
 use super::page_redo::{
-    PageRedo, PageRole, apply, delta_from_record, delta_of, formats, has_needless_image, time_before,
+    PageRedo, PageRole, apply, delta_from_record, delta_of, formats, has_needless_image, required_time,
 };
 use super::pending_before_images::{PendingBeforeImages, RecoveredVersion};
 use super::{RedoRecord, corrupt_page};
 use crate::bulk::{WITHOUT_PAGES, is_link};
 use crate::cache::{DbTimeMismatch, MemoryGrant, PageDelta, PageKey, WriteLatch};
 use crate::core::Core;
-use crate::error::PageTimeFault;
+use crate::error::PageTimeMismatch;
 use crate::log::{LogReader, RecordReads};
 use crate::recovery::replay_window::Payloads;
 use crate::storage::DatabaseFile;
@@ -49,7 +49,7 @@ pub(super) struct PageReplay<'a> {
     /// Cache memory that redo returns as it consumes payloads, and the number of bytes that redo keeps.
     memory: (&'a MemoryGrant, usize),
     /// Page images for a copy, by the position of the record that describes the same state.
-    images: Option<&'a Images>,
+    images: Option<&'a ReceivedImages>,
     /// Changed pages that cannot be evicted without being written.
     must_be_written: Vec<PageKey>,
     /// Records of the batch that were reread from the log.
@@ -87,7 +87,7 @@ impl ReplayOutcome {
 
 /// A batch of pages, and the reads in flight for it.
 #[derive(Default)]
-struct Batch<'p> {
+struct ReplayBatch<'p> {
     /// Changes to pages that need not be read.
     unread: Vec<PageChanges<'p>>,
     /// Changes to pages that must be read.
@@ -103,7 +103,7 @@ impl<'a> PageReplay<'a> {
         payloads: &'a Payloads,
         log: &'a LogReader,
         memory: (&'a MemoryGrant, usize),
-        images: Option<&'a Images>,
+        images: Option<&'a ReceivedImages>,
     ) -> PageReplay<'a> {
         let (must_be_written, reread, outcome) = (Vec::new(), BTreeMap::new(), ReplayOutcome::default());
         PageReplay { core, records, payloads, log, memory, images, must_be_written, reread, outcome }
@@ -150,7 +150,7 @@ impl<'a> PageReplay<'a> {
         frames: usize,
     ) -> Result<()> {
         let next = || batches.lock().next();
-        let mut current = Batch::default();
+        let mut current = ReplayBatch::default();
         while let Some(changes) = next() {
             let following = self.begin_reads(changes)?;
             self.replay(std::mem::replace(&mut current, following), frames)?;
@@ -159,13 +159,13 @@ impl<'a> PageReplay<'a> {
     }
 
     /// Starts to read the pages of a batch, and to reread the records that it needs.
-    fn begin_reads<'p>(&self, changes: &'p [PageChanges<'p>]) -> Result<Batch<'p>> {
+    fn begin_reads<'p>(&self, changes: &'p [PageChanges<'p>]) -> Result<ReplayBatch<'p>> {
         let (unread, read): (Vec<_>, Vec<_>) =
             changes.iter().copied().partition(|changes| self.needs_no_read(changes));
         let mut dropped = Vec::new();
         for change in unread.iter().chain(&read).copied().flatten() {
             if let Some(record) = self.records.get(change.record_index as usize)
-                && self.payloads.lacks(&record.buffered)
+                && self.payloads.has_dropped_payload(&record.buffered)
                 && !has_needless_image(&self.decode(change)?, change.role)
             {
                 dropped.push((record.buffered.start, record.buffered.end));
@@ -173,7 +173,7 @@ impl<'a> PageReplay<'a> {
         }
         let records = (!dropped.is_empty()).then(|| self.log.begin_record_reads(&dropped)).transpose()?;
         self.core.cache.preread(&read.iter().map(|changes| changes[0].key).collect::<Vec<_>>());
-        Ok(Batch { unread, read, records })
+        Ok(ReplayBatch { unread, read, records })
     }
 
     /// Returns whether the records alone determine all changes to the page and redo needs no information from the
@@ -209,7 +209,7 @@ impl<'a> PageReplay<'a> {
         self.core.cache.buffers_changes() && changes.iter().all(&mut is_determined) && deleted.is_empty()
     }
 
-    fn replay(&mut self, batch: Batch<'_>, frames: usize) -> Result<()> {
+    fn replay(&mut self, batch: ReplayBatch<'_>, frames: usize) -> Result<()> {
         self.reread = batch.records.map(|reads| self.log.finish_record_reads(reads)).unwrap_or_default();
         for changes in batch.unread {
             self.defer(changes)?;
@@ -236,7 +236,7 @@ impl<'a> PageReplay<'a> {
             let in_macro = reached.replace(change.after) == Some(change.after);
             let before = match in_macro {
                 true => change.after,
-                false => time_before(record, change.role).filter(|before| *before != DbTime(0))?,
+                false => required_time(record, change.role).filter(|before| *before != DbTime(0))?,
             };
             delta_from_record(record, change.role, &mut key)?.encode_for_unread(
                 before,
@@ -259,7 +259,7 @@ impl<'a> PageReplay<'a> {
     /// Makes the changes that the page lacks. `records` contains the changes' records if they are already decoded.
     fn change_page(&mut self, changes: PageChanges<'_>, records: Option<Vec<LogRecord>>) -> Result<()> {
         let Some(first) = changes.iter().find(|change| change.role.changes_page()) else {
-            return self.look_at_page(changes);
+            return self.check_unchanged_page(changes);
         };
         let Some(database) = self.core.file(first.key.file) else { return Ok(()) };
         if let Some(at) = self.install_image(changes, &database)? {
@@ -283,11 +283,11 @@ impl<'a> PageReplay<'a> {
                 if of_load && !self.may_lack_link(first, &database) {
                     return Err(error);
                 }
-                self.cannot_change(changes, first, error);
+                self.record_missing_changes(changes, first, error);
                 return Ok(());
             }
             Err(error @ Error::Io { .. }) if self.images.is_some() => {
-                self.cannot_change(changes, first, error);
+                self.record_missing_changes(changes, first, error);
                 return Ok(());
             }
             Err(error) => return Err(error),
@@ -314,16 +314,16 @@ impl<'a> PageReplay<'a> {
                 .apply(change, record, &database, &mut latch, &mut before_images)
                 .map_err(|error| (**change, error)),
             false => {
-                self.look_at(change, record, &database, &latch);
+                self.compare_or_capture(change, record, &database, &latch);
                 Ok(())
             }
         });
         let result = match result {
-            Err((change, error @ Error::PageTime { fault: PageTimeFault::Older, .. }))
+            Err((change, error @ Error::PageTime { fault: PageTimeMismatch::Older, .. }))
                 if self.images.is_some()
                     && (!is_link(&self.decode(&change)?) || self.may_lack_link(&change, &database)) =>
             {
-                self.cannot_change(&[], &change, error);
+                self.record_missing_changes(&[], &change, error);
                 Ok(())
             }
             result => result.map_err(|(_, error)| error),
@@ -341,14 +341,14 @@ impl<'a> PageReplay<'a> {
             self.records.get(change.record_index as usize).map(|record| record.buffered.start)
         };
         let ahead = changes.iter().filter(|change| change.after <= time).find_map(|change| {
-            position(change).filter(|position| position.generation > database.ahead_until())
+            position(change).filter(|position| position.generation > database.newest_applied())
         });
         let (Some(position), Some(first)) = (ahead, changes.first()) else { return Ok(()) };
         Err(Error::PageTime {
             path: database.path.clone(),
             page: first.key.page,
             position,
-            fault: PageTimeFault::BeyondHeader,
+            fault: PageTimeMismatch::BeyondHeader,
             what: format!(
                 "dbtime {} is newer than the logs that the database needs: another program changed the file",
                 time.0
@@ -372,13 +372,13 @@ impl<'a> PageReplay<'a> {
         let failed =
             |what: &str| corrupt_page(database, number, &format!("{what} (log record at {start:?})"));
         // If the page's time equals the time after the change, it already contains earlier changes of the same macro.
-        let expected = time_before(record, change.role).filter(|_| time != change.after);
+        let expected = required_time(record, change.role).filter(|_| time != change.after);
         if let Some(before) = expected.filter(|before| *before != time) {
             let mut what = DbTimeMismatch { found: time, expected: before }.to_string();
             if is_link(record) {
                 what = format!("{what}; {WITHOUT_PAGES}");
             }
-            let fault = if time < before { PageTimeFault::Older } else { PageTimeFault::Newer };
+            let fault = if time < before { PageTimeMismatch::Older } else { PageTimeMismatch::Newer };
             let path = database.path.clone();
             return Err(Error::PageTime { path, page: number, position: start, fault, what });
         }

@@ -9,15 +9,15 @@ use jetcell_sync::{Arc, Mutex};
 use super::page_redo::versioned;
 use crate::btree::before_image::DeferredBeforeImage;
 use crate::cache::WriteLatch;
-use crate::pages::Shape;
+use crate::pages::TreeIdentity;
 use crate::storage::DatabaseFile;
-use crate::transaction::{Change, Transaction, Version};
+use crate::transaction::{Transaction, Version, VersionChange};
 
 /// Information that redo found on the page when it repeated a versioned change.
 pub(super) struct RecoveredVersion {
     pub key: Vec<u8>,
     pub key_len: usize,
-    pub change: Change,
+    pub change: VersionChange,
     /// Version whose before-image is pending on the page until it is logged or no longer needed.
     pub version: Option<Arc<Version>>,
     /// Whether a later record removed the node.
@@ -36,7 +36,7 @@ struct BeforeImage {
     transaction: Arc<Transaction>,
     key: Vec<u8>,
     key_len: usize,
-    change: Change,
+    change: VersionChange,
     node_removed: bool,
 }
 
@@ -72,15 +72,15 @@ impl PendingBeforeImages {
             return;
         };
         let (node, change) = match record {
-            LogRecord::FlagDelete(_) => (*node, Change::FlagDelete),
+            LogRecord::FlagDelete(_) => (*node, VersionChange::FlagDelete),
             // A committed replace is never undone.
             _ if transaction.committed().is_some() => return,
             LogRecord::Replace(_) | LogRecord::ReplaceD(_) => {
-                (*node, Change::Replace { before: stored.data.into() })
+                (*node, VersionChange::Replace { before: stored.data.into() })
             }
             LogRecord::FlagInsertAndReplaceData(revive) => {
                 let replaced = NodeChange { rceid: revive.replace_rceid, ..*node };
-                (replaced, Change::Replace { before: stored.data.into() })
+                (replaced, VersionChange::Replace { before: stored.data.into() })
             }
             _ => return,
         };
@@ -110,7 +110,7 @@ impl PendingBeforeImages {
                 });
                 let unique = node.page.flags.contains(PageChangeFlags::UNIQUE);
                 let kind = if unique { PageFlags::empty() } else { PageFlags::NON_UNIQUE };
-                let shape = Shape { root, id: node.tree, kind };
+                let shape = TreeIdentity { root, id: node.tree, kind };
                 let undo = DeferredBeforeImage::new(database, shape, version.clone(), page);
                 latch.defer_undo(Arc::new(undo));
                 version

@@ -12,9 +12,9 @@ use super::Redo;
 use super::counters::CounterOperation;
 use super::page_redo::versioned;
 use super::pending_before_images::RecoveredVersion;
-use crate::cache::FileId;
+use crate::cache::AttachedFileId;
 use crate::transaction::{
-    ActiveTransaction, Change, EndedTransaction, SYSTEM_PROCID, Transaction, UndoEntry, Version,
+    ActiveTransaction, EndedTransaction, SYSTEM_PROCID, Transaction, UndoEntry, Version, VersionChange,
 };
 use crate::{Error, Result};
 
@@ -29,7 +29,7 @@ pub(super) struct NodeOperation {
     pub key: Vec<u8>,
     pub key_len: usize,
     pub level: u8,
-    pub change: Change,
+    pub change: VersionChange,
     pub undone: bool,
     /// Index of the record in the window; `None` after the page has been replayed.
     pub record_index: Option<u32>,
@@ -40,7 +40,7 @@ pub(super) struct NodeOperation {
 }
 
 impl NodeOperation {
-    fn to_version(&self, file: FileId, transaction: &Arc<Transaction>) -> Version {
+    fn to_version(&self, file: AttachedFileId, transaction: &Arc<Transaction>) -> Version {
         Version {
             tree: (file, self.root),
             bookmark: self.key.clone().into(),
@@ -61,8 +61,8 @@ impl NodeOperation {
     /// Returns whether cleanup may have to remove the node after the transaction commits.
     pub fn may_leave_deleted_node(&self) -> bool {
         match self.change {
-            Change::FlagDelete => !self.undone,
-            Change::Insert => self.undone,
+            VersionChange::FlagDelete => !self.undone,
+            VersionChange::Insert => self.undone,
             _ => false,
         }
     }
@@ -81,7 +81,7 @@ impl NodeOperation {
 }
 
 /// An operation of a transaction.
-pub(super) enum Operation {
+pub(super) enum TransactionOperation {
     /// A change to a node.
     Node(NodeOperation),
     /// The creation of a tree.
@@ -95,14 +95,14 @@ pub(super) struct OpenTransaction {
     pub transaction: Arc<Transaction>,
     pub begun: LogPosition,
     pub level: u8,
-    pub operations: Vec<Operation>,
+    pub operations: Vec<TransactionOperation>,
 }
 
 impl OpenTransaction {
     /// Stores the information that redo found on a window's pages.
     pub fn complete(&mut self, recovered: &mut BTreeMap<u32, RecoveredVersion>) {
         for operation in &mut self.operations {
-            if let Operation::Node(operation) = operation {
+            if let TransactionOperation::Node(operation) = operation {
                 operation.complete(recovered);
             }
         }
@@ -111,7 +111,7 @@ impl OpenTransaction {
     /// Stores keys and before-images that exist only in UndoInfo records.
     pub fn complete_from(&mut self, infos: &UndoInfos) {
         for operation in &mut self.operations {
-            let Operation::Node(operation) = operation else { continue };
+            let TransactionOperation::Node(operation) = operation else { continue };
             let info = infos.get(&operation.id);
             let Some(info) = info.filter(|info| change_of(&info.node) == operation.logged_change()) else {
                 continue;
@@ -120,8 +120,8 @@ impl OpenTransaction {
                 operation.key = [&info.key[..], &info.bookmark_data].concat();
                 operation.key_len = info.key.len();
             }
-            if operation.change == Change::ReplaceUnknown {
-                operation.change = Change::Replace { before: info.before.clone().into() };
+            if operation.change == VersionChange::ReplaceUnknown {
+                operation.change = VersionChange::Replace { before: info.before.clone().into() };
             }
         }
     }
@@ -160,7 +160,7 @@ impl Redo {
         &mut self,
         node: &NodeChange,
         bookmark: Option<(Vec<u8>, usize)>,
-        change: Change,
+        change: VersionChange,
         record_index: Option<u32>,
     ) {
         let Some(root) = node.root else { return };
@@ -168,7 +168,9 @@ impl Redo {
         let logged = info.map(|info| ([&info.key[..], &info.bookmark_data].concat(), info.key.len()));
         let (key, key_len) = bookmark.or(logged).unwrap_or_default();
         let change = match (change, info) {
-            (Change::ReplaceUnknown, Some(info)) => Change::Replace { before: info.before.clone().into() },
+            (VersionChange::ReplaceUnknown, Some(info)) => {
+                VersionChange::Replace { before: info.before.clone().into() }
+            }
             (change, _) => change,
         };
         let operation = NodeOperation {
@@ -187,7 +189,7 @@ impl Redo {
             node_removed: false,
         };
         if let Some(open) = self.transaction_of(node) {
-            open.operations.push(Operation::Node(operation));
+            open.operations.push(TransactionOperation::Node(operation));
         }
     }
 
@@ -196,7 +198,7 @@ impl Redo {
         let committed = open.transaction.committed().is_some();
         let mut entries = Vec::new();
         for operation in open.operations {
-            let Operation::Node(operation) = operation else { continue };
+            let TransactionOperation::Node(operation) = operation else { continue };
             let deleted = operation.may_leave_deleted_node()
                 && !operation.node_removed
                 && (committed || operation.undone);
@@ -233,16 +235,18 @@ impl Redo {
             let mut entries = Vec::new();
             for operation in open.operations {
                 match operation {
-                    Operation::Node(operation) if operation.undone && operation.change == Change::Insert => {
+                    TransactionOperation::Node(operation)
+                        if operation.undone && operation.change == VersionChange::Insert =>
+                    {
                         let entries = vec![self.undo_entry(operation, &open.transaction)?];
                         self.core.ended.push(EndedTransaction::new(0, LogPosition::MIN, None, entries));
                     }
-                    Operation::Node(operation) if operation.undone => {}
-                    Operation::Node(operation) => {
+                    TransactionOperation::Node(operation) if operation.undone => {}
+                    TransactionOperation::Node(operation) => {
                         entries.push(self.undo_entry(operation, &open.transaction)?);
                     }
-                    Operation::Counter(counter) if counter.undone => {}
-                    Operation::Counter(counter) => {
+                    TransactionOperation::Counter(counter) if counter.undone => {}
+                    TransactionOperation::Counter(counter) => {
                         let start = counter.start;
                         return Err(Error::Usage(format!(
                             "{}: an unfinished transaction changed a counter (log record at {start:?}); \
@@ -250,7 +254,7 @@ impl Redo {
                             self.log.directory().display()
                         )));
                     }
-                    Operation::CreateTree { database, root } => {
+                    TransactionOperation::CreateTree { database, root } => {
                         entries.push(UndoEntry::Tree(self.database(database)?.file_id, root));
                     }
                 }

@@ -9,7 +9,7 @@ use testkit::corpus::Corpus;
 
 use super::redo_fixture::RedoFixture;
 use super::windows_logs::server2022;
-use crate::log::StoredRecord;
+use crate::log::PositionedRecord;
 
 /// Returns the index of a byte that is not part of a page number. Changing a page number could make the file grow
 /// without limit.
@@ -27,7 +27,7 @@ fn place(rng: &mut ChaCha8Rng, bytes: &[u8]) -> Option<usize> {
     (!range.is_empty()).then(|| rng.random_range(range))
 }
 
-fn damage(rng: &mut ChaCha8Rng, records: &mut Vec<StoredRecord>) {
+fn damage(rng: &mut ChaCha8Rng, records: &mut Vec<PositionedRecord>) {
     for _ in 0..rng.random_range(1..4) {
         let at = rng.random_range(0..records.len() - 1);
         match rng.random_range(0..10) {

@@ -17,16 +17,16 @@ use ese_format::page::PageFlags;
 use jetcell_sync::Arc;
 
 use crate::btree::tests::create_tree;
-use crate::btree::{Bookmark, Seek, Tree, TreeCursor};
+use crate::btree::{Bookmark, SeekRelation, Tree, TreeCursor};
 use crate::database::Database;
 use crate::transaction::ActiveTransaction;
-use crate::{CreateOptions, Instance};
+use crate::{DatabaseOptions, Instance};
 
 const DATABASES: [&str; 2] = ["/db/one.edb", "/db/two.edb"];
 
 /// Creates a database with an empty tree.
 fn database(instance: &Instance, path: &str) -> (Arc<Database>, Arc<Tree>) {
-    let create = CreateOptions { initial_pages: 256, extension_pages: 32 };
+    let create = DatabaseOptions { initial_pages: 256, extension_pages: 32 };
     let db = instance.create_database(Path::new(path), &create).unwrap();
     let tree = create_tree(instance, &db, PageFlags::empty());
     (db, tree)
@@ -35,6 +35,6 @@ fn database(instance: &Instance, path: &str) -> (Arc<Database>, Arc<Tree>) {
 /// Returns the record with this key, as seen by the session.
 fn at(tree: &Arc<Tree>, session: &ActiveTransaction, key: &[u8]) -> Bookmark {
     let mut cursor = TreeCursor::new(tree.clone());
-    assert!(cursor.seek(&session.view(), key, Seek::Equal).unwrap());
+    assert!(cursor.seek(&session.view(), key, SeekRelation::Equal).unwrap());
     cursor.bookmark().unwrap().clone()
 }

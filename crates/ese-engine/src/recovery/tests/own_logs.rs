@@ -11,13 +11,13 @@ use jetcell_vfs::{FileStem, SimVfs};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::redo_fixture::{Content, RedoFixture, SIZE, records_from};
+use super::redo_fixture::{PageContent, RedoFixture, SIZE, records_from};
 use super::{DATABASES, database};
 use crate::Instance;
 use crate::btree::Tree;
 use crate::btree::merge_tests::long_key;
-use crate::btree::tests::{Model, open, transaction};
-use crate::log::{LogNames, LogReader, StoredRecord};
+use crate::btree::tests::{TreeModel, open, transaction};
+use crate::log::{LogNames, LogReader, PositionedRecord};
 use crate::maintenance::cleanup;
 use crate::pages::merge::merge_type;
 use crate::transaction::{ActiveTransaction, SYSTEM_PROCID};
@@ -38,7 +38,7 @@ fn pages(disk: &SimVfs, instance: &Instance) -> Vec<Vec<u8>> {
 /// two.
 fn random_work(instance: &Instance, tree: &Arc<Tree>, rng: &mut ChaCha8Rng, half: &mut dyn FnMut()) {
     let mut session = ActiveTransaction::new(instance.core().clone(), 1);
-    let mut model = Model::new();
+    let mut model = TreeModel::new();
     for round in 0..150 {
         let space = if round < 90 { 2000 } else { 60 };
         transaction(tree, &mut session, &mut model, rng, space, SIZE.bytes() / 4).unwrap();
@@ -85,7 +85,7 @@ fn range_deletes(instance: &Instance, tree: &Arc<Tree>, rng: &mut ChaCha8Rng, ha
 fn worked(
     seed: u64,
     work: impl FnOnce(&Instance, &Arc<Tree>, &mut ChaCha8Rng, &mut dyn FnMut()),
-) -> ([Vec<Vec<u8>>; 3], Vec<StoredRecord>) {
+) -> ([Vec<Vec<u8>>; 3], Vec<PositionedRecord>) {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let disk = SimVfs::new();
     let instance = open(&disk, SIZE, 256).unwrap();
@@ -105,14 +105,18 @@ fn worked(
 fn assert_equal(fixture: &RedoFixture, expected: &[Vec<u8>], what: &str) {
     for (number, page) in (1..).zip(expected) {
         if page.iter().any(|byte| *byte != 0) {
-            assert_eq!(Content::of(&fixture.page(number)), Content::of(page), "{what}, page {number}");
+            assert_eq!(
+                PageContent::from_bytes(&fixture.page(number)),
+                PageContent::from_bytes(page),
+                "{what}, page {number}"
+            );
         }
     }
 }
 
 /// Checks that the macros have the form of ESE's macros. Each contains either one split, with the record of its
 /// parent and its insert, or one merge, with the records of the pages above it.
-fn assert_macros_of_ese(records: &[StoredRecord]) {
+fn assert_macros_of_ese(records: &[PositionedRecord]) {
     let decoded: Vec<_> = records.iter().map(|record| LogRecord::decode(&record.bytes).unwrap().0).collect();
     let mut members: Option<String> = None;
     for record in &decoded {
@@ -144,7 +148,7 @@ fn assert_macros_of_ese(records: &[StoredRecord]) {
 
 /// Checks that all changes are in transactions. ESE redoes a change only after a Begin0 of its session, and skips
 /// other changes.
-fn assert_changes_are_in_transactions(records: &[StoredRecord]) {
+fn assert_changes_are_in_transactions(records: &[PositionedRecord]) {
     let mut open = BTreeMap::new();
     let mut changes = 0;
     for stored in records {

@@ -7,7 +7,7 @@ use jetcell_vfs::{CrashOptions, SimVfs, Vfs};
 
 use super::{DATABASES, database};
 use crate::Instance;
-use crate::btree::tests::{Model, contents, open, open_with};
+use crate::btree::tests::{TreeModel, contents, open, open_with};
 use crate::storage::double_write;
 use crate::transaction::ActiveTransaction;
 
@@ -59,7 +59,7 @@ fn page_images_of_an_abandoned_history_are_not_restored() {
         let tree = instance.core().databases()[0].trees.tree_at(root).unwrap();
         let view = ActiveTransaction::new(instance.core().clone(), 1).view();
         let expected = [(&b"first"[..], &b"old"[..]), (b"second", b"new")];
-        let expected: Model = expected.map(|(key, data)| (key.to_vec(), data.to_vec())).into();
+        let expected: TreeModel = expected.map(|(key, data)| (key.to_vec(), data.to_vec())).into();
         assert_eq!(contents(&tree, &view), expected, "protection {protect}");
         assert_eq!(instance.recovery().torn_pages, 0, "protection {protect}");
     }
@@ -84,7 +84,7 @@ fn recovery_without_page_protection_leaves_no_page_images() {
 
     for cut in 1..60 {
         let disk = disk.process_kill();
-        disk.stop_after(cut);
+        disk.cut_power_after(cut);
         let _ = open_with(&disk, size, 64, false);
         let disk = disk.crash(cut, CrashOptions::default());
         let instance = open_with(&disk, size, 64, false).unwrap();

@@ -12,7 +12,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::{DATABASES, at, database};
 use crate::btree::Tree;
-use crate::btree::tests::{Model, contents, open, open_as, open_with, transaction};
+use crate::btree::tests::{TreeModel, contents, open, open_as, open_with, transaction};
 use crate::cache::{Cache, CacheOptions, EvictionPolicy};
 use crate::core::Core;
 use crate::instance::InstanceListener;
@@ -27,7 +27,7 @@ fn crashed(seed: u64, size: PageSize) -> SimVfs {
     let disk = SimVfs::new();
     let instance = open(&disk, size, 64).unwrap();
     let mut trees: Vec<_> =
-        DATABASES.iter().map(|path| (database(&instance, path).1, Model::new())).collect();
+        DATABASES.iter().map(|path| (database(&instance, path).1, TreeModel::new())).collect();
     instance.checkpoint().unwrap();
     let core = instance.core().clone();
     let mut sessions: Vec<_> = (1..3).map(|procid| ActiveTransaction::new(core.clone(), procid)).collect();
@@ -73,7 +73,12 @@ fn recovered(disk: &SimVfs, size: PageSize, memory: usize) -> (RecoverySummary, 
     let cache = Cache::new(CacheOptions::new(64 * size.bytes(), size, vfs.clock()));
     let mut options = InstanceOptions::with_cache(vfs.clone(), "/log".into(), cache.clone());
     options.threads = false;
-    let core = Core::new(vfs, cache.clone(), options.version_store_bytes, crate::events::Events::unheard());
+    let core = Core::new(
+        vfs,
+        cache.clone(),
+        options.version_store_bytes,
+        crate::events::EventReporter::discarding(),
+    );
     let fresh = Signature::new(1, LogTime::NONE);
     let opened = open_log_with(
         &core,
@@ -193,10 +198,10 @@ fn a_lost_write_is_reported_by_the_first_read_of_the_page() {
 #[test]
 fn recovery_reads_a_page_only_if_it_needs_information_from_it() {
     let size = PageSize::KIB_4;
-    type Work = fn(&Arc<Tree>, &mut ActiveTransaction, &Instance);
+    type TreeOperation = fn(&Arc<Tree>, &mut ActiveTransaction, &Instance);
     type Records = &'static [(&'static [u8], &'static [u8])];
     // Each case contains the work, the number of deferred changes, and the records after recovery.
-    let cases: [(&str, Work, u64, Records); 5] = [
+    let cases: [(&str, TreeOperation, u64, Records); 5] = [
         (
             "replaced, not committed",
             |tree, session, _| {
@@ -271,7 +276,7 @@ fn recovery_reads_a_page_only_if_it_needs_information_from_it() {
         let db = &instance.core().databases()[0];
         let tree = db.trees.tree_at(tree.root).unwrap();
         let view = ActiveTransaction::new(instance.core().clone(), 1).view();
-        let expected: Model = expected.iter().map(|(key, data)| (key.to_vec(), data.to_vec())).collect();
+        let expected: TreeModel = expected.iter().map(|(key, data)| (key.to_vec(), data.to_vec())).collect();
         assert_eq!(contents(&tree, &view), expected, "{what}");
         let nodes = Page::new(&db.file.pin(tree.root).unwrap().read(), size).node_count();
         assert_eq!(nodes, expected.len(), "{what}");

@@ -13,12 +13,12 @@ use jetcell_vfs::{FileStem, OpenMode, SimVfs, Vfs};
 
 use crate::btree::tests::open;
 use crate::database::Database;
-use crate::log::{LogNames, LogReader, StoredRecord};
+use crate::log::{LogNames, LogReader, PositionedRecord};
 use crate::recovery::decode;
 use crate::recovery::redo::{Redo, UndoInfos};
 use crate::recovery::replay_window::ReplayWindow;
 use crate::storage::{OpenedFile, read_header};
-use crate::{CreateOptions, Instance, Result};
+use crate::{DatabaseOptions, Instance, Result};
 
 pub(super) const SIZE: PageSize = PageSize::KIB_4;
 /// Session number in the records.
@@ -47,7 +47,7 @@ impl RedoFixture {
     pub fn on(pages: &[u8]) -> RedoFixture {
         let disk = SimVfs::new();
         let instance = open(&disk, SIZE, 2048).unwrap();
-        let other = instance.create_database(Path::new("/db/one.edb"), &CreateOptions::default()).unwrap();
+        let other = instance.create_database(Path::new("/db/one.edb"), &DatabaseOptions::default()).unwrap();
         instance.detach(&other).unwrap();
         instance.flush().unwrap();
         let mut bytes = disk.contents(Path::new("/db/one.edb")).unwrap();
@@ -95,14 +95,14 @@ impl RedoFixture {
         let stored = records.iter().map(|record| {
             let start = self.next;
             self.next = LogPosition::new(start.generation.0, start.segment + 1, 0);
-            StoredRecord { start, end: self.next, bytes: record.to_bytes() }
+            PositionedRecord { start, end: self.next, bytes: record.to_bytes() }
         });
         let stored: Vec<_> = stored.collect();
         self.replay_stored(stored)
     }
 
     /// Redoes records read from a log.
-    pub fn replay_stored(&mut self, records: Vec<StoredRecord>) -> Result<()> {
+    pub fn replay_stored(&mut self, records: Vec<PositionedRecord>) -> Result<()> {
         let mut window = ReplayWindow::new(usize::MAX);
         records.into_iter().for_each(|stored| window.push(stored).unwrap());
         let ReplayWindow { records, payloads, .. } = window;
@@ -126,7 +126,7 @@ impl RedoFixture {
 
 /// Content of a page, excluding node offsets, checksum and flush type.
 #[derive(PartialEq, Debug)]
-pub(super) struct Content {
+pub(super) struct PageContent {
     time: u64,
     links: [Option<PageNumber>; 2],
     tree: u32,
@@ -137,10 +137,10 @@ pub(super) struct Content {
     nodes: Vec<(Vec<u8>, Vec<u8>, NodeFlags)>,
 }
 
-impl Content {
-    pub fn of(bytes: &[u8]) -> Content {
+impl PageContent {
+    pub fn from_bytes(bytes: &[u8]) -> PageContent {
         let page = Page::new(bytes, SIZE);
-        Content {
+        PageContent {
             time: page.db_time().0,
             links: [page.prev(), page.next()],
             tree: page.tree().0,
@@ -154,7 +154,7 @@ impl Content {
 }
 
 /// Returns the records in a log from a position on, excluding those about whole databases.
-pub(super) fn records_from(log: &LogReader, from: LogPosition) -> Vec<StoredRecord> {
+pub(super) fn records_from(log: &LogReader, from: LogPosition) -> Vec<PositionedRecord> {
     let mut records = Vec::new();
     log.read_from(from, |stored| {
         let database_level = matches!(

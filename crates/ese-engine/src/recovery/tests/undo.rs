@@ -12,8 +12,8 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::{DATABASES, at, database};
-use crate::btree::tests::{Model, contents, open, open_with};
-use crate::btree::{Seek, TreeCursor};
+use crate::btree::tests::{TreeModel, contents, open, open_with};
+use crate::btree::{SeekRelation, TreeCursor};
 use crate::log::{LogNames, LogReader};
 use crate::transaction::ActiveTransaction;
 
@@ -98,7 +98,7 @@ fn an_undo_behind_a_replace_of_another_session_is_redone() {
         session.begin().unwrap();
         let found = |key: &[u8]| {
             let mut cursor = TreeCursor::new(tree.clone());
-            let found = cursor.seek(&session.view(), key, Seek::Equal).unwrap();
+            let found = cursor.seek(&session.view(), key, SeekRelation::Equal).unwrap();
             found.then(|| cursor.data().to_vec())
         };
         assert_eq!(found(b"inserted"), None, "deleted: {delete}");
@@ -118,11 +118,11 @@ fn transactions_that_share_pages_are_recovered() {
         let (db, tree) = database(&instance, DATABASES[0]);
         let mut sessions =
             [0, 1, 2].map(|number| (ActiveTransaction::new(instance.core().clone(), number + 1), None));
-        let mut committed = Model::new();
+        let mut committed = TreeModel::new();
         for _ in 0..rng.random_range(20..200) {
             let number = rng.random_range(0..3);
             let (session, changed) = &mut sessions[number];
-            let changes: &mut Model = match changed {
+            let changes: &mut TreeModel = match changed {
                 Some(changes) => changes,
                 None => {
                     session.begin().unwrap();
@@ -133,7 +133,7 @@ fn transactions_that_share_pages_are_recovered() {
             let key = vec![rng.random_range(0..30) * 3 + number as u8];
             let data = vec![rng.random(); rng.random_range(1..200)];
             let mut cursor = TreeCursor::new(tree.clone());
-            if !cursor.seek(&session.view(), &key, Seek::Equal).unwrap() {
+            if !cursor.seek(&session.view(), &key, SeekRelation::Equal).unwrap() {
                 assert_eq!(changes.insert(key.clone(), data.clone()), None, "seed {seed}");
                 tree.insert(session.changes().unwrap(), &key, &data).unwrap();
             } else if rng.random_bool(0.4) {
@@ -169,7 +169,7 @@ fn transactions_that_share_pages_are_recovered() {
         let mut disk = end(&disk, rng.random_bool(0.5));
         // Recovery itself also crashes.
         for _ in 0..rng.random_range(0..3) {
-            disk.stop_after(rng.random_range(1..60));
+            disk.cut_power_after(rng.random_range(1..60));
             drop(open(&disk, PageSize::KIB_4, 64));
             disk = end(&disk, rng.random_bool(0.5));
         }

@@ -10,12 +10,12 @@ use jetcell_sync::Arc;
 use jetcell_vfs::{FileStem, SimVfs, Vfs};
 use testkit::corpus::Corpus;
 
-use super::redo_fixture::{Content, RedoFixture, SIZE, records_from};
-use crate::log::{LogNames, LogReader, StoredRecord};
+use super::redo_fixture::{PageContent, RedoFixture, SIZE, records_from};
+use crate::log::{LogNames, LogReader, PositionedRecord};
 
 /// Returns the records of some log files, in order. Each file is given by its path in the corpus and its name in the
 /// log directory.
-fn records(corpus: &Corpus, set: &str, files: &[(&str, &str)], from: LogPosition) -> Vec<StoredRecord> {
+fn records(corpus: &Corpus, set: &str, files: &[(&str, &str)], from: LogPosition) -> Vec<PositionedRecord> {
     let disk = SimVfs::new();
     disk.create_directory(Path::new("/log")).unwrap();
     for (file, name) in files {
@@ -36,7 +36,11 @@ fn assert_equal(fixture: &RedoFixture, snapshot: &[u8]) -> usize {
         match page.iter().any(|byte| *byte != 0) {
             true => {
                 used += 1;
-                assert_eq!(Content::of(&fixture.page(number)), Content::of(page), "page {number}");
+                assert_eq!(
+                    PageContent::from_bytes(&fixture.page(number)),
+                    PageContent::from_bytes(page),
+                    "page {number}"
+                );
             }
             false => assert!(!fixture.has_page(number), "page {number} is in use"),
         }
@@ -45,7 +49,7 @@ fn assert_equal(fixture: &RedoFixture, snapshot: &[u8]) -> usize {
 }
 
 /// Returns all records of srum-server2022.
-pub(super) fn server2022(corpus: &Corpus, from: LogPosition) -> Vec<StoredRecord> {
+pub(super) fn server2022(corpus: &Corpus, from: LogPosition) -> Vec<PositionedRecord> {
     let files = [
         ("a/SRU00001.log", "SRU00001.log"),
         ("b/SRUtmp.log", "SRU00002.log"),

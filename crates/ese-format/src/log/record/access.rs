@@ -141,7 +141,7 @@ mod descriptions {
     use super::super::{CreateDb, DatabaseIdInLog, MacroInfo, NodeChange, Replace};
     use crate::Signature;
     use crate::fields::{Describe, FieldValue, Fields};
-    use crate::layout::{Input, Layout, LayoutError};
+    use crate::layout::{BinaryLayout, Input, LayoutError};
 
     fn field<T: Describe>(input: &mut Input<'_>) -> Result<FieldValue, LayoutError> {
         T::describe(input)

@@ -3,7 +3,7 @@
 use super::node::fixed;
 use crate::declare::layout;
 use crate::header::BackupInfo;
-use crate::layout::{Input, Layout, LayoutError};
+use crate::layout::{BinaryLayout, Input, LayoutError};
 use crate::log::parameters::EngineParameters;
 use crate::{DatabaseIdInLog, DbTime, LogPosition, LogTime, PageNumber, Signature};
 
@@ -53,7 +53,7 @@ impl CreateDb {
     pub const SPARSE: u8 = 0x10;
 }
 
-impl Layout for CreateDb {
+impl BinaryLayout for CreateDb {
     const FIXED: usize = 42;
 
     fn put(&self, out: &mut Vec<u8>) {
@@ -343,22 +343,22 @@ impl ScanCheck2 {
     pub const END_OF_PASS: PageNumber = PageNumber::fixed(0xFFFF_FFFE);
 }
 
-impl Backup {
-    /// Value of [`Backup::phase`]: the backup begins.
+impl BackupRecord {
+    /// Value of [`BackupRecord::phase`]: the backup begins.
     pub const BEGIN: u8 = 1;
-    /// Value of [`Backup::phase`]: all pages have been read, and the logs are read next.
+    /// Value of [`BackupRecord::phase`]: all pages have been read, and the logs are read next.
     pub const PREPARE_LOGS: u8 = 2;
-    /// Value of [`Backup::phase`]: logs before `details.gen_high` are removed.
+    /// Value of [`BackupRecord::phase`]: logs before `details.gen_high` are removed.
     pub const TRUNCATE: u8 = 3;
-    /// Value of [`Backup::phase`]: `details` is stored in the database header.
+    /// Value of [`BackupRecord::phase`]: `details` is stored in the database header.
     pub const UPDATE_HEADER: u8 = 4;
-    /// Value of [`Backup::phase`]: the backup was aborted.
+    /// Value of [`BackupRecord::phase`]: the backup was aborted.
     pub const ABORT: u8 = 5;
-    /// Value of [`Backup::phase`]: the backup ended.
+    /// Value of [`BackupRecord::phase`]: the backup ended.
     pub const STOP: u8 = 6;
-    /// Value of [`Backup::kind`]: pages and logs are read.
+    /// Value of [`BackupRecord::kind`]: pages and logs are read.
     pub const STREAMING: u32 = 0;
-    /// Value of [`Backup::kind`]: pages and logs are captured in a snapshot.
+    /// Value of [`BackupRecord::kind`]: pages and logs are captured in a snapshot.
     pub const SNAPSHOT: u32 = 1;
 }
 
@@ -369,7 +369,7 @@ layout! {
     /// 1 phase (1)   2 kind (4)   6 scope (1)   7 database (1)   8 details (24)   32 zero (1)   33 length (2)   35 path
     /// ```
     #[doc(alias = "LRLOGBACKUP")]
-    pub struct Backup {
+    pub struct BackupRecord {
         /// Step of the backup: 1 begin, 2 prepare logs, 3 truncate, 4 header updated, 5 abort, 6 stop.
         phase: u8,
         /// Kind of backup: 0 streaming, 1 and 2 snapshot, 3 surrogate.
@@ -443,7 +443,7 @@ pub struct MacroInfo {
     pub pages: Vec<u32>,
 }
 
-impl Layout for MacroInfo {
+impl BinaryLayout for MacroInfo {
     const FIXED: usize = 5;
 
     fn put(&self, out: &mut Vec<u8>) {
@@ -489,7 +489,7 @@ fixed!(
     SetDbVersion = 14,
     ScanCheck2 = 27,
     PagePatchRequest = 46,
-    Backup = 35,
+    BackupRecord = 35,
     Trace = 5,
     FragmentBegin = 7,
     Fragment = 3,

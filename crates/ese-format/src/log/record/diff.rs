@@ -12,7 +12,7 @@
 //! bytes between the differences do not change.
 
 use super::Replace;
-use crate::layout::{Input, Layout, LayoutError};
+use crate::layout::{BinaryLayout, Input, LayoutError};
 
 /// Reason why differences cannot be applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -36,11 +36,11 @@ pub use structure::*;
 pub use transaction::*;
 
 use crate::fields::{self, FieldValue, Fields};
-use crate::layout::{Input, Layout, LayoutError};
+use crate::layout::{BinaryLayout, Input, LayoutError};
 
 /// Reason why bytes cannot be decoded as a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RecordError {
+pub enum LogRecordError {
     /// No engine that uses this log format writes records of this type.
     #[error("no record: the input is empty")]
     Empty,
@@ -70,16 +70,16 @@ pub enum RecordError {
     },
 }
 
-impl RecordError {
+impl LogRecordError {
     /// Converts a layout error. `before` is the number of record bytes that precede the decoded part.
-    fn of(kind: u8, error: LayoutError, before: usize) -> RecordError {
+    fn from_layout_error(kind: u8, error: LayoutError, before: usize) -> LogRecordError {
         match error {
-            LayoutError::Truncated { needed, available } => RecordError::Truncated {
+            LayoutError::Truncated { needed, available } => LogRecordError::Truncated {
                 kind,
                 needed: needed.saturating_add(before),
                 available: available + before,
             },
-            LayoutError::Invalid(what) => RecordError::Invalid { kind, what },
+            LayoutError::Invalid(what) => LogRecordError::Invalid { kind, what },
         }
     }
 }
@@ -185,8 +185,8 @@ macro_rules! records {
             fn describe_body(kind: u8, body: &[u8]) -> Result<Fields, LayoutError> {
                 match kind {
                     $( $bare_kind => Ok(Fields::new()), )*
-                    $( $kind => fields::of::<$body>(body), )*
-                    $( $ign_kind => fields::of::<$ign_body>(body), )*
+                    $( $kind => fields::describe_fields::<$body>(body), )*
+                    $( $ign_kind => fields::describe_fields::<$ign_body>(body), )*
                     _ => Ok(vec![("body", FieldValue::Bytes(body.to_vec()))]),
                 }
             }
@@ -305,7 +305,7 @@ records! {
         /// Type 58: conversion of a tree to one with space trees.
         ConvertFdp2(ConvertFdp) = 58,
         /// Type 60: step of a backup.
-        Backup2(Backup) = 60,
+        Backup2(BackupRecord) = 60,
         /// Type 61: request for a new generation.
         ForceLogRollover(Trace) = 61,
         /// Type 62: page split.
@@ -381,11 +381,14 @@ fn put_sized(out: &mut Vec<u8>, body: impl FnOnce(&mut Vec<u8>)) {
 
 impl LogRecord {
     /// Decodes the record at the start of `bytes`. Returns the record and its length.
-    pub fn decode(bytes: &[u8]) -> Result<(LogRecord, usize), RecordError> {
+    pub fn decode(bytes: &[u8]) -> Result<(LogRecord, usize), LogRecordError> {
         let len = record_len(bytes)?;
-        let (&kind, _) = bytes.split_first().ok_or(RecordError::Empty)?;
-        let record =
-            bytes.get(..len).ok_or(RecordError::Truncated { kind, needed: len, available: bytes.len() })?;
+        let (&kind, _) = bytes.split_first().ok_or(LogRecordError::Empty)?;
+        let record = bytes.get(..len).ok_or(LogRecordError::Truncated {
+            kind,
+            needed: len,
+            available: bytes.len(),
+        })?;
         if is_ignorable(kind) {
             let body = record.get(IGNORABLE_PREFIX..).unwrap_or_default();
             let known = LogRecord::decode_ignorable(kind, body);
@@ -395,21 +398,21 @@ impl LogRecord {
             ));
         }
         let input = &mut Input::new(record.get(1..).unwrap_or_default());
-        let decoded =
-            LogRecord::decode_plain(kind, input).map_err(|error| RecordError::of(kind, error, 1))?;
+        let decoded = LogRecord::decode_plain(kind, input)
+            .map_err(|error| LogRecordError::from_layout_error(kind, error, 1))?;
         debug_assert_eq!(input.consumed() + 1, len, "type {kind}");
         Ok((decoded, len))
     }
 
     /// Returns the fields of the record in `bytes`, in file order. The record's type is not included; see
     /// [`LogRecord::decode`].
-    pub fn fields(bytes: &[u8]) -> Result<Fields, RecordError> {
-        let (&kind, body) = bytes.split_first().ok_or(RecordError::Empty)?;
+    pub fn fields(bytes: &[u8]) -> Result<Fields, LogRecordError> {
+        let (&kind, body) = bytes.split_first().ok_or(LogRecordError::Empty)?;
         let prefix = if is_ignorable(kind) { IGNORABLE_PREFIX } else { 1 };
         let body = body.get(prefix - 1..).unwrap_or_default();
         LogRecord::describe_body(kind, body).or_else(|error| match is_ignorable(kind) {
             true => Ok(vec![("body", FieldValue::Bytes(body.to_vec()))]),
-            false => Err(RecordError::of(kind, error, prefix)),
+            false => Err(LogRecordError::from_layout_error(kind, error, prefix)),
         })
     }
 
@@ -435,13 +438,13 @@ impl LogRecord {
 
 /// Returns the length of the record at the start of `bytes`. Reads only the fixed part, so the payload may be
 /// missing.
-pub fn record_len(bytes: &[u8]) -> Result<usize, RecordError> {
-    let (&kind, rest) = bytes.split_first().ok_or(RecordError::Empty)?;
+pub fn record_len(bytes: &[u8]) -> Result<usize, LogRecordError> {
+    let (&kind, rest) = bytes.split_first().ok_or(LogRecordError::Empty)?;
     let input = &mut Input::new(rest);
     if is_ignorable(kind) {
-        let len = u32::take(input).map_err(|error| RecordError::of(kind, error, 1))?;
+        let len = u32::take(input).map_err(|error| LogRecordError::from_layout_error(kind, error, 1))?;
         return Ok(IGNORABLE_PREFIX.saturating_add(len as usize));
     }
-    let len = body_len(kind, input).ok_or(RecordError::UnknownKind { kind })?;
-    len.map(|len| len.saturating_add(1)).map_err(|error| RecordError::of(kind, error, 1))
+    let len = body_len(kind, input).ok_or(LogRecordError::UnknownKind { kind })?;
+    len.map(|len| len.saturating_add(1)).map_err(|error| LogRecordError::from_layout_error(kind, error, 1))
 }

@@ -2,11 +2,11 @@
 
 use super::prefix::NodeChange;
 use crate::declare::layout;
-use crate::layout::{Input, Layout, LayoutError};
+use crate::layout::{BinaryLayout, Input, LayoutError};
 
 /// Checks at compile time the length of a record's fixed part, including the type byte.
 macro_rules! fixed {
-    ($($name:ty = $len:literal),* $(,)?) => {$( const _: () = assert!(1 + <$name as Layout>::FIXED == $len); )*};
+    ($($name:ty = $len:literal),* $(,)?) => {$( const _: () = assert!(1 + <$name as BinaryLayout>::FIXED == $len); )*};
 }
 pub(super) use fixed;
 
@@ -142,7 +142,7 @@ impl Replace {
     }
 }
 
-impl Layout for Replace {
+impl BinaryLayout for Replace {
     const FIXED: usize = NodeChange::FIXED + 6;
 
     fn put(&self, out: &mut Vec<u8>) {

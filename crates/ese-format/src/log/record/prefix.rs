@@ -3,7 +3,7 @@
 use bitflags::bitflags;
 
 use crate::declare::{layout, layout_flags};
-use crate::layout::Layout;
+use crate::layout::BinaryLayout;
 use crate::{DatabaseIdInLog, DbTime, PageNumber, TreeId};
 
 bitflags! {
@@ -58,7 +58,7 @@ layout! {
         flags: PageChangeFlags,
     }
 }
-const _: () = assert!(1 + <PageChange as Layout>::FIXED == 32);
+const _: () = assert!(1 + <PageChange as BinaryLayout>::FIXED == 32);
 
 layout! {
     /// Description of the node that a record changes.
@@ -80,4 +80,4 @@ layout! {
         tree: TreeId,
     }
 }
-const _: () = assert!(1 + <NodeChange as Layout>::FIXED == 44);
+const _: () = assert!(1 + <NodeChange as BinaryLayout>::FIXED == 44);

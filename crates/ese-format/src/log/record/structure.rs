@@ -5,7 +5,7 @@ use bitflags::bitflags;
 use super::node::fixed;
 use super::prefix::{NodeChange, PageChange};
 use crate::declare::{layout, layout_flags};
-use crate::layout::Layout;
+use crate::layout::BinaryLayout;
 use crate::{DatabaseIdInLog, DbTime, PageNumber, TreeId};
 
 bitflags! {

@@ -2,7 +2,7 @@
 
 use super::node::fixed;
 use crate::declare::layout;
-use crate::layout::{Input, Layout, LayoutError};
+use crate::layout::{BinaryLayout, Input, LayoutError};
 use crate::{DbTime, LogPosition, LogTime};
 
 /// Levels begun by a transaction, packed into one byte. The low half is the previous level, and the high half is the
@@ -27,7 +27,7 @@ impl BeginLevels {
     }
 }
 
-impl Layout for BeginLevels {
+impl BinaryLayout for BeginLevels {
     const FIXED: usize = 1;
 
     fn put(&self, out: &mut Vec<u8>) {

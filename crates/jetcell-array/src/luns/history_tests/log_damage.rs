@@ -6,12 +6,12 @@ use jetcell_sync::Arc;
 use jetcell_vfs::FaultVfs;
 use rand::Rng;
 
-use super::History;
+use super::LunHistory;
 use crate::ArrayError;
 use crate::geometry::BLOCK;
 use crate::luns::tests::LOG;
 
-impl History {
+impl LunHistory {
     /// Damages one block of the write log, or truncates the log. The volume must then either contain all flushed
     /// writes or refuse to start. Afterwards, the log's content is restored.
     pub(super) fn damage_log(&mut self) {
@@ -29,10 +29,10 @@ impl History {
         }
         let before = self.disk.clone_disk();
         self.disk.put(path, &damaged);
-        self.done.logs_damaged += 1;
+        self.counters.logs_damaged += 1;
         match self.start() {
             Ok(()) => {
-                self.done.logs_intact += 1;
+                self.counters.logs_intact += 1;
                 self.adopt();
                 self.check();
                 // The caller starts the volume again.
@@ -40,7 +40,7 @@ impl History {
                 self.disk = self.disk.process_kill();
             }
             Err(ArrayError::WriteLog(_)) => {
-                self.done.logs_refused += 1;
+                self.counters.logs_refused += 1;
                 self.disk = before;
             }
             Err(error) => panic!("{error}"),

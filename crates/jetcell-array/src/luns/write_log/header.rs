@@ -26,7 +26,7 @@ use crate::geometry::BLOCK;
 const MAGIC: [u8; 8] = *b"JETNVLG2";
 const MAGIC_WITHOUT_SIZE: [u8; 8] = *b"JETNVLOG";
 /// Offset at which the checksummed bytes start.
-const CHECKED: usize = 16;
+const CHECKSUM_START: usize = 16;
 /// Minimum size of a log in bytes.
 pub(in crate::luns) const MIN_BYTES: u64 = 1 << 20;
 /// Ratio of the log's size to the size of a shadow area. A shadow area is never larger than the largest possible
@@ -35,23 +35,23 @@ const SHADOW_PART: u64 = 16;
 
 /// Size of a log, and the offsets of its parts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct LogGeometry {
+pub(super) struct WriteLogGeometry {
     bytes: u64,
     /// Number of blocks in each shadow area. 0 if an earlier version created the log, which then has no shadows.
     shadow_blocks: u64,
 }
 
-impl LogGeometry {
+impl WriteLogGeometry {
     /// Returns the geometry of a new log of this size, which is rounded down to whole blocks.
-    pub fn for_size(bytes: u64) -> LogGeometry {
+    pub fn for_size(bytes: u64) -> WriteLogGeometry {
         let blocks = bytes / BLOCK as u64;
         let shadow_blocks = (blocks / SHADOW_PART).min(MAX_RECORD_BLOCKS as u64);
-        LogGeometry { bytes: blocks * BLOCK as u64, shadow_blocks }
+        WriteLogGeometry { bytes: blocks * BLOCK as u64, shadow_blocks }
     }
 
     /// Returns the geometry of a log from an earlier version, in a file of this size.
-    pub fn without_shadows(bytes: u64) -> LogGeometry {
-        LogGeometry { bytes: bytes / BLOCK as u64 * BLOCK as u64, shadow_blocks: 0 }
+    pub fn without_shadows(bytes: u64) -> WriteLogGeometry {
+        WriteLogGeometry { bytes: bytes / BLOCK as u64 * BLOCK as u64, shadow_blocks: 0 }
     }
 
     pub fn bytes(&self) -> u64 {
@@ -95,48 +95,49 @@ pub(super) fn header_copy(bytes: u64) -> u64 {
 
 /// Header of a write log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct LogHeader {
+pub(super) struct WriteLogHeader {
     pub array: u128,
-    pub made: u64,
+    pub created_after: u64,
     /// Last consistency point that is followed by a record. 0 if there is none, or if it is unknown.
     pub used: u64,
     /// Geometry of the log. `None` for a log from an earlier version.
-    pub geometry: Option<LogGeometry>,
+    pub geometry: Option<WriteLogGeometry>,
 }
 
-impl LogHeader {
+impl WriteLogHeader {
     /// Fills a block with the header of a log. The header must have a geometry.
     pub fn encode(&self, block: &mut [u8]) {
         block.fill(0);
         block[..8].copy_from_slice(&MAGIC);
         block[16..32].copy_from_slice(&self.array.to_le_bytes());
-        let LogGeometry { bytes, shadow_blocks } =
-            self.geometry.unwrap_or(LogGeometry { bytes: 0, shadow_blocks: 0 });
-        for (at, number) in [(32, self.made), (40, bytes), (48, shadow_blocks), (56, self.used)] {
+        let WriteLogGeometry { bytes, shadow_blocks } =
+            self.geometry.unwrap_or(WriteLogGeometry { bytes: 0, shadow_blocks: 0 });
+        for (at, number) in [(32, self.created_after), (40, bytes), (48, shadow_blocks), (56, self.used)] {
             block[at..at + 8].copy_from_slice(&number.to_le_bytes());
         }
-        let sum = XxHash3_64::oneshot(&block[CHECKED..]);
+        let sum = XxHash3_64::oneshot(&block[CHECKSUM_START..]);
         block[8..16].copy_from_slice(&sum.to_le_bytes());
     }
 
     /// Decodes a header. Returns `None` if the block is not the header of a log, or has impossible values.
-    pub fn decode(block: &[u8]) -> Option<LogHeader> {
+    pub fn decode(block: &[u8]) -> Option<WriteLogHeader> {
         let number = |at: usize| Some(u64::from_le_bytes(block.get(at..at + 8)?.try_into().ok()?));
-        if number(8)? != XxHash3_64::oneshot(block.get(CHECKED..)?) {
+        if number(8)? != XxHash3_64::oneshot(block.get(CHECKSUM_START..)?) {
             return None;
         }
         let array = u128::from_le_bytes(block.get(16..32)?.try_into().ok()?);
         let made = number(32)?;
         if is_magic(block, MAGIC_WITHOUT_SIZE) {
-            return Some(LogHeader { array, made, used: 0, geometry: None });
+            return Some(WriteLogHeader { array, created_after: made, used: 0, geometry: None });
         }
-        let geometry = LogGeometry { bytes: number(40)?, shadow_blocks: number(48)? };
-        let LogGeometry { bytes, shadow_blocks } = geometry;
+        let geometry = WriteLogGeometry { bytes: number(40)?, shadow_blocks: number(48)? };
+        let WriteLogGeometry { bytes, shadow_blocks } = geometry;
         let is_possible = bytes >= MIN_BYTES
             && bytes.is_multiple_of(BLOCK as u64)
             && (1..=MAX_RECORD_BLOCKS as u64).contains(&shadow_blocks)
             && geometry.records_start() < geometry.records_end();
-        let header = LogHeader { array, made, used: number(56)?, geometry: Some(geometry) };
+        let header =
+            WriteLogHeader { array, created_after: made, used: number(56)?, geometry: Some(geometry) };
         (is_magic(block, MAGIC) && is_possible).then_some(header)
     }
 }
@@ -146,7 +147,7 @@ fn is_magic(block: &[u8], magic: [u8; 8]) -> bool {
 }
 
 /// Returns true if a block is a log header, even if the header is damaged.
-pub(super) fn begins_as_header(block: &[u8]) -> bool {
+pub(super) fn has_header_magic(block: &[u8]) -> bool {
     is_magic(block, MAGIC) || is_magic(block, MAGIC_WITHOUT_SIZE)
 }
 
@@ -156,41 +157,42 @@ mod tests {
 
     #[test]
     fn a_header_is_decoded_as_it_was_encoded_and_refused_with_any_bit_flipped() {
-        let geometry = Some(LogGeometry::for_size(MIN_BYTES + 5));
-        let header = LogHeader { array: 1 << 100 | 7, made: 12, used: 1 << 40, geometry };
+        let geometry = Some(WriteLogGeometry::for_size(MIN_BYTES + 5));
+        let header = WriteLogHeader { array: 1 << 100 | 7, created_after: 12, used: 1 << 40, geometry };
         let mut block = vec![1; BLOCK];
         header.encode(&mut block);
-        assert_eq!(LogHeader::decode(&block), Some(header));
+        assert_eq!(WriteLogHeader::decode(&block), Some(header));
         for bit in 0..BLOCK * 8 {
             block[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(LogHeader::decode(&block), None, "bit {bit}");
+            assert_eq!(WriteLogHeader::decode(&block), None, "bit {bit}");
             block[bit / 8] ^= 1 << (bit % 8);
         }
-        assert!((0..BLOCK).all(|length| LogHeader::decode(&block[..length]).is_none()));
+        assert!((0..BLOCK).all(|length| WriteLogHeader::decode(&block[..length]).is_none()));
     }
 
     #[test]
     fn impossible_geometries_are_refused_although_the_checksum_fits() {
-        let good = LogGeometry::for_size(64 << 20);
+        let good = WriteLogGeometry::for_size(64 << 20);
         let wrong = [
-            LogGeometry { bytes: MIN_BYTES - BLOCK as u64, ..good },
-            LogGeometry { bytes: good.bytes + 1, ..good },
-            LogGeometry { shadow_blocks: 0, ..good },
-            LogGeometry { shadow_blocks: MAX_RECORD_BLOCKS as u64 + 1, ..good },
-            LogGeometry { bytes: MIN_BYTES, shadow_blocks: 128 },
-            LogGeometry { bytes: MIN_BYTES, shadow_blocks: u64::MAX },
+            WriteLogGeometry { bytes: MIN_BYTES - BLOCK as u64, ..good },
+            WriteLogGeometry { bytes: good.bytes + 1, ..good },
+            WriteLogGeometry { shadow_blocks: 0, ..good },
+            WriteLogGeometry { shadow_blocks: MAX_RECORD_BLOCKS as u64 + 1, ..good },
+            WriteLogGeometry { bytes: MIN_BYTES, shadow_blocks: 128 },
+            WriteLogGeometry { bytes: MIN_BYTES, shadow_blocks: u64::MAX },
         ];
         let mut block = vec![0; BLOCK];
         for geometry in wrong {
-            LogHeader { array: 1, made: 1, used: 0, geometry: Some(geometry) }.encode(&mut block);
-            assert_eq!(LogHeader::decode(&block), None, "{geometry:?}");
+            WriteLogHeader { array: 1, created_after: 1, used: 0, geometry: Some(geometry) }
+                .encode(&mut block);
+            assert_eq!(WriteLogHeader::decode(&block), None, "{geometry:?}");
         }
     }
 
     #[test]
     fn areas_of_a_log_are_apart_and_within_it() {
         for bytes in [MIN_BYTES, 3 << 20, 64 << 20, 1 << 40] {
-            let geometry = LogGeometry::for_size(bytes);
+            let geometry = WriteLogGeometry::for_size(bytes);
             let borders = [
                 BLOCK as u64,
                 geometry.shadow(0),

@@ -30,13 +30,13 @@ use std::path::Path;
 use jetcell_sync::Arc;
 use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode, Vfs};
 
-use self::header::{LogGeometry, LogHeader, begins_as_header, header_copy};
+use self::header::{WriteLogGeometry, WriteLogHeader, has_header_magic, header_copy};
 use self::record::{RecordEntries, buffer_for, data_blocks_in};
-use crate::error::{ArrayError, Refusal, Result, WriteLogError};
+use crate::error::{ArrayError, ArrayRefusal, Result, WriteLogError};
 use crate::geometry::BLOCK;
 
 pub(super) use self::header::MIN_BYTES;
-pub(super) use self::record::Entry;
+pub(super) use self::record::WriteLogEntry;
 
 /// Number of bytes that are cleared at a time.
 const CLEAR_BYTES: u64 = 1 << 20;
@@ -44,14 +44,14 @@ const CLEAR_BYTES: u64 = 1 << 20;
 pub(super) struct WriteLog {
     file: Arc<dyn File>,
     array: u128,
-    geometry: LogGeometry,
+    geometry: WriteLogGeometry,
     /// Offset of the next record.
-    at: u64,
+    next_offset: u64,
     /// Consistency point that the records follow. `number` is the number of the next record.
     point: u64,
     number: u64,
     /// Consistency point after which the log was created.
-    made: u64,
+    created_after: u64,
     /// Last consistency point that is followed by a record, according to the headers.
     used: u64,
     /// Offsets of damaged headers, which are rewritten after replay.
@@ -62,22 +62,22 @@ pub(super) struct WriteLog {
 
 /// Properties of the log that a volume's catalogue stores.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct LogIdentity {
+pub(super) struct WriteLogIdentity {
     pub array: u128,
     /// Consistency point after which the log was created.
-    pub made: u64,
+    pub created_after: u64,
     /// Size of the log in bytes. 0 if the volume is from an earlier version, which did not store the size.
     pub bytes: u64,
 }
 
-impl LogIdentity {
+impl WriteLogIdentity {
     /// Returns the geometry of a log with this header in a file of `file_bytes`. Returns `None` if it is not the log
     /// of the volume.
-    fn geometry_of(&self, header: LogHeader, file_bytes: u64) -> Option<LogGeometry> {
-        let is_same = header.array == self.array && header.made == self.made;
+    fn geometry_of(&self, header: WriteLogHeader, file_bytes: u64) -> Option<WriteLogGeometry> {
+        let is_same = header.array == self.array && header.created_after == self.created_after;
         let geometry = match header.geometry {
             Some(geometry) if geometry.bytes() == self.bytes => geometry,
-            None if self.bytes == 0 => LogGeometry::without_shadows(file_bytes),
+            None if self.bytes == 0 => WriteLogGeometry::without_shadows(file_bytes),
             _ => return None,
         };
         is_same.then_some(geometry)
@@ -86,11 +86,11 @@ impl LogIdentity {
 
 /// Returns true if a file has a copy of a header for the same array, at an offset where a log of this size has its
 /// header copy.
-fn has_copy_of_header(file: &dyn File, file_bytes: u64, identity: LogIdentity) -> bool {
+fn has_copy_of_header(file: &dyn File, file_bytes: u64, identity: WriteLogIdentity) -> bool {
     let mut block = IoBuffer::zeroed(BLOCK);
     let mut is_header_at = |offset| {
         file.read_at(offset, &mut block, IoReason::LogRead).is_ok()
-            && LogHeader::decode(&block).is_some_and(|header| header.array == identity.array)
+            && WriteLogHeader::decode(&block).is_some_and(|header| header.array == identity.array)
     };
     // If the file was enlarged, the copy is at the end of the log's previous size.
     [identity.bytes, file_bytes]
@@ -100,12 +100,12 @@ fn has_copy_of_header(file: &dyn File, file_bytes: u64, identity: LogIdentity) -
 
 impl WriteLog {
     /// Creates an empty log for this volume. The file is created if it does not exist.
-    pub fn create(vfs: &dyn Vfs, path: &Path, identity: LogIdentity) -> Result<WriteLog> {
+    pub fn create(vfs: &dyn Vfs, path: &Path, identity: WriteLogIdentity) -> Result<WriteLog> {
         let failed = |action| move |error| ArrayError::io(path, action, 0, error);
-        let LogIdentity { array, made, bytes } = identity;
+        let WriteLogIdentity { array, created_after: made, bytes } = identity;
         if bytes < MIN_BYTES || !bytes.is_multiple_of(BLOCK as u64) {
             let text = format!("a write log must have at least {MIN_BYTES} bytes, in multiples of {BLOCK}");
-            return Err(Refusal::Parameter(text).into());
+            return Err(ArrayRefusal::Parameter(text).into());
         }
         let exists = vfs.exists(path).map_err(failed("checking for the write log"))?;
         let mode = if exists { OpenMode::Write } else { OpenMode::CreateNew };
@@ -117,15 +117,15 @@ impl WriteLog {
         if !first.is_empty() {
             file.read_at(0, first, IoReason::LogRead).map_err(failed("reading"))?;
         }
-        let is_log = begins_as_header(&block) || has_copy_of_header(&*file, found, identity);
+        let is_log = has_header_magic(&block) || has_copy_of_header(&*file, found, identity);
         if !is_log && block.iter().any(|byte| *byte != 0) {
-            return Err(Refusal::NotAWriteLog(path.to_owned()).into());
+            return Err(ArrayRefusal::NotAWriteLog(path.to_owned()).into());
         }
         if found < bytes {
             file.grow(bytes).map_err(failed("growing the write log"))?;
         }
-        let geometry = LogGeometry::for_size(file.len().map_err(failed("reading the length"))?);
-        let log = WriteLog::empty(file, LogIdentity { array, made, bytes }, geometry);
+        let geometry = WriteLogGeometry::for_size(file.len().map_err(failed("reading the length"))?);
+        let log = WriteLog::empty(file, WriteLogIdentity { array, created_after: made, bytes }, geometry);
         for offset in log.header_offsets() {
             log.write_header(offset)?;
         }
@@ -136,18 +136,18 @@ impl WriteLog {
     /// Creates a new, empty log for a volume that already had one. An existing file keeps its size, unless the
     /// previous log was larger. If the volume is from an earlier version and its log file is missing or too small,
     /// the new log has `default_bytes`.
-    pub fn create_again(
+    pub fn recreate(
         vfs: &dyn Vfs,
         path: &Path,
         default_bytes: u64,
-        identity: LogIdentity,
+        identity: WriteLogIdentity,
     ) -> Result<WriteLog> {
         let failed = |error| ArrayError::io(path, "reading the length", 0, error);
         let length = |exists| if exists { vfs.open(path, OpenMode::Read)?.len() } else { Ok(0) };
         let found = vfs.exists(path).and_then(length).map_err(failed)? / BLOCK as u64 * BLOCK as u64;
         let is_unknown = identity.bytes == 0 && found < MIN_BYTES;
         let bytes = if is_unknown { default_bytes } else { identity.bytes.max(found) };
-        WriteLog::create(vfs, path, LogIdentity { bytes, ..identity })
+        WriteLog::create(vfs, path, WriteLogIdentity { bytes, ..identity })
     }
 
     /// Removes all records, including records of states that no catalogue describes any more.
@@ -168,7 +168,7 @@ impl WriteLog {
     ///
     /// # Errors
     /// The file does not exist, is not this volume's log, or is shorter than the log.
-    pub fn open(vfs: &dyn Vfs, path: &Path, identity: LogIdentity) -> Result<WriteLog> {
+    pub fn open(vfs: &dyn Vfs, path: &Path, identity: WriteLogIdentity) -> Result<WriteLog> {
         let failed = |action| move |error| ArrayError::io(path, action, 0, error);
         if !vfs.exists(path).map_err(failed("checking for the write log"))? {
             return Err(WriteLogError::Missing(path.to_owned()).into());
@@ -184,7 +184,7 @@ impl WriteLog {
         for offset in copies.into_iter().flatten() {
             let mut block = IoBuffer::zeroed(BLOCK);
             let read = file.read_at(offset, &mut block, IoReason::LogRead);
-            let header = LogHeader::decode(&block).filter(|_| read.is_ok());
+            let header = WriteLogHeader::decode(&block).filter(|_| read.is_ok());
             match header.and_then(|header| Some((header, identity.geometry_of(header, found)?))) {
                 Some((header, found)) => (geometry, used) = (Some(found), header.used.max(used)),
                 None => damaged.push(offset),
@@ -228,22 +228,22 @@ impl WriteLog {
     /// Writes a copy of the header durably.
     fn write_header(&self, offset: u64) -> Result<()> {
         let mut block = IoBuffer::zeroed(BLOCK);
-        let WriteLog { array, made, used, .. } = *self;
-        LogHeader { array, made, used, geometry: Some(self.geometry) }.encode(&mut block);
+        let WriteLog { array, created_after: made, used, .. } = *self;
+        WriteLogHeader { array, created_after: made, used, geometry: Some(self.geometry) }.encode(&mut block);
         let failed = |action| move |error| ArrayError::io(self.file.path(), action, offset, error);
         self.file.write_at(offset, &block, IoReason::LogWrite).map_err(failed("writing"))?;
         self.file.sync(IoReason::LogWrite).map_err(failed("syncing"))
     }
 
-    fn empty(file: Arc<dyn File>, identity: LogIdentity, geometry: LogGeometry) -> WriteLog {
+    fn empty(file: Arc<dyn File>, identity: WriteLogIdentity, geometry: WriteLogGeometry) -> WriteLog {
         WriteLog {
             file,
             array: identity.array,
             geometry,
-            at: geometry.records_start(),
+            next_offset: geometry.records_start(),
             point: 0,
             number: 0,
-            made: identity.made,
+            created_after: identity.created_after,
             used: 0,
             damaged_headers: vec![],
             buffer: IoBuffer::zeroed(0),
@@ -268,17 +268,17 @@ impl WriteLog {
 
     /// Restarts the log for records that follow this consistency point.
     pub fn restart(&mut self, point: u64) {
-        (self.at, self.point, self.number) = (self.geometry.records_start(), point, 0);
+        (self.next_offset, self.point, self.number) = (self.geometry.records_start(), point, 0);
     }
 
     /// Makes entries durable. Returns false without doing anything if they do not fit. After an error, nothing fits
     /// until [`WriteLog::restart`] is called.
-    pub fn append(&mut self, entries: &[Entry]) -> Result<bool> {
+    pub fn append(&mut self, entries: &[WriteLogEntry]) -> Result<bool> {
         let Some(records) = RecordEntries::distribute(entries, self.geometry.record_blocks()) else {
             return Ok(false);
         };
         let bytes: u64 = records.iter().map(|record| record.bytes() as u64).sum();
-        if self.at + bytes > self.geometry.records_end() {
+        if self.next_offset + bytes > self.geometry.records_end() {
             return Ok(false);
         }
         for record in &records {
@@ -292,10 +292,10 @@ impl WriteLog {
                 self.write_durably(self.geometry.shadow(self.number)).and_then(|()| self.mark_used());
             if written.is_err() {
                 // Part of the record may be in the file, so no other record may be written with the same number.
-                self.at = self.geometry.records_end();
+                self.next_offset = self.geometry.records_end();
             }
             written?;
-            self.at += record.bytes() as u64;
+            self.next_offset += record.bytes() as u64;
             self.number += 1;
         }
         Ok(true)
@@ -303,11 +303,11 @@ impl WriteLog {
 
     /// Writes the record in the buffer to its location and to its shadow, and syncs both.
     fn write_durably(&self, shadow: u64) -> Result<()> {
-        for offset in [self.at, shadow] {
+        for offset in [self.next_offset, shadow] {
             let failed = |error| ArrayError::io(self.file.path(), "writing", offset, error);
             self.file.write_at(offset, &self.buffer, IoReason::LogWrite).map_err(failed)?;
         }
-        let failed = |error| ArrayError::io(self.file.path(), "syncing", self.at, error);
+        let failed = |error| ArrayError::io(self.file.path(), "syncing", self.next_offset, error);
         self.file.sync(IoReason::LogWrite).map_err(failed)
     }
 }

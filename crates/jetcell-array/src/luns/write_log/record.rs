@@ -21,9 +21,9 @@ use crate::shared_block::SharedBlock;
 
 const MAGIC: [u8; 8] = *b"JETWRITE";
 /// Size of a record in bytes, without entries and data.
-const HEAD: usize = 56;
+const PREFIX_BYTES: usize = 56;
 /// Size of an entry in bytes.
-const ENTRY: usize = 24;
+const ENTRY_BYTES: usize = 24;
 /// Maximum number of entries in a record. Also the maximum number of its data blocks.
 const MAX_BLOCKS: usize = 1024;
 /// Maximum number of blocks in a record.
@@ -31,7 +31,7 @@ pub(super) const MAX_RECORD_BLOCKS: usize = MAX_BLOCKS + header_blocks(MAX_BLOCK
 
 /// A write to consecutive blocks of a LUN, or their deallocation.
 #[derive(Clone, Debug)]
-pub(in crate::luns) struct Entry {
+pub(in crate::luns) struct WriteLogEntry {
     pub lun: LunId,
     pub first: u64,
     pub count: u64,
@@ -39,16 +39,16 @@ pub(in crate::luns) struct Entry {
     pub data: Option<Vec<SharedBlock>>,
 }
 
-impl Entry {
+impl WriteLogEntry {
     fn blocks(&self) -> usize {
         self.data.as_ref().map_or(0, Vec::len)
     }
 }
 
 #[cfg(test)]
-impl PartialEq for Entry {
-    fn eq(&self, other: &Entry) -> bool {
-        let bytes = |entry: &Entry| {
+impl PartialEq for WriteLogEntry {
+    fn eq(&self, other: &WriteLogEntry) -> bool {
+        let bytes = |entry: &WriteLogEntry| {
             entry.data.as_ref().map(|data| data.iter().flat_map(|block| block.to_vec()).collect())
         };
         let (one, two): (Option<Vec<u8>>, Option<Vec<u8>>) = (bytes(self), bytes(other));
@@ -58,7 +58,7 @@ impl PartialEq for Entry {
 
 /// Returns the number of blocks in a record's header.
 const fn header_blocks(entries: usize) -> usize {
-    (HEAD + entries * ENTRY).div_ceil(BLOCK)
+    (PREFIX_BYTES + entries * ENTRY_BYTES).div_ceil(BLOCK)
 }
 
 /// Returns the maximum number of data blocks in a record with one entry and this total number of blocks.
@@ -69,17 +69,17 @@ pub(super) fn data_blocks_in(record_blocks: u64) -> u64 {
 /// Entries that are written as one record.
 #[derive(Default)]
 pub(super) struct RecordEntries<'a> {
-    entries: Vec<&'a Entry>,
+    entries: Vec<&'a WriteLogEntry>,
     data_blocks: usize,
 }
 
 impl<'a> RecordEntries<'a> {
     /// Distributes entries over records of at most this many blocks. Returns `None` if an entry does not fit into a
     /// record.
-    pub fn distribute(entries: &'a [Entry], record_blocks: u64) -> Option<Vec<RecordEntries<'a>>> {
+    pub fn distribute(entries: &'a [WriteLogEntry], record_blocks: u64) -> Option<Vec<RecordEntries<'a>>> {
         let most =
             usize::try_from(record_blocks).map_or(MAX_RECORD_BLOCKS, |most| most.min(MAX_RECORD_BLOCKS));
-        let has_room = |record: &RecordEntries<'_>, entry: &Entry| {
+        let has_room = |record: &RecordEntries<'_>, entry: &WriteLogEntry| {
             let (entries, data) = (record.entries.len() + 1, record.data_blocks + entry.blocks());
             entries <= MAX_BLOCKS && data <= MAX_BLOCKS && header_blocks(entries) + data <= most
         };
@@ -110,7 +110,7 @@ impl<'a> RecordEntries<'a> {
         for (at, value) in [(32, point), (40, number), (48, counts)] {
             buffer[at..at + 8].copy_from_slice(&value.to_le_bytes());
         }
-        let (mut at, mut data_at) = (HEAD, data);
+        let (mut at, mut data_at) = (PREFIX_BYTES, data);
         for entry in &self.entries {
             let kind = u64::from(entry.data.is_some());
             for value in [u64::from(entry.lun) << 32 | kind, entry.first, entry.count] {
@@ -134,23 +134,23 @@ pub(super) fn buffer_for(bytes: usize) -> IoBuffer {
 
 /// Fields at the beginning of a record. They may be damaged until the whole record has been decoded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct RecordHead {
+pub(super) struct RecordPrefix {
     pub point: u64,
     pub number: u64,
     entries: usize,
     data_blocks: usize,
 }
 
-impl RecordHead {
+impl RecordPrefix {
     /// Decodes the beginning of a record. Returns `None` if the bytes are not the beginning of a record of this
     /// array.
-    pub fn decode(bytes: &[u8], array: u128) -> Option<RecordHead> {
+    pub fn decode(bytes: &[u8], array: u128) -> Option<RecordPrefix> {
         if bytes.get(..8)? != MAGIC || bytes.get(16..32)? != array.to_le_bytes() {
             return None;
         }
         let (point, number, counts) = (number_at(bytes, 32)?, number_at(bytes, 40)?, number_at(bytes, 48)?);
         let (entries, data_blocks) = ((counts >> 32) as usize, counts as u32 as usize);
-        Some(RecordHead { point, number, entries, data_blocks })
+        Some(RecordPrefix { point, number, entries, data_blocks })
     }
 
     /// Returns the size of the record in bytes, or `None` if no record can have these numbers of entries and blocks.
@@ -159,16 +159,16 @@ impl RecordHead {
         is_possible.then(|| (header_blocks(self.entries) + self.data_blocks) * BLOCK)
     }
 
-    /// Returns the entries of a record, whose length must be [`RecordHead::bytes`]. Returns `None` if the record is
+    /// Returns the entries of a record, whose length must be [`RecordPrefix::bytes`]. Returns `None` if the record is
     /// damaged.
-    pub fn entries(&self, record: &[u8]) -> Option<Vec<Entry>> {
+    pub fn entries(&self, record: &[u8]) -> Option<Vec<WriteLogEntry>> {
         if number_at(record, 8)? != XxHash3_64::oneshot(record.get(16..)?) {
             return None;
         }
         let mut data = record.get(header_blocks(self.entries) * BLOCK..)?;
         let mut entries = vec![];
         for entry in 0..self.entries {
-            let at = HEAD + entry * ENTRY;
+            let at = PREFIX_BYTES + entry * ENTRY_BYTES;
             let (lun, first, count) =
                 (number_at(record, at)?, number_at(record, at + 8)?, number_at(record, at + 16)?);
             let taken = match lun as u32 {
@@ -177,10 +177,10 @@ impl RecordHead {
                     let length = usize::try_from(count).ok()?.checked_mul(BLOCK)?;
                     let (taken, rest) = data.split_at_checked(length)?;
                     data = rest;
-                    Some(taken.chunks_exact(BLOCK).map(SharedBlock::copied).collect())
+                    Some(taken.chunks_exact(BLOCK).map(SharedBlock::copy_from).collect())
                 }
             };
-            entries.push(Entry { lun: (lun >> 32) as LunId, first, count, data: taken });
+            entries.push(WriteLogEntry { lun: (lun >> 32) as LunId, first, count, data: taken });
         }
         Some(entries)
     }

@@ -3,22 +3,22 @@
 use jetcell_vfs::{IoBuffer, IoReason};
 
 use super::WriteLog;
-use super::record::{Entry, RecordHead};
+use super::record::{RecordPrefix, WriteLogEntry};
 use crate::error::{ArrayError, Result, WriteLogError};
 use crate::geometry::BLOCK;
 
 /// A complete record in the log.
-struct Record {
+struct ReplayedRecord {
     number: u64,
-    entries: Vec<Entry>,
+    entries: Vec<WriteLogEntry>,
     bytes: u64,
 }
 
 /// Content of a location in the log.
-enum RecordPlace {
-    Whole(Record),
+enum RecordLocationContent {
+    Complete(ReplayedRecord),
     /// A record of this consistency point begins here, but extends past the end of its area.
-    Cut {
+    Truncated {
         number: u64,
     },
     /// There is no complete record of this consistency point here.
@@ -32,33 +32,37 @@ impl WriteLog {
     ///
     /// # Errors
     /// The file cannot be read, or acknowledged records are lost.
-    pub fn replay(&mut self, point: u64) -> Result<Vec<Entry>> {
+    pub fn replay(&mut self, point: u64) -> Result<Vec<WriteLogEntry>> {
         self.restart(point);
         self.refuse_newer(point)?;
         let mut entries = vec![];
         while let Some(record) = self.next_record()? {
             entries.extend(record.entries);
-            self.at += record.bytes;
+            self.next_offset += record.bytes;
             self.number += 1;
         }
         self.refuse_lost_records()?;
         self.repair_headers();
         // There may be a torn record after the last one, so nothing is appended here. Each replay is followed by a
         // consistency point.
-        self.at = self.geometry.records_end();
+        self.next_offset = self.geometry.records_end();
         Ok(entries)
     }
 
     /// Returns the record with the next number, from its location or from its shadow.
-    fn next_record(&self) -> Result<Option<Record>> {
+    fn next_record(&self) -> Result<Option<ReplayedRecord>> {
         let end = self.geometry.records_end();
-        let place = match self.record_at(self.at, end) {
-            RecordPlace::Whole(record) if record.number == self.number => return Ok(Some(record)),
+        let place = match self.record_at(self.next_offset, end) {
+            RecordLocationContent::Complete(record) if record.number == self.number => {
+                return Ok(Some(record));
+            }
             place => place,
         };
         let shadow = match self.shadow(self.number) {
             // The shadow only counts if the record would have fit at its location.
-            RecordPlace::Whole(shadow) if shadow.number == self.number && self.at + shadow.bytes <= end => {
+            RecordLocationContent::Complete(shadow)
+                if shadow.number == self.number && self.next_offset + shadow.bytes <= end =>
+            {
                 return Ok(Some(shadow));
             }
             shadow => shadow,
@@ -66,10 +70,10 @@ impl WriteLog {
         match (place, shadow) {
             // Each record is written only where it fits. A power cut cannot change its stored length, because its
             // first bytes are in one sector.
-            (RecordPlace::Cut { number }, _) if number == self.number => Err(self.damaged()),
+            (RecordLocationContent::Truncated { number }, _) if number == self.number => Err(self.damaged()),
             // If one copy is readable, the other one is not needed. If neither is readable, the record may be lost.
-            (RecordPlace::Unreadable(error), RecordPlace::Unreadable(_)) => Err(error),
-            (RecordPlace::Unreadable(error), _) if !self.geometry.has_shadows() => Err(error),
+            (RecordLocationContent::Unreadable(error), RecordLocationContent::Unreadable(_)) => Err(error),
+            (RecordLocationContent::Unreadable(error), _) if !self.geometry.has_shadows() => Err(error),
             _ => Ok(None),
         }
     }
@@ -85,17 +89,21 @@ impl WriteLog {
         let mut has_both_shadows = self.geometry.has_shadows();
         for area in 0..2 {
             match self.shadow(area) {
-                RecordPlace::Whole(shadow) if shadow.number >= self.number => return Err(self.damaged()),
-                RecordPlace::Unreadable(_) => has_both_shadows = false,
+                RecordLocationContent::Complete(shadow) if shadow.number >= self.number => {
+                    return Err(self.damaged());
+                }
+                RecordLocationContent::Unreadable(_) => has_both_shadows = false,
                 _ => {}
             }
         }
         let end = self.geometry.records_end();
-        for at in (self.at..end).step_by(BLOCK) {
+        for at in (self.next_offset..end).step_by(BLOCK) {
             match self.record_at(at, end) {
-                RecordPlace::Whole(record) if record.number >= self.number => return Err(self.damaged()),
+                RecordLocationContent::Complete(record) if record.number >= self.number => {
+                    return Err(self.damaged());
+                }
                 // Both shadows are readable, and show that no record was lost.
-                RecordPlace::Unreadable(error) if !has_both_shadows => return Err(error),
+                RecordLocationContent::Unreadable(error) if !has_both_shadows => return Err(error),
                 _ => {}
             }
         }
@@ -103,7 +111,7 @@ impl WriteLog {
     }
 
     fn damaged(&self) -> ArrayError {
-        WriteLogError::Damaged { path: self.file.path().to_owned(), offset: self.at }.into()
+        WriteLogError::Damaged { path: self.file.path().to_owned(), offset: self.next_offset }.into()
     }
 
     /// Fails if a record, or a record's shadow, follows a consistency point that the catalogue does not have.
@@ -112,7 +120,7 @@ impl WriteLog {
         let shadows = shadows.filter(|_| self.geometry.has_shadows());
         let heads = std::iter::once(self.geometry.records_start()).chain(shadows).filter_map(|at| {
             let block = self.read(at, BLOCK).ok()?;
-            RecordHead::decode(&block, self.array)
+            RecordPrefix::decode(&block, self.array)
         });
         let newest = heads.map(|head| head.point).fold(self.used, u64::max);
         if newest <= point {
@@ -123,40 +131,46 @@ impl WriteLog {
     }
 
     /// Returns the shadow from the area for records with this number.
-    fn shadow(&self, number: u64) -> RecordPlace {
+    fn shadow(&self, number: u64) -> RecordLocationContent {
         if !self.geometry.has_shadows() {
-            return RecordPlace::Empty;
+            return RecordLocationContent::Empty;
         }
         match self.record_at(self.geometry.shadow(number), self.geometry.shadow_end(number)) {
-            RecordPlace::Whole(record) if record.number % 2 != number % 2 => RecordPlace::Empty,
+            RecordLocationContent::Complete(record) if record.number % 2 != number % 2 => {
+                RecordLocationContent::Empty
+            }
             place => place,
         }
     }
 
     /// Returns the record at a location, if it belongs to the current consistency point. The record's area ends at
     /// `end`.
-    fn record_at(&self, at: u64, end: u64) -> RecordPlace {
-        self.try_record_at(at, end).unwrap_or_else(RecordPlace::Unreadable)
+    fn record_at(&self, at: u64, end: u64) -> RecordLocationContent {
+        self.try_record_at(at, end).unwrap_or_else(RecordLocationContent::Unreadable)
     }
 
-    fn try_record_at(&self, at: u64, end: u64) -> Result<RecordPlace> {
+    fn try_record_at(&self, at: u64, end: u64) -> Result<RecordLocationContent> {
         if at + BLOCK as u64 > end {
-            return Ok(RecordPlace::Empty);
+            return Ok(RecordLocationContent::Empty);
         }
         let first = self.read(at, BLOCK)?;
-        let head = RecordHead::decode(&first, self.array).filter(|head| head.point == self.point);
+        let head = RecordPrefix::decode(&first, self.array).filter(|head| head.point == self.point);
         let Some((head, bytes)) = head.and_then(|head| Some((head, head.bytes()?))) else {
-            return Ok(RecordPlace::Empty);
+            return Ok(RecordLocationContent::Empty);
         };
         if at + bytes as u64 > end {
-            return Ok(RecordPlace::Cut { number: head.number });
+            return Ok(RecordLocationContent::Truncated { number: head.number });
         }
         let record = self.read(at, bytes)?;
         // Both reads must agree. Otherwise, entries could be read from offsets that the checksum does not cover.
-        let is_same = RecordHead::decode(&record, self.array) == Some(head);
+        let is_same = RecordPrefix::decode(&record, self.array) == Some(head);
         Ok(match head.entries(&record).filter(|_| is_same) {
-            Some(entries) => RecordPlace::Whole(Record { number: head.number, entries, bytes: bytes as u64 }),
-            None => RecordPlace::Empty,
+            Some(entries) => RecordLocationContent::Complete(ReplayedRecord {
+                number: head.number,
+                entries,
+                bytes: bytes as u64,
+            }),
+            None => RecordLocationContent::Empty,
         })
     }
 

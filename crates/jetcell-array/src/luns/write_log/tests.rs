@@ -1,26 +1,28 @@
 use std::io;
 use std::ops::Range;
 
-use jetcell_vfs::{CrashOptions, Fault, FaultEffect, FaultTarget, FaultVfs, FileLayer, SimVfs, VfsLayer};
+use jetcell_vfs::{
+    CrashOptions, FaultEffect, FaultTarget, FaultVfs, FileLayer, InjectedFault, SimVfs, VfsLayer,
+};
 
 use super::*;
 use crate::shared_block::SharedBlock;
 
 const PATH: &str = "/log/write-log";
 const ARRAY: u128 = 77;
-const IDENTITY: LogIdentity = LogIdentity { array: ARRAY, made: 5, bytes: MIN_BYTES };
+const IDENTITY: WriteLogIdentity = WriteLogIdentity { array: ARRAY, created_after: 5, bytes: MIN_BYTES };
 const POINT: u64 = 12;
 
 fn path() -> &'static Path {
     Path::new(PATH)
 }
 
-fn entries(seed: u64, blocks: usize) -> Vec<Entry> {
-    let block = SharedBlock::copied(&[seed as u8; BLOCK]);
+fn entries(seed: u64, blocks: usize) -> Vec<WriteLogEntry> {
+    let block = SharedBlock::copy_from(&[seed as u8; BLOCK]);
     let data = vec![block; blocks];
     vec![
-        Entry { lun: 3, first: seed, count: blocks as u64, data: Some(data) },
-        Entry { lun: 4, first: 9, count: 1 << 40, data: None },
+        WriteLogEntry { lun: 3, first: seed, count: blocks as u64, data: Some(data) },
+        WriteLogEntry { lun: 4, first: 9, count: 1 << 40, data: None },
     ]
 }
 
@@ -89,7 +91,7 @@ fn a_log_is_filled_to_its_end_and_takes_no_entry_that_does_not_fit() {
     while written.append(&entries(seed + 1, 0)).unwrap() {
         seed += 1;
     }
-    assert_eq!(written.at, written.geometry.records_end());
+    assert_eq!(written.next_offset, written.geometry.records_end());
     assert_eq!(replayed(&disk).unwrap(), (1..=seed).collect::<Vec<_>>());
 }
 
@@ -97,7 +99,7 @@ fn a_log_is_filled_to_its_end_and_takes_no_entry_that_does_not_fit() {
 fn a_flush_that_is_larger_than_a_record_is_in_several() {
     let disk = SimVfs::new();
     let mut written = log(&disk);
-    let many: Vec<Entry> = (1..20).flat_map(|seed| entries(seed, 4)).collect();
+    let many: Vec<WriteLogEntry> = (1..20).flat_map(|seed| entries(seed, 4)).collect();
     assert!(written.append(&many).unwrap() && written.number > 1);
     assert_eq!(open(&disk).replay(POINT).unwrap(), many);
 }
@@ -107,7 +109,7 @@ fn records(disk: &SimVfs, count: u64) -> Vec<u64> {
     let mut log = log(disk);
     (1..=count)
         .map(|seed| {
-            let at = log.at;
+            let at = log.next_offset;
             assert!(log.append(&entries(seed, 2)).unwrap());
             at
         })
@@ -137,27 +139,27 @@ fn damage_of_any_one_block_loses_no_record_and_is_reported_where_it_cannot_be_re
 }
 
 /// A disk with a range of bytes that cannot be read.
-struct BadBytes {
+struct UnreadableRangeVfs {
     disk: SimVfs,
     bad: Range<u64>,
 }
 
-struct FileWithBadBytes {
+struct UnreadableRangeFile {
     file: Arc<dyn File>,
     bad: Range<u64>,
 }
 
-impl VfsLayer for BadBytes {
+impl VfsLayer for UnreadableRangeVfs {
     fn inner(&self) -> &dyn Vfs {
         &self.disk
     }
 
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
-        Ok(Arc::new(FileWithBadBytes { file: self.inner().open(path, mode)?, bad: self.bad.clone() }))
+        Ok(Arc::new(UnreadableRangeFile { file: self.inner().open(path, mode)?, bad: self.bad.clone() }))
     }
 }
 
-impl FileLayer for FileWithBadBytes {
+impl FileLayer for UnreadableRangeFile {
     fn inner(&self) -> &dyn File {
         &*self.file
     }
@@ -177,15 +179,15 @@ fn one_block_that_cannot_be_read_loses_no_record_and_a_dead_device_is_not_an_emp
     let all: Vec<u64> = (1..=5).collect();
     for block in 0..MIN_BYTES / BLOCK as u64 {
         let at = block * BLOCK as u64;
-        match replayed(&BadBytes { disk: disk.clone(), bad: at..at + BLOCK as u64 }) {
+        match replayed(&UnreadableRangeVfs { disk: disk.clone(), bad: at..at + BLOCK as u64 }) {
             Ok(found) => assert_eq!(found, all, "block {block}"),
             Err(_) => assert!((places[0]..places[3]).contains(&at), "block {block}"),
         }
     }
     for reads in 0..40 {
         let faults = FaultVfs::new(Arc::new(disk.clone_disk()));
-        let fault = Fault::new(FaultTarget::Read, FaultEffect::IoError);
-        faults.inject(fault.after_operations(reads).forever());
+        let fault = InjectedFault::new(FaultTarget::Read, FaultEffect::IoError);
+        faults.inject(fault.after_operations(reads).repeating());
         if let Ok(found) = replayed(&faults) {
             assert_eq!(found, all, "after {reads} reads");
         }
@@ -221,7 +223,7 @@ fn a_shortened_file_is_refused_whatever_its_length() {
         assert_eq!(error, WriteLogError::Shortened { path: PATH.into(), found, expected });
     }
     // If the end of the log is replaced by zeros, the shadows show whether records were lost.
-    let shadows_end = LogGeometry::for_size(MIN_BYTES).records_start() as usize;
+    let shadows_end = WriteLogGeometry::for_size(MIN_BYTES).records_start() as usize;
     for length in (shadows_end..whole.len()).step_by(BLOCK) {
         let mut padded = whole[..length].to_vec();
         padded.resize(whole.len() + BLOCK, 0);
@@ -243,13 +245,13 @@ fn a_power_cut_and_one_damaged_block_lose_no_acknowledged_record() {
             let mut log = log(&disk);
             let mut places = vec![];
             for record in 1..=3 {
-                places.push(log.at);
+                places.push(log.next_offset);
                 assert!(log.append(&entries(record, 2)).unwrap());
             }
-            disk.stop_after(disk.operations() + operations);
+            disk.cut_power_after(disk.operations() + operations);
             let mut acknowledged = 3;
             for record in 4..=6 {
-                places.push(log.at);
+                places.push(log.next_offset);
                 acknowledged += u64::from(matches!(log.append(&entries(record, 2)), Ok(true)));
             }
             let end = places[0] + 20 * BLOCK as u64;
@@ -282,7 +284,7 @@ fn a_log_with_one_damaged_header_is_still_taken_for_a_log() {
         let disk = SimVfs::new();
         log(&disk);
         disk.corrupt(path(), at, &[9; BLOCK]).unwrap();
-        let again = WriteLog::create_again(&disk, path(), 64 << 20, IDENTITY).unwrap();
+        let again = WriteLog::recreate(&disk, path(), 64 << 20, IDENTITY).unwrap();
         assert_eq!(again.bytes(), MIN_BYTES);
         // Opening a log does not change it. The damaged copy is rewritten by the replay.
         disk.corrupt(path(), at, &[9; BLOCK]).unwrap();
@@ -302,20 +304,21 @@ fn other_files_and_logs_of_others_are_refused() {
     assert_eq!(open(IDENTITY), WriteLogError::Missing(PATH.into()));
     log(&disk);
     let foreign = || WriteLogError::Foreign(PATH.into());
-    assert_eq!(open(LogIdentity { array: 78, ..IDENTITY }), foreign());
-    assert_eq!(open(LogIdentity { made: 6, ..IDENTITY }), foreign());
+    assert_eq!(open(WriteLogIdentity { array: 78, ..IDENTITY }), foreign());
+    assert_eq!(open(WriteLogIdentity { created_after: 6, ..IDENTITY }), foreign());
     // A catalogue from an earlier version does not match a log of this version.
-    assert_eq!(open(LogIdentity { bytes: 0, ..IDENTITY }), foreign());
+    assert_eq!(open(WriteLogIdentity { bytes: 0, ..IDENTITY }), foreign());
     WriteLog::open(&disk, path(), IDENTITY).unwrap();
     for offset in [0, header_copy(MIN_BYTES)] {
         disk.corrupt(path(), offset + 40, &[1]).unwrap();
     }
     assert_eq!(open(IDENTITY), foreign());
-    let create = |bytes| WriteLog::create(&disk, path(), LogIdentity { bytes, ..IDENTITY }).err().unwrap();
+    let create =
+        |bytes| WriteLog::create(&disk, path(), WriteLogIdentity { bytes, ..IDENTITY }).err().unwrap();
     assert!(create(4096).to_string().contains("at least"));
     let before = disk.contents(path()).unwrap();
     disk.corrupt(path(), 0, b"something").unwrap();
-    assert!(matches!(create(2 * MIN_BYTES), ArrayError::Refused(Refusal::NotAWriteLog(_))));
+    assert!(matches!(create(2 * MIN_BYTES), ArrayError::Refused(ArrayRefusal::NotAWriteLog(_))));
     assert_eq!(disk.contents(path()).unwrap().len(), before.len(), "a file of others keeps its length");
 }
 
@@ -343,7 +346,7 @@ fn a_used_log_without_records_is_refused_as_damaged() {
         assert_eq!(blank.contents(path()).unwrap(), blanked, "a refused log is not changed");
         // If the catalogue has the next consistency point, the log is empty.
         assert_eq!(open(&blank).replay(POINT + 1).unwrap(), []);
-        WriteLog::create_again(&blank, path(), MIN_BYTES, IDENTITY).unwrap();
+        WriteLog::recreate(&blank, path(), MIN_BYTES, IDENTITY).unwrap();
         assert!(replayed(&blank).unwrap().is_empty());
     }
     disk.put(path(), &vec![0; whole.len()]);
@@ -356,8 +359,8 @@ fn a_log_whose_headers_have_no_consistency_point_is_replayed() {
     let disk = SimVfs::new();
     records(&disk, 2);
     let mut block = vec![0; BLOCK];
-    let geometry = Some(LogGeometry::for_size(MIN_BYTES));
-    LogHeader { array: ARRAY, made: 5, used: 0, geometry }.encode(&mut block);
+    let geometry = Some(WriteLogGeometry::for_size(MIN_BYTES));
+    WriteLogHeader { array: ARRAY, created_after: 5, used: 0, geometry }.encode(&mut block);
     for offset in [0, header_copy(MIN_BYTES)] {
         disk.corrupt(path(), offset, &block).unwrap();
     }
@@ -373,7 +376,7 @@ fn a_power_cut_in_the_first_append_leaves_a_log_that_opens() {
         for seed in 0..20 {
             let disk = SimVfs::new();
             let mut log = log(&disk);
-            disk.stop_after(disk.operations() + operations);
+            disk.cut_power_after(disk.operations() + operations);
             let acknowledged = matches!(log.append(&entries(1, 2)), Ok(true));
             let found = replayed(&disk.crash(seed, CrashOptions::default())).unwrap();
             assert!(found == [1] || found.is_empty() && !acknowledged, "{operations} {seed}: {found:?}");

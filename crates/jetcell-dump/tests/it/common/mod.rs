@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use jetcell_dump::{Output, Result, Source};
+use jetcell_dump::{DumpOutput, DumpSource, Result};
 use jetcell_vfs::SimVfs;
 use serde_json::Value;
 use testkit::corpus::Corpus;
@@ -22,14 +22,17 @@ pub fn manifest() -> Vec<Value> {
 }
 
 /// Runs a dump that must succeed. Returns its output as JSON lines, and the number of problems in it.
-pub fn dump(bytes: &[u8], with: impl FnOnce(&Source, &mut Output<'_>) -> Result<()>) -> (String, u64) {
+pub fn dump(
+    bytes: &[u8],
+    with: impl FnOnce(&DumpSource, &mut DumpOutput<'_>) -> Result<()>,
+) -> (String, u64) {
     let (output, problems, result) = run(bytes, true, with);
     result.unwrap();
     (output, problems)
 }
 
 /// Runs a dump that must succeed. Returns its output as text.
-pub fn text(bytes: &[u8], with: impl FnOnce(&Source, &mut Output<'_>) -> Result<()>) -> String {
+pub fn text(bytes: &[u8], with: impl FnOnce(&DumpSource, &mut DumpOutput<'_>) -> Result<()>) -> String {
     let (output, _, result) = run(bytes, false, with);
     result.unwrap();
     output
@@ -39,14 +42,14 @@ pub fn text(bytes: &[u8], with: impl FnOnce(&Source, &mut Output<'_>) -> Result<
 pub fn run(
     bytes: &[u8],
     json: bool,
-    with: impl FnOnce(&Source, &mut Output<'_>) -> Result<()>,
+    with: impl FnOnce(&DumpSource, &mut DumpOutput<'_>) -> Result<()>,
 ) -> (String, u64, Result<()>) {
     let vfs = SimVfs::new();
     let path = Path::new("/file");
     vfs.put(path, bytes);
-    let source = Source::open(&vfs, path).unwrap();
+    let source = DumpSource::open(&vfs, path).unwrap();
     let mut out = Vec::new();
-    let mut output = if json { Output::json(&mut out) } else { Output::text(&mut out) };
+    let mut output = if json { DumpOutput::json(&mut out) } else { DumpOutput::text(&mut out) };
     let result = with(&source, &mut output);
     let problems = output.problems();
     (String::from_utf8(out).unwrap(), problems, result)

@@ -5,10 +5,10 @@ use std::path::Path;
 
 use serde_json::Value as Json;
 
-pub type Rows = Vec<serde_json::Map<String, Json>>;
+pub type JsonRows = Vec<serde_json::Map<String, Json>>;
 
 /// Returns the rows of each table in a directory of JSON Lines files, by file stem.
-pub fn json_lines(output: &Path) -> BTreeMap<String, Rows> {
+pub fn json_lines(output: &Path) -> BTreeMap<String, JsonRows> {
     let files = std::fs::read_dir(output).unwrap().map(|entry| entry.unwrap().path());
     files
         .map(|path| {

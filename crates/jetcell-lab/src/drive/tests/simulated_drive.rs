@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use jetcell_vfs::{Clock, File, IoBuffer, IoReason, SimClock, Transfer, TransferKind};
 
-pub(crate) struct SimulatedDrive {
+pub(crate) struct FakeDrive {
     len: u64,
     latency: Duration,
     /// Number of transfers that are served in parallel.
@@ -28,10 +28,10 @@ pub(crate) struct SimulatedDrive {
     written: Arc<Mutex<Vec<u64>>>,
 }
 
-impl SimulatedDrive {
-    pub(crate) fn new(len: u64, latency: Duration, channels: usize) -> SimulatedDrive {
+impl FakeDrive {
+    pub(crate) fn new(len: u64, latency: Duration, channels: usize) -> FakeDrive {
         let (sync, written) = (Duration::ZERO, Arc::default());
-        SimulatedDrive {
+        FakeDrive {
             len,
             latency,
             channels,
@@ -47,37 +47,37 @@ impl SimulatedDrive {
     }
 
     /// Simulates a spinning disk, whose tracks are fast at the start and slow at the end.
-    pub(crate) fn with_rates(self, begin: f64, end: f64) -> SimulatedDrive {
-        SimulatedDrive { rates: Some((begin, end)), ..self }
+    pub(crate) fn with_rates(self, begin: f64, end: f64) -> FakeDrive {
+        FakeDrive { rates: Some((begin, end)), ..self }
     }
 
     /// Simulates a moving head.
-    pub(crate) fn with_seeks(self, settle: Duration, of_mib: Duration) -> SimulatedDrive {
-        SimulatedDrive { seeks: Some((settle, of_mib)), ..self }
+    pub(crate) fn with_seeks(self, settle: Duration, of_mib: Duration) -> FakeDrive {
+        FakeDrive { seeks: Some((settle, of_mib)), ..self }
     }
 
-    pub(crate) fn with_sync(self, sync: Duration) -> SimulatedDrive {
-        SimulatedDrive { sync, ..self }
+    pub(crate) fn with_sync(self, sync: Duration) -> FakeDrive {
+        FakeDrive { sync, ..self }
     }
 
     /// Makes all transfers after the first `transfers` fail.
-    pub(crate) fn failing_after(self, transfers: u64) -> SimulatedDrive {
-        SimulatedDrive { fails_after: transfers, ..self }
+    pub(crate) fn failing_after(self, transfers: u64) -> FakeDrive {
+        FakeDrive { fails_after: transfers, ..self }
     }
 
     /// Stalls all transfers after the first `transfers`, so that they never complete.
-    pub(crate) fn stalling_after(self, transfers: u64) -> SimulatedDrive {
-        SimulatedDrive { stalls_after: transfers, ..self }
+    pub(crate) fn stalling_after(self, transfers: u64) -> FakeDrive {
+        FakeDrive { stalls_after: transfers, ..self }
     }
 
     /// Makes the drive acknowledge writes without storing them.
-    pub(crate) fn forgetting(self) -> SimulatedDrive {
-        SimulatedDrive { forgets: true, ..self }
+    pub(crate) fn discarding_writes(self) -> FakeDrive {
+        FakeDrive { forgets: true, ..self }
     }
 
     /// Makes the drive keep the buffers of writes and return newly allocated buffers instead.
-    pub(crate) fn keeping_buffers(self) -> SimulatedDrive {
-        SimulatedDrive { keeps_buffers: true, ..self }
+    pub(crate) fn retaining_buffers(self) -> FakeDrive {
+        FakeDrive { keeps_buffers: true, ..self }
     }
 
     /// Returns the list that receives the offsets of all writes.
@@ -89,28 +89,28 @@ impl SimulatedDrive {
     pub(crate) fn start(self) -> (Arc<dyn File>, Arc<dyn Clock>) {
         let clock = Arc::new(SimClock::new());
         let (content, head) = (Mutex::new(vec![0; self.len as usize]), Mutex::new(0));
-        let drive = Arc::new(Drive { settings: self, clock: clock.clone(), content, head });
+        let drive = Arc::new(FakeDriveState { settings: self, clock: clock.clone(), content, head });
         let (sender, receiver) = mpsc::channel();
         let service = drive.clone();
         std::thread::spawn(move || service.serve(&receiver));
-        (Arc::new(DriveFile { drive, sender }), clock)
+        (Arc::new(FakeDriveFile { drive, sender }), clock)
     }
 }
 
-struct Drive {
-    settings: SimulatedDrive,
+struct FakeDriveState {
+    settings: FakeDrive,
     clock: Arc<SimClock>,
     content: Mutex<Vec<u8>>,
     /// Offset at which the last transfer ended.
     head: Mutex<u64>,
 }
 
-struct DriveFile {
-    drive: Arc<Drive>,
+struct FakeDriveFile {
+    drive: Arc<FakeDriveState>,
     sender: mpsc::Sender<Vec<Transfer>>,
 }
 
-impl Drive {
+impl FakeDriveState {
     /// Serves transfers and completes them in order of their completion times, so two runs are identical. Simulated
     /// time advances only here and in calls that wait.
     fn serve(&self, receiver: &mpsc::Receiver<Vec<Transfer>>) {
@@ -178,7 +178,7 @@ impl Drive {
     }
 }
 
-impl File for DriveFile {
+impl File for FakeDriveFile {
     fn path(&self) -> &Path {
         Path::new("simulated")
     }

@@ -30,32 +30,32 @@ const NAMES: [&str; 20] = [
 ];
 
 /// Returns all requests that contain the name of a file.
-fn requests(file: &str) -> Vec<Request> {
+fn requests(file: &str) -> Vec<RemoteRequest> {
     let at = || place(file);
-    let open = |mode| Request::Open { place: at(), mode };
+    let open = |mode| RemoteRequest::Open { place: at(), mode };
     let mut requests = vec![
         open(OpenMode::Read),
         open(OpenMode::Write),
         open(OpenMode::CreateNew),
-        Request::Exists { place: at() },
-        Request::Remove { place: at() },
-        Request::List { directory: at(), after: String::new() },
-        Request::Lock { place: at() },
+        RemoteRequest::Exists { place: at() },
+        RemoteRequest::Remove { place: at() },
+        RemoteRequest::List { directory: at(), after: String::new() },
+        RemoteRequest::Lock { place: at() },
     ];
     for to in ["E00-a.copy", "E0000000009.log", "copy.json"] {
-        requests.push(Request::Rename { from: at(), to: to.into() });
-        requests.push(Request::Rename { from: place(to), to: file.into() });
+        requests.push(RemoteRequest::Rename { from: at(), to: to.into() });
+        requests.push(RemoteRequest::Rename { from: place(to), to: file.into() });
     }
     requests
 }
 
 /// An instance directory in which any name can be a link to a file outside.
-struct Cell {
+struct LinkedDirectory {
     base: tempfile::TempDir,
 }
 
-impl Cell {
-    fn new() -> Cell {
+impl LinkedDirectory {
+    fn new() -> LinkedDirectory {
         let base = tempfile::tempdir().unwrap();
         for directory in ["app", "outside"] {
             std::fs::create_dir(base.path().join(directory)).unwrap();
@@ -64,7 +64,7 @@ impl Cell {
             std::fs::write(base.path().join("outside").join(name), database()).unwrap();
         }
         std::fs::write(base.path().join("app/E01.lock"), "").unwrap();
-        Cell { base }
+        LinkedDirectory { base }
     }
 
     fn app(&self) -> PathBuf {
@@ -72,7 +72,7 @@ impl Cell {
     }
 
     /// Returns a client that has the token, handover permission and the lock for some logs.
-    fn client(&self) -> Session {
+    fn client(&self) -> ServerSession {
         let vfs = RealVfs::new(RealOptions::default()).unwrap().confined_to(&self.app()).unwrap();
         let mut session = greeted(&exports(Arc::new(vfs), &self.app(), true));
         lock(&mut session, "E01.lock").unwrap();
@@ -97,14 +97,14 @@ impl Cell {
     }
 }
 
-fn is_harmless(reply: &Result<Reply, ErrorKind>) -> bool {
-    matches!(reply, Err(_) | Ok(Reply::Flag(false)))
+fn is_harmless(reply: &Result<RemoteReply, ErrorKind>) -> bool {
+    matches!(reply, Err(_) | Ok(RemoteReply::Flag(false)))
 }
 
 #[test]
 fn a_link_in_place_of_a_file_leads_nowhere_in_any_request() {
     for target in ["outside/secret", "outside/none", "outside", "app/E01.lock"] {
-        let cell = Cell::new();
+        let cell = LinkedDirectory::new();
         std::fs::create_dir(cell.app().join("incoming")).unwrap();
         for name in NAMES {
             symlink(cell.base.path().join(target), cell.app().join(name)).unwrap();
@@ -117,8 +117,8 @@ fn a_link_in_place_of_a_file_leads_nowhere_in_any_request() {
             }
         }
         for directory in ["", "incoming"] {
-            let list = Request::List { directory: place(directory), after: String::new() };
-            let Ok(Reply::Names { names, .. }) = ask(session, &list) else { panic!("{directory}") };
+            let list = RemoteRequest::List { directory: place(directory), after: String::new() };
+            let Ok(RemoteReply::Names { names, .. }) = ask(session, &list) else { panic!("{directory}") };
             assert!(names.iter().all(|name| name == "E01.lock"), "{names:?}");
         }
         cell.is_untouched();
@@ -128,7 +128,7 @@ fn a_link_in_place_of_a_file_leads_nowhere_in_any_request() {
 #[test]
 fn a_link_in_place_of_incoming_leads_nowhere_in_any_request() {
     for target in ["outside", "/etc", "."] {
-        let cell = Cell::new();
+        let cell = LinkedDirectory::new();
         let target = if target == "outside" { cell.base.path().join(target) } else { PathBuf::from(target) };
         symlink(&target, cell.app().join("incoming")).unwrap();
         let session = &mut cell.client();
@@ -139,7 +139,7 @@ fn a_link_in_place_of_incoming_leads_nowhere_in_any_request() {
                 assert!(is_harmless(&reply), "{}: {request:?}: {reply:?}", target.display());
             }
         }
-        let list = Request::List { directory: place("incoming"), after: String::new() };
+        let list = RemoteRequest::List { directory: place("incoming"), after: String::new() };
         assert_eq!(ask(session, &list), Err(ErrorKind::PermissionDenied), "{}", target.display());
         cell.is_untouched();
     }
@@ -147,16 +147,16 @@ fn a_link_in_place_of_incoming_leads_nowhere_in_any_request() {
 
 #[test]
 fn a_link_in_place_of_the_served_directory_is_refused() {
-    let cell = Cell::new();
+    let cell = LinkedDirectory::new();
     let session = &mut cell.client();
     std::fs::rename(cell.app(), cell.base.path().join("moved")).unwrap();
     symlink(cell.base.path().join("outside"), cell.app()).unwrap();
     for request in [
-        Request::List { directory: place(""), after: String::new() },
-        Request::Open { place: place("E00.log"), mode: OpenMode::Read },
-        Request::Open { place: place("E00-a.copy-new"), mode: OpenMode::CreateNew },
-        Request::SyncDirectory { directory: "app".into() },
-        Request::Lock { place: place("E00.lock") },
+        RemoteRequest::List { directory: place(""), after: String::new() },
+        RemoteRequest::Open { place: place("E00.log"), mode: OpenMode::Read },
+        RemoteRequest::Open { place: place("E00-a.copy-new"), mode: OpenMode::CreateNew },
+        RemoteRequest::SyncDirectory { directory: "app".into() },
+        RemoteRequest::Lock { place: place("E00.lock") },
     ] {
         assert_eq!(ask(session, &request), Err(ErrorKind::PermissionDenied), "{request:?}");
     }
@@ -180,11 +180,14 @@ fn a_file_that_no_copy_needs_does_not_exist_for_a_client() {
     }
     let session = &mut greeted(&exports(Arc::new(disk.clone()), Path::new("/app"), true));
     lock(session, "E00.lock").unwrap();
-    let list = Request::List { directory: place(""), after: String::new() };
-    let Ok(Reply::Names { names, more: false }) = ask(session, &list) else { panic!() };
+    let list = RemoteRequest::List { directory: place(""), after: String::new() };
+    let Ok(RemoteReply::Names { names, more: false }) = ask(session, &list) else { panic!() };
     assert_eq!(names, ["E00.lock", "E00.log", "E0000000001.log", "data.edb"].map(String::from).to_vec());
-    let list = Request::List { directory: place("incoming"), after: String::new() };
-    assert_eq!(ask(session, &list), Ok(Reply::Names { names: vec!["streamed.log".into()], more: false }));
+    let list = RemoteRequest::List { directory: place("incoming"), after: String::new() };
+    assert_eq!(
+        ask(session, &list),
+        Ok(RemoteReply::Names { names: vec!["streamed.log".into()], more: false })
+    );
     for name in [
         "token",
         "id_ed25519",
@@ -220,14 +223,14 @@ fn only_a_registration_gets_the_name_of_one_and_keeps_its_content() {
     let exports = exports(Arc::new(disk.clone()), Path::new("/app"), false);
     let (session, other) = (&mut greeted(&exports), &mut greeted(&exports));
     let (aside, name) = ("E00-a1.copy-new", "E00-a1.copy");
-    let rename = Request::Rename { from: place(aside), to: name.into() };
+    let rename = RemoteRequest::Rename { from: place(aside), to: name.into() };
     for garbage in [&[][..], &[b'x'; 4096], &[0; 4096], &registration("a1")[..2048]] {
         let file = open(session, aside, OpenMode::CreateNew).unwrap();
         write(session, file, 0, garbage).unwrap();
         assert_eq!(ask(session, &rename), Err(ErrorKind::PermissionDenied));
         assert!(disk.contents(&Path::new("/app").join(name)).is_none());
-        ask(session, &Request::Close { file }).unwrap();
-        ask(session, &Request::Remove { place: place(aside) }).unwrap();
+        ask(session, &RemoteRequest::Close { file }).unwrap();
+        ask(session, &RemoteRequest::Remove { place: place(aside) }).unwrap();
     }
     let file = open(session, aside, OpenMode::CreateNew).unwrap();
     write(session, file, 0, &registration("a1")).unwrap();
@@ -238,7 +241,7 @@ fn only_a_registration_gets_the_name_of_one_and_keeps_its_content() {
     // When another client creates a file with the same name, that file has a different writer.
     let theirs = open(other, aside, OpenMode::CreateNew).unwrap();
     assert_eq!(write(session, file, 0, &[b'x'; 4096]), Err(ErrorKind::PermissionDenied));
-    assert_eq!(write(other, theirs, 0, &registration("a1")), Ok(Reply::Done));
+    assert_eq!(write(other, theirs, 0, &registration("a1")), Ok(RemoteReply::Done));
 }
 
 #[test]
@@ -258,13 +261,13 @@ fn a_client_locks_only_databases_and_the_logs() {
 }
 
 /// A file system that would follow links.
-struct Unconfined(SimVfs);
+struct UnconfinedVfs(SimVfs);
 
-impl jetcell_vfs::VfsLayer for Unconfined {
+impl jetcell_vfs::VfsLayer for UnconfinedVfs {
     fn inner(&self) -> &dyn Vfs {
         &self.0
     }
-    fn confines(&self, _directory: &Path) -> bool {
+    fn is_confined(&self, _directory: &Path) -> bool {
         false
     }
 }
@@ -272,27 +275,27 @@ impl jetcell_vfs::VfsLayer for Unconfined {
 #[test]
 fn a_file_system_that_follows_links_is_not_served() {
     let named = vec![("app".to_string(), PathBuf::from("/app"))];
-    let vfs = Arc::new(Unconfined(disk()));
-    let made = Exports::new(vfs, Token::from_text(TOKEN).unwrap(), "db1".into(), named);
+    let vfs = Arc::new(UnconfinedVfs(disk()));
+    let made = ExportedDirectories::new(vfs, AccessToken::from_text(TOKEN).unwrap(), "db1".into(), named);
     assert!(matches!(made.err(), Some(crate::ServeError::Unconfined(_))));
 }
 
 /// Returns the error message with which the server refuses to create a file.
-fn refusal(session: &mut Session, name: &str) -> String {
-    let request = Request::Open { place: place(name), mode: OpenMode::CreateNew };
-    match session.answer(&request.encode()).reply {
-        Reply::Failed { kind: ErrorKind::PermissionDenied, what } => what,
+fn refusal(session: &mut ServerSession, name: &str) -> String {
+    let request = RemoteRequest::Open { place: place(name), mode: OpenMode::CreateNew };
+    match session.process(&request.encode()).reply {
+        RemoteReply::Failed { kind: ErrorKind::PermissionDenied, what } => what,
         reply => panic!("{name}: {reply:?}"),
     }
 }
 
 /// Registers a copy. Returns false if the maximum number of registrations is reached.
-fn register(session: &mut Session, id: &str) -> bool {
+fn register(session: &mut ServerSession, id: &str) -> bool {
     let aside = format!("E00-{id}.copy-new");
     let Ok(file) = open(session, &aside, OpenMode::CreateNew) else { return false };
     write(session, file, 0, &registration(id)).unwrap();
-    ask(session, &Request::Close { file }).unwrap();
-    ask(session, &Request::Rename { from: place(&aside), to: format!("E00-{id}.copy") }).unwrap();
+    ask(session, &RemoteRequest::Close { file }).unwrap();
+    ask(session, &RemoteRequest::Rename { from: place(&aside), to: format!("E00-{id}.copy") }).unwrap();
     true
 }
 

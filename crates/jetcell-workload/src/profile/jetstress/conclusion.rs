@@ -3,18 +3,18 @@
 use std::path::PathBuf;
 
 use super::elements::LISTED_UNKNOWN;
-use super::reader::Fate::{Honoured, Ignored};
-use super::reader::{Note, Reader, Sizing};
-use super::{Import, is_windows_path};
+use super::reader::ElementEffect::{Honoured, Ignored};
+use super::reader::{ElementNote, JetstressReader, JetstressSizing};
+use super::{JetstressImport, is_windows_path};
 use crate::profile::Thresholds;
-use crate::profile::mistake::Mistake;
+use crate::profile::configuration_error::ConfigurationError;
 use crate::units::{ByteSize, DatabaseSize};
 
 /// Maximum length of an element's name and value in a note, in characters.
 const MAX_ELEMENT: usize = 44;
 
-impl Reader<'_> {
-    pub(super) fn finish(mut self) -> Result<Import, Vec<Mistake>> {
+impl JetstressReader<'_> {
+    pub(super) fn finish(mut self) -> Result<JetstressImport, Vec<ConfigurationError>> {
         self.place_databases();
         self.size_databases();
         self.choose_thresholds();
@@ -25,15 +25,13 @@ impl Reader<'_> {
         if !self.mistakes.is_empty() {
             return Err(self.mistakes);
         }
-        Ok(Import { notes: self.lines(), options: self.options })
+        Ok(JetstressImport { notes: self.lines(), options: self.options })
     }
 
     /// Returns one line per note, to display in the terminal.
     fn lines(&mut self) -> Vec<String> {
-        let mut notes = vec![format!(
-            "Configuration of Jetstress {}; command-line options override it",
-            self.version
-        )];
+        let mut notes =
+            vec![format!("Configuration of Jetstress {}; command-line options override it", self.version)];
         // A description may be long, but its first words are enough here.
         for note in &mut self.notes {
             if note.element.chars().count() > MAX_ELEMENT {
@@ -41,7 +39,7 @@ impl Reader<'_> {
             }
         }
         let width = self.notes.iter().map(|note| note.element.chars().count()).max().unwrap_or(0);
-        for Note { element, fate } in &self.notes {
+        for ElementNote { element, fate } in &self.notes {
             notes.push(match fate {
                 Honoured(what) => format!("  honoured  {element:width$}  {what}"),
                 Ignored(why) => format!("  ignored   {element:width$}  {why}"),
@@ -65,7 +63,7 @@ impl Reader<'_> {
             self.note("DatabasePaths", Ignored("--dir is given".into()));
         } else if let Some(path) = foreign(&databases) {
             let line = self.instances_line;
-            self.mistakes.push(Mistake::new(format!(
+            self.mistakes.push(ConfigurationError::new(format!(
                 "line {line}: {path} is a Windows path; give directories for the {count} databases with --dir (and --log-dir)"
             )));
         } else {
@@ -79,7 +77,9 @@ impl Reader<'_> {
         } else if foreign(&logs).is_some() {
             self.note(
                 "LogPath",
-                Ignored("Windows paths: logs are written to the database directories, or to --log-dir".into()),
+                Ignored(
+                    "Windows paths: logs are written to the database directories, or to --log-dir".into(),
+                ),
             );
         } else {
             self.note("LogPath", Honoured("log_dirs".into()));
@@ -90,7 +90,7 @@ impl Reader<'_> {
     /// Sizes the databases by Jetstress's rules: a share of the volume, or mailboxes times quota, less the space for
     /// growth.
     fn size_databases(&mut self) {
-        let Sizing { by_capacity, capacity_percent, mailboxes, quota_mib, iops_per_mailbox } =
+        let JetstressSizing { by_capacity, capacity_percent, mailboxes, quota_mib, iops_per_mailbox } =
             std::mem::take(&mut self.sizing);
         if by_capacity {
             if let Some(percent) = capacity_percent {
@@ -98,7 +98,8 @@ impl Reader<'_> {
                 self.note(format!("CapacityPercentage {percent}"), Honoured(format!("size = {percent}%")));
             }
             if mailboxes.or(quota_mib).is_some() || iops_per_mailbox.is_some() {
-                let why = "the size does not depend on the mailboxes, so the test does not have a target".to_string();
+                let why = "the size does not depend on the mailboxes, so the test does not have a target"
+                    .to_string();
                 self.note("MailboxCount, MailboxQuota, MailboxIops", Ignored(why));
             }
             return;
@@ -133,11 +134,12 @@ impl Reader<'_> {
     /// six hours.
     fn choose_thresholds(&mut self) {
         let duration = self.given.duration.or(self.options.duration);
-        let stress = self.stress || duration.is_some_and(|duration| duration.0 > Thresholds::STRICT_UP_TO);
+        let stress =
+            self.stress || duration.is_some_and(|duration| duration.0 > Thresholds::MAX_STRICT_DURATION);
         let sets = std::mem::take(&mut self.thresholds);
         let chosen = sets.iter().position(|set| set.for_stress == stress).or((!sets.is_empty()).then_some(0));
         for (number, set) in sets.into_iter().enumerate() {
-            let element = format!("Thresholds {}", Mistake::new(set.name));
+            let element = format!("Thresholds {}", ConfigurationError::new(set.name));
             if Some(number) == chosen {
                 let l = &set.limits;
                 let limit = |limit: Option<f64>| limit.map_or("default".into(), |ms| ms.to_string());

@@ -13,9 +13,9 @@ mod sections;
 
 use roxmltree::{Document, Node, ParsingOptions};
 
-use self::reader::{Reader, shown};
+use self::reader::{JetstressReader, display_text};
 use super::TestKind;
-use super::mistake::Mistake;
+use super::configuration_error::ConfigurationError;
 use super::options::Options;
 
 /// Maximum number of XML nodes. A Jetstress configuration has about a hundred elements, plus six for each additional
@@ -28,7 +28,7 @@ const MAX_TAG: usize = 4096;
 
 /// Contents of an imported configuration.
 #[derive(Debug)]
-pub(super) struct Import {
+pub(super) struct JetstressImport {
     pub(super) options: Options,
     /// Lines for the terminal, one for each element.
     pub(super) notes: Vec<String>,
@@ -40,34 +40,38 @@ pub(super) fn is_xml(text: &str) -> bool {
 }
 
 /// Reads a configuration for a test. `given` contains the command-line options, which take precedence.
-pub(super) fn parse(text: &str, test: TestKind, given: &Options) -> Result<Import, Vec<Mistake>> {
+pub(super) fn parse(
+    text: &str,
+    test: TestKind,
+    given: &Options,
+) -> Result<JetstressImport, Vec<ConfigurationError>> {
     let tag_length = |after: &str| after.find('>').unwrap_or(after.len());
     if text.split('<').any(|after| tag_length(after) > MAX_TAG) {
-        return Err(vec![Mistake::new(
+        return Err(vec![ConfigurationError::new(
             "line 1: the file is not a JetstressConfig.xml: a tag is longer than 4096 bytes",
         )]);
     }
     let options = ParsingOptions { allow_dtd: false, nodes_limit: MAX_NODES, ..ParsingOptions::default() };
     let document = Document::parse_with_options(text, options).map_err(|error| {
         let line = error.pos().row;
-        vec![Mistake::new(format!("line {line}: the file is not a JetstressConfig.xml: {error}"))]
+        vec![ConfigurationError::new(format!("line {line}: the file is not a JetstressConfig.xml: {error}"))]
     })?;
     let root = document.root_element();
     let sections = ["TestDesignInfo", "ExchangeProfile", "JetSystemParams"];
     let has_section = |name: &&str| root.children().any(|node| node.has_tag_name(*name));
     if root.tag_name().name() != "configuration" || !sections.iter().any(has_section) {
         let name = root.tag_name().name();
-        return Err(vec![Mistake::new(format!(
+        return Err(vec![ConfigurationError::new(format!(
             "line 1: expected the root element of a JetstressConfig.xml, found <{name}>"
         ))]);
     }
-    let mut reader = Reader::new(&document, test, given);
+    let mut reader = JetstressReader::new(&document, test, given);
     for node in root.children().filter(Node::is_element) {
         match node.tag_name().name() {
             "TestDesignInfo" | "ExchangeProfile" | "JetSystemParams" => {
                 node.children().filter(Node::is_element).for_each(|node| element(&mut reader, node));
             }
-            "JetstressVersionGenerated" => reader.version = shown(node),
+            "JetstressVersionGenerated" => reader.version = display_text(node),
             "EseVersionGenerated" => {}
             _ => reader.unknown += 1,
         }
@@ -75,7 +79,7 @@ pub(super) fn parse(text: &str, test: TestKind, given: &Options) -> Result<Impor
     reader.finish()
 }
 
-fn element(reader: &mut Reader<'_>, node: Node<'_, '_>) {
+fn element(reader: &mut JetstressReader<'_>, node: Node<'_, '_>) {
     match node.tag_name().name() {
         "Thresholds" => reader.threshold_set(node),
         "OperationMix" => reader.operation_mix(node),
@@ -84,9 +88,9 @@ fn element(reader: &mut Reader<'_>, node: Node<'_, '_>) {
             if !reader.seen.insert(name.to_string()) {
                 return reader.mistake(node, format!("{name} is given twice"));
             }
-            let text = shown(node);
+            let text = display_text(node);
             if !text.is_empty()
-                && let Some(fate) = elements::fate(reader, node, name, &text)
+                && let Some(fate) = elements::apply_element(reader, node, name, &text)
             {
                 reader.note(format!("{name} {text}"), fate);
             }

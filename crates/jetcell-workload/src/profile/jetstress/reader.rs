@@ -6,30 +6,30 @@ use std::str::FromStr;
 use roxmltree::{Document, Node};
 
 use crate::profile::TestKind;
-use crate::profile::mistake::Mistake;
+use crate::profile::configuration_error::ConfigurationError;
 use crate::profile::options::{Options, ThresholdOptions};
 
 /// Returns the text of an element, converted to a single line.
-pub(super) fn shown(node: Node<'_, '_>) -> String {
-    Mistake::new(node.text().unwrap_or("").trim()).to_string()
+pub(super) fn display_text(node: Node<'_, '_>) -> String {
+    ConfigurationError::new(node.text().unwrap_or("").trim()).to_string()
 }
 
 /// Effect of an element.
-pub(super) enum Fate {
+pub(super) enum ElementEffect {
     /// The element has this effect.
     Honoured(String),
     /// The element has no effect, for this reason.
     Ignored(String),
 }
 
-pub(super) struct Note {
+pub(super) struct ElementNote {
     pub(super) element: String,
-    pub(super) fate: Fate,
+    pub(super) fate: ElementEffect,
 }
 
 /// Numbers that together determine the database sizes and the target.
 #[derive(Default)]
-pub(super) struct Sizing {
+pub(super) struct JetstressSizing {
     pub(super) by_capacity: bool,
     pub(super) capacity_percent: Option<u8>,
     pub(super) mailboxes: Option<u64>,
@@ -45,29 +45,29 @@ pub(super) struct ThresholdSet {
     pub(super) limits: ThresholdOptions,
 }
 
-pub(super) struct Reader<'a> {
+pub(super) struct JetstressReader<'a> {
     document: &'a Document<'a>,
     /// The test that the command runs.
     pub(super) test: TestKind,
     pub(super) given: &'a Options,
     pub(super) options: Options,
-    pub(super) notes: Vec<Note>,
-    pub(super) mistakes: Vec<Mistake>,
+    pub(super) notes: Vec<ElementNote>,
+    pub(super) mistakes: Vec<ConfigurationError>,
     pub(super) seen: BTreeSet<String>,
     /// Number of unknown elements.
     pub(super) unknown: usize,
     pub(super) version: String,
     pub(super) stress: bool,
-    pub(super) sizing: Sizing,
+    pub(super) sizing: JetstressSizing,
     pub(super) thresholds: Vec<ThresholdSet>,
     pub(super) database_paths: Vec<String>,
     pub(super) log_paths: Vec<String>,
     pub(super) instances_line: u32,
 }
 
-impl<'a> Reader<'a> {
-    pub(super) fn new(document: &'a Document<'a>, test: TestKind, given: &'a Options) -> Reader<'a> {
-        Reader {
+impl<'a> JetstressReader<'a> {
+    pub(super) fn new(document: &'a Document<'a>, test: TestKind, given: &'a Options) -> JetstressReader<'a> {
+        JetstressReader {
             document,
             test,
             given,
@@ -78,7 +78,7 @@ impl<'a> Reader<'a> {
             unknown: 0,
             version: String::new(),
             stress: test == TestKind::Stress,
-            sizing: Sizing::default(),
+            sizing: JetstressSizing::default(),
             thresholds: Vec::new(),
             database_paths: Vec::new(),
             log_paths: Vec::new(),
@@ -92,11 +92,11 @@ impl<'a> Reader<'a> {
 
     pub(super) fn mistake(&mut self, node: Node<'_, '_>, what: impl AsRef<str>) {
         let line = self.line(node);
-        self.mistakes.push(Mistake::new(format!("line {line}: {}", what.as_ref())));
+        self.mistakes.push(ConfigurationError::new(format!("line {line}: {}", what.as_ref())));
     }
 
-    pub(super) fn note(&mut self, element: impl Into<String>, fate: Fate) {
-        self.notes.push(Note { element: element.into(), fate });
+    pub(super) fn note(&mut self, element: impl Into<String>, fate: ElementEffect) {
+        self.notes.push(ElementNote { element: element.into(), fate });
     }
 
     /// Parses the text of an element as a number, or records a mistake.

@@ -2,12 +2,12 @@
 
 use roxmltree::Node;
 
-use super::reader::Fate::{Honoured, Ignored};
-use super::reader::{Reader, ThresholdSet, shown};
+use super::reader::ElementEffect::{Honoured, Ignored};
+use super::reader::{JetstressReader, ThresholdSet, display_text};
 use crate::profile::Mix;
 use crate::profile::options::ThresholdOptions;
 
-impl Reader<'_> {
+impl JetstressReader<'_> {
     pub(super) fn operation_mix(&mut self, node: Node<'_, '_>) {
         if !self.seen.insert("OperationMix".into()) {
             return self.mistake(node, "OperationMix is given twice");
@@ -31,8 +31,9 @@ impl Reader<'_> {
         let read = 100 - changes as u8;
         self.options.mix = Some(Mix { insert, delete, replace, read });
         self.options.lazy_percent = Some(lazy);
-        let what =
-            format!("mix = {insert}/{delete}/{replace}/{read}, lazy_percent = {lazy}; tuning does not change it");
+        let what = format!(
+            "mix = {insert}/{delete}/{replace}/{read}, lazy_percent = {lazy}; tuning does not change it"
+        );
         self.note("OperationMix", Honoured(what));
     }
 
@@ -43,7 +44,7 @@ impl Reader<'_> {
             .is_some_and(|types| types.split([',', ' ']).any(|kind| kind == "Stress"));
         let mut set = ThresholdSet { name, for_stress, limits: ThresholdOptions::default() };
         for child in node.children().filter(Node::is_element) {
-            let (name, text) = (child.tag_name().name(), shown(child));
+            let (name, text) = (child.tag_name().name(), display_text(child));
             let limit = match name {
                 "AverageDatabaseReadLatency" => &mut set.limits.average_database_read_ms,
                 "MaximumDatabaseReadLatency" => &mut set.limits.maximum_database_read_ms,
@@ -68,11 +69,11 @@ impl Reader<'_> {
         for instance in node.children().filter(|child| child.has_tag_name("EseInstance")) {
             biased |= instance.attribute("IopsBias").is_some_and(|bias| bias.trim().parse() != Ok(1.0));
             let text_of =
-                |name: &str| instance.descendants().find(|inner| inner.has_tag_name(name)).map(shown);
+                |name: &str| instance.descendants().find(|inner| inner.has_tag_name(name)).map(display_text);
             let paths: Vec<String> = instance
                 .descendants()
                 .filter(|inner| inner.has_tag_name("Path"))
-                .map(shown)
+                .map(display_text)
                 .filter(|path| !path.is_empty())
                 .collect();
             let log = text_of("LogPath").filter(|path| !path.is_empty());

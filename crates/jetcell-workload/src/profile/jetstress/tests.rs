@@ -4,26 +4,26 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::*;
-use crate::profile::{Mix, Profile, Source, Thresholds};
+use crate::profile::{DatabaseSource, Mix, Profile, Thresholds};
 use crate::units::{ByteSize, DatabaseSize, TimeSpan};
 
 const FIXTURE: &str = include_str!("../../../testdata/JetstressConfig.xml");
 
-fn elsewhere() -> Options {
+fn directory_options() -> Options {
     Options { dirs: vec!["a".into(), "b".into()], ..Options::default() }
 }
 
-fn read(text: &str) -> Import {
-    parse(text, TestKind::Performance, &elsewhere()).unwrap()
+fn read(text: &str) -> JetstressImport {
+    parse(text, TestKind::Performance, &directory_options()).unwrap()
 }
 
 fn profile(text: &str) -> Profile {
-    elsewhere().over(read(text).options).resolve().unwrap()
+    directory_options().over(read(text).options).resolve().unwrap()
 }
 
 fn mistakes(text: &str, given: &Options) -> String {
     let found = parse(text, TestKind::Performance, given).unwrap_err();
-    found.iter().map(Mistake::to_string).collect::<Vec<_>>().join("\n")
+    found.iter().map(ConfigurationError::to_string).collect::<Vec<_>>().join("\n")
 }
 
 fn changed(from: &str, to: &str) -> String {
@@ -34,7 +34,7 @@ fn changed(from: &str, to: &str) -> String {
 #[test]
 fn the_fixture_gives_the_run_of_the_esrp_paper() {
     let profile = profile(FIXTURE);
-    assert_eq!((profile.threads, profile.databases, profile.source), (6, Some(4), Source::Open));
+    assert_eq!((profile.threads, profile.databases, profile.source), (6, Some(4), DatabaseSource::Open));
     assert_eq!(profile.duration.to_string(), "2h");
     assert_eq!(profile.sample_interval.to_string(), "15s");
     assert_eq!((profile.mix, profile.lazy_percent, profile.batch_updates), (Mix::default(), 70, 16));
@@ -74,24 +74,24 @@ fn every_element_has_a_note() {
 #[test]
 fn one_file_configures_every_test() {
     let text = changed("<Type>Performance", "<Type>SoftRecovery");
-    let import = parse(&text, TestKind::Recovery, &elsewhere()).unwrap();
+    let import = parse(&text, TestKind::Recovery, &directory_options()).unwrap();
     assert!(import.notes.join("\n").contains("  honoured  Type SoftRecovery "), "{:?}", import.notes);
-    let profile = elsewhere().over(import.options).resolve_for(TestKind::Recovery).unwrap();
+    let profile = directory_options().over(import.options).resolve_for(TestKind::Recovery).unwrap();
     assert_eq!(
         (profile.logs, profile.circular_log, profile.copies, profile.target_iops),
         (500, false, 2, None)
     );
     for (test, kind) in [(TestKind::Backup, "backup"), (TestKind::Stress, "stress")] {
-        let notes = parse(&text, test, &elsewhere()).unwrap().notes.join("\n");
+        let notes = parse(&text, test, &directory_options()).unwrap().notes.join("\n");
         assert!(notes.contains(&format!("this command runs a {kind} test")), "{notes}");
     }
-    let stress = parse(FIXTURE, TestKind::Stress, &elsewhere()).unwrap().options;
-    let stress = elsewhere().over(stress).resolve_for(TestKind::Stress).unwrap();
+    let stress = parse(FIXTURE, TestKind::Stress, &directory_options()).unwrap().options;
+    let stress = directory_options().over(stress).resolve_for(TestKind::Stress).unwrap();
     assert_eq!(
         (stress.thresholds.maximum_database_read_ms, stress.duration.to_string()),
         (200.0, "2h".into())
     );
-    assert!(mistakes(&text, &elsewhere()).contains("is not a performance test"));
+    assert!(mistakes(&text, &directory_options()).contains("is not a performance test"));
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn long_runs_and_stress_runs_use_the_lenient_thresholds() {
     assert_eq!(maximum(FIXTURE), 100.0);
     assert_eq!(maximum(&changed("DT2H0M0S", "DT6H0M1S")), 200.0);
     assert_eq!(maximum(&changed("<Type>Performance", "<Type>Stress")), 200.0);
-    let longer = Options { duration: Some("1d".parse().unwrap()), ..elsewhere() };
+    let longer = Options { duration: Some("1d".parse().unwrap()), ..directory_options() };
     let options = parse(FIXTURE, TestKind::Performance, &longer).unwrap().options;
     assert_eq!(options.thresholds.maximum_database_read_ms, Some(200.0));
 }
@@ -145,7 +145,11 @@ fn another_test_and_invalid_values_are_refused_with_the_line() {
         ),
         ("<Type>Performance", "<Type>Perf", "line 6: unknown Type 'Perf'; use Performance or Stress"),
         ("P0Y0M0DT2H0M0S", "2h", "line 9: Duration '2h' is not understood; write for example PT2H0M0S"),
-        ("<ThreadCount>6", "<ThreadCount>six", "line 53: ThreadCount 'six' is not a number in its valid range"),
+        (
+            "<ThreadCount>6",
+            "<ThreadCount>six",
+            "line 53: ThreadCount 'six' is not a number in its valid range",
+        ),
         ("<ThreadCount>6", "<ThreadCount>-6", "line 53: ThreadCount '-6' is not a number in its valid range"),
         ("Source>Open", "Source>Restore", "line 56: unknown DatabaseSource 'Restore'; use New or Open"),
         (
@@ -165,7 +169,7 @@ fn another_test_and_invalid_values_are_refused_with_the_line() {
             "line 100: CircularLog is given twice",
         ),
     ] {
-        assert_eq!(mistakes(&changed(from, to), &elsewhere()), expected);
+        assert_eq!(mistakes(&changed(from, to), &directory_options()), expected);
     }
 }
 
@@ -204,7 +208,7 @@ fn hostile_xml_is_refused() {
         "<!-- -->",
         "<\u{1b}[2J>",
     ] {
-        let text = mistakes(text, &elsewhere());
+        let text = mistakes(text, &directory_options());
         assert!(text.starts_with("line ") && text.contains("JetstressConfig.xml"), "{text}");
         assert_eq!(text.lines().count(), 1);
     }
@@ -215,12 +219,12 @@ fn no_byte_of_the_file_causes_a_panic() {
     for (number, _) in FIXTURE.char_indices().step_by(7) {
         let mut broken = FIXTURE.to_string();
         broken.replace_range(number..=number, if number % 2 == 0 { "9" } else { "<" });
-        if let Ok(configuration) = parse(&broken, TestKind::Performance, &elsewhere()) {
-            let _ = elsewhere().over(configuration.options).resolve();
+        if let Ok(configuration) = parse(&broken, TestKind::Performance, &directory_options()) {
+            let _ = directory_options().over(configuration.options).resolve();
         }
     }
     let huge = changed("<MailboxCount>2250", "<MailboxCount>18446744073709551615");
     let mistakes =
-        elsewhere().over(Options { open: Some(false), ..read(&huge).options }).resolve().unwrap_err();
+        directory_options().over(Options { open: Some(false), ..read(&huge).options }).resolve().unwrap_err();
     assert!(mistakes[0].to_string().contains("exceeds the maximum size of a database"), "{}", mistakes[0]);
 }

@@ -6,22 +6,27 @@ use std::time::Duration;
 use jetcell_workload::units::TimeSpan;
 use serde_json::json;
 
-use crate::commands::backup::found::{Found, below};
+use crate::commands::backup::backup_list::{CompleteBackup, find_backups};
 use crate::commands::backup::vfs;
 use crate::console;
-use crate::outcome::{Failure, Outcome};
+use crate::outcome::{CommandError, CommandOutcome};
 
 /// Prints the age of the last good backup. The outcome is a finding if there is no good backup, or if it is older
 /// than `most`.
-pub fn age(directory: &Path, most: Option<TimeSpan>, json: bool) -> Result<Outcome, Failure> {
+pub fn print_backup_age(
+    directory: &Path,
+    most: Option<TimeSpan>,
+    json: bool,
+) -> Result<CommandOutcome, CommandError> {
     let vfs = vfs()?;
-    let backups = below(&vfs, directory)?;
-    let good = |found: &&Found| backups.is_complete(found);
+    let backups = find_backups(&vfs, directory)?;
+    let good = |found: &&CompleteBackup| backups.is_complete(found);
     // A backup contains everything that was committed before it began.
-    let last = backups.whole.iter().filter(good).max_by_key(|found| found.manifest.began_unix_ms);
+    let last = backups.complete.iter().filter(good).max_by_key(|found| found.manifest.began_unix_ms);
     let now = vfs.clock().unix_ms();
-    let age =
-        |found: &Found| Duration::from_millis(now.saturating_sub(found.manifest.began_unix_ms).max(0) as u64);
+    let age = |found: &CompleteBackup| {
+        Duration::from_millis(now.saturating_sub(found.manifest.began_unix_ms).max(0) as u64)
+    };
     let in_time = last.is_some_and(|last| most.is_none_or(|most| age(last) <= most.0));
     let text = match json {
         true => format!(
@@ -48,27 +53,31 @@ pub fn age(directory: &Path, most: Option<TimeSpan>, json: bool) -> Result<Outco
                 None => format!("no good backup in {}", directory.display()),
                 Some(last) => {
                     let limit = match most {
-                        Some(most) if in_time => format!(", at most {} is allowed", shown(most.0)),
-                        Some(most) => format!(", TOO OLD: at most {} is allowed", shown(most.0)),
+                        Some(most) if in_time => {
+                            format!(", at most {} is allowed", format_in_two_units(most.0))
+                        }
+                        Some(most) => {
+                            format!(", TOO OLD: at most {} is allowed", format_in_two_units(most.0))
+                        }
                         None => String::new(),
                     };
                     format!(
                         "last good backup: {} ({}), {} old{limit}",
                         last.directory.display(),
-                        last.manifest.kind.of_engine(),
-                        shown(age(last))
+                        last.manifest.kind.to_engine_kind(),
+                        format_in_two_units(age(last))
                     )
                 }
             });
             jetcell_input::printable_rows(&lines) + "\n"
         }
     };
-    console::print_as(json, &text);
-    Ok(if in_time { Outcome::Good } else { Outcome::Findings })
+    console::print_json_or_lines(json, &text);
+    Ok(if in_time { CommandOutcome::Good } else { CommandOutcome::Findings })
 }
 
 /// Formats a duration in its two largest units.
-fn shown(time: Duration) -> String {
+fn format_in_two_units(time: Duration) -> String {
     let seconds = time.as_secs();
     let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
     match (days, hours, minutes) {
@@ -87,7 +96,7 @@ mod tests {
     fn a_duration_has_its_two_largest_units() {
         let cases = [(5, "5 s"), (65, "1 min 5 s"), (3720, "1 h 2 min"), (90_000, "1 d 1 h")];
         for (seconds, text) in cases {
-            assert_eq!(shown(Duration::from_secs(seconds)), text);
+            assert_eq!(format_in_two_units(Duration::from_secs(seconds)), text);
         }
     }
 }

@@ -1,17 +1,17 @@
 //! Options for snapshot backups.
 
 use clap::{Args, ValueEnum};
-use jetcell_backup::{Snapshot, SnapshotMethod};
+use jetcell_backup::{SnapshotMethod, SnapshotOptions};
 use jetcell_workload::units::TimeSpan;
 
-use crate::outcome::Failure;
+use crate::outcome::CommandError;
 
 /// Options for snapshot backups.
 #[derive(Args)]
 pub struct SnapshotArgs {
     /// Make the backup as a snapshot, and verify the snapshot in place
     #[arg(long, value_name = "METHOD", conflicts_with_all = ["incremental", "differential", "base", "remove_logs"])]
-    snapshot: Option<Method>,
+    snapshot: Option<SnapshotMethodName>,
     /// Command that makes a snapshot of $JETCELL_SOURCE in $JETCELL_SNAPSHOT, which is the --to directory
     #[arg(long, value_name = "COMMAND", requires = "snapshot")]
     snapshot_command: Option<String>,
@@ -21,7 +21,7 @@ pub struct SnapshotArgs {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Method {
+enum SnapshotMethodName {
     /// Copies of the files that share blocks with the originals (btrfs, XFS and others)
     Reflink,
     /// Snapshot of the btrfs subvolume that is given as --from
@@ -32,11 +32,11 @@ enum Method {
 
 impl SnapshotArgs {
     /// Returns the snapshot to be made, or `None` if no snapshot was requested.
-    pub fn snapshot(&self) -> Result<Option<Snapshot>, Failure> {
+    pub fn snapshot(&self) -> Result<Option<SnapshotOptions>, CommandError> {
         let method = match (self.snapshot, &self.snapshot_command) {
             (None, _) => return Ok(None),
-            (Some(Method::Command), Some(command)) => SnapshotMethod::Command(command.clone()),
-            (Some(Method::Command), None) => {
+            (Some(SnapshotMethodName::Command), Some(command)) => SnapshotMethod::Command(command.clone()),
+            (Some(SnapshotMethodName::Command), None) => {
                 return Err("--snapshot command needs a command; give it with --snapshot-command".into());
             }
             (Some(_), Some(_)) => {
@@ -45,9 +45,9 @@ impl SnapshotArgs {
                         .into(),
                 );
             }
-            (Some(Method::Reflink), None) => SnapshotMethod::Reflink,
-            (Some(Method::Btrfs), None) => SnapshotMethod::Btrfs,
+            (Some(SnapshotMethodName::Reflink), None) => SnapshotMethod::Reflink,
+            (Some(SnapshotMethodName::Btrfs), None) => SnapshotMethod::Btrfs,
         };
-        Ok(Some(Snapshot { method, limit: self.snapshot_limit.0 }))
+        Ok(Some(SnapshotOptions { method, limit: self.snapshot_limit.0 }))
     }
 }

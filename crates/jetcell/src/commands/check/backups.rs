@@ -2,23 +2,24 @@
 
 use std::path::{Path, PathBuf};
 
-use ese_check::Throttle;
-use jetcell_backup::{Cancel, Subset, Verification, VerifyOptions, verify};
+use ese_check::CheckThrottle;
+use jetcell_backup::{BackupVerification, CancelToken, VerifyOptions, VerifySubset, verify};
 use jetcell_workload::units::{ByteSize, human_bytes};
 use serde_json::json;
 
-use crate::commands::backup::{explained, vfs};
+use crate::commands::backup::{explain_backup_error, vfs};
 use crate::commands::transfer_progress::TransferProgress;
 use crate::console;
-use crate::outcome::{Failure, Outcome, print_error};
+use crate::outcome::{CommandError, CommandOutcome, print_error};
 
 /// Names of the metadata files of a backup. All other files in a backup are backed-up data.
-const OWN: [&str; 3] = ["manifest.json", "manifest.partial.json", "verified.json"];
+const METADATA_FILES: [&str; 3] = ["manifest.json", "manifest.partial.json", "verified.json"];
 
 /// Returns the directories of `files` that contain a backup, whether complete or not.
-pub fn of_files(files: &[PathBuf]) -> Vec<PathBuf> {
-    let is_manifest =
-        |path: &&PathBuf| path.file_name().is_some_and(|name| OWN[..2].iter().any(|own| name == *own));
+pub fn backup_directories(files: &[PathBuf]) -> Vec<PathBuf> {
+    let is_manifest = |path: &&PathBuf| {
+        path.file_name().is_some_and(|name| METADATA_FILES[..2].iter().any(|own| name == *own))
+    };
     let mut found: Vec<PathBuf> =
         files.iter().filter(is_manifest).filter_map(|path| path.parent()).map(Path::to_path_buf).collect();
     found.sort();
@@ -27,25 +28,25 @@ pub fn of_files(files: &[PathBuf]) -> Vec<PathBuf> {
 }
 
 /// Returns true if a file is a metadata file of a backup.
-pub fn is_own(path: &Path) -> bool {
-    path.file_name().is_some_and(|name| OWN.iter().any(|own| name == *own))
+pub fn is_metadata_file(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| METADATA_FILES.iter().any(|own| name == *own))
 }
 
 /// Options for checking a backup.
-pub struct Options {
-    pub subset: Option<Subset>,
+pub struct BackupCheckOptions {
+    pub subset: Option<VerifySubset>,
     pub only_new: bool,
-    pub throttle: Option<Throttle>,
+    pub throttle: Option<CheckThrottle>,
     pub json: bool,
-    pub cancel: Cancel,
+    pub cancel: CancelToken,
 }
 
 /// Verifies a backup, and prints the result.
-pub fn check(directory: &Path, options: &Options) -> Result<Outcome, Failure> {
-    let Options { subset, only_new, throttle, json, .. } = *options;
+pub fn check(directory: &Path, options: &BackupCheckOptions) -> Result<CommandOutcome, CommandError> {
+    let BackupCheckOptions { subset, only_new, throttle, json, .. } = *options;
     let rate = match throttle {
-        Some(Throttle::BytesPerSecond(rate)) => Some(ByteSize(rate)),
-        Some(Throttle::Pause(_)) => {
+        Some(CheckThrottle::BytesPerSecond(rate)) => Some(ByteSize(rate)),
+        Some(CheckThrottle::Pause(_)) => {
             return Err("a pause does not apply to backups; give a rate such as \
          20MB/s"
                 .into());
@@ -58,11 +59,11 @@ pub fn check(directory: &Path, options: &Options) -> Result<Outcome, Failure> {
     let verified = match verified {
         Ok(verified) => verified,
         Err(error) => {
-            print_error(explained(&error));
-            return Ok(Outcome::CouldNotRun);
+            print_error(explain_backup_error(&error));
+            return Ok(CommandOutcome::CouldNotRun);
         }
     };
-    console::answer(
+    console::print_json_or_text(
         json,
         &match json {
             true => format!("{}\n", as_json(directory, &verified)),
@@ -70,13 +71,13 @@ pub fn check(directory: &Path, options: &Options) -> Result<Outcome, Failure> {
         },
     );
     let usable = verified.manifest.databases.iter().all(|database| database.usable);
-    Ok(if verified.faults.is_empty() && usable { Outcome::Good } else { Outcome::Findings })
+    Ok(if verified.problems.is_empty() && usable { CommandOutcome::Good } else { CommandOutcome::Findings })
 }
 
-fn as_json(directory: &Path, verified: &Verification) -> serde_json::Value {
+fn as_json(directory: &Path, verified: &BackupVerification) -> serde_json::Value {
     let manifest = &verified.manifest;
     let faults: Vec<_> = verified
-        .faults
+        .problems
         .iter()
         .map(|(path, at, what)| json!({ "path": path, "offset": at, "what": what }))
         .collect();
@@ -87,14 +88,14 @@ fn as_json(directory: &Path, verified: &Verification) -> serde_json::Value {
         "unusable": manifest.databases.iter().filter(|database| !database.usable).map(|database| &database.file).collect::<Vec<_>>(),
         "bytes": verified.bytes, "total_bytes": verified.total_bytes,
         "ranges": verified.ranges, "total_ranges": verified.total_ranges,
-        "oldest_verification": verified.oldest, "faults": faults, "unnamed": verified.unnamed,
+        "oldest_verification": verified.oldest, "faults": faults, "unnamed": verified.unknown_files,
     })
 }
 
-fn as_text(directory: &Path, verified: &Verification) -> String {
+fn as_text(directory: &Path, verified: &BackupVerification) -> String {
     let manifest = &verified.manifest;
     let mut lines: Vec<String> = verified
-        .faults
+        .problems
         .iter()
         .map(|(path, at, what)| format!("error: {}: at byte {at}: {what}", path.display()))
         .collect();
@@ -109,36 +110,40 @@ fn as_text(directory: &Path, verified: &Verification) -> String {
     lines.push(format!(
         "{}: {} backup, {} of {} verified: {verdict}",
         directory.display(),
-        manifest.kind.of_engine(),
+        manifest.kind.to_engine_kind(),
         human_bytes(verified.bytes),
         human_bytes(verified.total_bytes)
     ));
     if verified.ranges < verified.total_ranges && verified.oldest.is_none() {
         lines.push("  parts of the backup were never verified; --new verifies them".to_string());
     }
-    for path in &verified.unnamed {
+    for path in &verified.unknown_files {
         lines.push(format!("  warning: {}: not part of the backup; a restore ignores it", path.display()));
     }
-    if let Some(why) = &verified.not_remembered {
+    if let Some(why) = &verified.times_not_stored {
         lines.push(format!("  failed to record for the next check what was verified: {why}"));
     }
     jetcell_input::printable_rows(&lines)
 }
 
 /// Parses a part such as `2/7`, `10%` or `50GiB`.
-pub fn subset(text: &str) -> Result<Subset, String> {
+pub fn subset(text: &str) -> Result<VerifySubset, String> {
     let wrong = || format!("`{text}` is not a part; write for example 2/7, 10% or 50GiB");
     if let Some((part, of)) = text.split_once('/') {
         let (part, of): (u64, u64) =
             (part.trim().parse().map_err(|_| wrong())?, of.trim().parse().map_err(|_| wrong())?);
-        return if (1..=of).contains(&part) { Ok(Subset::Part(part, of)) } else { Err(wrong()) };
+        return if (1..=of).contains(&part) { Ok(VerifySubset::Part(part, of)) } else { Err(wrong()) };
     }
     if let Some(percent) = text.strip_suffix('%') {
         let percent: f64 = percent.trim().parse().map_err(|_| wrong())?;
-        return if percent > 0.0 && percent <= 100.0 { Ok(Subset::Percent(percent)) } else { Err(wrong()) };
+        return if percent > 0.0 && percent <= 100.0 {
+            Ok(VerifySubset::Percent(percent))
+        } else {
+            Err(wrong())
+        };
     }
     let bytes: ByteSize = text.parse().map_err(|_| wrong())?;
-    if bytes.0 == 0 { Err(wrong()) } else { Ok(Subset::Bytes(bytes.0)) }
+    if bytes.0 == 0 { Err(wrong()) } else { Ok(VerifySubset::Bytes(bytes.0)) }
 }
 
 #[cfg(test)]
@@ -147,9 +152,9 @@ mod tests {
 
     #[test]
     fn a_subset_is_a_part_a_percentage_or_a_size() {
-        assert_eq!(subset("2/7"), Ok(Subset::Part(2, 7)));
-        assert_eq!(subset("12.5%"), Ok(Subset::Percent(12.5)));
-        assert_eq!(subset("1GiB"), Ok(Subset::Bytes(1 << 30)));
+        assert_eq!(subset("2/7"), Ok(VerifySubset::Part(2, 7)));
+        assert_eq!(subset("12.5%"), Ok(VerifySubset::Percent(12.5)));
+        assert_eq!(subset("1GiB"), Ok(VerifySubset::Bytes(1 << 30)));
         for wrong in ["", "0/7", "8/7", "a/b", "0%", "101%", "0", "-1GiB", "NaN%"] {
             assert!(subset(wrong).is_err(), "{wrong}");
         }

@@ -6,41 +6,42 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use ese_check::{
-    CheckOutcome, FileReport, Finding, FindingCounts, Format, LogSet, Phase, Progress, Severity,
+    CheckOutcome, CheckPhase, CheckProgress, EseFileKind, FileReport, Finding, FindingCounts, LogSet,
+    Severity,
 };
 use jetcell_input::{Printable, printable_rows};
 use jetcell_vfs::parent_directory;
 use serde::Serialize;
 
 use crate::console;
-use crate::live::time;
-use crate::progress_line::{ProgressLine, share};
+use crate::live::format_duration;
+use crate::progress_line::{ProgressLine, completed_share};
 
 /// Maximum number of findings that are listed for each file. A badly damaged file may have one finding per page.
-const LISTED: u64 = 100;
+const MAX_LISTED_FINDINGS: u64 = 100;
 /// Maximum number of files of unsupported types that are listed by name.
-const NAMED: usize = 3;
+const MAX_LISTED_FILES: usize = 3;
 
 /// Receives the results of a check from several threads.
-pub trait Output: Send + Sync {
+pub trait CheckOutput: Send + Sync {
     /// Receives a finding as soon as it is found.
-    fn finding(&self, finding: &Finding);
+    fn report_finding(&self, finding: &Finding);
     /// Receives the report of a completed file.
-    fn file(&self, report: FileReport);
+    fn report_file(&self, report: FileReport);
     /// Receives the progress of the current file.
-    fn progress(&self, progress: Progress);
+    fn report_progress(&self, progress: CheckProgress);
     /// Receives the overall results at the end of the check.
-    fn end(&self, sets: &[LogSet], skipped: &[String]);
+    fn finish(&self, sets: &[LogSet], skipped: &[String]);
 }
 
 /// Output as JSON lines.
 #[derive(Default)]
-pub struct Json {
-    bar: Bar,
+pub struct JsonCheckOutput {
+    bar: CheckProgressOutput,
 }
 
 #[derive(Serialize)]
-struct Line<'a, T> {
+struct JsonCheckLine<'a, T> {
     #[serde(rename = "type")]
     kind: &'static str,
     #[serde(flatten)]
@@ -48,31 +49,31 @@ struct Line<'a, T> {
 }
 
 fn line<T: Serialize>(kind: &'static str, content: &T) {
-    if let Ok(text) = jetcell_input::json_line(&Line { kind, content }) {
+    if let Ok(text) = jetcell_input::json_line(&JsonCheckLine { kind, content }) {
         console::print_json(&format!("{text}\n"));
     }
 }
 
 /// Prints lines. Line ends within a line are escaped.
 fn write_out(lines: &[&str]) {
-    console::show(&(printable_rows(lines) + "\n"));
+    console::print_wrapped(&(printable_rows(lines) + "\n"));
 }
 
-impl Output for Json {
-    fn finding(&self, finding: &Finding) {
-        self.bar.hidden(|| line("finding", finding));
+impl CheckOutput for JsonCheckOutput {
+    fn report_finding(&self, finding: &Finding) {
+        self.bar.with_line_hidden(|| line("finding", finding));
     }
 
-    fn file(&self, report: FileReport) {
+    fn report_file(&self, report: FileReport) {
         self.bar.clear();
         line("summary", &report);
     }
 
-    fn progress(&self, progress: Progress) {
+    fn report_progress(&self, progress: CheckProgress) {
         self.bar.show(progress);
     }
 
-    fn end(&self, sets: &[LogSet], skipped: &[String]) {
+    fn finish(&self, sets: &[LogSet], skipped: &[String]) {
         self.bar.clear();
         sets.iter().for_each(|set| line("log-set", set));
         skipped.iter().for_each(crate::outcome::print_error);
@@ -80,56 +81,56 @@ impl Output for Json {
 }
 
 /// Output as text: each finding immediately, then a table.
-pub struct Text {
-    bar: Bar,
+pub struct TextCheckOutput {
+    bar: CheckProgressOutput,
     structure: bool,
-    state: Mutex<State>,
+    state: Mutex<TextCheckState>,
 }
 
 #[derive(Default)]
-struct State {
+struct TextCheckState {
     reports: Vec<FileReport>,
     /// Number of findings listed so far for the current file.
-    listed: u64,
+    listed_findings: u64,
 }
 
-impl Text {
+impl TextCheckOutput {
     /// Creates the output. `structure` is true if the check includes tree structures.
-    pub fn new(structure: bool) -> Text {
-        Text { bar: Bar::default(), structure, state: Mutex::default() }
+    pub fn new(structure: bool) -> TextCheckOutput {
+        TextCheckOutput { bar: CheckProgressOutput::default(), structure, state: Mutex::default() }
     }
 }
 
-impl Output for Text {
-    fn finding(&self, finding: &Finding) {
+impl CheckOutput for TextCheckOutput {
+    fn report_finding(&self, finding: &Finding) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         // Purely informational findings are shown only in the table.
         if finding.severity == Severity::Info {
             return;
         }
-        state.listed += 1;
-        if state.listed <= LISTED {
-            self.bar.hidden(|| {
+        state.listed_findings += 1;
+        if state.listed_findings <= MAX_LISTED_FINDINGS {
+            self.bar.with_line_hidden(|| {
                 write_out(&[&finding.to_string(), &format!("    {}: {}", finding.kind, finding.meaning)])
             });
         }
     }
 
-    fn file(&self, report: FileReport) {
+    fn report_file(&self, report: FileReport) {
         self.bar.clear();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let more = std::mem::take(&mut state.listed).saturating_sub(LISTED);
+        let more = std::mem::take(&mut state.listed_findings).saturating_sub(MAX_LISTED_FINDINGS);
         if more > 0 {
             write_out(&[&format!("{}: {more} more findings; --json lists all", report.path.display())]);
         }
         state.reports.push(FileReport { findings: Vec::new(), ..report });
     }
 
-    fn progress(&self, progress: Progress) {
+    fn report_progress(&self, progress: CheckProgress) {
         self.bar.show(progress);
     }
 
-    fn end(&self, sets: &[LogSet], skipped: &[String]) {
+    fn finish(&self, sets: &[LogSet], skipped: &[String]) {
         self.bar.clear();
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let any = state.reports.iter().any(|report| report.counts.errors + report.counts.warnings > 0);
@@ -147,7 +148,7 @@ fn table(reports: &[FileReport], sets: &[LogSet], structure: bool) -> Vec<String
     let name = |path: &Path| Printable(path.strip_prefix(&common).unwrap_or(path).display()).to_string();
     let mut rows: Vec<[String; 6]> = Vec::new();
     let mut notes = Vec::new();
-    for report in reports.iter().filter(|report| report.format == Format::Database) {
+    for report in reports.iter().filter(|report| report.format == EseFileKind::Database) {
         rows.push(database_row(report, name(&report.path)));
         if let Some(needs) = &report.needs_logs {
             let command = needs.recovery(&report.path);
@@ -160,10 +161,11 @@ fn table(reports: &[FileReport], sets: &[LogSet], structure: bool) -> Vec<String
         }
     }
     rows.extend(log_rows(reports, sets, &name));
-    for (format, one, many) in
-        [(Format::Checkpoint, "checkpoint", "checkpoints"), (Format::FlushMap, "flush map", "flush maps")]
-    {
-        rows.extend(rest_row(reports, format, one, many));
+    for (format, one, many) in [
+        (EseFileKind::Checkpoint, "checkpoint", "checkpoints"),
+        (EseFileKind::FlushMap, "flush map", "flush maps"),
+    ] {
+        rows.extend(other_files_row(reports, format, one, many));
     }
     let mut lines = Vec::new();
     if !rows.is_empty() {
@@ -182,13 +184,13 @@ fn table(reports: &[FileReport], sets: &[LogSet], structure: bool) -> Vec<String
     let others: Vec<String> =
         reports.iter().filter(|report| report.foreign).map(|report| name(&report.path)).collect();
     if !others.is_empty() {
-        let (count, more) = (others.len(), if others.len() > NAMED { ", ..." } else { "" });
-        let names = others.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+        let (count, more) = (others.len(), if others.len() > MAX_LISTED_FILES { ", ..." } else { "" });
+        let names = others.iter().take(MAX_LISTED_FILES).cloned().collect::<Vec<_>>().join(", ");
         let noun = if count == 1 { "file is" } else { "files are" };
         lines.push(format!("{count} {noun} not in an ESE format and not checked: {names}{more}"));
     }
     lines.extend(reports.iter().filter_map(|report| coverage(report, &name(&report.path))));
-    if !structure && reports.iter().any(|report| report.format == Format::Database) {
+    if !structure && reports.iter().any(|report| report.format == EseFileKind::Database) {
         lines.push("Each page was checked individually; --structure also checks the trees.".to_owned());
     }
     lines
@@ -248,7 +250,8 @@ fn database_row(report: &FileReport, name: String) -> [String; 6] {
 
 fn log_rows(reports: &[FileReport], sets: &[LogSet], name: &dyn Fn(&Path) -> String) -> Vec<[String; 6]> {
     let mut rows = Vec::new();
-    let mut left: Vec<&FileReport> = reports.iter().filter(|report| report.format == Format::Log).collect();
+    let mut left: Vec<&FileReport> =
+        reports.iter().filter(|report| report.format == EseFileKind::Log).collect();
     let row = |name: String, state: String, logs: &[&FileReport], broken: &str| {
         let sum = |count: fn(&ese_check::SegmentCounts) -> u64| {
             logs.iter().filter_map(|log| log.segments.as_ref()).map(count).sum::<u64>().to_string()
@@ -283,7 +286,12 @@ fn log_rows(reports: &[FileReport], sets: &[LogSet], name: &dyn Fn(&Path) -> Str
     rows
 }
 
-fn rest_row(reports: &[FileReport], format: Format, one: &str, many: &str) -> Option<[String; 6]> {
+fn other_files_row(
+    reports: &[FileReport],
+    format: EseFileKind,
+    one: &str,
+    many: &str,
+) -> Option<[String; 6]> {
     let files: Vec<&FileReport> = reports.iter().filter(|report| report.format == format).collect();
     let worst = files.iter().map(|file| file.outcome).max()?;
     let noun = if files.len() == 1 { one } else { many };
@@ -330,43 +338,43 @@ fn common_directory(reports: &[FileReport]) -> std::path::PathBuf {
 /// Interval between progress lines if stderr is not a terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 /// Interval between redraws of the progress line.
-const REDRAW: Duration = Duration::from_millis(100);
+const REDRAW_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Progress output on stderr.
 #[derive(Default)]
-struct Bar {
-    shown: Mutex<Shown>,
+struct CheckProgressOutput {
+    progress_line: Mutex<CheckProgressLine>,
 }
 
 /// The progress line. It exists only on a terminal, after the first progress update.
 #[derive(Default)]
-struct Shown {
+struct CheckProgressLine {
     line: Option<ProgressLine>,
-    phase: Option<Phase>,
+    phase: Option<CheckPhase>,
     began: Option<Instant>,
-    at: Option<Instant>,
+    last_shown: Option<Instant>,
 }
 
-impl Bar {
-    fn show(&self, progress: Progress) {
-        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+impl CheckProgressOutput {
+    fn show(&self, progress: CheckProgress) {
+        let mut shown = self.progress_line.lock().unwrap_or_else(PoisonError::into_inner);
         let terminal = std::io::stderr().is_terminal();
-        let interval = if terminal { REDRAW } else { LINE_INTERVAL };
+        let interval = if terminal { REDRAW_INTERVAL } else { LINE_INTERVAL };
         let now = Instant::now();
-        if now - *shown.at.get_or_insert(now) < interval {
+        if now - *shown.last_shown.get_or_insert(now) < interval {
             return;
         }
-        shown.at = Some(now);
+        shown.last_shown = Some(now);
         let (title, unit) = match progress.phase {
-            Phase::Pages => ("Pages", "pages"),
-            Phase::Structure => ("Trees", "tables"),
+            CheckPhase::Pages => ("Pages", "pages"),
+            CheckPhase::Structure => ("Trees", "tables"),
         };
         if shown.phase.replace(progress.phase) != Some(progress.phase) {
             shown.began = Some(now);
         }
         let percent = (progress.done * 100).checked_div(progress.total).unwrap_or(100);
         if !terminal {
-            console::note(&format!("{title}: {percent} % of {} {unit}", progress.total));
+            console::print_note(&format!("{title}: {percent} % of {} {unit}", progress.total));
             return;
         }
         if shown.line.is_none() {
@@ -376,16 +384,16 @@ impl Bar {
             let left = progress.total.saturating_sub(progress.done) as f64 / progress.done.max(1) as f64;
             Duration::try_from_secs_f64((now - began).as_secs_f64() * left).ok()
         });
-        let left = left.map_or(String::new(), |left| format!("{} left, ", time(left)));
+        let left = left.map_or(String::new(), |left| format!("{} left, ", format_duration(left)));
         if let Some(line) = &shown.line {
             let details = format!("{left}{} of {} {unit}", progress.done, progress.total);
-            line.show(title, share(progress.done, progress.total), &details);
+            line.show(title, completed_share(progress.done, progress.total), &details);
         }
     }
 
     /// Hides the progress line while `write` runs.
-    fn hidden(&self, write: impl FnOnce()) {
-        let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+    fn with_line_hidden(&self, write: impl FnOnce()) {
+        let shown = self.progress_line.lock().unwrap_or_else(PoisonError::into_inner);
         match &shown.line {
             Some(line) => line.suspend(write),
             None => write(),
@@ -393,7 +401,7 @@ impl Bar {
     }
 
     fn clear(&self) {
-        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        *shown = Shown::default();
+        let mut shown = self.progress_line.lock().unwrap_or_else(PoisonError::into_inner);
+        *shown = CheckProgressLine::default();
     }
 }

@@ -3,41 +3,41 @@
 use std::path::Path;
 
 use jetcell_lab::drive::DriveTest;
-use jetcell_lab::drives::{DriveEntry, DriveList, MailLoad, RunFigures, Summary};
-use jetcell_power::{Energy, PowerLog};
-use jetcell_report::{Stored, drives_csv, drives_html, drives_markdown, drives_text};
+use jetcell_lab::drives::{DriveEntry, DriveList, DriveSummary, MailLoad, RunFigures};
+use jetcell_power::{EnergyEstimate, PowerLog};
+use jetcell_report::{StoredRun, drives_csv, drives_html, drives_markdown, drives_text};
 use jetcell_workload::result::RunResult;
 
-use super::Format;
+use super::ComparisonFormat;
 use crate::commands::stored_drive_result::stored_drive_test;
 use crate::console;
 use crate::measured_window::measured_window;
-use crate::outcome::Failure;
+use crate::outcome::CommandError;
 
 /// Returns the comparison of the drives in a list.
-pub(super) fn compared(path: &Path, format: Format) -> Result<String, Failure> {
+pub(super) fn compare_drives(path: &Path, format: ComparisonFormat) -> Result<String, CommandError> {
     let list = DriveList::read(path).map_err(|error| error.to_string())?;
     let tests: Vec<Option<(DriveTest, usize)>> = list.drives.iter().map(test).collect::<Result<_, _>>()?;
     let runs: Vec<Option<RunResult>> = list.drives.iter().map(run).collect::<Result<_, _>>()?;
     let drives = list.drives.iter().zip(&runs);
-    let energy: Vec<Option<Energy>> =
+    let energy: Vec<Option<EnergyEstimate>> =
         drives.map(|(drive, run)| energy(&list, drive, run.as_ref())).collect::<Result<_, _>>()?;
     let of_targets: Vec<_> = tests.iter().map(|found| found.as_ref().map(|(test, at)| (test, *at))).collect();
     let typed = list.drives.iter().map(|drive| drive.mail_load.as_ref().map(MailLoad::figures));
     let figures: Vec<_> =
         runs.iter().zip(typed).map(|(run, typed)| run.as_ref().map(figures).or(typed)).collect();
-    let summary = Summary::of(&list, &of_targets, &figures, &energy);
+    let summary = DriveSummary::new(&list, &of_targets, &figures, &energy);
     if summary.rows.is_empty() {
         let what = "the first drive and the other drives have no measurement in common; give disk_test, \
          run, mail_load, [[measured]] or [[advantage]]";
         return Err(format!("{}: {what}", path.display()).into());
     }
     Ok(match format {
-        Format::Text => drives_text(&summary, console::width()),
-        Format::Html => drives_html(&summary),
-        Format::Markdown => drives_markdown(&summary),
-        Format::Csv => drives_csv(&summary),
-        Format::Json => {
+        ComparisonFormat::Text => drives_text(&summary, console::width()),
+        ComparisonFormat::Html => drives_html(&summary),
+        ComparisonFormat::Markdown => drives_markdown(&summary),
+        ComparisonFormat::Csv => drives_csv(&summary),
+        ComparisonFormat::Json => {
             let text = jetcell_input::json_pretty(&summary);
             text.map_err(|error| format!("the comparison is not valid JSON: {error}"))? + "\n"
         }
@@ -45,15 +45,15 @@ pub(super) fn compared(path: &Path, format: Format) -> Result<String, Failure> {
 }
 
 /// Returns the test of a drive, and the drive's index among the test's targets.
-fn test(entry: &DriveEntry) -> Result<Option<(DriveTest, usize)>, Failure> {
+fn test(entry: &DriveEntry) -> Result<Option<(DriveTest, usize)>, CommandError> {
     let Some(directory) = &entry.disk_test else { return Ok(None) };
     let found = stored_drive_test(directory, entry.target.as_deref());
     found.map(Some).map_err(|error| format!("{}: {error}", entry.name).into())
 }
 
-fn run(entry: &DriveEntry) -> Result<Option<RunResult>, Failure> {
+fn run(entry: &DriveEntry) -> Result<Option<RunResult>, CommandError> {
     let Some(directory) = &entry.run else { return Ok(None) };
-    let run = Stored::read(directory).map_err(|error| error.to_string())?.result;
+    let run = StoredRun::read(directory).map_err(|error| error.to_string())?.result;
     if run.measured_seconds <= 0.0 {
         return Err(format!("{}: the run contains no measurement", directory.display()).into());
     }
@@ -80,20 +80,26 @@ fn figures(run: &RunResult) -> RunFigures {
 
 /// Returns the energy use of a drive: the value entered by the user, or derived from a log for the measured time of
 /// the drive's run, or measured by the run itself.
-fn energy(list: &DriveList, entry: &DriveEntry, run: Option<&RunResult>) -> Result<Option<Energy>, Failure> {
+fn energy(
+    list: &DriveList,
+    entry: &DriveEntry,
+    run: Option<&RunResult>,
+) -> Result<Option<EnergyEstimate>, CommandError> {
     let Some(power) = &entry.power else {
         let measured = run.and_then(|run| run.energy.as_ref());
-        return Ok(measured.map(|found| Energy::of(found.energy.watts, found.energy.scope, &list.tariff())));
+        return Ok(measured.map(|found| {
+            EnergyEstimate::from_watts(found.energy.watts, found.energy.scope, &list.tariff())
+        }));
     };
-    let Some(path) = &power.log else { return Ok(list.typed_energy(entry)) };
+    let Some(path) = &power.log else { return Ok(list.stated_energy(entry)) };
     let log = PowerLog::read(path, power.scope).map_err(|error| error.to_string())?;
     let used = match run {
-        None => log.whole(),
+        None => log.total_energy(),
         Some(run) => {
             let (from, to) = measured_window(run)?;
-            log.between(from, to)
+            log.energy_between(from, to)
         }
     };
     let used = used.map_err(|error| error.to_string())?;
-    Ok(Some(Energy::of(used.watts(), log.scope, &list.tariff())))
+    Ok(Some(EnergyEstimate::from_watts(used.watts(), log.scope, &list.tariff())))
 }

@@ -3,57 +3,57 @@
 
 use std::path::{Path, PathBuf};
 
-use jetcell_copies::{CopyState, Lag, health};
+use jetcell_copies::{CopyLag, CopyState, health};
 use jetcell_input::printable;
 use jetcell_remote::HostAddress;
 use jetcell_vfs::{Clock, RealClock, host_name};
 use jetcell_workload::units::human_bytes;
 use serde_json::{Value, json};
 
-use super::{Registered, Side, copy_json, is_fit, registered_json};
-use crate::commands::remote::Places;
+use super::{CopiesSide, RegisteredCopyReport, copy_json, is_fit, registered_json};
+use crate::commands::remote::CommandFileSystems;
 use crate::console;
-use crate::outcome::{Failure, Outcome};
+use crate::outcome::{CommandError, CommandOutcome};
 
-const HEADS: [&str; 7] = ["ASKED", "HOST", "COPY", "HEALTH", "COPY QUEUE", "REPLAY QUEUE", "BEHIND"];
+const COLUMN_HEADERS: [&str; 7] = ["ASKED", "HOST", "COPY", "HEALTH", "COPY QUEUE", "REPLAY QUEUE", "BEHIND"];
 
 /// Shows the contents of each directory. An unreachable directory does not prevent the others from being shown.
-pub fn show(places: &Places, directories: &[PathBuf], as_json: bool) -> Outcome {
+pub fn show(places: &CommandFileSystems, directories: &[PathBuf], as_json: bool) -> CommandOutcome {
     let (mut rows, mut sides, mut good, mut failed) = (Vec::new(), Vec::new(), true, false);
     for directory in directories {
-        let side = Side::of(places, directory);
+        let side = CopiesSide::detect(places, directory);
         good &= match &side {
-            Ok(Side::Copy(state)) => is_fit(state),
-            Ok(Side::Instance(copies)) => copies.iter().all(Registered::is_fit),
+            Ok(CopiesSide::Copy(state)) => is_fit(state),
+            Ok(CopiesSide::Instance(copies)) => copies.iter().all(RegisteredCopyReport::is_fit),
             Err(_) => true,
         };
         failed |= side.is_err();
         match as_json {
             true => sides.push(as_value(places, directory, &side)),
-            false => rows.extend(lines_of(directory, &side)),
+            false => rows.extend(table_rows(directory, &side)),
         }
     }
-    console::answer(
+    console::print_json_or_text(
         as_json,
         &match as_json {
             true => format!("{}\n", json!({ "sides": sides })),
-            false => aligned(&rows),
+            false => align_columns(&rows),
         },
     );
     match (failed, good) {
-        (true, _) => Outcome::CouldNotRun,
-        (false, true) => Outcome::Good,
-        (false, false) => Outcome::Findings,
+        (true, _) => CommandOutcome::CouldNotRun,
+        (false, true) => CommandOutcome::Good,
+        (false, false) => CommandOutcome::Findings,
     }
 }
 
-fn as_value(places: &Places, directory: &Path, side: &Result<Side, Failure>) -> Value {
+fn as_value(places: &CommandFileSystems, directory: &Path, side: &Result<CopiesSide, CommandError>) -> Value {
     let vfs = places.vfs();
     match side {
-        Ok(Side::Copy(state)) => json!({
+        Ok(CopiesSide::Copy(state)) => json!({
             "path": directory, "host": host_of(directory), "state": copy_json(vfs, directory, state),
         }),
-        Ok(Side::Instance(copies)) => {
+        Ok(CopiesSide::Instance(copies)) => {
             let copies: Vec<Value> = copies.iter().map(|copy| registered_json(vfs, copy)).collect();
             json!({ "path": directory, "host": host_of(directory), "copies": copies })
         }
@@ -63,31 +63,31 @@ fn as_value(places: &Places, directory: &Path, side: &Result<Side, Failure>) -> 
 
 /// Returns the host of a directory.
 fn host_of(directory: &Path) -> String {
-    match HostAddress::of(directory) {
+    match HostAddress::from_path(directory) {
         Some(Ok(address)) => address.host,
         _ => host_name(),
     }
 }
 
-type Row = [String; HEADS.len()];
+type CopyTableRow = [String; COLUMN_HEADERS.len()];
 
-fn lines_of(directory: &Path, side: &Result<Side, Failure>) -> Vec<Row> {
+fn table_rows(directory: &Path, side: &Result<CopiesSide, CommandError>) -> Vec<CopyTableRow> {
     let asked = directory.display().to_string();
     let none = || "-".to_string();
     let row =
         |host: String, copy: String, what: String| [asked.clone(), host, copy, what, none(), none(), none()];
     match side {
-        Ok(Side::Copy(state)) => {
+        Ok(CopiesSide::Copy(state)) => {
             let [what, copied, replayed, behind] = figures(state);
             vec![[asked.clone(), host_of(directory), none(), what, copied, replayed, behind]]
         }
-        Ok(Side::Instance(copies)) if copies.is_empty() => {
+        Ok(CopiesSide::Instance(copies)) if copies.is_empty() => {
             vec![row(host_of(directory), none(), "no copies are registered".into())]
         }
-        Ok(Side::Instance(copies)) => copies
+        Ok(CopiesSide::Instance(copies)) => copies
             .iter()
             .map(|copy| {
-                let Registered { registration, cut_off, state } = copy;
+                let RegisteredCopyReport { registration, cut_off, state } = copy;
                 let host = registration.host.clone().unwrap_or_else(|| "?".into());
                 let place = registration.copy.clone();
                 if *cut_off {
@@ -110,7 +110,7 @@ fn lines_of(directory: &Path, side: &Result<Side, Failure>) -> Vec<Row> {
 
 /// Returns the health, the queues and the lag as text.
 fn figures(state: &CopyState) -> [String; 4] {
-    let lag = Lag::of(state, RealClock::new().unix_ms());
+    let lag = CopyLag::from_state(state, RealClock::new().unix_ms());
     let seconds = lag.seconds.map_or("unknown time".to_string(), |seconds| format!("{seconds} s"));
     [
         health(state).to_string(),
@@ -121,15 +121,15 @@ fn figures(state: &CopyState) -> [String; 4] {
 }
 
 /// Pads each column to the width of its widest text.
-fn aligned(rows: &[Row]) -> String {
-    let heads = HEADS.map(str::to_string);
-    let cells: Vec<Row> = std::iter::once(&heads)
+fn align_columns(rows: &[CopyTableRow]) -> String {
+    let heads = COLUMN_HEADERS.map(str::to_string);
+    let cells: Vec<CopyTableRow> = std::iter::once(&heads)
         .chain(rows)
         .map(|row| row.clone().map(|cell| printable(&cell).to_string()))
         .collect();
     let width = |column: usize| cells.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..HEADS.len()).map(width).collect();
-    let line = |row: &Row| {
+    let widths: Vec<usize> = (0..COLUMN_HEADERS.len()).map(width).collect();
+    let line = |row: &CopyTableRow| {
         let padded = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
         padded.collect::<Vec<_>>().join("  ").trim_end().to_string() + "\n"
     };
@@ -143,11 +143,11 @@ mod tests {
     #[test]
     fn columns_are_aligned_and_control_characters_are_shown() {
         let row = |first: &str, last: &str| {
-            let mut row: Row = std::array::from_fn(|_| "-".to_string());
+            let mut row: CopyTableRow = std::array::from_fn(|_| "-".to_string());
             (row[0], row[6]) = (first.to_string(), last.to_string());
             row
         };
-        let text = aligned(&[row("tls://db1:9440/app", "1 MiB"), row("x\u{1b}[2J", "2")]);
+        let text = align_columns(&[row("tls://db1:9440/app", "1 MiB"), row("x\u{1b}[2J", "2")]);
         let lines: Vec<&str> = text.lines().collect();
         let at = |line: &str| line.chars().position(|character| character == '-');
         assert_eq!((lines.len(), at(lines[1])), (3, at(lines[2])));

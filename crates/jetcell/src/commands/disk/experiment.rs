@@ -5,20 +5,23 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use jetcell_lab::filesystems::{Limits, compare};
+use jetcell_lab::filesystems::{TurnLimits, compare};
 use jetcell_lab::fragmentation::{
-    EXPERIMENT_ROWS, Experiment, FileMap, Fragmentation, PIECE, Placement, place, read_rates,
+    DEFAULT_FRAGMENT_BYTES, DefragmentationExperiment, EXPERIMENT_ROWS, FileMap, FilePlacement,
+    Fragmentation, read_rates, rewrite_with_placement,
 };
 use jetcell_report::{experiment_html, experiment_markdown, experiment_text};
 use jetcell_workload::Options;
 use jetcell_workload::units::{ByteSize, DatabaseSize, TimeSpan};
 
-use crate::commands::disk::fragmentation::databases_below;
+use crate::commands::disk::fragmentation::find_databases;
 use crate::commands::empty_directory::require_empty;
-use crate::commands::load_turns::{LoadTurns, Stopped, json, load_options, look_again, look_at, size, span};
+use crate::commands::load_turns::{
+    LoadTurns, TurnError, inspect_directory, json, load_options, refresh_directories, size, span,
+};
 use crate::commands::result_directory::store;
-use crate::console::{self, print_as};
-use crate::outcome::{Failure, Outcome};
+use crate::console::{self, print_json_or_lines};
+use crate::outcome::{CommandError, CommandOutcome};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -37,9 +40,9 @@ Files:
 Exit code: 0 measured, 1 stopped early, 2 could not run.";
 
 /// Read sizes in bytes for which split reads are shown.
-const READS: [u64; 2] = [32 << 10, 256 << 10];
+const READ_SIZES: [u64; 2] = [32 << 10, 256 << 10];
 /// Placements of the database. They are also used as directory names.
-const NAMES: [&str; 2] = ["contiguous", "scattered"];
+const LAYOUT_NAMES: [&str; 2] = ["contiguous", "scattered"];
 
 /// Measure the cost of database fragmentation on a drive
 #[derive(Args)]
@@ -55,7 +58,7 @@ pub struct FragmentationExperiment {
     #[arg(long, value_name = "SIZE", value_parser = size)]
     size: Option<DatabaseSize>,
     /// Size of each piece of the scattered file, 4KiB to 1GiB
-    #[arg(long, value_name = "SIZE", default_value_t = ByteSize(PIECE), value_parser = piece)]
+    #[arg(long, value_name = "SIZE", default_value_t = ByteSize(DEFAULT_FRAGMENT_BYTES), value_parser = piece)]
     piece: ByteSize,
     /// Measured time of each turn on each file [default: 60s, or as in --config]
     #[arg(long, value_name = "TIME", value_parser = span)]
@@ -84,43 +87,46 @@ fn piece(text: &str) -> Result<ByteSize, String> {
 
 impl FragmentationExperiment {
     /// Runs the command.
-    pub fn run(self) -> Outcome {
+    pub fn run(self) -> CommandOutcome {
         match self.experiment() {
             Ok(found) => {
                 let width = console::width();
-                print_as(
+                print_json_or_lines(
                     self.json,
                     &match self.json {
                         true => json(&found),
                         false => experiment_text(&found, width),
                     },
                 );
-                Outcome::Good
+                CommandOutcome::Good
             }
             Err(stopped) => stopped.outcome(),
         }
     }
 
-    fn experiment(&self) -> Result<Experiment, Stopped> {
-        let directories = NAMES.map(|name| self.directory.join(name));
-        let options = self.prepare(&directories).map_err(Stopped::Failed)?;
+    fn experiment(&self) -> Result<DefragmentationExperiment, TurnError> {
+        let directories = LAYOUT_NAMES.map(|name| self.directory.join(name));
+        let options = self.prepare(&directories).map_err(TurnError::Failed)?;
         let turns = LoadTurns::new(options, false)?;
         fs::create_dir(&self.directory)
             .or_else(|error| if self.directory.is_dir() { Ok(()) } else { Err(error) })
-            .map_err(|error| failed(&self.directory, &error.to_string()))?;
+            .map_err(|error| target_error(&self.directory, &error.to_string()))?;
         let mut files = Vec::new();
-        let placements = [Placement::Contiguous, Placement::Scattered(self.piece.0)];
+        let placements = [FilePlacement::Contiguous, FilePlacement::Scattered(self.piece.0)];
         for (directory, placement) in directories.iter().zip(placements) {
-            self.tell(&format!("creating {}", directory.display()));
+            self.report(&format!("creating {}", directory.display()));
             let name = directory.file_name().unwrap_or_default();
             // The load in this turn is not compared, because it runs before the file is placed.
             turns.measure(directory, &self.output.join("runs").join(name), false)?;
             let path = database(directory)?;
-            place(&path, placement).map_err(|error| {
-                failed(&path, &format!("cannot be laid out: {error}; free space, or use another directory"))
+            rewrite_with_placement(&path, placement).map_err(|error| {
+                target_error(
+                    &path,
+                    &format!("cannot be laid out: {error}; free space, or use another directory"),
+                )
             })?;
-            let map = FileMap::of(&path).map_err(|error| Stopped::Failed(error.to_string().into()))?;
-            files.push(Fragmentation::of(&map, &READS));
+            let map = FileMap::read(&path).map_err(|error| TurnError::Failed(error.to_string().into()))?;
+            files.push(Fragmentation::from_map(&map, &READ_SIZES));
         }
         if let [contiguous, scattered] = files.as_slice()
             && scattered.pieces < contiguous.pieces * 4
@@ -130,55 +136,55 @@ impl FragmentationExperiment {
                  files cannot be compared",
                 scattered.pieces, contiguous.pieces
             );
-            return Err(failed(&self.directory, &what));
+            return Err(target_error(&self.directory, &what));
         }
         let most = self.turns.into();
-        let limits = Limits { fewest: most, most, precision_percent: 2.0, longest: Duration::MAX };
+        let limits = TurnLimits { fewest: most, most, precision_percent: 2.0, longest: Duration::MAX };
         let began = Instant::now();
-        let named = |(directory, name): (&PathBuf, &str)| look_at(name, directory);
-        let tested = directories.iter().zip(NAMES).map(named).collect();
+        let named = |(directory, name): (&PathBuf, &str)| inspect_directory(name, directory);
+        let tested = directories.iter().zip(LAYOUT_NAMES).map(named).collect();
         let measure = &mut |at: usize, turn: usize| {
             let directory = &directories[at];
-            self.tell(&format!("turn {}: {}", turn + 1, NAMES[at]));
+            self.report(&format!("turn {}: {}", turn + 1, LAYOUT_NAMES[at]));
             let path = database(directory)?;
-            let rates = read_rates(&path).map_err(|error| failed(&path, &error.to_string()))?;
-            let output = self.output.join(format!("runs/{}-{}", NAMES[at], turn + 1));
+            let rates = read_rates(&path).map_err(|error| target_error(&path, &error.to_string()))?;
+            let output = self.output.join(format!("runs/{}-{}", LAYOUT_NAMES[at], turn + 1));
             let load = turns.measure(directory, &output, true)?;
             Ok(load.into_iter().chain(rates).collect())
         };
         let rows = ("Fragmentation of a database", &EXPERIMENT_ROWS[..]);
         let mut comparison = compare(rows, tested, limits, measure, &|| began.elapsed())?;
-        look_again(&mut comparison);
-        let found = Experiment::of(self.piece.0, files, comparison);
+        refresh_directories(&mut comparison);
+        let found = DefragmentationExperiment::new(self.piece.0, files, comparison);
         store(&self.output, &experiment_html(&found), &experiment_markdown(&found), &json(&found))
-            .map_err(Stopped::Failed)?;
+            .map_err(TurnError::Failed)?;
         Ok(found)
     }
 
-    fn prepare(&self, directories: &[PathBuf]) -> Result<Options, Failure> {
+    fn prepare(&self, directories: &[PathBuf]) -> Result<Options, CommandError> {
         require_empty(&self.output, "result")?;
         require_empty(&self.directory, "databases")?;
         let given = Options { size: self.size, duration: self.duration, ..Options::default() };
         load_options(given, self.config.as_deref(), directories)
     }
 
-    fn tell(&self, line: &str) {
+    fn report(&self, line: &str) {
         if !self.quiet {
-            console::note(line);
+            console::print_note(line);
         }
     }
 }
 
-fn failed(path: &Path, what: &str) -> Stopped {
-    Stopped::Failed(format!("{}: {what}", path.display()).into())
+fn target_error(path: &Path, what: &str) -> TurnError {
+    TurnError::Failed(format!("{}: {what}", path.display()).into())
 }
 
 /// Returns the single database in a directory of the experiment.
-fn database(directory: &Path) -> Result<PathBuf, Stopped> {
-    let mut found = databases_below(directory).map_err(Stopped::Failed)?;
+fn database(directory: &Path) -> Result<PathBuf, TurnError> {
+    let mut found = find_databases(directory).map_err(TurnError::Failed)?;
     match (found.pop(), found.len()) {
         (Some(only), 0) => Ok(only),
-        (_, more) => Err(failed(
+        (_, more) => Err(target_error(
             directory,
             &format!("{} databases; the experiment needs a load with one database", more + 1),
         )),

@@ -14,8 +14,8 @@ use serde::Serialize;
 use crate::commands::empty_directory::require_empty;
 use crate::commands::result_directory::store;
 use crate::commands::stored_drive_result::stored_drive_test;
-use crate::console::{self, print_as};
-use crate::outcome::{Failure, Outcome, print_error};
+use crate::console::{self, print_json_or_lines};
+use crate::outcome::{CommandError, CommandOutcome, print_error};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -33,9 +33,9 @@ Examples:
 The examined files are not changed. Exit code: 0 shown, 2 could not run.";
 
 /// Extensions by which database files are found in directories.
-const DATABASES: [&str; 2] = ["edb", "dit"];
+const DATABASE_EXTENSIONS: [&str; 2] = ["edb", "dit"];
 /// Maximum depth of nested directories that are searched.
-const DEEPEST: usize = 64;
+const MAX_DEPTH: usize = 64;
 
 /// Show where databases are located on their device: extents, distances, and split reads
 #[derive(Args)]
@@ -64,7 +64,7 @@ pub struct ShowFragmentation {
 
 /// JSON output of the command.
 #[derive(Serialize)]
-struct Listing {
+struct FragmentationOutput {
     /// Version of this format.
     schema: u32,
     files: Vec<Fragmentation>,
@@ -73,7 +73,7 @@ struct Listing {
     expected: Vec<ExpectedCost>,
 }
 
-impl Listing {
+impl FragmentationOutput {
     fn json(&self) -> String {
         jetcell_input::json_pretty(self).expect("text and numbers can be written as JSON") + "\n"
     }
@@ -86,26 +86,26 @@ fn read_size(text: &str) -> Result<ByteSize, String> {
 
 impl ShowFragmentation {
     /// Runs the command.
-    pub fn run(self) -> Outcome {
+    pub fn run(self) -> CommandOutcome {
         match self.examine() {
             Ok(found) => {
-                print_as(
+                print_json_or_lines(
                     self.json,
                     &match self.json {
                         true => found.json(),
                         false => fragmentation_text(&found.files, &found.expected, console::width()),
                     },
                 );
-                Outcome::Good
+                CommandOutcome::Good
             }
             Err(failure) => {
                 print_error(failure);
-                Outcome::CouldNotRun
+                CommandOutcome::CouldNotRun
             }
         }
     }
 
-    fn examine(&self) -> Result<Listing, Failure> {
+    fn examine(&self) -> Result<FragmentationOutput, CommandError> {
         if let Some(output) = &self.output {
             require_empty(output, "result")?;
         }
@@ -114,7 +114,7 @@ impl ShowFragmentation {
         for path in &self.paths {
             let before = files.len();
             if path.is_dir() {
-                files.extend(databases_below(path)?);
+                files.extend(find_databases(path)?);
                 if files.len() == before {
                     return Err(format!(
                         "{}: the directory contains no databases (*.edb, *.dit); give files",
@@ -130,13 +130,13 @@ impl ShowFragmentation {
             [] => vec![32 << 10, 256 << 10],
             given => given.iter().map(|size| size.0).collect(),
         };
-        let maps = files.iter().map(|path| FileMap::of(path)).collect::<Result<Vec<_>, _>>();
+        let maps = files.iter().map(|path| FileMap::read(path)).collect::<Result<Vec<_>, _>>();
         let maps = maps.map_err(|error| error.to_string())?;
         let read = sizes.first().copied().unwrap_or(32 << 10);
         let expected =
-            curve.iter().flat_map(|curve| maps.iter().map(|map| ExpectedCost::of(map, curve, read)));
-        let files = maps.iter().map(|map| Fragmentation::of(map, &sizes)).collect();
-        let found = Listing { schema: 1, files, expected: expected.collect() };
+            curve.iter().flat_map(|curve| maps.iter().map(|map| ExpectedCost::estimate(map, curve, read)));
+        let files = maps.iter().map(|map| Fragmentation::from_map(map, &sizes)).collect();
+        let found = FragmentationOutput { schema: 1, files, expected: expected.collect() };
         if let Some(output) = &self.output {
             let html = fragmentation_html(&found.files, &found.expected);
             let markdown = fragmentation_markdown(&found.files, &found.expected);
@@ -146,10 +146,10 @@ impl ShowFragmentation {
     }
 
     /// Returns the seek curve from the drive test in a directory.
-    fn seek_curve(&self, directory: &Path) -> Result<SeekCurve, Failure> {
+    fn seek_curve(&self, directory: &Path) -> Result<SeekCurve, CommandError> {
         let (test, target) = stored_drive_test(directory, self.target.as_deref())?;
-        let failed = |what: &str| Failure::from(format!("{}: {what}", directory.display()));
-        SeekCurve::of(&test, target).ok_or_else(|| {
+        let failed = |what: &str| CommandError::from(format!("{}: {what}", directory.display()));
+        SeekCurve::from_test(&test, target).ok_or_else(|| {
             failed(
                 "the test lacks the steps transfer_read, sequential_read_4k or seek_curve; test the \
              drive again",
@@ -159,9 +159,9 @@ impl ShowFragmentation {
 }
 
 /// Returns the databases below a directory in name order.
-pub(super) fn databases_below(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
+pub(super) fn find_databases(directory: &Path) -> Result<Vec<PathBuf>, CommandError> {
     let mut files = Vec::new();
-    add_databases(directory, DEEPEST, &mut files)
+    add_databases(directory, MAX_DEPTH, &mut files)
         .map_err(|error| format!("{} cannot be searched: {error}", directory.display()))?;
     Ok(files)
 }
@@ -179,7 +179,9 @@ fn add_databases(directory: &Path, deepest: usize, found: &mut Vec<PathBuf>) -> 
             continue;
         }
         let extension = path.extension().map(|found| found.to_ascii_lowercase());
-        if extension.is_some_and(|found| DATABASES.iter().any(|known| found == *known)) && path.is_file() {
+        if extension.is_some_and(|found| DATABASE_EXTENSIONS.iter().any(|known| found == *known))
+            && path.is_file()
+        {
             found.push(path);
         }
     }

@@ -10,7 +10,7 @@ use self::experiment::FragmentationExperiment;
 use self::fragmentation::ShowFragmentation;
 use self::test::DiskTest;
 pub use self::test::MeasurementOptions;
-use crate::outcome::Outcome;
+use crate::outcome::CommandOutcome;
 
 /// Examples shown below the list of commands.
 pub const EXAMPLES: &str = "\
@@ -28,7 +28,7 @@ jetcell disk COMMAND --help has more. Exit code: 0 good, 1 findings, 2 could not
 
 /// Commands for drives and file systems.
 #[derive(Subcommand)]
-pub enum Disk {
+pub enum DiskCommand {
     /// Measure drives and file systems: transfer rates, access times, queue depths, syncs, mixed loads
     Test(Box<DiskTest>),
     /// Show where databases are located on their device: extents, distances, and split reads
@@ -38,13 +38,13 @@ pub enum Disk {
     Experiment(Box<FragmentationExperiment>),
 }
 
-impl Disk {
+impl DiskCommand {
     /// Runs the command.
-    pub fn run(self) -> Outcome {
+    pub fn run(self) -> CommandOutcome {
         match self {
-            Disk::Test(command) => command.run(),
-            Disk::Fragmentation(command) => command.run(),
-            Disk::Experiment(command) => command.run(),
+            DiskCommand::Test(command) => command.run(),
+            DiskCommand::Fragmentation(command) => command.run(),
+            DiskCommand::Experiment(command) => command.run(),
         }
     }
 }

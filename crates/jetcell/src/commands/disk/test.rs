@@ -7,21 +7,24 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use jetcell_lab::drive::{Costs, DriveTest, Options, Progress, Target, TestError, Writing, is_step, test};
+use jetcell_lab::drive::{
+    DriveTest, DriveTestError, DriveTestOptions, DriveTestProgress, TargetCosts, TestTarget, WritePermission,
+    is_step, test,
+};
 use jetcell_lab::{ErasableDevice, LocalSystem};
-use jetcell_power::Scope;
+use jetcell_power::MeterScope;
 use jetcell_report::{drive_test_html, drive_test_markdown, drive_test_text};
-use jetcell_vfs::{Cancel, MountedVfs, RealOptions, RealVfs, Vfs};
+use jetcell_vfs::{CancelToken, MountedVfs, RealOptions, RealVfs, Vfs};
 use jetcell_workload::units::{ByteSize, TimeSpan};
 
 use crate::commands::empty_directory::require_empty;
 use crate::commands::power::above_zero;
 use crate::commands::result_directory::store;
-use crate::commands::storage_test::array_volumes::{ArrayVolumes, of_directories};
+use crate::commands::storage_test::array_volumes::{ArrayVolumes, resolve_array_directories};
 use crate::commands::transfer_progress::stop_on_signals;
-use crate::console::{self, print_as};
-use crate::live::time;
-use crate::outcome::{Failure, Outcome, print_error};
+use crate::console::{self, print_json_or_lines};
+use crate::live::format_duration;
+use crate::outcome::{CommandError, CommandOutcome, print_error};
 use crate::progress_line::ProgressLine;
 
 const EXAMPLES: &str = "\
@@ -53,7 +56,7 @@ const LINE_INTERVAL: Duration = Duration::from_secs(10);
 const MIN_TRANSFER: usize = 512;
 /// Default number of repetitions for several targets. With a single repetition, a difference cannot be distinguished
 /// from noise.
-const TURNS: usize = 4;
+const DEFAULT_REPETITIONS: usize = 4;
 
 /// Measure drives and file systems: transfer rates, access times, queue depths, syncs and mixed loads
 #[derive(Args)]
@@ -116,7 +119,7 @@ pub struct MeasurementOptions {
     watts: Vec<f64>,
     /// Scope of the power measurement: drive, enclosure, server or processor
     #[arg(long, value_name = "SCOPE", requires = "watts")]
-    power_scope: Option<Scope>,
+    power_scope: Option<MeterScope>,
     /// Price of a kilowatt-hour
     #[arg(long, value_name = "PRICE", requires = "watts", value_parser = above_zero)]
     price_per_kwh: Option<f64>,
@@ -159,7 +162,7 @@ fn seconds(text: &str) -> Result<f64, String> {
 
 impl DiskTest {
     /// Runs the command.
-    pub fn run(self) -> Outcome {
+    pub fn run(self) -> CommandOutcome {
         if let Some(path) = self.targets.first()
             && self.erase
             && !self.targets.iter().any(|path| is_device(path))
@@ -169,28 +172,28 @@ impl DiskTest {
                 "{shown} is not a block device, and --erase applies only to devices; give a \
              device"
             ));
-            return Outcome::CouldNotRun;
+            return CommandOutcome::CouldNotRun;
         }
         self.options.run(&self.targets, &|vfs, path| self.open(vfs, path))
     }
 
-    fn open(&self, vfs: &dyn Vfs, path: &Path) -> Result<Target, Failure> {
+    fn open(&self, vfs: &dyn Vfs, path: &Path) -> Result<TestTarget, CommandError> {
         if self.erase && is_device(path) {
             let device = ErasableDevice::claim(path, self.force, &LocalSystem);
             let device = device.map_err(|error| error.to_string())?;
-            return Target::erase(vfs, device).map_err(|error| error.to_string().into());
+            return TestTarget::erase(vfs, device).map_err(|error| error.to_string().into());
         }
         let writing = match (self.write, self.force) {
-            (false, _) => Writing::Nothing,
-            (true, false) => Writing::NewFiles,
-            (true, true) => Writing::AllFiles,
+            (false, _) => WritePermission::ReadOnly,
+            (true, false) => WritePermission::NewFiles,
+            (true, true) => WritePermission::AllFiles,
         };
-        Target::open(vfs, path, self.options.size.0, writing).map_err(|error| error.to_string().into())
+        TestTarget::open(vfs, path, self.options.size.0, writing).map_err(|error| error.to_string().into())
     }
 }
 
 /// Function that opens a target by its path.
-type Open<'a> = &'a dyn Fn(&dyn Vfs, &Path) -> Result<Target, Failure>;
+type OpenTargetFn<'a> = &'a dyn Fn(&dyn Vfs, &Path) -> Result<TestTarget, CommandError>;
 
 impl MeasurementOptions {
     /// Returns the size in bytes of the file that is created in a directory.
@@ -199,23 +202,27 @@ impl MeasurementOptions {
     }
 
     /// Measures the targets and reports the result.
-    pub fn run(&self, targets: &[PathBuf], open: Open<'_>) -> Outcome {
+    pub fn run(&self, targets: &[PathBuf], open: OpenTargetFn<'_>) -> CommandOutcome {
         match self.test(targets, open) {
             Ok(result) => {
                 let text = if self.json { json(&result) } else { drive_test_text(&result, console::width()) };
-                print_as(self.json, &text);
+                print_json_or_lines(self.json, &text);
                 let figures = result.steps.iter().flat_map(|step| step.figures.iter().flatten());
                 let mut all = figures.flat_map(|figure| &figure.repetitions);
-                if all.any(|one| one.mismatches > 0) { Outcome::Findings } else { Outcome::Good }
+                if all.any(|one| one.mismatches > 0) {
+                    CommandOutcome::Findings
+                } else {
+                    CommandOutcome::Good
+                }
             }
             Err(failure) => {
                 print_error(failure);
-                Outcome::CouldNotRun
+                CommandOutcome::CouldNotRun
             }
         }
     }
 
-    fn test(&self, targets: &[PathBuf], open: Open<'_>) -> Result<DriveTest, Failure> {
+    fn test(&self, targets: &[PathBuf], open: OpenTargetFn<'_>) -> Result<DriveTest, CommandError> {
         if let Some(output) = &self.output {
             require_empty(output, "result")?;
         }
@@ -228,13 +235,13 @@ impl MeasurementOptions {
             .map_err(|error| format!("I/O threads cannot start: {error}"))?
             .with_smallest_transfer(MIN_TRANSFER);
         let backend = real.backend_name();
-        let cancel = Cancel::default();
+        let cancel = CancelToken::default();
         stop_on_signals(cancel.clone())?;
         let mut paths = targets.to_vec();
-        let arrays = of_directories(&mut paths).map_err(|mistakes| mistakes[0].to_string())?;
+        let arrays = resolve_array_directories(&mut paths).map_err(|mistakes| mistakes[0].to_string())?;
         let volumes = ArrayVolumes::mount(arrays)?;
         let vfs = MountedVfs::new(Arc::new(real), volumes.mounts());
-        let opened = paths.iter().map(|path| open(&vfs, path)).collect::<Result<Vec<Target>, _>>();
+        let opened = paths.iter().map(|path| open(&vfs, path)).collect::<Result<Vec<TestTarget>, _>>();
         let tested = opened.and_then(|targets| self.measure(targets, backend, &cancel));
         drop(vfs);
         volumes.close()?;
@@ -243,12 +250,12 @@ impl MeasurementOptions {
 
     fn measure(
         &self,
-        targets: Vec<Target>,
+        targets: Vec<TestTarget>,
         backend: &'static str,
-        cancel: &Cancel,
-    ) -> Result<DriveTest, Failure> {
-        let few = if targets.len() > 1 { TURNS } else { 1 };
-        let options = Options {
+        cancel: &CancelToken,
+    ) -> Result<DriveTest, CommandError> {
+        let few = if targets.len() > 1 { DEFAULT_REPETITIONS } else { 1 };
+        let options = DriveTestOptions {
             seconds: self.seconds,
             repetitions: self.repetitions.map_or(few, usize::from),
             zones: self.zones.into(),
@@ -257,7 +264,7 @@ impl MeasurementOptions {
             seed: self.seed,
             only: self.steps.clone(),
             longest_seconds: self.longest.map(|longest| longest.0.as_secs_f64()),
-            costs: Costs {
+            costs: TargetCosts {
                 prices: self.price.clone(),
                 watts: self.watts.clone(),
                 power_scope: self.power_scope,
@@ -265,13 +272,13 @@ impl MeasurementOptions {
                 currency: self.currency.clone(),
             },
         };
-        let mut shown = Shown { line: ProgressLine::new(), written: Instant::now() };
+        let mut shown = DiskTestProgress { line: ProgressLine::new(), written: Instant::now() };
         let result = test(targets, backend, &options, cancel, &mut |at| shown.show(&at));
         drop(shown);
-        if let Err(error @ TestError::Stalled { .. }) = &result {
+        if let Err(error @ DriveTestError::Stalled { .. }) = &result {
             // Transfers are still in flight, and closing the files would wait for them.
             print_error(error);
-            std::process::exit(Outcome::CouldNotRun as i32);
+            std::process::exit(CommandOutcome::CouldNotRun as i32);
         }
         let result = result.map_err(|error| error.to_string())?;
         if let Some(output) = &self.output {
@@ -290,24 +297,25 @@ fn json(result: &DriveTest) -> String {
 }
 
 /// Progress output on stderr: a single updated line on a terminal, otherwise periodic lines.
-struct Shown {
+struct DiskTestProgress {
     line: Option<ProgressLine>,
     /// Time at which the last plain line was written.
     written: Instant,
 }
 
-impl Shown {
-    fn show(&mut self, at: &Progress) {
-        let left = at
-            .at_most
-            .map_or_else(|| "time unknown".to_string(), |left| format!("at most {} left", time(left)));
+impl DiskTestProgress {
+    fn show(&mut self, at: &DriveTestProgress) {
+        let left = at.max_remaining.map_or_else(
+            || "time unknown".to_string(),
+            |left| format!("at most {} left", format_duration(left)),
+        );
         let written =
             at.written.map_or_else(String::new, |share| format!(" {:.0} %", (share * 100.0).floor()));
         if let Some(line) = &self.line {
-            line.show("testing", at.share(), &format!("{left}, {}{written}", at.title));
+            line.show("testing", at.fraction_elapsed(), &format!("{left}, {}{written}", at.title));
         } else if self.written.elapsed() >= LINE_INTERVAL {
             self.written = Instant::now();
-            console::note(&format!("{} of {}: {}{written}, {left}", at.done, at.total, at.title));
+            console::print_note(&format!("{} of {}: {}{written}, {left}", at.done, at.total, at.title));
         }
     }
 }

@@ -16,7 +16,7 @@ const MIN_OPEN_FILES: u64 = 1024;
 pub(super) fn observe(files: &SystemFiles) -> Vec<Observation> {
     let mut all = control_groups(files);
     if all.is_empty() {
-        all.push(Observation::good(MACHINE, "control groups", "no limits"));
+        all.push(Observation::ok(MACHINE, "control groups", "no limits"));
     }
     all.extend(resource_limits());
     all
@@ -46,17 +46,17 @@ fn limits_of(files: &SystemFiles, directory: &Path, group: &Path) -> Vec<Observa
     {
         let state = format!("control group {name}: {:.2} processors", quota / period);
         let advice = "raise cpu.max; a test that reaches the limit stalls for milliseconds";
-        all.push(Observation::change(MACHINE, "processor limit", state, advice));
+        all.push(Observation::recommendation(MACHINE, "processor limit", state, advice));
     }
     if let Some(bytes) = value("memory.max").and_then(|text| text.parse().ok()) {
         let state = format!("control group {name}: {}", human_bytes(bytes));
         let advice = "the cache of a test plus 64 MiB must fit; pages of buffered files are also counted";
-        all.push(Observation::note(MACHINE, "memory limit", state, Some(advice)));
+        all.push(Observation::information(MACHINE, "memory limit", state, Some(advice)));
     }
     if let Some(text) = value("io.max") {
         let state = format!("control group {name}: {}", text.replace('\n', "; "));
         let advice = "remove io.max; otherwise a test measures this limit instead of the storage";
-        all.push(Observation::change(MACHINE, "I/O limit", state, advice));
+        all.push(Observation::recommendation(MACHINE, "I/O limit", state, advice));
     }
     all
 }
@@ -67,15 +67,15 @@ fn resource_limits() -> Vec<Observation> {
     match open_files.current {
         Some(limit) if limit < MIN_OPEN_FILES => {
             let state = format!("limit of {limit}");
-            all.push(Observation::change(
+            all.push(Observation::recommendation(
                 MACHINE,
                 "open files",
                 state,
                 format!("ulimit -n {MIN_OPEN_FILES}"),
             ));
         }
-        Some(limit) => all.push(Observation::good(MACHINE, "open files", format!("limit of {limit}"))),
-        None => all.push(Observation::good(MACHINE, "open files", "no limit")),
+        Some(limit) => all.push(Observation::ok(MACHINE, "open files", format!("limit of {limit}"))),
+        None => all.push(Observation::ok(MACHINE, "open files", "no limit")),
     }
     for (resource, subject, command) in [
         (Resource::Fsize, "file size", "ulimit -f unlimited"),
@@ -83,7 +83,7 @@ fn resource_limits() -> Vec<Observation> {
     ] {
         if let Some(limit) = getrlimit(resource).current {
             let state = format!("limit of {}", human_bytes(limit));
-            all.push(Observation::change(MACHINE, subject, state, command));
+            all.push(Observation::recommendation(MACHINE, subject, state, command));
         }
     }
     all
@@ -93,7 +93,7 @@ fn resource_limits() -> Vec<Observation> {
 mod tests {
     use std::fs;
 
-    use super::super::observation::Weight;
+    use super::super::observation::ObservationSeverity;
     use super::*;
 
     #[test]
@@ -109,12 +109,12 @@ mod tests {
         write("sys/fs/cgroup/user.slice/test.scope/memory.max", "max\n");
         write("sys/fs/cgroup/user.slice/memory.max", "1073741824\n");
         write("sys/fs/cgroup/io.max", "8:0 rbps=1048576 wbps=max riops=max wiops=max\n");
-        let all = control_groups(&SystemFiles::below(root.path()));
+        let all = control_groups(&SystemFiles::from_root(root.path()));
         let shown: Vec<_> = all.iter().map(|each| (each.weight, each.state.as_str())).collect();
         let expected = [
-            (Weight::Change, "control group /user.slice/test.scope: 1.50 processors"),
-            (Weight::Note, "control group /user.slice: 1.00 GiB"),
-            (Weight::Change, "control group /: 8:0 rbps=1048576 wbps=max riops=max wiops=max"),
+            (ObservationSeverity::Change, "control group /user.slice/test.scope: 1.50 processors"),
+            (ObservationSeverity::Note, "control group /user.slice: 1.00 GiB"),
+            (ObservationSeverity::Change, "control group /: 8:0 rbps=1048576 wbps=max riops=max wiops=max"),
         ];
         assert_eq!(shown, expected);
     }
@@ -122,6 +122,6 @@ mod tests {
     #[test]
     fn no_control_groups_give_no_limits() {
         let root = tempfile::tempdir().unwrap();
-        assert!(control_groups(&SystemFiles::below(root.path())).is_empty());
+        assert!(control_groups(&SystemFiles::from_root(root.path())).is_empty());
     }
 }

@@ -31,7 +31,7 @@ fn processors(files: &SystemFiles) -> Observation {
     let text = files.text("/proc/cpuinfo").unwrap_or_default();
     let model = field(&text, "model name").unwrap_or("processor of unknown model");
     let count = text.lines().filter(|line| line.starts_with("processor")).count();
-    Observation::good(MACHINE, "processors", format!("{} × {model}", count.max(1)))
+    Observation::ok(MACHINE, "processors", format!("{} × {model}", count.max(1)))
 }
 
 /// Returns the value that follows `key` and a colon.
@@ -50,9 +50,9 @@ fn frequency(files: &SystemFiles) -> Observation {
     governors.sort();
     governors.dedup();
     match governors.as_slice() {
-        [] => Observation::note(MACHINE, "frequency", "not visible; a virtual machine hides it", None),
-        [one] if one == "performance" => Observation::good(MACHINE, "frequency", "governor performance"),
-        _ => Observation::change(
+        [] => Observation::information(MACHINE, "frequency", "not visible; a virtual machine hides it", None),
+        [one] if one == "performance" => Observation::ok(MACHINE, "frequency", "governor performance"),
+        _ => Observation::recommendation(
             MACHINE,
             "frequency",
             format!("governor {}: latencies include the time to raise the frequency", governors.join(", ")),
@@ -67,19 +67,19 @@ fn other_load(files: &SystemFiles) -> Option<Observation> {
     Some(if share > MAX_PRESSURE {
         let advice = "find other programs with top, and stop them; their load would distort the results of \
          a test";
-        Observation::change(MACHINE, "other programs", state, advice)
+        Observation::recommendation(MACHINE, "other programs", state, advice)
     } else {
-        Observation::good(MACHINE, "other programs", state)
+        Observation::ok(MACHINE, "other programs", state)
     })
 }
 
 fn clock(files: &SystemFiles) -> Option<Observation> {
     let source = files.line("/sys/devices/system/clocksource/clocksource0/current_clocksource")?;
     Some(if FAST_CLOCKS.contains(&source.as_str()) {
-        Observation::good(MACHINE, "clock", source)
+        Observation::ok(MACHINE, "clock", source)
     } else {
         let state = format!("{source}: each reading of the clock is a system call and slows the load");
-        Observation::change(
+        Observation::recommendation(
             MACHINE,
             "clock",
             state,
@@ -94,7 +94,7 @@ fn virtual_machine(files: &SystemFiles) -> Option<Observation> {
     flags.split(' ').any(|flag| flag == "hypervisor").then(|| {
         let advice = "compare only runs on the same host, and repeat them";
         let state = "yes: the host can cache writes and share its devices with others";
-        Observation::note(MACHINE, "virtual machine", state, Some(advice))
+        Observation::information(MACHINE, "virtual machine", state, Some(advice))
     })
 }
 
@@ -107,7 +107,7 @@ fn memory(files: &SystemFiles) -> Vec<Observation> {
     let mut all = Vec::new();
     if let (Some(total), Some(available)) = (bytes("MemTotal"), bytes("MemAvailable")) {
         let state = format!("{} of {} available", human_bytes(available), human_bytes(total));
-        all.push(Observation::good(MACHINE, "memory", state));
+        all.push(Observation::ok(MACHINE, "memory", state));
     }
     if let (Some(total), Some(free)) = (bytes("SwapTotal"), bytes("SwapFree"))
         && total > 0
@@ -115,19 +115,19 @@ fn memory(files: &SystemFiles) -> Vec<Observation> {
         let used = total.saturating_sub(free);
         let state = format!("{} of {} in use", human_bytes(used), human_bytes(total));
         let advice = "the kernel can move the cache of a test to swap space; swapoff -a prevents that";
-        all.push(Observation::note(MACHINE, "swap space", state, Some(advice)));
+        all.push(Observation::information(MACHINE, "swap space", state, Some(advice)));
     }
     all
 }
 
 fn huge_pages(files: &SystemFiles) -> Option<Observation> {
-    let setting = files.active("/sys/kernel/mm/transparent_hugepage/enabled")?;
+    let setting = files.active_value("/sys/kernel/mm/transparent_hugepage/enabled")?;
     Some(if setting == "never" {
         let advice =
             "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled lets the cache use large pages";
-        Observation::note(MACHINE, "huge pages", "never", Some(advice))
+        Observation::information(MACHINE, "huge pages", "never", Some(advice))
     } else {
-        Observation::good(MACHINE, "huge pages", setting)
+        Observation::ok(MACHINE, "huge pages", setting)
     })
 }
 
@@ -135,7 +135,7 @@ fn huge_pages(files: &SystemFiles) -> Option<Observation> {
 pub(super) fn observe_transfers(files: &SystemFiles) -> Option<Observation> {
     let options = RealOptions { backend: Backend::Uring, direct: true };
     Some(match RealVfs::new(options) {
-        Ok(vfs) => Observation::good(MACHINE, "transfers", vfs.backend_name()),
+        Ok(vfs) => Observation::ok(MACHINE, "transfers", vfs.backend_name()),
         Err(error) => {
             let state = format!("threads, because the kernel refuses io_uring: {error}");
             let disabled = files.line("/proc/sys/kernel/io_uring_disabled").filter(|value| value != "0");
@@ -145,7 +145,7 @@ pub(super) fn observe_transfers(files: &SystemFiles) -> Option<Observation> {
                     "a container's seccomp profile or an old kernel can be the reason; threads use more processor time"
                 }
             };
-            Observation::note(MACHINE, "transfers", state, Some(advice))
+            Observation::information(MACHINE, "transfers", state, Some(advice))
         }
     })
 }
@@ -155,7 +155,7 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
-    use super::super::observation::Weight;
+    use super::super::observation::ObservationSeverity;
     use super::*;
 
     fn write(root: &Path, path: &str, text: &str) {
@@ -164,14 +164,14 @@ mod tests {
         fs::write(path, text).unwrap();
     }
 
-    fn weight(all: &[Observation], subject: &str) -> Option<Weight> {
+    fn weight(all: &[Observation], subject: &str) -> Option<ObservationSeverity> {
         all.iter().find(|each| each.subject == subject).map(|each| each.weight)
     }
 
     #[test]
     fn settings_that_spoil_a_measurement_are_to_be_changed() {
         let root = tempfile::tempdir().unwrap();
-        let files = SystemFiles::below(root.path());
+        let files = SystemFiles::from_root(root.path());
         write(root.path(), "sys/devices/system/cpu/cpufreq/policy0/scaling_governor", "powersave\n");
         write(root.path(), "sys/devices/system/clocksource/clocksource0/current_clocksource", "hpet\n");
         write(root.path(), "sys/kernel/mm/transparent_hugepage/enabled", "always madvise [never]\n");
@@ -183,24 +183,24 @@ mod tests {
             "MemTotal: 2048 kB\nMemAvailable: 1024 kB\nSwapTotal: 8 kB\nSwapFree: 4 kB\n",
         );
         let all = observe(&files);
-        assert_eq!(weight(&all, "frequency"), Some(Weight::Change));
-        assert_eq!(weight(&all, "clock"), Some(Weight::Change));
-        assert_eq!(weight(&all, "other programs"), Some(Weight::Change));
-        assert_eq!(weight(&all, "huge pages"), Some(Weight::Note));
-        assert_eq!(weight(&all, "swap space"), Some(Weight::Note));
-        assert_eq!(weight(&all, "virtual machine"), Some(Weight::Note));
+        assert_eq!(weight(&all, "frequency"), Some(ObservationSeverity::Change));
+        assert_eq!(weight(&all, "clock"), Some(ObservationSeverity::Change));
+        assert_eq!(weight(&all, "other programs"), Some(ObservationSeverity::Change));
+        assert_eq!(weight(&all, "huge pages"), Some(ObservationSeverity::Note));
+        assert_eq!(weight(&all, "swap space"), Some(ObservationSeverity::Note));
+        assert_eq!(weight(&all, "virtual machine"), Some(ObservationSeverity::Note));
         assert!(all.iter().any(|each| each.state == "1 × Test"));
     }
 
     #[test]
     fn good_settings_are_good_and_missing_files_say_nothing() {
         let root = tempfile::tempdir().unwrap();
-        let files = SystemFiles::below(root.path());
+        let files = SystemFiles::from_root(root.path());
         write(root.path(), "sys/devices/system/cpu/cpufreq/policy0/scaling_governor", "performance\n");
         write(root.path(), "sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n");
         let all = observe(&files);
-        assert_eq!(weight(&all, "frequency"), Some(Weight::Good));
-        assert_eq!(weight(&all, "huge pages"), Some(Weight::Good));
+        assert_eq!(weight(&all, "frequency"), Some(ObservationSeverity::Good));
+        assert_eq!(weight(&all, "huge pages"), Some(ObservationSeverity::Good));
         assert_eq!(weight(&all, "clock"), None);
         assert_eq!(weight(&all, "swap space"), None);
     }

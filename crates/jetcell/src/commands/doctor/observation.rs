@@ -5,7 +5,7 @@ use serde::Serialize;
 /// Importance of an observation for a measurement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Weight {
+pub(super) enum ObservationSeverity {
     /// The observed state is suitable for a measurement.
     Good,
     /// The observed state should be considered when results are read or compared.
@@ -14,12 +14,12 @@ pub(super) enum Weight {
     Change,
 }
 
-impl Weight {
-    pub(super) fn word(self) -> &'static str {
+impl ObservationSeverity {
+    pub(super) fn label(self) -> &'static str {
         match self {
-            Weight::Good => "good",
-            Weight::Note => "note",
-            Weight::Change => "change",
+            ObservationSeverity::Good => "good",
+            ObservationSeverity::Note => "note",
+            ObservationSeverity::Change => "change",
         }
     }
 }
@@ -31,7 +31,7 @@ pub(super) struct Observation {
     pub(super) about: String,
     /// Property that was examined, such as `direct I/O`.
     pub(super) subject: &'static str,
-    pub(super) weight: Weight,
+    pub(super) weight: ObservationSeverity,
     /// Value that was found, with units.
     pub(super) state: String,
     /// Recommended action or consequence.
@@ -39,27 +39,45 @@ pub(super) struct Observation {
 }
 
 impl Observation {
-    pub(super) fn good(about: &str, subject: &'static str, state: impl Into<String>) -> Observation {
-        Observation { about: about.into(), subject, weight: Weight::Good, state: state.into(), advice: None }
+    pub(super) fn ok(about: &str, subject: &'static str, state: impl Into<String>) -> Observation {
+        Observation {
+            about: about.into(),
+            subject,
+            weight: ObservationSeverity::Good,
+            state: state.into(),
+            advice: None,
+        }
     }
 
-    pub(super) fn note(
+    pub(super) fn information(
         about: &str,
         subject: &'static str,
         state: impl Into<String>,
         advice: Option<&str>,
     ) -> Observation {
         let advice = advice.map(str::to_string);
-        Observation { about: about.into(), subject, weight: Weight::Note, state: state.into(), advice }
+        Observation {
+            about: about.into(),
+            subject,
+            weight: ObservationSeverity::Note,
+            state: state.into(),
+            advice,
+        }
     }
 
-    pub(super) fn change(
+    pub(super) fn recommendation(
         about: &str,
         subject: &'static str,
         state: impl Into<String>,
         advice: impl Into<String>,
     ) -> Observation {
         let advice = Some(advice.into());
-        Observation { about: about.into(), subject, weight: Weight::Change, state: state.into(), advice }
+        Observation {
+            about: about.into(),
+            subject,
+            weight: ObservationSeverity::Change,
+            state: state.into(),
+            advice,
+        }
     }
 }

@@ -7,29 +7,29 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use jetcell_vfs::direct_io_available;
-use jetcell_workload::machine::{Device, Mount, Storage};
+use jetcell_workload::machine::{BlockDevice, DirectoryStorage, Mount};
 use jetcell_workload::units::human_bytes;
 
 use super::observation::Observation;
 use super::system_files::SystemFiles;
-use crate::outcome::Failure;
+use crate::outcome::CommandError;
 
 /// Number of syncs that are timed.
-const SYNCS: usize = 20;
+const SYNC_SAMPLES: usize = 20;
 
 /// Maximum acceptable share of time, in percent, during which other programs use a device. Higher use distorts a
 /// measurement.
-const MAX_BUSY: f64 = 5.0;
+const MAX_BUSY_PERCENT: f64 = 5.0;
 
 /// Shortest plausible duration of a sync on a spinning disk. A disk needs several milliseconds to reach a sector, so
 /// a faster sync did not reach the disk.
-const FASTEST_SPINNING_SYNC: Duration = Duration::from_millis(1);
+const MIN_HARD_DISK_SYNC: Duration = Duration::from_millis(1);
 
 /// File systems that store their files on another machine or in another program.
-const REMOTE: [&str; 7] = ["nfs", "nfs4", "cifs", "smb3", "ceph", "9p", "virtiofs"];
+const REMOTE_FILE_SYSTEMS: [&str; 7] = ["nfs", "nfs4", "cifs", "smb3", "ceph", "9p", "virtiofs"];
 
 /// A directory that exists and is writable.
-pub(super) struct ReadyDirectory {
+pub(super) struct WritableDirectory {
     path: PathBuf,
     /// Durations of the syncs of 4 KiB writes, sorted.
     syncs: Vec<Duration>,
@@ -37,9 +37,9 @@ pub(super) struct ReadyDirectory {
     total: u64,
 }
 
-impl ReadyDirectory {
+impl WritableDirectory {
     /// Opens a directory and times syncs of an unnamed file, which is removed when it is closed.
-    pub(super) fn open(path: &Path) -> Result<ReadyDirectory, Failure> {
+    pub(super) fn open(path: &Path) -> Result<WritableDirectory, CommandError> {
         let shown = path.display();
         let metadata = fs::metadata(path)
             .map_err(|error| format!("{shown} cannot be examined: {error}; give a directory that exists"))?;
@@ -55,7 +55,7 @@ impl ReadyDirectory {
         let space =
             rustix::fs::statvfs(path).map_err(|error| format!("{shown}: free space is unknown: {error}"))?;
         let bytes = |blocks: u64| blocks.saturating_mul(space.f_frsize);
-        Ok(ReadyDirectory {
+        Ok(WritableDirectory {
             path: path.to_path_buf(),
             syncs,
             free: bytes(space.f_bavail),
@@ -70,8 +70,8 @@ impl ReadyDirectory {
 
 fn time_syncs(file: &File) -> std::io::Result<Vec<Duration>> {
     let block = [0x5a; 4096];
-    let mut syncs = Vec::with_capacity(SYNCS);
-    for number in 0..SYNCS {
+    let mut syncs = Vec::with_capacity(SYNC_SAMPLES);
+    for number in 0..SYNC_SAMPLES {
         file.write_all_at(&block, (number * block.len()) as u64)?;
         let begun = Instant::now();
         file.sync_data()?;
@@ -84,11 +84,11 @@ fn time_syncs(file: &File) -> std::io::Result<Vec<Duration>> {
 /// Returns the share of time, in percent, during which each directory's device was busy while this program was idle.
 pub(super) fn busy_shares(
     files: &SystemFiles,
-    directories: &[ReadyDirectory],
+    directories: &[WritableDirectory],
     watched: Duration,
 ) -> Vec<Option<f64>> {
-    let busy = |directory: &ReadyDirectory| {
-        let device = Storage::under(&directory.path).device?;
+    let busy = |directory: &WritableDirectory| {
+        let device = DirectoryStorage::examine(&directory.path).device?;
         let text = files.line(format!("/sys/block/{}/stat", device.name))?;
         // The tenth field is the time in milliseconds during which requests were in flight.
         text.split_whitespace().nth(9)?.parse::<u64>().ok()
@@ -105,23 +105,23 @@ pub(super) fn busy_shares(
 /// Examines the storage that contains a directory.
 pub(super) fn observe(
     files: &SystemFiles,
-    directory: &ReadyDirectory,
+    directory: &WritableDirectory,
     busy: Option<f64>,
 ) -> Vec<Observation> {
     let about = directory.path.display().to_string();
-    let storage = Storage::under(&directory.path);
+    let storage = DirectoryStorage::examine(&directory.path);
     let state = format!("{} of {} free", human_bytes(directory.free), human_bytes(directory.total));
-    let mut all = vec![Observation::good(&about, "space", state)];
+    let mut all = vec![Observation::ok(&about, "space", state)];
     if let Some(mount) = &storage.mount {
         all.extend(file_system(&about, mount));
     }
     all.push(if direct_io_available(&directory.path) {
-        Observation::good(&about, "direct I/O", "yes")
+        Observation::ok(&about, "direct I/O", "yes")
     } else {
         let state = "no: a test would measure the kernel's cache instead of the storage";
         let advice = "give a directory on another file system, or disable the feature that prevents direct \
          I/O";
-        Observation::change(&about, "direct I/O", state, advice)
+        Observation::recommendation(&about, "direct I/O", state, advice)
     });
     if let Some(device) = &storage.device {
         all.push(block_device(&about, device));
@@ -130,17 +130,17 @@ pub(super) fn observe(
     }
     if let Some(busy) = busy {
         let state = format!("device busy for {busy:.0} % of one second");
-        all.push(if busy > MAX_BUSY {
+        all.push(if busy > MAX_BUSY_PERCENT {
             let advice =
                 "find other programs with iotop, and stop them; their load would distort the results of a \
                  test";
-            Observation::change(&about, "other programs", state, advice)
+            Observation::recommendation(&about, "other programs", state, advice)
         } else {
-            Observation::good(&about, "other programs", state)
+            Observation::ok(&about, "other programs", state)
         });
     }
     let rotational = storage.device.as_ref().and_then(|device| device.rotational).unwrap_or(false);
-    all.push(sync_latency(&about, directory.median_sync(), directory.syncs[SYNCS - 1], rotational));
+    all.push(sync_latency(&about, directory.median_sync(), directory.syncs[SYNC_SAMPLES - 1], rotational));
     all
 }
 
@@ -150,22 +150,22 @@ fn file_system(about: &str, mount: &Mount) -> Vec<Observation> {
     let mut all = vec![match kind {
         "tmpfs" | "ramfs" => {
             let advice = "give a directory on a disk; a test refuses this one";
-            Observation::change(about, "file system", format!("{state}: memory, not storage"), advice)
+            Observation::recommendation(about, "file system", format!("{state}: memory, not storage"), advice)
         }
         "overlay" => {
             let advice = "give a volume of the container; the first write to a file copies it";
-            Observation::change(about, "file system", state, advice)
+            Observation::recommendation(about, "file system", state, advice)
         }
         "btrfs" | "zfs" | "bcachefs" => {
             let advice = "it writes to new locations, so files fragment with age; also run the test on an \
              aged file system";
-            Observation::note(about, "file system", state, Some(advice))
+            Observation::information(about, "file system", state, Some(advice))
         }
-        _ if REMOTE.contains(&kind) || kind.starts_with("fuse") => {
+        _ if REMOTE_FILE_SYSTEMS.contains(&kind) || kind.starts_with("fuse") => {
             let advice = "an intermediate cache can acknowledge writes that are not on the storage";
-            Observation::note(about, "file system", state, Some(advice))
+            Observation::information(about, "file system", state, Some(advice))
         }
-        _ => Observation::good(about, "file system", state),
+        _ => Observation::ok(about, "file system", state),
     }];
     let options: Vec<&str> = mount.options.split(',').collect();
     all.extend(mount_options(about, &options));
@@ -175,7 +175,7 @@ fn file_system(about: &str, mount: &Mount) -> Vec<Observation> {
 fn mount_options(about: &str, options: &[&str]) -> Vec<Observation> {
     let mut all = Vec::new();
     let mut change = |option: &str, advice: &str| {
-        all.push(Observation::change(about, "mount option", option, advice));
+        all.push(Observation::recommendation(about, "mount option", option, advice));
     };
     for &option in options {
         match option {
@@ -197,12 +197,12 @@ fn mount_options(about: &str, options: &[&str]) -> Vec<Observation> {
     if options.contains(&"discard") {
         let advice =
             "deleting files sends discard commands immediately; a periodic fstrim sends them at other times";
-        all.push(Observation::note(about, "mount option", "discard", Some(advice)));
+        all.push(Observation::information(about, "mount option", "discard", Some(advice)));
     }
     all
 }
 
-fn block_device(about: &str, device: &Device) -> Observation {
+fn block_device(about: &str, device: &BlockDevice) -> Observation {
     let kind = match device.rotational {
         Some(true) => "spinning disk",
         Some(false) => "not a spinning disk",
@@ -210,32 +210,32 @@ fn block_device(about: &str, device: &Device) -> Observation {
     };
     let model = device.model.as_deref().map(|model| format!(" {model}")).unwrap_or_default();
     let cache = device.write_cache.as_deref().map(|cache| format!(", cache {cache}")).unwrap_or_default();
-    Observation::good(about, "device", format!("{}{model}, {kind}{cache}", device.name))
+    Observation::ok(about, "device", format!("{}{model}, {kind}{cache}", device.name))
 }
 
-fn scheduler(about: &str, device: &Device) -> Option<Observation> {
+fn scheduler(about: &str, device: &BlockDevice) -> Option<Observation> {
     let scheduler = device.scheduler.as_deref()?;
     let name = &device.name;
     let requests = device.queue_requests.map(|requests| format!(", queue of {requests}")).unwrap_or_default();
     let state = format!("{scheduler}{requests}");
     let set = |to: &str| format!("echo {to} > /sys/block/{name}/queue/scheduler");
     Some(match (device.rotational, scheduler) {
-        (Some(false), "bfq") => Observation::change(about, "scheduler", state, set("none")),
+        (Some(false), "bfq") => Observation::recommendation(about, "scheduler", state, set("none")),
         (Some(true), "none") => {
             let advice = format!("{}, unless the device sorts requests itself", set("mq-deadline"));
-            Observation::note(about, "scheduler", state, Some(&advice))
+            Observation::information(about, "scheduler", state, Some(&advice))
         }
-        _ => Observation::good(about, "scheduler", state),
+        _ => Observation::ok(about, "scheduler", state),
     })
 }
 
 /// Returns the layers between the file system and the disks: loop devices, device mapper, Linux RAID.
-fn layers(files: &SystemFiles, about: &str, device: &Device) -> Vec<Observation> {
+fn layers(files: &SystemFiles, about: &str, device: &BlockDevice) -> Vec<Observation> {
     let at = |file: &str| files.line(format!("/sys/block/{}/{file}", device.name));
     let mut all = Vec::new();
     if let Some(file) = at("loop/backing_file") {
         let advice = "the measurement includes the underlying file system";
-        all.push(Observation::note(about, "loop device", format!("backed by {file}"), Some(advice)));
+        all.push(Observation::information(about, "loop device", format!("backed by {file}"), Some(advice)));
     }
     let slaves = files.names(format!("/sys/block/{}/slaves", device.name)).join(", ");
     if let Some(name) = at("dm/name") {
@@ -245,7 +245,12 @@ fn layers(files: &SystemFiles, about: &str, device: &Device) -> Vec<Observation>
             "the processor encrypts the data; compare only with other \
          encrypted volumes",
         );
-        all.push(Observation::note(about, "device mapper", format!("{kind} {name} on {slaves}"), advice));
+        all.push(Observation::information(
+            about,
+            "device mapper",
+            format!("{kind} {name} on {slaves}"),
+            advice,
+        ));
     }
     if let Some(level) = at("md/level") {
         let action = at("md/sync_action").unwrap_or_else(|| "idle".into());
@@ -254,17 +259,20 @@ fn layers(files: &SystemFiles, about: &str, device: &Device) -> Vec<Observation>
         all.push(match missing {
             Some(count) => {
                 let state = format!("{state}, {count} members are missing");
-                Observation::change(
+                Observation::recommendation(
                     about,
                     "Linux RAID",
                     state,
                     "replace the members, and wait for the rebuild",
                 )
             }
-            None if action != "idle" => {
-                Observation::change(about, "Linux RAID", state, "wait until it is idle; see /proc/mdstat")
-            }
-            None => Observation::good(about, "Linux RAID", state),
+            None if action != "idle" => Observation::recommendation(
+                about,
+                "Linux RAID",
+                state,
+                "wait until it is idle; see /proc/mdstat",
+            ),
+            None => Observation::ok(about, "Linux RAID", state),
         });
     }
     all
@@ -273,21 +281,21 @@ fn layers(files: &SystemFiles, about: &str, device: &Device) -> Vec<Observation>
 fn sync_latency(about: &str, median: Duration, longest: Duration, rotational: bool) -> Observation {
     let milliseconds = |time: Duration| time.as_secs_f64() * 1000.0;
     let state = format!(
-        "median {:.3} ms, maximum {:.3} ms, for {SYNCS} writes of 4 KiB",
+        "median {:.3} ms, maximum {:.3} ms, for {SYNC_SAMPLES} writes of 4 KiB",
         milliseconds(median),
         milliseconds(longest)
     );
-    if rotational && median < FASTEST_SPINNING_SYNC {
+    if rotational && median < MIN_HARD_DISK_SYNC {
         let advice = "too fast for a spinning disk: a cache acknowledges writes; make sure that it has a \
          battery or flash memory";
-        return Observation::note(about, "sync", state, Some(advice));
+        return Observation::information(about, "sync", state, Some(advice));
     }
-    Observation::good(about, "sync", state)
+    Observation::ok(about, "sync", state)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::observation::Weight;
+    use super::super::observation::ObservationSeverity;
     use super::*;
 
     fn mount(kind: &str, options: &str) -> Mount {
@@ -299,23 +307,31 @@ mod tests {
         }
     }
 
-    fn weights(all: &[Observation]) -> Vec<Weight> {
+    fn weights(all: &[Observation]) -> Vec<ObservationSeverity> {
         all.iter().map(|each| each.weight).collect()
     }
 
     #[test]
     fn file_systems_and_options_are_judged() {
-        assert_eq!(weights(&file_system("a", &mount("ext4", "rw,relatime"))), [Weight::Good]);
-        assert_eq!(weights(&file_system("a", &mount("tmpfs", "rw"))), [Weight::Change]);
-        assert_eq!(weights(&file_system("a", &mount("fuse.sshfs", "rw"))), [Weight::Note]);
+        assert_eq!(weights(&file_system("a", &mount("ext4", "rw,relatime"))), [ObservationSeverity::Good]);
+        assert_eq!(weights(&file_system("a", &mount("tmpfs", "rw"))), [ObservationSeverity::Change]);
+        assert_eq!(weights(&file_system("a", &mount("fuse.sshfs", "rw"))), [ObservationSeverity::Note]);
         let all = file_system("a", &mount("ext4", "rw,nobarrier,discard,data=journal"));
-        assert_eq!(weights(&all), [Weight::Good, Weight::Change, Weight::Change, Weight::Note]);
+        assert_eq!(
+            weights(&all),
+            [
+                ObservationSeverity::Good,
+                ObservationSeverity::Change,
+                ObservationSeverity::Change,
+                ObservationSeverity::Note
+            ]
+        );
         let all = file_system("a", &mount("btrfs", "rw,compress=zstd:3"));
-        assert_eq!(weights(&all), [Weight::Note, Weight::Change]);
+        assert_eq!(weights(&all), [ObservationSeverity::Note, ObservationSeverity::Change]);
     }
 
-    fn device(rotational: bool, scheduler: &str) -> Device {
-        Device {
+    fn device(rotational: bool, scheduler: &str) -> BlockDevice {
+        BlockDevice {
             name: "md0".into(),
             model: None,
             rotational: Some(rotational),
@@ -328,10 +344,10 @@ mod tests {
     #[test]
     fn schedulers_are_judged_by_the_kind_of_device() {
         let weight = |rotational, name| scheduler("a", &device(rotational, name)).unwrap().weight;
-        assert_eq!(weight(false, "none"), Weight::Good);
-        assert_eq!(weight(false, "bfq"), Weight::Change);
-        assert_eq!(weight(true, "none"), Weight::Note);
-        assert_eq!(weight(true, "mq-deadline"), Weight::Good);
+        assert_eq!(weight(false, "none"), ObservationSeverity::Good);
+        assert_eq!(weight(false, "bfq"), ObservationSeverity::Change);
+        assert_eq!(weight(true, "none"), ObservationSeverity::Note);
+        assert_eq!(weight(true, "mq-deadline"), ObservationSeverity::Good);
     }
 
     #[test]
@@ -340,35 +356,38 @@ mod tests {
         let directory = root.path().join("sys/block/md0/md");
         fs::create_dir_all(&directory).unwrap();
         fs::create_dir_all(root.path().join("sys/block/md0/slaves/sda")).unwrap();
-        let files = SystemFiles::below(root.path());
+        let files = SystemFiles::from_root(root.path());
         let state = |degraded: &str, action: &str| {
             fs::write(directory.join("level"), "raid6\n").unwrap();
             fs::write(directory.join("degraded"), degraded).unwrap();
             fs::write(directory.join("sync_action"), action).unwrap();
             layers(&files, "a", &device(true, "none")).pop().unwrap()
         };
-        assert_eq!(state("0\n", "idle\n"), Observation::good("a", "Linux RAID", "raid6 on sda, idle"));
-        assert_eq!(state("0\n", "resync\n").weight, Weight::Change);
-        assert_eq!(state("1\n", "idle\n").weight, Weight::Change);
+        assert_eq!(state("0\n", "idle\n"), Observation::ok("a", "Linux RAID", "raid6 on sda, idle"));
+        assert_eq!(state("0\n", "resync\n").weight, ObservationSeverity::Change);
+        assert_eq!(state("1\n", "idle\n").weight, ObservationSeverity::Change);
     }
 
     #[test]
     fn a_sync_that_is_too_fast_for_a_spinning_disk_is_noted() {
         let short = Duration::from_micros(80);
-        assert_eq!(sync_latency("a", short, short, true).weight, Weight::Note);
-        assert_eq!(sync_latency("a", short, short, false).weight, Weight::Good);
+        assert_eq!(sync_latency("a", short, short, true).weight, ObservationSeverity::Note);
+        assert_eq!(sync_latency("a", short, short, false).weight, ObservationSeverity::Good);
         let long = Duration::from_millis(8);
-        assert_eq!(sync_latency("a", long, long, true).weight, Weight::Good);
+        assert_eq!(sync_latency("a", long, long, true).weight, ObservationSeverity::Good);
     }
 
     #[test]
     fn a_directory_is_examined_without_a_trace() {
         let directory = tempfile::tempdir().unwrap();
-        let ready = ReadyDirectory::open(directory.path()).unwrap();
-        let all = observe(&SystemFiles::of_this_machine(), &ready, Some(50.0));
+        let ready = WritableDirectory::open(directory.path()).unwrap();
+        let all = observe(&SystemFiles::for_this_machine(), &ready, Some(50.0));
         assert!(all.iter().any(|each| each.subject == "sync" && each.state.contains("median")));
-        assert!(all.iter().any(|each| each.subject == "other programs" && each.weight == Weight::Change));
+        assert!(
+            all.iter()
+                .any(|each| each.subject == "other programs" && each.weight == ObservationSeverity::Change)
+        );
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
-        assert!(ReadyDirectory::open(&directory.path().join("missing")).is_err());
+        assert!(WritableDirectory::open(&directory.path().join("missing")).is_err());
     }
 }

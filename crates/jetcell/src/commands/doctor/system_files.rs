@@ -9,12 +9,12 @@ pub(super) struct SystemFiles {
 }
 
 impl SystemFiles {
-    pub(super) fn of_this_machine() -> SystemFiles {
+    pub(super) fn for_this_machine() -> SystemFiles {
         SystemFiles { root: PathBuf::from("/") }
     }
 
     #[cfg(test)]
-    pub(super) fn below(root: &Path) -> SystemFiles {
+    pub(super) fn from_root(root: &Path) -> SystemFiles {
         SystemFiles { root: root.to_path_buf() }
     }
 
@@ -36,7 +36,7 @@ impl SystemFiles {
 
     /// Returns the active value from a file that lists all values with the active one in brackets, such as `none
     /// [mq-deadline]`.
-    pub(super) fn active(&self, path: impl AsRef<Path>) -> Option<String> {
+    pub(super) fn active_value(&self, path: impl AsRef<Path>) -> Option<String> {
         let all = self.line(path)?;
         let active =
             all.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(name, _)| name.to_string());
@@ -68,13 +68,13 @@ mod tests {
     #[test]
     fn files_are_read_below_the_root() {
         let root = tempfile::tempdir().unwrap();
-        let files = SystemFiles::below(root.path());
+        let files = SystemFiles::from_root(root.path());
         fs::create_dir_all(root.path().join("proc/pressure")).unwrap();
         fs::write(root.path().join("proc/pressure/cpu"), "some avg10=12.50 avg60=1.00 total=5\n").unwrap();
         fs::write(root.path().join("scheduler"), "none [mq-deadline] bfq\n").unwrap();
         assert_eq!(files.pressure("cpu"), Some(12.5));
         assert_eq!(files.pressure("io"), None);
-        assert_eq!(files.active("/scheduler").as_deref(), Some("mq-deadline"));
+        assert_eq!(files.active_value("/scheduler").as_deref(), Some("mq-deadline"));
         assert_eq!(files.names("/proc"), ["pressure"]);
     }
 }

@@ -1,6 +1,6 @@
 //! `jetcell test durability`: tests whether storage keeps the writes that it has acknowledged.
 
-mod tested;
+mod storage;
 
 use std::fs;
 use std::io::BufReader;
@@ -9,20 +9,20 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use jetcell_lab::durability::{
-    Begin, FileWitness, Journal, Level, OperationNumber, TcpWitness, TestedStorage, Verification, Witness,
-    WitnessListener, WriteError, Written, verify, write,
+    DurabilityJournalHeader, DurabilityVerification, FailureLevel, FileWitness, Journal, OperationNumber,
+    TcpWitness, TestedStorage, Witness, WitnessListener, WriteError, WriterOutcome, verify, write,
 };
 use jetcell_report::{durability_html, durability_markdown, durability_text};
-use jetcell_vfs::{Cancel, open_input, parent_directory};
-use jetcell_workload::machine::Storage;
+use jetcell_vfs::{CancelToken, open_input, parent_directory};
+use jetcell_workload::machine::DirectoryStorage;
 use jetcell_workload::units::TimeSpan;
 
-use self::tested::Tested;
+use self::storage::DurabilityTarget;
 use crate::commands::empty_directory::require_empty;
 use crate::commands::result_directory::store;
 use crate::commands::transfer_progress::stop_on_signals;
-use crate::console::{self, print_as};
-use crate::outcome::{Failure, Outcome, print_error};
+use crate::console::{self, print_json_or_lines};
+use crate::outcome::{CommandError, CommandOutcome, print_error};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -50,9 +50,9 @@ Exit code: 0 written, or all acknowledged writes are present; 1 an operation fai
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 /// File that identifies the kernel's current boot.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
-const SAME_HOST: &str = "127.0.0.1";
+const LOOPBACK_ADDRESS: &str = "127.0.0.1";
 /// Prefix of a witness's network address.
-const TCP: &str = "tcp:";
+const TCP_PREFIX: &str = "tcp:";
 
 /// Test whether storage keeps acknowledged writes when the power is cut
 #[derive(Args)]
@@ -110,12 +110,12 @@ enum LevelName {
     Power,
 }
 
-impl From<LevelName> for Level {
-    fn from(name: LevelName) -> Level {
+impl From<LevelName> for FailureLevel {
+    fn from(name: LevelName) -> FailureLevel {
         match name {
-            LevelName::Process => Level::Process,
-            LevelName::Reset => Level::Reset,
-            LevelName::Power => Level::Power,
+            LevelName::Process => FailureLevel::Process,
+            LevelName::Reset => FailureLevel::Reset,
+            LevelName::Power => FailureLevel::Power,
         }
     }
 }
@@ -126,7 +126,7 @@ fn span(text: &str) -> Result<TimeSpan, String> {
 
 impl DurabilityTest {
     /// Runs the command.
-    pub fn run(self) -> Outcome {
+    pub fn run(self) -> CommandOutcome {
         let done = match (&self.directory, &self.verify, &self.listen, &self.journal) {
             (_, _, Some(address), Some(journal)) => self.listen(address, journal),
             (Some(directory), Some(journal), ..) => self.verify(directory, journal),
@@ -135,18 +135,18 @@ impl DurabilityTest {
         };
         done.unwrap_or_else(|failure| {
             print_error(failure);
-            Outcome::CouldNotRun
+            CommandOutcome::CouldNotRun
         })
     }
 
     fn note(&self, line: &str) {
         if !self.quiet {
-            console::note(line);
+            console::print_note(line);
         }
     }
 
-    fn write(&self, directory: &Path) -> Result<Outcome, Failure> {
-        let tested = Tested::of(directory)?;
+    fn write(&self, directory: &Path) -> Result<CommandOutcome, CommandError> {
+        let tested = DurabilityTarget::detect(directory)?;
         if tested.is_array() && self.level == LevelName::Process {
             return Err("an array runs in the process of the writer, and a kill resets the array; give \
              --level reset"
@@ -155,12 +155,12 @@ impl DurabilityTest {
         if !tested.is_array() {
             require_empty(directory, "test")?;
         }
-        self.refuse_near_witness(&tested)?;
-        let cancel = Cancel::default();
+        self.check_witness_location(&tested)?;
+        let cancel = CancelToken::default();
         stop_on_signals(cancel.clone())?;
-        let written = tested.with(|storage| {
-            tested.require_room(&*storage.direct)?;
-            self.work(&tested, storage, &cancel)
+        let written = tested.with_storage(|storage| {
+            tested.check_free_space(&*storage.direct)?;
+            self.write_until_stopped(&tested, storage, &cancel)
         })?;
         match written.failed {
             Some((operation, error)) => {
@@ -169,28 +169,38 @@ impl DurabilityTest {
                      before it",
                     operation.0
                 ));
-                Ok(Outcome::Findings)
+                Ok(CommandOutcome::Findings)
             }
             None => {
                 self.note(&format!(
                     "ended; the last operation recorded by the witness is {}",
                     written.last.0
                 ));
-                Ok(Outcome::Good)
+                Ok(CommandOutcome::Good)
             }
         }
     }
 
     /// Writes until the test is stopped, its time has elapsed, or the storage fails.
-    fn work(&self, tested: &Tested, storage: &TestedStorage, cancel: &Cancel) -> Result<Written, Failure> {
-        let mut witness = self.witness()?;
+    fn write_until_stopped(
+        &self,
+        tested: &DurabilityTarget,
+        storage: &TestedStorage,
+        cancel: &CancelToken,
+    ) -> Result<WriterOutcome, CommandError> {
+        let mut witness = self.open_witness()?;
         let clock = storage.direct.clock();
         let seed = self.seed.unwrap_or(clock.unix_ms().unsigned_abs());
-        let begin = Begin {
-            boot: boot(),
+        let begin = DurabilityJournalHeader {
+            boot: boot_id(),
             unix_ms: clock.unix_ms(),
-            storage: Some(Storage::under(tested.place())),
-            ..Begin::new(seed, self.level.into(), !self.no_transactions, tested.directory().into())
+            storage: Some(DirectoryStorage::examine(tested.existing_path())),
+            ..DurabilityJournalHeader::new(
+                seed,
+                self.level.into(),
+                !self.no_transactions,
+                tested.directory().into(),
+            )
         };
         self.note(&format!(
             "{}: writing; cut the power at any time, or stop with Ctrl-C",
@@ -214,8 +224,8 @@ impl DurabilityTest {
     }
 
     /// Fails if the witness is a file on a disk that would be cut off together with the tested storage.
-    fn refuse_near_witness(&self, tested: &Tested) -> Result<(), Failure> {
-        let name = self.witness.as_deref().filter(|name| !name.starts_with(TCP)).map(Path::new);
+    fn check_witness_location(&self, tested: &DurabilityTarget) -> Result<(), CommandError> {
+        let name = self.witness.as_deref().filter(|name| !name.starts_with(TCP_PREFIX)).map(Path::new);
         let Some(path) = name.filter(|_| self.level != LevelName::Process) else { return Ok(()) };
         let shown = path.display();
         match tested.shares_a_disk_with(parent_directory(path)) {
@@ -228,9 +238,9 @@ impl DurabilityTest {
         }
     }
 
-    fn witness(&self) -> Result<Box<dyn Witness>, Failure> {
+    fn open_witness(&self) -> Result<Box<dyn Witness>, CommandError> {
         let name = self.witness.as_deref().unwrap_or_default();
-        if let Some(address) = name.strip_prefix(TCP) {
+        if let Some(address) = name.strip_prefix(TCP_PREFIX) {
             let witness = TcpWitness::connect(address);
             return match witness {
                 Ok(witness) => Ok(Box::new(witness)),
@@ -244,10 +254,10 @@ impl DurabilityTest {
         Ok(Box::new(FileWitness::create(path).map_err(|error| format!("{}: {error}", path.display()))?))
     }
 
-    fn listen(&self, address: &str, journal: &Path) -> Result<Outcome, Failure> {
+    fn listen(&self, address: &str, journal: &Path) -> Result<CommandOutcome, CommandError> {
         let address = match address.contains(':') {
             true => address.to_string(),
-            false => format!("{SAME_HOST}:{address}"),
+            false => format!("{LOOPBACK_ADDRESS}:{address}"),
         };
         let listener = WitnessListener::bind(&address).map_err(|error| {
             format!(
@@ -255,7 +265,7 @@ impl DurabilityTest {
              ADDRESS:PORT of this machine"
             )
         })?;
-        let cancel = Cancel::default();
+        let cancel = CancelToken::default();
         stop_on_signals(cancel.clone())?;
         let mut kept = FileWitness::create(journal)
             .map_err(|error| format!("{}: {error}; give a new file", journal.display()))?;
@@ -265,14 +275,14 @@ impl DurabilityTest {
             .serve(&mut kept, &cancel)
             .map_err(|error| format!("{}: the journal is incomplete: {error}", journal.display()))?;
         self.note(&format!("{}: {lines} lines", journal.display()));
-        Ok(Outcome::Good)
+        Ok(CommandOutcome::Good)
     }
 
-    fn verify(&self, directory: &Path, path: &Path) -> Result<Outcome, Failure> {
+    fn verify(&self, directory: &Path, path: &Path) -> Result<CommandOutcome, CommandError> {
         if let Some(output) = &self.output {
             require_empty(output, "verdict")?;
         }
-        let tested = Tested::of(directory)?;
+        let tested = DurabilityTarget::detect(directory)?;
         let input = open_input(path).map_err(|error| format!("{}: {error}", path.display()))?;
         let journal =
             Journal::read(BufReader::new(input)).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -283,14 +293,14 @@ impl DurabilityTest {
             )
             .into());
         }
-        let restarted = journal.begin.boot != boot();
-        if journal.begin.level != Level::Process && !restarted && !self.same_boot {
+        let restarted = journal.begin.boot != boot_id();
+        if journal.begin.level != FailureLevel::Process && !restarted && !self.same_boot {
             return Err("this machine was not restarted after the writer started, so its memory would be \
              verified instead of the storage; restart it, or give --same-boot if only the storage was cut \
              off and mounted again"
                 .into());
         }
-        let found = tested.with(|storage| {
+        let found = tested.with_storage(|storage| {
             verify(&*storage.direct, tested.directory(), &journal)
                 .map_err(|error| format!("{}: {error}", directory.display()).into())
         })?;
@@ -298,15 +308,15 @@ impl DurabilityTest {
             store(output, &durability_html(&found), &durability_markdown(&found), &json(&found))?;
         }
         let text = if self.json { json(&found) } else { durability_text(&found, console::width()) };
-        print_as(self.json, &text);
-        Ok(if found.is_kept() { Outcome::Good } else { Outcome::Findings })
+        print_json_or_lines(self.json, &text);
+        Ok(if found.is_passed() { CommandOutcome::Good } else { CommandOutcome::Findings })
     }
 }
 
-fn boot() -> Option<String> {
+fn boot_id() -> Option<String> {
     fs::read_to_string(BOOT_ID).ok().map(|id| id.trim().to_string())
 }
 
-fn json(found: &Verification) -> String {
+fn json(found: &DurabilityVerification) -> String {
     jetcell_input::json_pretty(found).expect("text and numbers can be written as JSON") + "\n"
 }

@@ -1,24 +1,27 @@
 //! `jetcell test filesystems`: runs the mail load on several file systems alternately.
 
-mod made;
+mod created;
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::Args;
 use jetcell_lab::filesystems::{
-    FilesystemMaker, FilesystemTest, Limits, ROWS, SkippedFilesystem, Specification, TestedDirectory, compare,
+    FilesystemMaker, FilesystemSpecification, FilesystemTest, ROWS, SkippedFilesystem, TestedDirectory,
+    TurnLimits, compare,
 };
 use jetcell_report::{filesystems_html, filesystems_markdown, filesystems_text};
 use jetcell_workload::Options;
 use jetcell_workload::units::{DatabaseSize, TimeSpan};
 
-use self::made::{MadeFilesystems, measure_made};
+use self::created::{CreatedFilesystemOptions, measure_created};
 use crate::commands::empty_directory::require_empty;
-use crate::commands::load_turns::{LoadTurns, Stopped, json, load_options, look_again, look_at, size, span};
+use crate::commands::load_turns::{
+    LoadTurns, TurnError, inspect_directory, json, load_options, refresh_directories, size, span,
+};
 use crate::commands::result_directory::store;
-use crate::console::{self, print_as};
-use crate::outcome::{Failure, Outcome, print_error};
+use crate::console::{self, print_json_or_lines};
+use crate::outcome::{CommandError, CommandOutcome, print_error};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -60,7 +63,7 @@ pub struct FilesystemsTest {
     #[arg(value_name = "DIR")]
     directories: Vec<PathBuf>,
     #[command(flatten)]
-    made: MadeFilesystems,
+    made: CreatedFilesystemOptions,
     /// Directory for the result; it must be empty or new
     #[arg(long, value_name = "DIR", required_unless_present = "clean_up")]
     output: Option<PathBuf>,
@@ -106,51 +109,52 @@ fn percent(text: &str) -> Result<f64, String> {
 
 impl FilesystemsTest {
     /// Runs the command.
-    pub fn run(self) -> Outcome {
+    pub fn run(self) -> CommandOutcome {
         match self.test() {
             Ok(Some(result)) => {
-                print_as(
+                print_json_or_lines(
                     self.json,
                     &match self.json {
                         true => json(&result),
                         false => filesystems_text(&result, console::width()),
                     },
                 );
-                Outcome::Good
+                CommandOutcome::Good
             }
-            Ok(None) => Outcome::Good,
+            Ok(None) => CommandOutcome::Good,
             Err(stopped) => stopped.outcome(),
         }
     }
 
     /// Runs the test. Returns `None` if leftovers were removed and nothing else was requested.
-    fn test(&self) -> Result<Option<FilesystemTest>, Stopped> {
-        self.made.look_for_leftovers().map_err(Stopped::Failed)?;
+    fn test(&self) -> Result<Option<FilesystemTest>, TurnError> {
+        self.made.handle_leftovers().map_err(TurnError::Failed)?;
         let Some(output) = &self.output else {
-            self.made.note_leftovers_elsewhere();
+            self.made.report_other_leftovers();
             return Ok(None);
         };
-        let plan = self.prepare(output).map_err(Stopped::Failed)?;
-        self.made.note_leftovers_elsewhere();
-        let turns = LoadTurns::new(plan.options.clone(), !plan.made.is_empty())?;
+        let plan = self.prepare(output).map_err(TurnError::Failed)?;
+        self.made.report_other_leftovers();
+        let turns = LoadTurns::new(plan.options.clone(), !plan.created.is_empty())?;
         // The maker is created after the Ctrl-C handler is installed. Otherwise Ctrl-C would not remove the
         // maker's directory.
-        let maker = (!plan.made.is_empty()).then(|| self.made.maker(plan.made.len())).transpose();
-        let maker = maker.map_err(Stopped::Failed)?;
-        let tested = self.compared(&plan, maker.as_ref(), &turns, output).and_then(|mut result| {
+        let maker =
+            (!plan.created.is_empty()).then(|| self.made.create_maker(plan.created.len())).transpose();
+        let maker = maker.map_err(TurnError::Failed)?;
+        let tested = self.run_comparison(&plan, maker.as_ref(), &turns, output).and_then(|mut result| {
             result.skipped = plan.skipped;
             if self.signs_of_change {
                 result = result.with_signs_of_change();
             }
             store(output, &filesystems_html(&result), &filesystems_markdown(&result), &json(&result))
-                .map_err(Stopped::Failed)?;
+                .map_err(TurnError::Failed)?;
             Ok(result)
         });
         let closed = maker.as_ref().map_or(Ok(()), FilesystemMaker::close);
-        let closed = closed.map_err(|error| self.made.left_in_use(&error));
+        let closed = closed.map_err(|error| self.made.removal_error(&error));
         match (tested, closed) {
             (tested, Ok(())) => tested.map(Some),
-            (Ok(_), Err(left)) => Err(Stopped::Failed(left)),
+            (Ok(_), Err(left)) => Err(TurnError::Failed(left)),
             // Both errors are reported: the reason why the test ended, and the file systems that it could not remove.
             (Err(stopped), Err(left)) => {
                 print_error(left);
@@ -159,53 +163,53 @@ impl FilesystemsTest {
         }
     }
 
-    fn compared(
+    fn run_comparison(
         &self,
-        plan: &Plan,
+        plan: &FilesystemTestPlan,
         maker: Option<&FilesystemMaker<'_>>,
         turns: &LoadTurns,
         output: &Path,
-    ) -> Result<FilesystemTest, Stopped> {
-        let named = |path: &PathBuf| look_at(&path.display().to_string(), path);
+    ) -> Result<FilesystemTest, TurnError> {
+        let named = |path: &PathBuf| inspect_directory(&path.display().to_string(), path);
         let mut tested: Vec<TestedDirectory> = self.directories.iter().map(named).collect();
         // The properties of a created file system are known only once it is mounted.
-        tested.extend(plan.made.iter().map(|one| look_at(&one.name, Path::new(""))));
+        tested.extend(plan.created.iter().map(|one| inspect_directory(&one.name, Path::new(""))));
         let names: Vec<String> = tested.iter().map(|one| one.name.clone()).collect();
-        let limits = Limits {
+        let limits = TurnLimits {
             fewest: self.fewest_turns.min(self.turns).into(),
             most: self.turns.into(),
             precision_percent: self.precision,
             longest: self.longest.0,
         };
-        let (began, mut seen) = (Instant::now(), vec![None; plan.made.len()]);
-        let mut used_before = vec![0; plan.made.len()];
+        let (began, mut seen) = (Instant::now(), vec![None; plan.created.len()]);
+        let mut used_before = vec![0; plan.created.len()];
         let measure = &mut |at: usize, turn: usize| {
             if !self.quiet {
-                console::note(&format!("turn {}: {}", turn + 1, names[at]));
+                console::print_note(&format!("turn {}: {}", turn + 1, names[at]));
             }
             let output = output.join(format!("runs/{}-{}", at + 1, turn + 1));
             if let Some(path) = self.directories.get(at) {
                 return turns.measure(path, &output, turn > 0);
             }
             let number = at - self.directories.len();
-            let Some((maker, one)) = maker.zip(plan.made.get(number)) else {
+            let Some((maker, one)) = maker.zip(plan.created.get(number)) else {
                 return Ok(Vec::new());
             };
             let (figures, directory) =
-                measure_made(maker, (number, one), turn, turns, &output, &mut used_before[number])?;
+                measure_created(maker, (number, one), turn, turns, &output, &mut used_before[number])?;
             seen[number] = Some(directory);
             Ok(figures)
         };
         let rows = ("File systems", &ROWS[..]);
         let mut result = compare(rows, tested, limits, measure, &|| began.elapsed())?;
-        look_again(&mut result);
+        refresh_directories(&mut result);
         let made = result.directories.iter_mut().skip(self.directories.len());
         made.zip(seen).for_each(|(one, seen)| *one = seen.unwrap_or_else(|| one.clone()));
         Ok(result)
     }
 
     /// Returns the test plan. Everything that can be checked before the first write is checked here.
-    fn prepare(&self, output: &Path) -> Result<Plan, Failure> {
+    fn prepare(&self, output: &Path) -> Result<FilesystemTestPlan, CommandError> {
         require_empty(output, "result")?;
         for (at, path) in self.directories.iter().enumerate() {
             require_empty(path, "databases")?;
@@ -222,15 +226,15 @@ impl FilesystemsTest {
         let mut directories = self.directories.clone();
         directories.extend(made.iter().map(|one| PathBuf::from(&one.name)));
         let options = load_options(given, self.config.as_deref(), &directories)?;
-        Ok(Plan { options, made, skipped })
+        Ok(FilesystemTestPlan { options, created: made, skipped })
     }
 }
 
 /// Test plan.
-struct Plan {
+struct FilesystemTestPlan {
     /// Options for the load.
     options: Options,
     /// File systems to create, tested after the directories.
-    made: Vec<Specification>,
+    created: Vec<FilesystemSpecification>,
     skipped: Vec<SkippedFilesystem>,
 }

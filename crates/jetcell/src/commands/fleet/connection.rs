@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use jetcell_fleet::bus::Access;
+use jetcell_fleet::bus::NatsAccess;
 
 use crate::commands::tls_client::TlsClient;
 
@@ -30,8 +30,8 @@ pub struct ConnectionOptions {
 
 impl ConnectionOptions {
     /// Returns the parameters for connecting to the server at this address.
-    pub fn access(&self, url: String) -> Access {
-        Access {
+    pub fn access(&self, url: String) -> NatsAccess {
+        NatsAccess {
             url,
             token_file: self.token_file.clone(),
             credentials: self.credentials.clone(),

@@ -4,28 +4,28 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use jetcell_fleet::bus::{Access, BusError, NatsBus};
-use jetcell_fleet::config::is_name;
+use jetcell_fleet::bus::{BusError, NatsAccess, NatsBus};
+use jetcell_fleet::config::is_valid_name;
 use jetcell_fleet::{
-    Departure, FleetConfig, HostSession, Identity, Leaving, PROGRAM, Permit, Place,
-    Progress as FleetProgress, TestWork, join, random_token,
+    FleetConfig, FleetRank, HostIdentity, HostLimits, HostProgress as FleetProgress, HostSession,
+    JoinOutcome, PROGRAM_VERSION, SessionEnd, StorageTestTask, join, random_token,
 };
 use jetcell_vfs::host_name;
 use jetcell_workload::units::{ByteSize, TimeSpan};
-use jetcell_workload::{Finished, StopSignal, Verdict};
+use jetcell_workload::{FinishedRun, StopSignal, Verdict};
 
 use super::connection::ConnectionOptions;
 use super::run::DEFAULT_ADDRESS;
 use crate::commands::storage_test::store;
 use crate::console;
-use crate::live::{Monitor, Progress, Watcher};
-use crate::outcome::{Failure, Outcome, print_error};
+use crate::live::{MonitorObserver, RunMonitor, RunProgressDisplay};
+use crate::outcome::{CommandError, CommandOutcome, print_error};
 
 /// Maximum time for a NATS server to start.
-const SERVER_START: Duration = Duration::from_secs(30);
+const SERVER_START_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Pause before the next attempt to connect to a server.
-const CONNECT_AGAIN: Duration = Duration::from_millis(300);
+const CONNECT_RETRY_INTERVAL: Duration = Duration::from_millis(300);
 
 const EXAMPLES: &str = "\
 Examples:
@@ -45,7 +45,7 @@ Ctrl-C stops the test on this host cleanly; its result is still delivered.";
 /// Take part in a fleet test
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
-pub struct FleetJoin {
+pub struct FleetJoinArgs {
     /// Name of the fleet
     #[arg(long, value_name = "NAME")]
     fleet: String,
@@ -77,41 +77,42 @@ pub struct FleetJoin {
     quiet: bool,
 }
 
-impl FleetJoin {
+impl FleetJoinArgs {
     /// Runs the command.
-    pub fn run(self) -> Outcome {
-        match self.take_part() {
+    pub fn run(self) -> CommandOutcome {
+        match self.join() {
             Ok(outcome) => outcome,
             Err(failure) => {
                 print_error(failure);
-                Outcome::CouldNotRun
+                CommandOutcome::CouldNotRun
             }
         }
     }
 
-    fn permit(&self) -> Result<Permit, Failure> {
+    fn host_limits(&self) -> Result<HostLimits, CommandError> {
         for directory in &self.allow_dir {
             if !directory.is_dir() {
                 return Err(format!("--allow-dir {}: not a directory; create it", directory.display()).into());
             }
         }
-        Ok(Permit {
+        Ok(HostLimits {
             directories: self.allow_dir.clone(),
-            most_bytes: self.max_size.map(|size| size.0),
-            replacing: self.allow_replace,
+            max_bytes: self.max_size.map(|size| size.0),
+            allow_replacing: self.allow_replace,
         })
     }
 
-    fn take_part(self) -> Result<Outcome, Failure> {
-        if !is_name(&self.fleet) {
+    fn join(self) -> Result<CommandOutcome, CommandError> {
+        if !is_valid_name(&self.fleet) {
             return Err("--fleet: write 1 to 64 letters, digits, - and _".into());
         }
-        let permit = self.permit()?;
-        let place = Place::find(self.rank, self.size, |name| std::env::var(name).ok())
+        let permit = self.host_limits()?;
+        let place = FleetRank::detect(self.rank, self.size, |name| std::env::var(name).ok())
             .map_err(|error| error.to_string())?;
         let configuration = self.config.as_deref().map(FleetConfig::read).transpose();
         let configuration = configuration.map_err(|mistake| mistake.to_string())?.map(|config| config.digest);
-        let identity = Identity { place, token: random_token(), name: host_name(), configuration };
+        let identity =
+            HostIdentity { fleet_rank: place, token: random_token(), name: host_name(), configuration };
 
         let interrupted = StopSignal::default();
         let stop = interrupted.clone();
@@ -126,11 +127,12 @@ impl FleetJoin {
         let url = self.connection.nats.clone().unwrap_or_else(|| format!("nats://{DEFAULT_ADDRESS}"));
         let patience = self.timeout.0;
         let mut session =
-            HostSession::new(&self.fleet, PROGRAM, identity, FleetProgress::default(), patience);
+            HostSession::new(&self.fleet, PROGRAM_VERSION, identity, FleetProgress::default(), patience);
         let bus = connect(&self.connection.access(url), &session, &interrupted)?;
-        let mut watcher = Watcher::new(Monitor::default(), (!self.quiet).then(Progress::new));
+        let mut watcher =
+            MonitorObserver::new(RunMonitor::default(), (!self.quiet).then(RunProgressDisplay::new));
         let mut own = None;
-        let mut work = TestWork::new(permit, &mut watcher, |finished: &Finished| {
+        let mut work = StorageTestTask::new(permit, &mut watcher, |finished: &FinishedRun| {
             let output = &finished.result.plan.output;
             if let Err(error) = store(finished, output) {
                 print_error(format!("{}: results cannot be written: {error}; free space", output.display()));
@@ -140,18 +142,24 @@ impl FleetJoin {
         let left = join(&bus, &mut session, &mut work, &interrupted);
         drop(work);
         watcher.finish();
-        Ok(told(left, own))
+        Ok(print_result(left, own))
     }
 }
 
 /// Connects to the server. Launchers start all hosts at the same time, so the server may not be running yet.
-fn connect(access: &Access, session: &HostSession, interrupted: &StopSignal) -> Result<NatsBus, Failure> {
+fn connect(
+    access: &NatsAccess,
+    session: &HostSession,
+    interrupted: &StopSignal,
+) -> Result<NatsBus, CommandError> {
     let began = Instant::now();
     loop {
         match NatsBus::connect(access, &session.subscriptions()) {
             Ok(bus) => return Ok(bus),
-            Err(BusError::Unreachable(_)) if began.elapsed() < SERVER_START && !interrupted.is_set() => {
-                std::thread::sleep(CONNECT_AGAIN);
+            Err(BusError::Unreachable(_))
+                if began.elapsed() < SERVER_START_TIMEOUT && !interrupted.is_set() =>
+            {
+                std::thread::sleep(CONNECT_RETRY_INTERVAL);
             }
             Err(error) => return Err(error.to_string().into()),
         }
@@ -159,21 +167,21 @@ fn connect(access: &Access, session: &HostSession, interrupted: &StopSignal) -> 
 }
 
 /// Prints the result of the test and returns the outcome.
-fn told(left: Leaving, own: Option<(Verdict, String, PathBuf)>) -> Outcome {
+fn print_result(left: JoinOutcome, own: Option<(Verdict, String, PathBuf)>) -> CommandOutcome {
     if let Some((_, reason, output)) = &own {
-        console::note(&format!("This host: {reason}; results in {}", output.display()));
+        console::print_note(&format!("This host: {reason}; results in {}", output.display()));
     }
     let passed = own.is_some_and(|(verdict, ..)| verdict == Verdict::Pass);
-    match (left.departure, left.stopped) {
-        (Departure::HandedIn, None) if passed => Outcome::Good,
-        (Departure::HandedIn, None) => Outcome::Findings,
-        (Departure::HandedIn, Some(reason)) | (Departure::Alone(reason), _) => {
+    match (left.session_end, left.stop_reason) {
+        (SessionEnd::ResultDelivered, None) if passed => CommandOutcome::Good,
+        (SessionEnd::ResultDelivered, None) => CommandOutcome::Findings,
+        (SessionEnd::ResultDelivered, Some(reason)) | (SessionEnd::ResultNotDelivered(reason), _) => {
             print_error(reason);
-            Outcome::Findings
+            CommandOutcome::Findings
         }
-        (Departure::Refused(reason), _) => {
+        (SessionEnd::Refused(reason), _) => {
             print_error(reason);
-            Outcome::CouldNotRun
+            CommandOutcome::CouldNotRun
         }
     }
 }

@@ -9,10 +9,10 @@ use prometheus_client::metrics::gauge::ConstGauge;
 
 use super::monitor::{FleetMonitor, HostState};
 
-type Figure = fn(&HostState) -> Option<f64>;
+type HostMetricReader = fn(&HostState) -> Option<f64>;
 
 /// Name, help text and value of each metric. The value is `None` while it is not available.
-const FIGURES: [(&str, &str, Figure); 6] = [
+const HOST_METRICS: [(&str, &str, HostMetricReader); 6] = [
     ("fleet_transactional_iops", "Database reads and writes per second", |host| Some(host.live?.iops)),
     ("fleet_database_bytes_per_second", "Bytes per second of database reads and writes", |host| {
         Some(host.live?.bytes_per_second)
@@ -32,7 +32,7 @@ impl fmt::Debug for FleetMonitor {
 impl Collector for FleetMonitor {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
         let state = self.state();
-        for (name, help, figure) in FIGURES {
+        for (name, help, figure) in HOST_METRICS {
             let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
             for host in &state.hosts {
                 let Some(value) = figure(host) else { continue };

@@ -13,9 +13,9 @@ mod view;
 
 use clap::Subcommand;
 
-use self::join::FleetJoin;
-use self::run::FleetRun;
-use crate::outcome::Outcome;
+use self::join::FleetJoinArgs;
+use self::run::FleetRunArgs;
+use crate::outcome::CommandOutcome;
 
 /// Examples shown below the list of commands.
 pub const EXAMPLES: &str = "\
@@ -33,19 +33,19 @@ jetcell fleet COMMAND --help has more. Exit code: 0 pass, 1 fail, invalid or sto
 
 /// Commands for fleets.
 #[derive(Subcommand)]
-pub enum Fleet {
+pub enum FleetCommand {
     /// Coordinate a test across many hosts, and combine their results into one
-    Run(Box<FleetRun>),
+    Run(Box<FleetRunArgs>),
     /// Take part in a fleet test, within limits that this host sets
-    Join(Box<FleetJoin>),
+    Join(Box<FleetJoinArgs>),
 }
 
-impl Fleet {
+impl FleetCommand {
     /// Runs the command.
-    pub fn run(self) -> Outcome {
+    pub fn run(self) -> CommandOutcome {
         match self {
-            Fleet::Run(command) => command.run(),
-            Fleet::Join(command) => command.run(),
+            FleetCommand::Run(command) => command.run(),
+            FleetCommand::Join(command) => command.run(),
         }
     }
 }

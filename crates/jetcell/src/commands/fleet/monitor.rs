@@ -5,18 +5,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jetcell_fleet::message::LiveFigures;
-use jetcell_fleet::{Coordinator, Member};
+use jetcell_fleet::{Coordinator, FleetMember};
 use parking_lot::{Mutex, MutexGuard};
 
 /// Maximum number of retained event lines.
-const NEWS: usize = 50;
+const MAX_EVENT_LINES: usize = 50;
 
 /// State of a host at a point in time.
 pub struct HostState {
     pub rank: u32,
     pub name: String,
     /// Description of the host's current activity.
-    pub does: &'static str,
+    pub activity: &'static str,
     /// Completed fraction of the current phase, from 0 to 1.
     pub fraction: f64,
     pub live: Option<LiveFigures>,
@@ -35,7 +35,7 @@ pub struct FleetState {
     pub expected: u32,
     pub hosts: Vec<HostState>,
     /// Event lines, oldest first.
-    pub news: VecDeque<String>,
+    pub event_lines: VecDeque<String>,
 }
 
 /// Shared handle to the state of a fleet. Clones share the state.
@@ -43,10 +43,10 @@ pub struct FleetState {
 pub struct FleetMonitor(Arc<Mutex<FleetState>>);
 
 impl HostState {
-    fn of(fleet: &Coordinator, host: &Member) -> HostState {
-        let beat = host.beat();
+    fn from_member(fleet: &Coordinator, host: &FleetMember) -> HostState {
+        let beat = host.heartbeat();
         let does = match (beat.phase, host.is_settled()) {
-            _ if host.lost().is_some() => "lost",
+            _ if host.loss().is_some() => "lost",
             (_, true) => "ended",
             (Some(phase), false) => phase.title(),
             (None, false) => "waits",
@@ -54,11 +54,11 @@ impl HostState {
         HostState {
             rank: host.rank(),
             name: beat.name.clone(),
-            does,
+            activity: does,
             fraction: beat.fraction.clamp(0.0, 1.0),
-            live: beat.live.filter(|_| host.lost().is_none()),
-            silence: fleet.silence(host),
-            is_lost: host.lost().is_some(),
+            live: beat.live.filter(|_| host.loss().is_none()),
+            silence: fleet.silence_duration(host),
+            is_lost: host.loss().is_some(),
         }
     }
 }
@@ -75,25 +75,25 @@ impl FleetState {
 
 impl FleetMonitor {
     /// Updates the state from the coordinator.
-    pub fn set(&self, fleet: &Coordinator, now_ns: u64) {
+    pub fn update(&self, fleet: &Coordinator, now_ns: u64) {
         let mut state = self.0.lock();
-        state.title = match (fleet.stopped(), fleet.open()) {
+        state.title = match (fleet.stop_reason(), fleet.released_barrier()) {
             (Some(_), _) => "Stopping",
             (None, Some(gate)) => gate.title(),
             (None, None) => "Waiting for hosts",
         };
-        state.since = Duration::from_nanos(now_ns.saturating_sub(fleet.began_ns()));
+        state.since = Duration::from_nanos(now_ns.saturating_sub(fleet.started_ns()));
         state.expected = fleet.config().size();
-        state.hosts = fleet.members().map(|host| HostState::of(fleet, host)).collect();
+        state.hosts = fleet.members().map(|host| HostState::from_member(fleet, host)).collect();
     }
 
     /// Adds an event line.
-    pub fn tell(&self, text: &str) {
+    pub fn add_event_line(&self, text: &str) {
         let mut state = self.0.lock();
-        if state.news.len() == NEWS {
-            state.news.pop_front();
+        if state.event_lines.len() == MAX_EVENT_LINES {
+            state.event_lines.pop_front();
         }
-        state.news.push_back(text.into());
+        state.event_lines.push_back(text.into());
     }
 
     pub fn state(&self) -> MutexGuard<'_, FleetState> {

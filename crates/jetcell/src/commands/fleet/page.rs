@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use jetcell_fleet::HostResult;
 use jetcell_fleet::result::FleetResult;
-use jetcell_report::Page;
-use jetcell_report::chart::{Chart, Series};
+use jetcell_report::ReportPage;
+use jetcell_report::chart::{Chart, ChartSeries};
 use jetcell_workload::measurement::{InstanceSample, IoRates, Sample};
 
 use super::tables::{fleet_tables, verdict};
@@ -16,7 +16,7 @@ const MAX_LINES: usize = 24;
 /// Returns the page with charts that show all hosts over time.
 pub fn fleet_html(fleet: &FleetResult, results: &BTreeMap<u32, HostResult>) -> String {
     let title = format!("fleet {}: {}", fleet.name, fleet.test);
-    let mut page = Page::new(title).text(&format!("{}: {}", verdict(fleet), fleet.reason));
+    let mut page = ReportPage::new(title).text(&format!("{}: {}", verdict(fleet), fleet.reason));
     let tables = fleet_tables(fleet);
     let (first, rest) = tables.split_at(2);
     for table in first {
@@ -37,7 +37,7 @@ fn charts(fleet: &FleetResult, results: &BTreeMap<u32, HostResult>) -> Vec<Chart
             let host =
                 fleet.hosts.iter().find(|host| host.rank == *rank).map_or("", |host| host.host.as_str());
             let points = one.samples.iter().map(|sample| (sample.at_seconds, value(sample)));
-            Series::new(format!("{rank} {host}"), points)
+            ChartSeries::new(format!("{rank} {host}"), points)
         };
         Chart::over_time(title, unit, results.iter().take(MAX_LINES).map(line).collect())
     };

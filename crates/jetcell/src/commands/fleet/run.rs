@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use jetcell_fleet::bus::NatsBus;
-use jetcell_fleet::clock::Clocks;
+use jetcell_fleet::clock::HostClocks;
 use jetcell_fleet::config::EXAMPLE;
-use jetcell_fleet::nats_server::{NatsServer, Security};
+use jetcell_fleet::nats_server::{NatsServer, NatsServerSecurity};
 use jetcell_fleet::result::{FleetResult, FleetVerdict};
-use jetcell_fleet::{Coordinator, FleetConfig, PROGRAM, Stop, coordinate, random_token};
+use jetcell_fleet::{Coordinator, FleetConfig, PROGRAM_VERSION, StopReason, coordinate, random_token};
 use jetcell_input::Printable;
 use jetcell_workload::StopSignal;
 use jetcell_workload::units::TimeSpan;
@@ -21,7 +21,7 @@ use super::tables::fleet_text;
 use super::view::draw;
 use crate::console;
 use crate::live::{MetricsServer, Screen, restore_terminal};
-use crate::outcome::{Failure, Outcome, print_error};
+use crate::outcome::{CommandError, CommandOutcome, print_error};
 
 /// Default address on which the command starts a server and to which hosts connect.
 pub const DEFAULT_ADDRESS: &str = "127.0.0.1:4222";
@@ -53,7 +53,7 @@ Ctrl-C stops the tests on all hosts cleanly, and each host still reports; a seco
 /// Coordinate a test across many hosts
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
-pub struct FleetRun {
+pub struct FleetRunArgs {
     /// Configuration file of the fleet
     #[arg(long, value_name = "FILE", required_unless_present = "example_config")]
     config: Option<PathBuf>,
@@ -95,28 +95,28 @@ pub struct FleetRun {
     quiet: bool,
 }
 
-impl FleetRun {
+impl FleetRunArgs {
     /// Runs the command.
-    pub fn run(self) -> Outcome {
+    pub fn run(self) -> CommandOutcome {
         if self.example_config {
             console::print(EXAMPLE);
-            return Outcome::Good;
+            return CommandOutcome::Good;
         }
         match self.coordinate() {
             Ok(outcome) => outcome,
             Err(failure) => {
                 print_error(failure);
-                Outcome::CouldNotRun
+                CommandOutcome::CouldNotRun
             }
         }
     }
 
     /// Starts a server if no server address was given.
-    fn server(&self, directory: &Path) -> Result<Option<NatsServer>, Failure> {
+    fn server(&self, directory: &Path) -> Result<Option<NatsServer>, CommandError> {
         if self.connection.nats.is_some() {
             return Ok(None);
         }
-        let security = Security {
+        let security = NatsServerSecurity {
             token_file: self.connection.token_file.clone(),
             tls: self.tls_cert.clone().zip(self.tls_key.clone()),
         };
@@ -124,7 +124,7 @@ impl FleetRun {
         Ok(Some(started.map_err(|error| error.to_string())?))
     }
 
-    fn coordinate(self) -> Result<Outcome, Failure> {
+    fn coordinate(self) -> Result<CommandOutcome, CommandError> {
         let path = self.config.clone().unwrap_or_default();
         let mut config = FleetConfig::read(&path).map_err(|mistake| mistake.to_string())?;
         if let Some(span) = self.alone_first {
@@ -132,16 +132,16 @@ impl FleetRun {
             asked.map_err(|mistake| format!("--alone-first: {mistake}"))?;
         }
         self.ssh.check(config.size())?;
-        let clocks = Clocks::begin();
+        let clocks = HostClocks::start();
         let (mut store, saved) = FleetStore::open(&config, self.new, self.quiet || self.json || self.live)?;
         let (now, epoch) = (clocks.steady_ns(), random_token());
         let mut coordinator = match saved {
             Some(saved) => {
-                let resumed = Coordinator::resume(config, PROGRAM, saved, epoch, now)?;
-                store.note("The interrupted run continues.");
+                let resumed = Coordinator::resume(config, PROGRAM_VERSION, saved, epoch, now)?;
+                store.show_message("The interrupted run continues.");
                 resumed
             }
-            None => Coordinator::new(config, PROGRAM, random_token(), epoch, now),
+            None => Coordinator::new(config, PROGRAM_VERSION, random_token(), epoch, now),
         };
         let stop = StopSignal::default();
         let interrupt = |stop: StopSignal| {
@@ -171,10 +171,10 @@ impl FleetRun {
     fn with_server(
         &self,
         coordinator: &mut Coordinator,
-        clocks: Clocks,
+        clocks: HostClocks,
         store: &mut FleetStore,
         stop: &StopSignal,
-    ) -> Result<FleetResult, Failure> {
+    ) -> Result<FleetResult, CommandError> {
         let directory = tempfile::tempdir()
             .map_err(|error| format!("cannot create a directory for nats-server: {error}"))?;
         let server = self.server(directory.path())?;
@@ -189,7 +189,7 @@ impl FleetRun {
         let metrics =
             metrics.map(|address| MetricsServer::start(address, Box::new(store.monitor()))).transpose()?;
         if let Some(metrics) = &metrics {
-            store.note(&format!("Metrics: {}", metrics.url()));
+            store.show_message(&format!("Metrics: {}", metrics.url()));
         }
         // The hosts of a resumed run are already running.
         let is_new = coordinator.members().next().is_none();
@@ -198,23 +198,23 @@ impl FleetRun {
         let hosts = is_new.then(|| self.ssh.start(&name, &url, token)).transpose()?;
         coordinate(coordinator, clocks, &bus, store, stop);
         if let Some(hosts) = hosts {
-            let is_lost = |rank: u32| coordinator.member(rank).is_none_or(|member| member.lost().is_some());
+            let is_lost = |rank: u32| coordinator.member(rank).is_none_or(|member| member.loss().is_some());
             hosts.end(|rank| is_lost(u32::try_from(rank).unwrap_or(u32::MAX)));
         }
         drop(bus);
         drop(server);
-        if let Some(Stop::Refused(reason)) = coordinator.stopped() {
+        if let Some(StopReason::Refused(reason)) = coordinator.stop_reason() {
             store.abandon();
             return Err(reason.clone().into());
         }
         store.finish(coordinator)
     }
 
-    fn end(&self, result: &FleetResult, store: &FleetStore) -> Outcome {
+    fn end(&self, result: &FleetResult, store: &FleetStore) -> CommandOutcome {
         self.print(result, store);
         match result.verdict {
-            FleetVerdict::Pass => Outcome::Good,
-            FleetVerdict::Fail | FleetVerdict::Invalid | FleetVerdict::Incomplete => Outcome::Findings,
+            FleetVerdict::Pass => CommandOutcome::Good,
+            FleetVerdict::Fail | FleetVerdict::Invalid | FleetVerdict::Incomplete => CommandOutcome::Findings,
         }
     }
 
@@ -225,9 +225,9 @@ impl FleetRun {
         let text = fleet_text(result, console::width());
         if self.quiet {
             let verdict = text.lines().next().unwrap_or_default();
-            return console::print_painted(&format!("{verdict}\n"));
+            return console::print_coloured(&format!("{verdict}\n"));
         }
         let page = store.directory().join("report.html");
-        console::print_painted(&format!("{text}\n  Report: {}\n", Printable(page.display())));
+        console::print_coloured(&format!("{text}\n  Report: {}\n", Printable(page.display())));
     }
 }

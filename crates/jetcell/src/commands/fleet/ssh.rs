@@ -8,7 +8,7 @@ use clap::Args;
 use jetcell_vfs::check_secret;
 
 use crate::commands::remote::MAX_TOKEN_FILE;
-use crate::outcome::Failure;
+use crate::outcome::CommandError;
 
 /// Options for hosts that are started by ssh.
 #[derive(Args)]
@@ -38,7 +38,7 @@ fn quoted(word: &str) -> String {
 
 impl SshOptions {
     /// Checks the number and the names of the hosts.
-    pub fn check(&self, size: u32) -> Result<(), Failure> {
+    pub fn check(&self, size: u32) -> Result<(), CommandError> {
         if self.ssh.is_empty() {
             return Ok(());
         }
@@ -56,7 +56,7 @@ impl SshOptions {
     }
 
     /// Starts the hosts. If there is a token file, each host reads the server token from its standard input.
-    pub fn start(&self, fleet: &str, url: &str, token: Option<&Path>) -> Result<SshHosts, Failure> {
+    pub fn start(&self, fleet: &str, url: &str, token: Option<&Path>) -> Result<SshHosts, CommandError> {
         let mut hosts = SshHosts(Vec::new());
         let (url, size) = (self.ssh_nats.as_deref().unwrap_or(url), self.ssh.len().to_string());
         let allowed = self.ssh_allow_dir.clone().unwrap_or_default().display().to_string();

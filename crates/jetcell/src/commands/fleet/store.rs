@@ -6,10 +6,12 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use chrono::{DateTime, Local};
-use jetcell_fleet::result::{Circumstances, FleetResult, merged};
-use jetcell_fleet::{Coordinator, FleetConfig, HostResult, Keeper, Member, News, Saved};
+use jetcell_fleet::result::{FleetResult, RunMetadata, merge_results};
+use jetcell_fleet::{
+    Coordinator, CoordinatorBackend, CoordinatorState, FleetConfig, FleetEvent, FleetMember, HostResult,
+};
 use jetcell_input::error_line;
-use jetcell_report::Stored;
+use jetcell_report::StoredRun;
 use jetcell_vfs::{create_private_directory, open_input};
 use jetcell_workload::RunResult;
 use jetcell_workload::machine::peak_resident_bytes;
@@ -19,10 +21,10 @@ use serde::{Deserialize, Serialize};
 use super::monitor::FleetMonitor;
 use super::page::fleet_html;
 use crate::console;
-use crate::live::time;
-use crate::outcome::{Failure, print_error};
+use crate::live::format_duration;
+use crate::outcome::{CommandError, print_error};
 use crate::progress_line::ProgressLine;
-use crate::whole_file;
+use crate::file_replacement;
 
 const STATE: &str = "fleet-state.json";
 
@@ -30,13 +32,13 @@ const STATE: &str = "fleet-state.json";
 const MAX_STATE: u64 = 64 << 20;
 
 /// Interval between two updates of the displayed hosts and the metrics.
-const SHOW_EACH_NS: u64 = 500_000_000;
+const SHOW_INTERVAL_NS: u64 = 500_000_000;
 
 /// The coordinator's stored state, with the directory of the run.
 #[derive(Serialize, Deserialize)]
-struct State {
+struct StoredCoordinator {
     directory: PathBuf,
-    saved: Saved,
+    saved: CoordinatorState,
 }
 
 /// Stores the state and the results of a coordinator, and shows its progress.
@@ -51,7 +53,7 @@ pub struct FleetStore {
     failed: bool,
 }
 
-fn text_of(ns: u64) -> String {
+fn format_time_ns(ns: u64) -> String {
     let time = DateTime::from_timestamp_nanos(i64::try_from(ns).unwrap_or(i64::MAX));
     time.with_timezone(&Local).to_rfc3339_opts(chrono::SecondsFormat::Millis, false)
 }
@@ -62,14 +64,14 @@ impl FleetStore {
         config: &FleetConfig,
         new: bool,
         quiet: bool,
-    ) -> Result<(FleetStore, Option<Saved>), Failure> {
+    ) -> Result<(FleetStore, Option<CoordinatorState>), CommandError> {
         let output = config.output.clone().unwrap_or_else(|| format!("fleet-{}", config.name).into());
         let state = match new {
             true => None,
             false => read_state(&output.join(STATE))?,
         };
         let (directory, saved) = match state {
-            Some(State { directory, saved }) => {
+            Some(StoredCoordinator { directory, saved }) => {
                 (output.join(directory.file_name().unwrap_or_default()), Some(saved))
             }
             None => (output.join(Local::now().format("Fleet_%Y-%m-%d_%H-%M-%S").to_string()), None),
@@ -100,16 +102,16 @@ impl FleetStore {
     }
 
     /// Shows a message to the user.
-    pub fn note(&self, text: &str) {
-        self.monitor.tell(text);
+    pub fn show_message(&self, text: &str) {
+        self.monitor.add_event_line(text);
         match &self.line {
             _ if self.quiet => {}
-            Some(line) => line.suspend(|| console::note(text)),
-            None => console::note(text),
+            Some(line) => line.suspend(|| console::print_note(text)),
+            None => console::print_note(text),
         }
     }
 
-    fn of_host(&self, rank: u32) -> PathBuf {
+    fn host_directory(&self, rank: u32) -> PathBuf {
         self.directory.join(format!("host-{rank}"))
     }
 
@@ -121,27 +123,29 @@ impl FleetStore {
     }
 
     /// Combines the hosts' results into the result of the fleet, and stores it.
-    pub fn finish(&mut self, coordinator: &Coordinator) -> Result<FleetResult, Failure> {
+    pub fn finish(&mut self, coordinator: &Coordinator) -> Result<FleetResult, CommandError> {
         self.line = None;
         let mut results = BTreeMap::new();
-        for member in coordinator.members().filter(|member| matches!(member.stored(), Some(Ok(())))) {
-            let read = Stored::read(&self.of_host(member.rank())).map_err(|error| error.to_string())?;
+        for member in coordinator.members().filter(|member| matches!(member.storage_outcome(), Some(Ok(()))))
+        {
+            let read =
+                StoredRun::read(&self.host_directory(member.rank())).map_err(|error| error.to_string())?;
             results.insert(member.rank(), HostResult { result: read.result, samples: read.samples });
         }
-        let circumstances = Circumstances {
-            started: text_of(coordinator.began_ns()),
-            ended: text_of(jetcell_fleet::clock::wall_ns()),
-            measured_from: coordinator.start_ns().map(text_of),
+        let circumstances = RunMetadata {
+            started: format_time_ns(coordinator.started_ns()),
+            ended: format_time_ns(jetcell_fleet::clock::wall_ns()),
+            measured_from: coordinator.start_ns().map(format_time_ns),
             peak_resident_bytes: peak_resident_bytes(),
         };
-        let fleet = FleetResult::of(coordinator, &results, circumstances);
+        let fleet = FleetResult::new(coordinator, &results, circumstances);
         let written = || -> std::io::Result<()> {
-            if let Some(HostResult { result, samples }) = merged(&fleet, &results) {
+            if let Some(HostResult { result, samples }) = merge_results(&fleet, &results) {
                 write_run(&self.directory, result, &samples)?;
             }
-            whole_file::write(&self.directory.join("report.html"), &fleet_html(&fleet, &results))?;
+            file_replacement::replace_file(&self.directory.join("report.html"), &fleet_html(&fleet, &results))?;
             // This file is written last, so its existence means that the directory is complete.
-            whole_file::write(&self.directory.join("fleet.json"), &fleet.to_json())?;
+            file_replacement::replace_file(&self.directory.join("fleet.json"), &fleet.to_json())?;
             fs::remove_file(self.output.join(STATE))
         };
         written().map_err(|error| {
@@ -154,11 +158,11 @@ impl FleetStore {
     }
 
     fn host(coordinator: &Coordinator, rank: u32) -> String {
-        coordinator.member(rank).map_or_else(|| format!("rank {rank}"), Member::shown)
+        coordinator.member(rank).map_or_else(|| format!("rank {rank}"), FleetMember::display_name)
     }
 }
 
-fn read_state(path: &Path) -> Result<Option<State>, Failure> {
+fn read_state(path: &Path) -> Result<Option<StoredCoordinator>, CommandError> {
     let mut text = String::new();
     match open_input(path).and_then(|file| file.take(MAX_STATE).read_to_string(&mut text)) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -183,21 +187,21 @@ fn write_run(directory: &Path, mut result: RunResult, samples: &[Sample]) -> std
     File::open(directory)?.sync_all()
 }
 
-impl Keeper for FleetStore {
-    fn keep(&mut self, rank: u32, bytes: &[u8]) -> Result<(), String> {
+impl CoordinatorBackend for FleetStore {
+    fn store_result(&mut self, rank: u32, bytes: &[u8]) -> Result<(), String> {
         let HostResult { result, samples } = serde_json::from_slice(bytes)
             .map_err(|error| format!("its result cannot be read: {}", error_line(&error)))?;
-        let directory = self.of_host(rank);
+        let directory = self.host_directory(rank);
         write_run(&directory, result, &samples)
             .map_err(|error| format!("{}: cannot be written: {error}", directory.display()))
     }
 
-    fn save(&mut self, saved: &Saved) {
-        let state = State { directory: self.directory.clone(), saved: saved.clone() };
+    fn save_state(&mut self, saved: &CoordinatorState) {
+        let state = StoredCoordinator { directory: self.directory.clone(), saved: saved.clone() };
         let path = self.output.join(STATE);
         let text = jetcell_input::json_pretty(&state).expect("states have only string keys");
         let written =
-            create_private_directory(&self.directory).and_then(|()| whole_file::write(&path, &text));
+            create_private_directory(&self.directory).and_then(|()| file_replacement::replace_file(&path, &text));
         if let Err(error) = &written
             && !self.failed
         {
@@ -210,40 +214,42 @@ impl Keeper for FleetStore {
         self.failed = written.is_err();
     }
 
-    fn tell(&mut self, news: &News, fleet: &Coordinator) {
+    fn report(&mut self, news: &FleetEvent, fleet: &Coordinator) {
         let host = |rank: &u32| FleetStore::host(fleet, *rank);
         let hosts = fleet.config().size();
         let text = match news {
-            News::Joined(rank) => format!("{} joined, {} of {hosts}", host(rank), fleet.members().count()),
-            News::Opened(gate) => gate.title().to_string(),
-            News::Turn(rank) => format!("{} measures its load alone", host(rank)),
-            News::Silent(rank) => format!("{} is not responding", host(rank)),
-            News::Back(rank) => format!("{} is responding again", host(rank)),
-            News::Lost(rank) => format!("{} timed out; the other hosts continue", host(rank)),
-            News::Ended(rank) => format!("{} has finished", host(rank)),
-            News::Stopping(reason) => format!("Stopping all hosts: {reason}"),
-            News::BrokerLost => "The NATS server does not respond; hosts continue without it".into(),
-            News::BrokerBack => "The NATS server responds again".into(),
+            FleetEvent::Joined(rank) => {
+                format!("{} joined, {} of {hosts}", host(rank), fleet.members().count())
+            }
+            FleetEvent::BarrierReleased(gate) => gate.title().to_string(),
+            FleetEvent::AloneTurnStarted(rank) => format!("{} measures its load alone", host(rank)),
+            FleetEvent::Silent(rank) => format!("{} is not responding", host(rank)),
+            FleetEvent::Returned(rank) => format!("{} is responding again", host(rank)),
+            FleetEvent::DeclaredLost(rank) => format!("{} timed out; the other hosts continue", host(rank)),
+            FleetEvent::TestEnded(rank) => format!("{} has finished", host(rank)),
+            FleetEvent::Stopping(reason) => format!("Stopping all hosts: {reason}"),
+            FleetEvent::BrokerLost => "The NATS server does not respond; hosts continue without it".into(),
+            FleetEvent::BrokerRestored => "The NATS server responds again".into(),
         };
-        self.note(&text);
+        self.show_message(&text);
     }
 
-    fn show(&mut self, fleet: &Coordinator, now_ns: u64) {
-        if now_ns < self.shown_ns + SHOW_EACH_NS {
+    fn show_progress(&mut self, fleet: &Coordinator, now_ns: u64) {
+        if now_ns < self.shown_ns + SHOW_INTERVAL_NS {
             return;
         }
         self.shown_ns = now_ns;
-        self.monitor.set(fleet, now_ns);
+        self.monitor.update(fleet, now_ns);
         let Some(line) = &self.line else { return };
         let state = self.monitor.state();
         let (hosts, iops, bytes) = state.totals();
         let running = fleet.members().filter(|member| !member.is_settled());
-        let fractions: Vec<f64> = running.map(|member| member.beat().fraction).collect();
+        let fractions: Vec<f64> = running.map(|member| member.heartbeat().fraction).collect();
         let share = (!fractions.is_empty()).then(|| fractions.iter().sum::<f64>() / fractions.len() as f64);
         let mut details = format!("{} of {} hosts", fleet.members().count(), fleet.config().size());
         if hosts > 0 {
             details = format!("{iops:.0} IOPS, {:.1} MB/s on {hosts} hosts", bytes / 1e6);
         }
-        line.show(state.title, share, &format!("{details}, {} so far", time(state.since)));
+        line.show(state.title, share, &format!("{details}, {} so far", format_duration(state.since)));
     }
 }

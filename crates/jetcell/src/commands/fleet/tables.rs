@@ -1,10 +1,10 @@
 //! Tables for the result of a fleet.
 
 use jetcell_fleet::result::{FleetResult, FleetVerdict, HostOutcome, HostRow};
-use jetcell_report::{Cell, Table, decimal, grouped, significant, table_text, wrapped};
-use jetcell_workload::result::Alone;
+use jetcell_report::{ReportCell, ReportTable, decimal, grouped, significant, table_text, wrap};
+use jetcell_workload::result::StandaloneLoad;
 use jetcell_workload::units::human_bytes;
-use jetcell_workload::{Bound, RuleState};
+use jetcell_workload::{RuleBound, RuleState};
 
 /// Returns the verdict in words.
 pub fn verdict(result: &FleetResult) -> &'static str {
@@ -18,7 +18,7 @@ pub fn verdict(result: &FleetResult) -> &'static str {
 
 /// Formats a report for a terminal with the given width.
 pub fn fleet_text(result: &FleetResult, width: usize) -> String {
-    let mut text = wrapped(&format!("{}: ", verdict(result)), &result.reason, width);
+    let mut text = wrap(&format!("{}: ", verdict(result)), &result.reason, width);
     for table in fleet_tables(result) {
         text.push('\n');
         text += &table_text(&table, width);
@@ -27,17 +27,21 @@ pub fn fleet_text(result: &FleetResult, width: usize) -> String {
 }
 
 /// Returns all tables, the most important first.
-pub fn fleet_tables(result: &FleetResult) -> Vec<Table> {
+pub fn fleet_tables(result: &FleetResult) -> Vec<ReportTable> {
     let alone = alone_and_together(result);
-    [sums(result), hosts(result)].into_iter().chain(alone).chain([clocks(result), rules(result)]).collect()
+    [totals_table(result), hosts(result)]
+        .into_iter()
+        .chain(alone)
+        .chain([clocks(result), rules(result)])
+        .collect()
 }
 
-fn rate(value: f64) -> Cell {
-    Cell::number(grouped(value), format!("{value:.3}"))
+fn rate(value: f64) -> ReportCell {
+    ReportCell::number(grouped(value), format!("{value:.3}"))
 }
 
-fn ms(value: f64) -> Cell {
-    Cell::number(significant(value), format!("{value:.3}"))
+fn ms(value: f64) -> ReportCell {
+    ReportCell::number(significant(value), format!("{value:.3}"))
 }
 
 fn host(row: &HostRow) -> String {
@@ -47,7 +51,7 @@ fn host(row: &HostRow) -> String {
     }
 }
 
-fn sums(result: &FleetResult) -> Table {
+fn totals_table(result: &FleetResult) -> ReportTable {
     let all = &result.totals;
     let completed = result.hosts.iter().filter(|host| host.outcome == HostOutcome::Completed).count();
     let worst = result.worst_database.as_ref().map(|worst| {
@@ -64,14 +68,20 @@ fn sums(result: &FleetResult) -> Table {
         let [p50, p99, max] = [found.p50, found.p99, found.max].map(|us| significant(us as f64 / 1e3));
         Some(format!("{p50} / {p99} / {max}"))
     };
-    Table::facts("Fleet")
+    ReportTable::facts("Fleet")
         .fact("Test", result.test.name())
         .fact("Hosts with a result", format!("{completed} of {}", result.hosts.len()))
         .fact("Achieved transactional I/O per second", rate(all.achieved_transactional_iops))
-        .fact("Database reads and writes (MB/s)", Cell::from(decimal(all.database_bytes_per_second / 1e6, 1)))
+        .fact(
+            "Database reads and writes (MB/s)",
+            ReportCell::from(decimal(all.database_bytes_per_second / 1e6, 1)),
+        )
         .fact("Log writes per second", rate(all.log_writes_per_second))
         .fact("Operations per second", rate(all.operations_per_second))
-        .fact("Databases", Cell::from(all.databases.to_string()).remarked(human_bytes(all.database_bytes)))
+        .fact(
+            "Databases",
+            ReportCell::from(all.databases.to_string()).add_remark(human_bytes(all.database_bytes)),
+        )
         .fact_if("Database reads, p50 / p99 / max (ms)", percentile("database_read"))
         .fact_if("Log writes, p50 / p99 / max (ms)", percentile("log_write"))
         .fact_if("Slowest database", worst)
@@ -79,7 +89,7 @@ fn sums(result: &FleetResult) -> Table {
         .fact_if("Start of the measured time", result.measured_from.clone())
 }
 
-fn outcome(row: &HostRow) -> Cell {
+fn outcome(row: &HostRow) -> ReportCell {
     match row.outcome {
         HostOutcome::Completed => {
             let word = row.verdict.map_or("completed", |verdict| match verdict {
@@ -87,29 +97,29 @@ fn outcome(row: &HostRow) -> Cell {
                 jetcell_workload::Verdict::Fail => "fail",
                 jetcell_workload::Verdict::Incomplete => "incomplete",
             });
-            Cell::judged(word, row.verdict == Some(jetcell_workload::Verdict::Pass))
+            ReportCell::with_judgement(word, row.verdict == Some(jetcell_workload::Verdict::Pass))
         }
-        HostOutcome::Lost => Cell::judged("lost", false),
-        HostOutcome::Failed => Cell::judged("failed", false),
-        HostOutcome::Absent => Cell::judged("absent", false),
+        HostOutcome::Lost => ReportCell::with_judgement("lost", false),
+        HostOutcome::Failed => ReportCell::with_judgement("failed", false),
+        HostOutcome::Absent => ReportCell::with_judgement("absent", false),
     }
 }
 
-fn hosts(result: &FleetResult) -> Table {
+fn hosts(result: &FleetResult) -> ReportTable {
     let columns = ["IOPS", "MB/s", "Read ms", "Read p99 ms", "Log write ms", "Measured s", "Verdict"];
     let row = |one: &HostRow| {
         vec![
             host(one).into(),
             rate(one.totals.achieved_transactional_iops),
-            Cell::from(decimal(one.totals.database_bytes_per_second / 1e6, 1)),
+            ReportCell::from(decimal(one.totals.database_bytes_per_second / 1e6, 1)),
             ms(one.database_read_ms),
             ms(one.database_read_p99_ms),
             ms(one.log_write_ms),
-            Cell::from(decimal(one.measured_seconds, 1)),
+            ReportCell::from(decimal(one.measured_seconds, 1)),
             outcome(one),
         ]
     };
-    let mut table = Table::numbers("Hosts", "Host", columns).rows(result.hosts.iter().map(row));
+    let mut table = ReportTable::numbers("Hosts", "Host", columns).rows(result.hosts.iter().map(row));
     for one in &result.hosts {
         if let Some(reason) = &one.straggler {
             table = table.note(format!("Straggler: {}: {reason}", host(one)));
@@ -123,8 +133,8 @@ fn hosts(result: &FleetResult) -> Table {
 
 /// Returns the table that shows how hosts that share storage slow each other down. Returns `None` unless each host
 /// was first measured alone.
-fn alone_and_together(result: &FleetResult) -> Option<Table> {
-    let measured: Vec<(&HostRow, &Alone)> =
+fn alone_and_together(result: &FleetResult) -> Option<ReportTable> {
+    let measured: Vec<(&HostRow, &StandaloneLoad)> =
         result.hosts.iter().filter_map(|row| Some((row, row.alone.as_ref()?))).collect();
     let columns = [
         "IOPS alone",
@@ -136,10 +146,10 @@ fn alone_and_together(result: &FleetResult) -> Option<Table> {
         "Log write ms together",
     ];
     let change = |alone: f64, together: f64| match alone > 0.0 {
-        true => Cell::from(format!("{:+.1} %", (together / alone - 1.0) * 100.0)),
-        false => Cell::from("-"),
+        true => ReportCell::from(format!("{:+.1} %", (together / alone - 1.0) * 100.0)),
+        false => ReportCell::from("-"),
     };
-    let row = |(one, alone): &(&HostRow, &Alone)| {
+    let row = |(one, alone): &(&HostRow, &StandaloneLoad)| {
         let (before, now) = (alone.achieved_transactional_iops, one.totals.achieved_transactional_iops);
         vec![
             host(one).into(),
@@ -156,7 +166,7 @@ fn alone_and_together(result: &FleetResult) -> Option<Table> {
     let (alone, together) = compared.fold((0.0, 0.0), |(alone, together), (one, before)| {
         (alone + before.achieved_transactional_iops, together + one.totals.achieved_transactional_iops)
     });
-    let table = Table::numbers("Alone and together", "Host", columns).rows(measured.iter().map(row));
+    let table = ReportTable::numbers("Alone and together", "Host", columns).rows(measured.iter().map(row));
     let table = match alone > 0.0 {
         true => table.note(format!(
             "Together, the hosts reached {} I/O per second; the sum of the hosts measured alone is {}: \
@@ -170,11 +180,12 @@ fn alone_and_together(result: &FleetResult) -> Option<Table> {
     (!measured.is_empty()).then_some(table)
 }
 
-fn clocks(result: &FleetResult) -> Table {
+fn clocks(result: &FleetResult) -> ReportTable {
     let columns = ["Offset ms", "± ms", "Round trip ms", "Clock moved ms", "Start skew ms"];
     let row = |one: &HostRow| {
-        let figure =
-            |value: Option<f64>| value.map_or_else(|| "-".into(), |value| Cell::from(decimal(value, 3)));
+        let figure = |value: Option<f64>| {
+            value.map_or_else(|| "-".into(), |value| ReportCell::from(decimal(value, 3)))
+        };
         vec![
             host(one).into(),
             figure(one.clock.map(|clock| clock.offset_ms)),
@@ -184,21 +195,21 @@ fn clocks(result: &FleetResult) -> Table {
             figure(one.start_skew_ms),
         ]
     };
-    Table::numbers("Host clocks relative to the coordinator", "Host", columns)
+    ReportTable::numbers("Host clocks relative to the coordinator", "Host", columns)
         .rows(result.hosts.iter().map(row))
 }
 
-fn rules(result: &FleetResult) -> Table {
-    let row = |rule: &jetcell_workload::Rule| {
+fn rules(result: &FleetResult) -> ReportTable {
+    let row = |rule: &jetcell_workload::VerdictRule| {
         let sign = match rule.bound {
-            Bound::AtMost => "≤",
-            Bound::AtLeast => "≥",
+            RuleBound::AtMost => "≤",
+            RuleBound::AtLeast => "≥",
         };
         vec![
             rule.name.clone().into(),
-            Cell::from(format!("{sign} {}", rule.limit)),
-            Cell::from(significant(rule.measured)),
-            Cell::judged(
+            ReportCell::from(format!("{sign} {}", rule.limit)),
+            ReportCell::from(significant(rule.measured)),
+            ReportCell::with_judgement(
                 match rule.state() {
                     RuleState::Held => "held",
                     RuleState::Broken => "broken",
@@ -206,9 +217,9 @@ fn rules(result: &FleetResult) -> Table {
                 },
                 rule.state() != RuleState::Broken,
             )
-            .remarked(rule.note.clone()),
+            .add_remark(rule.note.clone()),
         ]
     };
-    Table::words("Rules of the fleet", &["Rule", "Limit", "Measured", "State"])
+    ReportTable::text_columns("Rules of the fleet", &["Rule", "Limit", "Measured", "State"])
         .rows(result.rules.iter().map(row))
 }

@@ -7,14 +7,14 @@ use ratatui::text::Line;
 use ratatui::widgets::{Cell, Paragraph, Row, Table};
 
 use super::monitor::{FleetState, HostState};
-use crate::live::time;
+use crate::live::format_duration;
 
 /// Number of event lines below the hosts.
-const NEWS_ROWS: u16 = 4;
+const EVENT_ROWS: u16 = 4;
 /// Minimum number of host lines required to show events.
 const HOST_ROWS: u16 = 6;
 /// Seconds without a message after which a host is shown as silent.
-const SILENT: f64 = 3.0;
+const MAX_SILENCE_SECONDS: f64 = 3.0;
 
 const COLUMNS: [(&str, Constraint); 8] = [
     ("rank", Constraint::Length(6)),
@@ -30,7 +30,7 @@ const COLUMNS: [(&str, Constraint); 8] = [
 /// Draws the whole view.
 pub fn draw(frame: &mut Frame<'_>, state: &FleetState, is_stopping: bool) {
     let area = frame.area();
-    let news_rows = if area.height >= 3 + HOST_ROWS + NEWS_ROWS { NEWS_ROWS } else { 0 };
+    let news_rows = if area.height >= 3 + HOST_ROWS + EVENT_ROWS { EVENT_ROWS } else { 0 };
     let [title, totals, hosts, news, keys] = Layout::vertical([
         Constraint::Length(1),
         Constraint::Length(1),
@@ -39,7 +39,7 @@ pub fn draw(frame: &mut Frame<'_>, state: &FleetState, is_stopping: bool) {
         Constraint::Length(1),
     ])
     .areas(area);
-    let text = format!("{}, {} so far", state.title, time(state.since));
+    let text = format!("{}, {} so far", state.title, format_duration(state.since));
     frame.render_widget(Line::from(text).bold(), title);
     let (with_figures, iops, bytes) = state.totals();
     let joined = format!("{} of {} hosts", state.hosts.len(), state.expected);
@@ -49,8 +49,14 @@ pub fn draw(frame: &mut Frame<'_>, state: &FleetState, is_stopping: bool) {
     };
     frame.render_widget(Line::from(text), totals);
     draw_hosts(frame, hosts, state);
-    let lines: Vec<Line<'_>> =
-        state.news.iter().rev().take(news_rows.into()).rev().map(|line| Line::raw(line.as_str())).collect();
+    let lines: Vec<Line<'_>> = state
+        .event_lines
+        .iter()
+        .rev()
+        .take(news_rows.into())
+        .rev()
+        .map(|line| Line::raw(line.as_str()))
+        .collect();
     frame.render_widget(Paragraph::new(lines).dim(), news);
     let help = match is_stopping {
         false => "q or Ctrl-C stops all hosts cleanly and reports",
@@ -65,7 +71,7 @@ fn draw_hosts(frame: &mut Frame<'_>, area: Rect, state: &FleetState) {
     let mut hosts: Vec<&HostState> = state.hosts.iter().collect();
     if hosts.len() > room {
         hosts.sort_by(|one, other| {
-            attention(other).total_cmp(&attention(one)).then(one.rank.cmp(&other.rank))
+            attention_rank(other).total_cmp(&attention_rank(one)).then(one.rank.cmp(&other.rank))
         });
         hosts.truncate(room);
         hosts.sort_by_key(|host| host.rank);
@@ -76,18 +82,18 @@ fn draw_hosts(frame: &mut Frame<'_>, area: Rect, state: &FleetState) {
 }
 
 /// Returns the rank by need for attention: lost hosts, then silent hosts, then hosts with slow reads.
-fn attention(host: &HostState) -> f64 {
+fn attention_rank(host: &HostState) -> f64 {
     match (host.is_lost, host.silence.as_secs_f64()) {
         (true, _) => f64::INFINITY,
-        (false, silence) if silence >= SILENT => 1e6 + silence,
+        (false, silence) if silence >= MAX_SILENCE_SECONDS => 1e6 + silence,
         _ => host.live.map_or(0.0, |live| live.read_ms),
     }
 }
 
 fn row(host: &HostState) -> Row<'_> {
     let silence = host.silence.as_secs_f64();
-    let is_silent = silence >= SILENT && !host.is_lost && host.does != "ended";
-    let does = if is_silent { format!("silent for {silence:.0} s") } else { host.does.to_string() };
+    let is_silent = silence >= MAX_SILENCE_SECONDS && !host.is_lost && host.activity != "ended";
+    let does = if is_silent { format!("silent for {silence:.0} s") } else { host.activity.to_string() };
     let figure = |value: fn(&jetcell_fleet::message::LiveFigures) -> f64, digits: usize| {
         Cell::new(host.live.as_ref().map_or(String::new(), |live| format!("{:.digits$}", value(live))))
     };
@@ -124,7 +130,7 @@ mod tests {
         HostState {
             rank,
             name: format!("db{rank}"),
-            does: "Measuring",
+            activity: "Measuring",
             fraction: 0.5,
             live: Some(live),
             silence: Duration::ZERO,
@@ -138,11 +144,11 @@ mod tests {
             since: Duration::from_secs(75),
             expected: hosts,
             hosts: (0..hosts).map(|rank| host(rank, 1.0)).collect(),
-            news: ["db1 joined, 2 of 3".to_string()].into(),
+            event_lines: ["db1 joined, 2 of 3".to_string()].into(),
         }
     }
 
-    fn picture(state: &FleetState, width: u16, height: u16) -> String {
+    fn render(state: &FleetState, width: u16, height: u16) -> String {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
         terminal.draw(|frame| draw(frame, state, false)).unwrap();
         terminal.backend().to_string()
@@ -152,10 +158,10 @@ mod tests {
     fn the_view_has_a_line_for_each_host_the_sums_and_the_news() {
         let mut state = fleet(3);
         state.hosts[2].is_lost = true;
-        state.hosts[2].does = "lost";
+        state.hosts[2].activity = "lost";
         state.hosts[2].live = None;
         state.hosts[1].silence = Duration::from_secs(9);
-        let text = picture(&state, 100, 20);
+        let text = render(&state, 100, 20);
         for part in [
             "Measuring, 1m15s so far",
             "3 of 3 hosts; 200 IOPS, 6.4 MB/s on 2 of them",
@@ -175,10 +181,10 @@ mod tests {
         let mut state = fleet(50);
         state.hosts[31].live.as_mut().unwrap().read_ms = 40.0;
         state.hosts[44].is_lost = true;
-        let text = picture(&state, 90, 8);
+        let text = render(&state, 90, 8);
         assert!(text.contains("db31") && text.contains("db44") && !text.contains("db30"), "{text}");
         for (width, height) in [(1, 1), (10, 3), (300, 100)] {
-            picture(&state, width, height);
+            render(&state, width, height);
         }
     }
 }

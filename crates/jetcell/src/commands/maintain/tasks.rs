@@ -8,23 +8,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use ese_engine::{
-    Database, DefragKind, DefragOptions, DefragProgress, Instance, MaintenanceWindow, RecoverySet,
-    ScanOptions, ScanTurn, ShrinkReport, TrimReport,
+    Database, DefragKind, DefragOptions, DefragProgress, Instance, MaintenanceTurn, MaintenanceWindow,
+    RecoverySet, ScanOptions, ShrinkReport, TrimReport,
 };
 use jetcell_vfs::{Vfs, parent_directory};
 
-use crate::commands::recover::explained;
+use crate::commands::recover::explain_engine_error;
 use crate::console;
-use crate::outcome::{Failure, print_error};
+use crate::outcome::{CommandError, print_error};
 
 /// Interval between two checks of the progress.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Interval between progress lines on a terminal.
-pub(super) const LINE: Duration = Duration::from_secs(2);
+pub(super) const LINE_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Requested tasks.
 #[derive(Clone, Copy)]
-pub(super) struct Tasks {
+pub(super) struct MaintenanceTasks {
     pub scan: bool,
     pub defragmentation: bool,
     pub layout: bool,
@@ -41,22 +41,22 @@ pub(super) struct ReturnedSpace {
 }
 
 /// A database's disk and its share of the maintenance window.
-struct Place {
+struct MaintenanceSlot {
     /// Turn-taking between databases on the same disk. `None` means that the database does not wait for other
     /// databases.
-    turn: Option<Arc<ScanTurn>>,
+    disk_turn: Option<Arc<MaintenanceTurn>>,
     /// Index of the database among the databases that share a window, and the total number of these databases.
-    of_disk: (u32, u32),
+    window_part: (u32, u32),
 }
 
 /// Disks and window shares of all databases.
-pub(super) struct Places(Vec<Place>);
+pub(super) struct MaintenanceSlots(Vec<MaintenanceSlot>);
 
-impl Places {
+impl MaintenanceSlots {
     /// Assigns the databases to disks. Databases in the same directory are assumed to be on one disk, and wait for
     /// each other unless `parallel` is true.
-    pub fn of(vfs: &Arc<dyn Vfs>, set: &RecoverySet, parallel: bool) -> Places {
-        let mut disks: Vec<(PathBuf, Arc<ScanTurn>, u32)> = Vec::new();
+    pub fn assign(vfs: &Arc<dyn Vfs>, set: &RecoverySet, parallel: bool) -> MaintenanceSlots {
+        let mut disks: Vec<(PathBuf, Arc<MaintenanceTurn>, u32)> = Vec::new();
         let mut found = Vec::new();
         for database in &set.databases {
             let place = parent_directory(&database.path).to_path_buf();
@@ -72,21 +72,25 @@ impl Places {
         let place = |(disk, before): (usize, u32)| {
             let (_, turn, databases) = &disks[disk];
             match parallel {
-                true => Place { turn: None, of_disk: (0, 1) },
-                false => Place { turn: Some(turn.clone()), of_disk: (before, *databases) },
+                true => MaintenanceSlot { disk_turn: None, window_part: (0, 1) },
+                false => MaintenanceSlot { disk_turn: Some(turn.clone()), window_part: (before, *databases) },
             }
         };
-        Places(found.into_iter().map(place).collect())
+        MaintenanceSlots(found.into_iter().map(place).collect())
     }
 
     /// Attaches the databases in the set. The second list contains the databases that could not be attached, each
     /// with the reason.
-    pub fn attach(self, instance: &Arc<Instance>, set: &RecoverySet) -> (Vec<Attached>, Vec<Unattached>) {
+    pub fn attach(
+        self,
+        instance: &Arc<Instance>,
+        set: &RecoverySet,
+    ) -> (Vec<MaintainedDatabase>, Vec<UnattachedDatabase>) {
         let (mut attached, mut unattached) = (Vec::new(), Vec::new());
         for (found, place) in set.databases.iter().zip(self.0) {
-            match instance.attach(&found.path, 256).map_err(explained) {
+            match instance.attach(&found.path, 256).map_err(explain_engine_error) {
                 Ok(database) => {
-                    attached.push(Attached {
+                    attached.push(MaintainedDatabase {
                         database,
                         place,
                         space: ReturnedSpace::default(),
@@ -95,7 +99,8 @@ impl Places {
                 }
                 Err(what) => {
                     print_error(&what);
-                    unattached.push(Unattached { path: found.path.clone(), failure: what.to_string() });
+                    unattached
+                        .push(UnattachedDatabase { path: found.path.clone(), failure: what.to_string() });
                 }
             }
         }
@@ -104,22 +109,22 @@ impl Places {
 }
 
 /// A database that could not be attached.
-pub(super) struct Unattached {
+pub(super) struct UnattachedDatabase {
     pub path: PathBuf,
     pub failure: String,
 }
 
 /// An attached database, and the results that are not stored in the database.
-pub(super) struct Attached {
+pub(super) struct MaintainedDatabase {
     pub database: Arc<Database>,
-    place: Place,
+    place: MaintenanceSlot,
     pub space: ReturnedSpace,
     /// Reason why no further tasks are run on this database.
     pub failure: Option<String>,
 }
 
-impl Attached {
-    fn note_failure(&mut self, what: impl Display) {
+impl MaintainedDatabase {
+    fn record_failure(&mut self, what: impl Display) {
         let what = format!("{what}; the same command resumes the work on this database");
         print_error(&what);
         self.failure = Some(what);
@@ -127,7 +132,7 @@ impl Attached {
 }
 
 /// Tasks to run on all databases.
-pub(super) struct Schedule {
+pub(super) struct MaintenanceSchedule {
     pub scan: Option<ScanOptions>,
     /// Defragmentations in the order in which they run.
     pub defragmentations: Vec<DefragOptions>,
@@ -136,11 +141,11 @@ pub(super) struct Schedule {
     pub window: Option<MaintenanceWindow>,
 }
 
-impl Schedule {
+impl MaintenanceSchedule {
     /// Returns the tasks whose results are shown.
-    pub fn shown(&self) -> Tasks {
+    pub fn visible_tasks(&self) -> MaintenanceTasks {
         let is_wanted = |kind| self.defragmentations.iter().any(|options| options.kind == kind);
-        Tasks {
+        MaintenanceTasks {
             scan: self.scan.is_some(),
             defragmentation: is_wanted(DefragKind::Compaction),
             layout: is_wanted(DefragKind::SequentialLayout),
@@ -150,7 +155,7 @@ impl Schedule {
     }
 
     /// Fails if the window is too short for all tasks on all databases.
-    pub fn check_window(&self, places: &Places) -> Result<(), Failure> {
+    pub fn check_window(&self, places: &MaintenanceSlots) -> Result<(), CommandError> {
         if self.window.is_some() && self.scan.is_none() && self.defragmentations.is_empty() {
             return Err(
                 "--maintenance-window applies to scan, zero, defrag and layout; write for example --tasks \
@@ -158,13 +163,13 @@ impl Schedule {
                     .into(),
             );
         }
-        places.0.iter().try_for_each(|place| self.window_of(0, place).map(|_| ()))
+        places.0.iter().try_for_each(|place| self.window_for(0, place).map(|_| ()))
     }
 
     /// Runs each task once on each database. Without a window, the tasks run one after the other. With a window, the
     /// scan and the defragmentations each run in their part of it, and shrink and trim run last. After a task has
     /// failed, no further tasks run on that database; the other databases continue.
-    pub fn run(&self, instance: &Arc<Instance>, attached: &mut [Attached], stop: &AtomicBool) {
+    pub fn run(&self, instance: &Arc<Instance>, attached: &mut [MaintainedDatabase], stop: &AtomicBool) {
         let stopped = || stop.load(Ordering::SeqCst);
         for task in (0..self.defragmentations.len()).filter(|_| !stopped()) {
             self.defragment(instance, attached, task);
@@ -173,70 +178,77 @@ impl Schedule {
             }
         }
         if self.window.is_none() {
-            self.return_space(instance, attached, stop);
+            self.shrink_and_trim(instance, attached, stop);
         }
         if !stopped() {
             self.start_scan(instance, attached);
         }
         wait(instance, attached, stop);
         if self.window.is_some() {
-            self.return_space(instance, attached, stop);
+            self.shrink_and_trim(instance, attached, stop);
         }
     }
 
     /// Shrinks and trims the databases one after the other.
-    fn return_space(&self, instance: &Instance, attached: &mut [Attached], stop: &AtomicBool) {
-        for_each_sound(attached, |one| {
+    fn shrink_and_trim(&self, instance: &Instance, attached: &mut [MaintainedDatabase], stop: &AtomicBool) {
+        for_each_without_failure(attached, |one| {
             let begins = |what: &str| {
                 if std::io::stderr().is_terminal() {
-                    console::note(&format!("{}: {what}", one.database.path().display()));
+                    console::print_note(&format!("{}: {what}", one.database.path().display()));
                 }
             };
             if self.shrink && !stop.load(Ordering::SeqCst) {
                 begins("truncating the free end");
-                one.space.shrink = Some(instance.shrink(&one.database).map_err(explained)?);
+                one.space.shrink = Some(instance.shrink(&one.database).map_err(explain_engine_error)?);
             }
             if self.trim && !stop.load(Ordering::SeqCst) {
                 begins("punching holes");
-                one.space.trim = Some(instance.trim(&one.database).map_err(explained)?);
+                one.space.trim = Some(instance.trim(&one.database).map_err(explain_engine_error)?);
             }
             Ok(())
         });
     }
 
     /// Returns the part of the window for a task on a database. Task 0 is the scan.
-    fn window_of(&self, task: usize, place: &Place) -> Result<Option<MaintenanceWindow>, Failure> {
+    fn window_for(
+        &self,
+        task: usize,
+        place: &MaintenanceSlot,
+    ) -> Result<Option<MaintenanceWindow>, CommandError> {
         let tasks = usize::from(self.scan.is_some()) + self.defragmentations.len();
         let of_task = (task as u32, tasks as u32);
-        let share = self.window.map(|window| window.share(of_task, place.of_disk)).transpose();
-        share.map_err(|error| Failure::from(error.to_string()))
+        let share = self.window.map(|window| window.share(of_task, place.window_part)).transpose();
+        share.map_err(|error| CommandError::from(error.to_string()))
     }
 
     /// Starts the defragmentation with the given index.
-    fn defragment(&self, instance: &Arc<Instance>, attached: &mut [Attached], task: usize) {
-        for_each_sound(attached, |one| {
-            let window = self.window_of(usize::from(self.scan.is_some()) + task, &one.place)?;
-            let turn = one.place.turn.clone();
+    fn defragment(&self, instance: &Arc<Instance>, attached: &mut [MaintainedDatabase], task: usize) {
+        for_each_without_failure(attached, |one| {
+            let window = self.window_for(usize::from(self.scan.is_some()) + task, &one.place)?;
+            let turn = one.place.disk_turn.clone();
             let options = DefragOptions { turn, window, ..self.defragmentations[task].clone() };
-            instance.start_defragmentation(&one.database, options).map(|_| ()).map_err(explained)
+            instance.start_defragmentation(&one.database, options).map(|_| ()).map_err(explain_engine_error)
         });
     }
 
-    fn start_scan(&self, instance: &Arc<Instance>, attached: &mut [Attached]) {
+    fn start_scan(&self, instance: &Arc<Instance>, attached: &mut [MaintainedDatabase]) {
         let Some(options) = &self.scan else { return };
-        for_each_sound(attached, |one| {
-            let window = self.window_of(0, &one.place)?;
-            let options = ScanOptions { turn: one.place.turn.clone(), window, ..options.clone() };
-            instance.start_maintenance(&one.database, options).map(|_| ()).map_err(explained)
+        for_each_without_failure(attached, |one| {
+            let window = self.window_for(0, &one.place)?;
+            let options = ScanOptions { turn: one.place.disk_turn.clone(), window, ..options.clone() };
+            instance.start_maintenance(&one.database, options).map(|_| ()).map_err(explain_engine_error)
         });
     }
 }
 
 /// Runs a step on each database that has not failed, and records failures.
-fn for_each_sound(attached: &mut [Attached], step: impl Fn(&mut Attached) -> Result<(), Failure>) {
+fn for_each_without_failure(
+    attached: &mut [MaintainedDatabase],
+    step: impl Fn(&mut MaintainedDatabase) -> Result<(), CommandError>,
+) {
     for one in attached.iter_mut().filter(|one| one.failure.is_none()) {
         if let Err(what) = step(one) {
-            one.note_failure(what);
+            one.record_failure(what);
         }
     }
 }
@@ -272,14 +284,14 @@ fn states(database: &Database) -> [TaskState; 3] {
 }
 
 /// Waits until no task is running or `stop` is set, then stops the tasks.
-fn wait(instance: &Arc<Instance>, attached: &mut [Attached], stop: &AtomicBool) {
+fn wait(instance: &Arc<Instance>, attached: &mut [MaintainedDatabase], stop: &AtomicBool) {
     let mut told = Instant::now();
     let end_tasks = |database: &Arc<Database>| {
         instance.stop_defragmentation(database);
         instance.stop_scan(database);
     };
     loop {
-        let tell = std::io::stderr().is_terminal() && told.elapsed() > LINE;
+        let tell = std::io::stderr().is_terminal() && told.elapsed() > LINE_INTERVAL;
         let mut running = false;
         for one in attached.iter_mut().filter(|one| one.failure.is_none()) {
             let states = states(&one.database);
@@ -287,13 +299,13 @@ fn wait(instance: &Arc<Instance>, attached: &mut [Attached], stop: &AtomicBool) 
             // same disk wait for their turn.
             if let Some(what) = states.iter().find_map(|state| state.failure.as_ref()) {
                 end_tasks(&one.database);
-                one.note_failure(what);
+                one.record_failure(what);
                 continue;
             }
             for state in states.iter().filter(|state| state.running) {
                 running = true;
                 if tell {
-                    console::note(&state.line);
+                    console::print_note(&state.line);
                 }
             }
         }

@@ -3,16 +3,18 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use jetcell_power::{Energy, PowerLog, Scope, Used};
-use jetcell_report::{Cell, Stored, Table, decimal, table_text, tables_html, tables_markdown, wrapped};
+use jetcell_power::{EnergyEstimate, EnergyUse, MeterScope, PowerLog};
+use jetcell_report::{
+    ReportCell, ReportTable, StoredRun, decimal, table_text, tables_html, tables_markdown, wrap,
+};
 use serde_json::json;
 
 use super::tariff::{TariffOptions, above_zero};
 use crate::commands::empty_directory::require_empty;
 use crate::commands::result_directory::store;
-use crate::console::{self, print_as};
+use crate::console::{self, print_json_or_lines};
 use crate::measured_window::measured_window;
-use crate::outcome::{Failure, Outcome, print_error};
+use crate::outcome::{CommandError, CommandOutcome, print_error};
 
 const EXAMPLES: &str = "\
 A log is a CSV file with a time column (unix_ms, unix_seconds, or time as RFC 3339) and a column watts, joules or kwh; joules and kwh
@@ -49,7 +51,7 @@ pub struct ShowEnergy {
     hours: Option<f64>,
     /// Scope of the meter, if the log does not contain it: drive, enclosure, server or processor
     #[arg(long, value_name = "SCOPE")]
-    scope: Option<Scope>,
+    scope: Option<MeterScope>,
     /// Evaluate only the measured time of this run
     #[arg(long, value_name = "DIR")]
     run: Option<PathBuf>,
@@ -64,8 +66,8 @@ pub struct ShowEnergy {
 }
 
 /// Energy use, and the source of the data.
-struct Shown<'s> {
-    energy: Energy,
+struct EnergyOutput<'s> {
+    energy: EnergyEstimate,
     seconds: f64,
     joules: f64,
     /// Source of the data, in words.
@@ -77,33 +79,33 @@ struct Shown<'s> {
 
 impl ShowEnergy {
     /// Runs the command.
-    pub fn run(self) -> Outcome {
+    pub fn run(self) -> CommandOutcome {
         match self.show() {
-            Ok(()) => Outcome::Good,
+            Ok(()) => CommandOutcome::Good,
             Err(what) => {
                 print_error(what);
-                Outcome::CouldNotRun
+                CommandOutcome::CouldNotRun
             }
         }
     }
 
-    fn show(&self) -> Result<(), Failure> {
+    fn show(&self) -> Result<(), CommandError> {
         if let Some(output) = &self.output {
             require_empty(output, "result")?;
         }
-        let shown = self.known()?;
-        let (tables, remarks) = ([shown.table()], shown.remarks());
+        let shown = self.measured_energy()?;
+        let (tables, remarks) = ([shown.table()], shown.notes());
         if let Some(output) = &self.output {
             let html = tables_html("Energy", &tables, &remarks);
             store(output, &html, &tables_markdown("energy", &tables, &remarks), &shown.json())?;
         }
-        print_as(
+        print_json_or_lines(
             self.json,
             &match self.json {
                 true => shown.json(),
                 false => {
                     let table = table_text(&tables[0], console::width());
-                    let lines = remarks.iter().map(|line| wrapped("", line, console::width()));
+                    let lines = remarks.iter().map(|line| wrap("", line, console::width()));
                     format!("{}\n{}", table.trim_end_matches('\n'), lines.collect::<String>())
                 }
             },
@@ -112,21 +114,21 @@ impl ShowEnergy {
     }
 
     /// Returns the energy that was read from the log or entered by the user.
-    fn known(&self) -> Result<Shown<'_>, Failure> {
-        let failed = |error: jetcell_power::PowerError| Failure::from(error.to_string());
-        let run = self.run.as_deref().map(Stored::read).transpose().map_err(|error| error.to_string())?;
+    fn measured_energy(&self) -> Result<EnergyOutput<'_>, CommandError> {
+        let failed = |error: jetcell_power::PowerError| CommandError::from(error.to_string());
+        let run = self.run.as_deref().map(StoredRun::read).transpose().map_err(|error| error.to_string())?;
         let (used, scope, source) = match (&self.log, self.kwh, self.hours, self.scope) {
             (None, Some(kwh), Some(hours), Some(scope)) => {
-                let used = Used { joules: kwh * JOULES_PER_KWH, seconds: hours * 3600.0, counted: true };
+                let used = EnergyUse { joules: kwh * JOULES_PER_KWH, seconds: hours * 3600.0, counted: true };
                 (used, scope, "entered: kWh over hours")
             }
             (Some(path), ..) => {
                 let log = PowerLog::read(path, self.scope).map_err(failed)?;
                 let used = match &run {
-                    None => log.whole(),
+                    None => log.total_energy(),
                     Some(run) => {
                         let (from, to) = measured_window(&run.result)?;
-                        log.between(from, to)
+                        log.energy_between(from, to)
                     }
                 };
                 let used = used.map_err(failed)?;
@@ -138,8 +140,8 @@ impl ShowEnergy {
             }
             _ => return Err("give a log, or --kwh, --hours and --scope".into()),
         };
-        Ok(Shown {
-            energy: Energy::of(used.watts(), scope, &self.tariff.tariff()),
+        Ok(EnergyOutput {
+            energy: EnergyEstimate::from_watts(used.watts(), scope, &self.tariff.tariff()),
             seconds: used.seconds,
             joules: used.joules,
             source,
@@ -149,7 +151,7 @@ impl ShowEnergy {
     }
 }
 
-impl Shown<'_> {
+impl EnergyOutput<'_> {
     fn joules_per_io(&self) -> Option<f64> {
         self.iops.and_then(|iops| self.energy.joules_per(iops))
     }
@@ -162,7 +164,7 @@ impl Shown<'_> {
         format!("{shown}\n")
     }
 
-    fn table(&self) -> Table {
+    fn table(&self) -> ReportTable {
         let energy = &self.energy;
         let money = self.currency.unwrap_or("money");
         let per_io = self.joules_per_io();
@@ -178,12 +180,13 @@ impl Shown<'_> {
             ("Cost per year", energy.cost_per_year.map(|cost| format!("{} {money}", decimal(cost, 2)))),
             ("CO2 per year", energy.co2_kg_per_year.map(|kilograms| format!("{} kg", decimal(kilograms, 1)))),
         ];
-        let rows =
-            rows.into_iter().filter_map(|(name, value)| Some(vec![Cell::from(name), Cell::from(value?)]));
-        Table::facts("Energy").rows(rows)
+        let rows = rows
+            .into_iter()
+            .filter_map(|(name, value)| Some(vec![ReportCell::from(name), ReportCell::from(value?)]));
+        ReportTable::facts("Energy").rows(rows)
     }
 
-    fn remarks(&self) -> Vec<String> {
+    fn notes(&self) -> Vec<String> {
         let scope = self.energy.scope;
         let other = format!("These figures apply to {scope}, not to a single drive.");
         (!scope.is_storage()).then_some(other).into_iter().collect()

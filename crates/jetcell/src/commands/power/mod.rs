@@ -6,17 +6,17 @@ mod recording;
 mod tariff;
 
 use clap::Subcommand;
-use jetcell_power::found_meters;
+use jetcell_power::detect_meters;
 
-pub use self::recording::{Recording, RecordingThread};
+pub use self::recording::{PowerRecording, RecordingThread};
 pub use self::tariff::TariffOptions;
 #[cfg(feature = "lab")]
 pub use self::tariff::above_zero;
 
 use self::energy::ShowEnergy;
-use self::record::Record;
+use self::record::RecordPowerArgs;
 use crate::console::print;
-use crate::outcome::Outcome;
+use crate::outcome::CommandOutcome;
 
 /// Examples shown below the list of commands.
 pub const EXAMPLES: &str = "\
@@ -39,29 +39,29 @@ Exit code: 0 a meter returns readings, 1 no meter does.";
 
 /// Commands for power meters.
 #[derive(Subcommand)]
-pub enum Power {
+pub enum PowerCommand {
     /// Show the power meters of this machine, and why a meter has no reading
     #[command(after_help = METERS_EXAMPLES)]
     Meters,
     /// Read a meter while a command runs, or until Ctrl-C
-    Record(Record),
+    Record(RecordPowerArgs),
     /// Show the energy use of a run, or the energy recorded in a log
     Energy(ShowEnergy),
 }
 
-impl Power {
+impl PowerCommand {
     /// Runs the command.
-    pub fn run(self) -> Outcome {
+    pub fn run(self) -> CommandOutcome {
         match self {
-            Power::Meters => meters(),
-            Power::Record(command) => command.run(),
-            Power::Energy(command) => command.run(),
+            PowerCommand::Meters => meters(),
+            PowerCommand::Record(command) => command.run(),
+            PowerCommand::Energy(command) => command.run(),
         }
     }
 }
 
-fn meters() -> Outcome {
-    let meters = found_meters();
+fn meters() -> CommandOutcome {
+    let meters = detect_meters();
     for (kind, opened) in &meters {
         let scope = kind.scope().map_or_else(|| "give --scope".to_string(), |scope| scope.to_string());
         match opened {
@@ -71,7 +71,7 @@ fn meters() -> Outcome {
     }
     print("Smart plugs are not detected; give them as tasmota=URL, shelly=URL or shelly1=URL\n");
     match meters.iter().any(|(_, opened)| opened.is_ok()) {
-        true => Outcome::Good,
-        false => Outcome::Findings,
+        true => CommandOutcome::Good,
+        false => CommandOutcome::Findings,
     }
 }

@@ -6,13 +6,13 @@ use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use jetcell_power::{MeterKind, Scope};
-use jetcell_vfs::Cancel;
+use jetcell_power::{MeterKind, MeterScope};
+use jetcell_vfs::CancelToken;
 use jetcell_workload::units::TimeSpan;
 
-use super::recording::Recording;
+use super::recording::PowerRecording;
 use crate::commands::transfer_progress::stop_on_signals;
-use crate::outcome::{Failure, Outcome, print_error};
+use crate::outcome::{CommandError, CommandOutcome, print_error};
 
 const EXAMPLES: &str = "\
 Meters:
@@ -39,13 +39,13 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Read a meter while a command runs, or until Ctrl-C
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Record {
+pub struct RecordPowerArgs {
     /// Meter to read
     #[arg(long, value_name = "METER")]
     meter: MeterKind,
     /// Scope of the meter: drive, enclosure, server or processor [default: reported by the meter]
     #[arg(long, value_name = "SCOPE")]
-    scope: Option<Scope>,
+    scope: Option<MeterScope>,
     /// File for the log; it must be new
     #[arg(long, value_name = "FILE")]
     output: PathBuf,
@@ -57,28 +57,28 @@ pub struct Record {
     command: Vec<OsString>,
 }
 
-impl Record {
+impl RecordPowerArgs {
     /// Runs the command.
-    pub fn run(self) -> Outcome {
+    pub fn run(self) -> CommandOutcome {
         self.record().unwrap_or_else(|what| {
             print_error(what);
-            Outcome::CouldNotRun
+            CommandOutcome::CouldNotRun
         })
     }
 
-    fn record(&self) -> Result<Outcome, Failure> {
+    fn record(&self) -> Result<CommandOutcome, CommandError> {
         let interval = self.interval.0;
         if !(Duration::from_millis(100)..=Duration::from_secs(10)).contains(&interval) {
             return Err("--interval is out of range; write 100ms to 10s".into());
         }
-        let mut recording = Recording::begin(&self.meter, self.scope, &self.output)?;
-        let cancel = Cancel::default();
+        let mut recording = PowerRecording::open(&self.meter, self.scope, &self.output)?;
+        let cancel = CancelToken::default();
         stop_on_signals(cancel.clone())?;
-        let mut running = Running::start(&self.command)?;
+        let mut running = RecordedCommand::start(&self.command)?;
         let began = Instant::now();
         let mut next = interval;
         loop {
-            let end = running.ended()?;
+            let end = running.exit_status()?;
             let stop = end.is_some() || (running.0.is_none() && cancel.is_cancelled());
             if stop || began.elapsed() >= next {
                 next = began.elapsed() + interval;
@@ -91,35 +91,35 @@ impl Record {
         }
     }
 
-    fn outcome(&self, end: Option<ExitStatus>, failures: u64) -> Outcome {
+    fn outcome(&self, end: Option<ExitStatus>, failures: u64) -> CommandOutcome {
         if failures > 0 {
             print_error(format!(
                 "{}: {failures} readings failed; {} has gaps",
                 self.meter,
                 self.output.display()
             ));
-            return Outcome::CouldNotRun;
+            return CommandOutcome::CouldNotRun;
         }
         match end.map(|status| status.code()) {
-            None | Some(Some(0)) => Outcome::Good,
-            Some(Some(1)) => Outcome::Findings,
-            Some(_) => Outcome::CouldNotRun,
+            None | Some(Some(0)) => CommandOutcome::Good,
+            Some(Some(1)) => CommandOutcome::Findings,
+            Some(_) => CommandOutcome::CouldNotRun,
         }
     }
 }
 
 /// The running command, if there is one. It also receives Ctrl-C, and the log ends when it exits.
-struct Running(Option<Child>);
+struct RecordedCommand(Option<Child>);
 
-impl Running {
-    fn start(command: &[OsString]) -> Result<Running, Failure> {
-        let Some((program, arguments)) = command.split_first() else { return Ok(Running(None)) };
+impl RecordedCommand {
+    fn start(command: &[OsString]) -> Result<RecordedCommand, CommandError> {
+        let Some((program, arguments)) = command.split_first() else { return Ok(RecordedCommand(None)) };
         let child = Command::new(program).args(arguments).spawn();
         let child = child.map_err(|error| format!("{} cannot be run: {error}", program.display()))?;
-        Ok(Running(Some(child)))
+        Ok(RecordedCommand(Some(child)))
     }
 
-    fn ended(&mut self) -> Result<Option<ExitStatus>, Failure> {
+    fn exit_status(&mut self) -> Result<Option<ExitStatus>, CommandError> {
         let Some(child) = &mut self.0 else { return Ok(None) };
         child.try_wait().map_err(|error| format!("waiting for the command failed: {error}").into())
     }

@@ -5,22 +5,26 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use jetcell_power::{Meter, MeterKind, Recorder, Scope};
+use jetcell_power::{MeterKind, MeterScope, PowerMeter, PowerRecorder};
 
 use crate::console;
-use crate::outcome::Failure;
+use crate::outcome::CommandError;
 
 /// An open meter and its log.
-pub struct Recording {
-    meter: Meter,
-    recorder: Recorder,
+pub struct PowerRecording {
+    meter: PowerMeter,
+    recorder: PowerRecorder,
     /// Number of failed readings.
     pub failures: u64,
 }
 
-impl Recording {
+impl PowerRecording {
     /// Opens a meter and creates a log that contains a first reading.
-    pub fn begin(kind: &MeterKind, scope: Option<Scope>, output: &Path) -> Result<Recording, Failure> {
+    pub fn open(
+        kind: &MeterKind,
+        scope: Option<MeterScope>,
+        output: &Path,
+    ) -> Result<PowerRecording, CommandError> {
         let scope = match (scope, kind.scope()) {
             (None, None) => {
                 return Err(format!(
@@ -31,22 +35,22 @@ impl Recording {
             (Some(given), Some(own)) if given != own => {
                 return Err(format!("{kind} measures {own}; omit the scope").into());
             }
-            (given, own) => given.or(own).unwrap_or(Scope::Server),
+            (given, own) => given.or(own).unwrap_or(MeterScope::Server),
         };
         let mut meter = kind.open().map_err(failed)?;
         let first = meter.read().map_err(failed)?;
-        let recorder = Recorder::create(output, scope, now_ms(), first).map_err(failed)?;
-        Ok(Recording { meter, recorder, failures: 0 })
+        let recorder = PowerRecorder::create(output, scope, now_ms(), first).map_err(failed)?;
+        Ok(PowerRecording { meter, recorder, failures: 0 })
     }
 
     /// Adds a reading. A failed reading leaves a gap in the log. Returns an error only if the log cannot be written.
-    pub fn read(&mut self) -> Result<(), Failure> {
+    pub fn read(&mut self) -> Result<(), CommandError> {
         match self.meter.read() {
             Ok(reading) => self.recorder.add(now_ms(), reading).map_err(failed),
             Err(error) => {
                 self.failures += 1;
                 if self.failures == 1 {
-                    console::note(&format!("{error}; retrying"));
+                    console::print_note(&format!("{error}; retrying"));
                 }
                 Ok(())
             }
@@ -54,7 +58,7 @@ impl Recording {
     }
 
     /// Reads the meter periodically in a thread, until [`RecordingThread::end`] is called.
-    pub fn in_thread(mut self, interval: Duration) -> Result<RecordingThread, Failure> {
+    pub fn start_thread(mut self, interval: Duration) -> Result<RecordingThread, CommandError> {
         let (stop, stopped) = mpsc::channel();
         let work = move || {
             loop {
@@ -74,18 +78,18 @@ impl Recording {
 /// A thread that reads a meter periodically.
 pub struct RecordingThread {
     stop: Sender<()>,
-    thread: JoinHandle<Result<(), Failure>>,
+    thread: JoinHandle<Result<(), CommandError>>,
 }
 
 impl RecordingThread {
     /// Takes a last reading and ends the thread.
-    pub fn end(self) -> Result<(), Failure> {
+    pub fn finish(self) -> Result<(), CommandError> {
         drop(self.stop);
         self.thread.join().unwrap_or_else(|_| Err("the thread of the meter panicked".into()))
     }
 }
 
-fn failed(error: jetcell_power::PowerError) -> Failure {
+fn failed(error: jetcell_power::PowerError) -> CommandError {
     error.to_string().into()
 }
 

@@ -1,7 +1,7 @@
 //! Price and carbon dioxide emissions of a kilowatt-hour.
 
 use clap::Args;
-use jetcell_power::Tariff;
+use jetcell_power::EnergyTariff;
 
 /// Price options. They have no defaults because prices differ by place and year.
 #[derive(Args, Clone, Debug, Default)]
@@ -19,8 +19,8 @@ pub struct TariffOptions {
 
 impl TariffOptions {
     /// Returns the tariff.
-    pub fn tariff(&self) -> Tariff {
-        Tariff { price_per_kwh: self.price_per_kwh, co2_kg_per_kwh: self.co2_kg_per_kwh }
+    pub fn tariff(&self) -> EnergyTariff {
+        EnergyTariff { price_per_kwh: self.price_per_kwh, co2_kg_per_kwh: self.co2_kg_per_kwh }
     }
 }
 

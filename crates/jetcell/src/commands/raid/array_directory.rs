@@ -19,12 +19,12 @@ use jetcell_input::error_line;
 use jetcell_vfs::{DirectoryLock, Vfs, is_locked, parent_directory, read_input};
 use serde::{Deserialize, Serialize};
 
-use super::simulated_drive::SimulatedDrive;
-use crate::outcome::Failure;
-use crate::whole_file;
+use super::simulated_drive::SimulatedDriveOptions;
+use crate::outcome::CommandError;
+use crate::file_replacement;
 
 /// Name of the file that lists the members.
-const FILE: &str = "array.toml";
+const STATE_FILE: &str = "array.toml";
 /// Maximum size of the file in bytes. An array has at most 32 slots with two members each, and 8 spares, so this
 /// program never writes a larger file.
 const MAX_STATE_BYTES: u64 = 1 << 20;
@@ -40,27 +40,27 @@ pub struct ArrayDirectory {
     /// Write log of the LUNs, if it is not in the directory.
     pub write_log: Option<PathBuf>,
     /// Drive model whose timing the members simulate, or `None` if the members are real drives.
-    pub simulated_drive: Option<SimulatedDrive>,
+    pub simulated_drive: Option<SimulatedDriveOptions>,
 }
 
 /// A directory in which an array is being created. A newly created directory is removed on drop unless the array was
 /// created.
 pub struct ClaimedDirectory {
     /// Path of the directory if it was newly created.
-    made: Option<PathBuf>,
+    created: Option<PathBuf>,
     _lock: Option<Box<dyn DirectoryLock>>,
 }
 
 impl ClaimedDirectory {
     /// Keeps the directory, because the array was created.
     pub fn keep(mut self) {
-        self.made = None;
+        self.created = None;
     }
 }
 
 impl Drop for ClaimedDirectory {
     fn drop(&mut self) {
-        if let Some(path) = &self.made {
+        if let Some(path) = &self.created {
             // The caller reports the original error, so a failure of the removal is ignored.
             let _ = std::fs::remove_dir(path);
         }
@@ -69,25 +69,25 @@ impl Drop for ClaimedDirectory {
 
 /// Returns true if the directory belongs to an array.
 pub fn is_array(directory: &Path) -> bool {
-    directory.join(FILE).is_file()
+    directory.join(STATE_FILE).is_file()
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Stored {
+struct StoredMembers {
     id: String,
     members: Vec<PathBuf>,
     #[serde(skip_serializing_if = "Option::is_none")]
     write_log: Option<PathBuf>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    simulated_drive: Option<SimulatedDrive>,
+    simulated_drive: Option<SimulatedDriveOptions>,
 }
 
 impl ArrayDirectory {
     /// Fails if the directory belongs to an array or cannot be used for one.
-    pub fn refuse_used(path: &Path) -> Result<(), Failure> {
+    pub fn refuse_used(path: &Path) -> Result<(), CommandError> {
         let shown = path.display();
-        if path.join(FILE).symlink_metadata().is_ok() {
+        if path.join(STATE_FILE).symlink_metadata().is_ok() {
             return Err(format!(
                 "{shown} is the directory of an array; choose another directory, or destroy the array"
             )
@@ -108,19 +108,19 @@ impl ArrayDirectory {
 
     /// Creates the directory if it does not exist. Until the returned guard is dropped, no other process can create
     /// an array in the directory.
-    pub fn claim(vfs: &dyn Vfs, path: &Path) -> Result<ClaimedDirectory, Failure> {
+    pub fn claim(vfs: &dyn Vfs, path: &Path) -> Result<ClaimedDirectory, CommandError> {
         ArrayDirectory::refuse_used(path)?;
         let failed =
-            |error: io::Error| Failure::from(format!("{}: cannot be created: {error}", path.display()));
+            |error: io::Error| CommandError::from(format!("{}: cannot be created: {error}", path.display()));
         let made = match DirBuilder::new().mode(0o700).create(path) {
             Ok(()) => Some(path.to_path_buf()),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => None,
             Err(error) => return Err(failed(error)),
         };
         vfs.sync_directory(parent_directory(path)).map_err(failed)?;
-        let mut claimed = ClaimedDirectory { made, _lock: None };
+        let mut claimed = ClaimedDirectory { created: made, _lock: None };
         let lock = vfs.lock(path).map_err(|error| match error.kind() {
-            io::ErrorKind::WouldBlock => Failure::from(format!(
+            io::ErrorKind::WouldBlock => CommandError::from(format!(
                 "{}: another process is creating an array in this directory; choose another directory",
                 path.display()
             )),
@@ -133,57 +133,58 @@ impl ArrayDirectory {
     }
 
     /// Reads the `array.toml` file of an array.
-    pub fn open(path: &Path) -> Result<ArrayDirectory, Failure> {
-        let file = path.join(FILE);
+    pub fn open(path: &Path) -> Result<ArrayDirectory, CommandError> {
+        let file = path.join(STATE_FILE);
         let shown = file.display();
         let text = read_input(&file, MAX_STATE_BYTES).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Failure::from(format!(
-                "{} is not the directory of an array ({FILE} does not exist); create an array with jetcell \
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => CommandError::from(format!(
+                "{} is not the directory of an array ({STATE_FILE} does not exist); create an array with jetcell \
                  raid create",
                 path.display()
             )),
             _ => format!("{shown}: {error}").into(),
         })?;
         let damaged =
-            |what: &str| Failure::from(format!("{shown} is damaged ({what}); restore it from a copy"));
-        let stored: Stored = toml::from_str(&text)
+            |what: &str| CommandError::from(format!("{shown} is damaged ({what}); restore it from a copy"));
+        let stored: StoredMembers = toml::from_str(&text)
             .map_err(|error| damaged(&error_line(&error.message().lines().next().unwrap_or_default())))?;
         let id = u128::from_str_radix(&stored.id, 16).map_err(|_| damaged("the identity is not a number"))?;
-        let Stored { members, write_log, simulated_drive, .. } = stored;
-        if let Some(what) = simulated_drive.as_ref().and_then(SimulatedDrive::mistake) {
+        let StoredMembers { members, write_log, simulated_drive, .. } = stored;
+        if let Some(what) = simulated_drive.as_ref().and_then(SimulatedDriveOptions::invalid_reason) {
             return Err(damaged(&what));
         }
         Ok(ArrayDirectory { path: path.to_path_buf(), id, members, write_log, simulated_drive })
     }
 
     /// Writes the file atomically.
-    pub fn save(&self) -> Result<(), Failure> {
+    pub fn save(&self) -> Result<(), CommandError> {
         let (members, write_log) = (self.members.clone(), self.write_log.clone());
         let simulated_drive = self.simulated_drive.clone();
-        let stored = Stored { id: format!("{:032x}", self.id), members, write_log, simulated_drive };
-        let shown = self.path.join(FILE);
+        let stored = StoredMembers { id: format!("{:032x}", self.id), members, write_log, simulated_drive };
+        let shown = self.path.join(STATE_FILE);
         let failed = |what: &dyn std::fmt::Display| {
-            Failure::from(format!("{}: cannot be written: {what}", shown.display()))
+            CommandError::from(format!("{}: cannot be written: {what}", shown.display()))
         };
         let text = toml::to_string(&stored).map_err(|error| failed(&error))?;
         let head = "# Members of an array; see jetcell raid status. Paths may be changed while no process uses the array.\n";
-        whole_file::write(&self.path.join(FILE), &format!("{head}{text}")).map_err(|error| failed(&error))
+        file_replacement::replace_file(&self.path.join(STATE_FILE), &format!("{head}{text}"))
+            .map_err(|error| failed(&error))
     }
 
     /// Removes the file, so that the directory no longer belongs to an array. The events remain.
     pub fn remove(&self) -> io::Result<()> {
-        std::fs::remove_file(self.path.join(FILE))?;
+        std::fs::remove_file(self.path.join(STATE_FILE))?;
         std::fs::File::open(&self.path)?.sync_all()
     }
 }
 
 /// Returns a member that is locked by a process, which means that this process has the array open.
-pub fn used_member(members: &[PathBuf]) -> Option<&PathBuf> {
+pub fn find_locked_member(members: &[PathBuf]) -> Option<&PathBuf> {
     members.iter().find(|path| is_locked(path).unwrap_or(false))
 }
 
 /// Converts a path to an absolute path, which remains valid for commands that are run in other directories.
-pub fn absolute(path: &Path) -> Result<PathBuf, Failure> {
+pub fn absolute(path: &Path) -> Result<PathBuf, CommandError> {
     std::path::absolute(path).map_err(|error| format!("{}: {error}", path.display()).into())
 }
 
@@ -207,10 +208,10 @@ mod tests {
         drop(claimed);
         assert!(!path.exists(), "a new directory without an array is removed");
         let claimed = ArrayDirectory::claim(&vfs, &path).unwrap();
-        std::fs::write(path.join(FILE), "").unwrap();
+        std::fs::write(path.join(STATE_FILE), "").unwrap();
         claimed.keep();
         let used = ArrayDirectory::claim(&vfs, &path).err().unwrap().to_string();
-        assert!(used.contains("is the directory of an array") && path.join(FILE).exists(), "{used}");
+        assert!(used.contains("is the directory of an array") && path.join(STATE_FILE).exists(), "{used}");
         // An existing directory is not removed.
         let existing = parent.path().join("existing");
         std::fs::create_dir(&existing).unwrap();
@@ -230,7 +231,8 @@ mod tests {
             write_log: None,
             simulated_drive: None,
         };
-        let drives = ["15k-146", "10k-300", "ssd"].map(|name| SimulatedDrive::new(name, 20.0).unwrap());
+        let drives =
+            ["15k-146", "10k-300", "ssd"].map(|name| SimulatedDriveOptions::new(name, 20.0).unwrap());
         let drives = std::iter::once(None).chain(drives.map(Some));
         for (write_log, simulated_drive) in [None, Some("/fast/log".into())].into_iter().cycle().zip(drives) {
             (array.write_log, array.simulated_drive) = (write_log, simulated_drive);
@@ -246,7 +248,7 @@ mod tests {
             "[[[",
             "id = \"1\"\nmembers = []\n[simulated_drive]\ntime_scale = 0",
         ] {
-            std::fs::write(dir.path().join(FILE), text).unwrap();
+            std::fs::write(dir.path().join(STATE_FILE), text).unwrap();
             let complaint = ArrayDirectory::open(dir.path()).unwrap_err().to_string();
             assert!(complaint.contains("is damaged") && complaint.lines().count() == 1, "{complaint}");
         }

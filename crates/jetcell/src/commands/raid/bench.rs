@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use jetcell_lab::drive::{Target, Writing};
+use jetcell_lab::drive::{TestTarget, WritePermission};
 
 use super::array_directory::ArrayDirectory;
 use crate::commands::disk::MeasurementOptions;
-use crate::outcome::{Outcome, print_error};
+use crate::outcome::{CommandOutcome, print_error};
 
 const EXAMPLES: &str = "\
 Runs the steps of jetcell disk test: transfer rates, access times, queue depths, syncs and mixed loads, alternately on the array and in
@@ -27,7 +27,7 @@ Exit code: 0 measured, 1 a read did not return the data just written, 2 could no
 /// Measure an array, or a LUN on it, and compare it with plain files
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Bench {
+pub struct RaidBenchArgs {
     /// Directory of the array, or ARRAY/LUN
     #[arg(value_name = "ARRAY")]
     array: PathBuf,
@@ -38,26 +38,27 @@ pub struct Bench {
     options: MeasurementOptions,
 }
 
-impl Bench {
-    pub fn run(self) -> Outcome {
+impl RaidBenchArgs {
+    pub fn run(self) -> CommandOutcome {
         let beside = match self.beside.map_or_else(|| first_member(&self.array), Ok) {
             Ok(beside) => beside,
             Err(failure) => {
                 print_error(failure);
-                return Outcome::CouldNotRun;
+                return CommandOutcome::CouldNotRun;
             }
         };
         let mut array = std::ffi::OsString::from("array:");
         array.push(&self.array);
         let size = self.options.size();
         self.options.run(&[array.into(), beside], &|vfs, path| {
-            Target::open(vfs, path, size, Writing::Nothing).map_err(|error| error.to_string().into())
+            TestTarget::open(vfs, path, size, WritePermission::ReadOnly)
+                .map_err(|error| error.to_string().into())
         })
     }
 }
 
 /// Returns the directory of the first member.
-fn first_member(array: &Path) -> Result<PathBuf, crate::outcome::Failure> {
+fn first_member(array: &Path) -> Result<PathBuf, crate::outcome::CommandError> {
     let parent = array.parent().unwrap_or(Path::new("."));
     let directory = match super::is_array(array) || !super::is_array(parent) {
         true => ArrayDirectory::open(array)?,

@@ -4,19 +4,19 @@ use std::io::Read;
 use std::path::PathBuf;
 
 use clap::Args;
-use jetcell_array::{Array, AssembleOptions, BLOCK, CreateOptions, Level};
+use jetcell_array::{Array, AssembleOptions, BLOCK, CreateArrayOptions, Level};
 use jetcell_input::Printable;
 use jetcell_workload::EventFile;
 use jetcell_workload::units::{ByteSize, human_bytes};
 use serde_json::json;
 
 use super::array_directory::{ArrayDirectory, absolute};
-use super::member_file::{MadeFiles, shared_devices};
-use super::running_array::{Severity, add_event};
-use super::simulated_drive::SimulatedDrive;
+use super::member_file::{CreatedMemberFiles, shared_devices};
+use super::running_array::{ArrayEventSeverity, add_event};
+use super::simulated_drive::SimulatedDriveOptions;
 use crate::commands::backup::vfs;
 use crate::console;
-use crate::outcome::{Failure, Outcome};
+use crate::outcome::{CommandError, CommandOutcome};
 
 const EXAMPLES: &str = "\
 Levels: raid0, mirror (2 or 3 members), raid10, raid10-3 (3 copies), raid5, raid6, raid-tp (triple parity), raid-dp (up to 16
@@ -39,7 +39,7 @@ Exit code: 0 created, 2 not created; nothing was changed, except with --force on
 /// Create an array from files or block devices
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Create {
+pub struct RaidCreateArgs {
     /// Directory for the array, which lists the members and stores the events
     #[arg(value_name = "ARRAY")]
     array: PathBuf,
@@ -72,24 +72,26 @@ pub struct Create {
     json: bool,
 }
 
-impl Create {
-    pub fn create(&self) -> Result<Outcome, Failure> {
+impl RaidCreateArgs {
+    pub fn create(&self) -> Result<CommandOutcome, CommandError> {
         ArrayDirectory::refuse_used(&self.array)?;
         let absolute_paths =
             |paths: &[PathBuf]| paths.iter().map(|path| absolute(path)).collect::<Result<Vec<_>, _>>();
         let (members, spares) = (absolute_paths(&self.members)?, absolute_paths(&self.spares)?);
         let all = [members.clone(), spares.clone()].concat();
-        let drive = self.simulate_drive.as_ref().map(|name| SimulatedDrive::new(name, self.time_scale));
+        let drive =
+            self.simulate_drive.as_ref().map(|name| SimulatedDriveOptions::new(name, self.time_scale));
         let drive = drive.transpose()?;
         drive.as_ref().map_or(Ok(()), |drive| drive.check_size(self.size))?;
         let vfs = vfs()?;
-        let files = MadeFiles::make(&*vfs, &all, self.size.map(|size| size.0), drive.is_some())?;
-        let options = CreateOptions {
+        let files =
+            CreatedMemberFiles::create_missing(&*vfs, &all, self.size.map(|size| size.0), drive.is_some())?;
+        let options = CreateArrayOptions {
             chunk: self.chunk_blocks()?,
             force: self.force,
-            ..CreateOptions::new(self.level, random_id()?)
+            ..CreateArrayOptions::new(self.level, random_id()?)
         };
-        let failed = |error: jetcell_array::ArrayError| Failure::from(error.to_string());
+        let failed = |error: jetcell_array::ArrayError| CommandError::from(error.to_string());
         Array::create(&*vfs, &members, &options).map_err(failed)?;
         let mut array = Array::assemble(vfs.clone(), &members, AssembleOptions::default()).map_err(failed)?;
         spares.iter().try_for_each(|spare| array.add_spare(spare, self.force)).map_err(failed)?;
@@ -113,11 +115,11 @@ impl Create {
         let (level, count) = (self.level, members.len());
         let text = format!("An array was created: {level}, {count} members, {}.", human_bytes(bytes));
         let figures = json!({ "level": level.to_string(), "members": count, "bytes": bytes });
-        add_event(&events, "array_created", Severity::Information, &text, figures);
+        add_event(&events, "array_created", ArrayEventSeverity::Information, &text, figures);
         if !is_simulated {
-            shared_devices(&all).iter().for_each(|line| console::note(line));
+            shared_devices(&all).iter().for_each(|line| console::print_note(line));
         }
-        console::answer(
+        console::print_json_or_text(
             self.json,
             &match self.json {
                 true => format!(
@@ -134,10 +136,10 @@ impl Create {
                 }
             },
         );
-        Ok(Outcome::Good)
+        Ok(CommandOutcome::Good)
     }
 
-    fn chunk_blocks(&self) -> Result<u32, Failure> {
+    fn chunk_blocks(&self) -> Result<u32, CommandError> {
         let blocks = self.chunk.0 / BLOCK as u64;
         let fits = self.chunk.0.is_multiple_of(BLOCK as u64) && blocks.is_power_of_two() && blocks <= 64;
         match u32::try_from(blocks) {
@@ -147,7 +149,7 @@ impl Create {
     }
 }
 
-fn random_id() -> Result<u128, Failure> {
+fn random_id() -> Result<u128, CommandError> {
     let mut bytes = [0; 16];
     let read = std::fs::File::open("/dev/urandom").and_then(|mut source| source.read_exact(&mut bytes));
     read.map_err(|error| format!("/dev/urandom: {error}"))?;

@@ -8,10 +8,10 @@ use serde_json::json;
 
 use super::array_directory::ArrayDirectory;
 use super::member_file::is_link_to_file;
-use super::shown::Shown;
+use super::output_options::OutputOptions;
 use crate::commands::backup::vfs;
 use crate::console;
-use crate::outcome::{Failure, Outcome};
+use crate::outcome::{CommandError, CommandOutcome};
 
 /// Destroy an array: its members become ordinary files, and its content is lost
 #[derive(Args)]
@@ -23,7 +23,7 @@ Examples:
   jetcell raid destroy arr1 --force
 
 Exit code: 0 destroyed, 2 could not run.")]
-pub struct Destroy {
+pub struct RaidDestroyArgs {
     /// Directory of the array
     #[arg(value_name = "ARRAY")]
     array: PathBuf,
@@ -31,11 +31,11 @@ pub struct Destroy {
     #[arg(long)]
     force: bool,
     #[command(flatten)]
-    shown: Shown,
+    shown: OutputOptions,
 }
 
-impl Destroy {
-    pub fn destroy(&self) -> Result<Outcome, Failure> {
+impl RaidDestroyArgs {
+    pub fn destroy(&self) -> Result<CommandOutcome, CommandError> {
         let directory = ArrayDirectory::open(&self.array)?;
         let shown = self.array.display();
         if !self.force {
@@ -49,7 +49,10 @@ impl Destroy {
             directory.members.iter().filter(|path| path.exists()).cloned().collect();
         // A user with write access to a member's directory could have replaced the member with a link to a copy.
         for link in present.extract_if(.., |path| is_link_to_file(path)) {
-            console::note(&format!("{}: not changed, because it is a link; remove the link", link.display()));
+            console::print_note(&format!(
+                "{}: not changed, because it is a link; remove the link",
+                link.display()
+            ));
         }
         let erased =
             Array::erase(&*vfs, directory.id, &present).map_err(|error| format!("{shown}: {error}"))?;
@@ -58,6 +61,6 @@ impl Destroy {
             &json!({ "members": erased }),
             &format!("{shown}: the array was destroyed; {erased} files are no longer members"),
         );
-        Ok(Outcome::Good)
+        Ok(CommandOutcome::Good)
     }
 }

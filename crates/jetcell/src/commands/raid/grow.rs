@@ -3,16 +3,16 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use jetcell_array::Part;
+use jetcell_array::MemberPurpose;
 use jetcell_workload::units::{ByteSize, human_bytes};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::members::add_members;
-use super::operated::{Answer, Held, Operated};
-use super::running_array::{Severity, Start};
-use super::shown::Shown;
-use crate::outcome::Failure;
+use super::operation_context::{ArrayGuard, OperationContext, OperationResult};
+use super::running_array::{ArrayEventSeverity, ArrayStartOptions};
+use super::output_options::OutputOptions;
+use crate::outcome::CommandError;
 
 /// Add members and their space to an array
 #[derive(Args)]
@@ -25,13 +25,13 @@ Examples:
   jetcell raid grow arr1 disks/m9 --size 1GiB
 
 Exit code: 0 grown, 2 refused; the array was not changed.")]
-pub struct Grow {
+pub struct RaidGrowArgs {
     #[command(flatten)]
-    pub start: Start,
+    pub start: ArrayStartOptions,
     #[command(flatten)]
     pub add: AddMembers,
     #[command(flatten)]
-    pub shown: Shown,
+    pub shown: OutputOptions,
 }
 
 /// Members to add.
@@ -49,14 +49,14 @@ pub struct AddMembers {
 }
 
 impl AddMembers {
-    pub fn perform(&self, on: &Operated<'_>) -> Result<Answer, Failure> {
-        let members = self.members.iter().map(|path| on.path(path)).collect::<Result<Vec<_>, _>>()?;
-        let is_whole = on.on(|held| Ok(matches!(held, Held::Array(_))))?;
-        add_members(on, Part::Columns, &members, self.size, self.force)?;
+    pub fn perform(&self, on: &OperationContext<'_>) -> Result<OperationResult, CommandError> {
+        let members = self.members.iter().map(|path| on.resolve_path(path)).collect::<Result<Vec<_>, _>>()?;
+        let is_whole = on.with_access(|held| Ok(matches!(held, ArrayGuard::Array(_))))?;
+        add_members(on, MemberPurpose::DataColumns, &members, self.size, self.force)?;
         let text = format!("The array has grown by {} members.", members.len());
-        on.event("array_grown", Severity::Information, &text, json!({ "members": members }));
-        let (bytes, slots) = on.on_array(|array| Ok((array.layout().bytes(), array.layout().slots)))?;
-        let later = match on.beside {
+        on.event("array_grown", ArrayEventSeverity::Information, &text, json!({ "members": members }));
+        let (bytes, slots) = on.with_array(|array| Ok((array.layout().bytes(), array.layout().slots)))?;
+        let later = match on.concurrent_activity {
             Some(_) if is_whole => {
                 "; processes that use the array now see the new space after their next \
              start"
@@ -64,6 +64,6 @@ impl AddMembers {
             _ => "",
         };
         let text = format!("{}: {slots} slots, {}{later}", on.name, human_bytes(bytes));
-        Ok(Answer::good(&json!({ "slots": slots, "bytes": bytes }), &text))
+        Ok(OperationResult::success(&json!({ "slots": slots, "bytes": bytes }), &text))
     }
 }

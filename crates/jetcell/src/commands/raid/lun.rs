@@ -5,19 +5,19 @@ use std::thread;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use jetcell_array::{BLOCK, CleaningProgress, LogOptions, LunVolume, check_lun_name};
+use jetcell_array::{BLOCK, CleaningProgress, LunVolume, WriteLogOptions, check_lun_name};
 use jetcell_workload::units::{ByteSize, human_bytes};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::array_directory::absolute;
-use super::caretaker::{MIN_PAUSE, throttle};
-use super::content::{Content, Running, log_options};
+use super::maintainer::{MIN_PAUSE, maintenance_throttle};
+use super::content::{ArrayContent, RunningContent, log_options};
 use super::member_file::is_link_to_file;
-use super::operated::{Answer, Operated};
-use super::running_array::{RunningArray, Severity, Start};
-use super::shown::Shown;
-use crate::outcome::Failure;
+use super::operation_context::{OperationContext, OperationResult};
+use super::running_array::{ArrayEventSeverity, ArrayStartOptions, RunningArray};
+use super::output_options::OutputOptions;
+use crate::outcome::CommandError;
 
 /// Error for `--log` if the array already has a write log.
 const WRITE_LOG_EXISTS: &str = "the array already has LUNs and a write log; omit --log";
@@ -49,11 +49,11 @@ Examples:
 Exit code: 0 created, 2 refused; nothing was changed.")]
 pub struct CreateLun {
     #[command(flatten)]
-    pub start: Start,
+    pub start: ArrayStartOptions,
     #[command(flatten)]
     pub new: NewLun,
     #[command(flatten)]
-    pub shown: Shown,
+    pub shown: OutputOptions,
 }
 
 /// A LUN to be created.
@@ -75,21 +75,21 @@ pub struct NewLun {
 
 impl CreateLun {
     /// Fails if the name or the size of the LUN is invalid.
-    pub fn check(&self) -> Result<(), Failure> {
+    pub fn check(&self) -> Result<(), CommandError> {
         let block = BLOCK as u64;
         if self.new.size.0 == 0 || !self.new.size.0.is_multiple_of(block) {
             return Err(format!("--size {} must be a multiple of {block} bytes", self.new.size).into());
         }
-        check_lun_name(&self.new.name).map_err(|error| Failure::from(error.to_string()))
+        check_lun_name(&self.new.name).map_err(|error| CommandError::from(error.to_string()))
     }
 }
 
 impl NewLun {
     /// Starts an array that no other process uses as a volume of LUNs.
-    pub fn start(&self, start: &Start) -> Result<Running, Failure> {
+    pub fn start(&self, start: &ArrayStartOptions) -> Result<RunningContent, CommandError> {
         let mut running = start.start()?;
         let shown = start.array.display();
-        let is_volume = match LunVolume::is_on(&mut running.array) {
+        let is_volume = match LunVolume::exists_on(&mut running.array) {
             Ok(true) if self.log.is_some() => Err(WRITE_LOG_EXISTS.to_string()),
             found => found.map_err(|error| error.to_string()),
         };
@@ -104,7 +104,7 @@ impl NewLun {
             running.files.directory.write_log = Some(absolute(log)?);
             running.files.directory.save()?;
         }
-        let log = LogOptions { bytes: self.log_size.0, ..log_options(&running, false) };
+        let log = WriteLogOptions { bytes: self.log_size.0, ..log_options(&running, false) };
         if !is_volume && is_link_to_file(&log.path) {
             running.files.directory.write_log = None;
             running.files.directory.save()?;
@@ -115,7 +115,7 @@ impl NewLun {
         let RunningArray { array, vfs, mut files } = running;
         let volume = if is_volume { LunVolume::start(array, &log) } else { LunVolume::create(array, &log) };
         match volume {
-            Ok(volume) => Ok(Running { content: Content::Luns(Box::new(volume)), vfs, files }),
+            Ok(volume) => Ok(RunningContent { content: ArrayContent::Luns(Box::new(volume)), vfs, files }),
             Err(error) => {
                 if self.log.is_some() {
                     files.directory.write_log = None;
@@ -126,21 +126,21 @@ impl NewLun {
         }
     }
 
-    pub fn perform(&self, on: &Operated<'_>) -> Result<Answer, Failure> {
+    pub fn perform(&self, on: &OperationContext<'_>) -> Result<OperationResult, CommandError> {
         let name = on.name;
-        if on.beside.is_some() && self.log.is_some() {
+        if on.concurrent_activity.is_some() && self.log.is_some() {
             return Err(format!("{name}: {WRITE_LOG_EXISTS}").into());
         }
-        on.on_luns(|volume| volume.create_lun(&self.name, self.size.0 / BLOCK as u64))?;
+        on.with_lun_volume(|volume| volume.create_lun(&self.name, self.size.0 / BLOCK as u64))?;
         let size = human_bytes(self.size.0);
         let text = format!("LUN {} of {size} was created.", self.name);
         let figures = json!({ "lun": self.name, "bytes": self.size.0 });
-        on.event("lun_created", Severity::Information, &text, figures.clone());
-        let later = match on.beside {
+        on.event("lun_created", ArrayEventSeverity::Information, &text, figures.clone());
+        let later = match on.concurrent_activity {
             Some(_) => "; jetcell raid serve exports it after its next start",
             None => "",
         };
-        Ok(Answer::good(&figures, &format!("{name}: LUN {}, {size}{later}", self.name)))
+        Ok(OperationResult::success(&figures, &format!("{name}: LUN {}, {size}{later}", self.name)))
     }
 }
 
@@ -156,14 +156,14 @@ Examples:
 Exit code: 0 listed, 2 could not run.")]
 pub struct ListLuns {
     #[command(flatten)]
-    pub start: Start,
+    pub start: ArrayStartOptions,
     #[command(flatten)]
-    pub shown: Shown,
+    pub shown: OutputOptions,
 }
 
 /// Returns the LUNs with the space that they use.
-pub fn list(on: &Operated<'_>) -> Result<Answer, Failure> {
-    let (luns, free) = on.on_luns(|volume| Ok((volume.luns()?, volume.free_bytes())))?;
+pub fn list(on: &OperationContext<'_>) -> Result<OperationResult, CommandError> {
+    let (luns, free) = on.with_lun_volume(|volume| Ok((volume.luns()?, volume.free_bytes())))?;
     let lines = luns.iter().map(|lun| {
         let (bytes, used) = (human_bytes(lun.bytes), human_bytes(lun.used_bytes));
         format!("{}: {bytes}, {used} used, {} snapshots\n", lun.name, lun.snapshots.len())
@@ -176,7 +176,7 @@ pub fn list(on: &Operated<'_>) -> Result<Answer, Failure> {
                     "snapshots": lun.snapshots.len() })
         })
         .collect();
-    Ok(Answer::good(&json!({ "free_bytes": free, "luns": luns }), &text))
+    Ok(OperationResult::success(&json!({ "free_bytes": free, "luns": luns }), &text))
 }
 
 /// Consolidate the blocks of zones that are at most half full
@@ -190,17 +190,17 @@ Examples:
 Exit code: 0 cleaned, 2 could not run.")]
 pub struct CleanLuns {
     #[command(flatten)]
-    pub start: Start,
+    pub start: ArrayStartOptions,
     #[command(flatten)]
-    pub shown: Shown,
+    pub shown: OutputOptions,
 }
 
 /// Cleans until a step no longer frees rows. If a load is running, cleaning pauses like a rebuild.
-pub fn clean(on: &Operated<'_>) -> Result<Answer, Failure> {
-    let mut throttle = throttle();
-    let meter = on.on_array(|array| Ok(array.load_meter()))?;
-    let mut step = || -> Result<(CleaningProgress, Duration), Failure> {
-        on.on_luns(|volume| {
+pub fn clean(on: &OperationContext<'_>) -> Result<OperationResult, CommandError> {
+    let mut throttle = maintenance_throttle();
+    let meter = on.with_array(|array| Ok(array.load_meter()))?;
+    let mut step = || -> Result<(CleaningProgress, Duration), CommandError> {
+        on.with_lun_volume(|volume| {
             let (cleaned, pause) = throttle.step(&meter, |_| volume.clean_step());
             Ok((cleaned?, pause))
         })
@@ -208,14 +208,14 @@ pub fn clean(on: &Operated<'_>) -> Result<Answer, Failure> {
     let (first, mut pause) = step()?;
     let (mut moved, mut last) = (first.moved, first);
     while last.moved > 0 && last.whole_rows_after > last.whole_rows_before && !on.pace.cancel.is_cancelled() {
-        if on.beside.is_some() {
+        if on.concurrent_activity.is_some() {
             thread::sleep(pause.max(MIN_PAUSE));
         }
         (last, pause) = step()?;
         moved += last.moved;
     }
     let (before, after) = (first.whole_rows_before, last.whole_rows_after);
-    Ok(Answer::good(
+    Ok(OperationResult::success(
         &json!({ "blocks_moved": moved, "free_rows": after, "free_rows_before": before }),
         &format!("{}: {moved} blocks moved; {after} rows are entirely free, {before} before", on.name),
     ))
@@ -232,7 +232,7 @@ Examples:
 Exit code: 0 deleted, 2 refused.")]
 pub struct DeleteLun {
     #[command(flatten)]
-    pub start: Start,
+    pub start: ArrayStartOptions,
     /// Name of the LUN
     #[arg(value_name = "LUN")]
     pub name: String,
@@ -240,12 +240,12 @@ pub struct DeleteLun {
     #[arg(long)]
     pub force: bool,
     #[command(flatten)]
-    pub shown: Shown,
+    pub shown: OutputOptions,
 }
 
 impl DeleteLun {
     /// Fails unless the deletion was confirmed.
-    pub fn check(&self) -> Result<(), Failure> {
+    pub fn check(&self) -> Result<(), CommandError> {
         let shown = self.start.array.display();
         if !self.force {
             return Err(format!(
@@ -259,10 +259,15 @@ impl DeleteLun {
 }
 
 /// Deletes a LUN that is not in use.
-pub fn delete(on: &Operated<'_>, name: &str) -> Result<Answer, Failure> {
+pub fn delete(on: &OperationContext<'_>, name: &str) -> Result<OperationResult, CommandError> {
     on.refuse_used_lun(name)?;
-    on.on_luns(|volume| volume.delete_lun(name))?;
+    on.with_lun_volume(|volume| volume.delete_lun(name))?;
     let figures = json!({ "lun": name });
-    on.event("lun_deleted", Severity::Information, &format!("LUN {name} was deleted."), figures.clone());
-    Ok(Answer::good(&figures, &format!("{}: LUN {name} was deleted", on.name)))
+    on.event(
+        "lun_deleted",
+        ArrayEventSeverity::Information,
+        &format!("LUN {name} was deleted."),
+        figures.clone(),
+    );
+    Ok(OperationResult::success(&figures, &format!("{}: LUN {name} was deleted", on.name)))
 }

@@ -5,32 +5,32 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use jetcell_vfs::{IoReason, OpenMode, Vfs, create_new, is_locked, parent_directory};
-use jetcell_workload::machine::Storage;
+use jetcell_workload::machine::DirectoryStorage;
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::outcome::Failure;
+use crate::outcome::CommandError;
 
 /// Files that were created for an array. Dropping this value removes them unless they have become members.
-pub struct MadeFiles<'a> {
+pub struct CreatedMemberFiles<'a> {
     vfs: &'a dyn Vfs,
-    made: Vec<PathBuf>,
+    created: Vec<PathBuf>,
 }
 
-impl<'a> MadeFiles<'a> {
+impl<'a> CreatedMemberFiles<'a> {
     /// Creates the files that do not exist. If `is_sparse` is true, no blocks are allocated for them. Fails if an
     /// existing file is in use.
-    pub fn make(
+    pub fn create_missing(
         vfs: &'a dyn Vfs,
         paths: &[PathBuf],
         size: Option<u64>,
         is_sparse: bool,
-    ) -> Result<MadeFiles<'a>, Failure> {
+    ) -> Result<CreatedMemberFiles<'a>, CommandError> {
         let missing: Vec<&PathBuf> = paths.iter().filter(|path| !path.exists()).collect();
         for path in paths.iter().filter(|path| path.exists()) {
             refuse_used(path)?;
         }
-        let mut files = MadeFiles { vfs, made: vec![] };
+        let mut files = CreatedMemberFiles { vfs, created: vec![] };
         for path in missing {
             let shown = path.display();
             let Some(size) = size else {
@@ -45,26 +45,26 @@ impl<'a> MadeFiles<'a> {
                 )
                 .into());
             }
-            if files.made.contains(path) {
+            if files.created.contains(path) {
                 return Err(format!("{shown} is given twice; each member must be a separate file").into());
             }
             files
-                .make_one(path, size, is_sparse)
+                .create_file(path, size, is_sparse)
                 .map_err(|error| format!("{shown}: cannot be created: {error}"))?;
         }
         Ok(files)
     }
 
-    fn make_one(&mut self, path: &Path, size: u64, is_sparse: bool) -> std::io::Result<()> {
+    fn create_file(&mut self, path: &Path, size: u64, is_sparse: bool) -> std::io::Result<()> {
         if is_sparse {
             // `create_new` returns the new file itself, even if the path is replaced by another file.
             let file = create_new(path)?;
-            self.made.push(path.to_path_buf());
+            self.created.push(path.to_path_buf());
             file.set_len(size)?;
             file.sync_all()?;
         } else {
             let file = self.vfs.open(path, OpenMode::CreateNew)?;
-            self.made.push(path.to_path_buf());
+            self.created.push(path.to_path_buf());
             file.grow(size)?;
             file.sync(IoReason::Other)?;
         }
@@ -73,13 +73,13 @@ impl<'a> MadeFiles<'a> {
 
     /// Keeps the files, because the array uses them.
     pub fn keep(mut self) {
-        self.made.clear();
+        self.created.clear();
     }
 }
 
-impl Drop for MadeFiles<'_> {
+impl Drop for CreatedMemberFiles<'_> {
     fn drop(&mut self) {
-        for path in &self.made {
+        for path in &self.created {
             // The original error is reported, so a failure of the removal is ignored.
             let _ = self.vfs.remove(path);
         }
@@ -94,14 +94,14 @@ pub fn is_link_to_file(path: &Path) -> bool {
 }
 
 /// Fails if another program uses the file or the device.
-fn refuse_used(path: &Path) -> Result<(), Failure> {
+fn refuse_used(path: &Path) -> Result<(), CommandError> {
     let shown = path.display();
     let metadata = std::fs::metadata(path).map_err(|error| format!("{shown}: {error}"))?;
     if metadata.is_dir() {
         return Err(format!("{shown} is a directory; a member is a file or a block device").into());
     }
     let busy = || {
-        Failure::from(format!(
+        CommandError::from(format!(
             "{shown} is in use by another process; end that process, or give another member"
         ))
     };
@@ -127,7 +127,7 @@ pub fn shared_devices(members: &[PathBuf]) -> Vec<String> {
     let mut by_device: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for path in members {
         let Ok(metadata) = std::fs::metadata(path) else { continue };
-        let known = Storage::under(path).device.map(|device| device.name);
+        let known = DirectoryStorage::examine(path).device.map(|device| device.name);
         let device = known.unwrap_or_else(|| format!("with the number {}", metadata.dev()));
         by_device.entry(device).or_default().push(path.display().to_string());
     }

@@ -3,18 +3,18 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use jetcell_array::Part;
+use jetcell_array::MemberPurpose;
 use jetcell_workload::units::ByteSize;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::maintenance::rebuild;
-use super::member_file::{MadeFiles, shared_devices};
-use super::operated::{Answer, Held, Operated};
-use super::running_array::{Severity, Start, state_word};
-use super::shown::Shown;
+use super::member_file::{CreatedMemberFiles, shared_devices};
+use super::operation_context::{ArrayGuard, OperationContext, OperationResult};
+use super::running_array::{ArrayEventSeverity, ArrayStartOptions, state_name};
+use super::output_options::OutputOptions;
 use crate::commands::transfer_progress::rate;
-use crate::outcome::Failure;
+use crate::outcome::CommandError;
 
 /// Remove a member from an array, as if it had failed
 #[derive(Args)]
@@ -27,35 +27,35 @@ Examples:
   jetcell raid fail arr1 2        (the slot)
 
 Exit code: 0 removed, 2 refused: the array cannot tolerate the loss.")]
-pub struct Fail {
+pub struct RaidFailArgs {
     #[command(flatten)]
-    pub start: Start,
+    pub start: ArrayStartOptions,
     #[command(flatten)]
-    pub take_out: TakeOut,
+    pub take_out: MemberRemoval,
     #[command(flatten)]
-    pub shown: Shown,
+    pub shown: OutputOptions,
 }
 
 /// Member to remove.
 #[derive(Args, Serialize, Deserialize)]
-pub struct TakeOut {
+pub struct MemberRemoval {
     /// Path of the member, or the number of its slot
     #[arg(value_name = "MEMBER")]
     member: String,
 }
 
-impl TakeOut {
-    pub fn perform(&self, on: &Operated<'_>) -> Result<Answer, Failure> {
-        let slot = on.slot_of(&self.member)?;
-        let status = on.on_array(|array| array.fail(slot).map(|()| array.status()))?;
+impl MemberRemoval {
+    pub fn perform(&self, on: &OperationContext<'_>) -> Result<OperationResult, CommandError> {
+        let slot = on.find_slot(&self.member)?;
+        let status = on.with_array(|array| array.fail(slot).map(|()| array.status()))?;
         // If the array is in use, the caretaker records all failures.
-        if on.beside.is_none() {
+        if on.concurrent_activity.is_none() {
             let text = format!("The member {} of slot {slot} was removed.", self.member);
             let figures = json!({ "slot": slot, "member": self.member });
-            on.event("member_failed", Severity::Warning, &text, figures);
+            on.event("member_failed", ArrayEventSeverity::Warning, &text, figures);
         }
         let (name, spare) = (on.name, &status.slots[slot].replacement);
-        let next = match (spare, on.beside) {
+        let next = match (spare, on.concurrent_activity) {
             (Some(spare), None) => {
                 format!("the spare {} takes its place: run jetcell raid rebuild {name}", spare.display())
             }
@@ -64,8 +64,8 @@ impl TakeOut {
             }
             (None, _) => format!("replace it with jetcell raid replace {name} {slot} FILE"),
         };
-        Ok(Answer::good(
-            &json!({ "slot": slot, "state": state_word(status.state), "replacement": spare }),
+        Ok(OperationResult::success(
+            &json!({ "slot": slot, "state": state_name(status.state), "replacement": spare }),
             &format!("{name}: slot {slot} has lost its member; {next}"),
         ))
     }
@@ -73,7 +73,7 @@ impl TakeOut {
 
 /// A file that is to become a member.
 #[derive(Args, Serialize, Deserialize)]
-pub struct NewMember {
+pub struct NewMemberArgs {
     /// New member: a file or block device of the same size as the others
     #[arg(value_name = "FILE")]
     file: PathBuf,
@@ -85,43 +85,43 @@ pub struct NewMember {
     force: bool,
 }
 
-impl NewMember {
+impl NewMemberArgs {
     /// Adds the file as a member. If that fails, the array and the file are unchanged.
-    fn add(&self, on: &Operated<'_>, part: Part) -> Result<(), Failure> {
-        add_members(on, part, &[on.path(&self.file)?], self.size, self.force)
+    fn add(&self, on: &OperationContext<'_>, part: MemberPurpose) -> Result<(), CommandError> {
+        add_members(on, part, &[on.resolve_path(&self.file)?], self.size, self.force)
     }
 
     /// Adds the file as a spare.
-    pub fn add_spare(&self, on: &Operated<'_>) -> Result<Answer, Failure> {
-        self.add(on, Part::Spare)?;
+    pub fn add_spare(&self, on: &OperationContext<'_>) -> Result<OperationResult, CommandError> {
+        self.add(on, MemberPurpose::Spare)?;
         let (file, figures) = (self.file.display(), json!({ "member": self.file }));
         let text = format!("{file} was added as a spare.");
-        on.event("spare_added", Severity::Information, &text, figures.clone());
-        Ok(Answer::good(&figures, &format!("{}: {file} is a spare", on.name)))
+        on.event("spare_added", ArrayEventSeverity::Information, &text, figures.clone());
+        Ok(OperationResult::success(&figures, &format!("{}: {file} is a spare", on.name)))
     }
 }
 
 /// Adds files as members. If that fails, the array and the files are unchanged.
 pub fn add_members(
-    on: &Operated<'_>,
-    part: Part,
+    on: &OperationContext<'_>,
+    part: MemberPurpose,
     paths: &[PathBuf],
     size: Option<ByteSize>,
     force: bool,
-) -> Result<(), Failure> {
+) -> Result<(), CommandError> {
     // Simulated drives are sparse files on one device and need no reserved space.
     let is_simulated = on.files().directory.simulated_drive.is_some();
-    let files = MadeFiles::make(&*on.vfs, paths, size.map(|size| size.0), is_simulated)?;
-    let admission = on.on_array(|array| array.admission(part, paths))?;
+    let files = CreatedMemberFiles::create_missing(&*on.vfs, paths, size.map(|size| size.0), is_simulated)?;
+    let admission = on.with_array(|array| array.member_requirements(part, paths))?;
     // The array is not locked here. Otherwise, the load would have to wait while slow drives are prepared.
     let members: Result<Vec<_>, _> = paths.iter().map(|path| admission.prepare(path, force)).collect();
     let members = members.map_err(|error| format!("{}: {error}", on.name))?;
     {
         // The file lock is held, so no other thread writes the member list between the two steps.
         let mut of_array = on.files();
-        of_array.note_candidates(paths)?;
-        on.on(|held| match held {
-            Held::Luns(volume) if part == Part::Columns => volume.grow_by(members),
+        of_array.record_candidates(paths)?;
+        on.with_access(|held| match held {
+            ArrayGuard::Luns(volume) if part == MemberPurpose::DataColumns => volume.add_members(members),
             held => held.array().admit(members),
         })?;
     }
@@ -129,7 +129,7 @@ pub fn add_members(
     on.save_members()?;
     if !is_simulated {
         let members = on.files().directory.members.clone();
-        shared_devices(&members).iter().for_each(|line| (on.note)(line));
+        shared_devices(&members).iter().for_each(|line| (on.show_note)(line));
     }
     Ok(())
 }
@@ -145,35 +145,35 @@ Examples:
   jetcell raid replace arr1 2 disks/m9 --size 1GiB --rate 100MB/s
 
 Exit code: 0 rebuilt, 1 interrupted, or blocks could not be recovered, 2 refused.")]
-pub struct Replace {
+pub struct RaidReplaceArgs {
     #[command(flatten)]
-    pub start: Start,
+    pub start: ArrayStartOptions,
     #[command(flatten)]
-    pub replace: ReplaceMember,
+    pub replace: MemberReplacement,
     #[command(flatten)]
-    pub shown: Shown,
+    pub shown: OutputOptions,
 }
 
 /// Old member and new member.
 #[derive(Args, Serialize, Deserialize)]
-pub struct ReplaceMember {
+pub struct MemberReplacement {
     /// Path of the old member, or the number of its slot
     #[arg(value_name = "MEMBER")]
     member: String,
     #[command(flatten)]
-    new: NewMember,
+    new: NewMemberArgs,
     /// Limit the rate of the rebuild
     #[arg(long, value_name = "BYTES/S", value_parser = rate)]
     rate: Option<ByteSize>,
 }
 
-impl ReplaceMember {
-    pub fn perform(&self, on: &Operated<'_>) -> Result<Answer, Failure> {
-        let slot = on.slot_of(&self.member)?;
-        self.new.add(on, Part::Replacement(slot))?;
+impl MemberReplacement {
+    pub fn perform(&self, on: &OperationContext<'_>) -> Result<OperationResult, CommandError> {
+        let slot = on.find_slot(&self.member)?;
+        self.new.add(on, MemberPurpose::Replacement(slot))?;
         let text = format!("In slot {slot}, {} replaces {}.", self.new.file.display(), self.member);
         let figures = json!({ "slot": slot, "member": self.new.file });
-        on.event("member_replaced", Severity::Information, &text, figures);
+        on.event("member_replaced", ArrayEventSeverity::Information, &text, figures);
         rebuild(on, self.rate)
     }
 }
@@ -188,11 +188,11 @@ Examples:
   jetcell raid spare arr1 disks/s1 --size 1GiB
 
 Exit code: 0 added, 2 refused.")]
-pub struct Spare {
+pub struct RaidSpareArgs {
     #[command(flatten)]
-    pub start: Start,
+    pub start: ArrayStartOptions,
     #[command(flatten)]
-    pub new: NewMember,
+    pub new: NewMemberArgs,
     #[command(flatten)]
-    pub shown: Shown,
+    pub shown: OutputOptions,
 }

@@ -2,7 +2,7 @@
 
 mod array_directory;
 mod bench;
-mod caretaker;
+mod maintainer;
 mod content;
 mod control;
 mod create;
@@ -10,16 +10,16 @@ mod destroy;
 mod grow;
 mod lun;
 mod maintenance;
-mod measured;
+mod measured_options;
 mod member_file;
 mod members;
-mod operated;
+mod operation_context;
 mod operation;
-mod performed;
+mod operation_commands;
 mod running_array;
 mod scrub;
 mod serve;
-mod shown;
+mod output_options;
 mod simulate;
 mod simulated_drive;
 mod snapshot;
@@ -28,27 +28,27 @@ mod status;
 use clap::Subcommand;
 
 pub use self::array_directory::{ArrayDirectory, is_array};
-pub use self::caretaker::{Seen, UsedArray};
+pub use self::maintainer::{ArrayInUse, ArraySnapshot};
 pub use self::content::log_options;
 pub use self::control::ControlSocket;
-use self::create::Create;
-use self::destroy::Destroy;
-use self::grow::Grow;
+use self::create::RaidCreateArgs;
+use self::destroy::RaidDestroyArgs;
+use self::grow::RaidGrowArgs;
 use self::lun::LunCommand;
-use self::maintenance::Rebuild;
-use self::measured::Measured;
-use self::members::{Fail, Replace, Spare};
-pub use self::operated::{Beside, Holder};
-pub use self::running_array::{ArrayFiles, RunningArray, Severity, Start};
-use self::scrub::Scrub;
-use self::serve::Serve;
-pub use self::shown::transfers_value;
-use self::simulate::Simulate;
+use self::maintenance::RaidRebuildArgs;
+use self::measured_options::MeasuredOptions;
+use self::members::{RaidFailArgs, RaidReplaceArgs, RaidSpareArgs};
+pub use self::operation_context::{ArrayOwner, ConcurrentActivity};
+pub use self::running_array::{ArrayEventSeverity, ArrayFiles, ArrayStartOptions, RunningArray};
+use self::scrub::RaidScrubArgs;
+use self::serve::RaidServeArgs;
+pub use self::output_options::transfers_json;
+use self::simulate::RaidSimulateArgs;
 use self::snapshot::SnapshotCommand;
 use self::status::ShowStatus;
-use super::raid_reliability::{Options, RaidReliability};
-use crate::console::note;
-use crate::outcome::{Failure, Outcome, print_error};
+use super::raid_reliability::{RaidReliability, ReliabilityOptions};
+use crate::console::print_note;
+use crate::outcome::{CommandError, CommandOutcome, print_error};
 
 /// Examples shown below the list of commands.
 pub const EXAMPLES: &str = "\
@@ -99,23 +99,23 @@ Exit code: 0 done, 2 could not run.";
 
 /// Commands for arrays.
 #[derive(Subcommand)]
-pub enum Raid {
+pub enum RaidCommand {
     /// Create an array from files or block devices
-    Create(Create),
+    Create(RaidCreateArgs),
     /// Show the state of an array, its slots and its members
     Status(ShowStatus),
     /// Remove a member from an array, as if it had failed
-    Fail(Fail),
+    Fail(RaidFailArgs),
     /// Replace the member of a slot, and rebuild or copy its data
-    Replace(Replace),
+    Replace(RaidReplaceArgs),
     /// Add a spare that replaces the next member that fails
-    Spare(Spare),
+    Spare(RaidSpareArgs),
     /// Continue a rebuild, or start it on a spare
-    Rebuild(Rebuild),
+    Rebuild(RaidRebuildArgs),
     /// Read and verify all blocks, and repair damaged blocks
-    Scrub(Scrub),
+    Scrub(RaidScrubArgs),
     /// Serve an array, or the LUNs on it, as network block devices (NBD)
-    Serve(Serve),
+    Serve(RaidServeArgs),
     /// Create, list, clean and delete LUNs: thin devices with a write-anywhere layout
     #[command(subcommand, after_help = LUN_EXAMPLES)]
     Lun(LunCommand),
@@ -123,53 +123,53 @@ pub enum Raid {
     #[command(subcommand, after_help = SNAPSHOT_EXAMPLES)]
     Snapshot(SnapshotCommand),
     /// Add members and their space
-    Grow(Grow),
+    Grow(RaidGrowArgs),
     /// Destroy an array: its members become ordinary files
-    Destroy(Destroy),
+    Destroy(RaidDestroyArgs),
     /// Measure an array, or a LUN on it, and compare it with plain files
-    Bench(bench::Bench),
+    Bench(bench::RaidBenchArgs),
     /// Measure layouts of simulated disks under load, and compare them with figures published in 2008
-    Simulate(Simulate),
+    Simulate(RaidSimulateArgs),
     /// Calculate the probability that an array loses data during its service life
     Reliability(Box<RaidReliability>),
 }
 
-impl Raid {
+impl RaidCommand {
     /// Runs the command.
-    pub fn run(self) -> Outcome {
+    pub fn run(self) -> CommandOutcome {
         match self {
-            Raid::Create(command) => outcome(command.create()),
-            Raid::Status(command) => outcome(command.show()),
-            Raid::Fail(command) => outcome(command.run()),
-            Raid::Replace(command) => outcome(command.run()),
-            Raid::Spare(command) => outcome(command.run()),
-            Raid::Rebuild(command) => outcome(command.run()),
-            Raid::Scrub(command) => outcome(command.run()),
-            Raid::Serve(command) => outcome(command.serve()),
-            Raid::Lun(command) => outcome(command.run()),
-            Raid::Snapshot(command) => outcome(command.run()),
-            Raid::Grow(command) => outcome(command.run()),
-            Raid::Destroy(command) => outcome(command.destroy()),
-            Raid::Bench(command) => command.run(),
-            Raid::Simulate(command) => outcome(command.simulate()),
-            Raid::Reliability(command) => outcome(reliability(*command)),
+            RaidCommand::Create(command) => outcome(command.create()),
+            RaidCommand::Status(command) => outcome(command.show()),
+            RaidCommand::Fail(command) => outcome(command.run()),
+            RaidCommand::Replace(command) => outcome(command.run()),
+            RaidCommand::Spare(command) => outcome(command.run()),
+            RaidCommand::Rebuild(command) => outcome(command.run()),
+            RaidCommand::Scrub(command) => outcome(command.run()),
+            RaidCommand::Serve(command) => outcome(command.serve()),
+            RaidCommand::Lun(command) => outcome(command.run()),
+            RaidCommand::Snapshot(command) => outcome(command.run()),
+            RaidCommand::Grow(command) => outcome(command.run()),
+            RaidCommand::Destroy(command) => outcome(command.destroy()),
+            RaidCommand::Bench(command) => command.run(),
+            RaidCommand::Simulate(command) => outcome(command.simulate()),
+            RaidCommand::Reliability(command) => outcome(reliability(*command)),
         }
     }
 }
 
-fn reliability(command: RaidReliability) -> Result<Outcome, Failure> {
-    let Measured { options, notes } = match (command.array(), command.simulated()) {
-        (Some(array), _) => Measured::of(array)?,
-        (None, Some((result, layout))) => Measured::of_simulation(result, layout)?,
-        (None, None) => return command.calculate(Options::default()),
+fn reliability(command: RaidReliability) -> Result<CommandOutcome, CommandError> {
+    let MeasuredOptions { options, notes } = match (command.array(), command.simulation_result()) {
+        (Some(array), _) => MeasuredOptions::from_array(array)?,
+        (None, Some((result, layout))) => MeasuredOptions::from_simulation(result, layout)?,
+        (None, None) => return command.calculate(ReliabilityOptions::default()),
     };
-    notes.iter().for_each(|line| note(line));
+    notes.iter().for_each(|line| print_note(line));
     command.calculate(options)
 }
 
-fn outcome(result: Result<Outcome, Failure>) -> Outcome {
+fn outcome(result: Result<CommandOutcome, CommandError>) -> CommandOutcome {
     result.unwrap_or_else(|what| {
         print_error(what);
-        Outcome::CouldNotRun
+        CommandOutcome::CouldNotRun
     })
 }

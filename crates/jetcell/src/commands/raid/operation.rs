@@ -4,25 +4,25 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::content::{Content, Running, start_with_luns};
+use super::content::{ArrayContent, RunningContent, start_with_luns};
 use super::grow::AddMembers;
 use super::lun::{self, NewLun};
-use super::maintenance::ContinueRebuild;
-use super::members::{NewMember, ReplaceMember, TakeOut};
-use super::operated::{Answer, Operated};
-use super::running_array::{RunningArray, Start};
+use super::maintenance::RebuildOptions;
+use super::members::{MemberRemoval, MemberReplacement, NewMemberArgs};
+use super::operation_context::{OperationContext, OperationResult};
+use super::running_array::{ArrayStartOptions, RunningArray};
 use super::scrub::ScrubPass;
 use super::snapshot::{self, SnapshotChange, SnapshotName};
-use crate::outcome::Failure;
+use crate::outcome::CommandError;
 
 /// An operation on an array.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Operation {
-    Fail(TakeOut),
-    Replace(ReplaceMember),
-    AddSpare(NewMember),
-    Rebuild(ContinueRebuild),
+pub enum ArrayOperation {
+    Fail(MemberRemoval),
+    Replace(MemberReplacement),
+    AddSpare(NewMemberArgs),
+    Rebuild(RebuildOptions),
     Scrub(ScrubPass),
     Grow(AddMembers),
     CreateLun(NewLun),
@@ -35,55 +35,55 @@ pub enum Operation {
 
 /// An operation, the array that it applies to, and the directory that its relative paths refer to.
 #[derive(Serialize, Deserialize)]
-pub struct Request {
+pub struct ControlRequest {
     /// Array name as given by the user.
     pub array: String,
     /// The user's working directory.
     pub directory: PathBuf,
-    pub operation: Operation,
+    pub operation: ArrayOperation,
 }
 
-impl Operation {
+impl ArrayOperation {
     /// Returns the title of the progress display, or `None` if the operation does not show progress.
     pub fn title(&self) -> Option<&'static str> {
         match self {
-            Operation::Replace(_) | Operation::Rebuild(_) => Some("Rebuild"),
-            Operation::Scrub(_) => Some("Scrub"),
+            ArrayOperation::Replace(_) | ArrayOperation::Rebuild(_) => Some("Rebuild"),
+            ArrayOperation::Scrub(_) => Some("Scrub"),
             _ => None,
         }
     }
 
     /// Starts an array that no other process uses, with the content that the operation needs.
-    pub fn start(&self, start: &Start) -> Result<Running, Failure> {
+    pub fn start(&self, start: &ArrayStartOptions) -> Result<RunningContent, CommandError> {
         match self {
-            Operation::CreateLun(new) => new.start(start),
-            Operation::ListLuns
-            | Operation::CleanLuns
-            | Operation::DeleteLun(_)
-            | Operation::Snapshot(..)
-            | Operation::ListSnapshots => start_with_luns(start),
+            ArrayOperation::CreateLun(new) => new.start(start),
+            ArrayOperation::ListLuns
+            | ArrayOperation::CleanLuns
+            | ArrayOperation::DeleteLun(_)
+            | ArrayOperation::Snapshot(..)
+            | ArrayOperation::ListSnapshots => start_with_luns(start),
             _ => {
                 let RunningArray { array, vfs, files } = start.start()?;
-                Ok(Running { content: Content::Array(Box::new(array)), vfs, files })
+                Ok(RunningContent { content: ArrayContent::Array(Box::new(array)), vfs, files })
             }
         }
     }
 
     /// Runs the operation.
-    pub fn perform(&self, on: &Operated<'_>) -> Result<Answer, Failure> {
+    pub fn perform(&self, on: &OperationContext<'_>) -> Result<OperationResult, CommandError> {
         match self {
-            Operation::Fail(take_out) => take_out.perform(on),
-            Operation::Replace(replace) => replace.perform(on),
-            Operation::AddSpare(new) => new.add_spare(on),
-            Operation::Rebuild(rebuild) => rebuild.perform(on),
-            Operation::Scrub(scrub) => scrub.perform(on),
-            Operation::Grow(grow) => grow.perform(on),
-            Operation::CreateLun(new) => new.perform(on),
-            Operation::ListLuns => lun::list(on),
-            Operation::CleanLuns => lun::clean(on),
-            Operation::DeleteLun(name) => lun::delete(on, name),
-            Operation::Snapshot(name, change) => name.perform(on, change),
-            Operation::ListSnapshots => snapshot::list(on),
+            ArrayOperation::Fail(take_out) => take_out.perform(on),
+            ArrayOperation::Replace(replace) => replace.perform(on),
+            ArrayOperation::AddSpare(new) => new.add_spare(on),
+            ArrayOperation::Rebuild(rebuild) => rebuild.perform(on),
+            ArrayOperation::Scrub(scrub) => scrub.perform(on),
+            ArrayOperation::Grow(grow) => grow.perform(on),
+            ArrayOperation::CreateLun(new) => new.perform(on),
+            ArrayOperation::ListLuns => lun::list(on),
+            ArrayOperation::CleanLuns => lun::clean(on),
+            ArrayOperation::DeleteLun(name) => lun::delete(on, name),
+            ArrayOperation::Snapshot(name, change) => name.perform(on, change),
+            ArrayOperation::ListSnapshots => snapshot::list(on),
         }
     }
 }

@@ -6,20 +6,21 @@ use std::sync::Arc;
 use chrono::{Local, SecondsFormat};
 use clap::Args;
 use jetcell_array::{
-    Array, ArrayError, ArrayState, AssembleOptions, Examination, LunVolume, MemberState, Refusal, Status,
+    Array, ArrayError, ArrayExamination, ArrayRefusal, ArrayState, ArrayStatus, AssembleOptions, LunVolume,
+    MemberState,
 };
 use jetcell_vfs::Vfs;
 use jetcell_workload::EventFile;
 use serde_json::{Value, json};
 
-use super::array_directory::{ArrayDirectory, used_member};
+use super::array_directory::{ArrayDirectory, find_locked_member};
 use crate::commands::backup::vfs;
 use crate::console;
-use crate::outcome::Failure;
+use crate::outcome::CommandError;
 
 /// Options for starting an array.
 #[derive(Args)]
-pub struct Start {
+pub struct ArrayStartOptions {
     /// Directory of the array
     #[arg(value_name = "ARRAY")]
     pub array: PathBuf,
@@ -42,54 +43,54 @@ pub struct ArrayFiles {
     events: EventFile,
 }
 
-impl Start {
+impl ArrayStartOptions {
     /// Creates options for starting the array in a directory without `--start-degraded`.
-    pub fn of(array: &Path) -> Start {
-        Start { array: array.to_path_buf(), start_degraded: false }
+    pub fn for_array(array: &Path) -> ArrayStartOptions {
+        ArrayStartOptions { array: array.to_path_buf(), start_degraded: false }
     }
 
     /// Starts the array from the members that are listed in its directory and confirmed by their superblocks.
-    pub fn start(&self) -> Result<RunningArray, Failure> {
+    pub fn start(&self) -> Result<RunningArray, CommandError> {
         let directory = ArrayDirectory::open(&self.array)?;
         let vfs = vfs()?;
-        if let Some(used) = used_member(&directory.members) {
+        if let Some(used) = find_locked_member(&directory.members) {
             let (array, member) = (self.array.display(), used.display());
             return Err(format!(
                 "{array}: another process uses the array (its member {member}); stop that process first"
             )
             .into());
         }
-        let found = Examination::new(&*vfs, directory.id, &directory.members)
-            .map_err(|error| named(&self.array, error))?;
+        let found = ArrayExamination::new(&*vfs, directory.id, &directory.members)
+            .map_err(|error| with_array_name(&self.array, error))?;
         let events = EventFile::open(&directory.path, true)
             .map_err(|error| format!("{}: events cannot be written: {error}", self.array.display()))?;
         let (known, left_out): (Vec<_>, Vec<_>) =
             found.members.into_iter().partition(|(_, state)| state.is_used());
         for (path, state) in &left_out {
-            console::note(&format!("{}: skipped: {}", path.display(), why(state)));
+            console::print_note(&format!("{}: skipped: {}", path.display(), describe_exclusion(state)));
         }
         let members: Vec<PathBuf> = known.into_iter().map(|(path, _)| path).collect();
         let options = AssembleOptions { force: self.start_degraded, ..AssembleOptions::default() };
         let of_members = match &directory.simulated_drive {
-            Some(drive) => drive.over(vfs.clone())?,
+            Some(drive) => drive.wrap_vfs(vfs.clone())?,
             None => vfs.clone(),
         };
         let mut array = Array::assemble(of_members, &members, options).map_err(|error| match error {
-            ArrayError::Refused(Refusal::DirtyDegraded { missing }) => format!(
+            ArrayError::Refused(ArrayRefusal::DirtyDegraded { missing }) => format!(
                 "{}: the array was not shut down cleanly and {missing} of its members are missing; \
                  reconnect them, or add --start-degraded",
                 self.array.display()
             )
             .into(),
-            error => named(&self.array, error),
+            error => with_array_name(&self.array, error),
         })?;
-        LunVolume::settle(&mut array).map_err(|error| named(&self.array, error))?;
+        LunVolume::clear_torn_rows(&mut array).map_err(|error| with_array_name(&self.array, error))?;
         let mut running = RunningArray { array, vfs, files: ArrayFiles { directory, events } };
         for (path, state) in left_out {
             running.event(
                 "member_left_out",
-                Severity::Warning,
-                &format!("{} was skipped: {}.", path.display(), why(&state)),
+                ArrayEventSeverity::Warning,
+                &format!("{} was skipped: {}.", path.display(), describe_exclusion(&state)),
                 json!({}),
             );
         }
@@ -100,7 +101,7 @@ impl Start {
 
 /// Severity of an event.
 #[derive(Clone, Copy)]
-pub enum Severity {
+pub enum ArrayEventSeverity {
     Information,
     Warning,
     Error,
@@ -108,7 +109,7 @@ pub enum Severity {
 
 impl ArrayFiles {
     /// Records files that are about to become members, so that the next start can find them after a crash.
-    pub fn note_candidates(&mut self, paths: &[PathBuf]) -> Result<(), Failure> {
+    pub fn record_candidates(&mut self, paths: &[PathBuf]) -> Result<(), CommandError> {
         let directory = &mut self.directory;
         let new = paths.iter().filter(|path| !directory.members.contains(path)).cloned();
         directory.members = directory.members.iter().cloned().chain(new).collect();
@@ -116,25 +117,26 @@ impl ArrayFiles {
     }
 
     /// Adds an event with additional values to the array's event file.
-    pub fn event(&mut self, name: &str, severity: Severity, text: &str, figures: Value) {
+    pub fn event(&mut self, name: &str, severity: ArrayEventSeverity, text: &str, figures: Value) {
         add_event(&self.events, name, severity, text, figures);
     }
 
     /// Records the completion of a rebuild. [`super::reliability`] assumes that the next rebuild has the same rate.
     pub fn rebuild_completed(&mut self, bytes: u64, seconds: f64, rows_lost: u64) {
         let (severity, rest) = match rows_lost {
-            0 => (Severity::Information, String::new()),
-            _ => {
-                (Severity::Error, format!("; {rows_lost} rows lost too many blocks and cannot be recovered"))
-            }
+            0 => (ArrayEventSeverity::Information, String::new()),
+            _ => (
+                ArrayEventSeverity::Error,
+                format!("; {rows_lost} rows lost too many blocks and cannot be recovered"),
+            ),
         };
         let figures = json!({ "bytes": bytes, "seconds": seconds, "rows_lost": rows_lost });
         self.event("rebuild_completed", severity, &format!("The rebuild is complete{rest}."), figures);
     }
 
     /// Writes the array's current members.
-    pub fn save_members(&mut self, status: &Status) -> Result<(), Failure> {
-        let members = members_of(status);
+    pub fn save_members(&mut self, status: &ArrayStatus) -> Result<(), CommandError> {
+        let members = member_paths(status);
         if members != self.directory.members {
             self.directory.members = members;
             self.directory.save()?;
@@ -145,29 +147,29 @@ impl ArrayFiles {
 
 impl RunningArray {
     /// Adds an event with additional values to the array's event file.
-    pub fn event(&mut self, name: &str, severity: Severity, text: &str, figures: Value) {
+    pub fn event(&mut self, name: &str, severity: ArrayEventSeverity, text: &str, figures: Value) {
         self.files.event(name, severity, text, figures);
     }
 
     /// Writes the array's current members to `array.toml` in its directory.
-    pub fn save_members(&mut self) -> Result<(), Failure> {
+    pub fn save_members(&mut self) -> Result<(), CommandError> {
         self.files.save_members(&self.array.status())
     }
 
     /// Shuts the array down.
-    pub fn close(mut self) -> Result<(), Failure> {
+    pub fn close(mut self) -> Result<(), CommandError> {
         self.save_members()?;
         let path = self.files.directory.path;
-        self.array.close().map_err(|error| named(&path, error))
+        self.array.close().map_err(|error| with_array_name(&path, error))
     }
 }
 
 /// Adds an event to an event file.
-pub fn add_event(events: &EventFile, name: &str, severity: Severity, text: &str, figures: Value) {
+pub fn add_event(events: &EventFile, name: &str, severity: ArrayEventSeverity, text: &str, figures: Value) {
     let severity = match severity {
-        Severity::Information => "information",
-        Severity::Warning => "warning",
-        Severity::Error => "error",
+        ArrayEventSeverity::Information => "information",
+        ArrayEventSeverity::Warning => "warning",
+        ArrayEventSeverity::Error => "error",
     };
     let at = Local::now().to_rfc3339_opts(SecondsFormat::Millis, false);
     let mut line = json!({ "at": at, "event": name, "severity": severity, "text": text });
@@ -177,17 +179,17 @@ pub fn add_event(events: &EventFile, name: &str, severity: Severity, text: &str,
     events.add(&line);
 }
 
-fn named(array: &Path, error: ArrayError) -> Failure {
+fn with_array_name(array: &Path, error: ArrayError) -> CommandError {
     format!("{}: {error}", array.display()).into()
 }
 
-fn members_of(status: &Status) -> Vec<PathBuf> {
+fn member_paths(status: &ArrayStatus) -> Vec<PathBuf> {
     let of_slots = status.slots.iter().flat_map(|slot| [&slot.member, &slot.replacement]).flatten();
     of_slots.chain(&status.spares).cloned().collect()
 }
 
 /// Describes why a file is not used.
-pub fn why(state: &MemberState) -> String {
+pub fn describe_exclusion(state: &MemberState) -> String {
     match state {
         MemberState::Slot(slot) => format!("it is the member of slot {slot}"),
         MemberState::Replacement(slot) => format!("it is the rebuild target of slot {slot}"),
@@ -203,7 +205,7 @@ pub fn why(state: &MemberState) -> String {
 }
 
 /// Returns the state of an array as one word.
-pub fn state_word(state: ArrayState) -> &'static str {
+pub fn state_name(state: ArrayState) -> &'static str {
     match state {
         ArrayState::Optimal => "optimal",
         ArrayState::Degraded(_) => "degraded",

@@ -9,13 +9,13 @@ use jetcell_workload::units::{ByteSize, human_bytes};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::caretaker::{MIN_PAUSE, throttle};
+use super::maintainer::{MIN_PAUSE, maintenance_throttle};
 use super::maintenance::{ZONE_BYTES, ZonePace};
-use super::operated::{Answer, Operated};
-use super::running_array::{Severity, Start};
-use super::shown::Shown;
+use super::operation_context::{OperationContext, OperationResult};
+use super::running_array::{ArrayEventSeverity, ArrayStartOptions};
+use super::output_options::OutputOptions;
 use crate::commands::transfer_progress::rate;
-use crate::outcome::Failure;
+use crate::outcome::CommandError;
 
 /// Interval at which the scrub checks whether a rebuild has completed. Rebuilds take precedence over the scrub.
 const REBUILD_INTERVAL: Duration = Duration::from_millis(100);
@@ -32,13 +32,13 @@ Examples:
   jetcell raid scrub arr1 --rate 20MB/s --json
 
 Exit code: 0 no damage, 1 damage was found (repaired or not), or the pass was interrupted, 2 could not run.")]
-pub struct Scrub {
+pub struct RaidScrubArgs {
     #[command(flatten)]
-    pub start: Start,
+    pub start: ArrayStartOptions,
     #[command(flatten)]
     pub pass: ScrubPass,
     #[command(flatten)]
-    pub shown: Shown,
+    pub shown: OutputOptions,
 }
 
 /// Options of a scrub pass.
@@ -50,8 +50,8 @@ pub struct ScrubPass {
 }
 
 impl ScrubPass {
-    pub fn perform(&self, on: &Operated<'_>) -> Result<Answer, Failure> {
-        let turn = on.beside.map(|beside| beside.scrub());
+    pub fn perform(&self, on: &OperationContext<'_>) -> Result<OperationResult, CommandError> {
+        let turn = on.concurrent_activity.map(|beside| beside.begin_scrub());
         if matches!(turn, Some(None)) {
             return Err(format!(
                 "{}: a scrub of the array is already running; wait until it completes",
@@ -60,29 +60,29 @@ impl ScrubPass {
             .into());
         }
         let began = Instant::now();
-        on.event("scrub_started", Severity::Information, "A scrub has started.", json!({}));
+        on.event("scrub_started", ArrayEventSeverity::Information, "A scrub has started.", json!({}));
         let (report, is_complete) = self.pass(on, began)?;
-        let slots = on.on_array(|array| Ok(array.status().slots))?;
+        let slots = on.with_array(|array| Ok(array.status().slots))?;
         Ok(answer(on.name, &slots, &report, is_complete, began.elapsed().as_secs_f64()))
     }
 
     /// Runs the rest of the pass. Returns the report, and whether the pass is complete.
-    fn pass(&self, on: &Operated<'_>, began: Instant) -> Result<(ScrubReport, bool), Failure> {
+    fn pass(&self, on: &OperationContext<'_>, began: Instant) -> Result<(ScrubReport, bool), CommandError> {
         let mut pace = ZonePace::start(on, self.rate);
         let mut report = ScrubReport::default();
-        let (zones, before, columns) = on.on_array(|array| {
+        let (zones, before, columns) = on.with_array(|array| {
             let layout = array.layout();
             Ok((layout.zones(), array.scrub_cursor(), layout.data_columns() as u64))
         })?;
-        let is_beside = on.beside.is_some();
+        let is_beside = on.concurrent_activity.is_some();
         // By default, many zones are verified at once. A concurrent load would have to wait for them, and with a rate
         // limit they would take too long.
         let most = if is_beside || self.rate.is_some() { 1 } else { u64::MAX };
-        let mut throttle = throttle();
+        let mut throttle = maintenance_throttle();
         let mut is_complete = false;
         while !is_complete && !pace.is_cancelled() {
             let done = report.zones;
-            let step = on.on_array(|array| {
+            let step = on.with_array(|array| {
                 if is_beside && !array.rebuild_progress().is_complete() {
                     return Ok(None);
                 }
@@ -103,26 +103,32 @@ impl ScrubPass {
         }
         let damaged: u64 = report.damaged.iter().sum();
         let severity = match report.is_clean() {
-            true => Severity::Information,
+            true => ArrayEventSeverity::Information,
             false
                 if report.unrecoverable.is_empty()
-                    && report.disagreements.iter().all(|found| found.is_repaired) =>
+                    && report.parity_mismatches.iter().all(|found| found.is_repaired) =>
             {
-                Severity::Warning
+                ArrayEventSeverity::Warning
             }
-            false => Severity::Error,
+            false => ArrayEventSeverity::Error,
         };
         let (rows, repaired) = (report.rows, report.repaired);
         let text =
             format!("A scrub verified {rows} rows: {damaged} damaged blocks, {repaired} written back.");
-        let figures = json!({ "rows": rows, "bytes": pace.moved(), "seconds": began.elapsed().as_secs_f64(),
+        let figures = json!({ "rows": rows, "bytes": pace.bytes_processed(), "seconds": began.elapsed().as_secs_f64(),
             "damaged": damaged, "repaired": repaired, "complete": is_complete });
         on.event("scrub_ended", severity, &text, figures);
         Ok((report, is_complete))
     }
 }
 
-fn answer(name: &str, slots: &[SlotStatus], report: &ScrubReport, is_complete: bool, seconds: f64) -> Answer {
+fn answer(
+    name: &str,
+    slots: &[SlotStatus],
+    report: &ScrubReport,
+    is_complete: bool,
+    seconds: f64,
+) -> OperationResult {
     let member = |slot: usize| slots[slot].member.clone().unwrap_or_default();
     let damaged: Vec<(usize, u64)> =
         report.damaged.iter().copied().enumerate().filter(|(_, count)| *count > 0).collect();
@@ -131,7 +137,7 @@ fn answer(name: &str, slots: &[SlotStatus], report: &ScrubReport, is_complete: b
         .map(|(slot, count)| json!({ "slot": slot, "member": member(*slot), "blocks": count }))
         .collect();
     let disagreements: Vec<Value> = report
-        .disagreements
+        .parity_mismatches
         .iter()
         .map(|found| json!({ "row": found.row, "suspect": found.suspect, "repaired": found.is_repaired }))
         .collect();
@@ -149,7 +155,7 @@ fn answer(name: &str, slots: &[SlotStatus], report: &ScrubReport, is_complete: b
         lines.push(format!("  {} blocks written back", report.repaired));
     }
     lines.extend(report.unrecoverable.iter().map(|row| format!("  row {row}: too many blocks are damaged")));
-    lines.extend(report.disagreements.iter().map(|found| {
+    lines.extend(report.parity_mismatches.iter().map(|found| {
         let suspect = found.suspect.map_or("no single slot explains the mismatch".into(), |slot| {
             format!(
                 "slot {slot} would \
@@ -159,8 +165,8 @@ fn answer(name: &str, slots: &[SlotStatus], report: &ScrubReport, is_complete: b
         let repaired = if found.is_repaired { "; parity was recomputed" } else { "; nothing was changed" };
         format!("  row {}: checksums are correct, parity disagrees; {suspect}{repaired}", found.row)
     }));
-    Answer {
+    OperationResult {
         is_good: is_complete && report.is_clean(),
-        ..Answer::good(&value, &jetcell_input::printable_rows(&lines))
+        ..OperationResult::success(&value, &jetcell_input::printable_rows(&lines))
     }
 }

@@ -3,40 +3,40 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use jetcell_disk_simulation::config::{drives, read_drive};
-use jetcell_disk_simulation::drive::Drive;
-use jetcell_simulated_drives::SimulatedDrives;
+use jetcell_disk_simulation::config::{drives, parse_drive};
+use jetcell_disk_simulation::drive::DriveModel;
+use jetcell_simulated_drives::SimulatedDriveVfs;
 use jetcell_vfs::{Vfs, read_input};
 use jetcell_workload::units::ByteSize;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::outcome::Failure;
+use crate::outcome::CommandError;
 
 /// Maximum size in bytes of a file that describes a drive.
 const MAX_CONFIG_BYTES: u64 = 1 << 20;
-const SLOWEST: f64 = 0.01;
-const FASTEST: f64 = 10_000.0;
+const MIN_TIME_SCALE: f64 = 0.01;
+const MAX_TIME_SCALE: f64 = 10_000.0;
 
 /// Drive model, and the factor by which the simulated drive is faster than a real one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct SimulatedDrive {
+pub struct SimulatedDriveOptions {
     time_scale: f64,
-    drive: Drive,
+    drive: DriveModel,
 }
 
-impl SimulatedDrive {
+impl SimulatedDriveOptions {
     /// Creates a simulated drive from a built-in name, or from a TOML file.
-    pub fn new(name: &str, time_scale: f64) -> Result<SimulatedDrive, Failure> {
+    pub fn new(name: &str, time_scale: f64) -> Result<SimulatedDriveOptions, CommandError> {
         let mut table = drives();
         let drive = match table.remove(name) {
             Some(drive) => drive,
             None if Path::new(name).exists() => {
-                let named = |what: String| Failure::from(format!("--simulate-drive {name}: {what}"));
+                let named = |what: String| CommandError::from(format!("--simulate-drive {name}: {what}"));
                 let text = read_input(Path::new(name), MAX_CONFIG_BYTES)
                     .map_err(|error| named(error.to_string()))?;
-                read_drive(&text).map_err(|error| named(error.to_string()))?
+                parse_drive(&text).map_err(|error| named(error.to_string()))?
             }
             None => {
                 let names = drives().into_keys().collect::<Vec<_>>().join(", ");
@@ -47,23 +47,23 @@ impl SimulatedDrive {
                 .into());
             }
         };
-        let drive = SimulatedDrive { time_scale, drive };
-        match drive.mistake() {
+        let drive = SimulatedDriveOptions { time_scale, drive };
+        match drive.invalid_reason() {
             Some(what) => Err(what.into()),
             None => Ok(drive),
         }
     }
 
     /// Returns why no drive can have these parameters, or `None` if they are valid.
-    pub fn mistake(&self) -> Option<String> {
-        if !(SLOWEST..=FASTEST).contains(&self.time_scale) {
-            return Some(format!("the time scale must be between {SLOWEST} and {FASTEST}"));
+    pub fn invalid_reason(&self) -> Option<String> {
+        if !(MIN_TIME_SCALE..=MAX_TIME_SCALE).contains(&self.time_scale) {
+            return Some(format!("the time scale must be between {MIN_TIME_SCALE} and {MAX_TIME_SCALE}"));
         }
         self.drive.impossible_field().map(|field| format!("no drive has this {field}"))
     }
 
     /// Fails if members of this size are larger than the drive.
-    pub fn check_size(&self, size: Option<ByteSize>) -> Result<(), Failure> {
+    pub fn check_size(&self, size: Option<ByteSize>) -> Result<(), CommandError> {
         match size {
             Some(size) if size.0 > self.drive.capacity() => Err(format!(
                 "--size {size}: the simulated drive ({}) has {} GB; a smaller member has the seek times of \
@@ -77,8 +77,8 @@ impl SimulatedDrive {
     }
 
     /// Returns a file system in which the files of `vfs` have the timing of these drives.
-    pub fn over(&self, vfs: Arc<dyn Vfs>) -> Result<Arc<dyn Vfs>, Failure> {
-        let drives = SimulatedDrives::new(vfs, self.drive.clone(), self.time_scale);
+    pub fn wrap_vfs(&self, vfs: Arc<dyn Vfs>) -> Result<Arc<dyn Vfs>, CommandError> {
+        let drives = SimulatedDriveVfs::new(vfs, self.drive.clone(), self.time_scale);
         Ok(Arc::new(drives.map_err(|error| format!("simulated drives cannot start: {error}"))?))
     }
 

@@ -8,24 +8,24 @@ use jetcell_array::LunVolume;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::operated::{Answer, Operated};
-use super::running_array::{Severity, Start};
-use super::shown::Shown;
-use crate::outcome::Failure;
+use super::operation_context::{OperationContext, OperationResult};
+use super::running_array::{ArrayEventSeverity, ArrayStartOptions};
+use super::output_options::OutputOptions;
+use crate::outcome::CommandError;
 
 /// Commands for snapshots.
 #[derive(Subcommand)]
 pub enum SnapshotCommand {
     /// Create a snapshot of the current state of a LUN
-    Create(Named),
+    Create(SnapshotChangeArgs),
     /// List the snapshots of all LUNs
-    List(List),
+    List(ListSnapshotsArgs),
     /// Restore the state of a LUN from a snapshot
-    Rollback(RollBack),
+    Rollback(RollBackSnapshotArgs),
     /// Create a LUN from a snapshot
     Clone(CloneSnapshot),
     /// Delete a snapshot
-    Delete(Named),
+    Delete(SnapshotChangeArgs),
 }
 
 /// A snapshot of a LUN
@@ -39,13 +39,13 @@ Examples:
   jetcell raid snapshot delete arr1 mail before-update
 
 Exit code: 0 done, 2 refused; nothing was changed.")]
-pub struct Named {
+pub struct SnapshotChangeArgs {
     #[command(flatten)]
-    pub start: Start,
+    pub start: ArrayStartOptions,
     #[command(flatten)]
     pub name: SnapshotName,
     #[command(flatten)]
-    pub shown: Shown,
+    pub shown: OutputOptions,
 }
 
 /// A snapshot, identified by its LUN and its name.
@@ -77,11 +77,11 @@ Examples:
   jetcell raid snapshot list arr1 --json
 
 Exit code: 0 listed, 2 could not run.")]
-pub struct List {
+pub struct ListSnapshotsArgs {
     #[command(flatten)]
-    pub start: Start,
+    pub start: ArrayStartOptions,
     #[command(flatten)]
-    pub shown: Shown,
+    pub shown: OutputOptions,
 }
 
 /// Restore the state of a LUN from a snapshot
@@ -93,9 +93,9 @@ Examples:
   jetcell raid snapshot create arr1 mail undo && jetcell raid snapshot rollback arr1 mail before-update --force
 
 Exit code: 0 done, 2 refused; nothing was changed.")]
-pub struct RollBack {
+pub struct RollBackSnapshotArgs {
     #[command(flatten)]
-    pub named: Named,
+    pub named: SnapshotChangeArgs,
     /// Confirm the loss of all later writes
     #[arg(long)]
     pub force: bool,
@@ -112,15 +112,15 @@ Examples:
 Exit code: 0 done, 2 refused; nothing was changed.")]
 pub struct CloneSnapshot {
     #[command(flatten)]
-    pub named: Named,
+    pub named: SnapshotChangeArgs,
     /// Name of the new LUN
     #[arg(value_name = "NEW")]
     pub new: String,
 }
 
-impl RollBack {
+impl RollBackSnapshotArgs {
     /// Fails unless the operation was confirmed.
-    pub fn check(&self) -> Result<(), Failure> {
+    pub fn check(&self) -> Result<(), CommandError> {
         if self.force {
             return Ok(());
         }
@@ -134,7 +134,11 @@ impl RollBack {
 
 impl SnapshotName {
     /// Performs the operation, records an event, and returns the result.
-    pub fn perform(&self, on: &Operated<'_>, change: &SnapshotChange) -> Result<Answer, Failure> {
+    pub fn perform(
+        &self,
+        on: &OperationContext<'_>,
+        change: &SnapshotChange,
+    ) -> Result<OperationResult, CommandError> {
         let SnapshotName { lun, snapshot } = self;
         let (event, done) = match change {
             SnapshotChange::Create => ("snapshot_created", "was created".into()),
@@ -146,7 +150,7 @@ impl SnapshotName {
             SnapshotChange::Clone(new) => ("snapshot_cloned", format!("is shared by the LUN {new}")),
         };
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        on.on_luns(|volume| match change {
+        on.with_lun_volume(|volume| match change {
             SnapshotChange::Create => volume.create_snapshot(lun, snapshot, now),
             SnapshotChange::Delete => volume.delete_snapshot(lun, snapshot),
             SnapshotChange::RollBack => volume.roll_back(lun, snapshot),
@@ -154,14 +158,14 @@ impl SnapshotName {
         })?;
         let figures = json!({ "lun": lun, "snapshot": snapshot });
         let text = format!("Snapshot {snapshot} of {lun} {done}.");
-        on.event(event, Severity::Information, &text, figures.clone());
-        Ok(Answer::good(&figures, &format!("{}: snapshot {snapshot} of {lun} {done}", on.name)))
+        on.event(event, ArrayEventSeverity::Information, &text, figures.clone());
+        Ok(OperationResult::success(&figures, &format!("{}: snapshot {snapshot} of {lun} {done}", on.name)))
     }
 }
 
 /// Returns one line for each snapshot.
-pub fn list(on: &Operated<'_>) -> Result<Answer, Failure> {
-    let luns = on.on_luns(LunVolume::luns)?;
+pub fn list(on: &OperationContext<'_>) -> Result<OperationResult, CommandError> {
+    let luns = on.with_lun_volume(LunVolume::luns)?;
     let at = |seconds: u64| {
         let time = i64::try_from(seconds).ok().and_then(|seconds| DateTime::from_timestamp(seconds, 0));
         time.map_or_else(String::new, |time| {
@@ -175,5 +179,5 @@ pub fn list(on: &Operated<'_>) -> Result<Answer, Failure> {
         json += &format!("{}\n", json!({ "lun": lun, "snapshot": name, "created": created }));
         text += &format!("{lun} {name} {created}\n");
     }
-    Ok(Answer { json, text, is_good: true })
+    Ok(OperationResult { json, text, is_good: true })
 }

@@ -7,18 +7,18 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use jetcell_array::{ArrayState, Examination, Lifetime, SlotState, SlotStatus, Transfers};
+use jetcell_array::{ArrayExamination, ArrayState, LifetimeTotals, SlotState, SlotStatus, TransferCounters};
 use jetcell_vfs::Vfs;
 use jetcell_workload::units::{TimeSpan, human_bytes};
 use serde_json::{Value, json};
 
-use super::array_directory::{ArrayDirectory, used_member};
-use super::running_array::{state_word, why};
-use super::shown::transfers_value;
-use super::simulated_drive::SimulatedDrive;
+use super::array_directory::{ArrayDirectory, find_locked_member};
+use super::running_array::{describe_exclusion, state_name};
+use super::output_options::transfers_json;
+use super::simulated_drive::SimulatedDriveOptions;
 use crate::commands::backup::vfs;
 use crate::console;
-use crate::outcome::{Failure, Outcome};
+use crate::outcome::{CommandError, CommandOutcome};
 
 const EXAMPLES: &str = "\
 A rebuild or scrub in another process records its progress at least every few seconds. It also records member transfers and defects,
@@ -50,35 +50,35 @@ pub struct ShowStatus {
 }
 
 /// State of the array at a point in time.
-struct Look {
+struct StatusSnapshot {
     directory: ArrayDirectory,
-    found: Examination,
+    examination: ArrayExamination,
     in_use: bool,
     at: Instant,
 }
 
 impl ShowStatus {
-    pub fn show(&self) -> Result<Outcome, Failure> {
+    pub fn show(&self) -> Result<CommandOutcome, CommandError> {
         let vfs = vfs()?;
-        let mut first: Option<Look> = None;
+        let mut first: Option<StatusSnapshot> = None;
         loop {
-            let look = Look::take(&vfs, &self.array)?;
+            let look = StatusSnapshot::read(&vfs, &self.array)?;
             let rates = first.as_ref().map(|first| look.rates_since(first));
             let text = match self.json {
                 true => format!("{}\n", look.as_json()),
                 false => look.as_text(rates.as_ref()),
             };
             if !self.watch {
-                console::answer(self.json, &text);
-                return Ok(match look.found.state {
-                    ArrayState::Optimal => Outcome::Good,
-                    _ => Outcome::Findings,
+                console::print_json_or_text(self.json, &text);
+                return Ok(match look.examination.state {
+                    ArrayState::Optimal => CommandOutcome::Good,
+                    _ => CommandOutcome::Findings,
                 });
             }
             if !self.json && std::io::stdout().is_terminal() {
-                console::print_exact("\u{1b}[H\u{1b}[J");
+                console::print_unescaped("\u{1b}[H\u{1b}[J");
             }
-            console::answer(self.json, &text);
+            console::print_json_or_text(self.json, &text);
             first.get_or_insert(look);
             std::thread::sleep(self.interval.0.max(Duration::from_millis(100)));
         }
@@ -86,31 +86,31 @@ impl ShowStatus {
 }
 
 /// Progress per second since the first update.
-struct Rates {
+struct StatusRates {
     slots: Vec<f64>,
     scrub: f64,
 }
 
-impl Look {
-    fn take(vfs: &Arc<dyn Vfs>, array: &Path) -> Result<Look, Failure> {
+impl StatusSnapshot {
+    fn read(vfs: &Arc<dyn Vfs>, array: &Path) -> Result<StatusSnapshot, CommandError> {
         let directory = ArrayDirectory::open(array)?;
-        let in_use = used_member(&directory.members).is_some();
-        let found = Examination::new(&**vfs, directory.id, &directory.members)
+        let in_use = find_locked_member(&directory.members).is_some();
+        let found = ArrayExamination::new(&**vfs, directory.id, &directory.members)
             .map_err(|error| format!("{}: {error}", array.display()))?;
-        Ok(Look { directory, found, in_use, at: Instant::now() })
+        Ok(StatusSnapshot { directory, examination: found, in_use, at: Instant::now() })
     }
 
-    fn rates_since(&self, earlier: &Look) -> Rates {
+    fn rates_since(&self, earlier: &StatusSnapshot) -> StatusRates {
         let seconds = (self.at - earlier.at).as_secs_f64().max(1e-3);
-        let pairs = self.found.slots.iter().zip(&earlier.found.slots);
-        Rates {
+        let pairs = self.examination.slots.iter().zip(&earlier.examination.slots);
+        StatusRates {
             slots: pairs.map(|(now, then)| (now.progress - then.progress).max(0.0) / seconds).collect(),
-            scrub: (self.found.scrubbed - earlier.found.scrubbed).max(0.0) / seconds,
+            scrub: (self.examination.scrubbed - earlier.examination.scrubbed).max(0.0) / seconds,
         }
     }
 
-    fn as_text(&self, rates: Option<&Rates>) -> String {
-        let Look { directory, found, .. } = self;
+    fn as_text(&self, rates: Option<&StatusRates>) -> String {
+        let StatusSnapshot { directory, examination: found, .. } = self;
         let count = found.slots.len();
         let bytes = human_bytes(found.layout.bytes());
         let state = match found.state {
@@ -135,10 +135,10 @@ impl Look {
             lines.push(slot_line(number, slot, rates.map(|rates| rates.slots[number])));
         }
         for (path, state) in found.members.iter().filter(|(_, state)| !is_in_slot(state)) {
-            lines.push(format!("  {}: {}", path.display(), why(state)));
+            lines.push(format!("  {}: {}", path.display(), describe_exclusion(state)));
         }
         if found.scrubbed > 0.0 {
-            let left = time_left(found.scrubbed, rates.map(|rates| rates.scrub));
+            let left = remaining_time(found.scrubbed, rates.map(|rates| rates.scrub));
             lines.push(format!("  scrub: {:.1} %{left}", found.scrubbed * 100.0));
         }
         lines.extend(lifetime_lines(&found.lifetime));
@@ -146,9 +146,9 @@ impl Look {
     }
 
     fn as_json(&self) -> Value {
-        let Look { directory, found, in_use, .. } = self;
+        let StatusSnapshot { directory, examination: found, in_use, .. } = self;
         let slot = |(number, slot): (usize, &SlotStatus)| {
-            json!({ "slot": number, "state": slot_word(slot.state), "member": slot.member,
+            json!({ "slot": number, "state": slot_state_name(slot.state), "member": slot.member,
                     "replacement": slot.replacement, "progress": slot.progress })
         };
         let other = found.members.iter().filter(|(_, state)| !is_in_slot(state));
@@ -156,14 +156,14 @@ impl Look {
         let missing = found.slots.iter().filter(|slot| slot.member.is_none()).count();
         json!({
             "array": directory.path, "id": format!("{:032x}", directory.id), "level": found.layout.level.to_string(),
-            "state": state_word(found.state), "missing": missing, "bytes": found.layout.bytes(), "in_use": in_use,
+            "state": state_name(found.state), "missing": missing, "bytes": found.layout.bytes(), "in_use": in_use,
             "shut_down": !found.is_open, "scrubbed": found.scrubbed,
-            "simulated_drive": directory.simulated_drive.as_ref().map(SimulatedDrive::as_json),
+            "simulated_drive": directory.simulated_drive.as_ref().map(SimulatedDriveOptions::as_json),
             "blocks_read": found.lifetime.blocks_read, "blocks_written": found.lifetime.blocks_written,
-            "defects": found.lifetime.defects, "members": transfers_value(&found.lifetime.members),
+            "defects": found.lifetime.defects, "members": transfers_json(&found.lifetime.members),
             "slots": found.slots.iter().enumerate().map(slot).collect::<Vec<_>>(),
             "spares": spares.iter().map(|(path, _)| path).collect::<Vec<_>>(),
-            "left_out": left_out.iter().map(|(path, state)| json!({ "file": path, "why": why(state) })).collect::<Vec<_>>(),
+            "left_out": left_out.iter().map(|(path, state)| json!({ "file": path, "why": describe_exclusion(state) })).collect::<Vec<_>>(),
         })
     }
 }
@@ -173,7 +173,7 @@ fn is_in_slot(state: &jetcell_array::MemberState) -> bool {
     matches!(state, Slot(_) | Replacement(_))
 }
 
-fn slot_word(state: SlotState) -> &'static str {
+fn slot_state_name(state: SlotState) -> &'static str {
     match state {
         SlotState::Present => "present",
         SlotState::Copying => "copying",
@@ -183,9 +183,9 @@ fn slot_word(state: SlotState) -> &'static str {
 }
 
 /// Returns lines that show the members' transfers since their creation, and the damage found.
-fn lifetime_lines(lifetime: &Lifetime) -> Vec<String> {
+fn lifetime_lines(lifetime: &LifetimeTotals) -> Vec<String> {
     let mut lines = vec![];
-    if lifetime.members.total() != Transfers::default() {
+    if lifetime.members.total() != TransferCounters::default() {
         lines.push("  since creation             reads    of blocks       writes    of blocks".into());
         for (name, of) in lifetime.members.by_purpose() {
             let name = name.replace('_', " ");
@@ -205,7 +205,7 @@ fn lifetime_lines(lifetime: &Lifetime) -> Vec<String> {
 }
 
 /// Returns the time left at a rate given in progress per second, or an empty text if it is unknown.
-fn time_left(progress: f64, rate: Option<f64>) -> String {
+fn remaining_time(progress: f64, rate: Option<f64>) -> String {
     match rate {
         Some(rate) if rate > 0.0 => format!(", {:.0} s left", (1.0 - progress) / rate),
         _ => String::new(),
@@ -214,10 +214,10 @@ fn time_left(progress: f64, rate: Option<f64>) -> String {
 
 fn slot_line(number: usize, slot: &SlotStatus, rate: Option<f64>) -> String {
     let path = |path: &Option<PathBuf>| path.as_ref().map_or("-".into(), |path| path.display().to_string());
-    let line = format!("  {number:>3}  {:<10}  {}", slot_word(slot.state), path(&slot.member));
+    let line = format!("  {number:>3}  {:<10}  {}", slot_state_name(slot.state), path(&slot.member));
     if slot.replacement.is_none() {
         return line;
     }
-    let left = time_left(slot.progress, rate);
+    let left = remaining_time(slot.progress, rate);
     format!("{line}  to {}: {:.1} %{left}", path(&slot.replacement), slot.progress * 100.0)
 }

@@ -1,6 +1,6 @@
 //! `jetcell raid reliability`: builds a case from the options, computes the answer, and prints or draws it.
 
-mod answer;
+mod result;
 mod chart;
 mod options;
 mod output;
@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use self::answer::Answer;
-pub use self::options::Options;
-use crate::console::print_as;
-use crate::outcome::{Failure, Outcome};
+use self::result::ReliabilityResult;
+pub use self::options::ReliabilityOptions;
+use crate::console::print_json_or_lines;
+use crate::outcome::{CommandError, CommandOutcome};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -49,7 +49,7 @@ Exit code: 0 answered, 2 could not run.";
 #[command(after_help = EXAMPLES)]
 pub struct RaidReliability {
     #[command(flatten)]
-    options: Options,
+    options: ReliabilityOptions,
     /// Use the layout and the measured rates of a jetcell raid array; other options take precedence
     #[arg(long, value_name = "ARRAY")]
     array: Option<PathBuf>,
@@ -83,28 +83,28 @@ impl RaidReliability {
     }
 
     /// Returns the simulation result whose rebuild rate is used, and the name of the layout.
-    pub fn simulated(&self) -> Option<(&Path, Option<&str>)> {
+    pub fn simulation_result(&self) -> Option<(&Path, Option<&str>)> {
         Some((self.simulated.as_deref()?, self.layout.as_deref()))
     }
 
     /// Runs the command. `measured` contains the options that were measured on the array.
-    pub fn calculate(self, measured: Options) -> Result<Outcome, Failure> {
+    pub fn calculate(self, measured: ReliabilityOptions) -> Result<CommandOutcome, CommandError> {
         let is_json = self.json;
-        print_as(is_json, &format!("{}\n", self.answer(measured)?));
-        Ok(Outcome::Good)
+        print_json_or_lines(is_json, &format!("{}\n", self.format_result(measured)?));
+        Ok(CommandOutcome::Good)
     }
 
-    fn answer(self, measured: Options) -> Result<String, Failure> {
+    fn format_result(self, measured: ReliabilityOptions) -> Result<String, CommandError> {
         let options = match &self.config {
-            Some(file) => self.options.over(Options::read(file)?),
+            Some(file) => self.options.with_defaults_from(ReliabilityOptions::read(file)?),
             None => self.options,
         };
-        let options = options.or_measured(measured);
+        let options = options.with_measured(measured);
         let charts = usize::from(options.compare == Some(true)) + usize::from(options.curve.is_some());
         if self.chart.is_some() && charts != 1 {
             return Err("--chart draws either --compare or --curve; give one of them".into());
         }
-        let answer = Answer::new(&options)?;
+        let answer = ReliabilityResult::new(&options)?;
         if let Some(file) = &self.chart {
             chart::write(&answer, file)?;
         }

@@ -1,65 +1,65 @@
-//! Options that are available both on the command line and in the TOML file.
+//! ReliabilityOptions that are available both on the command line and in the TOML file.
 
 use std::path::Path;
 
 use clap::Args;
 use jetcell_input::error_line;
-use jetcell_raid_models::curve::Axis;
-use jetcell_raid_models::simulation::Shapes;
+use jetcell_raid_models::curve::CurveAxis;
+use jetcell_raid_models::simulation::DistributionShapes;
 use jetcell_raid_models::units::{
     AnnualFailure, Bytes, BytesPerSecond, ErrorsPerByte, Fraction, Hours, PerHour,
 };
-use jetcell_raid_models::{AfrReading, Error, Model, Question, RaidType, Scrub};
+use jetcell_raid_models::{AfrInterpretation, Error, MarkovModel, RaidType, ReliabilityInputs, ScrubPolicy};
 use jetcell_vfs::read_input;
 use serde::Deserialize;
 
-use crate::outcome::Failure;
+use crate::outcome::CommandError;
 
 /// Maximum size in bytes of a configuration file.
 const MAX_CONFIG: u64 = 1 << 20;
 
-fn afr_reading(text: &str) -> Result<AfrReading, Error> {
+fn afr_reading(text: &str) -> Result<AfrInterpretation, Error> {
     match text {
-        "rate" => Ok(AfrReading::Rate),
-        "probability" => Ok(AfrReading::Probability),
+        "rate" => Ok(AfrInterpretation::Rate),
+        "probability" => Ok(AfrInterpretation::Probability),
         _ => Err(Error::Unknown { what: "reading", name: text.into(), choices: "rate, probability" }),
     }
 }
 
-fn shapes(text: &str) -> Result<Shapes, Error> {
+fn shapes(text: &str) -> Result<DistributionShapes, Error> {
     match text {
-        "published" => Ok(Shapes::Published),
-        "exponential" => Ok(Shapes::Exponential),
+        "published" => Ok(DistributionShapes::Published),
+        "exponential" => Ok(DistributionShapes::Exponential),
         _ => {
             Err(Error::Unknown { what: "kind of law", name: text.into(), choices: "published, exponential" })
         }
     }
 }
 
-/// Declares each option once for clap, TOML and merging. Options that describe the case are also passed to the
+/// Declares each option once for clap, TOML and merging. ReliabilityOptions that describe the case are also passed to the
 /// models.
 macro_rules! options {
     (
         case { $($(#[$case_about:meta])* $case:ident: $case_kind:ty,)* }
         run { $($(#[$run_about:meta])* $run:ident: $run_kind:ty,)* }
     ) => {
-        /// Options that describe a case and its calculation.
+        /// ReliabilityOptions that describe a case and its calculation.
         #[derive(Args, Debug, Default, Deserialize)]
         #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
-        pub struct Options {
+        pub struct ReliabilityOptions {
             $($(#[$case_about])* pub $case: Option<$case_kind>,)*
             $($(#[$run_about])* pub $run: Option<$run_kind>,)*
         }
 
-        impl Options {
-            /// Returns these options. Options that are not set are taken from `file`.
-            pub fn over(self, file: Options) -> Options {
-                Options { $($case: self.$case.or(file.$case),)* $($run: self.$run.or(file.$run),)* }
+        impl ReliabilityOptions {
+            /// Returns these options. ReliabilityOptions that are not set are taken from `file`.
+            pub fn with_defaults_from(self, file: ReliabilityOptions) -> ReliabilityOptions {
+                ReliabilityOptions { $($case: self.$case.or(file.$case),)* $($run: self.$run.or(file.$run),)* }
             }
 
             /// Returns the question for the models.
-            pub fn question(&self) -> Question {
-                Question { $($case: self.$case,)* }
+            pub fn question(&self) -> ReliabilityInputs {
+                ReliabilityInputs { $($case: self.$case,)* }
             }
         }
     };
@@ -86,14 +86,14 @@ options! {
         years: f64,
         /// Model: a for one parity, b1 or b2 for two, general for any number [default: a, b1, general]
         #[arg(long, value_name = "MODEL")]
-        model: Model,
+        model: MarkovModel,
         /// Annual failure rate of a drive, such as 1.9% or 0.019/y [default: 1.9%]
         #[arg(long, value_name = "RATE", allow_hyphen_values = true)]
         afr: AnnualFailure,
         /// Meaning of --afr: rate (failures per year of operation) or probability (of a failure within a year)
         /// [default: rate]
         #[arg(long, value_name = "READING", value_parser = afr_reading)]
-        afr_reading: AfrReading,
+        afr_reading: AfrInterpretation,
         /// Mean time between failures of a drive, instead of --afr
         #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
         mtbf: Hours,
@@ -114,7 +114,7 @@ options! {
         rebuild_rate: BytesPerSecond,
         /// Mean time until a latent defect is found and repaired, or the word never [default: 168h]
         #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
-        scrub: Scrub,
+        scrub: ScrubPolicy,
         /// Duration of one scrub pass over a drive, instead of --scrub; the mean time to detection is half of it
         #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
         scrub_pass: Hours,
@@ -150,7 +150,7 @@ options! {
         /// Distributions used in the simulation: published (Weibull) or exponential (as in the models) [default:
         /// published]
         #[arg(long, value_name = "LAWS", value_parser = shapes)]
-        laws: Shapes,
+        laws: DistributionShapes,
         /// Simulate until the 95 % interval is within plus or minus this share [default: 2%]
         #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
         precision: Fraction,
@@ -162,22 +162,22 @@ options! {
         compare: bool,
         /// Show the probability of loss as a function of group-size, scrub, restore or disk-size
         #[arg(long, value_name = "AXIS")]
-        curve: Axis,
+        curve: CurveAxis,
         /// Find the layout with the fewest drives whose probability of data loss is at most this value, such as 0.1%
         #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
         target: Fraction,
     }
 }
 
-impl Options {
-    /// Returns these options. Options that are not set are taken from `measured`.
-    pub fn or_measured(self, measured: Options) -> Options {
+impl ReliabilityOptions {
+    /// Returns these options. ReliabilityOptions that are not set are taken from `measured`.
+    pub fn with_measured(self, measured: ReliabilityOptions) -> ReliabilityOptions {
         let rebuild_rate = match (self.restore, self.bandwidth) {
             (None, None) => self.rebuild_rate.or(measured.rebuild_rate),
             _ => self.rebuild_rate,
         };
         let needs_capacity = rebuild_rate.is_some() || self.bandwidth.is_some();
-        Options {
+        ReliabilityOptions {
             raid: self.raid.or(measured.raid),
             data_disks: self.data_disks.or(measured.data_disks),
             groups: self.groups.or(measured.groups.filter(|_| self.drives.is_none())),
@@ -190,14 +190,14 @@ impl Options {
     }
 
     /// Reads options from a file.
-    pub fn read(file: &Path) -> Result<Options, Failure> {
+    pub fn read(file: &Path) -> Result<ReliabilityOptions, CommandError> {
         let name = file.display();
         let text = read_input(file, MAX_CONFIG).map_err(|error| format!("--config {name}: {error}"))?;
         toml::from_str(&text).map_err(|error| {
             let line = error
                 .span()
                 .map_or(1, |span| 1 + text.bytes().take(span.start).filter(|&b| b == b'\n').count());
-            Failure::from(format!(
+            CommandError::from(format!(
                 "--config {name}, line {line}: {}; correct this line",
                 error_line(&error.message())
             ))

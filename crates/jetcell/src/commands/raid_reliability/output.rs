@@ -2,19 +2,19 @@
 
 use std::fmt::Write;
 
-use jetcell_raid_models::comparison::Row;
-use jetcell_raid_models::curve::{Axis, Point};
-use jetcell_raid_models::sensitivity::{Governor, governor};
-use jetcell_raid_models::simulation::Shapes;
-use jetcell_raid_models::step::{Step, show};
+use jetcell_raid_models::comparison::ComparedLayout;
+use jetcell_raid_models::curve::{CurveAxis, CurvePoint};
+use jetcell_raid_models::sensitivity::{DominantRepair, dominant_repair};
+use jetcell_raid_models::simulation::DistributionShapes;
+use jetcell_raid_models::calculation_step::{CalculationStep, format_value};
 use jetcell_raid_models::units::{HOURS_PER_YEAR, PerHour};
-use jetcell_raid_models::{Assessment, Case, Model};
-use jetcell_report::{Cell, Table, four_digits, grouped, table_text, wrapped};
+use jetcell_raid_models::{MarkovModel, ReliabilityAssessment, ReliabilityCase};
+use jetcell_report::{ReportCell, ReportTable, four_digits, grouped, table_text, wrap};
 use serde_json::{Value, json};
 
-use super::answer::{Answer, Interval, Simulation};
+use super::result::{ProbabilityInterval, ReliabilityResult, ReliabilitySimulation};
 use crate::console;
-use crate::outcome::Failure;
+use crate::outcome::CommandError;
 
 fn percent(value: f64) -> String {
     format!("{} %", four_digits(value * 100.0))
@@ -25,9 +25,9 @@ fn years(hours: Option<f64>) -> String {
 }
 
 /// Lines with names and values.
-struct Lines(String);
+struct ValueLines(String);
 
-impl Lines {
+impl ValueLines {
     fn add(&mut self, name: &str, value: impl std::fmt::Display) {
         let _ = writeln!(self.0, "{name:<34}{value}");
     }
@@ -38,14 +38,14 @@ impl Lines {
 }
 
 /// Formats the answer as text.
-pub fn text(answer: &Answer, explain: bool) -> String {
+pub fn text(answer: &ReliabilityResult, explain: bool) -> String {
     let (case, assessment) = (&answer.case, &answer.assessment);
-    let mut lines = Lines(head(case));
+    let mut lines = ValueLines(head(case));
     if let Some(simulation) = &answer.simulation {
         simulated(&mut lines, case, assessment, simulation);
     }
     markov(&mut lines, case, assessment);
-    levers(&mut lines, answer);
+    add_effects(&mut lines, answer);
     if let Some(rows) = &answer.comparison {
         lines.title("All types with the same usable capacity:");
         table(&mut lines, &comparison(rows));
@@ -76,7 +76,7 @@ pub fn text(answer: &Answer, explain: bool) -> String {
 }
 
 /// Describes the array in one line.
-pub fn subject(case: &Case) -> String {
+pub fn subject(case: &ReliabilityCase) -> String {
     let array = case.array;
     let plural = if array.groups() == 1 { "" } else { "s" };
     format!(
@@ -86,17 +86,18 @@ pub fn subject(case: &Case) -> String {
         array.group_text(),
         array.drives(),
         array.overhead_disks(),
-        show(case.years),
+        format_value(case.years),
         case.model
     )
 }
 
 /// Returns a table of a drive's rates.
-pub fn rates(case: &Case) -> Table {
+pub fn rates(case: &ReliabilityCase) -> ReportTable {
     let (rates, default) = (&case.rates, |name| case.defaults.contains(&name));
     let mean = |rate: PerHour| {
-        rate.mean()
-            .map_or("never".into(), |time| Cell::number(four_digits(time.get()), time.get().to_string()))
+        rate.mean().map_or("never".into(), |time| {
+            ReportCell::number(four_digits(time.get()), time.get().to_string())
+        })
     };
     let rows = [
         ("failures of a drive", rates.failure, default("afr")),
@@ -106,19 +107,20 @@ pub fn rates(case: &Case) -> Table {
     ];
     let rows = rows.map(|(name, rate, default)| {
         let source = if default { "published default" } else { "given" };
-        let per_hour = Cell::number(four_digits(rate.get()), rate.get().to_string());
+        let per_hour = ReportCell::number(four_digits(rate.get()), rate.get().to_string());
         vec![name.into(), per_hour, mean(rate), source.into()]
     });
-    let mut table = Table::words("Rates", &["Rate", "Per hour", "One in (h)", "From"]).rows(rows);
+    let mut table =
+        ReportTable::text_columns("Rates", &["Rate", "Per hour", "One in (h)", "From"]).rows(rows);
     table.columns.iter_mut().skip(1).take(2).for_each(|column| column.number = true);
     table
 }
 
-fn head(case: &Case) -> String {
+fn head(case: &ReliabilityCase) -> String {
     format!("{}\n\nRates:\n{}", subject(case), table_text(&rates(case), console::width()))
 }
 
-fn interval(interval: &Interval) -> String {
+fn interval(interval: &ProbabilityInterval) -> String {
     let ends =
         format!("95 %: {} to {} %", four_digits(interval.low * 100.0), four_digits(interval.high * 100.0));
     if interval.mean == 0.0 {
@@ -128,10 +130,15 @@ fn interval(interval: &Interval) -> String {
     }
 }
 
-fn simulated(lines: &mut Lines, case: &Case, assessment: &Assessment, simulation: &Simulation) {
+fn simulated(
+    lines: &mut ValueLines,
+    case: &ReliabilityCase,
+    assessment: &ReliabilityAssessment,
+    simulation: &ReliabilitySimulation,
+) {
     let shapes = match simulation.shapes {
-        Shapes::Published => "published Weibull laws",
-        Shapes::Exponential => "constant rates",
+        DistributionShapes::Published => "published Weibull laws",
+        DistributionShapes::Exponential => "constant rates",
     };
     lines.title(&format!("Monte Carlo, {shapes}, seed {}:", simulation.seed));
     lines.add("probability of loss", interval(&simulation.array));
@@ -146,7 +153,7 @@ fn simulated(lines: &mut Lines, case: &Case, assessment: &Assessment, simulation
     lines.title(&format!("Markov model {}, constant rates:", case.model));
 }
 
-fn markov(lines: &mut Lines, case: &Case, answer: &Assessment) {
+fn markov(lines: &mut ValueLines, case: &ReliabilityCase, answer: &ReliabilityAssessment) {
     if !lines.0.ends_with(":\n") {
         lines.title("Result:");
     }
@@ -154,7 +161,7 @@ fn markov(lines: &mut Lines, case: &Case, answer: &Assessment) {
 }
 
 /// Returns the probabilities and times computed by the models.
-pub fn results(case: &Case, answer: &Assessment) -> Vec<(&'static str, String)> {
+pub fn results(case: &ReliabilityCase, answer: &ReliabilityAssessment) -> Vec<(&'static str, String)> {
     let mut all = vec![
         ("probability of loss", percent(answer.array.loss)),
         ("  of one group", percent(answer.group.loss)),
@@ -162,7 +169,7 @@ pub fn results(case: &Case, answer: &Assessment) -> Vec<(&'static str, String)> 
         ("mean time to loss, array", years(answer.array_mean_time_to_loss(case))),
         ("mean time to loss, one set", years(answer.set_mean_time_to_loss)),
     ];
-    if !matches!(case.model, Model::General(_)) {
+    if !matches!(case.model, MarkovModel::General(_)) {
         let high = (answer.general_group_loss / answer.group.loss - 1.0) * 100.0;
         let how = if high >= 0.0 { "understates" } else { "overstates" };
         let judged = if high.is_nan() {
@@ -183,16 +190,20 @@ pub fn results(case: &Case, answer: &Assessment) -> Vec<(&'static str, String)> 
     all
 }
 
-fn advice(governor: Governor) -> &'static str {
+fn advice(governor: DominantRepair) -> &'static str {
     match governor {
-        Governor::Scrub => "The scrub interval governs the loss; faster restores have little effect.",
-        Governor::Restore => "The restore time governs the loss; more frequent scrubs have little effect.",
-        Governor::Both => "Scrub interval and restore time both govern the loss.",
-        Governor::Neither => "Neither scrubs nor restores govern the loss; the drives and the layout do.",
+        DominantRepair::Scrub => "The scrub interval governs the loss; faster restores have little effect.",
+        DominantRepair::Restore => {
+            "The restore time governs the loss; more frequent scrubs have little effect."
+        }
+        DominantRepair::Both => "Scrub interval and restore time both govern the loss.",
+        DominantRepair::Neither => {
+            "Neither scrubs nor restores govern the loss; the drives and the layout do."
+        }
     }
 }
 
-fn levers(lines: &mut Lines, answer: &Answer) {
+fn add_effects(lines: &mut ValueLines, answer: &ReliabilityResult) {
     if answer.effects.is_empty() {
         return;
     }
@@ -201,15 +212,15 @@ fn levers(lines: &mut Lines, answer: &Answer) {
         let text = format!("{:+.2} %   x {}", effect.elasticity, four_digits(effect.halved));
         lines.add(&format!("  {}", effect.lever.name()), text);
     }
-    let _ = writeln!(lines.0, "{}", advice(governor(&answer.effects)));
+    let _ = writeln!(lines.0, "{}", advice(dominant_repair(&answer.effects)));
 }
 
 /// Returns a table that compares layouts.
-pub fn comparison(rows: &[Row]) -> Table {
+pub fn comparison(rows: &[ComparedLayout]) -> ReportTable {
     let columns = ["Groups", "Drives", "Model", "Overhead", "Loss (%)", "Risk", "Write", "Restore (h)"];
-    let row = |row: &Row| -> Vec<Cell> {
-        let number = |value: f64| Cell::number(four_digits(value), value.to_string());
-        let count = |value: u64| Cell::number(grouped(value as f64), value.to_string());
+    let row = |row: &ComparedLayout| -> Vec<ReportCell> {
+        let number = |value: f64| ReportCell::number(four_digits(value), value.to_string());
+        let count = |value: u64| ReportCell::number(grouped(value as f64), value.to_string());
         vec![
             row.array.raid().name().into(),
             format!("{} x {}", row.array.groups(), row.array.group_text()).into(),
@@ -222,42 +233,43 @@ pub fn comparison(rows: &[Row]) -> Table {
             row.restore.map_or("never".into(), |time| number(time.get())),
         ]
     };
-    Table::numbers("Layouts", "Type", columns)
+    ReportTable::numbers("Layouts", "Type", columns)
         .rows(rows.iter().map(row))
         .note("Risk: multiple of the safest in the list; write: disk operations of a small write.")
 }
 
 /// Returns a table of the points on a curve.
-pub fn points(axis: Axis, points: &[Point]) -> Table {
-    let number = |value: f64| Cell::number(four_digits(value), value.to_string());
-    let row = |point: &Point| -> Vec<Cell> {
+pub fn points(axis: CurveAxis, points: &[CurvePoint]) -> ReportTable {
+    let number = |value: f64| ReportCell::number(four_digits(value), value.to_string());
+    let row = |point: &CurvePoint| -> Vec<ReportCell> {
         let losses = [point.group_probability_of_loss, point.probability_of_loss];
         let [group, array] = losses.map(|loss| number(loss * 100.0));
         vec![number(point.at), grouped(point.drives as f64).into(), group, array]
     };
     let title = format!("Loss by {}", axis.title());
-    let mut table = Table::numbers(&title, axis.name(), ["Drives", "Group (%)", "Array (%)"]);
+    let mut table = ReportTable::numbers(&title, axis.name(), ["Drives", "Group (%)", "Array (%)"]);
     table.columns.iter_mut().for_each(|column| column.number = true);
     table.rows(points.iter().map(row))
 }
 
-fn table(lines: &mut Lines, table: &Table) {
+fn table(lines: &mut ValueLines, table: &ReportTable) {
     lines.0 += &table_text(table, console::width());
-    table.notes.iter().for_each(|note| lines.0 += &wrapped("  ", note, console::width()));
+    table.notes.iter().for_each(|note| lines.0 += &wrap("  ", note, console::width()));
 }
 
-fn explanation(lines: &mut Lines, steps: Vec<Step>) {
+fn explanation(lines: &mut ValueLines, steps: Vec<CalculationStep>) {
     lines.title("Each formula with its numbers (n data disks, N drives of a set):");
     for step in steps {
         let _ = writeln!(lines.0, "  {}: {}", step.symbol, step.what);
         let _ = writeln!(lines.0, "      = {}", step.formula);
         let _ = writeln!(lines.0, "      = {}", step.numbers);
-        let _ = writeln!(lines.0, "      = {}", format!("{} {}", show(step.value), step.unit).trim_end());
+        let _ =
+            writeln!(lines.0, "      = {}", format!("{} {}", format_value(step.value), step.unit).trim_end());
     }
 }
 
 /// Formats the answer as JSON. Keys do not change between versions.
-pub fn json(answer: &Answer, explain: bool) -> Result<String, Failure> {
+pub fn json(answer: &ReliabilityResult, explain: bool) -> Result<String, CommandError> {
     let (case, assessment) = (&answer.case, &answer.assessment);
     let (array, rates) = (case.array, &case.rates);
     let mut value = json!({
@@ -286,7 +298,7 @@ pub fn json(answer: &Answer, explain: bool) -> Result<String, Failure> {
         "closed_form_group_probability_of_loss": assessment.closed_form_group_loss,
         "classical": assessment.classical,
         "sensitivity": answer.effects,
-        "governed_by": governor(&answer.effects),
+        "governed_by": dominant_repair(&answer.effects),
         "times": case.times,
         "spare_wait": case.spare_wait,
     });

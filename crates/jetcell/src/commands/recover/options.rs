@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use jetcell_vfs::is_unfinished;
 
-use crate::outcome::Failure;
+use crate::outcome::CommandError;
 
 /// Parses `OLD=NEW`.
 pub fn mapping(text: &str) -> Result<(String, PathBuf), String> {
@@ -18,7 +18,7 @@ pub fn mapping(text: &str) -> Result<(String, PathBuf), String> {
 }
 
 /// Returns the files at the given paths. A directory is replaced by the files in it.
-pub fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+pub fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, CommandError> {
     let mut files = Vec::new();
     for path in paths {
         let failed = |error: std::io::Error| format!("{}: {error}", path.display());

@@ -7,37 +7,37 @@ use serde::Serialize;
 
 /// Result of a recovery.
 #[derive(Default, Serialize)]
-pub struct Report {
+pub struct RecoveryReport {
     /// True if the report only lists what would be replayed, because no log was replayed.
     pub dry_run: bool,
     /// Directory that contains the recovered files.
     pub directory: Option<PathBuf>,
-    pub generations: Generations,
+    pub generations: ReplayedGenerations,
     /// Position up to which the log was replayed.
     pub position: Option<String>,
     /// Number of replayed records by type.
     pub records: BTreeMap<&'static str, u64>,
-    pub pages: Pages,
+    pub pages: ReplayedPages,
     /// Number of transactions that were rolled back.
     pub undone: usize,
     /// Number of macros (changes to several pages) that are incomplete at the end of the log. None of their changes
     /// were replayed.
     pub incomplete_macros: usize,
     /// Logs that were not replayed because they were missing, damaged, or located after a gap.
-    pub lost: Vec<Lost>,
-    pub databases: Vec<Database>,
+    pub lost: Vec<LostGenerations>,
+    pub databases: Vec<RecoveredDatabase>,
     /// Files that are not part of the stream.
-    pub ignored: Vec<Ignored>,
+    pub ignored: Vec<IgnoredFile>,
 }
 
 #[derive(Default, Serialize)]
-pub struct Generations {
+pub struct ReplayedGenerations {
     pub first: u32,
     pub last: u32,
 }
 
 #[derive(Default, Serialize)]
-pub struct Pages {
+pub struct ReplayedPages {
     pub read: u64,
     /// Number of changes that were missing from the pages.
     pub changes: u64,
@@ -45,30 +45,30 @@ pub struct Pages {
 }
 
 #[derive(Serialize)]
-pub struct Lost {
+pub struct LostGenerations {
     pub first: u32,
     pub last: u32,
     pub why: String,
 }
 
 #[derive(Serialize)]
-pub struct Database {
+pub struct RecoveredDatabase {
     pub path: PathBuf,
     pub before: String,
     pub after: String,
 }
 
 #[derive(Serialize)]
-pub struct Ignored {
+pub struct IgnoredFile {
     pub path: PathBuf,
     pub why: String,
 }
 
-impl Report {
+impl RecoveryReport {
     /// Formats the report as text.
     pub fn text(&self) -> String {
         let mut lines = Vec::new();
-        let Generations { first, last } = self.generations;
+        let ReplayedGenerations { first, last } = self.generations;
         let verb = if self.dry_run { "would replay" } else { "replayed" };
         let upto = self.position.as_ref().map(|position| format!(", up to {position}")).unwrap_or_default();
         lines.push(format!("{verb} log generations {first:X} to {last:X} (hexadecimal){upto}"));
@@ -88,14 +88,14 @@ impl Report {
                 lines.push(format!("macros truncated by the end of the log, not replayed: {count}"));
             }
         }
-        for Lost { first, last, why } in &self.lost {
+        for LostGenerations { first, last, why } in &self.lost {
             let range = if first == last { format!("{first:X}") } else { format!("{first:X} to {last:X}") };
             lines.push(format!("LOST: log generations {range}: {why}"));
         }
-        for Ignored { path, why } in &self.ignored {
+        for IgnoredFile { path, why } in &self.ignored {
             lines.push(format!("ignored: {}: {why}", path.display()));
         }
-        for Database { path, before, after } in &self.databases {
+        for RecoveredDatabase { path, before, after } in &self.databases {
             let state = if self.dry_run { before.clone() } else { format!("{before} -> {after}") };
             lines.push(format!("{}: {state}", path.display()));
         }

@@ -10,7 +10,7 @@ use ese_format::{Generation, LogPosition};
 use jetcell_vfs::{DirectoryLock, FileStem, Vfs, create_new, create_private_directory, parent_directory};
 use jetcell_workload::EventFile;
 
-use crate::outcome::Failure;
+use crate::outcome::CommandError;
 
 /// The log directory, the logs to replay, and the database paths.
 pub struct WorkingSet {
@@ -18,7 +18,7 @@ pub struct WorkingSet {
     pub logs: Vec<(Generation, PathBuf)>,
     pub paths: DatabasePaths,
     /// Copies of the files. The copies are removed if the recovery fails.
-    copies: Option<Copies>,
+    copies: Option<WorkingCopies>,
     /// Reserve logs that existed before the recovery.
     reserves: Vec<PathBuf>,
     /// Recovery events, in the directory of the copies. `None` if the recovery works on the originals, because no
@@ -27,18 +27,18 @@ pub struct WorkingSet {
 }
 
 /// A directory of copies, which is removed unless it is kept.
-struct Copies {
+struct WorkingCopies {
     directory: PathBuf,
-    existed: bool,
-    kept: bool,
+    existed_before: bool,
+    is_kept: bool,
     /// Prevents another recovery from using the directory until this one has finished.
     _lock: Box<dyn DirectoryLock>,
 }
 
-impl Copies {
+impl WorkingCopies {
     /// Creates the directory, or accepts an empty one, and locks it.
-    fn begin(vfs: &dyn Vfs, directory: &Path) -> Result<Copies, Failure> {
-        let failed = |error: io::Error| Failure::from(format!("{}: {error}", directory.display()));
+    fn begin(vfs: &dyn Vfs, directory: &Path) -> Result<WorkingCopies, CommandError> {
+        let failed = |error: io::Error| CommandError::from(format!("{}: {error}", directory.display()));
         let existed = directory.exists();
         create_private_directory(directory).map_err(failed)?;
         let lock = vfs.lock_directory(directory).map_err(|error| match error.kind() {
@@ -54,17 +54,22 @@ impl Copies {
             let what = "the directory is not empty; give another directory with --into";
             return Err(format!("{}: {what}", directory.display()).into());
         }
-        Ok(Copies { directory: directory.to_path_buf(), existed, kept: false, _lock: lock })
+        Ok(WorkingCopies {
+            directory: directory.to_path_buf(),
+            existed_before: existed,
+            is_kept: false,
+            _lock: lock,
+        })
     }
 }
 
-impl Drop for Copies {
+impl Drop for WorkingCopies {
     fn drop(&mut self) {
-        if self.kept {
+        if self.is_kept {
             return;
         }
         // The directory was empty before, so everything in it was created by this recovery.
-        match self.existed {
+        match self.existed_before {
             false => drop(fs::remove_dir_all(&self.directory)),
             true => {
                 let entries = fs::read_dir(&self.directory).into_iter().flatten().flatten();
@@ -84,9 +89,10 @@ impl WorkingSet {
         directory: &Path,
         renamed: &[(String, PathBuf)],
         cut: Option<LogPosition>,
-    ) -> Result<WorkingSet, Failure> {
-        let failed = |path: &Path, error: io::Error| Failure::from(format!("{}: {error}", path.display()));
-        let copies = Copies::begin(&**vfs, directory)?;
+    ) -> Result<WorkingSet, CommandError> {
+        let failed =
+            |path: &Path, error: io::Error| CommandError::from(format!("{}: {error}", path.display()));
+        let copies = WorkingCopies::begin(&**vfs, directory)?;
         let mut paths = DatabasePaths::default();
         let others = renamed.iter().map(|(_, new)| new).filter(|new| new.is_file());
         let found = set.databases.iter().map(|database| &database.path);
@@ -141,7 +147,7 @@ impl WorkingSet {
         plan: &RecoveryPlan,
         renamed: &[(String, PathBuf)],
         own: bool,
-    ) -> Result<WorkingSet, Failure> {
+    ) -> Result<WorkingSet, CommandError> {
         let directory = log_directory(plan)?;
         let mut paths = DatabasePaths::default();
         renamed.iter().for_each(|(old, new)| paths.rename(old, new.clone()));
@@ -166,19 +172,19 @@ impl WorkingSet {
             }
             vfs.sync_directory(&directory).map_err(|e| format!("{}: {e}", directory.display()))?;
         }
-        let reserves = reserves_in(&directory);
+        let reserves = reserve_logs(&directory);
         Ok(WorkingSet { directory, logs, paths, copies: None, reserves, events: None })
     }
 
     /// Keeps the copies, and makes their names durable. Removes the engine's reserve logs.
-    pub fn keep(&mut self, base_name: FileStem) -> Result<(), Failure> {
-        for reserve in reserves_in(&self.directory) {
+    pub fn keep(&mut self, base_name: FileStem) -> Result<(), CommandError> {
+        for reserve in reserve_logs(&self.directory) {
             if !self.reserves.contains(&reserve) {
                 let _ = fs::remove_file(reserve);
             }
         }
         if let Some(copies) = &mut self.copies {
-            copies.kept = true;
+            copies.is_kept = true;
             let _ = fs::remove_file(self.directory.join(format!("{base_name}.lock")));
             let synced = File::open(&self.directory).and_then(|directory| directory.sync_all());
             synced.map_err(|e| format!("{}: {e}", self.directory.display()))?;
@@ -193,7 +199,7 @@ impl WorkingSet {
 }
 
 /// Returns the directory that contains the planned logs.
-pub fn log_directory(plan: &RecoveryPlan) -> Result<PathBuf, Failure> {
+pub fn log_directory(plan: &RecoveryPlan) -> Result<PathBuf, CommandError> {
     let directories: Vec<&Path> = plan.logs.iter().map(|(_, path)| parent_directory(path)).collect();
     let Some(directory) = directories.first() else { return Err("there are no logs".into()) };
     if directories.iter().any(|other| other != directory) {
@@ -203,7 +209,7 @@ pub fn log_directory(plan: &RecoveryPlan) -> Result<PathBuf, Failure> {
 }
 
 /// Renames a file. Fails if that would replace another file.
-fn rename_new(vfs: &dyn Vfs, from: &Path, to: &Path) -> Result<(), Failure> {
+fn rename_new(vfs: &dyn Vfs, from: &Path, to: &Path) -> Result<(), CommandError> {
     let failed = |error: io::Error| format!("{}: {error}", from.display());
     if vfs.exists(to).map_err(failed)? {
         return Err(format!(
@@ -218,7 +224,7 @@ fn rename_new(vfs: &dyn Vfs, from: &Path, to: &Path) -> Result<(), Failure> {
 }
 
 /// Returns the reserve logs in a directory.
-fn reserves_in(directory: &Path) -> Vec<PathBuf> {
+fn reserve_logs(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
     entries.filter(|path| path.extension().is_some_and(|extension| extension == "jrs")).collect()
 }

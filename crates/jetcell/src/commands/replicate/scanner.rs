@@ -6,33 +6,33 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use ese_engine::{EventProfile, EventSink, Throttle};
+use ese_engine::{EventProfile, EventSink, MaintenanceThrottle};
 use jetcell_copies::{CopyScanOptions, scan_copy};
 use jetcell_vfs::Vfs;
 use parking_lot::Mutex;
 
-use crate::commands::copies::explained;
+use crate::commands::copies::explain_copy_error;
 use crate::console;
-use crate::outcome::Failure;
+use crate::outcome::CommandError;
 
 /// Interval between the starts of two passes: one day, as in ESE.
-const INTERVAL: Duration = Duration::from_secs(86_400);
+const PASS_INTERVAL: Duration = Duration::from_secs(86_400);
 /// Interval at which the scanner checks whether a pass is due.
 const DUE_CHECK_INTERVAL: Duration = Duration::from_secs(60);
 /// Maximum delay until a stop request is noticed.
 const STOP_POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Size of a read in bytes.
-const BATCH: usize = 256 << 10;
+const BATCH_BYTES: usize = 256 << 10;
 
 /// A scanner that scans a copy until it is stopped.
-pub struct Scanner {
+pub struct CopyScanner {
     stop: Arc<AtomicBool>,
     progress: Arc<Mutex<Option<String>>>,
-    thread: JoinHandle<Result<(), Failure>>,
+    thread: JoinHandle<Result<(), CommandError>>,
 }
 
 /// Options for scanning a copy.
-pub struct ScanOrder {
+pub struct ContinuousScanOptions {
     /// Pause after each read.
     pub pause: Duration,
     /// True to run a single pass immediately.
@@ -40,13 +40,17 @@ pub struct ScanOrder {
     pub events: Arc<dyn EventSink>,
 }
 
-impl Scanner {
-    pub fn start(vfs: &Arc<dyn Vfs>, directory: &Path, order: ScanOrder) -> Result<Scanner, Failure> {
+impl CopyScanner {
+    pub fn start(
+        vfs: &Arc<dyn Vfs>,
+        directory: &Path,
+        order: ContinuousScanOptions,
+    ) -> Result<CopyScanner, CommandError> {
         let (stop, progress) = (Arc::<AtomicBool>::default(), Arc::<Mutex<Option<String>>>::default());
         let options = CopyScanOptions {
-            batch_bytes: BATCH,
-            throttle: Throttle { pause: order.pause, ..Throttle::default() },
-            interval: if order.once { Duration::ZERO } else { INTERVAL },
+            batch_bytes: BATCH_BYTES,
+            throttle: MaintenanceThrottle { pause: order.pause, ..MaintenanceThrottle::default() },
+            interval: if order.once { Duration::ZERO } else { PASS_INTERVAL },
             events: Some(order.events),
             profile: EventProfile::default(),
         };
@@ -61,7 +65,7 @@ impl Scanner {
                     !asked.load(Ordering::Relaxed)
                 });
                 *shown.lock() = None;
-                match scanned.map_err(explained) {
+                match scanned.map_err(explain_copy_error) {
                     Ok(_) if once => return Ok(()),
                     Ok(_) => said.clear(),
                     Err(failure) if once => return Err(failure),
@@ -69,7 +73,7 @@ impl Scanner {
                     Err(failure) => {
                         let now = failure.to_string();
                         if now != said {
-                            console::note(&format!("the copy is not scanned: {now}"));
+                            console::print_note(&format!("the copy is not scanned: {now}"));
                             said = now;
                         }
                     }
@@ -86,7 +90,7 @@ impl Scanner {
         };
         let thread = std::thread::Builder::new().name("jetcell-scan".into()).spawn(work);
         let thread = thread.map_err(|error| format!("the scan cannot be started: {error}"))?;
-        Ok(Scanner { stop, progress, thread })
+        Ok(CopyScanner { stop, progress, thread })
     }
 
     /// Returns the progress of the pass, or `None` between passes.
@@ -95,12 +99,12 @@ impl Scanner {
     }
 
     /// Returns true if the thread has finished. If `once` is set, this is at the end of the pass.
-    pub fn has_ended(&self) -> bool {
+    pub fn is_finished(&self) -> bool {
         self.thread.is_finished()
     }
 
     /// Interrupts the pass. The next scan resumes it.
-    pub fn end(self) -> Result<(), Failure> {
+    pub fn stop(self) -> Result<(), CommandError> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().unwrap_or_else(|_| Err("the scan of the copy panicked".into()))
     }

@@ -1,14 +1,14 @@
 //! The HTML page of a sizing.
 
-use jetcell_report::chart::Scale;
-use jetcell_report::{Bar, Bars, Page, decimal};
-use jetcell_sizing::Design;
+use jetcell_report::chart::AxisScale;
+use jetcell_report::{BarChart, BarItem, ReportPage, decimal};
+use jetcell_sizing::StorageDesign;
 
-use super::{Sized, subject, tables};
+use super::{SizingWithRisk, subject, tables};
 
 /// Returns the page, which shows the designs as bars and contains all tables.
-pub fn page(sized: &Sized) -> String {
-    let page = Page::new(format!("Sizing: {}", subject(sized)));
+pub fn page(sized: &SizingWithRisk) -> String {
+    let page = ReportPage::new(format!("Sizing: {}", subject(sized)));
     let page = page.bars(&charts(sized)).table(&tables::designs(sized)).table(&tables::states(sized));
     let page = page.table(&tables::requirements(sized)).table(&tables::server(sized));
     let page = if sized.sizing.comparisons.is_empty() { page } else { page.table(&tables::drives(sized)) };
@@ -17,25 +17,25 @@ pub fn page(sized: &Sized) -> String {
 }
 
 /// Function that computes a value and its text from a design and its risk.
-type Value<'v> = &'v dyn Fn(&Design, Option<f64>) -> Option<(f64, String)>;
+type DesignValueFn<'v> = &'v dyn Fn(&StorageDesign, Option<f64>) -> Option<(f64, String)>;
 
-fn charts(sized: &Sized) -> [Bars; 3] {
+fn charts(sized: &SizingWithRisk) -> [BarChart; 3] {
     let cost = &sized.sizing.inputs.cost;
-    let bars = |title: &str, unit: String, scale, value: Value<'_>| {
-        let bar = |(design, risk): (&Design, &Option<f64>)| {
+    let bars = |title: &str, unit: String, scale, value: DesignValueFn<'_>| {
+        let bar = |(design, risk): (&StorageDesign, &Option<f64>)| {
             let (value, label) = value(design, *risk)?;
-            Some(Bar { name: tables::name(design), value, label, series: 0 })
+            Some(BarItem { name: tables::name(design), value, label, series: 0 })
         };
-        let all: Vec<Bar> = sized.sizing.designs.iter().zip(&sized.risks).filter_map(bar).collect();
+        let all: Vec<BarItem> = sized.sizing.designs.iter().zip(&sized.risks).filter_map(bar).collect();
         let least = all.iter().filter(|bar| bar.value.is_finite()).min_by(|a, b| a.value.total_cmp(&b.value));
         let seen = least.map(|bar| format!(": least with {}, {}", bar.name, bar.label)).unwrap_or_default();
-        Bars { title: format!("{title}{seen}"), unit, scale, legend: Vec::new(), bars: all }
+        BarChart { title: format!("{title}{seen}"), unit, scale, legend: Vec::new(), bars: all }
     };
     [
         bars(
             "Total cost",
             format!("price, energy and replacements in {} years", cost.years),
-            Scale::Linear,
+            AxisScale::Linear,
             &|design, _| {
                 let total = design.economy.total_cost;
                 Some((total, format!("{} {}", decimal(total, 0), cost.currency)))
@@ -44,10 +44,10 @@ fn charts(sized: &Sized) -> [Bars; 3] {
         bars(
             "Data loss",
             format!("probability that an array loses data in {} years", cost.years),
-            Scale::Logarithmic,
+            AxisScale::Logarithmic,
             &|_, risk| risk.map(|risk| (risk * 100.0, format!("{} %", tables::loss(Some(risk)).text))),
         ),
-        bars("Disks", "all servers, with spares".into(), Scale::Linear, &|design, _| {
+        bars("Disks", "all servers, with spares".into(), AxisScale::Linear, &|design, _| {
             Some((design.disks, decimal(design.disks, 0)))
         }),
     ]

@@ -1,41 +1,41 @@
 //! Tables for a sizing, used for text, CSV and the HTML page.
 
-use jetcell_report::{Cell, Table, decimal, four_digits};
-use jetcell_sizing::Design;
-use jetcell_sizing::array::Array;
-use jetcell_sizing::states::State;
+use jetcell_report::{ReportCell, ReportTable, decimal, four_digits};
+use jetcell_sizing::StorageDesign;
+use jetcell_sizing::array::SizedArray;
+use jetcell_sizing::states::SystemState;
 
-use super::Sized;
+use super::SizingWithRisk;
 
 /// Probability of data loss above which a design is mentioned below the table.
-const RISKY: f64 = 0.01;
+const HIGH_LOSS_PROBABILITY: f64 = 0.01;
 
-fn number(value: f64, decimals: usize) -> Cell {
-    Cell::number(decimal(value, decimals), value.to_string())
+fn number(value: f64, decimals: usize) -> ReportCell {
+    ReportCell::number(decimal(value, decimals), value.to_string())
 }
 
 /// Returns the name of a design, which consists of its array and its disks.
-pub fn name(design: &Design) -> String {
+pub fn name(design: &StorageDesign) -> String {
     format!("{} of {}", design.array, design.disk)
 }
 
 /// Returns the requirement that determines the number of disks.
-fn bound(array: &Array) -> String {
+fn bound(array: &SizedArray) -> String {
     array
         .state
         .map_or_else(|| array.constraint.to_string(), |state| format!("{} ({state})", array.constraint))
 }
 
 /// Formats a probability as a percentage.
-pub fn loss(probability: Option<f64>) -> Cell {
+pub fn loss(probability: Option<f64>) -> ReportCell {
     probability.map_or("–".into(), |loss| {
         let percent = loss * 100.0;
-        Cell::number(four_digits(percent), percent.to_string()).bad_if(loss > RISKY)
+        ReportCell::number(four_digits(percent), percent.to_string()).bad_if(loss > HIGH_LOSS_PROBABILITY)
     })
 }
 
 /// Returns the table of designs, the cheapest first.
-pub fn designs(sized: &Sized) -> Table {
+pub fn designs(sized: &SizingWithRisk) -> ReportTable {
     let cost = &sized.sizing.inputs.cost;
     let columns = [
         "Disks".to_string(),
@@ -46,9 +46,9 @@ pub fn designs(sized: &Sized) -> Table {
         format!("{} years ({})", cost.years, cost.currency),
         format!("Data loss, {} years (%)", cost.years),
     ];
-    let mut table = Table::numbers("Designs", "Design", columns.iter().map(String::as_str));
-    table.columns.insert(1, jetcell_report::Column { name: "Bound by".into(), number: false });
-    let row = |(design, risk): (&Design, &Option<f64>)| -> Vec<Cell> {
+    let mut table = ReportTable::numbers("Designs", "Design", columns.iter().map(String::as_str));
+    table.columns.insert(1, jetcell_report::ReportColumn { name: "Bound by".into(), number: false });
+    let row = |(design, risk): (&StorageDesign, &Option<f64>)| -> Vec<ReportCell> {
         let economy = &design.economy;
         vec![
             name(design).into(),
@@ -73,7 +73,7 @@ pub fn designs(sized: &Sized) -> Table {
         .designs
         .iter()
         .zip(&sized.risks)
-        .filter(|(_, risk)| risk.is_some_and(|risk| risk > RISKY));
+        .filter(|(_, risk)| risk.is_some_and(|risk| risk > HIGH_LOSS_PROBABILITY));
     risky.fold(table, |table, (design, risk)| {
         table.note(format!(
             "Risky: {} loses data with a probability of {} % in {} years.",
@@ -85,21 +85,21 @@ pub fn designs(sized: &Sized) -> Table {
 }
 
 /// Returns a table of the number of disks per server required in each state.
-pub fn requirements(sized: &Sized) -> Table {
-    let states = State::ALL.map(|state| state.to_string());
+pub fn requirements(sized: &SizingWithRisk) -> ReportTable {
+    let states = SystemState::ALL.map(|state| state.to_string());
     let columns =
         ["Disks", "Capacity"].into_iter().chain(states.iter().map(String::as_str)).chain(["Rebuild (h)"]);
-    let mut table = Table::numbers("Disks per server, by requirement", "Array", columns);
+    let mut table = ReportTable::numbers("Disks per server, by requirement", "Array", columns);
     for design in &sized.sizing.designs {
         let arrays = [("database", Some(&design.database)), ("log", design.log.as_ref())];
         for (what, array) in arrays.into_iter().filter_map(|(what, array)| Some((what, array?))) {
-            let of = |state: State| {
+            let of = |state: SystemState| {
                 let need = array.disks_for_load.iter().find(|need| need.state == state);
                 need.map_or("–".into(), |need| number(need.disks, 0))
             };
-            let mut row = vec![Cell::from(format!("{}, {what}", name(design)))];
+            let mut row = vec![ReportCell::from(format!("{}, {what}", name(design)))];
             row.extend([number(array.disks, 0), number(array.disks_for_capacity, 0)]);
-            row.extend(State::ALL.map(of));
+            row.extend(SystemState::ALL.map(of));
             row.push(number(array.rebuild_hours, 1));
             table = table.row(row);
         }
@@ -108,7 +108,7 @@ pub fn requirements(sized: &Sized) -> Table {
 }
 
 /// Returns a table of the five states, with the activities and the load of a server in each.
-pub fn states(sized: &Sized) -> Table {
+pub fn states(sized: &SizingWithRisk) -> ReportTable {
     let columns = [
         "Mailboxes",
         "Database reads/s",
@@ -119,7 +119,7 @@ pub fn states(sized: &Sized) -> Table {
         "Backup MB/s",
     ];
     let headroom = sized.sizing.inputs.servers.headroom;
-    let mut table = Table::numbers("Server states and their load", "State", columns);
+    let mut table = ReportTable::numbers("Server states and their load", "State", columns);
     for load in &sized.sizing.server.loads {
         let rates = [
             load.database_reads,
@@ -129,19 +129,19 @@ pub fn states(sized: &Sized) -> Table {
             load.maintenance_mb_s,
             load.backup_mb_s,
         ];
-        let first = [Cell::from(load.state.to_string()), number(load.active_mailboxes, 0)];
+        let first = [ReportCell::from(load.state.to_string()), number(load.active_mailboxes, 0)];
         table = table.row(first.into_iter().chain(rates.map(|rate| number(rate, 1))).collect());
     }
-    let meanings = State::ALL.map(|state| format!("{state}: {}.", state.meaning()));
-    meanings.into_iter().fold(table.note(format!("{headroom} headroom included.")), Table::note)
+    let meanings = SystemState::ALL.map(|state| format!("{state}: {}.", state.description()));
+    meanings.into_iter().fold(table.note(format!("{headroom} headroom included.")), ReportTable::note)
 }
 
 /// Returns a table of the figures for one mailbox and for one server.
-pub fn server(sized: &Sized) -> Table {
+pub fn server(sized: &SizingWithRisk) -> ReportTable {
     let (mailbox, server) = (&sized.sizing.mailbox, &sized.sizing.server);
     let one = |value: f64| decimal(value, 1);
     let whole = |value: f64| decimal(value, 0);
-    Table::facts("One mailbox and one server")
+    ReportTable::facts("One mailbox and one server")
         .fact(
             "I/O per mailbox",
             format!("{:.4} IOPS ({:.4} reads, {:.4} writes)", mailbox.iops(), mailbox.reads, mailbox.writes),
@@ -191,7 +191,7 @@ pub fn server(sized: &Sized) -> Table {
 }
 
 /// Returns the table that compares each disk with the first one.
-pub fn drives(sized: &Sized) -> Table {
+pub fn drives(sized: &SizingWithRisk) -> ReportTable {
     let currency = &sized.sizing.inputs.cost.currency;
     let columns = [
         "Base".to_string(),
@@ -204,10 +204,13 @@ pub fn drives(sized: &Sized) -> Table {
         "IOPS per W".into(),
         "Base".into(),
     ];
-    let mut table =
-        Table::numbers("Drives compared with the first drive", "Drive", columns.iter().map(String::as_str));
+    let mut table = ReportTable::numbers(
+        "Drives compared with the first drive",
+        "Drive",
+        columns.iter().map(String::as_str),
+    );
     table.columns.iter_mut().skip(1).take(1).for_each(|column| column.number = false);
-    let gain = |value: f64| Cell::from(format!("{:+.1}", value * 100.0));
+    let gain = |value: f64| ReportCell::from(format!("{:+.1}", value * 100.0));
     table.rows(sized.sizing.comparisons.iter().map(|drive| {
         vec![
             drive.disk.as_str().into(),

@@ -7,28 +7,32 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 
-use jetcell_array::{ArrayError, HostWrites, LunVolume, SharedLuns, Volume};
+use jetcell_array::{ArrayError, HostWriteCounters, LunVolume, SharedLuns, Volume};
 use jetcell_vfs::{Vfs, create_private_directory};
 use jetcell_workload::measurement::ArrayCounters;
-use jetcell_workload::{Mistake, TestKind};
+use jetcell_workload::{ConfigurationError, TestKind};
 use serde_json::json;
 
 use crate::commands::raid::{
-    ArrayDirectory, ArrayFiles, Beside, ControlSocket, Holder, RunningArray, Seen, Severity, Start,
-    UsedArray, is_array, log_options, transfers_value,
+    ArrayDirectory, ArrayEventSeverity, ArrayFiles, ArrayInUse, ArrayOwner, ArraySnapshot, ArrayStartOptions,
+    ConcurrentActivity, ControlSocket, RunningArray, is_array, log_options, transfers_json,
 };
 use crate::console;
-use crate::outcome::Failure;
+use crate::outcome::CommandError;
 
-const PREFIX: &str = "array:";
+const ARRAY_PREFIX: &str = "array:";
 
 /// Replaces each `array:NAME` with the absolute path of the directory, and returns these paths.
-pub fn of_directories(directories: &mut [PathBuf]) -> Result<Vec<PathBuf>, Vec<Mistake>> {
+pub fn resolve_array_directories(
+    directories: &mut [PathBuf],
+) -> Result<Vec<PathBuf>, Vec<ConfigurationError>> {
     let mut arrays = vec![];
     for directory in directories {
-        let Some(name) = directory.to_str().and_then(|text| text.strip_prefix(PREFIX)) else { continue };
+        let Some(name) = directory.to_str().and_then(|text| text.strip_prefix(ARRAY_PREFIX)) else {
+            continue;
+        };
         let path = std::path::absolute(name)
-            .map_err(|error| vec![Mistake::new(format!("{}: {error}", directory.display()))])?;
+            .map_err(|error| vec![ConfigurationError::new(format!("{}: {error}", directory.display()))])?;
         arrays.push(path.clone());
         *directory = path;
     }
@@ -36,7 +40,7 @@ pub fn of_directories(directories: &mut [PathBuf]) -> Result<Vec<PathBuf>, Vec<M
 }
 
 /// Returns the files that contain an array's data: its members and its write log. `directory` may also name a LUN.
-pub fn files_of_array(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
+pub fn files_of_array(directory: &Path) -> Result<Vec<PathBuf>, CommandError> {
     let (array, _) = array_and_lun(directory);
     let found = ArrayDirectory::open(&array)?;
     let mut all = found.members;
@@ -46,34 +50,38 @@ pub fn files_of_array(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
 }
 
 /// Fails for tests that copy databases through the machine's file system.
-pub fn check_test(test: TestKind, to: Option<&Path>, arrays: &[PathBuf]) -> Result<(), Vec<Mistake>> {
+pub fn check_test(
+    test: TestKind,
+    to: Option<&Path>,
+    arrays: &[PathBuf],
+) -> Result<(), Vec<ConfigurationError>> {
     if !arrays.is_empty() && (matches!(test, TestKind::Recovery | TestKind::Replication) || to.is_some()) {
         let text = "databases on an array cannot be copied: test recovery, test replication and --to need a \
          directory that is not on an array";
-        return Err(vec![Mistake::new(text)]);
+        return Err(vec![ConfigurationError::new(text)]);
     }
     Ok(())
 }
 
 /// The arrays used by a run, with concurrent maintenance: rebuilds, and consistency points of LUNs.
 pub struct ArrayVolumes {
-    mounted: Vec<Mounted>,
+    mounted: Vec<MountedVolume>,
     stop: Arc<AtomicBool>,
     /// Weak references for reading counters. They must not keep an array in use.
-    watched: Vec<Watched>,
+    watched_arrays: Vec<ArrayWithVolumes>,
 }
 
 /// An array, and the volumes on it.
-type Watched = (Weak<UsedArray>, Vec<Volume>);
+type ArrayWithVolumes = (Weak<ArrayInUse>, Vec<Volume>);
 
-struct Mounted {
+struct MountedVolume {
     array: PathBuf,
     files: Arc<Mutex<ArrayFiles>>,
     /// Test directories, each with the volume that contains its files.
     volumes: Vec<(PathBuf, Volume)>,
     luns: Option<SharedLuns>,
     /// Thread that maintains the array until the test ends.
-    beside: Option<JoinHandle<()>>,
+    maintenance_thread: Option<JoinHandle<()>>,
     control: Option<ControlSocket>,
 }
 
@@ -89,13 +97,13 @@ fn array_and_lun(directory: &Path) -> (PathBuf, Option<String>) {
 
 impl ArrayVolumes {
     /// Starts the arrays. Members that need a rebuild, now or later, are rebuilt while the load runs.
-    pub fn mount(directories: Vec<PathBuf>) -> Result<ArrayVolumes, Failure> {
+    pub fn mount(directories: Vec<PathBuf>) -> Result<ArrayVolumes, CommandError> {
         let mut luns_of: BTreeMap<PathBuf, BTreeMap<PathBuf, Option<String>>> = BTreeMap::new();
         for directory in directories {
             let (array, lun) = array_and_lun(&directory);
             luns_of.entry(array).or_default().insert(directory, lun);
         }
-        let mut volumes = ArrayVolumes { mounted: vec![], stop: Arc::default(), watched: vec![] };
+        let mut volumes = ArrayVolumes { mounted: vec![], stop: Arc::default(), watched_arrays: vec![] };
         for (array, directories) in luns_of {
             if let Err(failure) = volumes.mount_one(array, directories) {
                 // The arrays before the failed one have already been started.
@@ -110,11 +118,11 @@ impl ArrayVolumes {
         &mut self,
         path: PathBuf,
         directories: BTreeMap<PathBuf, Option<String>>,
-    ) -> Result<(), Failure> {
-        let mut running = Start::of(&path).start()?;
-        let failed = |error: ArrayError| Failure::from(format!("{}: {error}", path.display()));
-        let holds_luns = LunVolume::is_on(&mut running.array).map_err(failed)?;
-        if let Some(what) = misplaced(&path, holds_luns, &directories) {
+    ) -> Result<(), CommandError> {
+        let mut running = ArrayStartOptions::for_array(&path).start()?;
+        let failed = |error: ArrayError| CommandError::from(format!("{}: {error}", path.display()));
+        let holds_luns = LunVolume::exists_on(&mut running.array).map_err(failed)?;
+        if let Some(what) = mismatch_reason(&path, holds_luns, &directories) {
             running.close()?;
             return Err(what.into());
         }
@@ -131,7 +139,7 @@ impl ArrayVolumes {
                 let luns = SharedLuns::new(LunVolume::start(array, &log).map_err(failed)?);
                 let volumes =
                     directories.into_iter().filter_map(|(directory, lun)| lun.map(|lun| (directory, lun)));
-                let mounted: Result<Vec<_>, Failure> = volumes
+                let mounted: Result<Vec<_>, CommandError> = volumes
                     .map(|(directory, lun)| {
                         let volume = Volume::mount_lun(luns.clone(), &lun, vfs.clock(), &directory);
                         let volume = volume.map_err(failed)?;
@@ -152,27 +160,39 @@ impl ArrayVolumes {
             }
         };
         if !is_whole {
-            console::note(&format!("{}: members are rebuilt while the load runs", path.display()));
+            console::print_note(&format!("{}: members are rebuilt while the load runs", path.display()));
         }
         let files = Arc::new(Mutex::new(files));
-        let holder: Option<Arc<dyn Holder>> = match (&luns, &volumes[..]) {
+        let holder: Option<Arc<dyn ArrayOwner>> = match (&luns, &volumes[..]) {
             (Some(luns), _) => Some(Arc::new(luns.clone())),
             (None, [(_, volume), ..]) => Some(Arc::new(volume.clone())),
             (None, []) => None,
         };
         let (mut beside, mut control) = (None, None);
         if let Some(holder) = holder {
-            let used = Arc::new(UsedArray::new(holder, files.clone(), vfs, Beside::of_luns(used_luns)));
+            let used = Arc::new(ArrayInUse::new(
+                holder,
+                files.clone(),
+                vfs,
+                ConcurrentActivity::with_luns(used_luns),
+            ));
             let written: Vec<Volume> = volumes.iter().map(|(_, volume)| volume.clone()).collect();
-            self.watched.push((Arc::downgrade(&used), written));
+            self.watched_arrays.push((Arc::downgrade(&used), written));
             control = Some(ControlSocket::open(&path, used.clone()));
             let stop = self.stop.clone();
             beside = Some(std::thread::spawn(move || {
                 // Errors from a rebuild or a consistency point are reported when the array is closed.
-                let _ = used.look_after(None, &|| stop.load(Ordering::SeqCst));
+                let _ = used.maintain_until_stopped(None, &|| stop.load(Ordering::SeqCst));
             }));
         }
-        self.mounted.push(Mounted { array: path, files, volumes, luns, beside, control });
+        self.mounted.push(MountedVolume {
+            array: path,
+            files,
+            volumes,
+            luns,
+            maintenance_thread: beside,
+            control,
+        });
         Ok(())
     }
 
@@ -186,28 +206,29 @@ impl ArrayVolumes {
 
     /// Returns a function that reads the most recent counters of all arrays, or `None` if there are no arrays.
     pub fn counters(&self) -> Option<Arc<dyn Fn() -> ArrayCounters + Send + Sync>> {
-        let watched = self.watched.clone();
+        let watched = self.watched_arrays.clone();
         let read = move || {
             let mut all = ArrayCounters::default();
             for (used, volumes) in &watched {
                 if let Some(used) = used.upgrade() {
-                    all.add(&counters_of(&used.seen(), volumes));
+                    all.add(&sum_counters(&used.snapshot(), volumes));
                 }
             }
             all
         };
-        (!self.watched.is_empty()).then(|| Arc::new(read) as Arc<dyn Fn() -> ArrayCounters + Send + Sync>)
+        (!self.watched_arrays.is_empty())
+            .then(|| Arc::new(read) as Arc<dyn Fn() -> ArrayCounters + Send + Sync>)
     }
 
     /// Shuts the arrays down.
-    pub fn close(self) -> Result<(), Failure> {
+    pub fn close(self) -> Result<(), CommandError> {
         self.stop.store(true, Ordering::SeqCst);
-        self.mounted.into_iter().try_for_each(Mounted::close)
+        self.mounted.into_iter().try_for_each(MountedVolume::close)
     }
 }
 
 /// Returns the reason why the directories do not match the array, or `None` if they do.
-fn misplaced(
+fn mismatch_reason(
     array: &Path,
     holds_luns: bool,
     directories: &BTreeMap<PathBuf, Option<String>>,
@@ -226,20 +247,20 @@ fn misplaced(
     }
 }
 
-impl Mounted {
-    fn close(mut self) -> Result<(), Failure> {
+impl MountedVolume {
+    fn close(mut self) -> Result<(), CommandError> {
         drop(self.control.take());
-        if let Some(beside) = self.beside.take() {
+        if let Some(beside) = self.maintenance_thread.take() {
             // If the thread panicked, it has already reported the panic.
             let _ = beside.join();
         }
         // The consistency point writes pending changes, which must be included in the figures.
         let last = match &self.luns {
-            Some(luns) => luns.with(LunVolume::consistency_point),
+            Some(luns) => luns.with_volume(LunVolume::consistency_point),
             None => Ok(()),
         };
         let shown = self.array.display().to_string();
-        let failed = |error: ArrayError| Failure::from(format!("{shown}: {error}"));
+        let failed = |error: ArrayError| CommandError::from(format!("{shown}: {error}"));
         self.report();
         // A volume that is not closed would keep the LUNs in use.
         let close = |closed: Result<(), ArrayError>, (_, volume): &(PathBuf, Volume)| {
@@ -256,13 +277,13 @@ impl Mounted {
         let Some((_, first)) = self.volumes.first() else { return };
         let found = first.with_array(|array| (array.status(), array.counters()));
         let Some((status, counters)) = found else { return };
-        let mut host = HostWrites::default();
+        let mut host = HostWriteCounters::default();
         for (_, volume) in &self.volumes {
-            let HostWrites { writes, blocks } = volume.host_writes();
+            let HostWriteCounters { writes, blocks } = volume.host_writes();
             host.writes += writes;
             host.blocks += blocks;
         }
-        let absorbed = self.luns.as_ref().map(|luns| luns.with(|luns| luns.counters()));
+        let absorbed = self.luns.as_ref().map(|luns| luns.with_volume(|luns| luns.counters()));
         // Blocks that are overwritten in memory before the consistency point are never written to the array.
         let stored = absorbed.map_or(counters.blocks_written, |luns| luns.host_blocks - luns.blocks_absorbed);
         let each = |members: u64, host: u64| (host > 0).then(|| members as f64 / host as f64);
@@ -293,19 +314,19 @@ impl Mounted {
             "member_writes": total.writes, "member_blocks_written": total.blocks_written,
             "member_reads": total.reads, "member_blocks_read": total.blocks_read,
             "blocks_read_for_writes": counters.blocks_read_for_writes,
-            "members": transfers_value(&counters.members), "defects": counters.defects,
+            "members": transfers_json(&counters.members), "defects": counters.defects,
             "member_writes_per_host_write": commands, "member_blocks_per_host_block": blocks,
             "data_and_parity_written_per_stored_block": written, "data_and_parity_moved_per_stored_block": moved,
         });
         let mut files = lock(&self.files);
-        files.event("test_ended", Severity::Information, &text, figures);
+        files.event("test_ended", ArrayEventSeverity::Information, &text, figures);
         if let Err(failure) = files.save_members(&status) {
-            console::note(&failure.to_string());
+            console::print_note(&failure.to_string());
         }
     }
 }
 
-fn counters_of(seen: &Seen, volumes: &[Volume]) -> ArrayCounters {
+fn sum_counters(seen: &ArraySnapshot, volumes: &[Volume]) -> ArrayCounters {
     let members = seen.counters.members.total();
     let mut counters = ArrayCounters {
         member_reads: members.reads,
@@ -316,15 +337,15 @@ fn counters_of(seen: &Seen, volumes: &[Volume]) -> ArrayCounters {
         missing: seen.missing as u64,
         ..ArrayCounters::default()
     };
-    for HostWrites { writes, blocks } in volumes.iter().map(Volume::host_writes) {
+    for HostWriteCounters { writes, blocks } in volumes.iter().map(Volume::host_writes) {
         counters.host_writes += writes;
         counters.host_blocks += blocks;
     }
     counters
 }
 
-fn close_luns(luns: SharedLuns, array: &Path) -> Result<(), Failure> {
-    let failed = |what: String| Failure::from(format!("{}: {what}", array.display()));
+fn close_luns(luns: SharedLuns, array: &Path) -> Result<(), CommandError> {
+    let failed = |what: String| CommandError::from(format!("{}: {what}", array.display()));
     match luns.into_inner() {
         Some(luns) => luns.close().map_err(|error| failed(error.to_string())),
         None => Err(failed("files on the array are still in use; the array is not shut down".into())),

@@ -13,9 +13,12 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use jetcell_input::Printable;
 use jetcell_workload::engine_ese::{Backend, EseEngine};
-use jetcell_workload::profile::{Configuration, EXAMPLE};
+use jetcell_workload::profile::{EXAMPLE, TestConfiguration};
 use jetcell_workload::result::RunResult;
-use jetcell_workload::{DEFAULT_DIRECTORY, Finished, Mistake, Profile, StopSignal, Verdict, remember, run};
+use jetcell_workload::{
+    ConfigurationError, DEFAULT_DIRECTORY, FinishedRun, Profile, StopSignal, Verdict, run,
+    with_interrupted_options,
+};
 
 pub use self::kind::{Backup, Performance, Recovery, Replication, Stress};
 
@@ -24,9 +27,11 @@ use self::kind::TestCommand;
 use self::power_options::{MeteredRun, PowerOptions};
 use self::workload_options::WorkloadOptions;
 use crate::console;
-use crate::live::{MetricsServer, Monitor, Progress, RunMetrics, Screen, Watcher, restore_terminal};
-use crate::outcome::{Failure, Outcome, print_error};
-use crate::whole_file;
+use crate::live::{
+    MetricsServer, MonitorObserver, RunMetrics, RunMonitor, RunProgressDisplay, Screen, restore_terminal,
+};
+use crate::outcome::{CommandError, CommandOutcome, print_error};
+use crate::file_replacement;
 
 /// A storage test on the command line.
 #[derive(Args)]
@@ -41,8 +46,8 @@ pub struct StorageTest<T: TestCommand> {
     #[arg(long)]
     example_config: bool,
     /// Kernel interface for I/O
-    #[arg(long, value_enum, default_value_t = Io::Auto)]
-    io: Io,
+    #[arg(long, value_enum, default_value_t = IoInterface::Auto)]
+    io: IoInterface,
     #[command(flatten)]
     power: PowerOptions,
     /// Show charts of the last minutes in the terminal during the run
@@ -61,7 +66,7 @@ pub struct StorageTest<T: TestCommand> {
 
 /// Kernel interface for I/O.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
-enum Io {
+enum IoInterface {
     /// io_uring if the kernel allows it, otherwise threads
     Auto,
     /// io_uring
@@ -72,52 +77,52 @@ enum Io {
 
 impl<T: TestCommand> StorageTest<T> {
     /// Runs the command.
-    pub fn run(self) -> Outcome {
+    pub fn run(self) -> CommandOutcome {
         if self.example_config {
             console::print(EXAMPLE);
-            return Outcome::Good;
+            return CommandOutcome::Good;
         }
         let (io, live, metrics, quiet) = (self.io, self.live, self.metrics.clone(), self.quiet);
         let power = self.power.clone();
         let shown = match (self.json, quiet) {
-            (true, _) => Shown::Json,
-            (false, true) => Shown::Verdict,
-            (false, false) => Shown::Summary,
+            (true, _) => ResultOutput::Json,
+            (false, true) => ResultOutput::Verdict,
+            (false, false) => ResultOutput::Summary,
         };
         let (profile, arrays) = match self.profile() {
             Ok(found) => found,
             Err(lines) => {
                 lines.iter().for_each(print_error);
-                return Outcome::CouldNotRun;
+                return CommandOutcome::CouldNotRun;
             }
         };
-        let monitor = Monitor::default();
+        let monitor = RunMonitor::default();
         let stop = StopSignal::default();
-        let interrupt = Interrupt { stop: stop.clone(), monitor: monitor.clone(), live };
+        let interrupt = InterruptHandler { stop: stop.clone(), monitor: monitor.clone(), live };
         if let Err(error) = ctrlc::set_handler({
             let interrupt = interrupt.clone();
-            move || interrupt.ask()
+            move || interrupt.request_stop()
         }) {
             print_error(format!("Ctrl-C cannot be handled: {error}"));
-            return Outcome::CouldNotRun;
+            return CommandOutcome::CouldNotRun;
         }
         let backend = match io {
-            Io::Auto => Backend::Auto,
-            Io::Uring => Backend::Uring,
-            Io::Threads => Backend::Threads,
+            IoInterface::Auto => Backend::Auto,
+            IoInterface::Uring => Backend::Uring,
+            IoInterface::Threads => Backend::Threads,
         };
         let volumes = match ArrayVolumes::mount(arrays) {
             Ok(volumes) => volumes,
             Err(failure) => {
                 print_error(failure);
-                return Outcome::CouldNotRun;
+                return CommandOutcome::CouldNotRun;
             }
         };
         let engine = match EseEngine::with_mounts(backend, volumes.mounts()) {
             Ok(engine) => engine,
             Err(error) => {
                 print_error(format!("the I/O backend cannot start: {error}; try --io threads"));
-                return Outcome::CouldNotRun;
+                return CommandOutcome::CouldNotRun;
             }
         };
         let engine = match volumes.counters() {
@@ -125,100 +130,101 @@ impl<T: TestCommand> StorageTest<T> {
             None => engine,
         };
         let observers = start_observers(&monitor, interrupt, metrics.as_deref(), quiet);
-        let finished = match observers.and_then(|observers| Ok((observers, power.begin(profile.duration.0)?)))
+        let finished = match observers.and_then(|observers| Ok((observers, power.start(profile.duration.0)?)))
         {
             Ok((mut observers, meter)) => {
                 let finished = run(&profile, &engine, &mut observers.watcher, &stop);
                 observers.watcher.finish();
                 if let Err(failure) = volumes.close() {
                     print_error(failure);
-                    return Outcome::CouldNotRun;
+                    return CommandOutcome::CouldNotRun;
                 }
-                finished.map(|finished| metered(finished, meter))
+                finished.map(|finished| add_energy(finished, meter))
             }
             Err(refusal) => {
                 print_error(refusal);
-                return Outcome::CouldNotRun;
+                return CommandOutcome::CouldNotRun;
             }
         };
         match finished {
             Ok(finished) => report(&finished, shown),
             Err(error) => {
                 print_error(error);
-                Outcome::CouldNotRun
+                CommandOutcome::CouldNotRun
             }
         }
     }
 
     /// Returns the profile, and the arrays named in its directories.
-    fn profile(self) -> Result<(Profile, Vec<PathBuf>), Vec<Mistake>> {
+    fn profile(self) -> Result<(Profile, Vec<PathBuf>), Vec<ConfigurationError>> {
         let file = match &self.config {
-            Some(path) => Configuration::read(path, T::KIND, &self.options.given)?,
-            None => Configuration::default(),
+            Some(path) => TestConfiguration::read(path, T::KIND, &self.options.options)?,
+            None => TestConfiguration::default(),
         };
-        let mut options = self.options.given.over(file.options);
+        let mut options = self.options.options.over(file.options);
         if options.dirs.is_empty() {
             options.dirs = vec![DEFAULT_DIRECTORY.into()];
         }
-        let mut arrays = array_volumes::of_directories(&mut options.dirs)?;
-        arrays.extend(array_volumes::of_directories(&mut options.log_dirs)?);
+        let mut arrays = array_volumes::resolve_array_directories(&mut options.dirs)?;
+        arrays.extend(array_volumes::resolve_array_directories(&mut options.log_dirs)?);
         array_volumes::check_test(T::KIND, options.to.as_deref(), &arrays)?;
-        let options =
-            remember(options, T::KIND).map_err(|refusal| vec![Mistake::new(refusal.to_string())])?;
+        let options = with_interrupted_options(options, T::KIND)
+            .map_err(|refusal| vec![ConfigurationError::new(refusal.to_string())])?;
         let profile = options.resolve_for(T::KIND)?;
-        file.notes.iter().for_each(|note| console::note(note));
+        file.notes.iter().for_each(|note| console::print_note(note));
         Ok((profile, arrays))
     }
 }
 
 /// Observers of a run. Dropping this value stops them.
-struct Observers {
-    watcher: Watcher,
+struct RunObservers {
+    watcher: MonitorObserver,
     _screen: Option<Screen>,
     _metrics: Option<MetricsServer>,
 }
 
 /// Starts the requested observers. If this fails, the run has not changed anything yet.
 fn start_observers(
-    monitor: &Monitor,
-    interrupt: Interrupt,
+    monitor: &RunMonitor,
+    interrupt: InterruptHandler,
     metrics: Option<&str>,
     quiet: bool,
-) -> Result<Observers, Failure> {
+) -> Result<RunObservers, CommandError> {
     let serve = |address| MetricsServer::start(address, Box::new(RunMetrics(monitor.clone())));
     let metrics = metrics.map(serve).transpose()?;
     if let Some(server) = &metrics {
-        console::note(&format!("Metrics: {}", server.url()));
+        console::print_note(&format!("Metrics: {}", server.url()));
     }
     let live = interrupt.live;
-    let screen = live.then(|| Screen::of_run(monitor.clone(), move || interrupt.ask())).transpose()?;
-    let watcher = Watcher::new(monitor.clone(), (!live && !quiet).then(Progress::new));
-    Ok(Observers { watcher, _screen: screen, _metrics: metrics })
+    let screen =
+        live.then(|| Screen::open_for_run(monitor.clone(), move || interrupt.request_stop())).transpose()?;
+    let watcher = MonitorObserver::new(monitor.clone(), (!live && !quiet).then(RunProgressDisplay::new));
+    Ok(RunObservers { watcher, _screen: screen, _metrics: metrics })
 }
 
 /// Adds the energy used by a run to its result.
-fn metered(mut finished: Finished, meter: MeteredRun) -> Finished {
-    meter.end(&mut finished.result);
+fn add_energy(mut finished: FinishedRun, meter: MeteredRun) -> FinishedRun {
+    meter.finish(&mut finished.result);
     finished
 }
 
 /// Ctrl-C handler.
 #[derive(Clone)]
-struct Interrupt {
+struct InterruptHandler {
     stop: StopSignal,
-    monitor: Monitor,
+    monitor: RunMonitor,
     live: bool,
 }
 
-impl Interrupt {
+impl InterruptHandler {
     /// Requests the end of the run on the first call, and ends the process on the second.
-    fn ask(&self) {
+    fn request_stop(&self) {
         if self.stop.is_set() {
             restore_terminal();
             std::process::exit(130);
         }
         self.stop.stop();
-        self.monitor.stopping();
+        self.monitor.mark_stopping();
         if !self.live {
             // The terminal has printed ^C without a line end.
             let line_end = if std::io::stderr().is_terminal() { "\n" } else { "" };
@@ -229,21 +235,21 @@ impl Interrupt {
 }
 
 /// Stores the results before printing them, so they are not lost if the output pipe is closed.
-fn report(finished: &Finished, shown: Shown) -> Outcome {
+fn report(finished: &FinishedRun, shown: ResultOutput) -> CommandOutcome {
     let result = &finished.result;
     let output = &result.plan.output;
     let stored = store(finished, output);
     let page = output.join("report.html");
     match shown {
-        Shown::Json => console::print_json(&result.to_json()),
-        Shown::Verdict => console::print_painted(&verdict_line(result)),
-        Shown::Summary => {
+        ResultOutput::Json => console::print_json(&result.to_json()),
+        ResultOutput::Verdict => console::print_coloured(&verdict_line(result)),
+        ResultOutput::Summary => {
             let text = jetcell_report::text(result, &finished.samples, console::width());
             let place = match stored {
                 Ok(()) => format!("\n  Report: {}\n", Printable(page.display())),
                 Err(_) => String::new(),
             };
-            console::print_painted(&(text + &place));
+            console::print_coloured(&(text + &place));
         }
     }
     if let Err(error) = stored {
@@ -252,11 +258,11 @@ fn report(finished: &Finished, shown: Shown) -> Outcome {
              results",
             output.display()
         ));
-        return Outcome::CouldNotRun;
+        return CommandOutcome::CouldNotRun;
     }
     match result.verdict {
-        Verdict::Pass => Outcome::Good,
-        Verdict::Fail | Verdict::Incomplete => Outcome::Findings,
+        Verdict::Pass => CommandOutcome::Good,
+        Verdict::Fail | Verdict::Incomplete => CommandOutcome::Findings,
     }
 }
 
@@ -268,14 +274,17 @@ fn verdict_line(result: &RunResult) -> String {
 
 /// Form in which the result of a run is printed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Shown {
+enum ResultOutput {
     Summary,
     Verdict,
     Json,
 }
 
 /// Stores the result of a test with its report.
-pub fn store(finished: &Finished, output: &Path) -> std::io::Result<()> {
+pub fn store(finished: &FinishedRun, output: &Path) -> std::io::Result<()> {
     finished.result.write(&output.join("result.json"))?;
-    whole_file::write(&output.join("report.html"), &jetcell_report::html(&finished.result, &finished.samples))
+    file_replacement::replace_file(
+        &output.join("report.html"),
+        &jetcell_report::html(&finished.result, &finished.samples),
+    )
 }

@@ -6,32 +6,34 @@ use std::sync::Arc;
 
 use jetcell_vfs::Vfs;
 use jetcell_workload::measurement::ArrayCounters;
-use jetcell_workload::{Mistake, TestKind};
+use jetcell_workload::{ConfigurationError, TestKind};
 
-use crate::not_built::not_built;
-use crate::outcome::Failure;
+use crate::disabled_command::disabled_feature_error;
+use crate::outcome::CommandError;
 
 /// Fails if a directory names an array.
-pub fn of_directories(directories: &mut [PathBuf]) -> Result<Vec<PathBuf>, Vec<Mistake>> {
+pub fn resolve_array_directories(
+    directories: &mut [PathBuf],
+) -> Result<Vec<PathBuf>, Vec<ConfigurationError>> {
     let names_array =
         |directory: &&mut PathBuf| directory.to_str().is_some_and(|text| text.starts_with("array:"));
     match directories.iter_mut().find(names_array) {
         None => Ok(vec![]),
         Some(directory) => {
             let what = format!("--dir {}", directory.display());
-            Err(vec![Mistake::new(not_built(&what, "arrays").to_string())])
+            Err(vec![ConfigurationError::new(disabled_feature_error(&what, "arrays").to_string())])
         }
     }
 }
 
 /// Returns no files, because no directory is an array.
 #[cfg(feature = "lab")]
-pub fn files_of_array(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
-    Err(not_built(&format!("array:{}", directory.display()), "arrays"))
+pub fn files_of_array(directory: &Path) -> Result<Vec<PathBuf>, CommandError> {
+    Err(disabled_feature_error(&format!("array:{}", directory.display()), "arrays"))
 }
 
 /// Accepts every test, because there are no arrays.
-pub fn check_test(_: TestKind, _: Option<&Path>, _: &[PathBuf]) -> Result<(), Vec<Mistake>> {
+pub fn check_test(_: TestKind, _: Option<&Path>, _: &[PathBuf]) -> Result<(), Vec<ConfigurationError>> {
     Ok(())
 }
 
@@ -40,7 +42,7 @@ pub struct ArrayVolumes;
 
 impl ArrayVolumes {
     /// Returns an empty set of volumes without starting an array.
-    pub fn mount(_: Vec<PathBuf>) -> Result<ArrayVolumes, Failure> {
+    pub fn mount(_: Vec<PathBuf>) -> Result<ArrayVolumes, CommandError> {
         Ok(ArrayVolumes)
     }
 
@@ -55,7 +57,7 @@ impl ArrayVolumes {
     }
 
     /// Does nothing, because no array was started.
-    pub fn close(self) -> Result<(), Failure> {
+    pub fn close(self) -> Result<(), CommandError> {
         Ok(())
     }
 }

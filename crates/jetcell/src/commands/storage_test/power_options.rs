@@ -5,21 +5,21 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use jetcell_power::{Energy, MeterKind, PowerLog, Scope};
+use jetcell_power::{EnergyEstimate, MeterKind, MeterScope, PowerLog};
 use jetcell_workload::result::{RunEnergy, RunResult};
 
-use crate::commands::power::{Recording, RecordingThread, TariffOptions};
+use crate::commands::power::{PowerRecording, RecordingThread, TariffOptions};
 use crate::console;
 use crate::measured_window::measured_window;
-use crate::outcome::Failure;
+use crate::outcome::CommandError;
 
 /// Target number of readings during the measured time. The resulting interval is limited to a minimum and a maximum.
 /// Larger gaps between readings would be refused.
-const READINGS: u32 = 20;
+const TARGET_READINGS: u32 = 20;
 const MIN_READING_INTERVAL: Duration = Duration::from_millis(100);
 const MAX_READING_INTERVAL: Duration = Duration::from_secs(1);
 /// Name of the meter's log in the results directory.
-const LOG: &str = "power.csv";
+const POWER_LOG_FILE: &str = "power.csv";
 
 /// Options for measuring the energy used by a run.
 #[derive(Args, Clone)]
@@ -33,7 +33,7 @@ pub struct PowerOptions {
     power_log: Option<PathBuf>,
     /// Scope of the meter: drive, enclosure, server or processor [default: reported by the meter or its log]
     #[arg(long, value_name = "SCOPE")]
-    power_scope: Option<Scope>,
+    power_scope: Option<MeterScope>,
     #[command(flatten)]
     tariff: TariffOptions,
 }
@@ -48,7 +48,7 @@ pub struct MeteredRun {
 impl PowerOptions {
     /// Opens the meter and starts reading it, for a run with the given measured time. If this fails, the run has not
     /// changed anything yet.
-    pub fn begin(self, measured: Duration) -> Result<MeteredRun, Failure> {
+    pub fn start(self, measured: Duration) -> Result<MeteredRun, CommandError> {
         let Some(kind) = &self.power_meter else {
             if self.power_log.is_none() && self.power_scope.is_some() {
                 return Err("--power-scope needs --power-meter or --power-log".into());
@@ -61,9 +61,9 @@ impl PowerOptions {
          {error}"
             )
         })?;
-        let recording = Recording::begin(kind, self.power_scope, &directory.path().join(LOG))?;
-        let thread =
-            recording.in_thread((measured / READINGS).clamp(MIN_READING_INTERVAL, MAX_READING_INTERVAL))?;
+        let recording = PowerRecording::open(kind, self.power_scope, &directory.path().join(POWER_LOG_FILE))?;
+        let thread = recording
+            .start_thread((measured / TARGET_READINGS).clamp(MIN_READING_INTERVAL, MAX_READING_INTERVAL))?;
         Ok(MeteredRun { options: self, recording: Some((thread, directory)) })
     }
 }
@@ -71,11 +71,12 @@ impl PowerOptions {
 impl MeteredRun {
     /// Adds the energy used during the measured time to the result. If the energy is unknown, prints the reason; the
     /// other figures of the run remain valid.
-    pub fn end(self, result: &mut RunResult) {
+    pub fn finish(self, result: &mut RunResult) {
         let found = match self.recording {
             Some((thread, directory)) => {
-                let kept = result.plan.output.join(LOG);
-                let copied = thread.end().and_then(|()| keep(&directory.path().join(LOG), &kept));
+                let kept = result.plan.output.join(POWER_LOG_FILE);
+                let copied =
+                    thread.finish().and_then(|()| copy_log(&directory.path().join(POWER_LOG_FILE), &kept));
                 let name = self.options.power_meter.as_ref().map(ToString::to_string).unwrap_or_default();
                 copied.and_then(|()| energy_of(&self.options, &kept, name, result))
             }
@@ -86,12 +87,14 @@ impl MeteredRun {
         };
         match found {
             Ok(energy) => result.energy = Some(energy),
-            Err(failure) => console::note(&format!("the result does not contain energy values: {failure}")),
+            Err(failure) => {
+                console::print_note(&format!("the result does not contain energy values: {failure}"))
+            }
         }
     }
 }
 
-fn keep(from: &Path, to: &Path) -> Result<(), Failure> {
+fn copy_log(from: &Path, to: &Path) -> Result<(), CommandError> {
     fs::copy(from, to)
         .map(drop)
         .map_err(|error| format!("{} cannot be written: {error}", to.display()).into())
@@ -102,13 +105,13 @@ fn energy_of(
     log: &Path,
     meter: String,
     result: &RunResult,
-) -> Result<RunEnergy, Failure> {
-    let failed = |error: jetcell_power::PowerError| Failure::from(error.to_string());
+) -> Result<RunEnergy, CommandError> {
+    let failed = |error: jetcell_power::PowerError| CommandError::from(error.to_string());
     let (from, to) = measured_window(result)?;
     let log = PowerLog::read(log, options.power_scope).map_err(failed)?;
-    let used = log.between(from, to).map_err(failed)?;
+    let used = log.energy_between(from, to).map_err(failed)?;
     let tariff = options.tariff.tariff();
-    let energy = Energy::of(used.watts(), log.scope, &tariff);
+    let energy = EnergyEstimate::from_watts(used.watts(), log.scope, &tariff);
     Ok(RunEnergy {
         meter,
         energy,

@@ -13,12 +13,12 @@ use super::kind::TestCommand;
 #[derive(Clone, Debug)]
 pub struct WorkloadOptions<T> {
     /// Options as given by the user.
-    pub given: Options,
+    pub options: Options,
     test: PhantomData<T>,
 }
 
 fn options_of<T: TestCommand>() -> impl Iterator<Item = &'static OptionInfo> {
-    Options::table().filter(|option| T::KIND.has(option))
+    Options::table().filter(|option| T::KIND.has_option(option))
 }
 
 fn argument(option: &'static OptionInfo) -> Arg {
@@ -55,7 +55,7 @@ impl<T: TestCommand> Args for WorkloadOptions<T> {
 
 impl<T: TestCommand> FromArgMatches for WorkloadOptions<T> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<WorkloadOptions<T>, Error> {
-        let mut options = WorkloadOptions { given: Options::default(), test: PhantomData };
+        let mut options = WorkloadOptions { options: Options::default(), test: PhantomData };
         options.update_from_arg_matches(matches)?;
         Ok(options)
     }
@@ -64,7 +64,7 @@ impl<T: TestCommand> FromArgMatches for WorkloadOptions<T> {
         for option in options_of::<T>() {
             for text in matches.get_raw(option.name).into_iter().flatten() {
                 option
-                    .set(&mut self.given, text)
+                    .set(&mut self.options, text)
                     .map_err(|error| Error::raw(clap::error::ErrorKind::ValueValidation, error))?;
             }
         }
@@ -80,7 +80,7 @@ mod tests {
     fn parsed(words: &[&str]) -> Result<Options, Error> {
         let command = WorkloadOptions::<Performance>::augment_args(Command::new("performance"));
         let matches = command.try_get_matches_from([&["performance"], words].concat())?;
-        Ok(WorkloadOptions::<Performance>::from_arg_matches(&matches)?.given)
+        Ok(WorkloadOptions::<Performance>::from_arg_matches(&matches)?.options)
     }
 
     #[test]

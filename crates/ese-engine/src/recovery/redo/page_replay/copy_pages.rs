@@ -8,33 +8,35 @@ use jetcell_sync::Arc;
 use super::{PageRedo, PageReplay, PageRole};
 use crate::cache::PageKey;
 use crate::events::DivergenceKind;
-use crate::recovery::redo::comparison::{Captured, Compared, Comparison, Logged};
+use crate::recovery::redo::comparison::{CapturedPage, ComparedPage, ComparisonResult, LoggedPageState};
 use crate::storage::DatabaseFile;
 use crate::{Error, Result};
 
 impl PageReplay<'_> {
     /// Checks a page that no record in the window changes.
-    pub(super) fn look_at_page(&mut self, changes: &[PageRedo]) -> Result<()> {
+    pub(super) fn check_unchanged_page(&mut self, changes: &[PageRedo]) -> Result<()> {
         let Some(first) = changes.first() else { return Ok(()) };
         let Some(database) = self.core.file(first.key.file) else { return Ok(()) };
         if let Some(at) = self.install_image(changes, &database)? {
-            return self.look_at_page(&changes[at + 1..]);
+            return self.check_unchanged_page(&changes[at + 1..]);
         }
         match self.core.cache.fetch_or_zero(first.key) {
             Ok(pinned) => {
                 let latch = pinned.read();
                 for change in changes {
-                    self.look_at(change, &self.decode(change)?, &database, &latch);
+                    self.compare_or_capture(change, &self.decode(change)?, &database, &latch);
                 }
             }
-            Err(error @ (Error::Corrupt { .. } | Error::Io { .. })) => self.note_unreadable(changes, &error),
+            Err(error @ (Error::Corrupt { .. } | Error::Io { .. })) => {
+                self.record_unreadable(changes, &error)
+            }
             Err(error) => return Err(error),
         }
         Ok(())
     }
 
     /// Compares a page with a record, or captures an image of it.
-    pub(super) fn look_at(
+    pub(super) fn compare_or_capture(
         &mut self,
         change: &PageRedo,
         record: &LogRecord,
@@ -47,27 +49,27 @@ impl PageReplay<'_> {
         let copy_time = Page::new(bytes, size).db_time();
         if change.role == PageRole::Request {
             if copy_time != DbTime(0) {
-                self.outcome.copy.captured.push(Captured { file, page, position, bytes: bytes.to_vec() });
+                self.outcome.copy.captured.push(CapturedPage { file, page, position, bytes: bytes.to_vec() });
             }
             return;
         }
-        let Some(logged) = Logged::of(record) else { return };
+        let Some(logged) = LoggedPageState::from_record(record) else { return };
         // Holes and the end of the file are replayed from other records.
-        if self.core.cache.are_given_back(file, page.get(), page.get()) {
+        if self.core.cache.are_released(file, page.get(), page.get()) {
             return;
         }
         let is_behind_end = database.file_pages().is_ok_and(|pages| page.get() > pages);
         let comparison = logged.compare(bytes, size, is_behind_end);
         let times = [logged.time, copy_time];
         let header = database.header();
-        if comparison == Comparison::Differs(DivergenceKind::ActiveEmpty)
+        if comparison == ComparisonResult::Differs(DivergenceKind::ActiveEmpty)
             && (header.trim_count > 0 || header.shrink_count > 0)
         {
             // The page is a hole on the active side. The copy may still have old content here, from a seed or because
             // redo is repeating an old part of the log.
             return;
         }
-        self.outcome.copy.compared.push(Compared { file, page, position, comparison, times });
+        self.outcome.copy.compared.push(ComparedPage { file, page, position, comparison, times });
     }
 
     /// Returns whether redo may continue although the first changed page of a bulk load is unreadable, because the
@@ -75,23 +77,23 @@ impl PageReplay<'_> {
     /// after this position. Otherwise an image would repair this page, but the bulk load's other pages would be
     /// missing.
     pub(super) fn may_lack_link(&self, change: &PageRedo, database: &DatabaseFile) -> bool {
-        let given_back = self.start_of(change).is_some_and(|start| start < database.given_back_until());
+        let given_back = self.start_of(change).is_some_and(|start| start < database.released_until());
         self.images.is_none() || given_back
     }
 
     /// Records that a page lacks all changes starting with `change`.
-    pub(super) fn cannot_change(&mut self, changes: &[PageRedo], change: &PageRedo, error: Error) {
-        self.note_unreadable(changes, &error);
+    pub(super) fn record_missing_changes(&mut self, changes: &[PageRedo], change: &PageRedo, error: Error) {
+        self.record_unreadable(changes, &error);
         let since = self.records.get(change.record_index as usize).map(|record| record.needs_from);
         self.outcome.unreadable.insert(change.key, (error, since.unwrap_or(LogPosition::MIN)));
     }
 
-    fn note_unreadable(&mut self, changes: &[PageRedo], error: &Error) {
+    fn record_unreadable(&mut self, changes: &[PageRedo], error: &Error) {
         for change in changes.iter().filter(|change| change.role == PageRole::Check) {
             let (PageKey { file, page }, times) = (change.key, [DbTime(0); 2]);
             if let Some(position) = self.start_of(change) {
-                let comparison = Comparison::Unreadable(error.to_string());
-                self.outcome.copy.compared.push(Compared { file, page, position, comparison, times });
+                let comparison = ComparisonResult::Unreadable(error.to_string());
+                self.outcome.copy.compared.push(ComparedPage { file, page, position, comparison, times });
             }
         }
     }
@@ -110,7 +112,7 @@ impl PageReplay<'_> {
             let Some((page, image)) = images.get(&start).filter(|_| change.role == PageRole::Check) else {
                 continue;
             };
-            let Some(logged) = Logged::of(&self.decode(change)?) else { continue };
+            let Some(logged) = LoggedPageState::from_record(&self.decode(change)?) else { continue };
             if *page != change.key.page || !logged.is_image(*page, image, database.page_size) {
                 continue;
             }
@@ -134,12 +136,12 @@ impl PageReplay<'_> {
             };
             if installed {
                 let PageKey { file, page } = change.key;
-                self.core.cache.forget_damage(file, page);
+                self.core.cache.clear_damage(file, page);
                 self.outcome.built.insert(change.key);
                 self.outcome.copy.repaired.push((file, page, start));
                 let times = [logged.time; 2];
-                let comparison = Comparison::Equal;
-                let compared = Compared { file, page, position: start, comparison, times };
+                let comparison = ComparisonResult::Equal;
+                let compared = ComparedPage { file, page, position: start, comparison, times };
                 self.outcome.copy.compared.push(compared);
                 return Ok(Some(at));
             }

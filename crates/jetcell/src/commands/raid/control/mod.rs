@@ -1,12 +1,12 @@
 //! Operations on an array that is used by a process: other commands send them to that process through a socket in the
 //! array's directory.
 //!
-//! A client sends one line, the [request](super::operation::Request). The server sends lines back: progress and
+//! A client sends one line, the [request](super::operation::ControlRequest). The server sends lines back: progress and
 //! notes, and finally the answer or an error. The client keeps its direction of the connection open. Closing it
 //! interrupts the operation, as Ctrl-C would.
 
 mod client;
-mod lines;
+mod bounded_lines;
 mod server;
 
 use std::fs::File;
@@ -16,9 +16,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::operated::Answer;
+use super::operation_context::OperationResult;
 
-pub use self::client::{ask, connect};
+pub use self::client::{connect, send_operation};
 pub use self::server::ControlSocket;
 
 /// Name of the socket in an array's directory.
@@ -33,10 +33,10 @@ const MAX_REPLY: usize = 256 << 20;
 /// A line that is sent to a client.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Reply {
+enum ControlReply {
     Progress { done: u64, total: u64, moved: u64 },
     Note(String),
-    Answer(Answer),
+    Answer(OperationResult),
     Error(String),
 }
 

@@ -10,15 +10,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use jetcell_backup::{Cancel, Pace, Progress};
+use jetcell_backup::{BackupProgress, CancelToken, TransferControl};
 
-use super::lines::{Found, Lines};
-use super::{MAX_REQUEST, Reply, SOCKET, SocketPath};
-use crate::commands::raid::caretaker::UsedArray;
-use crate::commands::raid::operated::{Answer, Operated};
-use crate::commands::raid::operation::Request;
+use super::bounded_lines::{BoundedLineReader, LineRead};
+use super::{ControlReply, MAX_REQUEST, SOCKET, SocketPath};
+use crate::commands::raid::maintainer::ArrayInUse;
+use crate::commands::raid::operation_context::{OperationContext, OperationResult};
+use crate::commands::raid::operation::ControlRequest;
 use crate::console;
-use crate::outcome::Failure;
+use crate::outcome::CommandError;
 
 /// Maximum number of open connections. Further connections are closed.
 const MAX_CONNECTIONS: usize = 16;
@@ -38,7 +38,7 @@ pub struct ControlSocket {
 impl ControlSocket {
     /// Starts listening. If the socket cannot be created, for example in a read-only directory, the array can still
     /// be used. In that case, a note reports that other commands cannot change the array.
-    pub fn open(directory: &Path, used: Arc<UsedArray>) -> ControlSocket {
+    pub fn open(directory: &Path, used: Arc<ArrayInUse>) -> ControlSocket {
         let is_stopped = Arc::new(AtomicBool::new(false));
         let listening = listen(directory).and_then(|(listener, path)| {
             let is_stopped = is_stopped.clone();
@@ -49,7 +49,7 @@ impl ControlSocket {
             })
         });
         let note = |error| {
-            console::note(&format!(
+            console::print_note(&format!(
                 "{}: other commands cannot change the array while it is in use: {error}",
                 directory.join(SOCKET).display()
             ));
@@ -98,7 +98,7 @@ fn listen(directory: &Path) -> io::Result<(UnixListener, SocketPath)> {
 }
 
 /// Serves clients until `is_stopped` is set and all clients have finished.
-fn accept(listener: &UnixListener, used: &UsedArray, is_stopped: &AtomicBool) {
+fn accept(listener: &UnixListener, used: &ArrayInUse, is_stopped: &AtomicBool) {
     let open = AtomicUsize::new(0);
     thread::scope(|scope| {
         while !is_stopped.load(Ordering::SeqCst) {
@@ -123,23 +123,25 @@ fn accept(listener: &UnixListener, used: &UsedArray, is_stopped: &AtomicBool) {
 }
 
 /// Reads one request, runs it, and replies.
-fn serve(stream: UnixStream, used: &UsedArray, is_stopped: &AtomicBool) -> io::Result<()> {
+fn serve(stream: UnixStream, used: &ArrayInUse, is_stopped: &AtomicBool) -> io::Result<()> {
     stream.set_nonblocking(false)?;
     stream.set_write_timeout(Some(CLIENT_TIMEOUT))?;
-    let client = Client { stream: Arc::new(Mutex::new(stream.try_clone()?)), cancel: Cancel::default() };
-    let mut lines = Lines::new(stream, MAX_REQUEST)?;
+    let client =
+        ControlClient { stream: Arc::new(Mutex::new(stream.try_clone()?)), cancel: CancelToken::default() };
+    let mut lines = BoundedLineReader::new(stream, MAX_REQUEST)?;
     let began = Instant::now();
     let line = loop {
-        match lines.next()? {
-            Found::Line(line) => break line,
-            Found::Nothing if began.elapsed() < CLIENT_TIMEOUT && !is_stopped.load(Ordering::SeqCst) => {}
-            Found::Nothing | Found::End => return Ok(()),
+        match lines.read_line()? {
+            LineRead::Line(line) => break line,
+            LineRead::Incomplete
+                if began.elapsed() < CLIENT_TIMEOUT && !is_stopped.load(Ordering::SeqCst) => {}
+            LineRead::Incomplete | LineRead::Closed => return Ok(()),
         }
     };
-    let request: Request = match serde_json::from_slice(&line) {
+    let request: ControlRequest = match serde_json::from_slice(&line) {
         Ok(request) => request,
         Err(error) => {
-            client.send(&Reply::Error(format!(
+            client.send(&ControlReply::Error(format!(
                 "the request is not valid ({error}); use the same version of jetcell"
             )));
             return Ok(());
@@ -150,7 +152,7 @@ fn serve(stream: UnixStream, used: &UsedArray, is_stopped: &AtomicBool) -> io::R
         scope.spawn(|| watch(&mut lines, &client.cancel, &is_done, is_stopped));
         let answer = perform(&request, used, &client);
         is_done.store(true, Ordering::SeqCst);
-        answer.map_or_else(|failure| Reply::Error(failure.to_string()), Reply::Answer)
+        answer.map_or_else(|failure| ControlReply::Error(failure.to_string()), ControlReply::Answer)
     });
     client.send(&reply);
     Ok(())
@@ -158,49 +160,53 @@ fn serve(stream: UnixStream, used: &UsedArray, is_stopped: &AtomicBool) -> io::R
 
 /// Interrupts the operation when the client disconnects, when it closes its direction of the connection, or when this
 /// process ends.
-fn watch(lines: &mut Lines, cancel: &Cancel, is_done: &AtomicBool, is_stopped: &AtomicBool) {
+fn watch(lines: &mut BoundedLineReader, cancel: &CancelToken, is_done: &AtomicBool, is_stopped: &AtomicBool) {
     while !is_done.load(Ordering::SeqCst) {
-        let has_gone = matches!(lines.next(), Ok(Found::End) | Err(_));
+        let has_gone = matches!(lines.read_line(), Ok(LineRead::Closed) | Err(_));
         if has_gone || is_stopped.load(Ordering::SeqCst) {
             return cancel.cancel();
         }
     }
 }
 
-fn perform(request: &Request, used: &UsedArray, client: &Client) -> Result<Answer, Failure> {
+fn perform(
+    request: &ControlRequest,
+    used: &ArrayInUse,
+    client: &ControlClient,
+) -> Result<OperationResult, CommandError> {
     let progress = client.clone();
     let sent: Mutex<Option<Instant>> = Mutex::new(None);
-    let show = move |Progress { done, total, moved }: Progress| {
+    let show = move |BackupProgress { done, total, transferred: moved }: BackupProgress| {
         let mut sent = sent.lock().unwrap_or_else(PoisonError::into_inner);
         if sent.is_none_or(|sent| sent.elapsed() >= PROGRESS_INTERVAL) {
             *sent = Some(Instant::now());
-            progress.send(&Reply::Progress { done, total, moved });
+            progress.send(&ControlReply::Progress { done, total, moved });
         }
     };
-    let pace = Pace { rate: None, cancel: client.cancel.clone(), progress: Some(Arc::new(show)) };
-    let on = Operated {
+    let pace = TransferControl { rate: None, cancel: client.cancel.clone(), progress: Some(Arc::new(show)) };
+    let on = OperationContext {
         name: &request.array,
         directory: &request.directory,
-        holder: &*used.holder,
+        owner: &*used.owner,
         files: &used.files,
         vfs: used.vfs.clone(),
-        beside: Some(&used.beside),
+        concurrent_activity: Some(&used.concurrent_activity),
         pace,
-        note: &|text| client.send(&Reply::Note(text.into())),
+        show_note: &|text| client.send(&ControlReply::Note(text.into())),
     };
     request.operation.perform(&on)
 }
 
 /// Connection to which replies are sent.
 #[derive(Clone)]
-struct Client {
+struct ControlClient {
     stream: Arc<Mutex<UnixStream>>,
-    cancel: Cancel,
+    cancel: CancelToken,
 }
 
-impl Client {
+impl ControlClient {
     /// Sends a line. Interrupts the operation if the client has disconnected.
-    fn send(&self, reply: &Reply) {
+    fn send(&self, reply: &ControlReply) {
         let Ok(line) = serde_json::to_string(reply) else { return };
         let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
         if stream.write_all(format!("{line}\n").as_bytes()).is_err() {

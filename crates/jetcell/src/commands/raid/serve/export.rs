@@ -5,16 +5,16 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use jetcell_array::{ArrayError, BLOCK, BlockStore};
-use jetcell_nbd::{Export, Extent, Read};
+use jetcell_nbd::{AllocationExtent, BlockExport, ExportRead};
 
-use crate::commands::raid::content::{Content, Shared};
+use crate::commands::raid::content::{ArrayContent, SharedContent};
 
 /// Maximum number of blocks whose allocation status is determined in one call.
 const MAX_EXTENT_BLOCKS: u64 = (256 << 20) / BLOCK as u64;
 
 /// An exported device.
 pub struct DeviceExport {
-    shared: Arc<Shared>,
+    shared: Arc<SharedContent>,
     /// Name of the LUN, or `None` for the whole array.
     lun: Option<String>,
     bytes: u64,
@@ -24,7 +24,7 @@ pub struct DeviceExport {
 
 impl DeviceExport {
     pub fn new(
-        shared: Arc<Shared>,
+        shared: Arc<SharedContent>,
         lun: Option<String>,
         bytes: u64,
         description: String,
@@ -34,10 +34,12 @@ impl DeviceExport {
     }
 
     fn run<T>(&self, call: impl FnOnce(&mut dyn BlockStore) -> Result<T, ArrayError>) -> io::Result<T> {
-        let run = |content: &mut Content| -> Result<T, ArrayError> {
+        let run = |content: &mut ArrayContent| -> Result<T, ArrayError> {
             match (content, &self.lun) {
-                (Content::Array(array), _) => call(&mut **array),
-                (Content::Luns(volume), lun) => call(&mut volume.lun(lun.as_deref().unwrap_or_default())?),
+                (ArrayContent::Array(array), _) => call(&mut **array),
+                (ArrayContent::Luns(volume), lun) => {
+                    call(&mut volume.lun(lun.as_deref().unwrap_or_default())?)
+                }
             }
         };
         let result = self.shared.with(run).ok_or_else(|| io::Error::other("the array was shut down"))?;
@@ -55,7 +57,7 @@ fn whole_blocks(offset: u64, length: u64) -> Range<u64> {
     first..((offset + length) / block).max(first)
 }
 
-impl Export for DeviceExport {
+impl BlockExport for DeviceExport {
     fn size(&self) -> u64 {
         self.bytes
     }
@@ -78,10 +80,10 @@ impl Export for DeviceExport {
         self.lun.is_some()
     }
 
-    fn read(&self, batch: &mut [Read<'_>]) -> io::Result<()> {
+    fn read(&self, batch: &mut [ExportRead<'_>]) -> io::Result<()> {
         let mut ranges: Vec<(u64, &mut [u8])> =
             batch.iter_mut().map(|read| (read.offset, &mut *read.buffer)).collect();
-        self.shared.load().timed(|| self.run(|store| store.read_bytes(&mut ranges)))
+        self.shared.load_meter().measure_latency(|| self.run(|store| store.read_bytes(&mut ranges)))
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
@@ -90,8 +92,9 @@ impl Export for DeviceExport {
 
     fn zero(&self, offset: u64, length: u64, _may_free: bool, only_fast: bool) -> io::Result<()> {
         // A LUN only frees its blocks, which is always fast.
-        let is_slow =
-            || Ok::<_, io::Error>(self.extents(offset, length)? != [Extent { length, is_hole: true }]);
+        let is_slow = || {
+            Ok::<_, io::Error>(self.extents(offset, length)? != [AllocationExtent { length, is_hole: true }])
+        };
         if only_fast && self.lun.is_none() && is_slow()? {
             return Err(io::ErrorKind::Unsupported.into());
         }
@@ -103,10 +106,10 @@ impl Export for DeviceExport {
     }
 
     fn flush(&self) -> io::Result<()> {
-        self.shared.load().timed(|| self.run(|store| store.flush()))
+        self.shared.load_meter().measure_latency(|| self.run(|store| store.flush()))
     }
 
-    fn extents(&self, offset: u64, length: u64) -> io::Result<Vec<Extent>> {
+    fn extents(&self, offset: u64, length: u64) -> io::Result<Vec<AllocationExtent>> {
         let block = BLOCK as u64;
         let (first, end) = (offset / block, (offset + length).div_ceil(block));
         let runs = self.run(|store| store.allocation(first..end.min(first + MAX_EXTENT_BLOCKS)))?;
@@ -116,7 +119,7 @@ impl Export for DeviceExport {
         for (count, has_content) in runs {
             border += count * block;
             let part_end = border.min(offset + length);
-            extents.push(Extent { length: part_end - at, is_hole: !has_content });
+            extents.push(AllocationExtent { length: part_end - at, is_hole: !has_content });
             at = part_end;
         }
         Ok(extents)

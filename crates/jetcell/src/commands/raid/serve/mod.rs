@@ -10,22 +10,22 @@ use std::thread;
 use std::time::Duration;
 
 use clap::Args;
-use jetcell_backup::Cancel;
-use jetcell_nbd::{Address, Export, Limits, Server};
+use jetcell_backup::CancelToken;
+use jetcell_nbd::{BlockExport, ListenAddress, NbdServer, NbdServerLimits};
 use jetcell_workload::units::human_bytes;
 use serde_json::json;
 
 use self::export::DeviceExport;
 use super::array_directory::absolute;
-use super::caretaker::UsedArray;
-use super::content::{Content, Running, Shared, start_with_content};
+use super::maintainer::ArrayInUse;
+use super::content::{ArrayContent, RunningContent, SharedContent, start_with_content};
 use super::control::ControlSocket;
-use super::operated::Beside;
-use super::running_array::{ArrayFiles, Severity, Start};
-use super::shown::transfers_value;
+use super::operation_context::ConcurrentActivity;
+use super::running_array::{ArrayEventSeverity, ArrayFiles, ArrayStartOptions};
+use super::output_options::transfers_json;
 use crate::commands::transfer_progress::stop_on_signals;
 use crate::console;
-use crate::outcome::{Failure, Outcome};
+use crate::outcome::{CommandError, CommandOutcome};
 
 /// Maximum time until writes to an array are committed if no client requests it.
 const MAX_UNCOMMITTED: Duration = Duration::from_secs(5);
@@ -34,7 +34,7 @@ const MAX_UNCOMMITTED: Duration = Duration::from_secs(5);
 const SOCKET: &str = "nbd.sock";
 
 /// A device's name and its export.
-type Device = (String, Arc<dyn Export>);
+type NamedDevice = (String, Arc<dyn BlockExport>);
 
 /// Serve an array, or the LUNs on it, as network block devices (NBD), until interrupted
 #[derive(Args)]
@@ -58,9 +58,9 @@ Examples:
       prints nbd://127.0.0.1:10809/arr1
 
 Exit code: 0 stopped by a signal, 2 could not run, or the array stopped because too many members failed.")]
-pub struct Serve {
+pub struct RaidServeArgs {
     #[command(flatten)]
-    start: Start,
+    start: ArrayStartOptions,
     /// Listen on TCP at this address and port instead of a Unix socket; port 0 selects any free port. The standard
     /// NBD port is 10809
     #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "socket")]
@@ -82,28 +82,28 @@ pub struct Serve {
     json: bool,
 }
 
-impl Serve {
-    pub fn serve(&self) -> Result<Outcome, Failure> {
+impl RaidServeArgs {
+    pub fn serve(&self) -> Result<CommandOutcome, CommandError> {
         let shown = self.start.array.display();
         let name = absolute(&self.start.array)?;
         let name =
             name.file_name().map_or_else(|| "array".into(), |name| name.to_string_lossy().into_owned());
         let address = match (self.listen, &self.socket) {
-            (Some(address), _) => Address::Tcp(address),
-            (None, Some(path)) => Address::Unix(absolute(path)?),
-            (None, None) => Address::Unix(absolute(&self.start.array)?.join(SOCKET)),
+            (Some(address), _) => ListenAddress::Tcp(address),
+            (None, Some(path)) => ListenAddress::Unix(absolute(path)?),
+            (None, None) => ListenAddress::Unix(absolute(&self.start.array)?.join(SOCKET)),
         };
-        let cancel = Cancel::default();
+        let cancel = CancelToken::default();
         stop_on_signals(cancel.clone())?;
-        let Running { content, vfs, mut files } = start_with_content(&self.start, self.forget_log)?;
+        let RunningContent { content, vfs, mut files } = start_with_content(&self.start, self.forget_log)?;
         let (shared, devices) = self.devices(content, &name);
-        let limits = Limits { connections: self.connections.into(), ..Limits::default() };
+        let limits = NbdServerLimits { connections: self.connections.into(), ..NbdServerLimits::default() };
         let bound = if devices.is_empty() {
             Err(format!("{shown}: the array has no LUN; create a LUN with jetcell raid lun create"))
         } else {
-            Server::bind(&address, devices.clone(), limits, console::note)
+            NbdServer::bind(&address, devices.clone(), limits, console::print_note)
                 .and_then(|server| server.address().map(|address| (server, address)))
-                .map_err(|error| cannot_listen(&address, &error))
+                .map_err(|error| listen_error(&address, &error))
         };
         let (server, address) = match bound {
             Ok(bound) => bound,
@@ -112,52 +112,52 @@ impl Serve {
                 return Err(what.into());
             }
         };
-        self.begin(&mut files, &address, &devices);
+        self.announce_devices(&mut files, &address, &devices);
         let luns = devices.iter().map(|(name, _)| name.clone()).collect();
         let files = Arc::new(Mutex::new(files));
-        let used = Arc::new(UsedArray::new(shared.clone(), files, vfs, Beside::of_luns(luns)));
+        let used = Arc::new(ArrayInUse::new(shared.clone(), files, vfs, ConcurrentActivity::with_luns(luns)));
         let control = ControlSocket::open(&self.start.array, used.clone());
         let stopper = server.stopper();
         let running = thread::spawn(move || server.run());
-        let result = used.look_after(Some(MAX_UNCOMMITTED), &|| cancel.is_cancelled());
+        let result = used.maintain_until_stopped(Some(MAX_UNCOMMITTED), &|| cancel.is_cancelled());
         stopper.stop();
         let ended = running.join();
         drop(control);
         let mut files = used.files.lock().unwrap_or_else(PoisonError::into_inner);
-        let closed = end(&shared, &mut files);
+        let closed = shut_down(&shared, &mut files);
         result.map_err(|error| format!("{shown}: {error}"))?;
         ended.map_err(|_| format!("{shown}: a server thread failed"))?;
-        closed.map(|()| Outcome::Good)
+        closed.map(|()| CommandOutcome::Good)
     }
 
     /// Returns the devices that export the array's content.
-    fn devices(&self, mut content: Content, name: &str) -> (Arc<Shared>, Vec<Device>) {
+    fn devices(&self, mut content: ArrayContent, name: &str) -> (Arc<SharedContent>, Vec<NamedDevice>) {
         let layout = *content.array().layout();
         let on = format!("{} array, {} members", layout.level, layout.slots);
         let luns = match &content {
-            Content::Array(_) => vec![(None, name.to_string(), layout.bytes())],
-            Content::Luns(volume) => {
+            ArrayContent::Array(_) => vec![(None, name.to_string(), layout.bytes())],
+            ArrayContent::Luns(volume) => {
                 volume.lun_sizes().into_iter().map(|(lun, bytes)| (Some(lun.clone()), lun, bytes)).collect()
             }
         };
-        let shared = Shared::new(content);
+        let shared = SharedContent::new(content);
         let device = |(lun, name, bytes): (Option<String>, String, u64)| {
             let description = if lun.is_some() { format!("LUN on a {on}") } else { on.clone() };
             let export = DeviceExport::new(shared.clone(), lun, bytes, description, self.read_only);
-            (name, Arc::new(export) as Arc<dyn Export>)
+            (name, Arc::new(export) as Arc<dyn BlockExport>)
         };
         let devices = luns.into_iter().map(device).collect();
         (shared, devices)
     }
     /// Prints the device addresses, and records the start in the event file.
-    fn begin(&self, files: &mut ArrayFiles, address: &Address, devices: &[Device]) {
+    fn announce_devices(&self, files: &mut ArrayFiles, address: &ListenAddress, devices: &[NamedDevice]) {
         let uris: Vec<String> = devices.iter().map(|(name, _)| address.uri(name)).collect();
         let text = format!("The array is served as {}.", uris.join(", "));
-        files.event("serving_started", Severity::Information, &text, json!({ "uris": uris }));
-        if let Address::Tcp(address) = address
+        files.event("serving_started", ArrayEventSeverity::Information, &text, json!({ "uris": uris }));
+        if let ListenAddress::Tcp(address) = address
             && !address.ip().is_loopback()
         {
-            console::note(&format!(
+            console::print_note(&format!(
                 "{address}: every program that can connect to this address can read and write the array"
             ));
         }
@@ -165,27 +165,27 @@ impl Serve {
             true => format!("{}\n", json!({ "uri": uri, "export": name, "bytes": export.size() })),
             false => format!("{uri} ({})\n", human_bytes(export.size())),
         });
-        console::show(&lines.collect::<String>());
+        console::print_wrapped(&lines.collect::<String>());
     }
 }
 
 /// Returns the reason why the server cannot listen, and a possible remedy.
-fn cannot_listen(address: &Address, error: &io::Error) -> String {
+fn listen_error(address: &ListenAddress, error: &io::Error) -> String {
     match (address, error.kind()) {
-        (Address::Tcp(address), _) => format!("{address}: cannot listen: {error}"),
-        (Address::Unix(path), io::ErrorKind::InvalidInput) => {
+        (ListenAddress::Tcp(address), _) => format!("{address}: cannot listen: {error}"),
+        (ListenAddress::Unix(path), io::ErrorKind::InvalidInput) => {
             format!("{}: cannot listen: {error}; give a shorter path with --socket", path.display())
         }
-        (Address::Unix(path), io::ErrorKind::AddrInUse) => format!(
+        (ListenAddress::Unix(path), io::ErrorKind::AddrInUse) => format!(
             "{}: cannot listen: a file or another server has this name; give another name with --socket",
             path.display()
         ),
-        (Address::Unix(path), _) => format!("{}: cannot listen: {error}", path.display()),
+        (ListenAddress::Unix(path), _) => format!("{}: cannot listen: {error}", path.display()),
     }
 }
 
 /// Shuts the array down.
-fn end(shared: &Shared, files: &mut ArrayFiles) -> Result<(), Failure> {
+fn shut_down(shared: &SharedContent, files: &mut ArrayFiles) -> Result<(), CommandError> {
     if let Some(counters) = shared.with(|content| content.array().counters()) {
         let text = format!(
             "The array is no longer served: {} blocks read, {} written in {} commits, {} rows recovered, {} \
@@ -198,8 +198,8 @@ fn end(shared: &Shared, files: &mut ArrayFiles) -> Result<(), Failure> {
             counters.defects
         );
         let figures = json!({ "blocks_read": counters.blocks_read, "blocks_written": counters.blocks_written,
-            "commits": counters.commits, "defects": counters.defects, "members": transfers_value(&counters.members) });
-        files.event("serving_ended", Severity::Information, &text, figures);
+            "commits": counters.commits, "defects": counters.defects, "members": transfers_json(&counters.members) });
+        files.event("serving_ended", ArrayEventSeverity::Information, &text, figures);
     }
     shared.close(files)
 }

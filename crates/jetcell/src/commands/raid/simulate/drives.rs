@@ -1,16 +1,16 @@
 //! `jetcell raid simulate --drives`: compares the drive table with published data.
 
-use jetcell_disk_simulation::drive_figures::{Agreement, DriveFigures, agreements, drive_figures};
-use jetcell_report::{Table, decimal, grouped};
+use jetcell_disk_simulation::drive_figures::{DriveFigures, SeekCurveAgreement, agreements, drive_figures};
+use jetcell_report::{ReportTable, decimal, grouped};
 use serde_json::json;
 
-use super::plain::{Plain, head};
+use super::plain_table::{PlainTable, header};
 
 pub fn json() -> String {
     format!("{}\n", json!({ "drives": drive_figures(), "agreements": agreements() }))
 }
 
-pub fn tables() -> Vec<Table> {
+pub fn tables() -> Vec<ReportTable> {
     let published = |found: f64, published: Option<f64>| match published {
         Some(published) => format!("{} ({})", grouped(found.round()), grouped(published.round())),
         None => grouped(found.round()),
@@ -26,9 +26,9 @@ pub fn tables() -> Vec<Table> {
             published(figures.mb_per_second[1], figures.published_mb_per_second[1]),
         ]
     };
-    let drives = Plain {
+    let drives = PlainTable {
         title: "Simulated drives, with published values in brackets".into(),
-        head: head(&[
+        header: header(&[
             "drive",
             "read ms",
             "write ms",
@@ -38,15 +38,15 @@ pub fn tables() -> Vec<Table> {
             "last byte",
         ]),
         rows: drive_figures().into_iter().map(row).collect(),
-        has_text: false,
-        note: vec![
+        has_text_columns: false,
+        notes: vec![
             "Random accesses of 8 KiB over the whole drive; sequential reads of 1 MiB. The published rates \
              of 15k-146 exclude track switches."
                 .into(),
         ],
     };
     let times = |times: [f64; 4]| times.map(|time| decimal(time, 1)).join(", ");
-    let row = |agreement: Agreement| {
+    let row = |agreement: SeekCurveAgreement| {
         vec![
             format!("{}: {}", agreement.name, agreement.load),
             times(agreement.measured_ms),
@@ -54,17 +54,17 @@ pub fn tables() -> Vec<Table> {
             format!("{} %", decimal(agreement.demerit * 100.0, 1)),
         ]
     };
-    let agreements = Plain {
+    let agreements = PlainTable {
         title: "Three data sheet points compared with measured seek times".into(),
-        head: head(&["drive: load", "measured ms: 10, 50, 90, 99 %", "three points", "demerit figure"]),
+        header: header(&["drive: load", "measured ms: 10, 50, 90, 99 %", "three points", "demerit figure"]),
         rows: agreements().into_iter().map(row).collect(),
-        has_text: true,
-        note: vec![
+        has_text_columns: true,
+        notes: vec![
             "Demerit figure: root mean square distance between the two response time distributions, divided \
              by the measured mean. Published drive models have 2 to 40 %. With a queue, the elevator makes \
              seeks short, and the curve is too fast for short seeks."
                 .into(),
         ],
     };
-    vec![Table::from(drives), Table::from(agreements)]
+    vec![ReportTable::from(drives), ReportTable::from(agreements)]
 }

@@ -1,16 +1,16 @@
 //! HTML page for an experiment: its tables, and charts of the run in which a drive fails.
 
-use jetcell_disk_simulation::Experiment;
+use jetcell_disk_simulation::ExperimentResults;
 use jetcell_disk_simulation::experiment::LayoutFigures;
 use jetcell_disk_simulation::timeline::TimelineSecond;
-use jetcell_report::Page;
-use jetcell_report::chart::{Chart, Series};
+use jetcell_report::ReportPage;
+use jetcell_report::chart::{Chart, ChartSeries};
 
 use super::tables;
 
-pub fn page(experiment: &Experiment) -> String {
-    let page = Page::new("Simulated arrays").text(&tables::title(experiment));
-    let page = tables::all(experiment).iter().fold(page, Page::table);
+pub fn page(experiment: &ExperimentResults) -> String {
+    let page = ReportPage::new("Simulated arrays").text(&tables::title(experiment));
+    let page = tables::all_tables(experiment).iter().fold(page, ReportPage::table);
     page.heading("Before, during and after the loss of a drive")
         .text(
             "A drive fails, and its rebuild begins later. The run rebuilds a part of the drive, evenly \
@@ -21,15 +21,15 @@ pub fn page(experiment: &Experiment) -> String {
 }
 
 /// Returns charts that contain a line for each layout and mark the times of the failure and the rebuild.
-fn charts(experiment: &Experiment) -> [Chart; 5] {
-    type Value = fn(&TimelineSecond) -> Option<f64>;
-    let chart = |title: &str, unit: &str, value: Value| {
+fn charts(experiment: &ExperimentResults) -> [Chart; 5] {
+    type TimelineValueFn = fn(&TimelineSecond) -> Option<f64>;
+    let chart = |title: &str, unit: &str, value: TimelineValueFn| {
         let line = |layout: &LayoutFigures| {
             let seconds = layout.timeline.seconds.iter().enumerate();
             let points = seconds.map(|(at, second)| (at as f64, value(second).unwrap_or(f64::NAN)));
-            Series::new(layout.name.as_str(), points)
+            ChartSeries::new(layout.name.as_str(), points)
         };
-        let lines: Vec<Series> = experiment.layouts.iter().map(line).collect();
+        let lines: Vec<ChartSeries> = experiment.layouts.iter().map(line).collect();
         let mut chart = Chart::over_time(title, unit, lines);
         if let Some(first) = experiment.layouts.first() {
             chart.marks = vec![

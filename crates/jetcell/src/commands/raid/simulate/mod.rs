@@ -1,25 +1,25 @@
 //! `jetcell raid simulate`: runs an experiment in simulated time, and compares the results with published figures.
 
 mod drives;
-mod feed;
+mod simulation_result;
 mod html;
-mod plain;
+mod plain_table;
 mod published;
 mod tables;
-mod words;
+mod ratings;
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
 
 use clap::Args;
 use jetcell_disk_simulation::config::EXAMPLE;
-use jetcell_disk_simulation::{Config, Experiment, run};
-use jetcell_report::{Table, table_text, tables_markdown, wrapped};
+use jetcell_disk_simulation::{Config, ExperimentResults, run};
+use jetcell_report::{ReportTable, table_text, tables_markdown, wrap};
 use jetcell_vfs::read_input;
 
 use crate::console;
-use crate::outcome::{Failure, Outcome};
-use crate::whole_file;
+use crate::outcome::{CommandError, CommandOutcome};
+use crate::file_replacement;
 
 const EXAMPLES: &str = "\
 Without --config, the experiment is that of IBM NS3574-0 (2008): 10,000 users of Exchange 2007 on 63 drives of 15,000 rpm with
@@ -41,7 +41,7 @@ Exit code: 0 simulated, 2 could not run.";
 /// Measure layouts of simulated disks under load, in simulated time
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Simulate {
+pub struct RaidSimulateArgs {
     /// Read the experiment from a TOML file
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -65,26 +65,26 @@ pub struct Simulate {
 /// Maximum size in bytes of a configuration file.
 const MAX_CONFIG_BYTES: u64 = 1 << 20;
 
-impl Simulate {
-    pub fn simulate(&self) -> Result<Outcome, Failure> {
+impl RaidSimulateArgs {
+    pub fn simulate(&self) -> Result<CommandOutcome, CommandError> {
         if self.example_config {
             console::print(EXAMPLE);
-            return Ok(Outcome::Good);
+            return Ok(CommandOutcome::Good);
         }
         if self.drives {
-            console::print_as(
+            console::print_json_or_lines(
                 self.json,
                 &match self.json {
                     true => drives::json(),
                     false => text_of(&drives::tables(), console::width()),
                 },
             );
-            return Ok(Outcome::Good);
+            return Ok(CommandOutcome::Good);
         }
         let config = match &self.config {
             None => Config::exchange_2007(),
             Some(path) => {
-                let named = |what: String| Failure::from(format!("--config {}: {what}", path.display()));
+                let named = |what: String| CommandError::from(format!("--config {}: {what}", path.display()));
                 let text = read_input(path, MAX_CONFIG_BYTES).map_err(|error| named(error.to_string()))?;
                 Config::read(&text).map_err(|error| named(error.to_string()))?
             }
@@ -92,48 +92,53 @@ impl Simulate {
         let is_shown = std::io::stderr().is_terminal();
         let experiment = run(&config, &mut |step, steps, what| {
             if is_shown {
-                console::note(&format!("{} of {steps}: {what}", step + 1));
+                console::print_note(&format!("{} of {steps}: {what}", step + 1));
             }
         });
         let experiment = experiment.map_err(|error| error.to_string())?;
         let write = |path: &Option<PathBuf>, text: &dyn Fn() -> String| match path {
-            Some(path) => whole_file::write(path, &text())
-                .map_err(|error| Failure::from(format!("{}: cannot be written: {error}", path.display()))),
+            Some(path) => file_replacement::replace_file(path, &text()).map_err(|error| {
+                CommandError::from(format!("{}: cannot be written: {error}", path.display()))
+            }),
             None => Ok(()),
         };
         write(&self.html, &|| html::page(&experiment))?;
         write(&self.markdown, &|| {
-            tables_markdown("simulated arrays", &tables::all(&experiment), &[tables::title(&experiment)])
+            tables_markdown(
+                "simulated arrays",
+                &tables::all_tables(&experiment),
+                &[tables::title(&experiment)],
+            )
         })?;
-        console::print_as(
+        console::print_json_or_lines(
             self.json,
             &match self.json {
                 true => as_json(&experiment)?,
                 false => text(&experiment),
             },
         );
-        Ok(Outcome::Good)
+        Ok(CommandOutcome::Good)
     }
 }
 
-fn as_json(experiment: &Experiment) -> Result<String, Failure> {
+fn as_json(experiment: &ExperimentResults) -> Result<String, CommandError> {
     let value_of = |value: serde_json::Result<serde_json::Value>| value.map_err(|error| error.to_string());
     let mut value = value_of(serde_json::to_value(experiment))?;
     value["published"] = value_of(serde_json::to_value(published::comparison(experiment)))?;
-    value["table_8"] = value_of(serde_json::to_value(words::words(experiment)))?;
+    value["table_8"] = value_of(serde_json::to_value(ratings::ratings(experiment)))?;
     Ok(format!("{value}\n"))
 }
 
-fn text(experiment: &Experiment) -> String {
+fn text(experiment: &ExperimentResults) -> String {
     let width = console::width();
-    wrapped("", &tables::title(experiment), width) + &text_of(&tables::all(experiment), width)
+    wrap("", &tables::title(experiment), width) + &text_of(&tables::all_tables(experiment), width)
 }
 
-fn text_of(tables: &[Table], width: usize) -> String {
+fn text_of(tables: &[ReportTable], width: usize) -> String {
     let mut text = String::new();
     for table in tables {
         text += &format!("\n{}\n{}", table.title, table_text(table, width));
-        text += &table.notes.iter().map(|line| wrapped("  ", line, width)).collect::<String>();
+        text += &table.notes.iter().map(|line| wrap("  ", line, width)).collect::<String>();
     }
     text
 }

@@ -1,16 +1,16 @@
 //! Comparison of the paper's figures with the simulation.
 
-use jetcell_disk_simulation::Experiment;
-use jetcell_disk_simulation::experiment::{LayoutFigures, State, StateFigures};
+use jetcell_disk_simulation::ExperimentResults;
+use jetcell_disk_simulation::experiment::{LayoutFigures, SimulatedState, StateFigures};
 use jetcell_disk_simulation::published;
 use jetcell_report::{decimal, grouped};
 use serde::Serialize;
 
-use super::plain::{Plain, figures, head};
+use super::plain_table::{PlainTable, figures, header};
 
 /// A published figure and its simulated counterpart.
 #[derive(Serialize)]
-pub struct Compared {
+pub struct PublishedComparison {
     /// Name of the figure, with its unit.
     pub figure: &'static str,
     /// Place in the paper where the figure is published.
@@ -24,33 +24,36 @@ pub struct Compared {
 }
 
 /// Returns the paper's layout: RAID-DP with a write-anywhere layout.
-fn of_the_paper(experiment: &Experiment) -> Option<&LayoutFigures> {
+fn paper_layout(experiment: &ExperimentResults) -> Option<&LayoutFigures> {
     let place = experiment.config.layouts.iter().position(|layout| layout.write_anywhere.is_some())?;
     experiment.layouts.get(place)
 }
 
 /// Returns the published figures, each with its simulated counterpart.
-pub fn comparison(experiment: &Experiment) -> Vec<Compared> {
-    let layout = of_the_paper(experiment);
+pub fn comparison(experiment: &ExperimentResults) -> Vec<PublishedComparison> {
+    let layout = paper_layout(experiment);
     let figure =
         |state, value: fn(&StateFigures) -> f64| layout.and_then(|layout| figures(layout, state)).map(value);
     let increase = |value: fn(&StateFigures) -> f64| {
-        Some((figure(State::Rebuilding, value)? / figure(State::Normal, value)? - 1.0) * 100.0)
+        Some(
+            (figure(SimulatedState::Rebuilding, value)? / figure(SimulatedState::Normal, value)? - 1.0)
+                * 100.0,
+        )
     };
     let row = |figure, source, published: f64, simulated: Option<f64>, tolerance: f64, why| {
         let agrees = simulated.is_some_and(|found| (found - published).abs() <= tolerance);
-        Compared { figure, source, published, simulated, agrees, why }
+        PublishedComparison { figure, source, published, simulated, agrees, why }
     };
     let published_increase = |normal: f64, rebuilding: f64| (rebuilding / normal - 1.0) * 100.0;
     let reads = published_increase(published::READ_MS, published::READ_MS_REBUILDING);
     let writes = published_increase(published::WRITE_MS, published::WRITE_MS_REBUILDING);
-    let ratio = figure(State::Normal, |figures| figures.disk_writes_per_host_write);
+    let ratio = figure(SimulatedState::Normal, |figures| figures.disk_writes_per_host_write);
     vec![
         row(
             "host I/O per second",
             "text of table 5",
             published::IOPS,
-            figure(State::Normal, |figures| figures.iops),
+            figure(SimulatedState::Normal, |figures| figures.iops),
             published::IOPS * 0.1,
             "the requested rate; the paper's test reached 6 % more than that, and neither is the highest \
              rate",
@@ -59,7 +62,7 @@ pub fn comparison(experiment: &Experiment) -> Vec<Compared> {
             "read latency, ms",
             "table 5",
             published::READ_MS,
-            figure(State::Normal, |figures| figures.read_ms),
+            figure(SimulatedState::Normal, |figures| figures.read_ms),
             2.5,
             "the model has drives and queues only: no server, network, controller or metadata reads",
         ),
@@ -67,7 +70,7 @@ pub fn comparison(experiment: &Experiment) -> Vec<Compared> {
             "write latency, ms",
             "table 5",
             published::WRITE_MS,
-            figure(State::Normal, |figures| figures.write_ms),
+            figure(SimulatedState::Normal, |figures| figures.write_ms),
             1.5,
             "our value is the time of the log memory, a parameter (log_ms); the paper's value includes \
              server, network and controller",
@@ -76,7 +79,7 @@ pub fn comparison(experiment: &Experiment) -> Vec<Compared> {
             "read latency while rebuilding, ms",
             "table 7",
             published::READ_MS_REBUILDING,
-            figure(State::Rebuilding, |figures| figures.read_ms),
+            figure(SimulatedState::Rebuilding, |figures| figures.read_ms),
             3.5,
             "the mean over all groups; only the reads of the group with the lost drive wait for the rebuild",
         ),
@@ -96,7 +99,7 @@ pub fn comparison(experiment: &Experiment) -> Vec<Compared> {
             5.0,
             "writes are acknowledged from the log, regardless of the drives",
         ),
-        Compared {
+        PublishedComparison {
             figure: "disk writes for each host write: below",
             source: "figure 7",
             published: published::DISK_WRITES_PER_HOST_WRITE_BELOW,
@@ -108,7 +111,7 @@ pub fn comparison(experiment: &Experiment) -> Vec<Compared> {
             "rebuild, MB/s",
             "figure 8",
             published::REBUILD_MB_PER_SECOND,
-            figure(State::Rebuilding, |figures| figures.rebuild_mb_per_second.unwrap_or(0.0)),
+            figure(SimulatedState::Rebuilding, |figures| figures.rebuild_mb_per_second.unwrap_or(0.0)),
             published::REBUILD_MB_PER_SECOND * 0.25,
             "set by the piece size and the number of pieces in flight (rebuild.piece_bytes, rebuild.pieces) \
              and by the load",
@@ -125,25 +128,25 @@ pub fn comparison(experiment: &Experiment) -> Vec<Compared> {
 }
 
 /// Returns a table of the published figures and their simulated counterparts.
-pub fn table(experiment: &Experiment) -> Plain {
-    let row = |compared: Compared| {
+pub fn table(experiment: &ExperimentResults) -> PlainTable {
+    let row = |compared: PublishedComparison| {
         vec![
             format!("{} ({})", compared.figure, compared.source),
-            number(compared.published),
-            compared.simulated.map_or("-".into(), number),
+            format_number(compared.published),
+            compared.simulated.map_or("-".into(), format_number),
             if compared.agrees { "agrees" } else { "differs" }.into(),
             compared.why.into(),
         ]
     };
-    Plain {
+    PlainTable {
         title: "RAID-DP compared with IBM NS3574-0 (2008)".into(),
-        head: head(&["figure", "paper", "simulated", "", "why"]),
+        header: header(&["figure", "paper", "simulated", "", "why"]),
         rows: comparison(experiment).into_iter().map(row).collect(),
-        has_text: true,
-        note: vec![],
+        has_text_columns: true,
+        notes: vec![],
     }
 }
 
-fn number(value: f64) -> String {
+fn format_number(value: f64) -> String {
     if value.abs() >= 100.0 { grouped(value) } else { decimal(value, 2) }
 }

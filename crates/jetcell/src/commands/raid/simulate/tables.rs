@@ -1,14 +1,16 @@
 //! Tables for an experiment, used for both text and HTML.
 
-use jetcell_disk_simulation::Experiment;
-use jetcell_disk_simulation::experiment::{LATENCY_LIMIT_MS, LayoutFigures, State, StateFigures, word};
-use jetcell_disk_simulation::timeline::Phase;
-use jetcell_report::{Table, decimal, grouped};
+use jetcell_disk_simulation::ExperimentResults;
+use jetcell_disk_simulation::experiment::{
+    LATENCY_LIMIT_MS, LayoutFigures, SimulatedState, StateFigures, state_name,
+};
+use jetcell_disk_simulation::timeline::TimelinePhase;
+use jetcell_report::{ReportTable, decimal, grouped};
 
-use super::plain::{Plain, figures, head};
-use super::{published, words};
+use super::plain_table::{PlainTable, figures, header};
+use super::{published, ratings};
 
-pub fn title(experiment: &Experiment) -> String {
+pub fn title(experiment: &ExperimentResults) -> String {
     let load = &experiment.config.load;
     format!(
         "{} users x {} = {} host I/O per second, {:.0} % reads, pages of {} bytes, {} GB of data; drives: {}; simulated time",
@@ -22,19 +24,19 @@ pub fn title(experiment: &Experiment) -> String {
     )
 }
 
-pub fn all(experiment: &Experiment) -> Vec<Table> {
+pub fn all_tables(experiment: &ExperimentResults) -> Vec<ReportTable> {
     let mut tables = vec![states(experiment), levels(experiment), timelines(experiment)];
     if !experiment.decay.is_empty() {
-        tables.push(decay(experiment));
+        tables.push(decay_table(experiment));
     }
-    tables.extend([words::table(experiment), published::table(experiment)]);
-    tables.into_iter().map(Table::from).collect()
+    tables.extend([ratings::table(experiment), published::table(experiment)]);
+    tables.into_iter().map(ReportTable::from).collect()
 }
 
-fn states(experiment: &Experiment) -> Plain {
+fn states(experiment: &ExperimentResults) -> PlainTable {
     let row = |layout: &LayoutFigures, figures: &StateFigures| {
         vec![
-            format!("{}, {}", layout.name, word(figures.state)),
+            format!("{}, {}", layout.name, state_name(figures.state)),
             format!("{}{}", decimal(figures.iops, 1), if figures.is_reached { "" } else { " *" }),
             format!("{} ({})", decimal(figures.read_ms, 3), decimal(figures.read_ms_99, 3)),
             format!("{} ({})", decimal(figures.write_ms, 3), decimal(figures.write_ms_99, 3)),
@@ -67,12 +69,12 @@ fn states(experiment: &Experiment) -> Plain {
         "rebuild MB/s",
         "rebuild",
     ];
-    Plain {
+    PlainTable {
         title: "States".into(),
-        head: head(&names),
+        header: header(&names),
         rows: rows.collect(),
-        has_text: false,
-        note: vec![
+        has_text_columns: false,
+        notes: vec![
             "* the requested rate was not reached. Drive writes and reads are commands, excluding the \
              writes of the rebuild."
                 .into(),
@@ -86,15 +88,15 @@ fn states(experiment: &Experiment) -> Plain {
     }
 }
 
-fn levels(experiment: &Experiment) -> Plain {
+fn levels(experiment: &ExperimentResults) -> PlainTable {
     let row = |layout: &LayoutFigures| {
-        let degraded = figures(layout, State::Normal).zip(figures(layout, State::Degraded));
+        let degraded = figures(layout, SimulatedState::Normal).zip(figures(layout, SimulatedState::Degraded));
         let rebuild = layout.timeline.whole_rebuild_seconds;
         vec![
             layout.name.clone(),
             grouped(layout.drives as f64),
             decimal(layout.highest_iops, 1),
-            figures(layout, State::Normal)
+            figures(layout, SimulatedState::Normal)
                 .map_or("-".into(), |normal| decimal(normal.disk_writes_per_host_write, 2)),
             degraded.map_or("-".into(), |(normal, degraded)| {
                 format!("{:+.0} %", (degraded.read_ms / normal.read_ms - 1.0) * 100.0)
@@ -103,12 +105,12 @@ fn levels(experiment: &Experiment) -> Plain {
         ]
     };
     let names = ["layout", "drives", "highest IOPS", "writes/host write", "reads, degraded", "rebuild"];
-    Plain {
+    PlainTable {
         title: "Levels: overall, write and degraded performance, and rebuild".into(),
-        head: head(&names),
+        header: header(&names),
         rows: experiment.layouts.iter().map(row).collect(),
-        has_text: false,
-        note: vec![format!(
+        has_text_columns: false,
+        notes: vec![format!(
             "Highest IOPS: with a mean read latency of at most {LATENCY_LIMIT_MS} ms, to a resolution of \
              1/128 of 400 per drive. Rebuild: from the first to the last byte."
         )],
@@ -116,9 +118,9 @@ fn levels(experiment: &Experiment) -> Plain {
 }
 
 /// Returns the table with the times before, during and after the loss of a drive.
-fn timelines(experiment: &Experiment) -> Plain {
+fn timelines(experiment: &ExperimentResults) -> PlainTable {
     let value = |value: Option<f64>, digits| value.map_or("-".into(), |value| decimal(value, digits));
-    let row = |layout: &LayoutFigures, phase: &Phase| {
+    let row = |layout: &LayoutFigures, phase: &TimelinePhase| {
         vec![
             format!("{}, {}", layout.name, phase.name),
             format!("{:.0}-{:.0}", phase.from, phase.to),
@@ -142,9 +144,9 @@ fn timelines(experiment: &Experiment) -> Plain {
         format!("{} {:.1} %, {whole}", layout.name, timeline.share_rebuilt * 100.0)
     };
     let shares: Vec<String> = experiment.layouts.iter().map(share).collect();
-    Plain {
+    PlainTable {
         title: "Before, during and after the loss of a drive".into(),
-        head: head(&[
+        header: header(&[
             "layout, time",
             "s",
             "read ms",
@@ -154,16 +156,16 @@ fn timelines(experiment: &Experiment) -> Plain {
             "rebuild MB/s",
         ]),
         rows: rows.collect(),
-        has_text: false,
-        note: vec![format!(
+        has_text_columns: false,
+        notes: vec![format!(
             "The run rebuilds a part of the drive, evenly spread from its first to its last byte: {}.",
             shares.join("; ")
         )],
     }
 }
 
-fn decay(experiment: &Experiment) -> Plain {
-    let row = |decay: &jetcell_disk_simulation::experiment::Decay| {
+fn decay_table(experiment: &ExperimentResults) -> PlainTable {
+    let row = |decay: &jetcell_disk_simulation::experiment::WriteAnywhereDecay| {
         vec![
             format!("{:.0} %", decay.fill * 100.0),
             decimal(decay.overwritten, 1),
@@ -172,12 +174,18 @@ fn decay(experiment: &Experiment) -> Plain {
             decimal(decay.reads_per_host_write, 2),
         ]
     };
-    Plain {
+    PlainTable {
         title: "Writes of the write-anywhere volume, by share in use and age".into(),
-        head: head(&["in use", "overwritten", "writes/host write", "blocks/host block", "reads/host write"]),
+        header: header(&[
+            "in use",
+            "overwritten",
+            "writes/host write",
+            "blocks/host block",
+            "reads/host write",
+        ]),
         rows: experiment.decay.iter().map(row).collect(),
-        has_text: false,
-        note: vec![
+        has_text_columns: false,
+        notes: vec![
             "Overwritten: number of times that all data was overwritten at random before the measurement."
                 .into(),
         ],

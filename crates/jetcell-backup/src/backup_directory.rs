@@ -1,0 +1,218 @@
+//! The directory of a backup that is in progress.
+//!
+//! `manifest.partial.json` is written before any other file. It marks the directory and records which pages are
+//! durable. It is removed after the manifest has been written.
+
+use std::path::{Path, PathBuf};
+
+use ese_engine::{Error, VerifiedLog};
+use ese_format::LogTime;
+use jetcell_input::bounded_list;
+use jetcell_sync::{Arc, Mutex};
+use jetcell_vfs::{
+    DirectoryLock, File, FileName, OpenMode, Vfs, is_unfinished, remove_if_exists, remove_unfinished,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{BackupError, BackupSetError, Result};
+use crate::file_names::{MANIFEST_FILE, PARTIAL_FILE};
+use crate::manifest::{
+    BackupManifest, BackupType, MAX_BAD_PAGES, MAX_DATABASES, MAX_FLAW_CHARS, StoredBadPage, StoredLog,
+    StoredPageCounts,
+};
+use crate::ranges::RangeWriter;
+use crate::text_file;
+
+/// The progress of an interrupted backup.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PartialBackup {
+    pub kind: BackupType,
+    pub log_signature: String,
+    /// Source state. The copied pages can be reused only if this state has not changed.
+    pub source: String,
+    /// The first log generation that the copied pages need.
+    pub first_generation: u32,
+    pub began_unix_ms: i64,
+    /// Databases of the backup, at most 1024.
+    #[serde(deserialize_with = "bounded_list::<_, _, MAX_DATABASES>")]
+    pub databases: Vec<PartialDatabase>,
+}
+
+impl PartialBackup {
+    /// Parses the file. Returns `None` if the state is invalid, or if the file was written by a later version.
+    fn from_text(text: &str, now_unix_ms: i64) -> Option<PartialBackup> {
+        let mut partial: PartialBackup = serde_json::from_str(text).ok()?;
+        partial.began_unix_ms = partial.began_unix_ms.min(now_unix_ms).max(0);
+        let mut bad_pages = partial.databases.iter().flat_map(|database| &database.bad_pages);
+        let is_possible = bad_pages.all(|bad| bad.flaw.chars().count() <= MAX_FLAW_CHARS);
+        is_possible.then_some(partial)
+    }
+}
+
+/// The copy progress for one database.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PartialDatabase {
+    pub file: FileName,
+    /// Database state. The copied pages can be reused only if this state has not changed.
+    pub identity: String,
+    /// Checksums of the durable ranges.
+    pub ranges: String,
+    pub pages: StoredPageCounts,
+    /// Bad pages, at most 1000.
+    #[serde(deserialize_with = "bounded_list::<_, _, MAX_BAD_PAGES>")]
+    pub bad_pages: Vec<StoredBadPage>,
+}
+
+/// Returns the error for a directory that already contains a complete backup of a different kind, source or state.
+pub fn already_complete(directory: &Path, manifest: &BackupManifest) -> BackupError {
+    let what = format!(
+        "{}: the directory already contains a complete backup ({}, made at {}); name another directory",
+        directory.display(),
+        manifest.kind.to_engine_kind(),
+        LogTime::from_unix_ms(manifest.ended_unix_ms)
+    );
+    BackupError::set(BackupSetError::NotEmpty, what)
+}
+
+/// A directory in which a backup is in progress.
+pub struct BackupDirectory {
+    _lock: Box<dyn DirectoryLock>,
+    pub vfs: Arc<dyn Vfs>,
+    pub directory: PathBuf,
+    partial: Mutex<PartialBackup>,
+    /// Files created by this call.
+    created: Mutex<Vec<PathBuf>>,
+}
+
+impl BackupDirectory {
+    /// Returns the interrupted backup in the directory, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the directory contains a complete backup or other files.
+    pub fn read_interrupted(vfs: &dyn Vfs, directory: &Path) -> Result<Option<PartialBackup>> {
+        let files = match vfs.list(directory) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+            listed => listed.map_err(|error| BackupError::io(directory, &error))?,
+        };
+        let files: Vec<PathBuf> = files.into_iter().filter(|path| !is_unfinished(path)).collect();
+        let has = |name: &str| files.iter().any(|path| path.file_name().is_some_and(|file| file == name));
+        let shown = directory.display();
+        if has(MANIFEST_FILE) {
+            return Err(already_complete(directory, &BackupManifest::read(vfs, directory)?));
+        }
+        if has(PARTIAL_FILE) {
+            let text = text_file::read_trusted(vfs, &directory.join(PARTIAL_FILE))?.unwrap_or_default();
+            // If the state file cannot be parsed, the backup starts from the beginning.
+            return Ok(PartialBackup::from_text(&text, vfs.clock().unix_ms()));
+        }
+        if !files.is_empty() {
+            let what = format!("{shown}: the directory is not empty; name an empty or new directory");
+            return Err(BackupError::set(BackupSetError::NotEmpty, what));
+        }
+        Ok(None)
+    }
+
+    /// Marks the directory and locks it until the backup completes. The directory may contain an interrupted backup.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if another process is making a backup in the directory, or has completed one.
+    pub fn begin(vfs: Arc<dyn Vfs>, directory: &Path, partial: PartialBackup) -> Result<BackupDirectory> {
+        let failed = |error: std::io::Error| BackupError::io(directory, &error);
+        vfs.create_directory(directory).map_err(failed)?;
+        let lock = vfs.lock_directory(directory).map_err(|error| match error.kind() {
+            std::io::ErrorKind::WouldBlock => Error::InUse { path: directory.to_path_buf() }.into(),
+            _ => failed(error),
+        })?;
+        if vfs.exists(&directory.join(MANIFEST_FILE)).map_err(failed)? {
+            return Err(already_complete(directory, &BackupManifest::read(&*vfs, directory)?));
+        }
+        let destination = BackupDirectory {
+            _lock: lock,
+            vfs,
+            directory: directory.to_path_buf(),
+            partial: Mutex::new(partial),
+            created: Mutex::default(),
+        };
+        for name in [MANIFEST_FILE, PARTIAL_FILE] {
+            remove_unfinished(&*destination.vfs, &directory.join(name));
+        }
+        destination.save()?;
+        Ok(destination)
+    }
+
+    fn save(&self) -> Result<()> {
+        let text = jetcell_input::json_line(&*self.partial.lock()).unwrap_or_default();
+        text_file::write(&*self.vfs, &self.directory.join(PARTIAL_FILE), &text)
+    }
+
+    /// Records a database's progress. The ranges that it lists must already be durable.
+    pub fn save_database(&self, database: PartialDatabase) -> Result<()> {
+        {
+            let mut partial = self.partial.lock();
+            partial.databases.retain(|known| known.file != database.file);
+            partial.databases.push(database);
+        }
+        self.save()
+    }
+
+    /// Creates a file. Replaces any file of this name left by an interrupted backup.
+    pub fn create(&self, name: &FileName) -> Result<Arc<dyn File>> {
+        let path = self.directory.join(name);
+        let create = || {
+            remove_if_exists(&*self.vfs, &path)?;
+            self.vfs.open(&path, OpenMode::CreateNew)
+        };
+        let file = create().map_err(|error| BackupError::io(&path, &error))?;
+        self.created.lock().push(path);
+        Ok(file)
+    }
+
+    /// Writes a log to the backup and makes it durable.
+    pub fn store_log(&self, log: &VerifiedLog, name: FileName) -> Result<StoredLog> {
+        let mut writer = RangeWriter::new(self.create(&name)?);
+        writer.push(&log.bytes)?;
+        let (bytes, sums) = writer.finish(&[])?;
+        Ok(StoredLog::from_log(log, name, (bytes, &sums)))
+    }
+
+    /// Fails if the volume has less than `bytes` of free space.
+    pub fn require_space(&self, bytes: u64) -> Result<()> {
+        let failed = |error: std::io::Error| BackupError::io(&self.directory, &error);
+        let free = self.vfs.free_space(&self.directory).map_err(failed)?;
+        if free >= bytes {
+            return Ok(());
+        }
+        Err(BackupError::Usage(format!(
+            "{}: the backup needs {bytes} bytes, but only {free} are free; free space, or name another \
+             directory",
+            self.directory.display()
+        )))
+    }
+
+    /// Completes the backup: writes the manifest and removes the state file.
+    pub fn finish(&self, manifest: &BackupManifest) -> Result<()> {
+        let directory = &self.directory;
+        self.vfs.sync_directory(directory).map_err(|error| BackupError::io(directory, &error))?;
+        manifest.write(&*self.vfs, directory)?;
+        text_file::remove(&*self.vfs, &directory.join(PARTIAL_FILE))
+    }
+
+    /// Removes all files that this call has created. Called if the backup cannot be continued later.
+    pub fn discard(&self) {
+        // If the manifest may still exist, the backup may be complete, so its files must not be removed.
+        if text_file::remove(&*self.vfs, &self.directory.join(MANIFEST_FILE)).is_err() {
+            return;
+        }
+        for path in self.created.lock().drain(..) {
+            let _ = self.vfs.remove(&path);
+        }
+        for database in &self.partial.lock().databases {
+            let _ = self.vfs.remove(&self.directory.join(&database.file));
+        }
+        let _ = text_file::remove(&*self.vfs, &self.directory.join(PARTIAL_FILE));
+    }
+}

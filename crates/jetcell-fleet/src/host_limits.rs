@@ -1,0 +1,187 @@
+//! Limits set by a host's administrator. Messages can only choose test options within these limits.
+
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use jetcell_workload::profile::{DatabaseSource, Options};
+use jetcell_workload::units::{ByteSize, DatabaseSize};
+use jetcell_workload::{Profile, TestKind};
+
+use crate::message::Assignment;
+
+/// Limits set by a host's administrator.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HostLimits {
+    /// Permitted directories. Every path to which a test writes must be below one of them.
+    pub directories: Vec<PathBuf>,
+    /// Maximum total size of all databases in bytes, including their growth and any copies.
+    pub max_bytes: Option<u64>,
+    /// Whether existing databases and results may be replaced.
+    pub allow_replacing: bool,
+}
+
+impl HostLimits {
+    /// Returns the profile for an assignment. If the assignment exceeds the limits, fails with a sentence that
+    /// explains why.
+    pub fn profile(&self, order: &Assignment) -> Result<Profile, String> {
+        let options: Options = (*order.options).clone();
+        let profile = options
+            .resolve_for(order.test)
+            .map_err(|mistakes| mistakes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))?;
+        for path in output_directories(&profile) {
+            self.check_directory(path)?;
+        }
+        if profile.source == DatabaseSource::Replace && !self.allow_replacing {
+            return Err(
+                "the options contain force, which this host does not allow; start it with --allow-replace"
+                    .into(),
+            );
+        }
+        self.check_size(&profile)?;
+        Ok(profile)
+    }
+
+    fn check_directory(&self, path: &Path) -> Result<(), String> {
+        let shown = path.display();
+        if !path.is_absolute() {
+            return Err(format!("{shown}: fleet directories must be absolute paths; write the full path"));
+        }
+        let real = real_path(path).map_err(|error| format!("{shown}: {error}"))?;
+        let below = self
+            .directories
+            .iter()
+            .filter_map(|one| one.canonicalize().ok())
+            .any(|one| real.starts_with(one));
+        match below {
+            true => Ok(()),
+            false => Err(format!(
+                "{shown} is not inside a directory that this host allows; start it with --allow-dir"
+            )),
+        }
+    }
+
+    fn check_size(&self, profile: &Profile) -> Result<(), String> {
+        let Some(most) = self.max_bytes else { return Ok(()) };
+        let each = match profile.size {
+            // The size of existing databases is not limited.
+            _ if profile.source == DatabaseSource::Open => return Ok(()),
+            DatabaseSize::Absolute(ByteSize(bytes)) => bytes,
+            DatabaseSize::VolumePercent(_) => {
+                return Err(
+                    "the size is a percentage of the volume, but this host has --max-size; give a size in bytes"
+                        .into(),
+                );
+            }
+        };
+        let copies = match (profile.test, profile.reset) {
+            (TestKind::Replication, _) => u64::from(profile.copies) + 2,
+            (TestKind::Recovery, _) | (_, Some(_)) => 2,
+            (TestKind::Backup, _) if profile.to.is_some() => 2,
+            _ => 1,
+        };
+        let databases = profile.databases.unwrap_or(profile.dirs.len()) as u64;
+        let grown = each.saturating_add((u128::from(each) * u128::from(profile.growth_percent) / 100) as u64);
+        let wanted = grown.saturating_mul(databases).saturating_mul(copies);
+        match wanted <= most {
+            true => Ok(()),
+            false => Err(format!(
+                "the databases need {} including growth, but this host allows {}; raise its --max-size",
+                ByteSize(wanted),
+                ByteSize(most)
+            )),
+        }
+    }
+}
+
+/// Returns every directory to which a test writes, omitting subdirectories of returned directories.
+fn output_directories(profile: &Profile) -> impl Iterator<Item = &Path> {
+    let own = profile.dirs.iter().chain(&profile.log_dirs).chain(&profile.copy_dirs);
+    own.chain(&profile.to).chain(&profile.output).map(PathBuf::as_path)
+}
+
+/// Resolves symbolic links in the path to a directory that may not exist yet.
+fn real_path(path: &Path) -> io::Result<PathBuf> {
+    if path.components().any(|part| part == Component::ParentDir) {
+        return Err(io::Error::other("the path contains '..'"));
+    }
+    let mut missing = Vec::new();
+    let mut there = path;
+    loop {
+        match there.canonicalize() {
+            Ok(real) => return Ok(missing.iter().rev().fold(real, |path, part| path.join(part))),
+            // The target of a dangling link could later be created anywhere, so such a link is rejected.
+            Err(error) if there.symlink_metadata().is_ok() => return Err(error),
+            Err(error) => {
+                let (Some(parent), Some(name)) = (there.parent(), there.file_name()) else {
+                    return Err(error);
+                };
+                missing.push(name);
+                there = parent;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn order(toml: &str) -> Assignment {
+        Assignment {
+            test: TestKind::Performance,
+            options: Box::new(toml::from_str(toml).unwrap()),
+            alone: None,
+        }
+    }
+
+    #[test]
+    fn a_test_stays_within_the_permitted_directories() {
+        let dir = tempfile::tempdir().unwrap();
+        let inside = dir.path().join("inside");
+        std::fs::create_dir(&inside).unwrap();
+        symlink("/etc", inside.join("link")).unwrap();
+        symlink("/nowhere", inside.join("dangling")).unwrap();
+        let permit = HostLimits { directories: vec![inside.clone()], ..HostLimits::default() };
+        let shown = inside.display();
+        assert!(permit.profile(&order(&format!("dirs=['{shown}/new/deep']"))).is_ok());
+        for outside in [
+            format!("dirs=['{}']", dir.path().display()),
+            format!("dirs=['{shown}/../other']"),
+            format!("dirs=['{shown}/link/x']"),
+            format!("dirs=['{shown}/dangling/x']"),
+            format!("dirs=['{shown}-2']"),
+            "dirs=['relative']".into(),
+            "dirs=['array:a']".into(),
+            format!("dirs=['{shown}']\nlog_dirs=['/var/lib']"),
+            format!("dirs=['{shown}']\noutput='/etc/x'"),
+            format!("dirs=['{shown}']\nforce=true"),
+        ] {
+            assert!(permit.profile(&order(&outside)).is_err(), "{outside}");
+        }
+        let nothing = HostLimits::default().profile(&order(&format!("dirs=['{shown}']"))).unwrap_err();
+        assert!(nothing.contains("--allow-dir"), "{nothing}");
+        let replacing = HostLimits { allow_replacing: true, ..permit };
+        assert!(replacing.profile(&order(&format!("dirs=['{shown}']\nforce=true"))).is_ok());
+    }
+
+    #[test]
+    fn a_test_keeps_within_the_permitted_bytes() {
+        let dir = tempfile::tempdir().unwrap();
+        let most = |bytes| HostLimits {
+            directories: vec![dir.path().into()],
+            max_bytes: Some(bytes),
+            allow_replacing: false,
+        };
+        let two = order(&format!(
+            "dirs=['{}']\ndatabases=2\nsize='64MiB'\ngrowth_percent=25",
+            dir.path().display()
+        ));
+        assert!(most(160 << 20).profile(&two).is_ok());
+        let refused = most((160 << 20) - 1).profile(&two).unwrap_err();
+        assert!(refused.contains("160MiB") && refused.contains("--max-size"), "{refused}");
+        let share = order(&format!("dirs=['{}']\nsize='80%'", dir.path().display()));
+        assert!(most(u64::MAX).profile(&share).unwrap_err().contains("percentage of the volume"));
+    }
+}

@@ -1,0 +1,237 @@
+//! File systems that `jetcell test filesystems` creates: options, checks, and leftovers from killed tests.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use jetcell_lab::filesystems::{
+    FilesystemKind, FilesystemMaker, FilesystemMedium, FilesystemSpecification, LeftoverDirectory,
+    MIN_IMAGE_BYTES, MakeError, SkippedFilesystem, check,
+};
+use jetcell_lab::{ErasableDevice, LocalSystem, SystemError};
+use jetcell_workload::units::{ByteSize, human_bytes};
+
+use crate::commands::load_turns::{LoadTurns, TurnError, inspect_directory};
+use crate::console;
+use crate::outcome::CommandError;
+
+/// Directory for the mount points of a test that uses a device.
+const MOUNT_POINTS: &str = "/run";
+
+/// Options for file systems that the test creates.
+#[derive(Args)]
+pub struct CreatedFilesystemOptions {
+    /// File systems to create (requires root): ext4, ext4-fscrypt, xfs, btrfs, btrfs-nodatacow, f2fs, gocryptfs,
+    /// luks, ntfs, zfs. Those that this machine cannot create are skipped and reported
+    #[arg(long, value_name = "KIND", value_delimiter = ',')]
+    make: Vec<FilesystemKind>,
+    /// TOML file that lists file systems to create, with their options, free space and aging
+    #[arg(long, value_name = "FILE", conflicts_with = "make")]
+    make_list: Option<PathBuf>,
+    /// Directory for images, one for each file system; they are removed at the end
+    #[arg(long, value_name = "DIR")]
+    images: Option<PathBuf>,
+    /// Size of an image
+    #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = image_size)]
+    image_size: ByteSize,
+    /// Device or partition to use instead of images: every file system is created anew on it for each turn
+    #[arg(long, value_name = "DEVICE", conflicts_with = "images", requires = "erase")]
+    device: Option<PathBuf>,
+    /// Overwrite the device
+    #[arg(long, requires = "device")]
+    erase: bool,
+    /// Overwrite the device even if it contains file systems, partitions or array members
+    #[arg(long, requires = "erase")]
+    force: bool,
+    /// With --make: percentage of the space to fill with other files
+    #[arg(long, value_name = "PERCENT", requires = "make", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=80))]
+    fill: u8,
+    /// With --make: number of aging rounds before the test; each round writes files until 90 % of the space is in
+    /// use, and removes files in random order
+    #[arg(long, value_name = "ROUNDS", requires = "make", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=100))]
+    aging: u16,
+    /// First remove mounts and images left over from killed tests: those in the --images directory, or without it,
+    /// all that are still mounted or attached; without other options, do nothing else
+    #[arg(long)]
+    clean_up: bool,
+}
+
+fn image_size(text: &str) -> Result<ByteSize, String> {
+    let size: ByteSize = text.parse().map_err(|error: jetcell_workload::ParseError| error.to_string())?;
+    // The minimum is a multiple of the block size of every file system.
+    match size.0 >= MIN_IMAGE_BYTES {
+        true => Ok(ByteSize(size.0 >> 20 << 20)),
+        false => Err(format!("an image needs at least {}", human_bytes(MIN_IMAGE_BYTES))),
+    }
+}
+
+impl CreatedFilesystemOptions {
+    /// Returns true if file systems are to be created.
+    pub fn is_requested(&self) -> bool {
+        !self.make.is_empty() || self.make_list.is_some()
+    }
+
+    /// Returns the directory for images or mount points.
+    fn base_directory(&self) -> &Path {
+        self.images.as_deref().unwrap_or(Path::new(MOUNT_POINTS))
+    }
+
+    /// Removes leftovers from killed tests if that was requested. Otherwise, fails with a message that explains how
+    /// to remove them. If no directory for images was given, leftovers that are mounted or attached elsewhere are
+    /// removed as well.
+    pub fn handle_leftovers(&self) -> Result<(), CommandError> {
+        if !self.is_requested() && !self.clean_up {
+            return Ok(());
+        }
+        let place = self.base_directory();
+        let mut found = LeftoverDirectory::in_directory(place)
+            .map_err(|error| format!("{} cannot be used for file systems: {error}", place.display()))?;
+        if self.clean_up && self.images.is_none() {
+            found.extend(self.other_leftovers());
+        }
+        for leftover in found {
+            let path = leftover.path().display();
+            if !self.clean_up {
+                return Err(
+                    format!("{path} is left over from a killed test; remove it with --clean-up").into()
+                );
+            }
+            leftover.remove(&LocalSystem).map_err(|error| format!("{path} cannot be removed: {error}"))?;
+            console::print_note(&format!("removed {path}, left over from a killed test"));
+        }
+        Ok(())
+    }
+
+    /// Lists leftovers from killed tests that are mounted or attached elsewhere, with the command that removes them.
+    pub fn report_other_leftovers(&self) {
+        for leftover in self.other_leftovers() {
+            let path = leftover.path();
+            let place = path.parent().unwrap_or(Path::new("/")).display();
+            console::print_note(&format!(
+                "{} is left over from a killed test; remove it with: jetcell test filesystems --images \
+                 {place} --clean-up",
+                path.display()
+            ));
+        }
+    }
+
+    fn other_leftovers(&self) -> Vec<LeftoverDirectory> {
+        let looked_at = self.is_requested() || self.clean_up;
+        let here = looked_at.then(|| self.base_directory().canonicalize().ok()).flatten();
+        let all = LeftoverDirectory::in_use(&LocalSystem).into_iter();
+        all.filter(|leftover| here.as_deref().is_none_or(|here| leftover.path().parent() != Some(here)))
+            .collect()
+    }
+
+    /// Returns the error for file systems that could not be removed after the test, with the command that removes
+    /// them.
+    pub fn removal_error(&self, error: &SystemError) -> CommandError {
+        let place = self.images.as_ref().map(|place| format!("--images {} ", place.display()));
+        let place = place.unwrap_or_default();
+        format!(
+            "{error}; when it is no longer in use, remove it with: jetcell test filesystems \
+         {place}--clean-up"
+        )
+        .into()
+    }
+
+    /// Returns the file systems to create, and those that this machine cannot create.
+    pub fn specifications(
+        &self,
+    ) -> Result<(Vec<FilesystemSpecification>, Vec<SkippedFilesystem>), CommandError> {
+        let all = match &self.make_list {
+            Some(file) => FilesystemSpecification::read_list(file)?,
+            None => {
+                let settings = |kind: &FilesystemKind| FilesystemSpecification {
+                    fill_percent: self.fill,
+                    aging_rounds: self.aging,
+                    ..FilesystemSpecification::for_kind(*kind)
+                };
+                self.make.iter().map(settings).collect()
+            }
+        };
+        check(&all)?;
+        if self.is_requested() && self.images.is_none() && self.device.is_none() {
+            return Err(
+                "file systems are created on images or on a device; give --images DIR, or --device and \
+                 --erase"
+                    .into(),
+            );
+        }
+        if self.is_requested() && !rustix::process::geteuid().is_root() {
+            return Err(
+                "creating file systems requires root; run the command as root, or give directories".into()
+            );
+        }
+        let (mut made, mut skipped) = (Vec::new(), Vec::new());
+        for one in all {
+            match one.kind.missing_requirement(&LocalSystem) {
+                None => made.push(one),
+                Some(reason) => {
+                    console::print_note(&format!("{} is skipped: {reason}", one.name));
+                    skipped.push(SkippedFilesystem { name: one.name, reason });
+                }
+            }
+        }
+        Ok((made, skipped))
+    }
+
+    /// Creates the maker for `made` file systems. Fails without writing anything if there is not enough space.
+    pub fn create_maker(&self, made: usize) -> Result<FilesystemMaker<'static>, CommandError> {
+        let medium = match &self.device {
+            Some(device) => {
+                let claimed = ErasableDevice::claim(device, self.force, &LocalSystem)
+                    .map_err(|error| error.to_string())?;
+                FilesystemMedium::Device(claimed.release())
+            }
+            None => {
+                let place = self.base_directory();
+                let found =
+                    rustix::fs::statvfs(place).map_err(|error| format!("{}: {error}", place.display()))?;
+                let free = found.f_bavail.saturating_mul(found.f_frsize);
+                let wanted = self.image_size.0.saturating_mul(made as u64);
+                if free < wanted {
+                    return Err(format!(
+                        "{}: the images need {}, but {} are free; give a smaller --image-size",
+                        place.display(),
+                        human_bytes(wanted),
+                        human_bytes(free)
+                    )
+                    .into());
+                }
+                FilesystemMedium::Images(self.image_size.0)
+            }
+        };
+        FilesystemMaker::new(&LocalSystem, medium, self.base_directory())
+            .map_err(|error| error.to_string().into())
+    }
+}
+
+/// Runs a turn on a file system that the test creates. The file system is mounted only during the turn.
+pub fn measure_created(
+    maker: &FilesystemMaker<'_>,
+    (number, specification): (usize, &FilesystemSpecification),
+    turn: usize,
+    turns: &LoadTurns,
+    output: &Path,
+    used_before: &mut u64,
+) -> Result<(Vec<f64>, jetcell_lab::filesystems::TestedDirectory), TurnError> {
+    let failed = |what: String| TurnError::Failed(what.into());
+    let stops = || turns.is_stopped();
+    let directory = maker.attach(number, specification, turn == 0, &stops).map_err(|error| match error {
+        MakeError::Stopped => TurnError::Interrupted,
+        other => failed(other.to_string()),
+    })?;
+    let used =
+        || maker.used_bytes(number).map_err(|error| failed(format!("{}: {error}", specification.name)));
+    let again = turn > 0 && !maker.remakes();
+    if !again {
+        *used_before = used()?;
+    }
+    let figures = turns.measure(&directory, output, again)?;
+    let mut seen = inspect_directory(&specification.name, &directory);
+    seen.allocated_bytes = used()?.saturating_sub(*used_before);
+    seen.remarks.extend(specification.kind.remarks(&seen.storage, &LocalSystem));
+    seen.made = Some(specification.clone());
+    maker.detach().map_err(|error| failed(error.to_string()))?;
+    Ok((figures, seen))
+}

@@ -1,0 +1,109 @@
+//! Page scan of a passive copy.
+
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use ese_engine::EventSink;
+use jetcell_copies::{CopyScanOptions, CopyScanProgress, CopyState, ScannedDatabase, scan_copy};
+use jetcell_vfs::Vfs;
+use jetcell_workload::EventFile;
+use serde_json::json;
+
+use super::tasks::LINE_INTERVAL;
+use super::{MaintainArgs, MaintainTaskName, stop_on_ctrl_c};
+use crate::commands::copies::{explain_copy_error, scan_json};
+use crate::console;
+use crate::outcome::{CommandError, CommandOutcome};
+
+/// Returns the copy to scan, or `None` if the paths belong to an instance.
+pub(super) fn copy_to_scan<'p>(
+    vfs: &Arc<dyn Vfs>,
+    paths: &'p [PathBuf],
+) -> Result<Option<&'p Path>, CommandError> {
+    for path in paths.iter().filter(|path| path.is_dir()) {
+        if CopyState::read(&**vfs, path).map_err(explain_copy_error)?.is_some() {
+            return match paths {
+                [copy] => Ok(Some(copy)),
+                _ => Err(format!("{} is a copy; give only its directory", path.display()).into()),
+            };
+        }
+    }
+    Ok(None)
+}
+
+impl MaintainArgs {
+    pub(super) fn scan_copy(
+        &self,
+        vfs: &Arc<dyn Vfs>,
+        directory: &Path,
+    ) -> Result<CommandOutcome, CommandError> {
+        if self.tasks.iter().any(|task| *task != MaintainTaskName::Scan) {
+            let what = "a copy only replays the changes of its active side; only --tasks scan is possible";
+            return Err(format!("{}: {what}", directory.display()).into());
+        }
+        if self.maintenance_window.is_some() {
+            return Err(format!(
+                "{}: a copy is scanned immediately; omit --maintenance-window",
+                directory.display()
+            )
+            .into());
+        }
+        self.scan()?;
+        let stop = stop_on_ctrl_c()?;
+        let events = EventFile::open(directory, true)
+            .map_err(|error| format!("{}: {error}", directory.join("events.jsonl").display()))?;
+        let options = CopyScanOptions {
+            batch_bytes: usize::try_from(self.batch.0).unwrap_or(usize::MAX),
+            throttle: self.throttle(),
+            interval: Duration::ZERO,
+            events: Some(Arc::new(events) as Arc<dyn EventSink>),
+            profile: self.event_profile,
+        };
+        let mut told = Instant::now();
+        let scan = scan_copy(vfs, directory, &options, &mut |database, last| {
+            if told.elapsed() > LINE_INTERVAL && std::io::stderr().is_terminal() {
+                told = Instant::now();
+                let page = database.next.unwrap_or(last).min(last);
+                console::print_note(&format!(
+                    "{}: page {page} of {last}, {} bad",
+                    database.file, database.bad
+                ));
+            }
+            !stop.load(Ordering::SeqCst)
+        });
+        let scan = scan.map_err(explain_copy_error)?;
+        let complete = !stop.load(Ordering::SeqCst);
+        console::print_json_or_text(
+            self.json,
+            &match self.json {
+                true => format!("{}\n", as_json(directory, &scan, complete)),
+                false => format!("{}\n", as_text(directory, &scan)),
+            },
+        );
+        let sound = scan.databases.iter().all(|database| database.bad == 0);
+        Ok(if complete && sound { CommandOutcome::Good } else { CommandOutcome::Findings })
+    }
+}
+
+fn as_json(directory: &Path, scan: &CopyScanProgress, complete: bool) -> serde_json::Value {
+    json!({ "complete": complete, "databases": scan_json(directory, scan) })
+}
+
+fn as_text(directory: &Path, scan: &CopyScanProgress) -> String {
+    let mut lines = Vec::new();
+    for one in &scan.databases {
+        let ScannedDatabase { pages, uninitialized, corrected, bad, .. } = one;
+        lines.push(format!(
+            "{}: {pages} pages scanned, {uninitialized} never written, {corrected} with a corrected bit, {bad} bad",
+            directory.join(&one.file).display()
+        ));
+        lines.extend(one.bad_pages.iter().take(10).map(|(page, what)| format!("  page {page}: {what}")));
+        if let Some(next) = one.next {
+            lines.push(format!("  stopped at page {next}; the same command resumes there"));
+        }
+    }
+    jetcell_input::printable_rows(&lines)
+}

@@ -1,0 +1,77 @@
+//! Converts a simulation result to options for `jetcell raid reliability`.
+
+use std::path::Path;
+
+use jetcell_raid_models::RaidType;
+use jetcell_vfs::read_input;
+use serde_json::Value;
+
+use super::super::measured_options::{MeasuredOptions, quantity};
+use crate::commands::raid_reliability::ReliabilityOptions;
+use crate::outcome::CommandError;
+
+/// Maximum size in bytes of a result file.
+const MAX_RESULT_BYTES: u64 = 64 << 20;
+
+impl MeasuredOptions {
+    /// Returns the layout and the rebuild rate from a result of `jetcell raid simulate --json`.
+    pub fn from_simulation(result: &Path, name: Option<&str>) -> Result<MeasuredOptions, CommandError> {
+        let named = |what: String| CommandError::from(format!("--simulated {}: {what}", result.display()));
+        let text = read_input(result, MAX_RESULT_BYTES).map_err(|error| named(error.to_string()))?;
+        let value: Value =
+            serde_json::from_str(&text).map_err(|error| named(format!("not JSON: {error}")))?;
+        let no_result = || named("not a result of jetcell raid simulate --json".into());
+        let (Some(layouts), Some(found)) =
+            (value["config"]["layouts"].as_array(), value["layouts"].as_array())
+        else {
+            return Err(no_result());
+        };
+        let place = match name {
+            Some(name) => layouts.iter().position(|layout| layout["name"] == name),
+            None => layouts.iter().position(|layout| layout["write_anywhere"].is_object()).or(Some(0)),
+        };
+        let Some(place) = place else {
+            let names: Vec<&str> = layouts.iter().filter_map(|layout| layout["name"].as_str()).collect();
+            return Err(format!(
+                "--layout {}: unknown layout; the layouts are {}",
+                name.unwrap_or_default(),
+                names.join(", ")
+            )
+            .into());
+        };
+        let (layout, figures) = layouts.get(place).zip(found.get(place)).ok_or_else(no_result)?;
+        let groups = layout["groups"].as_array().ok_or_else(no_result)?;
+        let drives = groups.first().and_then(Value::as_u64).ok_or_else(no_result)?;
+        let (raid, data) = match layout["level"].as_str() {
+            Some("raid10") => (RaidType::Raid10, drives / 2),
+            Some("raid5") => (RaidType::Raid5, drives.saturating_sub(1)),
+            Some("raid6") => (RaidType::Raid6, drives.saturating_sub(2)),
+            Some("raid-dp") => (RaidType::RaidDp, drives.saturating_sub(2)),
+            _ => return Err(no_result()),
+        };
+        let bytes = value["drive_gb"].as_f64().ok_or_else(no_result)? * 1e9;
+        let Some(seconds) = figures["timeline"]["whole_rebuild_seconds"].as_f64().filter(|time| *time > 0.0)
+        else {
+            return Err(named(
+                "the rebuild of this layout did not complete; choose another layout with --layout".into(),
+            ));
+        };
+        let options = ReliabilityOptions {
+            raid: Some(raid),
+            data_disks: u32::try_from(data).ok(),
+            groups: u32::try_from(groups.len()).ok(),
+            capacity: quantity(bytes, "B"),
+            rebuild_rate: quantity(bytes / seconds, "B/s"),
+            ..ReliabilityOptions::default()
+        };
+        let notes = vec![
+            format!(
+                "layout: {}, {} groups of {drives} drives",
+                layout["name"].as_str().unwrap_or_default(),
+                groups.len()
+            ),
+            format!("rebuild: {:.2} h for a drive under the simulated load", seconds / 3600.0),
+        ];
+        Ok(MeasuredOptions { options, notes })
+    }
+}

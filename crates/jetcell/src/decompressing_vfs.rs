@@ -1,0 +1,204 @@
+//! Transparent reading of files that are compressed with Zstandard.
+
+use std::fs::File as RealFile;
+#[cfg(feature = "zst")]
+use std::io::BufReader;
+use std::io::{self, Read, Seek, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+use ese_format::recognise::{EseFileKind, START_LEN};
+use jetcell_vfs::{File, FileLayer, OpenMode, RealOptions, RealVfs, Vfs, VfsLayer};
+use jetcell_workload::units::ByteSize;
+
+#[cfg(not(feature = "zst"))]
+use crate::disabled_command::disabled_feature_error;
+
+/// First bytes of a Zstandard frame.
+const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+/// First bytes of a skippable frame, where the lower half of the first byte can have any value. Such frames may
+/// precede the content.
+const SKIPPABLE_MAGIC: [u8; 4] = [0x50, 0x2a, 0x4d, 0x18];
+
+/// Default size limit in bytes, which applies even if a file is highly compressed. Small databases consist mostly of
+/// free space, which compresses to almost nothing.
+const DEFAULT_MAX_BYTES: u64 = 1 << 30;
+
+/// Default limit for larger files as a multiple of the packed size. Typical Windows databases have a ratio of at most
+/// a tenth of this limit.
+const DEFAULT_MAX_RATIO: u64 = 100;
+
+/// Options for commands that read compressed files.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub struct UnpackOptions {
+    /// Unpack .zst files up to this size [default: 1 GiB, or 100 times the packed size if that is more]
+    #[arg(long, value_name = "SIZE")]
+    max_unpacked: Option<ByteSize>,
+}
+
+/// The machine's file system. A file whose name ends in `.zst` is unpacked into a temporary file when it is opened
+/// for reading.
+///
+/// Compressed files may be malicious: a few kilobytes can unpack to terabytes. Only ESE files are unpacked
+/// completely. For other files, only the first [`START_LEN`] bytes are unpacked, which is enough to report that the
+/// file is not an ESE file.
+pub struct DecompressingVfs {
+    inner: RealVfs,
+    options: UnpackOptions,
+}
+
+impl DecompressingVfs {
+    /// Opens the file system. See [`RealVfs::new`].
+    pub fn new(options: RealOptions, unpack: UnpackOptions) -> io::Result<DecompressingVfs> {
+        Ok(DecompressingVfs { inner: RealVfs::new(options)?, options: unpack })
+    }
+
+    /// Returns the unpacked content in an unnamed file, or `None` if the file is not compressed.
+    fn unpack(&self, path: &Path) -> io::Result<Option<RealFile>> {
+        if !path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("zst")) {
+            return Ok(None);
+        }
+        // Opening a pipe would wait until its other end is opened.
+        if !path.metadata()?.is_file() {
+            return Ok(None);
+        }
+        let mut packed = RealFile::open(path)?;
+        let mut magic = Vec::new();
+        Read::by_ref(&mut packed).take(MAGIC.len() as u64).read_to_end(&mut magic)?;
+        if magic != MAGIC && !is_skippable(&magic) {
+            return Ok(None);
+        }
+        packed.rewind()?;
+        let packed_len = packed.metadata()?.len();
+        let space = std::env::temp_dir();
+        // Other error kinds would look like errors of the compressed file itself.
+        let no_space = |error: io::Error| {
+            let shown = space.display();
+            io::Error::other(format!(
+                "cannot be unpacked to {shown}: {error}; set TMPDIR to another directory"
+            ))
+        };
+        let corrupt = |error: io::Error| {
+            io::Error::new(error.kind(), format!("the compressed content is damaged: {error}"))
+        };
+        let mut content = decoder(packed, corrupt)?;
+        let mut start = Vec::new();
+        Read::by_ref(&mut content).take(START_LEN as u64).read_to_end(&mut start).map_err(corrupt)?;
+        let mut plain = tempfile::tempfile_in(&space).map_err(no_space)?;
+        plain.write_all(&start).map_err(no_space)?;
+        if EseFileKind::detect(&start) == EseFileKind::Unknown {
+            return Ok(Some(plain));
+        }
+        let limit = self.limit(packed_len, &plain).map_err(no_space)?;
+        let mut len = start.len() as u64;
+        let mut buffer = vec![0; 1 << 20];
+        loop {
+            let count = content.read(&mut buffer).map_err(corrupt)?;
+            if count == 0 {
+                return Ok(Some(plain));
+            }
+            len += count as u64;
+            limit.check(len)?;
+            plain.write_all(&buffer[..count]).map_err(no_space)?;
+        }
+    }
+
+    /// Returns the size limit for a file with the given packed size that is unpacked into `plain`.
+    fn limit(&self, packed: u64, plain: &RealFile) -> io::Result<UnpackLimit> {
+        let stat = rustix::fs::fstatvfs(plain)?;
+        // A tenth of the space is reserved for other programs.
+        let space = stat.f_bavail.saturating_mul(stat.f_frsize) / 10 * 9;
+        let default = packed.saturating_mul(DEFAULT_MAX_RATIO).max(DEFAULT_MAX_BYTES);
+        Ok(UnpackLimit {
+            requested: self.options.max_unpacked.map_or(default, |size| size.0),
+            free_space: space,
+        })
+    }
+}
+
+/// Decodes a compressed file. `corrupt` converts errors in its content.
+#[cfg(feature = "zst")]
+fn decoder(packed: RealFile, corrupt: impl Fn(io::Error) -> io::Error) -> io::Result<impl Read> {
+    zstd::Decoder::new(BufReader::new(packed)).map_err(corrupt)
+}
+
+/// Returns an error that explains how to get a build that includes the decoder.
+#[cfg(not(feature = "zst"))]
+fn decoder(_: RealFile, _: impl Fn(io::Error) -> io::Error) -> io::Result<io::Empty> {
+    Err(io::Error::new(
+        io::ErrorKind::Unsupported,
+        disabled_feature_error("reading compressed files", "zst").to_string(),
+    ))
+}
+
+fn is_skippable(start: &[u8]) -> bool {
+    start
+        .split_first()
+        .is_some_and(|(first, rest)| first & 0xf0 == SKIPPABLE_MAGIC[0] && rest == &SKIPPABLE_MAGIC[1..])
+}
+
+/// Limits on the size of an unpacked file in bytes.
+#[derive(Clone, Copy, Debug)]
+struct UnpackLimit {
+    /// Limit set by the user's option, or its default.
+    requested: u64,
+    /// Free space on the file system that holds temporary files.
+    free_space: u64,
+}
+
+impl UnpackLimit {
+    fn check(self, len: u64) -> io::Result<()> {
+        let what = if len > self.requested {
+            let asked = ByteSize(self.requested);
+            format!("unpacks to more than {asked}; if that is expected, raise the limit with --max-unpacked")
+        } else if len > self.free_space {
+            let (space, shown) = (ByteSize(self.free_space >> 20 << 20), std::env::temp_dir());
+            let shown = shown.display();
+            format!(
+                "unpacks to more than {space}, nine tenths of the space in {shown}; set TMPDIR to another directory"
+            )
+        } else {
+            return Ok(());
+        };
+        Err(io::Error::new(io::ErrorKind::FileTooLarge, what))
+    }
+}
+
+impl VfsLayer for DecompressingVfs {
+    fn inner(&self) -> &dyn Vfs {
+        &self.inner
+    }
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
+        if mode == OpenMode::Read
+            && let Some(plain) = self.unpack(path)?
+        {
+            let inner = self.inner.open(Path::new(&format!("/proc/self/fd/{}", plain.as_raw_fd())), mode)?;
+            return Ok(Arc::new(UnpackedFile { inner, path: path.to_owned(), _held: plain.into() }));
+        }
+        self.inner.open(path, mode)
+    }
+}
+
+/// The unpacked content, with the path of the compressed file.
+struct UnpackedFile {
+    inner: Arc<dyn File>,
+    path: PathBuf,
+    /// Keeps the unnamed temporary file alive.
+    _held: OwnedFd,
+}
+
+impl FileLayer for UnpackedFile {
+    fn inner(&self) -> &dyn File {
+        &*self.inner
+    }
+    fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+#[cfg(all(test, feature = "zst"))]
+#[path = "unpacked_tests.rs"]
+mod tests;
