@@ -260,9 +260,10 @@ fn readers_see_whole_ranges_while_pages_split_and_merge() {
                         let mut seen: BTreeMap<i32, i32> = BTreeMap::new();
                         let mut last: Option<(i64, i32)> = None;
                         let table = &mut rows;
-                        let mut found = match forward {
-                            true => table.table.first(&mut s).unwrap(),
-                            false => table.table.last(&mut s).unwrap(),
+                        let mut found = if forward {
+                            table.table.first(&mut s).unwrap()
+                        } else {
+                            table.table.last(&mut s).unwrap()
                         };
                         while found {
                             let Value::Long(key) = table.table.get(&mut s, table.id).unwrap() else {
@@ -274,9 +275,10 @@ fn readers_see_whole_ranges_while_pages_split_and_merge() {
                             assert!(rising, "{order:?} after {last:?}");
                             last = Some(order);
                             *seen.entry(key / RANGE).or_default() += 1;
-                            found = match forward {
-                                true => table.table.next(&mut s).unwrap(),
-                                false => table.table.previous(&mut s).unwrap(),
+                            found = if forward {
+                                table.table.next(&mut s).unwrap()
+                            } else {
+                                table.table.previous(&mut s).unwrap()
                             };
                         }
                         let partial: Vec<_> = seen.iter().filter(|(_, count)| **count != RANGE).collect();

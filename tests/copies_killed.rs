@@ -8,8 +8,8 @@ use std::time::Duration;
 use jetcell_copies::{CopyPhase, CopyState, LostHistory};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use system_tests::killed::{DurableReports, KillChild, create_if_new, disk, open};
 use system_tests::durable_promises::{DurablePromises, history};
+use system_tests::killed::{DurableReports, KillChild, create_if_new, disk, open};
 
 /// Number of times that a copy takes over. Every second takeover is without loss.
 const ROUNDS: usize = 6;
@@ -150,9 +150,10 @@ impl DirectoryPair {
         let refused = self.child(&["activate", to, "nothing"]).output().unwrap();
         assert!(!refused.status.success(), "{}: the active side is away", self.context);
         let limited = self.child(&["activate", to, "2"]).output().unwrap();
-        let lost = match limited.status.success() {
-            true => reported_loss(&limited),
-            false => self.run_until_done(&["activate", to, "any"]),
+        let lost = if limited.status.success() {
+            reported_loss(&limited)
+        } else {
+            self.run_until_done(&["activate", to, "any"])
         };
         let within = lost.is_some_and(|lost| lost.last_known - lost.first <= 2);
         assert!(!limited.status.success() || within, "{}: {lost:?}", self.context);

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use jetcell_copies::{CopyPhase, CopyState, LostHistory, streamed_progress};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use system_tests::killed::{DurableReports, KillChild, create_if_new, disk, open};
 use system_tests::durable_promises::{DurablePromises, history};
+use system_tests::killed::{DurableReports, KillChild, create_if_new, disk, open};
 use system_tests::tls_files::TlsFiles;
 use system_tests::tls_proxy::TlsProxy;
 

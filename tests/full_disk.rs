@@ -30,17 +30,16 @@ fn open(vfs: Arc<dyn Vfs>) -> Result<(Arc<Instance>, Arc<Database>)> {
     options.checkpoint_depth = 256 << 10;
     options.seed = Some(1);
     let instance = Instance::open(options)?;
-    let db = match vfs.exists(Path::new(DB)).expect("the simulated disk tells") {
-        true => instance.attach(Path::new(DB), 32)?,
-        false => {
-            let create = DatabaseOptions { initial_pages: 256, extension_pages: 32 };
-            let db = instance.create_database(Path::new(DB), &create)?;
-            let mut s = instance.session();
-            s.begin()?;
-            s.create_table(&db, &definition())?;
-            s.commit(CommitMode::Durable)?;
-            db
-        }
+    let db = if vfs.exists(Path::new(DB)).expect("the simulated disk tells") {
+        instance.attach(Path::new(DB), 32)?
+    } else {
+        let create = DatabaseOptions { initial_pages: 256, extension_pages: 32 };
+        let db = instance.create_database(Path::new(DB), &create)?;
+        let mut s = instance.session();
+        s.begin()?;
+        s.create_table(&db, &definition())?;
+        s.commit(CommitMode::Durable)?;
+        db
     };
     Ok((instance, db))
 }

@@ -78,8 +78,5 @@ fn disk_of(path: &Path) -> Result<String> {
     let numbers = format!("{}:{}", libc::major(device), libc::minor(device));
     let sys = fs::canonicalize(Path::new("/sys/dev/block").join(&numbers))
         .with_context(|| format!("{} is not on a block device", path.display()))?;
-    match sys.join("partition").exists() {
-        false => Ok(numbers),
-        true => Ok(fs::read_to_string(sys.join("../dev"))?.trim().to_string()),
-    }
+    if sys.join("partition").exists() { Ok(fs::read_to_string(sys.join("../dev"))?.trim().to_string()) } else { Ok(numbers) }
 }

@@ -145,10 +145,7 @@ impl KeyOrderInstance {
             ..InstanceOptions::with_vfs(counted.clone(), directory.to_path_buf())
         };
         let (instance, path) = (Instance::open(options)?, directory.join("scattered.edb"));
-        let database = match create {
-            true => instance.create_database(&path, &CreateOptions::default())?,
-            false => instance.attach(&path, 256)?,
-        };
+        let database = if create { instance.create_database(&path, &CreateOptions::default())? } else { instance.attach(&path, 256)? };
         Ok(KeyOrderInstance { instance, database, counted })
     }
 

@@ -118,9 +118,10 @@ pub fn read_number(s: &mut Session, db: &Arc<Database>, thread: i32) -> Result<i
         }
         numbers.push(number);
     }
-    match numbers.iter().all(|number| *number == numbers[0]) {
-        true => Ok(numbers[0]),
-        false => Err(Error::Usage(format!("thread {thread} is there in part: {numbers:?}"))),
+    if numbers.iter().all(|number| *number == numbers[0]) {
+        Ok(numbers[0])
+    } else {
+        Err(Error::Usage(format!("thread {thread} is there in part: {numbers:?}")))
     }
 }
 

@@ -4,13 +4,13 @@
 #![forbid(unsafe_code)]
 
 pub mod copies;
+pub mod durable_promises;
 pub mod fuzz;
 pub mod killed;
-pub mod merge_counts;
 pub mod lying_disk;
+pub mod merge_counts;
 pub mod mounted;
 pub mod predictable_table;
-pub mod durable_promises;
 pub mod readers;
 pub mod simulation;
 pub mod soak;

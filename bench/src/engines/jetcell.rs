@@ -47,10 +47,7 @@ impl Jetcell {
             log_file_size: LOG_FILE,
             circular: options.circular_logging,
             checkpoint_depth: options.checkpoint_depth,
-            torn_page_protection: match options.page_protection {
-                true => TornPageProtection::DoubleWrite,
-                false => TornPageProtection::Off,
-            },
+            torn_page_protection: if options.page_protection { TornPageProtection::DoubleWrite } else { TornPageProtection::Off },
             ..InstanceOptions::with_cache(files.clone(), options.directory.clone(), cache.clone())
         })?;
         let path = options.directory.join("records.edb");

@@ -7,8 +7,8 @@ use ese_format::recognise::EseFileKind;
 
 use crate::finding::{FindingKind, Severity};
 use crate::findings::Findings;
-use crate::report::FileReport;
 use crate::recognized_file::RecognizedFile;
+use crate::report::FileReport;
 
 /// Checks both copies and returns the valid one.
 pub(crate) fn check_checkpoint(

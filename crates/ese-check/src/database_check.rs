@@ -11,7 +11,6 @@ use crate::database::ReadableDatabase;
 use crate::error::CheckError;
 use crate::finding::{Finding, FindingKind, Severity};
 use crate::findings::Findings;
-use crate::verified_pages::VerifiedPages;
 use crate::key_filter::KeyFilter;
 use crate::options::{CheckOptions, thread_count};
 use crate::pace::ReadPacer;
@@ -21,6 +20,7 @@ use crate::reader::VerifiedPageReader;
 use crate::structure::{self, StructureSummary};
 use crate::tree_label::DATABASE;
 use crate::tree_shape::TreeShape;
+use crate::verified_pages::VerifiedPages;
 use crate::{locate, pages, space};
 
 /// Smallest page size that the format supports, in bytes.

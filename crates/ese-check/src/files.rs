@@ -19,8 +19,8 @@ use crate::findings::Findings;
 use crate::flush_map::check_flush_map;
 use crate::logs::{CheckedLog, check_log, check_successor};
 use crate::options::CheckOptions;
-use crate::report::{CheckOutcome, FileReport, PageSummary};
 use crate::recognized_file::RecognizedFile;
+use crate::report::{CheckOutcome, FileReport, PageSummary};
 
 use log_search::report_dirty;
 

@@ -9,8 +9,8 @@ use jetcell_vfs::{IoBuffer, IoReason};
 
 use crate::finding::{FindingKind, Severity};
 use crate::findings::Findings;
-use crate::report::FileReport;
 use crate::recognized_file::RecognizedFile;
+use crate::report::FileReport;
 
 /// Checks the header and each page of the map.
 pub(crate) fn check_flush_map(

@@ -15,9 +15,9 @@ use jetcell_vfs::{File, IoBuffer, IoReason, Transfer, TransferKind};
 use crate::database::ReadableDatabase;
 use crate::finding::{FindingKind, Severity};
 use crate::findings::Findings;
-use crate::verified_pages::VerifiedPages;
 use crate::options::{CheckPhase, CheckProgress, CheckProgressFn};
 use crate::page_status::{PageCounts, PageStatus, report};
+use crate::verified_pages::VerifiedPages;
 
 /// Number of bytes per read.
 const CHUNK_LEN: u32 = 256 * 1024;
@@ -139,9 +139,10 @@ pub(crate) fn verify_pages(
         let mut next = from;
         let mut outstanding = 0;
         // Allocating all buffers at once allows the kernel to use huge pages. Small files do not need this.
-        let mut spare = match u64::from(file_last) * database.page_size.bytes() as u64 >= MIN_SLAB_FILE_LEN {
-            true => IoBuffer::slab(most + ready, CHUNK_LEN as usize).unwrap_or_default(),
-            false => Vec::new(),
+        let mut spare = if u64::from(file_last) * database.page_size.bytes() as u64 >= MIN_SLAB_FILE_LEN {
+            IoBuffer::slab(most + ready, CHUNK_LEN as usize).unwrap_or_default()
+        } else {
+            Vec::new()
         };
         let mut done = u64::from(from) - 1;
         loop {

@@ -15,8 +15,8 @@ use jetcell_vfs::{IoBuffer, IoReason, Transfer, TransferKind};
 
 use crate::database::ReadableDatabase;
 use crate::finding::FindingKind;
-use crate::verified_pages::VerifiedPages;
 use crate::page_status::PageStatus;
+use crate::verified_pages::VerifiedPages;
 
 /// Number of pages in the cache, which is enough for several descents including siblings.
 const CACHE_PAGES: usize = 512;

@@ -14,7 +14,6 @@ use crate::database::ReadableDatabase;
 use crate::finding::FindingKind;
 use crate::findings::Findings;
 use crate::index::{EntryVisitor, IndexCheck};
-use crate::verified_pages::VerifiedPages;
 use crate::key_filter::KeyFilter;
 use crate::leaf::{ParallelVisitor, WalkSummary};
 use crate::leaf_workers::walk_parallel;
@@ -28,6 +27,7 @@ use crate::space::{CheckedTree, check_partition, check_tree_space};
 use crate::tree::{TreeWalker, VisitNode, walk};
 use crate::tree_label::DATABASE;
 use crate::tree_shape::TreeShape;
+use crate::verified_pages::VerifiedPages;
 
 /// Limits for the additional walks that compare an index's entries in parts when its sums differ: entries per part,
 /// maximum number of parts, and maximum number of differences to report per part.

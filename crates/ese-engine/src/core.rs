@@ -61,9 +61,10 @@ impl Core {
     /// Returns an error if a backup is running. During a backup, no attach, detach or creation of a database may be
     /// logged.
     pub(crate) fn check_no_backup(&self) -> Result<()> {
-        match self.backup_running.load(Ordering::Acquire) {
-            false => Ok(()),
-            true => Err(running("a backup of the instance is running; finish or stop the backup first")),
+        if self.backup_running.load(Ordering::Acquire) {
+            Err(running("a backup of the instance is running; finish or stop the backup first"))
+        } else {
+            Ok(())
         }
     }
 

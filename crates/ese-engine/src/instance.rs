@@ -11,8 +11,8 @@ mod freeze;
 mod layout_table;
 mod listener;
 mod maintenance;
-mod replay_end;
 mod release_space;
+mod replay_end;
 mod state_table;
 
 use jetcell_sync::Arc;
@@ -283,17 +283,19 @@ impl Instance {
     fn start_log_threads(&self) {
         let core = self.core.clone();
         self.background.repeat("log", LOG_POLL_INTERVAL, move || {
-            let written = match core.log().wait_for_segments(LOG_POLL_INTERVAL) {
-                true => core.log().write_full(),
-                false => core.log().step(),
+            let written = if core.log().wait_for_segments(LOG_POLL_INTERVAL) {
+                core.log().write_full()
+            } else {
+                core.log().step()
             };
             written.map(|()| true)
         });
         let core = self.core.clone();
         self.background.repeat("log-files", LOG_POLL_INTERVAL, move || {
-            match core.log().wait_for_file_work(LOG_POLL_INTERVAL) {
-                true => core.log().prepare_files(),
-                false => Ok(true),
+            if core.log().wait_for_file_work(LOG_POLL_INTERVAL) {
+                core.log().prepare_files()
+            } else {
+                Ok(true)
             }
         });
     }
@@ -306,10 +308,12 @@ impl Instance {
         let segments = self.background.spawn_shared(workers, StepKind::Log, move || {
             let waited = clock.monotonic().saturating_sub(last);
             // The log stores its errors.
-            match core.log().has_enough_to_write() {
-                true => drop(core.log().write_full()),
-                false if waited >= LOG_POLL_INTERVAL => drop(core.log().step()),
-                false => return Some(LOG_POLL_INTERVAL - waited),
+            if core.log().has_enough_to_write() {
+                drop(core.log().write_full())
+            } else if waited >= LOG_POLL_INTERVAL {
+                drop(core.log().step())
+            } else {
+                return Some(LOG_POLL_INTERVAL - waited);
             }
             last = clock.monotonic();
             Some(LOG_POLL_INTERVAL)

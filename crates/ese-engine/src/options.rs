@@ -59,7 +59,7 @@ pub struct InstanceOptions {
     #[doc(alias = "JET_paramWaypointLatency")]
     pub waypoint_latency: u32,
     /// Whether recovery may continue if the newest generations are missing but no database needs them to be
-    /// consistent. The commits in these generations are lost; [`RecoverySummary::lost`](crate::RecoverySummary::lost)
+    /// consistent. The commits in these generations are lost; [`RecoverySummary::lost_generations`](crate::RecoverySummary::lost_generations)
     /// names the generations. ESE: `JET_bitReplayIgnoreLostLogs`.
     #[doc(alias = "JET_bitReplayIgnoreLostLogs")]
     pub accept_lost_logs: bool,

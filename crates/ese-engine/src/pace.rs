@@ -81,10 +81,12 @@ impl MaintenancePacer {
             let (count, us) = (faults.0 - self.faults.0, faults.1 - self.faults.1);
             self.faults = faults;
             let slow = us.checked_div(count).map_or(took, Duration::from_micros) > target;
-            self.backed_off = match slow {
-                true => (self.backed_off * 2).clamp(MIN_BACK_OFF, MAX_PAUSE),
-                false if self.backed_off < MIN_BACK_OFF => Duration::ZERO,
-                false => self.backed_off / 2,
+            self.backed_off = if slow {
+                (self.backed_off * 2).clamp(MIN_BACK_OFF, MAX_PAUSE)
+            } else if self.backed_off < MIN_BACK_OFF {
+                Duration::ZERO
+            } else {
+                self.backed_off / 2
             };
             pause = pause.max(self.backed_off);
         }

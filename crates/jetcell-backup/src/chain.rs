@@ -115,11 +115,12 @@ impl BackupChain {
                     return Err(self.missing_log(before.stored.generation + 1, &log.directory));
                 }
                 if !log.stored.continues(&before.stored) {
-                    return Err(match before.is_open {
+                    return Err(if before.is_open {
                         // The instance appended records to the log after this backup, and some of these records are
                         // not in any backup.
-                        true => self.missing_log(before.stored.generation, &log.directory),
-                        false => other_history(&log.directory, *generation),
+                        self.missing_log(before.stored.generation, &log.directory)
+                    } else {
+                        other_history(&log.directory, *generation)
                     });
                 }
             }

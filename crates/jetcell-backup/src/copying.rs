@@ -6,8 +6,8 @@ use std::path::Path;
 use ese_engine::DatabasePageReader;
 use jetcell_sync::Mutex;
 
-use crate::database_copy::DatabaseCopy;
 use crate::backup_directory::BackupDirectory;
+use crate::database_copy::DatabaseCopy;
 use crate::error::{BackupError, BackupSetError, Result};
 use crate::options::BackupOptions;
 use crate::transfer_control::TransferMeter;

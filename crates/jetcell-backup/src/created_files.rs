@@ -53,9 +53,10 @@ impl VfsLayer for CreatedFiles {
         self.inner.rename(from, to)?;
         let mut created = self.created.lock();
         // The rename replaced the target file.
-        match created.remove(from) {
-            true => created.insert(to.to_path_buf()),
-            false => created.remove(to),
+        if created.remove(from) {
+            created.insert(to.to_path_buf())
+        } else {
+            created.remove(to)
         };
         Ok(())
     }

@@ -10,11 +10,11 @@ use jetcell_vfs::FileName;
 
 use crate::backup_directory::{BackupDirectory, PartialDatabase};
 use crate::error::{BackupError, Result};
-use crate::retained_ranges::RetainedRanges;
 use crate::manifest::{MAX_BAD_PAGES, StoredBadPage, StoredDatabase, StoredPageCounts};
 use crate::options::BackupOptions;
-use crate::transfer_control::TransferMeter;
 use crate::ranges::{RANGE_BYTES, RangeWriter};
+use crate::retained_ranges::RetainedRanges;
+use crate::transfer_control::TransferMeter;
 
 /// The copy of one database in a backup. The header is written last.
 pub struct DatabaseCopy {

@@ -14,29 +14,29 @@
 //! - No part of a backup is used before its checksum has been verified.
 #![forbid(unsafe_code)]
 
+mod backup_directory;
 mod chain;
-mod database_copy;
 mod copying;
 mod created_files;
-mod backup_directory;
+mod database_copy;
 mod error;
 mod file_names;
-mod retained_ranges;
 mod live;
 mod manifest;
 mod options;
-mod transfer_control;
-mod restore_directory;
 mod ranges;
 mod restore;
+mod restore_directory;
 mod restore_options;
 mod restore_plan;
 mod restore_record;
+mod retained_ranges;
 mod snapshot;
 mod snapshot_method;
 mod snapshot_seal;
 mod stopped;
 pub mod text_file;
+mod transfer_control;
 mod verification_times;
 mod verify;
 
@@ -50,10 +50,10 @@ pub use crate::manifest::{
     BackupManifest, BackupState, BackupType, GenerationRange, StoredBadPage, StoredDatabase, StoredLog,
 };
 pub use crate::options::{BackupOptions, BackupResult, PageReadsFn};
-pub use crate::transfer_control::{BackupProgress, TransferControl};
 pub use crate::restore::{RestoreResult, restore};
 pub use crate::restore_options::{FindStopPositionFn, RestoreOptions};
 pub use crate::snapshot::{SnapshotOptions, snapshot, snapshot_stopped};
 pub use crate::snapshot_method::SnapshotMethod;
 pub use crate::stopped::back_up_stopped;
+pub use crate::transfer_control::{BackupProgress, TransferControl};
 pub use crate::verify::{BackupVerification, VerifyOptions, VerifySubset, verify};

@@ -6,10 +6,10 @@ use ese_engine::{Backup, Database, Instance};
 use jetcell_sync::Arc;
 use jetcell_vfs::{FileName, Vfs};
 
-use crate::chain::check_continues;
-use crate::database_copy::DatabaseCopy;
-use crate::copying::{CompletedCopy, PendingCopy, copy_pages};
 use crate::backup_directory::{BackupDirectory, PartialBackup, PartialDatabase};
+use crate::chain::check_continues;
+use crate::copying::{CompletedCopy, PendingCopy, copy_pages};
+use crate::database_copy::DatabaseCopy;
 use crate::error::{BackupError, Result};
 use crate::file_names::copy_names;
 use crate::manifest::{BackupManifest, GenerationRange, StoredDatabase, StoredLog, hex64};
@@ -114,10 +114,8 @@ impl LiveBackup<'_> {
     /// bytes that an earlier call had copied.
     fn run(&self, backup: &mut Backup) -> Result<(BackupManifest, u64, u64)> {
         let gauge = TransferMeter::new(self.options.pace.clone(), self.destination.vfs.clock());
-        let copies = match self.options.kind.has_pages() {
-            true => self.copy_databases(backup, &gauge)?,
-            false => Vec::new(),
-        };
+        let copies =
+            if self.options.kind.has_pages() { self.copy_databases(backup, &gauge)? } else { Vec::new() };
         backup.close_logs()?;
         let logs = self.copy_logs(backup, &gauge)?;
         let continued_bytes = copies.iter().map(|copied| copied.copy.continued_bytes).sum();

@@ -16,11 +16,11 @@ use crate::created_files::CreatedFiles;
 use crate::error::{BackupError, BackupSetError, Result};
 use crate::file_names::{RESTORE_MARKER, RESTORED_FILE};
 use crate::manifest::{StoredDatabase, StoredFile, hex64};
-use crate::transfer_control::TransferMeter;
 use crate::restore_directory::{ExistingFiles, RestoreDirectory};
 use crate::restore_options::RestoreOptions;
 use crate::restore_plan::RestorePlan;
 use crate::restore_record::{RestoreRecord, RestoredDatabase};
+use crate::transfer_control::TransferMeter;
 use crate::verify::verify_file;
 
 /// Result of a restore.
@@ -174,10 +174,11 @@ fn already_restored(
             return Err(refused(&what));
         };
         let signature = header.signature.to_hex();
-        let is_expected = match signatures.contains(&*signature) {
-            true => expected.remove(&*signature) == Some(&database.file),
+        let is_expected = if signatures.contains(&*signature) {
+            expected.remove(&*signature) == Some(&database.file)
+        } else {
             // This database was created by replaying the logs.
-            false => Some(header.log_signature) == chain.base.manifest.signature(),
+            Some(header.log_signature) == chain.base.manifest.signature()
         };
         if !is_expected || databases.contains(&path) {
             return Err(refused(&format!("{RESTORED_FILE} names databases that the backup does not have")));
@@ -332,9 +333,10 @@ fn replay(
         for (index, log) in plan.logs.iter().enumerate() {
             gauge.check()?;
             let path = to.join(plan.log_name(log.generation));
-            match index + 1 == plan.logs.len() {
-                true => replayer.replay_until(&path, plan.until)?,
-                false => replayer.replay(&path)?,
+            if index + 1 == plan.logs.len() {
+                replayer.replay_until(&path, plan.until)?
+            } else {
+                replayer.replay(&path)?
             }
         }
         let (replayed, recovery) = replayer.finish()?;

@@ -27,10 +27,10 @@ use crate::file_names::{
     PLACED_LOG_EXTENSION, RESTORE_MARKER, RESTORED_FILE, is_side_file, is_stream_file, lock_file,
 };
 use crate::manifest::StoredFile;
-use crate::transfer_control::TransferMeter;
 use crate::ranges::{RANGE_BYTES, range_bounds, read_range};
 use crate::restore_record::RestoreRecord;
 use crate::text_file;
+use crate::transfer_control::TransferMeter;
 use crate::verify::open_stored;
 
 /// Content of the marker file if the directory was empty before the restore.
@@ -202,9 +202,10 @@ impl<'a> RestoreDirectory<'a> {
         let path = self.directory.join(stored.name);
         let failed = |error: std::io::Error| BackupError::io(&path, &error);
         // Do not overwrite a file that another process has created since the directory was listed.
-        let target = match self.existing_files.contains(&path) {
-            true => self.vfs.open(&path, OpenMode::WriteOwn),
-            false => Err(ErrorKind::NotFound.into()),
+        let target = if self.existing_files.contains(&path) {
+            self.vfs.open(&path, OpenMode::WriteOwn)
+        } else {
+            Err(ErrorKind::NotFound.into())
         };
         let target = match target {
             Err(error) if error.kind() == ErrorKind::NotFound => self.vfs.open(&path, OpenMode::CreateNew),
@@ -386,8 +387,5 @@ fn read_verified(
     sum: u64,
     buffer: &mut IoBuffer,
 ) -> Result<()> {
-    match read_range(source, path, range, sum, buffer)? {
-        true => Ok(()),
-        false => Err(changed(path)),
-    }
+    if read_range(source, path, range, sum, buffer)? { Ok(()) } else { Err(changed(path)) }
 }

@@ -15,8 +15,8 @@ use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode};
 use crate::backup_directory::{BackupDirectory, PartialDatabase};
 use crate::error::{BackupError, Result};
 use crate::manifest::{MAX_BAD_PAGES, StoredPageCounts};
-use crate::transfer_control::TransferMeter;
 use crate::ranges::{RANGE_BYTES, RangeChecksums, range_bounds, range_checksum};
+use crate::transfer_control::TransferMeter;
 
 /// Number of pages before page 1: the header and its copy.
 const HEADER_PAGES: u64 = 2;

@@ -70,10 +70,8 @@ impl SnapshotRequest<'_> {
             );
             return Err(BackupError::set(BackupSetError::NotEmpty, what));
         }
-        let files = match exists {
-            true => vfs.list(to).map_err(|error| BackupError::io(to, &error))?,
-            false => Vec::new(),
-        };
+        let files =
+            if exists { vfs.list(to).map_err(|error| BackupError::io(to, &error))? } else { Vec::new() };
         if !files.is_empty() {
             let what = format!(
                 "{shown}: the directory is not empty; name an empty or new directory (an interrupted \

@@ -17,9 +17,9 @@ use crate::manifest::{
     BackupManifest, GenerationRange, StoredBadPage, StoredDatabase, StoredLog, StoredPageCounts,
 };
 use crate::options::BackupOptions;
-use crate::transfer_control::TransferMeter;
 use crate::ranges::{RangeChecksums, RangeHasher};
 use crate::stopped::{lock, select_logs, verify_logs};
+use crate::transfer_control::TransferMeter;
 
 /// A file of a snapshot, and its original.
 pub struct SnapshotFile {

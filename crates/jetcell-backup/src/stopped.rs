@@ -11,16 +11,16 @@ use ese_format::{Generation, LogPosition, LogTime};
 use jetcell_sync::Arc;
 use jetcell_vfs::{DirectoryLock, FileName, Vfs};
 
-use crate::chain::check_continues;
-use crate::database_copy::DatabaseCopy;
-use crate::copying::{CompletedCopy, PendingCopy, copy_pages};
 use crate::backup_directory::{BackupDirectory, PartialBackup, already_complete};
+use crate::chain::check_continues;
+use crate::copying::{CompletedCopy, PendingCopy, copy_pages};
+use crate::database_copy::DatabaseCopy;
 use crate::error::{BackupError, BackupSetError, Result};
 use crate::file_names::copy_names;
 use crate::manifest::{BackupManifest, BackupState, GenerationRange, StoredDatabase, StoredLog, hex64};
 use crate::options::{BackupOptions, BackupResult};
-use crate::transfer_control::TransferMeter;
 use crate::ranges::range_checksum;
+use crate::transfer_control::TransferMeter;
 
 /// Backs up an instance that was stopped or has crashed.
 ///
@@ -72,9 +72,10 @@ pub fn back_up_stopped(
             destination.discard();
         }
     })?;
-    let removed_logs = match options.remove_logs && options.kind.to_engine_kind().truncates() {
-        true => remove_logs(vfs, &set, &manifest)?,
-        false => None,
+    let removed_logs = if options.remove_logs && options.kind.to_engine_kind().truncates() {
+        remove_logs(vfs, &set, &manifest)?
+    } else {
+        None
     };
     Ok(BackupResult { manifest, removed_logs, copied_bytes, continued_bytes, already_complete: false })
 }
@@ -97,9 +98,10 @@ fn handle_complete_backup(
     if manifest.kind != options.kind || !is_unchanged(vfs, &set, &manifest)? {
         return Err(already_complete(to, &manifest));
     }
-    let removed_logs = match options.remove_logs && options.kind.to_engine_kind().truncates() {
-        true => remove_logs(vfs, &set, &manifest)?,
-        false => None,
+    let removed_logs = if options.remove_logs && options.kind.to_engine_kind().truncates() {
+        remove_logs(vfs, &set, &manifest)?
+    } else {
+        None
     };
     Ok(BackupResult { manifest, removed_logs, copied_bytes: 0, continued_bytes: 0, already_complete: true })
 }
@@ -296,10 +298,7 @@ struct StoppedBackup<'a> {
 impl StoppedBackup<'_> {
     fn run(&self) -> Result<(BackupManifest, u64, u64)> {
         let gauge = TransferMeter::new(self.options.pace.clone(), self.destination.vfs.clock());
-        let databases = match self.options.kind.has_pages() {
-            true => &self.set.databases[..],
-            false => &[],
-        };
+        let databases = if self.options.kind.has_pages() { &self.set.databases[..] } else { &[] };
         let total = self.total_bytes(databases)?;
         gauge.add_total(total);
         let names = copy_names(databases.iter().map(|database| &*database.path))?;

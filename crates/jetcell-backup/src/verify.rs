@@ -9,8 +9,8 @@ use jetcell_vfs::{File, IoBuffer, OpenMode, Vfs, is_unfinished};
 use crate::error::{BackupError, Result, changed};
 use crate::file_names::{MANIFEST_FILE, PARTIAL_FILE, VERIFIED_FILE};
 use crate::manifest::{BackupManifest, StoredFile};
-use crate::transfer_control::{TransferControl, TransferMeter};
 use crate::ranges::{RANGE_BYTES, range_bounds, read_range};
+use crate::transfer_control::{TransferControl, TransferMeter};
 use crate::verification_times::VerificationTimes;
 
 /// The part of a backup to verify.

@@ -24,10 +24,10 @@ use crate::handover::Handover;
 use crate::incoming::{INCOMING, part_path, read_partial_log, store_log};
 use crate::log_end::{LogEnd, begins_with, has_records, read_log_header};
 use crate::log_replayer::{LogReplayer, ReplayOptions};
+use crate::log_source::LogSource;
 use crate::page_checks::CHECKS_FILE;
 use crate::replay_pause::is_paused;
 use crate::replicator::{Replicator, lock};
-use crate::log_source::LogSource;
 use crate::stream_directory::StreamDirectory;
 use crate::streamed_log::{remove_streamed, streamed_part};
 
@@ -547,9 +547,10 @@ fn continues(state: &CopyState, log: &VerifiedLog) -> bool {
 /// Returns the time at which the last segment that contains records was started.
 fn last_time(log: &VerifiedLog) -> Option<i64> {
     let segments = log.bytes.len() / 4096;
-    let last = match log.end.generation == log.generation {
-        true => usize::from(log.end.segment).saturating_sub(1),
-        false => segments.saturating_sub(2),
+    let last = if log.end.generation == log.generation {
+        usize::from(log.end.segment).saturating_sub(1)
+    } else {
+        segments.saturating_sub(2)
     };
     let time = log.bytes.get(last * 4096 + 16..)?.first_chunk()?;
     LogTime(*time).unix_ms()

@@ -294,13 +294,14 @@ impl CopyState {
             return Ok(None);
         }
         let path = part_path(directory);
-        match vfs.exists(&path).map_err(|error| CopyError::io(&path, &error))? {
-            true => Ok(Some(path)),
-            false => Err(CopyError::Refused(format!(
+        if vfs.exists(&path).map_err(|error| CopyError::io(&path, &error))? {
+            Ok(Some(path))
+        } else {
+            Err(CopyError::Refused(format!(
                 "{}: the copy does not have a log yet; follow the instance with jetcell replicate until it \
                  closes a log",
                 directory.display()
-            ))),
+            )))
         }
     }
 

@@ -92,9 +92,10 @@ impl LogSource for DirectorySource {
         let stored = registration.store(&*self.0.vfs, self.0.path(), self.0.names.base());
         stored.map_err(|error| {
             let (active, what) = (self.address(), error.to_string());
-            match CopyError::Engine(error).is_disconnected() {
-                true => CopyError::Unreachable { active, what },
-                false => CopyError::NotRegistered { active, what },
+            if CopyError::Engine(error).is_disconnected() {
+                CopyError::Unreachable { active, what }
+            } else {
+                CopyError::NotRegistered { active, what }
             }
         })
     }

@@ -90,9 +90,12 @@ impl DirectoryHandover {
     }
 
     fn databases(&self) -> Vec<CopiedDatabase> {
-        let inside = |path: &Path| match path.parent() == Some(self.logs.path()) {
-            true => path.file_name().map_or(path.into(), PathBuf::from),
-            false => path.to_path_buf(),
+        let inside = |path: &Path| {
+            (if path.parent() == Some(self.logs.path()) {
+                path.file_name().map_or(path.into(), PathBuf::from)
+            } else {
+                path.to_path_buf()
+            })
         };
         let copied = |database: &ese_engine::DiscoveredDatabase| CopiedDatabase {
             file: inside(&database.path).to_string_lossy().into_owned(),

@@ -127,9 +127,10 @@ pub fn is_successor(end: &LogEnd, next: &LogHeader) -> bool {
 
 /// Returns the offset in bytes at which the segments with records end.
 pub fn records_end_offset(log: &VerifiedLog) -> usize {
-    match log.end.generation == log.generation {
-        true => usize::from(log.end.segment) * SEGMENT_BYTES,
-        false => log.bytes.len().saturating_sub(SEGMENT_BYTES),
+    if log.end.generation == log.generation {
+        usize::from(log.end.segment) * SEGMENT_BYTES
+    } else {
+        log.bytes.len().saturating_sub(SEGMENT_BYTES)
     }
 }
 

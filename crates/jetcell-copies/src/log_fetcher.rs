@@ -194,10 +194,11 @@ impl LogFetcher<'_> {
         let header = next.and_then(|bytes| LogHeader::decode(&bytes).ok());
         let of_next =
             header.filter(|header| (header.generation, header.signature) == (end.next(), state.stream()));
-        match of_next.is_some_and(|header| is_successor(&end, &header)) {
-            true => self.confirm_part(state),
+        if of_next.is_some_and(|header| is_successor(&end, &header)) {
+            self.confirm_part(state)
+        } else {
             // The reason is reported when the log is fetched.
-            false => Ok(HistoryConfirmation::ByNextLog),
+            Ok(HistoryConfirmation::ByNextLog)
         }
     }
 

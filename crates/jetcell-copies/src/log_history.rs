@@ -286,9 +286,12 @@ fn compare_content(ours: &VerifiedLog, theirs: &VerifiedLog) -> LogComparison {
     if ours.checksum == theirs.checksum {
         return LogComparison::Yes;
     }
-    let end = |log: &VerifiedLog| match log.end.generation == log.generation {
-        true => usize::from(log.end.segment),
-        false => log.bytes.len() / SEGMENT_BYTES - 1,
+    let end = |log: &VerifiedLog| {
+        (if log.end.generation == log.generation {
+            usize::from(log.end.segment)
+        } else {
+            log.bytes.len() / SEGMENT_BYTES - 1
+        })
     };
     let (our_end, their_end) = (end(ours), end(theirs));
     let common = our_end.min(their_end) * SEGMENT_BYTES;

@@ -17,8 +17,8 @@ use crate::copy_state::CopyState;
 use crate::error::Result;
 use crate::log_end::read_log_header;
 use crate::log_replayer::LogReplayer;
-use crate::page_checks::PageChecks;
 use crate::log_source::LogSource;
+use crate::page_checks::PageChecks;
 
 /// Time after which an unanswered request is repeated, in milliseconds.
 const REQUEST_RETRY_INTERVAL_MS: i64 = 5_000;
@@ -141,9 +141,10 @@ impl PageRepair {
                 let Some(page) = PageNumber::new(divergence.page).filter(|_| divergence.repairable) else {
                     continue;
                 };
-                match divergence.active_is_behind {
-                    true => lost.push((signature, page)),
-                    false => wish(&signature, page),
+                if divergence.active_is_behind {
+                    lost.push((signature, page))
+                } else {
+                    wish(&signature, page)
                 }
             }
         }

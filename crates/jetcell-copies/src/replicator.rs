@@ -19,12 +19,12 @@ use crate::copy_events::CopyEvents;
 use crate::copy_state::{ActiveSideStatus, CopyPhase, CopyState, UnfitReason};
 use crate::error::{CopyError, Result};
 use crate::incoming::{read_partial_log, remove_if_exists};
-use crate::log_fetcher::{HistoryConfirmation, LogFetcher};
 use crate::log_end::{LogEnd, inspect};
+use crate::log_fetcher::{HistoryConfirmation, LogFetcher};
 use crate::log_replayer::{LogReplayer, ReplayAttempt, ReplayOptions, redo_start};
+use crate::log_source::{AvailableLogs, LogSource};
 use crate::page_repair::PageRepair;
 use crate::replay_pause::is_paused;
-use crate::log_source::{AvailableLogs, LogSource};
 use crate::streamed_log::{StreamedLog, remove_streamed};
 use crate::unfinished_states::remove_unfinished_states;
 

@@ -33,11 +33,11 @@ use crate::copy_state::{
 };
 use crate::directory_source::DirectorySource;
 use crate::error::{CopyError, Result};
-use crate::log_history::{HistoryRelation, LogHistory};
 use crate::incoming::{is_not_found, part_path, remove_if_exists, store_log};
 use crate::log_fetcher::LogFetcher;
-use crate::reseed_files::{RESEED_FILE, read_page, write_header};
+use crate::log_history::{HistoryRelation, LogHistory};
 use crate::log_source::LogSource;
+use crate::reseed_files::{RESEED_FILE, read_page, write_header};
 use crate::stream_directory::StreamDirectory;
 use crate::streamed_log::remove_streamed;
 use crate::unfinished_states::remove_unfinished_states;

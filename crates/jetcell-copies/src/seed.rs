@@ -26,11 +26,11 @@ use crate::copy_state::{
 use crate::error::{CopyError, Result};
 use crate::incoming::{INCOMING, part_path, remove_if_exists};
 use crate::log_end::LogEnd;
+use crate::log_source::LogSource;
 use crate::replay_pause::PAUSE_FILE;
 use crate::replicator::lock;
 use crate::reseed::DIVERGED_DIRECTORY;
 use crate::reseed_files::RESEED_FILE;
-use crate::log_source::LogSource;
 use crate::stream_directory::StreamDirectory;
 use crate::streamed_log::streamed_path;
 

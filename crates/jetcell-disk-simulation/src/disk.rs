@@ -104,9 +104,10 @@ impl SimulatedDisk {
         let Some(parameters) = drive.cache() else { return self.queue.push(queued) };
         self.continue_read_ahead(drive, parameters, now);
         let range = access.position..access.position.saturating_add(access.bytes);
-        let is_answered = match access.is_write {
-            true => self.accepts_in_cache(parameters, access.bytes),
-            false => self.cache.has(&range),
+        let is_answered = if access.is_write {
+            self.accepts_in_cache(parameters, access.bytes)
+        } else {
+            self.cache.has(&range)
         };
         if !is_answered {
             return self.queue.push(queued);
@@ -152,9 +153,10 @@ impl SimulatedDisk {
             (Some(next), Some(held)) if is_pressing => {
                 // The elevator determines the order.
                 let turn = |cylinder: f64| (cylinder < self.cylinder, cylinder);
-                match turn(drive.cylinder(held.start)) < turn(self.queue[next].cylinder) {
-                    true => Err(held),
-                    false => Ok(next),
+                if turn(drive.cylinder(held.start)) < turn(self.queue[next].cylinder) {
+                    Err(held)
+                } else {
+                    Ok(next)
                 }
             }
             (Some(next), _) => Ok(next),

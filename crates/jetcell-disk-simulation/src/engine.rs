@@ -296,9 +296,10 @@ impl<'a> LayoutSimulation<'a> {
             self.waiting -= 1;
             self.outstanding += 1;
             let is_read = self.rng.random::<f64>() < self.setup.config.load.read_share;
-            match self.write_anywhere.is_some() {
-                true => self.issue_write_anywhere(is_read),
-                false => self.issue_in_place(is_read),
+            if self.write_anywhere.is_some() {
+                self.issue_write_anywhere(is_read)
+            } else {
+                self.issue_in_place(is_read)
             }
             let owed = if is_read { 0 } else { self.logs.as_mut().map_or(0, LogDrives::take_due_writes) };
             (0..owed).for_each(|_| self.issue_log());
@@ -334,9 +335,10 @@ impl<'a> LayoutSimulation<'a> {
         }
         let position = self.rng.random_range(0..self.region / bytes) * bytes;
         let cells = self.groups.row(group, position / CHUNK);
-        let phases = match is_read {
-            true => self.groups.read(&cells, column, position, bytes, &mut self.rng),
-            false => self.groups.write(&cells, column, position, bytes),
+        let phases = if is_read {
+            self.groups.read(&cells, column, position, bytes, &mut self.rng)
+        } else {
+            self.groups.write(&cells, column, position, bytes)
         };
         self.begin(
             if is_read { SimulatedOperationKind::Read } else { SimulatedOperationKind::Write },

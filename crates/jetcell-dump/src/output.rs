@@ -30,12 +30,11 @@ impl<'w> DumpOutput<'w> {
     }
 
     pub(crate) fn item<T: Serialize + fmt::Display>(&mut self, item: &T) -> io::Result<()> {
-        match self.json {
-            true => {
-                serde_json::to_writer(&mut *self.out, item).map_err(io::Error::from)?;
-                self.out.write_all(b"\n")
-            }
-            false => writeln!(self.out, "{item}"),
+        if self.json {
+            serde_json::to_writer(&mut *self.out, item).map_err(io::Error::from)?;
+            self.out.write_all(b"\n")
+        } else {
+            writeln!(self.out, "{item}")
         }
     }
 

@@ -269,10 +269,11 @@ fn meaning(image: &LoadedPage, node: &Node<'_>) -> Option<NamedValues> {
             }
         };
     }
-    match flags.contains(PageFlags::INDEX) {
+    if flags.contains(PageFlags::INDEX) {
         // The data of an index node is its row's primary key, which is not decoded.
-        true => None,
-        false => record_values(image, node),
+        None
+    } else {
+        record_values(image, node)
     }
 }
 

@@ -334,9 +334,8 @@ pub fn dump_schema(source: &DumpSource, options: &SchemaOptions, output: &mut Du
             },
         )?;
     } else {
-        catalog.for_each_table(output, &mut |table, output| match wanted(&table.name) {
-            true => Ok(output.item(&TableDump::new(&table))?),
-            false => Ok(()),
+        catalog.for_each_table(output, &mut |table, output| {
+            (if wanted(&table.name) { Ok(output.item(&TableDump::new(&table))?) } else { Ok(()) })
         })?;
     }
     match missing.first() {

@@ -42,12 +42,13 @@ impl PartialFile {
         let partial = target.with_file_name(name);
         let failed = |error| with_path(&partial, error);
         // The file may be left over from a killed process.
-        match is_locked(&partial).map_err(failed)? {
-            true => return Err(failed(in_use_error())),
-            false => match fs::remove_file(&partial) {
+        if is_locked(&partial).map_err(failed)? {
+            return Err(failed(in_use_error()));
+        } else {
+            match fs::remove_file(&partial) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
                 _ => {}
-            },
+            }
         }
         let file = create_new(&partial).map_err(failed)?;
         if !try_lock_open(&file).map_err(failed)? {
@@ -121,9 +122,10 @@ impl OutputStream {
     /// unchanged if it is a pipe or file.
     pub(crate) fn stdout(form: TextFormat) -> OutputStream {
         let writer = BufWriter::with_capacity(BUFFER_BYTES, io::stdout());
-        OutputStream::Stdout(match io::stdout().is_terminal() {
-            true => Box::new(PrintableWriter::new(writer, form)),
-            false => Box::new(writer),
+        OutputStream::Stdout(if io::stdout().is_terminal() {
+            Box::new(PrintableWriter::new(writer, form))
+        } else {
+            Box::new(writer)
         })
     }
 

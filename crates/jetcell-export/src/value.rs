@@ -337,9 +337,10 @@ pub(crate) fn decode_utf16(bytes: &[u8]) -> Option<String> {
 /// Formats a security identifier, or decodes UTF-16 text.
 pub(crate) fn sid_or_text(bytes: &[u8]) -> Option<String> {
     let mut sid = Vec::new();
-    match write_sid(bytes, &mut sid) {
-        true => String::from_utf8(sid).ok(),
-        false => decode_utf16(bytes).filter(|text| !text.is_empty()),
+    if write_sid(bytes, &mut sid) {
+        String::from_utf8(sid).ok()
+    } else {
+        decode_utf16(bytes).filter(|text| !text.is_empty())
     }
 }
 

@@ -1,9 +1,9 @@
 //! The coordinator tracks the hosts, releases the barriers and collects the results. It performs no I/O: it receives
 //! messages and times, and returns effects.
 
+mod coordinator_state;
 mod host_messages;
 mod member;
-mod coordinator_state;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,8 +15,8 @@ use crate::message::{
     self, Barrier, CoordinatorHeartbeat, CoordinatorMessage, FleetSubjects, HostMessage, MessageError,
 };
 
-pub use member::{FleetMember, HostLoss};
 pub use coordinator_state::{CoordinatorState, SavedMember};
+pub use member::{FleetMember, HostLoss};
 
 /// Maximum number of results that are fetched concurrently. Each result is held in memory until it is stored.
 const MAX_CONCURRENT_FETCHES: usize = 8;
@@ -35,7 +35,7 @@ const MAX_MISSED_HEARTBEATS: u64 = 4;
 pub enum CoordinatorAction {
     /// Publish a message to a subject.
     Send(String, Vec<u8>),
-    /// Store a host's result, then call [`Coordinator::kept`].
+    /// Store a host's result, then call [`Coordinator::record_stored_result`].
     StoreResult(u32, Vec<u8>),
     /// Report an event to the user.
     Report(FleetEvent),

@@ -9,12 +9,12 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::clock::{ClockEstimate, ClockReading};
 use crate::directory_mark::DirectoryMark;
+use crate::fleet_rank::FleetRank;
 use crate::message::{
     self, Assignment, Barrier, CoordinatorHeartbeat, CoordinatorMessage, FleetSubjects, HostCondition,
     HostHeartbeat, HostMessage, LiveFigures, MeasurementWindow, MessageError,
 };
 use crate::result_transfer::ResultTransfer;
-use crate::fleet_rank::FleetRank;
 
 /// Number of pings sent in quick succession at the start, to determine the clock offset before the test starts.
 const FIRST_PINGS: usize = 8;

@@ -52,11 +52,10 @@ impl HostLimits {
             .iter()
             .filter_map(|one| one.canonicalize().ok())
             .any(|one| real.starts_with(one));
-        match below {
-            true => Ok(()),
-            false => Err(format!(
-                "{shown} is not inside a directory that this host allows; start it with --allow-dir"
-            )),
+        if below {
+            Ok(())
+        } else {
+            Err(format!("{shown} is not inside a directory that this host allows; start it with --allow-dir"))
         }
     }
 
@@ -82,13 +81,14 @@ impl HostLimits {
         let databases = profile.databases.unwrap_or(profile.dirs.len()) as u64;
         let grown = each.saturating_add((u128::from(each) * u128::from(profile.growth_percent) / 100) as u64);
         let wanted = grown.saturating_mul(databases).saturating_mul(copies);
-        match wanted <= most {
-            true => Ok(()),
-            false => Err(format!(
+        if wanted <= most {
+            Ok(())
+        } else {
+            Err(format!(
                 "the databases need {} including growth, but this host allows {}; raise its --max-size",
                 ByteSize(wanted),
                 ByteSize(most)
-            )),
+            ))
         }
     }
 }

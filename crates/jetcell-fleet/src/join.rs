@@ -48,9 +48,10 @@ fn run_assignment(
         Err(reason) => TestEvent::Refused(reason),
         Ok(()) => {
             progress.wait_at_barrier(Barrier::Create);
-            TestEvent::Ended(match progress.is_released(Barrier::Create) {
-                true => work.run(progress, clocks),
-                false => Err("the fleet was stopped before the test started".into()),
+            TestEvent::Ended(if progress.is_released(Barrier::Create) {
+                work.run(progress, clocks)
+            } else {
+                Err("the fleet was stopped before the test started".into())
             })
         }
     };

@@ -15,14 +15,14 @@ pub mod config;
 mod coordinate;
 mod coordinator;
 mod directory_mark;
+mod fleet_rank;
 pub mod host;
+mod host_limits;
 mod join;
 pub mod message;
 pub mod nats_server;
-mod result_transfer;
-mod host_limits;
-mod fleet_rank;
 pub mod result;
+mod result_transfer;
 mod test_run;
 
 pub use config::FleetConfig;
@@ -32,11 +32,11 @@ pub use coordinator::{
     SavedMember, StopReason,
 };
 pub use directory_mark::{DirectoryMark, DirectoryMarks};
+pub use fleet_rank::{FleetRank, RankError};
 pub use host::{HostIdentity, HostProgress, HostSession, SessionEnd};
+pub use host_limits::HostLimits;
 pub use join::{JoinOutcome, join};
 pub use result_transfer::{HostResult, ResultReceiver, ResultTransfer};
-pub use host_limits::HostLimits;
-pub use fleet_rank::{FleetRank, RankError};
 pub use test_run::{HostTask, StorageTestTask};
 
 /// Program version. Hosts and coordinator must have the same version.

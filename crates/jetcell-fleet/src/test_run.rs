@@ -10,9 +10,9 @@ use jetcell_workload::{FinishedRun, Observer, Profile, RunPhase, run};
 use crate::clock::HostClocks;
 use crate::directory_mark::{DirectoryMark, DirectoryMarks};
 use crate::host::HostProgress;
+use crate::host_limits::HostLimits;
 use crate::message::{Assignment, Barrier, LiveFigures};
 use crate::result_transfer::{HostResult, ResultTransfer};
-use crate::host_limits::HostLimits;
 
 /// Maximum time to sleep before checking the start time again, because a restarted coordinator may correct it.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);

@@ -183,9 +183,10 @@ const MAX_LAYERS: usize = 16;
 
 /// Returns the whole disks on which a device is stored. If the device is a disk, this is the device itself.
 pub(crate) fn disks_below(node: &Path, system: &dyn System, layer: usize) -> Vec<PathBuf> {
-    let disk = match node.join("partition").exists() {
-        true => node.parent().unwrap_or(node).to_path_buf(),
-        false => node.to_path_buf(),
+    let disk = if node.join("partition").exists() {
+        node.parent().unwrap_or(node).to_path_buf()
+    } else {
+        node.to_path_buf()
     };
     let slaves = node.join("slaves");
     let below = system.list_directory(&slaves.display().to_string()).into_iter();

@@ -114,7 +114,7 @@ pub enum PowerMeter {
     Hwmon(Hwmon),
     /// See [`MeterKind::Ipmi`].
     Ipmi(Ipmi),
-    /// See [`MeterKind::SmartPlug`].
+    /// See [`MeterKind::Plug`].
     #[cfg(feature = "plugs")]
     Plug(SmartPlug),
 }
@@ -139,9 +139,10 @@ impl PowerMeter {
 /// readings. Plugs are not searched for.
 pub fn detect_meters() -> Vec<(MeterKind, Result<(), PowerError>)> {
     let chips = Hwmon::chips("/sys/class/hwmon".as_ref());
-    let monitors = match chips.is_empty() {
-        true => vec![MeterKind::Hwmon(None)],
-        false => chips.into_iter().map(|name| MeterKind::Hwmon(Some(name))).collect(),
+    let monitors = if chips.is_empty() {
+        vec![MeterKind::Hwmon(None)]
+    } else {
+        chips.into_iter().map(|name| MeterKind::Hwmon(Some(name))).collect()
     };
     let kinds = [MeterKind::Rapl].into_iter().chain(monitors).chain([MeterKind::Ipmi]);
     kinds

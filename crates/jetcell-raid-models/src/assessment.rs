@@ -5,8 +5,8 @@ use serde::Serialize;
 use crate::ReliabilityCase;
 use crate::approximation::{classical_loss, classical_mean_time_to_loss, closed_form_loss};
 use crate::array::MAX_GROUP_DRIVES;
-use crate::diagram::{RateSymbol, StateDiagram};
 use crate::calculation_step::{CalculationStep, format_value};
+use crate::diagram::{RateSymbol, StateDiagram};
 use crate::{Error, LossProbability, MarkovModel};
 
 /// Probabilities and times for one case. They are exact solutions of the case's model.

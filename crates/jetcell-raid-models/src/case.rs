@@ -6,9 +6,9 @@
 mod rates;
 
 use crate::array::{ArrayShape, RaidType};
+use crate::calculation_step::{CalculationStep, format_value};
 use crate::inputs::ReliabilityInputs;
 use crate::rebuild::{LoadedDrive, RebuildTimes};
-use crate::calculation_step::{CalculationStep, format_value};
 use crate::units::{Fraction, HOURS_PER_YEAR, Hours, PerHour};
 use crate::{Error, EventRates, MarkovModel};
 

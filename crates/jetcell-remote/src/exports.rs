@@ -69,7 +69,7 @@ pub struct ExportedDirectories {
     pub token: AccessToken,
     /// Whether clients may take over the role of the active side from a stopped instance.
     pub allow_handover: bool,
-    /// Maximum number of open files per client, and also of locks. At most [`MAX_FILES`].
+    /// Maximum number of open files per client, and also of locks. At most 256.
     pub max_files: usize,
     /// Host name for messages.
     pub host: String,

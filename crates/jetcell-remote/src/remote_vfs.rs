@@ -19,7 +19,7 @@ use crate::tls::ClientTlsFiles;
 /// The directories that a server exports, below the host's address. Only the operations that copies need are
 /// supported; others return `Unsupported`.
 ///
-/// An error of kind `NotConnected` says nothing about the state of the files: see [`jetcell_vfs::is_out_of_reach`].
+/// An error of kind `NotConnected` says nothing about the state of the files: see [`jetcell_vfs::is_disconnected`].
 #[derive(Clone)]
 pub struct RemoteVfs(Arc<RemoteHost>);
 
@@ -108,10 +108,7 @@ impl Vfs for RemoteVfs {
     }
 
     fn create_directory(&self, directory: &Path) -> io::Result<()> {
-        match self.exists(directory)? {
-            true => Ok(()),
-            false => Err(ErrorKind::Unsupported.into()),
-        }
+        if self.exists(directory)? { Ok(()) } else { Err(ErrorKind::Unsupported.into()) }
     }
 
     fn list(&self, directory: &Path) -> io::Result<Vec<PathBuf>> {

@@ -18,11 +18,11 @@ use jetcell_vfs::{DirectoryLock, File, IoBuffer, IoReason, OpenMode};
 use crate::content::is_registration;
 use crate::exports::ExportedDirectories;
 use crate::frame::{MAX_CHUNK, MAX_FRAME, MAX_GREETING};
-use crate::reply::RemoteReply;
-use crate::request::{RemotePath, RemoteRequest, VERSION};
 use crate::permissions::{
     ChangePermission, INCOMING, RemoteFileKind, RequestedChange, is_name, registered_id, stream_name,
 };
+use crate::reply::RemoteReply;
+use crate::request::{RemotePath, RemoteRequest, VERSION};
 
 /// Maximum number of page messages in a directory. The limit prevents a client from filling the directory with files.
 const MAX_PAGE_MESSAGES: usize = 4096;
@@ -228,19 +228,19 @@ impl ServerSession {
     fn existing_file(&self, place: &RemotePath) -> io::Result<PathBuf> {
         let path = self.path(place)?;
         if self.exports.vfs.is_regular_file(&path)? {
-            return match self.is_served(place, &path) {
-                true => Ok(path),
-                false => Err(refused_error(
+            return if self.is_served(place, &path) {
+                Ok(path)
+            } else {
+                Err(refused_error(
                     "the server serves only databases, logs and the files of copies; the requested file is \
                      of another kind",
-                )),
+                ))
             };
         }
-        match self.exports.vfs.exists(&path)? {
-            true => {
-                Err(refused_error("the server does not serve this file, because it is not a regular file"))
-            }
-            false => Err(ErrorKind::NotFound.into()),
+        if self.exports.vfs.exists(&path)? {
+            Err(refused_error("the server does not serve this file, because it is not a regular file"))
+        } else {
+            Err(ErrorKind::NotFound.into())
         }
     }
 
@@ -284,11 +284,12 @@ impl ServerSession {
             )),
             ChangePermission::WithLock if matches!(change, RequestedChange::CreateLock(_)) => {
                 let streams = self.streams(&place.directory)?;
-                match change.stream().is_some_and(|stream| streams.contains(stream)) {
-                    true => Ok(()),
-                    false => Err(refused_error(
+                if change.stream().is_some_and(|stream| streams.contains(stream)) {
+                    Ok(())
+                } else {
+                    Err(refused_error(
                         "the lock cannot be created, because the directory does not have logs with this name",
-                    )),
+                    ))
                 }
             }
             ChangePermission::WithLock if self.holds_locks(&place.directory, change)? => Ok(()),

@@ -176,9 +176,12 @@ fn min_width(table: &ReportTable) -> usize {
     let longest = |text: &str| words(text).flatten().map(|part| part.chars().count()).max().unwrap_or(0);
     let column = |(at, column): (usize, &ReportColumn)| {
         let cells = table.rows.iter().filter_map(|row| row.get(at));
-        let cells = cells.map(|cell| match column.number {
-            true => cell.line().chars().count(),
-            false => longest(&cell.text).max(longest(&cell.remark)),
+        let cells = cells.map(|cell| {
+            (if column.number {
+                cell.line().chars().count()
+            } else {
+                longest(&cell.text).max(longest(&cell.remark))
+            })
         });
         COLUMN_GAP + cells.chain([longest(&column.name)]).max().unwrap_or(0)
     };
@@ -230,9 +233,10 @@ pub(crate) fn breakable(text: &str) -> Markup {
 /// Returns a text's words, each split at the positions where a line may be broken.
 fn words(text: &str) -> impl Iterator<Item = Vec<&str>> {
     text.split(' ').map(|word| {
-        match word.chars().count() > BREAKABLE_WORD_LENGTH && !word.starts_with("--") {
-            true => word.split_inclusive([',', '/', ';', '=', '_']).flat_map(pieces).collect(),
-            false => vec![word],
+        if word.chars().count() > BREAKABLE_WORD_LENGTH && !word.starts_with("--") {
+            word.split_inclusive([',', '/', ';', '=', '_']).flat_map(pieces).collect()
+        } else {
+            vec![word]
         }
     })
 }

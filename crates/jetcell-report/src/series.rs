@@ -57,11 +57,12 @@ pub(crate) fn charts(result: &RunResult, samples: &[Sample]) -> Vec<Chart> {
     let mut latency = latency;
     latency.marks = array_series::marks(&result.analysis.array_samples);
     let limits = &profile.thresholds;
-    let latency = match result.test.judges_speed() {
-        true => latency
+    let latency = if result.test.judges_speed() {
+        latency
             .with_limit(RuleBound::AtMost, limits.average_database_read_ms, "average database reads", 0)
-            .with_limit(RuleBound::AtMost, limits.average_log_write_ms, "average log writes", 2),
-        false => latency,
+            .with_limit(RuleBound::AtMost, limits.average_log_write_ms, "average log writes", 2)
+    } else {
+        latency
     };
     let charts = vec![
         transfers,

@@ -91,9 +91,10 @@ fn block(table: &ReportTable, columns: &[usize], widths: &[usize]) -> String {
 
 /// Formats a cell with its confidence interval. There is no room for other remarks.
 fn cell_text(cell: &ReportCell) -> String {
-    let text = match cell.remark.starts_with('±') {
-        true => format!("{} {}", cell.text, cell.remark),
-        false => cell.text.clone(),
+    let text = if cell.remark.starts_with('±') {
+        format!("{} {}", cell.text, cell.remark)
+    } else {
+        cell.text.clone()
     };
     let text = printable(&text);
     if cell.tone == CellTone::Bad { text.to_uppercase() } else { text.into_owned() }

@@ -17,8 +17,8 @@ use self::space::SpacePlan;
 use self::transfer::{BackupPlan, ReplicationPlan};
 
 use crate::config::Config;
-use crate::mailbox::MailboxRequirements;
 use crate::error::SizingError;
+use crate::mailbox::MailboxRequirements;
 use crate::platform::Platform;
 use crate::sheet::{CalculationSheet, max};
 use crate::states::SystemState;

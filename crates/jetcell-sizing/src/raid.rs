@@ -139,10 +139,8 @@ impl GroupLayout {
 
     /// Returns the costs with all drives present.
     pub fn costs_intact(&self) -> HostOperationCosts {
-        let serving = match self.raid.is_mirror() || self.parity_serves {
-            true => self.group_disks(),
-            false => self.data_disks(),
-        };
+        let serving =
+            if self.raid.is_mirror() || self.parity_serves { self.group_disks() } else { self.data_disks() };
         let write = self.write_ratio.unwrap_or(self.raid.write_penalty());
         HostOperationCosts { read: 1.0, write, serving: f64::from(serving) }
     }
@@ -204,9 +202,10 @@ impl fmt::Display for RaidKind {
 
 impl fmt::Display for GroupLayout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.raid.is_mirror() {
-            true => write!(f, "{}", self.raid)?,
-            false => write!(f, "{} {}+{}", self.raid, self.data_disks(), self.raid.redundant_disks())?,
+        if self.raid.is_mirror() {
+            write!(f, "{}", self.raid)?
+        } else {
+            write!(f, "{} {}+{}", self.raid, self.data_disks(), self.raid.redundant_disks())?
         }
         match self.write_ratio {
             Some(ratio) => write!(f, ", {ratio} writes per write"),

@@ -164,10 +164,7 @@ pub fn format_short(value: f64) -> String {
     let magnitude = value.abs().max(1e-12).log10().floor() as i32;
     let decimals = (7 - magnitude).clamp(0, 12) as usize;
     let text = format!("{value:.decimals$}");
-    match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.').to_string(),
-        false => text,
-    }
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_string() } else { text }
 }
 
 impl fmt::Display for CalculationSheet {

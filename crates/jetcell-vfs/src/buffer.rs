@@ -53,10 +53,11 @@ impl IoBuffer {
         if len == 0 {
             return Some(IoBuffer { start: NonNull::dangling(), len, capacity: len, slab: None });
         }
-        let start = match len >= Self::MAPPED {
-            true => map(len, Self::layout(len).align())?,
+        let start = if len >= Self::MAPPED {
+            map(len, Self::layout(len).align())?
+        } else {
             // SAFETY: the layout has a non-zero size.
-            false => NonNull::new(unsafe { alloc_zeroed(Self::layout(len)) })?,
+            NonNull::new(unsafe { alloc_zeroed(Self::layout(len)) })?
         };
         if len.is_multiple_of(Self::HUGE) {
             // This is only advice, so an error is ignored. SAFETY: the range was just allocated with this alignment

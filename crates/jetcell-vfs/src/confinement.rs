@@ -164,9 +164,10 @@ impl Confinement {
 
     fn open_directory(&self, base: BorrowedFd<'_>, path: &Path, how: ResolveFlags) -> io::Result<OwnedFd> {
         let how = how | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-        let opened = match self.only_components {
-            true => Err(Errno::NOSYS),
-            false => retry(|| rustix::fs::openat2(base, path, DIRECTORY, Mode::empty(), how)),
+        let opened = if self.only_components {
+            Err(Errno::NOSYS)
+        } else {
+            retry(|| rustix::fs::openat2(base, path, DIRECTORY, Mode::empty(), how))
         };
         let opened = match opened {
             // System call filters report `EPERM` for calls unknown to them.

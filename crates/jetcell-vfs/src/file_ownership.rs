@@ -43,9 +43,10 @@ pub(crate) fn check_ownership(file: impl AsFd, path: &Path) -> io::Result<()> {
     // Some network file systems assign a different owner to new files.
     let is_own = found.st_uid == rustix::process::geteuid().as_raw()
         || owner_of_new_files(parent_directory(path)).is_ok_and(|owner| owner == found.st_uid);
-    match is_own {
-        true => Ok(()),
-        false => Err(refusal("this file belongs to another user, who can read and change it; remove it")),
+    if is_own {
+        Ok(())
+    } else {
+        Err(refusal("this file belongs to another user, who can read and change it; remove it"))
     }
 }
 

@@ -71,10 +71,7 @@ fn open(path: &Path, how: OFlags) -> io::Result<InputFile> {
 /// # Errors
 /// Errors of [`open_input`]; the file is larger than `largest`.
 pub fn check_input(path: &Path, largest: u64) -> io::Result<()> {
-    match open_input(path)?.0.metadata()?.len() > largest {
-        true => Err(too_large(largest)),
-        false => Ok(()),
-    }
+    if open_input(path)?.0.metadata()?.len() > largest { Err(too_large(largest)) } else { Ok(()) }
 }
 
 /// Reads a file of at most `largest` bytes with [`open_input`].

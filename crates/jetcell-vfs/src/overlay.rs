@@ -147,9 +147,10 @@ impl VfsLayer for OverlayVfs {
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn DirectoryLock>> {
-        match self.locked.lock().insert(path.to_path_buf()) {
-            true => Ok(Box::new(OverlayLock { path: path.to_path_buf(), locked: self.locked.clone() })),
-            false => Err(io::ErrorKind::WouldBlock.into()),
+        if self.locked.lock().insert(path.to_path_buf()) {
+            Ok(Box::new(OverlayLock { path: path.to_path_buf(), locked: self.locked.clone() }))
+        } else {
+            Err(io::ErrorKind::WouldBlock.into())
         }
     }
 

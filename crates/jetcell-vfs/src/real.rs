@@ -109,10 +109,11 @@ impl RealVfs {
             Err(error) if is_missing(&error) => return Ok(None),
             resolved => resolved?,
         };
-        let found = match follows {
-            true => at.file_type(),
-            false => rustix::fs::statat(at.directory(), at.name(), AtFlags::SYMLINK_NOFOLLOW)
-                .map(|found| FileType::from_raw_mode(found.st_mode)),
+        let found = if follows {
+            at.file_type()
+        } else {
+            rustix::fs::statat(at.directory(), at.name(), AtFlags::SYMLINK_NOFOLLOW)
+                .map(|found| FileType::from_raw_mode(found.st_mode))
         };
         match found {
             Ok(found) => Ok(Some(found)),

@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::state_file::{StateFile, absolute, with_absolute_paths};
 use crate::measurement::{InstanceIo, LoadTally, Measurement, Sample};
 use crate::plan;
 use crate::profile::{DatabaseSource, Options, Profile, TestKind};
-use crate::start_error::{StartError, fail_start};
 use crate::result::TestPart;
+use crate::start_error::{StartError, fail_start};
+use crate::state_file::{StateFile, absolute, with_absolute_paths};
 
 pub(crate) use state_files::StateFiles;
 

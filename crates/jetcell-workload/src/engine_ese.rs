@@ -8,11 +8,11 @@
 //!  table "Messages <n>"   Id (primary) | Thread (index ByThread) | Short | Long
 //! ```
 
-mod parallel;
 mod backup;
 mod load;
 mod log_copies;
 mod maintenance;
+mod parallel;
 mod replay;
 mod replication;
 mod session;
@@ -39,9 +39,9 @@ use jetcell_vfs::{
 };
 use parking_lot::Mutex;
 
-use self::parallel::run_in_parallel;
 use self::log_copies::ClosedLogReader;
 use self::maintenance::TaskRuntimes;
+use self::parallel::run_in_parallel;
 use self::session::EseSession;
 use crate::engine::{
     BulkLoadAction, DatabaseOpenMode, DatabaseStore, ExistingDatabase, LoadRow, PassiveCopies, ReplayStart,
@@ -277,9 +277,10 @@ impl OpenInstance {
             workers,
             event_profile: plan.event_profile.0,
             version_store_bytes: plan.memory().version_store_bytes() as usize,
-            torn_page_protection: match plan.page_protection {
-                true => TornPageProtection::DoubleWrite,
-                false => TornPageProtection::Off,
+            torn_page_protection: if plan.page_protection {
+                TornPageProtection::DoubleWrite
+            } else {
+                TornPageProtection::Off
             },
             ..InstanceOptions::with_cache(counted.clone(), place.log_dir.clone(), cache.clone())
         };
@@ -293,12 +294,11 @@ impl OpenInstance {
         let extension_pages = EXTENSION_BYTES / plan.page_bytes;
         let attach = opening == DatabaseOpenMode::Attach
             || files.exists(&place.database).map_err(|e| ese_engine::Error::io(&place.database, &e))?;
-        let database = match attach {
-            true => instance.attach(&place.database, extension_pages)?,
-            false => {
-                let options = DatabaseOptions { initial_pages: extension_pages, extension_pages };
-                instance.create_database(&place.database, &options)?
-            }
+        let database = if attach {
+            instance.attach(&place.database, extension_pages)?
+        } else {
+            let options = DatabaseOptions { initial_pages: extension_pages, extension_pages };
+            instance.create_database(&place.database, &options)?
         };
         let log_names = LogNames::new(&place.log_dir, LOG_BASE_NAME);
         Ok(OpenInstance { instance, database, counted, log_names, place: place.clone() })

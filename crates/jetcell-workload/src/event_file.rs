@@ -55,10 +55,7 @@ impl EventFile {
     /// The file cannot be created.
     pub fn open(directory: &Path, append: bool) -> io::Result<EventFile> {
         let path = directory.join(EVENT_FILE);
-        let mut file = match append {
-            true => OutputFile::append(&path)?,
-            false => OutputFile::create(&path)?,
-        };
+        let mut file = if append { OutputFile::append(&path)? } else { OutputFile::create(&path)? };
         if append && has_incomplete_last_line(&path)? {
             file.write_all(b"\n")?;
         }

@@ -51,10 +51,7 @@ impl ProgramLife {
         if counts && self.seen.fetch_add(1, Relaxed) >= after {
             self.ended.store(true, Relaxed);
         }
-        match self.ended.load(Relaxed) {
-            true => Err(io::Error::other("killed")),
-            false => Ok(()),
-        }
+        if self.ended.load(Relaxed) { Err(io::Error::other("killed")) } else { Ok(()) }
     }
 }
 

@@ -22,10 +22,10 @@ use std::time::Duration;
 use jetcell_vfs::{create_private_directory, open_or_create};
 use serde::{Deserialize, Serialize};
 
-use crate::state_file::{StateFile, absolute};
 use crate::layout::InstancePlan;
 use crate::profile::ResetMethod;
 use crate::start_error::{StartError, fail_start};
+use crate::state_file::{StateFile, absolute};
 
 /// Name of the marker file, in the first database's directory.
 pub(crate) const MARKER_FILE: &str = "jetcell-prepared.json";
@@ -279,9 +279,10 @@ fn copy_one(
         }
     }
     for source in sources {
-        let target = match is_database(&source, from) {
-            true => to.database.clone(),
-            false => to.log_dir.join(source.file_name().unwrap_or_default()),
+        let target = if is_database(&source, from) {
+            to.database.clone()
+        } else {
+            to.log_dir.join(source.file_name().unwrap_or_default())
         };
         copy_file(&source, &target, method, stopped, done).map_err(failed(&target))?;
     }
@@ -483,14 +484,13 @@ mod tests {
         let (dir, instances) = filled();
         let before = contents(dir.path());
         let kept = preserve(dir.path(), &instances, ResetMethod::Snapshot, &mut |_, _| true);
-        match can_share_blocks(dir.path()) {
-            true => {
-                assert_eq!(kept, Ok(FileCopyOutcome::Done));
-                change(dir.path());
-                restore(dir.path(), &instances, ResetMethod::Snapshot, &mut |_, _| true).unwrap();
-                assert_eq!(contents(dir.path()), before);
-            }
-            false => assert!(kept.unwrap_err().contains("--reset copy")),
+        if can_share_blocks(dir.path()) {
+            assert_eq!(kept, Ok(FileCopyOutcome::Done));
+            change(dir.path());
+            restore(dir.path(), &instances, ResetMethod::Snapshot, &mut |_, _| true).unwrap();
+            assert_eq!(contents(dir.path()), before);
+        } else {
+            assert!(kept.unwrap_err().contains("--reset copy"))
         }
     }
 }

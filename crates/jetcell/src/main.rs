@@ -8,8 +8,10 @@
 mod colour;
 mod commands;
 mod console;
+mod decompressing_vfs;
 #[cfg(not(feature = "full"))]
 mod disabled_command;
+mod file_replacement;
 mod in_use;
 mod live;
 mod measured_window;
@@ -17,9 +19,7 @@ mod outcome;
 mod progress_line;
 mod remedy;
 mod terminal;
-mod decompressing_vfs;
 mod version;
-mod file_replacement;
 
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
@@ -316,10 +316,13 @@ fn main() -> ExitCode {
         // Clap also returns help and version output as errors.
         Err(error) if !error.use_stderr() => {
             colour::set_colour(requested_colour(std::env::args()));
-            console::print_unescaped(&match colour::is_enabled() {
-                true => error.render().ansi().to_string(),
-                false => error.render().to_string(),
-            });
+            console::print_unescaped(
+                &(if colour::is_enabled() {
+                    error.render().ansi().to_string()
+                } else {
+                    error.render().to_string()
+                }),
+            );
             return ExitCode::SUCCESS;
         }
         Err(error) if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {

@@ -10,10 +10,7 @@ use rustix::termios::tcgetwinsize;
 /// Returns the maximum line length on standard output: the width of the terminal, or no limit if it is not a
 /// terminal.
 pub fn width() -> usize {
-    match io::stdout().is_terminal() {
-        true => columns(io::stdout()).unwrap_or(80).max(40),
-        false => usize::MAX,
-    }
+    if io::stdout().is_terminal() { columns(io::stdout()).unwrap_or(80).max(40) } else { usize::MAX }
 }
 
 /// Returns the maximum line length for standard error on a terminal.
@@ -29,9 +26,10 @@ fn columns(terminal: impl AsFd) -> Option<usize> {
 
 /// Prints a line to standard error, ignoring errors. On a terminal, the line is wrapped between words.
 pub fn print_note(line: &str) {
-    let text = match io::stderr().is_terminal() {
-        true => wrap("", line, terminal_width()),
-        false => format!("{}\n", printable(line)),
+    let text = if io::stderr().is_terminal() {
+        wrap("", line, terminal_width())
+    } else {
+        format!("{}\n", printable(line))
     };
     let _ = io::stderr().write_all(text.as_bytes());
 }

@@ -79,9 +79,10 @@ impl SimulatedLink for HostWire {
 
     fn delivered_bytes(&self, bytes: usize) -> usize {
         let is_gone = self.boot.load(Ordering::Relaxed) != self.hosts.boots(self.host);
-        let through = match is_gone {
-            true => 0,
-            false => self.network.lock().expect("no panic").deliverable_bytes(self.host, bytes),
+        let through = if is_gone {
+            0
+        } else {
+            self.network.lock().expect("no panic").deliverable_bytes(self.host, bytes)
         };
         self.cuts.fetch_add(u64::from(through < bytes), Ordering::Relaxed);
         through

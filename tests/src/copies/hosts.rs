@@ -58,10 +58,7 @@ impl HostDisks {
     pub fn restart_host(&self, host: usize, kill: bool, seed: u64) {
         self.boots[host].fetch_add(1, Ordering::Relaxed);
         let mut disk = self.disks[host].lock().expect("no panic");
-        *disk = match kill {
-            true => disk.process_kill(),
-            false => disk.crash(seed, CrashOptions::default()),
-        };
+        *disk = if kill { disk.process_kill() } else { disk.crash(seed, CrashOptions::default()) };
     }
 }
 

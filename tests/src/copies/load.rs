@@ -91,9 +91,10 @@ impl ActiveSide {
         let instance = Instance::open(options)?;
         let path = directory.join("data.edb");
         let exists = vfs.exists(&path).map_err(|e| Error::io(&path, &e))?;
-        let database = match exists {
-            true => instance.attach(&path, 32)?,
-            false => instance.create_database(&path, &DatabaseOptions::default())?,
+        let database = if exists {
+            instance.attach(&path, 32)?
+        } else {
+            instance.create_database(&path, &DatabaseOptions::default())?
         };
         let mut session = instance.session();
         if !exists {
@@ -174,10 +175,8 @@ impl ActiveSide {
         match rng.random_range(0..4) {
             0 => drop(self.start_scan(rng.random_bool(0.5))?),
             1 => {
-                let kind = match rng.random_bool(0.5) {
-                    true => DefragKind::Compaction,
-                    false => DefragKind::SequentialLayout,
-                };
+                let kind =
+                    if rng.random_bool(0.5) { DefragKind::Compaction } else { DefragKind::SequentialLayout };
                 let options = DefragOptions { kind, throttle, single_pass: true, ..DefragOptions::default() };
                 self.instance.start_defragmentation(&self.database, options)?;
             }
@@ -263,9 +262,10 @@ fn put(table: &mut Table, session: &mut Session, key: i32, (len, byte): (usize, 
     let [id, number, body] = ["key", "number", "body"].map(|name| table.column(name).expect("it has it"));
     let bytes = if key == NUMBER_KEY { Vec::new() } else { vec![byte; len] };
     let values = [(number, Value::Long(len as i32)), (body, Value::Binary(bytes))];
-    match seek(table, session, key)? {
-        true => table.replace(session, &values),
-        false => table.insert(session, &[&[(id, Value::Long(key))][..], &values].concat()),
+    if seek(table, session, key)? {
+        table.replace(session, &values)
+    } else {
+        table.insert(session, &[&[(id, Value::Long(key))][..], &values].concat())
     }
 }
 

@@ -13,16 +13,16 @@
 //!   reseeded.
 
 mod damage;
+mod host_transport;
 mod hosts;
 mod load;
 mod network;
 mod scenario;
 mod tally;
-mod host_transport;
 
+pub use self::host_transport::HostTransport;
 pub use self::scenario::run;
 pub use self::tally::{CopyTally, FaultDuration};
-pub use self::host_transport::HostTransport;
 
 /// Returns the faults of a seed. Every third seed has faults until the end.
 pub fn faults_for_seed(seed: u64) -> FaultDuration {

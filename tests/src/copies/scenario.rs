@@ -18,11 +18,11 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::damage::bad_pages;
+use super::host_transport::{HostTransport, connected_vfs, remote_store};
 use super::hosts::{HOSTS, HostDisks};
 use super::load::{ActiveSide, CommittedModel};
 use super::network::{RemoteSource, SharedNetwork, SimulatedNetwork};
 use super::tally::{CopyTally, FaultDuration};
-use super::host_transport::{HostTransport, connected_vfs, remote_store};
 
 /// Number of steps within which queues must drain without faults.
 const MAX_DRAIN_ROUNDS: usize = 60;

@@ -3,8 +3,8 @@
 //! Each call reaches the [`Vfs`]: neither data nor lengths are cached above it. Not supported: removal and renaming
 //! of directories, permissions, times, symbolic links.
 
-mod inodes;
 mod file_system;
+mod inodes;
 
 use std::io;
 use std::path::Path;

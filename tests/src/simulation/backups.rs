@@ -126,9 +126,10 @@ impl LifeLoad {
     fn freeze(&mut self) -> Result<()> {
         let freeze = self.instance.freeze(Duration::from_secs(20))?;
         let simulation = &mut self.simulation;
-        let disk = match simulation.rng.random_bool(0.5) {
-            true => simulation.disk.process_kill(),
-            false => simulation.disk.crash(simulation.rng.random()),
+        let disk = if simulation.rng.random_bool(0.5) {
+            simulation.disk.process_kill()
+        } else {
+            simulation.disk.crash(simulation.rng.random())
         };
         freeze.thaw()?;
         let found = self.content_of(&disk);
@@ -509,16 +510,13 @@ impl BackupScenario {
         self.tally.earlier += u64::from(until.is_some());
         self.tally.surviving += u64::from(surviving);
         let found = content(&self.simulation, &to, &restored, &first.databases);
-        let expected = match surviving {
+        let expected = if surviving {
             // The state that the active instance would recover now.
-            true => {
-                self.simulation.states[self.simulation.durable..].iter().rev().find(|state| **state == found)
-            }
-            false => {
-                let until = until.unwrap_or(restored.position);
-                let moment = self.history.iter().rev().find(|moment| moment.position <= until);
-                moment.map(|moment| &moment.state)
-            }
+            { self.simulation.states[self.simulation.durable..].iter().rev().find(|state| **state == found) }
+        } else {
+            let until = until.unwrap_or(restored.position);
+            let moment = self.history.iter().rev().find(|moment| moment.position <= until);
+            moment.map(|moment| &moment.state)
         };
         let expected =
             expected.unwrap_or_else(|| self.fail("no moment of the model is that old", restored.position));

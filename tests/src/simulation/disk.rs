@@ -129,10 +129,11 @@ fn assembled(sim: &SimVfs, members: &[PathBuf]) -> Array {
 
 fn mount(sim: &SimVfs, members: &[PathBuf], has_luns: bool) -> Volume {
     let (array, clock, root) = (assembled(sim, members), sim.clock(), Path::new("/"));
-    let volume = match has_luns {
-        false => Volume::mount(array, clock, root),
-        true => LunVolume::start(array, &log(sim))
-            .and_then(|luns| Volume::mount_lun(SharedLuns::new(luns), LUN.0, clock, root)),
+    let volume = if has_luns {
+        LunVolume::start(array, &log(sim))
+            .and_then(|luns| Volume::mount_lun(SharedLuns::new(luns), LUN.0, clock, root))
+    } else {
+        Volume::mount(array, clock, root)
     };
     volume.unwrap_or_else(|error| panic!("the files cannot be read: {error}"))
 }

@@ -265,9 +265,10 @@ impl EngineSimulation {
     fn return_space(&mut self, instance: &Arc<Instance>, databases: &AttachedDatabases) -> Result<()> {
         let number = self.rng.random_range(0..databases.len());
         let Some(db) = &databases[number] else { return Ok(()) };
-        let returned = match self.rng.random_bool(0.5) {
-            true => instance.shrink(db).map(|report| report.pages_before - report.pages_after),
-            false => instance.trim(db).map(|report| report.pages),
+        let returned = if self.rng.random_bool(0.5) {
+            instance.shrink(db).map(|report| report.pages_before - report.pages_after)
+        } else {
+            instance.trim(db).map(|report| report.pages)
         };
         match returned {
             Ok(pages) => self.tally.returned += pages,

@@ -15,8 +15,8 @@ use super::{FileSet, is_recycled};
 use crate::finding::{FindingKind, Severity};
 use crate::findings::Findings;
 use crate::logs::check_log;
-use crate::report::RequiredLogs;
 use crate::recognized_file::RecognizedFile;
+use crate::report::RequiredLogs;
 
 /// Maximum number of missing generations to list.
 const MAX_LISTED_MISSING_LOGS: usize = 100;

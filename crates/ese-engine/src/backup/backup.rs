@@ -26,9 +26,9 @@ pub struct BackupSummary {
     pub removed_logs: Option<(Generation, Generation)>,
 }
 
-/// A running backup. The caller executes these steps: read each database's pages ([`BackupRecord::read_pages`], optionally
-/// in parallel), call [`BackupRecord::close_logs`], read all logs ([`BackupRecord::next_log`]), store the headers
-/// ([`BackupRecord::header`]), and call [`BackupRecord::finish`]. If the backup is dropped before [`BackupRecord::finish`], it is
+/// A running backup. The caller executes these steps: read each database's pages ([`Backup::read_pages`], optionally
+/// in parallel), call [`Backup::close_logs`], read all logs ([`Backup::next_log`]), store the headers
+/// ([`Backup::header`]), and call [`Backup::finish`]. If the backup is dropped before [`Backup::finish`], it is
 /// aborted; only the log has changed by then.
 ///
 /// ```
@@ -75,7 +75,7 @@ pub struct Backup {
     /// Position of the log record that marks the start of the backup, and the start time.
     mark: (LogPosition, LogTime),
     low: Generation,
-    /// Last generation of the backup; `None` until [`BackupRecord::close_logs`] sets it.
+    /// Last generation of the backup; `None` until [`Backup::close_logs`] sets it.
     high: Option<Generation>,
     hold: LogHold,
     logs: Option<VerifiedLogReader>,
@@ -191,7 +191,7 @@ impl Backup {
         &self.databases
     }
 
-    /// Returns the first and last log generation of the backup. Until [`BackupRecord::close_logs`], the last one is the
+    /// Returns the first and last log generation of the backup. Until [`Backup::close_logs`], the last one is the
     /// current generation.
     pub fn generations(&self) -> std::ops::RangeInclusive<Generation> {
         self.low..=self.high.unwrap_or_else(|| self.core.log().tail().generation)
@@ -274,7 +274,7 @@ impl Backup {
     /// Freezes the instance so that a snapshot can supply the backup's pages and logs.
     ///
     /// Instead of reading pages and logs, the caller makes the snapshot, ends the freeze with [`Freeze::thaw`],
-    /// verifies the pages and logs in the snapshot, calls [`BackupRecord::verified_logs`], and then [`BackupRecord::finish`]. See
+    /// verifies the pages and logs in the snapshot, calls [`Backup::verified_logs`], and then [`Backup::finish`]. See
     /// [`crate::Instance::freeze`] for details and errors.
     #[doc(alias = "JetOSSnapshotFreeze")]
     pub fn freeze(&mut self, limit: Duration) -> Result<Freeze> {
@@ -318,7 +318,7 @@ impl Backup {
 
     /// Reads and verifies the next log of the backup. Returns `None` after the last log.
     ///
-    /// Returns [`Error::BackupRecord`] if a log is missing, is damaged, or does not continue the previous log (-612). The
+    /// Returns [`Error::Backup`] if a log is missing, is damaged, or does not continue the previous log (-612). The
     /// backup cannot be finished then.
     pub fn next_log(&mut self) -> Result<Option<VerifiedLog>> {
         let Some(logs) = &mut self.logs else {

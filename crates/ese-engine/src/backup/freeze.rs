@@ -118,9 +118,10 @@ impl Freeze {
     #[doc(alias = "JetOSSnapshotEnd")]
     pub fn thaw(mut self) -> Result<Generation> {
         let held = self.frozen.take().is_some_and(FrozenVfs::thaw);
-        self.report(match held {
-            true => SnapshotEvent::FreezeEnded,
-            false => SnapshotEvent::FreezeTimedOut { milliseconds: self.limit.as_millis() as u64 },
+        self.report(if held {
+            SnapshotEvent::FreezeEnded
+        } else {
+            SnapshotEvent::FreezeTimedOut { milliseconds: self.limit.as_millis() as u64 }
         });
         self.core.log().name_generation()?;
         self.complete = held;

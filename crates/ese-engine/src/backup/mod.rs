@@ -31,12 +31,12 @@
 mod backup;
 mod backup_kind;
 mod freeze;
-mod verified_logs;
 mod page_reader;
 mod page_source;
+mod verified_logs;
 
 pub use self::backup::{Backup, BackupSummary, mark_copy};
 pub use self::backup_kind::BackupKind;
 pub use self::freeze::Freeze;
-pub use self::verified_logs::{VerifiedLog, VerifiedLogReader};
 pub use self::page_reader::{DatabasePageReader, PageExtent, PageReadOptions, PageReads};
+pub use self::verified_logs::{VerifiedLog, VerifiedLogReader};

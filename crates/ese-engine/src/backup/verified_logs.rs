@@ -37,7 +37,7 @@ impl VerifiedLog {
     /// Reads a log and verifies every segment and record. `is_closed` means that the engine has ended the generation,
     /// so a crash cannot have truncated it.
     ///
-    /// Returns an error if the log cannot be read or is damaged ([`Error::TestLog`], [`Error::Corrupt`]).
+    /// Returns an error if the log cannot be read or is damaged ([`Error::Log`], [`Error::Corrupt`]).
     pub fn read(vfs: &Arc<dyn Vfs>, path: &Path, is_closed: bool) -> Result<VerifiedLog> {
         let directory = path.parent().unwrap_or(Path::new("."));
         let reader = LogReader::received(vfs.clone(), LogNames::new(directory, FileStem::E00));

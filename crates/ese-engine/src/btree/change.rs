@@ -312,9 +312,10 @@ impl Tree {
     }
 
     fn check_conflict(&self, bytes: &[u8], context: &ChangeContext) -> Result<()> {
-        match self.versions.conflicts(self.key(), bytes, &context.view()) {
-            true => Err(Error::WriteConflict),
-            false => Ok(()),
+        if self.versions.conflicts(self.key(), bytes, &context.view()) {
+            Err(Error::WriteConflict)
+        } else {
+            Ok(())
         }
     }
 

@@ -270,12 +270,11 @@ pub(super) fn assert_sessions_lose_nothing(work: impl Fn(&Instance, &Arc<Tree>) 
                     let mut own: BTreeSet<u32> = BTreeSet::new();
                     for _ in 0..1500 {
                         let number = rng.random_range(0..300) * (WRITERS + 1) + writer;
-                        match own.remove(&number) {
-                            true => delete(&mut session, tree, std::iter::once(number)),
-                            false => {
-                                insert(&mut session, tree, std::iter::once(number), 400);
-                                own.insert(number);
-                            }
+                        if own.remove(&number) {
+                            delete(&mut session, tree, std::iter::once(number))
+                        } else {
+                            insert(&mut session, tree, std::iter::once(number), 400);
+                            own.insert(number);
                         }
                     }
                     own

@@ -109,9 +109,10 @@ impl Tree {
                 at = child;
                 continue;
             }
-            let lines = match forward {
-                true => line + 1..page.node_count().min(line + 1 + count),
-                false => line.saturating_sub(count)..line,
+            let lines = if forward {
+                line + 1..page.node_count().min(line + 1 + count)
+            } else {
+                line.saturating_sub(count)..line
             };
             return Ok(lines.filter_map(|line| page.node(line)?.child()).collect());
         }

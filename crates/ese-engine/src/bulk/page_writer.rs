@@ -167,10 +167,11 @@ impl PageWriter {
         let (zero, is_first) = (self.zero, self.first.is_none());
         let (at, bytes) = self.place(number).ok_or_else(missing)?;
         let mut page = PageMut::new(bytes, size);
-        match zero {
-            true => scrub::overwrite_unused(&mut page),
+        if zero {
+            scrub::overwrite_unused(&mut page)
+        } else {
             // The buffer can still contain data from earlier pages.
-            false => page.fill_free_area(0),
+            page.fill_free_area(0)
         }
         page.set_db_time(time);
         page.set_flags(page.as_page().flags().with_next_flush_type());

@@ -210,20 +210,19 @@ impl TreeBuilder {
     /// sync of the file.
     pub fn complete(mut self) -> Result<BuiltTree> {
         let size = self.tree.file.page_size;
-        let top = match self.levels.is_empty() {
-            true => nodes_of(&self.leaf.scratch, size),
-            false => {
-                let mut child = self.number_of_leaf()?;
-                self.writer.seal(child)?;
-                let mut level = 0;
-                loop {
-                    self.add_child(level, Vec::new(), child)?;
-                    if level + 1 == self.levels.len() {
-                        break nodes_of(&self.levels[level].bytes, size);
-                    }
-                    child = self.close_internal(level)?;
-                    level += 1;
+        let top = if self.levels.is_empty() {
+            nodes_of(&self.leaf.scratch, size)
+        } else {
+            let mut child = self.number_of_leaf()?;
+            self.writer.seal(child)?;
+            let mut level = 0;
+            loop {
+                self.add_child(level, Vec::new(), child)?;
+                if level + 1 == self.levels.len() {
+                    break nodes_of(&self.levels[level].bytes, size);
                 }
+                child = self.close_internal(level)?;
+                level += 1;
             }
         };
         self.writer.complete()?;

@@ -6,8 +6,8 @@ use jetcell_vfs::File;
 use super::announced_ranges::AnnouncedRanges;
 use super::damaged_pages::DamagedPages;
 use super::dirty_page_table::DirtyPageTable;
-use super::released_pages::ReleasedPages;
 use super::in_flight::InFlightCounter;
+use super::released_pages::ReleasedPages;
 use super::{AttachedFileId, WriteAhead};
 use crate::events::EventReporter;
 

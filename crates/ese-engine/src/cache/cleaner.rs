@@ -39,9 +39,10 @@ impl Cache {
         let candidates = self.write_candidates.lock().len();
         // Sessions are about to wait for frames, which is worse than slowing down reads.
         let urgent = self.available() < self.limits.start / 2 || self.excess() > self.limits.dirty / 4;
-        let (batch, in_flight) = match urgent {
-            true => (MAX_FRAMES_PER_STEP, URGENT_WRITES_IN_FLIGHT),
-            false => (WRITE_BATCH, WRITES_IN_FLIGHT),
+        let (batch, in_flight) = if urgent {
+            (MAX_FRAMES_PER_STEP, URGENT_WRITES_IN_FLIGHT)
+        } else {
+            (WRITE_BATCH, WRITES_IN_FLIGHT)
         };
         // If too many writes are in flight, the completion of a write wakes the cleaner.
         let idle = self.shared.background.count() < in_flight;

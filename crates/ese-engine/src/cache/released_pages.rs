@@ -203,10 +203,7 @@ mod tests {
                     as_bits(&pages);
                 }
                 let range = first..first + count;
-                match add {
-                    true => model.extend(range.clone()),
-                    false => model.retain(|page| !range.contains(page)),
-                }
+                if add { model.extend(range.clone()) } else { model.retain(|page| !range.contains(page)) }
                 let change = if add { ReleasedPages::add } else { ReleasedPages::remove };
                 change(&pages, range.start, range.end - 1);
             }

@@ -58,9 +58,10 @@ impl Cache {
             (_, previous) => previous + assumed,
         };
         // A page that was read ahead is expected to be used within half a cache turnover.
-        let in_use = match frame.read_ahead.load(Ordering::Relaxed) {
-            true => self.limits.frames as u64 / 2,
-            false => self.correlated_interval(),
+        let in_use = if frame.read_ahead.load(Ordering::Relaxed) {
+            self.limits.frames as u64 / 2
+        } else {
+            self.correlated_interval()
         };
         EvictionRank { in_use: last != 0 && now.saturating_sub(last) <= in_use, second_last, last }
     }

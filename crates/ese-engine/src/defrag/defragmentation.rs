@@ -350,9 +350,10 @@ impl Defragmentation {
         let partial_merges = work.options.partial_merges;
         while *leaves < LEAVES_PER_STEP && !self.stop.load(Ordering::Acquire) {
             let rules = CompactRules { oldest: self.services.transactions.oldest_snapshot(), partial_merges };
-            let done = match forward {
-                true => tree.lay_out(&key, rules),
-                false => tree.compact_before(Some(&*key).filter(|key| !key.is_empty()), rules),
+            let done = if forward {
+                tree.lay_out(&key, rules)
+            } else {
+                tree.compact_before(Some(&*key).filter(|key| !key.is_empty()), rules)
             };
             let done = match done {
                 Ok(Some(done)) => done,

@@ -67,7 +67,7 @@ impl From<i32> for EventValue {
 #[doc(alias = "JET_paramDbScanIntervalMaxSec")]
 const LATE_AFTER_DAYS: u64 = 7;
 
-fn is_informational(
+fn informational(
     id: u16,
     category: EventCategory,
     parameters: Vec<(&'static str, EventValue)>,
@@ -118,7 +118,7 @@ impl EventKind {
             }
             EventKind::ScanFoundPage { file, offset, page, what } => EventDescription {
                 severity: EventSeverity::Error,
-                ..is_informational(
+                ..informational(
                     727,
                     EventCategory::Maintenance,
                     vec![
@@ -140,43 +140,41 @@ impl EventKind {
     fn lifecycle(&self) -> EventDescription {
         let database = |id, path: &Path, what: &str| {
             let text = format!("The database engine {what} the database '{}'.", path.display());
-            is_informational(id, EventCategory::General, vec![("database", path.into())], text)
+            informational(id, EventCategory::General, vec![("database", path.into())], text)
         };
         match self {
             EventKind::DatabaseCreated { database: path } => database(325, path, "created"),
             EventKind::DatabaseAttached { database: path } => database(326, path, "attached"),
             EventKind::DatabaseDetached { database: path } => database(327, path, "detached"),
-            EventKind::InstanceStarted { seconds } => is_informational(
+            EventKind::InstanceStarted { seconds } => informational(
                 105,
                 EventCategory::General,
                 vec![("seconds", EventValue::Fraction(*seconds))],
                 format!("The database engine opened an instance in {seconds:.3} seconds."),
             ),
-            EventKind::InstanceStopped { dirty } => is_informational(
+            EventKind::InstanceStopped { dirty } => informational(
                 103,
                 EventCategory::General,
                 vec![("dirty_shutdown", i32::from(*dirty).into())],
-                match dirty {
-                    true => "The instance was not shut down cleanly: its databases are dirty.".to_string(),
-                    false => "The instance was shut down cleanly.".to_string(),
+                if *dirty {
+                    "The instance was not shut down cleanly: its databases are dirty.".to_string()
+                } else {
+                    "The instance was shut down cleanly.".to_string()
                 },
             ),
-            _ => is_informational(
-                102,
-                EventCategory::General,
-                vec![],
-                "An instance is being opened.".to_string(),
-            ),
+            _ => {
+                informational(102, EventCategory::General, vec![], "An instance is being opened.".to_string())
+            }
         }
     }
 
     fn backup(&self) -> EventDescription {
         let says =
-            |id, text: &str| is_informational(id, EventCategory::LoggingRecovery, vec![], text.to_string());
+            |id, text: &str| informational(id, EventCategory::LoggingRecovery, vec![], text.to_string());
         let logs = |id, first: u32, last: u32, what: &str| {
             let parameters = vec![("first", first.into()), ("last", last.into())];
             let text = format!("{what} log generations {first:X} to {last:X} (hexadecimal).");
-            is_informational(id, EventCategory::LoggingRecovery, parameters, text)
+            informational(id, EventCategory::LoggingRecovery, parameters, text)
         };
         match self {
             EventKind::FullBackupStarted => says(210, "A full backup has started."),
@@ -188,7 +186,7 @@ impl EventKind {
                 says(243, "The copy backup of the databases is complete.")
             }
             EventKind::BackupCompleted { .. } => says(213, "The backup is complete."),
-            EventKind::BackupFileStarted { file, bytes } => is_informational(
+            EventKind::BackupFileStarted { file, bytes } => informational(
                 220,
                 EventCategory::LoggingRecovery,
                 vec![("file", (&**file).into()), ("bytes", (*bytes).into())],
@@ -212,8 +210,7 @@ impl EventKind {
     }
 
     fn recovery(&self) -> EventDescription {
-        let says =
-            |id, parameters, text| is_informational(id, EventCategory::LoggingRecovery, parameters, text);
+        let says = |id, parameters, text| informational(id, EventCategory::LoggingRecovery, parameters, text);
         match self {
             EventKind::LogReplayed { generation, records } => says(
                 301,
@@ -281,7 +278,7 @@ impl EventKind {
 
     fn pass(&self, profile: EventProfile) -> EventDescription {
         let says = |step, zeroing, parameters, text| {
-            is_informational(profile.pass_id(step, zeroing), EventCategory::Maintenance, parameters, text)
+            informational(profile.pass_id(step, zeroing), EventCategory::Maintenance, parameters, text)
         };
         let task = |zeroing: bool| if zeroing { "Zeroing of deleted data" } else { "The checksum scan" };
         match self {
@@ -425,7 +422,7 @@ fn date(unix_ms: i64) -> String {
 
 fn zeroing(id: u16, database: &Path, what: &str) -> EventDescription {
     let text = format!("Zeroing of deleted data in database '{}' {what}.", database.display());
-    is_informational(id, EventCategory::Maintenance, vec![("database", database.into())], text)
+    informational(id, EventCategory::Maintenance, vec![("database", database.into())], text)
 }
 
 fn full(id: u16, file: &Path, what: &str) -> EventDescription {

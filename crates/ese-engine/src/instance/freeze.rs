@@ -17,7 +17,7 @@ impl Instance {
     /// instance cannot be shut down. Dropping the instance waits for the freeze to end.
     ///
     /// Only the instance is frozen, not the file system, so other files can still be written. The snapshot must
-    /// capture all databases and logs of the instance at the same moment. [`crate::BackupRecord::freeze`] does the same as
+    /// capture all databases and logs of the instance at the same moment. [`crate::Backup::freeze`] does the same as
     /// part of a backup.
     ///
     /// Returns an error if a backup or another freeze is running (-505), if the pending changes took longer than

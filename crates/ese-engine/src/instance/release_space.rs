@@ -16,7 +16,7 @@ impl Instance {
     ///
     /// Sessions continue to work. While the file is shortened, sessions wait if they need new pages.
     ///
-    /// Returns [`Error::Usage`] while copies follow the log, [`Error::BackupRecord`] while a backup is running, and an
+    /// Returns [`Error::Usage`] while copies follow the log, [`Error::Backup`] while a backup is running, and an
     /// error if the instance refuses changes.
     #[doc(alias = "JetResizeDatabase")]
     #[doc(alias = "JET_bitResizeDatabaseOnlyShrink")]
@@ -47,7 +47,7 @@ impl Instance {
     ///
     /// Sessions continue to work. While holes are punched, sessions that need new pages wait.
     ///
-    /// Returns [`Error::Usage`] if the file system cannot punch holes or if copies follow the log, [`Error::BackupRecord`]
+    /// Returns [`Error::Usage`] if the file system cannot punch holes or if copies follow the log, [`Error::Backup`]
     /// while a backup is running, and an error if the instance refuses changes.
     #[doc(alias = "JET_paramEnableShrinkDatabase")]
     pub fn trim(&self, database: &Arc<Database>) -> Result<TrimReport> {

@@ -130,19 +130,19 @@ impl StateTable {
         self.run(|session, database| {
             let mut table = session.open_table(database, &self.definition.name)?;
             let row = self.row(&table, values)?;
-            match table.first(session)? {
-                true => table.replace(session, &row),
-                false => table.insert(session, &row),
-            }
+            if table.first(session)? { table.replace(session, &row) } else { table.insert(session, &row) }
         })?;
         Ok(())
     }
 
     /// Creates the table if `needed` is set and it does not exist yet.
     fn create(&self, needed: bool) -> Result<()> {
-        self.run(|session, database| match !needed || self.exists(session, database)? {
-            true => Ok(()),
-            false => session.create_table(database, &self.definition),
+        self.run(|session, database| {
+            (if !needed || self.exists(session, database)? {
+                Ok(())
+            } else {
+                session.create_table(database, &self.definition)
+            })
         })?;
         Ok(())
     }

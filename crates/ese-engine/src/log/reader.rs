@@ -163,10 +163,8 @@ impl LogReader {
             }
             files.insert(generation, current.clone());
         }
-        let archived_only = match is_there(&current) {
-            true => None,
-            false => files.last_key_value().map(|(newest, _)| *newest),
-        };
+        let archived_only =
+            if is_there(&current) { None } else { files.last_key_value().map(|(newest, _)| *newest) };
         let any = !files.is_empty();
         reader.files = Mutex::new(files);
         if any
@@ -418,12 +416,14 @@ impl LogReader {
         visit: &mut dyn FnMut(PositionedRecord) -> Result<()>,
     ) -> Result<()> {
         let Segment { generation, of, index, bytes: segment } = *segment;
-        let position = |at: usize| match at < SEGMENT_BYTES {
-            true => LogPosition { generation, segment: index, offset: at as u16 },
-            false if u32::from(index) + 2 < u32::from(of) => {
+        let position = |at: usize| {
+            if at < SEGMENT_BYTES {
+                LogPosition { generation, segment: index, offset: at as u16 }
+            } else if u32::from(index) + 2 < u32::from(of) {
                 LogPosition { generation, segment: index + 1, offset: RECORDS_AT as u16 }
+            } else {
+                LogPosition { generation: generation.next(), segment: 1, offset: RECORDS_AT as u16 }
             }
-            false => LogPosition { generation: generation.next(), segment: 1, offset: RECORDS_AT as u16 },
         };
         let mut at = RECORDS_AT;
         while let Some(rest) = segment.get(at..).filter(|rest| !rest.is_empty()) {

@@ -55,9 +55,10 @@ pub(crate) fn moves_nodes(record: &Split) -> bool {
 /// Checks that the node count of the split page matches the record.
 pub(crate) fn check_split_lines(record: &Split, count: usize) -> Applied {
     let counted = count + usize::from(record.operation == split_operation::INSERT);
-    match usize::from(record.line_count) == counted && record.split_line <= record.line_count {
-        true => Ok(()),
-        false => Err("the page and the split record have different node counts"),
+    if usize::from(record.line_count) == counted && record.split_line <= record.line_count {
+        Ok(())
+    } else {
+        Err("the page and the split record have different node counts")
     }
 }
 

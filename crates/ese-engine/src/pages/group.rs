@@ -401,10 +401,8 @@ impl AtomicGroup {
         // so.
         let lower = file.log.tail();
         let pin = file.pins.pin(lower);
-        let appended = match self.privileged {
-            true => file.log.append_privileged(&batch),
-            false => file.log.append(&batch),
-        };
+        let appended =
+            if self.privileged { file.log.append_privileged(&batch) } else { file.log.append(&batch) };
         if let Ok(appended) = &appended {
             let scrubs = matches!(self.records[..], [LogRecord::Scrub(_)]);
             for page in &mut self.pages {

@@ -185,9 +185,10 @@ pub(crate) fn merge_source_delta(
         return Ok(None);
     }
     let nodes = moving(record.merge_type, record.merge_line.into(), count);
-    match nodes.is_empty() || nodes.len() == count {
-        true => Err("partial merge of all nodes or no nodes"),
-        false => Ok(Some(PageDelta::Delete { line: nodes.start, end: nodes.end })),
+    if nodes.is_empty() || nodes.len() == count {
+        Err("partial merge of all nodes or no nodes")
+    } else {
+        Ok(Some(PageDelta::Delete { line: nodes.start, end: nodes.end }))
     }
 }
 

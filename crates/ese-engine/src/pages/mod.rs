@@ -14,8 +14,8 @@ pub(crate) mod merge;
 pub(crate) mod page_move;
 mod record_ranges;
 pub(crate) mod scrub;
-mod tree_identity;
 pub(crate) mod split;
+mod tree_identity;
 
 pub(crate) use group::{AtomicGroup, GroupAbort, GroupResult, cut_key};
 pub(crate) use record_ranges::{NO_TIME, is_split_operation};

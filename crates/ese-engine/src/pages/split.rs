@@ -406,9 +406,10 @@ fn insert_incoming(
     node.page.before = NO_TIME;
     node.page.page = target.page;
     node.page.line = incoming.line as u16;
-    let (page, line) = match cut.incoming_right {
-        true => (target.new, incoming.line - cut.line),
-        false => (target.page, incoming.line),
+    let (page, line) = if cut.incoming_right {
+        (target.new, incoming.line - cut.line)
+    } else {
+        (target.page, incoming.line)
     };
     let [prefix, suffix] = cut_key(&group.page(page)?, incoming.key).map(<[u8]>::to_vec);
     let mut flags = NodeFlags::empty();

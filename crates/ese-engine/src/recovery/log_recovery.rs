@@ -109,9 +109,10 @@ impl<'a> LogRecovery<'a> {
                 Ok(LogRecord::Nop | LogRecord::Nop2(_) | LogRecord::Term2(_) | LogRecord::RecoveryQuit2(_))
             )
         };
-        let events = match analysis.window.records.iter().any(is_change) {
-            true => self.core.events.clone(),
-            false => EventReporter::discarding(),
+        let events = if analysis.window.records.iter().any(is_change) {
+            self.core.events.clone()
+        } else {
+            EventReporter::discarding()
         };
         let (first, last) = (self.start.generation, self.newest);
         events.report(EventKind::RecoveryStarted { first, last });
@@ -269,9 +270,10 @@ impl<'a> LogRecovery<'a> {
         let databases = self.core.databases();
         summary.left_attached = databases.len();
         let quit = Termination { last: undo_from, redo_from, hard: 0, time: now };
-        let record = match databases.is_empty() {
-            true => LogRecord::RecoveryQuit2(quit),
-            false => LogRecord::RecoveryQuitKeepAttachments(quit),
+        let record = if databases.is_empty() {
+            LogRecord::RecoveryQuit2(quit)
+        } else {
+            LogRecord::RecoveryQuitKeepAttachments(quit)
         };
         let (position, end) = self.core.append(&[record])?;
         log.flush(end)?;

@@ -54,9 +54,10 @@ const MAX_REDO_THREADS: usize = 4;
 
 /// Returns the number of threads that replay pages.
 fn redo_threads(options: &InstanceOptions) -> usize {
-    match options.threads {
-        true => jetcell_sync::thread::available_parallelism().map_or(1, NonZero::get).min(MAX_REDO_THREADS),
-        false => 1,
+    if options.threads {
+        jetcell_sync::thread::available_parallelism().map_or(1, NonZero::get).min(MAX_REDO_THREADS)
+    } else {
+        1
     }
 }
 

@@ -153,9 +153,10 @@ impl RecoverySet {
 
     /// Returns the file name that a generation gets in a separate directory where `newest` is the newest generation.
     pub fn name_of(&self, generation: Generation, newest: Generation) -> String {
-        match generation == newest {
-            true => self.log_names.current(self.base_name),
-            false => self.log_names.archived(self.base_name, generation),
+        if generation == newest {
+            self.log_names.current(self.base_name)
+        } else {
+            self.log_names.archived(self.base_name, generation)
         }
     }
 

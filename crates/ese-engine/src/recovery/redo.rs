@@ -13,7 +13,6 @@
 //! and is available only after the replay. Before a record that needs such information, redo replays the pages of all
 //! earlier records. The same applies to a record that attaches or detaches a database.
 
-mod record_treatment;
 mod comparison;
 mod copy_tasks;
 mod counters;
@@ -23,6 +22,7 @@ mod newest_version_id;
 mod page_redo;
 mod page_replay;
 mod pending_before_images;
+mod record_treatment;
 mod released_space;
 mod unfinished_transactions;
 
@@ -33,8 +33,6 @@ use ese_format::log::record::{Delta, Delta64, LogRecord, Macro, NodeChange, Page
 use ese_format::{DbTime, LogPosition, PageNumber};
 use jetcell_sync::Arc;
 
-pub(super) use self::record_treatment::redoable;
-use self::record_treatment::{RecordTreatment, treatment};
 pub use self::comparison::ComparisonResult;
 pub(super) use self::copy_tasks::CopyTasks;
 use self::counters::{CounterChange, CounterOperation, is_counter};
@@ -44,6 +42,8 @@ use self::newest_version_id::NewestVersionId;
 pub(super) use self::page_redo::pages_changed;
 use self::page_redo::{PageRedo, PageRole, UndoneChange, formats, versioned};
 use self::page_replay::{PageReplay, ReplayOutcome};
+pub(super) use self::record_treatment::redoable;
+use self::record_treatment::{RecordTreatment, treatment};
 use self::unfinished_transactions::{OpenTransaction, TransactionOperation, bookmark_of};
 pub(super) use self::unfinished_transactions::{UndoInfos, UnfinishedTransactions};
 use super::replay_window::{BufferedRecord, Payloads};
@@ -213,15 +213,18 @@ impl Redo {
             let opened = OpenMacro { begun: start, has_begin: false, records: Vec::new() };
             return Ok(Some(self.macros.entry((procid, time)).or_insert(opened)));
         }
-        let misplaced = match self.macros.contains_key(&(procid, time)) {
-            true => None,
+        let misplaced = if self.macros.contains_key(&(procid, time)) {
+            None
+        } else if matches!(record, LogRecord::NewPage(_)) {
             // A page can be formatted between the records of a macro.
-            false if matches!(record, LogRecord::NewPage(_)) => None,
-            false if self.macros.keys().any(|(open, _)| *open == procid) => Some(
+            None
+        } else if self.macros.keys().any(|(open, _)| *open == procid) {
+            Some(
                 "has a different dbtime than its macro, as written by earlier versions of Jetcell; open and \
                  close the database once with the version that wrote the log",
-            ),
-            false => needs_macro.then_some("is outside of a macro"),
+            )
+        } else {
+            needs_macro.then_some("is outside of a macro")
         };
         match misplaced {
             Some(what) => Err(self.corrupt_record(record, start, what)),
@@ -235,13 +238,14 @@ impl Redo {
             self.macros.remove(&(commit.procid, commit.db_time))
         else {
             // Redo may start inside a macro.
-            return match self.began_macros.insert(commit.procid) {
-                true => Ok(()),
-                false => Err(self.corrupt_record(
+            return if self.began_macros.insert(commit.procid) {
+                Ok(())
+            } else {
+                Err(self.corrupt_record(
                     &LogRecord::MacroCommit(*commit),
                     end.start,
                     "ends a macro that was not started",
-                )),
+                ))
             };
         };
         let decoded: Vec<_> =
@@ -468,9 +472,10 @@ impl Redo {
 
     /// Marks a change as undone and returns it.
     fn mark_undone(&mut self, undo: &Undo) -> Option<UndoneChange> {
-        match is_counter(undo.operation) {
-            true => Some(UndoneChange::Counter(self.mark_counter_undone(undo))),
-            false => self.mark_node_undone(undo).map(UndoneChange::Change),
+        if is_counter(undo.operation) {
+            Some(UndoneChange::Counter(self.mark_counter_undone(undo)))
+        } else {
+            self.mark_node_undone(undo).map(UndoneChange::Change)
         }
     }
 

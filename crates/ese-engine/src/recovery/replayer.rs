@@ -214,7 +214,7 @@ impl Replayer {
 
     /// Replays all records of a closed generation.
     ///
-    /// Returns [`Error::LogMissing`] if it is not the next generation. Returns [`Error::TestLog`] if it is damaged, does
+    /// Returns [`Error::LogMissing`] if it is not the next generation. Returns [`Error::Log`] if it is damaged, does
     /// not continue the previous generation, or has a record that cannot be redone; in this case no record of it was
     /// replayed. After other errors, the databases stay dirty, and can be replayed again starting with the
     /// generations that their headers name.

@@ -322,9 +322,10 @@ impl DatabaseScan {
     /// Selects the batch source. The scan reads through the cache if it changes pages or logs their state for copies.
     fn choose_source(&self, work: &mut ScanState) {
         work.compares = work.options.compare_copies && self.file.log.has_copies();
-        work.batches = BatchReader::new(match work.options.zero || work.compares {
-            true => BatchSource::Cache(self.file.clone()),
-            false => BatchSource::File(self.file.file.clone()),
+        work.batches = BatchReader::new(if work.options.zero || work.compares {
+            BatchSource::Cache(self.file.clone())
+        } else {
+            BatchSource::File(self.file.file.clone())
         });
     }
 
@@ -379,9 +380,10 @@ impl DatabaseScan {
                     && work.options.zero
                 {
                     // If the page was already in memory, memory may have a newer version.
-                    match newest && flags.contains(PageFlags::SCRUBBED) {
-                        true => step.pass.unchanged += 1,
-                        false => step.candidates.push(number),
+                    if newest && flags.contains(PageFlags::SCRUBBED) {
+                        step.pass.unchanged += 1
+                    } else {
+                        step.candidates.push(number)
                     }
                 }
             }
@@ -559,10 +561,8 @@ impl DatabaseScan {
         step.pages += 1;
         step.uninitialized += u64::from(zero);
         step.examined_again += u64::from(in_doubt);
-        let flags = (!zero && flaw.is_none()).then(|| match in_doubt {
-            true => PageFlags::empty(),
-            false => Page::new(page, size).flags(),
-        });
+        let flags = (!zero && flaw.is_none())
+            .then(|| (if in_doubt { PageFlags::empty() } else { Page::new(page, size).flags() }));
         step.findings.extend(flaw.map(|flaw| (number, flaw)));
         Ok(flags)
     }

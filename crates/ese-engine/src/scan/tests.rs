@@ -395,12 +395,11 @@ fn tasks_that_change_pages_pause_for_lack_of_clean_pages() {
         let frames = cache.counters().frames as usize;
         let dirty = || cache.counters().dirty as usize;
         assert!(dirty() > frames * 4 / 5, "{} dirty pages", dirty());
-        match zeroing {
-            true => {
-                let options = ScanOptions { zero: true, ..ScanOptions::default() };
-                assert!(instance.start_maintenance(&db, options).unwrap());
-            }
-            false => assert!(instance.start_defragmentation(&db, DefragOptions::default()).unwrap()),
+        if zeroing {
+            let options = ScanOptions { zero: true, ..ScanOptions::default() };
+            assert!(instance.start_maintenance(&db, options).unwrap());
+        } else {
+            assert!(instance.start_defragmentation(&db, DefragOptions::default()).unwrap())
         }
         let worked = || db.scan_progress().pages + db.defrag_progress().pages_visited;
         let mut before = dirty();

@@ -107,9 +107,10 @@ fn zero_latched(
     // The latch prevents new transactions from accessing the page. Therefore, if no transaction is running and no
     // history is left, the page has no versions.
     let no_transaction = !services.transactions.any_running() && services.ended.is_empty();
-    let operations: Vec<u8> = match unused {
-        true => Vec::new(),
-        false => (0..count).map(|line| operation(&page, line, no_transaction)).collect(),
+    let operations: Vec<u8> = if unused {
+        Vec::new()
+    } else {
+        (0..count).map(|line| operation(&page, line, no_transaction)).collect()
     };
     let number_of = |wanted: u8| operations.iter().filter(|one| **one == wanted).count() as u64;
     zeroed.records = number_of(scrub::SCRUB_DATA);
@@ -139,10 +140,7 @@ fn operation(page: &Page<'_>, line: usize, no_transaction: bool) -> u8 {
     if !deleted || !no_transaction || flags.contains(PageFlags::NON_UNIQUE) {
         return scrub::KEEP;
     }
-    match flags.contains(PageFlags::LONG_VALUE) {
-        true => scrub::SCRUB_LONG_VALUE,
-        false => scrub::SCRUB_DATA,
-    }
+    if flags.contains(PageFlags::LONG_VALUE) { scrub::SCRUB_LONG_VALUE } else { scrub::SCRUB_DATA }
 }
 
 #[cfg(test)]

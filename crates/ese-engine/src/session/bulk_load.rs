@@ -81,7 +81,7 @@ pub struct BulkLoadProgress {
 ///
 /// **Out-of-order rows** are buffered in bounded memory, and inserted at the end in the same transaction. Their
 /// inserts are logged, and may split full leaves. When the memory is full, further out-of-order rows are refused with
-/// [`Error::OutOfOrderRows`], and the load can continue without them.
+/// [`Error::OutOfOrder`], and the load can continue without them.
 ///
 /// **Backups.** The table cannot be recreated from logs alone. A load clears the backup information of the databases.
 /// The next backup must therefore be a full backup (others fail with -560), and copies that follow the log must be
@@ -182,14 +182,15 @@ impl RunningLoad {
     fn begin(services: Arc<Services>) -> Result<RunningLoad> {
         services.bulk_loads.fetch_add(1, Ordering::SeqCst);
         let running = RunningLoad(services);
-        match running.0.backup_running.load(Ordering::SeqCst) {
-            false => Ok(running),
-            true => Err(Error::Backup {
+        if running.0.backup_running.load(Ordering::SeqCst) {
+            Err(Error::Backup {
                 fault: BackupErrorKind::Running,
                 what: "a backup of the instance is running and would contain only part of the load; finish \
                  or stop the backup first"
                     .to_string(),
-            }),
+            })
+        } else {
+            Ok(running)
         }
     }
 }
@@ -289,7 +290,7 @@ impl BulkLoad<'_> {
     /// individually at the end; see [`BulkLoadOptions::out_of_order_bytes`]. A table without a primary index accepts
     /// any order.
     ///
-    /// Returns [`Error::OutOfOrderRows`] if there is no memory for another out-of-order row, and [`Error::KeyDuplicate`]
+    /// Returns [`Error::OutOfOrder`] if there is no memory for another out-of-order row, and [`Error::KeyDuplicate`]
     /// if the row has the same key as the previous row. In both cases, and after [`Error::Usage`], the row is refused
     /// and the load can continue; insert the row with [`Table::insert`](crate::Table::insert) after the load. After
     /// any other error the load cannot be finished.

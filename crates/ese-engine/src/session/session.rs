@@ -63,9 +63,10 @@ struct DefinitionChange {
 impl DefinitionChange {
     /// Marks the table or its changed definition as unusable. Must be called before its level is rolled back.
     fn roll_back(&self) {
-        match self.created {
-            true => self.db.tables.roll_back_creation(self.table),
-            false => self.db.tables.roll_back_change(self.table),
+        if self.created {
+            self.db.tables.roll_back_creation(self.table)
+        } else {
+            self.db.tables.roll_back_change(self.table)
         }
     }
 }
@@ -154,9 +155,10 @@ impl Session {
 
     /// Returns an error if the database is attached to another instance.
     pub(super) fn check_same_instance(&self, db: &Database) -> Result<()> {
-        match Arc::ptr_eq(&db.trees.versions, &self.active.services().versions) {
-            true => Ok(()),
-            false => Err(Error::Usage(format!("{} belongs to another instance", db.path().display()))),
+        if Arc::ptr_eq(&db.trees.versions, &self.active.services().versions) {
+            Ok(())
+        } else {
+            Err(Error::Usage(format!("{} belongs to another instance", db.path().display())))
         }
     }
 

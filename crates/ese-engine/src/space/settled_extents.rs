@@ -59,9 +59,10 @@ impl SpaceLock<'_> {
             }
             Ok(())
         });
-        match !fits {
-            true => group::run(self.file, false, |group| self.free_unused(group, &owners[0], extent)),
-            false => returned,
+        if !fits {
+            group::run(self.file, false, |group| self.free_unused(group, &owners[0], extent))
+        } else {
+            returned
         }
     }
 

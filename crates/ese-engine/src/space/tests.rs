@@ -16,9 +16,10 @@ fn pages_below_root(lock: &SpaceLock<'_>, root: PageNumber) -> BTreeSet<u32> {
     let mut pages = BTreeSet::new();
     group::run(lock.file, false, |group| {
         let page = group.page(root)?;
-        pages = match page.is_leaf() {
-            true => BTreeSet::new(),
-            false => page.nodes().filter_map(|node| node.child()).map(PageNumber::get).collect(),
+        pages = if page.is_leaf() {
+            BTreeSet::new()
+        } else {
+            page.nodes().filter_map(|node| node.child()).map(PageNumber::get).collect()
         };
         Ok(())
     })

@@ -310,9 +310,10 @@ impl DatabaseFile {
         let header = self.header.lock();
         // Until a database is attached again, this field contains the position of its shutdown, which may be in
         // another log.
-        match header.resize_position == header.consistent_position {
-            true => LogPosition::MIN,
-            false => header.resize_position,
+        if header.resize_position == header.consistent_position {
+            LogPosition::MIN
+        } else {
+            header.resize_position
         }
     }
 

@@ -70,10 +70,7 @@ impl DatabaseFile {
         let until = self.released_until();
         // As in ESE: if the header does not contain the position, the pages may have newer content.
         let unknown = until == LogPosition::MIN && start.generation <= self.newest_applied();
-        match until >= end || unknown {
-            true => self.drop_from_cache(pages),
-            false => self.release_pages(pages, end),
-        }
+        if until >= end || unknown { self.drop_from_cache(pages) } else { self.release_pages(pages, end) }
     }
 
     fn drop_from_cache(&self, pages: &ReleasedRanges) -> Result<()> {

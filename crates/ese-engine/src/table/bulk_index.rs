@@ -62,9 +62,10 @@ fn fill(
         keys.iter().try_for_each(|key| entries.add(&key.bytes, row))?;
         progress.records += 1;
         progress.entry_bytes = entries.bytes;
-        match progress.records % RECORDS_PER_QUESTION != 0 || should_continue(progress) {
-            true => Ok(()),
-            false => Err(Error::Cancelled),
+        if progress.records % RECORDS_PER_QUESTION != 0 || should_continue(progress) {
+            Ok(())
+        } else {
+            Err(Error::Cancelled)
         }
     })?;
     let density = settings.density.unwrap_or(index.density);

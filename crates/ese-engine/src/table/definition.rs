@@ -193,10 +193,8 @@ impl IndexDefinition {
         if self.columns.is_empty() || self.columns.len() > MAX_SEGMENTS {
             return Err(usage(format!("an index has 1 to {MAX_SEGMENTS} columns")));
         }
-        let mut flags = match self.primary {
-            true => IndexFlags::DEFAULT_PRIMARY,
-            false => IndexFlags::DEFAULT_SECONDARY,
-        };
+        let mut flags =
+            if self.primary { IndexFlags::DEFAULT_PRIMARY } else { IndexFlags::DEFAULT_SECONDARY };
         flags.set(IndexFlags::UNIQUE, self.unique || self.primary);
         let mut columns = Vec::new();
         for (name, descending) in &self.columns {

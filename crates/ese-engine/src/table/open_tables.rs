@@ -44,10 +44,7 @@ impl OpenTableEntry {
     fn check(&self, view: &ReadView) -> Result<()> {
         let rolled_back = |by: &Transaction| !by.is_running() && by.committed().is_none();
         let settled = self.altered_by.as_ref().is_none_or(|by| view.sees(by) || rolled_back(by));
-        match settled && self.altered_in < view.snapshot {
-            true => Ok(()),
-            false => Err(Error::WriteConflict),
-        }
+        if settled && self.altered_in < view.snapshot { Ok(()) } else { Err(Error::WriteConflict) }
     }
 
     fn set_state(&mut self, state: Arc<TableState>) {

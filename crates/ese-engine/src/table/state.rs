@@ -85,12 +85,10 @@ impl TableState {
 
     /// Fails if the state is invalid and its trees must therefore no longer be used.
     pub fn check(&self) -> Result<()> {
-        match self.gone.load(Ordering::Acquire) {
-            true => Err(Error::Usage(format!(
-                "table {:?}: its definition changed; open it again",
-                self.schema.name
-            ))),
-            false => Ok(()),
+        if self.gone.load(Ordering::Acquire) {
+            Err(Error::Usage(format!("table {:?}: its definition changed; open it again", self.schema.name)))
+        } else {
+            Ok(())
         }
     }
 

@@ -8,9 +8,9 @@
 //! tree. A tree changes nodes through a [`ChangeContext`], which belongs to an [`ActiveTransaction`].
 
 mod active;
+mod active_replaces;
 mod change_context;
 mod ended_transactions;
-mod active_replaces;
 mod running_transaction;
 #[cfg(all(test, shuttle))]
 mod schedule_tests;

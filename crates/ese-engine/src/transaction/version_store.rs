@@ -140,10 +140,7 @@ impl VersionStore {
     /// Returns an error if another change would exceed the limit. Undo needs no room, so this never makes a rollback
     /// fail.
     pub fn check_room(&self) -> Result<()> {
-        match self.holds(self.limit) {
-            true => Err(self.full_error()),
-            false => Ok(()),
-        }
+        if self.holds(self.limit) { Err(self.full_error()) } else { Ok(()) }
     }
 
     /// Returns the error for a session that must not change anything because the store is full.

@@ -206,13 +206,12 @@ fn an_index_survives_cuts_completely_or_not_at_all() {
         let instance = open(&disk, PageSize::KIB_4).unwrap();
         let db = instance.attach(Path::new(DB), 64).unwrap();
         let mut session = instance.session();
-        match has_index(&mut session, &db, "Loaded") {
-            true => with += 1,
-            false => {
-                assert!(!is_done, "cut {cut}: an acknowledged index is lost");
-                without += 1;
-                session.bulk_create_index(&db, "T", &by_code("Loaded"), options()).unwrap();
-            }
+        if has_index(&mut session, &db, "Loaded") {
+            with += 1
+        } else {
+            assert!(!is_done, "cut {cut}: an acknowledged index is lost");
+            without += 1;
+            session.bulk_create_index(&db, "T", &by_code("Loaded"), options()).unwrap();
         }
         assert!(in_order(&mut session, &db, "Loaded").len() >= ROWS as usize, "cut {cut}");
         drop((session, db));

@@ -116,9 +116,10 @@ fn an_open_table_is_refused_in_other_sessions() {
         let [mut own, mut other] = [(); 2].map(|()| attached.instance.session());
         own.begin().unwrap();
         let name = if new { "New" } else { "Log" };
-        match new {
-            true => own.create_table(&attached.db, &TableDefinition { name: name.into(), ..definition() }),
-            false => own.create_index(&attached.db, name, &by_name("Name")),
+        if new {
+            own.create_table(&attached.db, &TableDefinition { name: name.into(), ..definition() })
+        } else {
+            own.create_index(&attached.db, name, &by_name("Name"))
         }
         .unwrap();
         let mut table = own.open_table(&attached.db, name).unwrap();

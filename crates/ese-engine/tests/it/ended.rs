@@ -18,9 +18,10 @@ use super::recovered::{DATABASES, SIZE, create_one, options, rows};
 fn put(session: &mut Session, db: &Arc<Database>, key: i32, number: i32) -> Result<()> {
     let mut table = session.open_table(db, "t")?;
     let number = (ColumnId(2), Value::Long(number));
-    match table.seek(session, &[Value::Long(key)], SeekRelation::Equal)? {
-        true => table.replace(session, &[number]),
-        false => table.insert(session, &[(ColumnId(1), Value::Long(key)), number]),
+    if table.seek(session, &[Value::Long(key)], SeekRelation::Equal)? {
+        table.replace(session, &[number])
+    } else {
+        table.insert(session, &[(ColumnId(1), Value::Long(key)), number])
     }
 }
 

@@ -190,9 +190,10 @@ impl TracedInstance {
 
     /// Cuts the power or kills the process, and then recovers.
     pub fn crash(&mut self, power: bool) {
-        let disk = match power {
-            true => self.traced.disk().crash(11, CrashOptions::default()),
-            false => self.traced.disk().process_kill(),
+        let disk = if power {
+            self.traced.disk().crash(11, CrashOptions::default())
+        } else {
+            self.traced.disk().process_kill()
         };
         self.traced = self.traced.on(disk);
         self.instance = open(self.setup, &self.traced);

@@ -114,9 +114,10 @@ impl TracedLog {
     /// Cuts the power or kills the process. Then reads the log, continues it, and reads parts of it again.
     fn crash(&mut self, power: bool) {
         let _ = writeln!(self.text, "{:?}", self.log.counters());
-        let disk = match power {
-            true => self.traced.disk().crash(5, CrashOptions::default()),
-            false => self.traced.disk().process_kill(),
+        let disk = if power {
+            self.traced.disk().crash(5, CrashOptions::default())
+        } else {
+            self.traced.disk().process_kill()
         };
         self.traced = self.traced.on(disk);
         self.options.vfs = Arc::new(self.traced.clone());

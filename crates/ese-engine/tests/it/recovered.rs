@@ -104,12 +104,11 @@ pub(super) fn work(
             table.delete(session).unwrap();
             changed.remove(&key);
         } else {
-            match found {
-                true => table.replace(session, &row).unwrap(),
-                false => {
-                    let row = [&[(ColumnId(1), Value::Long(key))][..], &row].concat();
-                    table.insert(session, &row).unwrap();
-                }
+            if found {
+                table.replace(session, &row).unwrap()
+            } else {
+                let row = [&[(ColumnId(1), Value::Long(key))][..], &row].concat();
+                table.insert(session, &row).unwrap();
             }
             changed.insert(key, number);
         }

@@ -42,9 +42,10 @@ fn recover(disk: &SimVfs) -> Result<usize> {
     options.database_paths.search(DIRECTORY);
     let mut replayer = Replayer::open(options, &plan.logs[0].1)?;
     for (index, (_, path)) in plan.logs.iter().enumerate() {
-        match index + 1 == plan.logs.len() {
-            true => replayer.replay_until(path, LogPosition::MAX)?,
-            false => replayer.replay(path)?,
+        if index + 1 == plan.logs.len() {
+            replayer.replay_until(path, LogPosition::MAX)?
+        } else {
+            replayer.replay(path)?
         }
     }
     Ok(replayer.finish()?.1.rolled_back)

@@ -155,10 +155,11 @@ impl TableSchema {
         row.space = column.size;
         row.flags = column.flags.bits();
         row.pages_or_locale = column.code_page.0;
-        row.record_offset = (column.class() == ColumnClass::Fixed).then_some(match self.describes_itself() {
+        row.record_offset = (column.class() == ColumnClass::Fixed).then_some(if self.describes_itself() {
             // In the rows for the catalog's own columns, ESE always writes this wrong offset.
-            true => 4,
-            false => column.record_offset,
+            4
+        } else {
+            column.record_offset
         });
         put(&mut row, extra::DEFAULT_VALUE, column.default.clone());
         row

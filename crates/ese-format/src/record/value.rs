@@ -139,10 +139,7 @@ impl Value {
 /// Returns the bytes of a number in little-endian order. Only big-endian processors need a copy.
 fn little_endian<T: IntoBytes + Immutable>(number: &T) -> Cow<'_, [u8]> {
     let bytes = number.as_bytes();
-    match cfg!(target_endian = "little") {
-        true => bytes.into(),
-        false => bytes.iter().rev().copied().collect(),
-    }
+    if cfg!(target_endian = "little") { bytes.into() } else { bytes.iter().rev().copied().collect() }
 }
 
 impl CodePage {

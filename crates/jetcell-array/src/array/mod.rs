@@ -1,7 +1,7 @@
 //! An assembled array: reads, staged writes, commits through the journal, and failures of members.
 
+mod array_open_zone;
 mod assemble;
-mod partial_rebuild;
 mod block_store;
 mod buffer_pool;
 mod commit;
@@ -10,7 +10,6 @@ mod cost_tests;
 mod create;
 mod examination;
 mod fetched_blocks;
-mod array_open_zone;
 #[cfg(test)]
 mod first_write_tests;
 mod free_rows;
@@ -19,8 +18,8 @@ mod members;
 mod new_member;
 mod new_rows;
 mod open_rows;
-mod zone_buffer;
 mod parity;
+mod partial_rebuild;
 mod reads;
 mod records;
 mod recovery;
@@ -33,6 +32,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 mod transfers;
+mod zone_buffer;
 mod zone_generations;
 mod zone_worker;
 mod zone_write;
@@ -44,11 +44,11 @@ use std::path::PathBuf;
 use jetcell_sync::Arc;
 use jetcell_vfs::{IoReason, TransferKind, Vfs};
 
-pub(crate) use self::partial_rebuild::{PartialZoneRebuild, RebuildTarget};
+use self::array_open_zone::ArrayOpenZone;
 use self::buffer_pool::BufferPool;
 use self::fetched_blocks::FetchedBlocks;
-use self::array_open_zone::ArrayOpenZone;
 use self::new_rows::NewRowWrites;
+pub(crate) use self::partial_rebuild::{PartialZoneRebuild, RebuildTarget};
 use self::records::RecordCache;
 use self::row_writes::RowWrites;
 use crate::error::{ArrayError, ArrayRefusal, Result};
@@ -63,10 +63,10 @@ pub use self::create::CreateArrayOptions;
 pub use self::examination::{ArrayExamination, MemberState};
 pub use self::load_meter::LoadMeter;
 pub use self::new_member::{MemberPurpose, MemberRequirements, PreparedMember};
-pub(crate) use self::zone_buffer::ZoneBuffer;
 pub(crate) use self::reads::BlockReadAhead;
 pub use self::status::{ArrayState, ArrayStatus, SlotState, SlotStatus};
 pub(crate) use self::transfers::{InFlightTransfers, TransferSegment};
+pub(crate) use self::zone_buffer::ZoneBuffer;
 pub(crate) use self::zone_write::FreeRow;
 
 /// Counters accumulated since the array was assembled.

@@ -157,9 +157,10 @@ impl Kernel {
             return false;
         }
         if let Some(parity) = WordParity::new(columns, rows, diagonals, prime) {
-            match parity.has_cache_set_conflicts() {
-                true => self.run(parity.split()),
-                false => self.run(parity),
+            if parity.has_cache_set_conflicts() {
+                self.run(parity.split())
+            } else {
+                self.run(parity)
             }
             return true;
         }

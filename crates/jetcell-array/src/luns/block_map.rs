@@ -200,10 +200,8 @@ impl MapUpdate<'_> {
         height: u32,
         changes: &[(u64, BlockPointer)],
     ) -> Result<BlockPointer> {
-        let mut node = match pointer.is_hole() {
-            true => MapNode::empty(),
-            false => MapNode::clone(&*source.node(pointer.block)?),
-        };
+        let mut node =
+            if pointer.is_hole() { MapNode::empty() } else { MapNode::clone(&*source.node(pointer.block)?) };
         let slot_of = |index: u64| (index / span(height - 1) % FAN_OUT as u64) as usize;
         for changes in changes.chunk_by(|one, other| slot_of(one.0) == slot_of(other.0)) {
             let child = &mut node.0[slot_of(changes[0].0)];
@@ -286,7 +284,7 @@ mod tests {
                 for (index, is_data) in changes {
                     let pointer = if is_data { next += 1; BlockPointer { block: next, birth: round } } else { BlockPointer::HOLE };
                     list.push((index, pointer));
-                    match is_data { true => { live.insert(next, round); model.insert(index, pointer) } false => model.remove(&index) };
+                    if is_data { live.insert(next, round); model.insert(index, pointer) } else { model.remove(&index) };
                 }
                 let most = max_nodes(height, list.iter().map(|change| change.0));
                 let mut addresses = next + 1..=next + most;

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use jetcell_sync::Arc;
 use jetcell_vfs::IoBuffer;
 
+use super::block_allocator::BlockAllocation;
 use super::block_map::{BlockPointer, MapNode, MapUpdate, max_nodes};
 use super::catalogue::LunId;
-use super::write_through::{WRITE_THROUGH_BATCH, WRITE_THROUGH_WINDOW, WriteThroughBlocks};
-use super::block_allocator::BlockAllocation;
 use super::write_log::WriteLogEntry;
+use super::write_through::{WRITE_THROUGH_BATCH, WRITE_THROUGH_WINDOW, WriteThroughBlocks};
 use super::{CATALOGUE_AREA_BLOCKS, LunVolume, PendingBlock};
 use crate::array::FreeRow;
 use crate::error::{ArrayError, Result};
@@ -198,9 +198,10 @@ impl LunVolume {
         }
         // The catalogue must not become durable before the blocks to which it refers. A commit syncs whole rows
         // together with its journal.
-        match point.single_blocks.is_empty() {
-            true => self.array.sync_members()?,
-            false => self.array.flush()?,
+        if point.single_blocks.is_empty() {
+            self.array.sync_members()?
+        } else {
+            self.array.flush()?
         }
         for (place, root) in &point.plan.roots {
             self.catalogue.luns[*place].root = *root;

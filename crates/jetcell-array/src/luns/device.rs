@@ -6,8 +6,8 @@ use jetcell_vfs::IoBuffer;
 
 use super::block_map::{MapLookup, for_each_mapped};
 use super::catalogue::LunId;
-use super::write_through::WRITE_THROUGH_BATCH;
 use super::consistency_point::RESERVE;
+use super::write_through::WRITE_THROUGH_BATCH;
 use super::{LunVolume, PendingBlock};
 use crate::array::BlockReadAhead;
 use crate::bytes::BlockStore;

@@ -24,22 +24,22 @@
 //! which only the current state of one LUN refers is freed when it is replaced. All other unused blocks are found by
 //! a *sweep* through all maps after a snapshot or a LUN is deleted.
 
+mod block_allocator;
 mod block_map;
 mod catalogue;
 mod cleaning;
+mod consistency_point;
 mod device;
-mod write_through;
-mod open_zone;
 #[cfg(test)]
 mod history_tests;
-mod consistency_point;
+mod open_zone;
 mod shared;
 mod snapshots;
-mod block_allocator;
 mod start;
 #[cfg(test)]
 mod tests;
 mod write_log;
+mod write_through;
 #[cfg(test)]
 mod writes_in_flight_tests;
 
@@ -48,13 +48,13 @@ use std::path::PathBuf;
 
 use jetcell_sync::Arc;
 
+use self::block_allocator::BlockAllocator;
 use self::block_map::{MapNode, MapNodeSource};
 use self::catalogue::{LunCatalogue, LunId};
-use self::write_through::WriteThroughBlocks;
-use self::open_zone::LunOpenZone;
 use self::consistency_point::InFlightConsistencyPoint;
-use self::block_allocator::BlockAllocator;
+use self::open_zone::LunOpenZone;
 use self::write_log::WriteLog;
+use self::write_through::WriteThroughBlocks;
 use crate::array::{Array, PreparedMember};
 use crate::error::{ArrayError, Result};
 use crate::geometry::BLOCK;

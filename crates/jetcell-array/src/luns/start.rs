@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use jetcell_sync::Arc;
 use jetcell_vfs::Vfs;
 
+use super::block_allocator::BlockAllocator;
 use super::block_map::walk;
 use super::catalogue::LunCatalogue;
-use super::block_allocator::BlockAllocator;
 use super::write_log::{WriteLog, WriteLogEntry, WriteLogIdentity};
 use super::{CATALOGUE_AREA_BLOCKS, FIRST_BLOCK, LunVolume, MapCache, MapReader, PendingBlock};
 use crate::array::Array;

@@ -44,10 +44,11 @@ impl RebuildProgress {
 
     /// Returns the number of zones finished since an earlier state of the same rebuild.
     pub fn zones_since(&self, earlier: &RebuildProgress) -> u64 {
-        match self.zones == earlier.zones {
-            true => self.zones_done.saturating_sub(earlier.zones_done),
+        if self.zones == earlier.zones {
+            self.zones_done.saturating_sub(earlier.zones_done)
+        } else {
             // When a replacement is complete, it becomes a member, and its zones are no longer counted.
-            false => (earlier.zones - earlier.zones_done).saturating_sub(self.zones - self.zones_done),
+            (earlier.zones - earlier.zones_done).saturating_sub(self.zones - self.zones_done)
         }
     }
 }

@@ -15,10 +15,10 @@
 //! Before any of them is used, the reserve is raised durably in the table. Other blocks are overwritten with zeros,
 //! or deallocated on a LUN.
 
-mod storage;
 mod file;
-mod free_blocks;
 mod file_table;
+mod free_blocks;
+mod storage;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -28,10 +28,10 @@ use jetcell_sync::atomic::{AtomicU64, Ordering};
 use jetcell_sync::{Arc, Mutex, MutexGuard};
 use jetcell_vfs::{Clock, DirectoryLock, File, OpenMode, Vfs};
 
-use self::storage::VolumeStorage;
 use self::file::VolumeFile;
-use self::free_blocks::FreeBlocks;
 use self::file_table::{FileNodeId, FileTable, TABLE_AREA_BLOCKS};
+use self::free_blocks::FreeBlocks;
+use self::storage::VolumeStorage;
 use crate::array::{Array, LoadMeter};
 use crate::error::{ArrayError, ArrayRefusal};
 use crate::geometry::BLOCK;

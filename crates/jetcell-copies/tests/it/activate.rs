@@ -63,12 +63,11 @@ fn old_follows_new(disk: &SimVfs) {
 fn a_switch_over_loses_nothing_and_the_old_active_side_follows_the_new_one() {
     for crashed in [false, true] {
         let (disk, site) = behind(200);
-        let disk = match crashed {
-            true => disk.process_kill(),
-            false => {
-                site.close();
-                disk
-            }
+        let disk = if crashed {
+            disk.process_kill()
+        } else {
+            site.close();
+            disk
         };
         let result = activated(&disk, LossLimit::Nothing).unwrap();
         assert!(result.lost.is_none() && result.stepped_down, "{result:?}");

@@ -288,9 +288,10 @@ fn logs_that_are_not_taken_are_events_with_the_numbers_of_ese() {
     for (is_gone, id) in [(false, 552), (true, 518)] {
         let (disk, site) = ahead(300);
         let bad = logs(&disk, ACTIVE).archived(Generation(state(&disk).next + 1));
-        match is_gone {
-            true => disk.remove(&bad).unwrap(),
-            false => disk.corrupt(&bad, 9000, &[7; 300]).unwrap(),
+        if is_gone {
+            disk.remove(&bad).unwrap()
+        } else {
+            disk.corrupt(&bad, 9000, &[7; 300]).unwrap()
         }
         let heard = Arc::new(ReceivedEvents::default());
         let mut copy = follow_heard(&disk, &heard);

@@ -2,6 +2,7 @@
 //! history.
 
 mod activate;
+mod active_instance;
 mod block_mode;
 mod bulk_loads;
 mod follow;
@@ -10,4 +11,3 @@ mod passive_work;
 mod races;
 mod reseed;
 mod seed;
-mod active_instance;

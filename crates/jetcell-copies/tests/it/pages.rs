@@ -122,7 +122,8 @@ fn compare(disk: &SimVfs, site: ActiveInstance, copy: Replicator) {
     site.roll();
     site.close();
     catch_up(disk).unwrap();
-    let [ours, theirs] = [COPY, ACTIVE].map(|side| super::active_instance::pages(disk, &format!("{side}/data.edb")));
+    let [ours, theirs] =
+        [COPY, ACTIVE].map(|side| super::active_instance::pages(disk, &format!("{side}/data.edb")));
     let differ = ours.iter().zip(&theirs).enumerate().filter(|(_, (a, b))| a != b).map(|(at, _)| at + 1);
     assert_eq!(differ.collect::<Vec<_>>(), Vec::<usize>::new());
     assert_eq!(ours.len(), theirs.len());

@@ -24,12 +24,11 @@ fn diverged(crashed: bool) -> SimVfs {
     site.insert(50..200);
     catch_up(&disk).unwrap();
     site.insert(200..400);
-    let disk = match crashed {
-        true => disk.process_kill(),
-        false => {
-            site.close();
-            disk
-        }
+    let disk = if crashed {
+        disk.process_kill()
+    } else {
+        site.close();
+        disk
     };
     // The old active side is unreachable during the activation.
     let away: Vec<_> = disk.list(Path::new(ACTIVE)).unwrap();

@@ -147,9 +147,10 @@ pub fn dump_log(source: &DumpSource, options: &LogDumpOptions, output: &mut Dump
             return Ok(());
         }
         end.matched += u64::from(!filler);
-        match options.stats {
-            true => stats.add(&stored.record, stored.bytes.len()),
-            false => output.item(&RecordLine::new(&stored, transaction))?,
+        if options.stats {
+            stats.add(&stored.record, stored.bytes.len())
+        } else {
+            output.item(&RecordLine::new(&stored, transaction))?
         }
         Ok(())
     })?;

@@ -68,19 +68,18 @@ pub(super) fn scan(
             (false, false) => (PageClass::Leaked, None),
             (true, _) => {
                 let image = database.page(number);
-                match image.state.is_good() {
-                    false => (PageClass::Damaged, None),
-                    true => {
-                        let page = image.page();
-                        let next = page.next().map(|next| next.get());
-                        let header = UsedPage {
-                            tree: page.tree(),
-                            flags: page.flags(),
-                            free: page.free_bytes(),
-                            contiguous: next.map(|next| next == number + 1),
-                        };
-                        (class(header.flags), Some(header))
-                    }
+                if image.state.is_good() {
+                    let page = image.page();
+                    let next = page.next().map(|next| next.get());
+                    let header = UsedPage {
+                        tree: page.tree(),
+                        flags: page.flags(),
+                        free: page.free_bytes(),
+                        contiguous: next.map(|next| next == number + 1),
+                    };
+                    (class(header.flags), Some(header))
+                } else {
+                    (PageClass::Damaged, None)
                 }
             }
         };

@@ -48,9 +48,10 @@ impl CsvTable {
         for column in &table.columns {
             // ESE does not accept names with control characters.
             let name = &*printable(&column.column.name);
-            match safe && is_formula(name.as_bytes()) {
-                true => writer.write_field(format!("'{name}"))?,
-                false => writer.write_field(name)?,
+            if safe && is_formula(name.as_bytes()) {
+                writer.write_field(format!("'{name}"))?
+            } else {
+                writer.write_field(name)?
             }
         }
         if mark_deleted {

@@ -146,10 +146,13 @@ fn sql_value<'b>(
         Ok(ExportedValue::Int(value)) => ValueRef::Integer(value),
         Ok(ExportedValue::Single(value)) if value.is_finite() => ValueRef::Real(value.into()),
         Ok(ExportedValue::Double(value)) if value.is_finite() => ValueRef::Real(value),
-        Ok(ExportedValue::Binary(bytes)) => match write_sid(bytes, buffer) {
-            true => ValueRef::Text(buffer),
-            false => ValueRef::Blob(bytes),
-        },
+        Ok(ExportedValue::Binary(bytes)) => {
+            if write_sid(bytes, buffer) {
+                ValueRef::Text(buffer)
+            } else {
+                ValueRef::Blob(bytes)
+            }
+        }
         Ok(ExportedValue::UInt(value)) if i64::try_from(value).is_ok() => ValueRef::Integer(value as i64),
         Ok(value) => {
             value.write_text(buffer);

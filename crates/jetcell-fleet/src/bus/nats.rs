@@ -63,13 +63,14 @@ impl NatsAccess {
     fn addresses(&self) -> Result<Vec<String>, BusError> {
         let addresses: Vec<String> = self.url.split(',').map(|url| url.trim().to_string()).collect();
         // Command-line arguments are visible to every user of the host.
-        match addresses.iter().any(|url| url.contains('@')) {
-            true => Err(BusError::Refused(
+        if addresses.iter().any(|url| url.contains('@')) {
+            Err(BusError::Refused(
                 "the address in --nats contains a password, which all users of this machine can read; put \
                  it in a file for --token-file, --credentials or --nkey-file"
                     .into(),
-            )),
-            false => Ok(addresses),
+            ))
+        } else {
+            Ok(addresses)
         }
     }
 

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::*;
 use crate::clock::ClockReading;
+use crate::fleet_rank::FleetRank;
 use crate::host::{HostIdentity, HostProgress, HostSession, SessionAction, SessionEnd};
 use crate::message::{Assignment, HostCondition, MeasurementWindow};
 use crate::result_transfer::ResultTransfer;
-use crate::fleet_rank::FleetRank;
 
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1_000 * MS;

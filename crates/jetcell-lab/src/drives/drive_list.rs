@@ -297,11 +297,12 @@ impl PowerSource {
         if sources.into_iter().filter(|is| *is).count() != 1 || kwh.is_some() != hours.is_some() {
             return Err("expected exactly one power value; write watts, or kwh and hours, or log".into());
         }
-        match scope.is_none() && log.is_none() {
-            true => Err("the scope of the meter is missing; write scope = \"drive\", \"enclosure\", \
+        if scope.is_none() && log.is_none() {
+            Err("the scope of the meter is missing; write scope = \"drive\", \"enclosure\", \
              \"server\" or \"processor\""
-                .into()),
-            false => Ok(()),
+                .into())
+        } else {
+            Ok(())
         }
     }
 

@@ -217,13 +217,14 @@ impl DurabilityVerifier<'_> {
         }
         for (path, binding, compared) in blank {
             // If the promised file was found under another name, this is a different file.
-            match binding.file.is_some_and(|file| found.contains(&file)) {
-                true => self.record_violation(
+            if binding.file.is_some_and(|file| found.contains(&file)) {
+                self.record_violation(
                     binding.origin,
                     path,
                     DurabilityViolation::missing("another file has the name"),
-                ),
-                false => self.record_violations(path, &compared),
+                )
+            } else {
+                self.record_violations(path, &compared)
             }
             found.extend(binding.file);
         }
@@ -260,9 +261,10 @@ impl DurabilityVerifier<'_> {
             Err(error) => {
                 let absent = error.kind() == io::ErrorKind::NotFound;
                 if let Some(durable) = durable.filter(|_| !absent || !name.may_be_absent()) {
-                    let fault = match absent {
-                        true => DurabilityViolation::missing("the name does not exist"),
-                        false => DurabilityViolation::unreadable(error.to_string()),
+                    let fault = if absent {
+                        DurabilityViolation::missing("the name does not exist")
+                    } else {
+                        DurabilityViolation::unreadable(error.to_string())
                     };
                     self.record_violation(durable.origin, path, fault);
                     return NameCheck::from_file(durable.file);

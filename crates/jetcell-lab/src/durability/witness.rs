@@ -105,9 +105,10 @@ impl Witness for TcpWitness {
         self.stream.get_mut().write_all(line.text().as_bytes())?;
         let mut answer = Vec::new();
         self.stream.by_ref().take(STORED_REPLY.len() as u64).read_until(b'\n', &mut answer)?;
-        match answer == STORED_REPLY {
-            true => Ok(()),
-            false => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the witness closed the connection")),
+        if answer == STORED_REPLY {
+            Ok(())
+        } else {
+            Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the witness closed the connection"))
         }
     }
 }

@@ -74,15 +74,12 @@ pub(super) fn inline_encryption(storage: &DirectoryStorage, system: &dyn System)
     let options = &storage.mount.as_ref()?.options;
     options.split(',').find(|option| *option == "inlinecrypt")?;
     let name = storage.device.as_ref().map(|device| device.name.as_str()).unwrap_or_default();
-    Some(match system.list_directory(&format!("/sys/block/{name}/queue/crypto")).is_empty() {
-        false => {
-            "encrypted files (fscrypt, inlinecrypt): in hardware, by the device, for the ciphers that it \
-             supports"
-        }
-        true => {
-            "encrypted files (fscrypt, inlinecrypt): in software, by the block layer, because the device \
+    Some(if system.list_directory(&format!("/sys/block/{name}/queue/crypto")).is_empty() {
+        "encrypted files (fscrypt, inlinecrypt): in software, by the block layer, because the device \
              does not have an encryption engine"
-        }
+    } else {
+        "encrypted files (fscrypt, inlinecrypt): in hardware, by the device, for the ciphers that it \
+             supports"
     })
 }
 

@@ -94,13 +94,14 @@ fn answer(comparison: &FilesystemTest) -> String {
         shown(&backup)
     );
     let slowest = load.percent - load.half_width.unwrap_or_default();
-    match is_slower(&load) || slowest >= 0.0 {
-        true => format!("{verdict} {differences}"),
-        false => format!(
+    if is_slower(&load) || slowest >= 0.0 {
+        format!("{verdict} {differences}")
+    } else {
+        format!(
             "{verdict} {differences} A loss of up to {:.1} % for the mail load is not excluded; more turns \
              narrow the interval.",
             -slowest
-        ),
+        )
     }
 }
 

@@ -2,11 +2,11 @@
 
 use super::{default, needs, only_one};
 use crate::array::ArrayShape;
+use crate::calculation_step::{CalculationStep, format_value};
 use crate::inputs::{AfrInterpretation, ReliabilityInputs};
 use crate::rebuild::{LoadedDrive, RebuildTimes};
 use crate::scrub::ScrubPolicy;
 use crate::spares::SpareDrives;
-use crate::calculation_step::{CalculationStep, format_value};
 use crate::units::{AnnualFailure, BytesPerSecond, Hours, PerHour};
 use crate::{Error, EventRates};
 

@@ -12,8 +12,8 @@
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::RngCore;
 
-use super::weibull::Weibull;
 use super::event_distributions::EventDistributions;
+use super::weibull::Weibull;
 use crate::array::DriveSet;
 use crate::model::GeneralModelRules;
 

@@ -1,6 +1,6 @@
 //! Monte Carlo simulation with age-dependent rates, which the Markov models cannot represent.
 //!
-//! [`law`] and [`laws`] define the time distributions, [`life`] simulates one set of drives, and [`estimate`]
+//! [`weibull`] and [`event_distributions`] define the time distributions, [`life`] simulates one set of drives, and [`estimate`]
 //! simulates many.
 //!
 //! The rules are those of the general chain. When a drive fails, the set loses data if the number of failed drives,
@@ -9,9 +9,9 @@
 //! drive starts at age 0.
 
 pub mod estimate;
-pub mod weibull;
 pub mod event_distributions;
 pub mod life;
+pub mod weibull;
 
 pub use estimate::{LossEstimate, SimulationEffort};
 pub use event_distributions::{DistributionShapes, EventDistributions};

@@ -242,12 +242,10 @@ fn single_machine(server: &ServerTests, checks: &mut ConsistencyChecks) {
         return;
     }
     let all_same = machines().all(|(_, machine)| machine == first);
-    let found = match all_same {
-        true => first.clone(),
-        false => machines()
-            .map(|(test, machine)| format!("{}: {machine}", test.kind))
-            .collect::<Vec<_>>()
-            .join("; "),
+    let found = if all_same {
+        first.clone()
+    } else {
+        machines().map(|(test, machine)| format!("{}: {machine}", test.kind)).collect::<Vec<_>>().join("; ")
     };
     checks.add_comparison(all_same, format!("tests of {}", server.name), "all on the same machine", found);
 }

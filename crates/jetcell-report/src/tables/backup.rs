@@ -76,10 +76,8 @@ fn pages(backup: &BackupTestResult) -> ReportTable {
 
 fn cost(cost: &BackupCost) -> ReportTable {
     let row = |name: &str, alone: f64, together: f64| -> Vec<ReportCell> {
-        let change = match alone > 0.0 {
-            true => format!("{:+.1}", (together / alone - 1.0) * 100.0),
-            false => "–".into(),
-        };
+        let change =
+            if alone > 0.0 { format!("{:+.1}", (together / alone - 1.0) * 100.0) } else { "–".into() };
         vec![name.into(), figure(name, alone), figure(name, together), change.into()]
     };
     let (alone, together) = (&cost.load_alone, &cost.load_together);

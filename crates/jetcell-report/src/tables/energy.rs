@@ -27,12 +27,13 @@ pub(super) fn energy(result: &RunResult) -> Option<ReportTable> {
         table = table.fact("Carbon dioxide of a year (kg)", decimal(kilograms, 1));
     }
     table = table.note("A year has 365 days at the mean power of the measured time.");
-    Some(match energy.scope.is_storage() {
-        true => table,
-        false => table.note(format!(
+    Some(if energy.scope.is_storage() {
+        table
+    } else {
+        table.note(format!(
             "These figures were measured for {}. They say nothing about a drive alone.",
             energy.scope
-        )),
+        ))
     })
 }
 

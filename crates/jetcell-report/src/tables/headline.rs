@@ -58,13 +58,15 @@ pub(crate) fn headline(result: &RunResult) -> ReportTable {
             replication.ratio(steady, kept, jetcell_workload::result::SideIo::transfers)
         };
         let shown = |kept: bool| ratio(kept).map_or("–".to_string(), significant);
-        let table = match replication.has_copies(true) {
-            true => table.fact("Passive over active I/O, instance kept", shown(true)),
-            false => table,
+        let table = if replication.has_copies(true) {
+            table.fact("Passive over active I/O, instance kept", shown(true))
+        } else {
+            table
         };
-        let table = match replication.has_copies(false) {
-            true => table.fact("Passive over active I/O, instance thrown away", shown(false)),
-            false => table,
+        let table = if replication.has_copies(false) {
+            table.fact("Passive over active I/O, instance thrown away", shown(false))
+        } else {
+            table
         };
         let steady = replication.steady.as_ref();
         let missing = steady.and_then(|part| replication.missing_log(part, replication.has_copies(true)));

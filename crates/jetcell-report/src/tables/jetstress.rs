@@ -67,9 +67,10 @@ pub(super) fn sizing(result: &RunResult) -> ReportTable {
 pub(super) fn parameters(result: &RunResult) -> ReportTable {
     let Profile { mix, threads, lazy_percent, .. } = &result.configuration;
     let percent = |value: u8| format!("{value}%");
-    let page_writes = match result.plan.page_protection {
-        true => "to a side file first, then in place",
-        false => "in place and once, as in ESE; no side file protects against torn pages",
+    let page_writes = if result.plan.page_protection {
+        "to a side file first, then in place"
+    } else {
+        "in place and once, as in ESE; no side file protects against torn pages"
     };
     ReportTable::facts("Jetstress System Parameters")
         .fact("Thread Count", threads.to_string())
@@ -173,9 +174,10 @@ pub(super) fn maintenance(result: &RunResult) -> ReportTable {
     ReportTable::numbers("Background Database Maintenance I/O Performance", INSTANCES, names)
         .rows(read.iter().map(row))
         .note("Reads of the checksum scan, which are not transactional I/O.")
-        .or_note(match result.configuration.scan {
-            true => "The checksum scan read nothing in the measured time, or the run did not complete.",
-            false => "Not run: the checksum scan was off.",
+        .or_note(if result.configuration.scan {
+            "The checksum scan read nothing in the measured time, or the run did not complete."
+        } else {
+            "Not run: the checksum scan was off."
         })
 }
 

@@ -116,9 +116,10 @@ fn missing_log(replication: &ReplicationTestResult) -> ReportTable {
         "Catch-up, most (KiB)",
         "Arrived as it was written (%)",
     ];
-    let mode = match replication.is_in_block_mode() {
-        true => "In block mode, the current log is sent ten times a second",
-        false => "In file mode, a log is sent when it is closed",
+    let mode = if replication.is_in_block_mode() {
+        "In block mode, the current log is sent ten times a second"
+    } else {
+        "In file mode, a log is sent when it is closed"
     };
     let kinds = PUBLISHED_RATIOS.into_iter().filter(|(kept, _)| replication.has_copies(*kept));
     ReportTable::numbers("Log Missing on the Copies", "Copies", columns).rows(kinds.map(row)).note(format!(

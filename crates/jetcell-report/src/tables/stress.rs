@@ -9,10 +9,7 @@ use crate::table::{ReportCell, ReportColumn, ReportTable};
 
 /// Returns the stress test tables, or none for other tests.
 pub(super) fn all(result: &RunResult) -> Vec<ReportTable> {
-    match result.parts.is_empty() {
-        true => Vec::new(),
-        false => vec![parts(result), trends(result)],
-    }
+    if result.parts.is_empty() { Vec::new() } else { vec![parts(result), trends(result)] }
 }
 
 /// Returns a table of the parts into which interruptions divided the run.
@@ -83,10 +80,7 @@ fn trends(result: &RunResult) -> ReportTable {
             signed(trend.low_per_hour),
             signed(trend.high_per_hour),
             format!("{:+.1}", trend.change * 100.0).into(),
-            match trend.drifts {
-                true => ReportCell::with_judgement("drift", false),
-                false => "no drift".into(),
-            },
+            if trend.drifts { ReportCell::with_judgement("drift", false) } else { "no drift".into() },
         ]
     };
     table

@@ -1,8 +1,8 @@
 //! Distribution of mailboxes over databases, and of databases over servers.
 
 use crate::config::Config;
-use crate::mailbox::MailboxRequirements;
 use crate::error::SizingError;
+use crate::mailbox::MailboxRequirements;
 use crate::platform::Platform;
 use crate::sheet::{CalculationSheet, ceil, floor};
 

@@ -31,9 +31,10 @@ impl<'a> MaintenanceTurns<'a> {
     /// Returns the maintenance task that runs during a turn.
     pub fn maintenance(&self, turn: usize) -> Maintenance {
         let (round, place) = (turn / self.of_round.len(), turn % self.of_round.len());
-        match round.is_multiple_of(2) {
-            true => self.of_round[place],
-            false => self.of_round[self.of_round.len() - 1 - place],
+        if round.is_multiple_of(2) {
+            self.of_round[place]
+        } else {
+            self.of_round[self.of_round.len() - 1 - place]
         }
     }
 

@@ -45,19 +45,18 @@ impl MeasurementDriver<'_> {
             forecast.update(ask, &saturation.steps);
             load.start_pace(ask.rate);
             self.wait(load, clock, settle, &note, &forecast, observer);
-            let step = match ask.confirm {
-                false => self.measure_step(load, clock, ask, &note, &forecast, observer),
-                true => {
-                    measured = self.confirm(load, clock, ask.rate, &saturation, file, observer);
-                    let step = self.confirmed(ask, &measured);
-                    if step.broken.is_some() {
-                        measured = Measurement::default();
-                        clear_samples(file, observer);
-                        forecast.resume();
-                        observer.begin_phase(RunPhase::Search, forecast.total());
-                    }
-                    step
+            let step = if ask.confirm {
+                measured = self.confirm(load, clock, ask.rate, &saturation, file, observer);
+                let step = self.confirmed(ask, &measured);
+                if step.broken.is_some() {
+                    measured = Measurement::default();
+                    clear_samples(file, observer);
+                    forecast.resume();
+                    observer.begin_phase(RunPhase::Search, forecast.total());
                 }
+                step
+            } else {
+                self.measure_step(load, clock, ask, &note, &forecast, observer)
             };
             if self.is_over(load) {
                 return None;

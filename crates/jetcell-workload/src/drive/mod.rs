@@ -3,9 +3,9 @@
 
 mod alone;
 mod forecast;
+mod maintenance_turns;
 mod max_rate;
 mod search;
-mod maintenance_turns;
 
 use std::time::{Duration, Instant};
 
@@ -98,9 +98,10 @@ impl MeasurementDriver<'_> {
         let clock = Instant::now();
         let (measured, failure) = load.run(|load| {
             let warm_seconds = self.warm_up(load, clock, observer);
-            let measured = match self.profile.find_max {
-                true => self.find_max(load, clock, file, observer),
-                false => self.measure(load, clock, file, observer, None),
+            let measured = if self.profile.find_max {
+                self.find_max(load, clock, file, observer)
+            } else {
+                self.measure(load, clock, file, observer, None)
             };
             self.keep_load_running(load, clock, observer);
             Measurement { warm_seconds, ..measured }

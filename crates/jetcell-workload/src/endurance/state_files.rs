@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{EnduranceState, STATE_FILE, add_io};
 use crate::measurement::{InstanceIo, LoadTally};
-use crate::start_error::{StartError, fail_start};
 use crate::result::TestPart;
+use crate::start_error::{StartError, fail_start};
 
 /// Name of the journal, in the same directory as the complete state.
 const JOURNAL: &str = "jetcell-stress.jsonl";

@@ -117,10 +117,8 @@ impl DatabaseFill<'_> {
                 TableLocation { database: (next % databases) as u32, table: (next / databases) as u32 };
             let loaded = self.load(place, done);
             let is_last = self.missing[next % databases].fetch_sub(1, Ordering::AcqRel) == 1;
-            let filled = loaded.and_then(|()| match is_last && !done() {
-                true => self.top_up(place.database, done),
-                false => Ok(()),
-            });
+            let filled = loaded
+                .and_then(|()| (if is_last && !done() { self.top_up(place.database, done) } else { Ok(()) }));
             if let Err(error) = filled {
                 self.failure.lock().get_or_insert(error);
                 self.quit.store(true, Ordering::Relaxed);

@@ -5,8 +5,8 @@ mod generator;
 mod load_schedule;
 mod record;
 mod stream;
-mod threads;
 mod thread_assignment;
+mod threads;
 
 pub(crate) use fill::fill;
 pub(crate) use generator::LoadOperationKind;

@@ -107,16 +107,10 @@ pub(crate) fn set_row(
     row.thread.clear();
     row.thread.extend_from_slice(&thread(key));
     set_content(&mut row.short, key, id, stamp, RecordColumn::Short, records.short_bytes);
-    match operation.long {
-        true => set_content(
-            row.long.get_or_insert_default(),
-            key,
-            id,
-            stamp,
-            RecordColumn::Long,
-            records.long_bytes,
-        ),
-        false => row.long = None,
+    if operation.long {
+        set_content(row.long.get_or_insert_default(), key, id, stamp, RecordColumn::Long, records.long_bytes)
+    } else {
+        row.long = None
     }
 }
 

@@ -156,9 +156,10 @@ pub fn read_samples(path: &Path) -> io::Result<Vec<Sample>> {
             InstanceSample { database_read: io(0), database_write: io(1), log_read: io(2), log_write: io(3) };
         let percentiles = |kind: usize| {
             let value = |column: usize| rates.get(12 + kind * 3 + column).copied().unwrap_or(0.0);
-            match with_percentiles {
-                true => SamplePercentiles { p50: value(0), p95: value(1), p99: value(2) },
-                false => SamplePercentiles::default(),
+            if with_percentiles {
+                SamplePercentiles { p50: value(0), p95: value(1), p99: value(2) }
+            } else {
+                SamplePercentiles::default()
             }
         };
         if *instance == 1.0 {

@@ -13,10 +13,10 @@ use std::path::{Path, PathBuf};
 use jetcell_vfs::Vfs;
 use serde::{Deserialize, Serialize};
 
-use crate::state_file::{StateFile, absolute, with_absolute_paths};
 use crate::layout::InstancePlan;
 use crate::profile::{DatabaseSource, Options, Profile};
 use crate::start_error::{StartError, fail_start};
+use crate::state_file::{StateFile, absolute, with_absolute_paths};
 
 /// Name of the file, in the first database's directory.
 pub(crate) const STATE_FILE_NAME: &str = "jetcell-creation.json";

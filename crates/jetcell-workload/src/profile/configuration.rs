@@ -42,10 +42,11 @@ impl TestConfiguration {
         let text = String::from_utf8(bytes)
             .map_err(|_| one("the file is not UTF-8 text; save it as UTF-8 or give another file".into()))?;
         let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-        let parsed = match jetstress::is_xml(text) {
-            true => jetstress::parse(text, test, given)
-                .map(|import| TestConfiguration { options: import.options, notes: import.notes }),
-            false => toml::parse(text).map(|options| TestConfiguration { options, notes: Vec::new() }),
+        let parsed = if jetstress::is_xml(text) {
+            jetstress::parse(text, test, given)
+                .map(|import| TestConfiguration { options: import.options, notes: import.notes })
+        } else {
+            toml::parse(text).map(|options| TestConfiguration { options, notes: Vec::new() })
         };
         parsed.map_err(|mistakes| {
             mistakes.iter().map(|what| ConfigurationError::new(format!("--config {shown}, {what}"))).collect()

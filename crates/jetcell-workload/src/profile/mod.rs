@@ -7,11 +7,11 @@
 
 mod command_line;
 mod configuration;
+mod configuration_error;
 mod copy_mode;
 mod jetstress;
 mod mailboxes;
 mod maintenance;
-mod configuration_error;
 mod option_value;
 mod options;
 mod recovery_mode;
@@ -35,10 +35,10 @@ use crate::units::{ByteSize, DatabaseSize, TimeSpan};
 pub use self::toml::EXAMPLE;
 pub use crate::engine_settings::{EventNumbers, MaintenanceWindowSetting};
 pub use configuration::TestConfiguration;
+pub use configuration_error::ConfigurationError;
 pub use copy_mode::CopyMode;
 pub use mailboxes::MailboxRequirement;
 pub use maintenance::{Maintenance, MaintenanceSettings, TaskWindows};
-pub use configuration_error::ConfigurationError;
 pub use option_value::OptionKind;
 pub use options::{OptionInfo, Options, RecordOptions, ThresholdOptions};
 pub use recovery_mode::RecoveryMode;

@@ -76,10 +76,8 @@ impl Options {
         let open = matches!(source, Ok(DatabaseSource::Open));
         let mailboxes = MailboxRequirement::from_options(&self);
         let carried = mailboxes.as_ref().ok().copied().flatten();
-        let databases = match open {
-            true => self.databases,
-            false => Some(self.databases.unwrap_or(self.dirs.len().max(1))),
-        };
+        let databases =
+            if open { self.databases } else { Some(self.databases.unwrap_or(self.dirs.len().max(1))) };
         let growth_percent = self.growth_percent.unwrap_or_else(default::growth_percent);
         let size = carried.map(|all| all.database_size(databases.unwrap_or(1), growth_percent)).or(self.size);
         let profile = Profile {

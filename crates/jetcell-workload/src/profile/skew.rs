@@ -40,9 +40,10 @@ impl Skew {
             Skew::Uniform => uniform,
             Skew::Zipf(exponent) => {
                 let draw = (uniform >> 11) as f64 / (1u64 << 53) as f64;
-                from_newest(match exponent < 1.0 {
-                    true => draw.powf(1.0 / (1.0 - exponent)),
-                    false => steep_age(draw, exponent),
+                from_newest(if exponent < 1.0 {
+                    draw.powf(1.0 / (1.0 - exponent))
+                } else {
+                    steep_age(draw, exponent)
                 })
             }
             Skew::Hot { accesses, keys } => {
@@ -69,18 +70,18 @@ fn steep_age(draw: f64, exponent: f64) -> f64 {
     // Integrals of the density, in units of the integral over the core: 1 for the core, and `outside(x)` from its
     // edge to the age `x`.
     let power = exponent - 1.0;
-    let outside = |x: f64| match power < 1e-9 {
-        true => (x / STEEP_CORE).ln(),
-        false => (1.0 - (x / STEEP_CORE).powf(-power)) / power,
+    let outside = |x: f64| {
+        (if power < 1e-9 { (x / STEEP_CORE).ln() } else { (1.0 - (x / STEEP_CORE).powf(-power)) / power })
     };
     let mass = draw * (1.0 + outside(1.0));
     if mass <= 1.0 {
         return mass * STEEP_CORE;
     }
     let along = mass - 1.0;
-    let age = match power < 1e-9 {
-        true => STEEP_CORE * along.exp(),
-        false => STEEP_CORE * (1.0 - along * power).max(f64::MIN_POSITIVE).powf(-1.0 / power),
+    let age = if power < 1e-9 {
+        STEEP_CORE * along.exp()
+    } else {
+        STEEP_CORE * (1.0 - along * power).max(f64::MIN_POSITIVE).powf(-1.0 / power)
     };
     age.clamp(STEEP_CORE, 1.0)
 }

@@ -54,9 +54,12 @@ pub fn total(rows: &[InstanceRow]) -> InstanceRow {
     type RowFigure = fn(&InstanceRow) -> f64;
     let of = |rate: RowFigure, bytes: RowFigure, ms: RowFigure| {
         let per_second: f64 = rows.iter().map(rate).sum();
-        let mean = |value: RowFigure| match per_second > 0.0 {
-            true => rows.iter().map(|row| rate(row) * value(row)).sum::<f64>() / per_second,
-            false => 0.0,
+        let mean = |value: RowFigure| {
+            (if per_second > 0.0 {
+                rows.iter().map(|row| rate(row) * value(row)).sum::<f64>() / per_second
+            } else {
+                0.0
+            })
         };
         IoRates { per_second, average_bytes: mean(bytes), average_ms: mean(ms) }
     };

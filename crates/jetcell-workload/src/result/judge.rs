@@ -102,9 +102,10 @@ pub fn judge(
     measured: &Measurement,
     evidence: &VerdictEvidence<'_>,
 ) -> Judgement {
-    let mut speed = match measured.seconds > 0.0 && profile.test.judges_speed() {
-        true => speed_rules(profile, instances, iops, measured),
-        false => Vec::new(),
+    let mut speed = if measured.seconds > 0.0 && profile.test.judges_speed() {
+        speed_rules(profile, instances, iops, measured)
+    } else {
+        Vec::new()
     };
     let doubts = evidence.doubts.unwrap_or_default();
     let mut enough = VerdictRule::at_most(MEASURED_ENOUGH, 0.0, doubts.len() as f64, doubts.join("; "));

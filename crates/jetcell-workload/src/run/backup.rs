@@ -72,9 +72,10 @@ impl TestRun<'_> {
         loaded.measured.complete = alone.complete;
         loaded.failure = failure;
         loaded.backup = Some(alone);
-        let measured = match self.profile.under_load && loaded.failure.is_none() && !self.stop.is_set() {
-            true => self.back_up_under_load(&*store, &mut loaded, watch, samples),
-            false => Ok(()),
+        let measured = if self.profile.under_load && loaded.failure.is_none() && !self.stop.is_set() {
+            self.back_up_under_load(&*store, &mut loaded, watch, samples)
+        } else {
+            Ok(())
         };
         loaded.io_errors = store.io().iter().map(|io| io.errors).sum();
         watch.begin_phase(RunPhase::Shutdown, 1);

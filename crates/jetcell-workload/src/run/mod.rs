@@ -32,11 +32,11 @@ use crate::observer::{Observer, RunPhase, StopSignal};
 use crate::plan::end_creation;
 use crate::prepared::{self, FileCopyOutcome};
 use crate::profile::{DatabaseSource, Profile, TestKind};
-use crate::start_error::StartError;
 use crate::result::RunResult;
 use crate::run::assembly::{LoadPhaseResult, analysis, assemble, interim_result};
 use crate::run::event_log::RunEvent;
 use crate::run::recorder::{InterimResultInputs, RunRecorder};
+use crate::start_error::StartError;
 use crate::units::TimeSpan;
 
 /// Error that leaves a run without a result.
@@ -293,9 +293,10 @@ impl TestRun<'_> {
         let filled = fill(&*store, plan, self.profile, self.stop, watch);
         let closed = store.shutdown();
         filled.and(closed).map_err(|error| watch.run_error(error))?;
-        match self.stop.is_set() {
-            true => Ok(()),
-            false => end_creation(&self.profile.dirs[0]).map_err(|error| watch.run_error(error)),
+        if self.stop.is_set() {
+            Ok(())
+        } else {
+            end_creation(&self.profile.dirs[0]).map_err(|error| watch.run_error(error))
         }
     }
 
@@ -468,9 +469,10 @@ fn early_end_reason(
     } else if loaded.failure.is_some() {
         Some("the load failed")
     } else if stop.is_set() && !loaded.measured.complete {
-        Some(match loaded.parts.is_empty() {
-            true => "stopped on request before the end of the measured time",
-            false => "stopped on request before the end of the measured time: --resume continues",
+        Some(if loaded.parts.is_empty() {
+            "stopped on request before the end of the measured time"
+        } else {
+            "stopped on request before the end of the measured time: --resume continues"
         })
     } else if stop.is_set() && !recovered {
         Some("stopped on request before all logs were replayed")

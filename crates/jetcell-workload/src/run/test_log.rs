@@ -19,14 +19,17 @@ pub(crate) fn settings(profile: &Profile, plan: &RunPlan, observer: &mut dyn Obs
         "Log write latency thresholds: (average: {} msec/write, maximum: {} msec/write)",
         limits.average_log_write_ms, limits.maximum_log_write_ms
     ));
-    observer.log(&match profile.scan {
-        true => format!(
-            "Background database maintenance: on{} (pause: {})",
-            if profile.zero { ", with zeroing of deleted data" } else { "" },
-            profile.scan_pause
-        ),
-        false => "Background database maintenance: off".to_string(),
-    });
+    observer.log(
+        &(if profile.scan {
+            format!(
+                "Background database maintenance: on{} (pause: {})",
+                if profile.zero { ", with zeroing of deleted data" } else { "" },
+                profile.scan_pause
+            )
+        } else {
+            "Background database maintenance: off".to_string()
+        }),
+    );
     if profile.defrag {
         observer.log(&format!("Online defragmentation: on (pause: {})", profile.scan_pause));
     }

@@ -189,10 +189,11 @@ impl ActivateArgs {
         let activated = activate_as(vfs, directory, &successor, source, limit, &options)?;
         console::print_json_or_text(
             self.json,
-            &match self.json {
-                true => format!("{}\n", as_json(directory, &activated)),
-                false => format!("{}\n", as_text(directory, &activated, &state.source)),
-            },
+            &(if self.json {
+                format!("{}\n", as_json(directory, &activated))
+            } else {
+                format!("{}\n", as_text(directory, &activated, &state.source))
+            }),
         );
         Ok(if activated.lost.is_some() { CommandOutcome::Findings } else { CommandOutcome::Good })
     }
@@ -217,9 +218,10 @@ fn as_text(directory: &Path, activated: &ActivationResult, source: &str) -> Stri
         None => lines.push("  nothing was lost".to_string()),
         Some(lost) => {
             let what = if lost.first_in_part { "the end of log generation" } else { "log generation" };
-            let to = match lost.last_known > lost.first {
-                true => format!(" to at least {:X}", lost.last_known),
-                false => String::new(),
+            let to = if lost.last_known > lost.first {
+                format!(" to at least {:X}", lost.last_known)
+            } else {
+                String::new()
             };
             lines.push(format!("  LOST: {what} {:X}{to} (hexadecimal)", lost.first));
             lines.push(match lost.commits {

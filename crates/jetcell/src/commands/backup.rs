@@ -164,10 +164,11 @@ impl BackupArgs {
         let bad = made.manifest.databases.iter().any(|database| !database.usable);
         console::print_json_or_text(
             self.json,
-            &match self.json {
-                true => format!("{}\n", as_json(to, &made)),
-                false => as_text(to, &made, began.elapsed().as_secs_f64()),
-            },
+            &(if self.json {
+                format!("{}\n", as_json(to, &made))
+            } else {
+                as_text(to, &made, began.elapsed().as_secs_f64())
+            }),
         );
         Ok(if bad { CommandOutcome::Findings } else { CommandOutcome::Good })
     }
@@ -285,16 +286,17 @@ fn as_json(to: &Path, made: &BackupResult) -> serde_json::Value {
 fn as_text(to: &Path, made: &BackupResult, seconds: f64) -> String {
     let manifest = &made.manifest;
     let (kind, shown, bytes) = (manifest.kind.to_engine_kind(), to.display(), human_bytes(manifest.bytes()));
-    let mut lines = vec![match made.already_complete {
-        true => format!(
+    let mut lines = vec![if made.already_complete {
+        format!(
             "{kind} backup in {shown}: {bytes}, already completed at {}; the source is unchanged, and \
              nothing was copied; for another backup, give another directory",
             LogTime::from_unix_ms(manifest.ended_unix_ms)
-        ),
-        false => format!(
+        )
+    } else {
+        format!(
             "{kind} backup in {shown}: {bytes} in {seconds:.1} s ({}/s)",
             human_bytes((made.copied_bytes as f64 / seconds.max(1e-3)) as u64),
-        ),
+        )
     }];
     for database in &manifest.databases {
         let pages = &database.pages;

@@ -18,9 +18,9 @@ use jetcell_vfs::{RealOptions, is_unfinished};
 
 use crate::commands::check::output::{CheckOutput, JsonCheckOutput, TextCheckOutput};
 use crate::commands::transfer_progress::stop_on_signals;
+use crate::decompressing_vfs::{DecompressingVfs, UnpackOptions};
 use crate::in_use::check_not_in_use;
 use crate::outcome::{CommandError, CommandOutcome, print_error};
-use crate::decompressing_vfs::{DecompressingVfs, UnpackOptions};
 
 /// Verify databases, logs, checkpoints and flush maps
 #[derive(Args)]

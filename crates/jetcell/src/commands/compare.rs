@@ -14,8 +14,8 @@ use jetcell_workload::Verdict;
 use crate::console;
 #[cfg(not(feature = "lab"))]
 use crate::disabled_command::disabled_feature_error;
-use crate::outcome::{CommandError, CommandOutcome, print_error};
 use crate::file_replacement;
+use crate::outcome::{CommandError, CommandOutcome, print_error};
 
 /// Maximum number of runs in a comparison. A chart with more lines would not be readable.
 const MAX_RUNS: usize = 24;

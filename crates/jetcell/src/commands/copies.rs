@@ -96,19 +96,15 @@ impl CopiesArgs {
             }
             CopiesSide::Instance(copies) => (places.vfs(), copies),
         };
-        match self.json {
-            true => {
-                let copies: Vec<Value> = copies.iter().map(|copy| registered_json(vfs, copy)).collect();
-                console::print_json(&format!("{}\n", json!({ "path": directory, "copies": copies })));
+        if self.json {
+            let copies: Vec<Value> = copies.iter().map(|copy| registered_json(vfs, copy)).collect();
+            console::print_json(&format!("{}\n", json!({ "path": directory, "copies": copies })));
+        } else {
+            let mut lines: Vec<String> = copies.iter().flat_map(|copy| registered_lines(vfs, copy)).collect();
+            if lines.is_empty() {
+                lines.push(format!("{}: no copies are registered", directory.display()));
             }
-            false => {
-                let mut lines: Vec<String> =
-                    copies.iter().flat_map(|copy| registered_lines(vfs, copy)).collect();
-                if lines.is_empty() {
-                    lines.push(format!("{}: no copies are registered", directory.display()));
-                }
-                console::print_wrapped(&(printable_rows(&lines) + "\n"));
-            }
+            console::print_wrapped(&(printable_rows(&lines) + "\n"));
         }
         Ok(outcome(copies.iter().all(RegisteredCopyReport::is_fit)))
     }
@@ -198,9 +194,10 @@ pub fn format_time(unix_ms: i64) -> String {
 
 /// Prints the state of one copy.
 pub fn show_copy(vfs: &Arc<dyn Vfs>, directory: &Path, state: &CopyState, json: bool) {
-    let text = match json {
-        true => copy_json(vfs, directory, state).to_string(),
-        false => printable_rows(copy_lines(vfs, directory, state)),
+    let text = if json {
+        copy_json(vfs, directory, state).to_string()
+    } else {
+        printable_rows(copy_lines(vfs, directory, state))
     };
     console::print_json_or_text(json, &format!("{text}\n"));
 }

@@ -62,12 +62,11 @@ impl DoctorArgs {
     pub fn run(self) -> CommandOutcome {
         match self.examine() {
             Ok(examination) => {
-                let shown = match self.json {
-                    true => {
-                        let text = jetcell_input::json_pretty(&examination);
-                        text.expect("text and numbers can be written as JSON") + "\n"
-                    }
-                    false => text(&examination),
+                let shown = if self.json {
+                    let text = jetcell_input::json_pretty(&examination);
+                    text.expect("text and numbers can be written as JSON") + "\n"
+                } else {
+                    text(&examination)
                 };
                 console::print_json_or_text(self.json, &shown);
                 if examination.changes == 0 { CommandOutcome::Good } else { CommandOutcome::Findings }

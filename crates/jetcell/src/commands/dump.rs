@@ -10,9 +10,9 @@ use jetcell_dump::{DumpError, DumpOutput, DumpSource, LogDumpOptions, LogFilter,
 use jetcell_vfs::RealOptions;
 
 use crate::console;
+use crate::decompressing_vfs::{DecompressingVfs, UnpackOptions};
 use crate::outcome::{CommandError, CommandOutcome, print_error};
 use crate::progress_line::{ProgressLine, completed_share};
-use crate::decompressing_vfs::{DecompressingVfs, UnpackOptions};
 
 /// Show the contents of a database, log, checkpoint or flush map
 #[derive(Subcommand)]
@@ -198,9 +198,10 @@ impl DumpCommand {
             DumpCommand::Log(log) => &log.target,
         };
         let stdout = BufWriter::new(io::stdout().lock());
-        let mut out: Box<dyn Write> = match target.json {
-            true => Box::new(console::json_writer(stdout)),
-            false => Box::new(console::lines_writer(stdout)),
+        let mut out: Box<dyn Write> = if target.json {
+            Box::new(console::json_writer(stdout))
+        } else {
+            Box::new(console::lines_writer(stdout))
         };
         let mut output = if target.json { DumpOutput::json(&mut *out) } else { DumpOutput::text(&mut *out) };
         let result = self.write(&mut output);

@@ -12,10 +12,10 @@ use jetcell_export::{
 use jetcell_vfs::RealOptions;
 
 use crate::console::{self, print_note};
+use crate::decompressing_vfs::{DecompressingVfs, UnpackOptions};
 use crate::in_use::check_not_in_use;
 use crate::outcome::{CommandError, CommandOutcome, print_error};
 use crate::progress_line::ProgressLine;
-use crate::decompressing_vfs::{DecompressingVfs, UnpackOptions};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -240,9 +240,10 @@ fn times(
     columns: Vec<String>,
 ) -> Result<Option<TimeCondition>, CommandError> {
     if since.is_none() && before.is_none() {
-        return match columns.is_empty() {
-            true => Ok(None),
-            false => Err("--time-column needs --since or --before; add one".into()),
+        return if columns.is_empty() {
+            Ok(None)
+        } else {
+            Err("--time-column needs --since or --before; add one".into())
         };
     }
     let ticks = |time: DateTime<Utc>| time.timestamp_micros().saturating_mul(10);

@@ -7,8 +7,8 @@ use clap::{Args, Command};
 use clap_mangen::Man;
 
 use crate::console::print;
-use crate::outcome::{CommandOutcome, print_error};
 use crate::file_replacement;
+use crate::outcome::{CommandOutcome, print_error};
 
 const EXAMPLES: &str = "\
 Examples:

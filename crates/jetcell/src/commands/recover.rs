@@ -96,10 +96,7 @@ impl RecoverArgs {
             Ok(report) => {
                 let outcome =
                     if report.lost.is_empty() { CommandOutcome::Good } else { CommandOutcome::Findings };
-                let text = match self.json {
-                    true => jetcell_input::json_line(&report),
-                    false => Ok(report.text()),
-                };
+                let text = if self.json { jetcell_input::json_line(&report) } else { Ok(report.text()) };
                 match text {
                     Ok(text) => {
                         console::print_json_or_text(self.json, &format!("{text}\n"));
@@ -237,12 +234,11 @@ impl RecoverArgs {
             progress("running a trial recovery without changes");
             self.run_replay(&trial, set, &work, *until).map_err(explain_engine_error)?;
         }
-        let mut work = match self.in_place {
-            true => WorkingSet::in_place(&**vfs, set, plan, &self.map, !self.keep_dirty)?,
-            false => {
-                let cut = (!self.keep_dirty && *until != LogPosition::MAX).then_some(*until);
-                WorkingSet::copied(vfs, set, plan, &self.directory(), &self.map, cut)?
-            }
+        let mut work = if self.in_place {
+            WorkingSet::in_place(&**vfs, set, plan, &self.map, !self.keep_dirty)?
+        } else {
+            let cut = (!self.keep_dirty && *until != LogPosition::MAX).then_some(*until);
+            WorkingSet::copied(vfs, set, plan, &self.directory(), &self.map, cut)?
         };
         let (replayed, recovery) = self.run_replay(vfs, set, &work, *until).map_err(explain_engine_error)?;
         work.keep(set.base_name)?;
@@ -257,9 +253,10 @@ impl RecoverArgs {
         report.undone = recovery.rolled_back;
         report.incomplete_macros = replayed.incomplete_macros;
         let names = files(std::slice::from_ref(&work.directory))?;
-        let after = match self.in_place {
-            true => set.databases.iter().map(|database| database.path.clone()).chain(names).collect(),
-            false => names,
+        let after = if self.in_place {
+            set.databases.iter().map(|database| database.path.clone()).chain(names).collect()
+        } else {
+            names
         };
         report.databases = states(vfs, set, after);
         Ok(())
@@ -289,16 +286,14 @@ impl RecoverArgs {
         let mut replayer = Replayer::open(options, path)?;
         for (index, (generation, path)) in logs.iter().enumerate() {
             progress(&format!("replaying generation {:X} ({} of {})", generation.0, index + 1, logs.len()));
-            match index + 1 == logs.len() {
-                true => replayer.replay_until(path, until)?,
-                false => replayer.replay(path)?,
+            if index + 1 == logs.len() {
+                replayer.replay_until(path, until)?
+            } else {
+                replayer.replay(path)?
             }
         }
         debug_assert!(replayer.position().generation >= *first);
-        match self.keep_dirty {
-            true => Ok((replayer.stop()?, RecoverySummary::default())),
-            false => replayer.finish(),
-        }
+        if self.keep_dirty { Ok((replayer.stop()?, RecoverySummary::default())) } else { replayer.finish() }
     }
 
     /// Returns the directory of the copy.

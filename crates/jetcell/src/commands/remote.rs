@@ -123,13 +123,14 @@ impl CommandFileSystems {
         if is_address(directory) {
             return self.list(directory).map(|_| ());
         }
-        match directory.is_dir() {
-            true => Ok(()),
-            false => Err(format!(
+        if directory.is_dir() {
+            Ok(())
+        } else {
+            Err(format!(
                 "{}: the directory does not exist; give the directory with the logs",
                 directory.display()
             )
-            .into()),
+            .into())
         }
     }
 
@@ -169,9 +170,10 @@ impl CommandFileSystems {
     pub fn files(&self, paths: &[PathBuf]) -> Result<Vec<PathBuf>, CommandError> {
         let mut files = Vec::new();
         for path in paths {
-            match is_address(path) {
-                true => files.extend(self.list(path)?),
-                false => files.extend(recover::files(std::slice::from_ref(path))?),
+            if is_address(path) {
+                files.extend(self.list(path)?)
+            } else {
+                files.extend(recover::files(std::slice::from_ref(path))?)
             }
         }
         files.sort();

@@ -196,10 +196,7 @@ impl ReseedArgs {
     fn print(&self, json: serde_json::Value, text: &str) {
         console::print_json_or_text(
             self.json,
-            &match self.json {
-                true => format!("{json}\n"),
-                false => format!("{text}\n"),
-            },
+            &(if self.json { format!("{json}\n") } else { format!("{text}\n") }),
         );
     }
 }

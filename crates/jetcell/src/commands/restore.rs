@@ -9,9 +9,9 @@ use jetcell_backup::{RESTORE_MARKER, RestoreOptions, RestoreResult, restore};
 use jetcell_workload::units::{ByteSize, human_bytes};
 use serde_json::json;
 
-use crate::commands::backup::{explain_backup_error, backup_list, refuse_inside, vfs};
-use crate::commands::transfer_progress::{TransferProgress, rate};
+use crate::commands::backup::{backup_list, explain_backup_error, refuse_inside, vfs};
 use crate::commands::replay_end::{ReplayEnd, until};
+use crate::commands::transfer_progress::{TransferProgress, rate};
 use crate::console;
 use crate::outcome::{CommandError, CommandOutcome, print_error};
 
@@ -93,22 +93,24 @@ impl RestoreArgs {
                 // The directory is removed only if it is empty.
                 let _ = std::fs::remove_dir(&self.to);
             }
-            match self.to.join(RESTORE_MARKER).exists() {
-                true => format!(
+            if self.to.join(RESTORE_MARKER).exists() {
+                format!(
                     "{}; {} is incomplete: repeat the restore",
                     explain_backup_error(&error),
                     self.to.display()
                 )
-                .into(),
-                false => explain_backup_error(&error),
+                .into()
+            } else {
+                explain_backup_error(&error)
             }
         })?;
         console::print_json_or_text(
             self.json,
-            &match self.json {
-                true => format!("{}\n", self.as_json(&restored)),
-                false => self.as_text(&restored, began.elapsed().as_secs_f64()),
-            },
+            &(if self.json {
+                format!("{}\n", self.as_json(&restored))
+            } else {
+                self.as_text(&restored, began.elapsed().as_secs_f64())
+            }),
         );
         Ok(if restored.skipped_databases.is_empty() {
             CommandOutcome::Good

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use jetcell_vfs::create_private_directory;
 
-use crate::outcome::CommandError;
 use crate::file_replacement;
+use crate::outcome::CommandError;
 
 /// Writes `report.html`, `report.md` and `result.json`. `result.json` is written last, so a directory that contains
 /// it is complete.

@@ -15,8 +15,8 @@ use jetcell_sizing::{Config, DiskCatalogue, EXAMPLE, SizingResult, size};
 use jetcell_vfs::read_input;
 
 use crate::console::{self, print_json_or_lines};
-use crate::outcome::{CommandError, CommandOutcome, print_error};
 use crate::file_replacement;
+use crate::outcome::{CommandError, CommandOutcome, print_error};
 
 const EXAMPLES: &str = "\
 Examples:

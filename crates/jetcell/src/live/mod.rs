@@ -4,20 +4,20 @@
 mod copy_metrics;
 mod metrics;
 mod monitor;
+mod monitor_observer;
 mod progress;
 mod run_metrics;
 #[cfg_attr(not(feature = "live"), path = "no_screen.rs")]
 mod screen;
 #[cfg(feature = "live")]
 mod view;
-mod monitor_observer;
 
 pub use copy_metrics::{CopyFigures, CopyMonitor};
 pub use metrics::MetricsServer;
 pub use monitor::RunMonitor;
+pub use monitor_observer::MonitorObserver;
 pub use progress::{RunProgressDisplay, format_duration};
 pub use run_metrics::RunMetrics;
 pub use screen::{Screen, restore_terminal};
-pub use monitor_observer::MonitorObserver;
 
 use monitor::{MonitorState, RunIoRates};

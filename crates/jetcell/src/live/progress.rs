@@ -59,10 +59,8 @@ impl RunProgressDisplay {
         if began {
             return Some(phase.title().to_string());
         }
-        let percent = match state.has_total() {
-            true => format!(" {:.0} %,", state.fraction() * 100.0),
-            false => String::new(),
-        };
+        let percent =
+            if state.has_total() { format!(" {:.0} %,", state.fraction() * 100.0) } else { String::new() };
         Some(format!("{}:{percent} {}", phase.title(), describe(state)))
     }
 }

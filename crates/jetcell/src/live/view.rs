@@ -90,9 +90,10 @@ pub fn draw(frame: &mut Frame<'_>, state: &MonitorState) {
     let lines: Vec<Line<'_>> =
         state.log.iter().rev().take(log_rows.into()).rev().map(|line| Line::raw(line.as_str())).collect();
     frame.render_widget(Paragraph::new(lines).dim(), log);
-    let help = match state.is_stopping {
-        false => "q or Ctrl-C stops cleanly and reports",
-        true => "stopping; press again to stop immediately",
+    let help = if state.is_stopping {
+        "stopping; press again to stop immediately"
+    } else {
+        "q or Ctrl-C stops cleanly and reports"
     };
     frame.render_widget(Line::from(help).reversed(), keys);
 }

@@ -455,13 +455,12 @@ fn a_limit_of_threads_is_an_error_and_no_panic() {
     let program = env!("CARGO_BIN_EXE_jetcell");
     let limited = |processes: u32, words: &[&str]| {
         let limit = format!("--nproc={processes}");
-        let mut command = match rustix::process::geteuid().is_root() {
-            true => {
-                let mut command = std::process::Command::new("setpriv");
-                command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "prlimit"]);
-                command
-            }
-            false => std::process::Command::new("prlimit"),
+        let mut command = if rustix::process::geteuid().is_root() {
+            let mut command = std::process::Command::new("setpriv");
+            command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "prlimit"]);
+            command
+        } else {
+            std::process::Command::new("prlimit")
         };
         command.arg(limit).arg(program).args(words).current_dir(cell.path(""));
         finished(command)

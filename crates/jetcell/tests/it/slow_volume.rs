@@ -29,15 +29,14 @@ impl DeviceThrottle {
         let throttle = DeviceThrottle(if first.is_dir() { first.join(&name) } else { second.join(&name) });
         let written = |file: &str, text: String| fs::write(throttle.0.join(file), text).is_ok();
         let made = fs::create_dir(&throttle.0).is_ok()
-            && match first.is_dir() {
-                true => ["read", "write"].iter().all(|kind| {
+            && (if first.is_dir() {
+                ["read", "write"].iter().all(|kind| {
                     written(&format!("blkio.throttle.{kind}_iops_device"), format!("{device} {LIMIT}"))
-                }),
-                false => {
-                    let _ = fs::write(second.join("cgroup.subtree_control"), "+io");
-                    written("io.max", format!("{device} riops={LIMIT} wiops={LIMIT}"))
-                }
-            };
+                })
+            } else {
+                let _ = fs::write(second.join("cgroup.subtree_control"), "+io");
+                written("io.max", format!("{device} riops={LIMIT} wiops={LIMIT}"))
+            });
         if !made {
             skip(TestRequirement::Root, "no control group for block devices");
         }

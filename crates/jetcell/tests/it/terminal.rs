@@ -6,8 +6,8 @@ use testkit::{TestRequirement, skip};
 use testkit::corpus::Corpus;
 
 use crate::cell::CellDirectory;
-use crate::copies::grow;
 use crate::command_conventions::finished;
+use crate::copies::grow;
 
 /// Returns the output of a command on a terminal with this number of columns. `script` provides the terminal.
 fn on_terminal(

@@ -146,9 +146,10 @@ impl Frame {
         let mut deltas = modification.deltas.take()?;
         deltas.shrink_to_fit();
         #[cfg(debug_assertions)]
-        let digest = match modification.deltas_pending {
-            true => modification.digest,
-            false => Some(digest(&self.body.read().bytes, self.shared.page_size)),
+        let digest = if modification.deltas_pending {
+            modification.digest
+        } else {
+            Some(digest(&self.body.read().bytes, self.shared.page_size))
         };
         let evicted = EvictedDirtyPage {
             first: modification.first,

@@ -245,9 +245,8 @@ fn of_buffered_changes_only_those_that_the_page_lacks_are_applied() {
     // `there` is how many of the three changes are already on disk.
     for there in 1..=3 {
         let fixture = CacheFixture::new(64, 3000, false);
-        let ends = [1, 2, 3].map(|value| match value <= there {
-            true => fixture.set_by_delta(7, value),
-            false => fixture.log.append(),
+        let ends = [1, 2, 3].map(|value| {
+            (if value <= there { fixture.set_by_delta(7, value) } else { fixture.log.append() })
         });
         fixture.cache.flush_file(fixture.file).unwrap();
         fixture.push_out(7);

@@ -101,9 +101,10 @@ impl TornPageGuard for TestLog {
         usize::MAX
     }
     fn protect(&self, _pages: &[(PageNumber, &[u8])]) -> Result<ProtectedBatch> {
-        match self.refuse_protection.load(Ordering::SeqCst) {
-            true => Err(crate::Error::ReadOnly("images: no".to_string())),
-            false => Ok(Box::new(())),
+        if self.refuse_protection.load(Ordering::SeqCst) {
+            Err(crate::Error::ReadOnly("images: no".to_string()))
+        } else {
+            Ok(Box::new(()))
         }
     }
 }

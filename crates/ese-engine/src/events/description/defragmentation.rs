@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{EventDescription, EventValue, date, is_informational};
+use super::{EventDescription, EventValue, date, informational};
 use crate::events::{DefragEvent, DefragReport, EventCategory, EventSeverity, LayoutReport};
 
 impl DefragReport {
@@ -49,7 +49,7 @@ impl LayoutReport {
             ("partial_merges", self.partial_merges.into()),
             ("pages_moved", self.pages_moved.into()),
         ];
-        is_informational(728, EventCategory::Maintenance, parameters, text)
+        informational(728, EventCategory::Maintenance, parameters, text)
     }
 }
 
@@ -57,7 +57,7 @@ impl DefragEvent {
     pub(super) fn describe(&self, database: &Path) -> EventDescription {
         let path = database.display();
         let only_database = || vec![("database", EventValue::from(database))];
-        let says = |id, parameters, text| is_informational(id, EventCategory::Maintenance, parameters, text);
+        let says = |id, parameters, text| informational(id, EventCategory::Maintenance, parameters, text);
         match self {
             DefragEvent::Started => says(
                 700,

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use ese_format::{LogPosition, PageNumber};
 
-use super::{EventDescription, EventValue, is_informational};
+use super::{EventDescription, EventValue, informational};
 use crate::events::{EventCategory, EventSeverity, PageDivergence};
 
 impl PageDivergence {
@@ -29,17 +29,15 @@ impl PageDivergence {
         );
         EventDescription {
             severity: EventSeverity::Error,
-            ..is_informational(self.kind.id(), EventCategory::Corruption, parameters, text)
+            ..informational(self.kind.id(), EventCategory::Corruption, parameters, text)
         }
     }
 }
 
 /// Describes event 905 or 911: a page was repaired using the other side's page.
 pub(super) fn repaired(database: &Path, page: PageNumber, on_copy: bool) -> EventDescription {
-    let (id, side, other) = match on_copy {
-        false => (905, "active side", "a copy"),
-        true => (911, "copy", "the active side"),
-    };
+    let (id, side, other) =
+        if on_copy { (911, "copy", "the active side") } else { (905, "active side", "a copy") };
     let parameters = vec![("database", database.into()), ("page", page.get().into())];
     let text = format!(
         "Page {page} of database '{}' was repaired on the {side} with the page from {other} at the same log \
@@ -48,6 +46,6 @@ pub(super) fn repaired(database: &Path, page: PageNumber, on_copy: bool) -> Even
     );
     EventDescription {
         severity: EventSeverity::Warning,
-        ..is_informational(id, EventCategory::Corruption, parameters, text)
+        ..informational(id, EventCategory::Corruption, parameters, text)
     }
 }

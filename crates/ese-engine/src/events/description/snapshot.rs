@@ -1,12 +1,12 @@
 //! Numbers, parameters and texts of events about snapshots.
 
-use super::{EventDescription, EventValue, is_informational};
+use super::{EventDescription, EventValue, informational};
 use crate::events::{EventCategory, EventSeverity, SnapshotEvent};
 
 impl SnapshotEvent {
     pub(super) fn describe(&self) -> EventDescription {
         let says = |id, parameters, text: &str| {
-            is_informational(id, EventCategory::Snapshot, parameters, text.to_string())
+            informational(id, EventCategory::Snapshot, parameters, text.to_string())
         };
         let failed = |described| EventDescription { severity: EventSeverity::Error, ..described };
         match self {

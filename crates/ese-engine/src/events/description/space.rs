@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{EventDescription, EventValue, is_informational};
+use super::{EventDescription, EventValue, informational};
 use crate::events::{EventCategory, EventSeverity, SpaceEvent};
 
 impl SpaceEvent {
@@ -11,7 +11,7 @@ impl SpaceEvent {
         let with = |more: Vec<(&'static str, EventValue)>| {
             [("database", EventValue::from(database))].into_iter().chain(more).collect()
         };
-        let says = |id, parameters, text| is_informational(id, EventCategory::General, parameters, text);
+        let says = |id, parameters, text| informational(id, EventCategory::General, parameters, text);
         let failed = |id, error: &i32, what: &String, task: &str| EventDescription {
             severity: EventSeverity::Error,
             ..says(

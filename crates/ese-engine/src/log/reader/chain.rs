@@ -57,9 +57,10 @@ impl ReceivedLog {
     pub fn end(&self) -> LogPosition {
         let generation = self.0.header.generation;
         let behind = self.0.scan.last.saturating_add(1);
-        match u32::from(behind) + 1 < u32::from(self.0.header.file_segments) {
-            true => LogPosition { generation, segment: behind, offset: RECORDS_AT as u16 },
-            false => LogPosition { generation: generation.next(), segment: 1, offset: RECORDS_AT as u16 },
+        if u32::from(behind) + 1 < u32::from(self.0.header.file_segments) {
+            LogPosition { generation, segment: behind, offset: RECORDS_AT as u16 }
+        } else {
+            LogPosition { generation: generation.next(), segment: 1, offset: RECORDS_AT as u16 }
         }
     }
 

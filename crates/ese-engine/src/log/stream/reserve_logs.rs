@@ -72,9 +72,10 @@ impl LogStream {
     /// Returns an error unless all reserve logs exist again, because ordinary work must not use their space.
     pub(in crate::log) fn leave_reserves(&self) -> Result<()> {
         self.restore_reserves();
-        match self.state.lock().on_reserves {
-            true => Err(Error::DiskFull { path: self.options.names.next() }),
-            false => Ok(()),
+        if self.state.lock().on_reserves {
+            Err(Error::DiskFull { path: self.options.names.next() })
+        } else {
+            Ok(())
         }
     }
 }

@@ -52,10 +52,7 @@ impl LogStream {
     /// Ensures that database headers name the generations of all records before `upto`. If generations may be lost, a
     /// commit is acknowledged only after this call. Otherwise the loss of the newest generation would go unnoticed.
     fn name_committed(&self, upto: LogPosition) -> Result<()> {
-        match upto > self.named_in_headers() {
-            true => self.name_generation(),
-            false => Ok(()),
-        }
+        if upto > self.named_in_headers() { self.name_generation() } else { Ok(()) }
     }
 
     /// Stops writing and renaming files, after waiting for the write in progress. Afterwards, other instances may
@@ -115,10 +112,7 @@ impl LogStream {
         state.waiters.push(waiter.clone());
         let max_wait = state.group_commit.max_wait;
         drop(state);
-        let result = match first {
-            true => waiter.wait_for(max_wait, &*self.options.vfs.clock()),
-            false => None,
-        };
+        let result = if first { waiter.wait_for(max_wait, &*self.options.vfs.clock()) } else { None };
         if first && result.is_none() {
             let mut state = self.state.lock();
             let place = state.waiters.iter().position(|other| Arc::ptr_eq(other, &waiter));

@@ -42,9 +42,10 @@ fn after_a_power_cut_the_log_has_at_least_all_durable_records_and_can_be_resumed
                 }
                 durable = written.len();
             }
-            disk = match random.random_bool(0.2) {
-                true => disk.process_kill(),
-                false => disk.crash(seed ^ life << 20, CrashOptions::default()),
+            disk = if random.random_bool(0.2) {
+                disk.process_kill()
+            } else {
+                disk.crash(seed ^ life << 20, CrashOptions::default())
             };
             let (found, tail) = read(&disk).unwrap_or_else(|e| panic!("seed {seed}, life {life}: {e}"));
             let found = contents(&found);

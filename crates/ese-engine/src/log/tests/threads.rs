@@ -72,9 +72,10 @@ fn files_are_formatted_while_records_are_appended() {
     jetcell_sync::thread::scope(|scope| {
         scope.spawn(move || {
             while !done.load(Ordering::Relaxed) {
-                match log.wait_for_segments(Duration::from_millis(1)) {
-                    true => log.write_full().unwrap(),
-                    false => log.step().unwrap(),
+                if log.wait_for_segments(Duration::from_millis(1)) {
+                    log.write_full().unwrap()
+                } else {
+                    log.step().unwrap()
                 }
             }
         });

@@ -234,9 +234,10 @@ impl<'a> PageReplay<'a> {
         let mut encode = |(change, record): (&PageRedo, &LogRecord)| {
             let mut key = Vec::new();
             let in_macro = reached.replace(change.after) == Some(change.after);
-            let before = match in_macro {
-                true => change.after,
-                false => required_time(record, change.role).filter(|before| *before != DbTime(0))?,
+            let before = if in_macro {
+                change.after
+            } else {
+                required_time(record, change.role).filter(|before| *before != DbTime(0))?
             };
             delta_from_record(record, change.role, &mut key)?.encode_for_unread(
                 before,
@@ -309,14 +310,14 @@ impl<'a> PageReplay<'a> {
         }
         let mut before_images = PendingBeforeImages::default();
         let mut latch = pinned.write();
-        let result = missing.iter().try_for_each(|(change, record)| match change.role.changes_page() {
-            true => self
-                .apply(change, record, &database, &mut latch, &mut before_images)
-                .map_err(|error| (**change, error)),
-            false => {
+        let result = missing.iter().try_for_each(|(change, record)| {
+            (if change.role.changes_page() {
+                self.apply(change, record, &database, &mut latch, &mut before_images)
+                    .map_err(|error| (**change, error))
+            } else {
                 self.compare_or_capture(change, record, &database, &latch);
                 Ok(())
-            }
+            })
         });
         let result = match result {
             Err((change, error @ Error::PageTime { fault: PageTimeMismatch::Older, .. }))

@@ -288,8 +288,9 @@ fn change_of(node: &NodeChange) -> LoggedChange {
 /// Returns a node's bookmark and the length of its key. The bookmark is the key, followed by the data if the data is
 /// part of the sort order.
 pub(super) fn bookmark_of(node: &NodeChange, key: &[u8], data: &[u8]) -> (Vec<u8>, usize) {
-    match node.page.flags.contains(PageChangeFlags::UNIQUE) {
-        true => (key.to_vec(), key.len()),
-        false => ([key, data].concat(), key.len()),
+    if node.page.flags.contains(PageChangeFlags::UNIQUE) {
+        (key.to_vec(), key.len())
+    } else {
+        ([key, data].concat(), key.len())
     }
 }

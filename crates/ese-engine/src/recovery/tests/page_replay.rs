@@ -52,17 +52,15 @@ fn crashed(seed: u64, size: PageSize) -> SimVfs {
         session.begin().unwrap();
         for (key, _) in model.iter().step_by(7) {
             let bookmark = at(tree, session, key);
-            match rng.random_bool(0.5) {
-                true => tree.flag_delete(session.changes().unwrap(), &bookmark).unwrap(),
-                false => tree.replace(session.changes().unwrap(), &bookmark, b"uncommitted").unwrap(),
+            if rng.random_bool(0.5) {
+                tree.flag_delete(session.changes().unwrap(), &bookmark).unwrap()
+            } else {
+                tree.replace(session.changes().unwrap(), &bookmark, b"uncommitted").unwrap()
             }
         }
     }
     instance.flush().unwrap();
-    match seed.is_multiple_of(3) {
-        true => disk.process_kill(),
-        false => disk.crash(seed, CrashOptions::default()),
-    }
+    if seed.is_multiple_of(3) { disk.process_kill() } else { disk.crash(seed, CrashOptions::default()) }
 }
 
 /// Recovers a copy of the disk with `memory` bytes for the log. Returns the pages, excluding fields that depend on

@@ -206,9 +206,12 @@ pub(super) fn nodes(bytes: &[u8]) -> Vec<(String, String)> {
     let page = Page::new(bytes, SIZE);
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
     page.nodes()
-        .map(|node| match page.is_leaf() {
-            true => (text(&node.key_to_vec()), text(node.data)),
-            false => (text(&node.key_to_vec()), node.child().unwrap().to_string()),
+        .map(|node| {
+            (if page.is_leaf() {
+                (text(&node.key_to_vec()), text(node.data))
+            } else {
+                (text(&node.key_to_vec()), node.child().unwrap().to_string())
+            })
         })
         .collect()
 }

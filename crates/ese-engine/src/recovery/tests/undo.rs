@@ -81,9 +81,10 @@ fn an_undo_behind_a_replace_of_another_session_is_redone() {
         one.begin().unwrap();
         other.begin().unwrap();
         let deleted = at(&tree, &one, b"deleted");
-        match delete {
-            true => tree.flag_delete(one.changes().unwrap(), &deleted).unwrap(),
-            false => tree.insert(one.changes().unwrap(), b"inserted", b"new").unwrap(),
+        if delete {
+            tree.flag_delete(one.changes().unwrap(), &deleted).unwrap()
+        } else {
+            tree.insert(one.changes().unwrap(), b"inserted", b"new").unwrap()
         }
         let replaced = at(&tree, &other, b"replaced");
         tree.replace(other.changes().unwrap(), &replaced, b"new").unwrap();
@@ -162,9 +163,8 @@ fn transactions_that_share_pages_are_recovered() {
             }
         }
         instance.flush().unwrap();
-        let end = |disk: &SimVfs, kill| match kill {
-            true => disk.process_kill(),
-            false => disk.crash(seed, CrashOptions::default()),
+        let end = |disk: &SimVfs, kill| {
+            (if kill { disk.process_kill() } else { disk.crash(seed, CrashOptions::default()) })
         };
         let mut disk = end(&disk, rng.random_bool(0.5));
         // Recovery itself also crashes.

@@ -33,16 +33,15 @@ fn assert_equal(fixture: &RedoFixture, snapshot: &[u8]) -> usize {
     let mut used = 0;
     for (index, page) in snapshot.chunks(SIZE.bytes()).enumerate().skip(2) {
         let number = index as u32 - 1;
-        match page.iter().any(|byte| *byte != 0) {
-            true => {
-                used += 1;
-                assert_eq!(
-                    PageContent::from_bytes(&fixture.page(number)),
-                    PageContent::from_bytes(page),
-                    "page {number}"
-                );
-            }
-            false => assert!(!fixture.has_page(number), "page {number} is in use"),
+        if page.iter().any(|byte| *byte != 0) {
+            used += 1;
+            assert_eq!(
+                PageContent::from_bytes(&fixture.page(number)),
+                PageContent::from_bytes(page),
+                "page {number}"
+            );
+        } else {
+            assert!(!fixture.has_page(number), "page {number} is in use")
         }
     }
     used

@@ -45,18 +45,14 @@ impl Replace {
         let input = &mut Input::new(&self.data);
         let (mut new, mut at) = (Vec::with_capacity(usize::from(self.new_len)), 0);
         while !input.is_empty() {
-            let (offset, flags) = match self.wide_diff {
-                true => (u16::take(input)?, u8::take(input)?),
-                false => {
-                    let field = u16::take(input)?;
-                    (field & OFFSET_MASK, (field >> 8) as u8 & !(OFFSET_MASK >> 8) as u8)
-                }
+            let (offset, flags) = if self.wide_diff {
+                (u16::take(input)?, u8::take(input)?)
+            } else {
+                let field = u16::take(input)?;
+                (field & OFFSET_MASK, (field >> 8) as u8 & !(OFFSET_MASK >> 8) as u8)
             };
             let mut length = || -> Result<usize, DiffError> {
-                Ok(match flags & TWO_BYTES != 0 {
-                    true => u16::take(input)?.into(),
-                    false => u8::take(input)?.into(),
-                })
+                Ok(if flags & TWO_BYTES != 0 { u16::take(input)?.into() } else { u8::take(input)?.into() })
             };
             let new_len = length()?;
             let old_len = match flags {
@@ -74,10 +70,7 @@ impl Replace {
             }
         }
         new.extend_from_slice(old.get(at..).ok_or(DiffError::OutOfRange)?);
-        match new.len() == usize::from(self.new_len) {
-            true => Ok(new),
-            false => Err(DiffError::Length),
-        }
+        if new.len() == usize::from(self.new_len) { Ok(new) } else { Err(DiffError::Length) }
     }
 }
 

@@ -90,16 +90,18 @@ fn before_page(
     if image.is_empty() {
         return Ok(None);
     }
-    let expanded = match flags.contains(BeforeImageFlags::XPRESS) {
-        true => decompress(image).ok_or(ImageError::Compression)?,
-        false => image.to_vec(),
+    let expanded = if flags.contains(BeforeImageFlags::XPRESS) {
+        decompress(image).ok_or(ImageError::Compression)?
+    } else {
+        image.to_vec()
     };
     if flags.contains(BeforeImageFlags::DEHYDRATED) {
         return rehydrate(&expanded, size).map(Some);
     }
-    match expanded.len() == size.bytes() {
-        true => Ok(Some(expanded)),
-        false => Err(ImageError::Length { len: expanded.len(), page: size.bytes() }),
+    if expanded.len() == size.bytes() {
+        Ok(Some(expanded))
+    } else {
+        Err(ImageError::Length { len: expanded.len(), page: size.bytes() })
     }
 }
 

@@ -410,9 +410,12 @@ impl LogRecord {
         let (&kind, body) = bytes.split_first().ok_or(LogRecordError::Empty)?;
         let prefix = if is_ignorable(kind) { IGNORABLE_PREFIX } else { 1 };
         let body = body.get(prefix - 1..).unwrap_or_default();
-        LogRecord::describe_body(kind, body).or_else(|error| match is_ignorable(kind) {
-            true => Ok(vec![("body", FieldValue::Bytes(body.to_vec()))]),
-            false => Err(LogRecordError::from_layout_error(kind, error, prefix)),
+        LogRecord::describe_body(kind, body).or_else(|error| {
+            (if is_ignorable(kind) {
+                Ok(vec![("body", FieldValue::Bytes(body.to_vec()))])
+            } else {
+                Err(LogRecordError::from_layout_error(kind, error, prefix))
+            })
         })
     }
 

@@ -332,9 +332,12 @@ fn a_used_log_without_records_is_refused_as_damaged() {
     let blocks = whole.len() / BLOCK;
     for kept in [&[0, blocks - 1][..], &[0], &[blocks - 1]] {
         let blanked: Vec<u8> = (0..blocks)
-            .flat_map(|block| match kept.contains(&block) {
-                true => whole[block * BLOCK..(block + 1) * BLOCK].to_vec(),
-                false => vec![0; BLOCK],
+            .flat_map(|block| {
+                (if kept.contains(&block) {
+                    whole[block * BLOCK..(block + 1) * BLOCK].to_vec()
+                } else {
+                    vec![0; BLOCK]
+                })
             })
             .collect();
         let blank = disk.clone_disk();

@@ -209,10 +209,9 @@ fn database_source(
 
 fn database_sizing(reader: &mut JetstressReader<'_>, _: Node<'_, '_>, text: &str) -> Option<ElementEffect> {
     reader.sizing.by_capacity = text != "Profile";
-    Some(Honoured(match reader.sizing.by_capacity {
-        true => {
-            "for any value except Profile, CapacityPercentage determines the size of the databases".into()
-        }
-        false => "the mailboxes determine the size of the databases".into(),
+    Some(Honoured(if reader.sizing.by_capacity {
+        "for any value except Profile, CapacityPercentage determines the size of the databases".into()
+    } else {
+        "the mailboxes determine the size of the databases".into()
     }))
 }

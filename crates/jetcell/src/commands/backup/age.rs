@@ -28,8 +28,8 @@ pub fn print_backup_age(
         Duration::from_millis(now.saturating_sub(found.manifest.began_unix_ms).max(0) as u64)
     };
     let in_time = last.is_some_and(|last| most.is_none_or(|most| age(last) <= most.0));
-    let text = match json {
-        true => format!(
+    let text = if json {
+        format!(
             "{}\n",
             json!({
                 "path": last.map(|last| &last.directory),
@@ -42,35 +42,34 @@ pub fn print_backup_age(
                 "in_time": in_time,
                 "unusable": backups.unusable.iter().map(|(path, why)| json!({ "path": path, "why": why })).collect::<Vec<_>>(),
             })
-        ),
-        false => {
-            let mut lines: Vec<String> = backups
-                .unusable
-                .iter()
-                .map(|(path, why)| format!("not usable: {}: {why}", path.display()))
-                .collect();
-            lines.push(match last {
-                None => format!("no good backup in {}", directory.display()),
-                Some(last) => {
-                    let limit = match most {
-                        Some(most) if in_time => {
-                            format!(", at most {} is allowed", format_in_two_units(most.0))
-                        }
-                        Some(most) => {
-                            format!(", TOO OLD: at most {} is allowed", format_in_two_units(most.0))
-                        }
-                        None => String::new(),
-                    };
-                    format!(
-                        "last good backup: {} ({}), {} old{limit}",
-                        last.directory.display(),
-                        last.manifest.kind.to_engine_kind(),
-                        format_in_two_units(age(last))
-                    )
-                }
-            });
-            jetcell_input::printable_rows(&lines) + "\n"
-        }
+        )
+    } else {
+        let mut lines: Vec<String> = backups
+            .unusable
+            .iter()
+            .map(|(path, why)| format!("not usable: {}: {why}", path.display()))
+            .collect();
+        lines.push(match last {
+            None => format!("no good backup in {}", directory.display()),
+            Some(last) => {
+                let limit = match most {
+                    Some(most) if in_time => {
+                        format!(", at most {} is allowed", format_in_two_units(most.0))
+                    }
+                    Some(most) => {
+                        format!(", TOO OLD: at most {} is allowed", format_in_two_units(most.0))
+                    }
+                    None => String::new(),
+                };
+                format!(
+                    "last good backup: {} ({}), {} old{limit}",
+                    last.directory.display(),
+                    last.manifest.kind.to_engine_kind(),
+                    format_in_two_units(age(last))
+                )
+            }
+        });
+        jetcell_input::printable_rows(&lines) + "\n"
     };
     console::print_json_or_lines(json, &text);
     Ok(if in_time { CommandOutcome::Good } else { CommandOutcome::Findings })

@@ -65,10 +65,11 @@ pub fn check(directory: &Path, options: &BackupCheckOptions) -> Result<CommandOu
     };
     console::print_json_or_text(
         json,
-        &match json {
-            true => format!("{}\n", as_json(directory, &verified)),
-            false => format!("{}\n", as_text(directory, &verified)),
-        },
+        &(if json {
+            format!("{}\n", as_json(directory, &verified))
+        } else {
+            format!("{}\n", as_text(directory, &verified))
+        }),
     );
     let usable = verified.manifest.databases.iter().all(|database| database.usable);
     Ok(if verified.problems.is_empty() && usable { CommandOutcome::Good } else { CommandOutcome::Findings })

@@ -56,17 +56,18 @@ pub fn print_comparison(
     }
     console::print_json_or_text(
         as_json,
-        &match as_json {
-            true => format!(
+        &(if as_json {
+            format!(
                 "{}\n",
                 json!({
                     "path": directory, "with": other, "relation": name,
                     "first_different_generation": first.map(|first| first.0),
                     "commits_only_here": only_here, "commits_only_there": only_there,
                 })
-            ),
-            false => jetcell_input::printable_rows(&lines) + "\n",
-        },
+            )
+        } else {
+            jetcell_input::printable_rows(&lines) + "\n"
+        }),
     );
     Ok(outcome(!relation.is_divergence() && relation != HistoryRelation::NoCommonLog))
 }
@@ -78,11 +79,12 @@ fn relation_text(
     there: &str,
     is_backup: bool,
 ) -> (&'static str, String) {
-    let reseed = match is_backup {
-        true => format!("restore the backup into a new directory to use it, or make a new backup of {here}"),
-        false => format!(
+    let reseed = if is_backup {
+        format!("restore the backup into a new directory to use it, or make a new backup of {here}")
+    } else {
+        format!(
             "jetcell reseed --from THE_SIDE_TO_KEEP --to THE_OTHER --incremental, with {here} and {there}"
-        ),
+        )
     };
     match relation {
         HistoryRelation::Equal => ("equal", format!("{here}: the same logs as in {there}; nothing to do")),

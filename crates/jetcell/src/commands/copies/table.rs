@@ -28,17 +28,15 @@ pub fn show(places: &CommandFileSystems, directories: &[PathBuf], as_json: bool)
             Err(_) => true,
         };
         failed |= side.is_err();
-        match as_json {
-            true => sides.push(as_value(places, directory, &side)),
-            false => rows.extend(table_rows(directory, &side)),
+        if as_json {
+            sides.push(as_value(places, directory, &side))
+        } else {
+            rows.extend(table_rows(directory, &side))
         }
     }
     console::print_json_or_text(
         as_json,
-        &match as_json {
-            true => format!("{}\n", json!({ "sides": sides })),
-            false => align_columns(&rows),
-        },
+        &(if as_json { format!("{}\n", json!({ "sides": sides })) } else { align_columns(&rows) }),
     );
     match (failed, good) {
         (true, _) => CommandOutcome::CouldNotRun,

@@ -79,9 +79,10 @@ pub struct FragmentationExperiment {
 
 fn piece(text: &str) -> Result<ByteSize, String> {
     let size: ByteSize = text.parse().map_err(|error| format!("{error}"))?;
-    match (4 << 10..=1 << 30).contains(&size.0) && size.0.is_multiple_of(4096) {
-        true => Ok(size),
-        false => Err("write a multiple of 4KiB, up to 1GiB".into()),
+    if (4 << 10..=1 << 30).contains(&size.0) && size.0.is_multiple_of(4096) {
+        Ok(size)
+    } else {
+        Err("write a multiple of 4KiB, up to 1GiB".into())
     }
 }
 
@@ -93,10 +94,7 @@ impl FragmentationExperiment {
                 let width = console::width();
                 print_json_or_lines(
                     self.json,
-                    &match self.json {
-                        true => json(&found),
-                        false => experiment_text(&found, width),
-                    },
+                    &(if self.json { json(&found) } else { experiment_text(&found, width) }),
                 );
                 CommandOutcome::Good
             }

@@ -91,10 +91,11 @@ impl ShowFragmentation {
             Ok(found) => {
                 print_json_or_lines(
                     self.json,
-                    &match self.json {
-                        true => found.json(),
-                        false => fragmentation_text(&found.files, &found.expected, console::width()),
-                    },
+                    &(if self.json {
+                        found.json()
+                    } else {
+                        fragmentation_text(&found.files, &found.expected, console::width())
+                    }),
                 );
                 CommandOutcome::Good
             }

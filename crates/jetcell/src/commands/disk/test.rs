@@ -148,9 +148,10 @@ fn span(text: &str) -> Result<TimeSpan, String> {
 }
 
 fn step(text: &str) -> Result<String, String> {
-    match is_step(text) {
-        true => Ok(text.into()),
-        false => Err("no step has this name; write for example transfer_read, random_read_4k or sync".into()),
+    if is_step(text) {
+        Ok(text.into())
+    } else {
+        Err("no step has this name; write for example transfer_read, random_read_4k or sync".into())
     }
 }
 

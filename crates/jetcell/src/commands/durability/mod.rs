@@ -255,10 +255,8 @@ impl DurabilityTest {
     }
 
     fn listen(&self, address: &str, journal: &Path) -> Result<CommandOutcome, CommandError> {
-        let address = match address.contains(':') {
-            true => address.to_string(),
-            false => format!("{LOOPBACK_ADDRESS}:{address}"),
-        };
+        let address =
+            if address.contains(':') { address.to_string() } else { format!("{LOOPBACK_ADDRESS}:{address}") };
         let listener = WitnessListener::bind(&address).map_err(|error| {
             format!(
                 "{address}: the witness cannot listen ({error}); give a port, or \

@@ -45,9 +45,10 @@ impl DurabilityTarget {
             !resolve_array_directories(&mut paths).map_err(|mistakes| mistakes[0].to_string())?.is_empty();
         let directory = paths.swap_remove(0);
         let directory = std::path::absolute(&directory).map_err(|error| format!("{shown}: {error}"))?;
-        let places = match is_array {
-            true => files_of_array(&directory)?,
-            false => vec![existing_ancestor(&directory).to_path_buf()],
+        let places = if is_array {
+            files_of_array(&directory)?
+        } else {
+            vec![existing_ancestor(&directory).to_path_buf()]
         };
         Ok(DurabilityTarget { given: given.into(), directory, existing_paths: places, is_array })
     }
@@ -109,14 +110,15 @@ impl DurabilityTarget {
             true => {}
         }
         let free = vfs.free_space(&self.directory).map_err(|error| format!("{shown}: {error}"))?;
-        match free < MIN_FREE_SPACE {
-            true => Err(format!(
+        if free < MIN_FREE_SPACE {
+            Err(format!(
                 "{shown}: {} are free, but the test may need {}",
                 human_bytes(free),
                 human_bytes(MIN_FREE_SPACE)
             )
-            .into()),
-            false => Ok(()),
+            .into())
+        } else {
+            Ok(())
         }
     }
 }

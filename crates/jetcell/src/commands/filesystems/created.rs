@@ -58,9 +58,10 @@ pub struct CreatedFilesystemOptions {
 fn image_size(text: &str) -> Result<ByteSize, String> {
     let size: ByteSize = text.parse().map_err(|error: jetcell_workload::ParseError| error.to_string())?;
     // The minimum is a multiple of the block size of every file system.
-    match size.0 >= MIN_IMAGE_BYTES {
-        true => Ok(ByteSize(size.0 >> 20 << 20)),
-        false => Err(format!("an image needs at least {}", human_bytes(MIN_IMAGE_BYTES))),
+    if size.0 >= MIN_IMAGE_BYTES {
+        Ok(ByteSize(size.0 >> 20 << 20))
+    } else {
+        Err(format!("an image needs at least {}", human_bytes(MIN_IMAGE_BYTES)))
     }
 }
 

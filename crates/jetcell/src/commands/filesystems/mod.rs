@@ -114,10 +114,7 @@ impl FilesystemsTest {
             Ok(Some(result)) => {
                 print_json_or_lines(
                     self.json,
-                    &match self.json {
-                        true => json(&result),
-                        false => filesystems_text(&result, console::width()),
-                    },
+                    &(if self.json { json(&result) } else { filesystems_text(&result, console::width()) }),
                 );
                 CommandOutcome::Good
             }

@@ -21,10 +21,10 @@ use serde::{Deserialize, Serialize};
 use super::monitor::FleetMonitor;
 use super::page::fleet_html;
 use crate::console;
+use crate::file_replacement;
 use crate::live::format_duration;
 use crate::outcome::{CommandError, print_error};
 use crate::progress_line::ProgressLine;
-use crate::file_replacement;
 
 const STATE: &str = "fleet-state.json";
 
@@ -66,10 +66,7 @@ impl FleetStore {
         quiet: bool,
     ) -> Result<(FleetStore, Option<CoordinatorState>), CommandError> {
         let output = config.output.clone().unwrap_or_else(|| format!("fleet-{}", config.name).into());
-        let state = match new {
-            true => None,
-            false => read_state(&output.join(STATE))?,
-        };
+        let state = if new { None } else { read_state(&output.join(STATE))? };
         let (directory, saved) = match state {
             Some(StoredCoordinator { directory, saved }) => {
                 (output.join(directory.file_name().unwrap_or_default()), Some(saved))
@@ -143,7 +140,10 @@ impl FleetStore {
             if let Some(HostResult { result, samples }) = merge_results(&fleet, &results) {
                 write_run(&self.directory, result, &samples)?;
             }
-            file_replacement::replace_file(&self.directory.join("report.html"), &fleet_html(&fleet, &results))?;
+            file_replacement::replace_file(
+                &self.directory.join("report.html"),
+                &fleet_html(&fleet, &results),
+            )?;
             // This file is written last, so its existence means that the directory is complete.
             file_replacement::replace_file(&self.directory.join("fleet.json"), &fleet.to_json())?;
             fs::remove_file(self.output.join(STATE))
@@ -200,8 +200,8 @@ impl CoordinatorBackend for FleetStore {
         let state = StoredCoordinator { directory: self.directory.clone(), saved: saved.clone() };
         let path = self.output.join(STATE);
         let text = jetcell_input::json_pretty(&state).expect("states have only string keys");
-        let written =
-            create_private_directory(&self.directory).and_then(|()| file_replacement::replace_file(&path, &text));
+        let written = create_private_directory(&self.directory)
+            .and_then(|()| file_replacement::replace_file(&path, &text));
         if let Err(error) = &written
             && !self.failed
         {

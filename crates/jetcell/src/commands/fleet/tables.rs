@@ -145,9 +145,12 @@ fn alone_and_together(result: &FleetResult) -> Option<ReportTable> {
         "Log write ms alone",
         "Log write ms together",
     ];
-    let change = |alone: f64, together: f64| match alone > 0.0 {
-        true => ReportCell::from(format!("{:+.1} %", (together / alone - 1.0) * 100.0)),
-        false => ReportCell::from("-"),
+    let change = |alone: f64, together: f64| {
+        (if alone > 0.0 {
+            ReportCell::from(format!("{:+.1} %", (together / alone - 1.0) * 100.0))
+        } else {
+            ReportCell::from("-")
+        })
     };
     let row = |(one, alone): &(&HostRow, &StandaloneLoad)| {
         let (before, now) = (alone.achieved_transactional_iops, one.totals.achieved_transactional_iops);
@@ -167,15 +170,16 @@ fn alone_and_together(result: &FleetResult) -> Option<ReportTable> {
         (alone + before.achieved_transactional_iops, together + one.totals.achieved_transactional_iops)
     });
     let table = ReportTable::numbers("Alone and together", "Host", columns).rows(measured.iter().map(row));
-    let table = match alone > 0.0 {
-        true => table.note(format!(
+    let table = if alone > 0.0 {
+        table.note(format!(
             "Together, the hosts reached {} I/O per second; the sum of the hosts measured alone is {}: \
              {:.0} %.",
             grouped(together),
             grouped(alone),
             together / alone * 100.0
-        )),
-        false => table,
+        ))
+    } else {
+        table
     };
     (!measured.is_empty()).then_some(table)
 }

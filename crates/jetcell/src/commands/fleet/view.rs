@@ -58,9 +58,10 @@ pub fn draw(frame: &mut Frame<'_>, state: &FleetState, is_stopping: bool) {
         .map(|line| Line::raw(line.as_str()))
         .collect();
     frame.render_widget(Paragraph::new(lines).dim(), news);
-    let help = match is_stopping {
-        false => "q or Ctrl-C stops all hosts cleanly and reports",
-        true => "stopping; press again to stop immediately",
+    let help = if is_stopping {
+        "stopping; press again to stop immediately"
+    } else {
+        "q or Ctrl-C stops all hosts cleanly and reports"
     };
     frame.render_widget(Line::from(help).reversed(), keys);
 }

@@ -78,10 +78,11 @@ impl MaintainArgs {
         let complete = !stop.load(Ordering::SeqCst);
         console::print_json_or_text(
             self.json,
-            &match self.json {
-                true => format!("{}\n", as_json(directory, &scan, complete)),
-                false => format!("{}\n", as_text(directory, &scan)),
-            },
+            &(if self.json {
+                format!("{}\n", as_json(directory, &scan, complete))
+            } else {
+                format!("{}\n", as_text(directory, &scan))
+            }),
         );
         let sound = scan.databases.iter().all(|database| database.bad == 0);
         Ok(if complete && sound { CommandOutcome::Good } else { CommandOutcome::Findings })

@@ -58,27 +58,24 @@ pub(super) fn show(
     json: bool,
 ) -> CommandOutcome {
     let whole = results.iter().all(|result| result.is_complete(tasks));
-    match json {
-        true => {
-            let databases: Vec<_> = results.iter().map(|result| as_json(result, tasks)).collect();
-            console::print_json(&format!("{}\n", json!({ "complete": whole, "databases": databases })));
-        }
-        false => results.iter().for_each(|result| print_text(result, tasks)),
+    if json {
+        let databases: Vec<_> = results.iter().map(|result| as_json(result, tasks)).collect();
+        console::print_json(&format!("{}\n", json!({ "complete": whole, "databases": databases })));
+    } else {
+        results.iter().for_each(|result| print_text(result, tasks))
     }
     if results.iter().any(|result| result.failure.is_some()) {
         return CommandOutcome::CouldNotRun;
     }
-    match whole && results.iter().all(DatabaseMaintenanceResult::is_sound) {
-        true => CommandOutcome::Good,
-        false => CommandOutcome::Findings,
+    if whole && results.iter().all(DatabaseMaintenanceResult::is_sound) {
+        CommandOutcome::Good
+    } else {
+        CommandOutcome::Findings
     }
 }
 
 fn as_json(result: &DatabaseMaintenanceResult, tasks: MaintenanceTasks) -> Value {
-    let mut fields = match tasks.scan {
-        true => scan_as_json(&result.scan),
-        false => json!({}),
-    };
+    let mut fields = if tasks.scan { scan_as_json(&result.scan) } else { json!({}) };
     if let Some(fields) = fields.as_object_mut() {
         fields.insert("path".to_string(), json!(result.path));
         if let Some(what) = &result.failure {

@@ -71,9 +71,10 @@ impl MaintenanceSlots {
         }
         let place = |(disk, before): (usize, u32)| {
             let (_, turn, databases) = &disks[disk];
-            match parallel {
-                true => MaintenanceSlot { disk_turn: None, window_part: (0, 1) },
-                false => MaintenanceSlot { disk_turn: Some(turn.clone()), window_part: (before, *databases) },
+            if parallel {
+                MaintenanceSlot { disk_turn: None, window_part: (0, 1) }
+            } else {
+                MaintenanceSlot { disk_turn: Some(turn.clone()), window_part: (before, *databases) }
             }
         };
         MaintenanceSlots(found.into_iter().map(place).collect())

@@ -101,14 +101,13 @@ impl ShowEnergy {
         }
         print_json_or_lines(
             self.json,
-            &match self.json {
-                true => shown.json(),
-                false => {
-                    let table = table_text(&tables[0], console::width());
-                    let lines = remarks.iter().map(|line| wrap("", line, console::width()));
-                    format!("{}\n{}", table.trim_end_matches('\n'), lines.collect::<String>())
-                }
-            },
+            &(if self.json {
+                shown.json()
+            } else {
+                let table = table_text(&tables[0], console::width());
+                let lines = remarks.iter().map(|line| wrap("", line, console::width()));
+                format!("{}\n{}", table.trim_end_matches('\n'), lines.collect::<String>())
+            }),
         );
         Ok(())
     }
@@ -132,10 +131,7 @@ impl ShowEnergy {
                     }
                 };
                 let used = used.map_err(failed)?;
-                let source = match used.counted {
-                    true => "meter counter",
-                    false => "integrated meter power",
-                };
+                let source = if used.counted { "meter counter" } else { "integrated meter power" };
                 (used, log.scope, source)
             }
             _ => return Err("give a log, or --kwh, --hours and --scope".into()),

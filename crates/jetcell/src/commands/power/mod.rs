@@ -70,8 +70,9 @@ fn meters() -> CommandOutcome {
         }
     }
     print("Smart plugs are not detected; give them as tasmota=URL, shelly=URL or shelly1=URL\n");
-    match meters.iter().any(|(_, opened)| opened.is_ok()) {
-        true => CommandOutcome::Good,
-        false => CommandOutcome::Findings,
+    if meters.iter().any(|(_, opened)| opened.is_ok()) {
+        CommandOutcome::Good
+    } else {
+        CommandOutcome::Findings
     }
 }

@@ -57,7 +57,7 @@ impl PowerRecording {
         }
     }
 
-    /// Reads the meter periodically in a thread, until [`RecordingThread::end`] is called.
+    /// Reads the meter periodically in a thread, until [`RecordingThread::finish`] is called.
     pub fn start_thread(mut self, interval: Duration) -> Result<RecordingThread, CommandError> {
         let (stop, stopped) = mpsc::channel();
         let work = move || {

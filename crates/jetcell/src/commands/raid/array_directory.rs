@@ -20,8 +20,8 @@ use jetcell_vfs::{DirectoryLock, Vfs, is_locked, parent_directory, read_input};
 use serde::{Deserialize, Serialize};
 
 use super::simulated_drive::SimulatedDriveOptions;
-use crate::outcome::CommandError;
 use crate::file_replacement;
+use crate::outcome::CommandError;
 
 /// Name of the file that lists the members.
 const STATE_FILE: &str = "array.toml";

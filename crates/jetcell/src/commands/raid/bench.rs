@@ -60,9 +60,10 @@ impl RaidBenchArgs {
 /// Returns the directory of the first member.
 fn first_member(array: &Path) -> Result<PathBuf, crate::outcome::CommandError> {
     let parent = array.parent().unwrap_or(Path::new("."));
-    let directory = match super::is_array(array) || !super::is_array(parent) {
-        true => ArrayDirectory::open(array)?,
-        false => ArrayDirectory::open(parent)?,
+    let directory = if super::is_array(array) || !super::is_array(parent) {
+        ArrayDirectory::open(array)?
+    } else {
+        ArrayDirectory::open(parent)?
     };
     let member = directory.members.first().and_then(|member| member.parent());
     let inside = member.filter(|directory| !directory.starts_with("/dev"));

@@ -131,9 +131,10 @@ pub fn start_with_content(
     }
     let log = log_options(&running, forget_log);
     let RunningArray { array, vfs, files } = running;
-    let content = match holds_luns {
-        false => ArrayContent::Array(Box::new(array)),
-        true => ArrayContent::Luns(Box::new(LunVolume::start(array, &log).map_err(failed)?)),
+    let content = if holds_luns {
+        ArrayContent::Luns(Box::new(LunVolume::start(array, &log).map_err(failed)?))
+    } else {
+        ArrayContent::Array(Box::new(array))
     };
     Ok(RunningContent { content, vfs, files })
 }

@@ -121,20 +121,19 @@ impl RaidCreateArgs {
         }
         console::print_json_or_text(
             self.json,
-            &match self.json {
-                true => format!(
+            &(if self.json {
+                format!(
                     "{}\n",
                     json!({ "array": self.array, "id": format!("{id:032x}"), "level": level.to_string(), "bytes": bytes,
                         "members": members, "spares": spares })
-                ),
-                false => {
-                    format!(
-                        "{}: {level}, {count} members, {}\n",
-                        Printable(self.array.display()),
-                        human_bytes(bytes)
-                    )
-                }
-            },
+                )
+            } else {
+                format!(
+                    "{}: {level}, {count} members, {}\n",
+                    Printable(self.array.display()),
+                    human_bytes(bytes)
+                )
+            }),
         );
         Ok(CommandOutcome::Good)
     }

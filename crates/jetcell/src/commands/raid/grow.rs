@@ -10,8 +10,8 @@ use serde_json::json;
 
 use super::members::add_members;
 use super::operation_context::{ArrayGuard, OperationContext, OperationResult};
-use super::running_array::{ArrayEventSeverity, ArrayStartOptions};
 use super::output_options::OutputOptions;
+use super::running_array::{ArrayEventSeverity, ArrayStartOptions};
 use crate::outcome::CommandError;
 
 /// Add members and their space to an array

@@ -11,12 +11,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::array_directory::absolute;
-use super::maintainer::{MIN_PAUSE, maintenance_throttle};
 use super::content::{ArrayContent, RunningContent, log_options};
+use super::maintainer::{MIN_PAUSE, maintenance_throttle};
 use super::member_file::is_link_to_file;
 use super::operation_context::{OperationContext, OperationResult};
-use super::running_array::{ArrayEventSeverity, ArrayStartOptions, RunningArray};
 use super::output_options::OutputOptions;
+use super::running_array::{ArrayEventSeverity, ArrayStartOptions, RunningArray};
 use crate::outcome::CommandError;
 
 /// Error for `--log` if the array already has a write log.

@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::operation_context::{ConcurrentActivity, OperationContext, OperationResult};
-use super::running_array::{ArrayEventSeverity, ArrayStartOptions, state_name};
 use super::output_options::OutputOptions;
+use super::running_array::{ArrayEventSeverity, ArrayStartOptions, state_name};
 use crate::commands::transfer_progress::rate;
 use crate::outcome::CommandError;
 

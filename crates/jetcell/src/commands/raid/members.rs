@@ -11,8 +11,8 @@ use serde_json::json;
 use super::maintenance::rebuild;
 use super::member_file::{CreatedMemberFiles, shared_devices};
 use super::operation_context::{ArrayGuard, OperationContext, OperationResult};
-use super::running_array::{ArrayEventSeverity, ArrayStartOptions, state_name};
 use super::output_options::OutputOptions;
+use super::running_array::{ArrayEventSeverity, ArrayStartOptions, state_name};
 use crate::commands::transfer_progress::rate;
 use crate::outcome::CommandError;
 

@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use super::maintainer::{MIN_PAUSE, maintenance_throttle};
 use super::maintenance::{ZONE_BYTES, ZonePace};
 use super::operation_context::{OperationContext, OperationResult};
-use super::running_array::{ArrayEventSeverity, ArrayStartOptions};
 use super::output_options::OutputOptions;
+use super::running_array::{ArrayEventSeverity, ArrayStartOptions};
 use crate::commands::transfer_progress::rate;
 use crate::outcome::CommandError;
 
@@ -102,15 +102,14 @@ impl ScrubPass {
             }
         }
         let damaged: u64 = report.damaged.iter().sum();
-        let severity = match report.is_clean() {
-            true => ArrayEventSeverity::Information,
-            false
-                if report.unrecoverable.is_empty()
-                    && report.parity_mismatches.iter().all(|found| found.is_repaired) =>
-            {
-                ArrayEventSeverity::Warning
-            }
-            false => ArrayEventSeverity::Error,
+        let severity = if report.is_clean() {
+            ArrayEventSeverity::Information
+        } else if report.unrecoverable.is_empty()
+            && report.parity_mismatches.iter().all(|found| found.is_repaired)
+        {
+            ArrayEventSeverity::Warning
+        } else {
+            ArrayEventSeverity::Error
         };
         let (rows, repaired) = (report.rows, report.repaired);
         let text =

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::operation_context::{OperationContext, OperationResult};
-use super::running_array::{ArrayEventSeverity, ArrayStartOptions};
 use super::output_options::OutputOptions;
+use super::running_array::{ArrayEventSeverity, ArrayStartOptions};
 use crate::outcome::CommandError;
 
 /// Commands for snapshots.

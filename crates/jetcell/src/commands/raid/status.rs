@@ -13,8 +13,8 @@ use jetcell_workload::units::{TimeSpan, human_bytes};
 use serde_json::{Value, json};
 
 use super::array_directory::{ArrayDirectory, find_locked_member};
-use super::running_array::{describe_exclusion, state_name};
 use super::output_options::transfers_json;
+use super::running_array::{describe_exclusion, state_name};
 use super::simulated_drive::SimulatedDriveOptions;
 use crate::commands::backup::vfs;
 use crate::console;
@@ -64,10 +64,7 @@ impl ShowStatus {
         loop {
             let look = StatusSnapshot::read(&vfs, &self.array)?;
             let rates = first.as_ref().map(|first| look.rates_since(first));
-            let text = match self.json {
-                true => format!("{}\n", look.as_json()),
-                false => look.as_text(rates.as_ref()),
-            };
+            let text = if self.json { format!("{}\n", look.as_json()) } else { look.as_text(rates.as_ref()) };
             if !self.watch {
                 console::print_json_or_text(self.json, &text);
                 return Ok(match look.examination.state {

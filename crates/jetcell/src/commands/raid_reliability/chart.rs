@@ -8,10 +8,10 @@ use jetcell_raid_models::curve::{CurveAxis, CurvePoint};
 use jetcell_report::chart::{AxisScale, Chart, ChartSeries, HorizontalAxis};
 use jetcell_report::{BarChart, BarItem, ReportPage, ReportTable, four_digits, significant};
 
-use super::result::ReliabilityResult;
 use super::output;
-use crate::outcome::CommandError;
+use super::result::ReliabilityResult;
 use crate::file_replacement;
+use crate::outcome::CommandError;
 
 /// Writes the answer's comparison or curve atomically to an SVG file.
 pub fn write(answer: &ReliabilityResult, file: &Path) -> Result<(), CommandError> {
@@ -87,9 +87,10 @@ fn curve(answer: &ReliabilityResult, axis: CurveAxis, points: &[CurvePoint]) -> 
     let case = &answer.case;
     let linear = axis == CurveAxis::GroupSize;
     let place = |at: f64| if linear { at } else { at.max(f64::MIN_POSITIVE).log10() };
-    let along = match linear {
-        true => HorizontalAxis::Quantity(axis.title().into()),
-        false => HorizontalAxis::Logarithm(axis.title().into()),
+    let along = if linear {
+        HorizontalAxis::Quantity(axis.title().into())
+    } else {
+        HorizontalAxis::Logarithm(axis.title().into())
     };
     let values = points.iter().map(|point| (place(point.at), point.probability_of_loss * 100.0));
     let line = ChartSeries::new(case.array.raid().to_string(), values);

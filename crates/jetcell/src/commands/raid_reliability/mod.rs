@@ -1,16 +1,16 @@
 //! `jetcell raid reliability`: builds a case from the options, computes the answer, and prints or draws it.
 
-mod result;
 mod chart;
 mod options;
 mod output;
+mod result;
 
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use self::result::ReliabilityResult;
 pub use self::options::ReliabilityOptions;
+use self::result::ReliabilityResult;
 use crate::console::print_json_or_lines;
 use crate::outcome::{CommandError, CommandOutcome};
 

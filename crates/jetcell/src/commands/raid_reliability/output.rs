@@ -2,11 +2,11 @@
 
 use std::fmt::Write;
 
+use jetcell_raid_models::calculation_step::{CalculationStep, format_value};
 use jetcell_raid_models::comparison::ComparedLayout;
 use jetcell_raid_models::curve::{CurveAxis, CurvePoint};
 use jetcell_raid_models::sensitivity::{DominantRepair, dominant_repair};
 use jetcell_raid_models::simulation::DistributionShapes;
-use jetcell_raid_models::calculation_step::{CalculationStep, format_value};
 use jetcell_raid_models::units::{HOURS_PER_YEAR, PerHour};
 use jetcell_raid_models::{MarkovModel, ReliabilityAssessment, ReliabilityCase};
 use jetcell_report::{ReportCell, ReportTable, four_digits, grouped, table_text, wrap};
@@ -182,9 +182,10 @@ pub fn results(case: &ReliabilityCase, answer: &ReliabilityAssessment) -> Vec<(&
     }
     let classical = answer.classical.group_probability_of_loss;
     let ratio = answer.group.loss / classical;
-    let judged = match ratio.is_finite() {
-        true => format!(": {} times too low, because it ignores latent defects", four_digits(ratio)),
-        false => String::new(),
+    let judged = if ratio.is_finite() {
+        format!(": {} times too low, because it ignores latent defects", four_digits(ratio))
+    } else {
+        String::new()
     };
     all.push(("  of one group, classical formula", format!("{}{judged}", percent(classical))));
     all

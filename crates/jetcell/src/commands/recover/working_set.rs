@@ -69,12 +69,11 @@ impl Drop for WorkingCopies {
             return;
         }
         // The directory was empty before, so everything in it was created by this recovery.
-        match self.existed_before {
-            false => drop(fs::remove_dir_all(&self.directory)),
-            true => {
-                let entries = fs::read_dir(&self.directory).into_iter().flatten().flatten();
-                entries.for_each(|entry| drop(fs::remove_file(entry.path())));
-            }
+        if self.existed_before {
+            let entries = fs::read_dir(&self.directory).into_iter().flatten().flatten();
+            entries.for_each(|entry| drop(fs::remove_file(entry.path())));
+        } else {
+            drop(fs::remove_dir_all(&self.directory))
         }
     }
 }

@@ -8,8 +8,8 @@ use jetcell_report::esrp::{EsrpSubmission, ResultSource, SubmissionConfiguration
 
 use super::ReportFormat;
 use crate::console::{print, print_note};
-use crate::outcome::{CommandError, CommandOutcome};
 use crate::file_replacement;
+use crate::outcome::{CommandError, CommandOutcome};
 
 /// Writes the document and lists its inconsistencies on standard output, or on standard error if the document is
 /// written to standard output.

@@ -130,34 +130,31 @@ impl ArrayVolumes {
         let log = log_options(&running, false);
         let RunningArray { array, vfs, files } = running;
         let used_luns = directories.values().flatten().cloned().collect();
-        let (volumes, luns) = match holds_luns {
-            false => {
-                let volume = Volume::mount(array, vfs.clock(), &path).map_err(failed)?;
-                (vec![(path.clone(), volume)], None)
-            }
-            true => {
-                let luns = SharedLuns::new(LunVolume::start(array, &log).map_err(failed)?);
-                let volumes =
-                    directories.into_iter().filter_map(|(directory, lun)| lun.map(|lun| (directory, lun)));
-                let mounted: Result<Vec<_>, CommandError> = volumes
-                    .map(|(directory, lun)| {
-                        let volume = Volume::mount_lun(luns.clone(), &lun, vfs.clock(), &directory);
-                        let volume = volume.map_err(failed)?;
-                        // This directory stores results and state files.
-                        create_private_directory(&directory)
-                            .map_err(|error| format!("{}: {error}", directory.display()))?;
-                        Ok((directory, volume))
-                    })
-                    .collect();
-                let mounted = match mounted {
-                    Ok(mounted) => mounted,
-                    Err(failure) => {
-                        close_luns(luns, &path)?;
-                        return Err(failure);
-                    }
-                };
-                (mounted, Some(luns))
-            }
+        let (volumes, luns) = if holds_luns {
+            let luns = SharedLuns::new(LunVolume::start(array, &log).map_err(failed)?);
+            let volumes =
+                directories.into_iter().filter_map(|(directory, lun)| lun.map(|lun| (directory, lun)));
+            let mounted: Result<Vec<_>, CommandError> = volumes
+                .map(|(directory, lun)| {
+                    let volume = Volume::mount_lun(luns.clone(), &lun, vfs.clock(), &directory);
+                    let volume = volume.map_err(failed)?;
+                    // This directory stores results and state files.
+                    create_private_directory(&directory)
+                        .map_err(|error| format!("{}: {error}", directory.display()))?;
+                    Ok((directory, volume))
+                })
+                .collect();
+            let mounted = match mounted {
+                Ok(mounted) => mounted,
+                Err(failure) => {
+                    close_luns(luns, &path)?;
+                    return Err(failure);
+                }
+            };
+            (mounted, Some(luns))
+        } else {
+            let volume = Volume::mount(array, vfs.clock(), &path).map_err(failed)?;
+            (vec![(path.clone(), volume)], None)
         };
         if !is_whole {
             console::print_note(&format!("{}: members are rebuilt while the load runs", path.display()));

@@ -27,11 +27,11 @@ use self::kind::TestCommand;
 use self::power_options::{MeteredRun, PowerOptions};
 use self::workload_options::WorkloadOptions;
 use crate::console;
+use crate::file_replacement;
 use crate::live::{
     MetricsServer, MonitorObserver, RunMetrics, RunMonitor, RunProgressDisplay, Screen, restore_terminal,
 };
 use crate::outcome::{CommandError, CommandOutcome, print_error};
-use crate::file_replacement;
 
 /// A storage test on the command line.
 #[derive(Args)]

@@ -9,8 +9,8 @@ use jetcell_backup::{BackupProgress, TransferControl};
 
 use super::bounded_lines::{BoundedLineReader, LineRead};
 use super::{ControlReply, MAX_REPLY, SOCKET, SocketPath};
-use crate::commands::raid::operation_context::OperationResult;
 use crate::commands::raid::operation::ControlRequest;
+use crate::commands::raid::operation_context::OperationResult;
 use crate::outcome::CommandError;
 
 /// Connects to the process that uses an array. Returns `None` if there is no such process or it does not listen.

@@ -5,8 +5,8 @@
 //! notes, and finally the answer or an error. The client keeps its direction of the connection open. Closing it
 //! interrupts the operation, as Ctrl-C would.
 
-mod client;
 mod bounded_lines;
+mod client;
 mod server;
 
 use std::fs::File;

@@ -15,8 +15,8 @@ use jetcell_backup::{BackupProgress, CancelToken, TransferControl};
 use super::bounded_lines::{BoundedLineReader, LineRead};
 use super::{ControlReply, MAX_REQUEST, SOCKET, SocketPath};
 use crate::commands::raid::maintainer::ArrayInUse;
-use crate::commands::raid::operation_context::{OperationContext, OperationResult};
 use crate::commands::raid::operation::ControlRequest;
+use crate::commands::raid::operation_context::{OperationContext, OperationResult};
 use crate::console;
 use crate::outcome::CommandError;
 

@@ -17,12 +17,12 @@ use serde_json::json;
 
 use self::export::DeviceExport;
 use super::array_directory::absolute;
-use super::maintainer::ArrayInUse;
 use super::content::{ArrayContent, RunningContent, SharedContent, start_with_content};
 use super::control::ControlSocket;
+use super::maintainer::ArrayInUse;
 use super::operation_context::ConcurrentActivity;
-use super::running_array::{ArrayEventSeverity, ArrayFiles, ArrayStartOptions};
 use super::output_options::transfers_json;
+use super::running_array::{ArrayEventSeverity, ArrayFiles, ArrayStartOptions};
 use crate::commands::transfer_progress::stop_on_signals;
 use crate::console;
 use crate::outcome::{CommandError, CommandOutcome};
@@ -161,9 +161,12 @@ impl RaidServeArgs {
                 "{address}: every program that can connect to this address can read and write the array"
             ));
         }
-        let lines = devices.iter().zip(&uris).map(|((name, export), uri)| match self.json {
-            true => format!("{}\n", json!({ "uri": uri, "export": name, "bytes": export.size() })),
-            false => format!("{uri} ({})\n", human_bytes(export.size())),
+        let lines = devices.iter().zip(&uris).map(|((name, export), uri)| {
+            (if self.json {
+                format!("{}\n", json!({ "uri": uri, "export": name, "bytes": export.size() }))
+            } else {
+                format!("{uri} ({})\n", human_bytes(export.size()))
+            })
         });
         console::print_wrapped(&lines.collect::<String>());
     }

@@ -1,12 +1,12 @@
 //! `jetcell raid simulate`: runs an experiment in simulated time, and compares the results with published figures.
 
 mod drives;
-mod simulation_result;
 mod html;
 mod plain_table;
 mod published;
-mod tables;
 mod ratings;
+mod simulation_result;
+mod tables;
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -18,8 +18,8 @@ use jetcell_report::{ReportTable, table_text, tables_markdown, wrap};
 use jetcell_vfs::read_input;
 
 use crate::console;
-use crate::outcome::{CommandError, CommandOutcome};
 use crate::file_replacement;
+use crate::outcome::{CommandError, CommandOutcome};
 
 const EXAMPLES: &str = "\
 Without --config, the experiment is that of IBM NS3574-0 (2008): 10,000 users of Exchange 2007 on 63 drives of 15,000 rpm with
@@ -74,10 +74,7 @@ impl RaidSimulateArgs {
         if self.drives {
             console::print_json_or_lines(
                 self.json,
-                &match self.json {
-                    true => drives::json(),
-                    false => text_of(&drives::tables(), console::width()),
-                },
+                &(if self.json { drives::json() } else { text_of(&drives::tables(), console::width()) }),
             );
             return Ok(CommandOutcome::Good);
         }
@@ -112,10 +109,7 @@ impl RaidSimulateArgs {
         })?;
         console::print_json_or_lines(
             self.json,
-            &match self.json {
-                true => as_json(&experiment)?,
-                false => text(&experiment),
-            },
+            &(if self.json { as_json(&experiment)? } else { text(&experiment) }),
         );
         Ok(CommandOutcome::Good)
     }
