@@ -25,7 +25,8 @@ fn main() {
 fn locked_version(lock: &str, package: &str) -> String {
     let entry = format!("name = \"{package}\"\nversion = \"");
     let version = lock.split_once(&entry).and_then(|(_, rest)| rest.split_once('"'));
-    version.map_or_else(|| panic!("Cargo.lock does not contain {package}"), |(version, _)| version.to_string())
+    version
+        .map_or_else(|| panic!("Cargo.lock does not contain {package}"), |(version, _)| version.to_string())
 }
 
 /// Names for WiredTiger's function pointers, and its library, which `run.sh` builds in `WIREDTIGER_DIR`.

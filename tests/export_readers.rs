@@ -201,9 +201,9 @@ fn row_counts_are_those_of_the_manifest() {
             let reading = RowReadOptions { deleted: true, ..RowReadOptions::default() };
             read_rows(&source, table, reading, &mut issues, |row| {
                 if row.deleted {
-                    deleted += 1
+                    deleted += 1;
                 } else {
-                    rows += 1
+                    rows += 1;
                 }
                 Ok(())
             })

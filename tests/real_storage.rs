@@ -1,5 +1,5 @@
-//! Storage with specific failures: transfers of the machine's file system with and without O_DIRECT, errors that the
-//! kernel reports to io_uring, a volume that becomes read-only, and power cuts that tear renames. No committed data
+//! Storage with specific failures: transfers of the machine's file system with and without `O_DIRECT`, errors that the
+//! kernel reports to `io_uring`, a volume that becomes read-only, and power cuts that tear renames. No committed data
 //! may be lost.
 
 use std::io::{self, Read, Write};
@@ -196,9 +196,9 @@ fn errors_that_the_kernel_reports_to_io_uring_lose_nothing() {
     }
 }
 
-/// This test excludes io_uring. On FUSE, Linux completes a short io_uring transfer itself, but from the wrong offset,
+/// This test excludes `io_uring`. On FUSE, Linux completes a short `io_uring` transfer itself, but from the wrong offset,
 /// because FUSE does not advance the position of such a request (seen with Linux 6.18). The tests of jetcell-vfs
-/// cover its handling of short io_uring transfers.
+/// cover its handling of short `io_uring` transfers.
 #[test]
 fn short_transfers_are_completed() {
     let Some((_, mounted, real)) = kernel_vfs_with_faults(Backend::Threads, 3000) else { return };

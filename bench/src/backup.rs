@@ -7,7 +7,7 @@ use std::sync::mpsc::channel;
 use std::time::Instant;
 
 use anyhow::{Result, anyhow, ensure};
-use ese_engine::{BackupKind, Instance, InstanceOptions, PageSize, ReadOptions};
+use ese_engine::{BackupKind, Instance, InstanceOptions, PageReadOptions, PageSize};
 use jetcell_vfs::{IoBuffer, IoReason, OpenMode, RealOptions, RealVfs, Transfer, TransferKind, Vfs};
 use serde::Serialize;
 
@@ -100,7 +100,7 @@ enum ReadPurpose {
 fn verified(instance: &Instance) -> Result<u64> {
     let backup = instance.begin_backup(BackupKind::Copy)?;
     let database = backup.databases().first().cloned().ok_or_else(|| anyhow!("no database"))?;
-    let options = ReadOptions { read_bytes: READ, reads_in_flight: DEPTH, ..ReadOptions::default() };
+    let options = PageReadOptions { read_bytes: READ, reads_in_flight: DEPTH, ..PageReadOptions::default() };
     let mut pages = backup.read_pages(&database, options)?;
     while let Some(extent) = pages.next_extent()? {
         pages.recycle(extent);

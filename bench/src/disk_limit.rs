@@ -55,7 +55,8 @@ impl DiskLimit {
                 .with_context(|| file.display().to_string())?;
             return Ok(DiskLimit { disk, files: vec![file], _group: None });
         }
-        let home = hierarchy("blkio").ok_or_else(|| anyhow!("this user does not have access to an I/O controller"))?;
+        let home = hierarchy("blkio")
+            .ok_or_else(|| anyhow!("this user does not have access to an I/O controller"))?;
         let (limits, value) = limit.files();
         let values: Vec<_> = limits.iter().map(|file| (*file, format!("{disk} {value}"))).collect();
         let group =
@@ -78,5 +79,9 @@ fn disk_of(path: &Path) -> Result<String> {
     let numbers = format!("{}:{}", libc::major(device), libc::minor(device));
     let sys = fs::canonicalize(Path::new("/sys/dev/block").join(&numbers))
         .with_context(|| format!("{} is not on a block device", path.display()))?;
-    if sys.join("partition").exists() { Ok(fs::read_to_string(sys.join("../dev"))?.trim().to_string()) } else { Ok(numbers) }
+    if sys.join("partition").exists() {
+        Ok(fs::read_to_string(sys.join("../dev"))?.trim().to_string())
+    } else {
+        Ok(numbers)
+    }
 }

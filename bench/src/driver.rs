@@ -9,9 +9,11 @@ use anyhow::{Context, Result, anyhow, bail};
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-use crate::store::{LOAD_BATCH, StoreStatement, BenchStore, EngineTransfers};
+use crate::store::{BenchStore, EngineTransfers, LOAD_BATCH, StoreStatement};
 use crate::usage::{ProcessUsage, UsageDelta, peak_memory};
-use crate::workload::{DrawnOperation, LiveRecord, MEAN_RECORD_BYTES, FastRandom, StoreRecords, SessionRecords, key_of, value};
+use crate::workload::{
+    DrawnOperation, FastRandom, LiveRecord, MEAN_RECORD_BYTES, SessionRecords, StoreRecords, key_of, value,
+};
 
 /// How a store is driven.
 #[derive(Clone, Copy, Debug)]
@@ -101,7 +103,8 @@ pub fn load(
     directory: &Path,
     bulk: bool,
 ) -> Result<(LoadResult, StoreRecords)> {
-    let count = u32::try_from(bytes / MEAN_RECORD_BYTES).context("the number of records exceeds the number of ids")?;
+    let count = u32::try_from(bytes / MEAN_RECORD_BYTES)
+        .context("the number of records exceeds the number of ids")?;
     let mut ids: Vec<u32> = (0..count).collect();
     ids.sort_unstable_by_key(|id| key_of(*id));
     let mut random = FastRandom::new(count.into());
@@ -147,7 +150,12 @@ pub fn warm_up(window: Duration) -> Duration {
 }
 
 /// Drives an open store through warm-up and window. Returns the result and the records that exist afterwards.
-pub fn mix(store: &dyn BenchStore, mix: MixOptions, records: StoreRecords, directory: &Path) -> Result<(MixResult, StoreRecords)> {
+pub fn mix(
+    store: &dyn BenchStore,
+    mix: MixOptions,
+    records: StoreRecords,
+    directory: &Path,
+) -> Result<(MixResult, StoreRecords)> {
     let warm_up = warm_up(mix.window);
     let phase = &AtomicU8::new(WARMING);
     let parts = records.partition(mix.threads, mix.seed);
@@ -188,7 +196,12 @@ pub fn mix(store: &dyn BenchStore, mix: MixOptions, records: StoreRecords, direc
 
 /// Drives a store until `updates` updates have been made, without measuring. Each thread ends with a durable commit, so a
 /// crash afterwards must lose nothing. Returns the number of updates and the records.
-pub fn update(store: &dyn BenchStore, mix: MixOptions, updates: u64, records: StoreRecords) -> Result<(u64, StoreRecords)> {
+pub fn update(
+    store: &dyn BenchStore,
+    mix: MixOptions,
+    updates: u64,
+    records: StoreRecords,
+) -> Result<(u64, StoreRecords)> {
     let made = &AtomicU64::new(0);
     thread::scope(|scope| {
         let start = |mut records: SessionRecords| {
@@ -329,8 +342,9 @@ impl ThreadCounts {
     fn committed(&mut self, operations: &[StoreStatement], durable: bool, took: Duration) {
         self.operations += operations.len() as u64;
         self.reads += operations.iter().filter(|operation| !operation.is_update()).count() as u64;
-        let written =
-            |operation: &&StoreStatement| matches!(operation, StoreStatement::Insert(..) | StoreStatement::Replace(..));
+        let written = |operation: &&StoreStatement| {
+            matches!(operation, StoreStatement::Insert(..) | StoreStatement::Replace(..))
+        };
         self.logical += operations.iter().filter(written).map(StoreStatement::bytes).sum::<u64>();
         self.transactions += 1;
         self.durable += u64::from(durable);

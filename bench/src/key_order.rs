@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
 use ese_engine::{
-    ColumnDefinition, ColumnType, CommitMode, CreateOptions, Database, DefragKind, DefragOptions,
+    ColumnDefinition, ColumnType, CommitMode, Database, DatabaseOptions, DefragKind, DefragOptions,
     IndexDefinition, Instance, InstanceOptions, PageSize, Table, TableDefinition, Value,
 };
 use ese_format::record::ColumnId;
@@ -88,7 +88,8 @@ fn measure(stores: &[PathBuf; 2], memory: &ControlGroup) -> Result<KeyOrder> {
         }
     }
     let limited = || {
-        let _limit = DiskLimit::enter(&stores[0], DiskLimitKind::ReadsPerSecond(LIMITED_READS_PER_SECOND), memory)?;
+        let _limit =
+            DiskLimit::enter(&stores[0], DiskLimitKind::ReadsPerSecond(LIMITED_READS_PER_SECOND), memory)?;
         Ok([scan(&stores[0])?.0, scan(&stores[1])?.0])
     };
     let limited = limited().map_err(|error: anyhow::Error| format!("{error:#}"));
@@ -145,7 +146,11 @@ impl KeyOrderInstance {
             ..InstanceOptions::with_vfs(counted.clone(), directory.to_path_buf())
         };
         let (instance, path) = (Instance::open(options)?, directory.join("scattered.edb"));
-        let database = if create { instance.create_database(&path, &CreateOptions::default())? } else { instance.attach(&path, 256)? };
+        let database = if create {
+            instance.create_database(&path, &DatabaseOptions::default())?
+        } else {
+            instance.attach(&path, 256)?
+        };
         Ok(KeyOrderInstance { instance, database, counted })
     }
 

@@ -9,7 +9,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
-use ese_engine::{Database, Instance, InstanceOptions, PageSize, ScanOptions, Throttle, TornPageProtection};
+use ese_engine::{
+    Database, Instance, InstanceOptions, MaintenanceThrottle, PageSize, ScanOptions, TornPageProtection,
+};
 use jetcell_vfs::{
     CountedVfs, IoBuffer, IoOperation, IoReason, IoSnapshot, OpenMode, RealOptions, RealVfs, Vfs,
 };
@@ -90,9 +92,14 @@ impl MaintainedInstance {
     }
 
     fn start(&self, zero: bool) -> Result<()> {
-        let throttle = Throttle::default();
-        let options =
-            ScanOptions { throttle, batch_bytes: BATCH_BYTES, zero, single_pass: true, ..ScanOptions::default() };
+        let throttle = MaintenanceThrottle::default();
+        let options = ScanOptions {
+            throttle,
+            batch_bytes: BATCH_BYTES,
+            zero,
+            single_pass: true,
+            ..ScanOptions::default()
+        };
         ensure!(self.instance.start_maintenance(&self.database, options)?, "a scan is already running");
         Ok(())
     }
@@ -126,8 +133,8 @@ pub fn maintenance(store: &StoreArgs) -> Result<()> {
     let second = directory.with_extension("second");
     copy_database(&directory, &second)?;
     let files: Arc<dyn Vfs> = Arc::new(RealVfs::new(RealOptions::default())?);
-    let opened =
-        [&directory, &second].map(|directory| MaintainedInstance::new(&files, directory, store.cache_bytes() / 2));
+    let opened = [&directory, &second]
+        .map(|directory| MaintainedInstance::new(&files, directory, store.cache_bytes() / 2));
     let [one, other] = opened;
     let (one, other) = (one?, other?);
     let group = store.limit();
@@ -245,7 +252,8 @@ fn zero_on_limited_disk(
     files: &dyn Vfs,
     memory: &ControlGroup,
 ) -> Result<ZeroingSpeed> {
-    let _limit = DiskLimit::enter(directory, DiskLimitKind::BytesPerSecond(LIMITED_BYTES_PER_SECOND), memory)?;
+    let _limit =
+        DiskLimit::enter(directory, DiskLimitKind::BytesPerSecond(LIMITED_BYTES_PER_SECOND), memory)?;
     zero(one, directory, files)
 }
 

@@ -126,7 +126,8 @@ impl TransferLoop {
             Ok(()) if step.kind == TransferKind::Write => None,
             Ok(()) => {
                 let verdict = verify_page(&mut step.buffer, self.size, number_at(step.offset));
-                (verdict != PageIntegrity::Good).then(|| format!("page at {} failed verification", step.offset))
+                (verdict != PageIntegrity::Good)
+                    .then(|| format!("page at {} failed verification", step.offset))
             }
         };
         let mut state = self.state();
@@ -144,7 +145,8 @@ impl TransferLoop {
         drop(state);
         let Some(PageTransfer { kind, offset, buffer }) = ready else { return false };
         let flow = self.clone();
-        let done = move |result, buffer| flow.handle_completion(PageTransfer { kind, offset, buffer }, result);
+        let done =
+            move |result, buffer| flow.handle_completion(PageTransfer { kind, offset, buffer }, result);
         let (reason, done) = (IoReason::DatabaseRead, Box::new(done));
         self.file.submit(vec![Transfer { kind, offset, buffer, reason, done }]);
         true

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
-use ese_engine::{InstanceOptions, Replayed, Replayer, TornPageProtection};
+use ese_engine::{InstanceOptions, ReplaySummary, Replayer, TornPageProtection};
 use ese_format::log::header::LogHeader;
 use ese_format::{Generation, LogPosition};
 use jetcell_vfs::{RealOptions, RealVfs};
@@ -86,8 +86,10 @@ pub fn replay(store: &StoreArgs, args: &MixArgs, updates: u64) -> Result<()> {
     print(store, &group.limit, result)
 }
 
-fn replay_logs(store: &StoreArgs, logs: &[PathBuf], passive: &Path) -> Result<Replayed> {
-    let (Some(first), Some(newest)) = (logs.first(), logs.last()) else { bail!("the store does not have logs") };
+fn replay_logs(store: &StoreArgs, logs: &[PathBuf], passive: &Path) -> Result<ReplaySummary> {
+    let (Some(first), Some(newest)) = (logs.first(), logs.last()) else {
+        bail!("the store does not have logs")
+    };
     let files = Arc::new(RealVfs::new(RealOptions::default())?);
     let mut options = InstanceOptions::with_vfs(files, passive.to_path_buf());
     options.cache_bytes = store.cache_bytes() as usize;

@@ -171,11 +171,11 @@ impl ValueBuilders {
             (ValueBuilders::Byte(to), ExportedValue::Int(value)) => to.append_value(value.try_into().ok()?),
             (ValueBuilders::Short(to), ExportedValue::Int(value)) => to.append_value(value.try_into().ok()?),
             (ValueBuilders::UnsignedShort(to), ExportedValue::Int(value)) => {
-                to.append_value(value.try_into().ok()?)
+                to.append_value(value.try_into().ok()?);
             }
             (ValueBuilders::Long(to), ExportedValue::Int(value)) => to.append_value(value.try_into().ok()?),
             (ValueBuilders::UnsignedLong(to), ExportedValue::Int(value)) => {
-                to.append_value(value.try_into().ok()?)
+                to.append_value(value.try_into().ok()?);
             }
             (ValueBuilders::LongLong(to), ExportedValue::Int(value)) => to.append_value(value),
             (ValueBuilders::UnsignedLongLong(to), ExportedValue::UInt(value)) => to.append_value(value),
@@ -183,7 +183,7 @@ impl ValueBuilders {
             (ValueBuilders::Single(to), ExportedValue::Single(value)) => to.append_value(value),
             (ValueBuilders::Double(to), ExportedValue::Double(value)) => to.append_value(value),
             (ValueBuilders::Time(to, _), ExportedValue::Time(time)) => {
-                to.append_value(time.ticks.div_euclid(10))
+                to.append_value(time.ticks.div_euclid(10));
             }
             (ValueBuilders::Guid(to), ExportedValue::Guid([a0, a1, a2, a3, b0, b1, c0, c1, rest @ ..])) => {
                 let bytes = [&[a3, a2, a1, a0, b1, b0, c1, c0][..], &rest].concat();

@@ -46,7 +46,12 @@ pub fn check(py: Python<'_>, path: PathBuf, structure: bool, allow_in_use: bool)
     let progress = move |_| {
         let mut state = watch.lock().unwrap_or_else(PoisonError::into_inner);
         if state.0.elapsed() >= SIGNAL_CHECK_INTERVAL && state.1.is_none() {
-            state.1 = Python::attach(|py| py.check_signals()).err();
+            #[allow(
+                clippy::redundant_closure_for_method_calls,
+                reason = "the method has no type that fits all lifetimes"
+            )]
+            let signal = Python::attach(|py| py.check_signals()).err();
+            state.1 = signal;
             state.0 = Instant::now();
             if state.1.is_some() {
                 ending.cancel();

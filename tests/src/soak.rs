@@ -60,12 +60,12 @@ impl SoakOptions {
                         }
                         let seed = self.first_seed + number;
                         match catch_unwind(|| one(seed)) {
-                            Ok(sums) => *total.lock().unwrap_or_else(|e| e.into_inner()) += sums,
+                            Ok(sums) => *total.lock().unwrap_or_else(std::sync::PoisonError::into_inner) += sums,
                             Err(_) => {
                                 eprintln!(
                                     "replay: JETCELL_SIM_SEED={seed} cargo test -p system-tests --test system {test}::"
                                 );
-                                failed.lock().unwrap_or_else(|e| e.into_inner()).push(seed);
+                                failed.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(seed);
                             }
                         }
                         if (number + 1).is_multiple_of(1000) {
@@ -75,8 +75,8 @@ impl SoakOptions {
                 });
             }
         });
-        println!("{:?}", total.into_inner().unwrap_or_else(|e| e.into_inner()));
-        let failed = failed.into_inner().unwrap_or_else(|e| e.into_inner());
+        println!("{:?}", total.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner));
+        let failed = failed.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         if failed.is_empty() {
             return ExitCode::SUCCESS;
         }

@@ -77,7 +77,7 @@ impl PathCollector {
                 add(prefix.to_vec(), prefix.last().cloned(), name.ident.span());
             }
             syn::UseTree::Name(name) => {
-                add(with(&name.ident), Some(name.ident.to_string()), name.ident.span())
+                add(with(&name.ident), Some(name.ident.to_string()), name.ident.span());
             }
             syn::UseTree::Rename(rename) => {
                 let segments = if rename.ident == "self" { prefix.to_vec() } else { with(&rename.ident) };

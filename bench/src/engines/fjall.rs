@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 use fjall::config::BlockSizePolicy;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 
-use crate::store::{RecordKey, StoreStatement, StoreSession, BenchStore, StoreOptions};
+use crate::store::{BenchStore, RecordKey, StoreOptions, StoreSession, StoreStatement};
 
 const MEMTABLE: u64 = 32 << 20;
 const BLOCK: u32 = 8 << 10;

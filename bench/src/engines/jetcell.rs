@@ -4,17 +4,19 @@ use std::sync::Arc;
 
 use anyhow::{Result, anyhow, bail, ensure};
 use ese_engine::Database;
-use ese_engine::Seek;
+use ese_engine::SeekRelation;
 use ese_engine::internals::cache::{Cache, CacheOptions, EvictionPolicy};
 use ese_engine::{
-    BulkLoadOptions, ColumnDefinition, CommitMode, CreateOptions, IndexDefinition, Instance, InstanceOptions, Table,
-    TableDefinition, TornPageProtection,
+    BulkLoadOptions, ColumnDefinition, CommitMode, DatabaseOptions, IndexDefinition, Instance,
+    InstanceOptions, Table, TableDefinition, TornPageProtection,
 };
 use ese_format::PageSize;
 use ese_format::record::{ColumnFlags, ColumnId, ColumnType, Value};
 use jetcell_vfs::{CountedVfs, IoOperation, IoReason, RealOptions, RealVfs, Vfs};
 
-use crate::store::{RecordKey, StoreStatement, StoreRecovery, StoreSession, BenchStore, StoreOptions, EngineTransfers};
+use crate::store::{
+    BenchStore, EngineTransfers, RecordKey, StoreOptions, StoreRecovery, StoreSession, StoreStatement,
+};
 
 const PAGE_SIZE: u32 = 32 << 10;
 /// Bytes by which the file grows.
@@ -47,7 +49,11 @@ impl Jetcell {
             log_file_size: LOG_FILE,
             circular: options.circular_logging,
             checkpoint_depth: options.checkpoint_depth,
-            torn_page_protection: if options.page_protection { TornPageProtection::DoubleWrite } else { TornPageProtection::Off },
+            torn_page_protection: if options.page_protection {
+                TornPageProtection::DoubleWrite
+            } else {
+                TornPageProtection::Off
+            },
             ..InstanceOptions::with_cache(files.clone(), options.directory.clone(), cache.clone())
         })?;
         let path = options.directory.join("records.edb");
@@ -55,7 +61,7 @@ impl Jetcell {
         let database = if path.exists() {
             instance.attach(&path, extension_pages)?
         } else {
-            let create = CreateOptions { initial_pages: extension_pages, extension_pages };
+            let create = DatabaseOptions { initial_pages: extension_pages, extension_pages };
             let database = instance.create_database(&path, &create)?;
             // A bulk load creates the table.
             if !options.bulk_load {
@@ -154,7 +160,7 @@ fn id_of(key: &RecordKey) -> Value {
 
 impl JetcellSession {
     fn seek(&mut self, key: &RecordKey) -> Result<bool> {
-        Ok(self.table.seek(&mut self.session, &[id_of(key)], Seek::Equal)?)
+        Ok(self.table.seek(&mut self.session, &[id_of(key)], SeekRelation::Equal)?)
     }
 
     fn run(&mut self, operation: &StoreStatement) -> Result<()> {

@@ -5,7 +5,7 @@ use anyhow::{Result, ensure};
 use heed::types::Bytes;
 use heed::{Database, Env, EnvFlags, EnvOpenOptions, PutFlags, WithoutTls};
 
-use crate::store::{RecordKey, LOAD_BATCH, StoreStatement, StoreSession, BenchStore, StoreOptions};
+use crate::store::{BenchStore, LOAD_BATCH, RecordKey, StoreOptions, StoreSession, StoreStatement};
 
 /// Address space for the map.
 const MAP: usize = 64 << 30;

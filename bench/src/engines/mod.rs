@@ -37,7 +37,9 @@ pub fn open(engine: &str, options: &StoreOptions) -> Result<Box<dyn BenchStore>>
         "redb" => Box::new(redb::Redb::open(options)?),
         #[cfg(feature = "fjall")]
         "fjall" => Box::new(fjall::Fjall::open(options)?),
-        other if ALL.contains(&other) => bail!("this build does not include {other}; run cargo build --features {other}"),
+        other if ALL.contains(&other) => {
+            bail!("this build does not include {other}; run cargo build --features {other}")
+        }
         other => bail!("unknown engine {other}; engines: {}", ALL.join(", ")),
     })
 }

@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 use redb::{Database, Durability, ReadableDatabase, ReadableTable, TableDefinition};
 
-use crate::store::{RecordKey, StoreStatement, StoreSession, BenchStore, StoreOptions};
+use crate::store::{BenchStore, RecordKey, StoreOptions, StoreSession, StoreStatement};
 
 const RECORDS: TableDefinition<&[u8; 8], &[u8]> = TableDefinition::new("records");
 

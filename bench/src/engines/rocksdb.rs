@@ -8,7 +8,7 @@ use std::ptr::null_mut;
 
 use anyhow::{Result, anyhow, bail};
 
-use crate::store::{RecordKey, StoreStatement, StoreSession, BenchStore, StoreOptions};
+use crate::store::{BenchStore, RecordKey, StoreOptions, StoreSession, StoreStatement};
 
 /// Bytes of a memtable. There are at most three.
 const MEMTABLE: usize = 32 << 20;
@@ -73,7 +73,12 @@ unsafe extern "C" {
         len: usize,
     );
     fn rocksdb_writebatch_delete(batch: *mut RocksOpaque, key: *const u8, key_len: usize);
-    fn rocksdb_write(db: *mut RocksOpaque, options: *const RocksOpaque, batch: *mut RocksOpaque, error: ErrorSlot);
+    fn rocksdb_write(
+        db: *mut RocksOpaque,
+        options: *const RocksOpaque,
+        batch: *mut RocksOpaque,
+        error: ErrorSlot,
+    );
     fn rocksdb_get_pinned(
         db: *mut RocksOpaque,
         options: *const RocksOpaque,
@@ -97,7 +102,8 @@ unsafe extern "C" {
     fn rocksdb_free(memory: *mut c_void);
     fn rocksdb_envoptions_create() -> *mut RocksOpaque;
     fn rocksdb_envoptions_destroy(options: *mut RocksOpaque);
-    fn rocksdb_sstfilewriter_create(env: *const RocksOpaque, options: *const RocksOpaque) -> *mut RocksOpaque;
+    fn rocksdb_sstfilewriter_create(env: *const RocksOpaque, options: *const RocksOpaque)
+    -> *mut RocksOpaque;
     fn rocksdb_sstfilewriter_destroy(writer: *mut RocksOpaque);
     fn rocksdb_sstfilewriter_open(writer: *mut RocksOpaque, path: *const c_char, error: ErrorSlot);
     fn rocksdb_sstfilewriter_put(

@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use anyhow::{Result, anyhow, ensure};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::store::{RecordKey, StoreStatement, StoreSession, BenchStore, StoreOptions};
+use crate::store::{BenchStore, RecordKey, StoreOptions, StoreSession, StoreStatement};
 
 /// Pages in the log at which SQLite writes the log back: 64 MiB.
 const CHECKPOINT_PAGES: u32 = 16 << 10;

@@ -7,7 +7,7 @@ use std::ptr::{null, null_mut};
 
 use anyhow::{Result, anyhow, bail};
 
-use crate::store::{RecordKey, StoreStatement, StoreSession, BenchStore, StoreOptions};
+use crate::store::{BenchStore, RecordKey, StoreOptions, StoreSession, StoreStatement};
 
 const TABLE: &CStr = c"table:records";
 const TABLE_CONFIG: &CStr = c"key_format=u,value_format=u,leaf_page_max=32KB,leaf_value_max=8KB,checksum=on";
@@ -19,7 +19,8 @@ type WtCursor = c_void;
 unsafe extern "C" {
     fn wiredtiger_version(major: *mut c_int, minor: *mut c_int, patch: *mut c_int) -> *const c_char;
     fn wiredtiger_strerror(error: c_int) -> *const c_char;
-    fn bench_wt_open(home: *const c_char, config: *const c_char, connection: *mut *mut WtConnection) -> c_int;
+    fn bench_wt_open(home: *const c_char, config: *const c_char, connection: *mut *mut WtConnection)
+    -> c_int;
     fn bench_wt_close(connection: *mut WtConnection) -> c_int;
     fn bench_wt_create(connection: *mut WtConnection, table: *const c_char, config: *const c_char) -> c_int;
     fn bench_wt_checkpoint(connection: *mut WtConnection) -> c_int;

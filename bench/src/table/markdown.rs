@@ -3,7 +3,8 @@
 use std::fmt::Write;
 
 use super::measurements::{
-    FigureFn, Measurements, NOT_ASKED_FOR, number_at_path, cpu_seconds, durable_p99, operation_rate, write_amplification,
+    FigureFn, Measurements, NOT_ASKED_FOR, cpu_seconds, durable_p99, number_at_path, operation_rate,
+    write_amplification,
 };
 use super::rows::{RatioGoal, TableLine, lines};
 use super::steps::{MIX4, MIX8};

@@ -10,7 +10,7 @@ use std::{fmt, fs};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use super::measurements::{SampleDisturbance, Measurements, NOT_ASKED_FOR, TableSample};
+use super::measurements::{Measurements, NOT_ASKED_FOR, SampleDisturbance, TableSample};
 use super::{TableArgs, machine};
 use crate::device;
 use crate::engines::ALL;
@@ -133,7 +133,10 @@ impl<'a> TableRounds<'a> {
 
     /// Runs a measurement and finds out what disturbed it. A child that measures a window of its own reports itself what
     /// other processes used in that window.
-    fn timed(&mut self, measure: &impl Fn(&mut TableRounds<'a>) -> Result<Value>) -> Result<(Value, SampleDisturbance)> {
+    fn timed(
+        &mut self,
+        measure: &impl Fn(&mut TableRounds<'a>) -> Result<Value>,
+    ) -> Result<(Value, SampleDisturbance)> {
         let monitor = StallMonitor::start();
         let before = ProcessUsage::now(&self.args.dir)?;
         let value = measure(self)?;
@@ -165,7 +168,9 @@ impl<'a> TableRounds<'a> {
         let killed = command.first() == Some(&"crash");
         match value {
             Some(value) if output.status.success() || killed => Ok(value),
-            _ if output.status.signal() == Some(9) => bail!("killed, probably because it exceeded its memory limit"),
+            _ if output.status.signal() == Some(9) => {
+                bail!("killed, probably because it exceeded its memory limit")
+            }
             _ => bail!("{} {}", output.status, String::from_utf8_lossy(&output.stderr).trim()),
         }
     }
@@ -181,7 +186,10 @@ impl<'a> TableRounds<'a> {
             others.sort_by_key(|name| (FREQUENT.contains(name), self.used.get(*name).copied()));
             let Some(oldest) = others.first() else {
                 if free(&self.args.dir)? < need - MIN_FREE_BYTES {
-                    bail!("{} does not have enough free space for a store of {size_mib} MiB", self.args.dir.display());
+                    bail!(
+                        "{} does not have enough free space for a store of {size_mib} MiB",
+                        self.args.dir.display()
+                    );
                 }
                 return Ok(());
             };

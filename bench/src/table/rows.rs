@@ -3,7 +3,8 @@
 use serde_json::Value;
 
 use super::measurements::{
-    FigureFn, Measurements, number_at_path, cpu_seconds, durable_p99, median, operation_rate, write_amplification,
+    FigureFn, Measurements, cpu_seconds, durable_p99, median, number_at_path, operation_rate,
+    write_amplification,
 };
 use super::steps::{
     BACKUP, DEPTHS, FIO_MIX, FIO_MIX_NO_DELTAS, FIO_MIX_PROTECTED, MAINTENANCE, MIX4, MIX4_MULTIGET,
@@ -226,7 +227,8 @@ impl RowBuilder<'_> {
         let (all, step) = (self.measurements, ours(mix));
         let samples = all.samples(&step);
         let baseline = |round: u32| {
-            let find = |step: &str, path: &str| number_at_path(&all.sample_in_round(step, round)?.value, path);
+            let find =
+                |step: &str, path: &str| number_at_path(&all.sample_in_round(step, round)?.value, path);
             Some(find(fio, "/read_p99_us")? + find(SYNC, "/us/p99")?)
         };
         let ratios =
@@ -295,7 +297,9 @@ impl RowBuilder<'_> {
 
     /// Against a published figure, which was not measured in this run.
     fn replay(&self) -> Vec<TableLine> {
-        let rate: FigureFn = |value| Some(number_at_path(value, "/log_bytes")? / 1048576.0 / number_at_path(value, "/seconds")?);
+        let rate: FigureFn = |value| {
+            Some(number_at_path(value, "/log_bytes")? / 1048576.0 / number_at_path(value, "/seconds")?)
+        };
         let ours = self.measurements.figure(REPLAY, rate);
         let published = 1.0 / ESE_SECONDS_PER_MIB;
         vec![TableLine {
@@ -357,7 +361,8 @@ impl RowBuilder<'_> {
         let zeroing: FigureFn = |value| Some(number_at_path(value, "/zeroing/bytes_per_second")? / 1e6);
         let writes: FigureFn = |value| Some(number_at_path(value, "/zeroing/raw_bytes_per_second")? / 1e6);
         let limited: FigureFn = |value| Some(number_at_path(value, "/limited/Ok/bytes_per_second")? / 1e6);
-        let limited_writes: FigureFn = |value| Some(number_at_path(value, "/limited/Ok/raw_bytes_per_second")? / 1e6);
+        let limited_writes: FigureFn =
+            |value| Some(number_at_path(value, "/limited/Ok/raw_bytes_per_second")? / 1e6);
         let in_turn: FigureFn = |value| Some(number_at_path(value, "/in_turn_bytes_per_second")? / 1e6);
         let together: FigureFn = |value| Some(number_at_path(value, "/together_bytes_per_second")? / 1e6);
         let scan_percent: FigureFn = |value| Some(number_at_path(value, "/scan_processors")? * 100.0);
@@ -385,8 +390,10 @@ impl RowBuilder<'_> {
     }
 
     fn file_size(&self) -> Vec<TableLine> {
-        let loaded: FigureFn = |value| Some(number_at_path(value, "/largest_file")? / number_at_path(value, "/logical")?);
-        let mixed: FigureFn = |value| Some(number_at_path(value, "/largest_file")? / number_at_path(value, "/live")?);
+        let loaded: FigureFn =
+            |value| Some(number_at_path(value, "/largest_file")? / number_at_path(value, "/logical")?);
+        let mixed: FigureFn =
+            |value| Some(number_at_path(value, "/largest_file")? / number_at_path(value, "/live")?);
         vec![
             self.absolute("file per live byte, loaded", ("load/jetcell", loaded), AtMost(1.08), 3),
             self.absolute("file per live byte, after the mix", (&ours(MIX8), mixed), AtMost(1.35), 3),

@@ -212,7 +212,8 @@ impl TableRounds<'_> {
     /// fio with the share of reads that our engine had in this round's mix.
     fn fio_mix(&mut self, mix: &str) -> Result<Value> {
         let last = self.measurements.samples(mix).last();
-        let transfers = &last.context("the jetcell engine does not have a result for this mix")?.value["transfers"];
+        let transfers =
+            &last.context("the jetcell engine does not have a result for this mix")?.value["transfers"];
         let count = |name: &str| transfers[name].as_f64().unwrap_or(0.0);
         let read_percent = 100.0 * count("reads") / (count("reads") + count("writes")).max(1.0);
         let file = self.store_path("fio.dat");

@@ -32,7 +32,7 @@ pub(crate) fn check_checkpoint(
         report.position = Some(checkpoint.position.to_string());
         report.generation = Some(checkpoint.position.generation.0);
         if let Some(Ok(attached)) = checkpoint.attachments() {
-            report.databases = attached.iter().map(|database| database.path_text()).collect();
+            report.databases = attached.iter().map(ese_format::attachment::Attachment::path_text).collect();
         }
     }
     (report, findings, good)

@@ -254,7 +254,7 @@ fn log_report(log: &CheckedLog, findings: Findings) -> FileReport {
     report.segments = Some(counts);
     report.generation = Some(summary.generation);
     if let Ok(attached) = ese_format::attachment::Attachment::decode_list(&header.attachment_list) {
-        report.databases = attached.iter().map(|database| database.path_text()).collect();
+        report.databases = attached.iter().map(ese_format::attachment::Attachment::path_text).collect();
     }
     report.set_findings(findings);
     report

@@ -28,7 +28,7 @@ pub(crate) fn check_flush_map(
             report.version = Some(format!("{major}.{update}.{minor}"));
         }
         Err(error) => {
-            findings.add_at_offset(Severity::Error, FindingKind::FlushMapHeader, 0, error.to_string())
+            findings.add_at_offset(Severity::Error, FindingKind::FlushMapHeader, 0, error.to_string());
         }
     }
     let len = FLUSH_MAP_PAGE_LEN as u64;

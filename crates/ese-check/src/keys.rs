@@ -59,7 +59,7 @@ pub(crate) fn for_each_key(
                 append_to_all(key, several, |key| key.push(byte ^ flip));
             }
             StoredValues::One(value) => {
-                append_to_all(key, several, |key| append_segment(column, value, index, flip, key))
+                append_to_all(key, several, |key| append_segment(column, value, index, flip, key));
             }
             StoredValues::Many(values) => {
                 if !several.is_empty() {

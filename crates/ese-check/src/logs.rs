@@ -311,7 +311,7 @@ impl SegmentScan {
                 }
             }
             (SegmentKind::Valid { write, .. }, Some(end)) => {
-                self.check_segment_after_end(number, write, end, findings)
+                self.check_segment_after_end(number, write, end, findings);
             }
             (SegmentKind::Stale | SegmentKind::Shadow | SegmentKind::Zero, _) => {
                 self.end.get_or_insert(ScannedLogEnd { segment: number, damaged: false });

@@ -123,7 +123,7 @@ pub(crate) fn check_tree_space(
             ) {
                 Ok((extent, _)) => extents.push((page, extent)),
                 Err(fault) => {
-                    findings.add_structural(FindingKind::SpaceHeader, page, &space.label, fault.to_string())
+                    findings.add_structural(FindingKind::SpaceHeader, page, &space.label, fault.to_string());
                 }
             });
             entry.incomplete |= summary.incomplete;
@@ -132,10 +132,10 @@ pub(crate) fn check_tree_space(
             let Ok(image) = reader.get(root) else { continue };
             match SplitReserve::decode(image.page().external_header()) {
                 Ok(reserve) => {
-                    available.extend(reserve.extents.into_iter().flatten().map(|extent| (root, extent)))
+                    available.extend(reserve.extents.into_iter().flatten().map(|extent| (root, extent)));
                 }
                 Err(fault) => {
-                    findings.add_structural(FindingKind::SpaceHeader, root, label, fault.to_string())
+                    findings.add_structural(FindingKind::SpaceHeader, root, label, fault.to_string());
                 }
             }
         }

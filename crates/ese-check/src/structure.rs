@@ -105,7 +105,7 @@ pub(crate) fn check_structure(
             page,
             DATABASE,
             "the database root has nodes".into(),
-        )
+        );
     });
     check.space(root);
     if !catalog.complete {
@@ -351,7 +351,7 @@ impl StructureCheck<'_, '_> {
                 self.walk_again(&shape, &mut |page, node| account.count(page, node));
             }
             self.walk_again(&table.shape(), &mut |_, node| {
-                account.add_references(&Record::new(node.data, page_size))
+                account.add_references(&Record::new(node.data, page_size));
             });
             each(&account, self.findings);
         }

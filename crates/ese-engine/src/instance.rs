@@ -309,9 +309,9 @@ impl Instance {
             let waited = clock.monotonic().saturating_sub(last);
             // The log stores its errors.
             if core.log().has_enough_to_write() {
-                drop(core.log().write_full())
+                drop(core.log().write_full());
             } else if waited >= LOG_POLL_INTERVAL {
-                drop(core.log().step())
+                drop(core.log().step());
             } else {
                 return Some(LOG_POLL_INTERVAL - waited);
             }

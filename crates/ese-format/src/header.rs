@@ -198,7 +198,7 @@ layout! {
         reseeds: FaultCounter,
         /// Pages that were patched from another copy.
         patches: FaultCounter,
-        /// Version of the Unicode sort tables. All ones means that MSysLocales stores the version.
+        /// Version of the Unicode sort tables. All ones means that `MSysLocales` stores the version.
         sort_version: u64,
         /// Time at which the last full scan ended.
         scan_end_time: LogTime,

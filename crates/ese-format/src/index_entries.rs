@@ -97,7 +97,7 @@ impl KeyList {
         match append_key_of_single_value(table, index, record, &mut self.bytes)? {
             Some(_) => self.ends.push(self.bytes.len()),
             None => {
-                index_keys(table, index, record, long_values)?.iter().for_each(|key| self.push(&key.bytes))
+                index_keys(table, index, record, long_values)?.iter().for_each(|key| self.push(&key.bytes));
             }
         }
         Ok(())

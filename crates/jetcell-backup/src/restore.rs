@@ -334,9 +334,9 @@ fn replay(
             gauge.check()?;
             let path = to.join(plan.log_name(log.generation));
             if index + 1 == plan.logs.len() {
-                replayer.replay_until(&path, plan.until)?
+                replayer.replay_until(&path, plan.until)?;
             } else {
-                replayer.replay(&path)?
+                replayer.replay(&path)?;
             }
         }
         let (replayed, recovery) = replayer.finish()?;

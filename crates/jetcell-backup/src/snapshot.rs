@@ -80,7 +80,7 @@ pub fn snapshot(
     };
     let last = *backup.generations().end();
     let sealed = unsealed
-        .seal(&mut |log| (if log.generation == last { Ok(backup.verified_logs(log)?) } else { Ok(()) }));
+        .seal(&mut |log| if log.generation == last { Ok(backup.verified_logs(log)?) } else { Ok(()) });
     let manifest = sealed.map_err(|error| discard_after_error(&order, error))?;
     let is_usable = |database: &&Arc<Database>| {
         let signature = database.header().signature.to_hex();

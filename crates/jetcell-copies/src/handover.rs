@@ -91,11 +91,11 @@ impl DirectoryHandover {
 
     fn databases(&self) -> Vec<CopiedDatabase> {
         let inside = |path: &Path| {
-            (if path.parent() == Some(self.logs.path()) {
+            if path.parent() == Some(self.logs.path()) {
                 path.file_name().map_or(path.into(), PathBuf::from)
             } else {
                 path.to_path_buf()
-            })
+            }
         };
         let copied = |database: &ese_engine::DiscoveredDatabase| CopiedDatabase {
             file: inside(&database.path).to_string_lossy().into_owned(),

@@ -287,11 +287,11 @@ fn compare_content(ours: &VerifiedLog, theirs: &VerifiedLog) -> LogComparison {
         return LogComparison::Yes;
     }
     let end = |log: &VerifiedLog| {
-        (if log.end.generation == log.generation {
+        if log.end.generation == log.generation {
             usize::from(log.end.segment)
         } else {
             log.bytes.len() / SEGMENT_BYTES - 1
-        })
+        }
     };
     let (our_end, their_end) = (end(ours), end(theirs));
     let common = our_end.min(their_end) * SEGMENT_BYTES;

@@ -142,9 +142,9 @@ impl PageRepair {
                     continue;
                 };
                 if divergence.active_is_behind {
-                    lost.push((signature, page))
+                    lost.push((signature, page));
                 } else {
-                    wish(&signature, page)
+                    wish(&signature, page);
                 }
             }
         }

@@ -285,7 +285,7 @@ impl<'a> LayoutSimulation<'a> {
             SimulationEvent::ConsistencyPoint => self.consistency_point(),
             SimulationEvent::Failure => self.groups.mark_lost(self.setup.lost, self.setup.layout.drives()),
             SimulationEvent::RebuildBegins => {
-                (0..self.setup.config.rebuild.pieces).for_each(|_| self.rebuild_piece())
+                (0..self.setup.config.rebuild.pieces).for_each(|_| self.rebuild_piece());
             }
         }
     }
@@ -297,9 +297,9 @@ impl<'a> LayoutSimulation<'a> {
             self.outstanding += 1;
             let is_read = self.rng.random::<f64>() < self.setup.config.load.read_share;
             if self.write_anywhere.is_some() {
-                self.issue_write_anywhere(is_read)
+                self.issue_write_anywhere(is_read);
             } else {
-                self.issue_in_place(is_read)
+                self.issue_in_place(is_read);
             }
             let owed = if is_read { 0 } else { self.logs.as_mut().map_or(0, LogDrives::take_due_writes) };
             (0..owed).for_each(|_| self.issue_log());

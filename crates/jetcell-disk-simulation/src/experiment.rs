@@ -277,9 +277,9 @@ impl<'a> LayoutRunner<'a> {
             let middle = (low + high) / 2.0;
             let figures = self.measure_state(SimulatedState::Normal, middle, self.config.seconds / 2.0);
             if figures.is_reached && figures.read_ms <= LATENCY_LIMIT_MS {
-                low = middle
+                low = middle;
             } else {
-                high = middle
+                high = middle;
             }
         }
         low

@@ -105,8 +105,8 @@ impl PageHeaderDump {
             name: name.map(str::to_owned),
             role: role(flags),
             db_time: page.db_time().0,
-            previous: page.prev().map_or(0, |page| page.get()),
-            next: page.next().map_or(0, |page| page.get()),
+            previous: page.prev().map_or(0, ese_format::PageNumber::get),
+            next: page.next().map_or(0, ese_format::PageNumber::get),
             flags: DumpedValue::Flags(flags.bits().into(), names),
             flush_type: (flags & PageFlags::FLUSH_TYPE).bits()
                 >> PageFlags::FLUSH_TYPE.bits().trailing_zeros(),
@@ -168,7 +168,7 @@ fn external_header(image: &LoadedPage) -> NamedValues {
         let number = |number: u32| DumpedValue::Number(number.into());
         let last = if header.counts_last_allocation { "last_allocation" } else { "primary_pages" };
         values.push((last, number(header.primary_pages)));
-        values.push(("parent_root", number(header.parent.map_or(0, |page| page.get()))));
+        values.push(("parent_root", number(header.parent.map_or(0, ese_format::PageNumber::get))));
         values.push(("non_unique", DumpedValue::Number(header.non_unique.into())));
         match (header.owned_root(), header.available_root()) {
             (Some(owned), Some(available)) => {

@@ -40,7 +40,7 @@ pub fn dump_pages(
     let all = [1..=database.pages];
     let ranges = if details { ranges } else { &all };
     let mut zero: Option<ZeroPages> = None;
-    for number in ranges.iter().flat_map(|range| range.clone()) {
+    for number in ranges.iter().flat_map(std::clone::Clone::clone) {
         let image = database.page(number);
         if image.state == PageState::BeyondFile {
             write_zero_pages(&mut zero, output)?;

@@ -335,7 +335,7 @@ pub fn dump_schema(source: &DumpSource, options: &SchemaOptions, output: &mut Du
         )?;
     } else {
         catalog.for_each_table(output, &mut |table, output| {
-            (if wanted(&table.name) { Ok(output.item(&TableDump::new(&table))?) } else { Ok(()) })
+            if wanted(&table.name) { Ok(output.item(&TableDump::new(&table))?) } else { Ok(()) }
         })?;
     }
     match missing.first() {

@@ -21,15 +21,15 @@ pub struct Timestamp {
 pub enum ExportedValue<'a> {
     /// A Boolean value.
     Bit(bool),
-    /// An integer of any type except UnsignedLongLong and Currency.
+    /// An integer of any type except `UnsignedLongLong` and Currency.
     Int(i64),
-    /// An UnsignedLongLong.
+    /// An `UnsignedLongLong`.
     UInt(u64),
     /// A Currency value in units of 1/10,000.
     Currency(i64),
-    /// An IEEESingle.
+    /// An `IEEESingle`.
     Single(f32),
-    /// An IEEEDouble.
+    /// An `IEEEDouble`.
     Double(f64),
     /// A point in time.
     Time(Timestamp),

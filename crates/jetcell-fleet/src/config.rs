@@ -298,7 +298,7 @@ mod tests {
             ),
             (&format!("name='f'\nalone_first='1m'\n{two}options.find_max=true"), "in turns"),
             (&format!("name='f'\n{two}[[host]]\nrank=1\n[[host]]"), "two tables [[host]] have rank 1"),
-            (&format!("name='f'\n{two}[[host]]\nrank=2"), "rank 2 of 2 hosts"),
+            (&format!("name='f'\n{two}[[host]]\nrank=2"), "rank 2 is out of range for 2 hosts"),
         ] {
             let found = mistake(text);
             assert!(found.contains(expected), "{text}: {found}");

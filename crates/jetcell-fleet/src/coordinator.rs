@@ -275,11 +275,11 @@ impl Coordinator {
             Err(_) => self.counts.ignored += 1,
             Ok(heard) => match heard.message {
                 ReceivedMessage::Coordinator(CoordinatorMessage::Beat(beat)) => {
-                    self.receive_coordinator_heartbeat(now, &heard.run, &beat)
+                    self.receive_coordinator_heartbeat(now, &heard.run, &beat);
                 }
                 ReceivedMessage::Coordinator(_) => self.counts.ignored += 1,
                 ReceivedMessage::Host(HostMessage::Beat(beat)) => {
-                    self.receive_host_heartbeat(now, &heard.run, beat)
+                    self.receive_host_heartbeat(now, &heard.run, beat);
                 }
                 ReceivedMessage::Host(HostMessage::Ping { rank, token, sent_ns }) => {
                     let pong =

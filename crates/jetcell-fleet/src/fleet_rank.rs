@@ -34,7 +34,7 @@ pub enum RankError {
         value: String,
     },
     /// The rank is not less than the size.
-    #[error("rank {rank} is out of range for {size} hosts; give 0 to size - 1")]
+    #[error("rank {rank} is out of range for {size} hosts; give 0 to {}", size.saturating_sub(1))]
     OutOfRange {
         /// Rank of the host.
         rank: u32,

@@ -280,7 +280,7 @@ impl HostSession {
         match self.condition {
             // There is no coordinator to dismiss the host.
             HostCondition::Joining if self.epoch.is_empty() => {
-                self.end_session(SessionEnd::Refused(reason.into()))
+                self.end_session(SessionEnd::Refused(reason.into()));
             }
             HostCondition::Joining => self.decline(reason.into()),
             _ => self.progress.stop.stop(),
@@ -336,7 +336,7 @@ impl HostSession {
                 }
             }
             CoordinatorMessage::Send { token, first, count } if token == own => {
-                self.send_chunks(first, count)
+                self.send_chunks(first, count);
             }
             CoordinatorMessage::Dismissed { token } if token == own => self.handle_dismissal(),
             // The message is addressed to another process with the same rank.

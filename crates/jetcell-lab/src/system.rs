@@ -156,7 +156,7 @@ pub(crate) mod fake {
 
     impl FakeSystem {
         pub fn with_programs(mut self, names: &[&str]) -> FakeSystem {
-            self.programs.extend(names.iter().map(|name| name.to_string()));
+            self.programs.extend(names.iter().map(std::string::ToString::to_string));
             self
         }
 

@@ -77,7 +77,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let exports: Vec<(String, Arc<dyn BlockExport>)> = vec![("memory".into(), Arc::new(memory))];
     let server =
         NbdServer::bind(&ListenAddress::Unix(socket.into()), exports, NbdServerLimits::default(), |note| {
-            eprintln!("{note}")
+            eprintln!("{note}");
         })?;
     println!("{}", server.address()?.uri("memory"));
     server.run();

@@ -58,7 +58,7 @@ impl ListenAddress {
 fn escaped(bytes: &[u8]) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
     let escape =
-        |byte: &u8| (if is_plain(*byte) { char::from(*byte).to_string() } else { format!("%{byte:02X}") });
+        |byte: &u8| if is_plain(*byte) { char::from(*byte).to_string() } else { format!("%{byte:02X}") };
     bytes.iter().map(escape).collect()
 }
 
@@ -339,14 +339,14 @@ impl SharedServerState {
             self.connections().get(&number).is_some_and(|client| client.state == ClientState::Evicted);
         match end {
             _ if is_evicted => {
-                note("closed during its handshake, because another client needed the connection")
+                note("closed during its handshake, because another client needed the connection");
             }
             NbdSessionEnd::Closed => {}
             NbdSessionEnd::Lost(_) if self.is_stopped.load(Ordering::SeqCst) => {}
             NbdSessionEnd::Lost(error) => note(&format!("the connection was lost: {error}")),
             NbdSessionEnd::InvalidMessage(what) => note(&format!("closed, because the client sent {what}")),
             NbdSessionEnd::HandshakeTimeout => {
-                note("closed, because the client did not finish its handshake")
+                note("closed, because the client did not finish its handshake");
             }
         }
         // Otherwise, the handle in the connection table would keep the socket open.

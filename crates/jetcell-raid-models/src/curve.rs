@@ -74,10 +74,10 @@ impl CurveAxis {
                 (question.groups, question.drives) = (Some(array.groups()), None);
             }
             CurveAxis::Scrub => {
-                (question.scrub, question.scrub_pass) = (Some(ScrubPolicy::Mean(Hours::new(value)?)), None)
+                (question.scrub, question.scrub_pass) = (Some(ScrubPolicy::Mean(Hours::new(value)?)), None);
             }
             CurveAxis::Restore => {
-                (question.restore, question.rebuild_rate) = (Some(Hours::new(value)?), None)
+                (question.restore, question.rebuild_rate) = (Some(Hours::new(value)?), None);
             }
             CurveAxis::DiskSize => {
                 let derived = question.restore.is_none()

@@ -177,11 +177,11 @@ fn min_width(table: &ReportTable) -> usize {
     let column = |(at, column): (usize, &ReportColumn)| {
         let cells = table.rows.iter().filter_map(|row| row.get(at));
         let cells = cells.map(|cell| {
-            (if column.number {
+            if column.number {
                 cell.line().chars().count()
             } else {
                 longest(&cell.text).max(longest(&cell.remark))
-            })
+            }
         });
         COLUMN_GAP + cells.chain([longest(&column.name)]).max().unwrap_or(0)
     };

@@ -125,7 +125,7 @@ impl TimedTransfer {
         let mut half = self.0.lock();
         match std::mem::replace(&mut *half, TimedTransferState::Done) {
             TimedTransferState::Pending(done) => {
-                *half = TimedTransferState::Transferred(done, result, buffer)
+                *half = TimedTransferState::Transferred(done, result, buffer);
             }
             TimedTransferState::TimeElapsed(done) => {
                 drop(half);

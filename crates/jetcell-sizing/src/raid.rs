@@ -203,9 +203,9 @@ impl fmt::Display for RaidKind {
 impl fmt::Display for GroupLayout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.raid.is_mirror() {
-            write!(f, "{}", self.raid)?
+            write!(f, "{}", self.raid)?;
         } else {
-            write!(f, "{} {}+{}", self.raid, self.data_disks(), self.raid.redundant_disks())?
+            write!(f, "{} {}+{}", self.raid, self.data_disks(), self.raid.redundant_disks())?;
         }
         match self.write_ratio {
             Some(ratio) => write!(f, ", {ratio} writes per write"),

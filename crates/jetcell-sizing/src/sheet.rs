@@ -173,7 +173,7 @@ impl fmt::Display for CalculationSheet {
             match line {
                 SheetLine::Heading(text) => writeln!(f, "\n{text}")?,
                 SheetLine::Input { name, value, unit } => {
-                    writeln!(f, "  {name} = {} {unit}", format_short(*value))?
+                    writeln!(f, "  {name} = {} {unit}", format_short(*value))?;
                 }
                 SheetLine::Formula { name, formula, numbers, value, unit } => {
                     writeln!(f, "  {name} = {formula}")?;

@@ -1,6 +1,6 @@
 //! An open file in the real file system: selects a descriptor for each range, and performs synchronous transfers.
 //!
-//! O_DIRECT is set after opening, because some file systems create the file and then refuse the flag. O_DIRECT cannot
+//! `O_DIRECT` is set after opening, because some file systems create the file and then refuse the flag. `O_DIRECT` cannot
 //! serve ranges whose offset or length is not a multiple of 4096, or of a smaller block size that was requested. Such
 //! ranges go through a second, buffered descriptor for the same file; the kernel keeps both views coherent. Transfers
 //! from or to unaligned memory go through a bounce buffer.
@@ -29,7 +29,7 @@ pub(crate) struct Descriptor {
     access: OFlags,
     file: OwnedFd,
     direct: bool,
-    /// O_DIRECT is used for ranges whose offset and length are multiples of this number of bytes.
+    /// `O_DIRECT` is used for ranges whose offset and length are multiples of this number of bytes.
     alignment: usize,
     buffered: OnceLock<OwnedFd>,
 }
@@ -217,7 +217,7 @@ impl Descriptor {
     }
 }
 
-/// Sets O_DIRECT. Returns true if the file system accepted the flag.
+/// Sets `O_DIRECT`. Returns true if the file system accepted the flag.
 pub(crate) fn set_direct(file: &OwnedFd) -> bool {
     let flags = rustix::fs::fcntl_getfl(file);
     flags.and_then(|flags| rustix::fs::fcntl_setfl(file, flags | OFlags::DIRECT)).is_ok()

@@ -1,5 +1,5 @@
-//! The interface of engines that run asynchronous transfers on real files: io_uring, or threads where the kernel
-//! forbids io_uring.
+//! The interface of engines that run asynchronous transfers on real files: `io_uring`, or threads where the kernel
+//! forbids `io_uring`.
 
 use std::cell::Cell;
 use std::io;

@@ -111,7 +111,7 @@ pub struct Transfer {
 }
 
 /// An open file. Offsets and lengths of all transfers are multiples of 4096 and buffers come from [`IoBuffer`],
-/// because production files are opened with O_DIRECT.
+/// because production files are opened with `O_DIRECT`.
 #[expect(clippy::len_without_is_empty, reason = "asking for a length is a system call that can fail")]
 pub trait File: Send + Sync {
     /// Returns the path with which the file was opened, for messages.
@@ -184,7 +184,7 @@ impl DirectoryLock for NoLock {}
 
 /// A file system, real or simulated.
 pub trait Vfs: Send + Sync {
-    /// Opens a file, with O_DIRECT if the file system supports it.
+    /// Opens a file, with `O_DIRECT` if the file system supports it.
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>>;
     /// Returns true if the path exists. Fails if that cannot be determined, for example because a directory is not
     /// accessible.

@@ -33,10 +33,10 @@ const ZEROS: usize = 1 << 20;
 /// Engine that runs asynchronous transfers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Backend {
-    /// io_uring if the kernel allows it, otherwise threads.
+    /// `io_uring` if the kernel allows it, otherwise threads.
     #[default]
     Auto,
-    /// io_uring only. Creating the file system fails if the kernel refuses it.
+    /// `io_uring` only. Creating the file system fails if the kernel refuses it.
     Uring,
     /// Threads that make blocking calls.
     Threads,
@@ -67,7 +67,7 @@ pub struct RealVfs {
 }
 
 impl RealVfs {
-    /// Creates the file system and starts the threads that run transfers. Fails if they cannot start, or if io_uring
+    /// Creates the file system and starts the threads that run transfers. Fails if they cannot start, or if `io_uring`
     /// was requested and the kernel refuses it.
     pub fn new(options: RealOptions) -> io::Result<RealVfs> {
         let engine: Arc<dyn TransferEngine> = match options.backend {

@@ -1,4 +1,4 @@
-//! Asynchronous transfers through io_uring.
+//! Asynchronous transfers through `io_uring`.
 //!
 //! One thread owns the ring. Callers append to a queue. If the thread sleeps, callers wake it through an eventfd that
 //! the ring itself reads. The thread submits all queued transfers and waits for completions in a single system call,
@@ -57,7 +57,7 @@ struct UringQueue {
 }
 
 impl Uring {
-    /// Creates the ring and its thread. Fails if the kernel has no io_uring or forbids it.
+    /// Creates the ring and its thread. Fails if the kernel has no `io_uring` or forbids it.
     pub fn new() -> io::Result<Uring> {
         let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC)?;
         let shared = UringInner { queue: Mutex::default(), room: Condvar::new(), asleep: false.into(), wake };
@@ -68,7 +68,7 @@ impl Uring {
             move || {
                 let ring_thread = RingThread::new(shared);
                 // The receiver waits for this message, so it still exists.
-                let _ = created.send(ring_thread.as_ref().map(|_| ()).map_err(|error| error.raw_os_error()));
+                let _ = created.send(ring_thread.as_ref().map(|_| ()).map_err(std::io::Error::raw_os_error));
                 if let Ok(ring_thread) = ring_thread {
                     let ring_thread = Rc::new(ring_thread);
                     RING_THREAD.set(Some(ring_thread.clone()));
@@ -105,7 +105,7 @@ impl TransferEngine for Uring {
     }
 
     fn submit(&self, file: &Arc<Descriptor>, batch: Vec<Transfer>) {
-        let ring_thread = RING_THREAD.with_borrow(|ring_thread| ring_thread.clone());
+        let ring_thread = RING_THREAD.with_borrow(std::clone::Clone::clone);
         if let Some(ring_thread) =
             ring_thread.filter(|ring_thread| Arc::ptr_eq(&ring_thread.shared, &self.shared))
         {

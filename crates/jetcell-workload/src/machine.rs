@@ -130,7 +130,7 @@ impl DirectoryStorage {
     /// Examines the storage under a directory, a file or a block device.
     pub fn examine(directory: &Path) -> DirectoryStorage {
         let number = |metadata: fs::Metadata| {
-            (if metadata.file_type().is_block_device() { metadata.rdev() } else { metadata.dev() })
+            if metadata.file_type().is_block_device() { metadata.rdev() } else { metadata.dev() }
         };
         let device =
             fs::metadata(directory).ok().and_then(|metadata| BlockDevice::from_number(number(metadata)));

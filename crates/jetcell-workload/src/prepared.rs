@@ -490,7 +490,7 @@ mod tests {
             restore(dir.path(), &instances, ResetMethod::Snapshot, &mut |_, _| true).unwrap();
             assert_eq!(contents(dir.path()), before);
         } else {
-            assert!(kept.unwrap_err().contains("--reset copy"))
+            assert!(kept.unwrap_err().contains("--reset copy"));
         }
     }
 }

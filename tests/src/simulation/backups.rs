@@ -512,7 +512,7 @@ impl BackupScenario {
         let found = content(&self.simulation, &to, &restored, &first.databases);
         let expected = if surviving {
             // The state that the active instance would recover now.
-            { self.simulation.states[self.simulation.durable..].iter().rev().find(|state| **state == found) }
+            self.simulation.states[self.simulation.durable..].iter().rev().find(|state| **state == found)
         } else {
             let until = until.unwrap_or(restored.position);
             let moment = self.history.iter().rev().find(|moment| moment.position <= until);

@@ -25,6 +25,10 @@ fn check(database: &[u8], map: &[u8], structure: bool) -> CheckReport {
 
 fn lost(report: &CheckReport) -> Vec<Option<u32>> {
     let lost = report.findings.iter().filter(|finding| finding.kind == FindingKind::PageLostWrite);
+    #[allow(
+        clippy::redundant_closure_for_method_calls,
+        reason = "the method has no type that fits all lifetimes"
+    )]
     lost.map(|finding| finding.page.map(|page| page.get())).collect()
 }
 
@@ -37,6 +41,10 @@ fn a_page_of_an_earlier_write_is_found() {
             let sound = check(&whole.bytes, &map, structure);
             assert!(sound.is_sound() && lost(&sound).is_empty(), "{database}: {:?}", sound.findings);
             // The page has the flush type of another write but is sound. This means that the next write was lost.
+            #[allow(
+                clippy::redundant_closure_for_method_calls,
+                reason = "the method has no type that fits all lifetimes"
+            )]
             for wanted in [whole.find(|page| page.is_leaf())[3], whole.find(|page| !page.is_leaf())[0]] {
                 let mut patient = whole.clone();
                 let size = patient.size;

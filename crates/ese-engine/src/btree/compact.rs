@@ -225,6 +225,10 @@ impl Tree {
     /// Returns true if `accepts` returns true for the two leaves. They can change before they are latched again.
     fn check_pair(&self, pair: &LeafPair, accepts: impl Fn(&Page<'_>, &Page<'_>) -> bool) -> Result<bool> {
         let pinned = [self.pin(pair.left)?, self.pin(pair.right)?];
+        #[allow(
+            clippy::redundant_closure_for_method_calls,
+            reason = "the method has no type that fits all lifetimes"
+        )]
         let [left, right] = pinned.map(|page| page.into_read());
         Ok(accepts(&self.view(&left), &self.view(&right)))
     }

@@ -271,7 +271,7 @@ pub(super) fn assert_sessions_lose_nothing(work: impl Fn(&Instance, &Arc<Tree>) 
                     for _ in 0..1500 {
                         let number = rng.random_range(0..300) * (WRITERS + 1) + writer;
                         if own.remove(&number) {
-                            delete(&mut session, tree, std::iter::once(number))
+                            delete(&mut session, tree, std::iter::once(number));
                         } else {
                             insert(&mut session, tree, std::iter::once(number), 400);
                             own.insert(number);

@@ -109,9 +109,9 @@ fn shorter_and_longer(small: Range<u32>, steps: &'static [RowChange]) {
                 );
             }
             if commits {
-                session.commit().map(drop).unwrap()
+                session.commit().map(drop).unwrap();
             } else {
-                session.rollback().unwrap()
+                session.rollback().unwrap();
             }
             assert_eq!(contents(&tree, &session.view()), if commits { after } else { before });
             assert_eq!(

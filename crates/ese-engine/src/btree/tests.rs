@@ -395,7 +395,7 @@ fn scans_read_leaves_ahead_in_both_directions() {
     for chunk in 0..40u32 {
         session.begin().unwrap();
         (0..50).for_each(|i| {
-            tree.insert(session.changes().unwrap(), &(chunk * 50 + i).to_be_bytes(), &[7; 500]).unwrap()
+            tree.insert(session.changes().unwrap(), &(chunk * 50 + i).to_be_bytes(), &[7; 500]).unwrap();
         });
         session.commit().unwrap();
         instance.step().unwrap();

@@ -168,10 +168,10 @@ impl PageWriter {
         let (at, bytes) = self.place(number).ok_or_else(missing)?;
         let mut page = PageMut::new(bytes, size);
         if zero {
-            scrub::overwrite_unused(&mut page)
+            scrub::overwrite_unused(&mut page);
         } else {
             // The buffer can still contain data from earlier pages.
-            page.fill_free_area(0)
+            page.fill_free_area(0);
         }
         page.set_db_time(time);
         page.set_flags(page.as_page().flags().with_next_flush_type());

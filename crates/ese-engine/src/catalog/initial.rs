@@ -70,6 +70,10 @@ type InitialNode = (Vec<u8>, Vec<u8>);
 pub(crate) fn initial_pages(size: PageSize, pages: u32) -> InitialDatabase {
     let pages = pages.max(64);
     let tables = system_tables();
+    #[allow(
+        clippy::redundant_closure_for_method_calls,
+        reason = "the method has no type that fits all lifetimes"
+    )]
     let rows: Vec<CatalogRow> = tables.iter().flat_map(|table| table.rows()).collect();
     let catalog = sorted(rows.iter().map(|row| (row.key(), record(row.encode(size)))));
     let names = sorted(rows.iter().map(|row| (row.name_key(), row.key())));

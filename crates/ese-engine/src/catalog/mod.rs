@@ -1,9 +1,9 @@
 //! The stored catalog of a database: its tables and their definitions.
 //!
-//! Rows of MSysObjects are read under the caller's view, like other records. A table therefore exists for a session
+//! Rows of `MSysObjects` are read under the caller's view, like other records. A table therefore exists for a session
 //! if and only if the session can see its row.
 //!
-//! Invariants: both catalogs, their indexes and MSysObjids change in the same transaction. Only one session per
+//! Invariants: both catalogs, their indexes and `MSysObjids` change in the same transaction. Only one session per
 //! database can change definitions at a time. Not implemented: column changes, deleting and renaming, template
 //! tables.
 

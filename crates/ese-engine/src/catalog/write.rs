@@ -23,7 +23,7 @@ impl SystemTables {
         row.root_objects_key().map_or(Ok(()), |name| insert(ROOT_OBJECTS_ROOT, &name, &key))
     }
 
-    /// Records in MSysObjids which table a tree belongs to.
+    /// Records in `MSysObjids` which table a tree belongs to.
     pub fn insert_owner(
         &self,
         session: &mut ActiveTransaction,

@@ -138,11 +138,11 @@ impl StateTable {
     /// Creates the table if `needed` is set and it does not exist yet.
     fn create(&self, needed: bool) -> Result<()> {
         self.run(|session, database| {
-            (if !needed || self.exists(session, database)? {
+            if !needed || self.exists(session, database)? {
                 Ok(())
             } else {
                 session.create_table(database, &self.definition)
-            })
+            }
         })?;
         Ok(())
     }

@@ -313,7 +313,7 @@ mod tests {
         disk.create_directory(Path::new(LOGS)).unwrap();
         assert_eq!(oldest(&disk, 30, 10), None);
         let store = |registration: &CopyRegistration| {
-            registration.store(&disk, Path::new(LOGS), FileStem::E00).unwrap()
+            registration.store(&disk, Path::new(LOGS), FileStem::E00).unwrap();
         };
         [("aa", 0x1A), ("bb", 0x1C)].iter().for_each(|(id, needs)| store(&registration(id, *needs)));
         assert_eq!(oldest(&disk, 30, 10), Some(0x1A));

@@ -1,7 +1,7 @@
 //! Removes history that no snapshot can see any more: versions, and nodes flagged deleted.
 //!
 //! Invariant: a transaction that deleted nodes pins the checkpoint until they are removed. Therefore recovery always
-//! reads the FlagDelete record of a node that still exists, and can remove the node. A clean database has no such
+//! reads the `FlagDelete` record of a node that still exists, and can remove the node. A clean database has no such
 //! nodes.
 
 use jetcell_sync::Arc;

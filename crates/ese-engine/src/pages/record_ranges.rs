@@ -128,7 +128,7 @@ fn changed_pages(record: &LogRecord) -> Vec<PageNumber> {
     let mut pages: Vec<_> = record.page_change().map(|change| change.page).into_iter().collect();
     match record {
         LogRecord::Split2(split) => {
-            pages.extend([split.new_page, split.right, split.parent].iter().flatten())
+            pages.extend([split.new_page, split.right, split.parent].iter().flatten());
         }
         LogRecord::Merge2(merge) => pages.extend([merge.right, merge.left, merge.parent].iter().flatten()),
         LogRecord::PageMove(moved) => {

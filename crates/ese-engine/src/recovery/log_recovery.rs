@@ -237,6 +237,10 @@ impl<'a> LogRecovery<'a> {
             received: false,
         };
         let mut attacher = Attacher::new(self.core, self.options, log);
+        #[allow(
+            clippy::redundant_closure_for_method_calls,
+            reason = "the method has no type that fits all lifetimes"
+        )]
         let list = match self.checkpoint.as_ref().and_then(|checkpoint| checkpoint.attachments()) {
             Some(Ok(list)) => list,
             _ => {

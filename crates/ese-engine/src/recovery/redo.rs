@@ -3,8 +3,8 @@
 //!
 //! A record applies to a page only if the page's dbtime equals the before-change time in the record. If the page's
 //! dbtime is equal to or greater than the after-change time, the page already has the change. Any other dbtime is
-//! damage and ends recovery. A record that formats a new page applies to every older page. Records between MacroBegin
-//! and MacroCommit wait for the commit, and the time of a page is checked once for all of them ([`macro_changes`]).
+//! damage and ends recovery. A record that formats a new page applies to every older page. Records between `MacroBegin`
+//! and `MacroCommit` wait for the commit, and the time of a page is checked once for all of them ([`macro_changes`]).
 //! If the log ends inside a macro, its records are ignored.
 //!
 //! Therefore the changes to a page depend only on the page and the log, and only their order on that page matters.
@@ -68,7 +68,7 @@ pub(super) struct Redo {
     group: Option<OpenGroup>,
     /// Open macros by session and change time.
     macros: BTreeMap<(u16, DbTime), OpenMacro>,
-    /// Sessions for which a MacroBegin record was read.
+    /// Sessions for which a `MacroBegin` record was read.
     began_macros: BTreeSet<u16>,
     /// The last unversioned replace. If it is directly followed, on the same page, by the Undo record of a replace,
     /// the data is already restored.
@@ -342,7 +342,7 @@ impl Redo {
             }
             // When the engine wrote these records, all transactions had ended.
             LogRecord::Term2(_) | LogRecord::RecoveryQuit2(_) | LogRecord::RecoveryQuitKeepAttachments(_) => {
-                self.transactions.clear()
+                self.transactions.clear();
             }
             LogRecord::ExtendDb(extend) => {
                 let database = self.database(extend.database.0)?;

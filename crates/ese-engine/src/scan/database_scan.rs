@@ -381,9 +381,9 @@ impl DatabaseScan {
                 {
                     // If the page was already in memory, memory may have a newer version.
                     if newest && flags.contains(PageFlags::SCRUBBED) {
-                        step.pass.unchanged += 1
+                        step.pass.unchanged += 1;
                     } else {
-                        step.candidates.push(number)
+                        step.candidates.push(number);
                     }
                 }
             }
@@ -562,7 +562,7 @@ impl DatabaseScan {
         step.uninitialized += u64::from(zero);
         step.examined_again += u64::from(in_doubt);
         let flags = (!zero && flaw.is_none())
-            .then(|| (if in_doubt { PageFlags::empty() } else { Page::new(page, size).flags() }));
+            .then(|| if in_doubt { PageFlags::empty() } else { Page::new(page, size).flags() });
         step.findings.extend(flaw.map(|flaw| (number, flaw)));
         Ok(flags)
     }

@@ -399,7 +399,7 @@ fn tasks_that_change_pages_pause_for_lack_of_clean_pages() {
             let options = ScanOptions { zero: true, ..ScanOptions::default() };
             assert!(instance.start_maintenance(&db, options).unwrap());
         } else {
-            assert!(instance.start_defragmentation(&db, DefragOptions::default()).unwrap())
+            assert!(instance.start_defragmentation(&db, DefragOptions::default()).unwrap());
         }
         let worked = || db.scan_progress().pages + db.defrag_progress().pages_visited;
         let mut before = dirty();

@@ -64,9 +64,9 @@ impl DefinitionChange {
     /// Marks the table or its changed definition as unusable. Must be called before its level is rolled back.
     fn roll_back(&self) {
         if self.created {
-            self.db.tables.roll_back_creation(self.table)
+            self.db.tables.roll_back_creation(self.table);
         } else {
-            self.db.tables.roll_back_change(self.table)
+            self.db.tables.roll_back_change(self.table);
         }
     }
 }

@@ -54,7 +54,7 @@ impl HeaderGenerations {
 }
 
 /// Reason that is logged when a generation is closed before its file is full.
-const WAYPOINT: &str = "pages that newer generations changed must be written";
+const WAYPOINT: &str = "pages must be written that newer generations changed";
 
 /// Write-ahead interface that determines when the cache may write pages of a database.
 pub(super) struct WriteGuard {

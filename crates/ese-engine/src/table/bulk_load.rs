@@ -62,7 +62,7 @@ impl RowKeys {
         self.ends.clear();
         match schema.primary_index() {
             Some(index) => {
-                self.keys.push_index_keys(schema, index, record, &mut source).map_err(|e| usage(&e))?
+                self.keys.push_index_keys(schema, index, record, &mut source).map_err(|e| usage(&e))?;
             }
             None => self.keys.push(&state.next_row()?),
         }

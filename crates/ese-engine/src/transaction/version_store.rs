@@ -237,7 +237,7 @@ impl VersionStore {
                 VersionChange::Insert => state.exists = false,
                 VersionChange::FlagDelete => state.exists = true,
                 VersionChange::Replace { .. } | VersionChange::ReplaceUnknown => {
-                    state.before = Some(version.clone())
+                    state.before = Some(version.clone());
                 }
             }
         }

@@ -207,7 +207,7 @@ fn an_index_survives_cuts_completely_or_not_at_all() {
         let db = instance.attach(Path::new(DB), 64).unwrap();
         let mut session = instance.session();
         if has_index(&mut session, &db, "Loaded") {
-            with += 1
+            with += 1;
         } else {
             assert!(!is_done, "cut {cut}: an acknowledged index is lost");
             without += 1;

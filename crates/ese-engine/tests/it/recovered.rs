@@ -105,7 +105,7 @@ pub(super) fn work(
             changed.remove(&key);
         } else {
             if found {
-                table.replace(session, &row).unwrap()
+                table.replace(session, &row).unwrap();
             } else {
                 let row = [&[(ColumnId(1), Value::Long(key))][..], &row].concat();
                 table.insert(session, &row).unwrap();

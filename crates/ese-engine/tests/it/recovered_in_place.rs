@@ -43,9 +43,9 @@ fn recover(disk: &SimVfs) -> Result<usize> {
     let mut replayer = Replayer::open(options, &plan.logs[0].1)?;
     for (index, (_, path)) in plan.logs.iter().enumerate() {
         if index + 1 == plan.logs.len() {
-            replayer.replay_until(path, LogPosition::MAX)?
+            replayer.replay_until(path, LogPosition::MAX)?;
         } else {
-            replayer.replay(path)?
+            replayer.replay(path)?;
         }
     }
     Ok(replayer.finish()?.1.rolled_back)

@@ -1,4 +1,4 @@
-//! Rows of MSysLocales, a table of named numbers.
+//! Rows of `MSysLocales`, a table of named numbers.
 //!
 //! Each name is stored in a binary column as UTF-16 with a terminator, and the row's key is derived from that column.
 
@@ -8,7 +8,7 @@ use crate::PageSize;
 use crate::key::{self, IndexFlags, KeyLimits, KeyPart};
 use crate::record::{CodePage, ColumnId, ColumnValue, Record, RecordBuilder, RecordError};
 
-/// A row of MSysLocales.
+/// A row of `MSysLocales`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LocaleRow {
     /// Name of the stored number.

@@ -1,4 +1,4 @@
-//! The catalog: the table MSysObjects, whose rows describe all tables, columns, indexes and long-value trees,
+//! The catalog: the table `MSysObjects`, whose rows describe all tables, columns, indexes and long-value trees,
 //! including those of the catalog itself.
 //!
 //! ```text
@@ -10,11 +10,11 @@
 //! ```
 //!
 //! Rows are ordinary [records](crate::record), sorted by (table, kind, id). Newer formats only add columns to their
-//! schema. A primary index has the same tree as its table. MSysObjectsShadow is a copy of the catalog with the same
+//! schema. A primary index has the same tree as its table. `MSysObjectsShadow` is a copy of the catalog with the same
 //! rows.
 //!
 //! [`CatalogRow`] is one row. [`assemble`] turns rows into [`TableSchema`]s, and [`TableSchema::rows`] does the
-//! reverse. The rows of two more system tables are defined here: MSysObjids ([`TreeOwner`]) and MSysLocales
+//! reverse. The rows of two more system tables are defined here: `MSysObjids` ([`TreeOwner`]) and `MSysLocales`
 //! ([`LocaleRow`]).
 
 mod index;

@@ -88,7 +88,7 @@ pub enum CatalogError {
     UnknownKind(i16),
 }
 
-/// A row of MSysObjects.
+/// A row of `MSysObjects`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CatalogRow {
     /// Table to which the row belongs. ESE: `ObjidTable`.
@@ -211,7 +211,7 @@ impl CatalogRow {
         [&self.owner_key()[..], &text(&self.name_bytes())].concat()
     }
 
-    /// Returns the row's key in the RootObjects index, or `None` if the row does not describe a table.
+    /// Returns the row's key in the `RootObjects` index, or `None` if the row does not describe a table.
     pub fn root_objects_key(&self) -> Option<Vec<u8>> {
         let flag = if self.root_flag? { 0xff } else { 0 };
         Some([&[0x7f, flag][..], &text(&self.name_bytes())].concat())

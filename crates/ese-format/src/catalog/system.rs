@@ -5,17 +5,17 @@ use std::sync::LazyLock;
 use crate::record::{CodePage, Column, ColumnClass, ColumnFlags, ColumnType, layout_fixed_columns};
 use crate::{PageNumber, TreeId};
 
-/// Tree id of MSysObjects.
+/// Tree id of `MSysObjects`.
 pub const CATALOG: TreeId = TreeId(2);
-/// Tree id of MSysObjectsShadow.
+/// Tree id of `MSysObjectsShadow`.
 pub const CATALOG_SHADOW: TreeId = TreeId(3);
-/// Root page of MSysObjects.
+/// Root page of `MSysObjects`.
 pub const CATALOG_ROOT: PageNumber = PageNumber::fixed(4);
-/// Root page of MSysObjectsShadow.
+/// Root page of `MSysObjectsShadow`.
 pub const CATALOG_SHADOW_ROOT: PageNumber = PageNumber::fixed(24);
 /// Tree id of the catalog's Name index.
 pub const NAME_INDEX: TreeId = TreeId(4);
-/// Tree id of the catalog's RootObjects index.
+/// Tree id of the catalog's `RootObjects` index.
 pub const ROOT_OBJECTS_INDEX: TreeId = TreeId(5);
 /// First unused tree id in a new database.
 pub const FIRST_USER_TREE: TreeId = TreeId(8);
@@ -23,7 +23,7 @@ pub const FIRST_USER_TREE: TreeId = TreeId(8);
 pub(super) const OBJIDS: TreeId = TreeId(6);
 pub(super) const LOCALES: TreeId = TreeId(7);
 
-/// Returns the columns of MSysObjects, including those that only newer databases have.
+/// Returns the columns of `MSysObjects`, including those that only newer databases have.
 pub fn catalog_columns() -> &'static [Column] {
     static COLUMNS: LazyLock<Vec<Column>> = LazyLock::new(|| {
         use ColumnType::{Binary, Bit, DateTime, Long, LongBinary, Short, Text, UnsignedShort};
@@ -75,7 +75,7 @@ pub fn catalog_columns() -> &'static [Column] {
     &COLUMNS
 }
 
-/// Returns the columns of MSysObjids.
+/// Returns the columns of `MSysObjids`.
 pub(super) fn objids_columns() -> &'static [Column] {
     static COLUMNS: LazyLock<Vec<Column>> = LazyLock::new(|| {
         let column = |id, name, kind| Column::new(id, name, kind, 0);
@@ -88,7 +88,7 @@ pub(super) fn objids_columns() -> &'static [Column] {
     &COLUMNS
 }
 
-/// Returns the columns of MSysLocales.
+/// Returns the columns of `MSysLocales`.
 pub(super) fn locales_columns() -> &'static [Column] {
     static COLUMNS: LazyLock<Vec<Column>> = LazyLock::new(|| {
         let mut columns = vec![

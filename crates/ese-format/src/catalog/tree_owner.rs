@@ -1,4 +1,4 @@
-//! Rows of MSysObjids, which maps each tree to its table.
+//! Rows of `MSysObjids`, which maps each tree to its table.
 //!
 //! There is one row per table, secondary index, and long-value tree. The key is the tree id. All columns are tagged.
 
@@ -7,7 +7,7 @@ use super::system::objids_columns;
 use crate::record::{Column, ColumnId, ColumnValue, Record, RecordBuilder, RecordError};
 use crate::{PageSize, TreeId};
 
-/// A row of MSysObjids.
+/// A row of `MSysObjids`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TreeOwner {
     /// Tree that the row describes.

@@ -58,7 +58,7 @@ impl RedundancyCode {
             (RedundancyCode::Mirror { .. }, _) => {}
             (RedundancyCode::ReedSolomon(code), parity) => code.encode(kernel, data, parity),
             (RedundancyCode::RowDiagonal(code), [rows, diagonals]) => {
-                code.encode(kernel, data, rows, diagonals)
+                code.encode(kernel, data, rows, diagonals);
             }
             (RedundancyCode::RowDiagonal(_), _) => panic!("two parity blocks"),
         }

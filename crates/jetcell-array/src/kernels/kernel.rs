@@ -158,9 +158,9 @@ impl Kernel {
         }
         if let Some(parity) = WordParity::new(columns, rows, diagonals, prime) {
             if parity.has_cache_set_conflicts() {
-                self.run(parity.split())
+                self.run(parity.split());
             } else {
-                self.run(parity)
+                self.run(parity);
             }
             return true;
         }

@@ -56,7 +56,7 @@ impl ReedSolomon {
             (1, &[a, ..]) => self.recover_data(kernel, columns, [lost_data[0]], [a]),
             (2, &[a, b, ..]) => self.recover_data(kernel, columns, [lost_data[0], lost_data[1]], [a, b]),
             (3, &[a, b, c]) => {
-                self.recover_data(kernel, columns, [lost_data[0], lost_data[1], lost_data[2]], [a, b, c])
+                self.recover_data(kernel, columns, [lost_data[0], lost_data[1], lost_data[2]], [a, b, c]);
             }
             _ => unreachable!("as many parity blocks are left as data blocks are lost"),
         }

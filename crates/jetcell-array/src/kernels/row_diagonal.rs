@@ -185,7 +185,7 @@ impl RowDiagonal {
                 columns[column] = target;
             }
             [one, other] if lost.len() == 2 => {
-                self.recover_two(kernel, columns, one.min(other), one.max(other))
+                self.recover_two(kernel, columns, one.min(other), one.max(other));
             }
             _ => panic!("row-diagonal parity recovers two columns"),
         }

@@ -199,9 +199,9 @@ impl LunVolume {
         // The catalogue must not become durable before the blocks to which it refers. A commit syncs whole rows
         // together with its journal.
         if point.single_blocks.is_empty() {
-            self.array.sync_members()?
+            self.array.sync_members()?;
         } else {
-            self.array.flush()?
+            self.array.flush()?;
         }
         for (place, root) in &point.plan.roots {
             self.catalogue.luns[*place].root = *root;

@@ -40,7 +40,7 @@ impl LunVolume {
         for ((lun, index), pending) in std::mem::take(&mut self.pending) {
             match pending {
                 PendingBlock::Data(content) if self.open_zone.is_some() => {
-                    self.put_in_open_zone(lun, index, content)?
+                    self.put_in_open_zone(lun, index, content)?;
                 }
                 pending => {
                     self.put_pending(lun, index, pending);

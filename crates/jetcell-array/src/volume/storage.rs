@@ -95,7 +95,7 @@ impl VolumeStorage {
     pub fn flush(&mut self) -> Result<()> {
         match self {
             VolumeStorage::Array(array) => array.flush(),
-            VolumeStorage::Lun(luns, _) => luns.with_volume(|luns| luns.flush()),
+            VolumeStorage::Lun(luns, _) => luns.with_volume(super::super::luns::LunVolume::flush),
         }
     }
 

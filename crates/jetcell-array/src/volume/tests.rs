@@ -400,7 +400,7 @@ fn the_time_of_an_operation_has_the_wait_for_the_array_in_it() {
         meter.take_mean_latency();
         let wait = std::time::Duration::from_millis(30);
         let operations: [&(dyn Fn() + Sync); 2] = [&|| file.sync(IoReason::Other).unwrap(), &|| {
-            file.read_at(0, &mut [0; BLOCK], IoReason::Other).unwrap()
+            file.read_at(0, &mut [0; BLOCK], IoReason::Other).unwrap();
         }];
         for operation in operations {
             std::thread::scope(|scope| {

@@ -59,7 +59,7 @@ fn a_restore_is_complete_already_until_a_database_is_used() {
 
     TestInstance::open(&files, "/restored", 0).close();
     let used = both().unwrap_err().to_string();
-    assert!(used.contains("data.edb was used or removed since") && used.contains("--force"), "{used}");
+    assert!(used.contains("data.edb was used or removed after") && used.contains("--force"), "{used}");
     let forced = || RestoreOptions { force: true, ..RestoreOptions::default() };
     let backups = ["/full".into(), "/later".into()];
     assert_eq!(

@@ -289,9 +289,9 @@ fn logs_that_are_not_taken_are_events_with_the_numbers_of_ese() {
         let (disk, site) = ahead(300);
         let bad = logs(&disk, ACTIVE).archived(Generation(state(&disk).next + 1));
         if is_gone {
-            disk.remove(&bad).unwrap()
+            disk.remove(&bad).unwrap();
         } else {
-            disk.corrupt(&bad, 9000, &[7; 300]).unwrap()
+            disk.corrupt(&bad, 9000, &[7; 300]).unwrap();
         }
         let heard = Arc::new(ReceivedEvents::default());
         let mut copy = follow_heard(&disk, &heard);

@@ -80,7 +80,7 @@ fn visit_pages(record: &LogRecord, visit: &mut dyn FnMut(u32, u32)) {
         LogRecord::MacroInfo2(info) => info.pages.iter().for_each(|&page| visit(page, page)),
         LogRecord::TrimDb(trim) => visit(trim.first.get(), last_page(trim.first, trim.count)),
         LogRecord::ExtentFreed(freed) => {
-            visit(freed.first.get(), last_page(freed.first, freed.count.max(0) as u32))
+            visit(freed.first.get(), last_page(freed.first, freed.count.max(0) as u32));
         }
         LogRecord::ExtentFreed2(freed) => {
             let freed = freed.freed;

@@ -148,9 +148,9 @@ pub fn dump_log(source: &DumpSource, options: &LogDumpOptions, output: &mut Dump
         }
         end.matched += u64::from(!filler);
         if options.stats {
-            stats.add(&stored.record, stored.bytes.len())
+            stats.add(&stored.record, stored.bytes.len());
         } else {
-            output.item(&RecordLine::new(&stored, transaction))?
+            output.item(&RecordLine::new(&stored, transaction))?;
         }
         Ok(())
     })?;

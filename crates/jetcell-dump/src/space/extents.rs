@@ -39,7 +39,7 @@ pub(super) fn read_extents(
             return Ok(extents);
         }
     };
-    extents.parent_root = header.parent.map_or(0, |page| page.get());
+    extents.parent_root = header.parent.map_or(0, ese_format::PageNumber::get);
     let (Some(owned), Some(available)) = (header.owned_root(), header.available_root()) else {
         extents.add_single_extent(entry.root, &header);
         return Ok(extents);
@@ -88,7 +88,7 @@ fn space_tree(
                 Ok((extent, _)) if extent.count > 0 => extents.push(bounds(extent)),
                 Ok(_) => {}
                 Err(fault) => {
-                    output.page_problem(visited.image.number, format!("{fault}; the extent is omitted"))?
+                    output.page_problem(visited.image.number, format!("{fault}; the extent is omitted"))?;
                 }
             }
         }

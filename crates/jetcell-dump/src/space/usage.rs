@@ -70,7 +70,7 @@ pub(super) fn scan(
                 let image = database.page(number);
                 if image.state.is_good() {
                     let page = image.page();
-                    let next = page.next().map(|next| next.get());
+                    let next = page.next().map(ese_format::PageNumber::get);
                     let header = UsedPage {
                         tree: page.tree(),
                         flags: page.flags(),

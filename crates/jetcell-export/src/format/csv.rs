@@ -49,9 +49,9 @@ impl CsvTable {
             // ESE does not accept names with control characters.
             let name = &*printable(&column.column.name);
             if safe && is_formula(name.as_bytes()) {
-                writer.write_field(format!("'{name}"))?
+                writer.write_field(format!("'{name}"))?;
             } else {
-                writer.write_field(name)?
+                writer.write_field(name)?;
             }
         }
         if mark_deleted {
@@ -80,7 +80,7 @@ impl CsvTable {
     }
 
     pub(crate) fn finish(self, values: Option<ValueFiles>) -> io::Result<()> {
-        self.writer.into_inner().map_err(|error| error.into_error())?.finish(values)
+        self.writer.into_inner().map_err(csv::IntoInnerError::into_error)?.finish(values)
     }
 }
 

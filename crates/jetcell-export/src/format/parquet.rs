@@ -260,7 +260,7 @@ impl ColumnBatch {
             (ParquetValues::Int64(values), ExportedValue::Int(value)) => values.push(value),
             (ParquetValues::Int64(values), ExportedValue::UInt(value)) => values.push(value as i64),
             (ParquetValues::Int64(values), ExportedValue::Time(time)) => {
-                values.push(time.ticks.div_euclid(10))
+                values.push(time.ticks.div_euclid(10));
             }
             (ParquetValues::Single(values), ExportedValue::Single(value)) => values.push(value),
             (ParquetValues::Double(values), ExportedValue::Double(value)) => values.push(value),

@@ -252,7 +252,7 @@ mod tests {
         let asked = cancel.clone();
         let stop = &mut move |at: DriveTestProgress| {
             if at.done == 3 {
-                asked.cancel()
+                asked.cancel();
             }
         };
         assert!(matches!(
@@ -300,7 +300,7 @@ mod tests {
             let options = DriveTestOptions { seconds: 1.0, longest_seconds: Some(longest), ..options() };
             let mut last = None;
             let found = test(targets, "simulated", &options, &CancelToken::default(), &mut |at| {
-                last = at.max_remaining
+                last = at.max_remaining;
             });
             assert!(last.unwrap() <= Duration::from_secs_f64(longest), "{last:?}");
             found

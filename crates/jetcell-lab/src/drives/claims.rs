@@ -151,8 +151,11 @@ mod tests {
         ]
         .concat();
         let list = DriveList::parse(&text).unwrap();
-        let runs: Vec<_> =
-            list.drives.iter().map(|drive| drive.mail_load.as_ref().map(|load| load.figures())).collect();
+        let runs: Vec<_> = list
+            .drives
+            .iter()
+            .map(|drive| drive.mail_load.as_ref().map(super::super::drive_list::MailLoad::figures))
+            .collect();
         let energy: Vec<_> = list.drives.iter().map(|drive| list.stated_energy(drive)).collect();
         let found = DriveSummary::new(&list, &[None, None], &runs, &energy).claims;
         let findings: Vec<ClaimFinding> = found.iter().map(|claim| claim.finding).collect();

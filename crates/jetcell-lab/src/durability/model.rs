@@ -154,14 +154,14 @@ impl StorageModel {
     pub(super) fn make_durable(&mut self, operation: &StorageOperation) {
         match operation {
             StorageOperation::Write { path, .. } | StorageOperation::Preallocate { path, .. } => {
-                self.sync_file(path)
+                self.sync_file(path);
             }
             StorageOperation::Rename { from, to } | StorageOperation::Link { from, to } => {
                 self.sync_directory(directory_of(from));
                 self.sync_directory(directory_of(to));
             }
             StorageOperation::Create { path } | StorageOperation::Unlink { path } => {
-                self.sync_directory(directory_of(path))
+                self.sync_directory(directory_of(path));
             }
             StorageOperation::SyncFile { .. }
             | StorageOperation::SyncDirectory { .. }

@@ -169,11 +169,11 @@ mod tests {
         for operation in script(3).take(90_000) {
             match operation {
                 StorageOperation::Create { path } => {
-                    assert!(directories.contains(directory_of(&path)) && names.insert(path))
+                    assert!(directories.contains(directory_of(&path)) && names.insert(path));
                 }
                 StorageOperation::Write { path, blocks, .. } => assert!(blocks > 0 && names.contains(&path)),
                 StorageOperation::Preallocate { path, .. } | StorageOperation::SyncFile { path } => {
-                    assert!(names.contains(&path), "{}", path.display())
+                    assert!(names.contains(&path), "{}", path.display());
                 }
                 StorageOperation::Rename { from, to } => {
                     assert!(names.remove(&from));

@@ -222,9 +222,9 @@ impl DurabilityVerifier<'_> {
                     binding.origin,
                     path,
                     DurabilityViolation::missing("another file has the name"),
-                )
+                );
             } else {
-                self.record_violations(path, &compared)
+                self.record_violations(path, &compared);
             }
             found.extend(binding.file);
         }

@@ -166,7 +166,7 @@ impl OperationWriter<'_> {
                 open.write_at(block * BLOCK_BYTES as u64, &bytes, IoReason::Other)?;
             }
             StorageOperation::Preallocate { path, blocks } => {
-                self.open(path, OpenMode::Write)?.grow(blocks * BLOCK_BYTES as u64)?
+                self.open(path, OpenMode::Write)?.grow(blocks * BLOCK_BYTES as u64)?;
             }
             StorageOperation::Rename { from, to } => {
                 vfs.rename(&at(from), &at(to))?;

@@ -127,7 +127,7 @@ mod tests {
         assert_eq!(told(&dump("crypt")), "encryption: in software, by the kernel (dm-crypt)");
         assert!(told(&dump("hw-opal")).starts_with("encryption: in hardware"));
         assert!(told(&dump("hw-opal-crypt")).ends_with("and in hardware, by the drive (OPAL)"));
-        assert!(told(&luks().failing("cryptsetup")).contains("cannot read"));
+        assert!(told(&luks().failing("cryptsetup")).contains("failed to read"));
         let engine = FakeSystem::default().with_file("/sys/block/dm-0/queue/crypto/max_dun_bits", "64\n");
         assert!(found("ext4", "rw,inlinecrypt", &engine).contains("inlinecrypt): in hardware"));
         assert!(

@@ -323,7 +323,7 @@ fn reads_that_arrived_together_are_one_batch_and_fail_one_by_one() {
     let mut output = vec![];
     let talk = talk.read(8999, 2).read(9000, 1).read(SIZE as u64, 1);
     serve(&talk.0[..], &mut output, &exports, &memory(), || Ok(()), &|note| {
-        notes.borrow_mut().push(note.to_string())
+        notes.borrow_mut().push(note.to_string());
     });
     let errors = [error::EIO, error::EIO, error::EINVAL].map(error_of);
     assert_eq!(replies(&output[18..]), expected.into_iter().chain(errors).collect::<Vec<_>>());

@@ -75,10 +75,10 @@ fn verdict(test: &ServerTest, checks: &mut ConsistencyChecks) {
     match test.verdict {
         Some(Verdict::Pass) => checks.add_comparison(true, place, "the test passes", "Pass"),
         Some(Verdict::Fail) => {
-            checks.add_comparison(false, place, "the test passes", format!("Fail: {}", test.reason))
+            checks.add_comparison(false, place, "the test passes", format!("Fail: {}", test.reason));
         }
         Some(Verdict::Incomplete) => {
-            checks.add_comparison(false, place, "the test passes", format!("Incomplete: {}", test.reason))
+            checks.add_comparison(false, place, "the test passes", format!("Incomplete: {}", test.reason));
         }
         None => {}
     }

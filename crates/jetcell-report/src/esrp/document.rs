@@ -224,7 +224,7 @@ fn verdicts(submission: &EsrpSubmission) -> ReportTable {
         column("Measured", true),
     ];
     let rows = submission.tests().map(|test| {
-        let measured = test.measured_seconds.or(test.window.map(|window| window.seconds()));
+        let measured = test.measured_seconds.or(test.window.map(super::tested_server::TestPeriod::seconds));
         vec![
             test.server.as_str().into(),
             test.kind.name().into(),

@@ -93,14 +93,14 @@ pub(crate) fn markdown(document: &EsrpDocument) -> String {
     for block in &document.blocks {
         match block {
             DocumentBlock::Section(number, title) => {
-                out += &format!("## {number} {}\n\n", md::escaped(title))
+                out += &format!("## {number} {}\n\n", md::escaped(title));
             }
             DocumentBlock::Subsection(number, title) => {
-                out += &format!("### {number} {}\n\n", md::escaped(title))
+                out += &format!("### {number} {}\n\n", md::escaped(title));
             }
             DocumentBlock::GeneratedText(text) => out += &format!("{}\n\n", line_of_text(text)),
             DocumentBlock::VendorText(text) => {
-                paragraphs(text).iter().for_each(|paragraph| out += &prose(paragraph))
+                paragraphs(text).iter().for_each(|paragraph| out += &prose(paragraph));
             }
             DocumentBlock::Table(table) => out += &md::table_below(4, table),
             DocumentBlock::Charts(_) => {}

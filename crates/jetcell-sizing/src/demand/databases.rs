@@ -45,7 +45,11 @@ impl DatabasePlan {
             1 => platform.largest_database_gib,
             _ => platform.largest_replicated_gib,
         };
-        input!(sheet, largest_gib = config.databases.largest.map_or(limit, |size| size.gib()), "GiB");
+        input!(
+            sheet,
+            largest_gib = config.databases.largest.map_or(limit, super::super::units::DataSize::gib),
+            "GiB"
+        );
         let databases = match config.databases.count {
             Some(count) => {
                 input!(sheet, databases = f64::from(count), "given");

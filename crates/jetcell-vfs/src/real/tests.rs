@@ -1,4 +1,4 @@
-//! Tests of real files, with and without O_DIRECT, on both backends.
+//! Tests of real files, with and without `O_DIRECT`, on both backends.
 
 use std::io::ErrorKind;
 

@@ -303,5 +303,7 @@ fn power_off() -> io::Error {
 
 /// Returns true if an operation failed because [`SimVfs::cut_power_after`] cut the power.
 pub fn is_power_off(error: &io::Error) -> bool {
-    error.get_ref().is_some_and(|inner| inner.is::<PowerOff>())
+    error.get_ref().is_some_and(
+        <dyn std::error::Error + std::marker::Send + std::marker::Sync + 'static>::is::<PowerOff>,
+    )
 }

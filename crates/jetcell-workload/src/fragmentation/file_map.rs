@@ -176,7 +176,7 @@ mod tests {
         std::fs::write(&path, "text").unwrap();
         match FileMap::read(&path) {
             Err(error @ FileMapError::NoExtents(_)) => {
-                assert!(error.to_string().contains("FIEMAP"), "{error}")
+                assert!(error.to_string().contains("FIEMAP"), "{error}");
             }
             // In a container, `/dev/shm` may be on another file system.
             other => assert!(other.is_ok(), "{other:?}"),

@@ -59,7 +59,7 @@ pub(crate) fn fill(
     std::thread::scope(|scope| {
         let running: Vec<_> = (0..workers).map(|_| scope.spawn(|| filling.load_tables(&done))).collect();
         let (began, mut heartbeat) = (Instant::now(), CounterHeartbeat::new());
-        while !running.iter().all(|thread| thread.is_finished()) {
+        while !running.iter().all(std::thread::ScopedJoinHandle::is_finished) {
             std::thread::sleep(Duration::from_millis(100));
             observer.advance(filling.filled.load(Ordering::Relaxed).min(total), "");
             heartbeat.beat(observer, || CounterSnapshot {
@@ -118,7 +118,7 @@ impl DatabaseFill<'_> {
             let loaded = self.load(place, done);
             let is_last = self.missing[next % databases].fetch_sub(1, Ordering::AcqRel) == 1;
             let filled = loaded
-                .and_then(|()| (if is_last && !done() { self.top_up(place.database, done) } else { Ok(()) }));
+                .and_then(|()| if is_last && !done() { self.top_up(place.database, done) } else { Ok(()) });
             if let Err(error) = filled {
                 self.failure.lock().get_or_insert(error);
                 self.quit.store(true, Ordering::Relaxed);

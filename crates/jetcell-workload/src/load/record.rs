@@ -108,9 +108,9 @@ pub(crate) fn set_row(
     row.thread.extend_from_slice(&thread(key));
     set_content(&mut row.short, key, id, stamp, RecordColumn::Short, records.short_bytes);
     if operation.long {
-        set_content(row.long.get_or_insert_default(), key, id, stamp, RecordColumn::Long, records.long_bytes)
+        set_content(row.long.get_or_insert_default(), key, id, stamp, RecordColumn::Long, records.long_bytes);
     } else {
-        row.long = None
+        row.long = None;
     }
 }
 

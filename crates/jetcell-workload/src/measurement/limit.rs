@@ -76,7 +76,9 @@ impl LimitAnalysis {
         let database_read_share = read_us as f64 / thread_us;
         let (cpu_percent, stalls) = (measured.host.cpu_percent, measured.cache.stalls);
         let percent = |share: f64| format!("{:.0} %", share * 100.0);
-        let (limiter, reason) = if let Some(open) = measured.open_loop.filter(|open| open.kept_rate()) {
+        let (limiter, reason) = if let Some(open) =
+            measured.open_loop.filter(super::open_loop::OpenLoop::kept_rate)
+        {
             let rate = open.target_rate;
             (
                 LimitingFactor::TargetRate,

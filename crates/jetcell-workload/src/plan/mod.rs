@@ -58,7 +58,7 @@ impl RunPlan {
         match &interrupted {
             Some(creation) => creation.continue_with(profile, &mut instances)?,
             None if profile.source != DatabaseSource::Open => {
-                volume::size_databases(profile, engine, &mut instances)?
+                volume::size_databases(profile, engine, &mut instances)?;
             }
             None => {}
         }

@@ -71,7 +71,7 @@ fn steep_age(draw: f64, exponent: f64) -> f64 {
     // edge to the age `x`.
     let power = exponent - 1.0;
     let outside = |x: f64| {
-        (if power < 1e-9 { (x / STEEP_CORE).ln() } else { (1.0 - (x / STEEP_CORE).powf(-power)) / power })
+        if power < 1e-9 { (x / STEEP_CORE).ln() } else { (1.0 - (x / STEEP_CORE).powf(-power)) / power }
     };
     let mass = draw * (1.0 + outside(1.0));
     if mass <= 1.0 {

@@ -55,11 +55,11 @@ pub fn total(rows: &[InstanceRow]) -> InstanceRow {
     let of = |rate: RowFigure, bytes: RowFigure, ms: RowFigure| {
         let per_second: f64 = rows.iter().map(rate).sum();
         let mean = |value: RowFigure| {
-            (if per_second > 0.0 {
+            if per_second > 0.0 {
                 rows.iter().map(|row| rate(row) * value(row)).sum::<f64>() / per_second
             } else {
                 0.0
-            })
+            }
         };
         IoRates { per_second, average_bytes: mean(bytes), average_ms: mean(ms) }
     };

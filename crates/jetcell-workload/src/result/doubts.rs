@@ -67,7 +67,9 @@ pub(crate) fn doubts(grounds: &DoubtInputs<'_>) -> Option<Vec<String>> {
     let mut doubt = |is: bool, what: &dyn Fn() -> String| doubts.extend(is.then(what));
     match &analysis.steady_state {
         None => {
-            doubt(true, &|| "too few samples to determine whether the load was steady: measure longer".into())
+            doubt(true, &|| {
+                "too few samples to determine whether the load was steady: measure longer".into()
+            });
         }
         Some(state) => doubt(!state.steady, &|| {
             format!(

@@ -294,7 +294,7 @@ impl RunResult {
 mod tests {
     use super::*;
 
-    /// Verifies that numbers are read back exactly. Without serde_json's `float_roundtrip` feature, about a sixth of
+    /// Verifies that numbers are read back exactly. Without `serde_json`'s `float_roundtrip` feature, about a sixth of
     /// these numbers would be read as an adjacent number.
     #[test]
     fn numbers_of_a_stored_result_are_read_back_exactly() {

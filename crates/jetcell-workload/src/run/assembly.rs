@@ -115,7 +115,7 @@ pub(crate) fn assemble(
         judgement.reason = format!("the load failed: {error}");
     }
     let Judgement { verdict, reason, rules } = judgement;
-    let directories = profile.dirs.iter().chain(&profile.log_dirs).map(|dir| dir.as_path());
+    let directories = profile.dirs.iter().chain(&profile.log_dirs).map(std::path::PathBuf::as_path);
     RunResult {
         schema_version: SCHEMA_VERSION,
         test: profile.test,

@@ -19,7 +19,7 @@ pub(crate) fn run_with_progress(
         let work = &work;
         let one = |database| scope.spawn(move || (work(database), began.elapsed().as_secs_f64()));
         let running: Vec<_> = (0..count).map(one).collect();
-        while !running.iter().all(|thread| thread.is_finished()) {
+        while !running.iter().all(std::thread::ScopedJoinHandle::is_finished) {
             std::thread::sleep(POLL_INTERVAL);
             look(began.elapsed());
         }

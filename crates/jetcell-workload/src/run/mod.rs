@@ -89,7 +89,7 @@ pub fn run(
         // again.
         Some(ResetAction::PutBack) => test.restore_state(watch)?,
         _ if profile.source == DatabaseSource::Open && !profile_is_read_only(profile) => {
-            test.examine(watch)?
+            test.examine(watch)?;
         }
         _ => {}
     }

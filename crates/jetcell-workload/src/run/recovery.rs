@@ -70,7 +70,10 @@ impl TestRun<'_> {
     fn shut_down_cleanly(&self, watch: &mut RunRecorder<'_>) -> Result<(), RunError> {
         watch.begin_phase(RunPhase::Attach, 1);
         let plan = &RunPlan { circular_log: true, ..self.plan.clone() };
-        let cleaned = self.engine.open(plan, DatabaseOpenMode::Attach).and_then(|store| store.shutdown());
+        let cleaned = self
+            .engine
+            .open(plan, DatabaseOpenMode::Attach)
+            .and_then(super::super::engine::DatabaseStore::shutdown);
         cleaned.map_err(|error| watch.run_error(error))
     }
 

@@ -141,7 +141,7 @@ impl PassiveCopyMonitor<'_> {
     }
 
     fn observations(&self) -> MutexGuard<'_, CopyObservations> {
-        self.seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.seen.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     /// Takes samples until `quit` is set.
@@ -311,7 +311,7 @@ impl TestRun<'_> {
         });
         let drained = copies.has_ended();
         let caught_up = following.caught_up.load(Relaxed);
-        let seen = following.seen.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let seen = following.seen.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         let counters = copies.finish();
         let (alone, together) = driven?;
         let begin = steady_end.as_ref().map_or(0.0, |end| end.at_seconds - alone.seconds);

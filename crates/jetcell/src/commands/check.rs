@@ -163,7 +163,7 @@ impl CheckArgs {
         if cancel.is_cancelled() {
             match resume {
                 Some(page) if paths.len() == 1 => {
-                    print_error(format!("stopped; continue with --from {page}"))
+                    print_error(format!("stopped; continue with --from {page}"));
                 }
                 _ => print_error("stopped before all files were checked"),
             }

@@ -79,7 +79,7 @@ impl LoadTurns {
         let asked = stop.clone();
         ctrlc::set_handler(move || match asked.is_set() {
             true if cleans_up => {
-                console::print_note("file systems are being unmounted; wait until this completes")
+                console::print_note("file systems are being unmounted; wait until this completes");
             }
             true => std::process::exit(130),
             false => asked.stop(),

@@ -287,9 +287,9 @@ impl RecoverArgs {
         for (index, (generation, path)) in logs.iter().enumerate() {
             progress(&format!("replaying generation {:X} ({} of {})", generation.0, index + 1, logs.len()));
             if index + 1 == logs.len() {
-                replayer.replay_until(path, until)?
+                replayer.replay_until(path, until)?;
             } else {
-                replayer.replay(path)?
+                replayer.replay(path)?;
             }
         }
         debug_assert!(replayer.position().generation >= *first);

@@ -171,9 +171,9 @@ impl CommandFileSystems {
         let mut files = Vec::new();
         for path in paths {
             if is_address(path) {
-                files.extend(self.list(path)?)
+                files.extend(self.list(path)?);
             } else {
-                files.extend(recover::files(std::slice::from_ref(path))?)
+                files.extend(recover::files(std::slice::from_ref(path))?);
             }
         }
         files.sort();

@@ -51,7 +51,7 @@ impl TransferProgress {
         }));
         let watched = shown.clone();
         let show = move |progress| {
-            show(&mut watched.lock().unwrap_or_else(PoisonError::into_inner), title, progress)
+            show(&mut watched.lock().unwrap_or_else(PoisonError::into_inner), title, progress);
         };
         let pace = TransferControl { rate: rate.map(|rate| rate.0), cancel, progress: Some(Arc::new(show)) };
         (TransferProgress(shown), pace)

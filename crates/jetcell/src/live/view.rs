@@ -91,7 +91,7 @@ pub fn draw(frame: &mut Frame<'_>, state: &MonitorState) {
         state.log.iter().rev().take(log_rows.into()).rev().map(|line| Line::raw(line.as_str())).collect();
     frame.render_widget(Paragraph::new(lines).dim(), log);
     let help = if state.is_stopping {
-        "stopping; press again to stop immediately"
+        "stopping; press again to stop now"
     } else {
         "q or Ctrl-C stops cleanly and reports"
     };
@@ -214,7 +214,7 @@ mod tests {
         let drawn = |text: &str| text.chars().filter(|c| ('\u{2801}'..='\u{28ff}').contains(c)).count();
         assert!(drawn(&text) > 50, "no line is drawn\n{text}");
         state.is_stopping = true;
-        assert!(render(&state, 100, 40).contains("stopping; press again to stop immediately"));
+        assert!(render(&state, 100, 40).contains("stopping; press again to stop now"));
         state.history.clear();
         assert_eq!(drawn(&render(&state, 100, 40)), 0);
     }
@@ -236,7 +236,7 @@ mod tests {
         assert!(!text.contains("Cache") && !text.contains("ms: read"), "no room\n{text}");
         let mut state = monitor.state();
         state.is_stopping = true;
-        assert!(render(&state, 40, 10).contains("stopping; press again to stop immediately"));
+        assert!(render(&state, 40, 10).contains("stopping; press again to stop now"));
         // As rows are added, the other charts appear one by one, each complete, and then the log.
         let frames = |height| render(&monitor.state(), 80, height).matches('┌').count();
         assert_eq!([3, 7, 8, 13, 18, 24].map(frames), [0, 0, 1, 2, 3, 3]);

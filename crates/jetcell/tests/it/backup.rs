@@ -66,7 +66,7 @@ fn a_repeated_backup_and_a_repeated_restore_say_that_they_are_complete() {
     let report: Value = serde_json::from_str(&text).unwrap();
     assert!(code == 0 && report["already"] == true && report["copied_bytes"] == 0, "{text}");
     let text = cell.program_refused(&["backup", "--from", "dirty", "--to", "backup", "--copy"]);
-    assert!(text.contains("has a whole backup already (full, made at"), "{text}");
+    assert!(text.contains("already contains a complete backup (full, made at"), "{text}");
 
     let restore = ["restore", "backup", "--to", "restored"];
     let (code, text) = run(&cell, &restore);
@@ -81,7 +81,7 @@ fn a_repeated_backup_and_a_repeated_restore_say_that_they_are_complete() {
     checked(&cell, "restored");
     fs::remove_file(cell.path("restored/SRUDB.dat")).unwrap();
     let text = cell.program_refused(&restore);
-    assert!(text.contains("SRUDB.dat was used or removed since") && text.contains("-504"), "{text}");
+    assert!(text.contains("SRUDB.dat was used or removed after") && text.contains("-504"), "{text}");
 }
 
 #[test]

@@ -55,7 +55,7 @@ fn too_little_space_names_the_numbers() {
     cell.make_dir("d");
     let text = cell.refused(&["--dir", "d", "--size", "60TiB", "--databases", "4"]);
     assert!(
-        text.contains("the run needs 300.00 TiB and ") && text.contains("choose a smaller --size"),
+        text.contains("the run needs 300.00 TiB but only ") && text.contains("choose a smaller --size"),
         "{text}"
     );
 }
@@ -79,7 +79,7 @@ fn impossible_figures_are_explained() {
     assert_eq!(refused(&["--duration", "0s"]), "--duration is zero; write for example 60s or 2h");
     assert_eq!(
         refused(&["--open", "--force"]),
-        "--open uses existing databases, --resume continues their creation, --force replaces them; give only one"
+        "--open uses existing databases, --resume continues their creation, --force replaces them; give only one of these options"
     );
 }
 
@@ -229,7 +229,7 @@ fn a_configuration_of_jetstress_is_checked_like_any_other() {
         "<!DOCTYPE c [<!ENTITY a \"xxxx\"><!ENTITY b \"&a;&a;&a;\">]><configuration>&b;</configuration>",
     );
     let text = cell.refused(&["--config", "bomb.xml", "--dir", "d"]);
-    assert!(text.starts_with("--config bomb.xml, line 1: is not a JetstressConfig.xml"), "{text}");
+    assert!(text.starts_with("--config bomb.xml, line 1: the file is not a JetstressConfig.xml"), "{text}");
 }
 
 #[test]

@@ -382,7 +382,7 @@ fn a_database_in_use_is_not_judged_unless_the_user_wants_it() {
     for words in [&["check", "used.edb"][..], &["export", "used.edb", "--format", "csv", "--output", "out"]] {
         let text = cell.program_refused(words);
         assert!(
-            text.starts_with("used.edb: in use by another process") && text.ends_with("--anyway"),
+            text.starts_with("used.edb is in use by another process") && text.ends_with("--anyway"),
             "{text}"
         );
         let output = cell.program(&[words, &["--anyway"]].concat()).output().unwrap();
@@ -431,7 +431,7 @@ fn compressed_files_are_read_as_they_are() {
     cell.write("dirty.zst", std::fs::read(corpus.root().join("db/4k/ual-hyperv-Current.mdb.zst")).unwrap());
     let output = cell.program(&["check", "dirty.zst"]).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.contains("then: unpack the files with zstd -d, and give them to jetcell recover"), "{text}");
+    assert!(text.contains("then: decompress the files with zstd -d, and run jetcell recover"), "{text}");
 }
 
 #[test]

@@ -210,7 +210,7 @@ fn a_mistake_is_one_line_and_changes_nothing() {
         (&["serve", "app", "x/app=app", "--listen", "127.0.0.1:0", "--token-file", "token"], "x/app=app"),
         (
             &["serve", "app", "app=copy", "--listen", "127.0.0.1:0", "--token-file", "token"],
-            "would both be app",
+            "would both be named app",
         ),
         (
             &["serve", "app", "other=app", "--listen", "127.0.0.1:0", "--token-file", "token"],

@@ -159,9 +159,7 @@ fn what_cannot_be_tested_is_one_line_and_nothing_is_left() {
     assert!(refused(&["none"]).starts_with("none does not exist; "));
     assert!(refused(&["/dev/null"]).contains("give a directory, a file or a block device"));
     assert!(refused(&["small"]).starts_with("small: 4 B is too small for a test; give 16.00 MiB or more"));
-    assert!(
-        refused(&["small", "--write"]).contains("small exists; give --force, too, to overwrite all of it")
-    );
+    assert!(refused(&["small", "--write"]).contains("small exists; add --force to overwrite the whole file"));
     assert!(refused(&["data", "--longest", "0s"]).contains("the duration must not be zero"));
     assert!(refused(&["data", "--watts", "3"]).contains("--power-scope"));
     assert!(refused(&["data", "--watts", "3", "--power-scope", "house"]).contains("is not a scope"));
@@ -185,7 +183,7 @@ fn memory_and_file_systems_without_direct_io_are_refused() {
             let said = refused(memory.path().to_str().unwrap());
             assert!(said.contains("is on tmpfs, which is memory and not storage"), "{said}");
         }
-        _ => skip(TestRequirement::Kernel, "/dev/shm is no memory"),
+        _ => skip(TestRequirement::Kernel, "/dev/shm is not in memory"),
     }
     // An overlay on ramfs, which does not support direct I/O.
     let overlay = "mount -t ramfs none m && mkdir m/u m/w m/l && head -c 16777216 /dev/zero > m/u/a \
@@ -200,7 +198,7 @@ fn memory_and_file_systems_without_direct_io_are_refused() {
     };
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
-    assert!(said.contains("o/a: the file system has no direct I/O (O_DIRECT)"), "{said}");
+    assert!(said.contains("o/a: the file system does not support direct I/O (O_DIRECT)"), "{said}");
 }
 
 #[test]

@@ -73,7 +73,7 @@ fn damage_gives_exit_code_1_and_a_refusal_exit_code_2() {
     let output = run(&cell, &["tree", "--table", "MSysObjects", "damaged.edb"]);
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(1), "{text}");
-    assert!(text.contains("! page 14: it has a bad checksum, though page 4 refers to it"), "{text}");
+    assert!(text.contains("! page 14: the page has a bad checksum, although page 4 refers to it"), "{text}");
     cell.write("notes.txt", "nothing of this kind");
     let refused = |arguments: &[&str], message: &str| {
         let output = run(&cell, arguments);

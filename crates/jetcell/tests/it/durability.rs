@@ -168,7 +168,7 @@ fn what_cannot_be_tested_is_refused() {
     assert!(refused(&["new", "--witness", "tcp:127.0.0.1"]).contains("the witness cannot be reached"));
     assert!(refused(&["new"]).contains("--witness"));
     assert!(refused(&["used", "--verify", "none"]).starts_with("none: No such file"));
-    assert!(refused(&["used", "--verify", "journal"]).starts_with("journal: this is no journal"));
+    assert!(refused(&["used", "--verify", "journal"]).starts_with("journal: the file is not a journal"));
     assert!(refused(&["--listen", "0"]).contains("--journal"));
     assert!(refused(&["--listen", "0", "--journal", "journal"]).starts_with("journal: File exists"));
     assert!(refused(&["--listen", "nowhere:", "--journal", "new"]).contains("the witness cannot listen"));

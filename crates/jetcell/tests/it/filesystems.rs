@@ -67,7 +67,7 @@ fn what_cannot_be_compared_is_refused() {
         |words: &[&str]| refused(&[&["--make", "ext4,ext4-fscrypt", "--output", "out"], words].concat());
     assert!(make(&[]).contains("give --images DIR, or --device and --erase"));
     assert!(make(&["--images", "none"]).starts_with("none cannot be used for file systems: "));
-    assert!(make(&["--images", ".", "--image-size", "1MiB"]).contains("an image needs 512.00 MiB or more"));
+    assert!(make(&["--images", ".", "--image-size", "1MiB"]).contains("an image needs at least 512.00 MiB"));
     assert!(make(&["--device", "/dev/null"]).contains("--erase"));
     assert!(
         refused(&["--make", "fat", "--images", ".", "--output", "out"])

@@ -307,7 +307,7 @@ fn devices_are_erased_only_if_nothing_needs_them() {
         device,
     ];
     if run("mkfs.ext4", &["-q", device]) {
-        assert!(refused(&erase).contains("contains ext4; give --force"), "{}", refused(&erase));
+        assert!(refused(&erase).contains("contains ext4; add --force"), "{}", refused(&erase));
         let point = cell.make_dir("point");
         let point = point.to_str().unwrap();
         if run("mount", &["-t", "ext4", device, point]) {

@@ -45,7 +45,7 @@ fn every_kind_is_made_on_a_partition_that_may_be_erased() {
     };
     assert!(refused(&[&partition]).contains("--erase"));
     assert!(run("mkfs.ext4", &["-q", &partition]));
-    assert!(refused(&[&partition, "--erase"]).contains("contains ext4; give --force"));
+    assert!(refused(&[&partition, "--erase"]).contains("contains ext4; add --force"));
     let kinds = "xfs,btrfs,btrfs-nodatacow,ext4-fscrypt,gocryptfs,ntfs,f2fs,luks,zfs";
     let words = ["test", "filesystems", "--make", kinds, "--device", &partition, "--erase", "--force"];
     let more = ["--duration", "1s", "--output", "out", "--json"];

@@ -70,7 +70,10 @@ fn an_array_loses_members_is_rebuilt_scrubbed_grown_and_destroyed() {
     let text = ended(&cell, 1, &["status", "a"]);
     assert!(text.contains("degraded: 2 of 6 slots have no complete member"), "{text}");
     let third = String::from_utf8(run(&cell, &["fail", "a", "0"]).stderr).unwrap();
-    assert!(third.contains("3 members are missing or failed, which is more than raid-dp bears"), "{third}");
+    assert!(
+        third.contains("3 members are missing or failed, which is more than raid-dp tolerates"),
+        "{third}"
+    );
 
     let rebuilt = json(&cell, 0, &["replace", "a", "1", "m6", "--size", SIZE]);
     assert_eq!((&rebuilt["complete"], &rebuilt["state"]), (&true.into(), &"degraded".into()));
@@ -125,7 +128,7 @@ fn what_cannot_be_a_member_is_refused_with_one_line_and_stays_as_it_is() {
         ("raid5", &["m1", "m2"], "raid5 does not work with 2 members; it needs 3 to"),
         ("raid5", &["m1", "m2", "m1"], "m1 is given twice"),
         ("raid5", &["m1", "m2", "link"], "link is given twice"),
-        ("raid5", &["m1", "m2", "data"], "holds data; creating an array with it destroys that"),
+        ("raid5", &["m1", "m2", "data"], "contains data; creating an array with it destroys this data"),
         ("raid5", &["m1", "m2", "none"], "does not exist; give --size to create files"),
         ("raid5", &["m1", "m2", "directory"], "is a directory"),
         ("raid5", &["short", "short2", "short3"], "a member needs at least"),
@@ -153,12 +156,12 @@ fn what_cannot_be_a_member_is_refused_with_one_line_and_stays_as_it_is() {
     assert!(again.contains("a is the directory of an array"), "{again}");
     let text =
         cell.program_refused(&["raid", "create", "b", "--level", "raid5", "--members", "m1", "m2", "m3"]);
-    assert!(text.contains("m1 holds a member of an array"), "{text}");
+    assert!(text.contains("m1 contains a member of an array"), "{text}");
     // Files that are already members of this array, or that contain other data, are refused too.
     let text = String::from_utf8(run(&cell, &["replace", "a", "0", "m2"]).stderr).unwrap();
     assert!(text.contains("m2 is in use") || text.contains("m2 is given twice"), "{text}");
     for (file, what) in
-        [("data", "holds data"), ("short", "a member needs at least"), ("none", "does not exist")]
+        [("data", "contains data"), ("short", "a member needs at least"), ("none", "does not exist")]
     {
         let text = String::from_utf8(run(&cell, &["replace", "a", "0", file]).stderr).unwrap();
         assert!(text.contains(what), "{text}");
@@ -193,7 +196,10 @@ fn damaged_superblocks_leave_a_member_out_and_too_many_of_them_are_refused() {
     let output = run(&cell, &["scrub", "a"]);
     let text = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{text}");
-    assert!(text.contains("a: 3 members are missing or failed, which is more than raid-dp bears"), "{text}");
+    assert!(
+        text.contains("a: 3 members are missing or failed, which is more than raid-dp tolerates"),
+        "{text}"
+    );
     assert_eq!(json(&cell, 1, &["status", "a"])["state"], "stopped");
     assert_eq!(json(&cell, 0, &["destroy", "a", "--force"])["members"], 3);
 }
@@ -307,7 +313,7 @@ fn a_test_runs_on_luns_and_goes_back_to_a_snapshot() {
         String::from_utf8(output.stderr).unwrap()
     };
     let text = refused("array:a/mail");
-    assert!(text.contains("the array does not contain LUNs") && !cell.path("a/mail").exists(), "{text}");
+    assert!(text.contains("the array has no LUNs") && !cell.path("a/mail").exists(), "{text}");
     let made = json(&cell, 0, &["lun", "create", "a", "mail", "--size", "128MiB"]);
     assert_eq!((&made["lun"], &made["bytes"]), (&Value::from("mail"), &Value::from(128u64 << 20)));
     ended(&cell, 0, &["lun", "create", "a", "logs", "--size", "96MiB"]);

@@ -254,7 +254,9 @@ fn bad_sets_of_logs_are_named_and_nothing_is_changed() {
     with(
         "logs/SRU00002.log",
         &|| {
-            drop(cell.write("logs/SRU00002.log", &fs::read(cell.path("logs/SRU00002.log")).unwrap()[..40960]))
+            drop(
+                cell.write("logs/SRU00002.log", &fs::read(cell.path("logs/SRU00002.log")).unwrap()[..40960]),
+            );
         },
         &["logs"],
         &["logs/SRU00002.log", "JET_err"],

@@ -182,7 +182,7 @@ fn a_recovery_in_place_replaces_no_file_of_another_stream_and_changes_none_in_us
     let before = contents(&cell, "logs");
     database.lock().unwrap();
     let text = cell.program_refused(&["recover", "logs", "--in-place"]);
-    assert!(text.contains("SRUDB.dat: in use by another process"), "{text}");
+    assert!(text.contains("SRUDB.dat is in use by another process"), "{text}");
     database.unlock().unwrap();
     assert!(contents(&cell, "logs") == before);
     // The newest remaining log must be renamed to SRU.log.

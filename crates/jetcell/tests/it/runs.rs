@@ -130,7 +130,7 @@ fn a_short_run_passes_and_leaves_all_files() {
     assert_eq!(again["initial_database_bytes"], result["final_database_bytes"]);
     assert!(
         cell.refused(&["--dir", "d", "--open", "--page-size", "4KiB"])
-            .contains("has pages of 32KiB, not 4KiB")
+            .contains("has pages of 32KiB, expected 4KiB")
     );
     let strict = cell.run("out3", 1, &["--dir", "d", "--open", "--duration", "1s", "--strict"]);
     assert!(

@@ -89,7 +89,7 @@ fn invalid_comparisons_are_refused() {
     cell.store("b", &RUN.0);
     let refused = |arguments: &[&str]| cell.program_refused(&[&["compare"], arguments].concat());
     assert_eq!(refused(&["a"]), "a comparison needs two or more runs; `jetcell report` shows one");
-    assert_eq!(refused(&["a", "b", "./a"]), "./a: given twice, also as run 1; give each run once");
+    assert_eq!(refused(&["a", "b", "./a"]), "./a is given twice, also as run 1; give each run once");
     assert_eq!(
         refused(&["a", "b/samples.csv"]),
         "b/samples.csv: not a run; name the directory or the result.json of a run"

@@ -32,7 +32,7 @@ fn damage_is_reported_and_the_next_fetch_reads_the_page_again() {
     });
     assert!(structure.contains("structure is invalid"), "{structure}");
     let moved = found(|page| ese_format::checksum::seal_page(page, PageSize::KIB_4, PageNumber::fixed(9)));
-    assert_eq!(moved, "test.edb: page 3: holds page 9 (-1118)");
+    assert_eq!(moved, "test.edb: page 3: contains page 9 (-1118)");
     assert_eq!(fixture.value(3), 0);
 }
 

@@ -70,7 +70,7 @@ impl CacheWorkload {
         }
         match kind {
             0..8 => {
-                fixture.cache.preread(&[0, 1, 2, 9, 10].map(|step| fixture.key((page + step).min(PAGES))))
+                fixture.cache.preread(&[0, 1, 2, 9, 10].map(|step| fixture.key((page + step).min(PAGES))));
             }
             8..14 => drop(fixture.cache.fetch_cold(fixture.key(page)).unwrap()),
             14..20 => _ = fixture.cache.clean_step().unwrap(),

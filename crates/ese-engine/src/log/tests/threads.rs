@@ -32,7 +32,7 @@ fn commits_of_many_threads_share_writes() {
                     match thread % 4 {
                         0 => log.flush(end).unwrap(),
                         1 if number % 16 == 0 => {
-                            jetcell_sync::thread::sleep(std::time::Duration::from_millis(2))
+                            jetcell_sync::thread::sleep(std::time::Duration::from_millis(2));
                         }
                         _ => log.commit(end).unwrap(),
                     }
@@ -73,9 +73,9 @@ fn files_are_formatted_while_records_are_appended() {
         scope.spawn(move || {
             while !done.load(Ordering::Relaxed) {
                 if log.wait_for_segments(Duration::from_millis(1)) {
-                    log.write_full().unwrap()
+                    log.write_full().unwrap();
                 } else {
-                    log.step().unwrap()
+                    log.step().unwrap();
                 }
             }
         });

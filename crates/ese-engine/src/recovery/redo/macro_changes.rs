@@ -18,11 +18,11 @@ use crate::pages::merge::{PathEdit, merge_type};
 use crate::pages::{apply, is_split_operation};
 use crate::recovery::replay_window::BufferedRecord;
 
-/// A macro whose MacroCommit has not been read.
+/// A macro whose `MacroCommit` has not been read.
 pub(super) struct OpenMacro {
     /// Start of the first record that was read.
     pub begun: LogPosition,
-    /// Whether the first record was its MacroBegin.
+    /// Whether the first record was its `MacroBegin`.
     pub has_begin: bool,
     pub records: Vec<BufferedRecord>,
 }

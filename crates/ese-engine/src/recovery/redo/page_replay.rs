@@ -311,13 +311,13 @@ impl<'a> PageReplay<'a> {
         let mut before_images = PendingBeforeImages::default();
         let mut latch = pinned.write();
         let result = missing.iter().try_for_each(|(change, record)| {
-            (if change.role.changes_page() {
+            if change.role.changes_page() {
                 self.apply(change, record, &database, &mut latch, &mut before_images)
                     .map_err(|error| (**change, error))
             } else {
                 self.compare_or_capture(change, record, &database, &latch);
                 Ok(())
-            })
+            }
         });
         let result = match result {
             Err((change, error @ Error::PageTime { fault: PageTimeMismatch::Older, .. }))

@@ -17,7 +17,7 @@ pub(super) enum RecordTreatment {
     Refused(&'static str),
 }
 
-/// Type byte of ExtendDb.
+/// Type byte of `ExtendDb`.
 const EXTEND_DB: u8 = 68;
 
 /// Decodes a record and returns it if redo can continue after it.

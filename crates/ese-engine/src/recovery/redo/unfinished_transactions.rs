@@ -68,7 +68,7 @@ impl NodeOperation {
     }
 
     /// Stores the information that redo found on the page, if redo made the change. If the page already had the
-    /// change, an UndoInfo record contains the key and the before-image whenever they may be needed.
+    /// change, an `UndoInfo` record contains the key and the before-image whenever they may be needed.
     fn complete(&mut self, recovered: &mut BTreeMap<u32, RecoveredVersion>) {
         if let Some(recovered) = self.record_index.take().and_then(|index| recovered.remove(&index)) {
             (self.key, self.key_len, self.change) = (recovered.key, recovered.key_len, recovered.change);
@@ -108,7 +108,7 @@ impl OpenTransaction {
         }
     }
 
-    /// Stores keys and before-images that exist only in UndoInfo records.
+    /// Stores keys and before-images that exist only in `UndoInfo` records.
     pub fn complete_from(&mut self, infos: &UndoInfos) {
         for operation in &mut self.operations {
             let TransactionOperation::Node(operation) = operation else { continue };

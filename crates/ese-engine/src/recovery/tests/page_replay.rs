@@ -53,9 +53,9 @@ fn crashed(seed: u64, size: PageSize) -> SimVfs {
         for (key, _) in model.iter().step_by(7) {
             let bookmark = at(tree, session, key);
             if rng.random_bool(0.5) {
-                tree.flag_delete(session.changes().unwrap(), &bookmark).unwrap()
+                tree.flag_delete(session.changes().unwrap(), &bookmark).unwrap();
             } else {
-                tree.replace(session.changes().unwrap(), &bookmark, b"uncommitted").unwrap()
+                tree.replace(session.changes().unwrap(), &bookmark, b"uncommitted").unwrap();
             }
         }
     }
@@ -156,6 +156,10 @@ fn a_lost_write_is_reported_by_the_first_read_of_the_page() {
         assert_eq!((instance.recovery().applied, instance.recovery().deferred), (0, 1));
         let view = ActiveTransaction::new(instance.core().clone(), 1).view();
         let get = |key: &[u8]| {
+            #[allow(
+                clippy::redundant_closure_for_method_calls,
+                reason = "the method has no type that fits all lifetimes"
+            )]
             instance.core().databases()[0].trees.tree_at(tree.root)?.get(&view, key, |data| data.to_vec())
         };
         let found = [get(b"two"), get(b"three")];
@@ -204,7 +208,7 @@ fn recovery_reads_a_page_only_if_it_needs_information_from_it() {
             "replaced, not committed",
             |tree, session, _| {
                 let bookmark = at(tree, session, b"a");
-                tree.replace(session.changes().unwrap(), &bookmark, b"new").unwrap()
+                tree.replace(session.changes().unwrap(), &bookmark, b"new").unwrap();
             },
             0,
             &[(b"a", b"1"), (b"b", b"2"), (b"c", b"3")],
@@ -213,7 +217,7 @@ fn recovery_reads_a_page_only_if_it_needs_information_from_it() {
             "deleted, not committed",
             |tree, session, _| {
                 let bookmark = at(tree, session, b"a");
-                tree.flag_delete(session.changes().unwrap(), &bookmark).unwrap()
+                tree.flag_delete(session.changes().unwrap(), &bookmark).unwrap();
             },
             0,
             &[(b"a", b"1"), (b"b", b"2"), (b"c", b"3")],

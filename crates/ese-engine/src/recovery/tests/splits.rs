@@ -306,7 +306,7 @@ fn a_parent_is_split_in_the_macro_of_its_child() {
         for record in &mut records {
             match record {
                 LogRecord::Split2(below) if below.new_page.is_none() => {
-                    *record = LogRecord::Split2(above.clone())
+                    *record = LogRecord::Split2(above.clone());
                 }
                 LogRecord::Split2(below) => below.parent = PageNumber::new(parent_page),
                 _ => {}

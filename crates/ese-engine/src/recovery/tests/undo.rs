@@ -82,9 +82,9 @@ fn an_undo_behind_a_replace_of_another_session_is_redone() {
         other.begin().unwrap();
         let deleted = at(&tree, &one, b"deleted");
         if delete {
-            tree.flag_delete(one.changes().unwrap(), &deleted).unwrap()
+            tree.flag_delete(one.changes().unwrap(), &deleted).unwrap();
         } else {
-            tree.insert(one.changes().unwrap(), b"inserted", b"new").unwrap()
+            tree.insert(one.changes().unwrap(), b"inserted", b"new").unwrap();
         }
         let replaced = at(&tree, &other, b"replaced");
         tree.replace(other.changes().unwrap(), &replaced, b"new").unwrap();

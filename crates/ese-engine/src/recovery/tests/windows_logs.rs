@@ -41,7 +41,7 @@ fn assert_equal(fixture: &RedoFixture, snapshot: &[u8]) -> usize {
                 "page {number}"
             );
         } else {
-            assert!(!fixture.has_page(number), "page {number} is in use")
+            assert!(!fixture.has_page(number), "page {number} is in use");
         }
     }
     used

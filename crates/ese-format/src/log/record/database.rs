@@ -390,7 +390,7 @@ layout! {
 }
 
 layout! {
-    /// A text message in the log. In a ForceLogRollover record (61), the text is the reason for starting a new
+    /// A text message in the log. In a `ForceLogRollover` record (61), the text is the reason for starting a new
     /// generation.
     #[doc(alias = "LRTRACE")]
     pub struct Trace {

@@ -1,4 +1,4 @@
-//! Data that a ReplaceD record describes as differences from the old data.
+//! Data that a `ReplaceD` record describes as differences from the old data.
 //!
 //! ```text
 //! difference   u16 offset in the old data (13 bits) and flags, or u16 offset and u8 flags if the record is wide
@@ -40,7 +40,7 @@ const TWO_BYTES: u8 = 0x80;
 const OFFSET_MASK: u16 = 0x1fff;
 
 impl Replace {
-    /// Returns the new node data according to a ReplaceD record, given the old data `old`.
+    /// Returns the new node data according to a `ReplaceD` record, given the old data `old`.
     pub fn changed_data(&self, old: &[u8]) -> Result<Vec<u8>, DiffError> {
         let input = &mut Input::new(&self.data);
         let (mut new, mut at) = (Vec::with_capacity(usize::from(self.new_len)), 0);

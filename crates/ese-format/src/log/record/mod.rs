@@ -411,11 +411,11 @@ impl LogRecord {
         let prefix = if is_ignorable(kind) { IGNORABLE_PREFIX } else { 1 };
         let body = body.get(prefix - 1..).unwrap_or_default();
         LogRecord::describe_body(kind, body).or_else(|error| {
-            (if is_ignorable(kind) {
+            if is_ignorable(kind) {
                 Ok(vec![("body", FieldValue::Bytes(body.to_vec()))])
             } else {
                 Err(LogRecordError::from_layout_error(kind, error, prefix))
-            })
+            }
         })
     }
 

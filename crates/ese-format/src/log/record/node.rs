@@ -102,7 +102,7 @@ layout! {
     }
 }
 
-/// Record of new data for a node, either in full (type 33) or as differences from the old data (type 34, ReplaceD).
+/// Record of new data for a node, either in full (type 33) or as differences from the old data (type 34, `ReplaceD`).
 ///
 /// ```text
 /// 44 payload length (15 bits), top bit: wide differences   46 old data length (2)   48 new data length (2)   50 payload

@@ -269,7 +269,7 @@ fn a_power_cut_and_one_damaged_block_lose_no_acknowledged_record() {
                         recovered += u64::from((last..last + 3 * BLOCK as u64).contains(&at));
                     }
                     Err(error) => {
-                        assert!(is_damage(&error) && at < last, "{operations} {seed} {at}: {error}")
+                        assert!(is_damage(&error) && at < last, "{operations} {seed} {at}: {error}");
                     }
                 }
             }
@@ -333,11 +333,11 @@ fn a_used_log_without_records_is_refused_as_damaged() {
     for kept in [&[0, blocks - 1][..], &[0], &[blocks - 1]] {
         let blanked: Vec<u8> = (0..blocks)
             .flat_map(|block| {
-                (if kept.contains(&block) {
+                if kept.contains(&block) {
                     whole[block * BLOCK..(block + 1) * BLOCK].to_vec()
                 } else {
                     vec![0; BLOCK]
-                })
+                }
             })
             .collect();
         let blank = disk.clone_disk();

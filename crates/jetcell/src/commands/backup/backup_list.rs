@@ -77,7 +77,7 @@ pub fn find_backups(vfs: &Arc<dyn Vfs>, directory: &Path) -> Result<BackupList, 
     for directory in directories {
         match BackupManifest::state(&**vfs, &directory) {
             Ok(BackupState::Complete(manifest)) => {
-                found.complete.push(CompleteBackup { directory, manifest: *manifest })
+                found.complete.push(CompleteBackup { directory, manifest: *manifest });
             }
             Ok(BackupState::Partial) => {
                 found.unusable.push((directory, "interrupted and incomplete".to_string()));

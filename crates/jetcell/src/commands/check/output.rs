@@ -111,7 +111,7 @@ impl CheckOutput for TextCheckOutput {
         state.listed_findings += 1;
         if state.listed_findings <= MAX_LISTED_FINDINGS {
             self.bar.with_line_hidden(|| {
-                write_out(&[&finding.to_string(), &format!("    {}: {}", finding.kind, finding.meaning)])
+                write_out(&[&finding.to_string(), &format!("    {}: {}", finding.kind, finding.meaning)]);
             });
         }
     }

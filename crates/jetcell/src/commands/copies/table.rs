@@ -29,9 +29,9 @@ pub fn show(places: &CommandFileSystems, directories: &[PathBuf], as_json: bool)
         };
         failed |= side.is_err();
         if as_json {
-            sides.push(as_value(places, directory, &side))
+            sides.push(as_value(places, directory, &side));
         } else {
-            rows.extend(table_rows(directory, &side))
+            rows.extend(table_rows(directory, &side));
         }
     }
     console::print_json_or_text(

@@ -179,7 +179,7 @@ fn add_databases(directory: &Path, deepest: usize, found: &mut Vec<PathBuf>) -> 
             }
             continue;
         }
-        let extension = path.extension().map(|found| found.to_ascii_lowercase());
+        let extension = path.extension().map(std::ffi::OsStr::to_ascii_lowercase);
         if extension.is_some_and(|found| DATABASE_EXTENSIONS.iter().any(|known| found == *known))
             && path.is_file()
         {

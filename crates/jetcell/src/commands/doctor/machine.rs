@@ -131,7 +131,7 @@ fn huge_pages(files: &SystemFiles) -> Option<Observation> {
     })
 }
 
-/// Examines whether transfers run on io_uring.
+/// Examines whether transfers run on `io_uring`.
 pub(super) fn observe_transfers(files: &SystemFiles) -> Option<Observation> {
     let options = RealOptions { backend: Backend::Uring, direct: true };
     Some(match RealVfs::new(options) {

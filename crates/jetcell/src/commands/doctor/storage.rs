@@ -184,7 +184,7 @@ fn mount_options(about: &str, options: &[&str]) -> Vec<Observation> {
             }
             "sync" | "dirsync" => change(option, "mount without it; it makes each write synchronous"),
             "data=journal" => {
-                change(option, "mount with data=ordered; data is written twice and not with direct I/O")
+                change(option, "mount with data=ordered; data is written twice and not with direct I/O");
             }
             "ro" => change(option, "mount it read-write"),
             "strictatime" => change(option, "mount with relatime; each read would update the access time"),

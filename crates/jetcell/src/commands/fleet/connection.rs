@@ -11,7 +11,7 @@ use crate::commands::tls_client::TlsClient;
 /// Server address and credentials.
 #[derive(Args, Clone)]
 pub struct ConnectionOptions {
-    /// Address of a NATS server, such as nats://head:4222 or tls://head:4222; commas separate the addresses of a
+    /// Address of a NATS server, such as <nats://head:4222> or <tls://head:4222>; commas separate the addresses of a
     /// cluster
     #[arg(long, value_name = "URL")]
     pub nats: Option<String>,

@@ -28,7 +28,7 @@ pub fn fleet_html(fleet: &FleetResult, results: &BTreeMap<u32, HostResult>) -> S
     if results.len() > MAX_LINES {
         page = page.text(&format!("The charts show the first {MAX_LINES} of {} hosts.", results.len()));
     }
-    rest.iter().fold(page, |page, table| page.table(table)).finish()
+    rest.iter().fold(page, jetcell_report::ReportPage::table).finish()
 }
 
 fn charts(fleet: &FleetResult, results: &BTreeMap<u32, HostResult>) -> Vec<Chart> {

@@ -146,11 +146,11 @@ fn alone_and_together(result: &FleetResult) -> Option<ReportTable> {
         "Log write ms together",
     ];
     let change = |alone: f64, together: f64| {
-        (if alone > 0.0 {
+        if alone > 0.0 {
             ReportCell::from(format!("{:+.1} %", (together / alone - 1.0) * 100.0))
         } else {
             ReportCell::from("-")
-        })
+        }
     };
     let row = |(one, alone): &(&HostRow, &StandaloneLoad)| {
         let (before, now) = (alone.achieved_transactional_iops, one.totals.achieved_transactional_iops);

@@ -59,7 +59,7 @@ pub fn draw(frame: &mut Frame<'_>, state: &FleetState, is_stopping: bool) {
         .collect();
     frame.render_widget(Paragraph::new(lines).dim(), news);
     let help = if is_stopping {
-        "stopping; press again to stop immediately"
+        "stopping; press again to stop now"
     } else {
         "q or Ctrl-C stops all hosts cleanly and reports"
     };

@@ -62,7 +62,7 @@ pub(super) fn show(
         let databases: Vec<_> = results.iter().map(|result| as_json(result, tasks)).collect();
         console::print_json(&format!("{}\n", json!({ "complete": whole, "databases": databases })));
     } else {
-        results.iter().for_each(|result| print_text(result, tasks))
+        results.iter().for_each(|result| print_text(result, tasks));
     }
     if results.iter().any(|result| result.failure.is_some()) {
         return CommandOutcome::CouldNotRun;
@@ -132,7 +132,7 @@ fn defragmentation_as_json(progress: &DefragProgress) -> Value {
         "days": pass.days, "pages_visited": pass.pages_visited, "pages_freed": pass.pages_freed,
         "partial_merges": pass.partial_merges, "skipped": progress.skipped,
         "passes_since_creation": pass.total.passes, "days_since_creation": pass.total.days,
-        "advice": pass.advice().map(|advice| advice.text()),
+        "advice": pass.advice().map(ese_engine::WindowAdvice::text),
     })
 }
 

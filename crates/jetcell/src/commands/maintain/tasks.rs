@@ -264,7 +264,7 @@ struct TaskState {
 /// Returns the states of a database's tasks.
 fn states(database: &Database) -> [TaskState; 3] {
     let (scan, path) = (database.scan_progress(), database.path().display());
-    let page = scan.position.map_or(0, |page| page.get());
+    let page = scan.position.map_or(0, ese_format::PageNumber::get);
     let defragmentation = |progress: DefragProgress| {
         let DefragProgress { pages_visited, pages_freed, pages_moved, .. } = progress;
         TaskState {

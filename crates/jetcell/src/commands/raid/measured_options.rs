@@ -138,7 +138,7 @@ impl RepairRecord {
                 ));
             }
             None => {
-                notes.push("rebuild: no rebuild was completed, so --restore or its default applies".into())
+                notes.push("rebuild: no rebuild was completed, so --restore or its default applies".into());
             }
         }
         match self.scrubs[..] {

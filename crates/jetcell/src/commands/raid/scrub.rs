@@ -51,7 +51,7 @@ pub struct ScrubPass {
 
 impl ScrubPass {
     pub fn perform(&self, on: &OperationContext<'_>) -> Result<OperationResult, CommandError> {
-        let turn = on.concurrent_activity.map(|beside| beside.begin_scrub());
+        let turn = on.concurrent_activity.map(super::operation_context::ConcurrentActivity::begin_scrub);
         if matches!(turn, Some(None)) {
             return Err(format!(
                 "{}: a scrub of the array is already running; wait until it completes",

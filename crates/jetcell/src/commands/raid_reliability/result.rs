@@ -99,7 +99,7 @@ fn simulate(options: &ReliabilityOptions, case: &ReliabilityCase) -> Result<Reli
     let usual = SimulationEffort::default();
     let effort = SimulationEffort {
         seed: options.seed.unwrap_or(usual.seed),
-        precision: options.precision.map_or(usual.precision, |precision| precision.get()),
+        precision: options.precision.map_or(usual.precision, jetcell_raid_models::units::Fraction::get),
         lives: options.lives.unwrap_or(usual.lives),
     };
     let line = ProgressLine::new();

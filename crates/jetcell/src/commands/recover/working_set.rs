@@ -73,7 +73,7 @@ impl Drop for WorkingCopies {
             let entries = fs::read_dir(&self.directory).into_iter().flatten().flatten();
             entries.for_each(|entry| drop(fs::remove_file(entry.path())));
         } else {
-            drop(fs::remove_dir_all(&self.directory))
+            drop(fs::remove_dir_all(&self.directory));
         }
     }
 }

@@ -88,7 +88,7 @@ impl MeteredRun {
         match found {
             Ok(energy) => result.energy = Some(energy),
             Err(failure) => {
-                console::print_note(&format!("the result does not contain energy values: {failure}"))
+                console::print_note(&format!("the result does not contain energy values: {failure}"));
             }
         }
     }

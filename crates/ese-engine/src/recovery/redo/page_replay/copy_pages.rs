@@ -28,7 +28,7 @@ impl PageReplay<'_> {
                 }
             }
             Err(error @ (Error::Corrupt { .. } | Error::Io { .. })) => {
-                self.record_unreadable(changes, &error)
+                self.record_unreadable(changes, &error);
             }
             Err(error) => return Err(error),
         }

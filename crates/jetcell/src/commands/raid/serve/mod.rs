@@ -162,11 +162,11 @@ impl RaidServeArgs {
             ));
         }
         let lines = devices.iter().zip(&uris).map(|((name, export), uri)| {
-            (if self.json {
+            if self.json {
                 format!("{}\n", json!({ "uri": uri, "export": name, "bytes": export.size() }))
             } else {
                 format!("{uri} ({})\n", human_bytes(export.size()))
-            })
+            }
         });
         console::print_wrapped(&lines.collect::<String>());
     }
