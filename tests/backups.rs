@@ -61,16 +61,16 @@ fn restored_databases_hold_the_state_of_their_position(shard: u64) {
 }
 
 #[test]
-fn restored_databases_hold_the_state_of_their_position_1_of_3() {
+fn restored_databases_match_the_backup_position_1_of_3() {
     restored_databases_hold_the_state_of_their_position(0);
 }
 
 #[test]
-fn restored_databases_hold_the_state_of_their_position_2_of_3() {
+fn restored_databases_match_the_backup_position_2_of_3() {
     restored_databases_hold_the_state_of_their_position(1);
 }
 
 #[test]
-fn restored_databases_hold_the_state_of_their_position_3_of_3() {
+fn restored_databases_match_the_backup_position_3_of_3() {
     restored_databases_hold_the_state_of_their_position(2);
 }

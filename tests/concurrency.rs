@@ -110,7 +110,7 @@ fn amount(open: &mut OpenAttempt, s: &mut Session) -> i64 {
 /// Checks that conflicting transfers between a few accounts keep the sum. A transaction that commits has seen the
 /// newest committed amounts, and each snapshot has the same sum.
 #[test]
-fn conflicting_transfers_keep_the_sum() {
+fn conflicting_transfers_preserve_the_sum() {
     const ACCOUNTS: i32 = 40;
     let fixture = ConcurrencyFixture::new(PageSize::KIB_4, 64);
     let mut s = fixture.instance.session();
@@ -205,7 +205,7 @@ fn conflicting_transfers_keep_the_sum() {
 /// Writers fill and empty ranges of keys, each range in one transaction. Readers scan in both directions and must see
 /// each range either completely or not at all.
 #[test]
-fn readers_see_whole_ranges_while_pages_split_and_merge() {
+fn readers_see_complete_ranges_while_pages_split_and_merge() {
     const RANGE: i32 = 60;
     let fixture = ConcurrencyFixture::new(PageSize::KIB_4, 96);
     let until = Instant::now() + TIME;
@@ -304,7 +304,7 @@ fn readers_see_whole_ranges_while_pages_split_and_merge() {
 /// Sessions fill the version store many times while other transactions stay open for a short time. The fast sessions
 /// wait for the slow sessions, and no session fails. Changes fail only if a transaction never ends.
 #[test]
-fn changes_wait_for_transactions_that_end_soon() {
+fn changes_wait_for_short_transactions() {
     let fixture = ConcurrencyFixture::with_versions(PageSize::KIB_4, 64, 512 << 10);
     let at_work = AtomicU64::new(SESSIONS);
     std::thread::scope(|scope| {

@@ -71,28 +71,28 @@ fn copies_lose_nothing_and_equal_their_active_side(shard: u64) {
 }
 
 #[test]
-fn copies_lose_nothing_and_equal_their_active_side_1_of_4() {
+fn copies_lose_nothing_and_match_active_side_1_of_4() {
     copies_lose_nothing_and_equal_their_active_side(0);
 }
 
 #[test]
-fn copies_lose_nothing_and_equal_their_active_side_2_of_4() {
+fn copies_lose_nothing_and_match_active_side_2_of_4() {
     copies_lose_nothing_and_equal_their_active_side(1);
 }
 
 #[test]
-fn copies_lose_nothing_and_equal_their_active_side_3_of_4() {
+fn copies_lose_nothing_and_match_active_side_3_of_4() {
     copies_lose_nothing_and_equal_their_active_side(2);
 }
 
 #[test]
-fn copies_lose_nothing_and_equal_their_active_side_4_of_4() {
+fn copies_lose_nothing_and_match_active_side_4_of_4() {
     copies_lose_nothing_and_equal_their_active_side(3);
 }
 
 /// Runs histories over the client and server for remote hosts. Connections are cut at arbitrary bytes.
 #[test]
-fn copies_lose_nothing_over_connections_that_are_cut() {
+fn copies_lose_nothing_over_interrupted_connections() {
     let wanted = number("JETCELL_REMOTE_HISTORIES").unwrap_or(REMOTE_HISTORIES);
     let Some(total) = histories(HostTransport::Connections, 0, wanted) else { return };
     if wanted >= REMOTE_HISTORIES {

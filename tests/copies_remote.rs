@@ -324,7 +324,7 @@ fn reported_loss(output: &Output) -> Option<LostHistory> {
 
 /// An interrupted seed resumes where it stopped: the second attempt copies less than the whole database.
 #[test]
-fn a_seed_goes_on_where_the_connection_was_cut() {
+fn a_seed_resumes_after_a_dropped_connection() {
     let base = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let place = |name: &str| base.path().join(name);
     for name in ["tls", "one"] {

@@ -75,7 +75,7 @@ fn an_export_replaces_files_only_with_force_and_leaves_no_incomplete_file() {
 
 /// The links have valid checksums and form a cycle: below a table, below its long values, or from leaf to leaf.
 #[test]
-fn exports_of_cyclic_links_end_and_report_the_cycle() {
+fn exports_with_cyclic_links_terminate_and_report_the_cycle() {
     let Some(corpus) = Corpus::locate() else { return };
     let directory = tempfile::tempdir().unwrap();
     let output = directory.path().join("out");
@@ -120,7 +120,7 @@ fn exports_of_cyclic_links_end_and_report_the_cycle() {
 }
 
 #[test]
-fn exports_of_mutants_end_without_a_panic() {
+fn exports_from_mutated_files_do_not_panic() {
     let Some(corpus) = Corpus::locate() else { return };
     let directory = tempfile::tempdir().unwrap();
     let output = directory.path().join("out");

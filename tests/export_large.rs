@@ -45,7 +45,7 @@ fn database(columns: Vec<ColumnDefinition>, values: &[Value]) -> Vec<u8> {
 }
 
 #[test]
-fn values_beyond_the_limit_of_a_row_are_in_files() {
+fn values_over_the_row_limit_are_written_to_files() {
     let bytes = |len: usize| (0..len as u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     let [fits, over]: [Vec<u8>; 2] = [bytes(20 << 20), bytes((4 << 20) + 1)];
     let text = "\u{6f22}\u{5b57}, ".repeat(3 << 20);

@@ -98,7 +98,7 @@ fn last_chunk_as_stored(ours: &str, theirs: &str) -> bool {
 }
 
 #[test]
-fn cells_equal_those_of_libesedb_and_dissect() {
+fn cells_match_libesedb_and_dissect() {
     let (Some(corpus), Some(readers)) = (Corpus::locate(), InstalledReaders::locate().unwrap()) else {
         return;
     };
@@ -186,7 +186,7 @@ fn cells_equal_those_of_libesedb_and_dissect() {
 }
 
 #[test]
-fn row_counts_are_those_of_the_manifest() {
+fn row_counts_match_the_manifest() {
     let Some(corpus) = Corpus::locate() else { return };
     let directory = tempfile::tempdir().unwrap();
     let vfs = RealVfs::new(RealOptions { direct: false, ..RealOptions::default() }).unwrap();

@@ -55,7 +55,7 @@ fn database(tables: &[(&str, &[(&str, Value)])]) -> Vec<u8> {
 }
 
 #[test]
-fn the_web_cache_has_names_of_containers_times_and_headers() {
+fn the_web_cache_export_has_container_names_times_and_headers() {
     let header = "HTTP/1.1 200 OK\r\nContent-Type: image/png\r\n\r\n\0";
     let contents = database(&[
         (

@@ -203,7 +203,7 @@ fn maintenance_waits_for_space_and_loses_nothing() {
         for _ in 0..2000 {
             let _ = instance.step();
             clock.advance(Duration::from_secs(1));
-            full += failures().iter().flatten().filter(|what| what.contains("disk full")).count();
+            full += failures().iter().flatten().filter(|what| what.contains("disk is full")).count();
         }
         assert!(full > 0, "{path}: {:?}", failures());
         assert_eq!(contents(&mut s, &db), model, "{path}: on the full volume");

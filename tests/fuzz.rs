@@ -77,7 +77,7 @@ fn leaf_data() -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn the_stored_seeds_are_those_of_the_writers() {
+fn the_stored_fuzz_seeds_match_the_writers() {
     for (target, name, bytes) in seed_files() {
         let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus").join(target);
         std::fs::create_dir_all(&directory).unwrap();

@@ -11,7 +11,7 @@ const MAX_SEEDS: u64 = 60;
 const TIME: Duration = Duration::from_secs(20);
 
 #[test]
-fn honest_disks_are_acquitted_and_liars_convicted_through_the_kernel() {
+fn honest_disks_pass_and_lying_disks_fail_through_the_kernel() {
     if !can_mount() {
         return;
     }

@@ -386,7 +386,7 @@ fn last_record(disk: &SimVfs, context: &str) -> &'static str {
 }
 
 #[test]
-fn independent_readers_read_databases_of_the_engine() {
+fn independent_readers_read_engine_databases() {
     for size in [PageSize::KIB_4, PageSize::KIB_8, PageSize::KIB_16, PageSize::KIB_32] {
         check(size, false, EndAction::Shutdown);
         for end in [EndAction::Shutdown, EndAction::Kill, EndAction::Maintenance] {

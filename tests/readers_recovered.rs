@@ -75,7 +75,7 @@ fn compare(set: &str, files: &[(&str, &str)], snapshot: &str) {
 }
 
 #[test]
-fn readers_find_the_rows_of_the_snapshot_in_a_database_that_was_built_from_logs() {
+fn readers_find_snapshot_rows_in_a_database_built_from_logs() {
     let files = [
         ("a/SRU00001.log", "SRU00001.log"),
         ("b/SRUtmp.log", "SRU00002.log"),
@@ -87,7 +87,7 @@ fn readers_find_the_rows_of_the_snapshot_in_a_database_that_was_built_from_logs(
 }
 
 #[test]
-fn readers_find_the_rows_of_a_dirty_database_after_its_recovery() {
+fn readers_find_all_rows_after_a_dirty_database_recovers() {
     let files = ["SRU0005B.log", "SRU.log", "SRU.chk", "SRUDB.dat"].map(|name| (name, name));
     compare("srum-win11-dirty", &files, "SRUDB.dat");
 }

@@ -108,7 +108,7 @@ fn read_after_restart(place: &InstanceDirectory, model: &PredictableRows, contex
 }
 
 #[test]
-fn errors_of_transfers_lose_nothing_with_each_backend_with_and_without_direct_io() {
+fn transfer_errors_lose_no_data_on_any_backend() {
     for (backend, direct) in
         [(Backend::Uring, true), (Backend::Uring, false), (Backend::Threads, true), (Backend::Threads, false)]
     {
@@ -162,7 +162,7 @@ fn kernel_vfs_with_faults(
 }
 
 #[test]
-fn errors_that_the_kernel_reports_to_io_uring_lose_nothing() {
+fn kernel_errors_through_io_uring_lose_no_data() {
     use FaultEffect::{Interrupted, IoError, Torn};
     for (target, effect, skip) in [
         (FaultTarget::Write, IoError, 3),
@@ -231,7 +231,7 @@ fn transfers(file: &dyn File, kind: TransferKind, count: u64) -> Vec<(io::Result
 }
 
 #[test]
-fn each_transfer_gets_the_answer_of_the_kernel() {
+fn each_transfer_gets_the_kernel_result() {
     let Some((faults, mounted, real)) = kernel_vfs_with_faults(Backend::Uring, usize::MAX) else { return };
     let file = real.open(&mounted.path().join("file"), OpenMode::CreateNew).unwrap();
     file.grow(1 << 20).unwrap();
@@ -264,7 +264,7 @@ fn each_transfer_gets_the_answer_of_the_kernel() {
 
 /// The standard library would retry these calls forever.
 #[test]
-fn endless_interruptions_end_the_writing_and_the_reading_of_result_files() {
+fn endless_interruptions_fail_result_file_io() {
     if !can_mount() {
         return;
     }
@@ -290,7 +290,7 @@ fn endless_interruptions_end_the_writing_and_the_reading_of_result_files() {
 }
 
 #[test]
-fn a_volume_that_becomes_read_only_is_read_on_and_recovers_when_it_is_writable() {
+fn a_read_only_volume_stays_readable_and_recovers_when_writable() {
     for skip in [0, 1, 2, 5, 13, 60] {
         let context = format!("after {skip}");
         let disk = SimVfs::new();

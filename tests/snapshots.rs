@@ -192,7 +192,7 @@ fn by_command(text: &str) -> SnapshotOptions {
 }
 
 #[test]
-fn while_an_instance_is_frozen_no_file_changes_and_nothing_acknowledged_is_missing() {
+fn a_frozen_instance_changes_no_file_and_keeps_acknowledged_commits() {
     let place = temporary_directory();
     LoadedInstance::run(&place.path().join("app"), |load| {
         for round in 0..4 {
@@ -219,7 +219,7 @@ fn while_an_instance_is_frozen_no_file_changes_and_nothing_acknowledged_is_missi
 }
 
 #[test]
-fn a_freeze_that_lasts_too_long_ends_by_itself_and_is_reported() {
+fn a_freeze_times_out_and_is_reported() {
     let vfs: Arc<dyn Vfs> = Arc::new(SimVfs::new());
     let directory = Path::new("/app");
     let instance = open(&vfs, directory, directory, false);
@@ -248,7 +248,7 @@ fn a_freeze_that_lasts_too_long_ends_by_itself_and_is_reported() {
 }
 
 #[test]
-fn a_snapshot_by_a_command_is_a_backup_that_others_continue() {
+fn a_snapshot_backup_can_be_continued_incrementally() {
     let place = temporary_directory();
     let path = |name: &str| place.path().join(name);
     LoadedInstance::run(&path("app"), |load| {
@@ -284,7 +284,7 @@ fn a_snapshot_by_a_command_is_a_backup_that_others_continue() {
 }
 
 #[test]
-fn a_snapshot_that_fails_leaves_no_backup_and_the_instance_goes_on() {
+fn a_failed_snapshot_leaves_no_backup_and_the_instance_continues() {
     let place = temporary_directory();
     let to = place.path().join("to");
     LoadedInstance::run(&place.path().join("app"), |load| {

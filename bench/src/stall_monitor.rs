@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn delays_within_the_tolerance_do_not_count() {
+    fn delays_within_the_tolerance_are_ignored() {
         assert_eq!(counted_delay(INTERVAL + TOLERANCE), Duration::ZERO);
         assert_eq!(counted_delay(INTERVAL + 2 * TOLERANCE), 2 * TOLERANCE);
         let pulse = StallMonitor::start();

@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn values_name_their_record_and_have_the_configured_lengths() {
+    fn values_contain_the_record_key_and_match_configured_lengths() {
         let mut random = FastRandom::new(7);
         let lens: Vec<usize> = (0..20_000).map(|id| value(&mut random, id).1.len()).collect();
         assert_eq!((lens.iter().min(), lens.iter().max()), (Some(&200), Some(&1848)));
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn sessions_own_disjoint_records_and_lose_none() {
+    fn sessions_own_disjoint_records_covering_the_whole_range() {
         let mut random = FastRandom::new(1);
         let live = (0..1000).map(|id| value(&mut random, id).0).collect();
         let mut parts = StoreRecords { live, next: 1000 }.partition(3, 5);

@@ -79,7 +79,7 @@ impl PyArrowRows {
 
 #[pymethods]
 impl PyArrowRows {
-    /// Returns the rows through the Arrow PyCapsule interface.
+    /// Returns the rows through the Arrow `PyCapsule` interface.
     #[pyo3(signature = (requested_schema = None))]
     fn __arrow_c_stream__<'py>(
         &self,
@@ -89,7 +89,7 @@ impl PyArrowRows {
         self.stream(py, requested_schema)
     }
 
-    /// Returns the schema through the Arrow PyCapsule interface.
+    /// Returns the schema through the Arrow `PyCapsule` interface.
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
         let schema = BatchBuilders::new(&self.selected, &self.options).schema;
         let schema = FFI_ArrowSchema::try_from(schema.as_ref())

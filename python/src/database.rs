@@ -25,9 +25,9 @@ pub struct PyDatabase {
 /// path:         a str or os.PathLike
 /// profile:      names and forms of the columns of an application: "auto", "ntds", "srum", "ual", "search", "webcache", "none"
 /// currency:     form of Currency columns: "auto" (integers in Active Directory), "decimal", "integer"
-/// damage:       "raise" raises DamagedError for data that cannot be read; "report" marks it and reads on
-/// allow_dirty:  open a database that was not shut down cleanly
-/// allow_in_use: open a database that another process changes
+/// damage:       "raise" raises `DamagedError` for data that cannot be read; "report" marks it and reads on
+/// `allow_dirty`:  open a database that was not shut down cleanly
+/// `allow_in_use`: open a database that another process changes
 #[pyfunction]
 #[pyo3(
     name = "open",
@@ -73,7 +73,7 @@ impl PyDatabase {
 
 #[pymethods]
 impl PyDatabase {
-    /// Path that was passed to open().
+    /// Path that was passed to `open()`.
     #[getter]
     fn path(&self) -> PathBuf {
         self.handle.path.clone()
@@ -85,7 +85,7 @@ impl PyDatabase {
         Ok(self.opened()?.source.database().page_size.get())
     }
 
-    /// State of the header, such as "CleanShutdown".
+    /// State of the header, such as "`CleanShutdown`".
     #[getter]
     fn state(&self) -> PyResult<String> {
         Ok(format!("{:?}", self.opened()?.source.database().header.state))
@@ -109,14 +109,14 @@ impl PyDatabase {
         Ok((0..self.__len__()?).map(|position| self.at(position)).collect())
     }
 
-    /// Verifies the file, as jetcell.check() does.
+    /// Verifies the file, as `jetcell.check()` does.
     #[pyo3(signature = (*, structure = true))]
     fn check(&self, py: Python<'_>, structure: bool) -> PyResult<PyCheckReport> {
         self.opened()?;
         check(py, self.handle.path.clone(), structure, true)
     }
 
-    /// Closes the file. Tables and iterators raise ClosedError afterwards.
+    /// Closes the file. Tables and iterators raise `ClosedError` afterwards.
     fn close(&self, py: Python<'_>) {
         py.detach(|| self.handle.close());
     }

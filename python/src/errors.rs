@@ -71,8 +71,8 @@ impl LocatedError {
     /// Returns the failure for a file that another process changes.
     pub fn in_use(path: &Path) -> LocatedError {
         let what = format!(
-            "{}: in use by another process, and its pages can change while they are read; stop that \
-             process, or pass allow_in_use=True",
+            "{}: in use by another process, so its pages can change while they are read; stop that process, \
+             or pass allow_in_use=True",
             path.display()
         );
         LocatedError::new(FailureKind::InUse, Some(path), what)
@@ -117,7 +117,9 @@ impl LocatedError {
             ExportError::Open(error) => LocatedError::from_check_error(error),
             ExportError::NoTable { name } => LocatedError::unknown(format!("table {name} does not exist")),
             ExportError::NoColumn { name } => LocatedError::unknown(format!("column {name} does not exist")),
-            ExportError::NoTimes { name } => LocatedError::unknown(format!("no time column {name} exists")),
+            ExportError::NoTimes { name } => {
+                LocatedError::unknown(format!("time column {name} does not exist"))
+            }
             ExportError::OtherProfile(name) => LocatedError::new(
                 FailureKind::Argument,
                 Some(path),

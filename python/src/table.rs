@@ -30,7 +30,7 @@ pub struct PyColumn {
     stored_name: String,
     /// Identifier in the catalog.
     id: u32,
-    /// Type in the catalog, such as "LongText".
+    /// Type in the catalog, such as "`LongText`".
     r#type: String,
     /// True if the catalog permits several values.
     multi_valued: bool,
@@ -101,10 +101,10 @@ impl PyTable {
     ///
     /// columns:       patterns of names (* and ?); all columns by default
     /// since, before: rows with a time in this range: datetime, date or text in ISO 8601; times without a zone are UTC
-    /// time_columns:  patterns of the columns whose times are compared with this range
+    /// `time_columns`:  patterns of the columns whose times are compared with this range
     /// deleted:       also rows that are flagged deleted but are still on their pages; adds the key "_deleted"
-    /// damage:        "raise" or "report"; the default is the value passed to open()
-    /// row_limit:     maximum bytes of long values per row; 24 MiB by default, at most 512 MiB
+    /// damage:        "raise" or "report"; the default is the value passed to `open()`
+    /// `row_limit`:     maximum bytes of long values per row; 24 MiB by default, at most 512 MiB
     #[pyo3(signature = (*, columns = None, since = None, before = None, time_columns = None, deleted = false, damage = None, row_limit = None))]
     #[allow(clippy::too_many_arguments)] // Keyword arguments of Python.
     fn rows(
@@ -124,9 +124,9 @@ impl PyTable {
         PyRows::new(py, self.handle.clone(), &opened, selected, options)
     }
 
-    /// Returns the rows as an Arrow stream. Takes the same arguments as rows().
+    /// Returns the rows as an Arrow stream. Takes the same arguments as `rows()`.
     ///
-    /// batch_rows: maximum number of rows per record batch; a batch also ends after 8 MiB of values
+    /// `batch_rows`: maximum number of rows per record batch; a batch also ends after 8 MiB of values
     #[pyo3(signature = (*, columns = None, since = None, before = None, time_columns = None, deleted = false, damage = None, row_limit = None, batch_rows = 65536))]
     #[allow(clippy::too_many_arguments)] // Keyword arguments of Python.
     fn arrow(
@@ -152,7 +152,7 @@ impl PyTable {
         Ok(PyArrowRows::new(self.handle.clone(), selected, options, batch_rows))
     }
 
-    /// Returns the stream of arrow() with default arguments, for polars.DataFrame(table), pyarrow.table(table), and
+    /// Returns the stream of `arrow()` with default arguments, for polars.DataFrame(table), pyarrow.table(table), and
     /// others.
     #[pyo3(signature = (requested_schema = None))]
     fn __arrow_c_stream__<'py>(

@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn test_modules_are_left_out() {
+    fn test_modules_are_excluded() {
         let files =
             [("lib.rs", "mod a; mod b;"), ("a.rs", "#[cfg(test)] mod t { use crate::b::B; }"), ("b.rs", "")];
         assert!(imports(&files).is_empty());

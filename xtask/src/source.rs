@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn test_code_is_left_out() {
+    fn test_code_is_excluded() {
         assert!(paths("#[cfg(test)] use a::b; #[cfg(test)] mod tests { use c::d; }").is_empty());
         assert!(
             paths("struct S; impl S { #[cfg(test)] fn f() { a::b() } }").iter().all(|path| path != "a::b")

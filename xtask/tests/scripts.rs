@@ -31,7 +31,7 @@ fn run_bare(shell: &str, arguments: &[&str]) -> (Option<i32>, String) {
 }
 
 #[test]
-fn a_script_says_in_one_line_what_is_missing() {
+fn a_script_names_the_missing_requirement_in_one_line() {
     for (shell, arguments, lacks) in [
         (
             "bash",

@@ -214,7 +214,7 @@ pub(crate) fn load(reader: &mut VerifiedPageReader<'_>, findings: &mut Findings)
             FindingKind::ShadowCatalog,
             PageNumber::fixed(24),
             SHADOW,
-            "the shadow catalog contains no row of the catalog".into(),
+            "the shadow catalog does not contain any rows of the catalog".into(),
         );
     } else if shadow_complete {
         let mut missing: Vec<_> = rows.into_iter().collect();
@@ -236,7 +236,7 @@ pub(crate) fn load(reader: &mut VerifiedPageReader<'_>, findings: &mut Findings)
             FindingKind::CatalogRow,
             PageNumber::fixed(4),
             CATALOG,
-            "the catalog does not list itself".into(),
+            "the catalog does not contain an entry for itself".into(),
         );
     }
     CheckedCatalog { tables, complete: complete && decoded }
@@ -265,25 +265,25 @@ fn for_each_row(
 enum RowError {
     #[error("the row is not a record")]
     Record,
-    #[error("at least one of the columns ObjidTable, Type and Id has no value")]
+    #[error("at least one of the columns ObjidTable, Type and Id does not have a value")]
     Identity,
     #[error("the type of the row is unknown")]
     Type,
-    #[error("the catalog has no row for its table")]
+    #[error("the catalog does not have a row for its table")]
     Table,
-    #[error("the table has no root page")]
+    #[error("the table does not have a root page")]
     TableRoot,
-    #[error("the index has no root page")]
+    #[error("the index does not have a root page")]
     IndexRoot,
-    #[error("the long values have no root page")]
+    #[error("the long values do not have a root page")]
     LongValueRoot,
     #[error("the column number is out of range")]
     ColumnNumber,
-    #[error("the column has no type")]
+    #[error("the column does not have a type")]
     NoColumnType,
     #[error("the type of the column is unknown")]
     ColumnType,
-    #[error("the index has no flags")]
+    #[error("the index does not have flags")]
     IndexFlags,
 }
 

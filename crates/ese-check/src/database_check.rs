@@ -26,7 +26,7 @@ use crate::{locate, pages, space};
 /// Smallest page size that the format supports, in bytes.
 const MIN_PAGE: u64 = 2048;
 
-/// Result of a check.
+/// Result of checking a database file.
 #[derive(Clone, Debug, Serialize)]
 pub struct CheckReport {
     /// Path of the file.
@@ -198,11 +198,13 @@ fn last_owned_page(database: &ReadableDatabase) -> (u32, Option<String>) {
     let doubt = match last {
         Some(last) if last <= believable => return (last, None),
         Some(last) => {
-            format!("the database root claims pages up to {last}, but the file has {}", database.file_pages)
+            format!(
+                "according to the database root, the database has pages up to {last}, but the file has only {}",
+                database.file_pages
+            )
         }
-        None => {
-            "the owned extents of the database cannot be read; all pages of the file are checked".to_owned()
-        }
+        None => "the owned extents of the database cannot be read, so all pages of the file are checked"
+            .to_owned(),
     };
     (database.file_pages, Some(doubt))
 }

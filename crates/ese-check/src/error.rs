@@ -18,8 +18,8 @@ pub enum CheckError {
     },
     /// Neither copy of the header is usable.
     #[error(
-        "{path}: it does not have a readable ESE database header ({error}); give a database, or restore \
-         this one"
+        "{path}: the file does not have a readable ESE database header ({error}); specify a different \
+         database, or restore this database"
     )]
     Header {
         /// Path of the file.
@@ -28,7 +28,7 @@ pub enum CheckError {
         error: HeaderError,
     },
     /// The check would start after the last page and would therefore check nothing.
-    #[error("{path}: page {from} is past the last page, {last}; nothing would be checked")]
+    #[error("{path}: page {from} is past the last page, {last}, so no page would be checked")]
     BeyondEnd {
         /// Path of the file.
         path: PathBuf,
@@ -48,7 +48,7 @@ impl CheckError {
                 format!("neither copy of the header can be used: {error}")
             }
             CheckError::BeyondEnd { from, last, .. } => {
-                format!("page {from} is past the last page, {last}; nothing would be checked")
+                format!("page {from} is past the last page, {last}, so no page would be checked")
             }
         }
     }

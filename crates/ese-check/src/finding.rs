@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 pub use crate::finding_kind::FindingKind;
 use crate::tree_label::table_name;
 
-/// Severity of a finding.
+/// Severity of a finding: information, warning, or error.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
@@ -20,7 +20,7 @@ pub enum Severity {
     Error,
 }
 
-/// An observation about a file, located as precisely as possible.
+/// A problem or other observation about a checked file, located as precisely as possible.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Finding {
     /// Path of the file.

@@ -7,7 +7,7 @@ use crate::tree_label::table_name;
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident = $text:literal: $meaning:literal,)*) => {
-        /// Kind of problem or state that was found.
+        /// Kind of problem or state that a finding reports.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         pub enum FindingKind {
             $($(#[$doc])* $name,)*
@@ -37,7 +37,7 @@ macro_rules! kinds {
 
 kinds! {
     /// The file could not be read or its format is unknown.
-    FileUnreadable = "file-unreadable": "no part of the file could be checked",
+    FileUnreadable = "file-unreadable": "the file could not be checked",
     /// The database was not shut down cleanly.
     DirtyDatabase = "dirty-database": "committed data may exist only in the logs; before checking the \
      contents, recover the database with the logs: jetcell recover DATABASE LOGS --into DIR",
@@ -58,15 +58,15 @@ kinds! {
     /// The checksum does not match. ESE: -1018.
     PageBadChecksum = "page-bad-checksum": "the data{} on the page is unreadable",
     /// The page was written for a different location in the file. ESE: -1118.
-    PageWrongNumber = "page-wrong-number": "the data{} that belongs here is lost; another page was written over it",
+    PageWrongNumber = "page-wrong-number": "the data{} that belongs on this page is lost, because another page was written over it",
     /// The page is sound but older than the flush map indicates. ESE: -1119.
     PageLostWrite = "page-lost-write": "the last write of the page{} never reached the disk; its rows are out of date",
     /// The operating system cannot read the page.
     PageUnreadable = "page-unreadable": "the data{} on the page is unreadable",
     /// A tree refers to a page that was never written. ESE: -1019.
-    PageZero = "page-zero": "the data{} that belongs on the page is lost",
+    PageZero = "page-zero": "the data{} that belongs on this page is lost",
     /// A tree refers to a page beyond the end of the file.
-    PageBeyondFile = "page-beyond-file": "the data{} that belongs on the page is lost",
+    PageBeyondFile = "page-beyond-file": "the data{} that belongs on this page is lost",
     /// A tree uses a page that the database does not own.
     PageBeyondOwned = "page-beyond-owned": "the page may be allocated to another tree and overwritten",
     /// The tags, lengths or counts of a page contradict each other.
@@ -74,11 +74,11 @@ kinds! {
     /// A page's flags do not match its place in the tree.
     PageFlags = "page-flags": "the page{} may be misread",
     /// A page has the object id of a different tree.
-    PageObjectId = "page-object-id": "the data{} that belongs on the page is lost or unreachable",
+    PageObjectId = "page-object-id": "the data{} that belongs on this page is lost or unreachable",
     /// A page's dbtime is later than the header allows.
     PageTime = "page-time": "recovery may skip changes to the page",
     /// A page is reached twice or is used by two trees.
-    PageUsedTwice = "page-used-twice": "one of the two users of the page has lost its data there",
+    PageUsedTwice = "page-used-twice": "one of the two owners of the page has lost its data there",
     /// A link between sibling leaves is wrong.
     SiblingLink = "sibling-link": "scans{} end early, skip or repeat rows; look-ups by key still work",
     /// A separator in an internal page is wrong.
@@ -90,40 +90,40 @@ kinds! {
     /// A node cannot be decoded.
     NodeDamaged = "node-damaged": "one or more entries{} are unreadable",
     /// Nodes are flagged as deleted but not yet removed.
-    DeletedNodes = "deleted-nodes": "no data is affected; the space of the nodes is not free yet",
+    DeletedNodes = "deleted-nodes": "no data is affected; the space of the nodes has not been freed yet",
     /// A row of the catalog is wrong.
     CatalogRow = "catalog-row": "a table, column or index may be missing or misread",
     /// The catalog and the shadow catalog differ.
     ShadowCatalog = "shadow-catalog": "no data is lost; do not rely on the spare copy of the catalog",
     /// A space header is wrong.
-    SpaceHeader = "space-header": "data is readable; writing{} may damage it",
+    SpaceHeader = "space-header": "data is readable, but writing{} may damage it",
     /// An extent is owned twice, available twice, or both available and in use.
-    SpaceOverlap = "space-overlap": "data is readable; the next writes may overwrite it",
+    SpaceOverlap = "space-overlap": "data is readable, but the next writes may overwrite it",
     /// A page is owned but not in use.
-    SpaceLeak = "space-leak": "no data is affected; the space is lost until the database is compacted",
+    SpaceLeak = "space-leak": "no data is affected, but the space cannot be used until the database is compacted",
     /// A tree uses a page that another tree owns.
-    SpaceOwner = "space-owner": "data is readable; the next writes may overwrite it",
+    SpaceOwner = "space-owner": "data is readable, but the next writes may overwrite it",
     /// A record does not match the catalog.
-    RecordLayout = "record-layout": "1 row{} is wholly or partly unreadable",
+    RecordLayout = "record-layout": "1 row{} is partly or completely unreadable",
     /// A record's key differs from the key that its columns produce.
     RecordKey = "record-key": "look-ups by key{} miss the row; scans still find it",
     /// An index has no entry for a row.
-    IndexEntryMissing = "index-entry-missing": "look-ups through the index miss a row; the row itself exists",
+    IndexEntryMissing = "index-entry-missing": "look-ups through the index miss a row, but the row itself exists",
     /// An index has an entry without a matching row.
-    IndexEntryOrphan = "index-entry-orphan": "look-ups through the index find a wrong row or no row; \
-        rows are not affected",
+    IndexEntryOrphan = "index-entry-orphan": "look-ups through the index may return a wrong row or no row; \
+     the rows themselves are not affected",
     /// Some rows are known only from their index entries.
     RowsUnreadable = "rows-unreadable": "rows{} are unreadable",
     /// The reference count of a long value is wrong.
-    LongValueReferences = "long-value-references": "the value is readable; it may be deleted too early or never",
+    LongValueReferences = "long-value-references": "the value is readable, but it may be deleted too early or never",
     /// The size of a long value is wrong, or a chunk is missing.
-    LongValueSize = "long-value-size": "one long value{} is wholly or partly unreadable",
+    LongValueSize = "long-value-size": "one long value{} is partly or completely unreadable",
     /// A record refers to a long value that does not exist.
     LongValueMissing = "long-value-missing": "the long value{} is lost",
     /// Parts of long values are on unreadable pages.
-    ValuesUnreadable = "values-unreadable": "long values{} of readable rows are lost, wholly or in part",
+    ValuesUnreadable = "values-unreadable": "long values{} of readable rows are partly or completely lost",
     /// A node of a long-value tree cannot be decoded.
-    LongValueNode = "long-value-node": "one long value{} is wholly or partly unreadable",
+    LongValueNode = "long-value-node": "one long value{} is partly or completely unreadable",
     /// The header of a log is damaged.
     LogHeader = "log-header": "the log cannot be replayed",
     /// The program does not support this log format.
@@ -143,15 +143,15 @@ kinds! {
     /// Generations are missing.
     LogMissing = "log-missing": "replay must end before the gap",
     /// The log belongs to another log stream.
-    LogForeign = "log-foreign": "recovery cannot use the log with the others or with the database",
+    LogForeign = "log-foreign": "recovery cannot use this log together with the other logs or with the database",
     /// A copy of the checkpoint is damaged.
     CheckpointDamaged = "checkpoint-damaged": "no data is lost; recovery uses the other copy or reads all logs",
     /// The checkpoint does not match the logs.
     CheckpointMismatch = "checkpoint-mismatch": "recovery would start at the wrong position",
     /// The header of a flush map is damaged.
-    FlushMapHeader = "flush-map-header": "no data is lost; lost writes cannot be detected",
+    FlushMapHeader = "flush-map-header": "no data is lost, but lost writes cannot be detected",
     /// A page of a flush map is damaged.
-    FlushMapPage = "flush-map-page": "no data is lost; lost writes cannot be detected in part of the database",
+    FlushMapPage = "flush-map-page": "no data is lost, but lost writes cannot be detected in part of the database",
     /// There are more findings than the report lists.
     Omitted = "omitted": "see the listed findings",
 }

@@ -197,7 +197,7 @@ impl Findings {
         for severity in [Severity::Error, Severity::Warning, Severity::Info] {
             let count = self.dropped[severity as usize];
             if count > 0 {
-                let what = format!("{count} further findings of this severity are not listed");
+                let what = format!("{count} additional findings of this severity are not listed");
                 self.listed.push(Finding::for_file(&self.file, FindingKind::Omitted, severity, what));
             }
         }
@@ -214,7 +214,7 @@ fn lost_rows(tree: &str, rows: u32) -> String {
         let (rows, are) = (unit("row", "rows"), unit("is", "are"));
         format!("{count} {rows} of table {table} {are} unreadable")
     } else if tree.contains(" / index ") {
-        format!("{count} entries of an index of table {table} are unreadable; its rows are not affected")
+        format!("{count} entries of an index of table {table} are unreadable, but its rows are not affected")
     } else {
         format!("{count} parts of long values of table {table} are unreadable")
     }

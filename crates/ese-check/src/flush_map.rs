@@ -40,7 +40,7 @@ pub(crate) fn check_flush_map(
                 Severity::Error,
                 FindingKind::FlushMapPage,
                 at,
-                format!("cannot be read: {error}"),
+                format!("failed to read the flush map: {error}"),
             );
             continue;
         }

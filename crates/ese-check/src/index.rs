@@ -192,7 +192,8 @@ impl<'t, 'k> EntryVisitor<'t, 'k> {
 impl NodeVisitor for EntryVisitor<'_, '_> {
     fn visit(&mut self, page: PageNumber, node: &Node<'_>, findings: &mut Findings) {
         if !self.check.add_found(node, &mut self.key, self.keys) && self.all_rows {
-            let what = format!("entry {} points to key {}, which no row has", hex(&self.key), hex(node.data));
+            let what =
+                format!("entry {} points to key {}, but no row has this key", hex(&self.key), hex(node.data));
             findings.add_structural(FindingKind::IndexEntryOrphan, page, &self.check.shape.label, what);
         }
     }

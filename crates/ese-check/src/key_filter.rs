@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn added_keys_are_found_and_few_others() {
+    fn filter_finds_all_added_keys_with_few_false_positives() {
         let filter = KeyFilter::new(200 * 50_000);
         (0..50_000u32).for_each(|key| filter.add(&key.to_be_bytes()));
         assert!((0..50_000u32).all(|key| filter.contains(&key.to_be_bytes())));

@@ -56,7 +56,11 @@ impl TreeContext<'_> {
     pub(crate) fn check_header(&mut self, number: PageNumber, page: &Page<'_>, depth: u32) {
         let (shape, flags) = (self.shape, page.flags());
         if page.tree() != shape.tree {
-            let what = format!("the page has object id {}, but the tree has {}", page.tree().0, shape.tree.0);
+            let what = format!(
+                "the page has object id {}, but the tree has object id {}",
+                page.tree().0,
+                shape.tree.0
+            );
             self.report(FindingKind::PageObjectId, number, what);
         }
         if flags.contains(PageFlags::ROOT) != (depth == 0) {
@@ -85,7 +89,11 @@ impl TreeContext<'_> {
         }
         // The header of a dirty database may be older than its pages.
         if self.database.must_be_consistent() && page.db_time() > self.newest {
-            let what = format!("page time {} is later than the header's {}", page.db_time().0, self.newest.0);
+            let what = format!(
+                "page time {} is later than the time {} in the header",
+                page.db_time().0,
+                self.newest.0
+            );
             self.report(FindingKind::PageTime, number, what);
         }
     }
@@ -254,7 +262,7 @@ impl LeafSequence {
             || before.is_some_and(|node| outside(&node));
         if doubtful && let Some((index, node)) = page.nodes().enumerate().find(|(_, node)| outside(node)) {
             let key = hex(&node.key_to_vec());
-            let what = format!("node {index} ({key}) is outside the separators of its parent");
+            let what = format!("node {index} ({key}) is outside the separators of the parent page");
             context.report(FindingKind::KeyOrder, number, what);
         }
         if let Some(node) = before {

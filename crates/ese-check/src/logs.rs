@@ -147,13 +147,15 @@ pub(crate) fn check_successor(before: &CheckedLog, log: &CheckedLog, findings: &
         return wrong(FindingKind::LogMissing, 4, what);
     }
     if header.signature != before.signature {
-        let what = "the log and the previous log belong to different log streams".to_owned();
+        let what = "the log and the previous log do not belong to the same log stream".to_owned();
         wrong(FindingKind::LogForeign, 44, what);
     }
     if header.previous_created != before.created {
         let (named, created) = (header.previous_created, before.created);
-        let what =
-            format!("the header names {named} as the creation time of the previous log, which is {created}");
+        let what = format!(
+            "according to the header, the previous log was created at {named}, but it was created \
+             at {created}"
+        );
         wrong(FindingKind::LogChain, 24, what);
     }
     // In earlier formats, this field is zero.
@@ -161,7 +163,7 @@ pub(crate) fn check_successor(before: &CheckedLog, log: &CheckedLog, findings: &
     if has_checksum && header.previous_checksum != summary.accumulated_checksum {
         let (stored, sum) = (header.previous_checksum, summary.accumulated_checksum);
         let what = format!(
-            "the header expects the checksum {stored:016x} for the previous log, which has {sum:016x}"
+            "the header expects checksum {stored:016x} for the previous log, but its checksum is {sum:016x}"
         );
         wrong(FindingKind::LogChain, 653, what);
     }
@@ -173,17 +175,19 @@ pub(crate) fn check_log(
     path: &Path,
     findings: &mut Findings,
 ) -> Result<CheckedLog, (FindingKind, String)> {
-    let failed = |error: std::io::Error| (FindingKind::FileUnreadable, error.to_string());
-    let file = vfs.open(path, OpenMode::Read).map_err(failed)?;
-    let len = file.len().map_err(failed)?;
+    let to_finding = |error: std::io::Error| (FindingKind::FileUnreadable, error.to_string());
+    let file = vfs.open(path, OpenMode::Read).map_err(to_finding)?;
+    let len = file.len().map_err(to_finding)?;
     let segments = len / SEGMENT_LEN as u64;
     let mut first = IoBuffer::zeroed(len.min(SEGMENT_LEN as u64) as usize);
-    file.read_at(0, &mut first, IoReason::LogRead).map_err(failed)?;
+    file.read_at(0, &mut first, IoReason::LogRead).map_err(to_finding)?;
     let header = LogHeader::decode(&first).map_err(|error| header_finding(error, &first))?;
     if len % SEGMENT_LEN as u64 != 0 || u64::from(header.file_segments) != segments {
         let part = if len % SEGMENT_LEN as u64 == 0 { "" } else { " and a partial segment" };
-        let what =
-            format!("the file has {segments} segments{part}, but its header gives {}", header.file_segments);
+        let what = format!(
+            "the file contains {segments} segments{part}, but its header specifies {}",
+            header.file_segments
+        );
         findings.add_at_offset(Severity::Error, FindingKind::LogLength, 12, what);
     }
     let mut scan = SegmentScan::new(LogPosition { generation: header.generation, segment: 0, offset: 0 });
@@ -191,7 +195,7 @@ pub(crate) fn check_log(
     while at < segments {
         let count = SEGMENTS_PER_READ.min(segments - at);
         // Also read the following segment, if there is one, because it may be a copy of the last segment.
-        let mut bytes = read_segments(&*file, at, (count + 1).min(segments - at)).map_err(failed)?;
+        let mut bytes = read_segments(&*file, at, (count + 1).min(segments - at)).map_err(to_finding)?;
         for index in 0..count {
             let (_, rest) = bytes.split_at_mut(index as usize * SEGMENT_LEN);
             let (segment, behind) = rest.split_at_mut(SEGMENT_LEN);
@@ -222,8 +226,8 @@ fn header_finding(error: LogHeaderError, header: &[u8]) -> (FindingKind, String)
     match old {
         Some((major, minor)) => {
             let what = format!(
-                "log format {major}.{minor} is not supported; this program reads 8.4000 (Windows Vista, \
-                 Exchange 2007 and later); use the tools of the version that wrote it"
+                "log format {major}.{minor} is not supported; this program reads only 8.4000 (Windows \
+                 Vista, Exchange 2007 and later); use the tools of the version that wrote the log"
             );
             (FindingKind::LogVersion, what)
         }
@@ -332,7 +336,8 @@ impl SegmentScan {
             }
             (SegmentKind::Bad, Some(_)) if self.has_write_start => {}
             (SegmentKind::Bad, Some(end)) => {
-                let what = format!("a damaged segment after the end of the log in segment {}", end.segment);
+                let what =
+                    format!("there is a damaged segment after the end of the log in segment {}", end.segment);
                 self.report_damage(FindingKind::LogAfterEnd, number, what, findings);
             }
         }
@@ -351,11 +356,12 @@ impl SegmentScan {
             Some(start) if start <= end.segment => self.end = Some(ScannedLogEnd { damaged: true, ..end }),
             Some(_) => {
                 let what =
-                    "damaged or never stored, although a later segment shows that it was written".to_owned();
+                    "the segment is damaged or was never stored, although a later segment shows that it was written".to_owned();
                 self.report_damage(FindingKind::LogSegmentBad, end.segment, what, findings);
             }
             None => {
-                let what = format!("a valid segment after the end of the log in segment {}", end.segment);
+                let what =
+                    format!("there is a valid segment after the end of the log in segment {}", end.segment);
                 self.report_damage(FindingKind::LogAfterEnd, number, what, findings);
             }
         }
@@ -365,8 +371,10 @@ impl SegmentScan {
         if let Some(ScannedLogEnd { segment, damaged: true }) = self.end
             && !self.damaged
         {
-            self.torn
-                .get_or_insert((segment, "torn write; it was never acknowledged, and recovery ends here"));
+            self.torn.get_or_insert((
+                segment,
+                "torn write; it was never acknowledged, and recovery will end here",
+            ));
         }
         if let Some((segment, what)) = self.torn {
             findings.add_at_offset(Severity::Warning, FindingKind::LogTorn, offset(segment), what.to_owned());

@@ -85,7 +85,7 @@ impl LongValueCheck {
                 FindingKind::LongValueNode,
                 page,
                 &self.label,
-                format!("chunk {offset} of {id:?} has no root"),
+                format!("chunk {offset} of {id:?} does not have a root"),
             );
         };
         if offset != current.next {
@@ -99,7 +99,7 @@ impl LongValueCheck {
                 FindingKind::LongValueSize,
                 page,
                 &self.label,
-                format!("chunk {offset} of {id:?} is beyond its size"),
+                format!("chunk {offset} of {id:?} is past the end of the value"),
             );
         } else if !current.root.is_encrypted()
             && let Err(error) = decode_chunk(data, expected)
@@ -116,7 +116,8 @@ impl LongValueCheck {
     fn end_current(&mut self, findings: &mut Findings) {
         let Some(current) = self.current.take() else { return };
         if current.next < current.root.size {
-            let what = format!("{:?} ends after {} of {} bytes", current.id, current.next, current.root.size);
+            let what =
+                format!("{:?} ends after {} of its {} bytes", current.id, current.next, current.root.size);
             findings.add_structural(FindingKind::LongValueSize, current.page, &self.label, what);
         }
     }
@@ -299,7 +300,9 @@ impl ReferenceCounts {
         for (id, stored) in wrong {
             let (counted, referred) = (stored.counted, self.referred.get(id).copied().unwrap_or(0));
             if referred != counted {
-                let what = format!("{id:?} counts {counted} references, but records have {referred}");
+                let what = format!(
+                    "the reference count of {id:?} is {counted}, but records contain {referred} references"
+                );
                 findings.add_structural(FindingKind::LongValueReferences, stored.page, &label, what);
             }
         }

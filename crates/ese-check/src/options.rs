@@ -13,7 +13,7 @@ use crate::pace::CheckThrottle;
 /// Callback that receives the progress of a check. It is called frequently, always from the same thread.
 pub type CheckProgressFn = dyn Fn(CheckProgress) + Send + Sync;
 
-/// Phase of a check.
+/// Phase of a database check: checking pages, or checking the structure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CheckPhase {
     /// The check verifies every page.
@@ -22,7 +22,7 @@ pub enum CheckPhase {
     Structure,
 }
 
-/// Progress of a check.
+/// Progress of a check: its current phase, the work done, and the total work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CheckProgress {
     /// Current phase.
@@ -33,7 +33,7 @@ pub struct CheckProgress {
     pub total: u64,
 }
 
-/// Options of a check.
+/// Options for checking a database.
 #[derive(Clone)]
 pub struct CheckOptions {
     /// Whether every page is verified.

@@ -283,7 +283,7 @@ mod tests {
 
     /// Tests a single tree that contains nearly all pages, added in arbitrary order.
     #[test]
-    fn a_large_tree_takes_few_bits_for_each_page() {
+    fn a_large_tree_uses_few_bits_per_page() {
         let pages = 1 << 25;
         let mut map = PageMap::new(pages);
         (1..=pages).for_each(|number| own(&mut map, number, TreeIndex(0)));
@@ -296,7 +296,7 @@ mod tests {
 
     /// Tests the largest possible ESE database, which has 2^29 pages of 32 KiB.
     #[test]
-    fn runs_of_pages_change_together() {
+    fn a_range_update_changes_all_pages_in_the_range() {
         let pages = (1 << 29) - 5;
         let mut map = PageMap::new(pages);
         let mut next = 1;
@@ -314,7 +314,7 @@ mod tests {
     /// Tests a map of the largest database when every block contains several trees. The map tracks the pages of 11
     /// TiB at two bits per page and only counts the rest.
     #[test]
-    fn the_largest_map_with_mixed_states_keeps_its_limit_and_watches_two_thirds() {
+    fn the_largest_mixed_map_respects_the_limit_tracking_two_thirds() {
         let pages = (1 << 29) - 5;
         let mut map = PageMap::new(pages);
         for block in (0..pages).step_by(PAGES_PER_BLOCK as usize) {

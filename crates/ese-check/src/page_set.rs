@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_set_contains_the_inserted_pages_only() {
+    fn a_set_contains_only_inserted_pages() {
         let mut set = PageSet::for_pages(3 * PAGES_PER_BLOCK as u32);
         let pages = [1, 63, 64, 65, 32767, 32768, 32769, u32::MAX].map(PageNumber::fixed);
         for page in pages {

@@ -110,7 +110,7 @@ pub(crate) fn report(
         }
         PageStatus::Page(PageIntegrity::WrongPage { stored }, _) => {
             counts.wrong_page += 1;
-            (FindingKind::PageWrongNumber, 0, format!("the page was written as page {stored} (ESE -1118)"))
+            (FindingKind::PageWrongNumber, 0, format!("the page contains page {stored} (ESE -1118)"))
         }
         PageStatus::Page(PageIntegrity::Bad, rows) => {
             counts.bad += 1;
@@ -120,7 +120,7 @@ pub(crate) fn report(
             counts.good += 1;
             let what = format!(
                 "the page has flush type {found}, but the flush map has {expected}: the last write of the \
-                 page is missing (ESE -1119)"
+                 page was lost (ESE -1119)"
             );
             (FindingKind::PageLostWrite, 0, what)
         }
@@ -131,7 +131,7 @@ pub(crate) fn report(
         }
         PageStatus::Unreadable(error) => {
             counts.unreadable += 1;
-            (FindingKind::PageUnreadable, 0, format!("cannot be read: {error}"))
+            (FindingKind::PageUnreadable, 0, format!("failed to read the page: {error}"))
         }
     };
     findings.damaged_page(kind, page, what, rows);

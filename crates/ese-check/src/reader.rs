@@ -71,7 +71,7 @@ impl fmt::Display for PageProblem {
             }
             PageProblem::Zero => f.write_str("was never written (all zero)"),
             PageProblem::Damaged => f.write_str("has a bad checksum"),
-            PageProblem::WrongPage(stored) => write!(f, "was written as page {stored}"),
+            PageProblem::WrongPage(stored) => write!(f, "contains page {stored}"),
             PageProblem::Io(error) => write!(f, "cannot be read: {error}"),
         }
     }
@@ -123,7 +123,7 @@ impl CompletedTransfer {
     }
 }
 
-/// Reads the pages of one database.
+/// Reader for the pages of one database that verifies their checksums.
 pub struct VerifiedPageReader<'d> {
     /// Database to which the pages belong.
     pub database: &'d ReadableDatabase,

@@ -75,7 +75,9 @@ impl<'t, 'k> RowCheck<'t, 'k> {
         }
         if record.last_fixed() > self.highest_fixed || record.last_variable() > self.highest_variable {
             let (fixed, variable) = (record.last_fixed(), record.last_variable());
-            report(format!("columns up to {fixed} and {variable} are stored, but the table has fewer"));
+            report(format!(
+                "columns up to {fixed} and {variable} are stored, but the table has fewer columns"
+            ));
         }
         for column in self.table.columns.iter().take_while(|column| column.id <= ColumnId::LAST_VARIABLE) {
             match record.get(column) {
@@ -92,7 +94,7 @@ impl<'t, 'k> RowCheck<'t, 'k> {
             match column.and_then(|column| describe_problem(column, &value)) {
                 Some(what) => report(what),
                 None if column.is_none() && !derived && !self.table.deleted_columns.contains(&id) => {
-                    report(format!("the table has no column {id}"));
+                    report(format!("the table does not have column {id}"));
                 }
                 None => {}
             }
@@ -100,7 +102,10 @@ impl<'t, 'k> RowCheck<'t, 'k> {
         }
         match &self.table.primary {
             None if self.key.len() != SEQUENTIAL_KEY_LEN => {
-                report(format!("a key of {} bytes in a table without a primary index", self.key.len()));
+                report(format!(
+                    "the key is {} bytes long, but the table does not have a primary index",
+                    self.key.len()
+                ));
             }
             Some(primary) if self.rebuild_keys => {
                 let mut wrong = None;
@@ -112,7 +117,7 @@ impl<'t, 'k> RowCheck<'t, 'k> {
                     }
                 });
                 if let Some(key) = wrong {
-                    report(format!("its columns give the key {key}"));
+                    report(format!("the columns of the row result in key {key}"));
                 }
             }
             _ => {}
@@ -162,7 +167,7 @@ fn describe_problem(column: &Column, value: &ColumnValue<'_>) -> Option<String> 
             Some(format!("{} has {} bytes", place(), bytes.len()))
         }
         ColumnValue::Separated(_) | ColumnValue::Compressed(_) if !column.kind.is_long() => {
-            Some(format!("{} holds a long value, which its type does not allow", place()))
+            Some(format!("{} contains a long value, but its type does not allow long values", place()))
         }
         ColumnValue::Multi(values) => {
             let wrong =

@@ -153,7 +153,7 @@ impl RequiredLogs {
     pub fn recovery(&self, database: &Path) -> String {
         // Recovery writes files, so it does not accept compressed files.
         if database.extension().is_some_and(|end| end.eq_ignore_ascii_case("zst")) {
-            return "decompress the files with zstd -d, and run jetcell recover DATABASE LOGS --into recovered".into();
+            return "decompress the files with zstd -d, then run jetcell recover DATABASE LOGS --into recovered".into();
         }
         let database_shown = database.display();
         match self.found.first().map(|log| parent_directory(log)) {

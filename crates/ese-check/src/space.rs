@@ -97,7 +97,7 @@ pub(crate) fn check_tree_space(
     };
     if header.parent != parent_root {
         let (found, expected) = (PageNumber::to_raw(header.parent), PageNumber::to_raw(parent_root));
-        let what = format!("the space header names page {found} as parent, not {expected}");
+        let what = format!("the space header names page {found} as the parent, expected {expected}");
         findings.add_structural(FindingKind::SpaceHeader, shape.root, label, what);
     }
     if header.non_unique != shape.kind.contains(PageFlags::NON_UNIQUE) {
@@ -233,8 +233,8 @@ pub(crate) fn check_partition(findings: &mut Findings, map: &PageMap, trees: &[C
     let label = |tree: TreeIndex| entry(tree).map_or("?", |entry| entry.shape.label.as_str());
     if map.untracked_pages() > 0 {
         let what = format!(
-            "the owner and use of {} pages were not compared because this would exceed the memory limit of \
-             a check",
+            "the owners and users of {} pages were not compared, because the comparison would exceed the \
+             memory limit of the check",
             map.untracked_pages()
         );
         findings.add_info(FindingKind::Omitted, None, DATABASE, what);

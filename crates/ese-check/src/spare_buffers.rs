@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn buffers_of_the_same_length_are_used_again_and_few_are_kept() {
+    fn same_length_buffers_are_reused_and_few_are_pooled() {
         let spare = SpareBuffers::default();
         let mut large = spare.take(8192);
         large[0] = 7;

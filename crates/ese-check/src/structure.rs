@@ -38,7 +38,7 @@ const MAX_REPORTED_ENTRIES: usize = 20_000;
 /// Number of root pages that a tree has, including those of its space trees.
 const ROOTS_PER_TREE: u32 = 3;
 
-/// Contents of the trees.
+/// Summary of a database's trees and tables.
 #[derive(Clone, Default, Debug, Serialize)]
 pub struct StructureSummary {
     /// Number of trees that were walked, not including the database root and the space trees.
@@ -47,7 +47,7 @@ pub struct StructureSummary {
     pub tables: Vec<TableSummary>,
 }
 
-/// Contents of one table.
+/// Summary of one table: its name, and the numbers of its pages, rows, indexes and long values.
 #[derive(Clone, Default, Debug, Serialize)]
 pub struct TableSummary {
     /// Name of the table.
@@ -104,7 +104,7 @@ pub(crate) fn check_structure(
             FindingKind::NodeDamaged,
             page,
             DATABASE,
-            "the database root has nodes".into(),
+            "the database root contains nodes".into(),
         );
     });
     check.space(root);
@@ -307,8 +307,9 @@ impl StructureCheck<'_, '_> {
         }
         if lost > 0 {
             let are = if lost == 1 { "value is" } else { "values are" };
-            let what =
-                format!("{lost} long {are} missing or incomplete; the rows that have them are readable");
+            let what = format!(
+                "{lost} long {are} missing or incomplete, but the rows that contain them are readable"
+            );
             let label = format!("{} / long values", table.name);
             let root = table.long_value_shape().map(|shape| shape.root);
             self.findings.add_structural(FindingKind::ValuesUnreadable, root, &label, what);
@@ -324,8 +325,8 @@ impl StructureCheck<'_, '_> {
     ) {
         let compare = |account: &ReferenceCounts, findings: &mut Findings| account.compare(table, findings);
         if !self.for_each_part(table, long_values, rows, compare) {
-            let what = "the reference counts do not match the references in the records; there are too many \
-             long values to identify the wrong counts";
+            let what = "the reference counts do not match the references in the records, and there are too \
+             many long values to identify the wrong counts";
             let label = format!("{} / long values", table.name);
             self.findings.add_structural(FindingKind::LongValueReferences, None, &label, what.to_owned());
         }

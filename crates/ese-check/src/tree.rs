@@ -164,7 +164,7 @@ fn enter<V: NodeVisitor>(
     }
     if let Some((map, tree)) = &mut walker.claims {
         if !map.contains(number) {
-            let what = format!("the page is beyond the owned space, but {} refers to it", referrer(parent));
+            let what = format!("the page is outside the owned space, but {} refers to it", referrer(parent));
             walker.findings.add_structural(FindingKind::PageBeyondOwned, number, label, what);
         }
         if let Err(before) = map.claim(number, PageUse::Tree(*tree)) {
@@ -219,7 +219,7 @@ fn visit_page<V: NodeVisitor>(
     context.check_header(number, &page, depth);
     if !context.belongs(&page) {
         state.sequence.summary.pages += 1;
-        let what = "the page is not part of this tree; the pages below it are not checked".into();
+        let what = "the page does not belong to this tree; the pages below it are not checked".into();
         return skip(walker, state, number, FindingKind::PageObjectId, what);
     }
     if page.is_leaf() {
@@ -231,7 +231,7 @@ fn visit_page<V: NodeVisitor>(
     internal(walker, state, (number, &page, depth), low, high);
 }
 
-/// Checks a page referenced by a parent of leaves. The walk must already have entered the page.
+/// Checks a page that a parent-of-leaf page references. The walk must already have entered the page.
 pub(crate) fn visit_child<V: NodeVisitor>(
     walker: &mut TreeWalker<'_, '_>,
     state: &mut WalkState<'_, V>,
@@ -311,7 +311,13 @@ fn internal<V: NodeVisitor>(
         }
         let above = if key.is_empty() { high } else { Some(key.as_slice()) };
         let Some(child) = node.child() else {
-            skip(walker, state, number, FindingKind::NodeDamaged, format!("entry {index} has no child page"));
+            skip(
+                walker,
+                state,
+                number,
+                FindingKind::NodeDamaged,
+                format!("entry {index} does not have a child page"),
+            );
             continue;
         };
         let entered = enter(walker, state, child, Some(number), depth + 1);

@@ -24,7 +24,7 @@ pub enum Error {
     /// A row in a bulk load has a key that is not greater than the previous row's key. The row is not loaded. The
     /// load can continue without it, and [`crate::Table::insert`] can insert it after the load.
     #[error(
-        "the key of the row is lower than the previous key, and the bulk load cannot defer more rows; \
+        "the key of the row is lower than the previous key, and the bulk load cannot defer any more rows; \
          insert the row after the load"
     )]
     OutOfOrder,
@@ -49,7 +49,7 @@ pub enum Error {
     },
     /// The volume is full, and the operation was not performed. Rollback and shutdown still work. Free some space,
     /// then retry.
-    #[error("{path}: disk full; free space and retry (nothing was changed)")]
+    #[error("{path}: the disk is full, and nothing was changed; free some space and retry")]
     DiskFull {
         /// File that could not be extended.
         path: PathBuf,
@@ -81,8 +81,8 @@ pub enum Error {
         what: String,
     },
     /// Logs that recovery requires are missing.
-    #[error("{path}: recovery needs log generations {first:X} to {last:X} (hexadecimal), but some are \
-     missing from the log directory",
+    #[error("{path}: recovery needs log generations {first:X} to {last:X} (hexadecimal), but some of them \
+     are missing from the log directory",
         first = required.0.0, last = required.1.0)]
     LogsMissing {
         /// Database or log directory.

@@ -11,7 +11,7 @@
 //! # let directory = std::env::temp_dir().join(format!("ese-engine-doc-{}", std::process::id()));
 //! # std::fs::create_dir_all(&directory).unwrap();
 //! let instance = Instance::open(InstanceOptions::new(&directory)?)?;
-//! let database = instance.create_database(&directory.join("people.edb"), &CreateOptions::default())?;
+//! let database = instance.create_database(&directory.join("people.edb"), &DatabaseOptions::default())?;
 //! let mut session = instance.session();
 //!
 //! session.begin()?;
@@ -30,7 +30,7 @@
 //! people.insert(&mut session, &[(id, Value::Long(7)), (name, Value::Text("Ada".into()))])?;
 //! session.commit(CommitMode::Durable)?;
 //!
-//! assert!(people.seek(&mut session, &[Value::Long(7)], Seek::Equal)?);
+//! assert!(people.seek(&mut session, &[Value::Long(7)], SeekRelation::Equal)?);
 //! assert_eq!(people.get(&mut session, name)?, Value::Text("Ada".into()));
 //! drop((people, session));
 //! instance.shutdown()?;

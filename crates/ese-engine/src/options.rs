@@ -120,7 +120,7 @@ impl InstanceOptions {
     pub(crate) fn check(&self) -> Result<()> {
         if self.waypoint_latency > InstanceOptions::MAX_WAYPOINT_LATENCY {
             return Err(Error::Usage(format!(
-                "invalid waypoint latency of {} generations; it must be from 0 to {}",
+                "invalid waypoint latency of {} generations; it must be between 0 and {}",
                 self.waypoint_latency,
                 InstanceOptions::MAX_WAYPOINT_LATENCY
             )));
@@ -131,8 +131,8 @@ impl InstanceOptions {
             return Ok(());
         }
         Err(Error::Usage(format!(
-            "invalid log file size of {size} bytes: the size must be a multiple of {SEGMENT_BYTES} from \
-             {MIN_LOG_FILE} to {MAX_LOG_FILE}"
+            "invalid log file size of {size} bytes; the size must be a multiple of {SEGMENT_BYTES} between \
+             {MIN_LOG_FILE} and {MAX_LOG_FILE}"
         )))
     }
 
@@ -215,7 +215,7 @@ impl InstanceOptions {
     }
 }
 
-/// Settings of a new database.
+/// Settings for a new database.
 #[derive(Clone, Debug)]
 pub struct DatabaseOptions {
     /// Initial file size in pages; at least 256.

@@ -40,12 +40,15 @@ impl MaintenanceThrottle {
         let refused = |what: String| Err(Error::Usage(what));
         if self.pause > MAX_PAUSE {
             return refused(format!(
-                "invalid pause of {:?} between reads; it must be from 0 to 60 s",
+                "invalid pause of {:?} between reads; it must be between 0 and 60 s",
                 self.pause
             ));
         }
         if self.bytes_per_second == Some(0) || self.read_latency_target == Some(Duration::ZERO) {
-            return refused("the rate and the latency must not be 0: the task could never read".to_string());
+            return refused(
+                "the rate and the latency must be greater than 0; otherwise the task could never read"
+                    .to_string(),
+            );
         }
         Ok(())
     }
@@ -161,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_for_clean_pages_is_reported_once_when_it_lasts() {
+    fn a_long_wait_for_clean_pages_is_reported_once() {
         let mut wait = CleanPageWait::default();
         let mut note = |dirty, ms| wait.note(dirty, Duration::from_millis(ms));
         assert_eq!([note(true, 0), note(true, 900), note(false, 950)], [None; 3]);
@@ -171,14 +174,14 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_for_clean_pages_ends() {
+    fn a_wait_for_clean_pages_completes() {
         let mut wait = CleanPageWait::default();
         let mut waits = |mostly_dirty| (0..).take_while(|_| wait.wait(mostly_dirty)).count();
         assert_eq!([waits(true), waits(true), waits(false)], [20, 20, 0]);
     }
 
     #[test]
-    fn the_pause_follows_the_rate_and_backs_off_from_slow_reads() {
+    fn the_pause_follows_the_rate_and_grows_with_slow_reads() {
         let ms = Duration::from_millis;
         let throttle = MaintenanceThrottle {
             pause: Duration::ZERO,

@@ -41,13 +41,13 @@ impl MaintenanceWindow {
         let [start_ms, length_ms] =
             [start, length].map(|time| i64::try_from(time.as_millis()).unwrap_or(i64::MAX));
         if days == 0 || days > 0x7f {
-            return refused("needs a day of the week");
+            return refused("must include a day of the week");
         }
         if start_ms >= DAY_MS {
             return refused("must begin between 00:00 and 23:59");
         }
         if !(MINUTE_MS..=DAY_MS).contains(&length_ms) {
-            return refused("must be from one minute to 24 hours long");
+            return refused("must be between one minute and 24 hours long");
         }
         Ok(MaintenanceWindow { days, start_ms, length_ms, offset_ms: 0 })
     }
@@ -62,8 +62,9 @@ impl MaintenanceWindow {
     pub fn part(self, index: u32, count: u32) -> MaintenanceWindow {
         let count = i64::from(count.max(1));
         let index = i64::from(index).min(count - 1);
-        let at = |index: i64| self.length_ms * index / count;
-        let (start_ms, length_ms) = (self.start_ms + at(index), at(index + 1) - at(index));
+        let part_offset = |index: i64| self.length_ms * index / count;
+        let (start_ms, length_ms) =
+            (self.start_ms + part_offset(index), part_offset(index + 1) - part_offset(index));
         MaintenanceWindow { start_ms, length_ms, ..self }
     }
 
@@ -78,7 +79,7 @@ impl MaintenanceWindow {
             let (tasks, databases) = (task.1, database.1);
             return Err(Error::Usage(format!(
                 "the maintenance window '{self}' is too short: {tasks} tasks on {databases} databases of a \
-                 disk share it, and each needs a minute"
+                 disk share it, and each task needs at least one minute"
             )));
         }
         Ok(share)
@@ -105,8 +106,8 @@ impl FromStr for MaintenanceWindow {
     fn from_str(text: &str) -> Result<MaintenanceWindow> {
         let wrong = || {
             Error::Usage(format!(
-                "{text:?} is not a maintenance window; give days, start and length, such as 'mon-fri 01:00 \
-                 4h', in UTC or with an offset such as +01:00"
+                "could not parse {text:?} as a maintenance window; specify days, start and length, such as \
+                 'mon-fri 01:00 4h', in UTC or with an offset such as +01:00"
             ))
         };
         let words: Vec<&str> = text.split_whitespace().collect();
@@ -197,19 +198,19 @@ mod tests {
     }
 
     #[test]
-    fn a_window_is_open_from_its_start_to_its_end_on_its_days() {
+    fn a_window_is_open_only_between_start_and_end() {
         let window: MaintenanceWindow = "mon-wed 01:00 4h".parse().unwrap();
-        let at = |hour: i64| hours(&window, MONDAY + hour * HOUR_MS);
-        assert_eq!([at(0), at(1), at(4), at(5)], [1.0, 0.0, 0.0, 20.0]);
+        let hours_at = |hour: i64| hours(&window, MONDAY + hour * HOUR_MS);
+        assert_eq!([hours_at(0), hours_at(1), hours_at(4), hours_at(5)], [1.0, 0.0, 0.0, 20.0]);
         // From Wednesday until the next Monday.
-        assert_eq!(at(2 * 24 + 5), 5.0 * 24.0 - 4.0);
+        assert_eq!(hours_at(2 * 24 + 5), 5.0 * 24.0 - 4.0);
         assert_eq!(window.wait(MONDAY + 5 * HOUR_MS - 1), Duration::ZERO);
         // In a time zone two hours ahead of UTC, the window begins two hours earlier.
         assert_eq!(hours(&window.with_offset(120), MONDAY - HOUR_MS), 0.0);
     }
 
     #[test]
-    fn a_window_goes_on_after_midnight_and_into_the_next_week() {
+    fn a_window_continues_past_midnight_and_into_the_next_week() {
         let window: MaintenanceWindow = "sun 22:00 6h".parse().unwrap();
         assert_eq!(hours(&window, MONDAY + 3 * HOUR_MS), 0.0);
         assert_eq!(hours(&window, MONDAY + 4 * HOUR_MS), 6.0 * 24.0 + 18.0);
@@ -217,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_follow_each_other_and_fill_the_window() {
+    fn parts_are_consecutive_and_cover_the_window() {
         let window: MaintenanceWindow = "daily 23:00 5h".parse().unwrap();
         let halves = [0, 1].map(|half| window.part(half, 2));
         for minute in 0..24 * 60 {
@@ -231,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn tasks_and_databases_share_a_window_until_it_is_too_short() {
+    fn tasks_and_databases_divide_a_window_down_to_a_minimum() {
         let window: MaintenanceWindow = "daily 22:00 4h".parse().unwrap();
         // The second of two databases, for the task that uses the second half of the window.
         let share = window.share((1, 2), (1, 2)).unwrap();
@@ -241,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_read_and_written() {
+    fn window_text_round_trips() {
         for text in [
             "daily 02:00 3h",
             "mon,tue,wed,thu,fri 01:00 4h",

@@ -45,7 +45,7 @@ fn eventually(what: &str, is_so: impl Fn() -> bool) {
 }
 
 #[test]
-fn any_number_of_tasks_runs_on_the_threads_of_the_pool() {
+fn many_tasks_run_on_a_fixed_number_of_pool_threads() {
     let workers = workers(3);
     let group = workers.group();
     let threads = Arc::new(Mutex::new(HashSet::new()));
@@ -74,7 +74,7 @@ fn any_number_of_tasks_runs_on_the_threads_of_the_pool() {
 }
 
 #[test]
-fn a_volume_that_stands_still_holds_up_no_other_one() {
+fn a_stalled_volume_does_not_block_other_volumes() {
     let workers = workers(6);
     let (slow, fast, other) = (workers.group(), workers.group(), workers.group());
     let (open, gate) = channel();
@@ -95,7 +95,7 @@ fn a_volume_that_stands_still_holds_up_no_other_one() {
 }
 
 #[test]
-fn a_task_that_is_due_waits_a_moment_for_the_thread_that_runs_steps() {
+fn a_due_task_briefly_waits_for_the_active_worker_thread() {
     let mut state = WorkersState::default();
     let (group, now) = (state.new_id(), Duration::from_millis(100));
     state.groups.insert(group, RunningSteps::default());
@@ -124,7 +124,7 @@ fn a_task_that_is_due_waits_a_moment_for_the_thread_that_runs_steps() {
 }
 
 #[test]
-fn steps_that_wait_for_pages_leave_threads_to_the_log() {
+fn blocked_page_steps_leave_threads_for_log_steps() {
     for threads in [2, 4, 7] {
         let workers = workers(threads);
         let group = workers.group();
@@ -154,7 +154,7 @@ fn mpsc_disconnected() -> std::sync::mpsc::TryRecvError {
 }
 
 #[test]
-fn a_task_that_is_woken_runs_at_once_and_again_if_it_was_running() {
+fn a_woken_task_runs_at_once_or_reruns_if_running() {
     let workers = workers(2);
     let group = workers.group();
     let count = Arc::<AtomicUsize>::default();
@@ -188,7 +188,7 @@ fn a_task_that_is_woken_runs_at_once_and_again_if_it_was_running() {
 }
 
 #[test]
-fn a_task_can_end_itself_and_drop_what_it_owns() {
+fn a_task_can_end_during_a_step_and_drop_resources() {
     let workers = workers(2);
     let group = workers.group();
     /// Uses the pool in its destructor, as an instance does when it ends.
@@ -227,7 +227,7 @@ fn a_task_can_end_itself_and_drop_what_it_owns() {
 }
 
 #[test]
-fn a_pool_whose_last_owner_has_gone_ends_its_threads() {
+fn dropping_the_last_pool_owner_stops_the_threads() {
     let workers = workers(4);
     let shared = Arc::downgrade(&workers.shared);
     let group = workers.group();
@@ -240,7 +240,7 @@ fn a_pool_whose_last_owner_has_gone_ends_its_threads() {
 }
 
 #[test]
-fn longer_pauses_of_many_tasks_end_at_the_same_moments() {
+fn long_pauses_are_rounded_to_shared_wakeup_times() {
     let [ms, us] = [Duration::from_millis, Duration::from_micros];
     for now in (0..20_000).step_by(7).map(us) {
         for pause in [ms(10), ms(20), us(12_345), ms(160)] {

@@ -19,7 +19,7 @@ use crate::{DatabaseIdInLog, DbTime, LogPosition, Signature, TreeId};
 pub const ATTACHMENT_LIST_LEN: usize = 2048;
 
 layout! {
-    /// An attached database in the list. ESE: `ATTACHINFO`.
+    /// An entry in the list of attached databases that a log header or checkpoint stores. ESE: `ATTACHINFO`.
     #[doc(alias = "ATTACHINFO")]
     pub struct Attachment {
         /// Number that identifies the database in the log.
@@ -46,14 +46,14 @@ layout! {
 }
 const _: () = assert!(<Attachment as BinaryLayout>::FIXED == 64);
 
-/// Reason why a list cannot be decoded or encoded.
+/// Reason why a list of attached databases cannot be decoded or encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AttachmentError {
     /// The last entry extends beyond the end of the list.
-    #[error("attachment list ends inside an entry")]
+    #[error("the attachment list ends in the middle of an entry")]
     Truncated,
     /// The databases do not fit in the list: there are too many, or their paths are too long.
-    #[error("attachment list would need {needed} bytes; {ATTACHMENT_LIST_LEN} is the limit")]
+    #[error("the attachment list needs {needed} bytes, but the maximum is {ATTACHMENT_LIST_LEN}")]
     Full {
         /// Number of bytes that the entries need, including the terminator.
         needed: usize,
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_round_trip_and_too_long_ones_are_rejected() {
+    fn attachment_lists_round_trip_and_oversized_lists_are_rejected() {
         for count in 0..=20 {
             let entries: Vec<_> = (0..count).map(|i| entry(&"x".repeat(i))).collect();
             let needed = entries.iter().map(|e| 64 + e.path.len()).sum::<usize>() + 1;
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_truncated_entry_is_an_error_and_a_missing_terminator_is_not() {
+    fn a_truncated_entry_is_rejected_unlike_a_missing_terminator() {
         let list = Attachment::encode_list(&[entry("db")]).unwrap();
         assert_eq!(Attachment::decode_list(&list[..69]), Err(AttachmentError::Truncated));
         assert_eq!(Attachment::decode_list(&list[..70]).unwrap()[0].path_text(), "db");

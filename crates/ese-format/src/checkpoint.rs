@@ -67,13 +67,13 @@ layout! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CheckpointError {
     /// The input is shorter than one copy.
-    #[error("checkpoint needs {CHECKPOINT_LEN} bytes, but only {available} are available")]
+    #[error("the checkpoint needs {CHECKPOINT_LEN} bytes, but only {available} are available")]
     Truncated {
         /// Length of the input in bytes.
         available: usize,
     },
     /// The stored checksum does not match the contents.
-    #[error("checkpoint checksum {stored:08x}, should be {computed:08x}")]
+    #[error("the checkpoint checksum is {stored:08x}, expected {computed:08x}")]
     BadChecksum {
         /// Checksum stored in the page.
         stored: u32,
@@ -81,7 +81,7 @@ pub enum CheckpointError {
         computed: u32,
     },
     /// The file is a different kind of ESE file.
-    #[error("not a checkpoint file (file type {file_type})")]
+    #[error("the file is not a checkpoint file (file type {file_type})")]
     NotACheckpoint {
         /// File type found in bytes 667..671.
         file_type: u32,

@@ -114,7 +114,7 @@ fn parity(word: u64) -> u64 {
     u64::from(word.count_ones() & 1)
 }
 
-/// Result of [`verify_page`].
+/// Result of verifying a database page ([`verify_page`]).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PageIntegrity {
     /// All checksums match.

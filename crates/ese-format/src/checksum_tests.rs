@@ -270,7 +270,7 @@ fn one_flipped_bit_in_each_block_of_a_large_page_is_repaired() {
 }
 
 #[test]
-fn two_flipped_bits_in_a_block_are_bad_and_stay_unchanged() {
+fn two_flipped_bits_in_a_block_are_reported_without_repair() {
     for (size, number, sound, _) in real_pages() {
         let mut page = sound.clone();
         flip(&mut page, 100 * 8);
@@ -299,7 +299,7 @@ fn misplaced_pages_report_their_number() {
 }
 
 #[test]
-fn legacy_pages_verify_by_xor_only() {
+fn legacy_pages_are_verified_only_by_xor() {
     let (size, number, mut page, _) = real_pages().swap_remove(2);
     let place = PageNumber::fixed(number);
     page[FORMAT_FLAG.0] &= !FORMAT_FLAG.1;

@@ -9,7 +9,7 @@ use crate::{
     DatabaseIdInLog, DbTime, Generation, LogPosition, LogTime, PageNumber, PageSize, Signature, TreeId,
 };
 
-/// Value of one field.
+/// Value of one field of a decoded structure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FieldValue {
     /// An unsigned number.
@@ -106,7 +106,7 @@ mod tests {
     use crate::header::{DATABASE_HEADER_LEN, DatabaseHeader};
 
     #[test]
-    fn all_fields_of_a_header_are_returned_even_with_invalid_values() {
+    fn all_header_fields_are_returned_even_with_invalid_values() {
         let mut page =
             DatabaseHeader::for_new_database(PageSize::KIB_4, Signature::default(), Signature::default())
                 .encode();

@@ -28,7 +28,7 @@ const CHECKSUM_LEN: usize = 4;
 const MAP_AT: usize = 64;
 
 layout! {
-    /// Fields of the header page in file order, from byte 4.
+    /// Fields of a flush map's header page in file order, from byte 4.
     #[doc(alias = "FMFILEHDR")]
     pub struct FlushMapHeader {
         /// Format version.
@@ -69,7 +69,7 @@ layout! {
 const _: () = assert!(CHECKSUM_LEN + <FlushMapHeader as BinaryLayout>::FIXED == 671);
 
 layout! {
-    /// Header of a map page, from byte 8.
+    /// Header of a page of a flush map, from byte 8.
     #[doc(alias = "FlushMapDataPageHdr")]
     #[derive(Copy)]
     pub struct MapPageHeader {
@@ -91,13 +91,13 @@ const _: () = assert!(8 + <MapPageHeader as BinaryLayout>::FIXED == MAP_AT);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FlushMapError {
     /// The input is shorter than a header.
-    #[error("flush map header needs {FLUSH_MAP_PAGE_LEN} bytes, but only {available} are available")]
+    #[error("the flush map header needs {FLUSH_MAP_PAGE_LEN} bytes, but only {available} are available")]
     Truncated {
         /// Length of the input in bytes.
         available: usize,
     },
     /// The stored checksum does not match the contents.
-    #[error("flush map header checksum {stored:08x}, should be {computed:08x}")]
+    #[error("the flush map header checksum is {stored:08x}, expected {computed:08x}")]
     BadChecksum {
         /// Checksum stored in the header.
         stored: u32,
@@ -105,7 +105,7 @@ pub enum FlushMapError {
         computed: u32,
     },
     /// The file is not a flush map.
-    #[error("not a flush map (file type {file_type})")]
+    #[error("the file is not a flush map (file type {file_type})")]
     NotAFlushMap {
         /// File type found in bytes 667..671.
         file_type: u32,
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_needs_its_file_type_and_checksum() {
+    fn a_header_needs_the_right_file_type_and_checksum() {
         let mut page = vec![0; FLUSH_MAP_PAGE_LEN];
         assert_eq!(FlushMapHeader::decode(&page), Err(FlushMapError::NotAFlushMap { file_type: 0 }));
         page[667] = 7;

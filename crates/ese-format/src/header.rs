@@ -36,7 +36,7 @@ const PAGE_SIZE_AT: usize = 236;
 const _: () = assert!(DATABASE_HEADER_LEN == 748);
 
 layout_enum! {
-    /// State in which the database was last closed. ESE: `dbstate`.
+    /// State in which a database was last closed. ESE: `dbstate`.
     #[doc(alias = "dbstate")]
     pub enum DatabaseState: u32, "database state" {
         /// Creation of the database did not finish. The file contains no usable data.
@@ -80,7 +80,8 @@ layout! {
 }
 
 layout! {
-    /// Counter of an event\'s occurrences. ESE: `ulEcFix...`, `logtimeEcFix...`.
+    /// Count of how often an event has occurred, as stored in a database header. ESE: `ulEcFix...`,
+    /// `logtimeEcFix...`.
     ///
     /// ```text
     /// 0 count   4 last time   12 count before the last recovery of the counters
@@ -97,7 +98,7 @@ layout! {
 }
 
 layout! {
-    /// Fields of a header page in file order, from byte 8.
+    /// Fields of a database header page in file order, from byte 8.
     #[doc(alias = "DBFILEHDR")]
     pub struct DatabaseHeader {
         /// Format version; see [`DATABASE_VERSION`]. ESE: `le_ulVersion`.
@@ -270,7 +271,7 @@ layout! {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderError {
     /// The magic number or the file type is wrong.
-    #[error("not an ESE database (magic {magic:#010x}, file type {file_type})")]
+    #[error("the file is not an ESE database (magic {magic:#010x}, file type {file_type})")]
     NotADatabase {
         /// Magic number found in bytes 4..8.
         magic: u32,
@@ -278,7 +279,7 @@ pub enum HeaderError {
         file_type: u32,
     },
     /// The stored checksum does not match the contents.
-    #[error("header checksum {stored:08x}, should be {computed:08x}")]
+    #[error("the header checksum is {stored:08x}, expected {computed:08x}")]
     BadChecksum {
         /// Checksum stored in the page.
         stored: u32,
@@ -294,7 +295,7 @@ pub enum HeaderError {
         update: u32,
     },
     /// The input is shorter than a header page.
-    #[error("header needs {needed} bytes, but only {available} are available")]
+    #[error("the header needs {needed} bytes, but only {available} are available")]
     Truncated {
         /// Length of a header page in bytes.
         needed: usize,
@@ -318,7 +319,7 @@ impl From<LayoutError> for HeaderError {
     }
 }
 
-/// Which copies of the header are valid.
+/// Which of the two copies of a database header are valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeaderCopies {
     /// Both copies are valid and equal.

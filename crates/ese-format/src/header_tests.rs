@@ -171,7 +171,7 @@ fn sample() -> DatabaseHeader {
 }
 
 #[test]
-fn a_fresh_header_has_the_values_that_readers_require() {
+fn a_new_header_has_the_values_that_readers_require() {
     let page = sample().encode();
     assert_eq!(page.len(), 8192);
     assert_eq!(page[4..16], [0xef, 0xcd, 0xab, 0x89, 0x20, 6, 0, 0, 0, 0, 0, 0]);
@@ -181,7 +181,7 @@ fn a_fresh_header_has_the_values_that_readers_require() {
 }
 
 #[test]
-fn each_kind_of_damage_has_its_error() {
+fn each_kind_of_damage_has_a_distinct_error() {
     let page = sample().encode();
     let with = |at: usize, value: u32, reseal: bool| {
         let mut page = page.clone();
@@ -205,7 +205,7 @@ fn each_kind_of_damage_has_its_error() {
 }
 
 #[test]
-fn the_shadow_is_found_behind_a_damaged_first_copy_of_any_page_size() {
+fn the_shadow_header_is_found_for_every_page_size() {
     for size in [PageSize::KIB_4, PageSize::KIB_8, PageSize::KIB_16, PageSize::KIB_32] {
         let header = DatabaseHeader { page_size: size, ..sample() };
         let newer = DatabaseHeader { db_time: DbTime(1), ..header.clone() };
@@ -222,7 +222,7 @@ fn the_shadow_is_found_behind_a_damaged_first_copy_of_any_page_size() {
 }
 
 #[test]
-fn bytes_after_the_known_fields_are_kept() {
+fn bytes_after_the_known_fields_are_preserved() {
     let mut header = sample();
     header.unknown = vec![0; 8192 - DATABASE_HEADER_LEN];
     header.unknown[17] = 5;

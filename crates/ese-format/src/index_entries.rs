@@ -17,7 +17,7 @@ pub type LongValueSource<'s> = dyn FnMut(LongValueId) -> Option<Vec<u8>> + 's;
 
 /// Returns the primary key of a record.
 ///
-/// Fails with [`KeyError::NullNotAllowed`] if the index does not allow a null that the key contains.
+/// Fails with [`KeyError::NullNotAllowed`] if the key contains a null that the index does not allow.
 pub fn primary_key(
     table: &TableSchema,
     index: &Index,
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn several_values_make_several_entries() {
+    fn a_multi_valued_column_produces_several_index_entries() {
         let (tree, root, size) = (TreeId(8), PageNumber::fixed(31), PageSize::KIB_4);
         let mut table = TableSchema::new("t", tree, root);
         table.columns = [256, 257].map(|id| Column::new(id, "c", ColumnType::UnsignedByte, 1)).to_vec();

@@ -26,7 +26,7 @@ use crate::compression::{self, CompressionError};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LongValueId(pub u64);
 
-/// Key of a node. The longest keys have a wide id and an offset.
+/// Encoded key of a node in a long-value tree. The longest keys have a wide id and an offset.
 pub type LongValueKeyBytes = SmallVec<[u8; 12]>;
 
 /// Top bit of an id. In keys, it distinguishes 64-bit ids from 32-bit ids.
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn wide_ids_keep_their_width() {
+    fn wide_ids_keep_the_wide_encoding() {
         let id = LongValueId(WIDE | 3);
 
         let record = id.to_record();
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_that_readers_would_misread_are_compressed_if_that_makes_them_smaller() {
+    fn ambiguous_chunks_are_compressed_when_compression_saves_space() {
         let chunk = |first| [&[first][..], &[7; 500]].concat();
         for (first, index, compressed) in [
             (0x18, 0, true),

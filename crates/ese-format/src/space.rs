@@ -277,7 +277,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn space_headers_of_real_pages() {
+    fn space_headers_on_real_pages() {
         // basic.edb page 31: 4 pages, parent 1, pages 32 to 34 free.
         let single = [4, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0];
         let header = SpaceHeader::decode(&single).unwrap();

@@ -340,7 +340,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_signature_survives_its_hexadecimal_digits_and_nothing_else_does() {
+    fn only_valid_hexadecimal_signatures_round_trip() {
         let signature =
             Signature { computer: *b"EXCHANGE01\0\0\0\0\0\xff", ..Signature::new(7, LogTime([9; 8])) };
         let text = signature.to_hex();
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn log_positions_order_as_their_integer_form() {
+    fn log_positions_sort_like_integers() {
         let p = LogPosition::new(5, 3, 0x1d5);
         assert_eq!(LogPosition::from_u64(p.to_u64()), p);
         assert!(

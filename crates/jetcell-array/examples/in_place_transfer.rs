@@ -67,7 +67,7 @@ fn median(mut figures: Vec<f64>) -> f64 {
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let Some(directory) = arguments.first().map(PathBuf::from) else {
-        return Err("give a directory".into());
+        return Err("specify a directory".into());
     };
     let number = |at: usize, default| arguments.get(at).map_or(Ok(default), |text| text.parse::<u64>());
     let (mib, rounds) = (number(1, 1024)?, number(2, 5)?);

@@ -25,7 +25,7 @@ const TRANSFERS: u64 = 512;
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().collect();
     let [_, directory, log] = &arguments[..] else {
-        return Err("give a directory and a log file".into());
+        return Err("specify a directory and a log file".into());
     };
     let vfs: Arc<dyn Vfs> = Arc::new(RealVfs::new(RealOptions::default())?);
     let member = |number| Path::new(directory).join(format!("m{number}"));

@@ -88,7 +88,7 @@ fn median(mut rates: Vec<f64>) -> f64 {
 
 fn main() -> Result<(), BoxedError> {
     let arguments: Vec<String> = std::env::args().collect();
-    let [_, directory] = &arguments[..] else { return Err("give a directory".into()) };
+    let [_, directory] = &arguments[..] else { return Err("specify a directory".into()) };
     let vfs: Arc<dyn Vfs> = Arc::new(RealVfs::new(RealOptions::default())?);
     let make = |number: usize| -> Result<PathBuf, BoxedError> {
         let path = Path::new(directory).join(format!("m{number}"));

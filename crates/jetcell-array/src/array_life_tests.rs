@@ -362,7 +362,7 @@ fn rates([failure, latent, restore, scrub]: [f64; 4]) -> EventRates {
 }
 
 #[test]
-fn with_constant_rates_arrays_lose_data_as_often_as_the_markov_chain_says() {
+fn data_loss_at_constant_rates_matches_the_markov_chain() {
     for (level, data, parities, hours) in [
         (Level::Mirror, 1, 1, [15_000.0, 20_000.0, 300.0, 900.0]),
         (Level::Raid5, 3, 1, [25_000.0, 60_000.0, 300.0, 900.0]),
@@ -394,7 +394,7 @@ fn with_constant_rates_arrays_lose_data_as_often_as_the_markov_chain_says() {
 }
 
 #[test]
-fn with_wear_and_periodic_scrubs_arrays_lose_data_as_often_as_the_monte_carlo_simulation_says() {
+fn data_loss_with_wear_and_scrubs_matches_monte_carlo() {
     // The time between a defect and the scrub that finds it is between zero and the interval. This distribution has
     // the same mean and variance.
     const INTERVAL: f64 = 1_500.0;

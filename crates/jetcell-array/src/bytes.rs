@@ -7,8 +7,8 @@ use jetcell_vfs::IoBuffer;
 use crate::error::Result;
 use crate::geometry::BLOCK;
 
-/// A store of blocks that can be read and written, and that also gives access to ranges of bytes. All ranges must be
-/// within the store.
+/// Interface to a store of blocks that also gives access to ranges of bytes. All ranges must be within the
+/// store.
 pub trait BlockStore {
     /// Returns the number of blocks.
     fn block_count(&self) -> u64;
@@ -163,7 +163,7 @@ mod tests {
 
         /// Compares byte ranges on an array with a buffer in memory. Blocks without content must be zeros.
         #[test]
-        fn ranges_of_bytes_are_written_zeroed_and_read(steps in steps(), lost in 0usize..3) {
+        fn byte_ranges_are_written_zeroed_and_read(steps in steps(), lost in 0usize..3) {
             let mut tested = TestArray::new(Level::Raid6, 5, 1);
             (0..lost).for_each(|slot| tested.array().fail(slot).unwrap());
             let array = tested.array();

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-/// Result of an array operation.
+/// Result type of array operations.
 pub type Result<T> = std::result::Result<T, ArrayError>;
 
-/// Error of an array operation.
+/// Error from an array operation.
 #[derive(Debug, Error)]
 pub enum ArrayError {
     /// I/O on a member failed, and the operation requires this particular member.
@@ -41,15 +41,15 @@ pub enum ArrayError {
     },
     /// All blocks of a row match their checksums, but parity and data disagree. Nothing was changed.
     #[error(
-        "row {row}: checksums are correct, but data and parity disagree; nothing was changed. Scrub the \
-         array for details"
+        "row {row}: the checksums are correct, but data and parity do not match; nothing was changed. Scrub \
+         the array for details"
     )]
     Inconsistent {
         /// Row number.
         row: u64,
     },
     /// The volume has no free blocks for the write.
-    #[error("the volume is full; delete snapshots or LUNs, trim, or add members")]
+    #[error("the volume is full; delete some snapshots or LUNs, trim the file system, or add members")]
     Full,
     /// The LUN volume cannot be used.
     #[error("{0}")]
@@ -72,27 +72,27 @@ pub enum ArrayError {
     },
 }
 
-/// Reason why a request was refused before anything was changed.
+/// Reason why an array request was refused before anything was changed.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum ArrayRefusal {
     /// A file is given twice, or is already a member.
-    #[error("{} is given twice; each member must be a separate file", .0.display())]
+    #[error("{} is specified twice; each member must be a separate file", .0.display())]
     DuplicateMember(PathBuf),
     /// Two files have the superblock of the same member.
     #[error(
-        "{} is a copy of {}: both have the superblock of the same member; move the copy away, and add a new \
-         member to its slot",
+        "{} is a copy of {}: both have the superblock of the same member; move the copy away, then add a \
+         new member to its slot",
         path.display(),
         first.display()
     )]
     CopyOfMember {
-        /// The member that is a copy.
+        /// Path of the member that is a copy of another member.
         path: PathBuf,
         /// The member that was found first.
         first: PathBuf,
     },
     /// Members differ in size.
-    #[error("{} has {found} bytes, {} has {expected}; members must have the same size", path.display(), first.display())]
+    #[error("{} is {found} bytes long, but {} is {expected}; all members must have the same size", path.display(), first.display())]
     SizeDiffers {
         /// The member that differs.
         path: PathBuf,
@@ -104,7 +104,7 @@ pub enum ArrayRefusal {
         expected: u64,
     },
     /// A member is too small for the metadata and one zone.
-    #[error("{} has {found} bytes; a member needs at least {needed}", path.display())]
+    #[error("{} is {found} bytes long; a member must have at least {needed} bytes", path.display())]
     TooSmall {
         /// The member.
         path: PathBuf,
@@ -114,7 +114,7 @@ pub enum ArrayRefusal {
         needed: u64,
     },
     /// The number of members does not fit the level.
-    #[error("{level} does not work with {members} members; it needs {needed}")]
+    #[error("{level} does not support {members} members; it requires {needed}")]
     MemberCount {
         /// The level.
         level: String,
@@ -124,8 +124,7 @@ pub enum ArrayRefusal {
         needed: String,
     },
     /// A member contains data.
-    #[error("{} contains {what}; creating an array with it destroys this data. Force the creation only if \
-     this is intended", path.display())]
+    #[error("{} contains {what}, which would be destroyed. Force the creation only if this is intended", path.display())]
     HasData {
         /// The member.
         path: PathBuf,
@@ -136,10 +135,10 @@ pub enum ArrayRefusal {
     #[error("{} is in use; stop the process that uses it, or unmount it", .0.display())]
     InUse(PathBuf),
     /// A file has no readable superblock.
-    #[error("{} does not have a valid superblock, so it is not an array member; give an array member", .0.display())]
+    #[error("{} does not have a valid superblock, so it is not an array member; specify an array member", .0.display())]
     NotAMember(PathBuf),
     /// A member belongs to another array.
-    #[error("{} and {} belong to different arrays; give members of one array", path.display(), first.display())]
+    #[error("{} and {} belong to different arrays; specify members of the same array", path.display(), first.display())]
     Foreign {
         /// The member.
         path: PathBuf,
@@ -147,8 +146,8 @@ pub enum ArrayRefusal {
         first: PathBuf,
     },
     /// A member was replaced, or has missed writes.
-    #[error("{} is stale: the array was written after this member failed or was replaced. Omit it, or add \
-     it as a new member", .0.display())]
+    #[error("{} is stale: the array was written after this member failed or was replaced. Omit this member, \
+     or add it as a new member", .0.display())]
     Stale(PathBuf),
     /// Members are missing after a crash.
     #[error(
@@ -171,7 +170,7 @@ pub enum ArrayRefusal {
         missing: usize,
     },
     /// A file that is to become a write log has other content.
-    #[error("{} contains data other than a write log; give another file", .0.display())]
+    #[error("{} already contains data that is not a write log; specify a different file", .0.display())]
     NotAWriteLog(PathBuf),
     /// A parameter is outside its range.
     #[error("{0}")]
@@ -196,20 +195,20 @@ pub enum ArrayRefusal {
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum WriteLogError {
     /// The file does not exist.
-    #[error("{}: the write log is missing; restore it, or discard the writes that only it contains with \
-     --forget-log", .0.display())]
+    #[error("{}: the write log is missing; restore it, or use --forget-log to discard the writes that only \
+     the log contains", .0.display())]
     Missing(PathBuf),
     /// The file is not the log, or both copies of its header are damaged.
     #[error(
-        "{}: this is not the write log of the volume; restore the log, or discard the writes that only it \
-         contains with --forget-log",
+        "{}: this is not the write log of the volume; restore the correct log, or use --forget-log to \
+         discard the writes that only the log contains",
         .0.display()
     )]
     Foreign(PathBuf),
     /// The file is shorter than the log.
     #[error(
-        "{}: the write log is damaged: it has {found} bytes instead of {expected}; restore the complete \
-         file, or discard the writes that only it contains with --forget-log",
+        "{}: the write log is damaged: it is {found} bytes long, expected {expected}; restore the complete \
+         file, or use --forget-log to discard the writes that only the log contains",
         path.display()
     )]
     Shortened {
@@ -222,8 +221,8 @@ pub enum WriteLogError {
     },
     /// A record that was acknowledged is damaged, as is its shadow if it must have one.
     #[error(
-        "{}: the write log is damaged at byte {offset}; restore an intact copy, or discard the writes that \
-         only it contains with --forget-log",
+        "{}: the write log is damaged at byte {offset}; restore an intact copy, or use --forget-log to \
+         discard the writes that only the log contains",
         path.display()
     )]
     Damaged {
@@ -234,8 +233,9 @@ pub enum WriteLogError {
     },
     /// The records follow a consistency point that is missing from the array.
     #[error(
-        "{}: the write log follows state {newer} of the LUNs, but the catalogue has {point}: a newer \
-         catalogue is damaged; reconnect its members, or discard the newer state with --forget-log",
+        "{}: the write log belongs to state {newer} of the LUNs, but the catalogue contains state {point}, \
+         so a newer catalogue is damaged; reconnect the members that contain it, or use --forget-log to \
+         discard the newer state",
         path.display()
     )]
     NewerThanCatalogue {

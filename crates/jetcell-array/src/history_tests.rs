@@ -231,7 +231,7 @@ pub fn run(seed: u64) -> [u64; 2] {
 }
 
 #[test]
-fn no_history_within_the_bounds_of_the_level_reads_wrong_data_or_fails() {
+fn tolerated_failure_histories_never_fail_or_return_wrong_data() {
     let first = environment("JETCELL_ARRAY_SEED", 1);
     let (count, mut done) = (environment("JETCELL_ARRAY_HISTORIES", 2200), [0; 2]);
     for seed in first..first + count {
@@ -249,12 +249,12 @@ fn no_history_within_the_bounds_of_the_level_reads_wrong_data_or_fails() {
 /// had lost its part of the journal. The content of the lost member could only be recovered from the parity in the
 /// journal.
 #[test]
-fn a_history_that_once_lost_a_block_reads_it() {
+fn regression_history_that_once_lost_a_block_reads_the_block() {
     run(103_022);
 }
 
 #[test]
-fn beyond_the_bounds_of_the_level_reads_fail_or_are_right() {
+fn reads_past_the_tolerated_failures_fail_or_are_correct() {
     for seed in 0..environment("JETCELL_ARRAY_HISTORIES", 300) {
         let mut history = ArrayHistory::new(seed);
         for _ in 0..4 {

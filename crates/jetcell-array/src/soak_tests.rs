@@ -13,7 +13,7 @@ const LINE: u64 = 200;
 
 #[test]
 #[ignore = "runs for as long as it is told: scripts/soak-arrays.sh"]
-fn histories_for_a_chosen_time() {
+fn random_histories_run_for_the_configured_time() {
     let until = Instant::now() + Duration::from_secs(environment("JETCELL_SOAK_SECONDS", 600));
     // Unless a seed is given, each run uses different seeds, which are larger than those of the tests.
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();

@@ -19,7 +19,7 @@ fn content(block: u64) -> Vec<u8> {
 }
 
 #[test]
-fn an_array_of_real_files_loses_two_members_and_is_rebuilt() {
+fn an_array_on_real_files_survives_losing_two_members() {
     let directory = tempfile::tempdir().unwrap();
     let vfs: Arc<dyn Vfs> = Arc::new(RealVfs::new(RealOptions::default()).unwrap());
     let mut members: Vec<PathBuf> =

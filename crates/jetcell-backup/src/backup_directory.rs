@@ -50,7 +50,7 @@ impl PartialBackup {
     }
 }
 
-/// The copy progress for one database.
+/// Copy progress of one database in an interrupted backup.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PartialDatabase {
@@ -68,7 +68,8 @@ pub struct PartialDatabase {
 /// Returns the error for a directory that already contains a complete backup of a different kind, source or state.
 pub fn already_complete(directory: &Path, manifest: &BackupManifest) -> BackupError {
     let what = format!(
-        "{}: the directory already contains a complete backup ({}, made at {}); name another directory",
+        "{}: the directory already contains a complete backup ({}, made at {}); specify a different \
+         directory",
         directory.display(),
         manifest.kind.to_engine_kind(),
         LogTime::from_unix_ms(manifest.ended_unix_ms)
@@ -98,18 +99,19 @@ impl BackupDirectory {
             listed => listed.map_err(|error| BackupError::io(directory, &error))?,
         };
         let files: Vec<PathBuf> = files.into_iter().filter(|path| !is_unfinished(path)).collect();
-        let has = |name: &str| files.iter().any(|path| path.file_name().is_some_and(|file| file == name));
+        let has_file =
+            |name: &str| files.iter().any(|path| path.file_name().is_some_and(|file| file == name));
         let shown = directory.display();
-        if has(MANIFEST_FILE) {
+        if has_file(MANIFEST_FILE) {
             return Err(already_complete(directory, &BackupManifest::read(vfs, directory)?));
         }
-        if has(PARTIAL_FILE) {
+        if has_file(PARTIAL_FILE) {
             let text = text_file::read_trusted(vfs, &directory.join(PARTIAL_FILE))?.unwrap_or_default();
             // If the state file cannot be parsed, the backup starts from the beginning.
             return Ok(PartialBackup::from_text(&text, vfs.clock().unix_ms()));
         }
         if !files.is_empty() {
-            let what = format!("{shown}: the directory is not empty; name an empty or new directory");
+            let what = format!("{shown}: the directory is not empty; specify an empty or new directory");
             return Err(BackupError::set(BackupSetError::NotEmpty, what));
         }
         Ok(None)
@@ -121,13 +123,13 @@ impl BackupDirectory {
     ///
     /// Returns an error if another process is making a backup in the directory, or has completed one.
     pub fn begin(vfs: Arc<dyn Vfs>, directory: &Path, partial: PartialBackup) -> Result<BackupDirectory> {
-        let failed = |error: std::io::Error| BackupError::io(directory, &error);
-        vfs.create_directory(directory).map_err(failed)?;
+        let io_error = |error: std::io::Error| BackupError::io(directory, &error);
+        vfs.create_directory(directory).map_err(io_error)?;
         let lock = vfs.lock_directory(directory).map_err(|error| match error.kind() {
             std::io::ErrorKind::WouldBlock => Error::InUse { path: directory.to_path_buf() }.into(),
-            _ => failed(error),
+            _ => io_error(error),
         })?;
-        if vfs.exists(&directory.join(MANIFEST_FILE)).map_err(failed)? {
+        if vfs.exists(&directory.join(MANIFEST_FILE)).map_err(io_error)? {
             return Err(already_complete(directory, &BackupManifest::read(&*vfs, directory)?));
         }
         let destination = BackupDirectory {
@@ -181,14 +183,14 @@ impl BackupDirectory {
 
     /// Fails if the volume has less than `bytes` of free space.
     pub fn require_space(&self, bytes: u64) -> Result<()> {
-        let failed = |error: std::io::Error| BackupError::io(&self.directory, &error);
-        let free = self.vfs.free_space(&self.directory).map_err(failed)?;
+        let io_error = |error: std::io::Error| BackupError::io(&self.directory, &error);
+        let free = self.vfs.free_space(&self.directory).map_err(io_error)?;
         if free >= bytes {
             return Ok(());
         }
         Err(BackupError::Usage(format!(
-            "{}: the backup needs {bytes} bytes, but only {free} are free; free space, or name another \
-             directory",
+            "{}: the backup needs {bytes} bytes, but only {free} are free; free some space, or specify a \
+             different directory",
             self.directory.display()
         )))
     }

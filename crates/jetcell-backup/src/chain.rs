@@ -53,12 +53,13 @@ impl BackupChain {
         let (mut bases, mut later): (Vec<ChainLink>, Vec<ChainLink>) =
             links.into_iter().partition(|link| link.manifest.kind.has_pages());
         let Some(base) = bases.pop() else {
-            let what = "none of the backups contains databases; also name the full backup that they continue";
+            let what =
+                "none of the backups contains databases; also specify the full backup that they continue";
             return Err(BackupError::set(BackupSetError::NoFullBackup, what));
         };
         if let Some(other) = bases.pop() {
             return Err(BackupError::Usage(format!(
-                "{} and {} both contain databases; name only one of them",
+                "{} and {} both contain databases; specify only one of them",
                 other.directory.display(),
                 base.directory.display()
             )));
@@ -67,13 +68,13 @@ impl BackupChain {
         for link in &later {
             let shown = link.directory.display();
             if link.manifest.log_signature != base.manifest.log_signature {
-                let what = format!(
-                    "{shown}: its logs and the logs of the full backup belong to different log streams"
-                );
+                let what = format!("{shown}: the backup and the full backup belong to different log streams");
                 return Err(BackupError::set(BackupSetError::OtherStream, what));
             }
             if link.manifest.generations.last < base.manifest.generations.last {
-                let what = format!("{shown}: it ends before the full backup, so it does not continue it");
+                let what = format!(
+                    "{shown}: the backup ends before the full backup, so it cannot continue the full backup"
+                );
                 return Err(BackupError::set(BackupSetError::EndTooLow, what));
             }
         }
@@ -131,7 +132,7 @@ impl BackupChain {
 
     fn missing_log(&self, missing: u32, previous: &Path) -> BackupError {
         let what = format!(
-            "{}: log generation {missing:X} (hexadecimal) is not in any of the backups; also name the \
+            "{}: log generation {missing:X} (hexadecimal) is not in any of the backups; also specify the \
              backup that contains it",
             previous.display()
         );

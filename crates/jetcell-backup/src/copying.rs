@@ -16,14 +16,14 @@ use crate::transfer_control::TransferMeter;
 /// threads would only use more memory.
 const MAX_THREADS: usize = 16;
 
-/// A database that is being copied. `S` identifies the original for the caller.
+/// A database that a backup is copying. `S` identifies the original for the caller.
 pub struct PendingCopy<S> {
     pub source: S,
     pub copy: DatabaseCopy,
     pub reader: DatabasePageReader,
 }
 
-/// A database whose pages have been copied.
+/// A database whose pages a backup has copied.
 pub struct CompletedCopy<S> {
     pub source: S,
     pub copy: DatabaseCopy,
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn items_are_worked_on_at_the_same_time_and_results_keep_their_order() {
+    fn items_are_processed_in_parallel_with_results_in_order() {
         let (running, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let work = |item: usize| {
             most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);

@@ -16,7 +16,7 @@ use crate::ranges::{RANGE_BYTES, RangeWriter};
 use crate::retained_ranges::RetainedRanges;
 use crate::transfer_control::TransferMeter;
 
-/// The copy of one database in a backup. The header is written last.
+/// The copy of one database in a backup, while it is being written. The header is written last.
 pub struct DatabaseCopy {
     state: PartialDatabase,
     writer: RangeWriter,

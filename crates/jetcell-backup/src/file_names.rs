@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_files_of_the_stream_are_of_it() {
+    fn only_stream_files_are_recognized_as_stream_files() {
         for of_stream in
             ["E00.log", "E00tmp.log", "E0000000012.log", "E0000012.log", "E00.chk", "E00res00001.jrs"]
         {
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_have_different_names_that_backups_do_not_use() {
+    fn file_copies_get_unique_names_that_backups_never_use() {
         let paths = ["/a/x.edb", "/b/x.edb", "/c/manifest.json", r"/d/a\b.edb", "/e/y.restoring", "/f/x.edb"];
         let names = copy_names(paths.iter().map(Path::new)).unwrap();
         let names: Vec<&str> = names.iter().map(FileName::as_str).collect();

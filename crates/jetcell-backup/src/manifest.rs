@@ -30,7 +30,7 @@ pub(crate) const MAX_BAD_PAGES: usize = 1000;
 /// Maximum number of characters in a bad page's description.
 pub(crate) const MAX_FLAW_CHARS: usize = 200;
 
-/// The kind of backup.
+/// Type of a backup, which determines what it contains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BackupType {
@@ -62,7 +62,7 @@ impl BackupType {
     }
 }
 
-/// A backup as described by its manifest.
+/// Manifest of a backup, which describes the backup and its files.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BackupManifest {
@@ -114,7 +114,7 @@ pub struct GenerationRange {
     pub last_is_open: bool,
 }
 
-/// A database in a backup.
+/// A database in a backup, as described by the manifest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StoredDatabase {
@@ -139,7 +139,7 @@ pub struct StoredDatabase {
     pub ranges: String,
 }
 
-/// A database's page counts.
+/// Counts of the pages that a backup read from a database.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StoredPageCounts {
@@ -157,7 +157,7 @@ pub struct StoredPageCounts {
     pub bad: u64,
 }
 
-/// A page that could not be read or has a wrong checksum.
+/// A page in a backup that could not be read or has a wrong checksum.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StoredBadPage {
@@ -167,7 +167,7 @@ pub struct StoredBadPage {
     pub flaw: String,
 }
 
-/// A log in a backup.
+/// A log in a backup, as described by the manifest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StoredLog {
@@ -227,11 +227,12 @@ impl BackupManifest {
         let what = match BackupManifest::state(vfs, directory)? {
             BackupState::Complete(manifest) => return Ok(*manifest),
             BackupState::Partial => format!(
-                "{shown}: the backup was interrupted and is not complete; repeat it into the same directory \
-                 to continue it"
+                "{shown}: the backup was interrupted and is incomplete; to continue it, repeat it into the \
+                 same directory"
             ),
             BackupState::None => format!(
-                "{shown}: not a backup, because {MANIFEST_FILE} is missing; give the directory of a backup"
+                "{shown}: the directory is not a backup, because {MANIFEST_FILE} is missing; specify the \
+                 directory of a backup"
             ),
         };
         Err(BackupError::set(BackupSetError::NotABackup, what))
@@ -240,7 +241,7 @@ impl BackupManifest {
     fn from_text(path: &Path, text: &str) -> Result<BackupManifest> {
         let changed = |what: String| BackupError::Changed { path: path.to_path_buf(), what };
         let mut manifest: BackupManifest = serde_json::from_str(text).map_err(|error| {
-            changed(format!("it is not a manifest, or was changed: {}", error_line(&error)))
+            changed(format!("the file is not a manifest, or was changed: {}", error_line(&error)))
         })?;
         if manifest.format != FORMAT || manifest.range_bytes != RANGE_BYTES as u64 {
             let what = format!("version {} of the manifest is not supported", manifest.format);

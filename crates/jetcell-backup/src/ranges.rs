@@ -16,7 +16,7 @@ pub const RANGE_BYTES: usize = 4 << 20;
 /// Number of hexadecimal digits in a checksum.
 const CHECKSUM_DIGITS: usize = 16;
 
-/// A file's range checksums, in order.
+/// Checksums of a file's ranges, in file order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RangeChecksums(pub Vec<u64>);
 
@@ -78,7 +78,7 @@ pub fn range_bounds(index: usize, bytes: u64) -> (u64, usize) {
     (at, bytes.saturating_sub(at).min(RANGE_BYTES as u64) as usize)
 }
 
-/// Computes the range checksums of a file from consecutive chunks.
+/// Hasher that computes the range checksums of a file from consecutive chunks.
 #[derive(Default)]
 pub struct RangeHasher {
     range: Vec<u8>,
@@ -114,7 +114,7 @@ impl RangeHasher {
     }
 }
 
-/// Writes a file from start to end, one range at a time.
+/// Writer that writes a file from start to end, one range at a time.
 ///
 /// The first range is kept in memory until the end, because it contains the database header, which is not known until
 /// then. Until then, the file has zeros in its place.
@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_has_the_same_sums_and_other_text_is_refused() {
+    fn range_checksums_round_trip_as_text_and_reject_invalid_text() {
         let sums = RangeChecksums(vec![0, 1, u64::MAX]);
         assert_eq!(RangeChecksums::from_text(&sums.to_text()), Some(sums));
         assert_eq!(RangeChecksums::from_text(""), Some(RangeChecksums::default()));
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_in_pieces_has_the_sums_of_its_ranges_and_its_head_comes_last() {
+    fn a_range_writer_checksums_ranges_and_writes_the_head_last() {
         let disk = SimVfs::new();
         let path = Path::new("/file");
         let content: Vec<u8> = (0..RANGE_BYTES * 2 + 12288).map(|i| (i / 4096 * 7 + i) as u8).collect();

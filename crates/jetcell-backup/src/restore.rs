@@ -75,8 +75,10 @@ pub fn restore(
 ) -> Result<RestoreResult> {
     let chain = BackupChain::load(&**vfs, backups)?;
     if backups.iter().any(|backup| vfs.same_file(backup, to)) {
-        let what =
-            format!("{}: the restore would overwrite the backup; name another directory", to.display());
+        let what = format!(
+            "{}: the restore would overwrite the backup; specify a different directory",
+            to.display()
+        );
         return Err(BackupError::Usage(what));
     }
     if !options.force
@@ -144,7 +146,8 @@ fn already_restored(
     let since = LogTime::from_unix_ms(record.restored_unix_ms);
     let refused = |what: &str| {
         let what = format!(
-            "{}: {what} (restored at {since}); name another directory, or restore over the files in it with --force",
+            "{}: {what} (restored at {since}); specify a different directory, or use --force to overwrite \
+             the files in it",
             to.display()
         );
         BackupError::set(BackupSetError::NotEmpty, what)
@@ -181,7 +184,7 @@ fn already_restored(
             Some(header.log_signature) == chain.base.manifest.signature()
         };
         if !is_expected || databases.contains(&path) {
-            return Err(refused(&format!("{RESTORED_FILE} names databases that the backup does not have")));
+            return Err(refused(&format!("{RESTORED_FILE} names databases that are not in the backup")));
         }
         databases.push(path);
     }
@@ -287,10 +290,10 @@ fn check_header(vfs: &dyn Vfs, plan: &RestorePlan, database: &StoredDatabase, pa
 }
 
 fn read_database_header(vfs: &dyn Vfs, path: &Path) -> Result<DatabaseHeader> {
-    let failed = |error: std::io::Error| BackupError::io(path, &error);
-    let file = vfs.open(path, OpenMode::Read).map_err(failed)?;
-    let mut start = IoBuffer::zeroed(file.len().map_err(failed)?.min(64 << 10) as usize);
-    file.read_at(0, &mut start, IoReason::Backup).map_err(failed)?;
+    let io_error = |error: std::io::Error| BackupError::io(path, &error);
+    let file = vfs.open(path, OpenMode::Read).map_err(io_error)?;
+    let mut start = IoBuffer::zeroed(file.len().map_err(io_error)?.min(64 << 10) as usize);
+    file.read_at(0, &mut start, IoReason::Backup).map_err(io_error)?;
     let header = DatabaseHeader::read_from_start(&start);
     header.map(|(header, _)| header).map_err(|error| {
         BackupError::Engine(Error::Corrupt { path: path.to_path_buf(), page: None, what: error.to_string() })
@@ -354,8 +357,8 @@ fn check_clean(vfs: &dyn Vfs, restored: &RestoreResult) -> Result<Vec<RestoredDa
         let header = read_database_header(vfs, path)?;
         if header.state != DatabaseState::CleanShutdown {
             let what = format!(
-                "{}: the database is not clean after the replay: the logs do not name it, so they are from \
-                 a different time",
+                "{}: the database is not clean after the replay: the logs do not refer to it, so the \
+                 database and the logs are from different times",
                 path.display()
             );
             return Err(BackupError::set(BackupSetError::DifferentSourceState, what));

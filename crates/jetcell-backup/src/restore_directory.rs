@@ -57,7 +57,7 @@ pub struct RestoreDirectory<'a> {
     _lock: Option<Box<dyn DirectoryLock>>,
 }
 
-/// The files that were in the directory before the restore.
+/// The files that were in a directory before a restore into it.
 pub struct ExistingFiles {
     was_empty: bool,
     files: BTreeSet<PathBuf>,
@@ -132,8 +132,8 @@ impl ExistingFiles {
 
 fn not_empty(directory: &Path) -> BackupError {
     let what = format!(
-        "{}: the directory is not empty; name another directory, or restore over the files in it with \
-         --force",
+        "{}: the directory is not empty; specify a different directory, or use --force to overwrite the \
+         files in it",
         directory.display()
     );
     BackupError::set(BackupSetError::NotEmpty, what)
@@ -152,13 +152,13 @@ impl<'a> RestoreDirectory<'a> {
         existing: &mut ExistingFiles,
         gauge: &'a TransferMeter,
     ) -> Result<RestoreDirectory<'a>> {
-        let failed = |error: std::io::Error| BackupError::io(directory, &error);
-        vfs.create_directory(directory).map_err(failed)?;
+        let io_error = |error: std::io::Error| BackupError::io(directory, &error);
+        vfs.create_directory(directory).map_err(io_error)?;
         let lock = match existing.lock.take() {
             Some(lock) => lock,
             None => {
                 let lock = explain_lock_error(vfs.lock_directory(directory), directory)?;
-                if !vfs.list(directory).map_err(failed)?.is_empty() {
+                if !vfs.list(directory).map_err(io_error)?.is_empty() {
                     return Err(not_empty(directory));
                 }
                 lock
@@ -200,7 +200,7 @@ impl<'a> RestoreDirectory<'a> {
         let source_path = from.join(stored.name);
         let source = open_stored(self.vfs, &source_path, stored)?;
         let path = self.directory.join(stored.name);
-        let failed = |error: std::io::Error| BackupError::io(&path, &error);
+        let io_error = |error: std::io::Error| BackupError::io(&path, &error);
         // Do not overwrite a file that another process has created since the directory was listed.
         let target = if self.existing_files.contains(&path) {
             self.vfs.open(&path, OpenMode::WriteOwn)
@@ -211,16 +211,16 @@ impl<'a> RestoreDirectory<'a> {
             Err(error) if error.kind() == ErrorKind::NotFound => self.vfs.open(&path, OpenMode::CreateNew),
             opened => opened,
         };
-        let target = target.map_err(failed)?;
-        let old = target.len().map_err(failed)?;
+        let target = target.map_err(io_error)?;
+        let old = target.len().map_err(io_error)?;
         if old > 0 {
             // From this point until the header is written, the file is not a valid database.
             let head = IoBuffer::zeroed((2 * page_bytes).min(old) as usize);
-            target.write_at(0, &head, IoReason::Backup).map_err(failed)?;
-            target.sync(IoReason::Backup).map_err(failed)?;
+            target.write_at(0, &head, IoReason::Backup).map_err(io_error)?;
+            target.sync(IoReason::Backup).map_err(io_error)?;
         }
         if old < stored.bytes {
-            target.grow(stored.bytes).map_err(failed)?;
+            target.grow(stored.bytes).map_err(io_error)?;
         }
         let sums = stored.range_checksums();
         let mut buffer = IoBuffer::zeroed(RANGE_BYTES.min(stored.bytes as usize));
@@ -229,8 +229,8 @@ impl<'a> RestoreDirectory<'a> {
             let range @ (at, len) = range_bounds(index, stored.bytes);
             let sum = sums.0.get(index).copied().unwrap_or_default();
             if index == 0 {
-                target.truncate(stored.bytes).map_err(failed)?;
-                target.sync(IoReason::Backup).map_err(failed)?;
+                target.truncate(stored.bytes).map_err(io_error)?;
+                target.sync(IoReason::Backup).map_err(io_error)?;
             }
             if at + len as u64 <= old && read_range(&*target, &path, range, sum, &mut buffer)? {
                 self.retained_bytes += len as u64;
@@ -239,10 +239,10 @@ impl<'a> RestoreDirectory<'a> {
             }
             self.gauge.wait_for(len as u64)?;
             read_verified(&*source, &source_path, range, sum, &mut buffer)?;
-            target.write_at(at, &buffer, IoReason::Backup).map_err(failed)?;
+            target.write_at(at, &buffer, IoReason::Backup).map_err(io_error)?;
             self.copied_bytes += len as u64;
         }
-        target.sync(IoReason::Backup).map_err(failed)?;
+        target.sync(IoReason::Backup).map_err(io_error)?;
         Ok(path)
     }
 
@@ -255,8 +255,8 @@ impl<'a> RestoreDirectory<'a> {
         let bytes = source.len().map_err(|error| BackupError::io(from, &error))?;
         let sums = stored.map(|stored| stored.range_checksums().0);
         let path = self.temporary_path(&name);
-        let failed = |error: std::io::Error| BackupError::io(&path, &error);
-        remove_if_exists(self.vfs, &path).map_err(failed)?;
+        let io_error = |error: std::io::Error| BackupError::io(&path, &error);
+        remove_if_exists(self.vfs, &path).map_err(io_error)?;
         let target = self.open(&path, OpenMode::CreateNew)?;
         let mut buffer = IoBuffer::zeroed(bytes.min(RANGE_BYTES as u64) as usize);
         for index in 0..bytes.div_ceil(RANGE_BYTES as u64) as usize {
@@ -273,9 +273,9 @@ impl<'a> RestoreDirectory<'a> {
                     read.map_err(|error| BackupError::io(from, &error))?;
                 }
             }
-            target.write_at(at, &buffer, IoReason::Backup).map_err(failed)?;
+            target.write_at(at, &buffer, IoReason::Backup).map_err(io_error)?;
         }
-        target.sync(IoReason::Backup).map_err(failed)?;
+        target.sync(IoReason::Backup).map_err(io_error)?;
         self.copied_bytes += bytes;
         self.logs.push(name);
         Ok(())
@@ -288,12 +288,12 @@ impl<'a> RestoreDirectory<'a> {
 
     /// Renames the logs to their final names and removes the previous log stream's logs and checkpoint.
     pub fn name_logs(&self) -> Result<()> {
-        let failed = |error: std::io::Error| BackupError::io(self.directory, &error);
-        self.vfs.sync_directory(self.directory).map_err(failed)?;
+        let io_error = |error: std::io::Error| BackupError::io(self.directory, &error);
+        self.vfs.sync_directory(self.directory).map_err(io_error)?;
         for name in &self.logs {
-            self.vfs.rename(&self.temporary_path(name), &self.directory.join(name)).map_err(failed)?;
+            self.vfs.rename(&self.temporary_path(name), &self.directory.join(name)).map_err(io_error)?;
         }
-        self.vfs.sync_directory(self.directory).map_err(failed)?;
+        self.vfs.sync_directory(self.directory).map_err(io_error)?;
         self.remove_files(|name| self.is_replaced(name) && !self.logs.iter().any(|log| log == name))
     }
 
@@ -307,11 +307,11 @@ impl<'a> RestoreDirectory<'a> {
 
     /// Returns the databases that the replay has created in the directory.
     pub fn created_databases(&self, vfs: &Arc<dyn Vfs>) -> Result<Vec<DiscoveredDatabase>> {
-        let failed = |error: std::io::Error| BackupError::io(self.directory, &error);
+        let io_error = |error: std::io::Error| BackupError::io(self.directory, &error);
         let of_stream = |path: &Path| is_stream_file(&file_name(path), self.base);
         let is_new = |path: &PathBuf| of_stream(path) || self.vfs.contains(path);
         let files: Vec<PathBuf> =
-            self.vfs.list(self.directory).map_err(failed)?.into_iter().filter(is_new).collect();
+            self.vfs.list(self.directory).map_err(io_error)?.into_iter().filter(is_new).collect();
         let placed = |path: &Path| self.databases.iter().any(|name| self.directory.join(name) == path);
         let has_logs = files.iter().any(|path| of_stream(path));
         let mut databases = if has_logs { RecoverySet::find(vfs, &files)?.databases } else { Vec::new() };
@@ -335,11 +335,11 @@ impl<'a> RestoreDirectory<'a> {
         }
         let lock_file = lock_file(self.base);
         let placed = |name: &str| self.databases.iter().any(|database| database.as_str() == name);
-        let own =
+        let is_own =
             |name: &str| self.is_replaced(name) || placed(name) || name == lock_file || name == RESTORED_FILE;
         for path in self.vfs.list(self.directory).unwrap_or_default() {
             let name = file_name(&path);
-            let of_earlier_restore = own(&name) && self.existing_files.contains(&path);
+            let of_earlier_restore = is_own(&name) && self.existing_files.contains(&path);
             if name != RESTORE_MARKER && (of_earlier_restore || self.vfs.contains(&path)) {
                 let _ = self.vfs.remove(&path);
             }
@@ -350,14 +350,14 @@ impl<'a> RestoreDirectory<'a> {
     /// Removes the files that `is_removed` selects, if they existed before the restore or were created by it. Files
     /// that other processes have created in the meantime are kept.
     fn remove_files(&self, is_removed: impl Fn(&str) -> bool) -> Result<()> {
-        let failed = |error: std::io::Error| BackupError::io(self.directory, &error);
-        for path in self.vfs.list(self.directory).map_err(failed)? {
+        let io_error = |error: std::io::Error| BackupError::io(self.directory, &error);
+        for path in self.vfs.list(self.directory).map_err(io_error)? {
             let is_of_others = !self.existing_files.contains(&path) && !self.vfs.contains(&path);
             if !is_of_others && is_removed(&file_name(&path)) {
-                remove_if_exists(self.vfs, &path).map_err(failed)?;
+                remove_if_exists(self.vfs, &path).map_err(io_error)?;
             }
         }
-        self.vfs.sync_directory(self.directory).map_err(failed)
+        self.vfs.sync_directory(self.directory).map_err(io_error)
     }
 
     fn open(&self, path: &Path, mode: OpenMode) -> Result<Arc<dyn File>> {

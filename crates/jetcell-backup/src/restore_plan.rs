@@ -12,7 +12,7 @@ use crate::error::{BackupError, BackupSetError, Result};
 use crate::manifest::StoredLog;
 use crate::restore_options::RestoreOptions;
 
-/// A log that the restore replays.
+/// A log that a restore is to replay.
 pub struct PlannedLog {
     pub generation: Generation,
     pub path: PathBuf,
@@ -20,7 +20,7 @@ pub struct PlannedLog {
     pub stored: Option<StoredLog>,
 }
 
-/// The logs that a restore replays, in order.
+/// Plan for a restore: the logs to replay, in order.
 pub struct RestorePlan {
     pub chain: BackupChain,
     pub logs: Vec<PlannedLog>,
@@ -50,7 +50,7 @@ impl RestorePlan {
         let names = RecoverySet::find(vfs, &paths)?;
         if Some(names.signature) != chain.base.manifest.signature() {
             let what = format!(
-                "{}: its logs belong to another log stream than its manifest states",
+                "{}: the logs of the backup do not belong to the log stream in its manifest",
                 chain.base.directory.display()
             );
             return Err(BackupError::set(BackupSetError::OtherStream, what));
@@ -62,7 +62,7 @@ impl RestorePlan {
         if let Some(missing) = behind_gap.filter(|missing| until > LogPosition::new(missing.0, 0, 0)) {
             let what = format!(
                 "log generation {:X} (hexadecimal) is neither in the backups nor among the surviving logs; \
-                 put it back, or stop before it with --until",
+                 restore the log, or use --until to stop before it",
                 missing.0
             );
             return Err(BackupError::set(BackupSetError::LogMissing, what));

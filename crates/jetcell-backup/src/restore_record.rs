@@ -20,7 +20,7 @@ const MAX_BACKUPS: usize = 10_000;
 /// Maximum number of databases in a restore record.
 const MAX_RESTORED: usize = 2 * MAX_DATABASES;
 
-/// The restored databases, and their state at the end of the restore.
+/// Record of a completed restore: the restored databases, and their state at its end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RestoreRecord {

@@ -21,7 +21,7 @@ use crate::transfer_control::TransferMeter;
 /// Number of pages before page 1: the header and its copy.
 const HEADER_PAGES: u64 = 2;
 
-/// The ranges of a database that a continued backup keeps.
+/// The part of a partly copied database that a continued backup keeps.
 pub struct RetainedRanges {
     /// The copy of the database, truncated after the last kept range.
     pub file: Arc<dyn File>,
@@ -46,12 +46,12 @@ impl RetainedRanges {
             return Ok(None);
         };
         let path = destination.directory.join(&earlier.file);
-        let failed = |error: std::io::Error| BackupError::io(&path, &error);
+        let io_error = |error: std::io::Error| BackupError::io(&path, &error);
         let file = match destination.vfs.open(&path, OpenMode::WriteOwn) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            opened => opened.map_err(failed)?,
+            opened => opened.map_err(io_error)?,
         };
-        let bytes = file.len().map_err(failed)?.min(source_bytes);
+        let bytes = file.len().map_err(io_error)?.min(source_bytes);
         sums.truncate((bytes / RANGE_BYTES as u64) as usize);
         let mut pages = RetainedPages::new(earlier, size);
         let mut first = IoBuffer::zeroed(RANGE_BYTES);
@@ -60,7 +60,7 @@ impl RetainedRanges {
         for (index, sum) in sums.iter().enumerate() {
             gauge.check()?;
             let (at, _) = range_bounds(index, bytes);
-            file.read_at(at, &mut buffer, IoReason::Backup).map_err(failed)?;
+            file.read_at(at, &mut buffer, IoReason::Backup).map_err(io_error)?;
             if index == 0 {
                 // An interrupted call may already have written the header.
                 buffer[..HEADER_PAGES as usize * size.bytes()].fill(0);
@@ -77,7 +77,7 @@ impl RetainedRanges {
         let is_whole = kept == sums.len();
         sums.truncate(kept);
         // The bytes after the kept ranges are copied again.
-        file.truncate(kept as u64 * RANGE_BYTES as u64).map_err(failed)?;
+        file.truncate(kept as u64 * RANGE_BYTES as u64).map_err(io_error)?;
         let state = pages.state(earlier, is_whole);
         Ok(Some(RetainedRanges { file, sums: RangeChecksums(sums), first, state }))
     }

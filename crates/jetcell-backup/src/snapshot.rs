@@ -113,7 +113,7 @@ pub fn snapshot_stopped(
 ) -> Result<BackupResult> {
     check_kind(options)?;
     if options.remove_logs {
-        return Err(BackupError::Usage("logs are not removed after a snapshot".to_string()));
+        return Err(BackupError::Usage("logs cannot be removed after a snapshot".to_string()));
     }
     let began_unix_ms = vfs.clock().unix_ms();
     let set = options.find_set(vfs, files)?;
@@ -151,7 +151,7 @@ fn check_kind(options: &BackupOptions) -> Result<()> {
     if options.kind.has_pages() && options.parent.is_none() {
         return Ok(());
     }
-    Err(BackupError::Usage("a snapshot contains databases and does not continue another backup".to_string()))
+    Err(BackupError::Usage("a snapshot contains databases and cannot continue another backup".to_string()))
 }
 
 /// Creates the target directory if the method copies files. Other methods create it themselves.
@@ -172,7 +172,7 @@ fn discard_after_error(order: &SnapshotRequest<'_>, error: BackupError) -> Backu
         }
     }
     match error {
-        BackupError::Stopped => BackupError::Usage("stopped; no backup was made".to_string()),
+        BackupError::Stopped => BackupError::Usage("the backup was stopped; no backup was made".to_string()),
         other => other,
     }
 }

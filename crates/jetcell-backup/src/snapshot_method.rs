@@ -15,7 +15,7 @@ use crate::error::{BackupError, BackupSetError, Result};
 use crate::file_names::copy_names;
 use crate::snapshot_seal::SnapshotFile;
 
-/// Method that makes a snapshot.
+/// Method for making a snapshot of database files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SnapshotMethod {
     /// File copies that share their blocks with the originals (`FICLONE`); supported by btrfs, XFS, bcachefs and
@@ -56,7 +56,7 @@ impl SnapshotRequest<'_> {
             let directory = parent_directory(file);
             if to.starts_with(directory) && !directory.as_os_str().is_empty() {
                 let what = format!(
-                    "{shown}: the directory is inside {}; name a directory elsewhere",
+                    "{shown}: the directory is inside {}; specify a directory outside it",
                     directory.display()
                 );
                 return Err(BackupError::Usage(what));
@@ -65,8 +65,8 @@ impl SnapshotRequest<'_> {
         let exists = vfs.exists(to).map_err(|error| BackupError::io(to, &error))?;
         if exists && *self.method == SnapshotMethod::Btrfs {
             let what = format!(
-                "{shown}: the path already exists, and a subvolume snapshot needs a new path; name another \
-                 directory"
+                "{shown}: the path already exists, but a subvolume snapshot requires a new path; specify a \
+                 different directory"
             );
             return Err(BackupError::set(BackupSetError::NotEmpty, what));
         }
@@ -74,7 +74,7 @@ impl SnapshotRequest<'_> {
             if exists { vfs.list(to).map_err(|error| BackupError::io(to, &error))? } else { Vec::new() };
         if !files.is_empty() {
             let what = format!(
-                "{shown}: the directory is not empty; name an empty or new directory (an interrupted \
+                "{shown}: the directory is not empty; specify an empty or new directory (an interrupted \
                  snapshot cannot be continued)"
             );
             return Err(BackupError::set(BackupSetError::NotEmpty, what));
@@ -91,7 +91,7 @@ impl SnapshotRequest<'_> {
         match self.files.iter().find(|file| parent_directory(file) != first) {
             None => Ok(first),
             Some(other) => Err(BackupError::Usage(format!(
-                "{}: the file is not in {}, and the snapshot must have all databases and logs in one directory",
+                "{}: the file is not in {}; a snapshot requires all databases and logs in one directory",
                 other.display(),
                 first.display()
             ))),
@@ -158,13 +158,12 @@ impl SnapshotRequest<'_> {
         let (from, path) = (from.display(), path.display());
         BackupError::Usage(match error.kind() {
             io::ErrorKind::Unsupported => format!(
-                "{from}: its file system cannot share blocks between files, so reflink cannot be used; back up without \
-                 a snapshot, or with another method"
+                "{from}: the file system cannot share blocks between files, so reflink cannot be used; back \
+                 up without a snapshot, or use another method"
             ),
             io::ErrorKind::CrossesDevices => {
                 format!(
-                    "{path}: the path is not on the file system of {from}, and different file systems \
-                     cannot share blocks"
+                    "{path}: the path and {from} are on different file systems, which cannot share blocks"
                 )
             }
             _ => format!("{path}: {error}"),
@@ -231,7 +230,7 @@ fn run(command: &mut Command, name: &str, left: &RemainingTimeFn<'_>) -> Result<
     }
     let Some(status) = wait(&mut child, left).or_else(|error| wrong(error.to_string()).map(|()| None))?
     else {
-        return wrong("it timed out and was stopped".to_string());
+        return wrong("the command timed out and was stopped".to_string());
     };
     if status.success() {
         return Ok(());

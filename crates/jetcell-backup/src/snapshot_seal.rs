@@ -21,7 +21,7 @@ use crate::ranges::{RangeChecksums, RangeHasher};
 use crate::stopped::{lock, select_logs, verify_logs};
 use crate::transfer_control::TransferMeter;
 
-/// A file of a snapshot, and its original.
+/// A file in a snapshot, and the path of its original.
 pub struct SnapshotFile {
     pub name: FileName,
     pub source: PathBuf,
@@ -79,7 +79,7 @@ impl UnsealedSnapshot<'_> {
                 Ok(bytes) if bytes == file.bytes => continue,
                 Ok(bytes) => {
                     format!(
-                        "the snapshot has {bytes} bytes of this file, but the original has {}",
+                        "the file is {bytes} bytes long in the snapshot, but the original is {}",
                         file.bytes
                     )
                 }
@@ -96,10 +96,10 @@ impl UnsealedSnapshot<'_> {
     /// Renames the logs to the expected names. A freeze or a crash may have interrupted the engine while it was
     /// renaming them.
     fn name_logs(&self, set: RecoverySet) -> Result<RecoverySet> {
-        let failed = |path: &Path, error: std::io::Error| match error.kind() {
+        let snapshot_error = |path: &Path, error: std::io::Error| match error.kind() {
             std::io::ErrorKind::ReadOnlyFilesystem => BackupError::Usage(format!(
-                "{}: the snapshot is not writable, but a backup stores its manifest there; make a writable \
-                 snapshot",
+                "{}: the snapshot is not writable, but the manifest of the backup must be stored there; \
+                 make a writable snapshot",
                 self.directory.display()
             )),
             _ => BackupError::io(path, &error),
@@ -110,11 +110,11 @@ impl UnsealedSnapshot<'_> {
         for (generation, path) in &set.logs {
             let target = self.directory.join(set.name_of(*generation, newest));
             if *path != target {
-                self.vfs.rename(path, &target).map_err(|error| failed(path, error))?;
+                self.vfs.rename(path, &target).map_err(|error| snapshot_error(path, error))?;
             }
             paths.push(target);
         }
-        self.vfs.sync_directory(self.directory).map_err(|error| failed(self.directory, error))?;
+        self.vfs.sync_directory(self.directory).map_err(|error| snapshot_error(self.directory, error))?;
         paths.extend(set.databases.into_iter().map(|database| database.path));
         Ok(RecoverySet::find(self.vfs, &paths)?)
     }
@@ -151,7 +151,7 @@ impl UnsealedSnapshot<'_> {
         gauge: &TransferMeter,
     ) -> Result<StoredDatabase> {
         let path = &found.path;
-        let failed = |error: std::io::Error| BackupError::io(path, &error);
+        let io_error = |error: std::io::Error| BackupError::io(path, &error);
         let is_dirty = match found.header.state {
             DatabaseState::CleanShutdown => false,
             DatabaseState::DirtyShutdown => true,
@@ -181,8 +181,8 @@ impl UnsealedSnapshot<'_> {
             // Unlike a streaming backup, a snapshot is consistent at one point in time and can be recovered in place.
             header.current_full_backup = restoring;
         }
-        let file = self.vfs.open(path, OpenMode::WriteOwn).map_err(failed)?;
-        let len = file.len().map_err(failed)?;
+        let file = self.vfs.open(path, OpenMode::WriteOwn).map_err(io_error)?;
+        let len = file.len().map_err(io_error)?;
         gauge.add_total(len);
         let mut sums = RangeHasher::default();
         let page = header.encode();
@@ -198,7 +198,7 @@ impl UnsealedSnapshot<'_> {
             reader.recycle(extent);
         }
         let mut rest = IoBuffer::zeroed(len.saturating_sub(sums.position()) as usize);
-        file.read_at(sums.position(), &mut rest, IoReason::Backup).map_err(failed)?;
+        file.read_at(sums.position(), &mut rest, IoReason::Backup).map_err(io_error)?;
         sums.push(&rest);
         self.write_header(&*file, &page)?;
         let (bytes, ranges) = sums.finish();
@@ -222,25 +222,25 @@ impl UnsealedSnapshot<'_> {
 
     /// Writes corrected bytes if they differ from the bytes in the file.
     fn correct(&self, file: &dyn File, at: u64, bytes: &[u8]) -> Result<()> {
-        let failed = |error: std::io::Error| BackupError::io(file.path(), &error);
+        let io_error = |error: std::io::Error| BackupError::io(file.path(), &error);
         let mut stored = IoBuffer::zeroed(bytes.len());
         // A page that cannot be read is counted as bad and is not rewritten.
         if file.read_at(at, &mut stored, IoReason::Backup).is_err() || stored[..] == *bytes {
             return Ok(());
         }
         stored.copy_from_slice(bytes);
-        file.write_at(at, &stored, IoReason::Backup).map_err(failed)
+        file.write_at(at, &stored, IoReason::Backup).map_err(io_error)
     }
 
     fn write_header(&self, file: &dyn File, page: &[u8]) -> Result<()> {
-        let failed = |error: std::io::Error| BackupError::io(file.path(), &error);
-        file.sync(IoReason::Backup).map_err(failed)?;
+        let io_error = |error: std::io::Error| BackupError::io(file.path(), &error);
+        file.sync(IoReason::Backup).map_err(io_error)?;
         let mut buffer = IoBuffer::zeroed(page.len());
         buffer.copy_from_slice(page);
         // The header copies are written one after the other, so one of them is always complete.
         for copy in 0..2 {
-            file.write_at(copy * page.len() as u64, &buffer, IoReason::Backup).map_err(failed)?;
-            file.sync(IoReason::Backup).map_err(failed)?;
+            file.write_at(copy * page.len() as u64, &buffer, IoReason::Backup).map_err(io_error)?;
+            file.sync(IoReason::Backup).map_err(io_error)?;
         }
         Ok(())
     }
@@ -255,10 +255,10 @@ impl UnsealedSnapshot<'_> {
         let mut stored = Vec::new();
         while let Some(log) = copies.next_log()? {
             gauge.wait_for(log.bytes.len() as u64)?;
-            let failed = |error: std::io::Error| BackupError::io(&log.path, &error);
-            let file = self.vfs.open(&log.path, OpenMode::WriteOwn).map_err(failed)?;
+            let io_error = |error: std::io::Error| BackupError::io(&log.path, &error);
+            let file = self.vfs.open(&log.path, OpenMode::WriteOwn).map_err(io_error)?;
             self.correct(&*file, 0, &log.bytes)?;
-            file.sync(IoReason::Backup).map_err(failed)?;
+            file.sync(IoReason::Backup).map_err(io_error)?;
             let mut sums = RangeHasher::default();
             sums.push(&log.bytes);
             let (bytes, ranges): (u64, RangeChecksums) = sums.finish();

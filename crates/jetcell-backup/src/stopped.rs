@@ -54,7 +54,7 @@ pub fn back_up_stopped(
     let fresh = PartialBackup {
         kind: options.kind,
         log_signature: set.signature.to_hex(),
-        source: format!("stopped at {}", hex64(end.to_u64())),
+        source: format!("the process was stopped at {}", hex64(end.to_u64())),
         first_generation: logs.first().map_or(0, |(first, _)| first.0),
         began_unix_ms: vfs.clock().unix_ms(),
         databases: Vec::new(),
@@ -159,7 +159,7 @@ fn parent(vfs: &Arc<dyn Vfs>, options: &BackupOptions) -> Result<Option<BackupMa
         (Some(parent), _) => BackupManifest::read(&**vfs, parent).map(Some),
         (None, true) => Ok(None),
         (None, false) => {
-            let what = "there is no earlier backup to continue; make a full backup first";
+            let what = "no earlier backup was found to continue; make a full backup first";
             Err(BackupError::set(BackupSetError::NoFullBackup, what))
         }
     }
@@ -173,7 +173,9 @@ pub(crate) fn select_logs(
 ) -> Result<Vec<(Generation, PathBuf)>> {
     if options.kind.has_pages() {
         if set.databases.is_empty() {
-            return Err(BackupError::Usage("no database to back up was found next to the logs".to_string()));
+            return Err(BackupError::Usage(
+                "no database was found next to the logs, so there is nothing to back up".to_string(),
+            ));
         }
         let plan = set.plan(LogPosition::MAX);
         let missing_in = || set.logs.values().next().cloned().unwrap_or_default();
@@ -196,20 +198,23 @@ pub(crate) fn select_logs(
     }
     let Some(parent) = parent else { return Ok(Vec::new()) };
     if parent.signature() != Some(set.signature) {
-        let what =
-            "the earlier backup belongs to another log stream; name the right backup, or make a full backup";
+        let what = "the earlier backup belongs to a different log stream; specify the correct backup, or make a \
+             full backup";
         return Err(BackupError::set(BackupSetError::OtherStream, what));
     }
     let covered =
         |database: &&DiscoveredDatabase| !parent.covers.contains(&database.header.signature.to_hex());
     if let Some(database) = set.databases.iter().find(covered) {
-        let what =
-            format!("{}: the database has no full backup; make a full backup first", database.path.display());
+        let what = format!(
+            "{}: the database does not have a full backup yet; make a full backup first",
+            database.path.display()
+        );
         return Err(BackupError::set(BackupSetError::NoFullBackup, what));
     }
     if let Some(database) = set.databases.iter().find(|database| was_loaded_since(&database.header, parent)) {
         let what = format!(
-            "{}: tables were loaded in bulk since the previous backup, and their pages are not in the logs; make a full backup",
+            "{}: tables were loaded in bulk after the previous backup, and their pages are not in the logs; \
+             make a full backup",
             database.path.display()
         );
         return Err(BackupError::set(BackupSetError::NoFullBackup, what));
@@ -222,7 +227,7 @@ pub(crate) fn select_logs(
         Some((oldest, _)) if *oldest == first => Ok(logs),
         _ => {
             let what = format!(
-                "log generation {:X} (hexadecimal), with which this backup must start, is missing; make a \
+                "log generation {:X} (hexadecimal), which this backup must start with, is missing; make a \
                  full backup",
                 first.0
             );

@@ -32,23 +32,23 @@ pub fn read_trusted(vfs: &dyn Vfs, path: &Path) -> Result<Option<String>> {
 }
 
 fn read_opened(vfs: &dyn Vfs, path: &Path, mode: OpenMode, max: u64) -> Result<Option<String>> {
-    let failed = |error: std::io::Error| BackupError::io(path, &error);
+    let io_error = |error: std::io::Error| BackupError::io(path, &error);
     let file = match vfs.open(path, mode) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        opened => opened.map_err(failed)?,
+        opened => opened.map_err(io_error)?,
     };
-    let len = file.len().map_err(failed)?;
+    let len = file.len().map_err(io_error)?;
     if len > max {
         return Err(BackupError::Changed {
             path: path.to_path_buf(),
-            what: format!("it has {len} bytes, more than the {max} bytes that are allowed"),
+            what: format!("the file is {len} bytes long; the maximum is {max} bytes"),
         });
     }
     let mut bytes = IoBuffer::zeroed(len as usize);
-    file.read_at(0, &mut bytes, IoReason::Backup).map_err(failed)?;
+    file.read_at(0, &mut bytes, IoReason::Backup).map_err(io_error)?;
     String::from_utf8(bytes.to_vec()).map(Some).map_err(|_| BackupError::Changed {
         path: path.to_path_buf(),
-        what: "it is not a text file".to_string(),
+        what: "the file is not a text file".to_string(),
     })
 }
 

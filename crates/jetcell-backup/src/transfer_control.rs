@@ -20,7 +20,7 @@ pub struct BackupProgress {
 /// Callback that receives the progress. It is called often and from several threads.
 type BackupProgressFn = dyn Fn(BackupProgress) + Send + Sync;
 
-/// Rate limit, progress callback and cancellation.
+/// Control over a backup or restore: rate limit, progress callback and cancellation.
 #[derive(Clone, Default)]
 pub struct TransferControl {
     /// Maximum number of bytes per second; `None` for no limit.
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_rate_is_kept_and_the_end_is_seen() {
+    fn transfers_respect_the_rate_limit_and_cancellation() {
         let clock = SimVfs::new().clock();
         let cancel = CancelToken::default();
         let pace = TransferControl { rate: Some(1000), cancel: cancel.clone(), progress: None };

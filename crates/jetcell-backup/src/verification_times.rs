@@ -12,7 +12,7 @@ use crate::manifest::{BackupManifest, StoredFile};
 use crate::ranges::RANGE_BYTES;
 use crate::text_file;
 
-/// Times at which the ranges in a backup were verified.
+/// Times at which the ranges of a backup's files were last verified.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct VerificationTimes {
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_kept_in_runs() {
+    fn verification_times_are_stored_as_runs() {
         let mut verified = VerificationTimes::default();
         let times = [5, 5, 0, 7, 7, 7];
         verified.set("a", &times);

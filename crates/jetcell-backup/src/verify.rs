@@ -24,7 +24,7 @@ pub enum VerifySubset {
     Bytes(u64),
 }
 
-/// Options for a verification.
+/// Options for verifying a backup.
 #[derive(Clone, Default)]
 pub struct VerifyOptions {
     /// Verifies only a part of the backup. `None` means the complete backup.
@@ -35,7 +35,7 @@ pub struct VerifyOptions {
     pub pace: TransferControl,
 }
 
-/// The result of a verification.
+/// Result of verifying a backup.
 #[derive(Clone, Debug)]
 pub struct BackupVerification {
     /// Manifest of the backup.
@@ -180,8 +180,8 @@ fn find_missing_files(
         let path = directory.join(file.name);
         let what = match vfs.open(&path, OpenMode::Read).and_then(|opened| opened.len()) {
             Ok(len) if len == file.bytes => return None,
-            Ok(len) => format!("it has {len} bytes instead of {}", file.bytes),
-            Err(error) => format!("it cannot be opened: {error}"),
+            Ok(len) => format!("the file is {len} bytes long, expected {}", file.bytes),
+            Err(error) => format!("failed to open the file: {error}"),
         };
         Some((path, 0, what))
     };
@@ -205,9 +205,9 @@ fn find_unknown_files(vfs: &dyn Vfs, directory: &Path, files: &[StoredFile<'_>])
 /// Opens a backup file. Fails if its length differs from the length in the manifest. The length is checked first so
 /// that a restore never writes a file or reserves space for bytes that do not exist.
 pub(crate) fn open_stored(vfs: &dyn Vfs, path: &Path, stored: StoredFile<'_>) -> Result<Arc<dyn File>> {
-    let failed = |error: std::io::Error| BackupError::io(path, &error);
-    let file = vfs.open(path, OpenMode::Read).map_err(failed)?;
-    if file.len().map_err(failed)? == stored.bytes { Ok(file) } else { Err(changed(path)) }
+    let io_error = |error: std::io::Error| BackupError::io(path, &error);
+    let file = vfs.open(path, OpenMode::Read).map_err(io_error)?;
+    if file.len().map_err(io_error)? == stored.bytes { Ok(file) } else { Err(changed(path)) }
 }
 
 /// Verifies one file of a backup.

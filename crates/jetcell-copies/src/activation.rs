@@ -31,7 +31,7 @@ use crate::replicator::{Replicator, lock};
 use crate::stream_directory::StreamDirectory;
 use crate::streamed_log::{remove_streamed, streamed_part};
 
-/// Maximum loss that an activation accepts.
+/// Maximum number of lost logs that an activation of a copy accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossLimit {
     /// No loss. The active side must be stopped, and its logs must be readable.
@@ -42,8 +42,8 @@ pub enum LossLimit {
     Any,
 }
 
-/// Maximum loss that an activation accepts without confirmation. The policies correspond to those of Exchange's
-/// `AutoDatabaseMountDial`.
+/// Maximum loss that an activation of a copy accepts without confirmation. The policies correspond to those
+/// of Exchange's `AutoDatabaseMountDial`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossPolicy {
     /// No log is lost.
@@ -78,7 +78,7 @@ impl LossPolicy {
     }
 }
 
-/// Result of an activation.
+/// Result of activating a copy.
 #[derive(Clone, Debug)]
 pub struct ActivationResult {
     /// Last generation before the undo.
@@ -128,11 +128,14 @@ pub fn activate_as(
     let options = ReplayOptions { delay: std::time::Duration::ZERO, ..options.clone() };
     let held = lock(vfs, directory)?;
     if is_paused(vfs, directory) {
-        let what = "a backup of the copy is running; wait until it completes, or stop it";
+        let what = "a backup of the copy is running; wait for the backup, or stop it";
         return Err(CopyError::Refused(format!("{}: {what}", directory.display())));
     }
     let Some(mut state) = CopyState::read(&**vfs, directory)? else {
-        return Err(CopyError::Refused(format!("{}: the directory is not a copy", directory.display())));
+        return Err(CopyError::Refused(format!(
+            "{}: the directory does not contain a copy",
+            directory.display()
+        )));
     };
     let logs = state.logs(vfs, directory);
     let activation = Activation { vfs, directory, logs, options: &options };
@@ -154,8 +157,8 @@ pub fn activate_as(
     completed?;
     if (handover.is_some() || limit == LossLimit::Nothing) && !copy.is_confirmed() {
         return Err(CopyError::Refused(format!(
-            "{}: the history of the copy could not be matched to the history of {}: they have no common \
-             log, or the active side did not respond; compare them with jetcell copies --with",
+            "{}: the history of the copy could not be compared with the history of {}: they do not have a \
+             common log, or the active side did not respond; compare them with jetcell copies --with",
             directory.display(),
             copy.state().source
         )));
@@ -203,8 +206,8 @@ fn hand_over(source: &dyn LogSource, successor: &str, limit: LossLimit) -> Resul
         ))),
         Err(error) if error.is_temporary() && limit == LossLimit::Nothing => {
             Err(CopyError::Refused(format!(
-                "{error}; without it, commits that did not reach the copy are lost: repair it, or activate the \
-             copy with --lossy"
+                "{error}; without it, commits that did not reach the copy are lost; repair it, or use \
+                 --lossy to activate the copy"
             )))
         }
         Err(error) if error.is_temporary() => Ok(None),
@@ -225,8 +228,9 @@ fn prepare_phase(state: &mut CopyState, directory: &Path) -> Result<()> {
         }
         CopyPhase::Unfit { what, .. } => return Err(CopyError::Refused(format!("{shown}: {what}"))),
         CopyPhase::Seeding => {
-            let what =
-                format!("{shown}: the copy is not completely seeded, so its databases cannot be consistent");
+            let what = format!(
+                "{shown}: the seeding of the copy is incomplete, so its databases cannot be consistent"
+            );
             return Err(CopyError::Refused(what));
         }
     }
@@ -242,8 +246,8 @@ fn check_limit(
     let Some(lost) = lost else { return Ok(()) };
     if limit != LossLimit::Any && state.confirmed_with.as_ref() != Some(&state.source) {
         return Err(CopyError::Refused(format!(
-            "{}: the copy has not yet compared its history with {}, so the loss is unknown; accept any loss \
-             with --lossy any",
+            "{}: the copy has not yet compared its history with {}, so the amount of lost data is unknown; \
+             to accept any loss, use --lossy any",
             directory.display(),
             state.source
         )));
@@ -259,7 +263,8 @@ fn check_limit(
     }
     Err(CopyError::Refused(format!(
         "{}: log generations {:X} to {:X} (hexadecimal) did not reach the copy; repair the active side, or \
-         accept the loss of {closed} closed generations and of the current generation with --lossy {closed}",
+         use --lossy {closed} to accept the loss of {closed} closed generations and of the current \
+         generation",
         directory.display(),
         lost.first,
         lost.last_known
@@ -278,8 +283,8 @@ fn step_down(
         Some(lost) => CopyPhase::Unfit {
             reason: UnfitReason::Diverged,
             what: format!(
-                "{successor} has been the active side since generation {:X} (hexadecimal) and does not have \
-                 the logs from that generation on; reseed this side from it",
+                "{successor} has been the active side since generation {:X} (hexadecimal), and this side \
+                 does not have the logs from that generation on; reseed this side from it",
                 lost.first
             ),
         },
@@ -319,8 +324,8 @@ impl Activation<'_> {
         }
         if newest.0 > state.next {
             let what = format!(
-                "{}: log generation {:X} (hexadecimal) of the active side is missing or damaged, so the copy cannot be activated \
-                 without loss; repair it, or activate the copy with --lossy",
+                "{}: log generation {:X} (hexadecimal) of the active side is missing or damaged, so the \
+                 copy cannot be activated without loss; repair it, or use --lossy to activate the copy",
                 self.directory.display(),
                 state.next
             );
@@ -335,8 +340,8 @@ impl Activation<'_> {
         let has_part = part.is_none_or(|part| begins_with(&log, &part));
         if log.generation != *newest || !continues(state, &log) || !has_part {
             let what = format!(
-                "{}: the current log of the active side does not continue the copy: their histories have \
-                 diverged; compare them with jetcell copies --with (-515)",
+                "{}: the current log of the active side does not continue the logs of the copy, because \
+                 their histories have diverged; compare them with jetcell copies --with (-515)",
                 self.directory.display()
             );
             return Err(CopyError::Refused(what));
@@ -514,7 +519,7 @@ impl Activation<'_> {
         for path in &databases {
             if database_header(&**self.vfs, path)?.state != DatabaseState::CleanShutdown {
                 let what =
-                    "the logs do not name the database, so it is not clean; reseed the copy".to_string();
+                    "the logs do not refer to the database, so it is not clean; reseed the copy".to_string();
                 return Err(Error::Corrupt { path: path.clone(), page: None, what }.into());
             }
         }

@@ -89,7 +89,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_page_counts_as_compared_later_than_it_was(
+        fn recorded_compare_times_are_never_later_than_actual_times(
             notes in prop::collection::vec((1..900u32, 1..40u32, 0..40i64), 0..120)
         ) {
             let (mut pages, mut model) = (CheckedPages::default(), BTreeMap::new());
@@ -114,7 +114,7 @@ mod tests {
         }
 
         #[test]
-        fn passes_in_order_are_known_exactly(last in 1..3000u32, passes in 1..4i64, stopped in 0..3000u32) {
+        fn sequential_passes_are_recorded_exactly(last in 1..3000u32, passes in 1..4i64, stopped in 0..3000u32) {
             let mut pages = CheckedPages::default();
             let pass = |pages: &mut CheckedPages, until: u32, began: i64| {
                 (1..=until).for_each(|page| pages.record(page, began + i64::from(page) * 1000));
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_that_no_note_makes_are_not_possible() {
+    fn impossible_runs_are_invalid() {
         let possible = |runs: &[(u32, u32, i64)]| CheckedPages(runs.to_vec()).is_valid();
         assert!(possible(&[(1, 2, 0), (3, u32::MAX - 1, 7)]));
         for wrong in [(0, 2, 1), (3, 2, 1), (1, u32::MAX, 1), (1, 2, -1), (1, 2, i64::MIN), (1, 2, i64::MAX)]
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn only_pages_that_the_file_has_count() {
+    fn only_pages_within_the_file_are_counted() {
         let mut pages = CheckedPages::default();
         [(1, 10), (2, 20), (5, 5)].into_iter().for_each(|(page, at)| pages.record(page, at));
         assert_eq!(pages.compared_among(1), (1, Some(10)));

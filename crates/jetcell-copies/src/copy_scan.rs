@@ -50,7 +50,7 @@ pub struct CopyScanOptions {
     pub profile: EventProfile,
 }
 
-/// The scan progress of a copy.
+/// Scan progress of all databases of a copy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CopyScanProgress {
@@ -58,7 +58,7 @@ pub struct CopyScanProgress {
     pub databases: Vec<ScannedDatabase>,
 }
 
-/// The scan progress of one database.
+/// Scan progress of one database of a copy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScannedDatabase {
@@ -125,8 +125,8 @@ impl CopyScanProgress {
     }
 
     fn find_or_add(&mut self, database: &CopiedDatabase) -> usize {
-        let is = |known: &ScannedDatabase| known.signature == database.signature;
-        if let Some(at) = self.databases.iter().position(is) {
+        let is_same_database = |known: &ScannedDatabase| known.signature == database.signature;
+        if let Some(at) = self.databases.iter().position(is_same_database) {
             self.databases[at].file.clone_from(&database.file);
             return at;
         }
@@ -155,16 +155,20 @@ pub fn scan_copy(
     should_continue: &mut dyn FnMut(&ScannedDatabase, u32) -> bool,
 ) -> Result<CopyScanProgress> {
     let Some(state) = CopyState::read(&**vfs, directory)? else {
-        return Err(CopyError::Refused(format!("{}: the directory is not a copy", directory.display())));
+        return Err(CopyError::Refused(format!(
+            "{}: the directory does not contain a copy",
+            directory.display()
+        )));
     };
     if state.phase == CopyPhase::Seeding {
-        let what = "the copy is not completely seeded, so it cannot be scanned";
+        let what = "the seeding of the copy is incomplete, so it cannot be scanned";
         return Err(CopyError::Refused(format!("{}: {what}", directory.display())));
     }
     let lock = directory.join(LOCK_FILE);
     let _lock = vfs.lock(&lock).map_err(|error| match error.kind() {
         std::io::ErrorKind::WouldBlock => {
-            let what = "another process is scanning the copy; see jetcell copies for its progress";
+            let what =
+                "another process is already scanning the copy; to see its progress, use jetcell copies";
             CopyError::Refused(format!("{}: {what}", directory.display()))
         }
         _ => CopyError::io(&lock, &error),
@@ -312,7 +316,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn progress_that_no_scan_stores_is_forgotten() {
+    fn impossible_scan_progress_is_discarded() {
         let disk = SimVfs::new();
         let directory = Path::new("/copy");
         disk.create_directory(directory).unwrap();

@@ -36,7 +36,7 @@ const MAX_REASON_LEN: usize = 64 << 10;
 /// Maximum log generation.
 const LAST_GENERATION: u32 = 0x7FFF_FFFF;
 
-/// The persistent state of a copy.
+/// State of a copy, as stored on disk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CopyState {
@@ -79,7 +79,7 @@ pub struct CopyState {
     pub delay_seconds: u64,
 }
 
-/// A database of a copy.
+/// A database in a copy, and the original from which it was copied.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CopiedDatabase {
@@ -91,7 +91,7 @@ pub struct CopiedDatabase {
     pub source: PathBuf,
 }
 
-/// State of the active side as of its last response.
+/// State of a copy's active side, according to its last response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ActiveSideStatus {
@@ -103,7 +103,7 @@ pub struct ActiveSideStatus {
     pub at_unix_ms: i64,
 }
 
-/// Phase of a copy.
+/// Phase in the life of a copy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum CopyPhase {
@@ -180,7 +180,8 @@ impl CopyState {
         })?;
         if state.format != FORMAT {
             let what = format!(
-                "{}: file version {} is newer than this program; use the program that made the copy",
+                "{}: file version {} is newer than this program supports; use the program version that made \
+                 the copy",
                 path.display(),
                 state.format
             );
@@ -188,7 +189,7 @@ impl CopyState {
         }
         if let Some(field) = state.invalid_field() {
             return Err(CopyError::Refused(format!(
-                "{}: a copy cannot have this {field}; reseed the copy with jetcell reseed",
+                "{}: the {field} is not valid for a copy; reseed the copy with jetcell reseed",
                 path.display()
             )));
         }
@@ -345,11 +346,11 @@ impl CopiedDatabase {
 
 /// Reads the header of a database file.
 pub fn database_header(vfs: &dyn Vfs, path: &Path) -> Result<DatabaseHeader> {
-    let failed = |error: std::io::Error| CopyError::io(path, &error);
-    let file = vfs.open(path, OpenMode::Read).map_err(failed)?;
-    let len = file.len().map_err(failed)?.min(64 << 10) as usize / 4096 * 4096;
+    let io_error = |error: std::io::Error| CopyError::io(path, &error);
+    let file = vfs.open(path, OpenMode::Read).map_err(io_error)?;
+    let len = file.len().map_err(io_error)?.min(64 << 10) as usize / 4096 * 4096;
     let mut start = IoBuffer::zeroed(len);
-    file.read_at(0, &mut start, IoReason::DatabaseHeader).map_err(failed)?;
+    file.read_at(0, &mut start, IoReason::DatabaseHeader).map_err(io_error)?;
     DatabaseHeader::read_from_start(&start).map(|(header, _)| header).map_err(|error| {
         let what = error.to_string();
         CopyError::Engine(ese_engine::Error::Corrupt { path: path.to_path_buf(), page: None, what })
@@ -381,7 +382,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_no_copy_can_have_is_refused_by_the_name_of_its_field() {
+    fn an_impossible_state_file_is_rejected_naming_the_field() {
         let disk = SimVfs::new();
         let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
         let directory = Path::new("/copy");
@@ -435,7 +436,7 @@ mod tests {
             let mut state = sound.clone();
             lie(&mut state);
             let text = refusal(&state).unwrap_or_default();
-            assert!(text.contains(&format!("a copy cannot have this {field};")), "{field}: {text}");
+            assert!(text.contains(&format!("the {field} is not valid for a copy;")), "{field}: {text}");
         }
         let text = serde_json::to_string(&sound).unwrap().replace("\"E00\"", "\"/E00\"");
         text_file::write(&disk, &directory.join(COPY_FILE), &text).unwrap();
@@ -444,12 +445,12 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_too_long_is_not_read() {
+    fn an_oversized_state_file_is_not_read() {
         let disk = SimVfs::new();
         let directory = Path::new("/copy");
         disk.create_directory(directory).unwrap();
         disk.put(&directory.join(COPY_FILE), &vec![b' '; MAX_BYTES as usize + 1]);
         let text = CopyState::read(&disk, directory).unwrap_err().to_string();
-        assert!(text.contains("more than the 1048576 bytes"), "{text}");
+        assert!(text.contains("the maximum is 1048576 bytes"), "{text}");
     }
 }

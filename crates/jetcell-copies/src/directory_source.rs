@@ -14,7 +14,7 @@ use crate::log_source::{AvailableLogs, LogSource};
 use crate::stream_directory::StreamDirectory;
 use crate::streamed_log::read_durable;
 
-/// Reads the logs of an active side from its directory.
+/// A source that reads the logs of an active side from its directory.
 pub struct DirectorySource(StreamDirectory);
 
 impl DirectorySource {

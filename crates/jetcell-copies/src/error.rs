@@ -34,7 +34,7 @@ pub enum CopyError {
     #[error("{}: replay is paused while the copy is backed up", .0.display())]
     Paused(std::path::PathBuf),
     /// An incremental reseed cannot repair the side, but a full reseed can.
-    #[error("an incremental reseed is not possible: {0}; reseed the whole copy, without --incremental")]
+    #[error("an incremental reseed is not possible: {0}; omit --incremental to reseed the complete copy")]
     OnlyFullReseed(String),
     /// The request was refused. The text contains the reason and a remedy.
     #[error("{0}")]
@@ -88,4 +88,9 @@ impl CopyError {
             _ => false,
         }
     }
+}
+
+/// Returns the error of an incremental reseed that is not possible.
+pub(crate) fn full_reseed_required(why: &str) -> CopyError {
+    CopyError::OnlyFullReseed(why.to_string())
 }

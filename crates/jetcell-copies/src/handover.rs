@@ -17,7 +17,8 @@ use crate::error::{CopyError, Result};
 use crate::log_end::{LogEnd, records_end_offset, remove_empty_tail};
 use crate::stream_directory::StreamDirectory;
 
-/// A stopped active side. It cannot be started while this value exists.
+/// A stopped active side, which is about to hand over its role to a copy. It cannot be started while this
+/// value exists.
 pub trait Handover {
     /// Returns all logs of the active side, including the newest one, which may still be open. If the newest log has
     /// no records, it is not included.
@@ -72,7 +73,7 @@ impl DirectoryHandover {
         let files = vfs.list(logs.path()).map_err(|error| unreachable(&error))?;
         if !files.iter().any(|path| logs.names.generation_of(path).is_some() || *path == logs.names.current())
         {
-            return Err(unreachable(&std::io::Error::other("the directory has no logs")));
+            return Err(unreachable(&std::io::Error::other("the directory does not contain logs")));
         }
         let path = logs.path().join(format!("{}.lock", logs.names.base()));
         let lock = vfs.lock(&path).map_err(|error| match error.kind() {

@@ -51,12 +51,12 @@ pub(crate) fn remove_if_exists(vfs: &dyn Vfs, path: &Path) -> io::Result<()> {
 /// Writes a log to `path` and makes it durable. Until the function returns, the file may be incomplete.
 pub(crate) fn store_log(vfs: &dyn Vfs, path: &Path, bytes: &[u8]) -> Result<()> {
     let directory = path.parent().unwrap_or(Path::new("."));
-    let put = || {
+    let write_file = || {
         vfs.create_directory(directory)?;
         let file = create_or_replace(vfs, path)?;
         file.write_at(0, bytes, IoReason::LogWrite)?;
         file.sync(IoReason::LogWrite)?;
         vfs.sync_directory(directory)
     };
-    put().map_err(|error| CopyError::io(path, &error))
+    write_file().map_err(|error| CopyError::io(path, &error))
 }

@@ -1,8 +1,8 @@
 //! Passive copies of databases, kept current with logs from the active instance.
 //!
 //! ```text
-//!  active side                    copy
-//!  E0000000012.log ──> Source ──> incoming/ ──> inspected ──> replayed ──> databases, dirty
+//!  active side                       copy
+//!  E0000000012.log ──> LogSource ──> incoming/ ──> inspected ──> replayed ──> databases, dirty
 //!  E00-1f3a77c2.copy <─ what the copy still needs
 //!  pages, both ways   <─> repairs
 //! ```
@@ -33,6 +33,7 @@ mod replay_pause;
 mod replicator;
 mod reseed;
 mod reseed_files;
+mod reseed_record;
 mod seed;
 mod status;
 mod stream_directory;

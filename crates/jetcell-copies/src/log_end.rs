@@ -15,7 +15,7 @@ use crate::error::{CopyError, Result};
 /// Maximum size of an ESE log in bytes.
 pub const MAX_LOG_BYTES: u64 = 1 << 28;
 
-/// Identifies a closed log by its generation, creation time and content.
+/// Identity of a closed log: its generation, creation time and content checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LogEnd {
@@ -120,7 +120,7 @@ pub fn has_records(log: &VerifiedLog) -> bool {
     log.end.generation != log.generation || log.end.segment > 1
 }
 
-/// Returns true if `next` is the header of the log that continues the log with this `end`.
+/// Returns true if `next` is the header of the log that directly follows the log that ends at `end`.
 pub fn is_successor(end: &LogEnd, next: &LogHeader) -> bool {
     (end.created, end.checksum) == (u64::from_be_bytes(next.previous_created.0), next.previous_checksum)
 }
@@ -146,10 +146,10 @@ pub fn remove_empty_tail(
 
 /// Reads the header of a log.
 pub fn read_log_header(vfs: &dyn Vfs, path: &Path) -> Result<LogHeader> {
-    let failed = |error: std::io::Error| CopyError::io(path, &error);
-    let file = vfs.open(path, OpenMode::Read).map_err(failed)?;
+    let io_error = |error: std::io::Error| CopyError::io(path, &error);
+    let file = vfs.open(path, OpenMode::Read).map_err(io_error)?;
     let mut segment = IoBuffer::zeroed(SEGMENT_BYTES);
-    file.read_at(0, &mut segment, IoReason::LogRead).map_err(failed)?;
+    file.read_at(0, &mut segment, IoReason::LogRead).map_err(io_error)?;
     LogHeader::decode(&segment).map_err(|error| {
         CopyError::Engine(Error::Corrupt { path: path.to_path_buf(), page: None, what: error.to_string() })
     })

@@ -143,7 +143,7 @@ impl LogFetcher<'_> {
             }
             // The active side will never have this log.
             let what = format!(
-                "the copy has logs up to generation {:X} (hexadecimal) that {} does not have: the copy \
+                "the copy has logs up to generation {:X} (hexadecimal), which {} does not have: the copy \
                  belongs to an abandoned history; reseed the copy",
                 end.generation,
                 self.source.address()
@@ -176,8 +176,7 @@ impl LogFetcher<'_> {
                     format!("log generation {:X} (hexadecimal) of {}", end.generation, self.source.address());
                 let what = format!(
                     "{number} differs from the log of the copy: their histories have diverged (-590); \
-                     compare them with jetcell copies --with, then reseed the side whose history is not \
-                     wanted"
+                     compare them with jetcell copies --with, then reseed the side with the unwanted history"
                 );
                 // A single response is not enough: it may be outdated and come from a side that used to be active.
                 self.record_failure(state, generation, -590, UnfitReason::Diverged, what);
@@ -287,7 +286,7 @@ impl LogFetcher<'_> {
         }
         let Some(bytes) = self.source.read_log(generation, 0)? else {
             let what = format!(
-                "log generation {:X} (hexadecimal), which the copy needs next, no longer exists on the \
+                "the copy needs log generation {:X} (hexadecimal) next, but it no longer exists on the \
                  active side ({}); reseed the copy",
                 generation.0,
                 self.source.address()
@@ -320,7 +319,7 @@ impl LogFetcher<'_> {
                 (-501, UnfitReason::BadLog, format!("{number}: {what}; reseed the copy"))
             }
             LogFlaw::OtherStream => {
-                let what = format!("{number} belongs to another log stream; reseed the copy (-530)");
+                let what = format!("{number} belongs to a different log stream; reseed the copy (-530)");
                 (-530, UnfitReason::Diverged, what)
             }
             LogFlaw::OtherHistory => (
@@ -357,13 +356,13 @@ impl LogFetcher<'_> {
     }
 
     fn write(&self, path: &Path, bytes: &[u8]) -> Result<()> {
-        let put = || {
+        let write_file = || {
             self.vfs.create_directory(&self.directory.join(INCOMING))?;
             let file = create_or_replace(&**self.vfs, path)?;
             file.write_at(0, bytes, IoReason::LogWrite)?;
             file.sync(IoReason::LogWrite)
         };
-        put().map_err(|error| {
+        write_file().map_err(|error| {
             let _ = self.vfs.remove(path);
             CopyError::Engine(Error::io(path, &error))
         })
@@ -385,6 +384,6 @@ fn header_matches(header: &LogHeader, log: &VerifiedLog) -> bool {
 fn divergence_message(number: &str, how: &str, code: i32) -> String {
     format!(
         "{number} does not continue the copy, whose last log {how}: their histories have diverged ({code}); \
-         compare them with jetcell copies --with, then reseed the side whose history is not wanted"
+         compare them with jetcell copies --with, then reseed the side with the unwanted history"
     )
 }

@@ -11,7 +11,7 @@ use jetcell_vfs::IoBuffer;
 use crate::error::Result;
 use crate::handover::Handover;
 
-/// The logs that the active side offers.
+/// The logs that the active side offers to a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AvailableLogs {
     /// Oldest log.
@@ -23,7 +23,7 @@ pub struct AvailableLogs {
     pub open_created: Option<u64>,
 }
 
-/// The active side of a copy.
+/// Interface through which a copy accesses its active side.
 pub trait LogSource: Send {
     /// Returns the active side's address for messages.
     fn address(&self) -> String;

@@ -43,7 +43,7 @@ pub struct CheckedDatabase {
     pub repaired: Vec<(u32, i64)>,
 }
 
-/// A page that differs from the active side's page.
+/// A page of a copy that differs from the active side's page.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Divergence {

@@ -23,7 +23,7 @@ const REPLAY_STOP_TIMEOUT: Duration = Duration::from_secs(300);
 const PAUSE_LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Pauses the replay of a copy until this value is dropped.
+/// Guard that pauses the replay of a copy until it is dropped.
 pub struct ReplayPause {
     _lock: Box<dyn DirectoryLock>,
 }
@@ -37,11 +37,13 @@ pub struct ReplayPause {
 pub fn pause_replay(vfs: &Arc<dyn Vfs>, directory: &Path) -> Result<ReplayPause> {
     let shown = directory.display();
     let Some(state) = CopyState::read(&**vfs, directory)? else {
-        return Err(CopyError::Refused(format!("{shown}: the directory is not a copy")));
+        return Err(CopyError::Refused(format!("{shown}: the directory does not contain a copy")));
     };
     if state.phase != CopyPhase::Following {
-        let what = "its databases may be incomplete; see jetcell copies";
-        return Err(CopyError::Refused(format!("{shown}: the copy does not follow its active side: {what}")));
+        let what = "the databases of the copy may be incomplete; for its state, use jetcell copies";
+        return Err(CopyError::Refused(format!(
+            "{shown}: the copy is not following its active side: {what}"
+        )));
     }
     let held = wait_for_lock(vfs, &directory.join(PAUSE_FILE), PAUSE_LOCK_TIMEOUT)?;
     let Some(lock) = held else {
@@ -52,7 +54,7 @@ pub fn pause_replay(vfs: &Arc<dyn Vfs>, directory: &Path) -> Result<ReplayPause>
     for path in databases.chain([base_lock]) {
         let there = vfs.exists(&path).map_err(|error| CopyError::io(&path, &error))?;
         if there && wait_for_lock(vfs, &path, REPLAY_STOP_TIMEOUT)?.is_none() {
-            let what = "the process that uses the copy did not pause; stop the process and retry";
+            let what = "the process that uses the copy did not pause; stop that process, then retry";
             return Err(CopyError::Refused(format!("{}: {what}", path.display())));
         }
     }

@@ -37,7 +37,7 @@ const MAX_REMOVED_LOGS: usize = 16;
 /// Name of the file that a process locks while it works on the copy.
 const LOCK_FILE: &str = "copy.lock";
 
-/// Result of a step.
+/// Result of one step of replicating logs to a copy.
 #[derive(Clone, Debug, Default)]
 pub struct ReplicationStepReport {
     /// Number of generations copied and inspected.
@@ -98,7 +98,10 @@ impl Replicator {
     ) -> Result<Replicator> {
         let lock = lock(vfs, directory)?;
         let Some(mut state) = CopyState::read(&**vfs, directory)? else {
-            return Err(CopyError::Refused(format!("{}: the directory is not a copy", directory.display())));
+            return Err(CopyError::Refused(format!(
+                "{}: the directory does not contain a copy",
+                directory.display()
+            )));
         };
         state.delay_seconds = options.delay.as_secs();
         let (streams, pause) = (options.stream_log, options.idle_wait());
@@ -390,8 +393,8 @@ impl Replicator {
         }
         if let Some(path) = self.replayer.missing_database() {
             let what = format!(
-                "the active side has a database that the copy does not have ({path}): it was created after the copy was seeded; \
-                 reseed the copy"
+                "the active side has a database that the copy does not have ({path}), because it was \
+                 created after the copy was seeded; reseed the copy"
             );
             self.state.phase = CopyPhase::Unfit { reason: UnfitReason::DatabaseMissing, what };
         }
@@ -435,11 +438,11 @@ impl Replicator {
         match &self.state.phase {
             CopyPhase::Following => Ok(()),
             CopyPhase::Seeding => Err(CopyError::Refused(format!(
-                "{shown}: the copy is not completely seeded; repeat the command that started the seeding"
+                "{shown}: the seeding of the copy is incomplete; repeat the command that started it"
             ))),
             CopyPhase::Unfit { what, .. } => Err(CopyError::Refused(format!("{shown}: {what}"))),
             CopyPhase::Activating { .. } => Err(CopyError::Refused(format!(
-                "{shown}: an activation of the copy was started; repeat jetcell activate to complete it"
+                "{shown}: the activation of the copy is incomplete; repeat jetcell activate to complete it"
             ))),
         }
     }

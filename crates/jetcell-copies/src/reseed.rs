@@ -16,7 +16,6 @@
 //! header states that a reseed is in progress, no engine opens the database. If the other side removes needed logs
 //! before the reseed completes, the next call fails, and only a full reseed is possible.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use ese_engine::{CopyEvent, DiscoveredDatabase, Error, EventSink, LogChanges, RecoverySet, VerifiedLog};
@@ -24,20 +23,18 @@ use ese_format::header::{DatabaseHeader, DatabaseState};
 use ese_format::{Generation, PageNumber};
 use jetcell_backup::text_file;
 use jetcell_sync::Arc;
-use jetcell_vfs::{DirectoryLock, File, FileName, IoReason, OpenMode, Vfs};
-use serde::{Deserialize, Serialize};
+use jetcell_vfs::{DirectoryLock, File, IoReason, OpenMode, Vfs};
 
 use crate::copy_events::CopyEvents;
-use crate::copy_state::{
-    CopiedDatabase, CopyPhase, CopyState, UnfitReason, database_header, first_required, is_id,
-};
+use crate::copy_state::{CopiedDatabase, CopyPhase, CopyState, UnfitReason, database_header, first_required};
 use crate::directory_source::DirectorySource;
-use crate::error::{CopyError, Result};
+use crate::error::{CopyError, Result, full_reseed_required};
 use crate::incoming::{is_not_found, part_path, remove_if_exists, store_log};
 use crate::log_fetcher::LogFetcher;
 use crate::log_history::{HistoryRelation, LogHistory};
 use crate::log_source::LogSource;
-use crate::reseed_files::{RESEED_FILE, read_page, write_header};
+use crate::reseed_files::{read_page, write_header};
+use crate::reseed_record::{RESEED_FILE, ReseedDatabase, ReseedRecord};
 use crate::stream_directory::StreamDirectory;
 use crate::streamed_log::remove_streamed;
 use crate::unfinished_states::remove_unfinished_states;
@@ -45,7 +42,7 @@ use crate::unfinished_states::remove_unfinished_states;
 /// Name of the directory for diverged logs, which are kept because they contain commits that exist nowhere else.
 pub(crate) const DIVERGED_DIRECTORY: &str = "diverged";
 
-/// Plan or result of an incremental reseed.
+/// Plan for an incremental reseed, or its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReseedPlan {
     /// First generation that differs between the two sides; `None` if none does.
@@ -60,7 +57,7 @@ pub struct ReseedPlan {
     pub is_resumed: bool,
 }
 
-/// The two sides of a reseed.
+/// An incremental reseed in progress: its plan, source and target.
 pub struct Reseed {
     vfs: Arc<dyn Vfs>,
     source: RecoverySet,
@@ -71,45 +68,6 @@ pub struct Reseed {
     events: CopyEvents,
     plan: ReseedPlan,
     _locks: Vec<Box<dyn DirectoryLock>>,
-}
-
-/// Content of the file [`RESEED_FILE`].
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ReseedRecord {
-    first_diverged: Option<u32>,
-    commits_given_up: u64,
-    /// Generation at which redo would have started for the databases on this side.
-    redo_from: u32,
-    /// Identifier that this side had as a copy.
-    id: String,
-    databases: Vec<ReseedDatabase>,
-}
-
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ReseedDatabase {
-    path: PathBuf,
-    signature: String,
-    page_bytes: u32,
-    pages: BTreeSet<u32>,
-}
-
-impl ReseedRecord {
-    /// Reads the file. Returns `None` if no reseed was interrupted.
-    fn read(vfs: &dyn Vfs, directory: &Path) -> Result<Option<ReseedRecord>> {
-        let Some(text) = text_file::read(vfs, &directory.join(RESEED_FILE))? else { return Ok(None) };
-        let is_inside = |database: &ReseedDatabase| {
-            let name = FileName::from_path(&database.path);
-            name.is_ok_and(|name| database.path == directory.join(name))
-        };
-        let stored = serde_json::from_str(&text).ok();
-        let is_possible = |stored: &ReseedRecord| is_id(&stored.id) && stored.databases.iter().all(is_inside);
-        match stored.filter(is_possible) {
-            Some(stored) => Ok(Some(stored)),
-            None => Err(full_reseed_required(&format!("{RESEED_FILE} of an interrupted reseed is damaged"))),
-        }
-    }
 }
 
 impl Reseed {
@@ -130,7 +88,7 @@ impl Reseed {
         let source_logs = StreamDirectory::from_set(vfs, &source)?;
         if vfs.same_file(source_logs.path(), directory) {
             return Err(CopyError::Refused(format!(
-                "{}: a side cannot be reseeded from itself; name another directory",
+                "{}: a side cannot be reseeded from itself; specify a different directory",
                 directory.display()
             )));
         }
@@ -150,7 +108,7 @@ impl Reseed {
         };
         let known = CopyState::read(&**vfs, directory)?;
         if known.as_ref().is_some_and(|state| state.phase == CopyPhase::Seeding) {
-            return Err(full_reseed_required("the copy is not completely seeded"));
+            return Err(full_reseed_required("the seeding of the copy is incomplete"));
         }
         // The logs do not show which pages are damaged.
         if let Some(CopyPhase::Unfit { reason: UnfitReason::BadDatabase, what }) =
@@ -216,10 +174,10 @@ impl Reseed {
             HistoryRelation::Ahead(more) if more > 0 => Some(Generation(ours.newest().0 - more + 1)),
             HistoryRelation::Ahead(_) => Some(ours.newest()),
             HistoryRelation::OtherStream => {
-                return Err(full_reseed_required("the logs belong to another log stream"));
+                return Err(full_reseed_required("the logs belong to a different log stream"));
             }
             HistoryRelation::NoCommonLog => {
-                return Err(full_reseed_required("the two sides have no common log"));
+                return Err(full_reseed_required("the two sides do not have a common log"));
             }
         };
         let changes = match first {
@@ -229,7 +187,9 @@ impl Reseed {
             None => LogChanges::default(),
         };
         if changes.unnamed_pages > 0 {
-            return Err(full_reseed_required("the diverged logs change a database that they do not name"));
+            return Err(full_reseed_required(
+                "the diverged logs change a database that they do not refer to by name",
+            ));
         }
         let databases = self.target_databases(known)?;
         let mut stored = ReseedRecord {
@@ -272,17 +232,17 @@ impl Reseed {
             }
         }
         if found.is_empty() {
-            return Err(full_reseed_required("no database belongs to these logs"));
+            return Err(full_reseed_required("no database that belongs to these logs was found"));
         }
         Ok(found)
     }
 
     fn source_database(&self, signature: &str) -> Result<&DiscoveredDatabase> {
-        let is = |database: &&DiscoveredDatabase| database.header.signature.to_hex() == *signature;
-        let found = self.source.databases.iter().find(is);
+        let has_signature = |database: &&DiscoveredDatabase| database.header.signature.to_hex() == *signature;
+        let found = self.source.databases.iter().find(has_signature);
         found.ok_or_else(|| {
             full_reseed_required(
-                "the other side does not have the same databases; also name their directory with --from",
+                "the other side does not have the same databases; also specify their directory with --from",
             )
         })
     }
@@ -294,7 +254,7 @@ impl Reseed {
         for database in &self.stored.databases {
             let header = database_header(&*self.vfs, &self.source_database(&database.signature)?.path)?;
             if !matches!(header.state, DatabaseState::CleanShutdown | DatabaseState::DirtyShutdown) {
-                return Err(full_reseed_required("a database of the other side is neither clean nor dirty"));
+                return Err(full_reseed_required("a database on the other side is neither clean nor dirty"));
             }
             redo_there = redo_there.min(first_required(&header).0);
         }
@@ -328,7 +288,7 @@ impl Reseed {
             .map_err(|error| full_reseed_required(&error.to_string()))?;
         if changes.unnamed_pages > 0 {
             return Err(full_reseed_required(
-                "the logs of the other side change a database that they do not name",
+                "the logs on the other side change a database that they do not refer to by name",
             ));
         }
         for database in &mut self.stored.databases {
@@ -446,27 +406,27 @@ impl Reseed {
         let from = self.source_database(&database.signature)?;
         let source = self.open(&from.path, OpenMode::Read)?;
         let target = self.open(&database.path, OpenMode::Write)?;
-        let failed = |error: std::io::Error| CopyError::io(&database.path, &error);
+        let io_error = |error: std::io::Error| CopyError::io(&database.path, &error);
         let before = database_header(vfs, &from.path)?;
         let mut header = database_header(vfs, &database.path)?;
         header.state = DatabaseState::IncrementalReseedInProgress;
         write_header(&*target, &header)?;
         let size = before.page_size;
-        let (there, here) = (source.len().map_err(failed)?, target.len().map_err(failed)?);
+        let (there, here) = (source.len().map_err(io_error)?, target.len().map_err(io_error)?);
         if here < there {
-            target.grow(there).map_err(failed)?;
+            target.grow(there).map_err(io_error)?;
         }
         for &page in &database.pages {
             let Some(page) = PageNumber::new(page) else { continue };
             let image = read_page(&*source, size, page, &*self.vfs)?;
             let offset = size.offset_of(page);
             if offset + size.bytes() as u64 <= here.max(there) {
-                target.write_at(offset, &image, IoReason::Backup).map_err(failed)?;
+                target.write_at(offset, &image, IoReason::Backup).map_err(io_error)?;
             }
             *done += 1;
             progress(*done);
         }
-        target.sync(IoReason::Backup).map_err(failed)?;
+        target.sync(IoReason::Backup).map_err(io_error)?;
         let after = database_header(vfs, &from.path)?;
         if (before.state, before.attach_position, before.consistent_position)
             != (after.state, after.attach_position, after.consistent_position)
@@ -546,32 +506,32 @@ impl Reseed {
     fn move_diverged_logs(&self) -> Result<()> {
         let vfs = &*self.vfs;
         let aside = self.directory.join(DIVERGED_DIRECTORY);
-        let failed = |error: std::io::Error| CopyError::io(&self.directory, &error);
+        let io_error = |error: std::io::Error| CopyError::io(&self.directory, &error);
         let first = Generation(self.stored.first_diverged.unwrap_or(u32::MAX));
-        vfs.create_directory(&aside).map_err(failed)?;
+        vfs.create_directory(&aside).map_err(io_error)?;
         let form = self.target.log_names;
         for (generation, path) in &self.target.logs {
             if *generation >= first && !self.is_fetched(*generation, path) {
                 let name = form.archived(self.source.base_name, *generation);
-                vfs.rename(path, &aside.join(name)).map_err(failed)?;
+                vfs.rename(path, &aside.join(name)).map_err(io_error)?;
             } else {
-                remove_if_exists(vfs, path).map_err(failed)?;
+                remove_if_exists(vfs, path).map_err(io_error)?;
             }
         }
-        vfs.sync_directory(&aside).map_err(failed)?;
-        vfs.sync_directory(&self.directory).map_err(failed)?;
+        vfs.sync_directory(&aside).map_err(io_error)?;
+        vfs.sync_directory(&self.directory).map_err(io_error)?;
         let base = self.source.base_name;
-        for path in vfs.list(&self.directory).map_err(failed)? {
+        for path in vfs.list(&self.directory).map_err(io_error)? {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let ending = path.extension().unwrap_or_default().to_string_lossy().into_owned();
             let side_file = matches!(&*ending, "jdw" | "jfm" | "jrs");
             let of_stream =
                 name.starts_with(base.as_str()) && matches!(&*ending, "log" | "jtx" | "chk" | "jcp");
             if side_file || of_stream {
-                remove_if_exists(vfs, &path).map_err(failed)?;
+                remove_if_exists(vfs, &path).map_err(io_error)?;
             }
         }
-        vfs.sync_directory(&self.directory).map_err(failed)
+        vfs.sync_directory(&self.directory).map_err(io_error)
     }
 
     /// Returns true if an interrupted call has fetched this log.
@@ -587,10 +547,6 @@ impl Reseed {
     fn open(&self, path: &Path, mode: OpenMode) -> Result<Arc<dyn File>> {
         self.vfs.open(path, mode).map_err(|error| CopyError::io(path, &error))
     }
-}
-
-fn full_reseed_required(why: &str) -> CopyError {
-    CopyError::OnlyFullReseed(why.to_string())
 }
 
 /// Locks all files of this side.

@@ -8,9 +8,6 @@ use jetcell_vfs::{File, IoBuffer, IoReason, Vfs};
 
 use crate::error::{CopyError, Result};
 
-/// Name of the file that lists the pages that an interrupted reseed must still patch.
-pub(crate) const RESEED_FILE: &str = "reseed.json";
-
 /// Maximum number of times a page that is being written is read.
 const MAX_READ_ATTEMPTS: u32 = 50;
 
@@ -30,8 +27,8 @@ pub fn read_page(file: &dyn File, size: PageSize, page: PageNumber, vfs: &dyn Vf
             _ => vfs.clock().sleep(std::time::Duration::from_millis(10)),
         }
     }
-    let what =
-        "the page cannot be used for the reseed; check the database, or reseed from another side".to_string();
+    let what = "the page cannot be used for the reseed; check the database, or reseed from a different side"
+        .to_string();
     Err(Error::Corrupt { path: file.path().to_path_buf(), page: Some(page), what }.into())
 }
 

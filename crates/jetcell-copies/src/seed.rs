@@ -30,11 +30,11 @@ use crate::log_source::LogSource;
 use crate::replay_pause::PAUSE_FILE;
 use crate::replicator::lock;
 use crate::reseed::DIVERGED_DIRECTORY;
-use crate::reseed_files::RESEED_FILE;
+use crate::reseed_record::RESEED_FILE;
 use crate::stream_directory::StreamDirectory;
 use crate::streamed_log::streamed_path;
 
-/// Options for a seed.
+/// Options for seeding a copy.
 #[derive(Clone, Default)]
 pub struct SeedOptions {
     /// Backup options. The kind is always `Copy`, which does not affect other backups.
@@ -43,7 +43,7 @@ pub struct SeedOptions {
     pub replace_existing: bool,
 }
 
-/// Result of a seed.
+/// Result of seeding a copy.
 #[derive(Clone, Debug)]
 pub struct SeedResult {
     /// State of the copy, before it has replayed any logs.
@@ -127,7 +127,7 @@ impl SeedOperation<'_> {
         let (vfs, to) = (self.vfs, self.to);
         if vfs.same_file(to, self.active.path()) {
             let what = format!(
-                "{}: a copy cannot be seeded onto its own source; name another directory",
+                "{}: a copy cannot be seeded into the directory of its own source; specify a different directory",
                 to.display()
             );
             return Err(CopyError::Refused(what));
@@ -190,14 +190,14 @@ impl SeedOperation<'_> {
         match &state {
             Some(state) if state.stream() != self.stream && !self.replace_existing => {
                 Err(CopyError::Refused(format!(
-                    "{shown}: the directory contains a copy of another log stream; name another directory"
+                    "{shown}: the directory contains a copy of a different log stream; specify a different directory"
                 )))
             }
             Some(state) if state.phase == CopyPhase::Seeding || self.replace_existing => {
                 Ok(Some(state.clone()))
             }
             Some(_) => Err(CopyError::Refused(format!(
-                "{shown}: the directory already contains a copy; jetcell reseed replaces it"
+                "{shown}: the directory already contains a copy; use jetcell reseed to replace it"
             ))),
             None if self.replace_existing => self.examine_instance().map(|()| None),
             None => {
@@ -214,7 +214,7 @@ impl SeedOperation<'_> {
                 });
                 other.map_or(Ok(None), |path| {
                     Err(CopyError::Refused(format!(
-                        "{shown}: the directory contains other files, such as {}; name an empty or new directory",
+                        "{shown}: the directory contains other files, such as {}; specify an empty or new directory",
                         path.display()
                     )))
                 })
@@ -228,7 +228,7 @@ impl SeedOperation<'_> {
         let set = RecoverySet::find(self.vfs, &files)?;
         if set.signature != self.stream {
             let what = format!(
-                "{}: the directory contains another log stream; name another directory",
+                "{}: the directory contains a different log stream; specify a different directory",
                 self.to.display()
             );
             return Err(CopyError::Refused(what));
@@ -259,33 +259,33 @@ impl SeedOperation<'_> {
     /// Removes the existing databases and logs. Logs from a diverged history are moved to a separate directory,
     /// because they contain commits that exist nowhere else.
     fn remove_existing(&self, databases: &[PathBuf], diverged: bool) -> Result<()> {
-        let failed = |error: std::io::Error| CopyError::io(self.to, &error);
+        let io_error = |error: std::io::Error| CopyError::io(self.to, &error);
         // These files belong to the previous databases.
         for path in [self.to.join(RESEED_FILE), part_path(self.to), streamed_path(self.to)] {
             text_file::remove(&**self.vfs, &path)?;
         }
         let aside = self.to.join(DIVERGED_DIRECTORY);
-        for path in self.vfs.list(self.to).map_err(failed)? {
+        for path in self.vfs.list(self.to).map_err(io_error)? {
             let name = path.file_name().unwrap_or_default();
             let ending = path.extension().unwrap_or_default().to_string_lossy();
             let of_stream = name.to_string_lossy().starts_with(self.active.names.base().as_str());
             let is_log = of_stream && matches!(&*ending, "log" | "jtx");
             if is_log && diverged {
-                self.vfs.create_directory(&aside).map_err(failed)?;
+                self.vfs.create_directory(&aside).map_err(io_error)?;
                 match self.vfs.rename(&path, &aside.join(name)) {
                     // Another process has removed the file since the directory was listed.
                     Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                    moved => moved.map_err(failed)?,
+                    moved => moved.map_err(io_error)?,
                 }
             } else if is_log
                 || of_stream && matches!(&*ending, "chk" | "jcp" | "jrs")
                 || matches!(&*ending, "jdw" | "jfm")
                 || databases.contains(&path)
             {
-                remove_if_exists(&**self.vfs, &path).map_err(failed)?;
+                remove_if_exists(&**self.vfs, &path).map_err(io_error)?;
             }
         }
-        self.vfs.sync_directory(self.to).map_err(failed)
+        self.vfs.sync_directory(self.to).map_err(io_error)
     }
 
     /// Removes logs whose inspection was interrupted, so that a backup can start in the directory.
@@ -309,7 +309,8 @@ impl SeedOperation<'_> {
     fn install_files(&self, manifest: &BackupManifest, incoming: &Path) -> Result<()> {
         let bad = manifest.databases.iter().find(|database| !database.usable);
         if let Some(bad) = bad {
-            let what = format!("{}: the database has bad pages, so it is not copied", bad.source.display());
+            let what =
+                format!("{}: the database contains bad pages, so it was not copied", bad.source.display());
             return Err(CopyError::Refused(what));
         }
         let open = |log: &&StoredLog| is_open(manifest, log);

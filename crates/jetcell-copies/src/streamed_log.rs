@@ -59,7 +59,7 @@ impl StreamedLog {
             return Ok(None);
         }
         let path = streamed_path(directory);
-        let put = || {
+        let create_file = || {
             let incoming = directory.join(INCOMING);
             vfs.create_directory(&incoming)?;
             let file = create_or_replace(&**vfs, &path)?;
@@ -69,7 +69,7 @@ impl StreamedLog {
             vfs.sync_directory(&incoming)?;
             Ok(file)
         };
-        let file = put().map_err(|error: std::io::Error| CopyError::io(&path, &error))?;
+        let file = create_file().map_err(|error: std::io::Error| CopyError::io(&path, &error))?;
         Ok(Some(StreamedLog { generation, file, len: SEGMENT_BYTES as u64, last: first.to_vec() }))
     }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// Maximum number of bytes of cached writes that are written to the platters at a time.
 const MAX_DESTAGE: u64 = 256 << 10;
 
-/// Parameters of a drive's cache.
+/// Parameters of a simulated drive's cache.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CacheParameters {
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn writes_that_touch_are_one_range_and_later_ones_win() {
+    fn adjacent_writes_are_merged_and_later_data_wins() {
         let mut cache = DriveCache::default();
         for range in [100..200, 300..400, 200..300, 150..160] {
             cache.add_write(range);
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_reads_go_first_and_a_long_one_keeps_its_end() {
+    fn the_oldest_reads_are_evicted_first_keeping_long_tails() {
         let mut cache = DriveCache::default();
         cache.add_read(0..100, 250);
         cache.add_read(1000..1100, 250);

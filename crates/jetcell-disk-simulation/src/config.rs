@@ -25,7 +25,7 @@ const DRIVES: &str = include_str!("drives.toml");
 #[error("{0}")]
 pub struct InvalidConfig(String);
 
-/// Configuration of an experiment.
+/// Configuration of a disk simulation experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
@@ -51,7 +51,7 @@ pub struct Config {
     pub layouts: Vec<SimulatedLayout>,
 }
 
-/// A load of page reads and writes at random positions.
+/// A simulated load of page reads and writes at random positions.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SimulatedLoad {
@@ -69,7 +69,7 @@ pub struct SimulatedLoad {
     pub outstanding: usize,
 }
 
-/// Sequential log writes on separate drives.
+/// Configuration of simulated logs on separate drives.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LogDriveConfig {
@@ -84,7 +84,7 @@ pub struct LogDriveConfig {
     pub write_bytes: u64,
 }
 
-/// Parameters for rebuilding a lost drive.
+/// Parameters for simulating the rebuild of a lost drive.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RebuildParameters {
@@ -96,7 +96,7 @@ pub struct RebuildParameters {
     pub patience_ms: f64,
 }
 
-/// RAID levels that can be simulated.
+/// RAID level that can be simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SimulatedLevel {
@@ -126,7 +126,7 @@ impl SimulatedLevel {
     }
 }
 
-/// Arrangement of drives in groups.
+/// Arrangement of simulated drives in RAID groups.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SimulatedLayout {
@@ -141,7 +141,7 @@ pub struct SimulatedLayout {
     pub write_anywhere: Option<WriteAnywhereConfig>,
 }
 
-/// A volume that never overwrites blocks.
+/// Configuration of a simulated volume that never overwrites blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WriteAnywhereConfig {
@@ -215,7 +215,7 @@ impl Config {
             (is_share(load.read_share), "load.read_share must be between 0 and 1"),
             (
                 load.page_bytes >= 4096 && load.page_bytes.is_multiple_of(4096) && load.page_bytes <= 65536,
-                "load.page_bytes must be a multiple of 4096 up to 65536",
+                "load.page_bytes must be a multiple of 4096 and at most 65536",
             ),
             ((1..=100_000).contains(&load.outstanding), "load.outstanding must be between 1 and 100000"),
             (is_positive(self.seconds) && self.seconds <= 1e5, "seconds must be between 0 and 100000"),
@@ -241,8 +241,8 @@ impl Config {
                         && (4096..=1 << 20).contains(&log.write_bytes)
                         && log.write_bytes.is_multiple_of(4096)
                 }),
-                "log.logs must be 1 to 10000, log.writes_per_database_write 0 to 100, and log.write_bytes a \
-                 multiple of 4096 up to 1 MiB",
+                "log.logs must be between 1 and 10000, log.writes_per_database_write between 0 and 100, and \
+                 log.write_bytes a multiple of 4096 up to 1 MiB",
             ),
         ];
         for (holds, what) in rules {
@@ -306,7 +306,8 @@ impl SimulatedLayout {
         };
         if self.groups.is_empty() || !self.groups.iter().all(fits) {
             return Err(InvalidConfig(format!(
-                "layout {name}: each group must have {least} to 64 drives; RAID 10 requires an even number"
+                "layout {name}: each group must have between {least} and 64 drives; RAID 10 requires an \
+                 even number"
             )));
         }
         let most = if self.write_anywhere.is_some() { 0.98 } else { 1.0 };
@@ -332,8 +333,8 @@ impl SimulatedLayout {
             let stripes = drive.capacity() / 4096 / volume.scale;
             if !(4096..=1 << 22).contains(&stripes) {
                 return Err(InvalidConfig(format!(
-                    "layout {name}: with scale {}, a drive has {stripes} blocks; choose a scale that gives \
-                     4096 to 4194304 blocks",
+                    "layout {name}: with scale {}, a drive has {stripes} blocks; choose a scale that \
+                     results in 4096 to 4194304 blocks",
                     volume.scale
                 )));
             }
@@ -347,7 +348,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_of_drives_and_the_example_are_valid() {
+    fn the_drive_table_and_the_example_are_valid() {
         assert!(drives().len() >= 4);
         let config = Config::exchange_2007();
         assert_eq!((config.load.iops(), config.layouts.len()), (5000.0, 5));
@@ -355,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn drives_that_cannot_exist_are_refused() {
+    fn impossible_drives_are_rejected() {
         let disk = "[drives.x]\nkind = 'disk'\nname = 'x'\nrpm = 7200\ncapacity_gb = 146\ncylinders = 50000\n\
                     sectors_per_track = [500, 900]\nread_seek = [0.2, 3.5, 7]\nwrite_seek = [[1, 0.4], [50000, 8]]\n\
                     command_ms = 0.1\n";
@@ -394,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_files_are_refused_with_one_line() {
+    fn invalid_files_are_rejected_with_a_one_line_error() {
         for (from, to, what) in [
             ("seed = 1", "seed = -1", "line "),
             ("read_share = 0.5", "read_share = 1.5", "read_share must be between 0 and 1"),

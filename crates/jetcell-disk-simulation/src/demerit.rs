@@ -19,8 +19,8 @@ pub fn demerit(measured: &[Duration], modelled: &[Duration]) -> Option<f64> {
         return None;
     }
     let steps = measured.len().max(modelled.len());
-    let at = |times: &[f64], step: usize| times[(2 * step + 1) * times.len() / (2 * steps)];
-    let squares = (0..steps).map(|step| (at(&measured, step) - at(&modelled, step)).powi(2));
+    let quantile = |times: &[f64], step: usize| times[(2 * step + 1) * times.len() / (2 * steps)];
+    let squares = (0..steps).map(|step| (quantile(&measured, step) - quantile(&modelled, step)).powi(2));
     Some((squares.sum::<f64>() / steps as f64).sqrt() / mean)
 }
 
@@ -33,7 +33,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_distributions_have_none_and_a_shift_its_share_of_the_mean() {
+    fn demerit_is_zero_for_equal_distributions_and_relative_for_shifts() {
         let measured = milliseconds([1, 2, 3, 4]);
         assert_eq!(demerit(&measured, &milliseconds([4, 2, 1, 3])), Some(0.0));
         assert_eq!(demerit(&measured, &milliseconds([1, 1, 2, 2, 3, 3, 4, 4])), Some(0.0));

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::cache::{CacheParameters, DriveCache};
 use crate::drive::{DriveAccess, DriveHead, DriveModel, duration_from_ms};
 
-/// Identifier of an operation that consists of accesses.
+/// Identifier of a simulated operation, which can consist of several drive accesses.
 pub type OperationId = usize;
 
 /// An access in a queue.
@@ -20,7 +20,7 @@ struct QueuedAccess {
     is_background: bool,
 }
 
-/// A part of a drive that can be busy.
+/// A part of a simulated drive that can be busy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DriveComponent {
     /// Heads and platters, or flash.
@@ -29,7 +29,7 @@ pub enum DriveComponent {
     Memory,
 }
 
-/// An activity that a drive has started.
+/// An activity that a simulated drive has started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StartedActivity {
     /// Operation to which the activity belongs. Absent for a drive's background activities.
@@ -40,7 +40,7 @@ pub struct StartedActivity {
     pub time: Duration,
 }
 
-/// Counters of a drive.
+/// Activity counters of a simulated drive.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct DiskCounters {
     /// Number of reads from the medium.
@@ -65,8 +65,8 @@ struct ReadAheadState {
     left: u64,
 }
 
-/// A drive with its queue. The heads move in one direction from access to access, and then start again at the
-/// beginning (elevator, C-LOOK).
+/// A simulated drive with its queue of accesses. The heads move in one direction from access to access, and
+/// then start again at the beginning (elevator, C-LOOK).
 #[derive(Default)]
 pub struct SimulatedDisk {
     head: DriveHead,
@@ -324,19 +324,19 @@ mod tests {
     }
 
     #[test]
-    fn the_elevator_goes_up_and_begins_again_and_the_host_goes_first() {
+    fn the_elevator_wraps_around_and_host_requests_have_priority() {
         let drive = drives().remove("15k-146").unwrap();
         let mut disk = SimulatedDisk::default();
-        let at = |gigabytes: u64| DriveAccess {
+        let access_at = |gigabytes: u64| DriveAccess {
             position: gigabytes * 1_000_000_000,
             bytes: 4096,
             is_write: false,
         };
         let zero = Duration::ZERO;
         for (operation, place) in [(0, 50), (1, 20), (2, 80), (3, 60)] {
-            disk.push(&drive, zero, operation, at(place), false);
+            disk.push(&drive, zero, operation, access_at(place), false);
         }
-        disk.push(&drive, zero, 4, at(55), true);
+        disk.push(&drive, zero, 4, access_at(55), true);
         let mut order = vec![];
         disk.cylinder = drive.cylinder(55_000_000_000);
         while let Some(started) = disk.start(&drive, zero, PATIENCE) {
@@ -344,15 +344,15 @@ mod tests {
             disk.finish(started);
         }
         assert_eq!(order, [3, 2, 1, 0, 4]);
-        disk.push(&drive, zero, 5, at(10), true);
-        disk.push(&drive, PATIENCE, 6, at(90), false);
+        disk.push(&drive, zero, 5, access_at(10), true);
+        disk.push(&drive, PATIENCE, 6, access_at(90), false);
         // The maximum wait has passed, so the elevator determines the order.
         disk.cylinder = 0.0;
         assert_eq!(disk.start(&drive, PATIENCE, PATIENCE).unwrap().operation, Some(5));
     }
 
     #[test]
-    fn sequential_reads_come_from_the_cache_if_the_drive_had_time_to_read_ahead() {
+    fn sequential_reads_hit_the_cache_after_enough_idle_time() {
         let drive = with_cache(false);
         let mut disk = SimulatedDisk::default();
         let mut now = Duration::ZERO;
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn held_writes_are_answered_at_once_and_a_flush_ends_behind_the_last() {
+    fn cached_writes_complete_immediately_and_a_flush_drains_all() {
         let drive = with_cache(true);
         let mut disk = SimulatedDisk::default();
         for operation in 0..10 {
@@ -389,11 +389,11 @@ mod tests {
         let late = DriveAccess { position: 11 << 30, bytes: 65536, is_write: true };
         disk.push(&drive, Duration::ZERO, 11, late, false);
         let ended = run(&mut disk, &drive, Duration::ZERO);
-        let at = |operation| ended.iter().find(|(ended, _)| *ended == operation).unwrap().1;
+        let end_time = |operation| ended.iter().find(|(ended, _)| *ended == operation).unwrap().1;
         // Each answer takes 0.1 ms plus the transfer time of 65536 bytes at 400 MB/s.
-        assert!((at(9) - 10.0 * 0.26384).abs() < 1e-3, "{ended:?}");
-        assert!(at(10) > 10.0 && at(10) < 80.0, "ten accesses to the platters: {ended:?}");
-        assert!(at(11) > 0.6, "during a flush, the cache accepts no more writes");
+        assert!((end_time(9) - 10.0 * 0.26384).abs() < 1e-3, "{ended:?}");
+        assert!(end_time(10) > 10.0 && end_time(10) < 80.0, "ten accesses to the platters: {ended:?}");
+        assert!(end_time(11) > 0.6, "during a flush, the cache accepts no more writes");
         assert_eq!((disk.counters.writes, disk.counters.written_bytes), (11, 11 * 65536));
 
         // Writes that do not fit into the cache wait for the platters.
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn without_memory_for_writes_each_is_answered_by_the_plates_and_a_flush_at_once() {
+    fn without_write_cache_writes_reach_platters_and_flushes_return_immediately() {
         let drive = drives().remove("15k-146").unwrap();
         let mut disk = SimulatedDisk::default();
         let access = DriveAccess { is_write: true, ..read(1 << 33) };

@@ -11,7 +11,7 @@ const SECTOR: f64 = 512.0;
 /// Maximum duration of each component of an access, in milliseconds.
 const MAX_PART_MS: f64 = 60_000.0;
 
-/// A kind of drive.
+/// Model of a drive: a disk or a solid-state drive.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "snake_case", tag = "kind")]
 pub enum DriveModel {
@@ -21,7 +21,7 @@ pub enum DriveModel {
     Ssd(SsdModel),
 }
 
-/// Parameters of a disk.
+/// Parameters of a simulated disk.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DiskModel {
@@ -49,7 +49,7 @@ pub struct DiskModel {
     pub cache: Option<CacheParameters>,
 }
 
-/// Parameters of a solid-state drive.
+/// Parameters of a simulated solid-state drive.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SsdModel {
@@ -67,7 +67,7 @@ pub struct SsdModel {
     pub channels: u32,
 }
 
-/// Seek time as a function of the distance.
+/// Model of seek time as a function of the seek distance.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum SeekTimeModel {
@@ -117,7 +117,7 @@ impl SeekTimeModel {
     }
 }
 
-/// An access to a drive.
+/// One read or write access to a simulated drive.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DriveAccess {
     /// Offset of the first byte.
@@ -128,7 +128,7 @@ pub struct DriveAccess {
     pub is_write: bool,
 }
 
-/// Position of a drive's heads.
+/// Position of a simulated drive's heads.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DriveHead {
     cylinder: f64,
@@ -322,7 +322,7 @@ mod tests {
     use crate::config::drives;
 
     #[test]
-    fn the_curve_of_three_points_has_their_least_average_and_greatest_value() {
+    fn a_three_point_curve_matches_minimum_average_and_maximum_times() {
         let (seek, all) = (SeekTimeModel::Points([0.2, 3.4, 6.6]), 107_500.0);
         assert!((seek.milliseconds(1.0, all) - 0.2).abs() < 1e-9);
         assert!((seek.milliseconds(all, all) - 6.6).abs() < 0.01);
@@ -337,15 +337,18 @@ mod tests {
     }
 
     #[test]
-    fn a_table_is_interpolated_and_flat_beyond_its_ends() {
+    fn a_seek_table_is_interpolated_and_constant_outside_the_range() {
         let seek = SeekTimeModel::Table(vec![[1.0, 0.5], [10.0, 1.4], [100.0, 2.3]]);
-        let at = |distance| seek.milliseconds(distance, 200.0);
-        assert_eq!([at(0.0), at(1.0), at(100.0), at(150.0)], [0.0, 0.5, 2.3, 2.3]);
-        assert!((at(5.5) - 0.95).abs() < 1e-9);
+        let seek_time = |distance| seek.milliseconds(distance, 200.0);
+        assert_eq!(
+            [seek_time(0.0), seek_time(1.0), seek_time(100.0), seek_time(150.0)],
+            [0.0, 0.5, 2.3, 2.3]
+        );
+        assert!((seek_time(5.5) - 0.95).abs() < 1e-9);
     }
 
     #[test]
-    fn sequential_transfers_have_the_published_rates_of_their_tracks() {
+    fn sequential_transfers_match_the_published_track_rates() {
         // The published rate does not include track switches and command times.
         let DriveModel::Disk(mut disk) = drives().remove("15k-146").unwrap() else { panic!("a disk") };
         disk.switch_ms = 0.0;
@@ -357,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn transfers_of_flash_share_its_interface() {
+    fn flash_transfers_share_the_interface_bandwidth() {
         let drive = drives().remove("ssd").unwrap();
         let mut head = DriveHead::default();
         let read = |position| DriveAccess { position, bytes: 500_000, is_write: false };
@@ -367,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drive_of_fewer_bytes_has_the_seeks_of_the_whole_one() {
+    fn a_smaller_drive_keeps_full_drive_seek_times() {
         let drive = drives().remove("15k-146").unwrap();
         let small = drive.with_capacity(1 << 30);
         let far = |drive: &DriveModel| drive.cylinder(drive.capacity() - 4096);

@@ -28,7 +28,7 @@ const RATES: [(&str, Option<f64>, Option<f64>); 6] = [
 /// Published random reads per second without a queue, as assumed by calculators for 15k drives.
 const READS: [(&str, f64); 2] = [("15k-146", 180.0), ("15k-450", 180.0)];
 
-/// Figures of one drive in the table.
+/// Characteristics of one drive in the table of simulated drives.
 #[derive(Clone, Debug, Serialize)]
 pub struct DriveFigures {
     /// Name of the drive in configurations.
@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_has_all_drives_and_they_do_what_is_published_of_them() {
+    fn all_drives_in_the_table_match_the_published_figures() {
         let all = drive_figures();
         assert_eq!(all.len(), 8, "seven rows of data sheets, and flash");
         for figures in &all {
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_curve_of_three_points_agrees_with_measured_seek_times_as_documented() {
+    fn a_three_point_curve_matches_measured_times_as_documented() {
         // With a queue, the elevator keeps seeks short, and the curve underestimates the time of short seeks.
         for (agreement, most) in agreements().iter().zip([0.03, 0.03, 0.11]) {
             eprintln!("{}: demerit figure {:.4}", agreement.load, agreement.demerit);

@@ -62,7 +62,7 @@ pub fn prepare_volume(
     Some(volume)
 }
 
-/// A sampled rebuild of whole drives.
+/// A rebuild of whole drives, of which only a sample is simulated.
 #[derive(Clone, Copy)]
 pub struct SampledRebuild {
     pub bytes: u64,
@@ -404,15 +404,17 @@ impl<'a> LayoutSimulation<'a> {
             let access = DriveAccess { position, bytes: blocks as u64 * BLOCK, is_write };
             if is_write { writes.push((drive, access)) } else { reads.push((drive, access)) }
         });
-        let there = |phase: AccessPhase| {
+        let on_content_drives = |phase: AccessPhase| {
             let home = |(drive, access): (usize, DriveAccess)| {
                 Some((self.groups.content_drive(drive, access.position)?, access))
             };
             phase.into_iter().filter_map(home).collect::<AccessPhase>()
         };
         writes.extend(self.logs.as_mut().map(LogDrives::consistency_point).unwrap_or_default());
-        let phases: VecDeque<AccessPhase> =
-            [there(reads), there(writes)].into_iter().filter(|phase| !phase.is_empty()).collect();
+        let phases: VecDeque<AccessPhase> = [on_content_drives(reads), on_content_drives(writes)]
+            .into_iter()
+            .filter(|phase| !phase.is_empty())
+            .collect();
         let has_work = !phases.is_empty();
         if let Some(anywhere) = &mut self.write_anywhere {
             anywhere.is_writing = has_work;

@@ -22,7 +22,7 @@ const AGES: [f64; 4] = [0.0, 0.5, 1.0, 3.0];
 /// Number of stripes in the volume on which decay is measured.
 const DECAY_STRIPES: usize = 32 * 1024;
 
-/// State of an array.
+/// State of a simulated array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SimulatedState {
@@ -67,7 +67,7 @@ impl SimulatedState {
     }
 }
 
-/// Results for a layout in one state.
+/// Simulation results for a layout in one array state.
 #[derive(Clone, Debug, Serialize)]
 pub struct StateFigures {
     /// State of the array.
@@ -102,7 +102,7 @@ pub struct StateFigures {
     pub is_reached: bool,
 }
 
-/// Results for a layout.
+/// Simulation results for a layout in all array states.
 #[derive(Clone, Debug, Serialize)]
 pub struct LayoutFigures {
     /// Name of the layout.
@@ -119,7 +119,7 @@ pub struct LayoutFigures {
     pub timeline: Timeline,
 }
 
-/// Cost of writes to a write-anywhere volume.
+/// Cost of writes to a simulated write-anywhere volume.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct WriteAnywhereDecay {
     /// Fraction of the volume in use.
@@ -134,7 +134,7 @@ pub struct WriteAnywhereDecay {
     pub reads_per_host_write: f64,
 }
 
-/// Results of an experiment.
+/// Results of a disk simulation experiment.
 #[derive(Clone, Debug, Serialize)]
 pub struct ExperimentResults {
     /// Configuration of the experiment.
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn layouts_in_place_have_their_penalties_and_a_volume_written_anywhere_less_than_one() {
+    fn in_place_layouts_have_write_penalties_unlike_write_anywhere_volumes() {
         let config = short();
         for (layout, writes, all) in [
             ("RAID 10", 2.0, 2.0),
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn two_lost_drives_cost_more_than_one_and_are_rebuilt_together() {
+    fn two_failed_drives_cost_more_and_are_rebuilt_together() {
         let config = short();
         for layout in ["RAID 6", "RAID-DP in place", "RAID-DP write"] {
             let [once, twice, rebuilding] =
@@ -390,15 +390,16 @@ mod tests {
                 "{rebuilding:?}"
             );
         }
-        let of = |name: &str| config.layouts.iter().find(|layout| layout.name.starts_with(name)).unwrap();
+        let find_layout =
+            |name: &str| config.layouts.iter().find(|layout| layout.name.starts_with(name)).unwrap();
         assert_eq!(
-            ["RAID 10", "RAID 5", "RAID 6"].map(|name| SimulatedState::tolerated_by(of(name)).len()),
+            ["RAID 10", "RAID 5", "RAID 6"].map(|name| SimulatedState::tolerated_by(find_layout(name)).len()),
             [3, 3, 5]
         );
     }
 
     #[test]
-    fn logs_are_written_beside_the_databases_and_cost_what_the_layout_costs() {
+    fn log_write_cost_depends_on_the_layout() {
         let config = short();
         let log = |layout: &str| figures(&config, layout, SimulatedState::Normal, 1000.0).log_ms.unwrap();
         let (anywhere, mirrors, parity) = (log("RAID-DP write"), log("RAID 10"), log("RAID-DP in place"));
@@ -421,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn two_runs_are_equal() {
+    fn repeated_runs_produce_equal_results() {
         let config = short();
         let run = || format!("{:?}", figures(&config, "RAID-DP write", SimulatedState::Rebuilding, 2000.0));
         assert_eq!(run(), run());

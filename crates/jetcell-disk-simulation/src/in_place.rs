@@ -7,7 +7,7 @@ use rand::Rng;
 use crate::config::{SimulatedLayout, SimulatedLevel};
 use crate::drive::DriveAccess;
 
-/// Accesses to drives that can run concurrently.
+/// One phase of an operation: drive accesses that can run concurrently.
 pub type AccessPhase = Vec<(usize, DriveAccess)>;
 
 /// A lost drive, and the spare on which it is rebuilt.
@@ -19,7 +19,8 @@ struct LostDrive {
     rebuilt: u64,
 }
 
-/// Drives of a layout, arranged in consecutive groups. No group may lose more drives than its level tolerates.
+/// Drives of a simulated layout, arranged in consecutive groups. No group may lose more drives than its level
+/// tolerates.
 #[derive(Clone, Debug)]
 pub struct DriveGroups {
     level: SimulatedLevel,
@@ -210,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn with_a_drive_lost_the_costs_are_those_of_the_formulas() {
+    fn costs_with_one_failed_drive_match_the_formulas() {
         let close =
             |found: f64, expected: f64| assert!((found - expected).abs() < 1e-9, "{found} {expected}");
         for drives in [5usize, 9, 16] {
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn with_two_drives_lost_a_lost_block_takes_as_many_reads_as_there_are_data_drives() {
+    fn double_degraded_reads_take_one_read_per_data_drive() {
         for drives in [6usize, 9, 16] {
             let (n, data) = (drives as f64, drives as f64 - 2.0);
             let (read, _) = costs(SimulatedLevel::Raid6, drives, 2);
@@ -243,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rebuild_reads_what_it_needs_and_its_part_is_used_at_once() {
+    fn a_rebuild_reads_only_required_blocks_and_uses_results_immediately() {
         let mut groups = DriveGroups::new(&layout(SimulatedLevel::RaidDp, 16));
         groups.mark_lost(2, 16);
         let phases = groups.rebuild(0, 4096);

@@ -9,7 +9,7 @@ use crate::in_place::{AccessPhase, DriveGroups};
 /// Maximum number of consecutive blocks that a consistency point writes to a drive at a time.
 const MAX_BLOCKS_PER_WRITE: u64 = 64;
 
-/// Logs and their drives.
+/// Simulated logs and the drives that store them.
 pub struct LogDrives {
     options: LogDriveConfig,
     groups: DriveGroups,
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_of_a_log_follow_each_other_and_cost_what_the_level_costs() {
+    fn log_writes_are_sequential_and_cost_depends_on_the_level() {
         let mut dp = logs(SimulatedLevel::RaidDp);
         assert_eq!((0..8).map(|_| dp.take_due_writes()).sum::<u64>(), 6);
         let places: Vec<(usize, u64)> = (0..6)
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_that_wait_for_their_log_become_one() {
+    fn pending_log_writes_are_merged() {
         let mut logs = logs(SimulatedLevel::RaidDp);
         assert_eq!([logs.add(), logs.add()], [Some((0, 8192)), Some((1, 8192))]);
         assert!((0..24).all(|_| logs.add().is_none()));

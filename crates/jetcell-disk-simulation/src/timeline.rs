@@ -13,7 +13,8 @@ const MAX_REBUILD_DURATION: f64 = 10.0;
 /// Minimum number of bytes that are rebuilt.
 const MIN_REBUILT_BYTES: f64 = (64 << 20) as f64;
 
-/// Measurements of a run. Times are simulated seconds from its beginning.
+/// Timeline of a simulation in which a drive fails and is rebuilt. Times are simulated seconds from its
+/// beginning.
 #[derive(Clone, Debug, Serialize)]
 pub struct Timeline {
     /// Time at which the drive failed.
@@ -33,7 +34,7 @@ pub struct Timeline {
     pub seconds: Vec<TimelineSecond>,
 }
 
-/// A phase of the run.
+/// A phase of a simulation's timeline, with its measurements.
 #[derive(Clone, Debug, Serialize)]
 pub struct TimelinePhase {
     /// Name of the phase: `before`, `degraded`, `rebuilding` or `after`.
@@ -54,7 +55,7 @@ pub struct TimelinePhase {
     pub rebuild_mb_per_second: f64,
 }
 
-/// Measurements for one second of the run.
+/// Measurements for one second of a simulation's timeline.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct TimelineSecond {
     /// Mean read latency in milliseconds. Absent without reads.
@@ -133,16 +134,16 @@ fn mean(sum: f64, count: u64) -> Option<f64> {
 fn phase(name: &'static str, from: f64, to: f64, seconds: &[SecondMeasurements]) -> TimelinePhase {
     let first = (from.ceil() as usize).min(seconds.len());
     let inside = &seconds[first..(to.floor() as usize).clamp(first, seconds.len())];
-    let of = |value: fn(&SecondMeasurements) -> f64| inside.iter().map(value).sum::<f64>();
+    let sum_of = |value: fn(&SecondMeasurements) -> f64| inside.iter().map(value).sum::<f64>();
     let count = |value: fn(&SecondMeasurements) -> u64| inside.iter().map(value).sum::<u64>();
     let host_writes = count(|second| second.writes);
     TimelinePhase {
         name,
         from,
         to,
-        read_ms: mean(of(|second| second.read_ms), count(|second| second.reads)),
-        write_ms: mean(of(|second| second.write_ms), host_writes),
-        log_ms: mean(of(|second| second.log_ms), count(|second| second.log_writes)),
+        read_ms: mean(sum_of(|second| second.read_ms), count(|second| second.reads)),
+        write_ms: mean(sum_of(|second| second.write_ms), host_writes),
+        log_ms: mean(sum_of(|second| second.log_ms), count(|second| second.log_writes)),
         disk_writes_per_host_write: mean(count(|second| second.disk_writes) as f64, host_writes),
         rebuild_mb_per_second: count(|second| second.rebuilt_bytes) as f64 / 1e6 / inside.len().max(1) as f64,
     }
@@ -155,7 +156,7 @@ mod tests {
     use crate::engine::prepare_volume;
 
     #[test]
-    fn a_run_shows_the_time_before_the_loss_the_whole_rebuild_and_the_time_after_it() {
+    fn a_timeline_covers_before_during_and_after_the_rebuild() {
         let config = Config { seconds: 15.0, ..Config::exchange_2007() };
         let layout = &config.layouts[4];
         let drive = config.selected_drive().unwrap();

@@ -96,7 +96,7 @@ struct StripeGroup {
     at: usize,
 }
 
-/// A write-anywhere volume.
+/// A simulated volume that never overwrites blocks.
 #[derive(Clone)]
 pub struct WriteAnywhereVolume {
     groups: Vec<StripeGroup>,
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn every_page_has_its_own_place_and_free_places_are_counted() {
+    fn pages_have_unique_locations_and_free_blocks_are_counted() {
         let mut volume = volume(0.8);
         volume.age(20_000, 1000);
         let mut seen = std::collections::BTreeSet::new();
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_for_each_host_write_grow_with_the_share_in_use() {
+    fn commands_per_host_write_grow_with_utilization() {
         let costs: Vec<f64> = [0.3, 0.6, 0.9]
             .map(|fill| {
                 let mut volume = volume(fill);
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_a_young_volume_are_whole_and_on_all_data_drives() {
+    fn new_volumes_spread_unsplit_pages_over_all_data_drives() {
         let mut volume = volume(0.3);
         volume.age(2000, 500);
         let parts: Vec<Vec<PagePart>> = (0..volume.pages()).map(|page| volume.locate(page)).collect();
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_are_found() {
+    fn runs_are_extracted_from_marked_stripes() {
         let marked: [bool; STRIPES_PER_WRITE] =
             std::array::from_fn(|place| [0, 1, 5, 62, 63].contains(&place));
         assert_eq!(runs(&marked), [(0, 2), (5, 1), (62, 2)]);

@@ -110,7 +110,7 @@ impl<'d, 's> DumpedCatalog<'d, 's> {
             match rows.len() {
                 MAX_ROWS => output.page_problem(
                     page,
-                    "the table has more rows than are possible; the extra rows are omitted",
+                    "the table has more rows than the maximum; the extra rows are omitted",
                 )?,
                 more if more > MAX_ROWS => return Ok(()),
                 _ => {}

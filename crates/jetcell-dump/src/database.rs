@@ -67,7 +67,7 @@ impl PageState {
             PageState::Repaired(bits) => format!("has {bits} flipped bit(s), which are corrected here"),
             PageState::Zero => "was never written (all zero)".to_owned(),
             PageState::Bad => "has a bad checksum".to_owned(),
-            PageState::WrongPage(stored) => format!("was written as page {stored}"),
+            PageState::WrongPage(stored) => format!("contains page {stored}"),
             PageState::BeyondFile => "is past the end of the file".to_owned(),
             PageState::Unreadable(error) => format!("cannot be read: {error}"),
         }
@@ -212,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_set_keeps_its_pages_when_it_becomes_a_bitmap() {
+    fn converting_a_page_set_to_a_bitmap_keeps_all_pages() {
         let mut set = AdaptivePageSet::new(20_000);
         for page in (0..20_000).step_by(3) {
             assert!(set.insert(page) && !set.insert(page));

@@ -9,7 +9,7 @@ use jetcell_vfs::{File, IoReason, OpenMode, Vfs};
 
 use crate::{DumpError, Result};
 
-/// An open file of any format.
+/// An open file of any format, as the input of a dump.
 pub struct DumpSource {
     file: Arc<dyn File>,
     path: PathBuf,
@@ -19,9 +19,9 @@ pub struct DumpSource {
 impl DumpSource {
     /// Opens a file for reading.
     pub fn open(vfs: &dyn Vfs, path: &Path) -> Result<DumpSource> {
-        let failed = |error| DumpError::Io { path: path.to_owned(), error };
-        let file = vfs.open(path, OpenMode::Read).map_err(failed)?;
-        let len = file.len().map_err(failed)?;
+        let io_error = |error| DumpError::Io { path: path.to_owned(), error };
+        let file = vfs.open(path, OpenMode::Read).map_err(io_error)?;
+        let len = file.len().map_err(io_error)?;
         Ok(DumpSource { file, path: path.to_owned(), len })
     }
 

@@ -22,7 +22,7 @@ pub(crate) const FILE_TYPE_TEMPORARY: u64 = 5;
 const PAGE_SIZE_OFFSET: usize = 236;
 const PAGE_SIZES: [usize; 5] = [2048, 4096, 8192, 16384, 32768];
 
-/// A header with its checksums and a summary.
+/// Dump of a file header, with its checksums and a summary.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "type", rename = "header")]
 pub struct HeaderDump {
@@ -50,7 +50,7 @@ fn format_name<S: serde::Serializer>(
     serializer.serialize_str(format.name())
 }
 
-/// State of a checksum.
+/// State of a header's checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ChecksumState {
     /// Checksum that is stored in the header.
@@ -121,8 +121,9 @@ pub fn read_header(source: &DumpSource) -> Result<HeaderDump> {
     let start = source.start()?;
     let format = EseFileKind::detect(&start);
     let Some(HeaderLayout { len, fields, has_shadow }) = header_layout(format, &start) else {
-        return Err(source
-            .unusable_error("this is not an ESE database, log, checkpoint or flush map; give such a file"));
+        return Err(source.unusable_error(
+            "the file is not an ESE database, log, checkpoint or flush map; specify a different file",
+        ));
     };
     let copy = |at: usize| {
         let page = start.get(at..at + len).or_else(|| start.get(at..)).unwrap_or_default();
@@ -142,7 +143,7 @@ pub fn read_header(source: &DumpSource) -> Result<HeaderDump> {
     let (checksum, fields) = if use_shadow { (shadow_checksum, shadow) } else { (first_checksum, first) };
     let Some(fields) = fields else {
         return Err(source.unusable_error(format!(
-            "the file is truncated inside the header: {} bytes remain",
+            "the file is truncated inside the header: only {} bytes remain",
             source.size()
         )));
     };
@@ -169,11 +170,13 @@ pub fn dump_header(source: &DumpSource, output: &mut DumpOutput<'_>) -> Result<(
 pub(crate) fn report_damage(header: &HeaderDump, output: &mut DumpOutput<'_>) -> Result<()> {
     let first = header.shadow.as_ref().is_some_and(|shadow| shadow.shown);
     if first {
-        output.problem(DumpProblem::at(0, "the header is damaged; its second copy is good and is shown"))?;
+        output
+            .problem(DumpProblem::at(0, "the header is damaged; its second copy is intact and is shown"))?;
     } else if !header.checksum.good {
         let ChecksumState { stored, computed, .. } = header.checksum;
         let message = format!(
-            "the header is damaged (checksum {stored:08x}, should be {computed:08x}); no field can be trusted"
+            "the header is damaged (checksum {stored:08x}, expected {computed:08x}); none of its fields can \
+             be trusted"
         );
         output.problem(DumpProblem::at(0, message))?;
     }
@@ -203,7 +206,7 @@ fn notes(format: EseFileKind, fields: &NamedValues) -> Vec<String> {
         EseFileKind::Database => {
             notes.push(state_note(&get));
             if get("file_type") == FILE_TYPE_TEMPORARY {
-                notes.push("a temporary database: its pages carry no checksums".to_owned());
+                notes.push("this is a temporary database; its pages do not have checksums".to_owned());
             }
             let version = (get("version"), get("update"), get("update_minor"));
             notes.push(format!("format {:#x}, update {}.{}", version.0, version.1, version.2));
@@ -217,7 +220,10 @@ fn notes(format: EseFileKind, fields: &NamedValues) -> Vec<String> {
                 get("generation")
             ));
             if (major, minor) != (8, 4000) {
-                notes.push("an older format: its records cannot be shown".to_owned());
+                notes.push(
+                    "the format is older than this program supports, so the records cannot be shown"
+                        .to_owned(),
+                );
             }
             let circular = if get("flags") & 2 != 0 { "circular logging" } else { "all logs are retained" };
             notes.push(circular.to_owned());
@@ -228,7 +234,7 @@ fn notes(format: EseFileKind, fields: &NamedValues) -> Vec<String> {
             }
         }
         EseFileKind::FlushMap => notes.push(match get("flags") & u64::from(FlushMapHeader::CLEAN) {
-            0 => format!("in use: needs logs from generation {:#X} on", get("gen_min_required")),
+            0 => format!("in use: recovery needs the logs from generation {:#X} on", get("gen_min_required")),
             _ => "clean".to_owned(),
         }),
         EseFileKind::Unknown => {}
@@ -239,15 +245,15 @@ fn notes(format: EseFileKind, fields: &NamedValues) -> Vec<String> {
 fn state_note(get: &impl Fn(&'static str) -> u64) -> String {
     let (low, high, committed) = (get("gen_min_required"), get("gen_max_required"), get("gen_max_committed"));
     match get("state") {
-        3 => "clean: no log is needed".to_owned(),
-        2 | 7 if low == 0 => "dirty, but the header does not name the logs it needs".to_owned(),
+        3 => "clean: no logs are needed".to_owned(),
+        2 | 7 if low == 0 => "dirty, but the header does not name the required logs".to_owned(),
         2 | 7 if committed > high => format!(
             "dirty: recovery needs the logs of generations {low:#X} to {high:#X}, and the logs up to \
              {committed:#X} for all commits"
         ),
         2 | 7 => format!("dirty: recovery needs the logs of generations {low:#X} to {high:#X}"),
         1 => "its creation did not complete".to_owned(),
-        _ => "in an intermediate state; see the field state".to_owned(),
+        _ => "the database is in an intermediate state; see the field state".to_owned(),
     }
 }
 

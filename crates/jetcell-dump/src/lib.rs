@@ -9,7 +9,7 @@
 //!
 //! use ese_format::LogPosition;
 //! use ese_format::checkpoint::Checkpoint;
-//! use jetcell_dump::{Output, Source, dump_checkpoint};
+//! use jetcell_dump::{DumpOutput, DumpSource, dump_checkpoint};
 //! use jetcell_vfs::SimVfs;
 //!
 //! fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -19,8 +19,8 @@
 //!     vfs.put(path, &Checkpoint::new(LogPosition::new(5, 3, 0x1d5), Default::default()).encode().repeat(2));
 //!
 //!     let mut text = Vec::new();
-//!     let mut output = Output::text(&mut text);
-//!     dump_checkpoint(&Source::open(&vfs, path)?, &mut output)?;
+//!     let mut output = DumpOutput::text(&mut text);
+//!     dump_checkpoint(&DumpSource::open(&vfs, path)?, &mut output)?;
 //!     assert_eq!(output.problems(), 0);
 //!     assert!(String::from_utf8(text)?.contains("redo begins at 00000005,0003,01D5"));
 //!     Ok(())
@@ -90,7 +90,7 @@ pub enum DumpError {
         error: io::Error,
     },
     /// The file's format is not the one that this kind of dump requires.
-    #[error("{path}: this is {found}, not {wanted}; {hint}")]
+    #[error("{path}: the file is {found}, not {wanted}; {hint}")]
     Format {
         /// Path of the file.
         path: PathBuf,
@@ -114,7 +114,7 @@ pub enum DumpError {
     Output(#[from] io::Error),
 }
 
-/// Result of a dump.
+/// Result type of dumps.
 pub type Result<T> = std::result::Result<T, DumpError>;
 
 /// Compiles the example in the README.

@@ -123,14 +123,14 @@ impl PageHeaderDump {
 
 /// Returns the role of a page, such as `table leaf` or `index space root`.
 pub(crate) fn role(flags: PageFlags) -> String {
-    let has = |flag| flags.contains(flag);
-    let kind = match (has(PageFlags::INDEX), has(PageFlags::LONG_VALUE)) {
+    let has_flag = |flag| flags.contains(flag);
+    let kind = match (has_flag(PageFlags::INDEX), has_flag(PageFlags::LONG_VALUE)) {
         (true, _) => "index",
         (_, true) => "long-value",
         _ => "table",
     };
-    let space = if has(PageFlags::SPACE) { " space" } else { "" };
-    let place = match (has(PageFlags::EMPTY), has(PageFlags::ROOT), has(PageFlags::LEAF)) {
+    let space = if has_flag(PageFlags::SPACE) { " space" } else { "" };
+    let place = match (has_flag(PageFlags::EMPTY), has_flag(PageFlags::ROOT), has_flag(PageFlags::LEAF)) {
         (true, ..) => "given back",
         (_, true, true) => "root leaf",
         (_, true, false) => "root",

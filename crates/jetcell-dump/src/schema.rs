@@ -14,7 +14,7 @@ use crate::output::DumpOutput;
 use crate::values::{hex, short_hex};
 use crate::{DumpSource, DumpedValue, NamedValues, Result};
 
-/// Options for [`dump_schema`].
+/// Options for dumping a database schema ([`dump_schema`]).
 #[derive(Clone, Debug, Default)]
 pub struct SchemaOptions {
     /// Names of the tables to dump. If empty, all tables are dumped.
@@ -340,7 +340,7 @@ pub fn dump_schema(source: &DumpSource, options: &SchemaOptions, output: &mut Du
     }
     match missing.first() {
         Some(name) => Err(source.unusable_error(format!(
-            "table `{name}` does not exist; `jetcell dump schema` lists all tables"
+            "table `{name}` does not exist; to list all tables, use `jetcell dump schema`"
         ))),
         None => Ok(()),
     }

@@ -15,7 +15,7 @@ use crate::values::{hex, short_key};
 use crate::walk::{TreeWalk, VisitedPage, WalkStep};
 use crate::{DumpSource, Result};
 
-/// Selects the tree to dump.
+/// Choice of the tree to dump.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TreeChoice {
     /// The tree whose root is this page.
@@ -226,13 +226,13 @@ fn find(
     })?;
     let what = match choice {
         _ if !table_found => format!("table `{table_name}` does not exist"),
-        TreeChoice::Index(_, index) => format!("table `{table_name}` has no index `{index}`"),
-        _ => format!("table `{table_name}` has no long values of its own"),
+        TreeChoice::Index(_, index) => format!("table `{table_name}` does not have an index `{index}`"),
+        _ => format!("table `{table_name}` does not have long values of its own"),
     };
     match found {
         Some((root, tree, name)) => Ok((root.get(), tree, name)),
         None => Err(database
             .source
-            .unusable_error(format!("{what}; `jetcell dump schema` lists all tables and indexes"))),
+            .unusable_error(format!("{what}; to list all tables and indexes, use `jetcell dump schema`"))),
     }
 }

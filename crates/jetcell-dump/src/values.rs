@@ -17,7 +17,7 @@ const MAX_WRITTEN_ZEROS: usize = 16;
 /// Width of the name column.
 const NAME_WIDTH: usize = 30;
 
-/// A value in a dump.
+/// A field's value in a dump.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DumpedValue {
     /// An absent value.
@@ -42,7 +42,7 @@ pub enum DumpedValue {
     Group(NamedValues),
 }
 
-/// Named values in file order.
+/// Named field values of a dumped structure, in file order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NamedValues(pub Vec<(String, DumpedValue)>);
 

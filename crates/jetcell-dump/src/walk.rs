@@ -117,7 +117,7 @@ impl<'d, 's> TreeWalk<'d, 's> {
                 continue;
             };
             let Some(child) = node.child() else {
-                bad(format!("node {index} has no child page; the pages below it are missing"));
+                bad(format!("node {index} does not have a child page; the pages below it are missing"));
                 continue;
             };
             self.stack.push(PendingPage {

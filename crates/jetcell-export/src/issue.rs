@@ -4,7 +4,7 @@ use std::fmt;
 
 use ese_format::PageNumber;
 
-/// One issue.
+/// One issue found by an export.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ExportIssue {
     /// True if data is missing. Otherwise the issue is only a note.

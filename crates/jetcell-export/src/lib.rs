@@ -8,14 +8,16 @@
 //! ```no_run
 //! use std::path::Path;
 //!
-//! use jetcell_export::{Destination, Format, Options, ROW_LIMIT, Rendering, Selection, export};
+//! use jetcell_export::{
+//!     ExportDestination, ExportFormat, ExportOptions, ROW_LIMIT, Rendering, Selection, export,
+//! };
 //! use jetcell_vfs::{RealOptions, RealVfs};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let options = Options {
+//! let options = ExportOptions {
 //!     selection: Selection { tables: vec!["Datatable".to_owned()], ..Selection::default() },
-//!     format: Format::JsonLines,
-//!     destination: Destination::File("datatable.jsonl".into()),
+//!     format: ExportFormat::JsonLines,
+//!     destination: ExportDestination::File("datatable.jsonl".into()),
 //!     deleted: false,
 //!     force: false,
 //!     row_limit: ROW_LIMIT,
@@ -23,7 +25,7 @@
 //! };
 //! let vfs = RealVfs::new(RealOptions::default())?;
 //! let summary = export(&vfs, Path::new("ntds.dit"), &options, &mut |table, rows| eprintln!("{table}: {rows} rows"))?;
-//! for issue in summary.issues.kept() {
+//! for issue in summary.issues.stored() {
 //!     eprintln!("{issue}");
 //! }
 //! # Ok(())

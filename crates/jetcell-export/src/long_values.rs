@@ -22,21 +22,21 @@ const PREFETCH_LEAVES: usize = 16;
 /// Reason why a long value cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum LongValueError {
-    #[error("its root is damaged")]
+    #[error("the root of the value is damaged")]
     DamagedRoot,
     #[error("the value is encrypted")]
     Encrypted,
     #[error("chunk at byte {offset} of {len}: {error}")]
     Chunk { offset: usize, len: usize, error: CompressionError },
-    #[error("the table has no long values")]
+    #[error("the table does not have long values")]
     NoTree,
     #[error("page {page} {problem}")]
     Page { page: PageNumber, problem: PageProblem },
-    #[error("page {0} belongs to another tree")]
+    #[error("page {0} belongs to a different tree")]
     OtherTree(PageNumber),
-    #[error("no node {0:02x?} in the long-value tree")]
+    #[error("the long-value tree does not contain node {0:02x?}")]
     NoNode(Vec<u8>),
-    #[error("page {0} of the long-value tree has no child for the key")]
+    #[error("page {0} of the long-value tree does not have a child for the key")]
     NoChild(PageNumber),
     #[error("the long-value tree is too deep")]
     TooDeep,

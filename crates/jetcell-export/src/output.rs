@@ -40,19 +40,21 @@ impl PartialFile {
         let mut name = target.file_name().unwrap_or_default().to_owned();
         name.push(".partial");
         let partial = target.with_file_name(name);
-        let failed = |error| with_path(&partial, error);
+        let with_partial_path = |error| with_path(&partial, error);
         // The file may be left over from a killed process.
-        if is_locked(&partial).map_err(failed)? {
-            return Err(failed(in_use_error()));
+        if is_locked(&partial).map_err(with_partial_path)? {
+            return Err(with_partial_path(in_use_error()));
         } else {
             match fs::remove_file(&partial) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(with_partial_path(error));
+                }
                 _ => {}
             }
         }
-        let file = create_new(&partial).map_err(failed)?;
-        if !try_lock_open(&file).map_err(failed)? {
-            return Err(failed(in_use_error()));
+        let file = create_new(&partial).map_err(with_partial_path)?;
+        if !try_lock_open(&file).map_err(with_partial_path)? {
+            return Err(with_partial_path(in_use_error()));
         }
         Ok(PartialFile { target: target.to_owned(), partial, file, finished: false })
     }
@@ -73,10 +75,10 @@ impl PartialFile {
 
     /// Makes the content durable, publishes the value files that it refers to, and renames the file.
     pub(crate) fn finish(mut self, values: Option<ValueFiles>) -> io::Result<()> {
-        let failed = |error| with_path(&self.partial, error);
-        self.file.sync_all().map_err(failed)?;
-        if !self.is_at_partial_path().map_err(failed)? {
-            return Err(failed(in_use_error()));
+        let with_partial_path = |error| with_path(&self.partial, error);
+        self.file.sync_all().map_err(with_partial_path)?;
+        if !self.is_at_partial_path().map_err(with_partial_path)? {
+            return Err(with_partial_path(in_use_error()));
         }
         if let Some(values) = values {
             values.publish()?;
@@ -92,7 +94,7 @@ impl PartialFile {
 fn in_use_error() -> io::Error {
     io::Error::new(
         io::ErrorKind::ResourceBusy,
-        "another export is writing this file; wait until it completes, or export to another file",
+        "another export is writing this file; wait for that export, or specify a different file",
     )
 }
 

@@ -169,7 +169,7 @@ impl CellResolver<'_, '_> {
 }
 
 fn limit_message(len: usize, room: usize, advice: &str) -> String {
-    format!("{len} bytes exceed the limit of one row ({room} bytes left), and {advice}")
+    format!("{len} bytes exceed the limit of one row ({room} bytes left); {advice}")
 }
 
 #[cfg(test)]
@@ -186,7 +186,7 @@ mod tests {
     /// The fixed and variable columns of a derived table continue the numbering of its template's columns. Tagged
     /// columns start at 256 in both, and a flag in the record marks those that belong to the template.
     #[test]
-    fn a_derived_table_has_the_columns_of_its_template_first() {
+    fn a_derived_table_lists_template_columns_first() {
         let Some(corpus) = Corpus::locate() else { return };
         let schema = |name: &str, columns: &[(u16, &str, ColumnType)]| {
             let mut schema = TableSchema::new(name, TreeId(9), PageNumber::fixed(9));

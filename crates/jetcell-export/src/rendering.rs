@@ -5,7 +5,7 @@ use ese_format::record::ColumnType;
 use crate::profile::{ApplicationProfile, ProfileKnowledge};
 use crate::table::SourceTable;
 
-/// How values are formatted in the output. By default, stored values are left unchanged.
+/// Options for formatting values in the output of an export. By default, stored values are left unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Rendering {
     /// Whether to write an apostrophe before CSV fields that a spreadsheet would treat as a formula.
@@ -18,7 +18,8 @@ pub struct Rendering {
     pub wide_integers_as_text: bool,
 }
 
-/// Format of Currency columns. Windows stores 64-bit integers in them, such as times and identifiers.
+/// Format for the values of Currency columns. Windows stores 64-bit integers in them, such as times and
+/// identifiers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum CurrencyFormat {
     /// Renders integers in databases whose schema is known to use them that way, and as decimals in all others.

@@ -22,7 +22,7 @@ use crate::walk::LeafWalk;
 /// Default of [`RowReadOptions::row_limit`], in bytes.
 pub const ROW_LIMIT: usize = 24 << 20;
 
-/// Options for [`read_rows`].
+/// Options for reading rows ([`read_rows`]).
 #[derive(Debug)]
 pub struct RowReadOptions<'f> {
     /// Whether to also return rows that are flagged as deleted.
@@ -50,7 +50,7 @@ impl Default for RowReadOptions<'_> {
     }
 }
 
-/// One row.
+/// One row read for an export.
 #[derive(Clone, Copy, Debug)]
 pub struct ExportedRow<'a> {
     /// One cell per column of the table.
@@ -82,7 +82,8 @@ pub fn read_rows(
     Ok(())
 }
 
-/// A position among the rows of a table. The rows can be read in portions, and nothing is borrowed between portions.
+/// A cursor over the rows of a table. The rows can be read in portions, and nothing is borrowed between
+/// portions.
 pub struct RowCursor {
     selected: SelectedTable,
     walk: LeafWalk,
@@ -259,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn portions_are_the_rows_of_a_whole_reading() {
+    fn reading_in_portions_returns_the_same_rows() {
         let Some(corpus) = Corpus::locate() else { return };
         let directory = tempfile::tempdir().unwrap();
         let path = corpus.unpack("db/4k/filehistory-Catalog1.edb", directory.path());

@@ -56,8 +56,8 @@ pub struct ExportSummary {
     pub issues: ExportIssues,
 }
 
-/// Progress callback. It is called often, with the name of the current table and the number of rows exported from it
-/// so far.
+/// Callback that receives the progress of an export. It is called often, with the name of the current table
+/// and the number of rows exported from it so far.
 pub type ExportProgressFn<'p> = &'p mut dyn FnMut(&str, u64);
 
 /// Exports tables of the database at `path`.
@@ -106,7 +106,7 @@ pub fn export(
         let table = &one.table;
         exported.issues.set_table(Some(&table.name));
         if options.selection.times.is_some() && !one.has_condition() {
-            exported.issues.add_note(None, "no column contains times; all rows are exported");
+            exported.issues.add_note(None, "none of the columns contains times, so all rows are exported");
         }
         let mut writer = match &mut sqlite {
             Some(file) => {
@@ -124,7 +124,8 @@ pub fn export(
             deleted: options.deleted,
             row_limit: options.row_limit,
             files,
-            limit_advice: "standard output has no directory for a separate file; give a directory or a file with --output",
+            limit_advice: "standard output does not have a directory for a separate file; specify a \
+             directory or a file with --output",
             stop_at_missing: false,
         };
         let mut rows = 0;

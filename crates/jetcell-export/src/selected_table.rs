@@ -3,7 +3,7 @@
 use crate::table::SourceTable;
 use crate::time_filter::TimeFilter;
 
-/// A table to read, with its selected columns and its row condition.
+/// A table selected for export, with its selected columns and its row condition.
 #[derive(Clone, Debug)]
 pub struct SelectedTable {
     /// The table.

@@ -9,7 +9,7 @@ use crate::selected_table::SelectedTable;
 use crate::table::SourceTable;
 use crate::time_filter::{TimeFilter, has_times};
 
-/// Selects the tables, columns and rows to export. By default, everything is exported.
+/// Selection of the tables, columns and rows to export. By default, everything is exported.
 ///
 /// Names are patterns in which `*` matches any number of characters and `?` matches one. Case is ignored. A pattern
 /// is compared both with the stored name and with the name given by the [profile](crate::ApplicationProfile).
@@ -23,8 +23,8 @@ pub struct Selection {
     pub times: Option<TimeCondition>,
 }
 
-/// Time condition for rows: at least one of a row's times must be in a range. Rows whose times cannot be read are
-/// exported, as are all rows of tables without time columns.
+/// Condition on the times in a row: at least one of them must be in a given range. Rows whose times cannot be
+/// read are exported, as are all rows of tables without time columns.
 #[derive(Clone, Debug)]
 pub struct TimeCondition {
     /// Time columns to check. If empty, all time columns are checked.

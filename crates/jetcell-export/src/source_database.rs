@@ -18,7 +18,7 @@ use crate::issue::ExportIssues;
 use crate::table::{SourceTable, unique_name};
 use crate::walk::LeafWalk;
 
-/// A database that is open for reading.
+/// A database that is open for reading by an export.
 pub struct SourceDatabase {
     pub(crate) database: ReadableDatabase,
     tables: Vec<SourceTable>,
@@ -37,8 +37,8 @@ impl SourceDatabase {
                 None,
                 format!(
                     "the database was not shut down cleanly (state {:?}, needs log generations {:#X} to \
-                     {:#X}): the export contains the data on its pages, but not the changes that are only \
-                     in the logs; if you have the logs, first run: jetcell recover {} LOGS --into recovered",
+                     {:#X}), so the export does not contain changes that are only in the logs; if you have \
+                     the logs, first run: jetcell recover {} LOGS --into recovered",
                     header.state,
                     header.gen_min_required.0,
                     header.gen_max_required.0,

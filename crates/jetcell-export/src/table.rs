@@ -13,7 +13,7 @@ use crate::value::{
     trim_odd_byte, unpaired_surrogates,
 };
 
-/// A table column.
+/// A column of a table that can be exported.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TableColumn {
     /// Definition of the column. Its name is unique within the table.
@@ -26,7 +26,7 @@ pub struct TableColumn {
     pub(crate) names: Option<ValueNames>,
 }
 
-/// How a column's values are written, in addition to its type in the catalog.
+/// Format in which a column's values are written, in addition to its type in the catalog.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ColumnFormat {
     /// Meaning of the stored bytes.
@@ -116,7 +116,7 @@ fn integer(value: &ExportedValue<'_>) -> Option<i64> {
     }
 }
 
-/// A table.
+/// A table that can be exported.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SourceTable {
     /// Table name, unique within the database.

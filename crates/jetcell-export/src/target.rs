@@ -9,7 +9,7 @@ pub(crate) fn check_absent(target: &Path, force: bool) -> io::Result<()> {
     if force || target.symlink_metadata().is_err() {
         return Ok(());
     }
-    let what = format!("{} exists; use --force to replace it", target.display());
+    let what = format!("{} already exists; to replace it, use --force", target.display());
     Err(io::Error::new(io::ErrorKind::AlreadyExists, what))
 }
 

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use encoding_rs::Encoding;
 use ese_format::record::{CodePage, Column, ColumnClass, ColumnType};
 
-/// A point in time.
+/// A point in time, as stored in a column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Timestamp {
     /// Time in units of 100 nanoseconds since 1970-01-01.
@@ -16,7 +16,7 @@ pub struct Timestamp {
     pub utc: bool,
 }
 
-/// A column value.
+/// A decoded column value, ready for export.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ExportedValue<'a> {
     /// A Boolean value.
@@ -476,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn text_in_its_code_page() {
+    fn text_in_the_column_code_page() {
         assert_eq!(shown(ColumnType::Text, 1252, b"caf\xe9 \x80\0").unwrap(), "café €");
         assert_eq!(shown(ColumnType::Text, 932, b"\x93\xfa\x96\x7b").unwrap(), "日本");
         assert_eq!(shown(ColumnType::Text, 1251, b"\xcc\xe8\xf0").unwrap(), "Мир");

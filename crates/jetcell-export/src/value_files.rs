@@ -28,7 +28,7 @@ pub(crate) struct ValueLocation<'c> {
     pub(crate) item: Option<usize>,
 }
 
-/// The long values of one output.
+/// Separate files for the long values of one export output.
 #[derive(Debug)]
 pub struct ValueFiles {
     /// The final directory. `folder` is its name.

@@ -8,7 +8,7 @@ use crate::selection::Selection;
 use crate::source_database::SourceDatabase;
 use crate::table::SourceTable;
 
-/// A database's tables as they are exported, in the order of [`SourceDatabase::tables`].
+/// View of a database's tables as they are exported, in the order of [`SourceDatabase::tables`].
 #[derive(Debug)]
 pub struct ExportView {
     tables: Vec<SourceTable>,

@@ -114,7 +114,7 @@ impl LeafWalk {
             let Some(child) = page.node(index).and_then(|node| node.child()) else {
                 issues.add_missing(
                     Some(number),
-                    format!("entry {index} has no child page; the rows below it are missing"),
+                    format!("entry {index} does not have a child page; the rows below it are missing"),
                 );
                 continue;
             };
@@ -167,7 +167,7 @@ impl LeafWalk {
             lost(format!("the page belongs to tree {}, not to {}", page.tree().0, self.tree.0));
         } else if !self.visited.insert(number) {
             if !self.followed_links {
-                lost("the page occurs twice in its tree".to_owned());
+                lost("the page occurs more than once in its tree".to_owned());
             }
         } else if page.is_leaf() {
             self.right_sibling = page.next();

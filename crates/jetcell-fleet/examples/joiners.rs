@@ -102,7 +102,9 @@ impl JoiningHost {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let [fleet, url, count, result] = words.as_slice() else {
-        return Err("give the fleet name, the server address, the number of hosts, and a result.json".into());
+        return Err(
+            "specify the fleet name, the server address, the number of hosts, and a result.json".into()
+        );
     };
     let directory = Path::new(result).parent().unwrap_or(Path::new("."));
     let handed_in = HostResult {

@@ -9,7 +9,7 @@ use crate::message::ClockReport;
 /// because clocks drift.
 const MAX_SAMPLES: usize = 64;
 
-/// A point in time on both clocks of a host, in nanoseconds.
+/// One reading of both clocks of a host, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClockReading {
     /// Monotonic clock, since the start of the process.
@@ -18,7 +18,7 @@ pub struct ClockReading {
     pub wall_ns: u64,
 }
 
-/// The clocks of this host.
+/// The monotonic and wall clocks of this host.
 #[derive(Clone, Copy, Debug)]
 pub struct HostClocks {
     began: Instant,
@@ -134,7 +134,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     #[test]
-    fn the_offset_is_that_of_the_shortest_round_trip() {
+    fn the_clock_offset_comes_from_the_shortest_round_trip() {
         let mut clock = ClockEstimate::default();
         assert_eq!(clock.coordinator_ns(0), None);
         // The coordinator's clock is 1,000 ms ahead. The first response was delayed by 40 ms on its way back.
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn impossible_answers_are_ignored() {
+    fn impossible_clock_responses_are_ignored() {
         let mut clock = ClockEstimate::default();
         for (sent, received, answered, heard) in
             [(9, 5, 5, 8), (1, 9, 5, 3), (1, 5, 90, 3), (u64::MAX, 0, 0, 0)]
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wall_clock_that_stands_still_moves_against_the_other_one() {
+    fn a_stopped_wall_clock_drifts_from_the_monotonic_clock() {
         let mut clock = ClockEstimate::default();
         clock.add_response(0, 0, 0, 0);
         for second in 0..10_u64 {

@@ -23,7 +23,7 @@ const MAX_FILE_BYTES: u64 = 4 << 20;
 /// Maximum number of hosts, higher than in any test so far.
 pub const MAX_HOSTS: u32 = 10_000;
 
-/// The configuration of a fleet.
+/// Configuration of a test that is run by a fleet of hosts.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FleetConfig {
@@ -110,7 +110,7 @@ impl FleetConfig {
         read.map_err(|error| ConfigurationError::new(format!("--config {shown}: cannot be read: {error}")))?;
         if text.len() as u64 > MAX_FILE_BYTES {
             return Err(ConfigurationError::new(format!(
-                "--config {shown}: the file is larger than 4 MiB; give another file"
+                "--config {shown}: the file is larger than 4 MiB; use a different file"
             )));
         }
         FleetConfig::parse(&text)
@@ -137,25 +137,32 @@ impl FleetConfig {
         let hosts = self.size();
         if hosts == 0 {
             return wrong(
-                "the fleet does not have hosts; write hosts = N, or a table [[host]] for each host".into(),
+                "the fleet does not have any hosts; set hosts = N, or add a [[host]] section for each host"
+                    .into(),
             );
         }
         if hosts == 1 {
             return wrong(format!(
-                "a fleet needs at least two hosts; write hosts = 2 or more, or use jetcell test {}",
+                "a fleet needs at least two hosts; set hosts to 2 or more, or use jetcell test {}",
                 self.test
             ));
         }
         if hosts > MAX_HOSTS {
-            return wrong(format!("{hosts} hosts are too many; a fleet has at most {MAX_HOSTS}"));
+            return wrong(format!("{hosts} hosts are too many; a fleet can have at most {MAX_HOSTS}"));
         }
         let mut ranks = self.ranks();
         ranks.sort_unstable();
         if let Some(two) = ranks.windows(2).find(|two| two[0] == two[1]) {
-            return wrong(format!("two tables [[host]] have rank {}; give each table a unique rank", two[0]));
+            return wrong(format!(
+                "two [[host]] sections have rank {}; give each section a unique rank",
+                two[0]
+            ));
         }
         if let Some(rank) = ranks.iter().find(|rank| **rank >= hosts) {
-            return wrong(format!("rank {rank} is out of range for {hosts} hosts; give 0 to {}", hosts - 1));
+            return wrong(format!(
+                "rank {rank} is out of range for {hosts} hosts; use a rank from 0 to {}",
+                hosts - 1
+            ));
         }
         for (name, span, shortest) in [
             ("beat", self.beat, 50),
@@ -165,7 +172,7 @@ impl FleetConfig {
         ] {
             if span.0 < Duration::from_millis(shortest) {
                 let least = TimeSpan(Duration::from_millis(shortest));
-                return wrong(format!("{name}: {span} is too short; write {least} or more"));
+                return wrong(format!("{name}: {span} is too short; use at least {least}"));
             }
         }
         self.check_alone_first()?;
@@ -175,7 +182,7 @@ impl FleetConfig {
             let order = self.assignment(rank);
             if order.options.dirs.is_empty() {
                 return wrong(format!(
-                    "the host with rank {rank} does not have a directory; write options.dirs = [\"DIR\"]"
+                    "the host with rank {rank} does not have a directory; set options.dirs = [\"DIR\"]"
                 ));
             }
             if let Err(mistakes) = order.options.resolve_for(self.test) {
@@ -191,17 +198,20 @@ impl FleetConfig {
         let Some(span) = self.alone_first else { return Ok(()) };
         let wrong = |what: String| Err(ConfigurationError::new(format!("alone_first: {what}")));
         if !matches!(self.test, TestKind::Performance | TestKind::Stress) {
-            return wrong(format!("a test {} does not have a load to measure alone; omit it", self.test));
+            return wrong(format!(
+                "test {} does not have a load that can be measured alone; omit it",
+                self.test
+            ));
         }
         if span.0 < Duration::from_secs(1) {
-            return wrong(format!("{span} is too short; write 1s or more"));
+            return wrong(format!("{span} is too short; use at least 1s"));
         }
         for rank in 0..self.size() {
             // Invalid option values are reported elsewhere, together with the option names.
             let profile = self.assignment(rank).options.resolve_for(self.test);
             if profile.is_ok_and(|profile| profile.find_max || profile.maintenance_impact) {
                 return wrong(format!(
-                    "the host with rank {rank} measures in turns (find_max or maintenance_impact), which do \
+                    "the host with rank {rank} alternates between measurements (find_max or maintenance_impact), which do \
                      not produce a single figure to compare; omit one of the options"
                 ));
             }
@@ -266,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn options_of_a_host_win_over_those_of_all() {
+    fn host_options_override_global_options() {
         let config = FleetConfig::parse(EXAMPLE).unwrap();
         assert_eq!(config.size(), 3);
         assert_eq!(config.assignment(0).options.dirs, ["/srv/jetcell".into()] as [PathBuf; 1]);
@@ -279,12 +289,12 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_says_what_to_write() {
+    fn configuration_errors_name_the_problem() {
         let two = "hosts=2\noptions.dirs=['/d']\n";
         for (text, expected) in [
             ("hosts=2", "missing field"),
             ("name='a.b'\nhosts=2\noptions.dirs=['/d']", "letters, digits"),
-            ("name='f'\noptions.dirs=['/d']", "the fleet does not have hosts"),
+            ("name='f'\noptions.dirs=['/d']", "the fleet does not have any hosts"),
             ("name='f'\nhosts=1\noptions.dirs=['/d']", "a fleet needs at least two hosts"),
             ("name='f'\nhosts=10001\noptions.dirs=['/d']", "at most 10000"),
             ("name='f'\nhosts=2", "rank 0 does not have a directory"),
@@ -294,10 +304,10 @@ mod tests {
             (&format!("name='f'\nalone_first='1ms'\n{two}"), "1ms is too short"),
             (
                 &format!("name='f'\ntest='backup'\nalone_first='1m'\n{two}"),
-                "does not have a load to measure alone",
+                "does not have a load that can be measured alone",
             ),
             (&format!("name='f'\nalone_first='1m'\n{two}options.find_max=true"), "in turns"),
-            (&format!("name='f'\n{two}[[host]]\nrank=1\n[[host]]"), "two tables [[host]] have rank 1"),
+            (&format!("name='f'\n{two}[[host]]\nrank=1\n[[host]]"), "two [[host]] sections have rank 1"),
             (&format!("name='f'\n{two}[[host]]\nrank=2"), "rank 2 is out of range for 2 hosts"),
         ] {
             let found = mistake(text);

@@ -19,7 +19,7 @@ const MAX_BYTES: u64 = 4 << 10;
 /// Maximum number of attempts to mark a directory that other hosts are creating and removing at the same time.
 const MAX_ATTEMPTS: usize = 10;
 
-/// A host's mark in a directory.
+/// A mark that a fleet host leaves in a directory to claim it for a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DirectoryMark {
     /// Run identifier.
@@ -32,7 +32,7 @@ pub struct DirectoryMark {
     pub token: String,
 }
 
-/// A host's marks, which are removed when this value is dropped.
+/// A fleet host's marks in directories, which are removed when this value is dropped.
 #[derive(Debug, Default)]
 pub struct DirectoryMarks {
     own: Option<DirectoryMark>,
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn one_of_two_hosts_in_a_directory_notices_the_other() {
+    fn two_hosts_sharing_a_directory_are_detected() {
         let dir = tempfile::tempdir().unwrap();
         let (shared, own) = (dir.path().join("a/b"), dir.path().join("c"));
         let first = DirectoryMarks::write(&mark(0), &[shared.clone(), own.clone(), own.clone()]).unwrap();
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_that_come_and_leave_at_the_same_time_do_not_fail() {
+    fn hosts_joining_and_leaving_concurrently_do_not_fail() {
         let dir = tempfile::tempdir().unwrap();
         let shared = dir.path().join("host0/db");
         std::thread::scope(|scope| {
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn an_old_or_garbled_mark_is_replaced() {
+    fn an_old_or_malformed_mark_is_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().to_path_buf();
         fs::write(path.join(MARK_FILE), "{").unwrap();

@@ -4,7 +4,7 @@ use thiserror::Error;
 
 use crate::config::MAX_HOSTS;
 
-/// A host's rank and its fleet's size.
+/// Rank of a host in a fleet, and the size of the fleet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FleetRank {
     /// Rank of the host, starting at 0.
@@ -24,8 +24,7 @@ pub enum RankError {
     NoRank,
     /// The launcher provided a value that is not a valid rank or size.
     #[error(
-        "{variable}={value:?} is not a valid host number; correct the environment, or give --rank and \
-     --size"
+        "{variable}={value:?} is not a valid host number; correct the environment, or use --rank and --size"
     )]
     Invalid {
         /// Name of the environment variable.
@@ -34,7 +33,7 @@ pub enum RankError {
         value: String,
     },
     /// The rank is not less than the size.
-    #[error("rank {rank} is out of range for {size} hosts; give 0 to {}", size.saturating_sub(1))]
+    #[error("rank {rank} is out of range for {size} hosts; use a rank from 0 to {}", size.saturating_sub(1))]
     OutOfRange {
         /// Rank of the host.
         rank: u32,
@@ -89,13 +88,13 @@ mod tests {
     use super::*;
 
     fn found(variables: &[(&str, &str)]) -> Result<FleetRank, RankError> {
-        let of =
+        let find_variable =
             |name: &str| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| value.to_string());
-        FleetRank::detect(None, None, of)
+        FleetRank::detect(None, None, find_variable)
     }
 
     #[test]
-    fn every_launcher_is_understood() {
+    fn ranks_from_every_launcher_are_detected() {
         let place = |rank, size| Ok(FleetRank { rank, size });
         assert_eq!(found(&[("SLURM_PROCID", "2"), ("SLURM_NTASKS", "4")]), place(2, Some(4)));
         let within = [
@@ -111,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_place_is_refused() {
+    fn invalid_ranks_are_rejected() {
         assert_eq!(found(&[]), Err(RankError::NoRank));
         for value in ["", "-1", "x", "10001", "99999999999999999999"] {
             assert!(matches!(found(&[("SLURM_PROCID", value)]), Err(RankError::Invalid { .. })), "{value}");

@@ -52,7 +52,8 @@ struct SharedTestState {
     ended_ns: Option<u64>,
 }
 
-/// A test's progress, and the barriers that have been released for it. Clones share the same state.
+/// Progress of a fleet host's test, and the barriers that have been released for it. Clones share the same
+/// state.
 #[derive(Clone, Debug, Default)]
 pub struct HostProgress {
     shared: Arc<(Mutex<SharedTestState>, Condvar)>,
@@ -134,7 +135,7 @@ impl HostProgress {
     }
 }
 
-/// An action that the session's caller must perform.
+/// An action that a host's session asks its caller to perform.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SessionAction {
     /// Publish a message to a subject.
@@ -145,7 +146,7 @@ pub enum SessionAction {
     EndSession(SessionEnd),
 }
 
-/// Reason why a session has ended.
+/// Reason why a fleet host's session has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SessionEnd {
     /// The coordinator has received the result.
@@ -156,7 +157,7 @@ pub enum SessionEnd {
     ResultNotDelivered(String),
 }
 
-/// A host's identity.
+/// Identity of a fleet host.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HostIdentity {
     /// Rank of the host, and size of the fleet.
@@ -169,7 +170,7 @@ pub struct HostIdentity {
     pub configuration: Option<String>,
 }
 
-/// A host's session with the coordinator.
+/// A fleet host's session with the coordinator.
 #[derive(Debug)]
 pub struct HostSession {
     identity: HostIdentity,

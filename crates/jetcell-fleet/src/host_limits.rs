@@ -9,7 +9,7 @@ use jetcell_workload::{Profile, TestKind};
 
 use crate::message::Assignment;
 
-/// Limits set by a host's administrator.
+/// Limits that a host's administrator sets for tests started by a coordinator.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostLimits {
     /// Permitted directories. Every path to which a test writes must be below one of them.
@@ -44,7 +44,7 @@ impl HostLimits {
     fn check_directory(&self, path: &Path) -> Result<(), String> {
         let shown = path.display();
         if !path.is_absolute() {
-            return Err(format!("{shown}: fleet directories must be absolute paths; write the full path"));
+            return Err(format!("{shown}: fleet directories must be absolute paths; use the full path"));
         }
         let real = real_path(path).map_err(|error| format!("{shown}: {error}"))?;
         let below = self
@@ -67,7 +67,7 @@ impl HostLimits {
             DatabaseSize::Absolute(ByteSize(bytes)) => bytes,
             DatabaseSize::VolumePercent(_) => {
                 return Err(
-                    "the size is a percentage of the volume, but this host has --max-size; give a size in bytes"
+                    "the size is a percentage of the volume, but this host has --max-size; specify a size in bytes"
                         .into(),
                 );
             }
@@ -85,7 +85,7 @@ impl HostLimits {
             Ok(())
         } else {
             Err(format!(
-                "the databases need {} including growth, but this host allows {}; raise its --max-size",
+                "the databases need {} including growth, but this host allows only {}; raise its --max-size",
                 ByteSize(wanted),
                 ByteSize(most)
             ))
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_test_keeps_within_the_permitted_bytes() {
+    fn a_test_stays_within_the_permitted_bytes() {
         let dir = tempfile::tempdir().unwrap();
         let most = |bytes| HostLimits {
             directories: vec![dir.path().into()],

@@ -22,7 +22,7 @@ enum TestEvent {
     Ended(Result<ResultTransfer, String>),
 }
 
-/// Outcome of taking part in a fleet.
+/// Outcome of a host's participation in a fleet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JoinOutcome {
     /// Reason why the session has ended.

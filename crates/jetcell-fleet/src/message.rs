@@ -24,7 +24,7 @@ pub const CHUNK_BYTES: usize = 256 << 10;
 /// Maximum length of a text in a message, such as a host name or a reason, in bytes.
 const MAX_TEXT: usize = 4 << 10;
 
-/// A fleet's message subjects.
+/// Message subjects of a fleet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FleetSubjects {
     name: String,
@@ -58,7 +58,7 @@ impl FleetSubjects {
     }
 }
 
-/// A barrier between two phases. No host passes it before all hosts have reached it.
+/// A barrier between two phases of a fleet test. No host passes it before all hosts have reached it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Barrier {
@@ -102,7 +102,7 @@ impl Barrier {
     }
 }
 
-/// Condition of a host.
+/// Condition of a fleet host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "is")]
 pub enum HostCondition {
@@ -123,7 +123,7 @@ pub enum HostCondition {
     },
 }
 
-/// A host's figures for the last second.
+/// A fleet host's measurements for the last second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LiveFigures {
     /// Database reads and writes per second.
@@ -147,7 +147,7 @@ pub struct ClockReport {
     pub moved_ns: u64,
 }
 
-/// A host's measurement window, in nanoseconds since 1970 on the coordinator's clock.
+/// A fleet host's measurement window, in nanoseconds since 1970 on the coordinator's clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MeasurementWindow {
     /// Start of the measurement.
@@ -157,7 +157,7 @@ pub struct MeasurementWindow {
     pub ended_ns: Option<u64>,
 }
 
-/// A result that a host offers to send.
+/// A fleet host's offer to send its result: the size and checksum of the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResultOffer {
     /// Size of the result in bytes.
@@ -166,7 +166,7 @@ pub struct ResultOffer {
     pub sum: u64,
 }
 
-/// A host's state, sent about twice per second.
+/// Message with a fleet host's state, sent about twice per second.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HostHeartbeat {
     /// Rank of the host in the fleet, starting at 0.
@@ -209,7 +209,7 @@ pub struct HostHeartbeat {
     pub ignored: u64,
 }
 
-/// A message from a host to the coordinator.
+/// A message from a fleet host to the coordinator.
 // Only a few values of this type exist at a time.
 #[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -237,7 +237,7 @@ pub enum HostMessage {
     },
 }
 
-/// A host's assignment: its part of the test.
+/// Assignment of work to a fleet host: its part of the test.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Assignment {
     /// Kind of test.
@@ -249,7 +249,7 @@ pub struct Assignment {
     pub alone: Option<TimeSpan>,
 }
 
-/// The coordinator's state, sent about twice per second.
+/// Message with the coordinator's state, sent about twice per second.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CoordinatorHeartbeat {
     /// The coordinator process's random identifier.
@@ -270,7 +270,7 @@ pub struct CoordinatorHeartbeat {
     pub lease_ms: u64,
 }
 
-/// A message from the coordinator.
+/// A message from the coordinator to fleet hosts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CoordinatorMessage {
@@ -330,7 +330,7 @@ struct MessageEnvelope<T> {
     message: T,
 }
 
-/// A decoded message.
+/// A decoded fleet message.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DecodedMessage<T> {
     /// The run to which the message belongs. Empty if the sender did not know it yet.
@@ -341,7 +341,7 @@ pub struct DecodedMessage<T> {
     pub attached: Vec<u8>,
 }
 
-/// Reason why a message cannot be used.
+/// Reason why a fleet message cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum MessageError {
     /// The bytes are not a fleet message.
@@ -412,14 +412,14 @@ mod tests {
     }
 
     #[test]
-    fn a_message_reads_back_with_what_is_attached() {
+    fn a_message_round_trips_with_attachments() {
         let bytes = encode("1.0", "r", &ping(), b"a\nb");
         let read: DecodedMessage<HostMessage> = decode("1.0", &bytes).unwrap();
         assert_eq!(read, DecodedMessage { run: "r".into(), message: ping(), attached: b"a\nb".to_vec() });
     }
 
     #[test]
-    fn other_versions_are_named_and_anything_else_is_garbled() {
+    fn other_versions_are_reported_and_other_input_is_malformed() {
         let bytes = encode("0.9", "", &ping(), &[]);
         let other = MessageError::OtherVersion { program: "0.9".into(), protocol: PROTOCOL, rank: Some(3) };
         assert_eq!(decode::<HostMessage>("1.0", &bytes), Err(other));
@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn gates_are_in_order() {
+    fn barriers_are_in_order() {
         assert!(Barrier::ALL.windows(2).all(|two| two[0] < two[1]));
     }
 }

@@ -23,12 +23,13 @@ const MAX_LOG_BYTES: u64 = 1 << 20;
 /// Program directories that may be missing from an ordinary user's `PATH`.
 const SYSTEM_DIRECTORIES: [&str; 3] = ["/usr/sbin", "/usr/local/sbin", "/usr/local/bin"];
 
-/// Reason why the server was not started.
+/// Reason why a NATS server was not started.
 #[derive(Debug, Error)]
 pub enum NatsServerError {
     /// The program is not installed.
     #[error(
-        "nats-server is not installed; install it (Debian: apt-get install nats-server), or give the address of a server with --nats"
+        "nats-server is not installed; install it (Debian: apt-get install nats-server), or specify the \
+         address of a server with --nats"
     )]
     Missing,
     /// Other hosts could reach the server without a secret.
@@ -47,8 +48,8 @@ pub enum NatsServerError {
     },
     /// Another process is already listening on the address.
     #[error(
-        "{0} is in use; give the address of the running server with --nats, or another address with \
-     --listen"
+        "{0} is in use; specify the address of the running server with --nats, or another address with \
+         --listen"
     )]
     InUse(SocketAddr),
     /// The server did not start.
@@ -62,7 +63,7 @@ impl NatsServerError {
     }
 }
 
-/// Security settings for a server.
+/// Security settings for a NATS server.
 #[derive(Clone, Debug, Default)]
 pub struct NatsServerSecurity {
     /// File with the token that clients must send.
@@ -71,7 +72,7 @@ pub struct NatsServerSecurity {
     pub tls: Option<(PathBuf, PathBuf)>,
 }
 
-/// A running server, which is stopped when this value is dropped.
+/// A running NATS server, which is stopped when this value is dropped.
 #[derive(Debug)]
 pub struct NatsServer {
     child: Child,
@@ -107,13 +108,13 @@ impl NatsServer {
         write_private(&configuration, &text).map_err(|error| NatsServerError::file(&configuration, error))?;
         let log = directory.join("nats-server.log");
         let output = fs::File::create(&log).map_err(|error| NatsServerError::file(&log, error))?;
-        let failed = |error: io::Error| NatsServerError::Failed(error.to_string());
+        let server_error = |error: io::Error| NatsServerError::Failed(error.to_string());
         let mut command = killed_with_parent(&program);
         command.arg("-c").arg(&configuration).stdin(Stdio::null()).stdout(Stdio::null()).stderr(output);
         // Ctrl-C in the terminal must reach only the coordinator, which needs the server until all hosts have
         // reported.
         command.process_group(0);
-        let child = command.spawn().map_err(failed)?;
+        let child = command.spawn().map_err(server_error)?;
         let is_tls = security.tls.is_some();
         let mut server = NatsServer { child, address, is_tls, configuration };
         server.wait_until_listening(&log)?;

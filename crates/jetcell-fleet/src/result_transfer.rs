@@ -10,7 +10,7 @@ use crate::message::{CHUNK_BYTES, ResultOffer};
 /// Maximum size of a result in bytes. A week-long stress test with eight databases needs a tenth of this.
 pub const MAX_RESULT_BYTES: u64 = 256 << 20;
 
-/// A host's result and its samples.
+/// A fleet host's result and its samples.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HostResult {
     /// Content of the file `result.json`.
@@ -19,7 +19,7 @@ pub struct HostResult {
     pub samples: Vec<Sample>,
 }
 
-/// An encoded result that is ready to be sent.
+/// An encoded host result that is ready to be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResultTransfer {
     bytes: Vec<u8>,
@@ -46,7 +46,7 @@ impl ResultTransfer {
     }
 }
 
-/// A result that is being received.
+/// Receiver for a host result that arrives in pieces.
 #[derive(Debug)]
 pub struct ResultReceiver {
     offer: ResultOffer,
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_arrives_whole_whatever_is_lost_on_the_way() {
+    fn a_result_arrives_complete_despite_lost_messages() {
         for bytes in [1, CHUNK_BYTES - 1, CHUNK_BYTES, CHUNK_BYTES + 1, 5 * CHUNK_BYTES + 7] {
             let parcel = parcel(bytes);
             let mut intake = ResultReceiver::start(parcel.offer()).unwrap();
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_result_is_fetched_again_and_impossible_offers_are_refused() {
+    fn changed_results_are_refetched_and_impossible_offers_are_rejected() {
         let parcel = parcel(10);
         let mut intake = ResultReceiver::start(parcel.offer()).unwrap();
         assert!(intake.add_chunk(0, &[9; 10]));

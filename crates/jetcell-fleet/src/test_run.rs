@@ -17,7 +17,7 @@ use crate::result_transfer::{HostResult, ResultTransfer};
 /// Maximum time to sleep before checking the start time again, because a restarted coordinator may correct it.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// The work that a host performs. It runs on a separate thread.
+/// Interface to the work that a fleet host performs. It runs on a separate thread.
 pub trait HostTask: Send {
     /// Accepts an assignment before the first barrier, or returns the reason why it cannot be accepted. This step
     /// takes little time and no disk space.
@@ -28,7 +28,7 @@ pub trait HostTask: Send {
     fn run(&mut self, progress: &HostProgress, clocks: HostClocks) -> Result<ResultTransfer, String>;
 }
 
-/// The work of a real host: a test of its storage.
+/// The work of a real fleet host: a test of its storage.
 pub struct StorageTestTask<'a> {
     permit: HostLimits,
     /// Additional observer of the run.
@@ -94,7 +94,7 @@ impl HostTask for StorageTestTask<'_> {
         let bytes = serde_json::to_vec(&result).map_err(|error| error.to_string())?;
         let length = bytes.len();
         ResultTransfer::new(bytes).ok_or(format!(
-            "the result has {length} bytes, which exceeds the maximum; it is stored on the host"
+            "the result is {length} bytes long, which exceeds the maximum; it is stored on the host"
         ))
     }
 }

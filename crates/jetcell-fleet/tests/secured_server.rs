@@ -121,7 +121,7 @@ fn certificates(directory: &Path) {
 }
 
 #[test]
-fn a_server_that_verifies_clients_takes_certificates_of_its_authority_only() {
+fn only_client_certificates_from_the_trusted_authority_are_accepted() {
     if !is_ready() {
         return;
     }
@@ -172,7 +172,7 @@ fn credentials(jwt: &str, user: &KeyPair) -> String {
 }
 
 #[test]
-fn a_server_with_an_operator_takes_credentials_of_its_accounts_only() {
+fn only_credentials_from_the_operator_accounts_are_accepted() {
     if !is_ready() {
         return;
     }
@@ -211,7 +211,7 @@ fn a_server_with_an_operator_takes_credentials_of_its_accounts_only() {
 }
 
 #[test]
-fn a_server_with_nkeys_takes_the_seed_of_one_of_them_only() {
+fn only_seeds_of_configured_nkeys_are_accepted() {
     if !is_ready() {
         return;
     }

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn control_characters_are_shown_and_other_text_stays() {
+fn control_characters_are_escaped_and_other_text_is_unchanged() {
     assert!(matches!(printable("Größe ± 3 %, 日本"), Cow::Borrowed(_)));
     assert_eq!(
         printable("a\x1b[31mred\x07\r\nPASS\u{9b}2J\u{7f}"),
@@ -12,7 +12,7 @@ fn control_characters_are_shown_and_other_text_stays() {
 }
 
 #[test]
-fn a_prepared_text_is_prepared_already() {
+fn escaping_already_escaped_text_changes_nothing() {
     let text = printable("a\x1b\u{202e}\n").into_owned();
     assert!(
         matches!(printable(&text), Cow::Borrowed(_)) && matches!(printable_lines(&text), Cow::Borrowed(_))
@@ -20,13 +20,13 @@ fn a_prepared_text_is_prepared_already() {
 }
 
 #[test]
-fn a_value_stays_on_its_line_and_in_its_column() {
+fn a_value_cannot_break_the_line_or_column_layout() {
     assert_eq!(format!("{:<6}|{}", Printable("a\nb"), Printable(7)), "a\\nb  |7");
     assert_eq!(printable_rows(["a\nFORGED", "\u{9b}"]), "a\\nFORGED\n\\u{9b}");
 }
 
 #[test]
-fn json_keeps_its_values_without_hidden_characters() {
+fn json_keeps_values_while_escaping_hidden_characters() {
     let value = ["a\u{9b}\u{202e}\n\u{7f}"];
     for text in [json_line(&value).unwrap(), json_pretty(&value).unwrap()] {
         assert!(!text.contains(['\u{9b}', '\u{202e}', '\u{7f}']), "{text:?}");

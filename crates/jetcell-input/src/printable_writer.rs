@@ -8,7 +8,7 @@ use crate::printable::{printable_json, printable_lines};
 /// Number of bytes in an incomplete line that are buffered before a part of the line is written.
 const MAX_PENDING: usize = 64 << 10;
 
-/// Format of the text that is written.
+/// Format of text that is made printable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextFormat {
     /// Lines for display.

@@ -11,7 +11,7 @@ fn written(form: TextFormat, parts: &[&[u8]]) -> String {
 }
 
 #[test]
-fn text_is_prepared_however_it_is_split() {
+fn text_is_escaped_regardless_of_write_boundaries() {
     let text = "Größe\x1b[2J\u{9b}\n日本\u{202e}x".as_bytes();
     for at in 0..text.len() {
         let (first, second) = text.split_at(at);
@@ -22,7 +22,7 @@ fn text_is_prepared_however_it_is_split() {
 }
 
 #[test]
-fn a_long_line_is_written_in_parts_of_whole_characters() {
+fn a_long_line_is_split_between_characters() {
     let character = "日".as_bytes();
     let mut out = Vec::new();
     let mut writer = PrintableWriter::new(&mut out, TextFormat::Lines);

@@ -9,7 +9,7 @@ fn a_long_text_is_cut_between_characters() {
 }
 
 #[test]
-fn an_error_line_has_a_maximum_length_and_keeps_its_position() {
+fn an_error_line_is_shortened_but_keeps_the_position() {
     #[derive(Debug, serde::Deserialize)]
     #[serde(deny_unknown_fields)]
     struct File {}

@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_drift_that_affects_both_does_not_hide_a_difference() {
+    fn a_common_drift_does_not_hide_a_difference() {
         // The machine slows down by half, but the second target is 5 % faster in every repetition.
         let base = [1000.0, 800.0, 600.0, 500.0];
         let other = base.map(|iops| iops * 1.05);
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn the_winner_of_three_is_better_than_both_others() {
+    fn the_best_of_three_beats_both_others() {
         let around = |mean: f64| [mean - 1.0, mean + 1.0, mean, mean + 0.5].to_vec();
         let three = |a, b, c| winner(false, &[around(a), around(b), around(c)]);
         assert_eq!((three(100.0, 150.0, 200.0), three(300.0, 150.0, 200.0)), (Some(2), Some(0)));
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_base_of_zero_has_no_percentages() {
+    fn a_zero_baseline_has_no_percentages() {
         assert_eq!(Difference::between(&[0.0, 0.0], &[1.0, 1.0]), None);
         assert_eq!(Difference::between(&[], &[]), None);
         let one = Difference::between(&[10.0], &[9.0]).unwrap();

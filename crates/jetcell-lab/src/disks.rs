@@ -30,7 +30,7 @@ mod tests {
     use crate::system::LocalSystem;
 
     #[test]
-    fn a_path_shares_its_own_disk_and_none_with_the_kernels_own_files() {
+    fn a_path_has_a_disk_unless_on_a_virtual_filesystem() {
         let root = Path::new("/");
         // A root file system without a block device, as in a container, has no disk.
         if let Some(disk) = shared_disk(root, root, &LocalSystem) {

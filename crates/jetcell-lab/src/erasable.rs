@@ -27,10 +27,10 @@ pub struct ErasableDevice {
 #[derive(Debug, Error)]
 pub enum EraseError {
     /// The path is not a block device.
-    #[error("{} is not a block device; --erase is for devices", .0.display())]
+    #[error("{} is not a block device; --erase applies only to block devices", .0.display())]
     NotBlockDevice(PathBuf),
     /// The device is a whole disk on which the running system is stored.
-    #[error("{} is the disk of the running system; give another device", .0.display())]
+    #[error("{} is the disk that the running system uses; specify a different device", .0.display())]
     SystemDisk(PathBuf),
     /// The device or one of its partitions is mounted.
     #[error("{} is mounted on {}; unmount it first", .path.display(), .point.display())]
@@ -41,7 +41,7 @@ pub enum EraseError {
         point: PathBuf,
     },
     /// Another device is stacked on top of the device.
-    #[error("{} is a part of {holder}; stop that device first", .path.display())]
+    #[error("{} is part of {holder}; stop that device first", .path.display())]
     HasHolder {
         /// The device.
         path: PathBuf,
@@ -174,8 +174,9 @@ pub(crate) fn node_of_mount(number: u64, point: &str, system: &dyn System) -> Op
 /// Returns the directories of an overlay, with the writable directory first. These paths do not resolve inside a
 /// container, but if something on the device is mounted, opening it exclusively still fails.
 fn layers(options: &str) -> impl Iterator<Item = &str> {
-    let of = |key: &'static str| options.split(',').filter_map(move |option| option.strip_prefix(key));
-    of("upperdir=").chain(of("lowerdir=").flat_map(|layers| layers.split(':')))
+    let option_values =
+        |key: &'static str| options.split(',').filter_map(move |option| option.strip_prefix(key));
+    option_values("upperdir=").chain(option_values("lowerdir=").flat_map(|layers| layers.split(':')))
 }
 
 /// Maximum number of stacked device layers to follow.
@@ -209,7 +210,7 @@ fn signatures(device: &Path, system: &dyn System) -> Option<String> {
             names.dedup();
             (!names.is_empty()).then(|| names.join(", "))
         }
-        Err(error) => Some(format!("data that cannot be identified ({error})")),
+        Err(error) => Some(format!("unrecognized data ({error})")),
     }
 }
 
@@ -221,7 +222,7 @@ mod tests {
     use testkit::{TestRequirement, skip};
 
     #[test]
-    fn other_things_than_devices_are_refused() {
+    fn anything_except_a_block_device_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("file");
         fs::write(&file, "text").unwrap();
@@ -254,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn the_disk_below_an_overlay_is_that_of_its_layers() {
+    fn an_overlay_resolves_to_the_disks_of_the_layers() {
         let directory = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         let upper = directory.path().display();
         let own = node(fs::metadata(directory.path()).unwrap().dev());
@@ -284,20 +285,16 @@ mod tests {
             .with_file("/proc/self/mountinfo", "36 35 8:0 / /mnt/data rw - btrfs /dev/sdz rw\n");
         assert_eq!(refused(&mounted), "/dev/sdz is mounted on /mnt/data; unmount it first");
         let held = FakeSystem::default().with_file("/sys/devices/x/block/sdz/holders/md0", "");
-        assert_eq!(refused(&held), "/dev/sdz is a part of md0; stop that device first");
+        assert_eq!(refused(&held), "/dev/sdz is part of md0; stop that device first");
         assert!(check_unused(device, device, node, &FakeSystem::default()).is_ok());
     }
 
     #[test]
-    fn signatures_are_named_once_and_a_failed_look_is_something() {
+    fn signatures_are_named_once_and_failed_probes_report_data() {
         let device = Path::new("/dev/sdz");
         let look = |system: FakeSystem| signatures(device, &system);
         assert_eq!(look(FakeSystem::default()), None);
         assert_eq!(look(FakeSystem::default().printing("wipefs", "gpt\ngpt\next4\n")).unwrap(), "ext4, gpt");
-        assert!(
-            look(FakeSystem::default().failing("wipefs"))
-                .unwrap()
-                .starts_with("data that cannot be identified")
-        );
+        assert!(look(FakeSystem::default().failing("wipefs")).unwrap().starts_with("unrecognized data"));
     }
 }

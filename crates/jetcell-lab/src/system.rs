@@ -13,7 +13,7 @@ use thiserror::Error;
 /// Maximum number of bytes to read from a kernel file.
 const MAX_FILE_BYTES: u64 = 16 << 20;
 
-/// Failure of a system program.
+/// Failure of a system program that was run.
 #[derive(Debug, Error)]
 #[error("{command}: {what}")]
 pub struct SystemError {
@@ -23,7 +23,7 @@ pub struct SystemError {
     pub what: String,
 }
 
-/// The system on which file systems are made.
+/// Interface to the system on which file systems are made.
 pub trait System {
     /// Runs a program to completion with `input` on its standard input. Returns its standard output.
     ///
@@ -41,7 +41,7 @@ pub trait System {
     fn list_directory(&self, directory: &str) -> Vec<String>;
 }
 
-/// The local machine.
+/// The local machine, as the system on which file systems are made.
 pub struct LocalSystem;
 
 /// Maximum number of bytes to read from a program's output.
@@ -64,7 +64,7 @@ fn is_program(file: &Path) -> bool {
 impl System for LocalSystem {
     fn run(&self, mut command: Command, input: &[u8]) -> Result<String, SystemError> {
         let shown = command_line(&command);
-        let failed = |what: String| SystemError { command: shown.clone(), what };
+        let system_error = |what: String| SystemError { command: shown.clone(), what };
         let name = command.get_program().to_string_lossy().into_owned();
         if let Some(program) = LocalSystem::program(&name) {
             let mut found = Command::new(program);
@@ -73,23 +73,23 @@ impl System for LocalSystem {
         }
         // In a separate process group, programs that clean up after a test are not ended by Ctrl-C. Output goes to
         // files rather than pipes, because a program that stays in the background would keep a pipe open.
-        let kept = || create_output_file().map_err(|error| failed(error.to_string()));
+        let kept = || create_output_file().map_err(|error| system_error(error.to_string()));
         let (stdout, stderr) = (kept()?, kept()?);
-        let copy = |file: &fs::File| file.try_clone().map_err(|error| failed(error.to_string()));
+        let copy = |file: &fs::File| file.try_clone().map_err(|error| system_error(error.to_string()));
         command.process_group(0).stdin(Stdio::piped()).stdout(copy(&stdout)?).stderr(copy(&stderr)?);
-        let mut child = command.spawn().map_err(|error| failed(error.to_string()))?;
+        let mut child = command.spawn().map_err(|error| system_error(error.to_string()))?;
         if let Some(mut stdin) = child.stdin.take() {
             match stdin.write_all(input) {
                 // The program did not read its standard input.
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
-                other => other.map_err(|error| failed(error.to_string()))?,
+                other => other.map_err(|error| system_error(error.to_string()))?,
             }
         }
-        let status = child.wait().map_err(|error| failed(error.to_string()))?;
+        let status = child.wait().map_err(|error| system_error(error.to_string()))?;
         if !status.success() {
             let stderr = read_output(stderr);
             let last = stderr.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it failed");
-            return Err(failed(last.trim().to_string()));
+            return Err(system_error(last.trim().to_string()));
         }
         Ok(read_output(stdout))
     }
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_get_their_input_and_their_last_line_is_the_error() {
+    fn programs_receive_input_and_the_last_line_is_the_error() {
         assert_eq!(run("cat", &[], "text").unwrap(), "text");
         assert_eq!(run("true", &[], &"not read".repeat(100_000)).unwrap(), "");
         let error = run("sh", &["-c", "echo first >&2; echo last >&2; exit 3"], "").unwrap_err();

@@ -65,7 +65,7 @@ fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
-/// A TCP or Unix socket.
+/// A TCP or Unix socket of an NBD client.
 #[derive(Clone)]
 pub enum SocketStream {
     Tcp(Arc<TcpStream>),
@@ -119,7 +119,7 @@ impl SocketStream {
 /// may need.
 const WATCH_INTERVAL: Duration = Duration::from_millis(500);
 
-/// A socket, used by the thread of its connection.
+/// An NBD client connection, used by its own thread.
 pub struct NbdConnection<'stream> {
     stream: &'stream SocketStream,
     memory: &'stream ConnectionMemory<'stream>,
@@ -254,7 +254,7 @@ mod tests {
     use crate::memory::ServerMemory;
 
     #[test]
-    fn rests_get_longer_while_others_need_the_processor_and_shorter_while_they_do_not() {
+    fn the_poll_backoff_follows_processor_contention() {
         let rest = PollBackoff::new();
         // The client was the one that used the processor.
         assert!(!rest.record_poll(CLIENT_THRESHOLD, true) && rest.is_over());
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_looks_waits_for_a_slow_peer_in_both_directions() {
+    fn a_polling_thread_waits_for_slow_reads_and_writes() {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let stream = SocketStream::Unix(Arc::new(ours));
         let all = ServerMemory::new(0, 1);

@@ -2,7 +2,7 @@
 
 use std::io;
 
-/// A read in a batch.
+/// A read in a batch of reads from a block device.
 #[derive(Debug)]
 pub struct ExportRead<'buffer> {
     /// Offset of the first byte.
@@ -11,7 +11,7 @@ pub struct ExportRead<'buffer> {
     pub buffer: &'buffer mut [u8],
 }
 
-/// A range of bytes with the same allocation state.
+/// A range of bytes of a block device with the same allocation state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AllocationExtent {
     /// Length in bytes.
@@ -20,8 +20,8 @@ pub struct AllocationExtent {
     pub is_hole: bool,
 }
 
-/// A block device. Connections call it concurrently from many threads. Ranges passed to it are never empty, and do
-/// not exceed its size.
+/// Interface to a block device that is exported over NBD. Connections call it concurrently from many threads.
+/// Ranges passed to it are never empty, and do not exceed its size.
 ///
 /// Errors are converted to protocol error numbers: [`io::ErrorKind::StorageFull`] to ENOSPC,
 /// [`io::ErrorKind::Unsupported`] to ENOTSUP, [`io::ErrorKind::InvalidInput`] to EINVAL, and all others to EIO.

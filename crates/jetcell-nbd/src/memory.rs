@@ -23,7 +23,7 @@ const MAX_INPUT: usize = 256 << 10;
 /// Granularity of memory from the pool, in bytes. It is large, which makes requests to the pool rare.
 const POOL_GRANULARITY: usize = 1 << 20;
 
-/// Memory for all connections.
+/// Memory budget for all connections of an NBD server.
 pub struct ServerMemory {
     share: usize,
     pool: Mutex<SharedMemoryPool>,
@@ -68,7 +68,7 @@ impl ServerMemory {
     }
 }
 
-/// Memory of one connection.
+/// Memory of one NBD connection.
 pub struct ConnectionMemory<'server> {
     memory: &'server ServerMemory,
     /// Number of bytes from the pool.
@@ -196,7 +196,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(60);
 
     #[test]
-    fn shares_and_pool_together_are_the_bound() {
+    fn connection_shares_and_the_pool_stay_within_the_bound() {
         for (bytes, connections) in [(256 << 20, 64), (256 << 20, 4096), (128 << 20, 1)] {
             let memory = ServerMemory::new(bytes, connections);
             assert!(memory.share * connections + memory.free() <= bytes, "{bytes} {connections}");
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn large_requests_wait_in_their_order_and_small_ones_never() {
+    fn large_requests_wait_in_order_and_small_requests_never_wait() {
         let memory = ServerMemory::new(2 * MAX_MESSAGE, 8);
         let first = ConnectionMemory::new(&memory, LONG);
         assert!(first.try_allow(MAX_MESSAGE));
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_client_is_given_up_only_if_others_need_its_memory() {
+    fn a_slow_client_is_dropped_only_under_memory_pressure() {
         let memory = ServerMemory::new(0, 1);
         let slow = ConnectionMemory::new(&memory, Duration::from_secs(10));
         slow.allow(MAX_MESSAGE);

@@ -17,7 +17,7 @@ pub struct EnergyTariff {
     pub co2_kg_per_kwh: Option<f64>,
 }
 
-/// Mean power, extrapolated to a day and to a year of 365 days.
+/// Estimate of energy use: mean power, extrapolated to a day and to a year of 365 days.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EnergyEstimate {
     /// Mean power in watts.
@@ -65,7 +65,7 @@ mod tests {
     /// Checks a published measurement of two drives, each in the same server and measured at the outlet: 1.10 kWh in
     /// 27.5 h, and 0.72 kWh in 14.75 h.
     #[test]
-    fn a_published_calculation_comes_out_without_its_rounding() {
+    fn a_published_calculation_is_reproduced_without_rounding() {
         let tariff = EnergyTariff { price_per_kwh: Some(0.185), co2_kg_per_kwh: Some(2.0 * 0.453_592_37) };
         let green = EnergyEstimate::from_watts(1.1 / 27.5 * 1000.0, MeterScope::Server, &tariff);
         let black = EnergyEstimate::from_watts(0.72 / 14.75 * 1000.0, MeterScope::Server, &tariff);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-/// Reason why no figure is available.
+/// Reason why a power or energy figure is not available.
 #[derive(Debug, Error)]
 pub enum PowerError {
     /// A file could not be read or written.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::error::PowerError;
 use crate::rapl::{read_number, sorted_entries};
 
-/// A power sensor of the hardware monitor.
+/// A power sensor of the hardware monitor (`hwmon`).
 pub struct Hwmon {
     file: PathBuf,
 }
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_sensor_is_taken_and_of_several_one_must_be_named() {
+    fn a_single_sensor_is_the_default_and_several_need_names() {
         let root = tempfile::tempdir().unwrap();
         let chip = |directory: &str, name: &str, file: &str, microwatts: &str| {
             let directory = root.path().join(directory);
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn chips_of_one_name_are_told_apart() {
+    fn chips_with_the_same_name_are_distinguished() {
         let root = tempfile::tempdir().unwrap();
         for (directory, microwatts) in [("hwmon3", "4000000\n"), ("hwmon7", "5500000\n")] {
             let directory = root.path().join(directory);

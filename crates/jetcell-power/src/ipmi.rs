@@ -4,7 +4,7 @@ use std::process::Command;
 
 use crate::error::PowerError;
 
-/// This machine's board controller.
+/// Power meter of this machine's board controller, read over IPMI.
 pub struct Ipmi {
     program: String,
 }
@@ -19,20 +19,20 @@ impl Ipmi {
 
     /// Returns the power in watts.
     pub(crate) fn read(&self) -> Result<f64, PowerError> {
-        let failed = |what: String| PowerError::meter("ipmi", what);
+        let meter_error = |what: String| PowerError::meter("ipmi", what);
         let output = Command::new(&self.program).args(["dcmi", "power", "reading"]).output();
         let output = output.map_err(|error| {
-            failed(format!("failed to run {}: {error}; install the package ipmitool", self.program))
+            meter_error(format!("failed to run {}: {error}; install the package ipmitool", self.program))
         })?;
         let said = String::from_utf8_lossy(&output.stderr);
         if !output.status.success() {
-            return Err(failed(format!(
+            return Err(meter_error(format!(
                 "ipmitool failed: {}",
                 said.lines().next().unwrap_or("no reason given")
             )));
         }
         watts(&String::from_utf8_lossy(&output.stdout))
-            .ok_or_else(|| failed("the controller does not measure power".to_string()))
+            .ok_or_else(|| meter_error("the controller does not measure power".to_string()))
     }
 }
 
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_reading_is_found_and_zero_is_none() {
+    fn the_power_reading_is_parsed_and_zero_is_ignored() {
         let answer = "\n    Instantaneous power reading:                   212 Watts\n    Minimum during sampling period:  4 Watts\n";
         assert_eq!(watts(answer), Some(212.0));
         assert_eq!(watts(&answer.replace("212", "0")), None);

@@ -12,7 +12,7 @@ use crate::plug_kind::PlugKind;
 use crate::rapl::Rapl;
 use crate::scope::MeterScope;
 
-/// A meter reading at one moment.
+/// A power meter's reading at one moment.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum MeterReading {
     /// Power in watts.
@@ -24,8 +24,8 @@ pub enum MeterReading {
     WattsAndJoules(f64, f64),
 }
 
-/// Kind and location of a meter. The text form is `rapl`, `hwmon`, `hwmon=NAME`, `ipmi`, `tasmota=URL`, `shelly=URL`
-/// or `shelly1=URL`.
+/// Kind and location of a power meter. The text form is `rapl`, `hwmon`, `hwmon=NAME`, `ipmi`, `tasmota=URL`,
+/// `shelly=URL` or `shelly1=URL`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MeterKind {
     /// Energy counters of the processor packages and memory.
@@ -96,17 +96,17 @@ impl FromStr for MeterKind {
             ("hwmon", _, name) => Ok(MeterKind::Hwmon(name.map(str::to_string))),
             (_, Some(plug), Some(address)) => Ok(MeterKind::Plug(plug, address.to_string())),
             (_, Some(_), None) => {
-                Err(format!("{kind} requires an address; write for example {kind}=http://192.168.1.20"))
+                Err(format!("{kind} requires an address, for example {kind}=http://192.168.1.20"))
             }
             _ => Err(format!(
-                "\"{text}\" is not a meter; write rapl, hwmon, hwmon=NAME, ipmi, tasmota=URL, shelly=URL or \
-                 shelly1=URL"
+                "\"{text}\" is not a valid meter; use rapl, hwmon, hwmon=NAME, ipmi, tasmota=URL, \
+                 shelly=URL or shelly1=URL"
             )),
         }
     }
 }
 
-/// An open meter. It provided a reading when it was opened.
+/// An open power meter. It provided a reading when it was opened.
 pub enum PowerMeter {
     /// See [`MeterKind::Rapl`].
     Rapl(Rapl),
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn meters_have_names_that_are_read_back() {
+    fn meter_names_round_trip() {
         for name in [
             "rapl",
             "ipmi",
@@ -172,8 +172,8 @@ mod tests {
             assert_eq!(name.parse::<MeterKind>().unwrap().to_string(), name);
         }
         for (name, said) in [
-            ("rapl=x", "is not a meter"),
-            ("volt", "is not a meter"),
+            ("rapl=x", "is not a valid meter"),
+            ("volt", "is not a valid meter"),
             ("tasmota", "requires an address"),
             ("shelly=", "requires an address"),
         ] {

@@ -43,7 +43,7 @@ impl PlugKind {
     }
 }
 
-/// A smart plug.
+/// A smart plug that measures the power of the equipment connected to it.
 pub struct SmartPlug {
     kind: PlugKind,
     url: String,
@@ -72,12 +72,12 @@ impl SmartPlug {
         let answer = answer.into_body().into_with_config().limit(MAX_RESPONSE_BYTES).read_to_vec();
         let answer = answer.map_err(|error| self.error(&error.to_string()))?;
         let answer: Value = serde_json::from_slice(&answer)
-            .map_err(|_| self.error("the response is not JSON; check the kind of the plug"))?;
+            .map_err(|_| self.error("the response is not JSON; check which kind of plug it is"))?;
         let watts = self.kind.watts(&answer).filter(|watts| watts.is_finite() && *watts >= 0.0);
         let watts = watts.ok_or_else(|| {
             self.error(
-                "the response does not contain a power value; the plug does not have a meter, or is \
-             of another kind",
+                "the response does not contain a power value; the plug does not have a meter, or is a \
+                 different kind of plug",
             )
         })?;
         Ok((watts, self.kind.joules(&answer)))
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_is_asked_for_its_power_and_its_counter() {
+    fn every_plug_kind_is_queried_for_power_and_energy() {
         // The values are 3.1 kWh, 11.3 Wh and 12 watt-minutes.
         let counters = [3.1 * 3.6e6, 11.3 * 3600.0, 12.0 * 60.0];
         for (kind, counter) in PlugKind::ALL.into_iter().zip(counters) {
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_figure_is_an_error() {
+    fn an_invalid_plug_figure_is_an_error() {
         for (kind, status, text, said) in [
             (PlugKind::Tasmota, 200, answer(PlugKind::Tasmota, 0.0), "0 W"),
             (

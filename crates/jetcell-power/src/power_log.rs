@@ -41,13 +41,13 @@ struct EnergyPoint {
     joules: f64,
 }
 
-/// Readings that a meter recorded.
+/// Log of the readings that a power meter recorded.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PowerLog {
     path: PathBuf,
     /// Scope of the measurement.
     pub scope: MeterScope,
-    /// Energy integrated from the power.
+    /// Energy, computed by integrating power over time.
     power: Option<Vec<EnergyPoint>>,
     /// Energy from the meter's counter, which does not miss energy used between two rows. At least one of `power` and
     /// `counter` is set. Each has at least two points, in chronological order.
@@ -83,19 +83,20 @@ struct PowerLogColumns {
 
 impl PowerLogColumns {
     fn from_headers(headers: &csv::StringRecord) -> Result<PowerLogColumns, String> {
-        let at = |name: &str| headers.iter().position(|header| header == name);
+        let column_index = |name: &str| headers.iter().position(|header| header == name);
         let lacks = |names: &str| {
             format!(
-                "the log does not have a column {names}; give a log that has at least one of these columns"
+                "the log does not have a column {names}; use a log that has at least one of these columns"
             )
         };
-        let time = ["unix_ms", "unix_seconds", "time"].into_iter().find_map(at);
-        let counter = at("joules").map(|at| (at, 1.0)).or_else(|| at("kwh").map(|at| (at, 3.6e6)));
-        let watts = at("watts");
+        let time = ["unix_ms", "unix_seconds", "time"].into_iter().find_map(column_index);
+        let counter =
+            column_index("joules").map(|at| (at, 1.0)).or_else(|| column_index("kwh").map(|at| (at, 3.6e6)));
+        let watts = column_index("watts");
         match time {
             None => Err(lacks("unix_ms, unix_seconds, time")),
             Some(_) if watts.is_none() && counter.is_none() => Err(lacks("watts, joules, kwh")),
-            Some(time) => Ok(PowerLogColumns { time, watts, counter, scope: at("scope") }),
+            Some(time) => Ok(PowerLogColumns { time, watts, counter, scope: column_index("scope") }),
         }
     }
 }
@@ -123,12 +124,12 @@ impl PowerLog {
     /// Reads a log. `scope` is used if the log does not specify a scope. Returns an error if the log specifies a
     /// different one.
     pub fn read(path: &Path, scope: Option<MeterScope>) -> Result<PowerLog, PowerError> {
-        let failed = |error| PowerError::Io { path: path.into(), error };
+        let io_error = |error| PowerError::Io { path: path.into(), error };
         // Opening a pipe would block until its other end is open.
-        if !path.metadata().map_err(failed)?.is_file() {
-            return Err(failed(io::Error::other("the path is not a file; give a regular file")));
+        if !path.metadata().map_err(io_error)?.is_file() {
+            return Err(io_error(io::Error::other("the path is not a file; specify a regular file")));
         }
-        let file = File::open(path).map_err(failed)?;
+        let file = File::open(path).map_err(io_error)?;
         PowerLog::from_csv(path, file, scope).map_err(|what| PowerError::Log { path: path.into(), what })
     }
 
@@ -180,7 +181,7 @@ impl PowerLog {
                 let named: MeterScope = cell(at).parse().map_err(wrong)?;
                 if *scope.get_or_insert(named) != named {
                     return Err(wrong(format!(
-                        "the scope is {}, which differs from the given scope",
+                        "the scope is {}, which differs from the specified scope",
                         named.name()
                     )));
                 }
@@ -194,7 +195,8 @@ impl PowerLog {
             return Err("the log has fewer than two rows, which are not enough to compute energy".into());
         }
         let scope = scope.ok_or(
-            "the log does not state what was measured; give a scope: drive, enclosure, server or processor",
+            "the log does not state what was measured; specify a scope: drive, enclosure, server or \
+             processor",
         )?;
         let points = |sum: Option<EnergySum>| sum.map(|sum| sum.points);
         Ok(PowerLog { path: path.into(), scope, power: points(power), counter: points(counter) })
@@ -216,7 +218,7 @@ impl PowerLog {
     /// tenth of the window.
     pub fn energy_between(&self, from_ms: i64, to_ms: i64) -> Result<EnergyUse, PowerError> {
         let used = match (&self.power, &self.counter) {
-            (None, None) => Err("the log does not contain rows".into()),
+            (None, None) => Err("the log does not contain any rows".into()),
             (None, Some(counter)) => self.energy_used(counter, true, from_ms, to_ms),
             (Some(power), None) => self.energy_used(power, false, from_ms, to_ms),
             (Some(power), Some(counter)) => match self.energy_used(counter, true, from_ms, to_ms) {
@@ -235,7 +237,7 @@ impl PowerLog {
         to_ms: i64,
     ) -> Result<EnergyUse, String> {
         let (Some(first), Some(last)) = (points.first(), points.last()) else {
-            return Err("the log does not contain rows".into());
+            return Err("the log does not contain any rows".into());
         };
         let (first, last) = (first.unix_ms, last.unix_ms);
         let asked = to_ms.saturating_sub(from_ms);
@@ -243,7 +245,7 @@ impl PowerLog {
         let outside = first.saturating_sub(from_ms).max(0).saturating_add(to_ms.saturating_sub(last).max(0));
         if from_ms < first - TOLERANCE_MS || to_ms > last + TOLERANCE_MS || outside > asked / 2 {
             return Err(format!(
-                "the log does not cover {:.1} s of the window of {seconds:.1} s",
+                "the log does not cover {:.1} s of the {seconds:.1} s window",
                 outside as f64 / 1000.0
             ));
         }
@@ -267,7 +269,7 @@ impl PowerLog {
         let unknown = inside().filter(|pair| !counted || is_cut(pair, from_ms) || is_cut(pair, to_ms));
         let gap = unknown.map(gap).fold(0.0, f64::max);
         if gap > seconds * MAX_GAP {
-            return Err(format!("the meter did not report for {gap:.1} s of a window of {seconds:.1} s"));
+            return Err(format!("the meter did not report for {gap:.1} s of a {seconds:.1} s window"));
         }
         Ok(EnergyUse { joules: joules_at(points, to_ms) - joules_at(points, from_ms), seconds, counted })
     }
@@ -305,7 +307,7 @@ fn milliseconds(column: &str, text: &str) -> Option<i64> {
     unix_ms.filter(|unix_ms| (-MAX_TIME_MS..=MAX_TIME_MS).contains(unix_ms))
 }
 
-/// Writes a log while a test runs. Each row is written to the file immediately.
+/// Recorder that writes a power log while a test runs. Each row is written to the file immediately.
 pub struct PowerRecorder {
     path: PathBuf,
     file: File,
@@ -388,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_recorded_with_power_is_used_once_it_has_many_steps() {
+    fn an_energy_counter_is_used_after_enough_increments() {
         // The plug actually draws 40 W but reports 60 W. Its counter has a resolution of one watt-hour.
         let row = |second: u64, counter: &str| format!("{},60,{counter}\n", second * 1000);
         let rows = |hours: u64| -> String {
@@ -413,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_of_processors_that_may_have_wrapped_give_no_figure() {
+    fn processor_counters_that_may_have_wrapped_give_no_figure() {
         let log = |scope| {
             let rows = "unix_seconds,joules\n0,0\n50,500\n111,1110\n150,1500\n";
             PowerLog::from_csv("p.csv".as_ref(), rows.as_bytes(), Some(scope)).unwrap()
@@ -433,9 +435,9 @@ mod tests {
         let whole = rows(&(0..=60).collect::<Vec<_>>());
         assert!(whole.energy_between(0, 60_000).is_ok());
         for (from, to, said) in [
-            (-5_000, 30_000, "5.0 s of the window of 35.0 s"),
+            (-5_000, 30_000, "5.0 s of the 35.0 s window"),
             (0, 62_000, "2.0 s"),
-            (59_600, 60_900, "0.9 s of the window of 1.3 s"),
+            (59_600, 60_900, "0.9 s of the 1.3 s window"),
             (9, 9, "is empty"),
         ] {
             let found = whole.energy_between(from, to).unwrap_err().to_string();
@@ -449,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_log_is_refused_with_its_line() {
+    fn an_invalid_power_log_is_refused_with_the_line_number() {
         for (text, said) in [
             ("a,b\n1,2\n", "does not have a column unix_ms"),
             ("unix_ms,b\n1,2\n", "does not have a column watts"),
@@ -463,18 +465,18 @@ mod tests {
             ("unix_ms,watts\n1,2\n2,inf\n", "is not a valid power"),
             ("unix_ms,joules\n1,5\n2,4\n", "line 3: the counter decreased"),
             ("unix_ms,watts,scope\n1,2,drive\n2,2,drive\n", "line 2: the scope is drive"),
-            ("unix_ms,watts,scope\n1,2,house\n2,2,drive\n", "line 2: \"house\" is not a scope"),
+            ("unix_ms,watts,scope\n1,2,house\n2,2,drive\n", "line 2: \"house\" is not a valid scope"),
             ("unix_ms,watts\n1,2\n2\n", "record"),
         ] {
             let found = log(text).err().unwrap().to_string();
             assert!(found.contains(said), "{text:?}: {found}");
         }
         let unknown = PowerLog::from_csv("p.csv".as_ref(), &b"unix_ms,watts\n1,2\n2,2\n"[..], None);
-        assert!(unknown.unwrap_err().contains("give a scope"));
+        assert!(unknown.unwrap_err().contains("specify a scope"));
     }
 
     #[test]
-    fn what_is_recorded_is_read_back_and_nothing_is_overwritten() {
+    fn a_power_log_round_trips_and_never_overwrites_a_file() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("power.csv");
         let mut recorder =

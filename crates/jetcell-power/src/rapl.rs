@@ -13,7 +13,7 @@ struct RaplDomain {
     last: u64,
 }
 
-/// Counters of all processor packages, and of their memory if it has a separate counter.
+/// Energy counters (RAPL) of all processor packages, and of their memory if it has a separate counter.
 pub struct Rapl {
     domains: Vec<RaplDomain>,
     microjoules: u128,
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn packages_and_memory_are_counted_once_and_wraps_are_followed() {
+    fn packages_and_memory_are_counted_once_and_wraps_handled() {
         let root = tempfile::tempdir().unwrap();
         let set = |package: u64, memory: u64| {
             domain(root.path(), "intel-rapl:0", "package-0", package);

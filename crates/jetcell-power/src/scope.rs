@@ -5,7 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Equipment that a meter measures. The energy covers the whole scope and cannot be attributed to a part of it.
+/// Equipment that a power meter measures. The energy covers the whole scope and cannot be attributed to a
+/// part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MeterScope {
@@ -55,6 +56,8 @@ impl FromStr for MeterScope {
 
     fn from_str(text: &str) -> Result<MeterScope, String> {
         let found = MeterScope::ALL.into_iter().find(|scope| scope.name() == text);
-        found.ok_or_else(|| format!("\"{text}\" is not a scope; write drive, enclosure, server or processor"))
+        found.ok_or_else(|| {
+            format!("\"{text}\" is not a valid scope; use drive, enclosure, server or processor")
+        })
     }
 }

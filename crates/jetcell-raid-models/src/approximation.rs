@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn without_defects_and_with_fast_restores_the_chain_equals_the_classical_formula() {
+    fn without_defects_fast_restores_match_the_classical_formula() {
         let mut rates = EventRates::published();
         rates.latent = crate::units::PerHour::NEVER;
         rates.restore = "1000/h".parse().unwrap();

@@ -104,7 +104,7 @@ pub struct ArrayShape {
     groups: u32,
 }
 
-/// Drives that share their redundancy: n of them store data, and any m may be lost.
+/// A set of drives that share their redundancy: n of them store data, and any m may be lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DriveSet {
     /// Number of drives whose capacity is available for data (n).
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn small_writes_cost_two_four_and_six() {
+    fn small_write_costs_per_raid_type() {
         let costs = RaidType::ALL.map(RaidType::write_cost);
         assert_eq!(costs, [2, 3, 4, 6, 6, 8]);
     }

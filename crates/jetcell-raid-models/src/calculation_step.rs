@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// A step: symbol, formula, formula with numbers, and result.
+/// One step of a calculation: symbol, formula, formula with values substituted, and result.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CalculationStep {
     /// Symbol for the result.
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_have_seven_digits_and_no_more() {
+    fn numbers_have_at_most_seven_digits() {
         for (value, text) in [
             (0.019, "0.019"),
             (1.08e-4, "1.08e-4"),

@@ -26,7 +26,7 @@ const MAX_SQUARINGS: u32 = 64;
 /// Maximum number of states in a chain. A matrix of this size takes a few megabytes.
 pub const MAX_STATES: usize = 600;
 
-/// Transitions between numbered states and to loss, with rates per hour.
+/// A Markov chain of transitions between numbered states and to loss, with rates per hour.
 #[derive(Clone, Debug)]
 pub struct MarkovChain {
     /// Transitions from each state to other states, as target and rate.
@@ -35,7 +35,8 @@ pub struct MarkovChain {
     loss: Vec<f64>,
 }
 
-/// Probabilities at the end of a mission. Both are stored because each is precise when the other is close to 1.
+/// Probabilities of loss and survival at the end of a mission. Both are stored because each is precise when
+/// the other is close to 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LossProbability {
     /// Probability of loss.
@@ -279,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn one_step_is_the_exponential_law() {
+    fn one_step_follows_the_exponential_law() {
         for (rate, hours) in [(1e-3, 1000.0), (1e-12, 1e-3), (2.0, 1e-9), (1e-18, 1.0)] {
             let mut chain = MarkovChain::new(1).unwrap();
             chain.add_loss(0, rate);
@@ -291,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_series_of_equal_steps_is_the_erlang_law_down_to_1e_minus_30() {
+    fn equal_steps_follow_the_erlang_law_to_1e_minus_30() {
         // Four transitions of rate r: F = sum over k >= 4 of e^-x x^k / k!, with all terms positive.
         for x in [1e-7, 1e-4, 0.3, 5.0] {
             let mut chain = MarkovChain::new(4).unwrap();
@@ -309,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn mean_times_are_those_of_the_exponential_law_and_explain_every_loss() {
+    fn mean_times_follow_the_exponential_law_and_explain_every_loss() {
         for (rate, hours) in [(1e-3, 1000.0), (1e-12, 1e-3), (2.0, 1e-9), (3.0, 40.0)] {
             let mut chain = MarkovChain::new(1).unwrap();
             chain.add_loss(0, rate);
@@ -334,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn stiff_chains_keep_their_digits() {
+    fn stiff_chains_keep_full_precision() {
         // Failures and repairs are fast, and losses are rare: 2e12 transitions in a mission.
         let mut chain = MarkovChain::new(2).unwrap();
         chain.add_transition(0, 1, 1e6);
@@ -353,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn aggregates_lose_no_digits() {
+    fn aggregates_keep_full_precision() {
         let fate = LossProbability { loss: 1e-18, survival: 1.0 };
         close(fate.for_independent_sets(1000.0).loss, 1e-15, 1e-12);
         let fate = LossProbability { loss: 1.0, survival: 1e-18 };

@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::units::Hours;
 use crate::{ArrayShape, Error, MarkovModel, RaidType, ReliabilityAssessment, ReliabilityInputs};
 
-/// One layout in a comparison.
+/// One layout in a reliability comparison.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ComparedLayout {
     /// The array.
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_capacity_in_every_type() {
+    fn comparison_uses_the_same_capacity_for_every_raid_type() {
         let rows = compare(&paper()).unwrap();
         let drives = |raid| {
             rows.iter().find(|row| row.array.raid() == raid).map(|row| (row.drives, row.overhead_drives))
@@ -131,8 +131,8 @@ mod tests {
         let question =
             ReliabilityInputs { data_disks: Some(21), groups: Some(2), ..ReliabilityInputs::default() };
         let rows = compare(&question).unwrap();
-        let of = |raid| rows.iter().find(|row| row.array.raid() == raid).unwrap();
-        let (mirrors, double) = (of(RaidType::Raid10), of(RaidType::Raid6));
+        let find_row = |raid| rows.iter().find(|row| row.array.raid() == raid).unwrap();
+        let (mirrors, double) = (find_row(RaidType::Raid10), find_row(RaidType::Raid6));
         assert_eq!((mirrors.drives, double.drives), (84, 46));
         assert_eq!((mirrors.probability_of_loss / double.probability_of_loss).round(), 182.0);
     }

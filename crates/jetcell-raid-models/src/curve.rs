@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::units::{Bytes, Hours};
 use crate::{Error, ReliabilityAssessment, ReliabilityCase, ReliabilityInputs, ScrubPolicy};
 
-/// The input that varies along a curve.
+/// The input that varies along a reliability curve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CurveAxis {
     /// Number of data disks per group, at constant usable capacity.
@@ -84,7 +84,7 @@ impl CurveAxis {
                     && (question.bandwidth.is_some() || question.rebuild_rate.is_some());
                 if !derived || question.capacity.is_none() {
                     return Err(Error::Combination(
-                        "a curve over disk size must derive the times from the size; give --capacity, \
+                        "a curve over disk size requires times derived from the size; use --capacity, \
                          --bandwidth and --load instead of --restore"
                             .into(),
                     ));
@@ -114,7 +114,7 @@ impl FromStr for CurveAxis {
 
 crate::text::in_serde!(CurveAxis);
 
-/// A point of a curve.
+/// A point of a reliability curve.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct CurvePoint {
     /// Position on the axis.
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_curve_over_group_size_is_table_2_of_the_paper() {
+    fn the_group_size_curve_matches_table_2_of_the_paper() {
         let points = points(RaidType::Raid5, CurveAxis::GroupSize);
         for (at, drives, loss) in
             [(1.0, 84, 0.130075), (7.0, 48, 0.395716), (14.0, 45, 0.572296), (21.0, 44, 0.677593)]
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_curve_over_disk_size_needs_a_drive() {
+    fn a_disk_size_curve_needs_a_drive() {
         assert!(curve(&ReliabilityInputs::default(), CurveAxis::DiskSize).is_err());
     }
 }

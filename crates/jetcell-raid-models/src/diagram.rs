@@ -19,7 +19,7 @@ use crate::chain::{LossProbability, MarkovChain};
 use crate::model::{GeneralModelRules, MarkovModel};
 use crate::{Error, EventRates};
 
-/// One of the four rates, named by its symbol in the formulas.
+/// Symbol that names one of the four event rates in the formulas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RateSymbol {
     /// Operational failure.
@@ -55,7 +55,8 @@ impl RateSymbol {
     }
 }
 
-/// A transition caused by any of `times` events, each of which occurs at the rate `symbol`.
+/// A transition between two states, caused by any of `times` events, each of which occurs at the rate
+/// `symbol`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StateTransition {
     /// Number of the state before the transition.
@@ -68,7 +69,7 @@ pub struct StateTransition {
     pub symbol: RateSymbol,
 }
 
-/// States and transitions. The first state has no failures or defects.
+/// A diagram of a reliability model's states and transitions. The first state has no failures or defects.
 #[derive(Clone, Debug)]
 pub struct StateDiagram {
     /// Names of the states.
@@ -217,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_generator_of_the_reference_for_seven_data_disks() {
+    fn the_generator_matches_the_reference_for_seven_data_disks() {
         let rates = EventRates::published();
         let diagram = StateDiagram::new(MarkovModel::B1, DriveSet { data: 7, parities: 2 });
         let rate = |from: &str, to: &str| -> f64 {
@@ -242,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn every_state_has_a_name_and_drives_are_neither_made_nor_lost() {
+    fn every_state_has_a_name_and_drive_counts_are_conserved() {
         for (data, parities) in [(1, 1), (7, 1), (1, 2), (7, 2), (5, 3)] {
             let set = DriveSet { data, parities };
             let diagram = StateDiagram::new(MarkovModel::general(), set);

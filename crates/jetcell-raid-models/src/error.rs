@@ -1,6 +1,6 @@
 //! Errors for invalid inputs.
 
-/// An invalid input. The message says how to correct it.
+/// Error for an invalid input of a reliability calculation. The message says how to correct it.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Error {
     /// The text does not start with a number.
@@ -16,7 +16,7 @@ pub enum Error {
     #[error("{0} must be above zero")]
     Zero(&'static str),
     /// A unit is missing or unknown.
-    #[error("\"{text}\" does not have a valid unit; write {expected}")]
+    #[error("\"{text}\" does not have a valid unit; use {expected}")]
     Unit {
         /// The given text.
         text: String,
@@ -24,7 +24,7 @@ pub enum Error {
         expected: &'static str,
     },
     /// The annual failure rate exceeds 100 %.
-    #[error("an annual failure rate of {} is above 100 %; give the mean time between failures instead", percent(.0))]
+    #[error("an annual failure rate of {} is above 100 %; specify the mean time between failures instead", percent(.0))]
     AnnualFailureAboveOne(f64),
     /// A fraction exceeds 1.
     #[error("a share of {} is above 100 %", percent(.0))]
@@ -43,7 +43,7 @@ pub enum Error {
     },
     /// A group is larger than the array.
     #[error(
-        "a group of {group} drives is larger than the array of {array}; give more drives or a smaller group"
+        "a group of {group} drives is larger than the array of {array}; use more drives or a smaller group"
     )]
     GroupLargerThanArray {
         /// Number of drives in a group.

@@ -7,7 +7,7 @@ use crate::array::RaidType;
 use crate::scrub::ScrubPolicy;
 use crate::units::{AnnualFailure, Bytes, BytesPerSecond, ErrorsPerByte, Fraction, Hours, PerHour};
 
-/// How to interpret an annual failure rate such as 1.9 %.
+/// Interpretation of an annual failure rate such as 1.9 %.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AfrInterpretation {
@@ -18,7 +18,7 @@ pub enum AfrInterpretation {
     Probability,
 }
 
-/// All inputs for a case. The command-line options have the same names.
+/// All inputs for a reliability case. The command-line options have the same names.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[allow(missing_docs)]
 pub struct ReliabilityInputs {

@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::Error;
 use crate::units::{AnnualFailure, Hours, PerHour};
 
-/// Rates per hour for one drive. All times are exponentially distributed.
+/// Event rates per hour for one drive. All times are exponentially distributed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct EventRates {
     /// Operational failure: the whole drive is lost. Symbol lo.

@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::Error;
 use crate::units::{Bytes, BytesPerSecond, Fraction, Hours};
 
-/// A drive and its load.
+/// A drive and its load during a rebuild.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct LoadedDrive {
     /// Capacity: how much data a rebuild writes and a scrub reads.
@@ -20,7 +20,7 @@ pub struct LoadedDrive {
     pub bus: Option<BytesPerSecond>,
 }
 
-/// What limits the rate of a rebuild.
+/// Factor that limits the rate of a rebuild.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RebuildLimit {
@@ -89,7 +89,7 @@ mod tests {
 
     /// Checks the rebuild measured in the paper: 144 GB in 5,432 s, 26.51 MB/s.
     #[test]
-    fn the_rebuild_of_the_paper() {
+    fn rebuild_time_matches_the_paper() {
         let fixture: serde_json::Value =
             serde_json::from_str(include_str!("../fixtures/raid-dp-exchange.json")).unwrap();
         let rebuild = &fixture["rebuild"];

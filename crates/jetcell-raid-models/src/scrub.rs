@@ -6,7 +6,7 @@ use std::str::FromStr;
 use crate::Error;
 use crate::units::{Hours, PerHour};
 
-/// How drives are scrubbed, which determines how long a latent defect exists.
+/// Policy for scrubbing drives, which determines how long a latent defect exists.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ScrubPolicy {
     /// The drives are not scrubbed.

@@ -6,7 +6,7 @@ use crate::ReliabilityCase;
 use crate::units::PerHour;
 use crate::{Error, EventRates};
 
-/// An input of a case that can be changed.
+/// An input of a reliability case whose effect can be examined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SensitivityInput {
@@ -71,7 +71,7 @@ impl SensitivityInput {
     }
 }
 
-/// How one input affects a set's probability of loss.
+/// Sensitivity of a set's probability of loss to one input.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct InputSensitivity {
     /// Input whose effect is described.
@@ -82,7 +82,7 @@ pub struct InputSensitivity {
     pub halved: f64,
 }
 
-/// Which repair process dominates the probability of loss.
+/// Repair process that dominates the probability of loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DominantRepair {
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn the_scrub_governs_single_parity_and_both_govern_double_parity() {
+    fn scrub_governs_single_parity_and_scrub_plus_restore_double_parity() {
         assert_eq!(dominant_repair(&sensitivities_for(RaidType::Raid5)), DominantRepair::Scrub);
         assert_eq!(dominant_repair(&sensitivities_for(RaidType::Raid10)), DominantRepair::Scrub);
         assert_eq!(dominant_repair(&sensitivities_for(RaidType::RaidDp)), DominantRepair::Both);
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn loss_of_double_parity_is_nearly_proportional_to_the_restore_time() {
+    fn double_parity_loss_is_nearly_proportional_to_restore_time() {
         let effects = sensitivities_for(RaidType::RaidDp);
         let restore = effects.iter().find(|effect| effect.lever == SensitivityInput::RestoreTime).unwrap();
         assert!((0.95..1.1).contains(&restore.elasticity), "{restore:?}");

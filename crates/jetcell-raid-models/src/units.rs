@@ -16,15 +16,15 @@ pub const HOURS_PER_YEAR: f64 = 8760.0;
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct Hours(f64);
 
-/// Events per hour.
+/// Number of events per hour.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct PerHour(f64);
 
-/// Operational failures per drive and year of operation, as a fraction: `1.9%` is 0.019.
+/// Operational failures per drive per year of operation, as a fraction: `1.9%` is 0.019.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct AnnualFailure(f64);
 
-/// Unreadable sectors per byte read.
+/// Rate of unreadable sectors per byte read.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct ErrorsPerByte(f64);
 
@@ -32,7 +32,7 @@ pub struct ErrorsPerByte(f64);
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct Bytes(f64);
 
-/// Bytes per second.
+/// Transfer rate in bytes per second.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct BytesPerSecond(f64);
 
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn invalid_quantities_are_refused() {
         assert!(matches!("12".parse::<Hours>(), Err(Error::Unit { .. })));
         assert!(matches!("1e-14".parse::<ErrorsPerByte>(), Err(Error::Unit { .. })));
         assert!(matches!("1.9".parse::<AnnualFailure>(), Err(Error::Unit { .. })));
@@ -378,7 +378,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_panics(text in ".{0,12}") {
+        fn arbitrary_text_does_not_panic(text in ".{0,12}") {
             let _ = (text.parse::<Hours>(), text.parse::<PerHour>(), text.parse::<AnnualFailure>());
             let _ = (text.parse::<ErrorsPerByte>(), text.parse::<Bytes>(), text.parse::<BytesPerSecond>());
         }

@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::error::RemoteError;
 
-/// Scheme of an address.
+/// Scheme of a host address, which determines whether TLS is used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scheme {
     /// TLS connection.
@@ -26,7 +26,7 @@ impl Scheme {
     }
 }
 
-/// Address of a host: scheme, host and port.
+/// Address of a remote host: scheme, host and port.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HostAddress {
     /// Scheme, which determines whether the connection is encrypted.
@@ -55,7 +55,7 @@ impl HostAddress {
         let wrong = |what: &str| {
             let prefix = scheme.prefix();
             Err(RemoteError::Usage(format!(
-                "{text}: {what}; write {prefix}HOST:PORT/NAME, with the names that jetcell serve printed"
+                "{text}: {what}; use {prefix}HOST:PORT/NAME, with one of the names that jetcell serve printed"
             )))
         };
         let rest = &text[scheme.prefix().len()..];
@@ -70,9 +70,11 @@ impl HostAddress {
         };
         let name = name.trim_end_matches('/');
         if name.is_empty() || name.contains('/') {
-            return wrong("expected a single directory name after the host");
+            return wrong("the address must contain a single directory name after the host");
         }
-        let Some((host, port)) = host.rsplit_once(':') else { return wrong("the port is missing") };
+        let Some((host, port)) = host.rsplit_once(':') else {
+            return wrong("the address does not contain a port");
+        };
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         match port.parse() {
             Ok(port) if port > 0 && !host.is_empty() => {

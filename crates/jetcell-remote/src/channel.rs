@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use jetcell_sync::Mutex;
 
-/// A bidirectional byte stream.
+/// Interface to a bidirectional byte stream.
 pub trait Channel: Read + Write + Send {}
 
 impl<T: Read + Write + Send> Channel for T {}

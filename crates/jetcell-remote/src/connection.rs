@@ -10,7 +10,7 @@ use crate::frame::{MAX_FRAME, read_frame, write_frame};
 use crate::reply::RemoteReply;
 use crate::request::{RemoteRequest, VERSION};
 
-/// Information that the server sends in response to the greeting.
+/// Welcome message that a server sends in response to a client's greeting.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ServerWelcome {
     /// True if clients may take over the role of the active side.
@@ -41,7 +41,7 @@ impl HostConnection {
             connector.explain(&error).unwrap_or_else(|| match error.kind() {
                 ErrorKind::InvalidData => RemoteError::Protocol(error.to_string()),
                 ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset => RemoteError::Unreachable(
-                    "the server closed the connection; it may require TLS, or have too many clients".into(),
+                    "the server closed the connection; it may require TLS, or may have reached its limit of clients".into(),
                 ),
                 _ => RemoteError::Unreachable(error.to_string()),
             })

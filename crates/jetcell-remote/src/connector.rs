@@ -9,7 +9,7 @@ use crate::channel::{Channel, TimedStream, TransferDeadline};
 use crate::error::RemoteError;
 use crate::tls::{ClientTls, ClientTlsFiles, explained};
 
-/// Client time-outs.
+/// Timeouts for client connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ClientLimits {
     /// Time-out for opening a connection, including the handshake.
@@ -30,7 +30,7 @@ impl Default for ClientLimits {
     }
 }
 
-/// Opens streams to one server.
+/// Interface that opens streams to one server.
 pub trait Connector: Send + Sync {
     /// Opens a new stream that is already secured but on which no greeting has been exchanged.
     ///
@@ -49,7 +49,7 @@ pub trait Connector: Send + Sync {
     }
 }
 
-/// A stream to a server.
+/// A client's stream to a server, with a deadline for replies.
 pub struct ClientStream {
     /// The byte stream.
     pub channel: Box<dyn Channel>,
@@ -71,7 +71,7 @@ impl ClientStream {
     }
 }
 
-/// Opens connections over the network.
+/// Connector that opens connections over the network.
 pub struct NetworkConnector {
     address: HostAddress,
     tls: Option<ClientTls>,
@@ -101,7 +101,7 @@ impl NetworkConnector {
         for address in addresses {
             if *scheme == Scheme::Tcp && !address.ip().is_loopback() {
                 return Err(RemoteError::Usage(format!(
-                    "{}: tcp:// is not encrypted and is allowed only on this machine; use tls://",
+                    "{}: tcp:// is not encrypted and is allowed only for connections on the same machine; use tls://",
                     self.address
                 )));
             }

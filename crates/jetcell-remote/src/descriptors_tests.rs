@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn clients_share_the_descriptors_that_the_system_allows() {
+fn clients_share_the_system_descriptor_limit() {
     assert_eq!(files_per_client(None, 64).unwrap(), MAX_FILES);
     assert_eq!(files_per_client(Some(1 << 20), 64).unwrap(), MAX_FILES);
     assert_eq!(files_per_client(Some(u64::MAX), 0).unwrap(), MAX_FILES);

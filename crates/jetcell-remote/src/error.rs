@@ -8,10 +8,10 @@ use std::path::PathBuf;
 #[non_exhaustive]
 pub enum ServeError {
     /// The export name cannot be part of an address.
-    #[error("`{0}` is not a valid directory name; write NAME=DIR, where NAME is one word without `/`")]
+    #[error("`{0}` is not a valid directory name; use NAME=DIR, where NAME is one word without `/`")]
     Name(String),
     /// Two directories have the same name.
-    #[error("{} and {} would both be named {name}; write NAME=DIR to give one of them another name", one.display(), other.display())]
+    #[error("{} and {} would both be named {name}; use NAME=DIR to choose a different name for one of them", one.display(), other.display())]
     TwoDirectories {
         /// The shared name.
         name: String,
@@ -26,7 +26,7 @@ pub enum ServeError {
     Unconfined(PathBuf),
     /// Other hosts could read the databases in transit.
     #[error(
-        "{0} is reachable from other machines; add --tls-cert FILE and --tls-key FILE, or listen on \
+        "{0} is reachable from other machines; specify --tls-cert FILE and --tls-key FILE, or listen on \
          127.0.0.1"
     )]
     Unsecured(std::net::SocketAddr),
@@ -36,7 +36,7 @@ pub enum ServeError {
     /// The system allows too few open files.
     #[error(
         "{clients} clients need {needed} open files, but the limit is {limit}; raise it with ulimit -n, or \
-         lower --max-clients"
+         use a lower --max-clients"
     )]
     Descriptors {
         /// Number of clients with the token.
@@ -77,7 +77,7 @@ pub enum RemoteError {
     NoTls,
     /// The server's certificate was not signed by a known authority, or has expired.
     #[error(
-        "the server certificate is not trusted: {0}; give the certificate of the issuing authority with \
+        "the server certificate is not trusted: {0}; specify the certificate of the issuing authority with \
          --tls-ca"
     )]
     Certificate(String),
@@ -85,10 +85,10 @@ pub enum RemoteError {
     #[error("the server certificate is not valid for the name {0}; use a name that is in the certificate")]
     HostName(String),
     /// The server requires a client certificate, or does not accept the one it received.
-    #[error("the server requires a client certificate; give --tls-client-cert and --tls-client-key")]
+    #[error("the server requires a client certificate; specify --tls-client-cert and --tls-client-key")]
     ClientCertificate,
     /// The server does not accept the token.
-    #[error("the server rejected the token; give the server's token file with --token-file")]
+    #[error("the server rejected the token; specify the server's token file with --token-file")]
     Token,
     /// The server uses a different version of the protocol.
     #[error(

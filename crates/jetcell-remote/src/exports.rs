@@ -38,8 +38,8 @@ impl AccessToken {
         match bytes.len() {
             MIN_TOKEN_LEN..=MAX_TOKEN_LEN => Ok(AccessToken(bytes.to_vec())),
             len => Err(format!(
-                "the token has {len} characters, but it needs {MIN_TOKEN_LEN} to {MAX_TOKEN_LEN}; create one for \
-                 example with `openssl rand -hex 32`"
+                "the token is {len} characters long; it must have between {MIN_TOKEN_LEN} and \
+                 {MAX_TOKEN_LEN} characters; create a token, for example, with `openssl rand -hex 32`"
             )),
         }
     }
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_not_shown_and_has_a_least_length() {
+    fn a_token_is_redacted_and_has_a_minimum_length() {
         let token = AccessToken::from_text(" 0123456789abcdef\n").unwrap();
         assert!(token.matches(b"0123456789abcdef"));
         assert!(

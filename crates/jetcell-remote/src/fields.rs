@@ -2,7 +2,7 @@
 
 use std::io;
 
-/// Writes the fields of a message.
+/// Writer that encodes the fields of a message.
 pub struct FieldWriter(Vec<u8>);
 
 impl FieldWriter {
@@ -53,7 +53,7 @@ impl FieldWriter {
     }
 }
 
-/// Reads the fields of a message.
+/// Reader that decodes the fields of a message.
 pub struct FieldReader<'m>(&'m [u8]);
 
 /// Returns the error for a message whose layout does not match its kind.

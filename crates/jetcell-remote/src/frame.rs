@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_are_read_as_they_were_written() {
+    fn frames_round_trip() {
         let mut stream = Vec::new();
         write_frame(&mut stream, 7, b"one").unwrap();
         write_frame(&mut stream, u32::MAX, b"").unwrap();
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_that_is_a_lie_takes_no_memory() {
+    fn a_false_frame_length_allocates_no_memory() {
         for length in [0, 3, 65, u32::MAX] {
             let bytes = length.to_le_bytes();
             let kind = read_frame(&mut &bytes[..], 64).unwrap_err().kind();
@@ -94,7 +94,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_frames_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        fn arbitrary_bytes_decode_to_frames_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
             let mut rest = &bytes[..];
             while let Ok(Some((_, message))) = read_frame(&mut rest, 256) {
                 prop_assert!(message.len() <= 252);

@@ -31,7 +31,7 @@ const MAX_RECONNECT_DELAY: Duration = Duration::from_secs(5);
 /// A job for the background transfer thread.
 pub(crate) type TransferJob = Box<dyn FnOnce() + Send>;
 
-/// Client options.
+/// Options for a client of a remote host.
 pub struct RemoteOptions {
     /// The server's token.
     pub token: AccessToken,

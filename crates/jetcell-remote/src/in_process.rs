@@ -13,7 +13,7 @@ use crate::exports::ExportedDirectories;
 use crate::frame::{read_frame, write_frame};
 use crate::session::ServerSession;
 
-/// Behavior of a simulated connection.
+/// Behaviour of a simulated connection.
 pub trait SimulatedLink: Send + Sync {
     /// Returns true if a connection can be opened now.
     fn can_connect(&self) -> bool;
@@ -21,7 +21,7 @@ pub trait SimulatedLink: Send + Sync {
     fn delivered_bytes(&self, bytes: usize) -> usize;
 }
 
-/// Opens streams to a server that processes requests during each write call.
+/// Connector for a server in the same process, which processes requests during each write call.
 pub struct InProcessConnector {
     exports: Arc<ExportedDirectories>,
     wire: Arc<dyn SimulatedLink>,

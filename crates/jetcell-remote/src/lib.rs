@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  host of the copy                                        host of the active side
-//!  DirectorySource ──> RemoteVfs ──> requests over TLS ──> Server ──> exported directories
+//!  DirectorySource ──> RemoteVfs ──> requests over TLS ──> RemoteServer ──> exported directories
 //!                                <── replies, in pieces
 //! ```
 //!

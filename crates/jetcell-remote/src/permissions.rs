@@ -24,7 +24,7 @@ const BASE_NAME_LEN: usize = 3;
 /// Suffix of logs that recovery has set aside.
 const LOST_LOG_SUFFIX: &str = ".lost";
 
-/// Kind of a file, determined by its name.
+/// Kind of a file in an exported directory, determined by its name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RemoteFileKind {
     /// A message from a copy.
@@ -125,7 +125,7 @@ impl RemoteFileKind {
     }
 }
 
-/// A change that a client requests.
+/// A change to an exported directory that a client requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RequestedChange<'n> {
     /// Create and write a file.
@@ -150,7 +150,7 @@ pub fn stream_name(name: &str) -> Option<&str> {
     }
 }
 
-/// Decision whether a change is allowed.
+/// Decision whether a client's change is allowed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ChangePermission {
     /// The change is allowed.
@@ -241,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_tell_the_kinds_of_files() {
+    fn file_kind_is_determined_by_name() {
         let kinds = [
             ("E00-1f3a77c2.copy", RemoteFileKind::Message),
             ("E00-1f3a77c2.wants", RemoteFileKind::Message),
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn only_messages_are_changed_without_a_handover() {
+    fn only_messages_can_change_without_a_handover() {
         let names = [
             "E00-a.copy",
             "E00-a.copy-new",
@@ -307,19 +307,20 @@ mod tests {
         ];
         let allowed = |change: RequestedChange<'_>| change.permission() == ChangePermission::Allowed;
         let possible = |change: RequestedChange<'_>| change.permission() != ChangePermission::Denied;
-        let of = |is: &dyn Fn(&str) -> bool| names.into_iter().filter(|name| is(name)).collect::<Vec<_>>();
+        let names_where =
+            |is: &dyn Fn(&str) -> bool| names.into_iter().filter(|name| is(name)).collect::<Vec<_>>();
         assert_eq!(
-            of(&|name| allowed(RequestedChange::Create(name))),
+            names_where(&|name| allowed(RequestedChange::Create(name))),
             ["E00-a.copy-new", "E00-a.message-new"]
         );
-        assert_eq!(of(&|name| allowed(RequestedChange::Write(name))), [""; 0]);
+        assert_eq!(names_where(&|name| allowed(RequestedChange::Write(name))), [""; 0]);
         assert_eq!(
-            of(&|name| allowed(RequestedChange::Remove(name))),
+            names_where(&|name| allowed(RequestedChange::Remove(name))),
             ["E00-a.copy", "E00-a.copy-new", "E00-a.wants", "E00-a.message-new"]
         );
-        assert_eq!(of(&|name| allowed(RequestedChange::CreateLock(name))), [""; 0]);
-        assert_eq!(of(&|name| possible(RequestedChange::Write(name))), ["E00.log", "E00tmp.log"]);
-        assert_eq!(of(&|name| possible(RequestedChange::CreateLock(name))), ["E00.lock"]);
+        assert_eq!(names_where(&|name| allowed(RequestedChange::CreateLock(name))), [""; 0]);
+        assert_eq!(names_where(&|name| possible(RequestedChange::Write(name))), ["E00.log", "E00tmp.log"]);
+        assert_eq!(names_where(&|name| possible(RequestedChange::CreateLock(name))), ["E00.lock"]);
         for (change, name) in [("remove", "E0000000001.log"), ("remove", "data.edb"), ("remove", "copy.json")]
         {
             assert!(!possible(RequestedChange::Remove(name)), "{change} {name}");
@@ -347,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn below_the_directory_only_received_logs_are_for_clients() {
+    fn clients_can_access_only_received_logs_in_subdirectories() {
         assert_eq!(RemoteFileKind::from_path("E00.log"), Some(RemoteFileKind::OpenLog));
         for given in ["incoming/streamed.log", "incoming/part.log"] {
             assert_eq!(RemoteFileKind::from_path(given), Some(RemoteFileKind::ReceivedLog), "{given}");
@@ -365,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_of_a_registration_has_the_id_of_its_copy() {
+    fn a_registration_name_contains_the_copy_id() {
         assert_eq!(registered_id("E00-1f3a.copy"), Some("1f3a"));
         for other in ["E00-1f3a.copy-new", "E00-1f3a.wants", "E00.copy", "x", "E0é-a.copy"] {
             assert_eq!(registered_id(other), None, "{other}");
@@ -373,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn names_stay_in_their_directory() {
+    fn names_cannot_escape_the_directory() {
         for bad in ["", ".", "..", "/", "a/b", "../a", "/etc/passwd", "a\\b", "a\0b", "a\nb", "\u{1b}[2J"] {
             assert!(!is_name(bad), "{bad:?}");
         }

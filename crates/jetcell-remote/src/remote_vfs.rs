@@ -16,8 +16,8 @@ use crate::reply::RemoteReply;
 use crate::request::{RemotePath, RemoteRequest};
 use crate::tls::ClientTlsFiles;
 
-/// The directories that a server exports, below the host's address. Only the operations that copies need are
-/// supported; others return `Unsupported`.
+/// A file system that gives access to the directories that a server exports, below the host's address. Only
+/// the operations that copies need are supported; others return `Unsupported`.
 ///
 /// An error of kind `NotConnected` says nothing about the state of the files: see [`jetcell_vfs::is_disconnected`].
 #[derive(Clone)]

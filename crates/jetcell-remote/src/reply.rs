@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind};
 
 use crate::fields::{FieldReader, FieldWriter, malformed_message};
 
-/// A reply to a request.
+/// A reply from a server to a client's request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RemoteReply {
     /// The request succeeded.
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn replies_are_read_as_they_were_written() {
+    fn replies_round_trip() {
         let names = vec!["E00.log".to_string(), "größe.edb".to_string()];
         let mut replies = vec![
             RemoteReply::Done,
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_text_is_cut_off_at_a_character() {
+    fn a_long_text_is_truncated_at_a_character_boundary() {
         let what = "é".repeat(40_000);
         let read =
             RemoteReply::decode(&RemoteReply::Failed { kind: ErrorKind::Other, what }.encode()).unwrap();
@@ -150,7 +150,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_a_reply_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn arbitrary_bytes_decode_to_a_reply_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             if let Ok(reply) = RemoteReply::decode(&bytes) {
                 prop_assert_eq!(RemoteReply::decode(&reply.encode()).unwrap(), reply);
             }

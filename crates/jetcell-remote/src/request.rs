@@ -20,7 +20,7 @@ pub struct RemotePath {
     pub file: String,
 }
 
-/// A request from a client.
+/// A request from a client to a server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RemoteRequest {
     /// Sends the client's protocol version and token.
@@ -83,14 +83,14 @@ pub enum RemoteRequest {
 impl RemoteRequest {
     /// Encodes the request as a message.
     pub fn encode(&self) -> Vec<u8> {
-        let at =
+        let place_writer =
             |kind: u8, place: &RemotePath| FieldWriter::new(kind).text(&place.directory).text(&place.file);
         let writer = match self {
             RemoteRequest::Hello { version, token } => {
                 FieldWriter::new(0).u64(MAGIC).u16(*version).rest(token)
             }
             RemoteRequest::Ping => FieldWriter::new(1),
-            RemoteRequest::Open { place, mode } => at(2, place).u8(match mode {
+            RemoteRequest::Open { place, mode } => place_writer(2, place).u8(match mode {
                 OpenMode::Read => 0,
                 OpenMode::Write | OpenMode::WriteOwn => 1,
                 OpenMode::CreateNew => 2,
@@ -104,12 +104,12 @@ impl RemoteRequest {
                 FieldWriter::new(6).u32(*file).u64(*offset).rest(data)
             }
             RemoteRequest::Sync { file } => FieldWriter::new(7).u32(*file),
-            RemoteRequest::Exists { place } => at(8, place),
-            RemoteRequest::Remove { place } => at(9, place),
-            RemoteRequest::Rename { from, to } => at(10, from).text(to),
+            RemoteRequest::Exists { place } => place_writer(8, place),
+            RemoteRequest::Remove { place } => place_writer(9, place),
+            RemoteRequest::Rename { from, to } => place_writer(10, from).text(to),
             RemoteRequest::SyncDirectory { directory } => FieldWriter::new(11).text(directory),
-            RemoteRequest::List { directory, after } => at(12, directory).text(after),
-            RemoteRequest::Lock { place } => at(13, place),
+            RemoteRequest::List { directory, after } => place_writer(12, directory).text(after),
+            RemoteRequest::Lock { place } => place_writer(13, place),
             RemoteRequest::Unlock { lock } => FieldWriter::new(14).u32(*lock),
         };
         writer.finish()
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_are_read_as_they_were_written() {
+    fn requests_round_trip() {
         let place = || RemotePath { directory: "app".into(), file: "E00.log".into() };
         let requests = [
             RemoteRequest::Hello { version: 1, token: b"secret".to_vec() },
@@ -200,7 +200,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_a_request_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn arbitrary_bytes_decode_to_a_request_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             if let Ok(request) = RemoteRequest::decode(&bytes) {
                 prop_assert_eq!(RemoteRequest::decode(&request.encode()).unwrap(), request);
             }

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_reads_are_attributed_to_the_busy_part() {
+    fn slow_reads_are_attributed_to_the_busy_component() {
         let said = |cpu, queue| advice(&with_host(cpu, queue), &samples(3)).join("\n");
         assert!(said(95.0, 30.0).contains("95 % busy") && said(95.0, 30.0).contains("free the processors"));
         assert!(
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn every_rule_of_the_verdict_has_its_sentence() {
+    fn every_verdict_rule_has_a_sentence() {
         use jetcell_workload::measurement::{FileVerification, Measurement, VerificationResult};
         use jetcell_workload::result::{InstanceRow, VerdictEvidence as Given, judge};
         let file = FileVerification { bad: 1, ..FileVerification::default() };

@@ -10,8 +10,8 @@ pub(crate) fn charts(samples: &[ArraySample]) -> Vec<Chart> {
         return vec![];
     }
     let over = |name: &str, value: fn(&ArraySample) -> Option<f64>| {
-        let of = |sample: &ArraySample| (sample.at_seconds, value(sample).unwrap_or(f64::NAN));
-        ChartSeries::new(name, samples.iter().map(of))
+        let chart_point = |sample: &ArraySample| (sample.at_seconds, value(sample).unwrap_or(f64::NAN));
+        ChartSeries::new(name, samples.iter().map(chart_point))
     };
     let mut charts = vec![
         Chart::over_time(
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn failures_and_rebuilds_are_marked_where_they_are_seen() {
+    fn failures_and_rebuilds_are_marked_in_charts() {
         let sample = |at_seconds: f64, missing_members: u64, rebuilt_percent: Option<f64>| ArraySample {
             at_seconds,
             missing_members,

@@ -14,7 +14,7 @@ const LEFT: f64 = 4.0;
 const ENDS: f64 = 374.0;
 const BELOW: f64 = 22.0;
 
-/// One bar.
+/// One bar in a bar chart.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BarItem {
     /// Name of the bar, printed above it.
@@ -27,7 +27,7 @@ pub struct BarItem {
     pub series: usize,
 }
 
-/// Bars that show one quantity.
+/// A bar chart that shows one quantity.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BarChart {
     /// Caption: the quantity, and the most important observation.
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_are_proportional_and_values_stand_at_the_ends() {
+    fn bar_lengths_are_proportional_with_values_at_the_ends() {
         let page = bars(AxisScale::Linear, &[1.0, 2.0, 4.0]).figure().into_string();
         let widths = widths(&page);
         assert!(
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn decades_have_equal_lengths_and_odd_values_can_be_drawn() {
+    fn decades_have_equal_lengths_and_unusual_values_are_drawable() {
         let page = bars(AxisScale::Logarithmic, &[1e-6, 1e-4, 1e-2]).figure().into_string();
         let widths = widths(&page);
         assert!(
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_its_own_has_colours_and_a_caption() {
+    fn a_standalone_file_has_colours_and_a_caption() {
         let file = bars(AxisScale::Linear, &[1.0, 2.0]).standalone();
         assert!(file.starts_with("<svg xmlns=") && file.trim_end().ends_with("</svg>"), "{file}");
         for part in [

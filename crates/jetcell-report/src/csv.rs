@@ -48,7 +48,7 @@ mod tests {
     use crate::example::{result, samples};
 
     #[test]
-    fn every_value_can_be_found_again() {
+    fn every_value_is_in_the_csv() {
         let (mut result, samples) = (result(), samples(3));
         result.machine.host = "a,\"b\"\nc".into();
         let text = csv([("one", &result, samples.as_slice()), ("two", &result, &[])]);

@@ -176,7 +176,7 @@ fn one_line(text: &str) -> String {
 }
 
 #[test]
-fn every_name_in_a_report_is_in_its_documentation() {
+fn every_name_in_a_report_is_documented() {
     let (mut result, mut samples) = (everything(), samples(3));
     samples[0].page_fault_stalls = 1;
     let mut names: Vec<String> = Vec::new();

@@ -106,18 +106,18 @@ fn drives(summary: &DriveSummary) -> ReportTable {
     ];
     let row = |drive: &ComparedDrive| {
         let energy = drive.energy.as_ref();
-        let of = |value: Option<f64>, digits| or_dash(value, |value| decimal(value, digits));
+        let decimal_or_dash = |value: Option<f64>, digits| or_dash(value, |value| decimal(value, digits));
         vec![
             ReportCell::from(drive.name.as_str()),
             or_dash(drive.mean_advantage, signed_percent),
-            of(drive.price, 2),
+            decimal_or_dash(drive.price, 2),
             or_dash(drive.premium.map(|premium| premium.more_percent), signed_percent),
-            of(energy.map(|energy| energy.watts), 1),
+            decimal_or_dash(energy.map(|energy| energy.watts), 1),
             ReportCell::from(energy.map_or("-", |energy| energy.scope.name())),
-            of(energy.map(|energy| energy.kwh_per_year), 1),
-            of(energy.and_then(|energy| energy.cost_per_year), 2),
-            of(energy.and_then(|energy| energy.co2_kg_per_year), 1),
-            of(drive.joules_per_io, 3),
+            decimal_or_dash(energy.map(|energy| energy.kwh_per_year), 1),
+            decimal_or_dash(energy.and_then(|energy| energy.cost_per_year), 2),
+            decimal_or_dash(energy.and_then(|energy| energy.co2_kg_per_year), 1),
+            decimal_or_dash(drive.joules_per_io, 3),
         ]
     };
     ReportTable::numbers("Drives", "Drive", columns.iter().map(String::as_str))
@@ -208,7 +208,7 @@ fn notes(summary: &DriveSummary) -> Vec<String> {
 }
 
 fn bars(summary: &DriveSummary) -> Vec<BarChart> {
-    let of = |title: &str, unit: &str, values: Vec<Option<f64>>| {
+    let bar_chart = |title: &str, unit: &str, values: Vec<Option<f64>>| {
         let bar = |(series, (drive, value)): (usize, (&ComparedDrive, &Option<f64>))| {
             value.map(|value| BarItem { name: drive.name.clone(), value, label: significant(value), series })
         };
@@ -218,12 +218,12 @@ fn bars(summary: &DriveSummary) -> Vec<BarChart> {
     };
     let currency = summary.currency.as_deref().unwrap_or("money");
     let all = |value: fn(&ComparedDrive) -> Option<f64>| summary.drives.iter().map(value).collect();
-    let figures = summary.rows.iter().map(|row| of(&row.title, &row.unit, row.figures.clone()));
+    let figures = summary.rows.iter().map(|row| bar_chart(&row.title, &row.unit, row.figures.clone()));
     figures
         .chain([
-            of("Price", currency, all(|drive| drive.price)),
-            of("Power", "W", all(|drive| Some(drive.energy?.watts))),
-            of("Energy of a transactional I/O", "J", all(|drive| drive.joules_per_io)),
+            bar_chart("Price", currency, all(|drive| drive.price)),
+            bar_chart("Power", "W", all(|drive| Some(drive.energy?.watts))),
+            bar_chart("Energy of a transactional I/O", "J", all(|drive| drive.joules_per_io)),
         ])
         .flatten()
         .collect()
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn every_percentage_says_its_base_and_energy_its_scope() {
+    fn every_percentage_names_the_base_and_energy_the_scope() {
         let text = drives_text(&example(), usize::MAX);
         for said in [
             "costs 79.1 % more than gr<e>en; gr<e>en costs 44.2 % less than black",
@@ -273,10 +273,10 @@ mod tests {
             assert!(text.contains(said), "{said}: {text}");
         }
         let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
-        let has = |words: &str| rows.contains(&words.split(' ').collect());
-        assert!(has("gr<e>en - 139.00 - 40.0 server 350.4 64.82 - 0.844"), "{text}");
-        assert!(has("Access time ↓ (ms) 17.6 12 +31.8 %"), "{text}");
-        assert!(has("Mail load, transactional I/O (1/s) 47.4 64.6 +36.2 %"), "{text}");
+        let has_row = |words: &str| rows.contains(&words.split(' ').collect());
+        assert!(has_row("gr<e>en - 139.00 - 40.0 server 350.4 64.82 - 0.844"), "{text}");
+        assert!(has_row("Access time ↓ (ms) 17.6 12 +31.8 %"), "{text}");
+        assert!(has_row("Mail load, transactional I/O (1/s) 47.4 64.6 +36.2 %"), "{text}");
         for said in [
             "wrong base: the percentage is of black\\u{1b}; gr<e>en has this much less than black\\u{1b}",
             "the meter measured the whole server, so the claim says nothing about gr<e>en alone",
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn every_form_has_both_tables_and_escapes_names() {
+    fn every_format_has_both_tables_and_escapes_names() {
         let summary = example();
         let (page, markdown, csv) = (drives_html(&summary), drives_markdown(&summary), drives_csv(&summary));
         assert!(page.contains("gr&lt;e&gt;en") && !page.contains('\x1b') && !page.contains("http"));

@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn verdict_kinds_findings_and_doubts_are_said() {
+    fn the_report_shows_verdict_findings_and_doubts() {
         let tally = |kind| KindTally {
             kind,
             acknowledged: 1200,

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_form_has_the_answer_the_pieces_and_their_size() {
+    fn every_format_has_the_answer_fragment_count_and_fragment_size() {
         let limits = TurnLimits { fewest: 3, most: 3, precision_percent: 2.0, longest: Duration::MAX };
         let directories = ["contiguous", "scattered"].map(|name| TestedDirectory {
             name: name.into(),

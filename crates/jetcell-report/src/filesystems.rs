@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn the_28_percentages_of_a_published_test_come_out() {
+    fn the_28_percentages_in_a_published_test_are_reproduced() {
         let (printed, test) = published();
         let mut compared = 0;
         for row in &test.rows {
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn every_form_has_all_rows_and_escapes_names() {
+    fn every_format_has_all_rows_and_escapes_names() {
         let (_, mut test) = published();
         test.directories[1].name = "re<fs>\x1b|".into();
         let (text, page) = (filesystems_text(&test, usize::MAX), filesystems_html(&test));

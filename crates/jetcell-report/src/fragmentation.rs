@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_file_has_a_row_in_both_tables_and_its_remarks() {
+    fn every_file_has_remarks_and_a_row_in_both_tables() {
         let extent = |logical, physical| FileExtent {
             logical,
             physical: Some(physical),

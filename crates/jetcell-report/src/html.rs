@@ -85,9 +85,9 @@ mod tests {
     use crate::page::{MIN_BREAKABLE_ROWS, SCRIPT, STYLE_SHEET};
 
     #[test]
-    fn the_verdict_comes_first_and_jetstress_tables_in_their_order() {
+    fn the_verdict_precedes_jetstress_tables_in_original_order() {
         let page = html(&result(), &samples(3));
-        let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text} is missing"));
+        let position_of = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text} is missing"));
         let order = [
             "FAIL</span>",
             "one database, 1.01 GiB in all",
@@ -109,7 +109,7 @@ mod tests {
             ">Test Log<",
             ">Configuration<",
         ];
-        assert!(order.windows(2).all(|pair| at(pair[0]) < at(pair[1])));
+        assert!(order.windows(2).all(|pair| position_of(pair[0]) < position_of(pair[1])));
         assert!(
             page.contains(r#"class="failure" data-column="Outcome">broken"#)
                 && page.contains(r#"class="success" data-column="Outcome">held"#)
@@ -117,14 +117,17 @@ mod tests {
     }
 
     #[test]
-    fn the_curve_of_a_search_is_before_the_charts_over_time() {
+    fn the_search_curve_precedes_the_time_charts() {
         let mut result = result();
         assert!(!html(&result, &samples(3)).contains("Over rate"));
         result.analysis.saturation = Some(crate::example::saturation());
         let page = html(&result, &samples(3));
-        let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text} is missing"));
-        assert!(at(">Rules<") < at(">Over rate<") && at(">Over rate<") < at(">Over time<"));
-        assert!(at(">Over rate<") < at("aria-label=\"Latency over rate"));
+        let position_of = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text} is missing"));
+        assert!(
+            position_of(">Rules<") < position_of(">Over rate<")
+                && position_of(">Over rate<") < position_of(">Over time<")
+        );
+        assert!(position_of(">Over rate<") < position_of("aria-label=\"Latency over rate"));
         assert!(page.contains("highest sustained rate: 600"));
     }
 
@@ -157,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn text_from_outside_is_escaped() {
+    fn external_text_is_escaped_in_html() {
         let mut result = result();
         result.machine.host = "<b>&".into();
         result.log = vec!["1 -- <b>&".into()];

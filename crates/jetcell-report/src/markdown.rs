@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn text_from_outside_stays_text() {
+    fn external_text_is_escaped_in_markdown() {
         assert_eq!(escaped("a|b\n<i>*&[x](y)"), r"a\|b \<i>\*&amp;\[x\](y)");
     }
 }

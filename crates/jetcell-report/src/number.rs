@@ -114,13 +114,17 @@ pub(crate) fn figure(name: &str, value: f64) -> ReportCell {
 
 /// Formats a figure like [`figure`], but returns only the text for readers.
 pub(crate) fn figure_text(name: &str, value: f64) -> String {
-    let has = |unit: &str| name.contains(unit);
+    let has_unit = |unit: &str| name.contains(unit);
     match () {
         () if !value.is_finite() => plain(value),
-        () if has("(msec)") => decimal(value, 3),
-        () if has("MBytes") || has("MiB") => decimal(value, 1),
-        () if has("Bytes") || has("bytes") => decimal(value, 0),
-        () if has("/sec") || has("per second") || has("per Second") || has('%'.to_string().as_str()) => {
+        () if has_unit("(msec)") => decimal(value, 3),
+        () if has_unit("MBytes") || has_unit("MiB") => decimal(value, 1),
+        () if has_unit("Bytes") || has_unit("bytes") => decimal(value, 0),
+        () if has_unit("/sec")
+            || has_unit("per second")
+            || has_unit("per Second")
+            || has_unit('%'.to_string().as_str()) =>
+        {
             decimal(value, 1)
         }
         // A limit on a count may be fractional.
@@ -160,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_have_their_forms() {
+    fn numbers_are_formatted_by_kind() {
         let texts = [
             with_three_decimals(1.0),
             with_three_decimals(2.0755),
@@ -180,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn four_digits_are_kept_at_every_size() {
+    fn numbers_keep_four_digits_at_every_magnitude() {
         let values = [0.0, 2.071_276e-6, 0.002_071_276, 0.5, 12.0, 9_999.4, 461_052.6, 8_411_000.0, 2.95e9];
         let texts = ["0", "2.071e-6", "0.002071", "0.5", "12", "9,999", "461,100", "8,411,000", "2.95e9"];
         assert_eq!(values.map(four_digits), texts);
@@ -188,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_of_a_unit_have_the_same_decimals() {
+    fn figures_with_one_unit_have_the_same_decimals() {
         assert_eq!(
             [0.0, 12.25, 12_345.67].map(|value| format_for_unit("IOPS", value)),
             ["0.0", "12.3", "12,345.7"]
@@ -201,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_figure_has_the_precision_of_its_unit_and_programs_get_three_decimals() {
+    fn figures_use_unit_precision_and_machine_output_three_decimals() {
         let text = |name, value| figure(name, value).text;
         assert_eq!(text("I/O Database Reads Average Bytes", 262_144.0), "262,144");
         assert_eq!(text("I/O Database Reads/sec", 12_345.678), "12,345.7");

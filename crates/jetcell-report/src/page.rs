@@ -34,7 +34,7 @@ const MAX_UNBREAKABLE_LENGTH: usize = 24;
 /// Tables with more rows than this may continue on the next printed page.
 pub(crate) const MIN_BREAKABLE_ROWS: usize = 20;
 
-/// A page for a command whose result is not a run.
+/// A report page for a command whose result is not a run.
 #[derive(Debug)]
 pub struct ReportPage {
     title: String,
@@ -263,7 +263,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_break_between_words_and_in_long_lists_only() {
+    fn lines_break_only_between_words_and_in_long_lists() {
         assert_eq!(
             breakable("raise --repeat by +10 %").into_string(),
             "raise <span class=\"option\">--repeat</span> by +10\u{a0}%"
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_numbers_stand_above_each_other() {
+    fn numeric_names_are_aligned() {
         let mut numbers = ReportTable::numbers("t", "Hours", ["Loss"]).row(vec!["8,760".into(), "1".into()]);
         assert!(table(&numbers).into_string().contains("<th class=\"grid_row_header\" scope=\"row\">8,760"));
         numbers.columns[0].number = true;
@@ -293,15 +293,15 @@ mod tests {
     }
 
     #[test]
-    fn tables_that_are_wider_than_a_printed_page_fold_there() {
-        let of = |columns: usize, cell: &str| {
+    fn tables_wider_than_a_printed_page_fold_in_print() {
+        let test_table = |columns: usize, cell: &str| {
             let table = ReportTable::numbers("t", "Name", vec!["a"; columns - 1]);
             table.row(vec![cell.into(); columns])
         };
-        let form = |columns, cell: &str| table_class(&of(columns, cell)).unwrap_or_default();
+        let form = |columns, cell: &str| table_class(&test_table(columns, cell)).unwrap_or_default();
         assert_eq!([form(8, "12,345.6"), form(9, "12,345.6")], ["", "wide"]);
         assert_eq!([form(8, "1,234,567.890"), form(12, "12,345.6")], ["fold-printed", "wide fold-printed"]);
-        let page = table(&of(12, "12,345.6")).into_string();
+        let page = table(&test_table(12, "12,345.6")).into_string();
         assert!(page.contains("<td class=\"number\" data-column=\"a\">12,345.6"), "{page}");
         let facts = ReportTable::facts("t").fact("n", "a".repeat(200));
         assert!(!folds_in_print(&facts));

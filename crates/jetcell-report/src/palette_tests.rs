@@ -74,7 +74,7 @@ fn property(name: &str) -> [String; 2] {
 }
 
 #[test]
-fn every_two_series_can_be_told_apart_with_any_colour_vision() {
+fn series_are_distinguishable_with_any_colour_vision() {
     for scheme in [0, 1] {
         let colours: Vec<String> =
             (0..8).map(|series| property(&format!("series-{series}"))[scheme].clone()).collect();
@@ -108,7 +108,7 @@ fn series_and_verdicts_stand_out_from_the_page() {
 }
 
 #[test]
-fn the_simulation_agrees_with_what_is_known() {
+fn the_colour_vision_simulation_matches_known_values() {
     let [_, (_, protanopia), (_, deuteranopia), (_, tritanopia)] = &COLOUR_VISIONS;
     let apart = |matrix: &Matrix, a: &str, b: &str| {
         distance(lab(times(matrix, linear(a))), lab(times(matrix, linear(b))))

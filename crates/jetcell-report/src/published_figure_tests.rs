@@ -48,7 +48,7 @@ fn tests(of: &str) -> [(Value, Value); 2] {
 }
 
 #[test]
-fn achieved_io_is_the_printed_one() {
+fn achieved_io_matches_the_printed_value() {
     let achieved = |of| {
         tests(of).map(|(test, _)| {
             let printed = number(&test["sizing"], "achieved_transactional_iops");
@@ -80,7 +80,7 @@ fn maintenance_is_separated_from_the_total() {
 }
 
 #[test]
-fn the_summary_is_the_printed_one() {
+fn the_summary_matches_the_printed_one() {
     for of in [JS13, JS14] {
         let all: Value = serde_json::from_str(of).unwrap();
         let printed = &all["summary_claimed"];
@@ -100,7 +100,7 @@ fn the_summary_is_the_printed_one() {
 }
 
 #[test]
-fn verdicts_are_the_printed_ones() {
+fn verdicts_match_the_printed_ones() {
     let profile = |margin: f64| -> Profile {
         let options = Options {
             dirs: vec!["d".into()],

@@ -113,16 +113,16 @@ fn full() -> RunResult {
 }
 
 fn compared() -> String {
-    let one = |number: usize| {
+    let numbered_run = |number: usize| {
         let name =
             format!("/srv/results/of/many/runs/on/one/file-system/Performance_2026-01-02_03-04-{number:02}");
         (name, StoredRun { result: full(), samples: samples(5) })
     };
-    comparison::html(&RunComparison::new(&(0..6).map(one).collect::<Vec<_>>(), 0))
+    comparison::html(&RunComparison::new(&(0..6).map(numbered_run).collect::<Vec<_>>(), 0))
 }
 
 #[test]
-fn nothing_is_clipped_and_no_word_is_broken_on_a_telephone_on_paper_and_on_a_screen() {
+fn text_is_never_clipped_on_phone_paper_or_screen() {
     let Some(browser) = browser() else { return };
     let (report, comparison) = (crate::html(&full(), &samples(30)), compared());
     let pages = [
@@ -140,7 +140,7 @@ fn nothing_is_clipped_and_no_word_is_broken_on_a_telephone_on_paper_and_on_a_scr
 }
 
 #[test]
-fn keys_and_the_pointer_show_the_values_of_a_chart() {
+fn keyboard_and_pointer_show_chart_values() {
     let Some(browser) = browser() else { return };
     let result = crate::example::result();
     let page = crate::html(&result, &samples(3));

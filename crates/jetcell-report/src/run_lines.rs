@@ -77,7 +77,7 @@ mod tests {
     use crate::example::result;
 
     #[test]
-    fn each_run_is_one_line_with_its_figures() {
+    fn each_run_is_one_line_with_figures() {
         let mut second = result();
         second.configuration.description = Some("two\nlines".into());
         let text = run_lines(&[("a/one".into(), result()), ("b".into(), second)], usize::MAX);

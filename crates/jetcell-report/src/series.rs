@@ -119,8 +119,9 @@ fn has_values(series: &ChartSeries) -> bool {
 /// gap.
 fn percentiles(title: &str, samples: &[Sample], kind: fn(&Sample) -> SamplePercentiles) -> Chart {
     let line = |name: &str, value: fn(SamplePercentiles) -> f64| {
-        let of = |sample: &Sample| Some(value(kind(sample))).filter(|ms| *ms > 0.0).unwrap_or(f64::NAN);
-        ChartSeries::new(name, samples.iter().map(|sample| (sample.at_seconds, of(sample))))
+        let positive_ms =
+            |sample: &Sample| Some(value(kind(sample))).filter(|ms| *ms > 0.0).unwrap_or(f64::NAN);
+        ChartSeries::new(name, samples.iter().map(|sample| (sample.at_seconds, positive_ms(sample))))
     };
     // The most informative line comes first, because the caption describes it.
     let lines = vec![line("p99", |all| all.p99), line("p95", |all| all.p95), line("p50", |all| all.p50)];
@@ -404,7 +405,7 @@ mod tests {
     use crate::example::{result, samples, saturation};
 
     #[test]
-    fn limits_are_drawn_where_the_values_are_near_and_named_where_they_are_not() {
+    fn limits_near_the_values_are_drawn_and_distant_limits_named() {
         let mut run = result();
         run.configuration.thresholds.average_log_write_ms = 1000.0;
         let all = charts(&run, &samples(3));
@@ -427,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_rest_at_the_end_is_part_of_the_last_interval() {
+    fn a_short_remainder_is_merged_into_the_last_interval() {
         let rates = |totals: &[(f64, f64)]| rates(totals.to_vec());
         let whole = [(0.0, 0.0), (2.0, 20.0), (4.0, 60.0)];
         assert_eq!(rates(&whole), [(2.0, 10.0), (4.0, 20.0)]);
@@ -452,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn a_distribution_is_a_histogram_and_its_sum() {
+    fn a_distribution_is_a_histogram_plus_cumulative_sum() {
         let mut run = result();
         let mut reads = LatencyHistogram::default();
         reads.record_many(1_000, 3);
@@ -472,13 +473,14 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_over_time_are_drawn_where_samples_have_them() {
+    fn percentiles_over_time_are_drawn_if_samples_contain_them() {
         let title = "Database reads by percentile over time";
-        let has = |samples: &[Sample]| charts(&result(), samples).iter().any(|chart| chart.title == title);
+        let has_chart =
+            |samples: &[Sample]| charts(&result(), samples).iter().any(|chart| chart.title == title);
         let mut samples = samples(3);
-        assert!(!has(&samples), "of an older build");
+        assert!(!has_chart(&samples), "of an older build");
         samples[1].database_reads = SamplePercentiles { p50: 1.0, p95: 2.0, p99: 30.0 };
-        assert!(has(&samples));
+        assert!(has_chart(&samples));
         let chart = charts(&result(), &samples).into_iter().find(|chart| chart.title == title).unwrap();
         let lines: Vec<(&str, f64)> =
             chart.series.iter().map(|line| (line.name.as_str(), line.points[1].1)).collect();

@@ -12,11 +12,11 @@ use serde::Deserialize;
 /// Maximum size of a stored result in bytes. A result for a thousand databases has a few megabytes.
 pub const MAX_RESULT_BYTES: u64 = 32 << 20;
 
-/// Reason why a run cannot be read.
+/// Reason why a stored run cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum RunReadError {
     /// The directory does not contain a run.
-    #[error("{}: no run is stored here: {error}; give the directory that contains result.json", path.display())]
+    #[error("{}: failed to read the stored run: {error}; specify the directory that contains result.json", path.display())]
     Missing {
         /// The missing file.
         path: PathBuf,
@@ -24,7 +24,8 @@ pub enum RunReadError {
         error: io::Error,
     },
     /// The result has an unsupported version.
-    #[error("{}: schema version {found}, but this program reads version {SCHEMA_VERSION}; use the jetcell that wrote it", path.display())]
+    #[error("{}: schema version {found}, but this program reads only version {SCHEMA_VERSION}; use the \
+     jetcell that wrote it", path.display())]
     Version {
         /// File that contains the result.
         path: PathBuf,
@@ -32,7 +33,7 @@ pub enum RunReadError {
         found: u64,
     },
     /// The result is from a command that does not run the load.
-    #[error("{}: not a run of jetcell test, but the result of another command; see its report.html and \
+    #[error("{} is the result of another command, not a run of jetcell test; see its report.html and \
      report.md", path.display())]
     OtherCommand {
         /// File that contains the result.
@@ -47,7 +48,7 @@ pub enum RunReadError {
         what: String,
     },
     /// The samples cannot be read.
-    #[error("{}: {error}; the samples are part of the run, restore them from a copy", path.display())]
+    #[error("{}: {error}; the samples are part of the run; restore them from a copy", path.display())]
     Samples {
         /// The file.
         path: PathBuf,
@@ -126,13 +127,13 @@ mod tests {
     }
 
     #[test]
-    fn a_run_comes_back_as_it_was() {
+    fn a_stored_run_round_trips() {
         let dir = stored(&result(), 3);
         assert_eq!(StoredRun::read(dir.path()).unwrap(), StoredRun { result: result(), samples: samples(3) });
     }
 
     #[test]
-    fn a_killed_run_gets_its_figures_from_its_samples() {
+    fn figures_for_a_killed_run_come_from_samples() {
         let mut killed = result();
         killed.measured_seconds = 0.0;
         killed.achieved_transactional_iops = 0.0;
@@ -168,6 +169,6 @@ mod tests {
         let line = StoredRun::read(dir.path()).unwrap_err().to_string();
         assert!(line.contains("samples.csv") && !line.contains('\n'), "{line}");
         let line = StoredRun::read(&dir.path().join("nowhere")).unwrap_err().to_string();
-        assert!(line.contains("no run is stored here"), "{line}");
+        assert!(line.contains("failed to read the stored run"), "{line}");
     }
 }

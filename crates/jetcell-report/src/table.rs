@@ -1,6 +1,6 @@
 //! A table in a report, independent of the output format: HTML, Markdown, CSV, and text show the same tables.
 
-/// How a cell's value is judged.
+/// Tone of a table cell: neutral, good or bad.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CellTone {
     /// Not judged.
@@ -12,7 +12,7 @@ pub enum CellTone {
     Bad,
 }
 
-/// A table cell.
+/// A cell of a report table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReportCell {
     /// Text for readers.
@@ -78,7 +78,7 @@ impl<T: Into<String>> From<T> for ReportCell {
     }
 }
 
-/// A column of a table.
+/// A column of a report table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReportColumn {
     /// Heading, including the unit.
@@ -87,7 +87,7 @@ pub struct ReportColumn {
     pub number: bool,
 }
 
-/// A table. The first cell in each row is the row's name.
+/// A table in a report. The first cell in each row is the row's name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReportTable {
     /// Heading of the table.

@@ -126,11 +126,14 @@ mod tests {
         let text = text(&result(), &samples(3), usize::MAX);
         assert!(text.starts_with("FAIL: Average database read latency: 25 where"), "{text}");
         let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
-        let has = |words: &str| lines.contains(&words.split(' ').collect());
-        assert!(has("Average database read latency 25 ≤ 20 BROKEN"), "{text}");
-        assert!(has("Achieved transactional I/O per second 286.0 ≥ 256.5 held"), "{text}");
+        let has_line = |words: &str| lines.contains(&words.split(' ').collect());
+        assert!(has_line("Average database read latency 25 ≤ 20 BROKEN"), "{text}");
+        assert!(has_line("Achieved transactional I/O per second 286.0 ≥ 256.5 held"), "{text}");
         assert!(text.contains("286.0 transactional I/O per second, 12.5 operations per second"), "{text}");
-        assert!(has("database read 1,000 5.001 4.000 9.000 10.000 20.000 30.000 40.000 50.000"), "{text}");
+        assert!(
+            has_line("database read 1,000 5.001 4.000 9.000 10.000 20.000 30.000 40.000 50.000"),
+            "{text}"
+        );
     }
 
     #[test]
@@ -146,14 +149,14 @@ mod tests {
     }
 
     #[test]
-    fn doubts_and_intervals_are_said() {
+    fn doubts_and_intervals_are_shown() {
         use jetcell_workload::measurement::{ConfidenceInterval, Repetitions};
         let mut run = result();
         run.doubts = vec!["the measured time was 2 s".into()];
         run.rules[0].name = "Average database read latency (msec)".into();
         run.rules[1].judged = false;
-        let of = |half_width| ConfidenceInterval { mean: 285.0, half_width };
-        let (transactional_iops, database_read_ms) = (of(4.5), of(0.25));
+        let interval = |half_width| ConfidenceInterval { mean: 285.0, half_width };
+        let (transactional_iops, database_read_ms) = (interval(4.5), interval(0.25));
         run.analysis.repetitions =
             Some(Repetitions { transactional_iops, database_read_ms, ..Repetitions::default() });
         let text = text(&run, &samples(3), usize::MAX);
@@ -182,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mailbox_profile_is_answered_in_mailboxes() {
+    fn a_mailbox_profile_reports_mailboxes() {
         let mut run = result();
         let quota = jetcell_workload::units::ByteSize::mib(1000);
         let mailboxes = jetcell_workload::profile::MailboxRequirement { count: 2250, iops_each: 0.12, quota };
@@ -210,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_without_figures_says_so() {
+    fn a_run_without_figures_prints_a_message() {
         let mut empty = result();
         (empty.measured_seconds, empty.rules) = (0.0, Vec::new());
         assert!(text(&empty, &[], usize::MAX).contains("not judged"));

@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_that_do_not_fit_follow_below() {
+    fn columns_that_do_not_fit_form_a_second_table() {
         let table = ReportTable::numbers("t", "Name", ["first", "second", "third"]);
         let table = table.row(vec!["a".into(), "1".into(), "22".into(), "333".into()]);
         assert_eq!(table_text(&table, 80), "  Name  first  second  third\n  a         1      22    333\n");

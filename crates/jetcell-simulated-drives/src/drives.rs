@@ -127,7 +127,8 @@ impl FileDrives {
 
     /// Returns the counters of each drive.
     pub fn counters(&self) -> BTreeMap<PathBuf, DiskCounters> {
-        let of = |(path, id): (&PathBuf, &DriveId)| (path.clone(), self.drives[*id].disk.counters);
-        self.by_path.iter().map(of).collect()
+        let drive_counters =
+            |(path, id): (&PathBuf, &DriveId)| (path.clone(), self.drives[*id].disk.counters);
+        self.by_path.iter().map(drive_counters).collect()
     }
 }

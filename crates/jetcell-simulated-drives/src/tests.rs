@@ -73,7 +73,7 @@ fn modelled(drive: &DriveModel, is_write: bool, offsets: &[u64]) -> Vec<(usize, 
 }
 
 #[test]
-fn accesses_take_the_time_of_the_model_in_its_order() {
+fn accesses_take_model_time_in_model_order() {
     for name in ["15k-146", "10k-300", "7k2-4000"] {
         let disk = SimVfs::new();
         let clock = disk.sim_clock();
@@ -93,7 +93,7 @@ fn accesses_take_the_time_of_the_model_in_its_order() {
 }
 
 #[test]
-fn a_cache_answers_writes_at_once_and_a_sync_waits_for_the_plates() {
+fn cached_writes_complete_immediately_and_syncs_reach_the_platters() {
     let DriveModel::Disk(mut disk) = drive("15k-146") else { panic!("a disk") };
     let (mb, read_ahead_kb, interface_mb_per_second) = (16.0, 256.0, 400.0);
     disk.cache = Some(CacheParameters { mb, read_ahead_kb, interface_mb_per_second, writes: true });
@@ -113,7 +113,7 @@ fn a_cache_answers_writes_at_once_and_a_sync_waits_for_the_plates() {
 }
 
 #[test]
-fn many_drives_in_real_time_have_one_thread_and_never_take_less_than_the_model() {
+fn real_time_drives_share_one_thread_and_never_finish_early() {
     const SCALE: f64 = 50.0;
     let dir = tempfile::tempdir().unwrap();
     let real = Arc::new(RealVfs::new(RealOptions::default()).unwrap());
@@ -159,7 +159,7 @@ fn many_drives_in_real_time_have_one_thread_and_never_take_less_than_the_model()
 }
 
 #[test]
-fn faults_and_power_cuts_below_an_array_of_drives_lose_nothing() {
+fn drive_faults_and_power_cuts_lose_no_array_data() {
     let below = SimVfs::new();
     let clock = below.sim_clock();
     let faults = Arc::new(FaultVfs::new(Arc::new(below.clone())));

@@ -16,7 +16,7 @@ use crate::raid::{GroupLayout, RaidKind};
 use crate::sheet::{CalculationSheet, ceil, max};
 use crate::states::SystemState;
 
-/// Load of an array in one state.
+/// Load on an array in one state of the system.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ArrayLoad {
     /// State of the system.
@@ -29,7 +29,7 @@ pub struct ArrayLoad {
     pub sequential_mb_s: f64,
 }
 
-/// Number of disks in an array, in total and for each requirement.
+/// Size of an array: its number of disks, in total and for each requirement.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SizedArray {
     /// Number of disks to buy, without spares.
@@ -46,7 +46,7 @@ pub struct SizedArray {
     pub rebuild_hours: f64,
 }
 
-/// Requirement that determines the number of disks.
+/// Requirement that determines the number of disks in an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SizingConstraint {
@@ -68,7 +68,7 @@ impl fmt::Display for SizingConstraint {
     }
 }
 
-/// Number of disks required for the load of one state.
+/// Number of disks required for the load in one state of the system.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct StateDisks {
     /// State of the system.
@@ -148,7 +148,7 @@ fn disks_for(
     let usable = disk.iops_at(latency.0);
     if usable < 1.0 {
         return Err(SizingError(format!(
-            "disk \"{}\" does not answer within {} on average even at minimal load; use a faster disk or \
+            "disk \"{}\" does not respond within {} on average even at minimal load; use a faster disk or \
              raise the latency",
             disk.name, latency
         )));

@@ -8,7 +8,7 @@ use crate::units::{DataRate, DataSize, Share};
 /// Built-in catalogue. Its comments document the format.
 pub const DEFAULT_DISKS: &str = include_str!("disks.toml");
 
-/// A kind of disk.
+/// A kind of disk in the disk catalogue.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CatalogueDisk {
@@ -43,7 +43,7 @@ pub enum DiskTechnology {
     Ssd,
 }
 
-/// Disks by name.
+/// Catalogue of disks, by name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DiskCatalogue {
     disks: Vec<CatalogueDisk>,
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_disks_give_an_error_of_one_line() {
+    fn invalid_disks_give_a_one_line_error() {
         for (from, to, why) in [
             ("random_iops = 57", "random_iops = 0", "random_iops = 0 must be more than 0"),
             ("random_iops = 57", "random_iops = nan", "random_iops = NaN must be more than 0"),

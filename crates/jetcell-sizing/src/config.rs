@@ -14,7 +14,7 @@ use crate::units::{DataRate, DataSize, DurationQuantity, Share};
 /// A complete configuration with comments. The documentation uses it as a worked example.
 pub const EXAMPLE: &str = include_str!("example.toml");
 
-/// Inputs for a sizing.
+/// Configuration of a sizing: all of its inputs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
@@ -53,7 +53,7 @@ pub struct Config {
     pub disk: Vec<CatalogueDisk>,
 }
 
-/// Mailboxes and their load.
+/// Configuration of the mailboxes and their load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MailboxConfig {
@@ -187,7 +187,7 @@ part!(
     }
 );
 
-/// Disks and arrays to compare.
+/// Configuration of the disks and arrays to compare.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StorageConfig {
@@ -302,7 +302,7 @@ impl Config {
         let rule = |good: bool, what: String| if good { Ok(()) } else { Err(SizingError(what)) };
         let within = |key: &str, value: f64, low: f64, high: f64| {
             let good = (low..=high).contains(&value);
-            rule(good, format!("{key} = {value} must be from {low} to {high}"))
+            rule(good, format!("{key} = {value} must be between {low} and {high}"))
         };
         let below_one =
             |key: &str, share: Share| rule(share.0 < 1.0, format!("{key} = {share} must be less than 100%"));
@@ -354,7 +354,7 @@ impl Config {
         within("cost.pue", c.pue, 1.0, 10.0)?;
         within("cost.years", c.years, 0.0, 100.0)?;
         within("cost.replacement_work", c.replacement_work, 0.0, 1e9)?;
-        rule(!self.test.dirs.is_empty(), "test.dirs must contain a directory".into())?;
+        rule(!self.test.dirs.is_empty(), "test.dirs must contain at least one directory".into())?;
         rule(self.test.duration.0 >= 1.0, "test.duration must be at least 1s".into())?;
         within("test.threads", f64::from(self.test.threads), 1.0, 4096.0)
     }
@@ -363,10 +363,10 @@ impl Config {
 impl StorageConfig {
     fn check(&self) -> Result<(), SizingError> {
         let rule = |good: bool, what: &str| if good { Ok(()) } else { Err(SizingError(what.into())) };
-        rule(!self.disks.is_empty(), "storage.disks must contain the name of a disk")?;
+        rule(!self.disks.is_empty(), "storage.disks must contain the name of at least one disk")?;
         rule(
             !self.layouts.is_empty(),
-            "storage.layouts must contain an array, such as { raid = \"raid10\" }",
+            "storage.layouts must contain at least one array, such as { raid = \"raid10\" }",
         )?;
         rule(!self.states.is_empty(), "storage.states must contain at least \"normal\"")?;
         rule(self.latency.0 > 0.0 && self.degraded_latency.0 > 0.0, "latency must be more than 0")?;

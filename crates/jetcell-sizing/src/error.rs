@@ -5,7 +5,7 @@ use std::fmt;
 use jetcell_input::{error_line, shortened_name};
 use serde::de::DeserializeOwned;
 
-/// A mistake in a configuration, and what to write instead.
+/// Error for a mistake in a sizing configuration, with a message that says what to write instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SizingError(pub String);
 
@@ -41,7 +41,7 @@ fn explain(message: &str) -> String {
             let unknown = shortened_name(unknown);
             match nearest(&unknown, known) {
                 Some(near) => format!("unknown key '{unknown}'; the nearest known key is '{near}'"),
-                None => format!("unknown key '{unknown}': known are {}", known.join(", ")),
+                None => format!("unknown key '{unknown}' (known keys: {})", known.join(", ")),
             }
         }
         _ => error_line(&message.split_whitespace().collect::<Vec<_>>().join(" ")),

@@ -19,7 +19,7 @@ macro_rules! coefficients {
             $($(#[$doc])* pub $name: f64,)+
         }
 
-        /// Coefficients that a configuration overrides.
+        /// Coefficients of a platform that a configuration overrides.
         #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
         #[serde(deny_unknown_fields, default)]
         pub struct PlatformChanges {

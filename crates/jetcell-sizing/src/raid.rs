@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::SizingError;
 
-/// Kinds of arrays.
+/// Kind of array that a sizing can use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RaidKind {
@@ -28,7 +28,7 @@ pub enum RaidKind {
     RaidDp,
 }
 
-/// An array configuration to evaluate.
+/// A RAID group layout to evaluate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GroupLayout {
@@ -49,7 +49,7 @@ fn yes() -> bool {
     true
 }
 
-/// Disk operations per host operation, and the number of drives that share them.
+/// Costs of a host operation: disk operations for it, and the number of drives that share them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HostOperationCosts {
     /// Disk operations per host read.
@@ -125,13 +125,13 @@ impl GroupLayout {
             let least = if self.raid == RaidKind::Raid5 { 2 } else { 1 };
             let disks = self.data_disks();
             return Err(SizingError(format!(
-                "{}: data_disks = {disks} must be from {least} to 255",
+                "{}: data_disks = {disks} must be between {least} and 255",
                 self.raid
             )));
         }
         match self.write_ratio {
             Some(ratio) if !(0.01..=100.0).contains(&ratio) => {
-                Err(SizingError(format!("{}: write_ratio = {ratio} must be from 0.01 to 100", self.raid)))
+                Err(SizingError(format!("{}: write_ratio = {ratio} must be between 0.01 and 100", self.raid)))
             }
             _ => Ok(()),
         }

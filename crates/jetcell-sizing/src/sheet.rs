@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 use std::fmt;
 
-/// The lines of a calculation.
+/// A calculation sheet: the lines that show how a sizing was calculated.
 #[derive(Clone, Debug, Default)]
 pub struct CalculationSheet {
     lines: Vec<SheetLine>,
@@ -17,7 +17,7 @@ pub struct CalculationSheet {
     first_invalid: Option<String>,
 }
 
-/// A line of the sheet.
+/// A line of a calculation sheet.
 #[derive(Clone, PartialEq, Debug)]
 pub enum SheetLine {
     /// Heading of the following lines.

@@ -13,7 +13,7 @@ use crate::raid::GroupLayout;
 use crate::sheet::{CalculationSheet, ceil};
 use crate::test_config::test_config;
 
-/// Result of a sizing.
+/// Result of a storage sizing.
 #[derive(Clone, Debug, Serialize)]
 pub struct SizingResult {
     /// Configuration on which the sizing is based.
@@ -33,7 +33,7 @@ pub struct SizingResult {
     pub sheet: CalculationSheet,
 }
 
-/// A design: one kind of disk in one kind of array.
+/// A storage design: one kind of disk in one kind of array.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StorageDesign {
     /// Name of the disk.

@@ -18,7 +18,7 @@ enum RawQuantity {
     Text(String),
 }
 
-/// Reason why text is not a valid quantity.
+/// Reason why a text is not a valid quantity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuantityError {
     text: String,
@@ -38,9 +38,11 @@ impl fmt::Display for QuantityError {
         let text = &self.text;
         match &self.what {
             QuantityFault::NotUnderstood(example) => {
-                write!(f, "'{text}' is not understood; write for example {example}")
+                write!(f, "could not parse '{text}'; try a value such as {example}")
             }
-            QuantityFault::NoUnit(example) => write!(f, "'{text}' has no unit; write for example {example}"),
+            QuantityFault::NoUnit(example) => {
+                write!(f, "'{text}' has no unit; try a value such as {example}")
+            }
             QuantityFault::TooLarge => write!(f, "'{text}' is too large"),
         }
     }
@@ -223,7 +225,7 @@ mod tests {
     fn the_error_of_an_invalid_quantity_has_an_example() {
         assert_eq!(
             "300".parse::<DataSize>().unwrap_err().to_string(),
-            "'300' has no unit; write for example 2GiB or 300GB"
+            "'300' has no unit; try a value such as 2GiB or 300GB"
         );
         for text in ["", "GiB", "-5GiB", "1.2.3GiB", "1e3GiB", "5gb", "5 parsecs", "nanGiB"] {
             assert!(text.parse::<DataSize>().unwrap_err().to_string().contains("2GiB"), "{text}");

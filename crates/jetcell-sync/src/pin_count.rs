@@ -5,7 +5,7 @@ use crate::atomic::{AtomicU32, Ordering};
 /// Flag that marks a retired object.
 const RETIRED: u32 = 1 << 31;
 
-/// Pin count of an object.
+/// Counter of the pins on an object.
 ///
 /// Everything that a thread did with the object before it unpinned it is visible to the thread that frees the object,
 /// and to a thread that reads a pin count of zero.
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn one_thread_frees_a_retired_object_after_all_others_have_used_it() {
+    fn one_thread_frees_a_retired_object_after_the_last_use() {
         model(|| {
             let object = object(3);
             let users = [0, 1].map(|_| {

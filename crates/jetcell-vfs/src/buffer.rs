@@ -12,7 +12,7 @@ use jetcell_sync::Arc;
 #[cfg(target_arch = "x86_64")]
 const CACHE_LINE: usize = 64;
 
-/// Owned, zero-initialised bytes aligned to 4096, as `O_DIRECT` requires.
+/// Owned, zero-initialised byte buffer aligned to 4096, as `O_DIRECT` requires.
 pub struct IoBuffer {
     start: NonNull<u8>,
     len: usize,
@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_may_be_in_huge_pages_is_aligned_to_them_and_zeroed_though_used_before() {
+    fn huge_page_buffers_are_aligned_and_zeroed_on_reuse() {
         for _ in 0..3 {
             let mut buffers = IoBuffer::slab(8, IoBuffer::HUGE / 4).unwrap();
             assert!(buffers[0].as_ptr().addr().is_multiple_of(IoBuffer::HUGE));
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_the_system_does_not_have_is_no_panic() {
+    fn an_oversized_allocation_does_not_panic() {
         let more_than_addresses = 1 << 50;
         assert!(IoBuffer::try_zeroed(more_than_addresses).is_none());
         assert!(IoBuffer::slab(more_than_addresses / 4096, 4096).is_none());
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_a_slab_are_aligned_distinct_and_outlive_each_other() {
+    fn slab_parts_are_aligned_disjoint_and_independently_freed() {
         let mut parts = IoBuffer::slab(3, 4096).unwrap();
         for (index, part) in parts.iter_mut().enumerate() {
             assert!(

@@ -6,7 +6,7 @@ use jetcell_sync::atomic::{AtomicU64, Ordering};
 
 use crate::Clock;
 
-/// The machine's clock.
+/// Clock that returns the machine's time.
 pub struct RealClock {
     start: Instant,
 }
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn simulated_time_moves_only_when_told() {
+    fn simulated_time_advances_only_on_request() {
         let clock = SimClock::new();
         assert_eq!((clock.unix_ms(), clock.monotonic()), (SimClock::EPOCH_MS, Duration::ZERO));
         clock.sleep(Duration::from_millis(1500));
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn real_time_is_after_this_was_written_and_does_not_stand_still() {
+    fn the_real_clock_is_current_and_advances() {
         let clock = RealClock::new();
         assert!(clock.unix_ms() > SimClock::EPOCH_MS);
         let before = clock.monotonic();

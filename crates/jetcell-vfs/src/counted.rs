@@ -32,7 +32,7 @@ impl IoOperation {
         [IoOperation::Read, IoOperation::Write, IoOperation::Sync, IoOperation::Grow];
 }
 
-/// Totals for one kind of operation.
+/// I/O totals for one kind of operation.
 #[derive(Clone, Debug)]
 pub struct IoCount {
     /// Number of operations that completed successfully.
@@ -55,7 +55,7 @@ impl Default for IoCount {
     }
 }
 
-/// Number of significant digits in latency distributions.
+/// Number of significant digits in I/O latency distributions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IoDigits {
     /// Precision of one percent. Each distribution uses a few KiB.
@@ -168,7 +168,7 @@ impl IoSnapshot {
     }
 }
 
-/// I/O counters that threads share. Each combination of reason and operation has its own lock.
+/// I/O counters that are shared by threads. Each combination of reason and operation has its own lock.
 pub struct IoCounters {
     counts: Vec<Mutex<Option<IoCount>>>,
     in_flight: Vec<AtomicU64>,
@@ -346,7 +346,7 @@ mod tests {
     };
 
     #[test]
-    fn a_full_volume_is_no_error_of_the_device() {
+    fn a_full_volume_is_not_counted_as_a_device_error() {
         let faults = Arc::new(FaultVfs::new(Arc::new(SimVfs::new())));
         let vfs = CountedVfs::new(faults.clone());
         let file = vfs.open(Path::new("/a"), OpenMode::CreateNew).unwrap();

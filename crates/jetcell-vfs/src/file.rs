@@ -9,7 +9,8 @@ use jetcell_sync::Arc;
 use crate::IoBuffer;
 use crate::path_names::{UNFINISHED, with_ending};
 
-/// Reason of a transfer. Counters, throttles and fault injection distinguish transfers by reason. ESE: `iorp`.
+/// Reason for a file transfer. Counters, throttles and fault injection distinguish transfers by reason. ESE:
+/// `iorp`.
 #[doc(alias = "iorp")]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum IoReason {
@@ -83,7 +84,7 @@ pub enum OpenMode {
     CreateNew,
 }
 
-/// Direction of an asynchronous transfer.
+/// Direction of an asynchronous file transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TransferKind {
     /// From file to buffer.
@@ -92,7 +93,7 @@ pub enum TransferKind {
     Write,
 }
 
-/// An asynchronous transfer of a whole buffer.
+/// An asynchronous file transfer of a whole buffer.
 ///
 /// `done` is called exactly once and receives the buffer. A file may keep the buffer of a write instead of copying
 /// it. In that case, `done` receives a different buffer of the same length and capacity, with arbitrary content.
@@ -110,8 +111,8 @@ pub struct Transfer {
     pub done: Box<dyn FnOnce(io::Result<()>, IoBuffer) + Send>,
 }
 
-/// An open file. Offsets and lengths of all transfers are multiples of 4096 and buffers come from [`IoBuffer`],
-/// because production files are opened with `O_DIRECT`.
+/// Interface to an open file. Offsets and lengths of all transfers are multiples of 4096 and buffers come
+/// from [`IoBuffer`], because production files are opened with `O_DIRECT`.
 #[expect(clippy::len_without_is_empty, reason = "asking for a length is a system call that can fail")]
 pub trait File: Send + Sync {
     /// Returns the path with which the file was opened, for messages.
@@ -174,7 +175,7 @@ pub trait File: Send + Sync {
     }
 }
 
-/// Lock on a directory or file. Dropping it releases the lock.
+/// Lock on a directory or file, held until it is dropped. Dropping it releases the lock.
 pub trait DirectoryLock: Send + Sync {}
 
 /// Lock on a directory in a file system without mutual exclusion.
@@ -182,7 +183,7 @@ struct NoLock;
 
 impl DirectoryLock for NoLock {}
 
-/// A file system, real or simulated.
+/// Interface to a file system, real or simulated.
 pub trait Vfs: Send + Sync {
     /// Opens a file, with `O_DIRECT` if the file system supports it.
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>>;
@@ -267,7 +268,7 @@ pub fn is_disconnected(kind: io::ErrorKind) -> bool {
     kind == io::ErrorKind::NotConnected
 }
 
-/// A clock, real or simulated.
+/// Interface to a clock, real or simulated.
 pub trait Clock: Send + Sync {
     /// Returns the current time in milliseconds since 1970 UTC.
     fn unix_ms(&self) -> i64;

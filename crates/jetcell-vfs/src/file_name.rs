@@ -123,15 +123,15 @@ impl fmt::Display for NameError {
                     "{text:?} is not a base name of logs; use three ASCII letters or digits, such as E00"
                 )
             }
-            NameError::Empty => f.write_str("a file name is empty; use the name of a file"),
+            NameError::Empty => f.write_str("the file name is empty; specify the name of a file"),
             NameError::Dots { text } => {
-                write!(f, "{text:?} is a directory, not a file name; use the name of a file")
+                write!(f, "{text:?} is a directory, not a file name; specify the name of a file")
             }
             NameError::Separator { text } => {
                 write!(f, "{text:?} contains a separator; use a file name without '/', '\\' and NUL")
             }
             NameError::TooLong { bytes } => {
-                write!(f, "a file name has {bytes} bytes; use at most {}", FileName::MAX_BYTES)
+                write!(f, "the file name is {bytes} bytes long; the maximum is {}", FileName::MAX_BYTES)
             }
         }
     }
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_has_only_the_start_of_a_hostile_text() {
+    fn messages_truncate_hostile_text() {
         let hostile = format!("{}/E00", "../".repeat(10_000));
         for error in [FileStem::new(&hostile).unwrap_err(), FileName::new(hostile.clone()).unwrap_err()] {
             assert!(error.to_string().len() < 300, "{}", error.to_string().len());

@@ -23,7 +23,7 @@ pub(crate) const NEW_DIRECTORY: u32 = 0o700;
 /// Converts the error of an `open` call with `O_NOFOLLOW`.
 pub(crate) fn nofollow_error(error: Errno) -> io::Error {
     match error {
-        Errno::LOOP => refusal("this is a symbolic link, and writes do not follow it; remove the link"),
+        Errno::LOOP => refusal("this is a symbolic link, but writes do not follow links; remove the link"),
         other => other.into(),
     }
 }
@@ -46,7 +46,7 @@ pub(crate) fn check_ownership(file: impl AsFd, path: &Path) -> io::Result<()> {
     if is_own {
         Ok(())
     } else {
-        Err(refusal("this file belongs to another user, who can read and change it; remove it"))
+        Err(refusal("this file belongs to another user, who could change it; remove the file"))
     }
 }
 
@@ -68,5 +68,5 @@ fn refusal(what: &str) -> io::Error {
 
 /// Returns the error for a path that does not lead to a regular file.
 pub(crate) fn not_a_file_error(what: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, format!("this is {what}, not a file; give a regular file"))
+    io::Error::new(io::ErrorKind::InvalidInput, format!("this is {what}, not a file; specify a regular file"))
 }

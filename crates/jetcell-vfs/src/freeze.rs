@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_wait_and_end_the_freeze_at_its_limit() {
+    fn changes_block_during_a_freeze_and_thaw_at_the_timeout() {
         let disk = SimVfs::new();
         let vfs = FreezableVfs::new(Arc::new(disk.clone()));
         let file = file_on(&vfs);
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_of_change_waits() {
+    fn each_kind_of_change_blocks_during_a_freeze() {
         let disk = SimVfs::new();
         let vfs = FreezableVfs::new(Arc::new(disk.clone()));
         let file = file_on(&vfs);
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_freeze_of_real_files_begins_between_writes_and_lets_them_go_on_after_it() {
+    fn a_real_freeze_starts_between_writes_and_then_resumes_writes() {
         let directory = tempfile::tempdir().unwrap();
         let real: Arc<dyn Vfs> = Arc::new(RealVfs::new(RealOptions::default()).unwrap());
         let vfs = FreezableVfs::new(real.clone());

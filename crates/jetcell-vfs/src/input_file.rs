@@ -128,7 +128,7 @@ fn require_private(file: &InputFile, path: &Path) -> io::Result<()> {
 }
 
 fn too_large(largest: u64) -> io::Error {
-    let what = format!("the file has more than {} KiB; give the right file", largest >> 10);
+    let what = format!("the file is larger than {} KiB; specify the correct file", largest >> 10);
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
@@ -144,7 +144,7 @@ fn text(bytes: Vec<u8>) -> io::Result<String> {
     String::from_utf8(bytes).map_err(|_| {
         io::Error::new(
             io::ErrorKind::InvalidData,
-            "the file is not UTF-8 text; save it as UTF-8, or give another file",
+            "the file is not UTF-8 text; save it as UTF-8, or specify a different file",
         )
     })
 }
@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_that_other_users_can_use_is_refused() {
+    fn a_secret_accessible_to_other_users_is_refused() {
         use std::os::unix::fs::PermissionsExt;
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("token");
@@ -187,7 +187,7 @@ mod tests {
         }
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
         for error in [read_secret(&file, 5).unwrap_err(), check_secret(&file, 5).unwrap_err()] {
-            assert!(error.to_string().contains("more than"), "{error}");
+            assert!(error.to_string().contains("larger than"), "{error}");
         }
         // A link to a private file is accepted.
         std::os::unix::fs::symlink(&file, dir.path().join("link")).unwrap();
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_decides_what_is_written_is_not_a_link() {
+    fn a_trusted_input_file_must_not_be_a_link() {
         let dir = tempfile::tempdir().unwrap();
         let (file, link) = (dir.path().join("file"), dir.path().join("link"));
         std::fs::write(&file, "text").unwrap();
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn files_and_pipes_without_a_name_are_read_and_everything_else_is_refused_at_once() {
+    fn only_regular_files_and_anonymous_pipes_are_read() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("file");
         std::fs::write(&file, "text").unwrap();
@@ -221,7 +221,7 @@ mod tests {
             (b"text".to_vec(), ())
         );
         for error in [read_input(&file, 3).unwrap_err(), check_input(&file, 3).unwrap_err()] {
-            assert!(error.to_string().contains("more than"), "{error}");
+            assert!(error.to_string().contains("larger than"), "{error}");
         }
         std::fs::write(&file, [0xff]).unwrap();
         assert!(read_input(&file, 4).unwrap_err().to_string().contains("UTF-8"));
@@ -238,7 +238,7 @@ mod tests {
         let socket = dir.path().join("socket");
         let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
         for (path, what) in [
-            (pipe.as_path(), "this is a pipe, not a file; give a regular file"),
+            (pipe.as_path(), "this is a pipe, not a file; specify a regular file"),
             (socket.as_path(), "this is a socket"),
             (Path::new("/dev/zero"), "this is a device"),
             (dir.path(), "Is a directory"),

@@ -99,7 +99,7 @@ mod tests {
     use crate::{IoReason, SimVfs};
 
     #[test]
-    fn paths_lead_to_their_mount_and_nothing_crosses_its_border() {
+    fn paths_resolve_to_a_mount_and_operations_never_cross_mounts() {
         let (base, other) = (SimVfs::new(), SimVfs::new());
         let mounts: Vec<(PathBuf, Arc<dyn Vfs>)> = vec![("/arr".into(), Arc::new(other.clone()))];
         let vfs = MountedVfs::new(Arc::new(base.clone()), mounts);

@@ -133,24 +133,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_another_user_planted_is_refused_and_not_changed() {
+    fn planted_output_paths_are_refused_and_left_unchanged() {
         let dir = tempfile::tempdir().unwrap();
-        let at = |name: &str| dir.path().join(name);
-        std::fs::write(at("victim"), "victim").unwrap();
-        symlink(at("victim"), at("link")).unwrap();
-        symlink(at("created"), at("to nothing")).unwrap();
-        std::fs::hard_link(at("victim"), at("second name")).unwrap();
-        rustix::fs::mknodat(CWD, at("pipe"), FileType::Fifo, NEW_FILE, 0).unwrap();
-        let _listener = std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
+        let path_to = |name: &str| dir.path().join(name);
+        std::fs::write(path_to("victim"), "victim").unwrap();
+        symlink(path_to("victim"), path_to("link")).unwrap();
+        symlink(path_to("created"), path_to("to nothing")).unwrap();
+        std::fs::hard_link(path_to("victim"), path_to("second name")).unwrap();
+        rustix::fs::mknodat(CWD, path_to("pipe"), FileType::Fifo, NEW_FILE, 0).unwrap();
+        let _listener = std::os::unix::net::UnixListener::bind(path_to("socket")).unwrap();
         for name in ["link", "to nothing", "second name", "pipe", "socket"] {
-            for opened in [OutputFile::create(&at(name)), OutputFile::append(&at(name))] {
+            for opened in [OutputFile::create(&path_to(name)), OutputFile::append(&path_to(name))] {
                 let error = opened.unwrap_err();
                 assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{name}: {error}");
             }
-            assert!(create_new(&at(name)).is_err());
+            assert!(create_new(&path_to(name)).is_err());
         }
-        assert_eq!(std::fs::read(at("victim")).unwrap(), b"victim");
-        assert!(!at("created").exists());
+        assert_eq!(std::fs::read(path_to("victim")).unwrap(), b"victim");
+        assert!(!path_to("created").exists());
         OutputFile::create(Path::new("/dev/null")).unwrap().write_all(b"x").unwrap();
     }
 
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_created_emptied_appended_and_cut() {
+    fn an_output_file_is_created_emptied_appended_and_truncated() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         let text = || std::fs::read_to_string(&path).unwrap();

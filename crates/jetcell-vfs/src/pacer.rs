@@ -10,7 +10,7 @@ use crate::Clock;
 /// Maximum sleep between two checks for cancellation.
 const MAX_SLEEP: Duration = Duration::from_millis(100);
 
-/// A request to end a long operation early. Clones share their state.
+/// A token for requesting that a long operation end early. Clones share their state.
 #[derive(Clone, Default, Debug)]
 pub struct CancelToken(Arc<AtomicBool>);
 
@@ -67,7 +67,7 @@ mod tests {
     use crate::{SimVfs, Vfs};
 
     #[test]
-    fn pieces_keep_to_the_rate_until_the_end_is_asked_for() {
+    fn transfers_are_paced_until_cancelled() {
         let clock = SimVfs::new().clock();
         let (pacer, cancel) = (Pacer::new(clock.clone()), CancelToken::default());
         for _ in 0..5 {

@@ -30,13 +30,13 @@ mod tests {
 
     /// This test runs itself again in a child process, which may abort.
     #[test]
-    fn a_panic_ends_the_process_with_its_message_even_if_its_thread_is_joined() {
+    fn a_panic_in_a_joined_thread_aborts_the_process() {
         if std::env::var_os(CHILD).is_some() {
             let thread = jetcell_sync::thread::spawn(|| abort_on_panic(|| panic!("half done")));
             let _ = thread.join();
             std::process::exit(0);
         }
-        let name = "panic::tests::a_panic_ends_the_process_with_its_message_even_if_its_thread_is_joined";
+        let name = "panic::tests::a_panic_in_a_joined_thread_aborts_the_process";
         let mut child = Command::new(std::env::current_exe().unwrap());
         let output = child.args(["--exact", name, "--nocapture"]).env(CHILD, "1").output().unwrap();
         assert_eq!(output.status.signal(), Some(6), "{output:?}");

@@ -46,14 +46,14 @@ pub fn replace_file_through(
 ) -> io::Result<()> {
     remove_if_exists(vfs, unfinished)?;
     let file = vfs.open(unfinished, OpenMode::CreateNew)?;
-    let put = || {
+    let write_and_rename = || {
         let mut bytes = IoBuffer::zeroed(content.len());
         bytes.copy_from_slice(content);
         file.write_at(0, &bytes, reason)?;
         file.sync(reason)?;
         vfs.rename(unfinished, path)
     };
-    put().inspect_err(|_| {
+    write_and_rename().inspect_err(|_| {
         // If the removal fails too, only the first error is reported.
         let _ = vfs.remove(unfinished);
     })?;
@@ -171,7 +171,7 @@ mod tests {
     use crate::{RealOptions, RealVfs, SimVfs, is_unfinished};
 
     #[test]
-    fn a_file_is_replaced_and_nothing_else_is_left() {
+    fn replacing_a_file_leaves_no_temporary_file() {
         let disk = SimVfs::new();
         disk.create_directory(Path::new("/d")).unwrap();
         let path = Path::new("/d/state.json");
@@ -189,14 +189,14 @@ mod tests {
     }
 
     #[test]
-    fn files_that_a_killed_process_left_are_removed_and_others_stay() {
+    fn leftovers_from_a_killed_process_are_removed() {
         let dir = tempfile::tempdir().unwrap();
         let vfs = RealVfs::new(RealOptions::default()).unwrap();
-        let at = |name: &str| dir.path().join(name);
-        let path = at("copy.json");
+        let path_to = |name: &str| dir.path().join(name);
+        let path = path_to("copy.json");
         let left = vfs.unfinished_path(&path);
         for name in ["copy.json", "copy.json.unfinished", "copy.json.1f-0.unfinished"] {
-            std::fs::write(at(name), name).unwrap();
+            std::fs::write(path_to(name), name).unwrap();
         }
         std::fs::write(&left, "left").unwrap();
         let mut others = vec![
@@ -209,9 +209,9 @@ mod tests {
             "copy.json.2-3.unfinished.old",
             "victim",
         ];
-        others.iter().for_each(|name| std::fs::write(at(name), name).unwrap());
-        symlink(at("victim"), at("copy.json.2-2.unfinished")).unwrap();
-        std::fs::hard_link(at("victim"), at("copy.json.3-3.unfinished")).unwrap();
+        others.iter().for_each(|name| std::fs::write(path_to(name), name).unwrap());
+        symlink(path_to("victim"), path_to("copy.json.2-2.unfinished")).unwrap();
+        std::fs::hard_link(path_to("victim"), path_to("copy.json.3-3.unfinished")).unwrap();
         others.extend(["copy.json.2-2.unfinished", "copy.json.3-3.unfinished"]);
         remove_unfinished(&vfs, &path);
         let mut names: Vec<String> = std::fs::read_dir(dir.path())
@@ -221,7 +221,7 @@ mod tests {
         names.sort();
         others.sort();
         assert_eq!(names, others);
-        assert_eq!(std::fs::read_to_string(at("victim")).unwrap(), "victim");
+        assert_eq!(std::fs::read_to_string(path_to("victim")).unwrap(), "victim");
     }
 
     #[test]
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn replacements_at_the_same_time_do_not_disturb_each_other() {
+    fn concurrent_replacements_do_not_interfere() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("state");
         let vfs = RealVfs::new(RealOptions::default()).unwrap();
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn an_output_file_gets_its_name_when_it_is_finished_and_is_removed_otherwise() {
+    fn an_output_file_is_named_on_completion_or_removed() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("result.json");
         let names = || std::fs::read_dir(dir.path()).unwrap().count();
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn unfinished_files_are_known_by_their_names() {
+    fn unfinished_files_are_recognised_by_name() {
         for unfinished in ["copy.json.unfinished", "x.edb.partial", "E00.log.restoring", "E00-a1.copy-new"] {
             assert!(is_unfinished(Path::new(unfinished)), "{unfinished}");
         }

@@ -35,7 +35,8 @@ pub(crate) fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> rusti
 pub(crate) fn bounded<T>(call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
     retry(call).map_err(|error| match error {
         Errno::INTR => io::Error::other(format!(
-            "the call was interrupted {MAX_INTERRUPTIONS} times without an effect; use another file system"
+            "the call was interrupted {MAX_INTERRUPTIONS} times without an effect; use a different file \
+             system"
         )),
         error => error.into(),
     })
@@ -46,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_is_repeated_until_it_succeeds_but_not_without_end() {
+    fn an_interrupted_call_is_retried_a_bounded_number_of_times() {
         let mut left = 50;
         let interrupted = || match left {
             0 => Ok("done"),
@@ -71,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loop_of_the_standard_library_ends() {
+    fn a_standard_library_retry_loop_terminates() {
         struct InterruptedReader(u32);
         impl io::Write for InterruptedReader {
             fn write(&mut self, _: &[u8]) -> io::Result<usize> {

@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_threads_that_can_be_started_are_counted() {
+    fn the_number_of_startable_threads_is_measured() {
         assert!(try_threads(40).is_ok());
         let mut left = 7;
         let failed = start_all(9, || {

@@ -24,7 +24,7 @@ use crate::watch::{BackupWatch, ReplayWatch};
 /// Result type of the engine interface.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// A record written by the load.
+/// A record that the load writes to a database.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct LoadRow {
     /// Primary key.
@@ -37,7 +37,7 @@ pub struct LoadRow {
     pub long: Option<Vec<u8>>,
 }
 
-/// Durability of a commit.
+/// Durability of a commit: whether it returns before it is durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommitDurability {
     /// The commit returns when the change is durable.
@@ -55,7 +55,7 @@ pub struct ExistingDatabase {
     pub file_bytes: u64,
 }
 
-/// What a verification checks.
+/// Depth of a database verification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VerificationDepth {
     /// Each page on its own. The database may still need recovery.
@@ -73,7 +73,7 @@ pub enum DatabaseOpenMode {
     Attach,
 }
 
-/// Position at which the replay of a database starts.
+/// Position in the log at which the replay of a database starts.
 #[derive(Clone, Debug)]
 pub struct ReplayStart {
     /// Generation of the log in which the database was attached.
@@ -82,7 +82,7 @@ pub struct ReplayStart {
     pub attached: DatabaseHeader,
 }
 
-/// Next action of a bulk load.
+/// Next action of a bulk load's data source.
 #[derive(Debug)]
 pub enum BulkLoadAction {
     /// Add the record that `next` has set. Its key must be greater than the previous key.
@@ -93,7 +93,7 @@ pub enum BulkLoadAction {
     Stop,
 }
 
-/// A storage engine that opens databases.
+/// Interface to a storage engine that opens databases.
 pub trait StorageEngine: Send + Sync {
     /// Sets the event sink for instances that are opened later.
     fn report_events(&self, _events: Arc<dyn EventSink>) {}
@@ -144,7 +144,7 @@ pub trait StorageEngine: Send + Sync {
     -> Result<()>;
 }
 
-/// The open databases of a run.
+/// Interface to the open databases of a run.
 pub trait DatabaseStore: Send + Sync {
     /// Creates a session on the plan's database with index `database`.
     fn session(&self, database: usize) -> Result<Box<dyn StorageSession>>;
@@ -208,7 +208,7 @@ pub trait DatabaseStore: Send + Sync {
     fn shutdown(self: Box<Self>) -> Result<()>;
 }
 
-/// Passive copies that receive the changes to the open databases.
+/// Interface to passive copies that receive the changes to the open databases.
 pub trait PassiveCopies: Send + Sync {
     /// Suspends or resumes all copies.
     fn set_suspended(&self, held: bool);
@@ -225,7 +225,8 @@ pub trait PassiveCopies: Send + Sync {
     fn finish(self: Box<Self>) -> Vec<CopyCounters>;
 }
 
-/// A session on one database. It may move between threads, but only one thread uses it at a time.
+/// Interface to a session on one database. It may move between threads, but only one thread uses it at a
+/// time.
 pub trait StorageSession: Send {
     /// Begins a transaction.
     fn begin(&mut self) -> Result<()>;

@@ -23,7 +23,7 @@ use serde_json::{Map, Value};
 /// Name of the event file.
 pub const EVENT_FILE: &str = "events.jsonl";
 
-/// Event file in a directory. Clones refer to the same file.
+/// A file in a directory to which events are written. Clones refer to the same file.
 #[derive(Clone)]
 pub struct EventFile(Arc<Mutex<EventFileState>>);
 
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_of_the_engine_is_a_line_with_number_parameters_and_text() {
+    fn an_engine_event_is_one_line_with_number_and_text() {
         let dir = tempfile::tempdir().unwrap();
         let report = PassReport { pages: 5_850_768, uninitialized: 72_682, ..PassReport::default() };
         let event = Event {

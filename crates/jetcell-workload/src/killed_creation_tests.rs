@@ -207,7 +207,7 @@ fn records(profile: &Profile) -> Vec<i64> {
 }
 
 #[test]
-fn a_creation_that_is_killed_in_any_phase_goes_on_to_the_same_databases() {
+fn a_creation_killed_in_any_phase_resumes_to_identical_databases() {
     let (dir, other) = (scratch(), scratch());
     let profile = profile_in(dir.path());
     // Each run uses a different seed. Failure messages include it.

@@ -20,7 +20,7 @@ pub const DEFAULT_DIRECTORY: &str = "jetcell-run";
 /// Base name of every log stream. Each stream has its own directory.
 pub const LOG_BASE_NAME: FileStem = FileStem::E00;
 
-/// A database with its log stream.
+/// Plan for one instance: a database with its log stream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InstancePlan {
     /// Number of the instance, starting at 1, as in the file names.
@@ -40,7 +40,7 @@ impl InstancePlan {
     }
 }
 
-/// A passive copy of a database.
+/// Plan for a passive copy of a database.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CopyPlan {
     /// Index of the source database in [`RunPlan::instances`].
@@ -58,7 +58,7 @@ pub struct CopyPlan {
     pub checkpoint_depth: u64,
 }
 
-/// What a run with `--reset` does before the load.
+/// What to do before the load in a run with `--reset`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ResetAction {
@@ -68,7 +68,7 @@ pub enum ResetAction {
     Keep,
 }
 
-/// All decisions made before anything on disk is changed.
+/// Plan for a run: all decisions made before anything on disk is changed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunPlan {
     /// Databases and log streams.

@@ -10,7 +10,7 @@
 //! use jetcell_workload::{Options, StopSignal, run};
 //! # struct Quiet;
 //! # impl jetcell_workload::Observer for Quiet {
-//! #     fn begin(&mut self, _: jetcell_workload::Phase, _: u64) {}
+//! #     fn begin_phase(&mut self, _: jetcell_workload::RunPhase, _: u64) {}
 //! #     fn advance(&mut self, _: u64, _: &str) {}
 //! #     fn log(&mut self, _: &str) {}
 //! # }

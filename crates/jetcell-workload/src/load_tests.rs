@@ -66,7 +66,7 @@ fn tables_grow_evenly_and_nearly_every_operation_finds_a_record() {
 }
 
 #[test]
-fn a_rate_is_not_kept_by_operations_that_find_nothing() {
+fn operations_without_a_record_do_not_count_toward_the_rate() {
     let dir = tempfile::tempdir().unwrap();
     let mix = |insert| Mix { insert, delete: 0, replace: 0, read: 100 - insert };
     let kept = |profile: &Profile| {
@@ -105,7 +105,7 @@ impl Observer for InterimObserver {
 }
 
 #[test]
-fn interim_states_have_the_curve_during_the_confirmation() {
+fn interim_results_contain_the_curve_during_confirmation() {
     let dir = tempfile::tempdir().unwrap();
     let engine = ModelEngine::default();
     let profile = Profile { find_max: true, ..profile(dir.path()) };

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// Properties of a machine.
+/// Description of the machine on which a test runs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
     /// Host name.
@@ -27,7 +27,7 @@ pub struct Machine {
     pub storage: Vec<DirectoryStorage>,
 }
 
-/// A directory with its mount and device.
+/// A tested directory with its mount and device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DirectoryStorage {
     /// Path of the directory.
@@ -51,7 +51,7 @@ pub struct Mount {
     pub options: String,
 }
 
-/// A block device.
+/// A block device and its settings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockDevice {
     /// Kernel name of the whole device, not of a partition.

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_get_the_cache_unless_many_databases_take_more_than_the_promise_leaves() {
+    fn pages_get_the_cache_minus_excess_database_overhead() {
         let pages = |cache, databases, threads| budget(cache, databases, threads).page_bytes() >> 20;
         assert_eq!(pages(64, 1, 8), 64);
         assert_eq!(pages(96, 24, 4), 96);
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_beyond_a_few_add_to_the_promise() {
+    fn additional_threads_raise_the_memory_limit() {
         assert_eq!(budget(96, 24, 4).memory_limit() >> 20, 184);
         assert_eq!(budget(64, 1, 8).memory_limit() >> 20, 144);
         assert_eq!(budget(64, 1, 64).memory_limit() >> 20, 256);
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_cache_leaves_every_database_its_pages() {
+    fn the_minimum_cache_has_enough_pages_for_every_database() {
         for (databases, threads) in [(1, 1), (1, 512), (24, 4), (64, 64), (999, 8)] {
             let least = budget(0, databases, threads).min_cache();
             let pages = |cache| MemoryBudget { cache, ..budget(0, databases, threads) }.page_bytes();

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::measurement::{CounterSnapshot, Measurement, Sample};
 
-/// Phases of a run, in order.
+/// A phase of a run. The variants are in the order in which the phases occur.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunPhase {
@@ -85,7 +85,7 @@ impl RunPhase {
     }
 }
 
-/// Unit of progress.
+/// Unit in which the progress of a phase is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProgressUnit {
     /// Bytes.
@@ -96,7 +96,7 @@ pub enum ProgressUnit {
     Logs,
 }
 
-/// Receives the events of a run. All calls come from one thread.
+/// Interface that receives the events of a run. All calls come from one thread.
 pub trait Observer {
     /// Called before a phase begins. The run waits until this function returns, but a load that is already running
     /// continues. An observer that blocks must return when the run is requested to stop.
@@ -139,7 +139,7 @@ pub trait Observer {
 /// Interval between two calls of [`Observer::report_counters`].
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Limits how often [`Observer::report_counters`] is called, because collecting the counters has a cost.
+/// Limiter for how often [`Observer::report_counters`] is called, because collecting the counters has a cost.
 #[derive(Debug)]
 pub struct CounterHeartbeat(Instant);
 
@@ -165,7 +165,7 @@ impl Default for CounterHeartbeat {
     }
 }
 
-/// A request to stop a run cleanly. Clones share the same request.
+/// A signal that requests a run to stop cleanly. Clones share the same request.
 #[derive(Clone, Debug, Default)]
 pub struct StopSignal(Arc<AtomicBool>);
 

@@ -95,8 +95,8 @@ impl PreparedState {
         };
         if places(&self.instances) != places(instances) {
             return fail_start(format!(
-                "the prepared state has {} databases, and their paths differ from the {} databases of this \
-                 run; give the same --databases, --dir and --log-dir, or prepare the databases again with \
+                "the prepared state has {} databases, but their paths differ from the {} databases of this \
+                 run; use the same --databases, --dir and --log-dir, or prepare the databases again with \
                  --force",
                 self.instances.len(),
                 instances.len()
@@ -255,27 +255,27 @@ fn copy_one(
     stopped: &AtomicBool,
     done: &AtomicU64,
 ) -> Result<(), String> {
-    let failed = |path: &Path| {
+    let io_error_at = |path: &Path| {
         let shown = path.display().to_string();
         move |error: io::Error| format!("{shown}: {error}")
     };
     let directories = [to.database.parent().unwrap_or(Path::new(".")), &to.log_dir];
     for directory in directories {
-        create_private_directory(directory).map_err(failed(directory))?;
+        create_private_directory(directory).map_err(io_error_at(directory))?;
     }
     // Without this check, if no state was preserved, the database's own files would be removed below.
     if !from.database.is_file() {
         return Err(format!("{} does not exist", from.database.display()));
     }
-    let sources = files_of(from).map_err(failed(&from.log_dir))?;
+    let sources = files_of(from).map_err(io_error_at(&from.log_dir))?;
     let is_database = |file: &Path, one: &InstancePlan| file == one.database;
     let name = |file: &Path, one: &InstancePlan| -> (bool, OsString) {
         (is_database(file, one), file.file_name().unwrap_or_default().to_os_string())
     };
     let wanted: BTreeSet<_> = sources.iter().map(|file| name(file, from)).collect();
-    for file in files_of(to).map_err(failed(&to.log_dir))? {
+    for file in files_of(to).map_err(io_error_at(&to.log_dir))? {
         if !wanted.contains(&name(&file, to)) {
-            fs::remove_file(&file).map_err(failed(&file))?;
+            fs::remove_file(&file).map_err(io_error_at(&file))?;
         }
     }
     for source in sources {
@@ -284,10 +284,10 @@ fn copy_one(
         } else {
             to.log_dir.join(source.file_name().unwrap_or_default())
         };
-        copy_file(&source, &target, method, stopped, done).map_err(failed(&target))?;
+        copy_file(&source, &target, method, stopped, done).map_err(io_error_at(&target))?;
     }
     for directory in directories {
-        File::open(directory).and_then(|directory| directory.sync_all()).map_err(failed(directory))?;
+        File::open(directory).and_then(|directory| directory.sync_all()).map_err(io_error_at(directory))?;
     }
     Ok(())
 }
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_kept_is_put_back_any_number_of_times() {
+    fn a_saved_state_can_be_restored_repeatedly() {
         let (dir, instances) = filled();
         let before = contents(dir.path());
         let method = ResetMethod::Copy;
@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_counts_as_kept_only_when_it_is_complete() {
+    fn an_incomplete_saved_state_is_ignored() {
         let (dir, instances) = filled();
         assert_eq!(
             preserve(dir.path(), &instances, ResetMethod::Copy, &mut |_, _| false),
@@ -456,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn databases_that_are_half_put_back_say_so_until_they_are_whole() {
+    fn partially_restored_databases_are_refused_until_the_restore_completes() {
         let (dir, instances) = filled();
         let before = contents(dir.path());
         preserve(dir.path(), &instances, ResetMethod::Copy, &mut |_, _| true).unwrap();
@@ -480,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_are_shared_or_the_error_says_what_to_do() {
+    fn blocks_are_shared_or_the_error_suggests_a_fix() {
         let (dir, instances) = filled();
         let before = contents(dir.path());
         let kept = preserve(dir.path(), &instances, ResetMethod::Snapshot, &mut |_, _| true);

@@ -94,7 +94,7 @@ fn complete(profile: &Profile, engine: &ModelEngine) -> (FinishedRun, Vec<RunPha
 }
 
 #[test]
-fn a_run_goes_through_all_phases_and_passes() {
+fn a_run_executes_all_phases_and_passes() {
     let dir = scratch();
     let engine = ModelEngine::default();
     let (finished, phases) = complete(&profile(dir.path(), 2), &engine);
@@ -165,7 +165,7 @@ fn a_recovery_test_replays_the_logs_that_the_load_generated() {
 }
 
 #[test]
-fn a_backup_test_reads_everything_once_and_beside_a_load_twice() {
+fn a_backup_test_reads_everything_once_or_twice_under_load() {
     let dir = scratch();
     let options = profile(dir.path(), 2).to_options();
     let alone = options.clone().resolve_for(TestKind::Backup).unwrap();
@@ -275,7 +275,7 @@ fn a_bad_page_fails_the_run() {
 }
 
 #[test]
-fn a_page_found_by_the_scan_fails_the_run_unless_there_is_no_scan() {
+fn a_bad_page_in_the_scan_fails_the_run() {
     let dir = scratch();
     let engine = ModelEngine { scan_finds: true, ..ModelEngine::default() };
     let (finished, _) = complete(&profile(dir.path(), 2), &engine);
@@ -306,7 +306,7 @@ fn existing_databases_with_a_bad_page_are_refused_and_not_changed() {
 }
 
 #[test]
-fn a_broken_disk_fails_the_run_and_still_reports() {
+fn a_failed_disk_fails_the_run_but_produces_a_report() {
     let dir = scratch();
     let engine = ModelEngine { fail_after: Some(16_000), ..ModelEngine::default() };
     // The duration is long enough for the error to occur before the end even on a slow machine.
@@ -334,7 +334,7 @@ fn a_disk_that_fails_during_the_creation_ends_the_run_with_an_error() {
 }
 
 #[test]
-fn a_resumed_creation_has_the_records_of_an_uninterrupted_one() {
+fn resumed_and_uninterrupted_creations_have_the_same_records() {
     let dir = scratch();
     let engine = ModelEngine::default();
     // The mix contains only reads, because a load that changes records would do so in an order that depends on
@@ -445,7 +445,7 @@ fn repetitions_add_up_to_the_measured_time() {
 /// Verifies that a run stops once its load is steady. A fixed rate keeps the I/O per second constant. Without it,
 /// activity of other programs would determine when the load is steady.
 #[test]
-fn a_run_ends_as_soon_as_its_load_is_steady_if_that_is_wanted() {
+fn a_run_can_end_when_the_load_is_steady() {
     let dir = scratch();
     let profile = Profile {
         stop_when_steady: true,
@@ -462,7 +462,7 @@ fn a_run_ends_as_soon_as_its_load_is_steady_if_that_is_wanted() {
 }
 
 #[test]
-fn a_search_measures_the_rate_that_it_found() {
+fn a_search_measures_the_found_rate() {
     let dir = scratch();
     let profile = Profile { find_max: true, ..profile(dir.path(), 2) };
     let mut watcher = PhaseRecorder::default();
@@ -507,7 +507,7 @@ fn a_search_that_finds_no_rate_fails_the_run() {
 }
 
 #[test]
-fn a_search_that_is_stopped_reports_its_steps() {
+fn a_stopped_search_reports_the_steps() {
     let dir = scratch();
     let stop = StopSignal::default();
     let mut watcher =

@@ -69,12 +69,12 @@ impl ByteSize {
 fn scale(text: &str, units: &[(&str, u64)], example: &str) -> Result<u64, ParseError> {
     let text = text.trim();
     if text.starts_with('-') {
-        return Err(ParseError::new(format!("'{text}' is negative; write for example {example}")));
+        return Err(ParseError::new(format!("'{text}' is negative; try a value such as {example}")));
     }
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
-    let wrong = || ParseError::new(format!("'{text}' is not understood; write for example {example}"));
-    let large = || ParseError::new(format!("'{text}' is too large; write for example {example}"));
+    let wrong = || ParseError::new(format!("could not parse '{text}'; try a value such as {example}"));
+    let large = || ParseError::new(format!("'{text}' is too large; try a value such as {example}"));
     let factor = units.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit.trim())).ok_or_else(wrong)?.1;
     if let Ok(whole) = number.parse::<u64>() {
         return whole.checked_mul(factor).ok_or_else(large);
@@ -116,7 +116,9 @@ impl FromStr for DatabaseSize {
         };
         match percent.trim_end().parse() {
             Ok(percent @ 1..=100) => Ok(DatabaseSize::VolumePercent(percent)),
-            _ => Err(ParseError::new(format!("'{text}' is not a percentage of a volume; write 1% to 100%"))),
+            _ => Err(ParseError::new(format!(
+                "'{text}' is not a percentage of a volume; use a value from 1% to 100%"
+            ))),
         }
     }
 }
@@ -248,7 +250,7 @@ mod tests {
         assert_eq!("64MiB".parse(), Ok(DatabaseSize::Absolute(ByteSize::mib(64))));
         for text in ["0%", "101%", "%", "-5%", "8.5%", "80%%"] {
             assert!(
-                text.parse::<DatabaseSize>().unwrap_err().to_string().contains("write 1% to 100%"),
+                text.parse::<DatabaseSize>().unwrap_err().to_string().contains("use a value from 1% to 100%"),
                 "{text}"
             );
         }
@@ -262,7 +264,7 @@ mod tests {
         }
         assert_eq!(
             "soon".parse::<TimeSpan>(),
-            Err(ParseError::new("'soon' is not understood; write for example 60s or 2h"))
+            Err(ParseError::new("could not parse 'soon'; try a value such as 60s or 2h"))
         );
     }
 

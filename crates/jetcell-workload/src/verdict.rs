@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Outcome of a run.
+/// Verdict on a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -14,7 +14,7 @@ pub enum Verdict {
     Incomplete,
 }
 
-/// State of a rule: whether it is met, broken, or could not be judged.
+/// State of a verdict rule: whether it is met, broken, or could not be judged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RuleState {
@@ -27,7 +27,7 @@ pub enum RuleState {
     NotJudged,
 }
 
-/// A rule of the verdict.
+/// A rule that the verdict on a run depends on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct VerdictRule {
     /// Name of the rule with the unit of its value.
@@ -48,7 +48,7 @@ pub struct VerdictRule {
     pub note: String,
 }
 
-/// Direction of a limit.
+/// Direction in which a rule's limit applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RuleBound {

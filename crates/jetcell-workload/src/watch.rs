@@ -5,7 +5,8 @@ use parking_lot::Mutex;
 use crate::measurement::{BackupCounters, ReplayCounters};
 use crate::observer::StopSignal;
 
-/// Counters of a running replay. The replaying thread sets them, and another thread reads them.
+/// Counters of a running replay, shared between threads. The replaying thread sets them, and another thread
+/// reads them.
 #[derive(Debug, Default)]
 pub struct ReplayWatch {
     counters: Mutex<ReplayCounters>,
@@ -30,7 +31,8 @@ impl ReplayWatch {
     }
 }
 
-/// Counters of a running backup. The reading thread sets them, and another thread reads them.
+/// Counters of a running backup, shared between threads. The reading thread sets them, and another thread
+/// reads them.
 #[derive(Debug, Default)]
 pub struct BackupWatch {
     counters: Mutex<BackupCounters>,

@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn verdicts_and_outcomes_have_colours_and_other_text_has_none() {
+    fn only_verdicts_and_outcomes_are_coloured() {
         let text = "FAIL: too slow\n  → look there\n  Rule a   20  held\n  Rule b   30  BROKEN\n  PASSED 3\nPASSING\n  \
                     one  PASS, 2 doubts  7\n";
         let expected = "\x1b[31mFAIL\x1b[0m: too slow\n  \x1b[33m→\x1b[0m look there\n  Rule a   20  \x1b[32mheld\x1b[0m\n  \

@@ -61,8 +61,7 @@ pub fn exit_status(error: &io::Error) -> i32 {
         return PIPE_CLOSED_STATUS;
     }
     print_error(format!(
-        "standard output cannot be written: {error}; free space, or write to another \
-     location"
+        "could not write to standard output: {error}; free some space, or write to a different location"
     ));
     CommandOutcome::CouldNotRun as i32
 }
@@ -100,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_folded_when_they_are_complete() {
+    fn only_complete_lines_are_folded() {
         let mut out = Vec::new();
         let mut folding =
             PrintableWriter::new(LineWrappingWriter { inner: &mut out, width: 12 }, TextFormat::Lines);

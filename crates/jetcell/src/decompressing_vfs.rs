@@ -31,7 +31,7 @@ const DEFAULT_MAX_BYTES: u64 = 1 << 30;
 /// a tenth of this limit.
 const DEFAULT_MAX_RATIO: u64 = 100;
 
-/// Options for commands that read compressed files.
+/// Options for unpacking compressed files that a command reads.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub struct UnpackOptions {
     /// Unpack .zst files up to this size [default: 1 GiB, or 100 times the packed size if that is more]
@@ -39,8 +39,8 @@ pub struct UnpackOptions {
     max_unpacked: Option<ByteSize>,
 }
 
-/// The machine's file system. A file whose name ends in `.zst` is unpacked into a temporary file when it is opened
-/// for reading.
+/// A file system that unpacks compressed files when they are opened for reading. A file whose name ends in
+/// `.zst` is unpacked into a temporary file.
 ///
 /// Compressed files may be malicious: a few kilobytes can unpack to terabytes. Only ESE files are unpacked
 /// completely. For other files, only the first [`START_LEN`] bytes are unpacked, which is enough to report that the
@@ -153,12 +153,15 @@ impl UnpackLimit {
     fn check(self, len: u64) -> io::Result<()> {
         let what = if len > self.requested {
             let asked = ByteSize(self.requested);
-            format!("unpacks to more than {asked}; if that is expected, raise the limit with --max-unpacked")
+            format!(
+                "the unpacked size exceeds {asked}; if this is expected, use --max-unpacked to raise the limit"
+            )
         } else if len > self.free_space {
             let (space, shown) = (ByteSize(self.free_space >> 20 << 20), std::env::temp_dir());
             let shown = shown.display();
             format!(
-                "unpacks to more than {space}, nine tenths of the space in {shown}; set TMPDIR to another directory"
+                "the unpacked size exceeds {space}, nine tenths of the free space in {shown}; set TMPDIR to \
+                 another directory"
             )
         } else {
             return Ok(());

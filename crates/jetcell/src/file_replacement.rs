@@ -27,7 +27,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_replaced_and_no_other_file_is_left() {
+    fn a_file_replacement_leaves_no_other_file() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.txt");
         for text in ["a longer text", "short"] {
@@ -38,7 +38,7 @@ mod tests {
     }
 
     #[test]
-    fn after_an_error_the_old_file_stays_and_no_other_file_is_left() {
+    fn a_failed_replacement_keeps_the_old_file_and_cleans_up() {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir_all(dir.path().join("taken/inside")).unwrap();
         assert!(replace_file(&dir.path().join("taken"), "text").is_err());

@@ -15,8 +15,8 @@ pub fn check_not_in_use<'p>(
     let used = paths.into_iter().find(|path| !anyway && is_locked(path).unwrap_or(false));
     used.map_or(Ok(()), |path| {
         Err(format!(
-            "{} is in use by another process, and its pages change while they are read; stop that process, \
-             or add --anyway",
+            "{} is in use by another process, and its pages may change while they are being read; stop that \
+             process, or add --anyway",
             path.display()
         )
         .into())

@@ -266,8 +266,8 @@ fn can_start_threads() -> bool {
     try_threads(REQUIRED_THREADS)
         .map_err(|(started, error)| {
             print_error(format!(
-                "the process can start only {started} of {REQUIRED_THREADS} threads ({error}); raise the limit \
-                 (ulimit -u, or pids.max of its control group)"
+                "the process could start only {started} of {REQUIRED_THREADS} threads ({error}); raise the \
+                 limit (ulimit -u, or pids.max of its control group)"
             ));
         })
         .is_ok()

@@ -9,14 +9,13 @@ use crate::outcome::CommandError;
 /// Returns the start and end of a run's measured time in milliseconds since 1970 UTC. Fails for a stress test that
 /// was continued, because it has no single window.
 pub fn measured_window(run: &RunResult) -> Result<(i64, i64), CommandError> {
-    let failed = |what: &str| CommandError::from(format!("the run of {}: {what}", run.started));
+    let run_error = |what: &str| CommandError::from(format!("the run of {}: {what}", run.started));
     if run.parts.len() > 1 {
-        return Err(failed(
-            "the run was interrupted and continued, so it does not have a single measured \
-         window",
+        return Err(run_error(
+            "the run was interrupted and resumed, so it does not have a single measured window",
         ));
     }
-    compute_window(&run.started, &run.phases).ok_or_else(|| failed("it does not contain a measurement"))
+    compute_window(&run.started, &run.phases).ok_or_else(|| run_error("it does not contain a measurement"))
 }
 
 /// Computes the window. The phases before the measurement determine its start.
@@ -33,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_window_follows_the_phases_before_it() {
+    fn the_measured_window_starts_after_the_preceding_phases() {
         let phase = |phase, seconds| PhaseTime { phase, seconds, processor_seconds: 0.0 };
         let phases = [
             phase(RunPhase::Create, 10.0),

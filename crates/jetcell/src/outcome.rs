@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use crate::remedy::with_remedy;
 use crate::terminal::print_note;
 
-/// The three exit codes of every command.
+/// Outcome of a command, which determines its exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommandOutcome {
     /// 0: success.

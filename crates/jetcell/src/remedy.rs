@@ -29,29 +29,29 @@ fn error_number(message: &str) -> Option<u32> {
 /// Returns the remedy for a Linux error number.
 fn remedy(number: u32) -> Option<&'static str> {
     Some(match number {
-        2 => "give a path that exists",
-        1 | 13 => "give a path that this user may use, or change its permissions",
+        2 => "specify an existing path",
+        1 | 13 => "use a path that this user can access, or change its permissions",
         4 | 11 | 110 => "try again",
         5 => "the device failed: check the kernel log (dmesg) before using it again",
         6 | 19 => "the device is missing: check the kernel log (dmesg)",
         12 => "raise the memory limit of the process, or reduce its workload",
         16 | 26 => "end the process that uses it",
-        17 => "give another name",
-        18 => "use directories of one file system",
-        20 => "a part of the path is a file; give another path",
-        21 => "give a file",
+        17 => "use a different name",
+        18 => "use directories on the same file system",
+        20 => "part of the path is a file; specify a different path",
+        21 => "specify a file",
         22 | 95 => "the file system or device does not support this; use another file system or device",
-        23 | 24 => "raise the limit of open files (ulimit -n)",
-        27 => "raise the limit of the file size (ulimit -f), or use another file system",
-        28 => "free space, or use another volume",
+        23 | 24 => "raise the limit on open files (ulimit -n)",
+        27 => "raise the limit on the file size (ulimit -f), or use another file system",
+        28 => "free some space, or use a different volume",
         30 => "make the volume writable, or use another volume",
-        36 => "give a shorter path",
-        39 => "give an empty directory",
-        40 => "the symbolic links form a loop; give another path",
-        98 | 99 => "give another address or port",
-        101 | 111 | 113 => "start the other side first, or give another address",
+        36 => "use a shorter path",
+        39 => "use an empty directory",
+        40 => "the symbolic links form a loop; specify a different path",
+        98 | 99 => "use a different address or port",
+        101 | 111 | 113 => "start the other side first, or use a different address",
         116 => "mount the file system again",
-        122 => "free space, or raise the quota",
+        122 => "free some space, or raise the quota",
         _ => return None,
     })
 }
@@ -63,10 +63,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_of_the_system_at_the_end_gets_what_to_do() {
-        for (number, expected) in
-            [(2, "exists"), (13, "permissions"), (28, "free space"), (30, "writable"), (5, "dmesg")]
-        {
+    fn a_trailing_system_error_gets_advice() {
+        for (number, expected) in [
+            (2, "existing path"),
+            (13, "permissions"),
+            (28, "free some space"),
+            (30, "writable"),
+            (5, "dmesg"),
+        ] {
             let error = io::Error::from_raw_os_error(number);
             for end in ["", " (JET_errDiskIO -1022)"] {
                 let message = format!("a.edb: {error}{end}");
@@ -77,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_in_a_line_is_corrected_there() {
+    fn an_error_with_a_line_number_gets_line_advice() {
         assert_eq!(with_remedy("a.toml, line 3: no value"), "a.toml, line 3: no value; correct this line");
         for text in ["a.toml, line 3: no key 'a'; the nearest is 'b'", "a line of text"] {
             assert_eq!(with_remedy(text), text);
@@ -85,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_out_of_its_limits_is_corrected() {
+    fn an_out_of_range_value_gets_advice() {
         let text = "--config a.toml: servers.count = 0 must be from 1 to 10000";
         assert_eq!(with_remedy(text), format!("{text}; correct this value"));
         let complete = "the block must be a power of two; give 4KiB";
@@ -93,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn other_messages_stay_as_they_are() {
+    fn other_messages_are_unchanged() {
         let error = io::Error::from_raw_os_error(28);
         for text in [
             format!("a.edb: {error}; use --into"),

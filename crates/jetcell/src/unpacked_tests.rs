@@ -51,7 +51,7 @@ fn packed_zeros(start: &[u8], len: u64) -> Vec<u8> {
 }
 
 #[test]
-fn a_compressed_file_reads_as_its_content_and_other_files_as_they_are() {
+fn compressed_files_read_as_content_and_other_files_unchanged() {
     let site = UnpackFixture::new(None);
     let mut content = database_start();
     content.extend((0..100_000u32).flat_map(u32::to_le_bytes));

@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use crate::{TestRequirement, skip};
 
-/// The corpus directory and its manifest.
+/// The corpus of test files: its directory and its manifest.
 #[derive(Debug)]
 pub struct Corpus {
     root: PathBuf,
@@ -19,7 +19,7 @@ pub struct Corpus {
     pub files: Vec<CorpusFile>,
 }
 
-/// A file in the corpus, as described in the manifest.
+/// A file in the test corpus, as described in the manifest.
 #[derive(Clone, Debug, Deserialize)]
 pub struct CorpusFile {
     /// Path inside the corpus, without the `.zst` suffix.
@@ -48,7 +48,7 @@ pub struct CorpusFile {
     pub tables: BTreeMap<String, CorpusTable>,
 }
 
-/// Description of a table in the manifest.
+/// A table in a corpus file, as described in the manifest.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct CorpusTable {
     /// Number of leaf nodes that are not flagged deleted.

@@ -8,7 +8,7 @@ use std::fmt::Display;
 use std::fs::OpenOptions;
 use std::io::Write;
 
-/// Something a test requires that a machine may lack.
+/// Something that a test requires and that a machine may lack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TestRequirement {
     /// Real files written by Windows.

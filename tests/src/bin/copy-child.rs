@@ -121,7 +121,9 @@ fn source_of(vfs: &Arc<dyn Vfs>, state: &CopyState, from: &Path) -> Box<Director
 
 fn state_of(vfs: &Arc<dyn Vfs>, directory: &Path) -> Result<CopyState> {
     let state = CopyState::read(&**vfs, directory)?;
-    state.ok_or_else(|| CopyError::Refused(format!("{}: the directory is not a copy", directory.display())))
+    state.ok_or_else(|| {
+        CopyError::Refused(format!("{}: the directory does not contain a copy", directory.display()))
+    })
 }
 
 /// Returns the replay options. From a remote host, the current log is streamed, too.

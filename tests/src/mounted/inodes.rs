@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_follows_its_file_and_a_lost_name_has_none() {
+    fn an_inode_number_follows_renames_and_is_never_reused() {
         let (a, b) = (Path::new("/a"), Path::new("/b"));
         let mut inodes = InodeTable::new();
         assert_eq!(inodes.path(INodeNo::ROOT), Some(Path::new("/")));

@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn the_comparison_accepts_the_content_that_windows_wrote_and_no_other() {
+    fn the_comparison_accepts_only_content_written_by_windows() {
         let Some(corpus) = Corpus::locate() else { return };
         let directory = tempfile::tempdir().unwrap();
         let path = corpus.unpack("db/4k/basic.edb", directory.path());
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn row_counts_of_every_reader_are_those_of_the_manifest() {
+    fn every_reader_row_count_matches_the_manifest() {
         let (Some(corpus), Some(readers)) = (Corpus::locate(), InstalledReaders::locate().unwrap()) else {
             return;
         };

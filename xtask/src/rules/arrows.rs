@@ -143,7 +143,7 @@ mod tests {
     /// Checks that the table has no cycle, including test dependencies. A crate in a cycle cannot be published. Cargo removes the
     /// dependency on `testkit`, which has no version, when it packages a crate.
     #[test]
-    fn the_table_has_no_circle() {
+    fn the_table_has_no_cycle() {
         let arrows = ARROWS
             .iter()
             .flat_map(|(name, code, tests)| code.iter().chain(*tests).map(|used| (*name, *used)))

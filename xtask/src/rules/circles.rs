@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn two_siblings_that_import_each_other_are_a_circle() {
+    fn two_siblings_that_import_each_other_form_a_cycle() {
         let files = [
             ("lib.rs", "mod a; mod b;"),
             ("a.rs", "use crate::b::B; pub struct A;"),
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_make_a_circle_though_their_files_do_not() {
+    fn folders_can_form_a_cycle_without_a_file_cycle() {
         let files = [
             ("lib.rs", "mod a; mod b;"),
             ("a/mod.rs", "pub mod x; pub mod y;"),
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parent_and_its_child_may_know_each_other() {
+    fn a_parent_and_child_may_import_each_other() {
         let files = [
             ("lib.rs", "mod a;"),
             ("a.rs", "mod x; use x::X; pub struct A;"),

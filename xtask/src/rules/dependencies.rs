@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_the_table_are_read_and_compared() {
+    fn table_names_are_parsed_and_compared() {
         let text = "# A\n## Dependencies\n\n| crate | for |\n| --- | --- |\n| a, b-c (x) | d |\n| e; f | g |\n\n## Tests\n| h | i |\n";
         let documented = documented(text);
         assert_eq!(documented.iter().map(String::as_str).collect::<Vec<_>>(), ["a", "b-c", "e", "f"]);

@@ -29,7 +29,7 @@ mod tests {
     use super::is_allowed;
 
     #[test]
-    fn an_expression_needs_one_allowed_choice_of_each_part() {
+    fn every_part_needs_one_allowed_licence() {
         let allowed = ["MIT", "BSD-3-Clause"];
         assert!(is_allowed("MIT OR GPL-3.0-only", &allowed) && is_allowed("Apache-2.0/MIT", &allowed));
         assert!(is_allowed("(MIT OR Apache-2.0) AND BSD-3-Clause", &allowed));

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headings_become_anchors_and_code_has_none() {
+    fn headings_become_anchors_except_in_code() {
         let anchors = headings("# Lock order\n```sh\n# no heading\n```\n## `check`: what it finds\n");
         assert_eq!(anchors, HashSet::from(["lock-order".to_owned(), "check-what-it-finds".to_owned()]));
     }

@@ -52,7 +52,7 @@ mod tests {
     use crate::workspace::Package;
 
     #[test]
-    fn a_dependency_that_the_lock_file_does_not_know_is_found() {
+    fn a_dependency_missing_from_the_lock_file_is_found() {
         let member: Package = serde_json::from_value(serde_json::json!({
             "name": "engine", "id": "", "keywords": [], "manifest_path": "Cargo.toml", "targets": [],
             "dependencies": [

@@ -9,6 +9,7 @@ mod licences;
 mod links;
 mod locks;
 mod manifests;
+mod names;
 mod remedies;
 mod sizes;
 mod test_files;
@@ -30,7 +31,7 @@ pub struct RepositoryRule {
 }
 
 /// All rules.
-pub const RULES: [RepositoryRule; 14] = [
+pub const RULES: [RepositoryRule; 15] = [
     RepositoryRule {
         name: "arrows",
         claim: "crate dependencies that are not in ARCHITECTURE.md",
@@ -76,6 +77,11 @@ pub const RULES: [RepositoryRule; 14] = [
         name: "test-files",
         claim: "files whose names do not distinguish test code from product code",
         check: test_files::check,
+    },
+    RepositoryRule {
+        name: "names",
+        claim: "type names with several definitions, and constructors named `of`",
+        check: names::check,
     },
     RepositoryRule { name: "links", claim: "broken links in documents", check: links::check },
     RepositoryRule {

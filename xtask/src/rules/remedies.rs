@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn advice_needs_its_command() {
+    fn advice_must_name_a_valid_command() {
         let found = |text: &str| without_command(text, &Regex::new(ADVICE).unwrap());
         let bare = "// run recovery\n\"no log is missing; run recovery\"\n\"not shut down; recover it with that log first\"";
         assert_eq!(found(bare), [2, 3]);

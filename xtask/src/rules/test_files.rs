@@ -38,14 +38,17 @@ pub fn check(workspace: &Workspace) -> Result<RuleFindings> {
     Ok(findings)
 }
 
-/// Returns true if a path is reserved for test code: it is in a `tests` folder, is named `tests.rs`, or ends in
-/// `_tests.rs`.
-fn is_named_for_tests(path: &Path) -> bool {
+/// Returns true if a path is reserved for test code: it is in a folder that is named `tests` or ends in `_tests`, is named
+/// `tests.rs`, or ends in `_tests.rs`.
+pub(super) fn is_named_for_tests(path: &Path) -> bool {
     let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
     let folders = path.parent().into_iter().flat_map(Path::components);
     stem == "tests"
         || stem.ends_with("_tests")
-        || folders.into_iter().any(|folder| folder.as_os_str() == "tests")
+        || folders.into_iter().any(|folder| {
+            let name = folder.as_os_str().to_string_lossy();
+            name == "tests" || name.ends_with("_tests")
+        })
 }
 
 /// Returns true if a module exists only in builds of tests. Primitives of model checkers are not test code, because
@@ -78,6 +81,7 @@ mod tests {
     fn names_tell_test_code_from_product_code() {
         for (path, expected) in [
             ("crates/a/src/b_tests.rs", true),
+            ("crates/a/src/b_tests/mod.rs", true),
             ("crates/a/src/tests.rs", true),
             ("crates/a/src/b/tests/fixture.rs", true),
             ("crates/a/tests/it/main.rs", true),

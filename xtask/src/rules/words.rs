@@ -1,10 +1,13 @@
-//! Phrases that a native reader would not write, in comments and documents, each with what to write instead.
+//! Phrases that a native reader would not write, in comments, messages, names of tests and documents, each with what to
+//! write instead.
 //!
 //! docs/internals/style.md explains the rules of the tables.
 
 use anyhow::Result;
 use regex::Regex;
+use syn::visit::Visit;
 
+use super::test_files::is_named_for_tests;
 use crate::RuleFindings;
 use crate::workspace::Workspace;
 
@@ -23,8 +26,8 @@ const EVERYWHERE: &[Phrase] = &[
     (r"\b(nothing|none) (of it )?is (his|hers)\b", "name the owner"),
 ];
 
-/// Phrases to avoid in comments of Rust files.
-const IN_COMMENTS: &[Phrase] = &[
+/// Phrases to avoid in Rust files: in comments, string literals of product code, and names of tests.
+const IN_SOURCES: &[Phrase] = &[
     (r"\b[Bb]ehind\b", "after, past, following; below, of a layer"),
     (r"\b[Bb]esides?\b", "next to, concurrently with, in addition to"),
     (
@@ -45,9 +48,12 @@ const IN_COMMENTS: &[Phrase] = &[
     (r"\b(in|at) hand\b", "available, being processed"),
 ];
 
-/// Phrases that are not examined: literals, "there is no log", "leaves no file behind", "lags behind the log".
-const LEGITIMATE: &str =
-    r"`[^`]*`|\b[Tt]here (is|are|was|were) no \w+|\b(leav|left|lag|fall|fell)\w*( [\w-]+){0,8} behind\b";
+/// Phrases that are not examined: literals, "there is no log", "leaves no file behind", "lags behind the log",
+/// "generations behind", the option `--beside`.
+const LEGITIMATE: &str = r"`[^`]*`|\b[Tt]here (is|are|was|were) no \w+|\b(leav|left|lag|fall|fell)\w*( [\w-]+){0,8} behind\b|\b([Gg]enerations|Operations) behind\b|\bBehind at the end\b|--beside\b";
+
+/// Fewest words of a string literal that is a sentence for a user.
+const MIN_WORDS: usize = 3;
 
 /// Words with which no doc comment of an item begins: its first line stands alone in an index. "For each" is an exception.
 const BEGINNINGS: &str = r"^(The same|Of|As|It|Its|In|For [^e]\w*) ";
@@ -64,14 +70,14 @@ struct CommentBlock {
 /// Comments and sentences with such a phrase.
 pub fn check(workspace: &Workspace) -> Result<RuleFindings> {
     let everywhere = compiled(EVERYWHERE)?;
-    let in_comments = compiled(IN_COMMENTS)?;
+    let in_sources = compiled(IN_SOURCES)?;
     let beginnings = Regex::new(BEGINNINGS)?;
     let legitimate = Regex::new(LEGITIMATE)?;
     let mut findings = RuleFindings::new();
     for (path, source) in &workspace.sources {
         // The benchmarks keep their words until they are rewritten.
         let is_bench = path.starts_with(workspace.root.join("bench"));
-        let own = if is_bench { &[][..] } else { &in_comments[..] };
+        let own = if is_bench { &[][..] } else { &in_sources[..] };
         for CommentBlock { line, is_doc, text } in comments(&source.text) {
             let text = legitimate.replace_all(&text, "``");
             let place = format!("{}:{line}", workspace.display_path(path));
@@ -81,6 +87,22 @@ pub fn check(workspace: &Workspace) -> Result<RuleFindings> {
             if !is_bench && is_doc && beginnings.is_match(&text) {
                 findings.push(format!("{place}: \"{text}\"; write what the item is or does"));
             }
+        }
+    }
+    let rules = workspace.root.join("xtask/src/rules");
+    for (path, source) in &workspace.sources {
+        let mut names = TestNames::default();
+        names.visit_file(&source.syntax);
+        let texts = if is_named_for_tests(path) || path.starts_with(&rules) {
+            vec![]
+        } else {
+            literals(&source.text)?
+        };
+        for (line, text) in names.0.into_iter().chain(texts) {
+            let text = legitimate.replace_all(&text, "``");
+            let place = format!("{}:{line}", workspace.display_path(path));
+            let phrases = everywhere.iter().chain(&in_sources);
+            findings.extend(phrases.filter_map(|phrase| phrase_finding(&place, &text, phrase)));
         }
     }
     for (path, text) in &workspace.documents {
@@ -123,6 +145,39 @@ fn comments(source: &str) -> Vec<CommentBlock> {
     comments
 }
 
+/// The string literals of a file that may be sentences, with the numbers of their lines.
+fn literals(source: &str) -> Result<Vec<(usize, String)>> {
+    let code: Vec<&str> =
+        source.lines().map(|line| if line.trim_start().starts_with("//") { "" } else { line }).collect();
+    let code = code.join("\n");
+    // A character literal may contain a quotation mark.
+    let literal = Regex::new(r#"(?s)'(?:\\.|[^'\\])'|r\#"(.*?)"\#|"((?:[^"\\]|\\.)*)""#)?;
+    let continuation = Regex::new(r"\\\n\s*")?;
+    let mut texts = vec![];
+    for found in literal.captures_iter(&code) {
+        let Some(text) = found.get(1).or_else(|| found.get(2)) else { continue };
+        let line = code[..text.start()].matches('\n').count() + 1;
+        let text = continuation.replace_all(text.as_str(), "");
+        if text.split_whitespace().count() >= MIN_WORDS {
+            texts.push((line, text.into_owned()));
+        }
+    }
+    Ok(texts)
+}
+
+/// The names of a file's tests as sentences, with the numbers of their lines.
+#[derive(Default)]
+struct TestNames(Vec<(usize, String)>);
+
+impl Visit<'_> for TestNames {
+    fn visit_item_fn(&mut self, item: &syn::ItemFn) {
+        if item.attrs.iter().any(|attribute| attribute.path().is_ident("test")) {
+            let name = &item.sig.ident;
+            self.0.push((name.span().start().line, name.to_string().replace('_', " ")));
+        }
+    }
+}
+
 fn compiled(phrases: &[Phrase]) -> Result<Vec<(Regex, &'static str)>> {
     phrases.iter().map(|(expression, instead)| Ok((Regex::new(expression)?, *instead))).collect()
 }
@@ -132,7 +187,7 @@ mod tests {
     use super::*;
 
     fn is_found(text: &str) -> bool {
-        let phrases = EVERYWHERE.iter().chain(IN_COMMENTS);
+        let phrases = EVERYWHERE.iter().chain(IN_SOURCES);
         compiled(&phrases.copied().collect::<Vec<_>>())
             .unwrap()
             .iter()
@@ -140,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lines_of_a_comment_are_one_text() {
+    fn comment_lines_are_joined() {
         let found = comments("/// One\n/// two.\nfn f() {}\n    // Three.\n//! Four.\n//! Five.\n");
         let found: Vec<_> =
             found.iter().map(|comment| (comment.line, comment.is_doc, &*comment.text)).collect();
@@ -148,7 +203,25 @@ mod tests {
     }
 
     #[test]
-    fn riddles_are_found_and_plain_sentences_are_not() {
+    fn literals_and_names_of_tests_are_texts() {
+        let source = r##"
+            // "not a literal at all"
+            const QUOTE: char = '"';
+            #[error("the page is \
+                damaged")]
+            struct Damaged;
+            #[test]
+            fn a_page_is_read() { f(r#"one "two" three"#, "two words") }
+        "##;
+        let texts: Vec<_> = literals(source).unwrap();
+        assert_eq!(texts, [(4, "the page is damaged".to_owned()), (8, r#"one "two" three"#.to_owned())]);
+        let mut names = TestNames::default();
+        names.visit_file(&syn::parse_file(source).unwrap());
+        assert_eq!(names.0, [(8, "a page is read".to_owned())]);
+    }
+
+    #[test]
+    fn odd_phrases_are_found_and_plain_sentences_accepted() {
         for riddle in [
             "Who is refused goes on",
             "the page comes back with its edits",

@@ -53,11 +53,14 @@ impl FileSet<'_> {
         }
         let stream_is_here = !logs.is_empty();
         logs.retain(|(generation, ..)| (first..=committed).contains(generation));
-        let there = |wanted: u32| logs.iter().any(|(generation, _, sound)| *generation == wanted && *sound);
+        let has_sound_log =
+            |wanted: u32| logs.iter().any(|(generation, _, sound)| *generation == wanted && *sound);
         // A damaged header may name billions of generations. Generation 0 means that the header does not name any
         // logs.
-        let missing: Vec<u32> =
-            (first.max(1)..=last).filter(|&wanted| !there(wanted)).take(MAX_LISTED_MISSING_LOGS).collect();
+        let missing: Vec<u32> = (first.max(1)..=last)
+            .filter(|&wanted| !has_sound_log(wanted))
+            .take(MAX_LISTED_MISSING_LOGS)
+            .collect();
         let complete = first > 0 && missing.is_empty();
         logs.sort();
         let found = logs.into_iter().map(|(_, path, _)| path).collect();
@@ -150,8 +153,8 @@ pub(super) fn report_dirty(path: &Path, state: &str, needs: &RequiredLogs, findi
     let recovery = needs.recovery(path);
     let what = match (needs.first, needs.complete) {
         (0, _) => format!(
-            "the database is in state {state} and names no logs; recovery must start at the checkpoint or \
-             the oldest log; next: {recovery}"
+            "the database is in state {state}, but its header does not name the required logs; recovery \
+             must start at the checkpoint or the oldest log; next: {recovery}"
         ),
         (_, true) => {
             format!("the database is in state {state} and needs {needs}; no log is missing; next: {recovery}")
@@ -170,7 +173,7 @@ pub(super) fn report_dirty(path: &Path, state: &str, needs: &RequiredLogs, findi
         several => format!("generations {} are", several.join(", ")),
     };
     let why = if needs.stream_is_here { "" } else { "; no log of its stream was found" };
-    let what = format!("of the logs the database needs, {which} missing or damaged{why}");
+    let what = format!("of the logs that the database needs, {which} missing or damaged{why}");
     findings.add_at_offset(Severity::Warning, FindingKind::LogsIncomplete, 296, what);
 }
 

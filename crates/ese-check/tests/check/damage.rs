@@ -73,7 +73,7 @@ fn a_flipped_bit_is_reported_as_repairable() {
 }
 
 #[test]
-fn a_page_written_to_the_place_of_another_is_found() {
+fn a_misplaced_page_write_is_detected() {
     let Some(mut patient) = whole_database(SMALL) else { return };
     let stray = patient.raw(PageNumber::fixed(13)).to_vec();
     patient.raw(PageNumber::fixed(14)).copy_from_slice(&stray);
@@ -101,7 +101,7 @@ fn damage_of_either_header_copy_is_distinguished() {
 }
 
 #[test]
-fn wrong_sibling_links_are_found_on_the_page_that_has_them() {
+fn wrong_sibling_links_are_reported_on_the_page_containing_them() {
     let Some(mut patient) = whole_database(BIG) else { return };
     let (left, leaf, right) = patient.inner_leaf();
     patient.edit(leaf, |mut page| page.set_next(Some(left)));
@@ -179,7 +179,7 @@ fn overlapping_lines_are_found() {
 }
 
 #[test]
-fn foreign_pages_and_flags_are_found() {
+fn pages_from_other_trees_and_wrong_flags_are_found() {
     let Some(mut patient) = whole_database(BIG) else { return };
     let (_, leaf, _) = patient.inner_leaf();
     let tree = patient.page(leaf).tree();
@@ -193,11 +193,11 @@ fn foreign_pages_and_flags_are_found() {
     patient.must_find(leaf, "tree type");
     let mut patient = whole_database(BIG).unwrap();
     patient.edit(leaf, |mut page| page.set_db_time(ese_format::DbTime(u64::MAX / 2)));
-    patient.must_find(leaf, "later than the header");
+    patient.must_find(leaf, "later than the time");
 }
 
 #[test]
-fn a_check_with_cycles_or_invalid_page_numbers_ends() {
+fn a_check_terminates_on_cycles_and_invalid_page_numbers() {
     let Some(whole) = whole_database(BIG) else { return };
     let (_, leaf, _) = whole.inner_leaf();
     let parent = whole.find(|page| !page.is_leaf() && page.nodes().any(|node| node.child() == Some(leaf)))[0];
@@ -249,7 +249,7 @@ fn a_page_that_is_used_and_available_is_found() {
 }
 
 #[test]
-fn absurd_extents_end() {
+fn a_check_terminates_on_invalid_extents() {
     let Some(mut patient) = whole_database(SMALL) else { return };
     let (root, index, _) = available(&patient);
     patient.edit(root, |mut page| page.replace_data(index, &250u32.to_le_bytes()).unwrap());
@@ -260,11 +260,11 @@ fn absurd_extents_end() {
         page.delete_node(0);
         page.insert_node(0, flags, &[0xff; 4], &u32::MAX.to_le_bytes()).unwrap();
     });
-    patient.must_find(PageNumber::fixed(1), "claims pages up to");
+    patient.must_find(PageNumber::fixed(1), "the database has pages up to");
 }
 
 #[test]
-fn random_damage_under_good_checksums_never_panics() {
+fn random_damage_with_valid_checksums_never_panics() {
     let Some(whole) = whole_database(SMALL) else { return };
     let used = whole.find(|_| true);
     // A simple generator with a fixed seed makes the test repeatable.
@@ -291,7 +291,7 @@ fn random_damage_under_good_checksums_never_panics() {
 }
 
 #[test]
-fn progress_reaches_the_number_of_pages() {
+fn progress_reaches_the_total_page_count() {
     let Some(patient) = whole_database(SMALL) else { return };
     let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
     let sink = Arc::clone(&seen);
@@ -316,7 +316,7 @@ fn index_leaf(patient: &EditableDatabase) -> PageNumber {
 }
 
 #[test]
-fn a_missing_index_entry_is_reported_on_the_page_where_it_belongs() {
+fn a_missing_index_entry_is_reported_on_the_expected_page() {
     let Some(mut patient) = whole_database(BIG) else { return };
     let leaf = index_leaf(&patient);
     patient.edit(leaf, |mut page| page.delete_node(1));
@@ -325,7 +325,7 @@ fn a_missing_index_entry_is_reported_on_the_page_where_it_belongs() {
 }
 
 #[test]
-fn a_surplus_index_entry_is_found() {
+fn an_extra_index_entry_is_found() {
     let Some(mut patient) = whole_database(BIG) else { return };
     let leaf = index_leaf(&patient);
     patient.edit(leaf, |mut page| {
@@ -345,7 +345,7 @@ fn a_surplus_index_entry_is_found() {
         data[4] ^= 0x55;
         page.replace_data(0, &data).unwrap();
     });
-    patient.must_find(leaf, "which no row has");
+    patient.must_find(leaf, "but no row has this key");
 }
 
 #[test]
@@ -370,7 +370,7 @@ fn long_values_with_wrong_counts_sizes_or_chunks_are_found() {
         page.is_leaf() && page.flags() & (kinds | PageFlags::SPACE) == kinds && page.node_count() > 1
     })[0];
     let root = whole.page(leaf).nodes().position(|node| node.key_len() == 4).unwrap();
-    for (field, text) in [(0, "references, but records have"), (4, "")] {
+    for (field, text) in [(0, "but records contain"), (4, "")] {
         let mut patient = whole.clone();
         patient.edit(leaf, |mut page| {
             let mut data = page.as_page().node(root).unwrap().data.to_vec();
@@ -408,7 +408,7 @@ fn long_values_on_a_lost_leaf_are_counted() {
 }
 
 #[test]
-fn a_record_that_does_not_fit_its_table_is_found() {
+fn a_record_that_does_not_match_the_table_is_found() {
     let Some(mut patient) = whole_database(BIG) else { return };
     let (_, leaf, _) = patient.inner_leaf();
     patient.edit(leaf, |mut page| {
@@ -434,7 +434,7 @@ fn rows_on_a_lost_leaf_are_counted_by_an_index() {
 }
 
 #[test]
-fn a_cancelled_check_ends_early_and_reports_where_to_continue() {
+fn a_cancelled_check_stops_early_and_reports_the_resume_position() {
     let Some(patient) = whole_database(BIG) else { return };
     let memory = MemoryDirectory::new(patient.bytes);
     let cancel = ese_check::CancelToken::default();

@@ -46,18 +46,18 @@ fn a_real_chain_is_sound() {
 }
 
 #[test]
-fn flipped_bits_are_repairable_and_larger_damage_is_not() {
+fn flipped_bits_are_repairable_but_larger_damage_is_not() {
     let Some(mut files) = chain() else { return };
     files[2].1[3 * 4096 + 500] ^= 8;
     must_find(&check(files.clone()), Severity::Error, "SRU00003.log", 3 * 4096, "can correct it");
     files[2].1[3 * 4096 + 900] ^= 8;
     let report = check(files);
     must_find(&report, Severity::Error, "SRU00003.log", 3 * 4096, "-501");
-    must_find(&report, Severity::Error, "SRU00004.log", 653, "the header expects the checksum");
+    must_find(&report, Severity::Error, "SRU00004.log", 653, "the header expects checksum");
 }
 
 #[test]
-fn a_torn_last_segment_is_a_state_and_not_damage() {
+fn a_torn_last_segment_is_not_reported_as_damage() {
     let Some(mut files) = chain() else { return };
     // Segment 6 is the last one. Its copy is in segment 7.
     let copy = files[4].1[7 * 4096..8 * 4096].to_vec();
@@ -90,7 +90,7 @@ fn a_missing_or_foreign_log_breaks_the_chain() {
 }
 
 #[test]
-fn random_damage_to_all_files_of_a_set_never_panics() {
+fn random_damage_to_all_log_set_files_never_panics() {
     let Some(corpus) = Corpus::locate() else { return };
     let set = "logsets/srum-win11-dirty/";
     let names: Vec<&str> = corpus

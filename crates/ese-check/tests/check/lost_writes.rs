@@ -33,7 +33,7 @@ fn lost(report: &CheckReport) -> Vec<Option<u32>> {
 }
 
 #[test]
-fn a_page_of_an_earlier_write_is_found() {
+fn a_stale_page_after_a_lost_write_is_found() {
     let Some(corpus) = Corpus::locate() else { return };
     for (database, map) in PAIRS {
         let (whole, map) = (EditableDatabase::new(corpus.read(database)), corpus.read(map));

@@ -131,7 +131,7 @@ fn check(
 }
 
 #[test]
-fn a_tree_is_read_before_the_last_leaf_of_the_tree_before() {
+fn the_next_tree_is_prefetched_before_the_current_tree_ends() {
     let Some(corpus) = Corpus::locate() else { return };
     for name in ["db/32k/Windows-search.edb", "db/8k/ntds-initial.dit"] {
         let database = EditableDatabase::new(corpus.read(name));

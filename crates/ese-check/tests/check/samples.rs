@@ -7,7 +7,7 @@ use jetcell_vfs::{SimVfs, Vfs};
 use testkit::samples;
 
 #[test]
-fn databases_of_an_independent_writer_are_sound() {
+fn databases_from_an_independent_writer_are_sound() {
     for name in samples::SOUND_DATABASES {
         let disk = SimVfs::new();
         disk.create_directory(Path::new("/d")).unwrap();

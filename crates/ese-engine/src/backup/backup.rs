@@ -38,10 +38,10 @@ pub struct BackupSummary {
 /// # let directory = std::env::temp_dir().join(format!("ese-engine-backup-{}", std::process::id()));
 /// # std::fs::create_dir_all(&directory).unwrap();
 /// # let instance = Instance::open(InstanceOptions::new(&directory)?)?;
-/// # instance.create_database(&directory.join("data.edb"), &CreateOptions::default())?;
+/// # instance.create_database(&directory.join("data.edb"), &DatabaseOptions::default())?;
 /// let mut backup = instance.begin_backup(BackupKind::Full)?;
 /// for database in backup.databases().to_vec() {
-///     let mut pages = backup.read_pages(&database, ReadOptions::default())?;
+///     let mut pages = backup.read_pages(&database, PageReadOptions::default())?;
 ///     while let Some(extent) = pages.next_extent()? {
 ///         // Store `extent.bytes` at the offset of page `extent.first`.
 ///         pages.recycle(extent);
@@ -100,8 +100,8 @@ impl Backup {
         if circular && !kind.has_pages() {
             return fault(
                 BackupErrorKind::CircularLogging,
-                "circular logging is enabled, so the instance removes its logs itself and only full backups \
-                 are possible",
+                "only full backups are possible, because circular logging is enabled and the instance \
+                 removes its logs itself",
             );
         }
         let databases = core.databases();
@@ -153,8 +153,9 @@ impl Backup {
                     let full = header.full_backup.gen_high;
                     if full == Generation(0) {
                         let path = database.path().display();
-                        let what =
-                            format!("{path}: the database has no full backup; make a full backup first");
+                        let what = format!(
+                            "{path}: the database does not have a full backup yet; make a full backup first"
+                        );
                         return fault(BackupErrorKind::NoFullBackup, what);
                     }
                     let last = match kind {
@@ -241,7 +242,7 @@ impl Backup {
         if self.high.is_some() || !self.kind.has_pages() {
             return fault(
                 BackupErrorKind::WrongStep,
-                "this backup does not read pages, or has read all pages",
+                "this backup does not include pages, or has already read all pages",
             );
         }
         let (file, size) = (database.path().to_path_buf(), database.page_size());
@@ -281,7 +282,7 @@ impl Backup {
         if self.high.is_some() || !self.kind.has_pages() || Arc::strong_count(&self.reading) > 1 {
             return fault(
                 BackupErrorKind::WrongStep,
-                "the logs are already closed, pages are being read, or this backup has no pages",
+                "the logs are already closed, pages are still being read, or this backup does not include pages",
             );
         }
         self.is_snapshot = true;
@@ -322,7 +323,7 @@ impl Backup {
     /// backup cannot be finished then.
     pub fn next_log(&mut self) -> Result<Option<VerifiedLog>> {
         let Some(logs) = &mut self.logs else {
-            return fault(BackupErrorKind::WrongStep, "the logs of the backup are not closed yet");
+            return fault(BackupErrorKind::WrongStep, "the logs of the backup have not been closed yet");
         };
         let log = logs.next_log()?;
         if let Some(log) = log.as_ref().filter(|log| Some(log.generation) == self.high) {
@@ -340,7 +341,7 @@ impl Backup {
     /// Returns the header for the copy of a database. All logs must have been read.
     pub fn header(&self, database: &Database) -> Result<DatabaseHeader> {
         let (Some(high), Some(created)) = (self.high, self.last_created) else {
-            return fault(BackupErrorKind::LogNotCopied, "not all logs of the backup were read");
+            return fault(BackupErrorKind::LogNotCopied, "not all logs of the backup have been read");
         };
         let mut header = database.file.header();
         require_logs(&mut header, (self.low, high), created);
@@ -352,7 +353,7 @@ impl Backup {
     /// from now on. All data that was read must be durable. After a full or incremental backup, removes logs.
     pub fn finish(mut self, whole: &[Arc<Database>]) -> Result<BackupSummary> {
         if self.last_created.is_none() {
-            return fault(BackupErrorKind::LogNotCopied, "not all logs of the backup were read");
+            return fault(BackupErrorKind::LogNotCopied, "not all logs of the backup have been read");
         }
         for database in whole {
             self.append(record::BackupRecord::UPDATE_HEADER, DatabaseIdInLog(database.log_id()))?;

@@ -31,7 +31,7 @@ use crate::{Error, Result};
 /// # let directory = std::env::temp_dir().join(format!("ese-engine-freeze-{}", std::process::id()));
 /// # std::fs::create_dir_all(&directory).unwrap();
 /// # let instance = Instance::open(InstanceOptions::new(&directory)?)?;
-/// # instance.create_database(&directory.join("data.edb"), &CreateOptions::default())?;
+/// # instance.create_database(&directory.join("data.edb"), &DatabaseOptions::default())?;
 /// let freeze = instance.freeze(Freeze::DEFAULT_LIMIT)?;
 /// // Make the snapshot here. It must contain all directories of the instance as of the same moment.
 /// let last = freeze.thaw()?;
@@ -145,7 +145,7 @@ impl Drop for Freeze {
 
 fn timed_out(limit: Duration) -> Error {
     let what = format!(
-        "the instance was frozen for more than {} s, so the freeze ended by itself",
+        "the instance was frozen for more than {} s, so it was released automatically",
         limit.as_secs_f64()
     );
     Error::Backup { fault: BackupErrorKind::FreezeTimedOut, what }

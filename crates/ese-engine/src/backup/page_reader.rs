@@ -94,7 +94,8 @@ struct CompletedRead {
 /// Number of a read, its result and its bytes.
 type ReadCompletion = (u64, io::Result<()>, IoBuffer);
 
-/// Reads the pages of one database in order. It stops at the file's initial size, because redo adds later pages.
+/// Reader that returns the pages of one database in order. It stops at the file's initial size, because redo
+/// adds later pages.
 pub struct DatabasePageReader {
     source: PageSource,
     options: PageReadOptions,
@@ -209,8 +210,8 @@ impl DatabasePageReader {
                 }
             }
             let completion = self.completions.recv();
-            let failed = |e| Error::Internal(format!("a read did not complete: {e}"));
-            self.ended(completion.map_err(failed)?);
+            let read_error = |e| Error::Internal(format!("a read did not complete: {e}"));
+            self.ended(completion.map_err(read_error)?);
         }
     }
 

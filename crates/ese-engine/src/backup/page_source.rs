@@ -73,8 +73,8 @@ impl PageSource {
 
     /// Returns the number of pages in the file.
     pub fn pages(&self) -> Result<u32> {
-        let failed = |e: std::io::Error| Error::io(self.file().path(), &e);
-        let pages = self.file().len().map_err(failed)? / self.page_size().bytes() as u64;
+        let io_error = |e: std::io::Error| Error::io(self.file().path(), &e);
+        let pages = self.file().len().map_err(io_error)? / self.page_size().bytes() as u64;
         Ok(pages.saturating_sub(2).min(u64::from(u32::MAX)) as u32)
     }
 

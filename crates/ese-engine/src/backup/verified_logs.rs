@@ -72,7 +72,7 @@ impl VerifiedLog {
     }
 }
 
-/// Reads logs in generation order.
+/// Reader that verifies logs and returns them in generation order.
 pub struct VerifiedLogReader {
     reader: LogReader,
     chain: LogChain,

@@ -118,12 +118,13 @@ impl Tree {
             if page.is_leaf() {
                 return Ok((path, at));
             }
-            let (line, child) = entry_before(&page, key)
-                .ok_or_else(|| self.damaged(at, "internal page has no child for a key in its range"))?;
+            let (line, child) = entry_before(&page, key).ok_or_else(|| {
+                self.damaged(at, "internal page does not have a child for a key in its range")
+            })?;
             path.push((at, line));
             at = child;
         }
-        Err(self.damaged(self.root, "tree is deeper than the maximum: its pages form a cycle"))
+        Err(self.damaged(self.root, "tree is deeper than the maximum depth, so its pages form a cycle"))
     }
 
     fn pair_before(&self, before: Option<&[u8]>) -> Result<Option<LeafPair>> {

@@ -121,7 +121,7 @@ fn a_sparse_tree_of_four_levels_is_merged_across_parents() {
 }
 
 #[test]
-fn what_a_snapshot_sees_stays_where_the_snapshot_finds_it() {
+fn nodes_visible_to_a_snapshot_are_not_merged() {
     let disk = SimVfs::new();
     let (instance, _db, tree) = new_tree(&disk, PageFlags::empty());
     let mut session = ActiveTransaction::new(instance.core().clone(), 1);
@@ -145,7 +145,7 @@ fn what_a_snapshot_sees_stays_where_the_snapshot_finds_it() {
 /// Merges leaves with different parents. Then the power fails after an arbitrary subset of the changed pages has been
 /// written.
 #[test]
-fn redo_of_a_merge_across_parents_is_independent_of_the_written_pages() {
+fn cross_parent_merge_redo_works_from_any_written_pages() {
     let disk = SimVfs::new();
     let (instance, db, tree) = new_tree(&disk, PageFlags::empty());
     let mut session = ActiveTransaction::new(instance.core().clone(), 1);
@@ -210,7 +210,7 @@ pub(super) fn assert_redo_is_independent_of_the_written_pages(
 
 /// A randomly changed tree still matches its model while leaves are merged between the changes.
 #[test]
-fn a_tree_that_changes_between_merges_agrees_with_an_ordered_map() {
+fn a_tree_changed_between_merges_matches_an_ordered_map() {
     for seed in 0..3 {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let disk = SimVfs::new();
@@ -243,7 +243,7 @@ fn a_tree_that_changes_between_merges_agrees_with_an_ordered_map() {
 }
 
 #[test]
-fn sessions_lose_nothing_while_leaves_are_merged() {
+fn sessions_lose_no_records_during_leaf_merges() {
     assert_sessions_lose_nothing(|instance, tree| compact(instance, tree, true).0);
 }
 
@@ -310,7 +310,7 @@ pub(super) fn assert_sessions_lose_nothing(work: impl Fn(&Instance, &Arc<Tree>) 
 
 /// A tree in a single extent has no space trees, and a merge would have to create them.
 #[test]
-fn small_trees_are_left_alone() {
+fn small_trees_are_not_compacted() {
     let disk = SimVfs::new();
     let (instance, db, tree) = new_tree(&disk, PageFlags::empty());
     assert_eq!(compact(&instance, &tree, true), (0, 0));

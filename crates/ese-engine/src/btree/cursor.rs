@@ -14,7 +14,7 @@ use crate::Result;
 use crate::cache::{PinnedPage, ReadLatch};
 use crate::transaction::ReadView;
 
-/// Position at which a seek may stop.
+/// Condition that a key must satisfy, relative to the key sought, for a seek to stop there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SeekRelation {
     /// Only at the key itself.
@@ -65,7 +65,7 @@ enum SiblingStep {
     SearchPath(Option<PinnedPage>),
 }
 
-/// A position in one tree.
+/// Cursor that marks a position in one tree.
 pub struct TreeCursor {
     tree: Arc<Tree>,
     bookmark: Option<Bookmark>,
@@ -246,13 +246,14 @@ impl TreeCursor {
                     let Some(edge) = edge else {
                         return Err(self
                             .tree
-                            .damaged(current, "a leaf in the middle of the tree has no nodes"));
+                            .damaged(current, "a leaf in the middle of the tree does not have nodes"));
                     };
                     detours += 1;
                     if detours > MAX_DETOURS {
-                        return Err(self
-                            .tree
-                            .damaged(current, "the sibling links of the page and its neighbour disagree"));
+                        return Err(self.tree.damaged(
+                            current,
+                            "the sibling links of the page and of its neighbour do not match",
+                        ));
                     }
                     kept.clear();
                     kept.extend(at_hand);

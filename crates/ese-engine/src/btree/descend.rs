@@ -52,7 +52,9 @@ impl Tree {
                 }
             }
             drop(kept);
-            return Err(self.damaged(self.root, "tree is deeper than the maximum: its pages form a cycle"));
+            return Err(
+                self.damaged(self.root, "tree is deeper than the maximum depth, so its pages form a cycle")
+            );
         }
     }
 
@@ -90,7 +92,9 @@ impl Tree {
                 latch = pinned.into_read();
             }
             drop(kept);
-            return Err(self.damaged(self.root, "tree is deeper than the maximum: its pages form a cycle"));
+            return Err(
+                self.damaged(self.root, "tree is deeper than the maximum depth, so its pages form a cycle")
+            );
         }
     }
 
@@ -150,9 +154,8 @@ impl Tree {
                 return Ok(path);
             }
             if path.len() >= MAX_DEPTH {
-                return Err(
-                    self.damaged(self.root, "tree is deeper than the maximum: its pages form a cycle")
-                );
+                return Err(self
+                    .damaged(self.root, "tree is deeper than the maximum depth, so its pages form a cycle"));
             }
             path.push(self.child(&page, target, at)?);
         }
@@ -171,7 +174,7 @@ impl Tree {
                 page.node_count().checked_sub(1).and_then(|i| page.node(i)).and_then(|n| n.child())
             }
         };
-        child.ok_or_else(|| self.damaged(at, "internal page has no child for a key in its range"))
+        child.ok_or_else(|| self.damaged(at, "internal page does not have a child for a key in its range"))
     }
 
     pub(crate) fn damaged(&self, page: PageNumber, what: &str) -> Error {

@@ -183,18 +183,19 @@ impl Tree {
             let (mut at, mut bound) = (self.root, None::<Vec<u8>>);
             for depth in 0.. {
                 if depth == MAX_DEPTH {
-                    return Err(
-                        self.damaged(self.root, "tree is deeper than the maximum: its pages form a cycle")
-                    );
+                    return Err(self.damaged(
+                        self.root,
+                        "tree is deeper than the maximum depth, so its pages form a cycle",
+                    ));
                 }
                 let latch = self.pin(at)?.into_read();
                 let page = self.view(&latch);
                 if page.is_leaf() {
                     return Ok(());
                 }
-                let (first, child) = page
-                    .child_for(&key)
-                    .ok_or_else(|| self.damaged(at, "internal page has no child for a key in its range"))?;
+                let (first, child) = page.child_for(&key).ok_or_else(|| {
+                    self.damaged(at, "internal page does not have a child for a key in its range")
+                })?;
                 // An entry without a key is bounded by the limit of its page.
                 let limit = |line: usize| {
                     let node = page.node(line).filter(|node| node.key_len() > 0);

@@ -49,7 +49,7 @@ fn shuffled(numbers: std::ops::Range<u32>, seed: u64) -> Vec<u32> {
 }
 
 #[test]
-fn scattered_leaves_of_a_tree_of_four_levels_become_a_few_runs() {
+fn scattered_leaves_in_a_four_level_tree_become_contiguous() {
     for kind in [PageFlags::empty(), PageFlags::INDEX | PageFlags::NON_UNIQUE] {
         let disk = SimVfs::new();
         let (instance, _db, tree) = new_tree(&disk, kind);
@@ -80,7 +80,7 @@ fn scattered_leaves_of_a_tree_of_four_levels_become_a_few_runs() {
 
 /// The new pages contain what a snapshot reads and what the rollback of an open transaction needs.
 #[test]
-fn a_snapshot_and_a_rollback_find_what_they_need_on_the_new_pages() {
+fn snapshots_and_rollbacks_work_after_leaves_move_to_new_pages() {
     let disk = SimVfs::new();
     let (instance, _db, tree) = new_tree(&disk, PageFlags::empty());
     let mut session = ActiveTransaction::new(instance.core().clone(), 1);
@@ -118,7 +118,7 @@ fn a_snapshot_and_a_rollback_find_what_they_need_on_the_new_pages() {
 }
 
 #[test]
-fn redo_of_a_move_is_independent_of_the_written_pages() {
+fn redo_of_a_page_move_works_from_any_written_pages() {
     let disk = SimVfs::new();
     let (instance, db, tree) = new_tree(&disk, PageFlags::empty());
     let mut session = ActiveTransaction::new(instance.core().clone(), 1);
@@ -144,7 +144,7 @@ fn redo_of_a_move_is_independent_of_the_written_pages() {
 }
 
 #[test]
-fn a_tree_that_changes_between_moves_agrees_with_an_ordered_map() {
+fn a_tree_changed_between_moves_matches_an_ordered_map() {
     for seed in 0..3 {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let disk = SimVfs::new();
@@ -176,6 +176,6 @@ fn a_tree_that_changes_between_moves_agrees_with_an_ordered_map() {
 }
 
 #[test]
-fn sessions_lose_nothing_while_leaves_move() {
+fn sessions_lose_no_records_during_leaf_moves() {
     assert_sessions_lose_nothing(lay_out);
 }

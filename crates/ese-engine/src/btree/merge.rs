@@ -218,7 +218,7 @@ impl Tree {
             let latch = self.pin(number)?.into_read();
             let page = self.view(&latch);
             let line = apply::entry_of(&page, child).ok_or_else(|| {
-                self.damaged(number, "internal page has no entry for one of its child pages")
+                self.damaged(number, "internal page does not have an entry for one of its child pages")
             })?;
             let is_last = line + 1 == page.node_count();
             let mut unlimited = false;

@@ -173,7 +173,7 @@ fn range_deletes_keep_a_tree_of_four_levels_valid() {
 }
 
 #[test]
-fn a_split_internal_page_of_a_non_unique_tree_repeats_its_own_separator() {
+fn an_internal_split_repeats_the_separator_in_non_unique_trees() {
     let mut fixture = Fixture::with_kind(PageFlags::INDEX | PageFlags::NON_UNIQUE);
     fixture.insert((0..6 * KEYS).map(|number| number * 37 % (6 * KEYS)), 4);
     assert!(fixture.levels() >= 3, "{} levels", fixture.levels());
@@ -256,7 +256,7 @@ fn a_full_page_is_split_before_it_gets_a_longer_separator() {
 
 /// A merge does not reserve room for the data that the rollback of a running transaction restores.
 #[test]
-fn a_rollback_makes_room_on_a_page_that_was_merged_meanwhile() {
+fn a_rollback_makes_room_on_a_concurrently_merged_page() {
     let mut fixture = Fixture::new();
     let neighbour = GROUP;
     fixture.insert([2, 4, 6, 10, 12].into_iter(), 2500);

@@ -82,7 +82,7 @@ fn becomes_free(bench: &RaceFixture, page: PageNumber) -> bool {
 /// the leaf while it latches this page violates the latch order: another thread that latches the leaf can wait for
 /// this page.
 #[test]
-fn a_backward_cursor_waits_for_no_leaf_while_it_latches_a_page_right_of_it() {
+fn a_backward_cursor_never_waits_leftward_with_a_latch_held() {
     let bench = RaceFixture::new();
     bench.insert(1, (0_u32..100).map(|key| key.to_be_bytes().to_vec()), &[7; 200]);
     let left = bench.leaf(DescentTarget::First);
@@ -152,7 +152,7 @@ fn a_conversion_takes_its_dbtime_after_it_latches_the_root() {
 }
 
 #[test]
-fn leaf_of_reports_no_damage_during_a_concurrent_split() {
+fn leaf_lookup_reports_no_damage_during_a_concurrent_split() {
     let bench = RaceFixture::new();
     // There is one record per leaf, and one parent page does not have room for all leaves.
     bench.insert(1, (0_u32..700).map(|key| key.to_be_bytes().to_vec()), &[7; 2500]);

@@ -318,5 +318,8 @@ impl Tree {
 }
 
 fn too_large(data: &[u8]) -> GroupAbort {
-    GroupAbort::Failed(Error::Usage(format!("record of {} bytes does not fit a page", data.len())))
+    GroupAbort::Failed(Error::Usage(format!(
+        "the record is {} bytes long and does not fit into a page",
+        data.len()
+    )))
 }

@@ -139,7 +139,7 @@ fn a_single_record_on_a_page_can_shrink_and_grow_in_one_transaction() {
 }
 
 #[test]
-fn a_record_can_shrink_and_grow_among_others_without_a_split() {
+fn a_record_on_a_shared_page_resizes_without_a_split() {
     for steps in ENDLESS {
         shorter_and_longer(98..103, steps);
         shorter_and_longer(50..200, steps);
@@ -147,7 +147,7 @@ fn a_record_can_shrink_and_grow_among_others_without_a_split() {
 }
 
 #[test]
-fn growth_of_a_record_keeps_the_undo_reserve_of_other_records() {
+fn growing_a_record_preserves_undo_space_for_other_records() {
     in_time(|| {
         let (instance, tree, before) = tree_of(&[(1, 1500), (2, 1500)]);
         let mut session = ActiveTransaction::new(instance.core().clone(), 1);

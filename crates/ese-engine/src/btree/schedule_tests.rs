@@ -8,12 +8,12 @@ use jetcell_sync::{Arc, thread};
 use jetcell_vfs::SimVfs;
 
 use super::tests::{DB, contents, create_tree, open_with};
-use super::{Seek, Tree, TreeCursor};
+use super::{SeekRelation, Tree, TreeCursor};
 use crate::database::Database;
 use crate::maintenance::cleanup;
 use crate::schedule_tests::explore;
-use crate::transaction::{ActiveTransaction, View};
-use crate::{CreateOptions, Error, Instance, Result};
+use crate::transaction::{ActiveTransaction, ReadView};
+use crate::{DatabaseOptions, Error, Instance, Result};
 
 struct Fixture {
     instance: Arc<Instance>,
@@ -24,7 +24,7 @@ struct Fixture {
 impl Fixture {
     fn new() -> Fixture {
         let instance = open_with(&SimVfs::new(), PageSize::KIB_4, 100, false).unwrap();
-        let database = instance.create_database(Path::new(DB), &CreateOptions::default()).unwrap();
+        let database = instance.create_database(Path::new(DB), &DatabaseOptions::default()).unwrap();
         let tree = create_tree(&instance, &database, PageFlags::empty());
         Fixture { instance, _database: database, tree }
     }
@@ -63,11 +63,11 @@ impl Fixture {
     }
 
     fn keys(&self) -> Vec<u32> {
-        self.keys_of(&View::latest())
+        self.keys_of(&ReadView::latest())
     }
 
     /// Returns all keys and checks that both directions read the same keys.
-    fn keys_of(&self, view: &View) -> Vec<u32> {
+    fn keys_of(&self, view: &ReadView) -> Vec<u32> {
         let keys = contents(&self.tree, view).into_keys();
         keys.map(|key| u32::from_be_bytes(key[..].try_into().unwrap())).collect()
     }
@@ -105,10 +105,10 @@ fn an_insert_into_an_empty_leaf_survives_concurrent_cleanup() {
             let tree = fixture.tree.clone();
             move || {
                 let mut cursor = TreeCursor::new(tree);
-                assert!(cursor.last(&View::latest()).unwrap());
+                assert!(cursor.last(&ReadView::latest()).unwrap());
                 assert_eq!(cursor.bookmark().unwrap().bytes(), 3_u32.to_be_bytes());
-                while cursor.previous(&View::latest()).unwrap() {}
-                assert!(cursor.seek(&View::latest(), &0_u32.to_be_bytes(), Seek::Equal).unwrap());
+                while cursor.previous(&ReadView::latest()).unwrap() {}
+                assert!(cursor.seek(&ReadView::latest(), &0_u32.to_be_bytes(), SeekRelation::Equal).unwrap());
             }
         });
         fixture.insert(1, 2..3, 100);

@@ -162,7 +162,7 @@ impl Tree {
         let [page, neighbour] = group.two_pages(leaf, right)?;
         if page.next() != Some(right) || neighbour.prev() != Some(leaf) {
             return Err(GroupAbort::Failed(
-                self.damaged(leaf, "the right link of the leaf and its parent disagree"),
+                self.damaged(leaf, "the right link of the leaf does not match its parent"),
             ));
         }
         let reserved = self.reserved_for_undo(&page, None) + self.reserved_for_undo(&neighbour, None);
@@ -219,7 +219,9 @@ impl Tree {
         let PartialMerge { source, target, parent, kind, nodes, separator } = what;
         let line = apply::entry_of(&group.page(parent)?, source);
         let line = line.ok_or_else(|| {
-            GroupAbort::Failed(self.damaged(parent, "internal page has no entry for one of its child pages"))
+            GroupAbort::Failed(
+                self.damaged(parent, "internal page does not have an entry for one of its child pages"),
+            )
         })?;
         let rightwards = kind == merge_type::PARTIAL_RIGHT;
         let merge = LeafMerge {

@@ -71,7 +71,7 @@ fn key(number: u32) -> Vec<u8> {
 }
 
 #[test]
-fn full_leaves_share_nodes_before_they_split() {
+fn full_leaves_are_balanced_before_they_split() {
     for (seed, size, kind) in [
         (1, PageSize::KIB_4, PageFlags::empty()),
         (2, PageSize::KIB_8, PageFlags::INDEX | PageFlags::NON_UNIQUE),
@@ -229,18 +229,18 @@ fn written_pages(third: bool) {
 }
 
 #[test]
-fn redo_of_balanced_leaves_is_independent_of_the_written_pages() {
+fn redo_of_leaf_balancing_works_from_any_written_pages() {
     written_pages(false);
 }
 
 #[test]
-fn redo_of_a_split_into_three_leaves_is_independent_of_the_written_pages() {
+fn three_way_split_redo_works_from_any_written_pages() {
     written_pages(true);
 }
 
 /// ESE does not move such nodes to a neighbour, so they must stay on their page.
 #[test]
-fn leaves_with_deleted_nodes_are_split_instead() {
+fn leaves_with_deleted_nodes_are_split_and_not_balanced() {
     let disk = SimVfs::new();
     let instance = open_with(&disk, PageSize::KIB_4, 64, false).unwrap();
     let db = instance.create_database(Path::new(DB), &DatabaseOptions::default()).unwrap();

@@ -243,7 +243,7 @@ fn model_run(seed: u64, size: PageSize, kind: PageFlags, rounds: usize) {
 }
 
 #[test]
-fn a_tree_agrees_with_an_ordered_map() {
+fn a_tree_matches_an_ordered_map() {
     for (seed, size) in
         [PageSize::KIB_4, PageSize::KIB_8, PageSize::KIB_16, PageSize::KIB_32].into_iter().enumerate()
     {
@@ -252,7 +252,7 @@ fn a_tree_agrees_with_an_ordered_map() {
 }
 
 #[test]
-fn inserts_in_key_order_find_the_right_most_leaf_after_the_tree_shrank_or_grew() {
+fn sequential_inserts_find_the_rightmost_leaf_after_the_tree_resizes() {
     let instance = open(&SimVfs::new(), PageSize::KIB_4, 64).unwrap();
     let db = instance.create_database(Path::new(DB), &DatabaseOptions::default()).unwrap();
     let trees = [0, 1].map(|_| create_tree(&instance, &db, PageFlags::empty()));

@@ -119,17 +119,19 @@ impl NodeSorter {
 
     fn begin_run(&mut self) -> Result<RunWriter<'_>> {
         if self.file.is_none() {
-            let failed = |error: std::io::Error| Error::io(&self.path, &error);
-            if self.vfs.exists(&self.path).map_err(failed)? {
+            let io_error = |error: std::io::Error| Error::io(&self.path, &error);
+            if self.vfs.exists(&self.path).map_err(io_error)? {
                 // The file still exists if there was a crash between `open` and `remove` below.
-                self.vfs.remove(&self.path).map_err(failed)?;
+                self.vfs.remove(&self.path).map_err(io_error)?;
             }
-            let file = self.vfs.open(&self.path, OpenMode::CreateNew).map_err(failed)?;
-            self.vfs.remove(&self.path).map_err(failed)?;
+            let file = self.vfs.open(&self.path, OpenMode::CreateNew).map_err(io_error)?;
+            self.vfs.remove(&self.path).map_err(io_error)?;
             self.file = Some(RunFile { file, end: 0 });
         }
-        let run_file =
-            self.file.as_mut().ok_or_else(|| Error::Internal("the sort has no run file".to_string()))?;
+        let run_file = self
+            .file
+            .as_mut()
+            .ok_or_else(|| Error::Internal("the sort does not have a run file".to_string()))?;
         let (start, file) = (run_file.end, run_file.file.clone());
         let buffer = IoBuffer::zeroed(MIN_READ);
         Ok(RunWriter { run_file, file, start, bytes: 0, buffer, filled: 0 })
@@ -143,8 +145,10 @@ impl NodeSorter {
         }
         self.spill()?;
         drop(self.nodes.take_memory());
-        let file =
-            self.file.as_ref().ok_or_else(|| Error::Internal("the sort has no run file".to_string()))?;
+        let file = self
+            .file
+            .as_ref()
+            .ok_or_else(|| Error::Internal("the sort does not have a run file".to_string()))?;
         Ok(SortedNodes(NodeSource::Runs(RunMerger::new(&file.file, &self.runs, self.memory)?)))
     }
 }
@@ -195,8 +199,8 @@ impl RunWriter<'_> {
 
     fn write(&mut self) -> Result<()> {
         let len = self.filled.next_multiple_of(BLOCK);
-        let failed = |error: std::io::Error| Error::io(self.file.path(), &error);
-        self.file.grow(self.run_file.end + len as u64).map_err(failed)?;
+        let io_error = |error: std::io::Error| Error::io(self.file.path(), &error);
+        self.file.grow(self.run_file.end + len as u64).map_err(io_error)?;
         self.file
             .write_at(self.run_file.end, &self.buffer[..len], IoReason::BulkLoad)
             .map_err(|error| Error::io(self.file.path(), &error))?;
@@ -294,8 +298,8 @@ impl RunReader {
     }
 
     fn fill(&mut self) -> Result<()> {
-        let failed = |error: &std::io::Error| Error::io(self.file.path(), error);
-        let end = self.file.len().map_err(|error| failed(&error))?;
+        let io_error = |error: &std::io::Error| Error::io(self.file.path(), error);
+        let end = self.file.len().map_err(|error| io_error(&error))?;
         let len = (self.buffer.len() as u64).min(end.saturating_sub(self.at)) as usize;
         if len == 0 {
             return Err(Error::Corrupt {
@@ -306,7 +310,7 @@ impl RunReader {
         }
         self.file
             .read_at(self.at, &mut self.buffer[..len], IoReason::BulkLoad)
-            .map_err(|error| failed(&error))?;
+            .map_err(|error| io_error(&error))?;
         self.at += len as u64;
         (self.begin, self.end) = (0, len);
         Ok(())
@@ -325,7 +329,7 @@ mod tests {
 
     /// 1 MiB of memory stores about 16,000 nodes. The largest case therefore has 20 runs, which need a second merge.
     #[test]
-    fn nodes_are_sorted_in_memory_and_in_runs() {
+    fn nodes_are_sorted_in_memory_and_in_spilled_runs() {
         // Each sort reuses the memory of the previous one.
         let buffers = Arc::new(LoadBuffers::default());
         for count in [0, 1, 1000, 300, 40_000, 330_000] {

@@ -116,7 +116,7 @@ impl PageWriter {
         self.extent_logged = file.log.tail();
         debug_assert!(file.db_time() > time);
         self.rest = Some(extent);
-        self.take().ok_or_else(|| crate::Error::Internal("a new extent has no pages".to_string()))
+        self.take().ok_or_else(|| crate::Error::Internal("a new extent does not have pages".to_string()))
     }
 
     /// Allocates a page in the current extent and assigns it to a transfer.

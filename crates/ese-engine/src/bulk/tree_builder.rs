@@ -106,7 +106,9 @@ impl TreeBuilder {
             self.next_leaf()?;
             if !self.insert(key, data)? {
                 let len = data.len();
-                return Err(Error::Usage(format!("record of {len} bytes does not fit a page")));
+                return Err(Error::Usage(format!(
+                    "the record is {len} bytes long and does not fit into a page"
+                )));
             }
         }
         std::mem::swap(&mut self.last, &mut self.order);
@@ -151,8 +153,7 @@ impl TreeBuilder {
         Ok(())
     }
 
-    /// Returns the number of the open leaf. If the leaf has no number yet, a page is allocated and the leaf is copied
-    /// to its transfer.
+    /// Returns the number of the open leaf. If the leaf has no number yet, allocates a page and copies the leaf into a transfer buffer.
     fn number_of_leaf(&mut self) -> Result<PageNumber> {
         if let Some(number) = self.leaf.number {
             return Ok(number);
@@ -195,7 +196,7 @@ impl TreeBuilder {
                 open.last_separator = separator;
                 Ok(())
             }
-            Err(_) => Err(Error::Internal("a separator does not fit an internal page".to_string())),
+            Err(_) => Err(Error::Internal("a separator does not fit into an internal page".to_string())),
         }
     }
 

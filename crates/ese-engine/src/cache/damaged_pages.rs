@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wait_ends_with_the_repair_or_at_the_limit_after_the_damage_was_found() {
+    fn waiting_for_a_repair_ends_on_repair_or_timeout() {
         let (clock, page) = (RealClock::new(), PageNumber::fixed(7));
         let damaged = DamagedPages::default();
         let now = clock.monotonic();
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_later_waits_no_longer_than_the_first() {
+    fn a_repeated_damage_report_does_not_extend_the_repair_timeout() {
         let (clock, page) = (SimClock::new(), PageNumber::fixed(7));
         let damaged = DamagedPages::default();
         damaged.set_limit(Duration::from_secs(10));

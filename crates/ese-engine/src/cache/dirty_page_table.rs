@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_written_page_holds_the_checkpoint_until_a_later_sync_ends() {
+    fn a_written_page_holds_the_checkpoint_until_later_sync_completes() {
         let mut dirty_pages = DirtyPageTable::default();
         dirty_pages.insert(P, at(3));
         dirty_pages.begin_sync();
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_changed_during_its_write_stays_dirty_with_the_later_position() {
+    fn a_page_changed_during_a_write_keeps_the_later_position() {
         let mut dirty_pages = DirtyPageTable::default();
         dirty_pages.insert(P, at(3));
         dirty_pages.begin_write(P, at(3));
@@ -235,7 +235,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_table_equals_a_model(steps in prop::collection::vec((0..8u8, 1..6u32, 1..40u16), 1..60)) {
+        fn dirty_page_table_matches_a_model(steps in prop::collection::vec((0..8u8, 1..6u32, 1..40u16), 1..60)) {
             let (mut table, mut model) = (DirtyPageTable::default(), Model::default());
             for (kind, page, position) in steps {
                 model.step(&mut table, kind, page, position);

@@ -90,6 +90,9 @@ impl Cache {
                 self.clock.sleep(PINNED_RETRY_INTERVAL);
             }
         }
-        Err(Error::Usage(format!("cache of {} pages is too small: all pages are in use", self.limits.frames)))
+        Err(Error::Usage(format!(
+            "the cache of {} pages is too small: all its pages are in use",
+            self.limits.frames
+        )))
     }
 }

@@ -13,7 +13,7 @@ use jetcell_sync::{Arc, ArcRwLockReadGuard, ArcRwLockWriteGuard, RawRwLock, RwLo
 use super::frame::{Frame, FrameBody, FrameState};
 use super::{DeferredUndo, PageDelta, PageKey};
 
-/// A pin. The page stays in memory while this value exists.
+/// A pin on a cached page. The page stays in memory while this value exists.
 pub struct PinnedPage {
     frame: Arc<Frame>,
 }
@@ -93,7 +93,7 @@ impl std::fmt::Debug for PinnedPage {
     }
 }
 
-/// Shared access to a page's bytes.
+/// Latch that gives shared read access to a page's bytes.
 pub struct ReadLatch {
     body: ArcRwLockReadGuard<RawRwLock, FrameBody>,
     page: PinnedPage,
@@ -123,7 +123,7 @@ impl Deref for ReadLatch {
     }
 }
 
-/// Exclusive access to a page's bytes.
+/// Latch that gives exclusive write access to a page's bytes.
 ///
 /// A change must follow this order: read the log's tip, call [`mark_dirty`](WriteLatch::mark_dirty) with it, append
 /// the records, call [`set_last`](WriteLatch::set_last), and only then release the latch.

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn buffers_are_used_again_in_the_length_that_is_asked_for() {
+    fn a_reused_buffer_gets_the_requested_length() {
         let buffers = LoadBuffers::default();
         let (mut first, second) = (buffers.take(1 << 20, 1 << 20), buffers.take(8192, 1 << 20));
         assert_eq!((first.len(), second.len(), second.capacity()), (1 << 20, 8192, 1 << 20));

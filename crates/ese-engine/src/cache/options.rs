@@ -28,7 +28,7 @@ impl EvictionPolicy {
     }
 }
 
-/// Cache options. [`CacheOptions::new`] provides defaults for all but three options.
+/// Options for creating a page cache. [`CacheOptions::new`] provides defaults for all but three options.
 #[derive(Clone)]
 pub struct CacheOptions {
     /// Memory for pages, transfer buffers and deltas, in bytes. The minimum is 16 pages. ESE:

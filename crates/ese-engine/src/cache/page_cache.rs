@@ -19,7 +19,8 @@ use super::{AttachedFileId, CacheCounters, CacheOptions, WriteAhead};
 use crate::events::EventReporter;
 use crate::{Error, Result};
 
-/// Pages of all attached databases in a fixed amount of memory. The module documentation lists its invariants.
+/// Cache that keeps pages of all attached databases in a fixed amount of memory. The module documentation
+/// lists its invariants.
 #[repr(align(128))]
 pub struct Cache {
     pub(super) page_size: PageSize,

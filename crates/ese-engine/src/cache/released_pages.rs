@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn any_number_of_ranges_takes_no_more_than_a_bit_for_each_page() {
+    fn released_ranges_use_at_most_one_bit_per_page() {
         // Number of the last page in the largest possible file. The ranges below do not touch.
         const LAST: u32 = (1 << 29) - 1;
         let pages = ReleasedPages::default();
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn splits_of_ranges_count_and_neighbours_are_joined() {
+    fn range_splits_are_counted_and_adjacent_ranges_are_merged() {
         let pages = ReleasedPages::default();
         (0..200_000).for_each(|page| pages.add(2 * page + 1, 2 * page + 2));
         assert!(matches!(&*pages.pages.read(), PageRanges::Ranges(ranges) if ranges.len() == 1));
@@ -193,7 +193,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn ranges_are_the_pages_that_were_added_and_not_removed(
+        fn ranges_contain_pages_that_were_added_and_not_removed(
             steps in prop::collection::vec((any::<bool>(), 1..60u32, 1..20u32), 0..30),
             first in 1..60u32, count in 1..6u32, bits_from in 0..30usize,
         ) {

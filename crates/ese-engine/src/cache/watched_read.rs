@@ -91,7 +91,7 @@ mod tests {
     use crate::cache::tests::CacheFixture;
 
     #[test]
-    fn writers_forget_a_range_when_its_read_has_ended() {
+    fn writers_stop_tracking_a_range_after_the_read_completes() {
         let fixture = CacheFixture::new(32, 10, false);
         let read = fixture.cache.watch_read(fixture.file, PageNumber::fixed(2), 3).unwrap();
         let range = Arc::downgrade(&read.range);

@@ -5,7 +5,8 @@ use ese_format::{LogPosition, PageNumber};
 
 use crate::Result;
 
-/// The log, as seen by the cache. Only `durable` and `waypoint` may be called while cache latches or locks are held.
+/// Interface through which the cache uses the log. Only `durable` and `waypoint` may be called while cache
+/// latches or locks are held.
 pub trait WriteAhead: Send + Sync {
     /// Returns the position up to which the log survives a crash. Never decreases; must not block.
     fn durable(&self) -> LogPosition;
@@ -27,7 +28,8 @@ pub trait WriteAhead: Send + Sync {
     }
 }
 
-/// Protects pages that the cache writes in place against torn writes. InnoDB: the doublewrite buffer.
+/// Interface for protecting pages that the cache writes in place against torn writes. InnoDB: the doublewrite
+/// buffer.
 pub trait TornPageGuard: Send + Sync {
     /// Returns the maximum number of pages per call to [`TornPageGuard::protect`].
     fn batch_limit(&self) -> usize;

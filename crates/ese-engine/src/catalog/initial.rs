@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn both_catalogs_describe_the_system_tables_and_indexes_refer_to_their_rows() {
+    fn both_catalogs_describe_system_tables_with_matching_index_entries() {
         for size in SIZES {
             let pages: Pages = initial_pages(size, 256).pages.into_iter().collect();
             let rows = walk(&pages, size, CATALOG_ROOT).1;
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn internal_pages_lead_to_every_key() {
+    fn every_key_is_reachable_through_internal_pages() {
         for size in SIZES {
             let pages: Pages = initial_pages(size, 256).pages.into_iter().collect();
             for root in [CATALOG_ROOT, NAME_ROOT, SHADOW_ROOT] {

@@ -8,7 +8,7 @@ use crate::events::DefragReport;
 /// Progress of online defragmentation since the database was attached.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DefragProgress {
-    /// Whether the defragmentation is running.
+    /// Whether defragmentation is running.
     pub running: bool,
     /// Number of passes that reached the end of the database.
     pub passes: u64,

@@ -75,7 +75,7 @@ pub struct DefragReport {
     pub total: DefragTotals,
 }
 
-/// Totals for the completed passes.
+/// Totals for all completed passes of online defragmentation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DefragTotals {
     /// Number of completed passes.
@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_ratio_of_the_article_advises_about_the_window() {
+    fn window_advice_follows_the_published_ratio() {
         use WindowAdvice::{Keep, MayShrink, MustGrow};
         let advice = [(10_001, 100), (10_000, 100), (5000, 100), (4999, 100), (7, 0), (0, 0)]
             .map(|(read, freed)| WindowAdvice::from_page_counts(read, freed));

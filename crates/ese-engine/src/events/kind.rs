@@ -301,7 +301,7 @@ pub enum PageDamageKind {
     Unreadable(String),
 }
 
-/// Report on a scan pass.
+/// Report on one pass of a database scan.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PassReport {
     /// Path of the database file.

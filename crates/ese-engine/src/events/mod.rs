@@ -29,14 +29,14 @@ pub use self::replication::CopyEvent;
 pub use self::snapshot::SnapshotEvent;
 pub use self::space::{ShrinkReport, SpaceEvent, TrimReport};
 
-/// Receives the events of an instance. Any engine thread may call it. Implementations must return quickly, and must
-/// not call the engine.
+/// Interface that receives the events of an instance. Any engine thread may call it. Implementations must
+/// return quickly, and must not call the engine.
 pub trait EventSink: Send + Sync {
     /// Receives one event.
     fn event(&self, event: &Event);
 }
 
-/// An event.
+/// An event reported by an instance, with its time and kind.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
     /// Time of the event in milliseconds since 1970 UTC.
@@ -56,7 +56,7 @@ impl Event {
     }
 }
 
-/// Event reporter that is shared by the parts of an instance or a copy.
+/// Handle for reporting events, shared by the parts of an instance or a copy.
 #[derive(Clone)]
 pub struct EventReporter(Option<Arc<EventReporterInner>>);
 

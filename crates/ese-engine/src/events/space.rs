@@ -1,6 +1,6 @@
 //! Events and reports for operations that return space to the file system.
 
-/// Result of [`Instance::shrink`](crate::Instance::shrink).
+/// Result of shrinking a database file ([`Instance::shrink`](crate::Instance::shrink)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShrinkReport {
     /// Number of pages that trees returned to the database root before the operation.
@@ -15,7 +15,7 @@ pub struct ShrinkReport {
     pub milliseconds: u64,
 }
 
-/// Result of [`Instance::trim`](crate::Instance::trim).
+/// Result of returning free pages to the file system ([`Instance::trim`](crate::Instance::trim)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TrimReport {
     /// Number of pages that trees returned to the database root before the operation.

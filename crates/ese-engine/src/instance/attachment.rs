@@ -25,18 +25,18 @@ impl Instance {
         let path = &path_for_log(path)?;
         let vfs = &*self.options.vfs;
         let size = self.options.page_size;
-        let failed = |e: std::io::Error| Error::io(path, &e);
-        if vfs.exists(path).map_err(failed)? {
+        let io_error = |e: std::io::Error| Error::io(path, &e);
+        if vfs.exists(path).map_err(io_error)? {
             return Err(Error::Usage(format!(
-                "{}: the file already exists and is not overwritten",
+                "{}: the file already exists and was not overwritten",
                 path.display()
             )));
         }
         let pages = create.initial_pages.max(256);
-        let file = vfs.open(path, OpenMode::CreateNew).map_err(failed)?;
+        let file = vfs.open(path, OpenMode::CreateNew).map_err(io_error)?;
         let mut logged = false;
         let result = (|| {
-            let lock = vfs.lock(path).map_err(failed)?;
+            let lock = vfs.lock(path).map_err(io_error)?;
             let now = LogTime::from_unix_ms(vfs.clock().unix_ms());
             let signature = Signature::new(self.random.lock().next_u32(), now);
             let mut header = DatabaseHeader::for_new_database(size, signature, self.signature);
@@ -44,10 +44,10 @@ impl Instance {
             header.state = DatabaseState::JustCreated;
             header.db_time = initial.db_time;
             header.last_tree = initial.last_tree;
-            file.grow(size.offset_of(PageNumber::fixed(pages)) + size.bytes() as u64).map_err(failed)?;
-            initial.write(&*file, size).map_err(failed)?;
+            file.grow(size.offset_of(PageNumber::fixed(pages)) + size.bytes() as u64).map_err(io_error)?;
+            initial.write(&*file, size).map_err(io_error)?;
             storage::write_header(&*file, &header)?;
-            vfs.sync_directory(path.parent().unwrap_or(Path::new("."))).map_err(failed)?;
+            vfs.sync_directory(path.parent().unwrap_or(Path::new("."))).map_err(io_error)?;
             let _one = self.attaching.lock();
             self.core.check_no_backup()?;
             let log_id = self.free_log_id(path)?;
@@ -108,8 +108,8 @@ impl Instance {
             }
             _ if self.has_logs_of(&header)? => {
                 return Err(Error::Usage(format!(
-                    "{}: the database is dirty, and the logs that it needs name another path; move the \
-                     database back to that path and reopen the instance",
+                    "{}: the database is dirty, but the logs that it needs contain a different path; move \
+                     the database back to that path and reopen the instance",
                     path.display()
                 )));
             }
@@ -254,7 +254,7 @@ impl Instance {
         match Attachment::encode_list(&attached) {
             Ok(_) => Ok(id),
             Err(_) => Err(Error::Usage(format!(
-                "{}: the paths of all attached databases are together too long for the log; use shorter \
+                "{}: the paths of all attached databases together are too long for the log; use shorter \
                  paths, or another instance",
                 path.display()
             ))),
@@ -269,7 +269,8 @@ fn path_for_log(path: &Path) -> Result<PathBuf> {
     match absolute.to_str() {
         Some(_) => Ok(absolute),
         None => Err(Error::Usage(format!(
-            "{}: the path is not valid UTF-8, so the log cannot name it and recovery could not find the database",
+            "{}: the path is not valid UTF-8, so it cannot be stored in the log and recovery could not find \
+             the database",
             path.display()
         ))),
     }

@@ -83,7 +83,7 @@ impl Instance {
         if self.options.waypoint_latency > 0 {
             // The log that records the release could be lost. In that case, the pages would be in use again.
             return Err(Error::Usage(
-                "space cannot be returned while the newest log generations may be lost; open the instance \
+                "space cannot be returned while the newest log generations could be lost; open the instance \
                  without a waypoint latency"
                     .to_string(),
             ));
@@ -92,7 +92,7 @@ impl Instance {
             // A failover continues without the newest generations of this side. These generations may contain the
             // record of the release.
             return Err(Error::Usage(
-                "space cannot be returned while copies follow the log, because a failover may lose the \
+                "space cannot be returned while copies follow the log, because a failover could lose the \
                  newest generations; return the space before the first copy is made, or after the last copy \
                  is removed"
                     .to_string(),

@@ -173,7 +173,8 @@ impl StateTable {
         table.column(name).ok_or_else(|| {
             let table = &self.definition.name;
             Error::Usage(format!(
-                "{table} has no column {name} because another engine created it; run without stored progress"
+                "{table} does not have column {name}, because a different engine created it; run without \
+                 stored progress"
             ))
         })
     }

@@ -9,7 +9,7 @@ use jetcell_vfs::{File, FileStem, IoBuffer, IoReason, OpenMode, Vfs};
 use super::LogNameFormat;
 use crate::{Error, Result};
 
-/// The checkpoint file, such as `E00.chk`.
+/// The checkpoint file of a log stream, such as `E00.chk`.
 pub struct CheckpointFile {
     vfs: Arc<dyn Vfs>,
     path: PathBuf,
@@ -25,19 +25,19 @@ impl CheckpointFile {
 
     /// Reads the checkpoint. Returns `None` if no readable checkpoint exists; recovery then starts at the oldest log.
     pub fn read(&self) -> Result<Option<Checkpoint>> {
-        let failed = |e: std::io::Error| Error::io(&self.path, &e);
+        let io_error = |e: std::io::Error| Error::io(&self.path, &e);
         let file = match self.vfs.open(&self.path, OpenMode::Write) {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            opened => opened.map_err(failed)?,
+            opened => opened.map_err(io_error)?,
         };
         // Data written by a killed process may exist only in the kernel's page cache, while logs before the
         // checkpoint may already have been removed. The checkpoint must be durable before it is used.
-        file.sync(IoReason::CheckpointFile).map_err(failed)?;
-        if file.len().map_err(failed)? < 2 * CHECKPOINT_LEN as u64 {
+        file.sync(IoReason::CheckpointFile).map_err(io_error)?;
+        if file.len().map_err(io_error)? < 2 * CHECKPOINT_LEN as u64 {
             return Ok(None);
         }
         let mut copies = IoBuffer::zeroed(2 * CHECKPOINT_LEN);
-        file.read_at(0, &mut copies, IoReason::CheckpointFile).map_err(failed)?;
+        file.read_at(0, &mut copies, IoReason::CheckpointFile).map_err(io_error)?;
         Ok(Checkpoint::decode_file(&copies).ok())
     }
 
@@ -47,18 +47,18 @@ impl CheckpointFile {
     }
 
     fn open(&self) -> Result<Arc<dyn File>> {
-        let failed = |e: std::io::Error| Error::io(&self.path, &e);
+        let io_error = |e: std::io::Error| Error::io(&self.path, &e);
         let mut open = self.file.lock();
         if open.is_none() {
-            let there = self.vfs.exists(&self.path).map_err(failed)?;
+            let there = self.vfs.exists(&self.path).map_err(io_error)?;
             let mode = if there { OpenMode::Write } else { OpenMode::CreateNew };
-            let file = self.vfs.open(&self.path, mode).map_err(failed)?;
+            let file = self.vfs.open(&self.path, mode).map_err(io_error)?;
             // This is also needed if the file exists, because a process that was killed after creating it may not
             // have synced the directory.
             let directory = self.path.parent().unwrap_or(Path::new("."));
-            self.vfs.sync_directory(directory).map_err(failed)?;
-            if file.len().map_err(failed)? < 2 * CHECKPOINT_LEN as u64 {
-                file.grow(2 * CHECKPOINT_LEN as u64).map_err(failed)?;
+            self.vfs.sync_directory(directory).map_err(io_error)?;
+            if file.len().map_err(io_error)? < 2 * CHECKPOINT_LEN as u64 {
+                file.grow(2 * CHECKPOINT_LEN as u64).map_err(io_error)?;
             }
             *open = Some(file);
         }
@@ -67,13 +67,13 @@ impl CheckpointFile {
 
     /// Writes both copies, with a sync after each, so that one copy is always complete.
     pub fn write(&self, checkpoint: &Checkpoint) -> Result<()> {
-        let failed = |e: std::io::Error| Error::io(&self.path, &e);
+        let io_error = |e: std::io::Error| Error::io(&self.path, &e);
         let file = self.open()?;
         let mut page = IoBuffer::zeroed(CHECKPOINT_LEN);
         page.copy_from_slice(&checkpoint.encode());
         for copy in 0..2 {
-            file.write_at(copy * CHECKPOINT_LEN as u64, &page, IoReason::CheckpointFile).map_err(failed)?;
-            file.sync(IoReason::CheckpointFile).map_err(failed)?;
+            file.write_at(copy * CHECKPOINT_LEN as u64, &page, IoReason::CheckpointFile).map_err(io_error)?;
+            file.sync(IoReason::CheckpointFile).map_err(io_error)?;
         }
         Ok(())
     }
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_checkpoint_survives_a_power_cut_though_the_process_that_created_its_file_was_killed() {
+    fn a_checkpoint_survives_killing_the_creator_and_a_power_cut() {
         let checkpoint = Checkpoint::new(LogPosition::new(3, 1, 40), Signature::new(7, LogTime::NONE));
         let file = |disk: &SimVfs| {
             CheckpointFile::new(

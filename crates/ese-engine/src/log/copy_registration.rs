@@ -39,8 +39,8 @@ const EXTENSION: &str = "copy";
 const MAX_WAIT_REASON_CHARS: usize = 500;
 
 /// Waiting reason shown for a copy whose registration could not be read.
-const UNREADABLE: &str = "the registration of the copy could not be read; run jetcell replicate for the copy, \
-     or remove its .copy file";
+const UNREADABLE: &str = "failed to read the registration of the copy; run jetcell replicate for the copy, \
+ or remove its .copy file";
 
 /// Registration of one copy: the logs that it needs, and its state.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -237,7 +237,7 @@ pub fn copy_file_name(base: FileStem, id: &str, extension: &str) -> Result<FileN
     let name = FileName::new(format!("{base}-{id}.{extension}"));
     name.ok().filter(|_| is_id(id)).ok_or_else(|| {
         let id: String = id.chars().take(80).collect();
-        Error::Usage(format!("{id:?} is not a valid copy identity; use letters and digits"))
+        Error::Usage(format!("{id:?} is not a valid copy identity; use only letters and digits"))
     })
 }
 
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_registration_of_an_earlier_version_has_no_host_and_one_of_a_later_version_may_have_more() {
+    fn registrations_from_earlier_and_later_versions_are_accepted() {
         let known = CopyRegistration {
             waiting: Some("the disk is full".to_string()),
             host: Some("db2".to_string()),
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn the_slowest_copy_counts_until_it_is_too_far_behind() {
+    fn the_slowest_copy_keeps_logs_until_it_exceeds_the_limit() {
         let disk = SimVfs::new();
         disk.create_directory(Path::new(LOGS)).unwrap();
         assert_eq!(oldest(&disk, 30, 10), None);

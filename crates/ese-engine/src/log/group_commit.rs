@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commits_wait_for_each_other_while_that_works() {
+    fn group_commit_is_suspended_after_waits_time_out() {
         let mut group = GroupCommit::new();
         assert!(!group.should_wait(1), "no other commit is known");
         group.expected = 3;
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_commit_waits_at_most_as_long_as_two_writes_take() {
+    fn a_commit_waits_at_most_the_time_for_two_writes() {
         let mut group = GroupCommit::new();
         for (write, wait) in [(0, 20), (9, 20), (11, 22), (300, 600), (501, 1000), (9000, 1000)] {
             group.record_write_time(Duration::from_micros(write));
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_ends_though_the_clock_stands_still() {
+    fn a_wait_ends_even_if_the_clock_is_stopped() {
         let waiter = CommitWaiter::new(LogPosition::MIN, WaitPurpose::Commit);
         assert!(waiter.wait_for(Duration::from_millis(1), &SimClock::new()).is_none());
     }

@@ -57,15 +57,15 @@ pub(super) enum NameState {
 
 /// Durably creates a file with the size of a log. Its blocks read as zeros. If this fails, the file is removed.
 pub(super) fn create(options: &LogStreamOptions, path: &Path) -> Result<Arc<dyn File>> {
-    let failed = |e: std::io::Error| Error::io(path, &e);
+    let io_error = |e: std::io::Error| Error::io(path, &e);
     let made = (|| {
-        if options.vfs.exists(path).map_err(failed)? {
-            options.vfs.remove(path).map_err(failed)?;
+        if options.vfs.exists(path).map_err(io_error)? {
+            options.vfs.remove(path).map_err(io_error)?;
         }
-        let file = options.vfs.open(path, OpenMode::CreateNew).map_err(failed)?;
-        file.grow(u64::from(options.file_size)).map_err(failed)?;
-        file.sync(IoReason::LogFormat).map_err(failed)?;
-        options.vfs.sync_directory(options.names.directory()).map_err(failed)?;
+        let file = options.vfs.open(path, OpenMode::CreateNew).map_err(io_error)?;
+        file.grow(u64::from(options.file_size)).map_err(io_error)?;
+        file.sync(IoReason::LogFormat).map_err(io_error)?;
+        options.vfs.sync_directory(options.names.directory()).map_err(io_error)?;
         Ok(file)
     })();
     if made.is_err() {
@@ -145,12 +145,12 @@ pub(super) fn create_first(
     let next = options.names.next();
     let file = create_zeroed(options, &next)?;
     let created = LogTime::from_unix_ms(options.vfs.clock().unix_ms());
-    let failed = |e: std::io::Error| Error::io(options.names.current(), &e);
+    let io_error = |e: std::io::Error| Error::io(options.names.current(), &e);
     let mut segment = IoBuffer::zeroed(SEGMENT_BYTES);
     segment.copy_from_slice(&header(options, signature, Generation(1), created).encode());
-    file.write_durable(0, &segment, IoReason::LogFormat).map_err(failed)?;
-    options.vfs.rename(&next, &options.names.current()).map_err(failed)?;
-    options.vfs.sync_directory(options.names.directory()).map_err(failed)?;
+    file.write_durable(0, &segment, IoReason::LogFormat).map_err(io_error)?;
+    options.vfs.rename(&next, &options.names.current()).map_err(io_error)?;
+    options.vfs.sync_directory(options.names.directory()).map_err(io_error)?;
     Ok((file, created))
 }
 
@@ -158,33 +158,33 @@ pub(super) fn create_first(
 /// file names.
 pub(super) fn reopen(options: &LogStreamOptions, tail: &LogTail) -> Result<(Arc<dyn File>, NameState)> {
     let (vfs, names) = (&options.vfs, &options.names);
-    let failed = |e: std::io::Error| Error::io(&tail.path, &e);
-    let file = vfs.open(&tail.path, OpenMode::Write).map_err(failed)?;
+    let io_error = |e: std::io::Error| Error::io(&tail.path, &e);
+    let file = vfs.open(&tail.path, OpenMode::Write).map_err(io_error)?;
     // Repairs must be written before the shadow segment is erased.
     for (index, segment) in &tail.repaired {
         let mut buffer = IoBuffer::zeroed(SEGMENT_BYTES);
         buffer.copy_from_slice(segment);
         file.write_at(u64::from(*index) * SEGMENT_BYTES as u64, &buffer, IoReason::LogFormat)
-            .map_err(failed)?;
+            .map_err(io_error)?;
     }
     if !tail.repaired.is_empty() {
-        file.sync(IoReason::LogFormat).map_err(failed)?;
+        file.sync(IoReason::LogFormat).map_err(io_error)?;
     }
     let end = u64::from(tail.next_segment) * SEGMENT_BYTES as u64;
-    let rest = file.len().map_err(failed)?.saturating_sub(end);
+    let rest = file.len().map_err(io_error)?.saturating_sub(end);
     if tail.marked && rest > 0 {
-        file.write_at(end, &IoBuffer::zeroed(rest as usize), IoReason::LogFormat).map_err(failed)?;
+        file.write_at(end, &IoBuffer::zeroed(rest as usize), IoReason::LogFormat).map_err(io_error)?;
     }
     // Writes and renames by a killed process may exist only in the kernel's page cache.
-    file.sync(IoReason::LogFormat).map_err(failed)?;
+    file.sync(IoReason::LogFormat).map_err(io_error)?;
     let next = names.next();
     if tail.path == next {
-        archive_current(options, tail.header.generation).map_err(failed)?;
-    } else if vfs.exists(&next).map_err(failed)? {
+        archive_current(options, tail.header.generation).map_err(io_error)?;
+    } else if vfs.exists(&next).map_err(io_error)? {
         // An earlier process prepared this file; it may be incomplete.
-        vfs.remove(&next).map_err(failed)?;
+        vfs.remove(&next).map_err(io_error)?;
     }
-    vfs.sync_directory(names.directory()).map_err(failed)?;
+    vfs.sync_directory(names.directory()).map_err(io_error)?;
     let archived = names.generation_of(&tail.path).is_some();
     Ok((file, if archived { NameState::Archived } else { NameState::Current }))
 }

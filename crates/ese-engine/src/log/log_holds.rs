@@ -13,7 +13,7 @@ pub(in crate::log) struct LogHolds {
     held: Mutex<BTreeMap<Generation, usize>>,
 }
 
-/// Retains the logs of a stream, from one generation on, until it is dropped.
+/// Guard that retains the logs of a stream, from one generation on, until it is dropped.
 pub struct LogHold {
     holds: Arc<LogHolds>,
     from: Generation,
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_hold_counts_until_it_advances_or_ends() {
+    fn the_oldest_hold_is_effective_until_it_advances_or_ends() {
         let holds: Arc<LogHolds> = Arc::default();
         assert_eq!(holds.oldest(), None);
         let (mut first, second, third) =

@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_name_of_an_archived_log_tells_its_generation() {
+    fn an_archived_log_name_contains_the_generation() {
         let names = LogNames::new(Path::new("/logs"), FileStem::E00);
         let path = names.archived(Generation(0x1ab));
         assert_eq!(path, Path::new("/logs/E00000001AB.log"));

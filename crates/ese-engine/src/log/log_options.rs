@@ -37,7 +37,8 @@ pub struct LogStreamOptions {
     pub begin_generation: bool,
 }
 
-/// Interface that the log needs from its owner. While the log makes these calls, it holds no lock that appends need.
+/// Interface through which the log calls its owner. While the log makes these calls, it holds no lock that
+/// appends need.
 pub trait LogListener: Send + Sync {
     /// Returns the list of attached databases for a new log header. The writer calls this, so the call must not wait
     /// for I/O.
@@ -53,7 +54,7 @@ pub trait LogListener: Send + Sync {
     fn disk_full(&self, _next: &Path) {}
 }
 
-/// Counters accumulated since the log was opened.
+/// Log counters, accumulated since the log was opened.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LogCounters {
     /// Number of records appended.

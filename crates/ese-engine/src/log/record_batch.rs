@@ -2,7 +2,7 @@
 
 use ese_format::log::record::{Insert, LogRecord, NodeChange, Replace};
 
-/// Encoded records in one buffer, and the end of each record.
+/// Encoded log records in one buffer, with the end offset of each record.
 #[derive(Default, Clone, Debug)]
 pub struct RecordBatch {
     bytes: Vec<u8>,

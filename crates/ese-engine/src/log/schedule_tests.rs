@@ -25,7 +25,7 @@ fn fill(log: &LogStream, thread: u64) {
 }
 
 #[test]
-fn a_commit_returns_when_its_record_is_durable_and_no_thread_waits_for_ever() {
+fn a_commit_returns_once_durable_and_no_thread_hangs() {
     explore(|| {
         let disk = SimVfs::new();
         let log = Arc::new(create(disk.clone()));
@@ -48,7 +48,7 @@ fn a_commit_returns_when_its_record_is_durable_and_no_thread_waits_for_ever() {
 }
 
 #[test]
-fn nothing_is_written_after_a_stream_was_ended() {
+fn no_log_write_follows_the_end_of_a_stream() {
     explore(|| {
         let disk = SimVfs::new();
         let log = Arc::new(create(disk.clone()));
@@ -72,7 +72,7 @@ fn nothing_is_written_after_a_stream_was_ended() {
 }
 
 #[test]
-fn records_that_fill_the_buffer_are_written_by_the_background_or_by_their_thread() {
+fn a_full_log_buffer_is_written_by_either_thread() {
     explore(|| {
         let disk = SimVfs::new();
         let log = Arc::new(create(disk.clone()));
@@ -107,7 +107,7 @@ fn records_that_fill_the_buffer_are_written_by_the_background_or_by_their_thread
 }
 
 #[test]
-fn commits_stand_in_the_log_in_the_order_of_their_numbers() {
+fn commits_are_logged_in_commit_number_order() {
     explore(|| {
         let disk = SimVfs::new();
         let log = Arc::new(create(disk.clone()));
@@ -144,7 +144,7 @@ fn commits_stand_in_the_log_in_the_order_of_their_numbers() {
 /// Checks an invariant that the end of an instance relies on: the old owner's last write has completed before the
 /// next owner begins.
 #[test]
-fn whoever_ends_a_stream_sees_all_its_writes() {
+fn ending_a_stream_waits_for_all_writes_to_complete() {
     explore(|| {
         let disk = SimVfs::new();
         let log = Arc::new(create(disk.clone()));

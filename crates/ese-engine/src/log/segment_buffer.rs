@@ -280,15 +280,15 @@ mod tests {
     }
 
     fn segments(runs: &[SegmentRun]) -> Vec<(u32, u16)> {
-        let of = |run: &SegmentRun| {
+        let run_segments = |run: &SegmentRun| {
             let at = run.position;
             (at.segment..).take(run.len()).map(move |segment| (at.generation.0, segment))
         };
-        runs.iter().flat_map(of).collect()
+        runs.iter().flat_map(run_segments).collect()
     }
 
     #[test]
-    fn taken_segments_do_not_change_and_the_open_segment_moves_to_another_block() {
+    fn taken_segments_stay_unchanged_and_the_open_segment_is_moved() {
         let mut log = SegmentBuffer::new(LogPosition::new(1, 1, 0), 1024);
         log.append(&[1; 4056]);
         log.append(&[2; 100]);
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_does_not_fit_is_split_and_a_small_rest_is_left_empty() {
+    fn an_oversized_record_is_split_and_small_remainders_stay_empty() {
         let mut log = buffer();
         assert_eq!(log.append(&[9; 4000]), (LogPosition::new(1, 1, 40), 0));
         // 56 bytes are left: a header of 7 bytes and 49 bytes of content. The other 51 bytes follow a header of 3
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn generations_are_contiguous_and_the_last_segment_stays_free_for_a_shadow() {
+    fn generations_are_contiguous_with_the_last_segment_reserved_for_shadows() {
         let mut log = buffer();
         for expected in [(1, 2), (1, 3), (2, 1), (2, 2)] {
             log.append(&[1; 4056]);

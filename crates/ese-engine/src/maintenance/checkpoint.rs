@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn positions_are_counted_in_bytes_and_back() {
+    fn log_positions_convert_to_bytes_and_back() {
         for file_size in [64 << 10, 1 << 20, 128 << 20] {
             for at in (0..40).map(|at| at * file_size / 7 + at).chain([4095, 4096, file_size - 1, file_size])
             {

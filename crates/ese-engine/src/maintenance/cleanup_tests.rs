@@ -70,7 +70,7 @@ fn a_session_waits_for_cleanup_if_the_version_store_is_full() {
 /// This also holds after other transactions have waited in vain for the oldest one, because they leave enough room
 /// for it.
 #[test]
-fn the_oldest_transaction_may_use_room_that_others_are_refused() {
+fn only_the_oldest_transaction_may_use_the_reserved_space() {
     let (instance, tree) = with_room_for(64 << 10);
     let [mut oldest, mut other] =
         [1, 2].map(|number| ActiveTransaction::new(instance.core().clone(), number));

@@ -15,7 +15,7 @@ impl TransactionHost for Core {
     fn undo(&self, entry: &UndoEntry, by: &ActiveRollback) -> Result<()> {
         let database = self.database(entry.file()).ok_or_else(|| {
             Error::Internal(
-                "a transaction cannot be rolled back: its database is no longer attached".to_string(),
+                "a transaction cannot be rolled back, because its database is no longer attached".to_string(),
             )
         })?;
         match entry {
@@ -24,7 +24,7 @@ impl TransactionHost for Core {
                 let tree = database.trees.find(root, *id)?.ok_or_else(|| Error::Corrupt {
                     path: database.file.path.clone(),
                     page: Some(root),
-                    what: format!("page {root}: the tree of a change to roll back does not exist"),
+                    what: format!("page {root}: a change must be rolled back, but its tree does not exist"),
                 })?;
                 tree.undo(version, by)
             }

@@ -27,7 +27,7 @@ const PAGE: &str = "jetcell page 1";
 /// Maximum number of pages per message.
 pub const MAX_PAGE_REQUESTS: usize = 32;
 
-/// Pages that a copy requests.
+/// Pages that a copy requests from its active side, or for which the active side has lost a write.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PageRequests {
     /// Pages that the copy cannot bring up to date, with the signature of their database.
@@ -73,7 +73,7 @@ impl PageRequests {
     }
 }
 
-/// Direction in which a page is sent.
+/// Direction in which a page is sent: from the active side to a copy, or the reverse.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum PageDirection {
     /// From the active side to a copy.
@@ -244,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_are_read_as_they_were_stored_and_damaged_ones_are_none() {
+    fn messages_round_trip_and_damaged_messages_are_rejected() {
         let disk = SimVfs::new();
         let logs = Path::new("/log");
         disk.create_directory(logs).unwrap();

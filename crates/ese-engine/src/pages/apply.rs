@@ -25,7 +25,7 @@ pub(crate) mod split_type {
 /// or the record belongs to another page.
 pub(crate) type Applied = Result<(), &'static str>;
 
-pub(super) const NO_ROOM: &str = "page has no room for the node in the log record";
+pub(super) const NO_ROOM: &str = "page does not have enough space for the node in the log record";
 
 /// Returns the flags of a node without `COMPRESSED`, for rewriting the node.
 pub(crate) fn flags_of(page: &Page<'_>, line: usize) -> NodeFlags {
@@ -117,11 +117,13 @@ pub(crate) fn split_new<'a>(
     record: &Split,
     incoming_key: Option<&[u8]>,
 ) -> Result<PageMut<'a>, &'static str> {
-    let new_page = record.new_page.ok_or("split record without a new page")?;
+    let new_page = record.new_page.ok_or("split record does not have a new page")?;
     let flags = new_page_flags(record.new_flags);
     let mut page = PageMut::format(bytes, size, new_page, record.tree, flags);
     let prefix = match new_prefix_node(record) {
-        Some(line) => Some(before.node(line).ok_or("the page has no node for the prefix")?.key_to_vec()),
+        Some(line) => {
+            Some(before.node(line).ok_or("the page does not have a node for the prefix")?.key_to_vec())
+        }
         None if record.new_prefix_line >= 0 => {
             Some(incoming_key.ok_or("the incoming node of a split is missing")?.to_vec())
         }
@@ -153,7 +155,7 @@ pub(crate) fn split_right(record: &Split) -> PageDelta<'static> {
 /// new page.
 pub(crate) fn split_parent(page: &mut PageMut<'_>, record: &Split) -> Applied {
     let line = entry_near(&page.as_page(), record.change.page, &record.parent_key)
-        .ok_or("parent has no entry for the split page")?;
+        .ok_or("parent does not have an entry for the split page")?;
     page.replace_data(line, &child_bytes(record)?).map_err(|_| NO_ROOM)?;
     let child = record.change.page.get().to_le_bytes();
     page.insert_node(line, NodeFlags::empty(), &record.parent_key, &child).map_err(|_| NO_ROOM)
@@ -169,7 +171,7 @@ pub(crate) fn insert_separator(page: &mut PageMut<'_>, line: usize, record: &Spl
 pub(crate) fn set_pointer(page: &mut PageMut<'_>, line: usize, record: &Split) -> Applied {
     let view = page.as_page();
     if view.node(line).and_then(|node| node.child()) != Some(record.change.page) {
-        return Err("parent has no entry for the split page");
+        return Err("parent does not have an entry for the split page");
     }
     page.replace_data(line, &child_bytes(record)?).map_err(|_| NO_ROOM)
 }
@@ -184,7 +186,7 @@ pub(crate) fn empty_page(page: &mut PageMut<'_>) {
 }
 
 fn child_bytes(record: &Split) -> Result<[u8; 4], &'static str> {
-    record.new_page.map(|page| page.get().to_le_bytes()).ok_or("split record without a new page")
+    record.new_page.map(|page| page.get().to_le_bytes()).ok_or("split record does not have a new page")
 }
 
 /// Returns the entry of an internal page that leads to `child`. The entry at the position of `key` is checked first.

@@ -16,7 +16,7 @@ pub(super) fn moving_nodes_image(
     size: PageSize,
     nodes: Range<usize>,
 ) -> Result<Vec<u8>, &'static str> {
-    const NO_ROOM: &str = "the image of the moved nodes does not fit a page";
+    const NO_ROOM: &str = "the image of the moved nodes does not fit into a page";
     let mut bytes = vec![0; size.bytes()];
     let mut image = PageMut::format(&mut bytes, size, number, page.tree(), page.flags());
     image.set_db_time(page.db_time());

@@ -310,8 +310,9 @@ impl AtomicGroup {
     ) -> GroupResult<()> {
         let node = self.node_change(tree, page, 0)?;
         let mut target = self.page_mut(page)?;
-        let applied =
-            target.set_external_header(header).map_err(|_| "page has no room for its external header");
+        let applied = target
+            .set_external_header(header)
+            .map_err(|_| "page does not have enough space for its external header");
         self.record_if_applied(
             page,
             applied,

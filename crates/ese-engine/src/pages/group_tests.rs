@@ -14,7 +14,7 @@ use crate::{DatabaseOptions, Error};
 /// The free bytes must also be restored. Once zeroed, they must stay zero, and a copy must get the same bytes from
 /// the log.
 #[test]
-fn a_group_that_is_given_up_leaves_every_byte_as_it_was() {
+fn an_abandoned_group_leaves_all_bytes_unchanged() {
     let instance = open(&SimVfs::new(), PageSize::KIB_4, 500).unwrap();
     let database = instance.create_database(Path::new(DB), &DatabaseOptions::default()).unwrap();
     let (file, root) = (&database.file, PageNumber::fixed(1));

@@ -33,7 +33,7 @@ pub(crate) mod merge_type {
     pub const PARTIAL_LEFT: u8 = 6;
 }
 
-const LACKS_NODES: &str = "the image of the merged page lacks the nodes that move";
+const LACKS_NODES: &str = "the image of the merged page does not contain the nodes that must be moved";
 
 /// Change to an internal page on the path to the merged leaf.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,12 +57,12 @@ impl PathEdit {
         let [deletes, changes] = [MergeFlags::DELETE_NODE, MergeFlags::KEY_CHANGE].map(|f| flags.contains(f));
         Ok(match (deletes, changes) {
             (true, true) if leaf.merge_type == merge_type::FULL_LEFT => {
-                PathEdit::LeadToLeft(line, leaf.left.ok_or("a merge to the left has no left page")?)
+                PathEdit::LeadToLeft(line, leaf.left.ok_or("a merge to the left does not have a left page")?)
             }
             (true, _) => PathEdit::Delete(line),
             // The nodes move to the page of the preceding entry.
             (_, true) if leaf.merge_type == merge_type::PARTIAL_LEFT => {
-                PathEdit::SetKey(line.checked_sub(1).ok_or("the merged page has no previous page")?)
+                PathEdit::SetKey(line.checked_sub(1).ok_or("the merged page does not have a previous page")?)
             }
             (_, true) => PathEdit::SetKey(line),
             _ if flags.contains(MergeFlags::EMPTY_PAGE) => PathEdit::Empty,
@@ -72,7 +72,7 @@ impl PathEdit {
 
     /// Applies the change to a page. `separator` is the separator of the merge.
     pub fn apply(self, page: &mut PageMut<'_>, separator: &[u8]) -> Applied {
-        const MISSING: &str = "an internal page lacks the entry that a merge changes";
+        const MISSING: &str = "an internal page does not have the entry that a merge changes";
         match self {
             PathEdit::Delete(line) => {
                 let line = usize::from(line);

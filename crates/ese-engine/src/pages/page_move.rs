@@ -27,7 +27,7 @@ pub(crate) fn move_pointer(page: &mut PageMut<'_>, record: &PageMove) -> Applied
         .filter(|line| page.as_page().node(*line).and_then(|node| node.child()) == Some(record.change.page));
     let line = line
         .or_else(|| entry_of(&page.as_page(), record.change.page))
-        .ok_or("parent has no entry for the moved page")?;
+        .ok_or("parent does not have an entry for the moved page")?;
     let child = record.destination.get().to_le_bytes();
     page.replace_data(line, &child).map_err(|_| NO_ROOM)
 }

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_merge_is_one_macro_with_the_pages_above() {
+    fn a_merge_and_parent_changes_form_one_macro() {
         let mut records = vec![
             merge(2, merge_type::PATH, [None, None]),
             merge(3, merge_type::PATH, [None, Some(2)]),
@@ -244,17 +244,17 @@ mod tests {
         for (piece, time) in found.into_iter().zip(100..) {
             times.assign(&mut records[piece.records], DbTime(time));
         }
-        let of = |record: &LogRecord| match record {
+        let change_times = |record: &LogRecord| match record {
             LogRecord::Merge2(merge) => (merge.change.before.0, merge.change.after.0, merge.parent_before.0),
             _ => panic!("{record:?}"),
         };
         let expected = [(4, 100, 4), (4, 100, 4), (4, 100, 4), (100, 101, 4), (100, 101, 100)];
-        assert_eq!(records[..5].iter().map(of).collect::<Vec<_>>(), expected);
+        assert_eq!(records[..5].iter().map(change_times).collect::<Vec<_>>(), expected);
         assert_eq!(times.time_after_group(PageNumber::fixed(5)), Some(DbTime(101)));
     }
 
     #[test]
-    fn splits_are_macros_and_each_piece_follows_the_time_of_the_one_before() {
+    fn splits_form_macros_with_consecutive_times() {
         let mut records = vec![
             delete(20, 5),
             split(3, 7, None, None),
@@ -272,11 +272,11 @@ mod tests {
         for (piece, time) in found.into_iter().zip(100..) {
             times.assign(&mut records[piece.records], DbTime(time));
         }
-        let of = |record: &LogRecord| {
+        let change_times = |record: &LogRecord| {
             record.page_change().map(|change| (change.before.0, change.after.0)).unwrap()
         };
         let expected = [(5, 100), (7, 101), (6, 101), (u64::MAX, 101), (100, 102), (101, 103)];
-        assert_eq!(records.iter().map(of).collect::<Vec<_>>(), expected);
+        assert_eq!(records.iter().map(change_times).collect::<Vec<_>>(), expected);
         assert!(matches!(&records[2], LogRecord::Split2(split) if split.parent_before == DbTime(7)));
         for (page, time) in [(20, 102), (3, 103), (4, 101), (9, 101), (10, 103)] {
             assert_eq!(times.time_after_group(PageNumber::fixed(page)), Some(DbTime(time)), "page {page}");

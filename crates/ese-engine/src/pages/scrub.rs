@@ -54,7 +54,7 @@ fn scrub_node(page: &mut PageMut<'_>, line: usize, operation: u8) -> Applied {
         SCRUB_LONG_VALUE => erase(&mut data, LONG_VALUE),
         _ => return Err("unknown operation in a scrub record"),
     }
-    page.replace_data(line, &data).map_err(|_| "scrubbed data has a different length")?;
+    page.replace_data(line, &data).map_err(|_| "the length of the scrubbed data differs")?;
     page.set_node_flags(line, flags);
     Ok(())
 }

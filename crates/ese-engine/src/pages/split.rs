@@ -351,8 +351,8 @@ fn finish(
     if apply::moves_nodes(&record) {
         let page = group.page(target.page)?;
         let image = moving_nodes_image(&page, target.page, size, cut.line..page.node_count());
-        let failed = |what: &str| Error::Internal(format!("split of page {}: {what}", target.page));
-        record.set_before_page(&image.map_err(failed)?, size);
+        let split_error = |what: &str| Error::Internal(format!("split of page {}: {what}", target.page));
+        record.set_before_page(&image.map_err(split_error)?, size);
     }
     group.log_deferred_undo(target.page)?;
     change_pages(group, target, &record)?;

@@ -60,8 +60,8 @@ pub(super) struct Attacher {
 fn wrong_log_error(path: &Path) -> Error {
     let path = path.display();
     Error::Usage(format!(
-        "{path}: the database was last used with another log and was not shut down cleanly; first recover \
-         it with that log: jetcell recover {path} LOGS --into DIR"
+        "{path}: the database was last used with a different log and was not shut down cleanly; first \
+         recover it with that log: jetcell recover {path} LOGS --into DIR"
     ))
 }
 
@@ -112,8 +112,8 @@ impl Attacher {
         let logged = decode_path(&record.path);
         let vfs = &*self.options.vfs.clone();
         let path = self.options.database_paths.resolve(vfs, &logged, record.signature);
-        let failed = |e: std::io::Error| Error::io(&path, &e);
-        if !vfs.exists(&path).map_err(failed)? {
+        let io_error = |e: std::io::Error| Error::io(&path, &e);
+        if !vfs.exists(&path).map_err(io_error)? {
             let mut header = DatabaseHeader::for_new_database(
                 self.options.page_size,
                 record.signature,
@@ -224,7 +224,8 @@ impl Attacher {
             Some(other) if other.attachment().signature != signature => {
                 let what = format!(
                     "the log attaches the database with id {log_id}, but at this log position the id \
-                     belongs to {}; recovery cannot determine to which database the following records belong",
+                     belongs to {}, so recovery cannot determine which database the following records \
+                     belong to",
                     other.path.display()
                 );
                 return Err(Error::Corrupt { path, page: None, what });
@@ -271,8 +272,8 @@ impl Attacher {
         if self.log.received && clean && own && !has_all && !is_before(&header) {
             let what = format!(
                 "the database was shut down at log position {}, but the log attaches it in a different \
-                 state at {attached_at}: the file is an older copy, or another program changed it; use the \
-                 file that belongs to the log",
+                 state at {attached_at}: the file is an older copy, or was changed by another program; use \
+                 the file that belongs to the log",
                 header.consistent_position
             );
             return Err(Error::Attachment { path, fault: AttachmentErrorKind::OtherShutdown, what });
@@ -340,9 +341,9 @@ impl Attacher {
         Err(Error::Attachment {
             path: path.to_path_buf(),
             fault: AttachmentErrorKind::NotRestored,
-            what:
-                "the database comes from a backup, and its pages are from different times; restore the backup"
-                    .to_string(),
+            what: "the database comes from a backup, and its pages were copied at different times; restore \
+                 the backup"
+                .to_string(),
         })
     }
 
@@ -394,18 +395,18 @@ impl Attacher {
         signature: Signature,
     ) -> Result<(Arc<dyn File>, DatabaseHeader, HeaderCopies)> {
         let vfs = &*self.options.vfs;
-        let failed = |e: std::io::Error| Error::io(path, &e);
+        let io_error = |e: std::io::Error| Error::io(path, &e);
         let file = match vfs.open(path, OpenMode::Write) {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
                 return Err(Error::Attachment {
                     path: path.to_path_buf(),
                     fault: AttachmentErrorKind::Missing,
-                    what: "recovery needs this database, but it does not exist; put it back, or move the \
-                     logs away to start without it"
+                    what: "recovery needs this database, but it does not exist; restore the file, or move \
+                     the logs away to start without it"
                         .to_string(),
                 });
             }
-            opened => opened.map_err(failed)?,
+            opened => opened.map_err(io_error)?,
         };
         if self.options.database_paths.is_empty()
             && let Some(copy) = self.find_in_log_directory(path, signature)?
@@ -420,14 +421,15 @@ impl Attacher {
         }
         // Data written by a killed process may exist only in the kernel's page cache. The data that recovery reads
         // must be durable.
-        file.sync(IoReason::DatabaseHeader).map_err(failed)?;
+        file.sync(IoReason::DatabaseHeader).map_err(io_error)?;
         let (header, copies) = read_header(&*file)?;
         check_format(path, &header, self.options.page_size, self.options.recover_newer_formats)?;
         if header.signature != signature {
             return Err(Error::Attachment {
                 path: path.to_path_buf(),
                 fault: AttachmentErrorKind::Missing,
-                what: "the log belongs to another database; put the correct database back".to_string(),
+                what: "the log belongs to a different database; replace the file with the correct database"
+                    .to_string(),
             });
         }
         Ok((file, header, copies))
@@ -440,11 +442,11 @@ impl Attacher {
         let vfs = &*self.options.vfs;
         let Some(name) = path.file_name() else { return Ok(None) };
         let beside = self.options.log_directory.join(name);
-        let failed = |e: std::io::Error| Error::io(&beside, &e);
-        if !vfs.exists(&beside).map_err(failed)? || vfs.same_file(&beside, path) {
+        let io_error = |e: std::io::Error| Error::io(&beside, &e);
+        if !vfs.exists(&beside).map_err(io_error)? || vfs.same_file(&beside, path) {
             return Ok(None);
         }
-        let file = vfs.open(&beside, OpenMode::Read).map_err(failed)?;
+        let file = vfs.open(&beside, OpenMode::Read).map_err(io_error)?;
         match read_header(&*file) {
             Ok((header, _)) => Ok((header.signature == signature).then_some(beside)),
             Err(Error::Usage(_) | Error::Corrupt { .. }) => Ok(None),
@@ -479,14 +481,14 @@ fn create_file(vfs: &dyn Vfs, path: &Path, header: &DatabaseHeader) -> Result<()
         aside.push(".new");
         PathBuf::from(aside)
     };
-    let failed = |e: std::io::Error| Error::io(&aside, &e);
-    remove_if_exists(vfs, &aside).map_err(failed)?;
-    let file = vfs.open(&aside, OpenMode::CreateNew).map_err(failed)?;
-    file.grow(2 * header.page_size.bytes() as u64).map_err(failed)?;
+    let io_error = |e: std::io::Error| Error::io(&aside, &e);
+    remove_if_exists(vfs, &aside).map_err(io_error)?;
+    let file = vfs.open(&aside, OpenMode::CreateNew).map_err(io_error)?;
+    file.grow(2 * header.page_size.bytes() as u64).map_err(io_error)?;
     write_header(&*file, header)?;
     drop(file);
-    vfs.rename(&aside, path).map_err(failed)?;
-    vfs.sync_directory(path.parent().unwrap_or(Path::new("."))).map_err(failed)
+    vfs.rename(&aside, path).map_err(io_error)?;
+    vfs.sync_directory(path.parent().unwrap_or(Path::new("."))).map_err(io_error)
 }
 
 #[cfg(test)]
@@ -517,7 +519,7 @@ mod tests {
 
     /// If both databases exist, recovery cannot determine which of them a record belongs to.
     #[test]
-    fn one_id_for_two_databases_is_refused() {
+    fn an_id_shared_by_two_databases_is_rejected() {
         let disk = two_under_one_id();
         let before = disk.contents(Path::new(PATHS[1]));
         let Err(error) = open(&disk, PageSize::KIB_4, 64) else {

@@ -13,7 +13,7 @@ use super::redo::{pages_changed, redoable};
 use crate::Result;
 use crate::log::{LogChain, LogNames, LogReader};
 
-/// Changes in the logs, starting from one generation.
+/// Summary of the changes recorded in the logs, starting from one generation.
 #[derive(Clone, Debug, Default)]
 pub struct LogChanges {
     /// Number of records.
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_macro_gives_its_records_when_it_is_committed_and_only_then() {
+    fn a_macro_yields_records_only_when_committed() {
         let mark = |procid| Macro { procid, db_time: DbTime(1) };
         let mut macros = OpenGroups::default();
         macros.store(page(1, 10));
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_gives_all_its_records_when_its_last_one_comes_and_only_then() {
+    fn a_group_yields_records_only_after_the_last_record_arrives() {
         let mark = Macro { procid: 1, db_time: DbTime(1) };
         let seen = |open: &mut OpenGroups, record: LogRecord| {
             let ended = pages(open.process(&record));

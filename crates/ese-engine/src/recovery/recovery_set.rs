@@ -20,7 +20,7 @@ use crate::{Error, Result};
 /// File name extension of logs that a recovery abandoned.
 pub const SET_ASIDE: &str = ".lost";
 
-/// A database file that was found.
+/// A database file that was found by recovery, with its header.
 #[derive(Clone, Debug)]
 pub struct DiscoveredDatabase {
     /// Path of the file.
@@ -231,16 +231,16 @@ impl RecoverySet {
 
     /// Truncates a log file at `until`, durably removing the records from that position on.
     pub fn cut_log(vfs: &Arc<dyn Vfs>, path: &Path, until: LogPosition) -> Result<()> {
-        let failed = |e: std::io::Error| Error::io(path, &e);
-        let file = vfs.open(path, OpenMode::Write).map_err(failed)?;
-        let len = file.len().map_err(failed)?;
+        let io_error = |e: std::io::Error| Error::io(path, &e);
+        let file = vfs.open(path, OpenMode::Write).map_err(io_error)?;
+        let len = file.len().map_err(io_error)?;
         let at = u64::from(until.segment) * SEGMENT_BYTES as u64;
         if at == 0 || at + SEGMENT_BYTES as u64 > len {
             return Ok(());
         }
         let mut rest = IoBuffer::zeroed((len - at) as usize);
         let (segment, _) = rest.split_at_mut(SEGMENT_BYTES);
-        file.read_at(at, segment, IoReason::LogRead).map_err(failed)?;
+        file.read_at(at, segment, IoReason::LogRead).map_err(io_error)?;
         let time = segment
             .get(16..)
             .and_then(|time| time.first_chunk())
@@ -254,21 +254,21 @@ impl RecoverySet {
             }
             _ => segment.fill(0),
         }
-        file.write_at(at, &rest, IoReason::LogFormat).map_err(failed)?;
-        file.sync(IoReason::LogFormat).map_err(failed)
+        file.write_at(at, &rest, IoReason::LogFormat).map_err(io_error)?;
+        file.sync(IoReason::LogFormat).map_err(io_error)
     }
 }
 
 /// Returns a file's format and first bytes, or `None` if the file no longer exists.
 fn recognise(vfs: &dyn Vfs, path: &Path) -> Result<Option<(EseFileKind, Vec<u8>)>> {
-    let failed = |e: std::io::Error| Error::io(path, &e);
+    let io_error = |e: std::io::Error| Error::io(path, &e);
     let file = match vfs.open(path, OpenMode::Read) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        opened => opened.map_err(failed)?,
+        opened => opened.map_err(io_error)?,
     };
-    let len = file.len().map_err(failed)?.min(START_LEN as u64) as usize / 4096 * 4096;
+    let len = file.len().map_err(io_error)?.min(START_LEN as u64) as usize / 4096 * 4096;
     let mut start = IoBuffer::zeroed(len);
-    file.read_at(0, &mut start, IoReason::DatabaseRead).map_err(failed)?;
+    file.read_at(0, &mut start, IoReason::DatabaseRead).map_err(io_error)?;
     Ok(Some((EseFileKind::detect(&start), start.to_vec())))
 }
 
@@ -280,25 +280,24 @@ fn stream_of(logs: &[DiscoveredLog], databases: &[DiscoveredDatabase]) -> Result
             streams.push(log.header.signature);
         }
     }
-    let named =
+    let is_stream_of_database =
         |stream: &&Signature| databases.iter().any(|database| database.header.log_signature == **stream);
     let count = |stream: &Signature| logs.iter().filter(|log| log.header.signature == *stream).count();
     let most = streams.iter().map(count).max().unwrap_or(0);
     let mut largest = streams.iter().filter(|stream| count(stream) == most);
-    match (streams.iter().find(named), largest.next(), largest.next()) {
+    match (streams.iter().find(is_stream_of_database), largest.next(), largest.next()) {
         (Some(named), ..) => Ok(*named),
         (None, Some(one), None) => Ok(*one),
-        (None, Some(_), Some(_)) => {
-            Err(Error::Usage("the logs belong to several streams; name the files of one stream".to_string()))
-        }
+        (None, Some(_), Some(_)) => Err(Error::Usage(
+            "the logs belong to several log streams; specify the files of only one stream".to_string(),
+        )),
         _ => Err(Error::Usage(match databases.first() {
             Some(database) => format!(
-                "{}: there are no logs in its directory; also name the directory of its logs",
+                "{}: the directory of the database does not contain logs; also specify the directory of its logs",
                 database.path.display()
             ),
-            None => {
-                "no ESE logs or databases found; name the directory of an instance, or its files".to_string()
-            }
+            None => "no ESE logs or databases were found; specify the directory of an instance, or its files"
+                .to_string(),
         })),
     }
 }
@@ -359,7 +358,7 @@ fn choose(
             if !belongs(&log) {
                 ignored.push((
                     log.path,
-                    "an earlier generation in a file that was prepared for reuse".to_string(),
+                    "the file contains an earlier generation and was prepared for reuse".to_string(),
                 ));
                 continue;
             }
@@ -469,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_begins_with_what_the_databases_need() {
+    fn a_plan_begins_with_the_oldest_log_the_databases_need() {
         let dirty = (4, Some((5, 6)));
         assert_eq!(plan(&[3, 4, 5, 6], true, &[dirty], END), (vec![4, 5, 6], None, None, None));
         assert_eq!(plan(&[3, 4, 5, 6], true, &[dirty, (3, None)], END), (vec![3, 4, 5, 6], None, None, None));
@@ -488,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_ends_where_recovery_is_to_stop() {
+    fn a_plan_ends_at_the_requested_stop_position() {
         let dirty = (4, Some((5, 6)));
         let until = |generation, segment| LogPosition::new(generation, segment, 0);
         let whole = (vec![4, 5], None, None, None);
@@ -502,7 +501,7 @@ mod tests {
         assert_eq!(plan(&[4, 5], true, &[dirty], until(3, 1)), (vec![], Some((4, 5)), Some(4), None));
     }
     #[test]
-    fn a_log_is_cut_off_behind_a_position_within_it() {
+    fn a_log_is_truncated_after_the_given_position() {
         const SEGMENTS: usize = 4;
         let path = Path::new("/E00.log");
         let whole: Vec<u8> = (0..SEGMENTS * SEGMENT_BYTES).map(|at| (at % 251) as u8 | 1).collect();
@@ -514,7 +513,7 @@ mod tests {
                 RecoverySet::cut_log(&vfs, path, LogPosition::new(7, segment as u16, offset as u16)).unwrap();
                 let cut = disk.contents(path).unwrap();
                 if !(1..SEGMENTS).contains(&segment) {
-                    assert!(cut == whole, "the header, and what is behind the file, stay: {segment}");
+                    assert!(cut == whole, "the header and the bytes after the file are unchanged: {segment}");
                     continue;
                 }
                 let at = segment * SEGMENT_BYTES;

@@ -233,14 +233,14 @@ mod tests {
     }
 
     #[test]
-    fn a_window_takes_records_until_they_fill_it_without_payloads() {
+    fn a_window_accepts_records_until_full_even_without_payloads() {
         let one = window(1 << 20, 1).payloads.record_bytes;
         let counts = [0, 1, one, one + 1, 2 * one, 2 * one + 1].map(|limit| window(limit, 9).records.len());
         assert_eq!(counts, [1, 1, 1, 2, 2, 3]);
     }
 
     #[test]
-    fn a_payload_that_is_taken_frees_its_memory() {
+    fn taking_a_payload_frees_the_memory() {
         let window = window(1 << 20, 2);
         let before = window.payloads.memory();
         assert_eq!(window.payloads.take(LogPosition::new(1, 1, 0)), Some(vec![1; DATA]));

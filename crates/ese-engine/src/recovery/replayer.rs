@@ -65,7 +65,7 @@ pub struct ReplaySummary {
     pub attached: Vec<PathBuf>,
 }
 
-/// Updates databases using another engine's logs. Further logs can be replayed later.
+/// Replayer that updates databases using another engine's logs. Further logs can be replayed later.
 ///
 /// ```
 /// use ese_engine::*;
@@ -77,7 +77,7 @@ pub struct ReplaySummary {
 /// let mut options = InstanceOptions::new(&active)?;
 /// options.log_file_size = 64 << 10;
 /// let instance = Instance::open(options)?;
-/// let database = instance.create_database(&active.join("data.edb"), &CreateOptions::default())?;
+/// let database = instance.create_database(&active.join("data.edb"), &DatabaseOptions::default())?;
 /// instance.detach(&database)?;
 /// drop(database);
 /// // The copy starts out as a copy of the database file.
@@ -88,10 +88,10 @@ pub struct ReplaySummary {
 /// let mut replayer = Replayer::open(options, &active.join("E00.log"))?;
 /// // From now on, replay each generation of the active engine when it is closed.
 /// instance.attach(&active.join("data.edb"), 256)?;
-/// instance.core().log().roll()?;
+/// instance.core().log().roll_over()?;
 /// replayer.replay(&active.join("E0000000001.log"))?;
 /// assert_eq!(replayer.next().0, 2);
-/// assert_eq!(replayer.replayed().attached, [passive.join("data.edb")]);
+/// assert_eq!(replayer.summary().attached, [passive.join("data.edb")]);
 /// // The database stays dirty, and the next replayer continues.
 /// replayer.stop()?;
 /// # instance.shutdown()?;
@@ -141,7 +141,7 @@ impl Replayer {
             size => PageSize::new(u32::from(size)).ok_or_else(|| Error::Corrupt {
                 path: first.to_path_buf(),
                 page: None,
-                what: format!("its header names databases with pages of {size} bytes"),
+                what: format!("its header refers to databases with pages of {size} bytes"),
             })?,
         };
         let options = InstanceOptions { page_size, recover_newer_formats: true, ..options };

@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_batch_that_was_read_ahead_is_used_once_and_only_for_its_place() {
+    fn a_prefetched_batch_is_used_once_at_the_matching_position() {
         let path = Path::new("/file");
         let disk = SimVfs::new();
         let counted = CountedVfs::new(Arc::new(disk.clone()));

@@ -66,7 +66,7 @@ impl ScanOptions {
     pub fn check(&self) -> Result<()> {
         if !BATCH_BYTES.contains(&self.batch_bytes) {
             return Err(Error::Usage(format!(
-                "invalid read size of {} bytes; it must be from 65,536 (64 KiB) to 16,777,216 (16 MiB)",
+                "invalid read size of {} bytes; it must be between 65,536 (64 KiB) and 16,777,216 (16 MiB)",
                 self.batch_bytes
             )));
         }
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn one_database_has_the_turn() {
+    fn only_one_database_at_a_time_holds_the_maintenance_turn() {
         let turn = MaintenanceTurn::default();
         assert!(turn.acquire(1, AttachedFileId(0)) && turn.acquire(1, AttachedFileId(0)));
         assert!(!turn.acquire(1, AttachedFileId(1)) && !turn.acquire(2, AttachedFileId(0)));

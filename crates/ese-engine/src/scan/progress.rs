@@ -10,7 +10,7 @@ use crate::events::PassReport;
 /// Maximum number of pages whose findings are stored. Additional bad pages are only counted.
 pub const MAX_FINDINGS: usize = 1000;
 
-/// Damage to a page on disk.
+/// Kind of damage to a page on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PageFlaw {
     /// Single flipped bits that the checksum locates. Each bit is given as `8 * byte + bit`. Reading the page

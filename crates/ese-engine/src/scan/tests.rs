@@ -84,7 +84,7 @@ fn pass(db: &Database) {
 }
 
 #[test]
-fn the_scan_reports_damage_by_page_and_kind_but_not_under_newer_pages() {
+fn the_scan_reports_damage_except_where_cached_pages_are_newer() {
     let disk = SimVfs::new();
     let counted = Arc::new(CountedVfs::new(Arc::new(disk.clone())));
     let (instance, db) = open(counted.clone(), 48, false);
@@ -101,25 +101,27 @@ fn the_scan_reports_damage_by_page_and_kind_but_not_under_newer_pages() {
 
     // Damage pages that are not in memory.
     let content = disk.contents(Path::new(DB)).unwrap();
-    let at = |page: PageNumber| SIZE.offset_of(page) as usize;
-    let used = |page: &PageNumber| content[at(*page)..at(*page) + SIZE.bytes()].iter().any(|byte| *byte != 0);
+    let page_offset = |page: PageNumber| SIZE.offset_of(page) as usize;
+    let used = |page: &PageNumber| {
+        content[page_offset(*page)..page_offset(*page) + SIZE.bytes()].iter().any(|byte| *byte != 0)
+    };
     let away = |page: &PageNumber| db.file.cache.resident(db.file.page_key(*page)).is_none();
     let mut cold = (40..).map(PageNumber::fixed).filter(used).filter(away);
     let mut next = || cold.next().unwrap();
     let (flipped, broken, moved) = (next(), next(), next());
-    let bit = at(flipped) as u64 * 8 + 777 * 8 + 3;
+    let bit = page_offset(flipped) as u64 * 8 + 777 * 8 + 3;
     disk.flip_bit(Path::new(DB), bit).unwrap();
-    disk.corrupt(Path::new(DB), at(broken) as u64 + 600, &[0x5a; 300]).unwrap();
-    let other = content[at(flipped)..at(flipped) + SIZE.bytes()].to_vec();
-    disk.corrupt(Path::new(DB), at(moved) as u64, &other).unwrap();
+    disk.corrupt(Path::new(DB), page_offset(broken) as u64 + 600, &[0x5a; 300]).unwrap();
+    let other = content[page_offset(flipped)..page_offset(flipped) + SIZE.bytes()].to_vec();
+    disk.corrupt(Path::new(DB), page_offset(moved) as u64, &other).unwrap();
     // Damage pages that are in memory. One equals its version on disk; the other is newer.
     let (warm, newer) = (tree.root, PageNumber::fixed(1));
     drop(db.file.pin(warm).unwrap());
-    disk.corrupt(Path::new(DB), at(warm) as u64 + 600, &[0x5a; 300]).unwrap();
+    disk.corrupt(Path::new(DB), page_offset(warm) as u64 + 600, &[0x5a; 300]).unwrap();
     let mut latch = db.file.pin(newer).unwrap().write();
     latch.mark_dirty(instance.core().log().tail());
     drop(latch);
-    disk.corrupt(Path::new(DB), at(newer) as u64 + 600, &[0x5a; 300]).unwrap();
+    disk.corrupt(Path::new(DB), page_offset(newer) as u64 + 600, &[0x5a; 300]).unwrap();
 
     let before = counted.snapshot();
     pass(&db);
@@ -141,8 +143,8 @@ fn the_scan_reports_damage_by_page_and_kind_but_not_under_newer_pages() {
     pass(&db);
     assert_eq!((db.scan_progress().bad, db.scan_progress().findings.len()), (7, 4));
     for page in [broken, moved, warm] {
-        let good = &content[at(page)..at(page) + SIZE.bytes()];
-        disk.corrupt(Path::new(DB), at(page) as u64, good).unwrap();
+        let good = &content[page_offset(page)..page_offset(page) + SIZE.bytes()];
+        disk.corrupt(Path::new(DB), page_offset(page) as u64, good).unwrap();
     }
     pass(&db);
     assert_eq!(db.scan_progress().bad, 7);
@@ -252,7 +254,7 @@ fn the_scan_pauses_after_each_read() {
 /// Checks the number of log bytes per page: the target number, or more if the records need more. With 8 KiB pages, a
 /// mebibyte of log contains records for 10,000 pages while the cache is clean, and for 2,500 pages while it is dirty.
 #[test]
-fn the_log_of_a_pass_has_the_bytes_that_each_page_is_to_cost() {
+fn a_pass_logs_the_target_number_of_bytes_per_page() {
     let [clean, dirty] = [0, 100].map(|dirty| log_bytes_of_page(PageSize::KIB_8, dirty, 100));
     for (wanted, expected) in [(0, 71..=90), (clean, 104..=110), (dirty, 419..=425)] {
         let (instance, db) = open(Arc::new(SimVfs::new()), 1024, false);
@@ -285,7 +287,7 @@ fn the_log_of_a_pass_has_the_bytes_that_each_page_is_to_cost() {
 /// Checks that the scan repairs single-bit errors on disk, both in pages that are in memory and in other pages, and
 /// that it reports each page once. The same must hold if the scan also overwrites deleted data.
 #[test]
-fn the_scan_writes_pages_with_flipped_bits_again() {
+fn the_scan_rewrites_pages_with_flipped_bits() {
     for zero in [false, true] {
         the_scan_repairs(zero);
     }
@@ -377,7 +379,7 @@ impl EventSink for RecordedEvents {
 /// Checks that zeroing and defragmentation wait while most of the cache is dirty, and report the wait if it lasts
 /// long. Each step starts writes of dirty pages, so the wait ends.
 #[test]
-fn tasks_that_change_pages_pause_for_lack_of_clean_pages() {
+fn page_changing_tasks_pause_when_clean_pages_run_out() {
     const FRAMES: usize = 2500;
     for zeroing in [true, false] {
         let disk = SimVfs::new();
@@ -427,7 +429,7 @@ fn tasks_that_change_pages_pause_for_lack_of_clean_pages() {
 
 /// Checks that a load that keeps most of the cache dirty slows defragmentation but does not stop it.
 #[test]
-fn defragmentation_works_beside_a_load_that_keeps_the_cache_dirty() {
+fn defragmentation_progresses_under_a_write_heavy_load() {
     let disk = SimVfs::new();
     let clock = disk.sim_clock();
     let (instance, db) = open(Arc::new(disk), 2500, false);

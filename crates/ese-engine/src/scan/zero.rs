@@ -150,7 +150,7 @@ mod tests {
     /// Checks the values from Exchange 2007 SP1, which has 8 KiB pages: a mebibyte of log covers 2,500 to 10,000
     /// pages.
     #[test]
-    fn a_log_names_more_pages_while_the_cache_is_clean() {
+    fn scan_records_cover_more_pages_while_the_cache_is_clean() {
         let pages = |dirty| (1 << 20) / log_bytes_of_page(PageSize::KIB_8, dirty, 1000);
         assert_eq!([0, 100, 200].map(pages), [10_082; 3]);
         assert_eq!([800, 900, 1000].map(pages), [2_502; 3]);

@@ -95,7 +95,7 @@ pub struct BulkLoadProgress {
 /// # let directory = std::env::temp_dir().join(format!("ese-engine-bulk-{}", std::process::id()));
 /// # std::fs::create_dir_all(&directory).unwrap();
 /// # let instance = Instance::open(InstanceOptions::new(&directory)?)?;
-/// # let database = instance.create_database(&directory.join("data.edb"), &CreateOptions::default())?;
+/// # let database = instance.create_database(&directory.join("data.edb"), &DatabaseOptions::default())?;
 /// let mut session = instance.session();
 /// let definition = TableDefinition {
 ///     name: "Squares".into(),
@@ -115,7 +115,7 @@ pub struct BulkLoadProgress {
 /// assert_eq!(load.finish()?.out_of_order, 1);
 ///
 /// let mut table = session.open_table(&database, "Squares")?;
-/// assert!(table.seek(&mut session, &[Value::Long(30)], Seek::Equal)?);
+/// assert!(table.seek(&mut session, &[Value::Long(30)], SeekRelation::Equal)?);
 /// assert_eq!(table.get(&mut session, square)?, Value::LongLong(900));
 /// # drop((table, session, database));
 /// # instance.shutdown()?;
@@ -185,8 +185,8 @@ impl RunningLoad {
         if running.0.backup_running.load(Ordering::SeqCst) {
             Err(Error::Backup {
                 fault: BackupErrorKind::Running,
-                what: "a backup of the instance is running and would contain only part of the load; finish \
-                 or stop the backup first"
+                what: "a backup of the instance is running and would contain only part of the load; wait \
+                 for the backup, or stop it"
                     .to_string(),
             })
         } else {
@@ -215,7 +215,7 @@ impl<'s> LoadTransaction<'s> {
             ));
         }
         if options.density.is_some_and(|percent| !(20..=100).contains(&percent)) {
-            return Err(Error::Usage("the density of a bulk load must be from 20 to 100 %".to_string()));
+            return Err(Error::Usage("the density of a bulk load must be between 20 and 100 %".to_string()));
         }
         let running = RunningLoad::begin(session.active.services().clone())?;
         // A scan that zeroes deleted data would otherwise change pages before they are durable.

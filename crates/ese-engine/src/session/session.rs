@@ -10,7 +10,7 @@ use crate::table::{self, IndexDefinition, TableDefinition, rows};
 use crate::transaction::{ActiveTransaction, ReadView, TransactionHost};
 use crate::{Error, Result};
 
-/// Determines when a commit returns.
+/// Durability of a commit, which determines when the commit returns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CommitMode {
     /// The commit returns when it is durable.
@@ -20,7 +20,7 @@ pub enum CommitMode {
     Lazy,
 }
 
-/// Identifies a commit. The commit is durable once the log is durable up to this position, which is
+/// Identifier of a commit. The commit is durable once the log is durable up to this position, which is
 /// [`LogPosition::MIN`] if the transaction changed nothing.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct CommitId(pub LogPosition);

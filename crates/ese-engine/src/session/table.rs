@@ -87,12 +87,12 @@ impl Table {
     /// Selects, by name, the index that determines the order of moves; `None` selects the table's own order.
     /// Afterwards there is no current record.
     pub fn set_index(&mut self, name: Option<&str>) -> Result<()> {
-        let named = |index: &Index| name.is_some_and(|name| index.name.eq_ignore_ascii_case(name));
+        let has_name = |index: &Index| name.is_some_and(|name| index.name.eq_ignore_ascii_case(name));
         self.index = match name {
             None => None,
-            Some(_) if self.state.schema.primary_index().is_some_and(named) => None,
+            Some(_) if self.state.schema.primary_index().is_some_and(has_name) => None,
             Some(name) => {
-                let at = self.state.indexes.iter().position(|entry| named(&entry.index));
+                let at = self.state.indexes.iter().position(|entry| has_name(&entry.index));
                 Some(at.ok_or_else(|| Error::Usage(format!("index {name:?} does not exist")))?)
             }
         };
@@ -225,7 +225,7 @@ impl Table {
 
     fn value(&self, view: &ReadView, id: ColumnId) -> Result<Value> {
         let column = self.state.schema.column(id);
-        let column = column.ok_or_else(|| Error::Usage(format!("table has no column {id}")))?;
+        let column = column.ok_or_else(|| Error::Usage(format!("the table does not have column {id}")))?;
         rows::read(&self.state, view, &Record::new(&self.row, self.state.tree.file.page_size), column)
     }
 
@@ -292,7 +292,9 @@ impl Table {
             None => self.state.schema.primary_index(),
         };
         let Some(index) = index else {
-            return Err(Error::Usage("the table has no primary index to seek in".to_string()));
+            return Err(Error::Usage(
+                "the table does not have a primary index, which is needed for a seek".to_string(),
+            ));
         };
         if values.len() > index.segments.len() {
             return Err(Error::Usage(format!("index {:?} has {} columns", index.name, index.segments.len())));
@@ -301,7 +303,8 @@ impl Table {
         let mut raw = Vec::new();
         for (segment, value) in index.segments.iter().zip(values) {
             let column = self.state.schema.column(segment.column);
-            let column = column.ok_or_else(|| Error::Usage(format!("no column {}", segment.column)))?;
+            let column =
+                column.ok_or_else(|| Error::Usage(format!("column {} does not exist", segment.column)))?;
             raw.push((column, value.encode(column).map_err(|e| usage(&e))?, segment.descending));
         }
         let parts: Vec<KeyPart<'_>> = raw

@@ -105,7 +105,7 @@ impl TreeFixture {
 
 /// Checks that a session with one open level needs only one rollback to end all levels.
 #[test]
-fn a_statement_that_cannot_be_undone_keeps_the_level_of_its_session() {
+fn a_statement_that_cannot_be_undone_keeps_the_session_level() {
     let fixture = TreeFixture::new();
     let mut session = fixture.session(1);
     session.begin().unwrap();
@@ -133,7 +133,7 @@ fn a_statement_that_cannot_be_undone_keeps_the_level_of_its_session() {
 /// Checks that one rollback undoes two nested failed statements. The level outside both is the second one that the
 /// user began.
 #[test]
-fn one_rollback_undoes_nested_failed_statements() {
+fn a_single_rollback_undoes_nested_failed_statements() {
     let fixture = TreeFixture::new();
     let mut session = fixture.session(1);
     session.begin().unwrap();

@@ -96,7 +96,7 @@ impl<'a> SpaceLock<'a> {
             GroupAbort::Failed(Error::Corrupt {
                 path: self.file.path.clone(),
                 page: Some(trees.available.root),
-                what: "available-extent tree lost prepared pages".to_string(),
+                what: "prepared pages are missing from the available-extent tree".to_string(),
             })
         })
     }
@@ -262,7 +262,7 @@ impl<'a> SpaceLock<'a> {
             left.count -= 1;
             if left.count == 0 {
                 Err(GroupAbort::Failed(Error::Internal(
-                    "an extent has no pages left after splits of the owned-extent tree".into(),
+                    "an extent has no free pages left after splits of the owned-extent tree".into(),
                 )))
             } else {
                 Ok(page)
@@ -297,7 +297,7 @@ impl<'a> SpaceLock<'a> {
         let step = self.file.extension_pages();
         let count = need.max(step).div_ceil(step).saturating_mul(step);
         let last = owned.checked_add(count).and_then(PageNumber::new).ok_or_else(|| {
-            Error::Usage(format!("{}: database has reached its maximum size", self.file.path.display()))
+            Error::Usage(format!("{}: the database has reached its maximum size", self.file.path.display()))
         })?;
         self.file.grow_file(last)?;
         group::run(self.file, false, |group| {

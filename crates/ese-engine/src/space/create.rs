@@ -75,8 +75,9 @@ impl SpaceLock<'_> {
                 SpaceHeader { multiple: true, owned_root_or_bitmap: record.owned_root.get(), ..header };
             let mut external = root.as_page().external_header().to_vec();
             converted.update(&mut external);
-            let applied =
-                root.set_external_header(&external).map_err(|_| "root has no room for its space header");
+            let applied = root
+                .set_external_header(&external)
+                .map_err(|_| "root does not have enough space for its space header");
             group.record_if_applied(owner.root, applied, LogRecord::ConvertFdp2(record))
         })
     }

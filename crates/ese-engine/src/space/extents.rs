@@ -49,7 +49,7 @@ fn path(group: &mut AtomicGroup, tree: &TreeIdentity, key: &[u8]) -> GroupResult
         let child = page.child_for(key).map(|(_, child)| child);
         let child = child
             .filter(|_| path.len() < MAX_DEPTH)
-            .ok_or_else(|| damaged(group, at, "no child for an extent"))?;
+            .ok_or_else(|| damaged(group, at, "the page does not have a child for an extent"))?;
         path.push(child);
     }
 }
@@ -76,7 +76,7 @@ pub(crate) fn search(
             return search_leaves(file, at, key, wanted);
         }
         let child = page.child_for(&bytes).map(|(_, child)| child);
-        at = child.ok_or_else(|| corrupt(file, at, "no child for an extent"))?;
+        at = child.ok_or_else(|| corrupt(file, at, "the page does not have a child for an extent"))?;
     }
     Err(corrupt(file, at, "the tree is too deep"))
 }
@@ -200,7 +200,7 @@ pub(crate) fn insert(
             // A node with the same key that is flagged as deleted is replaced. The leaf may be empty temporarily
             // within the group.
             if extent_at(&page, line).is_some() {
-                return Err(damaged(group, leaf, "extent already exists"));
+                return Err(damaged(group, leaf, "the extent already exists"));
             }
             group.delete(tree, leaf, line)?;
             return group.insert(tree, leaf, line, &key, &data);
@@ -236,7 +236,7 @@ fn make_room(
     let page = group.page(at)?;
     let incoming = incoming.map(|new| IncomingNode { line: page.lower_bound(new.key).0, ..new });
     let cut = split::choose_cut(tree, &page, size, incoming)
-        .ok_or_else(|| damaged(group, at, "page cannot be split"))?;
+        .ok_or_else(|| damaged(group, at, "the page cannot be split"))?;
     let parent = path[level - 1];
     if group.page(parent)?.free_bytes() < node_space(cut.separator.len(), false, 4) {
         return make_room(group, tree, path, level - 1, None, &mut |_| Ok(new));

@@ -155,7 +155,7 @@ impl SpaceLock<'_> {
             return Err(GroupAbort::Failed(Error::Corrupt {
                 path: self.file.path.clone(),
                 page: Some(system.owned.root),
-                what: "the database owns no pages".to_string(),
+                what: "the database does not own any pages".to_string(),
             }));
         };
         let available = extents::ending_at(group, &system.available, end.last)?;

@@ -58,7 +58,7 @@ impl SpaceLock<'_> {
         let until = self.file.unsettled.until();
         let (file, size) = (self.file, self.file.page_size);
         let trees = self.trees(root)?;
-        let failed = |error: &std::io::Error| Error::io(&file.path, error);
+        let io_error = |error: &std::io::Error| Error::io(&file.path, error);
         let mut cleared = false;
         let mut buffer = IoBuffer::zeroed(READ_BYTES.max(size.bytes()));
         for extent in self.owned_extents(&trees)? {
@@ -69,7 +69,7 @@ impl SpaceLock<'_> {
                 let bytes = &mut buffer[..count * size.bytes()];
                 let Some(first) = PageNumber::new(next) else { break };
                 let read = file.file.read_at(size.offset_of(first), bytes, IoReason::DatabaseRead);
-                read.map_err(|error| failed(&error))?;
+                read.map_err(|error| io_error(&error))?;
                 for (index, page) in bytes.chunks_exact_mut(size.bytes()).enumerate() {
                     let number = first.plus(index as u32);
                     let good =
@@ -80,14 +80,14 @@ impl SpaceLock<'_> {
                     let zeros = IoBuffer::zeroed(size.bytes());
                     let written =
                         file.file.write_at(size.offset_of(number), &zeros, IoReason::DatabaseExtend);
-                    written.map_err(|error| failed(&error))?;
+                    written.map_err(|error| io_error(&error))?;
                     cleared = true;
                 }
                 next += count as u32;
             }
         }
         if cleared {
-            file.file.sync(IoReason::DatabaseExtend).map_err(|error| failed(&error))?;
+            file.file.sync(IoReason::DatabaseExtend).map_err(|error| io_error(&error))?;
         }
         Ok(())
     }

@@ -36,7 +36,7 @@ fn owned(lock: &SpaceLock<'_>, trees: &SpaceTrees) -> BTreeSet<u32> {
 /// trees are split. Each new page of a tree is either in one of the extents that the tree received or in its
 /// owned-extent tree, and nowhere else.
 #[test]
-fn a_split_of_the_owned_extents_takes_its_pages_from_the_new_extent() {
+fn an_owned_extents_split_takes_pages_from_the_new_extent() {
     const PAGES: u32 = 8;
     let instance = open(&SimVfs::new(), PageSize::KIB_4, 64).unwrap();
     let db = instance.create_database(Path::new("/db/space.edb"), &DatabaseOptions::default()).unwrap();
@@ -90,7 +90,7 @@ fn fragment(lock: &SpaceLock<'_>, trees: &SpaceTrees, mut whole: Extent, pieces:
 
 /// A search visits more leaves than the cache has frames. Each leaf is read once.
 #[test]
-fn a_search_through_many_extents_holds_few_pages() {
+fn a_search_through_many_extents_pins_few_pages() {
     const FRAMES: usize = 48;
     let instance = open(&SimVfs::new(), PageSize::KIB_4, FRAMES).unwrap();
     let db = instance.create_database(Path::new("/db/space.edb"), &DatabaseOptions::default()).unwrap();

@@ -59,20 +59,20 @@ mod tests {
 
     #[test]
     fn the_oldest_pin_is_independent_of_the_order_of_pins_and_releases() {
-        let at = |segment| LogPosition::new(1, segment, 0);
+        let segment_position = |segment| LogPosition::new(1, segment, 0);
         let pins = CheckpointPins::default();
-        let pin = |segment| pins.pin(at(segment));
+        let pin = |segment| pins.pin(segment_position(segment));
         let (fifth, third, again, fourth) = (pin(5), pin(3), pin(3), pin(4));
         let oldest_after = |released| {
             pins.release(released);
             pins.oldest()
         };
-        assert_eq!(pins.oldest(), Some(at(3)));
-        assert_eq!(oldest_after(third), Some(at(3)), "pinned twice");
-        assert_eq!(oldest_after(fourth), Some(at(3)));
-        assert_eq!(oldest_after(again), Some(at(5)), "the fourth was released before");
+        assert_eq!(pins.oldest(), Some(segment_position(3)));
+        assert_eq!(oldest_after(third), Some(segment_position(3)), "pinned twice");
+        assert_eq!(oldest_after(fourth), Some(segment_position(3)));
+        assert_eq!(oldest_after(again), Some(segment_position(5)), "the fourth was released before");
         let elsewhere = jetcell_sync::thread::scope(|scope| scope.spawn(|| pin(2)).join().unwrap());
-        assert_eq!(pins.oldest(), Some(at(2)), "pins of other threads count");
-        assert_eq!((oldest_after(elsewhere), oldest_after(fifth)), (Some(at(5)), None));
+        assert_eq!(pins.oldest(), Some(segment_position(2)), "pins of other threads count");
+        assert_eq!((oldest_after(elsewhere), oldest_after(fifth)), (Some(segment_position(5)), None));
     }
 }

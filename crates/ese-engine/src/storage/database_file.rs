@@ -499,7 +499,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_header_names_the_newest_generation_with_its_time() {
+    fn a_header_contains_the_newest_generation_and_time() {
         let time = |generation: u32| LogTime([generation as u8; 8]);
         for earlier_format in [false, true] {
             let required_time = |generation| if earlier_format { LogTime::NONE } else { time(generation) };

@@ -112,16 +112,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_database_is_found_by_its_renamed_path_its_renamed_directory_or_its_name() {
+    fn a_database_is_found_by_renamed_path_directory_or_name() {
         let disk = SimVfs::new();
         disk.create_directory(Path::new("/copy")).unwrap();
-        let put = |path: &str, random: u32| {
+        let put_database = |path: &str, random: u32| {
             let signature = Signature::new(random, LogTime::NONE);
             let header = DatabaseHeader::for_new_database(PageSize::KIB_4, signature, signature).encode();
             disk.put(Path::new(path), &[&header[..], &header].concat());
         };
-        put("/copy/sru.DAT", 1);
-        put("/copy/SRU.dat", 2);
+        put_database("/copy/sru.DAT", 1);
+        put_database("/copy/SRU.dat", 2);
         let signature = |random| Signature::new(random, LogTime::NONE);
         let mut paths = DatabasePaths::default();
         let resolve = |paths: &DatabasePaths, logged: &str, random| {

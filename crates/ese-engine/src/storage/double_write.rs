@@ -93,14 +93,14 @@ pub(crate) fn path_of(database: &Path) -> PathBuf {
 /// these names but are not side files are not included.
 fn side_files(vfs: &dyn Vfs, database: &Path) -> Result<Vec<PathBuf>> {
     let magic = |path: &Path| {
-        let failed = |e: std::io::Error| Error::io(path, &e);
+        let io_error = |e: std::io::Error| Error::io(path, &e);
         let file = match vfs.open(path, OpenMode::Read) {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            opened => opened.map_err(failed)?,
+            opened => opened.map_err(io_error)?,
         };
         let mut start = IoBuffer::zeroed(DESCRIPTOR);
-        if file.len().map_err(failed)? >= DESCRIPTOR as u64 {
-            file.read_at(0, &mut start, IoReason::DatabaseRead).map_err(failed)?;
+        if file.len().map_err(io_error)? >= DESCRIPTOR as u64 {
+            file.read_at(0, &mut start, IoReason::DatabaseRead).map_err(io_error)?;
         }
         Ok(start.first_chunk().map(|magic| u64::from_le_bytes(*magic)))
     };
@@ -135,11 +135,11 @@ impl DoubleWrite {
         log_signature: Signature,
     ) -> Result<Arc<DoubleWrite>> {
         let side = path_of(path);
-        let failed = |e: std::io::Error| Error::io(&side, &e);
-        let file = vfs.open(&side, OpenMode::CreateNew).map_err(failed)?;
-        vfs.sync_directory(side.parent().unwrap_or(Path::new("."))).map_err(failed)?;
-        file.grow(RING).map_err(failed)?;
-        file.sync(IoReason::Other).map_err(failed)?;
+        let io_error = |e: std::io::Error| Error::io(&side, &e);
+        let file = vfs.open(&side, OpenMode::CreateNew).map_err(io_error)?;
+        vfs.sync_directory(side.parent().unwrap_or(Path::new("."))).map_err(io_error)?;
+        file.grow(RING).map_err(io_error)?;
+        file.sync(IoReason::Other).map_err(io_error)?;
         Ok(Arc::new(DoubleWrite {
             database,
             file,
@@ -194,10 +194,10 @@ impl DoubleWrite {
     fn write(&self, mut at: u64, pages: &[(PageNumber, &[u8])], durable: LogPosition) -> Result<u64> {
         let size = self.page_size.bytes();
         let len = DESCRIPTOR + pages.len() * size;
-        let failed =
+        let read_only_error =
             |file: &dyn File, e: std::io::Error| Error::ReadOnly(format!("{}: {e}", file.path().display()));
         if at + len as u64 > RING {
-            self.database.sync(IoReason::EvictionWrite).map_err(|e| failed(&*self.database, e))?;
+            self.database.sync(IoReason::EvictionWrite).map_err(|e| read_only_error(&*self.database, e))?;
             at = 0;
         }
         let mut batch = IoBuffer::zeroed(len);
@@ -213,8 +213,10 @@ impl DoubleWrite {
             let at = DESCRIPTOR + i * size;
             batch[at..at + size].copy_from_slice(image);
         }
-        self.file.write_at(at, &batch, IoReason::EvictionWrite).map_err(|e| failed(&*self.file, e))?;
-        self.file.sync(IoReason::EvictionWrite).map_err(|e| failed(&*self.file, e))?;
+        self.file
+            .write_at(at, &batch, IoReason::EvictionWrite)
+            .map_err(|e| read_only_error(&*self.file, e))?;
+        self.file.sync(IoReason::EvictionWrite).map_err(|e| read_only_error(&*self.file, e))?;
         Ok(at + len as u64)
     }
 }
@@ -254,12 +256,12 @@ fn restore_from(
     database: &dyn File,
     header: &DatabaseHeader,
 ) -> Result<usize> {
-    let failed = |e: std::io::Error| Error::io(side, &e);
-    let file = vfs.open(side, OpenMode::Write).map_err(failed)?;
+    let io_error = |e: std::io::Error| Error::io(side, &e);
+    let file = vfs.open(side, OpenMode::Write).map_err(io_error)?;
     // If the previous process was killed, its images may not be durable yet. They must be made durable now, because
     // writing an image in place can tear the page.
-    file.sync(IoReason::Other).map_err(failed)?;
-    let images = images_in(&*file, known, header).map_err(failed)?;
+    file.sync(IoReason::Other).map_err(io_error)?;
+    let images = images_in(&*file, known, header).map_err(io_error)?;
     let database_failed = |e: std::io::Error| Error::io(database.path(), &e);
     let database_len = database.len().map_err(database_failed)?;
     let mut stored = IoBuffer::zeroed(header.page_size.bytes());
@@ -310,9 +312,9 @@ pub(crate) fn page_images(
     let known = |descriptor: &[u8]| descriptor[36..64] == signature && position_in(descriptor) <= until;
     let mut images = BTreeMap::new();
     for side in side_files(vfs, path)? {
-        let failed = |e: std::io::Error| Error::io(&side, &e);
-        let file = vfs.open(&side, OpenMode::Read).map_err(failed)?;
-        images.extend(images_in(&*file, known, header).map_err(failed)?);
+        let io_error = |e: std::io::Error| Error::io(&side, &e);
+        let file = vfs.open(&side, OpenMode::Read).map_err(io_error)?;
+        images.extend(images_in(&*file, known, header).map_err(io_error)?);
     }
     Ok(images)
 }

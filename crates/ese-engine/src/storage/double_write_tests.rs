@@ -87,7 +87,7 @@ fn a_torn_image_is_not_used_although_its_checksum_matches() {
 
 /// The log lacks an image's changes if an operator has restored an older copy of it or if it is a different log.
 #[test]
-fn an_image_is_used_only_if_the_log_has_its_changes() {
+fn a_page_image_newer_than_the_log_is_ignored() {
     let (old, new) = (image(10, 1), image(20, 2));
     for (log, until, count) in [
         (8, DURABLE, 1),
@@ -104,7 +104,7 @@ fn an_image_is_used_only_if_the_log_has_its_changes() {
 }
 
 #[test]
-fn side_files_of_an_earlier_version_are_used_and_removed_and_other_files_are_not() {
+fn only_side_files_from_earlier_versions_are_used_and_removed() {
     let (old, new) = (image(10, 1), image(20, 2));
     let mut batch = vec![0; DESCRIPTOR];
     batch[8..36].copy_from_slice(&signature(7).to_bytes());
@@ -147,7 +147,7 @@ fn the_name_of_a_side_file_is_durable_after_its_creator_was_killed() {
 /// A thread that waits for the previous batch must also get an error immediately, because no later thread would wake
 /// it. A failed sync is not retried: a second sync can succeed even though the device has dropped pages.
 #[test]
-fn a_failure_ends_all_waits_and_is_not_retried() {
+fn a_failure_wakes_all_waiters_and_is_not_retried() {
     let full = RING as usize / (DESCRIPTOR + SIZE.bytes());
     let cases = [
         (FaultTarget::Write, ".jdw", 1, true),

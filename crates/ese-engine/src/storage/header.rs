@@ -25,9 +25,9 @@ pub(crate) fn repair_shadow(file: &dyn File, header: &DatabaseHeader, copies: He
 fn write_header_copy(file: &dyn File, header: &DatabaseHeader, copy: u64) -> Result<()> {
     let mut page = IoBuffer::zeroed(header.page_size.bytes());
     page.copy_from_slice(&header.encode());
-    let failed = |e: std::io::Error| Error::ReadOnly(format!("{}: header: {e}", file.path().display()));
-    file.write_at(copy * page.len() as u64, &page, IoReason::DatabaseHeader).map_err(failed)?;
-    file.sync(IoReason::DatabaseHeader).map_err(failed)
+    let header_error = |e: std::io::Error| Error::ReadOnly(format!("{}: header: {e}", file.path().display()));
+    file.write_at(copy * page.len() as u64, &page, IoReason::DatabaseHeader).map_err(header_error)?;
+    file.sync(IoReason::DatabaseHeader).map_err(header_error)
 }
 
 /// Reads the header of a database file from a valid copy. Also returns which copies are valid.
@@ -51,8 +51,8 @@ pub(crate) fn read_header(file: &dyn File) -> Result<(DatabaseHeader, HeaderCopi
     })
 }
 
-const NO_HEADER: &str = "the file has no database header: its creation was interrupted, or the header was \
- overwritten; delete the file if it was never used, or restore it from a backup";
+const NO_HEADER: &str = "the file does not have a database header: its creation was interrupted, or the \
+ header was overwritten; delete the file if it was never used, or restore it from a backup";
 
 /// Last part of the error message for a database whose creation was never completed.
 pub(crate) const CREATION_INTERRUPTED: &str =
@@ -95,13 +95,14 @@ pub(crate) fn check_format(
     let written = header.update == ese_format::header::DATABASE_UPDATE && header.update_minor == 0;
     if !to_recover && !written {
         return Err(Error::Usage(format!(
-            "{path}: database format update {:#x}.{:#x} cannot be written by this engine (it writes 0x14)",
+            "{path}: database format update {:#x}.{:#x} cannot be written by this engine, which writes only \
+             0x14",
             header.update, header.update_minor
         )));
     }
     if header.page_size != page_size {
         return Err(Error::Usage(format!(
-            "{path}: database has pages of {:?}, but the cache has {page_size:?}",
+            "{path}: the database has pages of {:?}, but the cache has {page_size:?}",
             header.page_size
         )));
     }

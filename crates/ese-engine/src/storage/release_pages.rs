@@ -79,12 +79,12 @@ impl DatabaseFile {
 
     fn change_file(&self, pages: &ReleasedRanges, end: LogPosition) -> Result<()> {
         self.drop_from_cache(pages)?;
-        let failed = |e: std::io::Error| Error::io(&self.path, &e);
+        let io_error = |e: std::io::Error| Error::io(&self.path, &e);
         let file_pages = self.file_pages()?;
         match pages {
             ReleasedRanges::After(last) if file_pages > last.get() => {
                 let len = self.page_size.offset_of(last.plus(1));
-                self.file.truncate(len).map_err(failed)?;
+                self.file.truncate(len).map_err(io_error)?;
             }
             ReleasedRanges::After(_) => {}
             ReleasedRanges::Holes(extents) => {
@@ -92,11 +92,11 @@ impl DatabaseFile {
                     let offset = self.page_size.offset_of(extent.first());
                     let pages = extent.count.min(file_pages - extent.first().get() + 1);
                     let len = u64::from(pages) * self.page_size.bytes() as u64;
-                    self.file.punch_hole(offset, len).map_err(failed)?;
+                    self.file.punch_hole(offset, len).map_err(io_error)?;
                 }
             }
         }
-        self.file.sync(IoReason::DatabaseExtend).map_err(failed)?;
+        self.file.sync(IoReason::DatabaseExtend).map_err(io_error)?;
         let now = LogTime::from_unix_ms(self.vfs.clock().unix_ms());
         self.update_header(|header| {
             header.resize_position = end;
@@ -112,15 +112,15 @@ impl DatabaseFile {
 
     /// Fails if the file system cannot punch holes. Does not change the file.
     pub(crate) fn check_holes(&self) -> Result<()> {
-        let failed = |e: std::io::Error| match e.kind() {
+        let hole_error = |e: std::io::Error| match e.kind() {
             std::io::ErrorKind::Unsupported => Error::Usage(format!(
                 "{}: the file system does not support hole punching, so the file cannot be trimmed",
                 self.path.display()
             )),
             _ => Error::io(&self.path, &e),
         };
-        let end = self.file.len().map_err(failed)?;
-        self.file.punch_hole(end, self.page_size.bytes() as u64).map_err(failed)
+        let end = self.file.len().map_err(hole_error)?;
+        self.file.punch_hole(end, self.page_size.bytes() as u64).map_err(hole_error)
     }
 
     /// Allocates the blocks of an extent that may contain holes. Otherwise, writing one of its pages could fail

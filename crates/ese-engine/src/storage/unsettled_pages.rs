@@ -102,7 +102,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn runs_have_no_page_that_was_in_use(
+        fn settled_runs_contain_no_page_that_was_in_use(
             until in 0..20u32, used in prop::collection::vec((1..200u32, 1..20u32), 0..12),
             first in 1..200u32, count in 1..60u32, least in 1..8u32, more in 0..20u32,
         ) {
@@ -129,7 +129,7 @@ mod tests {
 
     /// Simulates freeing every second page of a huge file.
     #[test]
-    fn too_many_extents_become_one_part_of_the_file() {
+    fn too_many_extents_collapse_into_a_single_file_range() {
         let pages = UnsettledPages::default();
         let last = 8 * MAX_EXTENTS as u32;
         (1..=last).step_by(2).for_each(|page| pages.add(extent(page, 1)));

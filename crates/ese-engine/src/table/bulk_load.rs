@@ -104,10 +104,11 @@ impl<'v> RowLongValues<'v> {
     /// Assigns a number to a value. Its nodes are added together with the record.
     fn store(&mut self, state: &TableState, value: Cow<'v, [u8]>) -> Result<LongValueId> {
         if value.len() > i32::MAX as usize {
-            return Err(Error::Usage("a value can have at most 2147483647 bytes".to_string()));
+            return Err(Error::Usage("the value is too long; the maximum is 2147483647 bytes".to_string()));
         }
         let tree = state.long_values.get();
-        let tree = tree.ok_or_else(|| Error::Internal("the table has no long-value tree".to_string()))?;
+        let tree =
+            tree.ok_or_else(|| Error::Internal("the table does not have a long-value tree".to_string()))?;
         let id = state.next_long_value(tree)?;
         self.0.push((id, value));
         Ok(id)

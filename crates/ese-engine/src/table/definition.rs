@@ -111,7 +111,7 @@ impl TableDefinition {
         if let Some(density) = self.density {
             if !DENSITIES.contains(&density) {
                 return Err(Error::Usage(format!(
-                    "table {:?}: density {density} % is not between {} and {} %",
+                    "table {:?}: invalid density {density} %; it must be between {} and {} %",
                     self.name,
                     DENSITIES.start(),
                     DENSITIES.end()
@@ -132,7 +132,10 @@ impl TableDefinition {
         for index in &self.indexes {
             let index = index.index(&schema, size)?;
             if index.is_primary() && schema.primary_index().is_some() {
-                return Err(Error::Usage(format!("table {:?}: more than one primary index", self.name)));
+                return Err(Error::Usage(format!(
+                    "table {:?}: a table can have at most one primary index",
+                    self.name
+                )));
             }
             schema.indexes.push(index);
         }
@@ -162,7 +165,7 @@ impl ColumnDefinition {
         }
         let counts = matches!(self.kind, ColumnType::Long | ColumnType::LongLong | ColumnType::UnsignedLong);
         if self.flags.contains(ColumnFlags::AUTO_INCREMENT) && (!counts || sparse) {
-            return Err(usage("a column of this type cannot auto-increment"));
+            return Err(usage("a column of this type cannot be an auto-increment column"));
         }
         if self.kind.is_text()
             && ![CodePage::UNICODE, CodePage::WESTERN, CodePage::ASCII].contains(&self.code_page)
@@ -170,7 +173,7 @@ impl ColumnDefinition {
             return Err(usage("the code page of text must be 1200, 1252 or 20127"));
         }
         let mut column = Column::new(*place, &self.name, self.kind, size);
-        *place = place.checked_add(1).ok_or_else(|| usage("too many columns"))?;
+        *place = place.checked_add(1).ok_or_else(|| usage("the table has too many columns"))?;
         column.flags = self.flags;
         column.flags.set(ColumnFlags::HAS_DEFAULT, self.default.is_some());
         column.code_page = self.code_page;
@@ -179,7 +182,7 @@ impl ColumnDefinition {
             value.len() > MAX_SHORT_VALUE as usize
                 || self.kind.fixed_size().is_some_and(|size| size != value.len())
         }) {
-            return Err(usage("the length of the default value does not fit the type"));
+            return Err(usage("the length of the default value does not match the type of the column"));
         }
         Ok(column)
     }
@@ -191,16 +194,19 @@ impl IndexDefinition {
         check_name(&self.name, table.indexes.iter().map(|other| &*other.name))?;
         let usage = |what: String| Error::Usage(format!("index {:?}: {what}", self.name));
         if self.columns.is_empty() || self.columns.len() > MAX_SEGMENTS {
-            return Err(usage(format!("an index has 1 to {MAX_SEGMENTS} columns")));
+            return Err(usage(format!("an index must have between 1 and {MAX_SEGMENTS} columns")));
         }
         let mut flags =
             if self.primary { IndexFlags::DEFAULT_PRIMARY } else { IndexFlags::DEFAULT_SECONDARY };
         flags.set(IndexFlags::UNIQUE, self.unique || self.primary);
         let mut columns = Vec::new();
         for (name, descending) in &self.columns {
-            let column = table.column_named(name).ok_or_else(|| usage(format!("no column {name:?}")))?;
+            let column =
+                table.column_named(name).ok_or_else(|| usage(format!("column {name:?} does not exist")))?;
             if column.kind.is_text() && column.code_page == CodePage::UNICODE {
-                return Err(usage(format!("sorting Unicode text ({name:?}) needs the Windows sort tables")));
+                return Err(usage(format!(
+                    "sorting Unicode text ({name:?}) requires the Windows sort tables"
+                )));
             }
             if column.flags.contains(ColumnFlags::MULTI_VALUED) {
                 flags |= IndexFlags::MULTI_VALUED;
@@ -224,11 +230,12 @@ fn check_name<'a>(name: &str, mut others: impl Iterator<Item = &'a str>) -> Resu
     let bad = |c: char| !c.is_ascii() || c.is_ascii_control() || "!.[]`".contains(c);
     if name.is_empty() || name.len() > MAX_NAME || name.contains(bad) || name.starts_with(' ') {
         return Err(Error::Usage(format!(
-            "{name:?} is not a valid name: names have 1 to 64 ASCII characters without ! . [ ] `"
+            "{name:?} is not a valid name; names must have between 1 and 64 ASCII characters without ! . [ \
+             ] `"
         )));
     }
     if others.any(|other| other.eq_ignore_ascii_case(name)) {
-        return Err(Error::Usage(format!("{name:?} occurs twice")));
+        return Err(Error::Usage(format!("{name:?} is specified more than once")));
     }
     Ok(())
 }

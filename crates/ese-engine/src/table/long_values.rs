@@ -21,7 +21,8 @@ pub(super) fn store(
 ) -> Result<LongValueId> {
     let tree = long_value_tree(session, state)?;
     let size = u32::try_from(value.len()).ok().filter(|size| *size <= i32::MAX as u32);
-    let size = size.ok_or_else(|| Error::Usage("a value can have at most 2147483647 bytes".to_string()))?;
+    let size = size
+        .ok_or_else(|| Error::Usage("the value is too long; the maximum is 2147483647 bytes".to_string()))?;
     let id = state.next_long_value(&tree)?;
     tree.insert(session.changes()?, &id.root_key(), &LongValueRoot::new(size).encode())?;
     let chunk_size = state.schema.chunk_size(tree.file.page_size);
@@ -49,7 +50,7 @@ pub(super) fn read(state: &TableState, view: &ReadView, id: LongValueId, limit: 
         match appended {
             Some(Ok(())) => {}
             Some(Err(error)) => return Err(tree.damaged(tree.root, &format!("{id:?} at {offset}: {error}"))),
-            None => return Err(tree.damaged(tree.root, &format!("{id:?} has no chunk at {offset}"))),
+            None => return Err(tree.damaged(tree.root, &format!("{id:?} does not have a chunk at {offset}"))),
         }
     }
     Ok(value)
@@ -69,7 +70,9 @@ pub(super) fn remove(session: &mut ActiveTransaction, state: &TableState, id: Lo
     for offset in (0..root.size).step_by(chunk_size as usize) {
         tree.flag_delete(session.changes()?, &tree.bookmark(&id.chunk_key(offset), &[])).map_err(
             |e| match e {
-                Error::RecordNotFound => tree.damaged(tree.root, &format!("{id:?} has no chunk at {offset}")),
+                Error::RecordNotFound => {
+                    tree.damaged(tree.root, &format!("{id:?} does not have a chunk at {offset}"))
+                }
                 other => other,
             },
         )?;
@@ -112,13 +115,14 @@ fn long_value_tree(session: &ActiveTransaction, state: &TableState) -> Result<Ar
 
 fn tree(state: &TableState) -> Result<&Arc<Tree>> {
     state.long_values.get().ok_or_else(|| {
-        state
-            .tree
-            .damaged(state.tree.root, "a record refers to a long value, but the table has no long-value tree")
+        state.tree.damaged(
+            state.tree.root,
+            "a record refers to a long value, but the table does not have a long-value tree",
+        )
     })
 }
 
 fn root(tree: &Tree, view: &ReadView, id: LongValueId) -> Result<LongValueRoot> {
     let root = tree.get(view, &id.root_key(), LongValueRoot::decode)?.flatten();
-    root.ok_or_else(|| tree.damaged(tree.root, &format!("{id:?} has no root")))
+    root.ok_or_else(|| tree.damaged(tree.root, &format!("{id:?} does not have a root")))
 }

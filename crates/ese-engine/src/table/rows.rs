@@ -132,7 +132,7 @@ pub(crate) fn replace(
                 let key = primary_key(&state.schema, index, &after, &mut source(state, &view, index));
                 if key.map_err(|e| usage(&e))?.bytes != bookmark.key() {
                     return Err(Error::Usage(
-                        "replace cannot change the primary key; delete the record and insert it again"
+                        "the primary key of a record cannot be changed; delete the record and insert it again"
                             .to_string(),
                     ));
                 }
@@ -293,14 +293,14 @@ fn encode<'t>(state: &'t TableState, row: &'t [(ColumnId, Value)]) -> Result<Raw
         .map(|(at, (id, value))| {
             // The record could reference only one of the two long values, and the other would be lost.
             if row[..at].iter().any(|(other, _)| other == id) {
-                return Err(Error::Usage(format!("column {id} is given twice")));
+                return Err(Error::Usage(format!("column {id} is specified more than once")));
             }
             let column = state.schema.column(*id).ok_or_else(|| usage(&RecordError::UnknownColumn(*id)))?;
             let raw =
                 value.encode(column).map_err(|e| Error::Usage(format!("column {:?}: {e}", column.name)))?;
             if raw.as_ref().is_some_and(|raw| column.size > 0 && raw.len() > column.size as usize) {
                 return Err(Error::Usage(format!(
-                    "column {:?}: a value can have at most {} bytes",
+                    "column {:?}: the value is too long; the maximum is {} bytes",
                     column.name, column.size
                 )));
             }
@@ -412,7 +412,7 @@ fn source(state: &TableState, view: &ReadView, index: &Index) -> impl FnMut(Long
 
 fn delete_entry(session: &mut ActiveTransaction, tree: &Arc<Tree>, key: &[u8], row: &[u8]) -> Result<()> {
     tree.flag_delete(session.changes()?, &tree.bookmark(key, row)).map_err(|error| match error {
-        Error::RecordNotFound => tree.damaged(tree.root, "an index lacks the entry of a record"),
+        Error::RecordNotFound => tree.damaged(tree.root, "an index does not have an entry for a record"),
         other => other,
     })
 }

@@ -86,7 +86,10 @@ impl TableState {
     /// Fails if the state is invalid and its trees must therefore no longer be used.
     pub fn check(&self) -> Result<()> {
         if self.gone.load(Ordering::Acquire) {
-            Err(Error::Usage(format!("table {:?}: its definition changed; open it again", self.schema.name)))
+            Err(Error::Usage(format!(
+                "the definition of table {:?} has changed; open the table again",
+                self.schema.name
+            )))
         } else {
             Ok(())
         }
@@ -104,7 +107,10 @@ impl TableState {
         };
         let id = LongValueId(before).next();
         if !id.is_wide() && id.0 > u64::from(u32::MAX >> 1) {
-            return Err(Error::Usage(format!("table {:?} has no long-value numbers left", self.schema.name)));
+            return Err(Error::Usage(format!(
+                "table {:?} has used all long-value numbers",
+                self.schema.name
+            )));
         }
         *last = Some(id.0);
         Ok(id)
@@ -121,7 +127,7 @@ impl TableState {
             }
         };
         let next = before.checked_add(1).ok_or_else(|| {
-            Error::Usage(format!("table {:?} has no record numbers left", self.schema.name))
+            Error::Usage(format!("table {:?} has used all record numbers", self.schema.name))
         })?;
         *last = Some(next);
         Ok(next.to_be_bytes())

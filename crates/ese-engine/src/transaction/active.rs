@@ -127,7 +127,7 @@ impl ActiveTransaction {
             }
             Some(_) => {
                 return Err(Error::Usage(format!(
-                    "transactions can be nested at most {MAX_LEVEL} levels deep"
+                    "transactions cannot be nested more than {MAX_LEVEL} levels deep"
                 )));
             }
         }
@@ -209,7 +209,7 @@ impl ActiveTransaction {
     /// Returns an error if no transaction has begun.
     pub(crate) fn check_begun(&self) -> Result<()> {
         match self.level() {
-            0 => Err(Error::Usage("changes need a transaction; begin one".to_string())),
+            0 => Err(Error::Usage("a change requires a transaction; begin a transaction first".to_string())),
             _ => Ok(()),
         }
     }

@@ -4,7 +4,7 @@ use ese_format::LogPosition;
 use jetcell_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use jetcell_sync::{Arc, thread};
 
-use super::{TransactionTable, View};
+use super::{TransactionTable, ReadView};
 use crate::schedule_tests::explore;
 use crate::storage::CheckpointPins;
 
@@ -19,7 +19,7 @@ fn a_snapshot_sees_a_commit_completely_or_not_at_all() {
                 let transaction = table.begin(1);
                 // One reader with a transaction and one without.
                 for snapshot in [transaction.snapshot, table.now()] {
-                    let view = View { own: None, snapshot };
+                    let view = ReadView { own: None, snapshot };
                     let first = view.sees(&writer);
                     assert_eq!(
                         view.sees(&writer),
@@ -67,7 +67,7 @@ fn history_that_a_snapshot_needs_is_not_reported_as_removable() {
 }
 
 #[test]
-fn a_checkpoint_pin_is_held_while_another_thread_takes_it_over() {
+fn a_checkpoint_pin_stays_held_during_handover_between_threads() {
     explore(|| {
         let pins = Arc::new(CheckpointPins::default());
         let position = LogPosition::new(1, 2, 0);

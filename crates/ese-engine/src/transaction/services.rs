@@ -14,7 +14,7 @@ use crate::log::{LogStream, RecordBatch};
 use crate::storage::{CheckpointPins, FileServices};
 use crate::{Error, Result};
 
-/// Cache, log, versions and transactions of one instance.
+/// Services shared by the parts of one instance: cache, log, versions and transactions.
 #[repr(align(128))]
 pub struct Services {
     /// File system of the instance.

@@ -241,7 +241,7 @@ mod tests {
     /// Checks that a commit's end is the end of its record. A page with a change from the commit must not be written
     /// before the log is durable up to this position.
     #[test]
-    fn a_commit_ends_behind_its_record() {
+    fn a_commit_end_is_the_end_position_for_the_record() {
         let table = TransactionTable::default();
         let (t, end) = (table.begin(1), LogPosition::new(3, 7, 99));
         assert_eq!(t.commit_end(), LogPosition::MIN);

@@ -92,7 +92,7 @@ impl ByteCounter {
     }
 }
 
-/// Stores all versions in an instance.
+/// Store of all node versions in an instance.
 pub struct VersionStore {
     shards: Vec<CachePadded<Shard>>,
     replaces: CachePadded<ActiveReplaces>,
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn older_snapshots_see_older_states() {
+    fn older_snapshots_see_older_versions() {
         let (table, store) = (TransactionTable::default(), VersionStore::new(1 << 20));
         let first = table.begin(1);
         let before = table.begin(1);
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn every_byte_of_a_version_counts() {
+    fn every_version_byte_is_charged_to_the_limit() {
         let (table, store) = (TransactionTable::default(), VersionStore::new(1 << 20));
         let t = table.begin(1);
         let bytes_of = |key: &[u8], what: VersionChange| {

@@ -55,7 +55,7 @@ fn has_index(session: &mut Session, db: &Arc<Database>, index: &str) -> bool {
 }
 
 #[test]
-fn a_loaded_index_has_the_entries_of_an_index_that_was_filled_and_takes_changes() {
+fn a_loaded_index_matches_a_regular_index_and_accepts_changes() {
     for size in SIZES {
         for rows in [0, 3, 2500] {
             let disk = SimVfs::new();
@@ -93,7 +93,7 @@ fn a_loaded_index_has_the_entries_of_an_index_that_was_filled_and_takes_changes(
 }
 
 #[test]
-fn an_index_that_cannot_be_loaded_leaves_nothing() {
+fn a_failed_index_load_leaves_no_trace() {
     let disk = SimVfs::new();
     let (instance, db) = create(&disk, PageSize::KIB_4);
     let mut session = instance.session();
@@ -139,7 +139,7 @@ fn an_index_that_cannot_be_loaded_leaves_nothing() {
 }
 
 #[test]
-fn an_index_and_backups_exclude_each_other() {
+fn index_loads_and_backups_exclude_each_other() {
     let disk = SimVfs::new();
     let (instance, db) = create(&disk, PageSize::KIB_4);
     let mut session = instance.session();
@@ -190,7 +190,7 @@ fn history(disk: &SimVfs, is_done: &mut bool) -> Result<()> {
 /// Checks power cuts and process kills at any write. Afterwards, either the index has an entry for every row, or the
 /// index is missing because it was not acknowledged.
 #[test]
-fn an_index_survives_cuts_completely_or_not_at_all() {
+fn an_index_load_is_atomic_across_power_cuts() {
     let base = without_index();
     let whole = base.clone_disk();
     let before = whole.operations();

@@ -106,7 +106,7 @@ pub(crate) fn load(session: &mut Session, db: &Arc<Database>, name: &str, rows: 
 
 /// Checks that the first pass that zeroes has almost nothing to do if the load option is set.
 #[test]
-fn pages_that_are_zeroed_when_they_are_loaded_are_not_written_again() {
+fn pages_zeroed_during_the_load_are_not_rewritten() {
     for size in SIZES {
         let zeroed = [false, true].map(|zero| {
             let disk = SimVfs::new();
@@ -199,7 +199,7 @@ pub(crate) fn is_there(session: &Session, db: &Arc<Database>, name: &str) -> boo
 }
 
 #[test]
-fn a_loaded_table_has_its_rows_and_takes_changes() {
+fn a_loaded_table_has_all_rows_and_accepts_changes() {
     for size in SIZES {
         for (count, density) in [(0, None), (1, None), (9, None), (400, Some(100)), (3000, None)] {
             let disk = SimVfs::new();
@@ -238,7 +238,7 @@ fn a_loaded_table_has_its_rows_and_takes_changes() {
 }
 
 #[test]
-fn pages_are_as_full_as_the_density_says() {
+fn loaded_pages_are_filled_to_the_configured_density() {
     let pages = |density| {
         let disk = SimVfs::new();
         let (instance, db) = create(&disk, PageSize::KIB_4);
@@ -259,7 +259,7 @@ fn pages_are_as_full_as_the_density_says() {
 }
 
 #[test]
-fn refused_rows_change_nothing() {
+fn rejected_rows_change_nothing() {
     let disk = SimVfs::new();
     let (instance, db) = create(&disk, PageSize::KIB_4);
     let mut session = instance.session();
@@ -284,7 +284,7 @@ fn refused_rows_change_nothing() {
 }
 
 #[test]
-fn a_load_that_is_not_finished_leaves_nothing() {
+fn an_unfinished_load_leaves_no_trace() {
     let disk = SimVfs::new();
     let (instance, db) = create(&disk, PageSize::KIB_4);
     let mut session = instance.session();
@@ -380,7 +380,7 @@ fn history(disk: &SimVfs, done: &mut Vec<&'static str>) -> Result<()> {
 /// Checks power cuts and process kills at any write. Each table exists either completely or not at all; if its load
 /// was acknowledged, it exists. Earlier commits are not lost, and the database accepts the same load again.
 #[test]
-fn a_load_survives_cuts_completely_or_not_at_all() {
+fn a_table_load_is_atomic_across_power_cuts() {
     let whole = SimVfs::new();
     history(&whole, &mut vec![]).unwrap();
     check(&whole);
@@ -460,7 +460,7 @@ fn an_older_copy_cannot_be_recovered_past_a_load() {
 }
 
 #[test]
-fn backups_and_loads_exclude_each_other_and_a_load_asks_for_a_full_backup() {
+fn loads_exclude_backups_and_require_a_full_backup_afterwards() {
     let disk = SimVfs::new();
     let (instance, db) = create(&disk, PageSize::KIB_4);
     let back_up = |kind| -> Result<()> {
@@ -505,7 +505,7 @@ fn backups_and_loads_exclude_each_other_and_a_load_asks_for_a_full_backup() {
 }
 
 #[test]
-fn a_full_disk_and_a_failed_write_end_a_load_and_nothing_else() {
+fn a_full_disk_or_failed_write_aborts_only_the_load() {
     for full in [true, false] {
         let disk = SimVfs::new();
         let faults = Arc::new(FaultVfs::new(Arc::new(disk.clone())));

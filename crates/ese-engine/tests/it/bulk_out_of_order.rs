@@ -14,7 +14,7 @@ use crate::bulk_loaded::{
 
 /// Inserts rows with values of all lengths between full pages of the load, until their memory is full.
 #[test]
-fn rows_out_of_order_are_inserted_at_the_end_or_refused() {
+fn out_of_order_rows_are_inserted_last_or_rejected() {
     for size in SIZES {
         let disk = SimVfs::new();
         let (instance, db) = create(&disk, size);
@@ -57,7 +57,7 @@ fn rows_out_of_order_are_inserted_at_the_end_or_refused() {
 }
 
 #[test]
-fn a_row_out_of_order_that_has_a_twin_ends_the_load_without_a_trace() {
+fn an_out_of_order_duplicate_aborts_the_load_without_trace() {
     let disk = SimVfs::new();
     let (instance, db) = create(&disk, PageSize::KIB_4);
     let mut session = instance.session();

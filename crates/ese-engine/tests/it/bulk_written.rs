@@ -71,7 +71,7 @@ fn load(rows: u32, options: BulkLoadOptions) -> MeasuredLoad {
 /// The record of an extent must be durable before the pages of the extent are written. The extents of a small tree
 /// need only a few transfers each.
 #[test]
-fn one_sync_of_the_log_does_for_several_extents() {
+fn a_single_log_sync_covers_several_extents() {
     let transfer_bytes = 64 << 10;
     let MeasuredLoad { io, .. } =
         load(2000, BulkLoadOptions { transfer_bytes, ..BulkLoadOptions::default() });
@@ -83,7 +83,7 @@ fn one_sync_of_the_log_does_for_several_extents() {
 }
 
 #[test]
-fn each_page_is_written_once_in_large_transfers_and_little_is_logged() {
+fn a_load_writes_pages_once_and_logs_little() {
     let transfer_bytes = 256 << 10;
     let MeasuredLoad { disk, instance, db, done, io, .. } =
         load(20_000, BulkLoadOptions { transfer_bytes, ..BulkLoadOptions::default() });
@@ -110,7 +110,7 @@ fn each_page_is_written_once_in_large_transfers_and_little_is_logged() {
 }
 
 #[test]
-fn trees_keep_no_pages_that_a_load_did_not_use() {
+fn trees_release_pages_that_a_load_did_not_use() {
     let MeasuredLoad { instance, db, done, .. } = load(20_000, BulkLoadOptions::default());
     assert!(done.pages > 1000, "{} pages", done.pages);
     let report = instance.shrink(&db).unwrap();

@@ -189,7 +189,7 @@ fn a_definition_change_does_not_reuse_numbers() {
 }
 
 #[test]
-fn a_replace_with_a_chosen_number_raises_the_next_number() {
+fn a_replace_with_an_explicit_number_raises_the_next_number() {
     let attached = attached();
     let mut s = attached.instance.session();
     let mut table = open(&mut s, &attached);
@@ -205,7 +205,7 @@ fn a_replace_with_a_chosen_number_raises_the_next_number() {
 }
 
 #[test]
-fn a_failed_insert_does_not_use_up_its_number() {
+fn a_failed_insert_does_not_consume_an_auto_increment_number() {
     let attached = attached();
     let mut s = attached.instance.session();
     in_transaction(&mut s, |s| s.create_index(&attached.db, "Log", &by_name("Name").unique()).unwrap());

@@ -224,7 +224,7 @@ fn a_damaged_page_is_skipped_and_reported() {
 }
 
 #[test]
-fn it_waits_while_a_backup_runs_and_refuses_impossible_settings() {
+fn defragmentation_waits_for_backups_and_rejects_invalid_settings() {
     let (disk, heard) = (SimVfs::new(), Arc::new(EventRecorder::default()));
     let (instance, db) = sparse(&disk, &heard);
     let backup = instance.begin_backup(BackupKind::Full).unwrap();
@@ -257,7 +257,7 @@ fn it_waits_while_a_backup_runs_and_refuses_impossible_settings() {
 
 /// Checks that a pass begins one hour after the previous one if the number of passes is not limited.
 #[test]
-fn passes_follow_each_other_at_most_once_an_hour() {
+fn passes_start_at_most_once_an_hour() {
     let (disk, heard) = (SimVfs::new(), Arc::new(EventRecorder::default()));
     let clock = disk.sim_clock();
     let (instance, db) = sparse(&disk, &heard);
@@ -281,7 +281,7 @@ fn passes_follow_each_other_at_most_once_an_hour() {
 
 /// Each task gets half of a daily window of two minutes. A step takes a minute.
 #[test]
-fn tasks_run_in_their_windows_only_and_resume_in_the_next_one() {
+fn tasks_run_only_in_their_windows_and_resume_next_time() {
     let (disk, heard) = (SimVfs::new(), Arc::new(EventRecorder::default()));
     let clock = disk.sim_clock();
     let (instance, db) = sparse(&disk, &heard);

@@ -43,7 +43,7 @@ fn open(disk: &SimVfs, heard: &Arc<EventCollector>) -> ese_engine::Result<Arc<In
 }
 
 #[test]
-fn a_life_of_an_instance_is_reported_with_the_numbers_of_ese() {
+fn instance_events_use_ese_event_ids_from_start_to_shutdown() {
     let (disk, heard) = (SimVfs::new(), Arc::new(EventCollector::default()));
     let instance = open(&disk, &heard).unwrap();
     let db = create_one(&instance, DATABASES[0]);

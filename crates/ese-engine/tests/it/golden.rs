@@ -239,7 +239,7 @@ fn changes_with_a_small_cache() {
 }
 
 #[test]
-fn changes_with_kept_deltas_and_recovery() {
+fn changes_with_delta_eviction_and_recovery() {
     let mut work = TracedInstance::new(InstanceSetup {
         eviction: DELTAS,
         torn_page_protection: TornPageProtection::DoubleWrite,
@@ -254,7 +254,7 @@ fn changes_with_kept_deltas_and_recovery() {
 }
 
 #[test]
-fn deletions_of_ranges_and_their_space() {
+fn range_deletes_and_space_reuse() {
     for (size, name) in [(PageSize::KIB_4, "deletions-4k.txt"), (PageSize::KIB_32, "deletions-32k.txt")] {
         let mut work = TracedInstance::new(InstanceSetup { size, log_bytes: 512 << 10, ..SETUP });
         work.change(800, 800, 0);
@@ -287,7 +287,7 @@ fn reads_of_a_cold_cache() {
 }
 
 #[test]
-fn logs_that_are_reused_and_pages_that_are_protected() {
+fn reused_logs_and_protected_pages() {
     let mut work = TracedInstance::new(InstanceSetup {
         size: PageSize::KIB_16,
         log_bytes: 256 << 10,

@@ -32,7 +32,7 @@ fn leave_unfinished(work: &mut TracedInstance) {
 }
 
 #[test]
-fn recovery_of_more_log_than_memory() {
+fn recovery_of_a_log_larger_than_memory() {
     let double_write = TornPageProtection::DoubleWrite;
     for (eviction, torn_page_protection, name) in [
         (SETUP.eviction, TornPageProtection::Off, "recovery.txt"),
@@ -70,7 +70,7 @@ fn recovery_of_unfinished_transactions() {
 }
 
 #[test]
-fn logs_whose_newest_generations_may_be_lost() {
+fn lost_newest_log_generations_with_waypoint_latency() {
     let torn_page_protection = TornPageProtection::DoubleWrite;
     let mut work = TracedInstance::new(InstanceSetup {
         waypoint_latency: 2,
@@ -120,7 +120,7 @@ fn a_full_version_store() {
 }
 
 #[test]
-fn a_copy_that_follows_in_parts() {
+fn a_copy_that_follows_a_log_in_parts() {
     const COPY: &str = "/copy/golden.edb";
     let mut work = TracedInstance::new(InstanceSetup { log_bytes: 64 << 10, ..SETUP });
     work.traced.create_directory(Path::new("/copy")).unwrap();

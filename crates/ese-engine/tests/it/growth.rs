@@ -89,7 +89,7 @@ fn work(tables: usize, rows: i32) -> [u64; 3] {
 }
 
 #[test]
-fn opening_a_table_and_finding_a_row_grow_with_the_levels_of_the_trees_only() {
+fn open_and_lookup_cost_depends_only_on_tree_depth() {
     let [few, many] = [work(5, 100), work(500, 200_000)];
     eprintln!("pages for opening, finding, inserting: {few:?} with 5 tables, {many:?} with 500");
     // A hundred times as many tables, and two thousand times as many rows, add one or two levels to each search.

@@ -62,7 +62,7 @@ fn a_damaged_shadow_is_repaired_before_the_first_copy_is_written() {
 
 /// A power cut during the creation leaves no file, a file that is marked as interrupted, or a complete database.
 #[test]
-fn an_interrupted_creation_is_reported_as_such() {
+fn an_interrupted_creation_is_reported_as_an_interrupted_creation() {
     let (mut interrupted, mut complete, mut absent) = (0, 0, 0);
     for cut in 1..60 {
         for seed in 0..8 {
@@ -94,7 +94,7 @@ fn an_interrupted_creation_is_reported_as_such() {
 }
 
 #[test]
-fn a_file_without_a_header_is_told_from_another_file() {
+fn a_database_without_a_header_is_distinguished_from_other_files() {
     let disk = SimVfs::new();
     disk.create_directory(Path::new("/db")).unwrap();
     disk.create_directory(Path::new("/log")).unwrap();
@@ -114,7 +114,7 @@ fn a_file_without_a_header_is_told_from_another_file() {
 /// generation is written only after a header names the generation, and a header names it only after the log file has
 /// its name.
 #[test]
-fn the_header_names_a_generation_after_its_file_and_before_the_pages() {
+fn header_updates_follow_log_rollover_and_precede_page_writes() {
     let disk = SimVfs::new();
     disk.create_directory(Path::new("/db")).unwrap();
     disk.create_directory(Path::new("/log")).unwrap();

@@ -142,7 +142,7 @@ fn reports(heard: &EventRecorder) -> (Vec<u16>, Vec<LayoutReport>) {
 }
 
 #[test]
-fn a_pass_puts_the_leaves_of_all_trees_in_order() {
+fn a_pass_puts_leaves_in_order_for_all_trees() {
     let (disk, heard) = (SimVfs::new(), Arc::new(EventRecorder::default()));
     let (instance, db) = scattered(&disk, &heard);
     for _ in 0..200 {
@@ -228,7 +228,7 @@ fn both_kinds_of_defragmentation_run_at_the_same_time() {
 
 /// The old page of a moved leaf is overwritten, even if it did not change between a pass and the move.
 #[test]
-fn zeroing_overwrites_the_pages_that_leaves_have_left() {
+fn zeroing_overwrites_pages_vacated_by_moved_leaves() {
     let (disk, heard) = (SimVfs::new(), Arc::new(EventRecorder::default()));
     let (instance, db) = scattered(&disk, &heard);
     // Write all pages first, because pages that were never written are not overwritten.
@@ -259,7 +259,7 @@ fn zeroing_overwrites_the_pages_that_leaves_have_left() {
 }
 
 #[test]
-fn a_full_disk_is_reported_once_and_the_layout_goes_on_later() {
+fn a_full_disk_is_reported_once_and_layout_resumes_later() {
     let (disk, heard) = (SimVfs::new(), Arc::new(EventRecorder::default()));
     let (instance, db) = scattered(&disk, &heard);
     instance.checkpoint().unwrap();

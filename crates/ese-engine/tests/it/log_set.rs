@@ -179,7 +179,7 @@ fn a_database_in_use_with_another_log_is_reported() {
     let disk = disk.process_kill();
     let before = contents(&disk);
     let error = open_log(&disk, "/one", 1).map(|_| ()).unwrap_err().to_string();
-    assert!(error.contains(DATABASES[0]) && error.contains("last used with another log"), "{error}");
+    assert!(error.contains(DATABASES[0]) && error.contains("last used with a different log"), "{error}");
     assert!(contents(&disk) == before);
 }
 

@@ -5,6 +5,7 @@ mod bulk_indexed;
 mod bulk_loaded;
 mod bulk_out_of_order;
 mod bulk_written;
+mod concurrent_sessions;
 mod definitions;
 mod defragmented;
 mod ended;

@@ -165,7 +165,7 @@ pub(super) fn check(disk: &SimVfs) {
 }
 
 #[test]
-fn nothing_of_deleted_data_is_left_in_the_file_or_in_a_replayed_copy() {
+fn no_deleted_data_remains_in_the_file_or_replayed_copies() {
     let (disk, heard) = (SimVfs::new(), Arc::new(EventRecorder::default()));
     let instance = open(&disk, &heard);
     let db = create_one(&instance, DATABASES[0]);
@@ -228,7 +228,7 @@ fn nothing_of_deleted_data_is_left_in_the_file_or_in_a_replayed_copy() {
 }
 
 #[test]
-fn a_snapshot_still_reads_what_it_sees_while_pages_are_overwritten() {
+fn snapshot_reads_stay_correct_while_pages_are_overwritten() {
     let (disk, heard) = (SimVfs::new(), Arc::new(EventRecorder::default()));
     let instance = open(&disk, &heard);
     let db = create_one(&instance, DATABASES[0]);
@@ -324,7 +324,7 @@ fn damage(disk: &SimVfs, rng: &mut ChaCha8Rng) -> Vec<PageNumber> {
 }
 
 #[test]
-fn exactly_the_damaged_pages_are_found_and_the_others_are_overwritten() -> Result<()> {
+fn a_pass_finds_damaged_pages_and_zeroes_the_others() -> Result<()> {
     let (disk, heard) = (SimVfs::new(), Arc::new(EventRecorder::default()));
     let instance = open(&disk, &heard);
     let db = create_one(&instance, DATABASES[0]);

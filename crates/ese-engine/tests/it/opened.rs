@@ -61,7 +61,7 @@ fn paths_too_long_for_the_attachment_list_are_refused() {
     }
     instance.checkpoint().unwrap();
     drop(open(&disk.process_kill(), 256));
-    assert!(text_of(refused.map_or(Ok(()), Err)).contains("together too long"));
+    assert!(text_of(refused.map_or(Ok(()), Err)).contains("together are too long"));
     // The limit also applies to a database that is attached instead of created.
     for db in created.split_off(2) {
         instance.detach(&db).unwrap();
@@ -79,7 +79,7 @@ fn paths_too_long_for_the_attachment_list_are_refused() {
 
 /// The log names databases by path, and recovery may run in another working directory.
 #[test]
-fn the_log_records_relative_paths_as_absolute() {
+fn the_log_stores_relative_paths_as_absolute_paths() {
     let disk = SimVfs::new();
     let (instance, _) = open(&disk, 256);
     let [one, two] = ["one.edb", "two.edb"].map(|name| Path::new("db").join(name));
@@ -130,7 +130,7 @@ fn a_moved_dirty_database_is_reported_as_moved_if_its_logs_exist() {
     let moved = Path::new("/db/moved.edb");
     disk.put(moved, &dirty);
     let text = text_of(instance.attach(moved, 32));
-    assert!(text.contains("moved.edb") && text.contains("another path"), "{text}");
+    assert!(text.contains("moved.edb") && text.contains("a different path"), "{text}");
 
     // The logs of another stream are treated as missing.
     let other = SimVfs::new();
@@ -144,7 +144,7 @@ fn a_moved_dirty_database_is_reported_as_moved_if_its_logs_exist() {
 /// A stream keeps its log file size, even if the option is changed later. The checkpoint depth is measured in bytes
 /// of files of the stream's size.
 #[test]
-fn the_checkpoint_depth_holds_for_existing_streams_of_another_file_size() {
+fn the_checkpoint_depth_applies_to_streams_with_other_file_sizes() {
     const DEPTH: u64 = 512 << 10;
     for [made, later] in [[256 << 10, 64 << 10], [64 << 10, 256 << 10]] {
         let disk = SimVfs::new();

@@ -70,7 +70,7 @@ fn change_creation_time(disk: &SimVfs, path: &Path) {
 }
 
 #[test]
-fn a_prepared_log_belongs_to_the_stream_if_another_log_says_so() {
+fn a_prepared_log_belongs_to_the_stream_another_log_names() {
     let all: Vec<PathBuf> = (1..5).map(archived).chain([names().current()]).collect();
     assert_eq!(files(&stream()), all);
     // A generation that does not have its name yet, and one whose file was going to be reused.
@@ -89,7 +89,7 @@ fn a_prepared_log_belongs_to_the_stream_if_another_log_says_so() {
 }
 
 #[test]
-fn a_database_of_another_stream_is_ignored() {
+fn a_database_from_another_stream_is_ignored() {
     let disk = stream();
     let (own, other) = (PathBuf::from("/log/own.edb"), PathBuf::from("/log/other.edb"));
     let mut bytes = disk.contents(Path::new(DATABASES[0])).unwrap();
@@ -104,7 +104,7 @@ fn a_database_of_another_stream_is_ignored() {
 }
 
 #[test]
-fn of_two_logs_of_a_generation_the_next_one_names_the_right_one() {
+fn the_next_log_identifies_the_right_duplicate_log_generation() {
     let disk = stream();
     let whole = disk.contents(&archived(2)).unwrap();
     let mut part = whole.clone();
@@ -148,7 +148,7 @@ fn vanishing(disk: &SimVfs, vanishes: &Path, renamed: Option<&Path>) -> ese_engi
 }
 
 #[test]
-fn a_file_that_vanishes_after_the_listing_is_not_there() {
+fn a_file_removed_after_listing_is_treated_as_absent() {
     let disk = stream();
     let all = find(&disk).logs;
     for (name, renamed) in [
@@ -179,7 +179,7 @@ fn a_file_that_cannot_be_opened_is_an_error() {
 }
 
 #[test]
-fn files_that_are_not_finished_are_not_part_of_a_set() {
+fn unfinished_files_are_not_part_of_a_set() {
     let disk = stream();
     let all = find(&disk).logs;
     let log = disk.contents(&archived(2)).unwrap();

@@ -123,7 +123,7 @@ fn scan(instance: &Arc<Instance>, db: &Arc<Database>) {
 }
 
 #[test]
-fn available_pages_at_the_end_are_cut_off_and_the_file_grows_again() {
+fn trailing_available_pages_are_truncated_and_the_file_regrows() {
     let (disk, heard) = (SimVfs::new(), Arc::new(EventRecorder::default()));
     let (instance, db) = emptied(&disk, &heard, 20..ROWS);
     heard.space();
@@ -153,7 +153,7 @@ fn available_pages_at_the_end_are_cut_off_and_the_file_grows_again() {
 }
 
 #[test]
-fn free_extents_inside_of_a_file_become_holes_and_are_used_again() {
+fn free_extents_inside_a_file_become_reusable_holes() {
     let (disk, heard) = (SimVfs::new(), Arc::new(EventRecorder::default()));
     let (instance, db) = emptied(&disk, &heard, 20..ROWS - 20);
     instance.shrink(&db).unwrap();
@@ -180,7 +180,7 @@ fn free_extents_inside_of_a_file_become_holes_and_are_used_again() {
 }
 
 #[test]
-fn a_power_cut_anywhere_loses_nothing_and_the_space_still_goes_back() {
+fn space_release_survives_power_cuts_without_data_loss() {
     let kept: Vec<i32> = (0..20).chain(ROWS - 60..ROWS - 40).collect();
     let (mut cut, mut ended) = (0, false);
     while !ended {
@@ -223,7 +223,7 @@ fn a_power_cut_anywhere_loses_nothing_and_the_space_still_goes_back() {
 /// Redo finds holes at pages that a later record returns to the file system. Before that record, redo closes the
 /// other database.
 #[test]
-fn recovery_detaches_a_database_while_holes_of_another_are_not_explained() {
+fn recovery_detaches_a_database_despite_unexplained_holes_in_another() {
     let (disk, heard) = (SimVfs::new(), Arc::new(EventRecorder::default()));
     let (instance, db) = emptied(&disk, &heard, 0..0);
     create_one(&instance, DATABASES[1]);
@@ -256,7 +256,7 @@ fn recovery_detaches_a_database_while_holes_of_another_are_not_explained() {
 }
 
 #[test]
-fn space_does_not_go_back_while_a_backup_runs() {
+fn space_is_not_released_while_a_backup_runs() {
     let (disk, heard) = (SimVfs::new(), Arc::new(EventRecorder::default()));
     let (instance, db) = emptied(&disk, &heard, 20..ROWS);
     let before = disk.contents(Path::new(DATABASES[0])).unwrap();

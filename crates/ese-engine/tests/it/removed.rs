@@ -140,9 +140,9 @@ fn a_missing_attached_database_stops_recovery_without_loss() {
                     other => panic!("{:?}", other.err()),
                 };
                 let expected = if replaced {
-                    "the file has no database header"
+                    "the file does not have a database header"
                 } else {
-                    "it does not exist; put it back"
+                    "it does not exist; restore the file"
                 };
                 assert!(text.contains(DATABASES[0]) && text.contains(expected), "{text}");
                 disk = disk.process_kill();

@@ -96,7 +96,7 @@ fn follow(disk: &SimVfs, replayer: &mut Replayer) -> Result<()> {
 /// A record after which redo cannot continue stops the replay before anything is changed by the records of its
 /// generation.
 #[test]
-fn a_generation_with_a_record_that_cannot_be_redone_changes_nothing() {
+fn a_generation_with_an_unsupported_record_changes_nothing() {
     let mut rng = ChaCha8Rng::seed_from_u64(5);
     let disk = SimVfs::new();
     let instance = original(&disk);
@@ -131,7 +131,7 @@ fn a_generation_with_a_record_that_cannot_be_redone_changes_nothing() {
 /// The engine that writes the log may remove deleted nodes late. Until then, their pages must not fill the cache of
 /// the copy.
 #[test]
-fn pages_with_deletions_that_are_not_cleaned_up_can_be_evicted() {
+fn pages_with_pending_deletions_can_be_evicted() {
     const CACHE_PAGES: usize = 24;
     let disk = SimVfs::new();
     let instance = original(&disk);
@@ -236,7 +236,7 @@ fn end_of(disk: &SimVfs, path: &Path) -> LogPosition {
 /// The position at which a replay stops does not matter: it can be within a generation, at its end, or before the
 /// next one.
 #[test]
-fn a_log_that_is_replayed_in_parts_gives_the_same_database() {
+fn replaying_a_log_in_parts_produces_the_same_database() {
     let mut partial = 0;
     for seed in 0..4 {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -283,7 +283,7 @@ fn a_log_that_is_replayed_in_parts_gives_the_same_database() {
 }
 
 #[test]
-fn a_database_is_complete_at_each_position_of_the_generation_that_attaches_it() {
+fn a_database_is_complete_throughout_the_generation_attaching_that_database() {
     let mut rng = ChaCha8Rng::seed_from_u64(6);
     let disk = SimVfs::new();
     let instance = original(&disk);
@@ -305,7 +305,7 @@ fn a_database_is_complete_at_each_position_of_the_generation_that_attaches_it() 
 
 /// Undo needs a separate stream. The copy gets the logs, and the replayed database becomes clean.
 #[test]
-fn finishing_rolls_back_what_had_not_ended() {
+fn finishing_replay_rolls_back_open_transactions() {
     let mut rng = ChaCha8Rng::seed_from_u64(3);
     let disk = SimVfs::new();
     let instance = original(&disk);
@@ -339,7 +339,7 @@ fn finishing_rolls_back_what_had_not_ended() {
 }
 
 #[test]
-fn a_generation_that_does_not_continue_the_last_one_changes_nothing() {
+fn a_generation_that_does_not_continue_the_log_changes_nothing() {
     let mut rng = ChaCha8Rng::seed_from_u64(4);
     let disk = SimVfs::new();
     let instance = original(&disk);

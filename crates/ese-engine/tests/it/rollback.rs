@@ -213,7 +213,7 @@ fn an_instance_ends_if_undo_needs_a_damaged_page() {
 }
 
 #[test]
-fn a_failed_rollback_can_be_repeated() {
+fn a_failed_rollback_can_be_retried() {
     for dropped in [false, true] {
         let fixture = Fixture::new();
         let (instance, db) = fixture.filled();
@@ -297,7 +297,7 @@ fn a_table_stays_reserved_until_its_definition_change_is_rolled_back() {
 }
 
 #[test]
-fn a_table_can_be_read_after_a_failed_rollback_of_its_definition() {
+fn a_table_is_readable_after_a_failed_definition_rollback() {
     let fixture = Fixture::new();
     let (instance, db) = fixture.filled();
     let session = two_indexes(&fixture, &db, &instance);

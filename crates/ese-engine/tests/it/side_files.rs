@@ -64,7 +64,7 @@ fn databases_that_differ_only_in_extension_have_separate_page_images() {
 }
 
 #[test]
-fn a_database_may_be_named_like_a_page_image_file() {
+fn a_database_may_share_a_page_image_file_name() {
     let disk = SimVfs::new();
     let (instance, cache) = open(&disk, 256);
     let mut models = [RowsByKey::new(), RowsByKey::new()];
@@ -86,7 +86,7 @@ fn a_database_may_be_named_like_a_page_image_file() {
 /// An operator restores a database and its logs to an older state. The page images contain changes made since then,
 /// which are not in any log.
 #[test]
-fn page_images_of_changes_missing_from_the_log_are_not_restored() {
+fn page_images_with_changes_missing_from_the_log_are_ignored() {
     let path = Path::new("/db/a.edb");
     let disk = SimVfs::new();
     let (instance, cache) = open(&disk, 256);

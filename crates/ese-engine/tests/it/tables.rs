@@ -18,11 +18,11 @@ use jetcell_vfs::{SimVfs, Vfs};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-const DB: &str = "/db/tables.edb";
+pub(super) const DB: &str = "/db/tables.edb";
 const SIZES: [PageSize; 4] = [PageSize::KIB_4, PageSize::KIB_8, PageSize::KIB_16, PageSize::KIB_32];
 
 pub(super) struct AttachedDatabase {
-    disk: SimVfs,
+    pub(super) disk: SimVfs,
     pub(super) instance: Arc<Instance>,
     pub(super) db: Arc<Database>,
 }
@@ -31,7 +31,7 @@ fn open(disk: &SimVfs, size: PageSize) -> Arc<Instance> {
     open_with(disk, size, false)
 }
 
-fn open_with(disk: &SimVfs, size: PageSize, threads: bool) -> Arc<Instance> {
+pub(super) fn open_with(disk: &SimVfs, size: PageSize, threads: bool) -> Arc<Instance> {
     let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
     for directory in ["/db", "/log"] {
         vfs.create_directory(Path::new(directory)).unwrap();
@@ -170,7 +170,7 @@ pub(super) fn random_row(rng: &mut ChaCha8Rng, size: PageSize) -> TestRow {
     }
 }
 
-fn contents(table: &mut Table, s: &mut Session, columns: &TestColumns) -> Model {
+pub(super) fn contents(table: &mut Table, s: &mut Session, columns: &TestColumns) -> Model {
     table.set_index(None).unwrap();
     let mut all = Model::new();
     let mut found = table.first(s).unwrap();
@@ -184,7 +184,7 @@ fn contents(table: &mut Table, s: &mut Session, columns: &TestColumns) -> Model 
 }
 
 /// Checks that every index lists the expected rows in its order.
-fn check_indexes(table: &mut Table, s: &mut Session, columns: &TestColumns, model: &Model) {
+pub(super) fn check_indexes(table: &mut Table, s: &mut Session, columns: &TestColumns, model: &Model) {
     let mut order: Vec<(Option<i32>, i32)> = model.iter().map(|(id, row)| (row.group, *id)).collect();
     order.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
     table.set_index(Some("bygroup")).unwrap();
@@ -567,42 +567,4 @@ fn definitions_are_transactional() {
     assert_eq!(ids, [17, 107, 197, 287, 377]);
     drop((table, s, other));
     attached.end();
-}
-
-#[test]
-fn concurrent_sessions_lose_no_rows() {
-    const EACH: i32 = 400;
-    let disk = SimVfs::new();
-    let instance = open_with(&disk, PageSize::KIB_4, true);
-    let db = instance.create_database(Path::new(DB), &DatabaseOptions::default()).unwrap();
-    let mut s = instance.session();
-    in_transaction(&mut s, |s| s.create_table(&db, &definition()).unwrap());
-    jetcell_sync::thread::scope(|scope| {
-        for thread in 0..4 {
-            let (mut s, db) = (instance.session(), db.clone());
-            scope.spawn(move || {
-                let mut rng = ChaCha8Rng::seed_from_u64(thread as u64);
-                let mut table = s.open_table(&db, "Things").unwrap();
-                let columns = TestColumns::for_table(&table);
-                for n in 0..EACH {
-                    let mut values = columns.values(&random_row(&mut rng, PageSize::KIB_4));
-                    values.push((columns.id, Value::Long(n * 4 + thread)));
-                    in_transaction(&mut s, |s| table.insert(s, &values).unwrap());
-                    if n % 3 == 0 {
-                        let id = Value::Long(rng.random_range(0..=n) * 4 + thread);
-                        let row = random_row(&mut rng, PageSize::KIB_4);
-                        assert!(table.seek(&mut s, &[id], SeekRelation::Equal).unwrap());
-                        in_transaction(&mut s, |s| table.replace(s, &columns.values(&row)).unwrap());
-                    }
-                }
-            });
-        }
-    });
-    let mut table = s.open_table(&db, "Things").unwrap();
-    let columns = TestColumns::for_table(&table);
-    let model = contents(&mut table, &mut s, &columns);
-    assert!(model.keys().copied().eq(0..4 * EACH));
-    check_indexes(&mut table, &mut s, &columns, &model);
-    drop((table, s));
-    AttachedDatabase { disk, instance, db }.end();
 }

@@ -114,7 +114,7 @@ fn replay(replayer: &mut Replayer, until: LogPosition) -> Result<()> {
 }
 
 #[test]
-fn a_database_is_built_from_its_first_log_on_to_each_snapshot() {
+fn replay_from_the_first_log_reproduces_each_snapshot() {
     let Some(corpus) = Corpus::locate() else { return };
     let [a, b] =
         ["a", "b"].map(|snapshot| corpus.read(&format!("logsets/srum-server2022/{snapshot}/SRUDB.dat")));
@@ -157,7 +157,7 @@ fn replay_one_by_one(disk: &SimVfs) -> Result<()> {
 }
 
 #[test]
-fn generations_that_are_replayed_one_by_one_give_the_same_pages() {
+fn replaying_generations_one_by_one_produces_the_same_pages() {
     let Some(corpus) = Corpus::locate() else { return };
     let disk = server2022(&corpus);
     replay_one_by_one(&disk).unwrap();
@@ -168,7 +168,7 @@ fn generations_that_are_replayed_one_by_one_give_the_same_pages() {
 
 /// Kills the replay, or cuts the power, at any operation. The next replay continues.
 #[test]
-fn a_replay_that_is_interrupted_at_any_write_continues() {
+fn a_replay_resumes_after_an_interruption_at_any_write() {
     let Some(corpus) = Corpus::locate() else { return };
     let b = corpus.read("logsets/srum-server2022/b/SRUDB.dat");
     let undisturbed = server2022(&corpus);
@@ -195,7 +195,7 @@ fn a_replay_that_is_interrupted_at_any_write_continues() {
 
 /// Every page of the database has all changes in its log. Recovery makes the database clean and changes no page.
 #[test]
-fn a_dirty_database_of_windows_becomes_clean() {
+fn a_dirty_windows_database_becomes_clean() {
     let Some(corpus) = Corpus::locate() else { return };
     let disk = SimVfs::new();
     disk.create_directory(Path::new("/copy")).unwrap();
@@ -238,7 +238,7 @@ fn a_dirty_database_of_windows_becomes_clean() {
 /// Checks that pages from a different time are reported: pages older than the log, and pages newer than the header of
 /// the database allows.
 #[test]
-fn pages_of_another_moment_are_named() {
+fn pages_with_a_mismatched_time_are_reported() {
     let Some(corpus) = Corpus::locate() else { return };
     let a = corpus.read("logsets/srum-server2022/a/SRUDB.dat");
     // A time before every change, and a time after all changes that the header allows.
@@ -273,7 +273,7 @@ fn pages_of_another_moment_are_named() {
 
 /// A page with a time between those before and after a change belongs to another history.
 #[test]
-fn a_page_that_is_newer_than_a_change_expects_is_named() {
+fn a_page_newer_than_a_change_expects_is_reported() {
     let Some(corpus) = Corpus::locate() else { return };
     let a = corpus.read("logsets/srum-server2022/a/SRUDB.dat");
     let mut named = 0;
@@ -308,7 +308,7 @@ fn a_page_that_is_newer_than_a_change_expects_is_named() {
 
 /// On a full disk the replay stops, and continues when there is space.
 #[test]
-fn a_full_disk_stops_the_replay_until_there_is_space() {
+fn a_full_disk_pauses_the_replay_until_space_is_available() {
     let Some(corpus) = Corpus::locate() else { return };
     let b = corpus.read("logsets/srum-server2022/b/SRUDB.dat");
     let disk = server2022(&corpus);

@@ -19,7 +19,7 @@ pub struct KeySegment {
     pub descending: bool,
 }
 
-/// A condition that a record must satisfy to be included in the index.
+/// A condition that a record must satisfy to be included in an index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IndexCondition {
     /// Column to which the condition applies.
@@ -52,7 +52,7 @@ impl Default for IndexLocale {
     }
 }
 
-/// An index of a table.
+/// An index of a table, as described by the catalog.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Index {
     /// Name of the index.

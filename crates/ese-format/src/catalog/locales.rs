@@ -8,7 +8,7 @@ use crate::PageSize;
 use crate::key::{self, IndexFlags, KeyLimits, KeyPart};
 use crate::record::{CodePage, ColumnId, ColumnValue, Record, RecordBuilder, RecordError};
 
-/// A row of `MSysLocales`.
+/// A row of the system table `MSysLocales`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LocaleRow {
     /// Name of the stored number.

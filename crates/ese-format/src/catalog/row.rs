@@ -81,14 +81,14 @@ pub enum CatalogError {
     #[error(transparent)]
     Record(#[from] RecordError),
     /// A column that must not be null is null.
-    #[error("a catalog row lacks column {0}")]
+    #[error("a catalog row does not have column {0}")]
     Missing(ColumnId),
     /// This crate does not know the object kind.
-    #[error("a catalog row describes an object of unknown kind {0}")]
+    #[error("a catalog row describes an object of unknown type {0}")]
     UnknownKind(i16),
 }
 
-/// A row of `MSysObjects`.
+/// A row of the system table `MSysObjects`, which is the catalog.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CatalogRow {
     /// Table to which the row belongs. ESE: `ObjidTable`.

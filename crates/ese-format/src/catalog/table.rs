@@ -30,7 +30,7 @@ bitflags::bitflags! {
     }
 }
 
-/// Schema of a table.
+/// Schema of a table: its columns, indexes and settings.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TableSchema {
     /// Name of the table.

@@ -24,7 +24,7 @@ fn check(row: &CatalogRow, bytes: &str) {
 }
 
 #[test]
-fn table_row_of_the_catalog_itself() {
+fn table_row_for_the_catalog() {
     let row = system_tables()[0].table_row();
     check(
         &row,
@@ -74,7 +74,7 @@ fn long_value_row() {
 }
 
 #[test]
-fn tree_owners_of_small_and_large_pages() {
+fn tree_owners_for_small_and_large_pages() {
     let index = TreeOwner { tree: TreeId(4), table: TreeId(2), kind: RowKind::Index };
     let bytes = hex("007f0400 00010c00 01011000 02011400 04000000 02000000 0300");
     assert_eq!(index.encode(SIZE).unwrap(), bytes);
@@ -95,7 +95,7 @@ fn old_segments_are_signed_columns() {
 }
 
 #[test]
-fn tables_are_assembled_from_their_rows_and_stray_rows_are_ignored() {
+fn tables_are_assembled_from_catalog_rows_ignoring_stray_rows() {
     let mut table = table(8, 31);
     let mut text = Column::new(256, "body", ColumnType::LongText, 0);
     text.code_page = CodePage::UNICODE;
@@ -122,7 +122,7 @@ fn tables_are_assembled_from_their_rows_and_stray_rows_are_ignored() {
 
 proptest! {
     #[test]
-    fn no_damage_makes_the_catalog_panic(
+    fn damaged_catalogs_do_not_cause_a_panic(
         which in any::<prop::sample::Index>(),
         damage in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..5),
     ) {

@@ -7,7 +7,7 @@ use super::system::objids_columns;
 use crate::record::{Column, ColumnId, ColumnValue, Record, RecordBuilder, RecordError};
 use crate::{PageSize, TreeId};
 
-/// A row of `MSysObjids`.
+/// A row of the system table `MSysObjids`, which names the table that owns a tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TreeOwner {
     /// Tree that the row describes.

@@ -29,7 +29,7 @@ pub enum CompressionError {
     #[error("the compressed bytes are invalid")]
     Corrupt,
     /// The value is longer than the caller allows.
-    #[error("the value is longer than the {limit} bytes expected")]
+    #[error("the value is longer than the expected {limit} bytes")]
     TooLong {
         /// Maximum length in bytes.
         limit: usize,
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn each_failure_has_its_error() {
+    fn each_failure_has_a_distinct_error() {
         assert_eq!(decompress(&[4 << 3, b'L'], 10), Err(CompressionError::Erased));
         assert_eq!(decompress(&[5 << 3, 0], 10), Err(CompressionError::Unsupported(5)));
         assert_eq!(decompress(&hex("1804000000008000000000"), 10), Err(CompressionError::Corrupt));

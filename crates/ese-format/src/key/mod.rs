@@ -33,13 +33,13 @@ pub const DEFAULT_MAX_KEY_LEN: usize = 255;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum KeyError {
     /// The column is Unicode text, whose sort order is defined by tables inside Windows.
-    #[error("keys of column {0} need the Windows sort tables")]
+    #[error("keys of column {0} require the Windows sort tables")]
     UnicodeText(ColumnId),
     /// The index is a tuple index.
     #[error("tuple indexes are not supported")]
     TupleIndex,
     /// The value's length does not match its type.
-    #[error("column {column} has a value of {len} bytes")]
+    #[error("the value of column {column} is {len} bytes long")]
     WrongLength {
         /// Key column.
         column: ColumnId,
@@ -47,10 +47,10 @@ pub enum KeyError {
         len: usize,
     },
     /// The index names a column that the table does not have.
-    #[error("no column {0}")]
+    #[error("column {0} does not exist")]
     UnknownColumn(ColumnId),
     /// The key is too long, and the index does not allow truncation.
-    #[error("the key is too long and the index does not allow truncation")]
+    #[error("the key is too long, and the index does not allow truncation")]
     Truncated,
     /// The index does not allow nulls in any column.
     #[error("the index does not allow null")]
@@ -89,7 +89,7 @@ pub struct KeyPart<'a> {
     pub descending: bool,
 }
 
-/// A normalised key.
+/// A normalised index key, whose bytes sort in index order.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Key {
     /// Bytes of the key.

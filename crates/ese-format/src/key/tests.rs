@@ -35,7 +35,7 @@ fn limited(kind: ColumnType, value: &[u8], limit: usize) -> (Vec<u8>, bool) {
 }
 
 #[test]
-fn keys_equal_those_of_real_indexes() {
+fn keys_match_real_index_keys() {
     assert_eq!(key(ColumnType::Short, &(-1337i16).to_le_bytes()), hex("7f 7ac7"));
     assert_eq!(key(ColumnType::Long, &(-13371337i32).to_le_bytes()), hex("7f 7f33f837"));
     assert_eq!(key(ColumnType::UnsignedShort, &1337u16.to_le_bytes()), hex("7f 0539"));
@@ -100,7 +100,7 @@ fn keys_are_truncated_at_the_limit() {
 }
 
 #[test]
-fn segments_have_their_own_limit() {
+fn key_segments_have_a_separate_limit() {
     let limits = KeyLimits { key: 255, segment: Some(5) };
     let text = variable(ColumnType::Text);
     let part = KeyPart { column: &text, value: Some(b"abcdefgh"), descending: false };

@@ -83,13 +83,13 @@ const _: () = assert!(4 + <LogHeader as BinaryLayout>::FIXED == 2719);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LogHeaderError {
     /// The input is shorter than a header.
-    #[error("log header needs {SEGMENT_BYTES} bytes, but only {available} are available")]
+    #[error("the log header needs {SEGMENT_BYTES} bytes, but only {available} are available")]
     Truncated {
         /// Length of the input in bytes.
         available: usize,
     },
     /// The stored checksum does not match the contents.
-    #[error("log header checksum {stored:08x}, should be {computed:08x}")]
+    #[error("the log header checksum is {stored:08x}, expected {computed:08x}")]
     BadChecksum {
         /// Checksum stored in the header.
         stored: u32,
@@ -97,13 +97,13 @@ pub enum LogHeaderError {
         computed: u32,
     },
     /// The file is not a log.
-    #[error("not a log file (file type {file_type})")]
+    #[error("the file is not a log file (file type {file_type})")]
     NotALog {
         /// File type found in bytes 667..671.
         file_type: u32,
     },
     /// This crate does not support the format version.
-    #[error("log format {major}.{minor} is not supported; only 8.4000 is")]
+    #[error("log format {major}.{minor} is not supported; only 8.4000 is supported")]
     UnknownVersion {
         /// Major format version.
         major: u32,

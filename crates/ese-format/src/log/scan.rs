@@ -21,19 +21,19 @@ use crate::{Generation, LogPosition};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScanErrorKind {
     /// The checksum is wrong, the segment has no shadow, and a torn write cannot be the cause.
-    #[error("it is damaged and has no copy")]
+    #[error("the segment is damaged and does not have a copy")]
     Damaged,
     /// The segment is damaged or missing, but a later segment proves that it was once durable.
-    #[error("it is damaged or was never stored, although its write was acknowledged")]
+    #[error("the segment is damaged or was never stored, although its write was acknowledged")]
     LostWrite,
     /// The segment contains a later log position than expected.
-    #[error("it claims to be segment {0}")]
+    #[error("the segment has number {0}")]
     LaterPosition(LogPosition),
     /// A valid segment follows the end of the log.
-    #[error("it has content, but the log ends before it")]
+    #[error("the segment has content, but the log ends before it")]
     ValidAfterEnd,
     /// A damaged segment follows the end of the log.
-    #[error("it is damaged, and the log ends before it")]
+    #[error("the segment is damaged, and the log ends before it")]
     DamagedAfterEnd,
 }
 

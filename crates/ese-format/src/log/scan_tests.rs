@@ -79,7 +79,7 @@ impl LogFile {
 }
 
 #[test]
-fn a_log_ends_at_its_shadow_at_zeros_or_at_segments_of_an_older_generation() {
+fn a_log_ends_at_shadows_zeros_or_older_generation_segments() {
     assert!(LogFile::new().ends_after(0).repaired.is_empty());
     LogFile::new().foreign(1..=10).copy(10, 11).ends_after(10);
     LogFile::new().foreign(1..=3).ends_after(3);
@@ -104,7 +104,7 @@ fn a_flipped_bit_and_a_damaged_last_segment_are_corrected() {
 }
 
 #[test]
-fn all_else_is_damage_in_logs_of_ese() {
+fn other_irregularities_in_ese_logs_are_reported_as_damage() {
     LogFile::new().foreign(1..=3).damage(2).fails(2, ScanErrorKind::Damaged);
     LogFile::new().foreign(1..=3).damage(3).fails(3, ScanErrorKind::Damaged);
     LogFile::new().foreign(1..=3).copy(3, 4).damage(3).damage(4).fails(3, ScanErrorKind::Damaged);
@@ -115,7 +115,7 @@ fn all_else_is_damage_in_logs_of_ese() {
 }
 
 #[test]
-fn a_segment_lost_from_a_completed_write_is_damage_and_from_the_last_write_is_not() {
+fn a_lost_segment_is_damage_except_in_the_last_write() {
     let mut log = LogFile::new();
     log.put(1, GENERATION, 1).put(2, GENERATION, 1).put(3, GENERATION, 3).put(4, GENERATION, 3);
     log.ends_after(4);
@@ -167,7 +167,7 @@ proptest! {
 }
 
 #[test]
-fn real_logs_end_where_the_corpus_says_and_form_a_chain() {
+fn real_logs_end_at_documented_positions_and_form_a_chain() {
     let Some(corpus) = Corpus::locate() else { return };
     let scan = |name: &str| {
         let stored = std::fs::File::open(corpus.root().join(format!("logsets/{name}.zst"))).unwrap();

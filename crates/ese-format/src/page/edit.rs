@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{DbTime, PageNumber, PageSize, TreeId};
 
-/// The page does not have enough room for the change.
+/// Error returned if a page does not have enough room for a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the page is full")]
 pub struct PageFull;

@@ -4,7 +4,7 @@
 //! bits are preserved.
 
 bitflags::bitflags! {
-    /// Bits 36..40 of the page header. ESE: `fFlags`.
+    /// Flags of a page, stored in bytes 36 to 39 of its header. ESE: `fFlags`.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
     pub struct PageFlags: u32 {
         /// The page is the root of a tree or of one of its two space trees; seen.

@@ -50,11 +50,11 @@ fn any_change(size: PageSize) -> impl Strategy<Value = ModelChange> {
 /// Returns the number of bytes that the nodes need on a page with the given prefix, computed from the definition of a
 /// node.
 fn space_of(prefix: &[u8], nodes: &[ModelNode]) -> usize {
-    let of = |(key, data, _): &ModelNode| {
+    let compressed_space = |(key, data, _): &ModelNode| {
         let shared = shared_prefix_len(prefix, key);
         node_space(key.len() - shared, shared > 0, data.len())
     };
-    nodes.iter().map(of).sum()
+    nodes.iter().map(compressed_space).sum()
 }
 
 fn run(size: PageSize, changes: Vec<ModelChange>) -> Result<(), TestCaseError> {
@@ -130,7 +130,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn edits_follow_the_model(
+    fn page_edits_match_a_model(
         (size, changes) in prop::sample::select(SIZES.to_vec())
             .prop_flat_map(|size| (Just(size), prop::collection::vec(any_change(size), 1..120)))
     ) {
@@ -138,7 +138,7 @@ proptest! {
     }
 
     #[test]
-    fn searches_agree_with_a_scan(
+    fn searches_match_a_linear_scan(
         mut keys in prop::collection::btree_set(any_key(), 0..60),
         probe in any_key(), prefix in any_key(), large in any::<bool>(), last_empty in any::<bool>()
     ) {
@@ -236,7 +236,7 @@ fn a_delete_extends_the_contiguous_free_area_only_if_its_line_is_last() {
 }
 
 #[test]
-fn each_kind_of_root_has_its_prefix() {
+fn each_kind_of_root_has_the_right_prefix() {
     let size = PageSize::KIB_4;
     let mut bytes = vec![0; size.bytes()];
     let space = PageFlags::ROOT | PageFlags::LEAF | PageFlags::SPACE;
@@ -304,7 +304,7 @@ fn reserved_tags_come_before_nodes() {
 }
 
 #[test]
-fn lengths_that_no_node_can_have_are_rejected() {
+fn impossible_node_lengths_are_rejected() {
     let size = PageSize::KIB_32;
     let mut bytes = vec![0; size.bytes()];
     let mut page = leaf(&mut bytes, size);
@@ -328,7 +328,7 @@ fn a_prefix_is_chosen_only_if_it_saves_space() {
 }
 
 #[test]
-fn bytes_of_another_length_than_a_page_have_no_nodes() {
+fn a_buffer_with_a_wrong_page_length_has_no_nodes() {
     for len in [0, 10, 4095] {
         let bytes = vec![0xff; len];
         let page = Page::new(&bytes, PageSize::KIB_4);
@@ -348,7 +348,7 @@ fn one_node(size: PageSize, flags: NodeFlags, data: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn the_logical_checksum_is_that_of_the_definition() {
+fn the_logical_checksum_matches_the_definition() {
     // The expected value comes from an independent implementation of the definition.
     let sum = logical_checksum(&one_node(PageSize::KIB_4, NodeFlags::VERSIONED, b"data"), PageSize::KIB_4);
     assert_eq!(sum, 0x0002_201b_25ae_5a60, "{sum:#x}");
@@ -358,7 +358,7 @@ fn the_logical_checksum_is_that_of_the_definition() {
 }
 
 #[test]
-fn the_logical_checksum_has_what_is_logged_and_nothing_else() {
+fn the_logical_checksum_covers_only_logged_content() {
     for size in SIZES {
         let sum = |bytes: &[u8]| logical_checksum(bytes, size);
         let good = one_node(size, NodeFlags::empty(), b"data");

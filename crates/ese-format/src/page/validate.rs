@@ -10,11 +10,11 @@ use crate::{DbTime, PageSize};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the error messages describe the variants")]
 pub enum PageError {
-    #[error("page has {found} bytes, expected {expected}")]
+    #[error("the page is {found} bytes long, expected {expected}")]
     Length { found: usize, expected: usize },
     #[error("page flags {flags:#x} contradict each other")]
     Flags { flags: u32 },
-    #[error("{tags} tags do not fit the page or its kind")]
+    #[error("{tags} tags do not fit into the page or do not match its type")]
     TagCount { tags: usize },
     #[error("free space of {free} bytes ({uncommitted} uncommitted) exceeds the page")]
     FreeSpace { free: usize, uncommitted: usize },
@@ -26,7 +26,7 @@ pub enum PageError {
     Line { tag: usize, start: usize, len: usize },
     #[error("lines overlap at {start}")]
     Overlap { start: usize },
-    #[error("tag {tag}: key lengths do not fit the line or the prefix")]
+    #[error("tag {tag}: the key lengths do not match the line or the prefix")]
     Key { tag: usize },
     #[error("tag {tag}: empty key")]
     EmptyKey { tag: usize },

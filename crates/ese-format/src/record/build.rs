@@ -29,7 +29,7 @@ pub fn record_limit(size: PageSize, key_most: usize) -> usize {
     room.saturating_sub(key)
 }
 
-/// Builder for a record. Set columns in any order, then call [`RecordBuilder::build`].
+/// Builder for an encoded table record. Set columns in any order, then call [`RecordBuilder::build`].
 ///
 /// `columns` must be sorted by number. As the format requires, setting a fixed or variable column also stores the
 /// defaults of absent columns with lower numbers. If a setter fails, the column is unchanged.

@@ -42,17 +42,17 @@ const SKELETON_LEN: usize = 4;
 /// Value of "last variable" in a record without variable columns.
 const NO_VARIABLE: u8 = 127;
 
-/// Reason why bytes cannot be decoded as a record, or why values cannot be encoded.
+/// Reason why bytes cannot be decoded as a table record, or why values cannot be encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum RecordError {
     /// The record is shorter than its offsets require.
-    #[error("record ends inside its {0}")]
+    #[error("the record ends inside its {0}")]
     Truncated(&'static str),
     /// Offsets are out of order or out of range.
-    #[error("record has invalid offsets in its {0}")]
+    #[error("the record has invalid offsets in its {0}")]
     BadOffsets(&'static str),
     /// The length of a value does not match its type.
-    #[error("column {column} has a value of {len} bytes")]
+    #[error("the value of column {column} is {len} bytes long")]
     WrongLength {
         /// Column that holds the value.
         column: ColumnId,
@@ -63,13 +63,13 @@ pub enum RecordError {
     #[error("column {0} must not be null")]
     NullNotAllowed(ColumnId),
     /// The table has no column with this number.
-    #[error("no column {0}")]
+    #[error("column {0} does not exist")]
     UnknownColumn(ColumnId),
     /// The value is separated or consists of several values, but the column does not allow this.
-    #[error("column {0} cannot hold values of this form")]
+    #[error("column {0} cannot contain values of this form")]
     WrongForm(ColumnId),
     /// The record is too long for a node on pages of this size.
-    #[error("record of {len} bytes exceeds the limit of {limit}")]
+    #[error("the record is {len} bytes long; the maximum is {limit}")]
     TooBig {
         /// Length of the record in bytes.
         len: usize,

@@ -5,7 +5,7 @@ use super::tagged::{TaggedArea, TaggedEntry};
 use super::{Column, ColumnClass, ColumnId, RecordError, SKELETON_LEN};
 use crate::PageSize;
 
-/// Read-only view of a record. It is cheap to create and safe for arbitrary bytes.
+/// Read-only view of an encoded table record. It is cheap to create and safe for arbitrary bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'a> {
     bytes: &'a [u8],

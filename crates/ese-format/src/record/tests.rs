@@ -114,7 +114,7 @@ fn tagged_values_have_a_header_byte_if_the_page_size_requires_it() {
 }
 
 #[test]
-fn two_values_and_more_have_different_forms() {
+fn two_values_are_encoded_differently_from_three_or_more() {
     let value = |bytes| MultiValue::Bytes(bytes);
     let two = build(SMALL, |record| record.set_multi(ColumnId(257), &[value(&[1; 4]), value(&[2; 4])]));
     assert_eq!(two, hex("00 7f 0400 0101 0440 18 04 01010101 02020202"));
@@ -160,7 +160,7 @@ fn invalid_values_are_rejected_and_change_nothing() {
 }
 
 #[test]
-fn a_record_that_is_too_long_reports_its_length_and_its_long_values() {
+fn an_oversized_record_reports_the_length_and_long_values() {
     let columns = columns();
     let mut builder = RecordBuilder::new(&columns, SMALL);
     builder.set_limit(100);
@@ -194,7 +194,7 @@ fn record_limits_leave_room_for_the_longest_key() {
 }
 
 #[test]
-fn values_round_trip_through_their_column() {
+fn values_round_trip_through_columns() {
     let western = Column::new(128, "t", ColumnType::Text, 0);
     let unicode = Column { code_page: CodePage::UNICODE, ..western.clone() };
     let ascii = Column { code_page: CodePage::ASCII, ..western.clone() };
@@ -239,7 +239,7 @@ fn change() -> impl Strategy<Value = ColumnChange> {
 
 proptest! {
     #[test]
-    fn records_hold_the_last_values_set(
+    fn records_contain_the_last_values_set(
         first in vec(change(), 0..12), second in vec(change(), 0..12), large in any::<bool>(),
     ) {
         let (columns, size) = (columns(), if large { LARGE } else { SMALL });

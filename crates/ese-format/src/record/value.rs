@@ -56,13 +56,13 @@ pub enum ValueError {
         len: usize,
     },
     /// The value's type does not match the column's type.
-    #[error("the value does not have the column's type {0:?}")]
+    #[error("the value does not match the column's type {0:?}")]
     WrongType(ColumnType),
     /// The code page is not 1200, 1252, or 20127.
     #[error("code page {0} is not supported")]
     CodePage(u32),
     /// The column's code page does not contain this character.
-    #[error("{0:?} is not in the column's code page")]
+    #[error("{0:?} cannot be represented in the column's code page")]
     Character(char),
 }
 

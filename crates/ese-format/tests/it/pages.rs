@@ -61,7 +61,7 @@ fn every_page_of_the_samples_verifies_and_validates() {
 }
 
 #[test]
-fn every_page_verifies_with_the_result_of_the_manifest_and_validates() {
+fn every_page_validates_with_the_verification_result_in_the_manifest() {
     for database in databases() {
         let (mut zero, mut good, mut bad) = (0u64, 0u64, Vec::new());
         for (number, bytes) in database.pages() {
@@ -94,7 +94,7 @@ fn every_page_verifies_with_the_result_of_the_manifest_and_validates() {
 
 /// Checks that single pages have the expected checksums.
 #[test]
-fn listed_pages_have_the_listed_checksums() {
+fn pages_in_the_manifest_have_the_listed_checksums() {
     let listed = [
         ("db/4k/basic.edb", 3, 0x0184_0184_00cf_d8c9u64),
         ("db/4k/basic.edb", 4, 0x13c0_13c0_7986_4f4b),
@@ -140,7 +140,7 @@ fn listed_pages_have_the_listed_checksums() {
 /// Checks that the keys on every page are in ascending order, that searches find every node, and that space headers
 /// and extents decode.
 #[test]
-fn nodes_of_every_page_are_in_order_and_found() {
+fn nodes_on_every_page_are_ordered_and_searchable() {
     for database in databases() {
         for (number, bytes) in database.pages().filter(|(_, bytes)| bytes.iter().any(|byte| *byte != 0)) {
             let page = Page::new(bytes, database.size);
@@ -188,7 +188,7 @@ fn nodes_of_every_page_are_in_order_and_found() {
 
 /// Checks that a page that is rewritten node by node has the same nodes and uses no more space than the original.
 #[test]
-fn pages_can_be_rewritten() {
+fn rebuilding_real_pages_preserves_all_nodes() {
     for database in databases() {
         for (number, bytes) in database.pages().filter(|(_, bytes)| bytes.iter().any(|byte| *byte != 0)) {
             let original = Page::new(bytes, database.size);

@@ -124,7 +124,7 @@ fn samples() -> impl Iterator<Item = Database> {
 }
 
 #[test]
-fn every_catalog_row_encodes_to_its_own_bytes_and_keys() {
+fn every_catalog_row_encodes_to_the_original_bytes_and_keys() {
     for database in databases().into_iter().chain(samples()) {
         let (mut by_name, mut roots) = (Vec::new(), Vec::new());
         for (key, data) in database.scan(PageNumber::fixed(4)) {
@@ -142,7 +142,7 @@ fn every_catalog_row_encodes_to_its_own_bytes_and_keys() {
 }
 
 #[test]
-fn tables_columns_and_rows_equal_those_of_the_manifest() {
+fn tables_columns_and_rows_match_the_manifest() {
     for database in databases() {
         let count = |table: &TableSchema| {
             (table.name.clone(), (table.columns.len() as u64, database.scan(table.root).len() as u64))
@@ -158,7 +158,7 @@ fn tables_columns_and_rows_equal_those_of_the_manifest() {
 }
 
 #[test]
-fn tables_convert_back_to_their_rows() {
+fn tables_convert_back_to_catalog_rows() {
     for database in databases() {
         let mut rows = database.catalog();
         rows.retain(|row| row.kind != RowKind::Column || row.root_or_type != 0);
@@ -170,7 +170,7 @@ fn tables_convert_back_to_their_rows() {
 }
 
 #[test]
-fn system_tables_equal_those_of_a_new_database() {
+fn system_tables_match_a_new_database() {
     for database in databases().iter().filter(|database| database.name == "db/4k/basic.edb") {
         let mut rows = database.catalog();
         rows.retain(|row| row.table.0 < 8);
@@ -186,7 +186,7 @@ fn system_tables_equal_those_of_a_new_database() {
 }
 
 #[test]
-fn rows_of_msysobjids_and_msyslocales_encode_to_their_own_bytes() {
+fn msysobjids_and_msyslocales_rows_encode_to_the_original_bytes() {
     for database in databases() {
         let size = database.size;
         for table in database.tables() {
@@ -209,7 +209,7 @@ fn rows_of_msysobjids_and_msyslocales_encode_to_their_own_bytes() {
 }
 
 #[test]
-fn every_record_is_valid_fits_and_builds_to_its_own_bytes() {
+fn every_record_is_valid_and_rebuilds_to_the_original_bytes() {
     for database in databases() {
         for table in database.tables() {
             let limit = record_limit(database.size, table.max_key_len());
@@ -254,7 +254,7 @@ fn without_residue(columns: &[Column], size: PageSize, data: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn records_set_column_by_column_equal_those_that_windows_wrote() {
+fn records_set_column_by_column_match_windows_records() {
     for database in databases() {
         for table in database.tables() {
             for (key, data) in database.scan(table.root) {
@@ -267,7 +267,7 @@ fn records_set_column_by_column_equal_those_that_windows_wrote() {
 }
 
 #[test]
-fn every_value_has_a_type_and_encodes_to_its_own_bytes() {
+fn every_value_has_a_type_and_round_trips() {
     for database in databases() {
         for table in database.tables() {
             let long_values = database.long_values(&table);
@@ -338,7 +338,7 @@ fn compare(database: &Database, table: &TableSchema, index: &Index) -> Result<us
 }
 
 #[test]
-fn keys_without_unicode_text_equal_those_that_windows_made() {
+fn keys_without_unicode_text_match_windows_keys() {
     for database in databases() {
         for table in database.tables() {
             for index in &table.indexes {
@@ -358,7 +358,7 @@ fn keys_without_unicode_text_equal_those_that_windows_made() {
 }
 
 #[test]
-fn compressed_values_decompress_to_what_windows_displayed() {
+fn compressed_values_decompress_to_the_values_windows_displayed() {
     for database in databases().iter().filter(|database| database.name == "db/8k/decompress_test.edb") {
         let dump = corpus().unwrap().join("misc/decompress_test.esent-dump.txt.zst");
         let dump = zstd::decode_all(std::fs::File::open(dump).unwrap()).unwrap();

@@ -139,9 +139,9 @@ impl Array {
     /// Closes the open zone if it contains one of these blocks.
     pub(super) fn close_open_zone_with(&mut self, blocks: &[u64]) {
         let layout = self.config.layout;
-        let has =
+        let has_written_row =
             |filling: &ArrayOpenZone| blocks.iter().any(|block| filling.has_row(layout.locate(*block).0));
-        if self.open_zone.as_ref().is_some_and(has) {
+        if self.open_zone.as_ref().is_some_and(has_written_row) {
             self.close_open_zone();
         }
     }

@@ -133,7 +133,7 @@ impl Array {
 /// Returns the newest configuration. All members must belong to the same array.
 fn newest_config(found: &[(MemberDevice, Superblock)]) -> Result<ArrayConfig> {
     let Some((first, superblock)) = found.first() else {
-        return Err(ArrayRefusal::Parameter("no array member was given".into()).into());
+        return Err(ArrayRefusal::Parameter("no array member was specified".into()).into());
     };
     for (device, other) in found {
         if other.config.array != superblock.config.array {
@@ -180,7 +180,7 @@ mod tests {
     use crate::test_array::TestArray;
 
     #[test]
-    fn a_byte_copy_of_a_member_is_refused_by_its_name_and_is_not_a_member_given_twice() {
+    fn a_byte_copy_of_a_member_is_rejected_by_name() {
         let mut tested = TestArray::new(Level::Raid6, 5, 1);
         let batch = tested.random_batch();
         tested.write(&batch).unwrap();

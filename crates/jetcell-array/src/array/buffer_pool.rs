@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_buffer_is_used_again_for_transfers_of_its_size_only() {
+    fn a_buffer_is_reused_only_for_same_size_transfers() {
         let mut buffers = BufferPool::default();
         let mut first = buffers.take(100 << 10);
         first.fill(1);
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_kept_than_the_limit() {
+    fn the_pool_retains_at_most_the_limit() {
         let mut buffers = BufferPool::default();
         for _ in 0..3 * MAX_POOLED_BYTES / (1 << 20) {
             buffers.recycle(IoBuffer::zeroed(1 << 20));
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn buffers_of_another_size_replace_those_that_are_used_no_more() {
+    fn unused_buffers_are_replaced_by_buffers_of_another_size() {
         let mut buffers = BufferPool::default();
         (0..300).for_each(|_| buffers.recycle(IoBuffer::zeroed(256 << 10)));
         for round in 0..3 {

@@ -38,7 +38,7 @@ proptest! {
 
     /// Checks the write penalty of small in-place writes. Journal and record transfers are counted separately.
     #[test]
-    fn a_small_write_in_place_takes_two_four_or_six_transfers(
+    fn small_in_place_writes_take_two_four_or_six_transfers(
         (level, members, expected) in prop_oneof![
             Just((Level::Mirror, 2, 2)),
             Just((Level::Raid10 { copies: 2 }, 6, 2)),
@@ -83,7 +83,7 @@ fn mean_costs(level: Level, members: usize, lost: &[usize]) -> (f64, f64) {
 }
 
 #[test]
-fn with_members_lost_the_costs_are_those_of_the_formulas() {
+fn degraded_costs_match_the_formulas() {
     let close = |found: f64, expected: f64| assert!((found - expected).abs() < 1e-9, "{found} {expected}");
     assert_eq!(mean_costs(Level::Raid10 { copies: 2 }, 4, &[]), (1.0, 2.0));
     // One of two mirror pairs is degraded.
@@ -111,7 +111,7 @@ fn with_members_lost_the_costs_are_those_of_the_formulas() {
 }
 
 #[test]
-fn rows_with_a_lost_member_are_read_once_for_all_of_their_blocks() {
+fn degraded_rows_are_read_once_for_all_blocks() {
     let mut tested = full(Level::Raid6, 8, 2);
     tested.array().fail(3).unwrap();
     let (columns, rows) = (tested.array().layout().data_columns(), 2 * u64::from(CHUNK) * 8);
@@ -131,7 +131,7 @@ fn rows_with_a_lost_member_are_read_once_for_all_of_their_blocks() {
 }
 
 #[test]
-fn damage_that_reads_and_writes_meet_is_counted_and_stays_in_the_superblocks() {
+fn damage_found_by_transfers_is_counted_persistently_in_superblocks() {
     let mut tested = full(Level::Raid6, 6, 3);
     let layout = *tested.array().layout();
     let damage = |tested: &TestArray, row: u64, column: usize| {

@@ -49,13 +49,13 @@ impl Array {
         }
         if !options.chunk.is_power_of_two() || u64::from(options.chunk) > ZONE_ROWS {
             return Err(ArrayRefusal::Parameter(format!(
-                "the chunk must be a power of two up to {ZONE_ROWS} blocks"
+                "the chunk size must be a power of two and at most {ZONE_ROWS} blocks"
             ))
             .into());
         }
         if !is_journal_size(options.journal_images) {
             return Err(ArrayRefusal::Parameter(
-                "the journal must be a power of two up to 4096 blocks".into(),
+                "the journal size must be a power of two and at most 4096 blocks".into(),
             )
             .into());
         }

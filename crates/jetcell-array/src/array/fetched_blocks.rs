@@ -148,16 +148,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_that_follow_each_other_are_one_transfer_and_are_found_in_it() {
-        let at = |device, block: u64| (device, block * BLOCK as u64);
+    fn consecutive_blocks_are_fetched_and_found_in_one_transfer() {
+        let block_position = |device, block: u64| (device, block * BLOCK as u64);
         assert_eq!(
-            runs(vec![at(1, 4), at(0, 9), at(0, 8), at(1, 5), at(1, 7), at(0, 8)]),
+            runs(vec![
+                block_position(1, 4),
+                block_position(0, 9),
+                block_position(0, 8),
+                block_position(1, 5),
+                block_position(1, 7),
+                block_position(0, 8)
+            ]),
             [(0, 8 * 4096, 2 * BLOCK), (1, 4 * 4096, 2 * BLOCK), (1, 7 * 4096, BLOCK)]
         );
-        let long = runs((0..300).map(|block| at(0, block)).collect());
+        let long = runs((0..300).map(|block| block_position(0, block)).collect());
         assert_eq!(long.iter().map(|(.., bytes)| bytes / BLOCK).collect::<Vec<_>>(), [256, 44]);
         let mut fetched = FetchedBlocks::default();
-        assert!(fetched.block(at(0, 0)).is_none());
+        assert!(fetched.block(block_position(0, 0)).is_none());
         for (device, offset, bytes) in [(0, 8 * 4096, 2 * BLOCK), (1, 4 * 4096, BLOCK)] {
             let mut buffer = IoBuffer::zeroed(bytes);
             buffer.chunks_mut(BLOCK).enumerate().for_each(|(at, block)| block.fill(at as u8 + 1));
@@ -165,7 +172,15 @@ mod tests {
         }
         let found = |place| fetched.block(place).map(|block| block[7]);
         assert_eq!(
-            [at(0, 8), at(0, 9), at(0, 10), at(1, 3), at(1, 4), at(2, 4)].map(found),
+            [
+                block_position(0, 8),
+                block_position(0, 9),
+                block_position(0, 10),
+                block_position(1, 3),
+                block_position(1, 4),
+                block_position(2, 4)
+            ]
+            .map(found),
             [Some(1), Some(2), None, None, Some(1), None]
         );
     }

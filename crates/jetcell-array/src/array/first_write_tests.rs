@@ -63,7 +63,7 @@ fn new_rows_are_written_once_and_other_rows_twice() {
 }
 
 #[test]
-fn what_fits_in_the_journal_is_one_commit_and_opens_nothing() {
+fn a_batch_fitting_the_journal_commits_once_without_open_rows() {
     let mut tested = TestArray::new(Level::Raid6, 5, 1);
     let batch = rows(&mut tested, 0..u64::from(JOURNAL), 1);
     let before = tested.array().counters();
@@ -101,7 +101,7 @@ fn cut_everywhere(
 }
 
 #[test]
-fn a_cut_at_any_write_leaves_rows_that_fit_together_and_what_was_flushed() {
+fn a_power_cut_leaves_consistent_rows_and_flushed_data() {
     for shape in SHAPES {
         let mut cleared = 0;
         let prepare = |tested: &mut TestArray| {
@@ -128,7 +128,7 @@ fn a_cut_at_any_write_leaves_rows_that_fit_together_and_what_was_flushed() {
 }
 
 #[test]
-fn a_cut_with_the_loss_of_members_leaves_rows_that_fit_together_and_what_was_flushed() {
+fn a_power_cut_with_member_loss_preserves_flushed_rows() {
     for (level, members) in SHAPES.into_iter().filter(|(level, members)| level.tolerance(*members) > 0) {
         for seed in 0..40 {
             let mut tested = TestArray::new(level, members, seed);
@@ -150,7 +150,7 @@ fn a_cut_with_the_loss_of_members_leaves_rows_that_fit_together_and_what_was_flu
 }
 
 #[test]
-fn the_start_that_clears_rows_may_itself_be_cut_anywhere() {
+fn a_power_cut_while_startup_clears_rows_is_recoverable() {
     for (level, members) in [(Level::Raid10 { copies: 2 }, 4), (Level::Raid6, 5)] {
         for operations in 0..60 {
             let mut tested = TestArray::new(level, members, operations);
@@ -174,7 +174,7 @@ fn the_start_that_clears_rows_may_itself_be_cut_anywhere() {
 }
 
 #[test]
-fn flushed_rows_are_not_open_and_a_writer_who_goes_on_saves_once_for_each_flush() {
+fn a_flush_closes_rows_and_saves_the_configuration_once() {
     let mut tested = TestArray::with_zones(Level::Raid6, 5, 1, 8);
     let mut saves = vec![];
     for first in [0, 16, 32, 48, 64] {
@@ -239,7 +239,7 @@ fn a_commit_closes_open_rows_before_it_writes_them() {
 }
 
 #[test]
-fn rows_that_the_same_flush_journals_are_not_opened() {
+fn rows_journaled_by_the_same_flush_are_not_opened() {
     let mut tested = TestArray::new(Level::Raid6, 5, 1);
     let run = rows(&mut tested, 0..16, 1);
     tested.write_run(&run).unwrap();
@@ -252,7 +252,7 @@ fn rows_that_the_same_flush_journals_are_not_opened() {
 }
 
 #[test]
-fn rows_in_flight_are_read_and_counted_as_written() {
+fn rows_in_flight_are_readable_and_counted_as_written() {
     for (level, members) in SHAPES {
         let mut tested = TestArray::new(level, members, 1);
         let run = rows(&mut tested, 0..40, 1);
@@ -278,7 +278,7 @@ fn rows_in_flight_are_read_and_counted_as_written() {
 }
 
 #[test]
-fn a_member_that_fails_while_rows_are_open_is_taken_out() {
+fn a_member_that_fails_while_rows_are_open_is_removed() {
     for (level, members) in SHAPES.into_iter().filter(|(level, members)| level.tolerance(*members) > 0) {
         let mut tested = TestArray::new(level, members, 1);
         let spare = tested.new_file();
@@ -313,7 +313,7 @@ fn a_shutdown_leaves_no_open_rows() {
 }
 
 #[test]
-fn without_the_right_to_write_open_rows_read_as_before_their_first_write() {
+fn read_only_assembly_shows_open_rows_as_unwritten() {
     for (level, members) in SHAPES {
         let mut tested = TestArray::new(level, members, 1);
         let flushed = rows(&mut tested, 60..80, 4);
@@ -338,7 +338,7 @@ fn without_the_right_to_write_open_rows_read_as_before_their_first_write() {
 }
 
 #[test]
-fn more_writers_than_ranges_of_open_rows_write_on() {
+fn writers_continue_when_they_exceed_the_open_range_limit() {
     let mut tested = TestArray::with_zones(Level::Raid5, 4, 1, 24);
     let writers: Vec<u64> = (0..12).collect();
     for step in 0..6 {
@@ -358,7 +358,7 @@ fn more_writers_than_ranges_of_open_rows_write_on() {
 }
 
 #[test]
-fn luns_write_their_rows_by_themselves() {
+fn lun_volumes_write_new_rows_without_array_open_rows() {
     let mut tested = TestArray::with_zones(Level::Raid6, 5, 1, 24);
     let log =
         WriteLogOptions { bytes: 1 << 20, ..WriteLogOptions::new(Arc::new(SimVfs::new()), "/log".into()) };

@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_rows_of_zones_side_by_side_tell_where_the_next_ones_are() {
+    fn only_rows_in_adjacent_zones_predict_the_next_zones() {
         let behind = |rows: &[u64]| zones_after(&rows.iter().map(|row| (*row, vec![])).collect::<Vec<_>>());
         assert_eq!(behind(&[70, 100, 130]), Some(3..11));
         assert_eq!(behind(&[70, 200]), None);
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn batches_of_rows_share_no_zone_and_are_not_too_small() {
+    fn row_batches_share_no_zone_and_have_a_minimum_size() {
         let rows: Vec<u64> = (10..200).chain([300, 700, 701]).chain(1000..1100).collect();
         let free: Vec<FreeRow> = rows.iter().map(|row| (*row, vec![])).collect();
         for least in [1, 64, 100] {

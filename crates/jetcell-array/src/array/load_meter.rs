@@ -6,8 +6,8 @@ use std::time::Duration;
 use jetcell_sync::{Arc, Mutex};
 use jetcell_vfs::Clock;
 
-/// Measures the latency of reads and flushes of a load, so that concurrent maintenance can be throttled. Clones share
-/// the measurement.
+/// Meter for the latency of a load's reads and flushes, so that concurrent maintenance can be throttled.
+/// Clones share the measurement.
 #[derive(Clone)]
 pub struct LoadMeter(Arc<SharedLoadMeter>);
 
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_operation_that_waits_is_as_slow_as_it_is_old() {
+    fn pending_operations_are_measured_with_the_current_age() {
         let clock = SimVfs::new().clock();
         let meter = LoadMeter::new(clock.clone());
         let ms = Duration::from_millis;

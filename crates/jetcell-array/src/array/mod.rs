@@ -69,7 +69,7 @@ pub(crate) use self::transfers::{InFlightTransfers, TransferSegment};
 pub(crate) use self::zone_buffer::ZoneBuffer;
 pub(crate) use self::zone_write::FreeRow;
 
-/// Counters accumulated since the array was assembled.
+/// Array I/O counters, accumulated since the array was assembled.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[non_exhaustive]
 pub struct ArrayIoCounters {
@@ -235,9 +235,10 @@ impl Array {
 
     fn check_range(&self, first: u64, bytes: usize) -> Result<u64> {
         if !bytes.is_multiple_of(BLOCK) {
-            return Err(
-                ArrayRefusal::Parameter(format!("{bytes} bytes are not a multiple of {BLOCK}")).into()
-            );
+            return Err(ArrayRefusal::Parameter(format!(
+                "the size of {bytes} bytes must be a multiple of {BLOCK}"
+            ))
+            .into());
         }
         let (count, blocks) = ((bytes / BLOCK) as u64, self.config.layout.blocks());
         if first.checked_add(count).is_none_or(|end| end > blocks) {

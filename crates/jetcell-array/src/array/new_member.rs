@@ -11,7 +11,7 @@ use crate::error::{ArrayRefusal, Result};
 use crate::geometry::Level;
 use crate::member::{ArrayConfig, Extents, MemberDevice, MemberId, MemberLayout, SlotConfig};
 
-/// Purpose of new members.
+/// Purpose for which files are added to an array.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MemberPurpose {
     /// The members wait for another member to fail.
@@ -32,7 +32,8 @@ pub struct MemberRequirements {
     purpose: MemberPurpose,
 }
 
-/// A file that can become a member. It is locked, but is not a member until it is passed to [`Array::admit`].
+/// A file that is locked and can be made a member of an array. It is locked, but is not a member until it is
+/// passed to [`Array::admit`].
 pub struct PreparedMember {
     device: MemberDevice,
     purpose: MemberPurpose,
@@ -102,7 +103,8 @@ impl Array {
                 let level = self.config.layout.level;
                 let slots = self.config.layout.slots + count;
                 if level == Level::Mirror || !level.member_counts().any(|count| count == slots) {
-                    let needed = "a member count that the level supports; a mirror cannot grow".to_owned();
+                    let needed =
+                        "a member count that the level supports; a mirror cannot be extended".to_owned();
                     let level = level.to_string();
                     return Err(ArrayRefusal::MemberCount { level, members: slots, needed }.into());
                 }
@@ -165,7 +167,7 @@ impl Array {
         let count = self.config.slots.len();
         let config = self.config.slots.get(slot).cloned();
         config.ok_or_else(|| {
-            ArrayRefusal::Parameter(format!("slot {slot} does not exist; slots are 0 to {}", count - 1))
+            ArrayRefusal::Parameter(format!("slot {slot} does not exist; use a slot from 0 to {}", count - 1))
                 .into()
         })
     }

@@ -344,7 +344,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_that_are_needed_next_are_not_forgotten_before() {
+    fn refreshed_records_are_not_evicted_before_others() {
         let mut cache = RecordCache::default();
         (0..CAPACITY as u64).for_each(|zone| cache.insert((0, zone), IoBuffer::zeroed(BLOCK)));
         cache.refresh_zones(&(2..4));
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn held_records_stay_and_the_oldest_others_go() {
+    fn pinned_records_stay_and_the_oldest_unpinned_records_are_evicted() {
         let mut cache = RecordCache::default();
         let zones = CAPACITY as u64 + 10;
         (0..zones).for_each(|zone| cache.insert((0, zone), IoBuffer::zeroed(BLOCK)));

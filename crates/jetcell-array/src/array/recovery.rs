@@ -260,7 +260,7 @@ mod tests {
     /// If the parity of a row is on a member that is being rebuilt, only one other member has a journal entry for
     /// that row.
     #[test]
-    fn a_commit_that_was_cut_is_all_or_nothing_while_a_member_is_rebuilt() {
+    fn an_interrupted_commit_is_atomic_during_a_member_rebuild() {
         for (level, members) in [(Level::Raid5, 4), (Level::Raid6, 5), (Level::RaidDp { prime: 17 }, 6)] {
             for seed in 0..60 {
                 let mut tested = TestArray::new(level, members, seed);

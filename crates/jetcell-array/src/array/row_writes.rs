@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_zone_is_written_when_its_blocks_are_read() {
+    fn reading_blocks_from_a_pending_zone_writes_the_zone() {
         let mut tested = TestArray::with_zones(Level::Raid6, MEMBERS, 1, 4);
         (1..4).for_each(|zone| start_zone(&mut tested, zone));
         assert_written(&mut tested, 3);
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn zones_count_as_written_while_their_parity_is_computed() {
+    fn zones_are_counted_as_written_during_parity_computation() {
         let mut tested = TestArray::with_zones(Level::Raid6, MEMBERS, 1, 4);
         (1..3).for_each(|zone| start_zone(&mut tested, zone));
         let all = tested.array().layout().blocks();
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_zone_is_not_written_to_a_member_that_failed_while_its_parity_was_computed() {
+    fn a_zone_skips_members_that_failed_during_parity_computation() {
         let mut tested = TestArray::with_zones(Level::Raid6, MEMBERS, 1, 4);
         let (first, second) = (full_zone(&mut tested, 1), full_zone(&mut tested, 2));
         let failing = tested.members[2].clone();
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_staged_after_a_zone_is_not_replaced_by_it() {
+    fn blocks_staged_after_a_zone_are_not_overwritten() {
         let mut tested = TestArray::with_zones(Level::Raid6, MEMBERS, 1, 4);
         start_zone(&mut tested, 1);
         // While a member is being rebuilt, the zone is written by the general method.
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_zone_is_written_again_without_its_old_records() {
+    fn a_zone_is_rewritten_without_reading_old_records() {
         let members = MEMBERS as u64;
         // Zone 1 is the last zone. Otherwise, records of later zones would be read ahead and counted.
         let mut tested = TestArray::with_zones(Level::Raid6, MEMBERS, 1, 2);
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_write_of_a_zone_whose_records_were_not_read_is_found() {
+    fn a_lost_zone_write_is_found_without_reading_old_records() {
         let mut tested = TestArray::with_zones(Level::Raid6, MEMBERS, 1, 2);
         reads_of_write(&mut tested, 1);
         let before = tested.disk.contents(&tested.members[3]).unwrap();
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn a_zone_that_was_not_started_is_lost_with_the_array() {
+    fn a_zone_not_yet_started_is_lost_with_the_array() {
         let mut tested = TestArray::with_zones(Level::Raid6, MEMBERS, 1, 4);
         start_zone(&mut tested, 1);
         tested.array = None;

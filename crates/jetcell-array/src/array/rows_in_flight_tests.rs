@@ -111,7 +111,7 @@ fn assert_rebuilds(tested: &mut TestArray) {
 }
 
 #[test]
-fn writes_that_end_after_a_sync_are_durable_after_the_next_one() {
+fn writes_completing_after_a_sync_are_durable_after_the_next() {
     for begin in [array_with_rows_in_flight, array_with_commit_in_flight] {
         let mut tested = begin();
         tested.array().save_config().unwrap();
@@ -123,7 +123,7 @@ fn writes_that_end_after_a_sync_are_durable_after_the_next_one() {
 }
 
 #[test]
-fn a_commit_is_acknowledged_before_it_is_in_place() {
+fn a_commit_is_acknowledged_before_the_in_place_write() {
     let mut tested = array_with_commit_in_flight();
     assert_survives_cut(&mut tested);
     // All operations that change or read the rows wait for the commit.
@@ -146,7 +146,7 @@ fn a_commit_is_acknowledged_before_it_is_in_place() {
 }
 
 #[test]
-fn a_member_that_fails_in_place_is_taken_out_later() {
+fn a_member_failing_an_in_place_write_is_removed_later() {
     let mut tested = array_with_delayed_writes();
     let failing = tested.members[2].clone();
     let fault =
@@ -192,7 +192,7 @@ fn writes_scrubs_and_rebuilds_wait_for_rows_in_flight() {
 }
 
 #[test]
-fn an_array_that_is_dropped_writes_nothing_afterwards() {
+fn a_dropped_array_writes_nothing_afterwards() {
     let mut tested = array_with_rows_in_flight();
     tested.array = None;
     let contents = |tested: &TestArray| -> Vec<_> {

@@ -124,7 +124,7 @@ mod tests {
     use crate::test_array::{JOURNAL, TestArray};
 
     #[test]
-    fn the_zone_in_which_a_stream_goes_on_stays_staged() {
+    fn the_zone_a_stream_continues_in_stays_staged() {
         for (first, staged_rows) in [(ZONE_ROWS - 5, 4), (ZONE_ROWS - 8, 1), (ZONE_ROWS - 4, 1)] {
             let mut tested = TestArray::new(Level::Raid6, 5, 1);
             tested.array().journal_new_rows();

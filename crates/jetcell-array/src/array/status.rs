@@ -17,7 +17,7 @@ pub enum ArrayState {
     Stopped,
 }
 
-/// State of a slot.
+/// State of a slot of an array.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SlotState {
     /// The slot has a member with all blocks.
@@ -54,7 +54,7 @@ pub struct SlotStatus {
     pub progress: f64,
 }
 
-/// State of an array and its slots.
+/// State of an array and of each of its slots.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ArrayStatus {
     /// RAID level of the array.

@@ -11,7 +11,7 @@ use crate::test_array::{JOURNAL, SHAPES, TestArray, ZONES, content};
 use crate::{ArrayError, Level};
 
 #[test]
-fn every_level_keeps_what_is_written_and_survives_any_losses_that_it_bears() {
+fn every_level_keeps_data_after_any_tolerated_member_loss() {
     for (level, members) in SHAPES {
         let mut tested = TestArray::new(level, members, 1);
         for _ in 0..30 {
@@ -57,7 +57,7 @@ fn copy_without(tested: &mut TestArray, lost: &[usize]) -> TestArray {
 }
 
 #[test]
-fn a_power_cut_at_every_write_leaves_all_of_a_commit_or_none() {
+fn commits_are_atomic_across_a_power_cut_at_any_write() {
     for (level, members) in SHAPES {
         let mut operations = 0;
         loop {
@@ -78,7 +78,7 @@ fn a_power_cut_at_every_write_leaves_all_of_a_commit_or_none() {
 }
 
 #[test]
-fn a_power_cut_with_the_loss_of_members_leaves_all_of_a_commit_or_none() {
+fn commits_are_atomic_across_power_cuts_with_member_loss() {
     for (level, members) in SHAPES.into_iter().filter(|(level, members)| level.tolerance(*members) > 0) {
         for seed in 0..24 {
             let mut tested = TestArray::new(level, members, seed);
@@ -131,7 +131,7 @@ fn damaged_blocks_and_records_are_recovered_and_repaired() {
 }
 
 #[test]
-fn writes_that_a_member_loses_are_found() {
+fn lost_member_writes_are_found() {
     for (level, members) in SHAPES.into_iter().filter(|(level, members)| level.tolerance(*members) > 0) {
         for seed in 0..12 {
             let mut tested = TestArray::new(level, members, seed);
@@ -154,7 +154,7 @@ fn writes_that_a_member_loses_are_found() {
 }
 
 #[test]
-fn a_member_that_fails_while_the_array_runs_is_taken_out() {
+fn a_member_that_fails_while_the_array_runs_is_removed() {
     for (level, members) in SHAPES {
         let mut tested = TestArray::new(level, members, 9);
         for failures in 1..=level.tolerance(members) + 1 {
@@ -194,7 +194,7 @@ fn refusal(result: Result<impl Sized>) -> ArrayRefusal {
 }
 
 #[test]
-fn creation_refuses_what_would_destroy_or_cannot_work_and_writes_nothing() {
+fn creation_rejects_destructive_or_invalid_options_without_writing() {
     let disk = SimVfs::new();
     let size = crate::member::MemberLayout::new(JOURNAL).bytes_for(ZONES * ZONE_ROWS) as usize;
     let path = |name: &str| PathBuf::from(format!("/a/{name}"));
@@ -242,7 +242,7 @@ fn creation_refuses_what_would_destroy_or_cannot_work_and_writes_nothing() {
 }
 
 #[test]
-fn assembly_refuses_foreign_stale_and_too_few_members_and_dirty_degraded_arrays() {
+fn assembly_rejects_invalid_member_sets_and_dirty_degraded_arrays() {
     let mut tested = TestArray::new(Level::Raid5, 4, 3);
     let batch = tested.random_batch();
     tested.write(&batch).unwrap();
@@ -284,7 +284,7 @@ fn assembly_refuses_foreign_stale_and_too_few_members_and_dirty_degraded_arrays(
 }
 
 #[test]
-fn one_superblock_of_each_member_and_all_of_some_may_be_damaged() {
+fn assembly_tolerates_damaged_superblocks() {
     for place in 0..2 {
         let mut tested = TestArray::new(Level::RaidDp { prime: 17 }, 6, 3);
         let batch = tested.random_batch();
@@ -309,7 +309,7 @@ fn one_superblock_of_each_member_and_all_of_some_may_be_damaged() {
 }
 
 #[test]
-fn blocks_beyond_the_end_and_parts_of_blocks_are_refused() {
+fn blocks_past_the_end_and_partial_blocks_are_rejected() {
     let mut tested = TestArray::new(Level::Mirror, 2, 3);
     let blocks = tested.array().layout().blocks();
     assert!(matches!(refusal(tested.array().read(blocks, &mut [0; BLOCK])), ArrayRefusal::OutOfRange { .. }));
@@ -325,7 +325,7 @@ fn blocks_beyond_the_end_and_parts_of_blocks_are_refused() {
 }
 
 #[test]
-fn the_cheapest_way_to_new_parity_is_taken() {
+fn parity_updates_use_the_cheapest_method() {
     let mut tested = TestArray::new(Level::Raid6, 7, 3);
     // There are five data columns and two parity blocks. Read-modify-write of one column costs 6 transfers and of two
     // columns 8, whereas reconstruct-write costs 7.
@@ -341,7 +341,7 @@ fn the_cheapest_way_to_new_parity_is_taken() {
 }
 
 #[test]
-fn a_commit_survives_a_member_that_lost_its_journal_and_a_power_cut() {
+fn a_commit_survives_a_lost_member_journal_and_power_cut() {
     for (level, members) in SHAPES.into_iter().filter(|(level, members)| level.tolerance(*members) > 0) {
         for seed in 0..12 {
             let mut tested = TestArray::new(level, members, seed);
@@ -364,7 +364,7 @@ fn a_commit_survives_a_member_that_lost_its_journal_and_a_power_cut() {
 }
 
 #[test]
-fn a_row_of_the_last_two_commits_is_completed_as_it_is_after_both() {
+fn a_row_in_two_commits_recovers_to_the_latest_state() {
     for (level, members) in SHAPES.into_iter().filter(|(level, members)| level.tolerance(*members) > 0) {
         for seed in 0..8 {
             let mut tested = TestArray::new(level, members, seed);
@@ -394,7 +394,7 @@ fn a_row_of_the_last_two_commits_is_completed_as_it_is_after_both() {
 }
 
 #[test]
-fn an_examination_says_what_each_file_is_while_the_array_runs() {
+fn examination_identifies_each_file_while_the_array_runs() {
     use crate::{ArrayExamination, MemberState, SlotState};
     let mut tested = TestArray::new(Level::Raid6, 5, 3);
     tested.array().fail(1).unwrap();
@@ -416,7 +416,7 @@ fn an_examination_says_what_each_file_is_while_the_array_runs() {
 }
 
 #[test]
-fn an_erased_array_is_none_any_more_and_other_files_stay() {
+fn erasing_an_array_leaves_other_files_unchanged() {
     let mut tested = TestArray::new(Level::Raid5, 3, 3);
     tested.array.take().unwrap().close().unwrap();
     let other = tested.new_file();
@@ -429,7 +429,7 @@ fn an_erased_array_is_none_any_more_and_other_files_stay() {
 }
 
 #[test]
-fn rows_that_were_written_past_the_journal_are_not_replaced_by_its_replay() {
+fn journal_replay_does_not_overwrite_rows_written_directly() {
     let mut tested = TestArray::new(Level::Raid6, 5, 1);
     let columns = tested.array().layout().data_columns();
     let blocks: Vec<u64> = (0..columns).map(|column| tested.array().layout().block_at(0, column)).collect();
@@ -445,7 +445,7 @@ fn rows_that_were_written_past_the_journal_are_not_replaced_by_its_replay() {
 }
 
 #[test]
-fn whole_rows_leave_the_same_bytes_on_the_members_by_each_way() {
+fn every_full_row_write_method_produces_the_same_member_bytes() {
     enum RowWriteMethod {
         AnyState,
         Copied,
@@ -535,7 +535,7 @@ fn changes_to_the_array_wait_for_rows_in_flight() {
 
 /// Checks that a long read reads the next zone's records ahead, and that later changes to this zone are respected.
 #[test]
-fn records_that_are_read_ahead_are_used_unless_the_zone_changes() {
+fn prefetched_records_are_used_unless_the_zone_changes() {
     for (level, members) in [(Level::Raid6, 5), (Level::Raid10 { copies: 2 }, 4)] {
         let mut tested = TestArray::with_zones(level, members, 5, 4);
         let layout = *tested.array().layout();
@@ -572,7 +572,7 @@ fn records_that_are_read_ahead_are_used_unless_the_zone_changes() {
 }
 
 #[test]
-fn blocks_that_are_written_after_their_read_began_are_read_as_they_are() {
+fn reads_return_blocks_written_while_the_read_is_pending() {
     for (level, members) in [(Level::Raid6, 5), (Level::Raid10 { copies: 2 }, 4)] {
         let mut tested = TestArray::new(level, members, 5);
         let blocks: Vec<u64> = (0..JOURNAL.into()).collect();

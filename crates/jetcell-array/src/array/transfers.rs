@@ -155,7 +155,7 @@ mod tests {
     use crate::geometry::BLOCK;
 
     #[test]
-    fn writes_that_touch_are_joined_up_to_the_longest_piece() {
+    fn adjacent_writes_are_merged_up_to_the_maximum_length() {
         let data = vec![1; BLOCK];
         let place = |index: u64| (index * BLOCK as u64, &data[..]);
         let pieces = join_writes(

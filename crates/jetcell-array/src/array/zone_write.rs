@@ -247,10 +247,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_and_rows_that_follow_each_other_are_runs() {
-        let of = |rows: &[u64]| runs(rows).into_iter().map(|run| (run.start, run.end)).collect::<Vec<_>>();
-        assert_eq!(of(&[128, 129, 130]), [(0, 4)]);
-        assert_eq!(of(&[129, 130, 191]), [(0, 1), (2, 4), (64, 65)]);
-        assert_eq!(of(&(64..128).collect::<Vec<_>>()), [(0, 65)]);
+    fn consecutive_records_and_rows_form_runs() {
+        let run_bounds =
+            |rows: &[u64]| runs(rows).into_iter().map(|run| (run.start, run.end)).collect::<Vec<_>>();
+        assert_eq!(run_bounds(&[128, 129, 130]), [(0, 4)]);
+        assert_eq!(run_bounds(&[129, 130, 191]), [(0, 1), (2, 4), (64, 65)]);
+        assert_eq!(run_bounds(&(64..128).collect::<Vec<_>>()), [(0, 65)]);
     }
 }

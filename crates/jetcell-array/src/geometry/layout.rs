@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn each_slot_has_one_cell_of_each_row() {
+    fn each_slot_has_one_cell_per_row() {
         for layout in layouts() {
             for row in 0..layout.rows {
                 let mut slots: Vec<usize> = (0..layout.slots).map(|cell| layout.slot(row, cell)).collect();
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_have_names_that_are_parsed_and_codes_that_are_stored() {
+    fn level_names_and_stored_codes_round_trip() {
         for level in Level::ALL {
             assert_eq!(level.to_string().parse(), Ok(level));
             assert_eq!(Level::from_stored(level.stored()), Some(level));

@@ -124,6 +124,6 @@ impl FromStr for Level {
         Level::ALL
             .into_iter()
             .find(|level| level.to_string() == text)
-            .ok_or_else(|| format!("\"{text}\" is not a level; levels are {}", names()))
+            .ok_or_else(|| format!("\"{text}\" is not a level; use one of {}", names()))
     }
 }

@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_is_known_at_its_place_only_and_with_every_bit() {
+    fn a_record_is_valid_only_unmodified_at_the_stored_position() {
         let record = BlockRecord::new(7, 3, 2, 9, [5; MAX_DATA_COLUMNS], &[1; 4096]);
         let bytes: [u8; RECORD_BYTES] = zerocopy::transmute!(record);
         assert_eq!(BlockRecord::decode(&bytes, 7, 3, 2), RecordSlot::Written(record));

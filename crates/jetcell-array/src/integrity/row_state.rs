@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_copies_the_newer_one_counts() {
+    fn the_newer_of_two_copies_is_current() {
         let code = RedundancyCode::Mirror { copies: 2 };
         assert_eq!(
             stale(code, &[written(0, 4, &[]), written(1, 5, &[]), Some(RecordSlot::Empty), None]),
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_generation_differs_in_its_low_byte_from_all_cells() {
+    fn the_next_generation_low_byte_differs_from_all_cells() {
         let mut state = RowState { generation: 254, cells: vec![], tags: [0; MAX_DATA_COLUMNS] };
         state.tags[..3].copy_from_slice(&[255, 1, 254]);
         assert_eq!(state.next_generation(), 258);
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_are_written_together_have_a_generation_that_is_new_in_each_of_them() {
+    fn rows_written_together_get_a_generation_new_to_each_row() {
         let row = |generation: u64, tags: &[u8]| {
             let mut state = RowState { generation, cells: vec![], tags: [0; MAX_DATA_COLUMNS] };
             state.tags[..tags.len()].copy_from_slice(tags);

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_matrix_times_its_inverse_is_the_identity_and_equal_rows_have_none() {
+    fn matrix_inversion_yields_the_identity_and_rejects_singular_matrices() {
         let matrix = [[1, 1, 1], [1, 2, 4], [1, 4, 16]];
         let inverse = invert_matrix(matrix).unwrap();
         let cell = |row: usize, column: usize| {

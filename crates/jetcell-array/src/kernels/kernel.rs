@@ -13,7 +13,7 @@ use super::p_and_q::PAndQ;
 use super::words::WordParity;
 use super::{BLOCK, RUN};
 
-/// Instructions that the inner loops can use.
+/// Instruction set that the inner loops of parity calculations can use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum InstructionSet {
     /// 64-bit words, for any processor.
@@ -33,7 +33,7 @@ enum InstructionToken {
     Avx512(pulp::x86::V4),
 }
 
-/// The inner loops for parity, for one instruction set that this processor supports.
+/// Inner loops for parity calculations, for one instruction set that this processor supports.
 #[derive(Clone, Copy, Debug)]
 pub struct Kernel(InstructionToken);
 

@@ -27,7 +27,7 @@ const BLOCK: usize = 4096;
 /// bandwidth, whereas runs of 256 bytes reach only 80 % of it.
 const RUN: usize = 128;
 
-/// Result of checking the parity of a row against its data.
+/// Result of checking the parity of an array row against its data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Consistency {
     /// Parity and data agree.

@@ -6,8 +6,8 @@ use super::{Consistency, Kernel};
 /// Maximum number of parity blocks in a row.
 const MAX_PARITIES: usize = 3;
 
-/// A code in which parity block k is the sum of `data[c] * 2^(k c)`, for k = 0, 1, 2. With one parity block this is
-/// the RAID 5 code, with two the RAID 6 code, and with three the RAID-Z3 code.
+/// An erasure code in which parity block k is the sum of `data[c] * 2^(k c)`, for k = 0, 1, 2. With one
+/// parity block this is the RAID 5 code, with two the RAID 6 code, and with three the RAID-Z3 code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReedSolomon {
     parities: usize,

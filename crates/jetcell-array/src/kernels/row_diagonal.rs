@@ -10,14 +10,14 @@ use super::{Consistency, Kernel};
 /// Number of columns that are added to both row and diagonal sums before the next columns are read.
 const GROUP_COLUMNS: usize = 6;
 
-/// A code with row parity and diagonal parity.
+/// An erasure code with row parity and diagonal parity.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RowDiagonal {
     prime: usize,
 }
 
-/// One step in the recovery of two columns. It recovers one symbol from its diagonal, and then another one from its
-/// row.
+/// One step in the recovery of two lost columns. It recovers one symbol from its diagonal, and then another
+/// one from its row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RecoveryStep {
     /// Diagonal that has only one unknown symbol left.

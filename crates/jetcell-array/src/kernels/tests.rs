@@ -252,7 +252,7 @@ fn all_kernels_agree_for_any_number_of_columns() {
 }
 
 #[test]
-fn parity_is_the_same_wherever_blocks_are_in_memory() {
+fn parity_does_not_depend_on_memory_alignment() {
     const COLUMNS: usize = 255;
     const BLOCK: usize = 4096;
     let code = RowDiagonal::new(257);
@@ -281,7 +281,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
-    fn any_losses_up_to_the_parity_are_recovered((code, data) in rows(), choice in any::<[u16; 3]>()) {
+    fn any_losses_up_to_the_parity_count_are_recovered((code, data) in rows(), choice in any::<[u16; 3]>()) {
         let kernels = Kernel::available();
         let columns = code.encode(&kernels[0], &data);
         for count in 1..=code.parities() {
@@ -296,7 +296,7 @@ proptest! {
     }
 
     #[test]
-    fn an_update_gives_the_parity_of_a_full_encoding((code, data) in rows(), at in any::<u16>(), seed in any::<u32>()) {
+    fn an_update_produces_the_same_parity_as_full_encoding((code, data) in rows(), at in any::<u16>(), seed in any::<u32>()) {
         for kernel in Kernel::available() {
             let column = usize::from(at) % data.len();
             let mut columns = code.encode(&kernel, &data);
@@ -310,7 +310,7 @@ proptest! {
     }
 
     #[test]
-    fn parity_is_linear_and_does_not_notice_columns_of_zeros((code, data) in rows(), seed in any::<u32>()) {
+    fn parity_is_linear_and_unaffected_by_zero_columns((code, data) in rows(), seed in any::<u32>()) {
         let kernel = Kernel::available()[0];
         let len = data[0].len();
         let other: Vec<Vec<u8>> = generated(seed, data.len() * len).chunks(len).map(<[u8]>::to_vec).collect();
@@ -341,7 +341,7 @@ proptest! {
     }
 
     #[test]
-    fn wrong_columns_beyond_the_parity_are_not_explained_by_parity_alone((code, data) in rows(), seed in any::<u32>()) {
+    fn too_many_wrong_columns_are_not_attributed_to_parity((code, data) in rows(), seed in any::<u32>()) {
         // With errors in many bytes, two wrong data columns look like a single wrong column only by chance.
         prop_assume!(code.parities() > 1 && data.len() > 2 && data[0].len() > 128);
         let kernel = Kernel::available()[0];
@@ -355,7 +355,7 @@ proptest! {
 }
 
 #[test]
-fn the_fastest_kernel_is_one_that_the_processor_has() {
+fn the_fastest_kernel_is_supported_by_the_processor() {
     let sets: Vec<InstructionSet> = Kernel::available().iter().map(Kernel::instruction_set).collect();
     assert!(sets.contains(&InstructionSet::Portable));
     assert!(sets.contains(&Kernel::fastest(&RealClock::new()).instruction_set()));

@@ -24,7 +24,7 @@ pub(super) struct WordParity<'a, const SPLIT: bool> {
 }
 
 impl<'a> WordParity<'a, false> {
-    /// Creates the loop. Returns `None` for other block sizes and primes, and if there are no columns.
+    /// Creates the loop. Returns `None` if the block size or the prime is not supported, or if there are no columns.
     pub fn new(
         columns: &'a [&'a [u8]],
         rows: &'a mut [u8],

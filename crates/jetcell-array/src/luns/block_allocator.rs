@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_rows_of_the_window_come_first_in_the_order_of_members() {
+    fn full_window_rows_are_allocated_first_in_member_order() {
         let mut space = space();
         assert_eq!(space.free(), 640 * 4 - 512);
         assert_eq!(space.next_window(100), Some(vec![2]), "the catalogue is in the first two zones");
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn zones_are_taken_with_all_their_whole_rows_or_not_at_all() {
+    fn zones_are_allocated_with_all_full_rows_or_not_allocated() {
         let mut space = space();
         space.set_window(&[2, 3, 5]);
         space.mark_used(space.layout.block_at(3 * 64 + 7, 0));
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rest_of_a_row_that_is_written_whole_is_not_taken_singly() {
+    fn the_remainder_of_a_full_row_is_not_allocated_separately() {
         let mut space = space();
         space.set_window(&[2]);
         let taken = space.allocate(255 + 100).unwrap();

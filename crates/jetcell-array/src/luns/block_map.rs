@@ -216,7 +216,8 @@ impl MapUpdate<'_> {
         if node.0.iter().all(BlockPointer::is_hole) {
             return Ok(BlockPointer::HOLE);
         }
-        let missing = || ArrayError::Luns("a consistency point has too few blocks for its maps".into());
+        let missing =
+            || ArrayError::Luns("a consistency point does not have enough blocks for its maps".into());
         let block = self.addresses.next().ok_or_else(missing)?;
         self.nodes.push((block, Arc::new(node)));
         Ok(BlockPointer { block, birth: self.birth })
@@ -248,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn heights_follow_from_the_number_of_blocks() {
+    fn map_height_depends_on_the_number_of_blocks() {
         assert_eq!([1, 256, 257, 65536, 65537, 1 << 40].map(height), [1, 1, 2, 2, 3, 5]);
         let (node, decoded) = (MapNode::empty(), MapNode::decode(&[0; BLOCK], 600, 5).unwrap());
         assert_eq!(node, decoded);
@@ -270,7 +271,7 @@ mod tests {
         /// Compares a block map with an ordered map after each change. Older roots must still show the older states,
         /// and the young blocks that are no longer in use, but no others, must be freed.
         #[test]
-        fn maps_change_without_changing_older_ones(
+        fn map_updates_leave_older_versions_unchanged(
             rounds in prop::collection::vec(prop::collection::btree_map(0u64..70_000, any::<bool>(), 1..40), 1..6),
             shared_up_to in 0u64..4,
         ) {

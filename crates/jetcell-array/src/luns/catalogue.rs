@@ -97,7 +97,8 @@ impl LunCatalogue {
     /// # Errors
     /// There is no such LUN.
     pub fn index_of(&self, name: &str) -> Result<usize> {
-        self.find(name).ok_or_else(|| ArrayRefusal::Parameter(format!("the volume has no LUN {name}")).into())
+        self.find(name)
+            .ok_or_else(|| ArrayRefusal::Parameter(format!("the volume does not have a LUN {name}")).into())
     }
 
     /// Returns the roots of the trees of all LUNs and snapshots, with the heights of the trees.
@@ -137,7 +138,7 @@ impl LunCatalogue {
         let mut bytes = out.0;
         let end = bytes.len();
         if end > CATALOGUE_AREA_BLOCKS as usize * BLOCK {
-            return Err(ArrayError::Luns("the catalogue of the volume is full; delete snapshots".into()));
+            return Err(ArrayError::Luns("the volume's catalogue is full; delete some snapshots".into()));
         }
         bytes[LENGTH..LENGTH + 8].copy_from_slice(&(end as u64).to_le_bytes());
         let sum = XxHash3_64::oneshot(&bytes[CHECKSUM_START..]);
@@ -208,7 +209,10 @@ pub fn check_name(name: &str) -> Result<()> {
     if (1..=MAX_NAME).contains(&name.len()) && name.chars().all(is_good) {
         return Ok(());
     }
-    let text = format!("the name {name:?} must be 1 to {MAX_NAME} bytes of letters, digits, and - _ .");
+    let text = format!(
+        "invalid name {name:?}; names must have between 1 and {MAX_NAME} bytes and contain \
+     only letters, digits, and - _ ."
+    );
     Err(ArrayRefusal::Parameter(text).into())
 }
 
@@ -217,8 +221,10 @@ pub(super) fn check_blocks(blocks: u64) -> Result<()> {
     if (1..=MAX_BLOCKS).contains(&blocks) {
         return Ok(());
     }
-    Err(ArrayRefusal::Parameter(format!("a LUN must have from 1 to {MAX_BLOCKS} blocks of {BLOCK} bytes"))
-        .into())
+    Err(ArrayRefusal::Parameter(format!(
+        "the size of a LUN must be between 1 and {MAX_BLOCKS} blocks of {BLOCK} bytes"
+    ))
+    .into())
 }
 
 struct CatalogueEncoder(Vec<u8>);
@@ -287,10 +293,10 @@ mod tests {
     }
 
     #[test]
-    fn a_catalogue_is_decoded_as_it_was_encoded_and_refused_with_any_bit_flipped() {
+    fn a_catalogue_round_trips_and_every_bit_flip_is_rejected() {
         let bytes = catalogue().encode().unwrap();
         assert_eq!(LunCatalogue::decode(&bytes, 701), Some(catalogue()));
-        assert_eq!(LunCatalogue::decode(&bytes, 700), None, "a root is behind the end");
+        assert_eq!(LunCatalogue::decode(&bytes, 700), None, "a root is past the end");
         let end = u64::from_le_bytes(bytes[16..24].try_into().unwrap()) as usize;
         for bit in 0..end * 8 {
             let mut damaged = bytes.clone();
@@ -301,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn catalogues_that_lie_are_refused_although_the_checksum_fits() {
+    fn inconsistent_catalogues_with_valid_checksums_are_rejected() {
         let lies: [fn(&mut LunCatalogue); 7] = [
             |catalogue| catalogue.luns[0].root.block = 511,
             |catalogue| catalogue.luns[0].root.birth = 10,

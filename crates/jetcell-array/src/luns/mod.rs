@@ -69,7 +69,7 @@ pub use self::shared::SharedLuns;
 pub use self::snapshots::{LunStatus, SnapshotStatus};
 pub use self::start::WriteLogOptions;
 
-/// Counters accumulated since the volume was started.
+/// LUN volume counters, accumulated since the volume was started.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[non_exhaustive]
 pub struct LunCounters {
@@ -224,7 +224,7 @@ impl LunVolume {
 
     fn check_running(&self) -> Result<()> {
         if self.has_failed {
-            return Err(ArrayError::Luns("a consistency point failed; start the volume again".into()));
+            return Err(ArrayError::Luns("a consistency point failed; restart the volume".into()));
         }
         Ok(())
     }

@@ -91,10 +91,14 @@ impl LunVolume {
         let blocks = array.layout().blocks();
         let catalogue = LunCatalogue { next_lun: 1, is_clean: true, ..LunCatalogue::default() };
         let file = if blocks <= 2 * FIRST_BLOCK {
-            let text = format!("the array has {blocks} blocks, but LUNs need more than {}", 2 * FIRST_BLOCK);
+            let text =
+                format!("the array has only {blocks} blocks, but LUNs need more than {}", 2 * FIRST_BLOCK);
             Err(ArrayRefusal::Parameter(text).into())
         } else if array.was_written() {
-            Err(ArrayRefusal::Parameter("the array contains other data; LUNs need a new array".into()).into())
+            Err(ArrayRefusal::Parameter(
+                "the array already contains other data; LUNs require a new array".into(),
+            )
+            .into())
         } else {
             let identity =
                 WriteLogIdentity { array: array.id(), created_after: catalogue.sequence, bytes: log.bytes };
@@ -230,7 +234,9 @@ impl LunVolume {
             // The log cannot refer to a deleted LUN, because the deletion was a consistency point.
             let blocks = self.catalogue.luns.iter().find(|entry| entry.id == lun).map(|entry| entry.blocks);
             if blocks.is_none_or(|blocks| first.checked_add(count).is_none_or(|end| end > blocks)) {
-                return Err(ArrayError::Luns("the write log names blocks that no LUN has".into()));
+                return Err(ArrayError::Luns(
+                    "the write log refers to blocks that do not belong to any LUN".into(),
+                ));
             }
             match data {
                 Some(data) => {

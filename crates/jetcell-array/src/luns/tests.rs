@@ -74,7 +74,7 @@ pub fn values(volume: &mut LunVolume, lun: &str) -> Vec<u64> {
 }
 
 #[test]
-fn luns_take_room_when_they_are_written_and_are_there_after_a_restart() {
+fn luns_allocate_space_on_write_and_persist_across_restarts() {
     let disk = disk(Level::Raid6, 5, 12);
     let mut volume = start(&disk, &members(5)).unwrap();
     let free = volume.free_bytes();
@@ -109,7 +109,7 @@ fn luns_take_room_when_they_are_written_and_are_there_after_a_restart() {
 }
 
 #[test]
-fn flushed_writes_survive_without_a_consistency_point_and_need_the_log() {
+fn flushed_writes_survive_through_the_log_without_consistency_point() {
     let disk = disk(Level::Raid6, 5, 12);
     let mut volume = start(&disk, &members(5)).unwrap();
     volume.create_lun("a", 300).unwrap();
@@ -132,7 +132,7 @@ fn flushed_writes_survive_without_a_consistency_point_and_need_the_log() {
 }
 
 #[test]
-fn snapshots_cost_nothing_until_data_changes_and_can_be_gone_back_to_and_cloned() {
+fn snapshots_share_space_and_can_be_restored_and_cloned() {
     let disk = disk(Level::RaidDp { prime: 17 }, 6, 12);
     let mut volume = start(&disk, &members(6)).unwrap();
     volume.create_lun("a", 600).unwrap();
@@ -173,7 +173,7 @@ fn snapshots_cost_nothing_until_data_changes_and_can_be_gone_back_to_and_cloned(
 }
 
 #[test]
-fn a_full_volume_refuses_new_data_and_takes_changes_of_old() {
+fn a_full_volume_rejects_new_data_but_accepts_overwrites() {
     let disk = disk(Level::Raid5, 4, 8);
     let mut volume = start(&disk, &members(4)).unwrap();
     volume.create_lun("a", 10_000).unwrap();
@@ -203,7 +203,7 @@ fn a_full_volume_refuses_new_data_and_takes_changes_of_old() {
 }
 
 #[test]
-fn arrays_that_hold_something_else_are_refused_and_stay_as_they_are() {
+fn arrays_with_other_content_are_rejected_and_left_unchanged() {
     let disk = disk(Level::Raid5, 3, 16);
     let options = CreateArrayOptions {
         journal_images: JOURNAL,
@@ -223,7 +223,7 @@ fn arrays_that_hold_something_else_are_refused_and_stay_as_they_are() {
 }
 
 #[test]
-fn a_young_volume_needs_fewer_commands_than_its_clients_and_few_more_bytes() {
+fn a_new_volume_issues_fewer_commands_than_clients() {
     let disk = disk(Level::Raid6, 8, 40);
     let mut volume = start(&disk, &members(8)).unwrap();
     volume.create_lun("a", 6000).unwrap();
@@ -247,7 +247,7 @@ fn a_young_volume_needs_fewer_commands_than_its_clients_and_few_more_bytes() {
 }
 
 #[test]
-fn blocks_that_are_replaced_in_memory_never_reach_the_array_and_all_others_do_with_their_parity() {
+fn blocks_overwritten_in_memory_are_never_written_to_the_array() {
     let disk = disk(Level::Raid6, 8, 40);
     let mut volume = start(&disk, &members(8)).unwrap();
     volume.create_lun("a", 6000).unwrap();
@@ -273,7 +273,7 @@ fn blocks_that_are_replaced_in_memory_never_reach_the_array_and_all_others_do_wi
 }
 
 #[test]
-fn cleaning_makes_whole_rows_of_scattered_free_blocks() {
+fn cleaning_consolidates_scattered_free_blocks_into_full_rows() {
     let disk = disk(Level::Raid6, 6, 16);
     let mut volume = start(&disk, &members(6)).unwrap();
     volume.create_lun("a", 3000).unwrap();
@@ -311,7 +311,7 @@ fn cleaning_makes_whole_rows_of_scattered_free_blocks() {
 }
 
 #[test]
-fn a_crash_leaves_an_array_that_a_scrub_finds_sound_once_it_is_settled() {
+fn a_scrub_finds_no_damage_after_crash_recovery() {
     let mut doubtful = 0;
     for operations in 0..60 {
         let disk = disk(Level::Raid6, 6, 12);
@@ -337,7 +337,7 @@ fn a_crash_leaves_an_array_that_a_scrub_finds_sound_once_it_is_settled() {
 }
 
 #[test]
-fn a_volume_in_use_grows_and_has_the_new_room_at_once() {
+fn an_active_volume_grows_and_new_space_is_available_immediately() {
     let disk = disk(Level::Raid6, 5, 12);
     let mut volume = start(&disk, &members(5)).unwrap();
     volume.create_lun("a", 1 << 20).unwrap();
@@ -367,7 +367,7 @@ fn a_volume_in_use_grows_and_has_the_new_room_at_once() {
 }
 
 #[test]
-fn a_write_log_keeps_its_size_in_all_starts() {
+fn a_write_log_keeps_the_same_size_across_restarts() {
     let disk = disk(Level::Raid6, 5, 12);
     let length = |disk: &SimVfs| disk.contents(Path::new(LOG)).unwrap().len();
     let size = length(&disk);
@@ -404,7 +404,7 @@ fn crashed_after_flushes(flushes: u64) -> SimVfs {
 }
 
 #[test]
-fn a_shortened_write_log_is_refused_and_only_given_up_on_demand() {
+fn a_truncated_write_log_is_rejected_unless_explicitly_discarded() {
     const FLUSHES: u64 = 200;
     let disk = crashed_after_flushes(FLUSHES);
     let whole = disk.contents(Path::new(LOG)).unwrap();
@@ -478,7 +478,7 @@ fn check_with_power_cuts(disk: &SimVfs, expected: &[u64]) {
 }
 
 #[test]
-fn volumes_of_the_version_before_the_log_had_its_size_still_start() {
+fn volumes_without_a_recorded_log_size_still_start() {
     for fixture in [IN_USE, SHUT_DOWN] {
         let disk = disk_of_earlier_version(fixture);
         let size = disk.contents(Path::new(LOG)).unwrap().len();
@@ -498,7 +498,7 @@ fn volumes_of_the_version_before_the_log_had_its_size_still_start() {
 }
 
 #[test]
-fn a_log_of_an_earlier_version_is_checked_where_that_is_possible() {
+fn a_log_from_an_earlier_version_is_checked_if_possible() {
     let disk = disk_of_earlier_version(IN_USE);
     let whole = disk.contents(Path::new(LOG)).unwrap();
     let refused = |log: &[u8]| {
@@ -506,7 +506,7 @@ fn a_log_of_an_earlier_version_is_checked_where_that_is_possible() {
         disk.put(Path::new(LOG), log);
         start(&disk, &members(3)).err().unwrap().to_string()
     };
-    assert!(refused(&whole[..whole.len() - 1]).contains("instead of"));
+    assert!(refused(&whole[..whole.len() - 1]).contains("expected"));
     let mut damaged = whole.clone();
     damaged[BLOCK + 100] ^= 1;
     assert!(refused(&damaged).contains("damaged at byte 4096"));

@@ -181,7 +181,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn behave_like_a_map(
+        fn write_through_blocks_behave_like_a_map(
             changes in prop::collection::vec((1u32..3, 240u64..280, prop::option::of(1u64..40)), 0..80),
         ) {
             let (mut early, mut model) = (WriteThroughBlocks::default(), BTreeMap::new());

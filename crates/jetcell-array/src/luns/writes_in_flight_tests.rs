@@ -29,7 +29,7 @@ fn with_ten_more() -> Vec<u64> {
 }
 
 #[test]
-fn callers_read_and_write_while_a_consistency_point_is_written() {
+fn reads_and_writes_proceed_during_a_consistency_point() {
     let disk = disk(Level::RaidDp { prime: 17 }, 6, 12);
     let mut volume = with_point_in_flight(&disk);
     let points = volume.counters().consistency_points;
@@ -46,7 +46,7 @@ fn callers_read_and_write_while_a_consistency_point_is_written() {
 }
 
 #[test]
-fn a_flush_makes_durable_what_a_consistency_point_is_still_writing() {
+fn a_flush_makes_data_in_an_unfinished_consistency_point_durable() {
     let disk = disk(Level::RaidDp { prime: 17 }, 6, 12);
     let mut volume = with_point_in_flight(&disk);
     volume.flush().unwrap();
@@ -58,7 +58,7 @@ fn a_flush_makes_durable_what_a_consistency_point_is_still_writing() {
 /// Checks that a read returns the latest content of blocks that are replaced, moved or deallocated while it is in
 /// progress.
 #[test]
-fn a_read_that_was_begun_returns_what_is_there_at_its_end() {
+fn a_pending_read_returns_the_latest_content() {
     let disk = disk(Level::RaidDp { prime: 17 }, 6, 12);
     let mut volume = start(&disk, &members(6)).unwrap();
     volume.create_lun("a", 300).unwrap();
@@ -98,7 +98,7 @@ fn a_read_that_was_begun_returns_what_is_there_at_its_end() {
 }
 
 #[test]
-fn a_crash_while_a_consistency_point_is_written_leaves_the_state_before() {
+fn a_crash_during_a_consistency_point_keeps_the_previous_state() {
     let disk = disk(Level::RaidDp { prime: 17 }, 6, 12);
     drop(with_point_in_flight(&disk));
     assert_after_cuts(&disk, &[0; 1000]);
@@ -130,7 +130,7 @@ fn with_write_through(disk: &SimVfs) -> (LunVolume, Vec<u64>) {
 }
 
 #[test]
-fn write_through_needs_no_consistency_point_and_can_be_read_replaced_and_trimmed() {
+fn write_through_blocks_can_be_read_replaced_and_trimmed() {
     for failed in [vec![], vec![1, 4]] {
         let disk = disk(Level::RaidDp { prime: 17 }, 6, 20);
         let (mut volume, mut expected) = with_write_through(&disk);
@@ -170,7 +170,7 @@ fn write_through_needs_no_consistency_point_and_can_be_read_replaced_and_trimmed
 
 /// Checks that blocks go to the open zone until an operation other than a write occurs.
 #[test]
-fn what_is_in_the_zone_that_is_filled_can_be_read_replaced_and_given_up() {
+fn open_zone_blocks_can_be_read_replaced_and_discarded() {
     for failed in [vec![], vec![1, 4]] {
         let disk = disk(Level::RaidDp { prime: 17 }, 6, 20);
         let (mut volume, mut expected) = with_write_through(&disk);
@@ -208,7 +208,7 @@ fn what_is_in_the_zone_that_is_filled_can_be_read_replaced_and_given_up() {
 /// Checks that the zone takes over the buffer of a transfer, and that the caller gets another one. A buffer stays in
 /// memory even if most of its blocks have been replaced.
 #[test]
-fn a_transfer_gives_its_buffer_away_while_a_zone_is_filled() {
+fn a_transfer_hands_over_buffers_to_the_open_zone() {
     let disk = disk(Level::RaidDp { prime: 17 }, 6, 20);
     let (mut volume, mut expected) = with_write_through(&disk);
     let mut give = |volume: &mut LunVolume, first: usize, blocks: usize, value: u64| {
@@ -234,7 +234,7 @@ fn a_transfer_gives_its_buffer_away_while_a_zone_is_filled() {
 }
 
 #[test]
-fn a_flush_makes_early_writes_durable_and_a_crash_before_leaves_the_state_before() {
+fn write_through_blocks_are_durable_only_after_a_flush() {
     for is_flushed in [true, false] {
         let disk = disk(Level::RaidDp { prime: 17 }, 6, 12);
         let (mut volume, expected) = with_write_through(&disk);
@@ -262,7 +262,7 @@ fn flushed_writes_prevent_write_through() {
 }
 
 #[test]
-fn the_next_run_may_write_to_rows_that_a_point_freed() {
+fn rows_freed_by_a_consistency_point_are_available_for_writing() {
     let disk = disk(Level::RaidDp { prime: 17 }, 6, 12);
     let mut volume = start(&disk, &members(6)).unwrap();
     volume.create_lun("a", 1200).unwrap();
@@ -278,7 +278,7 @@ fn the_next_run_may_write_to_rows_that_a_point_freed() {
 }
 
 #[test]
-fn few_scattered_blocks_trigger_write_through_to_limit_map_nodes_in_memory() {
+fn scattered_blocks_trigger_write_through_to_limit_map_nodes() {
     let disk = disk(Level::RaidDp { prime: 17 }, 6, 60);
     let mut volume = start(&disk, &members(6)).unwrap();
     volume.create_lun("a", 1_000_000).unwrap();

@@ -39,7 +39,7 @@ fn steps_with_concurrent_load(latency: Duration, time: Duration) -> usize {
 }
 
 #[test]
-fn a_rebuild_makes_fewer_steps_during_a_slow_load() {
+fn a_rebuild_takes_fewer_steps_during_a_slow_load() {
     let time = Duration::from_secs(5);
     let (fast, slow) = (
         steps_with_concurrent_load(Duration::from_millis(25) / 2, time),
@@ -51,7 +51,7 @@ fn a_rebuild_makes_fewer_steps_during_a_slow_load() {
 
 /// Zones that were never written take almost no time, so a step with many rows may include any number of full zones.
 #[test]
-fn a_step_ends_with_its_zone_when_an_operation_of_the_load_waits() {
+fn a_step_stops_after_one_zone_when_operations_wait() {
     let mut tested = TestArray::with_zones(Level::Raid5, 4, 14, 20);
     tested.array().fail(0).unwrap();
     let file = tested.new_file();
@@ -74,7 +74,7 @@ fn a_step_ends_with_its_zone_when_an_operation_of_the_load_waits() {
 /// Checks that examining a new member does not block the array. `admit` must not read the new member, and its
 /// preparation needs only a few reads.
 #[test]
-fn a_new_member_is_examined_without_the_array() {
+fn examining_a_new_member_does_not_block_the_array() {
     let mut tested = written(Level::Raid6, 6, 15, 20);
     tested.array().fail(0).unwrap();
     let fault = |skipped| {
@@ -99,7 +99,7 @@ fn a_new_member_is_examined_without_the_array() {
 /// Checks a rebuild onto a former member with old records. A replacement's old records are not cleared. Instead, the
 /// records of each zone become valid once all of them have been written.
 #[test]
-fn a_member_that_was_taken_out_is_rebuilt_whatever_records_it_has() {
+fn a_removed_member_is_rebuilt_regardless_of_existing_records() {
     for (level, members) in redundant() {
         let mut tested = written(level, members, 16, 20);
         let old = tested.members[0].clone();

@@ -72,7 +72,7 @@ fn interrupted_everywhere(
 }
 
 #[test]
-fn a_rebuild_that_ends_at_any_write_goes_on_where_it_was() {
+fn a_rebuild_resumes_after_an_interruption_at_any_write() {
     for (level, members, lost) in SHAPES {
         let mut prepared = written(level, members);
         for slot in 0..lost {
@@ -104,7 +104,7 @@ fn a_rebuild_that_ends_at_any_write_goes_on_where_it_was() {
 }
 
 #[test]
-fn a_scrub_that_ends_at_any_write_goes_on_where_it_was() {
+fn a_scrub_resumes_after_an_interruption_at_any_write() {
     for (level, members, damaged) in SHAPES {
         let mut prepared = written(level, members);
         prepared.array.take().unwrap().close().unwrap();
@@ -177,7 +177,7 @@ impl FileLayer for SlowMemberFile {
 }
 
 #[test]
-fn a_slow_member_neither_stops_the_array_nor_changes_what_is_written() {
+fn a_slow_member_neither_blocks_the_array_nor_changes_data() {
     let contents = |is_slow: bool| {
         let mut tested = written(Level::Raid6, 5);
         tested.array.take().unwrap().close().unwrap();

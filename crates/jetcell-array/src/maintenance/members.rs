@@ -30,7 +30,7 @@ impl Array {
         let config = self.slot_config(slot)?;
         let member = if config.replacement == 0 { config.member } else { config.replacement };
         let Some(device) = self.device_of(member) else {
-            return Err(ArrayRefusal::Parameter(format!("slot {slot} has no member")).into());
+            return Err(ArrayRefusal::Parameter(format!("slot {slot} does not have a member")).into());
         };
         let mut lost = self.lost_slots();
         if member == config.member {

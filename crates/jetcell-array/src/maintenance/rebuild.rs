@@ -24,7 +24,7 @@ const MAX_RANGES: usize = 16;
 const MAX_STEP_BYTES: u64 = 64 << 20;
 const MAX_STEP_ZONES: u64 = 16;
 
-/// Progress of a rebuild or copy.
+/// Progress of a rebuild or copy of an array member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RebuildProgress {
     /// Number of zones that the replacements have finished.
@@ -177,10 +177,10 @@ impl Array {
         let mut ahead = self.zones_ahead(rows, |array, row, state| {
             let of_slot = |(slot, _): &RebuildTarget| array.config.layout.cell(row, *slot);
             let cells: Vec<usize> = targets.iter().map(of_slot).collect();
-            let has = |array: &mut Array, cell: usize| {
+            let is_available = |array: &mut Array, cell: usize| {
                 state.cells[cell] == CellState::Empty || array.has_source(row, cell, state)
             };
-            let are_there = cells.iter().all(|cell| has(array, *cell));
+            let are_there = cells.iter().all(|cell| is_available(array, *cell));
             if are_there { cells } else { array.recovery_group(&cells) }
         });
         let mut under_way = None;

@@ -18,7 +18,7 @@ use crate::geometry::ZONE_ROWS;
 use crate::integrity::{BlockRecord, CellState, RecordSlot, RowState};
 use crate::kernels::Consistency;
 
-/// A row in which all blocks match their checksums, but parity and data disagree.
+/// An array row in which all blocks match their checksums, but parity and data disagree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ParityMismatch {
     /// Row number.
@@ -29,7 +29,7 @@ pub struct ParityMismatch {
     pub is_repaired: bool,
 }
 
-/// Result of a scrub. One pass visits every zone once.
+/// Result of scrubbing an array. One pass visits every zone once.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct ScrubReport {
     /// Number of zones that were read.

@@ -19,7 +19,7 @@ pub fn written(level: Level, members: usize, seed: u64, batches: usize) -> TestA
 }
 
 #[test]
-fn lost_members_are_rebuilt_under_load_and_the_array_bears_new_losses() {
+fn a_rebuild_under_load_restores_tolerance_for_new_losses() {
     for (level, members) in redundant() {
         let tolerance = level.tolerance(members);
         let mut tested = written(level, members, 1, 20);
@@ -46,7 +46,7 @@ fn lost_members_are_rebuilt_under_load_and_the_array_bears_new_losses() {
 }
 
 #[test]
-fn a_rebuild_goes_on_after_a_restart_where_it_was() {
+fn a_rebuild_resumes_after_a_restart() {
     let mut tested = written(Level::Raid6, 5, 2, 20);
     tested.array().fail(1).unwrap();
     let file = tested.new_file();
@@ -66,7 +66,7 @@ fn a_rebuild_goes_on_after_a_restart_where_it_was() {
 }
 
 #[test]
-fn zones_that_miss_two_members_are_rebuilt_first_and_recent_ones_before_old_ones() {
+fn doubly_degraded_zones_are_rebuilt_first_with_recent_zones_leading() {
     let mut tested = TestArray::new(Level::Raid6, 5, 2);
     for slot in 0..2 {
         tested.array().fail(slot).unwrap();
@@ -90,7 +90,7 @@ fn zones_that_miss_two_members_are_rebuilt_first_and_recent_ones_before_old_ones
 }
 
 #[test]
-fn a_failing_member_is_copied_and_only_its_bad_blocks_are_recovered() {
+fn a_failing_member_is_copied_and_bad_blocks_are_reconstructed() {
     for (level, members) in redundant() {
         let mut tested = written(level, members, 3, 20);
         tested.restart();
@@ -120,7 +120,7 @@ fn a_failing_member_is_copied_and_only_its_bad_blocks_are_recovered() {
 }
 
 #[test]
-fn a_spare_takes_the_place_of_a_member_that_fails() {
+fn a_spare_replaces_a_failed_member() {
     let mut tested = written(Level::Raid5, 4, 4, 10);
     let spare = tested.new_file();
     tested.array().add_spare(&spare, false).unwrap();
@@ -143,7 +143,7 @@ fn a_spare_takes_the_place_of_a_member_that_fails() {
 }
 
 #[test]
-fn a_scrub_finds_and_repairs_damage_of_any_member_and_leaves_nothing_for_the_next() {
+fn a_single_scrub_repairs_all_damage_on_any_member() {
     for (level, members) in redundant() {
         for member in 0..members {
             let mut tested = written(level, members, 5, 20);
@@ -162,7 +162,7 @@ fn a_scrub_finds_and_repairs_damage_of_any_member_and_leaves_nothing_for_the_nex
 }
 
 #[test]
-fn a_scrub_shows_how_far_it_is_and_goes_on_after_a_crash() {
+fn a_scrub_reports_progress_and_resumes_after_a_crash() {
     let mut tested = written(Level::Raid5, 4, 5, 20);
     tested.array().set_zones_per_save(1);
     let mut report = crate::ScrubReport::default();
@@ -177,7 +177,7 @@ fn a_scrub_shows_how_far_it_is_and_goes_on_after_a_crash() {
 }
 
 #[test]
-fn damage_beyond_the_parity_is_reported_and_not_touched() {
+fn damage_exceeding_the_parity_is_reported_and_left_unchanged() {
     for (level, members) in SHAPES {
         let mut tested = written(level, members, 6, 1);
         let blocks = tested.array().layout().data_columns() as u64 * 4;
@@ -213,7 +213,7 @@ fn falsify(tested: &mut TestArray, row: u64, cell: usize) {
 }
 
 #[test]
-fn blocks_with_right_checksums_that_do_not_fit_are_reported_and_only_parity_is_corrected() {
+fn inconsistent_blocks_are_reported_and_only_parity_is_corrected() {
     for (level, members) in redundant() {
         let mut tested = written(level, members, 7, 1);
         let blocks = tested.array().layout().data_columns() as u64 * 4;
@@ -276,7 +276,7 @@ fn an_array_grows_without_moving_a_block() {
 }
 
 #[test]
-fn new_members_with_data_or_in_use_and_losses_beyond_the_level_are_refused() {
+fn unusable_new_members_and_excessive_losses_are_rejected() {
     let mut tested = written(Level::Raid5, 4, 9, 3);
     let (used, short) = (tested.members[0].clone(), Path::new("/a/short"));
     let refusal = |result| match result {
@@ -300,7 +300,7 @@ fn new_members_with_data_or_in_use_and_losses_beyond_the_level_are_refused() {
 }
 
 #[test]
-fn parts_of_a_zone_are_rebuilt_during_writes_to_it() {
+fn a_zone_is_partially_rebuilt_during_concurrent_writes() {
     for (level, members) in redundant() {
         let tolerance = level.tolerance(members);
         let mut tested = written(level, members, 11, 20);
@@ -330,7 +330,7 @@ fn parts_of_a_zone_are_rebuilt_during_writes_to_it() {
 }
 
 #[test]
-fn a_zone_that_is_rebuilt_in_part_begins_again_after_a_crash_and_with_another_member() {
+fn a_partially_rebuilt_zone_restarts_after_crash_or_member_change() {
     let mut tested = written(Level::Raid6, 6, 12, 20);
     tested.array().fail(1).unwrap();
     let file = tested.new_file();
@@ -351,7 +351,7 @@ fn a_zone_that_is_rebuilt_in_part_begins_again_after_a_crash_and_with_another_me
 }
 
 #[test]
-fn members_transfer_whole_zones_for_a_rebuild_and_a_scrub() {
+fn rebuilds_and_scrubs_transfer_whole_zones() {
     let mut tested = TestArray::new(Level::Raid5, 5, 13);
     let all = (0..tested.model.len() as u64).map(|block| (block, block + 1)).collect();
     tested.write(&all).unwrap();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::array::LoadMeter;
 
-/// Determines the size of maintenance steps and the duration of pauses between them.
+/// Throttle that determines the size of array maintenance steps and the pauses between them.
 ///
 /// If the load was slower than the target during a step, the pause is doubled. Otherwise it is shortened by a
 /// quarter, even if the load had no operations, because a single step without operations does not mean that the array
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_operations_lengthen_the_pause_up_to_its_bound_and_fast_ones_shorten_it_to_nothing() {
+    fn slow_operations_lengthen_the_pause_and_fast_operations_shorten_pauses() {
         let mut throttle = ArrayMaintenanceThrottle::new(ms(20), ms(100));
         assert_eq!(throttle.pause(ms(10), Some(ms(10))), NONE);
         let pauses: Vec<Duration> = (0..12).map(|_| throttle.pause(ms(10), Some(ms(30)))).collect();
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_without_operations_does_not_end_the_pause_and_many_do() {
+    fn the_pause_ends_only_after_many_steps_without_operations() {
         let mut throttle = ArrayMaintenanceThrottle::new(ms(20), ms(100));
         (0..12).for_each(|_| _ = throttle.pause(ms(10), Some(ms(30))));
         assert_eq!(throttle.pause(ms(10), None), ms(75));
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_load_that_is_always_slow_leaves_maintenance_a_sixteenth_of_the_time() {
+    fn a_constantly_slow_load_leaves_maintenance_a_sixteenth_of_time() {
         let mut throttle = ArrayMaintenanceThrottle::new(ms(20), ms(100));
         let pauses: Vec<Duration> = (0..12).map(|_| throttle.pause(ms(2), Some(ms(500)))).collect();
         assert_eq!(pauses[11], ms(30));
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_has_as_many_rows_as_take_the_time_that_the_load_may_wait() {
+    fn step_size_fits_the_allowed_load_latency() {
         let mut throttle = ArrayMaintenanceThrottle::new(ms(20), ms(100));
         // A row takes a tenth of a millisecond, multiplied by `slowness`.
         let mut rows_of = |latency, slowness: u32| -> u64 {

@@ -108,14 +108,14 @@ impl LifetimeTotals {
     }
 
     pub(crate) fn from_numbers(numbers: [u64; LIFETIME_NUMBERS]) -> LifetimeTotals {
-        let at = |purpose: usize| {
+        let counters_for = |purpose: usize| {
             TransferCounters::from_numbers(std::array::from_fn(|place| numbers[3 + purpose * 4 + place]))
         };
         let members = MemberTransferCounters {
-            data_and_parity: at(0),
-            journal: at(1),
-            records: at(2),
-            maintenance: at(3),
+            data_and_parity: counters_for(0),
+            journal: counters_for(1),
+            records: counters_for(2),
+            maintenance: counters_for(3),
         };
         LifetimeTotals { blocks_read: numbers[0], blocks_written: numbers[1], defects: numbers[2], members }
     }
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_of_a_superblock_are_all_of_them_and_sums_do_not_overflow() {
+    fn lifetime_totals_round_trip_and_additions_saturate() {
         let numbers = std::array::from_fn(|place| place as u64 + 1);
         let lifetime = LifetimeTotals::from_numbers(numbers);
         assert_eq!(lifetime.numbers(), numbers);

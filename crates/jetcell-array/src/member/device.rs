@@ -360,7 +360,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_block_counts_for_its_purpose_and_each_command_once() {
+    fn blocks_are_counted_per_purpose_and_commands_once() {
         let layout = MemberLayout::new(8);
         let mut counted = MemberTransferCounters::default();
         let mut write = |offset: u64, blocks: usize| {

@@ -66,7 +66,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn behaves_like_a_set(ranges in prop::collection::vec((0u64..40, 0u64..8), 0..20)) {
+        fn extents_behave_like_a_set(ranges in prop::collection::vec((0u64..40, 0u64..8), 0..20)) {
             let mut extents = Extents::default();
             let mut model = std::collections::BTreeSet::new();
             for (start, len) in ranges {

@@ -134,7 +134,7 @@ mod tests {
     use crate::geometry::MAX_DATA_COLUMNS;
 
     #[test]
-    fn a_header_is_decoded_as_it_was_encoded_and_refused_with_any_bit_flipped() {
+    fn a_header_round_trips_and_every_bit_flip_is_rejected() {
         let record = |row| BlockRecord::new(1, row, 0, 5, [3; MAX_DATA_COLUMNS], &[]);
         let entries =
             (0..3).map(|row| JournalEntry { record: record(row), cells: U64::new(0b101) }).collect();

@@ -270,8 +270,8 @@ impl ArrayConfig {
 
     /// Returns true if the array knows the member, regardless of its purpose.
     pub fn has_member(&self, member: MemberId) -> bool {
-        let has = |slot: &SlotConfig| slot.member == member || slot.replacement == member;
-        member != 0 && (self.slots.iter().any(has) || self.spares.contains(&member))
+        let uses_member = |slot: &SlotConfig| slot.member == member || slot.replacement == member;
+        member != 0 && (self.slots.iter().any(uses_member) || self.spares.contains(&member))
     }
 }
 
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_superblock_is_decoded_as_it_was_encoded_and_refused_with_any_bit_flipped() {
+    fn a_superblock_round_trips_and_every_bit_flip_is_rejected() {
         let mut block = [0; BLOCK];
         superblock().encode(&mut block);
         assert_eq!(Superblock::decode(&block), Some(superblock()));
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn impossible_values_are_refused_although_the_checksum_fits() {
+    fn impossible_values_with_valid_checksums_are_rejected() {
         let mut block = [0; BLOCK];
         let changes: [fn(&mut Superblock); 12] = [
             |block| block.config.layout.rows = 65,
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn open_rows_are_in_order_and_apart_and_as_many_as_have_room() {
+    fn open_row_ranges_are_ordered_disjoint_and_limited() {
         let open = |ranges: &[[u64; 2]]| {
             let mut stored = [[U64::ZERO; 2]; MAX_OPEN_RANGES];
             stored.iter_mut().zip(ranges).for_each(|(place, range)| *place = range.map(U64::new));

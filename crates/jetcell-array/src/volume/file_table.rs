@@ -256,10 +256,10 @@ mod tests {
     }
 
     #[test]
-    fn a_table_is_decoded_as_it_was_encoded_and_refused_with_any_bit_flipped() {
+    fn a_table_round_trips_and_every_bit_flip_is_rejected() {
         let bytes = table().encode().unwrap();
         assert_eq!(FileTable::decode(&bytes, 4000), Some(table()));
-        assert_eq!(FileTable::decode(&bytes, 3999), None, "the reserve is behind the end");
+        assert_eq!(FileTable::decode(&bytes, 3999), None, "the reserve is past the end");
         let end = u64::from_le_bytes(bytes[32..40].try_into().unwrap()) as usize;
         for bit in 0..end * 8 {
             let mut damaged = bytes.clone();
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_that_lie_are_refused_although_the_checksum_fits() {
+    fn inconsistent_tables_with_valid_checksums_are_rejected() {
         let lies: [fn(&mut FileTable); 5] = [
             |table| table.node_mut(0).len += 1,
             |table| table.node_mut(0).extents[0].start = 511,
@@ -290,14 +290,14 @@ mod tests {
     }
 
     #[test]
-    fn extents_that_overflow_in_sum_are_refused() {
+    fn extents_whose_total_overflows_are_rejected() {
         let mut table = FileTable { reserve: u64::MAX, ..table() };
         table.node_mut(0).extents = vec![512..u64::MAX; 3];
         assert_eq!(FileTable::decode(&table.encode().unwrap(), 4000), None);
     }
 
     #[test]
-    fn files_are_mapped_cut_and_removed() {
+    fn files_are_mapped_truncated_and_removed() {
         let mut table = table();
         assert_eq!(table.map(0, 186, 3), [698..700, 900..901]);
         assert_eq!(table.map(0, 188, 1), [900..901]);

@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fresh_blocks_come_first_and_released_ones_only_after_the_table() {
+    fn released_blocks_are_reused_only_after_the_table_is_saved() {
         let mut space = FreeBlocks::new(10..100, 40, std::iter::once(&(20..30)));
         assert_eq!(space.free(), 80);
         assert_eq!(space.reserve_for(4, 16), Some(56));

@@ -40,7 +40,7 @@ use crate::luns::SharedLuns;
 /// Number of blocks by which the reserve is raised, unless more are needed.
 const RESERVE_STEP: u64 = (64 << 20) / BLOCK as u64;
 
-/// A file system on an array or on a LUN. Clones share it.
+/// A file system stored on an array or on a LUN. Clones share it.
 #[derive(Clone)]
 pub struct Volume {
     state: Arc<Mutex<VolumeState>>,
@@ -211,8 +211,10 @@ impl Volume {
     fn mount_on(mut base: VolumeStorage, clock: Arc<dyn Clock>, root: &Path) -> crate::Result<Volume> {
         let blocks = base.blocks()?;
         if blocks <= 2 * TABLE_AREA_BLOCKS {
-            let text =
-                format!("the volume has {blocks} blocks, but files need more than {}", 2 * TABLE_AREA_BLOCKS);
+            let text = format!(
+                "the volume has only {blocks} blocks, but files need more than {}",
+                2 * TABLE_AREA_BLOCKS
+            );
             return Err(ArrayRefusal::Parameter(text).into());
         }
         let (newest, is_empty) = newest_table(&mut |first, buffer| base.read(first, buffer), blocks)?;
@@ -222,7 +224,7 @@ impl Volume {
             None if is_empty && base.was_written()? => FileTable::with_reserve(blocks),
             None if is_empty => FileTable::default(),
             None => {
-                let text = "the blocks contain other data than files of this program, or both file tables are damaged";
+                let text = "the blocks contain data of another program, or both file tables are damaged";
                 return Err(ArrayRefusal::Parameter(text.into()).into());
             }
         };

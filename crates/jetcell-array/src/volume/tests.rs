@@ -90,7 +90,7 @@ fn read_all(volume: &Volume, name: &str) -> Vec<u8> {
 }
 
 #[test]
-fn files_are_there_after_a_restart_and_with_members_lost() {
+fn files_survive_restarts_and_member_loss() {
     [StorageKind::Array, StorageKind::Lun].into_iter().for_each(files_are_there);
 }
 
@@ -146,7 +146,7 @@ fn completions_may_submit_the_next_transfer() {
 
 /// Checks that each read has its own result, and that the members work on all reads concurrently.
 #[test]
-fn reads_that_are_submitted_together_are_one_batch() {
+fn reads_submitted_together_form_one_batch() {
     for on in [StorageKind::Array, StorageKind::Lun] {
         let disk = disk(on);
         let volume = mounted(&disk, on);
@@ -191,7 +191,7 @@ fn reads_that_are_submitted_together_are_one_batch() {
 }
 
 #[test]
-fn room_is_used_again_reads_as_zeros_and_ends() {
+fn space_is_reused_zero_filled_and_limited() {
     [StorageKind::Array, StorageKind::Lun].into_iter().for_each(room_is_used_again);
 }
 
@@ -217,25 +217,25 @@ fn room_is_used_again(on: StorageKind) {
 }
 
 #[test]
-fn an_array_with_other_content_is_refused_and_stays_as_it_is() {
+fn an_array_with_other_content_is_rejected_and_left_unchanged() {
     let in_place = disk(StorageKind::Array);
     let mut other = array(&in_place, &members());
     other.write(300, &content(1, 1)).unwrap();
     other.close().unwrap();
     let refused = Volume::mount(array(&in_place, &members()), in_place.clock(), Path::new(ROOT));
     let refused = refused.err().unwrap().to_string();
-    assert!(refused.contains("other data"), "{refused}");
+    assert!(refused.contains("data of another program"), "{refused}");
 
     let disk = disk(StorageKind::Lun);
     let luns = luns(&disk, &members());
     luns.with_volume(|luns| luns.lun(LUN).unwrap().write_blocks(300, &content(1, 1))).unwrap();
     let mount = |name| Volume::mount_lun(luns.clone(), name, disk.clock(), Path::new(ROOT)).err().unwrap();
-    assert!(mount(LUN).to_string().contains("other data"));
+    assert!(mount(LUN).to_string().contains("data of another program"));
     assert!(mount("other").to_string().contains("other"));
 }
 
 #[test]
-fn two_luns_have_files_of_their_own_and_share_the_room() {
+fn two_luns_have_separate_files_and_share_free_space() {
     let disk = disk(StorageKind::Lun);
     let shared = luns(&disk, &members());
     shared.with_volume(|luns| luns.create_lun("logs", 512 + 400)).unwrap();
@@ -327,7 +327,7 @@ fn history(on: StorageKind, seed: u64) -> bool {
 }
 
 #[test]
-fn what_was_synced_and_not_changed_survives_power_cuts() {
+fn synced_unchanged_data_survives_power_cuts() {
     for on in [StorageKind::Array, StorageKind::Lun] {
         let cuts = (0..150).filter(|seed| history(on, *seed)).count();
         assert!(cuts > 75, "{on:?}: {cuts}");
@@ -337,7 +337,7 @@ fn what_was_synced_and_not_changed_survives_power_cuts() {
 /// Checks that further reads are in flight while a long read is being completed, including reads that completions
 /// submit.
 #[test]
-fn long_reads_are_begun_before_the_one_in_front_is_completed() {
+fn long_reads_start_before_the_previous_read_completes() {
     const LONG: usize = 256 * BLOCK;
     for on in [StorageKind::Array, StorageKind::Lun] {
         let disk = disk(on);
@@ -389,7 +389,7 @@ fn long_reads_are_begun_before_the_one_in_front_is_completed() {
 /// Checks that the measured latency of a read or sync includes the time spent waiting while a rebuild or another
 /// volume uses the array.
 #[test]
-fn the_time_of_an_operation_has_the_wait_for_the_array_in_it() {
+fn operation_latency_includes_waiting_for_the_array() {
     for on in [StorageKind::Array, StorageKind::Lun] {
         let disk = disk(on);
         let clock = disk.clock();

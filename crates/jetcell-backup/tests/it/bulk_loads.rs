@@ -24,7 +24,7 @@ fn number<T>(result: jetcell_backup::Result<T>) -> i32 {
 }
 
 #[test]
-fn a_restore_reaches_any_moment_before_a_load_and_none_behind_it() {
+fn a_restore_reaches_only_positions_before_a_bulk_load() {
     let (_, files) = disk();
     let site = TestInstance::open(&files, "/one", 256);
     site.insert(0..100);
@@ -53,7 +53,7 @@ fn a_restore_reaches_any_moment_before_a_load_and_none_behind_it() {
     site.close();
     for until in [behind, LogPosition::MAX] {
         let refused = with_logs("/three", until).unwrap_err().to_string();
-        assert!(refused.contains("bulk load") && refused.contains("stop before the load"), "{refused}");
+        assert!(refused.contains("loaded in bulk") && refused.contains("stop before the load"), "{refused}");
         assert_eq!(files.list("/three".as_ref()).unwrap_or_default(), Vec::<std::path::PathBuf>::new());
     }
 
@@ -69,7 +69,7 @@ fn a_restore_reaches_any_moment_before_a_load_and_none_behind_it() {
 
 /// A backup of a stopped instance is not recorded in the database header, so the bulk load stores its position there.
 #[test]
-fn a_load_ends_the_chain_of_a_stopped_instance_until_the_next_full_backup() {
+fn a_load_breaks_the_chain_until_the_next_full_backup() {
     let (_, files) = disk();
     let site = TestInstance::open(&files, "/one", 256);
     site.insert(0..100);

@@ -23,7 +23,7 @@ fn backed_up() -> (SimVfs, Arc<dyn Vfs>, BackupManifest) {
 }
 
 #[test]
-fn a_record_that_does_not_name_the_databases_of_the_backup_does_not_end_a_restore() {
+fn a_restore_ignores_records_that_name_other_databases() {
     let (disk, files, _) = backed_up();
     restore_to(&files, &["/backup"], "/restored", None).unwrap();
     let sound: Value = serde_json::from_slice(&disk.contents(Path::new(RECORD)).unwrap()).unwrap();
@@ -46,7 +46,7 @@ fn a_record_that_does_not_name_the_databases_of_the_backup_does_not_end_a_restor
 }
 
 #[test]
-fn a_record_with_more_items_than_a_real_one_is_not_used() {
+fn a_record_with_too_many_items_is_ignored() {
     let (disk, files, _) = backed_up();
     restore_to(&files, &["/backup"], "/restored", None).unwrap();
     let sound: Value = serde_json::from_slice(&disk.contents(Path::new(RECORD)).unwrap()).unwrap();
@@ -63,7 +63,7 @@ fn a_record_with_more_items_than_a_real_one_is_not_used() {
 }
 
 #[test]
-fn space_is_not_reserved_for_bytes_that_a_backup_does_not_have() {
+fn no_space_is_reserved_for_bytes_missing_from_the_backup() {
     let (disk, files, sound) = backed_up();
     let database = &sound.databases[0];
     let claimed = 1_u64 << 40;
@@ -77,7 +77,7 @@ fn space_is_not_reserved_for_bytes_that_a_backup_does_not_have() {
 }
 
 #[test]
-fn a_file_of_a_backup_that_became_longer_is_refused() {
+fn a_backup_file_that_grew_is_rejected() {
     for name in ["data.edb", "E00.log"] {
         let (disk, files, _) = backed_up();
         let path = Path::new("/backup").join(name);

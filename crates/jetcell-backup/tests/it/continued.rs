@@ -80,7 +80,7 @@ fn changed_ranges_are_copied_again() {
 
 /// The checksum of a range does not prove where its bytes come from, because anyone can compute it.
 #[test]
-fn a_bad_page_with_the_right_checksum_of_its_range_is_copied_again() {
+fn a_bad_page_in_a_correctly_checksummed_range_is_recopied() {
     let (disk, files) = interrupted();
     disk.corrupt(Path::new(COPY), 40 << 12, &[1; 200]).unwrap();
     let mut range = disk.contents(Path::new(COPY)).unwrap();
@@ -96,7 +96,7 @@ fn a_bad_page_with_the_right_checksum_of_its_range_is_copied_again() {
 }
 
 #[test]
-fn a_copy_that_is_longer_than_its_source_is_not_kept() {
+fn a_copy_longer_than_the_source_is_discarded() {
     let (disk, files) = interrupted();
     let file = disk.open(Path::new(COPY), jetcell_vfs::OpenMode::Write).unwrap();
     file.grow(10 * RANGE).unwrap();
@@ -114,7 +114,7 @@ fn a_copy_that_is_longer_than_its_source_is_not_kept() {
 }
 
 #[test]
-fn counts_of_pages_come_from_the_bytes() {
+fn page_counts_are_computed_from_the_file_content() {
     let (disk, files) = interrupted();
     let huge = json!(1_u64 << 60);
     change(&disk, |state| {
@@ -133,7 +133,7 @@ fn counts_of_pages_come_from_the_bytes() {
 }
 
 #[test]
-fn a_time_after_now_does_not_become_the_begin() {
+fn an_invalid_start_time_in_the_state_is_ignored() {
     let (disk, files) = interrupted();
     for time in [i64::MAX, i64::MIN] {
         let disk = disk.clone_disk();
@@ -146,7 +146,7 @@ fn a_time_after_now_does_not_become_the_begin() {
 }
 
 #[test]
-fn a_state_with_more_items_than_a_real_one_is_not_continued() {
+fn a_state_with_too_many_items_is_not_resumed() {
     let begun = Instant::now();
     let (first, _) = interrupted();
     let page = json!({"page": 5, "flaw": "f"});
@@ -164,7 +164,7 @@ fn a_state_with_more_items_than_a_real_one_is_not_continued() {
 
 /// The description of a bad page is limited, too, because it is copied into the manifest.
 #[test]
-fn a_long_text_about_a_bad_page_is_not_continued() {
+fn a_state_with_an_oversized_page_error_is_not_resumed() {
     let (disk, files) = interrupted();
     let text = "f".repeat(1 << 20);
     change(&disk, |state| state["databases"][0]["bad_pages"] = json!([{"page": 5, "flaw": text}]));

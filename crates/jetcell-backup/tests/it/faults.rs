@@ -14,7 +14,7 @@ fn listed(files: &Arc<dyn Vfs>, directory: &str) -> Vec<PathBuf> {
 }
 
 #[test]
-fn a_full_or_failing_destination_has_no_half_files_and_the_source_is_untouched() {
+fn a_failing_destination_keeps_no_partial_files() {
     let (disk, _) = disk();
     let faulty = Arc::new(FaultVfs::new(Arc::new(disk.clone())));
     let files: Arc<dyn Vfs> = faulty.clone();
@@ -55,7 +55,7 @@ fn a_full_or_failing_destination_has_no_half_files_and_the_source_is_untouched()
 }
 
 #[test]
-fn bad_pages_are_named_and_flipped_bits_are_corrected_in_the_copy() {
+fn bad_pages_are_reported_and_copies_have_flipped_bits_corrected() {
     let (disk, files) = disk();
     let site = TestInstance::open(&files, "/one", 256);
     site.insert(0..100);
@@ -75,7 +75,7 @@ fn bad_pages_are_named_and_flipped_bits_are_corrected_in_the_copy() {
 }
 
 #[test]
-fn one_bad_database_of_two_is_marked_and_the_other_is_restored() {
+fn a_damaged_database_is_marked_and_the_other_is_restored() {
     let (disk, files) = disk();
     let site = TestInstance::open(&files, "/one", 256);
     site.insert(0..100);
@@ -96,7 +96,7 @@ fn one_bad_database_of_two_is_marked_and_the_other_is_restored() {
 }
 
 #[test]
-fn files_that_the_manifest_does_not_name_are_reported_and_not_restored() {
+fn files_missing_from_the_manifest_are_reported_and_not_restored() {
     let (disk, files) = disk();
     let site = TestInstance::open(&files, "/one", 256);
     site.insert(0..100);
@@ -135,7 +135,7 @@ fn a_restore_does_not_touch_a_database_in_use() {
 }
 
 #[test]
-fn logs_in_a_backup_are_removed_from_a_clean_source_only() {
+fn backed_up_logs_are_removed_only_from_a_clean_source() {
     let (disk, files) = disk();
     let site = TestInstance::open(&files, "/one", 256);
     site.insert(0..300);

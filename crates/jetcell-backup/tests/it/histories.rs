@@ -12,7 +12,7 @@ fn numbers(end: i32) -> BTreeSet<i32> {
 }
 
 #[test]
-fn incremental_backups_go_on_after_each_of_two_restores() {
+fn incremental_backups_continue_after_each_of_two_restores() {
     let (_, files) = disk();
     let site = TestInstance::open(&files, "/one", 256);
     site.insert(0..100);
@@ -83,7 +83,7 @@ fn stopped_instances_have_the_same_chain() {
 }
 
 #[test]
-fn a_restore_into_the_past_begins_a_history_to_which_older_backups_do_not_belong() {
+fn a_point_in_time_restore_starts_a_new_history() {
     let (_, files) = disk();
     let site = TestInstance::open(&files, "/one", 256);
     site.insert(0..100);

@@ -38,7 +38,7 @@ pub fn reseal(disk: &SimVfs, sound: &BackupManifest, replacements: &[(&str, &str
 }
 
 #[test]
-fn a_name_in_a_manifest_cannot_lead_out_of_a_directory() {
+fn a_manifest_name_cannot_escape_the_directory() {
     let (disk, files) = disk();
     let site = TestInstance::open(&files, "/one", 300);
     site.insert(0..50);
@@ -83,7 +83,7 @@ fn a_name_in_a_manifest_cannot_lead_out_of_a_directory() {
 }
 
 #[test]
-fn a_manifest_with_more_items_than_a_real_one_is_refused() {
+fn a_manifest_with_too_many_items_is_rejected() {
     let (disk, files) = disk();
     let site = TestInstance::open(&files, "/one", 300);
     site.close();
@@ -121,7 +121,7 @@ fn a_manifest_with_an_impossible_generation_is_refused() {
 }
 
 #[test]
-fn a_state_of_an_interrupted_backup_cannot_lead_out_of_its_directory() {
+fn an_interrupted_backup_state_cannot_escape_the_directory() {
     let (first, files) = disk();
     let site = TestInstance::open(&files, "/one", 3500);
     site.close();
@@ -152,7 +152,7 @@ fn a_state_of_an_interrupted_backup_cannot_lead_out_of_its_directory() {
 /// The logs of a backup name the original databases. A restore must not change databases that the backup does not
 /// contain.
 #[test]
-fn the_logs_cannot_lead_a_restore_to_the_original_databases() {
+fn log_paths_cannot_redirect_a_restore_to_the_original_databases() {
     let (disk, files) = disk();
     let site = TestInstance::open(&files, "/one", 300);
     site.insert(0..10);
@@ -181,7 +181,7 @@ fn the_logs_cannot_lead_a_restore_to_the_original_databases() {
 }
 
 #[test]
-fn a_database_whose_name_other_systems_cannot_store_is_backed_up_and_restored() {
+fn a_database_with_a_non_portable_name_is_restored() {
     let (disk, files) = disk();
     let site = TestInstance::open(&files, "/one", 300);
     site.close();
@@ -218,7 +218,7 @@ fn a_restore_does_not_write_into_a_file_with_another_name() {
 
 /// The marker of an interrupted restore does not turn files of other programs into files of the restore.
 #[test]
-fn a_failed_restore_removes_only_its_own_files() {
+fn a_failed_restore_removes_only_files_created_by_the_restore() {
     let (disk, files) = disk();
     let site = TestInstance::open(&files, "/one", 300);
     site.close();

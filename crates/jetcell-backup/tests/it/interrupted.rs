@@ -30,7 +30,7 @@ fn is_partial(files: &Arc<dyn Vfs>) {
 }
 
 #[test]
-fn a_stopped_instance() {
+fn interrupted_backups_of_a_stopped_instance_resume() {
     let (first, files) = disk();
     let site = TestInstance::open(&files, "/one", PAGES);
     site.insert(0..100);
@@ -66,7 +66,7 @@ fn header(made: &jetcell_backup::BackupResult) -> u64 {
 }
 
 #[test]
-fn a_running_instance() {
+fn interrupted_backups_of_a_running_instance_resume() {
     let mut continued = 0;
     for count in [20, 26, 32, 38] {
         let (disk, files) = disk();

@@ -33,7 +33,7 @@ fn restored(dir: &Path, files: &Arc<dyn Vfs>, force: bool) -> jetcell_backup::Re
 }
 
 #[test]
-fn a_restore_follows_no_link() {
+fn a_restore_does_not_follow_symbolic_links() {
     let marker = |to: &Path| fs::write(to.join("restore.partial"), "into an empty directory\n").unwrap();
     // The name of the link, whether its target exists, and whether the restore can continue without it.
     for (name, target, is_replaced) in [
@@ -65,7 +65,7 @@ fn a_restore_follows_no_link() {
 }
 
 #[test]
-fn a_backup_follows_no_link() {
+fn a_backup_does_not_follow_symbolic_links() {
     for (name, target) in
         [("manifest.partial.json", "victim"), ("manifest.partial.json", "nothing"), ("data.edb", "nothing")]
     {

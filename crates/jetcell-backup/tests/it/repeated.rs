@@ -8,7 +8,7 @@ use jetcell_backup::{BackupError, BackupSetError, BackupType, RestoreOptions, re
 use super::test_instance::{TestInstance, back_up_directory, disk, options, restore_to, set_error};
 
 #[test]
-fn a_backup_of_an_unchanged_source_is_complete_already() {
+fn a_repeated_backup_of_an_unchanged_source_does_nothing() {
     let (disk, files) = disk();
     let site = TestInstance::open(&files, "/one", 300);
     site.insert(0..50);
@@ -27,7 +27,7 @@ fn a_backup_of_an_unchanged_source_is_complete_already() {
     site.insert(50..60);
     site.close();
     let refused = full().unwrap_err().to_string();
-    assert!(refused.contains("made at") && refused.contains("name another directory"), "{refused}");
+    assert!(refused.contains("made at") && refused.contains("specify a different directory"), "{refused}");
     let incremental =
         || back_up_directory(&files, "/one", "/later", &options(BackupType::Incremental, Some("/full")));
     assert!(!incremental().unwrap().already_complete);
@@ -39,7 +39,7 @@ fn a_backup_of_an_unchanged_source_is_complete_already() {
 }
 
 #[test]
-fn a_restore_is_complete_already_until_a_database_is_used() {
+fn a_repeated_restore_does_nothing_until_a_database_is_used() {
     let (disk, files) = disk();
     let site = TestInstance::open(&files, "/one", 300);
     site.insert(0..50);
@@ -72,7 +72,7 @@ fn a_restore_is_complete_already_until_a_database_is_used() {
 }
 
 #[test]
-fn two_calls_do_not_use_a_directory_at_the_same_time() {
+fn concurrent_calls_on_one_directory_are_rejected() {
     let (_, files) = disk();
     let site = TestInstance::open(&files, "/one", 300);
     site.close();

@@ -56,7 +56,7 @@ fn paths(names: &[&str]) -> Vec<PathBuf> {
 }
 
 #[test]
-fn a_failed_restore_leaves_the_files_that_others_created_meanwhile() {
+fn a_failed_restore_keeps_files_created_concurrently_by_other_processes() {
     const OTHERS: &[&str] =
         &["notes.txt", "other.edb", "other.restoring", "E0000000099.log", "E01.log", "data.jfm"];
     let disk = backed_up();
@@ -66,7 +66,7 @@ fn a_failed_restore_leaves_the_files_that_others_created_meanwhile() {
 }
 
 #[test]
-fn a_restore_that_fails_at_any_operation_removes_exactly_its_own_files() {
+fn a_restore_failing_at_any_operation_removes_only_own_files() {
     const OTHERS: &[&str] = &["notes.txt", "other.restoring", "E01.log"];
     let first = backed_up();
     let mut failed = 0;
@@ -89,7 +89,7 @@ fn a_restore_that_fails_at_any_operation_removes_exactly_its_own_files() {
 }
 
 #[test]
-fn a_restore_does_not_write_into_a_file_that_another_process_created_meanwhile() {
+fn a_restore_does_not_overwrite_a_concurrently_created_file() {
     let disk = backed_up();
     restored(&disk, &["data.edb"]).unwrap_err();
     assert_eq!(disk.contents(Path::new("/restored/data.edb")).unwrap(), [7; 4096]);

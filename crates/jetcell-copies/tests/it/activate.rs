@@ -60,7 +60,7 @@ fn old_follows_new(disk: &SimVfs) {
 }
 
 #[test]
-fn a_switch_over_loses_nothing_and_the_old_active_side_follows_the_new_one() {
+fn a_switchover_loses_nothing_and_the_old_active_follows() {
     for crashed in [false, true] {
         let (disk, site) = behind(200);
         let disk = if crashed {
@@ -79,7 +79,7 @@ fn a_switch_over_loses_nothing_and_the_old_active_side_follows_the_new_one() {
 }
 
 #[test]
-fn a_running_active_side_keeps_its_role() {
+fn a_running_active_side_keeps_the_active_role() {
     let (disk, site) = behind(100);
     for limit in [LossLimit::Nothing, LossLimit::Any] {
         let error = activated(&disk, limit).unwrap_err().to_string();
@@ -91,7 +91,7 @@ fn a_running_active_side_keeps_its_role() {
 }
 
 #[test]
-fn a_failover_loses_at_most_what_is_allowed_and_says_what() {
+fn a_failover_reports_losses_and_stays_within_the_allowed_loss() {
     let (disk, site) = behind(200);
     // The step updates the known state of the active side. The logs written afterwards are not copied.
     let mut copy = follow(&disk).unwrap();
@@ -127,7 +127,7 @@ fn a_failover_loses_at_most_what_is_allowed_and_says_what() {
 }
 
 #[test]
-fn a_damaged_current_log_is_lost_only_if_that_is_allowed() {
+fn a_damaged_current_log_is_lost_only_if_allowed() {
     let (disk, site) = behind(200);
     site.roll();
     // Each row is written separately.
@@ -153,7 +153,7 @@ fn a_damaged_current_log_is_lost_only_if_that_is_allowed() {
 }
 
 #[test]
-fn a_copy_whose_active_side_is_gone_is_activated_only_with_loss() {
+fn a_copy_without_a_reachable_active_is_activated_with_loss() {
     let (disk, site) = behind(200);
     site.close();
     for path in disk.list(Path::new(ACTIVE)).unwrap() {
@@ -169,7 +169,7 @@ fn a_copy_whose_active_side_is_gone_is_activated_only_with_loss() {
 /// After a power failure at any operation, either the old active side can be opened or the copy can be activated.
 /// There are never two active sides, and nothing is lost.
 #[test]
-fn an_interrupted_switch_over_is_repeated() {
+fn an_interrupted_switchover_is_retried() {
     let (disk, site) = behind(60);
     site.close();
     let whole = {
@@ -204,7 +204,7 @@ fn an_interrupted_switch_over_is_repeated() {
 /// After a power failure at any operation of a failover, the same call completes it. This also holds if the old
 /// active side becomes reachable again.
 #[test]
-fn an_interrupted_failover_is_repeated() {
+fn an_interrupted_failover_is_retried() {
     for stream_log in [false, true] {
         let (disk, site) = behind(60);
         let options = ReplayOptions { stream_log, ..replay_options() };
@@ -245,7 +245,7 @@ fn an_interrupted_failover_is_repeated() {
 }
 
 #[test]
-fn a_closed_log_that_a_crash_kept_from_its_name_is_not_lost() {
+fn a_closed_log_not_renamed_before_a_crash_is_kept() {
     let (disk, site) = behind(200);
     let disk = {
         drop(site);
@@ -264,7 +264,7 @@ fn a_closed_log_that_a_crash_kept_from_its_name_is_not_lost() {
 }
 
 #[test]
-fn policies_allow_as_much_loss_as_they_say() {
+fn loss_policies_have_the_documented_limits() {
     let limits = LossPolicy::ALL.map(LossPolicy::limit);
     assert_eq!(limits, [LossLimit::Nothing, LossLimit::Generations(6), LossLimit::Generations(12)]);
 }

@@ -30,7 +30,7 @@ fn step_all(copy: &mut Replicator) -> u64 {
 }
 
 #[test]
-fn a_failover_keeps_what_was_streamed_and_says_so() {
+fn a_failover_keeps_and_reports_streamed_data() {
     for stream_log in [false, true] {
         let disk = seeded(20);
         let site = ActiveInstance::open(&disk, ACTIVE, KEEP);
@@ -69,7 +69,7 @@ fn a_failover_keeps_what_was_streamed_and_says_so() {
 }
 
 #[test]
-fn a_streamed_log_ends_as_the_closed_one() {
+fn a_streamed_log_equals_the_closed_log() {
     let disk = seeded(20);
     let site = ActiveInstance::open(&disk, ACTIVE, KEEP);
     let mut copy = follow(&disk, true);

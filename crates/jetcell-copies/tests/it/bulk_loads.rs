@@ -49,7 +49,7 @@ fn state(disk: &SimVfs) -> CopyState {
 }
 
 #[test]
-fn a_copy_stops_at_a_bulk_load_until_it_is_seeded_again() {
+fn a_copy_stops_at_a_bulk_load_until_reseeded() {
     // Loads into pages that are zero on the copy, and into pages that previously had other content.
     for used_before in [false, true] {
         let disk = seeded(20);
@@ -68,7 +68,7 @@ fn a_copy_stops_at_a_bulk_load_until_it_is_seeded_again() {
         site.roll();
         // No page is repaired individually, because the image of one page would hide that the others are missing.
         let what = given_up(&disk, &site);
-        assert!(what.contains("bulk load") && what.ends_with("reseed the copy"), "{what}");
+        assert!(what.contains("loaded in bulk") && what.ends_with("reseed the copy"), "{what}");
         let phase = state(&disk).phase;
         assert!(matches!(&phase, CopyPhase::Unfit { reason: UnfitReason::BadDatabase, .. }), "{phase:?}");
         assert!(catch_up(&disk).is_err(), "it stays unfit");

@@ -35,7 +35,7 @@ fn unfit(disk: &SimVfs) -> (UnfitReason, String) {
 }
 
 #[test]
-fn the_active_side_keeps_the_logs_that_a_copy_needs_until_the_copy_is_too_far_behind() {
+fn the_active_side_keeps_logs_until_a_copy_lags_excessively() {
     for limit in [1000, 4] {
         let disk = seeded(20);
         let needs = state(&disk).next;
@@ -70,7 +70,7 @@ fn the_active_side_keeps_the_logs_that_a_copy_needs_until_the_copy_is_too_far_be
 
 /// A log is fetched up to three times.
 #[test]
-fn a_log_that_is_damaged_on_the_way_is_fetched_again_and_one_that_stays_damaged_ends_the_copy() {
+fn only_a_persistently_damaged_log_stops_the_copy() {
     let (disk, site) = ahead(300);
     let bad = logs(&disk, ACTIVE).archived(Generation(state(&disk).next + 2));
     let good = disk.contents(&bad).unwrap();
@@ -142,7 +142,7 @@ fn put_back(disk: &SimVfs, other: &SimVfs) {
 }
 
 #[test]
-fn another_history_is_not_followed() {
+fn a_copy_does_not_follow_a_different_history() {
     let (disk, site) = ahead(200);
     catch_up(&disk).unwrap();
     site.close();
@@ -162,7 +162,7 @@ fn another_history_is_not_followed() {
 /// The response may be an outdated one from a side that was active before. After an interrupted switchover no other
 /// side has the role.
 #[test]
-fn one_answer_with_the_log_of_another_history_does_not_end_a_copy() {
+fn a_single_log_from_another_history_does_not_stop_copies() {
     let disk = seeded(20);
     let site = ActiveInstance::open(&disk, ACTIVE, KEEP);
     site.insert(20..200);
@@ -189,7 +189,7 @@ fn one_answer_with_the_log_of_another_history_does_not_end_a_copy() {
 /// may now have another log with this number. If this log cannot be fetched, nothing proves that the two sides have
 /// the same history.
 #[test]
-fn a_copy_is_not_confirmed_before_its_part_of_a_log_was_compared() {
+fn a_copy_is_unconfirmed_until_the_partial_log_is_compared() {
     let disk = seeded(20);
     let site = ActiveInstance::open(&disk, ACTIVE, 1000);
     site.roll();
@@ -216,7 +216,7 @@ fn a_copy_is_not_confirmed_before_its_part_of_a_log_was_compared() {
 }
 
 #[test]
-fn an_active_side_that_is_away_stops_nothing_for_good() {
+fn a_copy_recovers_after_the_active_side_is_temporarily_unreachable() {
     let (disk, site) = ahead(200);
     site.close();
     let away: Vec<_> = disk.list(Path::new(ACTIVE)).unwrap();
@@ -230,7 +230,7 @@ fn an_active_side_that_is_away_stops_nothing_for_good() {
     site.insert(200..400);
     disk.set_capacity(disk.used() + 1000);
     let error = catch_up(&disk).unwrap_err();
-    assert!(error.is_temporary() && error.to_string().contains("disk full"), "{error}");
+    assert!(error.is_temporary() && error.to_string().contains("the disk is full"), "{error}");
     disk.set_capacity(u64::MAX);
     site.insert(400..450);
     catch_up(&disk).unwrap();
@@ -238,7 +238,7 @@ fn an_active_side_that_is_away_stops_nothing_for_good() {
 }
 
 #[test]
-fn without_a_kept_instance_the_databases_are_durable_after_each_batch() {
+fn databases_are_durable_after_each_batch_without_a_retained_instance() {
     let (disk, site) = ahead(400);
     let options = ReplayOptions { keep_instance: false, ..replay_options() };
     let mut copy = Replicator::open(&vfs(&disk), Path::new(COPY), Box::new(source(&disk)), options).unwrap();
@@ -257,7 +257,7 @@ fn follow_heard(disk: &SimVfs, heard: &Arc<ReceivedEvents>) -> Replicator {
 }
 
 #[test]
-fn both_sides_say_that_a_copy_waits_for_space_and_the_active_side_goes_on() {
+fn both_sides_report_a_copy_waiting_for_space() {
     let disk = seeded(20);
     let (at_active, at_copy) = (Arc::new(ReceivedEvents::default()), Arc::new(ReceivedEvents::default()));
     let site = ActiveInstance::open_heard(&disk, ACTIVE, 1000, at_active.clone());
@@ -274,7 +274,7 @@ fn both_sides_say_that_a_copy_waits_for_space_and_the_active_side_goes_on() {
     assert_eq!(at_active.take_copy_events(), [("copy_waiting", None)]);
     let registered = CopyRegistration::list(&disk, Path::new(ACTIVE), FileStem::E00).unwrap();
     let why = registered[0].1.as_ref().unwrap().waiting.clone().unwrap();
-    assert!(why.contains("disk full"), "{why}");
+    assert!(why.contains("the disk is full"), "{why}");
     while !copy.step().unwrap().is_idle() {}
     site.instance.exchange_pages().unwrap();
     assert_eq!(at_copy.take_copy_events(), [("copy_continued", None)]);
@@ -284,7 +284,7 @@ fn both_sides_say_that_a_copy_waits_for_space_and_the_active_side_goes_on() {
 }
 
 #[test]
-fn logs_that_are_not_taken_are_events_with_the_numbers_of_ese() {
+fn rejected_logs_are_reported_with_ese_event_ids() {
     for (is_gone, id) in [(false, 552), (true, 518)] {
         let (disk, site) = ahead(300);
         let bad = logs(&disk, ACTIVE).archived(Generation(state(&disk).next + 1));
@@ -303,7 +303,7 @@ fn logs_that_are_not_taken_are_events_with_the_numbers_of_ese() {
 }
 
 #[test]
-fn the_active_side_says_that_a_copy_is_cut_off() {
+fn the_active_side_reports_a_copy_cut_off() {
     let disk = seeded(20);
     let heard = Arc::new(ReceivedEvents::default());
     let site = ActiveInstance::open_heard(&disk, ACTIVE, 4, heard.clone());

@@ -167,7 +167,7 @@ fn registered(disk: &SimVfs) -> String {
 }
 
 #[test]
-fn a_page_of_the_copy_that_lost_a_write_is_named_and_repaired_under_load() {
+fn a_lost_copy_write_is_reported_and_repaired_under_load() {
     let disk = seeded(150);
     let site = ActiveInstance::open(&disk, ACTIVE, 1000);
     let before = disk.contents(&database(COPY)).unwrap();
@@ -191,7 +191,7 @@ fn a_page_of_the_copy_that_lost_a_write_is_named_and_repaired_under_load() {
 
 /// A database must not be closed while a page waits for repair. Otherwise its header would claim that it is complete.
 #[test]
-fn a_copy_with_a_page_that_waits_is_unfit_when_the_log_closes_the_database() {
+fn a_copy_with_pages_awaiting_repair_is_unfit_at_close() {
     let disk = seeded(150);
     let site = ActiveInstance::open(&disk, ACTIVE, 1000);
     let before = disk.contents(&database(COPY)).unwrap();
@@ -227,7 +227,7 @@ fn a_copy_with_a_page_that_waits_is_unfit_when_the_log_closes_the_database() {
 }
 
 #[test]
-fn a_page_of_the_copy_that_redo_cannot_read_is_repaired_under_load() {
+fn a_copy_page_unreadable_by_redo_is_repaired_under_load() {
     let disk = seeded(150);
     let site = ActiveInstance::open(&disk, ACTIVE, 1000);
     let before = disk.contents(&database(COPY)).unwrap();
@@ -249,7 +249,7 @@ fn a_page_of_the_copy_that_redo_cannot_read_is_repaired_under_load() {
 }
 
 #[test]
-fn a_damaged_page_of_the_active_side_is_repaired_from_a_copy_under_load() {
+fn a_damaged_active_page_is_repaired_from_a_copy() {
     let disk = seeded(400);
     let (heard, at_copy) = (Arc::new(ReceivedEvents::default()), Arc::new(ReceivedEvents::default()));
     let content = disk.contents(&database(ACTIVE)).unwrap();
@@ -275,7 +275,7 @@ fn a_damaged_page_of_the_active_side_is_repaired_from_a_copy_under_load() {
 }
 
 #[test]
-fn a_page_of_the_active_side_that_lost_a_write_is_named_and_repaired() {
+fn a_lost_active_side_write_is_reported_and_repaired() {
     let disk = seeded(150);
     let site = ActiveInstance::open(&disk, ACTIVE, 1000);
     let before = disk.contents(&database(ACTIVE)).unwrap();

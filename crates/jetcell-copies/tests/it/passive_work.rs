@@ -30,7 +30,7 @@ fn restored(disk: &SimVfs, backup: &str, to: &str) -> std::collections::BTreeSet
 }
 
 #[test]
-fn a_backup_of_a_copy_restores_the_state_at_its_position() {
+fn a_copy_backup_restores_the_state_at_the_backup_position() {
     let disk = seeded(20);
     let site = ActiveInstance::open(&disk, ACTIVE, 1000);
     site.insert(20..200);
@@ -69,7 +69,7 @@ fn a_backup_of_a_copy_restores_the_state_at_its_position() {
 }
 
 #[test]
-fn a_scan_of_a_copy_goes_on_where_it_stopped_and_names_bad_pages() {
+fn a_copy_scan_resumes_and_reports_bad_pages() {
     let disk = seeded(400);
     catch_up(&disk).unwrap();
     let heard = Arc::new(ReceivedEvents::default());
@@ -119,7 +119,7 @@ fn a_scan_of_a_copy_goes_on_where_it_stopped_and_names_bad_pages() {
 }
 
 #[test]
-fn a_pass_of_the_scan_begins_when_it_is_due_and_only_one_scans() {
+fn only_one_scan_starts_when_a_pass_is_due() {
     let disk = seeded(50);
     catch_up(&disk).unwrap();
     let options = CopyScanOptions {
@@ -132,7 +132,7 @@ fn a_pass_of_the_scan_begins_when_it_is_due_and_only_one_scans() {
     let passes = || {
         let scan = scan_copy(&vfs(&disk), Path::new(COPY), &options, &mut |_, _| {
             let other = scan_copy(&vfs(&disk), Path::new(COPY), &options, &mut |_, _| true);
-            assert!(other.unwrap_err().to_string().contains("another process is scanning"));
+            assert!(other.unwrap_err().to_string().contains("another process is already scanning"));
             true
         });
         scan.unwrap().databases[0].passes

@@ -20,7 +20,7 @@ fn history(disk: &SimVfs, files: &[PathBuf]) -> LogHistory {
 }
 
 #[test]
-fn a_history_stays_the_same_when_its_instance_closes_the_newest_log() {
+fn closing_the_newest_log_does_not_change_the_history() {
     let disk = SimVfs::new();
     let site = ActiveInstance::open(&disk, ACTIVE, KEEP);
     site.insert(0..60);
@@ -58,7 +58,7 @@ impl VfsLayer for LockHookVfs {
 }
 
 #[test]
-fn logs_that_the_instance_closed_before_it_was_locked_out_are_part_of_the_handover() {
+fn logs_closed_before_the_lockout_are_handed_over() {
     let disk = seeded(20);
     let site = ActiveInstance::open(&disk, ACTIVE, KEEP);
     site.insert(20..100);
@@ -94,7 +94,7 @@ impl VfsLayer for ContendedVfs {
 }
 
 #[test]
-fn a_file_that_another_process_removes_at_the_same_time_stops_no_copy() {
+fn a_concurrently_removed_file_does_not_stop_a_copy() {
     let disk = seeded(20);
     let site = ActiveInstance::open(&disk, ACTIVE, 1000);
     site.insert(20..300);

@@ -74,7 +74,7 @@ fn follows(disk: &SimVfs) {
 }
 
 #[test]
-fn a_side_that_has_diverged_is_reseeded_by_the_pages_that_its_logs_touched() {
+fn a_diverged_side_is_reseeded_using_pages_from_the_logs() {
     for crashed in [false, true] {
         let disk = diverged(crashed);
         let (old, new) = (history(&disk, ACTIVE), history(&disk, COPY));
@@ -101,7 +101,7 @@ fn a_side_that_has_diverged_is_reseeded_by_the_pages_that_its_logs_touched() {
 /// The other side truncates its logs. It must not remove the logs that the reseeded side needs, even if that side does
 /// not follow it yet.
 #[test]
-fn a_reseeded_side_keeps_its_logs_on_the_other_side() {
+fn a_reseed_keeps_needed_logs_on_the_other_side() {
     let disk = diverged(false);
     reseed(&disk).unwrap();
     let next = CopyState::read(&disk, Path::new(ACTIVE)).unwrap().unwrap().next;
@@ -116,7 +116,7 @@ fn a_reseeded_side_keeps_its_logs_on_the_other_side() {
 
 /// After a power failure at any operation, the same call completes the reseed.
 #[test]
-fn an_interrupted_reseed_is_continued() {
+fn an_interrupted_reseed_resumes() {
     let fresh = diverged(true);
     let whole = {
         let disk = fresh.clone_disk();
@@ -158,7 +158,7 @@ fn a_running_side_is_a_source_of_pages() {
 }
 
 #[test]
-fn the_relations_of_two_sides_are_told_apart() {
+fn the_relation_between_two_sides_is_detected() {
     let disk = seeded(50);
     let relation = |disk: &SimVfs| history(disk, COPY).compare(&history(disk, ACTIVE)).unwrap();
     let site = ActiveInstance::open(&disk, ACTIVE, 1000);
@@ -206,7 +206,7 @@ fn the_relations_of_two_sides_are_told_apart() {
 }
 
 #[test]
-fn without_the_logs_that_it_needs_only_a_full_reseed_is_left() {
+fn missing_logs_require_a_full_reseed() {
     let disk = diverged(true);
     let HistoryRelation::OtherContent(first) = history(&disk, ACTIVE).compare(&history(&disk, COPY)).unwrap()
     else {
@@ -215,7 +215,7 @@ fn without_the_logs_that_it_needs_only_a_full_reseed_is_left() {
     let before = disk.contents(Path::new("/active/data.edb"));
     disk.corrupt(&logs(&disk, ACTIVE).archived(first), 9000, &[7; 300]).unwrap();
     let error = reseed(&disk).unwrap_err().to_string();
-    assert!(error.contains("without --incremental"), "{error}");
+    assert!(error.contains("omit --incremental"), "{error}");
     assert!(disk.contents(Path::new("/active/data.edb")) == before);
     let bytes = before.unwrap();
     let header = ese_format::header::DatabaseHeader::read_from_start(&bytes[..8192]).unwrap().0;

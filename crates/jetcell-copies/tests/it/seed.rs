@@ -14,7 +14,7 @@ fn state(disk: &SimVfs) -> Option<CopyState> {
 }
 
 #[test]
-fn a_seeded_copy_follows_and_its_pages_equal_those_of_the_active_side() {
+fn a_seeded_copy_follows_and_matches_the_active_side_pages() {
     let disk = seeded(50);
     let site = ActiveInstance::open(&disk, ACTIVE, 1000);
     site.insert(50..400);
@@ -48,7 +48,7 @@ fn a_running_instance_seeds_a_copy() {
 
 /// After a power failure at any operation, either the same call completes the seed or the copy is already complete.
 #[test]
-fn an_interrupted_seed_is_continued_by_the_same_call() {
+fn an_interrupted_seed_resumes_with_the_same_call() {
     let fresh = SimVfs::new();
     let site = ActiveInstance::open(&fresh, ACTIVE, 1000);
     site.insert(0..100);
@@ -81,7 +81,7 @@ fn an_interrupted_seed_is_continued_by_the_same_call() {
 }
 
 #[test]
-fn a_seed_is_refused_over_other_files_onto_its_source_and_while_the_source_is_in_use() {
+fn a_seed_is_rejected_for_unsafe_sources_and_targets() {
     let disk = seeded(10);
     let refused = |result: jetcell_copies::Result<jetcell_copies::SeedResult>, part: &str| {
         let error = result.err().unwrap().to_string();
@@ -92,7 +92,7 @@ fn a_seed_is_refused_over_other_files_onto_its_source_and_while_the_source_is_in
     let to = |directory: &str| {
         seed_stopped(&vfs(&disk), &files, Path::new(directory), &source(&disk), &SeedOptions::default())
     };
-    refused(to(ACTIVE), "onto its own source");
+    refused(to(ACTIVE), "directory of its own source");
     disk.put(Path::new("/other/letter.txt"), b"dear");
     refused(to("/other"), "letter.txt");
     assert_eq!(disk.list(Path::new("/other")).unwrap().len(), 1);
@@ -101,7 +101,7 @@ fn a_seed_is_refused_over_other_files_onto_its_source_and_while_the_source_is_in
     site.close();
     // If the disk is full, the active side is unchanged and the copy can be seeded later.
     disk.set_capacity(disk.used() + (64 << 10));
-    refused(to("/third"), "free space");
+    refused(to("/third"), "free some space");
     disk.set_capacity(u64::MAX);
     to("/third").unwrap();
     let again = seed(&disk, true).unwrap();

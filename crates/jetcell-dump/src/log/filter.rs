@@ -6,7 +6,8 @@ use std::ops::RangeInclusive;
 use ese_format::PageNumber;
 use ese_format::log::record::LogRecord;
 
-/// Conditions on records. A record must match at least one entry of every list that is not empty.
+/// Conditions that select the log records to dump. A record must match at least one entry of every list that
+/// is not empty.
 #[derive(Clone, Debug, Default)]
 pub struct LogFilter {
     /// Numbers that identify databases in the log.

@@ -24,7 +24,7 @@ use crate::format::read_start;
 use crate::header::{read_header, report_damage};
 use crate::{DumpOutput, DumpSource, DumpedValue, EseFileKind, NamedValues, Result};
 
-/// Options for [`dump_log`].
+/// Options for dumping a log ([`dump_log`]).
 #[derive(Clone, Debug, Default)]
 pub struct LogDumpOptions {
     /// Filter for the records to show.
@@ -117,8 +117,8 @@ pub fn dump_log(source: &DumpSource, options: &LogDumpOptions, output: &mut Dump
     let (major, minor) = (get("version_major"), get("version_minor"));
     if header.checksum.good && (&major, &minor) != (&DumpedValue::Number(8), &DumpedValue::Number(4000)) {
         return Err(source.unusable_error(format!(
-            "log format {major}.{minor} is not supported (only 8.4000 is), and its records cannot be read; \
-             use dump header for its header"
+            "log format {major}.{minor} is not supported (only 8.4000 is supported), so its records cannot \
+             be read; to show its header, use dump header"
         )));
     }
     output.item(&LogDumpHead::from_fields(source.path().to_owned(), &header.fields))?;

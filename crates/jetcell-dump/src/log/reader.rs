@@ -95,7 +95,7 @@ pub(super) fn read_log(
             two = copy;
             reader.report(
                 offset,
-                format!("segment {index} is torn; the copy that follows is good and is shown"),
+                format!("segment {index} is torn; the copy that follows it is intact and is shown"),
             )?;
         }
         match kind {
@@ -106,7 +106,7 @@ pub(super) fn read_log(
                     reader.report_gap(
                         offset,
                         format!(
-                            "segment {index} has content, but the log ended at segment {end}; it is shown"
+                            "segment {index} has content although the log ended at segment {end}; it is shown"
                         ),
                     )?;
                 }
@@ -203,7 +203,7 @@ impl RecordAssembler<'_> {
     fn add_fragment(&mut self, place: u64, piece: &[u8]) -> Result<()> {
         let Some(mut whole) = self.pending.take() else {
             return self
-                .report(place, "the beginning of a long record is missing; it is not shown".to_owned());
+                .report(place, "the start of a long record is missing; the record is not shown".to_owned());
         };
         whole.bytes.extend_from_slice(piece);
         if whole.bytes.len() < whole.total {

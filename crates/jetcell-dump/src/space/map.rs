@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cell_shows_the_class_of_most_pages_and_any_damage() {
+    fn a_cell_shows_the_most_common_class_and_any_damage() {
         let mut map = SpaceMap::new(4096);
         for page in 1..=12 {
             map.add(page, if page <= 4 || page % 3 == 0 { PageClass::Available } else { PageClass::Index });

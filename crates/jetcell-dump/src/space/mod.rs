@@ -341,7 +341,7 @@ impl fmt::Display for LeakedRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let LeakedRange { first, last, name, certain } = self;
         let sure =
-            if *certain { "leaked" } else { "unreachable, either leaked or lost due to the damage above" };
+            if *certain { "leaked" } else { "unreachable because it leaked or because of the damage above" };
         let name = Printable(name);
         write!(f, "pages {first} to {last} of {name}: {sure}")
     }

@@ -164,7 +164,7 @@ fn flush_maps_agree_with_the_pages() {
 
 /// Checks that a dump of the catalog has the same rows and columns as a dump made with the Windows API.
 #[test]
-fn the_catalog_equals_a_dump_made_by_windows() {
+fn the_catalog_matches_a_windows_dump() {
     let (Some(bytes), Some(text)) =
         (corpus_file("db/8k/decompress_test.edb"), corpus_file("misc/decompress_test.esent-dump.txt"))
     else {

@@ -147,7 +147,7 @@ fn logs_equal_the_manifest() {
 
 /// Checks that the checksum that `dump log` computes for a log equals the checksum that the next header stores.
 #[test]
-fn the_checksum_of_a_log_equals_the_one_in_the_next_header() {
+fn a_log_checksum_matches_the_value_in_the_next_header() {
     let chain = ["a/SRU00001.log", "b/SRUtmp.log", "b/SRU00003.log", "b/SRU00004.log", "b/SRU.log"];
     for pair in chain.windows(2) {
         let Some(before) = corpus_file(&format!("logsets/srum-server2022/{}", pair[0])) else { return };

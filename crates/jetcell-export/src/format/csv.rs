@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn formulas_are_told_from_numbers_and_text() {
+    fn formulas_are_distinguished_from_numbers_and_text() {
         for formula in
             ["=1+1", "@SUM(A1)", "+cmd", "-2+3+cmd|' /C calc'!A0", "\t=1", "\r", "-", "+-", "-1-1", "-1x"]
         {

@@ -31,7 +31,7 @@ use crate::value::{ExportedValue, write_hex};
 /// Name of the column that marks rows flagged as deleted.
 pub(crate) const DELETED_COLUMN: &str = "_deleted";
 
-/// Output format.
+/// Output format of an export.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ExportFormat {
     /// Comma-separated values, RFC 4180, with a header line.
@@ -71,7 +71,7 @@ impl fmt::Display for ExportFormat {
     }
 }
 
-/// A name that is not the name of a [`ExportFormat`].
+/// Error returned for a name that is not that of an [`ExportFormat`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown format {0}; use one of csv, jsonl, parquet, sqlite")]
 pub struct UnknownFormat(String);
@@ -87,7 +87,7 @@ impl FromStr for ExportFormat {
     }
 }
 
-/// Marker that replaces a value in a cell.
+/// Marker that replaces a value in an exported cell.
 pub enum ValueMarker<'v> {
     /// The value is in a separate file.
     File(&'v ValueFileRef),

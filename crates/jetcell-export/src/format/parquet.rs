@@ -316,7 +316,7 @@ impl ColumnBatch {
             (ParquetValues::Fixed(v), ColumnWriter::FixedLenByteArrayColumnWriter(w)) => {
                 w.write_batch(v, levels, repeats)?
             }
-            _ => return Err(ParquetError::General("the column has another type".to_owned())),
+            _ => return Err(ParquetError::General("the type of the column is different".to_owned())),
         };
         match &mut self.values {
             ParquetValues::Bool(v) => v.clear(),

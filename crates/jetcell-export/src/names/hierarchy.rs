@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_end_at_the_root_and_circles_have_none() {
+    fn paths_end_at_the_root_and_cycles_have_no_path() {
         let mut tree = NameHierarchy::default();
         for (number, parent, name) in
             [(3, 2, "C:"), (4, 3, "/"), (5, 4, "Users/"), (7, 8, "a"), (8, 7, "b"), (9, 9, "c")]

@@ -42,8 +42,8 @@ const KNOWN: [(u128, &str); 21] = [
 
 /// Returns true if the database is a User Access Logging database.
 pub(super) fn matches(source: &SourceDatabase) -> bool {
-    let there = |table| source.table(table).is_some();
-    there("CLIENTS") && there("ROLE_ACCESS") || there(ROLES) && there("SYSTEM_IDENTITY")
+    let has_table = |table| source.table(table).is_some();
+    has_table("CLIENTS") && has_table("ROLE_ACCESS") || has_table(ROLES) && has_table("SYSTEM_IDENTITY")
 }
 
 /// Returns the role names from the database, together with those of the Windows Server roles.

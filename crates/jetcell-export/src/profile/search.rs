@@ -49,8 +49,8 @@ pub(super) fn read(source: &SourceDatabase) -> ValueNames {
 
 /// Gives the columns their property names and formats.
 pub(super) fn apply(table: &mut SourceTable, folders: &ValueNames) {
-    let is = |name: &str| table.name.eq_ignore_ascii_case(name);
-    let (properties, files, catalogs) = (is(PROPERTY_STORE), is(FILES), is(CATALOGS));
+    let is_table = |name: &str| table.name.eq_ignore_ascii_case(name);
+    let (properties, files, catalogs) = (is_table(PROPERTY_STORE), is_table(FILES), is_table(CATALOGS));
     for column in &mut table.columns {
         match column.column.name.as_str() {
             _ if properties => property(column),

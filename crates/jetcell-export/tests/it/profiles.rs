@@ -63,7 +63,7 @@ fn schema_row<'r>(
 }
 
 #[test]
-fn a_directory_has_the_names_of_its_schema_integers_and_times() {
+fn directory_exports_use_schema_names_integers_and_times() {
     let Some(corpus) = Corpus::locate() else { return };
     let directory = tempfile::tempdir().unwrap();
     let database = corpus.unpack("db/8k/ntds-initial.dit", directory.path());
@@ -106,7 +106,7 @@ fn a_directory_has_the_names_of_its_schema_integers_and_times() {
 }
 
 #[test]
-fn the_usage_monitor_has_names_for_its_providers_applications_and_users() {
+fn usage_monitor_exports_resolve_providers_applications_and_users() {
     let Some([plain, named]) = without_and_with("logsets/srum-win11-dirty/SRUDB.dat") else { return };
     assert_eq!(plain.len(), named.len());
     let stored = &plain["{D10CA2FE-6FCF-4F6D-848E-B2E99266FA89}"];
@@ -133,7 +133,7 @@ fn the_usage_monitor_has_names_for_its_providers_applications_and_users() {
 }
 
 #[test]
-fn access_logs_have_names_of_roles_and_addresses() {
+fn access_log_exports_resolve_role_names_and_addresses() {
     let Some([plain, named]) = without_and_with("db/4k/ual-hyperv-yearly.mdb") else { return };
     let pairs = plain["CLIENTS"].iter().zip(&named["CLIENTS"]);
     assert_eq!((plain["CLIENTS"].len(), named["CLIENTS"].len()), (39, 39));
@@ -167,7 +167,7 @@ fn access_logs_have_names_of_roles_and_addresses() {
 }
 
 #[test]
-fn the_search_index_has_names_of_properties_paths_times_and_sizes() {
+fn search_index_exports_resolve_properties_paths_times_and_sizes() {
     let Some([plain, named]) = without_and_with("db/32k/Windows-search.edb") else { return };
     let (before, after) = (&plain["SystemIndex_PropertyStore"], &named["SystemIndex_PropertyStore"]);
     assert_eq!(before.len(), after.len());

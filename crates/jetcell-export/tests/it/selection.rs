@@ -71,7 +71,7 @@ fn seconds(time: &Json) -> i64 {
 }
 
 #[test]
-fn patterns_select_tables_by_the_name_of_the_file_or_of_the_profile() {
+fn patterns_select_tables_by_file_name_or_profile_name() {
     let Some(monitor) = UsageMonitorDatabase::unpack() else { return };
     let all = monitor.rows("all", Selection::default());
     let usage = monitor.rows("usage", tables(&["*usage"]));
@@ -85,7 +85,7 @@ fn patterns_select_tables_by_the_name_of_the_file_or_of_the_profile() {
 }
 
 #[test]
-fn patterns_select_columns_and_leave_out_tables_without_them() {
+fn patterns_select_columns_and_skip_tables_without_matching_columns() {
     let Some(monitor) = UsageMonitorDatabase::unpack() else { return };
     let all = monitor.rows("all", Selection::default());
     let columns = vec!["appid".to_owned(), "Time*".to_owned()];
@@ -134,7 +134,7 @@ fn rows_are_selected_by_time_in_every_format() {
 }
 
 #[test]
-fn tables_without_times_are_exported_whole_and_noted() {
+fn tables_without_times_are_exported_completely_with_a_note() {
     let Some(monitor) = UsageMonitorDatabase::unpack() else { return };
     let times = |columns: &[&str]| {
         let columns = columns.iter().map(|&name| name.to_owned()).collect();
@@ -148,7 +148,8 @@ fn tables_without_times_are_exported_whole_and_noted() {
     assert!(
         notes
             .iter()
-            .any(|note| note.contains("SruDbIdMapTable") && note.contains("no column contains times"))
+            .any(|note| note.contains("SruDbIdMapTable")
+                && note.contains("none of the columns contains times"))
     );
     for columns in [&["AppId"][..], &["TimeStamp", "Nothing"]] {
         let selection = Selection { times: times(columns), ..tables(&[USAGE]) };

@@ -233,7 +233,7 @@ fn check_files(format: ExportFormat, output: &Path, cells: &BTreeMap<CellPositio
 }
 
 #[test]
-fn each_file_has_the_bytes_of_its_cell() {
+fn each_value_file_contains_the_cell_bytes() {
     let Some(corpus) = Corpus::locate() else { return };
     let (mut all, mut some) = (0, 0);
     for name in DATABASES {

@@ -8,14 +8,14 @@ use parking_lot::Mutex;
 
 use super::Bus;
 
-/// An in-process broker. Clones share the same broker.
+/// An in-process message broker. Clones share the same broker.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryBroker(Arc<Mutex<Vec<Subscription>>>);
 
 /// A subject, and the queue that receives its messages.
 type Subscription = (String, Sender<Vec<u8>>);
 
-/// A connection to a [`MemoryBroker`].
+/// A connection to an in-process broker ([`MemoryBroker`]).
 #[derive(Debug)]
 pub struct MemoryBus {
     hub: MemoryBroker,

@@ -56,7 +56,7 @@ impl Coordinator {
         let host = format!("host {} (rank {})", crate::message::display_text(&beat.name), beat.rank);
         if beat.rank >= size {
             return Some(format!(
-                "{host} joined a fleet of {size} hosts; the rank must be 0 to {}",
+                "{host} joined a fleet of {size} hosts; the rank must be between 0 and {}",
                 size - 1
             ));
         }
@@ -68,8 +68,8 @@ impl Coordinator {
         }
         match &beat.configuration {
             Some(other) if *other != self.config.digest => Some(format!(
-                "the configuration of {host} differs from the configuration of the coordinator; give both \
-                 the same file"
+                "the configuration of {host} differs from the configuration of the coordinator; use the \
+                 same file for both"
             )),
             _ => None,
         }
@@ -140,7 +140,10 @@ impl Coordinator {
                     None => {
                         self.record_stored_result(
                             rank,
-                            Err(format!("the result has {} bytes, which exceeds the maximum", offer.bytes)),
+                            Err(format!(
+                                "the result is {} bytes long, which exceeds the maximum",
+                                offer.bytes
+                            )),
                         );
                         continue;
                     }

@@ -272,7 +272,7 @@ impl SimulatedFleet {
 }
 
 #[test]
-fn all_gates_open_in_order_and_all_begin_together() {
+fn all_barriers_open_in_order_and_hosts_start_together() {
     let mut fleet = SimulatedFleet::new(4, "");
     fleet.run_to_end();
     let opened: Vec<Barrier> = fleet
@@ -301,7 +301,7 @@ fn all_gates_open_in_order_and_all_begin_together() {
 }
 
 #[test]
-fn hosts_measure_alone_one_after_the_other() {
+fn hosts_measure_alone_in_sequence() {
     for percent in [0, 30] {
         let mut fleet = SimulatedFleet::new(4, "alone_first='5s'");
         fleet.lost_percent = percent;
@@ -326,7 +326,7 @@ fn hosts_measure_alone_one_after_the_other() {
 }
 
 #[test]
-fn a_host_that_is_lost_in_its_turn_does_not_keep_the_others_waiting() {
+fn a_host_that_times_out_does_not_block_other_hosts() {
     for (rank, given_up) in [(1, "during its turn to measure alone"), (2, "during its turn to measure alone")]
     {
         let mut fleet = SimulatedFleet::new(3, "alone_first='5s'");
@@ -340,7 +340,7 @@ fn a_host_that_is_lost_in_its_turn_does_not_keep_the_others_waiting() {
 }
 
 #[test]
-fn another_coordinator_goes_on_with_the_same_turn() {
+fn a_second_coordinator_continues_with_the_same_turn() {
     let mut fleet = SimulatedFleet::new(3, "");
     fleet.coordinator.config.measure_alone_first(None).unwrap();
     fleet.run_until("the turn of the second host", |fleet| fleet.alone_now() == [1]);
@@ -358,7 +358,7 @@ fn another_coordinator_goes_on_with_the_same_turn() {
 }
 
 #[test]
-fn lost_messages_delay_and_change_nothing() {
+fn lost_messages_cause_delays_but_no_changes() {
     for percent in [10, 30, 50] {
         let mut fleet = SimulatedFleet::new(3, "");
         fleet.lost_percent = percent;
@@ -370,7 +370,7 @@ fn lost_messages_delay_and_change_nothing() {
 }
 
 #[test]
-fn a_killed_host_is_lost_and_the_others_go_on() {
+fn a_killed_host_times_out_and_other_hosts_continue() {
     for gate in [Barrier::WarmUp, Barrier::Measure, Barrier::Verify] {
         let mut fleet = SimulatedFleet::new(3, "");
         fleet.run_until("the gate", |fleet| fleet.coordinator.released_barrier() == Some(gate));
@@ -385,7 +385,7 @@ fn a_killed_host_is_lost_and_the_others_go_on() {
 }
 
 #[test]
-fn a_host_that_comes_back_before_others_wait_for_it_is_not_lost() {
+fn a_host_that_reconnects_before_the_barrier_does_not_fail() {
     let mut fleet = SimulatedFleet::new(3, "");
     fleet.hosts[0].speed = 40 * SECOND;
     fleet.run_until("the window", |fleet| fleet.coordinator.released_barrier() == Some(Barrier::Measure));
@@ -399,7 +399,7 @@ fn a_host_that_comes_back_before_others_wait_for_it_is_not_lost() {
 }
 
 #[test]
-fn a_host_that_is_cut_off_ends_by_its_lease() {
+fn a_disconnected_host_stops_when_the_lease_expires() {
     let mut fleet = SimulatedFleet::new(2, "lease='30s'");
     fleet.hosts[1].speed = 300 * SECOND;
     fleet.run_until("the begin", |fleet| fleet.coordinator.released_barrier() == Some(Barrier::Create));
@@ -417,7 +417,7 @@ fn a_host_that_is_cut_off_ends_by_its_lease() {
 }
 
 #[test]
-fn a_frozen_host_that_thaws_within_its_lease_goes_on() {
+fn a_frozen_host_that_thaws_within_the_lease_continues() {
     let mut fleet = SimulatedFleet::new(2, "lost_after='100s'\nlease='200s'");
     fleet.run_until("the window", |fleet| fleet.coordinator.released_barrier() == Some(Barrier::Measure));
     fleet.hosts[1].frozen = true;
@@ -429,7 +429,7 @@ fn a_frozen_host_that_thaws_within_its_lease_goes_on() {
 }
 
 #[test]
-fn a_broker_that_is_lost_for_a_minute_changes_nothing() {
+fn a_one_minute_broker_outage_changes_nothing() {
     for gate in [Barrier::Create, Barrier::Measure, Barrier::Verify] {
         let mut fleet = SimulatedFleet::new(3, "");
         fleet.run_until("the gate", |fleet| fleet.coordinator.released_barrier() == Some(gate));
@@ -448,7 +448,7 @@ fn a_broker_that_is_lost_for_a_minute_changes_nothing() {
 }
 
 #[test]
-fn another_coordinator_takes_the_run_up() {
+fn a_second_coordinator_takes_over_the_run() {
     for gate in [Barrier::Confirm, Barrier::Measure, Barrier::Verify] {
         let mut fleet = SimulatedFleet::new(3, "");
         fleet.run_until("the gate", |fleet| fleet.coordinator.released_barrier() == Some(gate));
@@ -473,7 +473,7 @@ fn another_coordinator_takes_the_run_up() {
 }
 
 #[test]
-fn a_stop_ends_every_host_and_each_reports() {
+fn a_stop_ends_all_hosts_and_each_host_reports() {
     let mut fleet = SimulatedFleet::new(3, "");
     fleet.run_until("the window", |fleet| fleet.coordinator.released_barrier() == Some(Barrier::WarmUp));
     fleet.coordinator.request_stop("stopped on request");
@@ -490,7 +490,7 @@ fn a_stop_ends_every_host_and_each_reports() {
 }
 
 #[test]
-fn mistakes_are_found_before_anything_starts() {
+fn configuration_errors_are_found_before_the_run_starts() {
     let mut fleet = SimulatedFleet::new(3, "join_timeout='5s'");
     fleet.hosts[1].killed = true;
     fleet.run_to_end();
@@ -506,7 +506,7 @@ fn mistakes_are_found_before_anything_starts() {
     let mut beyond = SimulatedFleet::new(2, "");
     beyond.hosts[1].session = session(7, "t", &beyond.hosts[1].progress);
     beyond.run_to_end();
-    assert!(beyond.refused().contains("the rank must be 0 to 1"), "{}", beyond.refused());
+    assert!(beyond.refused().contains("the rank must be between 0 and 1"), "{}", beyond.refused());
 
     for (size, configuration, expected) in
         [(Some(5), None, "5 hosts"), (None, Some("x"), "differs from the configuration")]
@@ -543,7 +543,7 @@ fn mistakes_are_found_before_anything_starts() {
 }
 
 #[test]
-fn a_refusal_of_one_host_stops_all() {
+fn a_host_refusal_stops_all_hosts() {
     let mut fleet = SimulatedFleet::new(3, "");
     fleet.run_until("orders", |fleet| fleet.hosts.iter().all(|host| host.began));
     fleet.hosts[1].session.decline("/d is not inside a directory".into());
@@ -554,7 +554,7 @@ fn a_refusal_of_one_host_stops_all() {
 }
 
 #[test]
-fn foreign_and_garbled_messages_are_counted_and_ignored() {
+fn unrelated_and_malformed_messages_are_counted_and_ignored() {
     let mut fleet = SimulatedFleet::new(2, "");
     fleet.run_until("the window", |fleet| fleet.coordinator.released_barrier() == Some(Barrier::Measure));
     let subject = fleet.coordinator.subjects.to_coordinator();

@@ -19,7 +19,7 @@ const STRAGGLER_LATENCY_FACTOR: f64 = 2.0;
 /// Minimum number of hosts for which the median is meaningful.
 const MIN_HOSTS_FOR_MEDIAN: usize = 3;
 
-/// How the test ended on a host.
+/// Outcome of the test on one fleet host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HostOutcome {
@@ -159,8 +159,9 @@ fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
 /// Marks the hosts that are much slower than the median. Hosts can be compared only if they have equal options.
 pub(super) fn mark_stragglers(hosts: &mut [HostRow]) {
     let measured = |host: &&HostRow| host.totals.achieved_transactional_iops > 0.0;
-    let of = |value: fn(&HostRow) -> f64| median(hosts.iter().filter(measured).map(value));
-    let usual = of(|host| host.totals.achieved_transactional_iops).zip(of(|host| host.database_read_ms));
+    let median_of = |value: fn(&HostRow) -> f64| median(hosts.iter().filter(measured).map(value));
+    let usual = median_of(|host| host.totals.achieved_transactional_iops)
+        .zip(median_of(|host| host.database_read_ms));
     let Some((iops, read_ms)) = usual else { return };
     for host in hosts.iter_mut().filter(|host| host.totals.achieved_transactional_iops > 0.0) {
         let own = host.totals.achieved_transactional_iops;

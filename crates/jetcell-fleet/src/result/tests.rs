@@ -49,7 +49,7 @@ fn a_fleet_passes_if_all_hosts_measured_the_same_time() {
 }
 
 #[test]
-fn each_rule_can_break() {
+fn each_violated_rule_changes_the_verdict() {
     type RowMutation = fn(&mut HostRow);
     let cases: [(RowMutation, FleetVerdict, &str); 7] = [
         (
@@ -94,16 +94,16 @@ fn each_rule_can_break() {
 }
 
 #[test]
-fn a_slow_host_among_equal_ones_is_named() {
-    let named = |rows: &mut Vec<HostRow>| -> Vec<u32> {
+fn a_slow_host_among_equal_hosts_is_reported() {
+    let straggler_ranks = |rows: &mut Vec<HostRow>| -> Vec<u32> {
         mark_stragglers(rows);
         rows.iter().filter(|host| host.straggler.is_some()).map(|host| host.rank).collect()
     };
     let mut eight: Vec<HostRow> = (0..8).map(|rank| row(rank, 100.0 + f64::from(rank), 5.0)).collect();
-    assert!(named(&mut eight).is_empty());
+    assert!(straggler_ranks(&mut eight).is_empty());
     eight[3].totals.achieved_transactional_iops = 60.0;
     eight[6].database_read_ms = 11.0;
-    assert_eq!(named(&mut eight), [3, 6]);
+    assert_eq!(straggler_ranks(&mut eight), [3, 6]);
     let mut two = vec![row(0, 100.0, 5.0), row(1, 10.0, 50.0)];
-    assert!(named(&mut two).is_empty(), "of two hosts nobody knows which one is usual");
+    assert!(straggler_ranks(&mut two).is_empty(), "of two hosts nobody knows which one is usual");
 }

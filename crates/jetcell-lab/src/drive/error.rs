@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-/// Reason why a test produced no result.
+/// Reason why a drive test produced no result.
 #[derive(Debug, thiserror::Error)]
 pub enum DriveTestError {
     /// A transfer failed.

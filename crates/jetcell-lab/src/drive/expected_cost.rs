@@ -5,7 +5,8 @@ use serde::Serialize;
 
 use super::seek_curve::SeekCurve;
 
-/// Expected cost of a file's fragmentation. Caching and background work in the drive may reduce the actual cost.
+/// Expected cost of a file's fragmentation on a given drive. Caching and background work in the drive may
+/// reduce the actual cost.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ExpectedCost {
     /// Name of the drive in its test.
@@ -52,7 +53,7 @@ mod tests {
     use crate::drive::seek_curve::tests::curve;
 
     #[test]
-    fn each_break_costs_the_seek_of_its_distance() {
+    fn each_discontinuity_costs_a_seek_for_the_distance() {
         let extent = |logical: u64, physical: u64, bytes: u64| FileExtent {
             logical: logical << 10,
             physical: Some(physical << 10),

@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn throughput_and_latency_of_a_known_drive_come_out() {
+    fn measured_throughput_and_latency_match_a_simulated_drive() {
         // Each transfer takes 100 µs and the drive serves four in parallel: 10,000 transfers per second at depth 1,
         // and at most 40,000.
         for (depth, iops, us) in [(1, 10_000.0, 100), (4, 40_000.0, 100), (16, 40_000.0, 400)] {
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pass_touches_every_place_once_and_ends() {
+    fn a_pass_writes_every_offset_once_and_stops() {
         let drive = FakeDrive::new(16 * MIB, Duration::from_micros(1), 1);
         let written = drive.written();
         let pass = DriveLoad { time: Duration::MAX, ..load(AccessPattern::OnePass, 3, 0) };
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_are_random_whatever_buffers_come_back() {
+    fn write_content_is_random_even_with_recycled_buffers() {
         let (file, clock) = FakeDrive::new(16 * MIB, Duration::from_micros(1), 1).retaining_buffers().start();
         let pass = DriveLoad { time: Duration::MAX, ..load(AccessPattern::OnePass, 3, 0) };
         run(&file, &clock, &pass, &CancelToken::default()).unwrap();
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn mixed_loads_have_the_wanted_share_of_reads() {
+    fn mixed_loads_have_the_configured_read_share() {
         let drive = FakeDrive::new(16 * MIB, Duration::from_micros(100), 8);
         let found = measured(drive, &load(AccessPattern::Random, 8, 65));
         let share = found.reads.summary().count as f64 / found.operations as f64;
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cancelled_load_ends_without_a_transfer_more() {
+    fn a_cancelled_load_stops_without_further_transfers() {
         let (file, clock) = FakeDrive::new(16 * MIB, Duration::from_micros(100), 2).start();
         let cancel = CancelToken::default();
         cancel.cancel();

@@ -14,7 +14,7 @@ use super::load::{self, DriveLoad, DriveLoadResult, microseconds};
 use super::progress::TransferredBytes;
 use super::step::{SEEK_CURVE, StepGroup, StepUnit, TestStep};
 
-/// Result of one repetition of a step on one target.
+/// Result of one repetition of a test step on one target.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StepMeasurement {
     /// Seconds from the start until the last transfer, or the final sync if there is one, has completed.
@@ -46,7 +46,7 @@ pub struct StepMeasurement {
     pub mismatches: u64,
 }
 
-/// Reads at a known distance from the previous read.
+/// Measurement of reads at a known distance from the previous read.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SeekMeasurement {
     /// Distance in bytes, forward or backward.
@@ -57,7 +57,7 @@ pub struct SeekMeasurement {
     pub ms: f64,
 }
 
-/// A zone of a target in its transfer curve.
+/// Measurement of one zone of a target for its transfer curve.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TransferZone {
     /// Start offset in bytes.
@@ -75,7 +75,7 @@ impl TransferZone {
     }
 }
 
-/// A transfer in the access time step.
+/// Latency of one transfer in the access time step, with its offset.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AccessTimePoint {
     /// Offset in bytes.
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn the_curve_follows_the_rate_of_the_drive_over_its_surface() {
+    fn the_measured_curve_follows_the_drive_rate_by_position() {
         // The rate falls from 100 MiB/s at the start to 50 MiB/s at the end. There is enough time for the whole
         // drive.
         let fast = FakeDrive::new(SIZE, Duration::ZERO, 1).with_rates(100.0 * MIB, 50.0 * MIB);
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn every_zone_of_a_slow_drive_has_its_share_of_the_time() {
+    fn slow_drive_divides_time_equally_among_zones() {
         let (_, one) = measured(
             "transfer_read",
             FakeDrive::new(SIZE, Duration::ZERO, 1).with_rates(8.0 * MIB, 8.0 * MIB),
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sync_at_the_end_is_a_part_of_the_time_of_writes_only() {
+    fn final_sync_adds_to_write_time_only() {
         let seconds = |name: &str, end_sync: bool| {
             let drive = FakeDrive::new(SIZE, Duration::ZERO, 1).with_rates(64.0 * MIB, 64.0 * MIB);
             let (_, one) = measured_with(name, drive.with_sync(Duration::from_millis(500)), end_sync);
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn known_latencies_come_out_of_every_kind_of_step() {
+    fn every_step_kind_measures_known_latencies() {
         let figure = |name: &str, drive: FakeDrive| {
             let (step, one) = measured(name, drive);
             one.figure(&step).unwrap()
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn seeks_take_the_time_of_their_distance() {
+    fn seek_time_depends_on_distance() {
         // Distances from 64 KiB to 16 MiB. A seek takes 1 ms, plus 0.5 ms per MiB.
         let moving = drive().with_seeks(Duration::from_millis(1), Duration::from_micros(500));
         let (step, one) = measured("seek_curve", moving);
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn points_of_the_access_time_are_all_over_the_drive() {
+    fn access_time_points_cover_the_whole_drive() {
         let (_, one) = measured("access_time", drive());
         assert_eq!(one.points.len(), 1000);
         assert!(one.points.iter().all(|point| (point.ms - 0.2).abs() < 1e-9 && point.offset < SIZE));
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drive_that_forgets_writes_is_found_out() {
+    fn a_drive_that_discards_writes_is_detected() {
         let (_, honest) = measured("read_after_write", drive());
         assert_eq!((honest.mismatches, honest.reads.count), (0, honest.operations));
         let (_, lying) = measured("read_after_write", drive().discarding_writes());

@@ -18,7 +18,7 @@ const DEPTH: usize = 32;
 /// Number of most recent rounds whose rates must be steady.
 const WINDOWS: usize = 5;
 
-/// Result of preconditioning a target.
+/// Result of preconditioning a drive before a test.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Preconditioning {
     /// Random 4 KiB writes per second in each round.
@@ -85,7 +85,7 @@ mod tests {
     use crate::drive::simulated_drive::FakeDrive;
 
     #[test]
-    fn the_last_five_rounds_decide() {
+    fn the_last_five_rounds_decide_steady_state() {
         let steady = |rounds: &[f64]| steady_state(rounds).is_some_and(|state| state.steady);
         assert!(steady(&[900.0, 95.0, 105.0, 100.0, 105.0, 95.0]));
         assert!(!steady(&[100.0; 4]), "too few");

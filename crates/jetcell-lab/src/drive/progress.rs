@@ -19,7 +19,7 @@ impl TransferredBytes {
     }
 }
 
-/// Progress of a test at one moment.
+/// Progress of a drive test at one moment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DriveTestProgress {
     /// Title of the current stage.
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_preparation_counts_at_its_rate_and_steps_at_their_longest_time() {
+    fn progress_weighs_fills_by_rate_and_steps_by_maximum_time() {
         let fill = TestStage {
             title: "a: fill".into(),
             done: 0,
@@ -129,13 +129,17 @@ mod tests {
             longest: Duration::ZERO,
             bounded: seconds(30),
         };
-        let at = |now, moved| fill.progress(seconds(now), moved, seconds(4), None);
+        let progress_at = |now, moved| fill.progress(seconds(now), moved, seconds(4), None);
         assert_eq!(
-            (at(5, 100).max_remaining, at(5, 100).written, at(5, 100).fraction_elapsed()),
+            (
+                progress_at(5, 100).max_remaining,
+                progress_at(5, 100).written,
+                progress_at(5, 100).fraction_elapsed()
+            ),
             (None, Some(0.0), None)
         );
         // The first quarter of the fill took 5 s, so the remaining 2750 bytes take 55 s.
-        let quarter = at(10, 350);
+        let quarter = progress_at(10, 350);
         assert_eq!((quarter.max_remaining, quarter.written), (Some(seconds(85)), Some(0.25)));
         assert_eq!((quarter.elapsed, quarter.fraction_elapsed()), (seconds(6), Some(6.0 / 91.0)));
         let late = fill.progress(seconds(10), 350, seconds(4), Some(seconds(20)));

@@ -17,7 +17,7 @@ use crate::difference::{Difference, winner};
 /// Version of the stored format, incremented whenever a field is removed or changes its meaning.
 pub const SCHEMA: u32 = 1;
 
-/// Options of a test.
+/// Options for a drive test.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DriveTestOptions {
     /// Maximum duration of a step in seconds.
@@ -76,7 +76,7 @@ impl TargetCosts {
     }
 }
 
-/// Result of testing one or more targets.
+/// Result of a drive test on one or more targets.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DriveTest {
     /// Version of the format, [`SCHEMA`].
@@ -104,7 +104,7 @@ pub struct DriveTest {
     pub left_out: Vec<String>,
 }
 
-/// A target that was tested.
+/// A target of a drive test, as described in the result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TestedTarget {
     /// Name, unique within the test.
@@ -140,7 +140,7 @@ impl TestedTarget {
     }
 }
 
-/// Result of a step on all targets.
+/// Result of a test step on all targets.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepResult {
     /// The step.
@@ -152,7 +152,7 @@ pub struct StepResult {
     pub winner: Option<usize>,
 }
 
-/// Result of a step on one target.
+/// Result of a test step on one target.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepFigure {
     /// Mean over the repetitions, in the step's unit.
@@ -174,7 +174,7 @@ impl StepResult {
             .collect();
         let base = figures.first().cloned().unwrap_or_default();
         let winner = winner(step.unit.lower_is_better(), &figures);
-        let of = |(at, (repetitions, values)): (usize, (Vec<StepMeasurement>, &Vec<f64>))| {
+        let step_figure = |(at, (repetitions, values)): (usize, (Vec<StepMeasurement>, &Vec<f64>))| {
             (!values.is_empty()).then(|| StepFigure {
                 mean: values.iter().sum::<f64>() / values.len() as f64,
                 interval: ConfidenceInterval::from_values(values),
@@ -182,7 +182,7 @@ impl StepResult {
                 repetitions,
             })
         };
-        let figures = measured.into_iter().zip(&figures).enumerate().map(of).collect();
+        let figures = measured.into_iter().zip(&figures).enumerate().map(step_figure).collect();
         StepResult { step, figures, winner }
     }
 }

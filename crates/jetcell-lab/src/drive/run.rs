@@ -129,8 +129,8 @@ impl<'r> DriveTestRun<'r> {
     }
 
     fn count(&mut self, steps: &[TestStep]) {
-        let of = |step| (0..self.targets.len()).filter(|at| self.fits(step, *at)).count();
-        self.total = steps.iter().map(of).sum::<usize>() * self.options.repetitions.max(1);
+        let fitting_targets = |step| (0..self.targets.len()).filter(|at| self.fits(step, *at)).count();
+        self.total = steps.iter().map(fitting_targets).sum::<usize>() * self.options.repetitions.max(1);
     }
 
     fn fits(&self, step: &TestStep, at: usize) -> bool {

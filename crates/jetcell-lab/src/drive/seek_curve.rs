@@ -76,7 +76,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn costs_are_interpolated_over_the_logarithm_and_end_with_the_curve() {
+    fn seek_costs_are_interpolated_logarithmically_and_clamped_to_the_curve() {
         let curve = curve(&[(1e5, 0.004), (1e7, 0.006), (1e9, 0.012)], 1e8);
         let close = |distance: u64, wanted: f64| {
             assert!((curve.cost(distance) - wanted).abs() < 1e-9, "{distance}: {}", curve.cost(distance));

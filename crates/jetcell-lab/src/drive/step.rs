@@ -16,7 +16,7 @@ const MIXED_READS_PERCENT: u32 = 65;
 /// Size in bytes of the region that a burst reads repeatedly.
 const BURST_REGION_BYTES: u64 = 64 << 10;
 
-/// Group of related steps.
+/// Group of related test steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StepGroup {
@@ -42,7 +42,7 @@ pub enum StepGroup {
     Mixed,
 }
 
-/// Unit of a step's figure.
+/// Unit in which a test step's result is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StepUnit {
     /// Mebibytes per second.
@@ -72,7 +72,7 @@ impl StepUnit {
     }
 }
 
-/// A step of a test.
+/// A step of a drive test.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TestStep {
     /// Short machine-readable name, such as `random_read_4k`.
@@ -212,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_unique_and_say_what_is_done() {
+    fn step_names_are_unique_and_descriptive() {
         let all = steps(512);
         let mut names: Vec<&str> = all.iter().map(|step| step.name.as_str()).collect();
         names.sort_unstable();

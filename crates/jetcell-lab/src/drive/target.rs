@@ -22,7 +22,7 @@ const FILE_SIZE_GRANULARITY: u64 = 1 << 20;
 /// Minimum size of a target in bytes. A smaller target would fit into the drive's cache.
 pub const MIN_TARGET: u64 = 16 << 20;
 
-/// Kind of a target.
+/// Kind of a drive test's target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TargetKind {
@@ -40,7 +40,7 @@ pub enum TargetKind {
     ErasedDevice,
 }
 
-/// An open target.
+/// An open target of a drive test.
 pub struct TestTarget {
     /// Name in the results, unique within the test.
     pub name: String,
@@ -58,20 +58,20 @@ pub struct TestTarget {
     pub(super) _claim: Option<ErasableDevice>,
 }
 
-/// Reason why a path cannot be used as a target.
+/// Reason why a path cannot be used as a target of a drive test.
 #[derive(Debug, thiserror::Error)]
 pub enum TargetError {
     /// No file or device exists at the path.
-    #[error("{} does not exist; give a directory, a file or a block device, or --write to create a file", .0.display())]
+    #[error("{} does not exist; specify a directory, a file or a block device, or --write to create a file", .0.display())]
     Missing(PathBuf),
     /// Writing was requested, but to a target that the test did not create.
-    #[error("{} exists; add --force to overwrite the whole file, or give a path that does not exist", .0.display())]
+    #[error("{} exists; add --force to overwrite the whole file, or specify a path that does not exist", .0.display())]
     NotCreatedByTest(PathBuf),
     /// Writing to a device was requested.
-    #[error("{} is a device, but --write is for files; give --erase to overwrite it", .0.display())]
+    #[error("{} is a device, but --write applies only to files; use --erase to overwrite it", .0.display())]
     DeviceWriteRequested(PathBuf),
     /// The path is on tmpfs or ramfs, that is, in memory.
-    #[error("{} is on {kind}, which is memory and not storage; give a target on a disk", .path.display())]
+    #[error("{} is on {kind}, which is memory, not storage; specify a target on a disk", .path.display())]
     Memory {
         /// The target.
         path: PathBuf,
@@ -79,14 +79,14 @@ pub enum TargetError {
         kind: String,
     },
     /// The path is a pipe, a socket, or a character device.
-    #[error("{} is a pipe, a socket or a character device; give a directory, a file or a block device", .0.display())]
+    #[error("{} is a pipe, a socket or a character device; specify a directory, a file or a block device", .0.display())]
     UnsupportedFileType(PathBuf),
     /// The file system cannot bypass the page cache.
     #[error("{}: the file system does not support direct I/O (O_DIRECT), so the test would measure memory; \
-     give a target on another file system", .0.display())]
+     specify a target on another file system", .0.display())]
     NoDirectIo(PathBuf),
     /// The target is too small for a measurement.
-    #[error("{}: {} is too small for a test; give {} or more", .path.display(), human_bytes(*bytes), human_bytes(MIN_TARGET))]
+    #[error("{}: {} is too small for a test; use at least {}", .path.display(), human_bytes(*bytes), human_bytes(MIN_TARGET))]
     TooSmall {
         /// The target that is too small.
         path: PathBuf,
@@ -95,7 +95,7 @@ pub enum TargetError {
     },
     /// There is not enough free space for the test file.
     #[error(
-        "{}: the test needs {} but only {} are free; give a smaller --size",
+        "{}: the test needs {} but only {} is free; use a smaller --size",
         .path.display(), human_bytes(*wanted), human_bytes(*free)
     )]
     NoSpace {
@@ -107,7 +107,7 @@ pub enum TargetError {
         free: u64,
     },
     /// Only root may read the device.
-    #[error("{}: reading a block device needs root: {error}", .path.display())]
+    #[error("{}: reading a block device requires root: {error}", .path.display())]
     NotRoot {
         /// The device.
         path: PathBuf,
@@ -124,7 +124,7 @@ pub enum TargetError {
     },
 }
 
-/// Which files, other than those in directories, a test may write to.
+/// Permission that determines which files, other than those in directories, a test may write to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WritePermission {
     /// None: existing files are only read.
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_of_a_test_has_no_name_and_leftovers_are_removed() {
+    fn test_files_are_unnamed_and_leftovers_are_removed() {
         let (dir, vfs) = (directory(), RealVfs::new(RealOptions::default()).unwrap());
         if !direct_io_available(dir.path()) {
             return;
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn existing_files_are_read_only_and_holes_are_said() {
+    fn existing_files_are_opened_read_only_and_holes_are_reported() {
         let (dir, vfs) = (directory(), RealVfs::new(RealOptions::default()).unwrap());
         let path = dir.path().join("a");
         std::fs::File::create(&path).unwrap().set_len(MIN_TARGET + 100).unwrap();
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_refused_although_it_has_direct_io() {
+    fn memory_file_systems_are_refused_despite_direct_io() {
         let Ok(memory) = tempfile::tempdir_in("/dev/shm") else {
             return skip(TestRequirement::Kernel, "no /dev/shm");
         };
@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_tested_is_refused_and_nothing_is_left() {
+    fn untestable_targets_are_refused_without_leaving_files() {
         let (dir, vfs) = (directory(), RealVfs::new(RealOptions::default()).unwrap());
         let open =
             |path: &Path, size| TestTarget::open(&vfs, path, size, WritePermission::ReadOnly).err().unwrap();

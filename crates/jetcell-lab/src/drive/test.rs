@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn the_faster_of_two_drives_wins_by_the_known_difference() {
+    fn the_faster_drive_wins_by_the_known_difference() {
         let targets = vec![target("a", TargetKind::Directory, 100), target("b", TargetKind::Directory, 80)];
         let mut told: Vec<DriveTestProgress> = Vec::new();
         let found =
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_that_is_not_the_tests_own_is_never_written() {
+    fn a_target_not_created_by_the_test_is_never_written() {
         let drive = FakeDrive::new(SIZE, Duration::from_micros(100), 1);
         let written = drive.written();
         let (file, clock) = drive.start();
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn an_erased_device_is_written_and_filled_only_to_precondition_it() {
+    fn an_erased_device_is_filled_only_for_preconditioning() {
         let drive = FakeDrive::new(SIZE, Duration::from_micros(100), 1);
         let written = drive.written();
         let (file, clock) = drive.start();
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_is_read_back_as_it_was_written() {
+    fn a_drive_test_result_round_trips() {
         let targets = vec![target("a", TargetKind::Directory, 100), target("a", TargetKind::File, 100)];
         let two = DriveTestOptions { repetitions: 2, precondition: true, ..options() };
         let found = test(targets, "simulated", &two, &CancelToken::default(), &mut |_| ()).unwrap();
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_name_target_and_step_and_a_cancelled_test_has_no_result() {
+    fn errors_name_target_and_step_and_cancellation_returns_no_result() {
         let (file, clock) = FakeDrive::new(SIZE, Duration::from_micros(100), 1).failing_after(30).start();
         let targets = vec![TestTarget { file, clock, ..target("a", TargetKind::Directory, 1) }];
         let error = test(targets, "simulated", &options(), &CancelToken::default(), &mut |_| ()).unwrap_err();
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_test_of_a_drive_gives_its_seek_curve() {
+    fn a_drive_test_yields_a_seek_curve() {
         let drive = FakeDrive::new(64 << 20, Duration::from_micros(200), 1)
             .with_seeks(Duration::from_millis(1), Duration::from_micros(500));
         let (file, clock) = drive.start();
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_test_takes_no_longer_than_it_may() {
+    fn a_test_respects_the_maximum_duration() {
         let run = |us, longest| {
             let targets =
                 vec![target("a", TargetKind::Directory, us), target("b", TargetKind::Directory, us)];
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drive_that_does_not_answer_is_given_up() {
+    fn a_drive_that_does_not_respond_times_out() {
         let hanging = |cancel: &CancelToken, patience, tell: &mut dyn FnMut(DriveTestProgress)| {
             let drive = FakeDrive::new(SIZE, Duration::from_micros(100), 1).stalling_after(20);
             let (file, clock) = drive.start();

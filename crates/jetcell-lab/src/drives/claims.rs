@@ -7,7 +7,7 @@ use super::drive::ComparedDrive;
 use super::drive_list::{DriveList, PrintedClaim};
 use super::rows::DriveRow;
 
-/// How a printed percentage relates to the computed one.
+/// Finding of how a printed percentage relates to the computed one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClaimFinding {
@@ -46,13 +46,13 @@ pub struct CheckedClaim {
 /// Checks the claims in a list, in order. A claim about the mean must come after the claims about rows, because the
 /// printed mean may include them.
 pub(super) fn claims(list: &DriveList, drives: &[ComparedDrive], rows: &[DriveRow]) -> Vec<CheckedClaim> {
-    let named = |name: &Option<String>, default: usize| {
+    let drive_index = |name: &Option<String>, default: usize| {
         let found = name.as_ref().and_then(|name| drives.iter().position(|drive| drive.name == *name));
         found.unwrap_or(default)
     };
     let mut checked: Vec<CheckedClaim> = Vec::new();
     for claim in &list.claims {
-        let (at, than) = (named(&claim.drive, 1), named(&claim.than, 0));
+        let (at, than) = (drive_index(&claim.drive, 1), drive_index(&claim.than, 0));
         let (Some(drive), Some(base)) = (drives.get(at), drives.get(than)) else { continue };
         let change = |this: f64, first: f64| (this - first) / first * 100.0;
         let scopes = drive.energy.zip(base.energy).filter(|(one, other)| one.scope == other.scope);
@@ -124,7 +124,7 @@ mod tests {
     use crate::drives::DriveSummary;
 
     #[test]
-    fn each_kind_of_error_is_told() {
+    fn each_kind_of_claim_error_is_reported() {
         let list = "[[drive]]\nname = \"a\"\nprice = 100\npower = { watts = 40, scope = \"server\" }\n\
              mail_load = { transactional_iops = 50 }\n\
              [[drive]]\nname = \"b\"\nprice = 200\npower = { watts = 50, scope = \"server\" }\n\

@@ -3,8 +3,8 @@
 use jetcell_power::EnergyEstimate;
 use serde::Serialize;
 
-/// How a quantity relates to that of the first drive. Both percentages describe the same difference, on different
-/// bases.
+/// Relation of a drive's quantity to that of the first drive, in percent. Both percentages describe the same
+/// difference, on different bases.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct RelationToFirst {
     /// How much more than the first drive, in percent of the first drive.
@@ -22,7 +22,7 @@ impl RelationToFirst {
     }
 }
 
-/// A drive in the summary.
+/// A drive in the summary of a drive comparison.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ComparedDrive {
     /// Name of the drive.

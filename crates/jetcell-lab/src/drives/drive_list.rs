@@ -17,7 +17,7 @@ const MAX_LIST_BYTES: u64 = 1 << 20;
 /// Maximum number of drives in a list.
 const MAX_DRIVES: usize = 24;
 
-/// Reason why a list cannot be used.
+/// Reason why a list of drives to compare cannot be used.
 #[derive(Debug, Error)]
 #[error("{}: {what}", .path.display())]
 pub struct DriveListError {
@@ -55,7 +55,7 @@ pub struct DriveList {
     pub remarks: Vec<String>,
 }
 
-/// A drive in the list.
+/// A drive in the list of drives to compare.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DriveEntry {
@@ -81,7 +81,7 @@ pub struct DriveEntry {
     pub power: Option<PowerSource>,
 }
 
-/// Where a drive's power figure comes from.
+/// Source of a drive's power figure.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PowerSource {
@@ -120,7 +120,7 @@ pub struct MeasuredQuantity {
     pub in_mean: bool,
 }
 
-/// An advantage whose underlying figures are unknown.
+/// A drive's advantage that is stated without its underlying figures.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StatedAdvantage {
@@ -156,7 +156,7 @@ impl MailLoad {
     }
 }
 
-/// A percentage printed by a source.
+/// A percentage printed by a source, to be checked.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PrintedClaim {
@@ -184,9 +184,9 @@ fn yes() -> bool {
 impl DriveList {
     /// Reads a list from a file. Relative paths in the list are resolved against the file's directory.
     pub fn read(path: &Path) -> Result<DriveList, DriveListError> {
-        let failed = |what: String| DriveListError { path: path.into(), what };
-        let text = read_input(path, MAX_LIST_BYTES).map_err(|error| failed(error.to_string()))?;
-        let mut list: DriveList = DriveList::parse(&text).map_err(failed)?;
+        let error_with_path = |what: String| DriveListError { path: path.into(), what };
+        let text = read_input(path, MAX_LIST_BYTES).map_err(|error| error_with_path(error.to_string()))?;
+        let mut list: DriveList = DriveList::parse(&text).map_err(error_with_path)?;
         let directory = path.parent().unwrap_or(Path::new(""));
         for drive in &mut list.drives {
             let log = drive.power.as_mut().and_then(|power| power.log.as_mut());
@@ -221,7 +221,9 @@ impl DriveList {
     fn check(&self) -> Result<(), String> {
         let drives = self.drives.len();
         if !(2..=MAX_DRIVES).contains(&drives) {
-            return Err(format!("the list has {drives} drives; a comparison needs 2 to {MAX_DRIVES}"));
+            return Err(format!(
+                "the list has {drives} drives; a comparison needs between 2 and {MAX_DRIVES}"
+            ));
         }
         let mut names: Vec<&str> = self.drives.iter().map(|drive| drive.name.as_str()).collect();
         names.sort_unstable();
@@ -242,7 +244,10 @@ impl DriveList {
                     positive(&format!("{name} of {}", drive.name), *value)?;
                 }
                 if drive.run.is_some() {
-                    return Err(format!("{} has both run and mail_load; write only one of them", drive.name));
+                    return Err(format!(
+                        "{} has both run and mail_load; specify only one of them",
+                        drive.name
+                    ));
                 }
             }
             if let Some(power) = &drive.power {
@@ -254,7 +259,7 @@ impl DriveList {
                 || one.values.iter().any(|value| !value.is_finite() || *value <= 0.0)
             {
                 return Err(format!(
-                    "{}: the number of values does not match the number of drives; write {drives} values \
+                    "{}: the number of values does not match the number of drives; specify {drives} values \
                      above 0, one per drive",
                     one.title
                 ));
@@ -266,19 +271,19 @@ impl DriveList {
                 drives.into_iter().find(|name| !self.drives.iter().any(|drive| drive.name == **name))
             {
                 return Err(format!(
-                    "claim: the list does not have a drive {unknown}; write the name of a drive in the list"
+                    "claim: the list does not contain a drive named {unknown}; use the name of a drive in the list"
                 ));
             }
             if !claim.percent.is_finite() {
-                return Err(format!("claim: {} is not a percentage; write a number", claim.percent));
+                return Err(format!("claim: {} is not a percentage; use a number", claim.percent));
             }
         }
         for one in &self.advantage {
             if one.percent.len() + 1 != drives || one.percent.iter().any(|value| !value.is_finite()) {
                 let others = drives - 1;
                 return Err(format!(
-                    "{}: the number of percentages does not match the number of drives; write {others}, one \
-                     per drive after the first",
+                    "{}: the number of percentages does not match the number of drives; specify {others}, \
+                     one per drive after the first",
                     one.title
                 ));
             }
@@ -295,11 +300,11 @@ impl PowerSource {
             .try_for_each(|(name, value)| positive(name, *value))?;
         let sources = [watts.is_some(), kwh.is_some() || hours.is_some(), log.is_some()];
         if sources.into_iter().filter(|is| *is).count() != 1 || kwh.is_some() != hours.is_some() {
-            return Err("expected exactly one power value; write watts, or kwh and hours, or log".into());
+            return Err("expected exactly one power value; specify watts, or kwh and hours, or log".into());
         }
         if scope.is_none() && log.is_none() {
-            Err("the scope of the meter is missing; write scope = \"drive\", \"enclosure\", \
-             \"server\" or \"processor\""
+            Err("the meter's scope is missing; add scope = \"drive\", \"enclosure\", \"server\" or \
+             \"processor\""
                 .into())
         } else {
             Ok(())
@@ -314,7 +319,7 @@ impl PowerSource {
 fn positive(name: &str, value: Option<f64>) -> Result<(), String> {
     match value {
         Some(value) if !value.is_finite() || value <= 0.0 => {
-            Err(format!("{name} is not above 0; write a number above 0"))
+            Err(format!("{name} is not above 0; use a number above 0"))
         }
         _ => Ok(()),
     }
@@ -344,45 +349,48 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_list_is_refused_in_one_line() {
+    fn an_invalid_drive_list_is_refused_in_one_line() {
         let with = |more: &str| format!("{TWO}{more}");
         for (text, said) in [
             (String::new(), "missing field `drive`"),
-            ("[[drive]]\nname = \"a\"\n".into(), "the list has 1 drives; a comparison needs 2 to 24"),
+            (
+                "[[drive]]\nname = \"a\"\n".into(),
+                "the list has 1 drives; a comparison needs between 2 and 24",
+            ),
             (TWO.replace('b', "a"), "two drives have the name a"),
             (with("colour = 1"), "unknown field `colour`"),
-            (with("price = 0"), "price of b is not above 0; write a number above 0"),
+            (with("price = 0"), "price of b is not above 0; use a number above 0"),
             (with("price = -3.0"), "above 0"),
-            (with("power = { watts = 3 }"), "the scope of the meter is missing; write scope"),
+            (with("power = { watts = 3 }"), "the meter's scope is missing; add scope"),
             (
                 with("power = { watts = 3, kwh = 1, hours = 1, scope = \"drive\" }"),
-                "expected exactly one power value; write watts, or kwh and hours, or log",
+                "expected exactly one power value; specify watts, or kwh and hours, or log",
             ),
             (
                 with("power = { kwh = 1, scope = \"drive\" }"),
-                "expected exactly one power value; write watts, or kwh and hours, or log",
+                "expected exactly one power value; specify watts, or kwh and hours, or log",
             ),
             (with("power = { scope = \"house\", watts = 1 }"), "unknown variant"),
             (
                 with("[[measured]]\ntitle = \"x\"\nbetter = \"higher\"\nvalues = [1]"),
-                "x: the number of values does not match the number of drives; write 2 values above 0",
+                "x: the number of values does not match the number of drives; specify 2 values above 0",
             ),
             (
                 with("[[measured]]\ntitle = \"x\"\nbetter = \"lower\"\nvalues = [1, nan]"),
-                "x: the number of values does not match the number of drives; write 2 values above 0",
+                "x: the number of values does not match the number of drives; specify 2 values above 0",
             ),
             (
                 with("[[advantage]]\ntitle = \"x\"\npercent = [1, 2]"),
-                "x: the number of percentages does not match the number of drives; write 1",
+                "x: the number of percentages does not match the number of drives; specify 1",
             ),
             (
                 with("run = \"r\"\nmail_load = { transactional_iops = 3 }"),
-                "b has both run and mail_load; write only one of them",
+                "b has both run and mail_load; specify only one of them",
             ),
             (with("mail_load = { transactional_iops = 0 }"), "transactional_iops of b is not above 0"),
             (
                 with("[[claim]]\ntext = \"x\"\nof = \"price\"\npercent = 3\ndrive = \"c\""),
-                "claim: the list does not have a drive c; write the name",
+                "claim: the list does not contain a drive named c; use the name",
             ),
             (with("[[claim]]\ntext = \"x\"\nof = \"price\"\npercent = nan"), "is not a percentage"),
             ("drive = [".into(), "line 1"),

@@ -5,7 +5,8 @@ use serde::Serialize;
 
 use crate::drive::{DriveTest, StepGroup, StepResult};
 
-/// A row in the summary: one figure per drive, or the mean advantage over similar steps.
+/// A row in the summary of a drive comparison: one figure per drive, or the mean advantage over similar
+/// steps.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DriveRow {
     /// Name of the measured quantity.
@@ -172,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn advantages_have_the_sign_of_what_is_better() {
+    fn the_sign_of_an_advantage_shows_the_better_drive() {
         let row = |better, values: &[_]| DriveRow::from_figures("t", "u", better, values, true).unwrap();
         let rate = row(BetterDirection::Higher, &[around(100.0, 1.0), around(117.9, 1.0), None]);
         assert_eq!(rate.advantages[0], None);
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn similar_steps_are_one_row() {
+    fn similar_steps_share_one_row() {
         let rows = [(100.0, 110.0), (10.0, 13.0)].map(|(one, other)| {
             DriveRow::from_figures(
                 "t",

@@ -12,7 +12,7 @@ use crate::drive::DriveTest;
 /// Version of the JSON format, incremented whenever a field is removed or changes its meaning.
 pub const SCHEMA: u32 = 1;
 
-/// Summary of a drive comparison.
+/// Summary of a comparison of drives.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DriveSummary {
     /// Version of the format, [`SCHEMA`].
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_published_comparison_comes_out_on_the_right_bases() {
+    fn a_published_comparison_is_reproduced_on_the_right_bases() {
         let published = published();
         let summary = summary(&published);
         let (green, black) = (&summary.drives[0], &summary.drives[1]);
@@ -196,7 +196,7 @@ mod tests {
 
     /// Checks the known errors in the source. Each assertion repeats the source's wrong calculation.
     #[test]
-    fn the_errors_of_the_source_are_known() {
+    fn errors_in_the_published_source_are_listed() {
         let published = published();
         let summary = summary(&published);
         let black = &summary.drives[1];
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn power_of_different_scopes_is_not_compared() {
+    fn power_values_with_different_scopes_are_not_compared() {
         let published = published();
         let list = DriveList {
             currency: None,

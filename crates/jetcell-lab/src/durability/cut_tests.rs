@@ -75,7 +75,7 @@ fn cut(seed: u64, after: u64, transactions: bool) -> (SimVfs, MemoryWitness) {
 }
 
 #[test]
-fn an_honest_disk_is_acquitted_after_each_of_300_cuts() {
+fn an_honest_disk_passes_after_each_of_300_power_cuts() {
     let first = prepared(false);
     let mut undecided = 0;
     for seed in 0..300 {
@@ -92,7 +92,7 @@ fn an_honest_disk_is_acquitted_after_each_of_300_cuts() {
 }
 
 #[test]
-fn transactions_on_an_honest_disk_survive_cuts() {
+fn transactions_on_an_honest_disk_survive_power_cuts() {
     let first = prepared(true);
     for seed in 0..30 {
         let (after, witness) = cut(seed, first + 1 + seed * 31, true);
@@ -102,7 +102,7 @@ fn transactions_on_an_honest_disk_survive_cuts() {
 }
 
 #[test]
-fn a_disk_that_lies_is_convicted_after_each_of_200_cuts() {
+fn a_lying_disk_fails_after_each_of_200_power_cuts() {
     for seed in 0..200 {
         let lie = [
             FalseAcknowledgment::FileSyncs,
@@ -142,7 +142,7 @@ fn a_disk_that_lies_is_convicted_after_each_of_200_cuts() {
 }
 
 #[test]
-fn every_kind_of_operation_and_damage_is_seen() {
+fn every_operation_kind_and_damage_kind_occurs() {
     let mut seen = std::collections::BTreeSet::new();
     for seed in 0..12 {
         let lie = [FalseAcknowledgment::FileSyncs, FalseAcknowledgment::DirectorySyncs][seed as usize % 2];
@@ -162,7 +162,7 @@ fn every_kind_of_operation_and_damage_is_seen() {
 }
 
 #[test]
-fn transactions_on_a_disk_that_does_not_sync_their_log_are_lost() {
+fn transactions_are_lost_if_the_disk_ignores_log_syncs() {
     for seed in 0..20 {
         let disk = SimVfs::new();
         let liar = FalseAcknowledgment::SyncsOf("engine/E00").on(&disk);
@@ -182,7 +182,7 @@ fn transactions_on_a_disk_that_does_not_sync_their_log_are_lost() {
 }
 
 #[test]
-fn one_lost_write_that_was_acknowledged_is_named() {
+fn one_lost_acknowledged_write_is_named() {
     for seed in 0..20 {
         let disk = SimVfs::new();
         let begin = DurabilityJournalHeader::new(seed, FailureLevel::Power, false, DIRECTORY.into());
@@ -209,7 +209,7 @@ fn one_lost_write_that_was_acknowledged_is_named() {
 }
 
 #[test]
-fn a_killed_writer_loses_nothing_that_was_complete_and_a_reset_may() {
+fn a_process_kill_keeps_completed_writes_unlike_a_reset() {
     for seed in 0..40 {
         let disk = SimVfs::new();
         let witness = run_writer(Arc::new(disk.clone()), FailureLevel::Process, seed, false, 300 + seed * 7);
@@ -225,7 +225,7 @@ fn a_killed_writer_loses_nothing_that_was_complete_and_a_reset_may() {
 }
 
 #[test]
-fn a_failed_sync_ends_the_writer_and_leaves_what_it_covered_undecided() {
+fn a_failed_sync_stops_the_writer_with_covered_writes_undecided() {
     for seed in 0..40 {
         let disk = SimVfs::new();
         let failing =
@@ -241,7 +241,7 @@ fn a_failed_sync_ends_the_writer_and_leaves_what_it_covered_undecided() {
 }
 
 #[test]
-fn an_empty_directory_and_garbage_are_convicted_and_no_panic() {
+fn an_empty_directory_and_garbage_fail_without_a_panic() {
     let disk = SimVfs::new();
     let witness = run_writer(Arc::new(disk.clone()), FailureLevel::Power, 5, true, 600);
     let empty = SimVfs::new();
@@ -263,7 +263,7 @@ fn an_empty_directory_and_garbage_are_convicted_and_no_panic() {
 }
 
 #[test]
-fn a_journal_ends_at_an_incomplete_line_and_damage_in_the_middle_is_refused() {
+fn a_journal_may_end_incomplete_but_inner_damage_is_refused() {
     let witness = run_writer(Arc::new(SimVfs::new()), FailureLevel::Power, 1, false, 50);
     let whole = witness.journal().unwrap();
     assert!(whole.ended && whole.last.0 > 40);
@@ -284,7 +284,7 @@ fn a_journal_ends_at_an_incomplete_line_and_damage_in_the_middle_is_refused() {
 }
 
 #[test]
-fn a_witness_over_tcp_keeps_what_it_is_told_and_refuses_strangers() {
+fn a_tcp_witness_stores_records_and_refuses_unauthenticated_clients() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("journal");
     let listener = WitnessListener::bind("127.0.0.1:0").unwrap();

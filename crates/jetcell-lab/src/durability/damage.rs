@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Damage to an operation that a completed sync covered.
+/// Kind of damage to an operation that a completed sync should have made durable.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DurabilityDamage {

@@ -25,7 +25,8 @@ pub enum FailureLevel {
     Power,
 }
 
-/// First line of a journal, with the tested directory and the parameters that determine the operations.
+/// First line of a durability journal, with the tested directory and the parameters that determine the
+/// operations.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct DurabilityJournalHeader {
     /// Version of the journal.
@@ -72,7 +73,7 @@ impl DurabilityJournalHeader {
     }
 }
 
-/// A line of the journal.
+/// A line of a durability journal.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JournalLine {
@@ -130,18 +131,18 @@ impl JournalVersion {
 /// Maximum length of a line in bytes.
 const MAX_LINE_BYTES: usize = 1 << 20;
 
-/// Reason why a journal cannot be used.
+/// Reason why a durability journal cannot be used.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum JournalError {
     /// The first line is missing or invalid.
     #[error(
-        "the file is not a journal of a durability test, or its first line is missing; give the file that \
-         the witness wrote"
+        "the file is not a journal of a durability test, or its first line is missing; specify the file \
+         that the witness wrote"
     )]
     NoBegin,
     /// The journal's version is not supported.
     #[error(
-        "the journal has version {0}, and this program verifies version {SCHEMA}; use the version of \
+        "the journal is version {0}, but this program verifies only version {SCHEMA}; use the version of \
          jetcell that wrote it"
     )]
     Version(u32),
@@ -156,7 +157,7 @@ pub enum JournalError {
     Damaged(usize),
 }
 
-/// Content of a journal.
+/// Contents of a durability journal.
 #[derive(Clone, Debug)]
 pub struct Journal {
     /// The first line.

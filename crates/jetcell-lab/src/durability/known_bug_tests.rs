@@ -55,7 +55,7 @@ fn is(path: &Path, name: &str) -> bool {
 }
 
 #[test]
-fn a_file_that_vanishes_when_its_old_name_is_used_again_is_missed() {
+fn a_renamed_file_lost_on_name_reuse_is_reported() {
     let follow = |window: &[StorageOperation]| match window {
         [
             StorageOperation::Rename { from, to },
@@ -79,7 +79,7 @@ fn a_file_that_vanishes_when_its_old_name_is_used_again_is_missed() {
 }
 
 #[test]
-fn an_append_behind_a_rename_that_is_lost_is_missed() {
+fn a_lost_append_after_a_rename_is_reported() {
     let follow = |window: &[StorageOperation]| match window {
         [
             StorageOperation::Rename { to, .. },
@@ -96,7 +96,7 @@ fn an_append_behind_a_rename_that_is_lost_is_missed() {
 }
 
 #[test]
-fn a_link_that_goes_with_its_source_is_missed() {
+fn a_link_lost_with_the_removed_source_is_reported() {
     let follow = |window: &[StorageOperation]| match window {
         [
             StorageOperation::Link { to, from },
@@ -113,7 +113,7 @@ fn a_link_that_goes_with_its_source_is_missed() {
 }
 
 #[test]
-fn the_content_of_a_removed_file_under_its_name_is_no_new_file() {
+fn wrong_content_in_a_recreated_file_is_reported() {
     let follow = |window: &[StorageOperation]| match window {
         [
             StorageOperation::Unlink { path },
@@ -132,7 +132,7 @@ fn the_content_of_a_removed_file_under_its_name_is_no_new_file() {
 }
 
 #[test]
-fn a_file_that_was_replaced_twice_is_the_last_one() {
+fn a_file_replaced_twice_has_the_last_content() {
     let follow = |window: &[StorageOperation]| match window {
         [
             StorageOperation::Rename { to, .. },
@@ -150,7 +150,7 @@ fn a_file_that_was_replaced_twice_is_the_last_one() {
 }
 
 #[test]
-fn a_disk_that_loses_what_comes_through_the_cache_is_convicted_of_that_only() {
+fn a_disk_that_loses_buffered_writes_fails_for_those_only() {
     for seed in 0..5 {
         let disk = SimVfs::new();
         let buffered = FaultVfs::new(Arc::new(disk.clone()));

@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn syncs_that_are_too_fast_for_their_storage_are_doubted() {
+    fn implausibly_fast_syncs_are_flagged() {
         let (disk, flash) = (storage("ext4", true, "write back"), storage("xfs", false, "write back"));
         let through = storage("ext4", false, "write through");
         let memory = storage("tmpfs", false, "write back");

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_decides_about_all_and_every_kind_is_there() {
+    fn a_seed_determines_the_script_and_every_operation_kind_occurs() {
         let some = |seed| script(seed).take(20_000).collect::<Vec<_>>();
         assert_eq!(some(1), some(1));
         assert_ne!(some(1), some(2));
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn the_operations_are_possible_and_the_files_stay_few() {
+    fn operations_are_valid_and_the_file_count_stays_small() {
         let mut names = BTreeSet::new();
         let directories: BTreeSet<PathBuf> = OperationScript::directories()
             .iter()

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sector_names_its_writer_and_a_changed_bit_is_seen() {
+    fn a_sector_identifies_the_writer_and_detects_bit_flips() {
         let (operation, file) = (OperationNumber(77), TestFileId(OperationNumber(5)));
         let mut block = vec![0; BLOCK_BYTES];
         assert_eq!(SectorContent::parse(&block[..SECTOR_BYTES]), SectorContent::Zeros);

@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn each_sequence_is_there_once_and_links_can_be_left_out() {
+    fn sequences_are_unique_and_links_can_be_excluded() {
         let all = OperationSequence::all(true);
         assert_eq!(all.iter().filter(|one| one.second.is_none()).count(), 42);
         assert_eq!(all.len(), 42 + 4012);
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_used_again_as_in_known_bugs_with_and_without_syncs() {
+    fn sequences_reuse_names_like_known_bugs_with_every_sync_set() {
         use SequenceAction::{Create, Link, Rename, Unlink, Write};
         use SequenceName::{First, Fresh, Second, Third};
         let every = [SyncSet::NONE, SyncSet::FILE, SyncSet::DIRECTORY, SyncSet::BOTH];

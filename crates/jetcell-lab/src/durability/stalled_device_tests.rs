@@ -85,7 +85,7 @@ impl Witness for SharedWitness {
 }
 
 #[test]
-fn a_call_that_never_returns_is_undecided_and_what_was_promised_before_counts() {
+fn a_stalled_call_is_undecided_and_earlier_acknowledgements_are_checked() {
     for seed in 0..24 {
         let call = [StallingCall::Write, StallingCall::Sync][seed as usize % 2];
         let (reached, waits) = mpsc::channel();

@@ -18,7 +18,7 @@ use super::script::OperationScript;
 use super::sector::TestFileId;
 use super::transactions::{missing_rows, read_whole_blocks};
 
-/// A broken promise.
+/// A broken durability promise: an operation whose effect is missing or damaged after the cut.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct BrokenPromise {
     /// Number of the operation.
@@ -33,7 +33,7 @@ pub struct BrokenPromise {
     pub found: String,
 }
 
-/// Counts for one kind of operation.
+/// Counts of intact and damaged operations of one kind in a durability test.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct KindTally {
     /// Kind of the operations.
@@ -52,7 +52,7 @@ pub struct KindTally {
     pub unreadable: u64,
 }
 
-/// Result of a verification.
+/// Result of verifying the storage in a durability test.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct DurabilityVerification {
     /// Version of this format.

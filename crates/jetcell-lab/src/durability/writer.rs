@@ -14,7 +14,7 @@ use super::sector::{TestFileId, fill};
 use super::transactions::CommittingEngine;
 use super::witness::Witness;
 
-/// The storage under test, with two access paths to the same files.
+/// The storage that a durability test examines, with two access paths to the same files.
 pub struct TestedStorage {
     /// Access that bypasses the page cache, if the file system supports it.
     pub direct: Arc<dyn Vfs>,
@@ -29,7 +29,7 @@ impl TestedStorage {
     }
 }
 
-/// What a writer completed.
+/// Summary of what the writer of a durability test completed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WriterOutcome {
     /// Last operation that was reported to the witness.
@@ -38,7 +38,7 @@ pub struct WriterOutcome {
     pub failed: Option<(OperationNumber, String)>,
 }
 
-/// Reason why a writer could not do its work.
+/// Reason why the writer of a durability test could not do its work.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
     /// The directory could not be prepared. Nothing was promised.
@@ -150,7 +150,7 @@ impl OperationWriter<'_> {
     }
 
     fn execute_on_files(&mut self, number: OperationNumber, operation: &StorageOperation) -> io::Result<()> {
-        let at = |path: &PathBuf| self.directory.join(path);
+        let full_path = |path: &PathBuf| self.directory.join(path);
         let vfs = &self.storage.direct;
         match operation {
             StorageOperation::Create { path } => {
@@ -162,30 +162,30 @@ impl OperationWriter<'_> {
                 let mut bytes = IoBuffer::zeroed(*blocks as usize * BLOCK_BYTES);
                 fill(&mut bytes, number, file, *block);
                 let way = if *buffered { &self.storage.buffered } else { vfs };
-                let open = way.open(&at(path), OpenMode::Write)?;
+                let open = way.open(&full_path(path), OpenMode::Write)?;
                 open.write_at(block * BLOCK_BYTES as u64, &bytes, IoReason::Other)?;
             }
             StorageOperation::Preallocate { path, blocks } => {
                 self.open(path, OpenMode::Write)?.grow(blocks * BLOCK_BYTES as u64)?;
             }
             StorageOperation::Rename { from, to } => {
-                vfs.rename(&at(from), &at(to))?;
+                vfs.rename(&full_path(from), &full_path(to))?;
                 if let Some(file) = self.files.0.remove(from) {
                     self.files.0.insert(to.clone(), file);
                 }
             }
             StorageOperation::Link { from, to } => {
-                vfs.link(&at(from), &at(to))?;
+                vfs.link(&full_path(from), &full_path(to))?;
                 if let Some(file) = self.files.0.get(from).copied() {
                     self.files.0.insert(to.clone(), file);
                 }
             }
             StorageOperation::Unlink { path } => {
-                vfs.remove(&at(path))?;
+                vfs.remove(&full_path(path))?;
                 self.files.0.remove(path);
             }
             StorageOperation::SyncFile { path } => self.open(path, OpenMode::Write)?.sync(IoReason::Other)?,
-            StorageOperation::SyncDirectory { path } => vfs.sync_directory(&at(path))?,
+            StorageOperation::SyncDirectory { path } => vfs.sync_directory(&full_path(path))?,
             StorageOperation::Commit { .. } => {}
         }
         Ok(())

@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_made_without_settings_and_a_stop_ends_it() {
+    fn aging_is_skipped_without_settings_and_stops_on_request() {
         let directory = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         let filler = directory.path().join("filler");
         age(&filler, 0, 0, &|| false).unwrap();
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn files_have_many_sizes_and_are_removed_in_random_order() {
+    fn aging_writes_varied_sizes_and_removes_files_randomly() {
         let directory = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         let rng = ChaCha8Rng::seed_from_u64(1);
         let path = directory.path().to_path_buf();

@@ -14,7 +14,7 @@ use crate::difference::{Difference, winner};
 /// Version of the stored format, incremented whenever a field is removed or changes its meaning.
 pub const SCHEMA: u32 = 1;
 
-/// What the sign of a difference means.
+/// Meaning of a difference's sign in a comparison.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DifferenceSigns {
@@ -25,7 +25,7 @@ pub enum DifferenceSigns {
     Change,
 }
 
-/// A file system that this machine could not make.
+/// A file system that a test skipped because this machine could not make it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct SkippedFilesystem {
     /// Name of the file system.
@@ -34,7 +34,7 @@ pub struct SkippedFilesystem {
     pub reason: String,
 }
 
-/// Limits on the number of turns.
+/// Limits on the number of test turns.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct TurnLimits {
     /// Minimum number of turns, if there is enough time.
@@ -49,7 +49,7 @@ pub struct TurnLimits {
     pub longest: Duration,
 }
 
-/// A directory that was tested.
+/// A directory that was tested in a comparison of file systems.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct TestedDirectory {
     /// Name of the directory in tables.
@@ -70,7 +70,7 @@ pub struct TestedDirectory {
     pub remarks: Vec<String>,
 }
 
-/// Results for one row, in all directories.
+/// Results for one metric, in all tested directories.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct MetricResult {
     /// The row.
@@ -88,7 +88,7 @@ pub struct MetricResult {
     pub winner: Option<usize>,
 }
 
-/// Result of testing several directories.
+/// Result of testing and comparing several directories.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct FilesystemTest {
     /// Version of the format, [`SCHEMA`].
@@ -182,8 +182,9 @@ impl FilesystemTest {
 
 /// Returns the figures for a row, one per turn, for each directory.
 fn column(measured: &[Vec<Vec<f64>>], row: usize) -> Vec<Vec<f64>> {
-    let of = |turns: &Vec<Vec<f64>>| turns.iter().filter_map(|figures| figures.get(row).copied()).collect();
-    measured.iter().map(of).collect()
+    let row_figures =
+        |turns: &Vec<Vec<f64>>| turns.iter().filter_map(|figures| figures.get(row).copied()).collect();
+    measured.iter().map(row_figures).collect()
 }
 
 fn is_precise(turns: &[Vec<f64>], percent: f64) -> bool {
@@ -252,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_alternate_and_end_when_the_difference_is_precise() {
+    fn turns_alternate_until_the_difference_is_precise() {
         let mut order = Vec::new();
         let measure = &mut |at: usize, turn: usize| {
             order.push(at);
@@ -279,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn noise_ends_at_the_most_turns_or_the_time_and_has_no_winner() {
+    fn noise_stops_at_the_limit_without_a_winner() {
         let noisy =
             |at: usize, turn: usize| Ok::<_, ()>(vec![100.0 + [7.0, -9.0, 5.0][(at * 2 + turn) % 3]; 14]);
         let two = || vec![directory("a"), directory("b")];

@@ -166,7 +166,7 @@ impl FromStr for FilesystemKind {
         let found = FilesystemKind::ALL.into_iter().find(|kind| kind.name() == text);
         found.ok_or_else(|| {
             let names = FilesystemKind::ALL.map(FilesystemKind::name).join(", ");
-            format!("\"{text}\" is not a supported file system; write {names}")
+            format!("\"{text}\" is not a supported file system; use {names}")
         })
     }
 }
@@ -177,16 +177,16 @@ mod tests {
     use crate::system::fake::FakeSystem;
 
     #[test]
-    fn names_are_read_back_as_words_and_in_toml() {
+    fn kind_names_round_trip_as_words_and_in_toml() {
         for kind in FilesystemKind::ALL {
             assert_eq!(kind.name().parse(), Ok(kind));
             assert_eq!(serde_json::to_string(&kind).unwrap(), format!("\"{kind}\""));
         }
-        assert!("reiserfs".parse::<FilesystemKind>().unwrap_err().contains("write ext4, ext4-fscrypt, xfs"));
+        assert!("reiserfs".parse::<FilesystemKind>().unwrap_err().contains("use ext4, ext4-fscrypt, xfs"));
     }
 
     #[test]
-    fn what_is_missing_is_named() {
+    fn a_missing_requirement_is_named() {
         let system = FakeSystem::default()
             .with_programs(&[
                 "mkfs.ext4",

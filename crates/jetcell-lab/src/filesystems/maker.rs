@@ -20,7 +20,7 @@ pub const MIN_IMAGE_BYTES: u64 = 512 << 20;
 /// Key length for encrypted file systems, in bytes. The key exists only in memory.
 const KEY_BYTES: usize = 64;
 
-/// Where the file systems are made.
+/// Medium on which the file systems to test are made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FilesystemMedium {
     /// An image file of this many bytes per file system, attached as a loop device. The images remain until the
@@ -54,7 +54,7 @@ pub enum MakeError {
     Stopped,
 }
 
-/// Makes file systems in a work directory of its own. Dropping the value removes everything, but only
+/// Maker of file systems in a work directory of its own. Dropping the value removes everything, but only
 /// [`FilesystemMaker::close`] reports errors.
 pub struct FilesystemMaker<'s> {
     system: &'s dyn System,
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_is_made_once_and_mounted_in_each_turn() {
+    fn an_image_is_created_once_and_mounted_in_each_turn() {
         let options = FilesystemSpecification {
             mkfs_options: vec!["-b".into(), "1024".into()],
             mount_options: vec!["noatime".into(), "nobarrier".into()],
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_is_made_as_its_manual_says() {
+    fn every_file_system_is_created_as_documented() {
         assert_eq!(
             on_device(FilesystemKind::Xfs),
             ["mkfs.xfs -q -f /dev/sdz1", "mount -t xfs /dev/sdz1 W/0"]
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn what_compression_saves_and_copies_cost_is_in_use() {
+    fn used_space_reflects_compression_and_copies() {
         if !rustix::process::geteuid().is_root()
             || FilesystemKind::Btrfs.missing_requirement(&LocalSystem).is_some()
         {
@@ -468,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_names_the_file_system_and_leaves_nothing() {
+    fn a_failure_names_the_file_system_and_cleans_up() {
         let parent = tempfile::tempdir().unwrap();
         let system =
             FakeSystem::default().printing("losetup --direct-io", "/dev/loop7\n").failing("mkfs.xfs");

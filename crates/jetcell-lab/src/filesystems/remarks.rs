@@ -10,11 +10,11 @@ use crate::system::System;
 /// detected.
 pub fn remarks(storage: &DirectoryStorage, system: &dyn System) -> Vec<String> {
     let Some(mount) = &storage.mount else { return Vec::new() };
-    let has = |option: &str| mount.options.split(',').any(|found| found == option);
+    let has_option = |option: &str| mount.options.split(',').any(|found| found == option);
     let mut all = Vec::new();
     let without = "data checksums: none";
     match mount.file_system.as_str() {
-        "btrfs" if has("nodatacow") || has("nodatasum") => all.push(without),
+        "btrfs" if has_option("nodatacow") || has_option("nodatasum") => all.push(without),
         "btrfs" => all.push("checksums: data and metadata"),
         "zfs" => all.push(match zfs_checksum(&mount.source, system).as_deref() {
             Some("off") => "data checksums: none; zfs has metadata checksums",
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn encryption_by_the_drive_is_told_where_a_header_or_the_kernel_tells_it() {
+    fn drive_encryption_is_reported_from_the_header_or_kernel() {
         let luks = || {
             FakeSystem::default()
                 .with_file("/sys/block/dm-0/dm/uuid", "CRYPT-LUKS2-00-name\n")
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn zfs_is_asked_whether_its_checksums_are_on() {
+    fn zfs_checksum_state_is_queried() {
         let system =
             |value: &str| FakeSystem::default().printing("zfs get -H -o value checksum /dev/dm-0", value);
         assert_eq!(found("zfs", "rw", &system("on\n")), "checksums: data and metadata");
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn checksums_and_encryption_are_told() {
+    fn checksums_and_encryption_are_reported() {
         let plain = FakeSystem::default();
         assert_eq!(found("btrfs", "rw,relatime", &plain), "checksums: data and metadata");
         assert_eq!(found("btrfs", "rw,nodatasum,nodatacow", &plain), "data checksums: none");

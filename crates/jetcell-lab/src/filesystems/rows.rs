@@ -4,7 +4,7 @@ use jetcell_workload::measurement::BetterDirection;
 use jetcell_workload::result::{InstanceRow, RunResult};
 use serde::Serialize;
 
-/// A figure by which runs are compared.
+/// A metric by which test runs are compared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct ComparedMetric {
     /// Short machine-readable name.

@@ -65,10 +65,10 @@ impl FilesystemSpecification {
     /// # Errors
     /// Returns a one-line description of the mistake in the file.
     pub fn read_list(path: &Path) -> Result<Vec<FilesystemSpecification>, String> {
-        let failed = |what: String| format!("{}: {what}", path.display());
-        let text =
-            read_input(path, MAX_LIST_BYTES).map_err(|error| failed(format!("cannot be read: {error}")))?;
-        FilesystemSpecification::parse_list(&text).map_err(failed)
+        let error_with_path = |what: String| format!("{}: {what}", path.display());
+        let text = read_input(path, MAX_LIST_BYTES)
+            .map_err(|error| error_with_path(format!("cannot be read: {error}")))?;
+        FilesystemSpecification::parse_list(&text).map_err(error_with_path)
     }
 
     fn parse_list(text: &str) -> Result<Vec<FilesystemSpecification>, String> {
@@ -79,7 +79,9 @@ impl FilesystemSpecification {
         })?;
         let mut all = list.filesystem;
         if all.is_empty() {
-            return Err("expected at least one file system; write [[filesystem]] and kind = \"ext4\"".into());
+            return Err(
+                "expected at least one file system; add a [[filesystem]] section with kind = \"ext4\"".into(),
+            );
         }
         for one in &mut all {
             if one.name.is_empty() {
@@ -98,7 +100,10 @@ impl FilesystemSpecification {
 /// range.
 pub fn check(all: &[FilesystemSpecification]) -> Result<(), String> {
     if all.len() > MAX_FILESYSTEMS {
-        return Err(format!("{} file systems are too many; a test has at most {MAX_FILESYSTEMS}", all.len()));
+        return Err(format!(
+            "{} file systems are too many; a test can have at most {MAX_FILESYSTEMS}",
+            all.len()
+        ));
     }
     for (at, one) in all.iter().enumerate() {
         if one.name.chars().any(char::is_control) || one.name.chars().count() > 100 {
@@ -109,7 +114,7 @@ pub fn check(all: &[FilesystemSpecification]) -> Result<(), String> {
         }
         if one.fill_percent > MAX_FILL_PERCENT || one.aging_rounds > MAX_ROUNDS {
             return Err(format!(
-                "{}: fill_percent is at most {MAX_FILL_PERCENT}, and aging_rounds at most {MAX_ROUNDS}",
+                "{}: fill_percent must be at most {MAX_FILL_PERCENT}, and aging_rounds at most {MAX_ROUNDS}",
                 one.name
             ));
         }
@@ -137,13 +142,13 @@ mod tests {
     }
 
     #[test]
-    fn wrong_lists_are_refused_with_a_line() {
+    fn invalid_lists_are_refused_with_the_line_number() {
         for (text, said) in [
             ("", "expected at least one file system"),
             ("[[filesystem]]\n", "kind"),
             ("[[filesystem]]\nkind = \"fat\"\n", "line 2: "),
             ("[[filesystem]]\nkind = \"xfs\"\nfil = 3\n", "line 3: unknown field `fil`"),
-            ("[[filesystem]]\nkind = \"xfs\"\nfill_percent = 81\n", "xfs: fill_percent is at most 80"),
+            ("[[filesystem]]\nkind = \"xfs\"\nfill_percent = 81\n", "xfs: fill_percent must be at most 80"),
             ("[[filesystem]]\nkind = \"xfs\"\nfill_percent = 300\n", "line 3: "),
             ("[[filesystem]]\nkind = \"xfs\"\n[[filesystem]]\nkind = \"xfs\"\n", "\"xfs\" is used twice"),
             ("[[filesystem]]\nkind = \"xfs\"\nmount_options = [\"a,b\"]\n", "each mount option"),

@@ -31,7 +31,7 @@ pub(super) struct WorkDirectory {
     _lock: OwnedFd,
 }
 
-/// A test's work directory, which may be left over from a killed test.
+/// A work directory that may be left over from a killed test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftoverDirectory {
     path: PathBuf,
@@ -213,7 +213,7 @@ mod tests {
     const MOUNTS: &str = "/proc/self/mountinfo";
 
     #[test]
-    fn directories_of_tests_that_run_are_no_leftovers() {
+    fn directories_of_running_tests_are_not_leftovers() {
         let parent = tempfile::tempdir().unwrap();
         let found = || LeftoverDirectory::in_directory(parent.path()).unwrap();
         let work = WorkDirectory::create(parent.path()).unwrap();
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_mounted_or_attached_is_found_wherever_it_is() {
+    fn mounts_and_attached_devices_are_found_anywhere() {
         let places = [0; 3].map(|_| tempfile::tempdir().unwrap());
         let killed = places.each_ref().map(|place| {
             let work = WorkDirectory::create(place.path()).unwrap();
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_below_the_directory_is_taken_apart_from_the_top_down() {
+    fn cleanup_is_limited_to_the_directory_and_runs_top_down() {
         let leftover = LeftoverDirectory { path: "/space/.jetcell-filesystems-7-a".into(), id: "7-a".into() };
         let line = |point: &str| format!("36 35 98:0 / {point} rw - ext4 /dev/x rw\n");
         let mounts = [
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mount_that_stays_is_an_error_and_keeps_the_directory() {
+    fn a_failed_unmount_is_an_error_and_keeps_the_directory() {
         let parent = tempfile::tempdir().unwrap();
         let work = WorkDirectory::create(parent.path()).unwrap();
         let line = format!("36 35 98:0 / {} rw - ext4 /dev/x rw\n", work.path().join("0").display());

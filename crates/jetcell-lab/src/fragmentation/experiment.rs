@@ -32,7 +32,7 @@ pub const EXPERIMENT_ROWS: [ComparedMetric; ROWS.len() + 2] = {
     rows
 };
 
-/// Result of an experiment.
+/// Result of a defragmentation experiment.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DefragmentationExperiment {
     /// Version of the stored format, incremented whenever a field is removed or changes its meaning.
@@ -63,12 +63,12 @@ impl DefragmentationExperiment {
 /// Derives the answer from the differences. A difference within the noise counts as no difference, but the answer
 /// states its upper bound.
 fn answer(comparison: &FilesystemTest) -> String {
-    let of = |name: &str| -> Option<Difference> {
+    let find_difference = |name: &str| -> Option<Difference> {
         let row = comparison.rows.iter().find(|row| row.row.name == name)?;
         row.differences.get(1).copied().flatten().filter(|found| found.half_width.is_some())
     };
     let names = ["achieved_transactional_iops", "scan_mib_per_sec", "backup_mib_per_sec"];
-    let [Some(load), Some(scan), Some(backup)] = names.map(of) else {
+    let [Some(load), Some(scan), Some(backup)] = names.map(find_difference) else {
         return "One turn is not conclusive: noise could explain every difference. Repeat the experiment \
          with more turns."
             .into();
@@ -154,14 +154,14 @@ mod tests {
     use crate::filesystems::{TestedDirectory, TurnLimits, compare};
 
     #[test]
-    fn the_rows_are_those_of_the_load_and_two_more() {
+    fn experiment_rows_are_the_load_rows_plus_scan_and_backup() {
         let names: Vec<&str> = EXPERIMENT_ROWS.iter().map(|row| row.name).collect();
         assert_eq!(names[..ROWS.len()], ROWS.map(|row| row.name));
         assert_eq!(names[ROWS.len()..], ["scan_mib_per_sec", "backup_mib_per_sec"]);
     }
 
     #[test]
-    fn the_answer_follows_from_the_significant_differences() {
+    fn the_answer_uses_significant_differences() {
         let directory = |name: &str| TestedDirectory {
             name: name.into(),
             directory: name.into(),
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_read_to_its_end() {
+    fn a_file_is_read_to_the_end() {
         let directory = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         let path = directory.path().join("a.edb");
         std::fs::write(&path, vec![7; (3 << 20) + 8192]).unwrap();

@@ -15,7 +15,7 @@ pub const DEFAULT_FRAGMENT_BYTES: u64 = 64 << 10;
 /// Size of the copy buffer in bytes.
 const COPY_BUFFER_BYTES: usize = 1 << 20;
 
-/// How a file is placed on its device.
+/// Placement of a file on its device: contiguous or scattered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FilePlacement {
     /// Contiguous, if the file system has enough contiguous space.
@@ -79,7 +79,7 @@ mod tests {
     use testkit::{TestRequirement, skip};
 
     #[test]
-    fn a_scattered_file_has_many_pieces_and_the_same_bytes() {
+    fn a_scattered_file_has_many_fragments_and_the_same_content() {
         let directory = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         let path = directory.path().join("a.edb");
         let bytes: Vec<u8> = (0..(8 << 20) + 1234_u32).map(|at| (at >> 7) as u8).collect();
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_leaves_the_file_as_it_was() {
+    fn a_failure_leaves_the_file_unchanged() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a.edb");
         fs::write(&path, b"content").unwrap();

@@ -66,7 +66,7 @@ fn read(stream: &mut (impl std::io::Read + std::io::Write)) {
 }
 
 #[test]
-fn clients_are_served_until_the_server_is_stopped_while_they_are_connected() {
+fn clients_are_served_until_the_server_stops() {
     let server = running(&any_port(), NbdServerLimits::default());
     let mut streams = [server.connect(), server.connect()];
     streams.iter_mut().for_each(handshake);
@@ -76,7 +76,7 @@ fn clients_are_served_until_the_server_is_stopped_while_they_are_connected() {
 }
 
 #[test]
-fn silent_clients_and_too_many_are_closed_and_others_stay() {
+fn idle_and_excess_clients_are_closed_and_others_stay_connected() {
     let limits = NbdServerLimits {
         connections: 2,
         handshake: Duration::from_millis(200),
@@ -106,7 +106,7 @@ fn silent_clients_and_too_many_are_closed_and_others_stay() {
 }
 
 #[test]
-fn the_oldest_handshake_gives_way_to_a_new_client() {
+fn a_new_client_evicts_the_oldest_handshake() {
     let limits =
         NbdServerLimits { connections: 4, handshake: Duration::from_secs(600), ..NbdServerLimits::default() };
     let server = running(&any_port(), limits);
@@ -155,7 +155,7 @@ fn a_socket_of_another_user_is_not_replaced() {
 }
 
 #[test]
-fn garbage_ends_its_connection_only_and_is_noted() {
+fn garbage_closes_only_the_sending_connection_and_is_logged() {
     let server = running(&any_port(), NbdServerLimits::default());
     let mut good = server.connect();
     handshake(&mut good);
@@ -170,7 +170,7 @@ fn garbage_ends_its_connection_only_and_is_noted() {
 }
 
 #[test]
-fn a_socket_is_its_owners_and_is_taken_over_only_from_a_dead_server() {
+fn only_the_socket_of_a_dead_server_is_taken_over() {
     use std::os::unix::fs::PermissionsExt;
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("nbd socket");
@@ -199,7 +199,7 @@ fn a_socket_is_its_owners_and_is_taken_over_only_from_a_dead_server() {
 /// Starts several servers at the same time on a socket left over from a dead server. Exactly one of them must listen,
 /// and clients must reach it.
 #[test]
-fn servers_that_start_together_do_not_take_the_socket_of_each_other() {
+fn concurrently_started_servers_do_not_steal_sockets() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("nbd.sock");
     let exports = || -> crate::session::NbdExports { vec![("x".into(), Arc::new(MemoryExport::new(8192)))] };
@@ -225,7 +225,7 @@ fn servers_that_start_together_do_not_take_the_socket_of_each_other() {
 /// Checks that the socket is restricted to its owner even if the process's umask removes no permissions, and that
 /// links are not followed.
 #[test]
-fn no_other_file_gets_the_mode_of_the_socket_or_is_removed_in_its_place() {
+fn socket_mode_and_removal_never_affect_another_file() {
     use std::os::unix::fs::PermissionsExt;
     let dir = tempfile::tempdir().unwrap();
     let (path, other) = (dir.path().join("nbd.sock"), dir.path().join("other"));
@@ -263,7 +263,7 @@ fn wait_until(is_met: impl Fn() -> bool) {
 /// One client stops in the middle of a large request, and another client does not read the reply to one. Together,
 /// they hold the memory for all large requests.
 #[test]
-fn clients_that_stop_within_requests_cannot_keep_the_memory_of_others() {
+fn clients_stalled_within_requests_cannot_hold_shared_memory() {
     let limits = NbdServerLimits {
         request_bytes: 0,
         stall: Duration::from_millis(200),
@@ -306,7 +306,7 @@ fn clients_that_stop_within_requests_cannot_keep_the_memory_of_others() {
 }
 
 #[test]
-fn many_clients_with_large_requests_share_the_memory_and_all_are_served() {
+fn many_clients_with_large_requests_share_memory() {
     let limits = NbdServerLimits { request_bytes: 80 << 20, connections: 16, ..NbdServerLimits::default() };
     let server = running_with_size(&any_port(), limits, LARGE as usize);
     let all = server.shared.memory.free();

@@ -14,10 +14,11 @@ use crate::export::BlockExport;
 use crate::memory::ConnectionMemory;
 use crate::protocol::MAX_NAME;
 
-/// Exports by name, in the order in which they are listed. The first export also has the empty name.
+/// Exports of an NBD server by name, in the order in which they are listed. The first export also has the
+/// empty name.
 pub type NbdExports = Vec<(String, Arc<dyn BlockExport>)>;
 
-/// Reason why a connection ended.
+/// Reason why an NBD connection ended.
 #[derive(Debug)]
 pub enum NbdSessionEnd {
     /// The client ended the session, or closed the connection between two requests.

@@ -186,7 +186,7 @@ fn a_client_lists_describes_and_chooses_exports() {
 }
 
 #[test]
-fn the_old_way_to_choose_ends_with_zeros_unless_the_client_omits_them() {
+fn export_name_reply_is_zero_padded_unless_the_client_declines() {
     let (_, exports) = exports(MemoryExport::new(SIZE));
     for (flags, length) in [(3u32, 10), (1, 134), (0, 134)] {
         let talk = ClientMessages(flags.to_be_bytes().to_vec()).option(option::EXPORT_NAME, b"other");
@@ -202,7 +202,7 @@ fn the_old_way_to_choose_ends_with_zeros_unless_the_client_omits_them() {
 }
 
 #[test]
-fn what_is_written_is_read_and_its_allocation_shown() {
+fn written_data_is_read_and_reported_as_allocated() {
     let (export, exports) = exports(MemoryExport::new(SIZE));
     let talk = ClientMessages::chosen()
         .write(0, 5000, b"abc")
@@ -236,7 +236,7 @@ fn what_is_written_is_read_and_its_allocation_shown() {
 }
 
 #[test]
-fn without_structured_replies_reads_are_simple_and_there_is_no_status() {
+fn without_structured_replies_reads_are_simple_and_block_status_fails() {
     let (_, exports) = exports(MemoryExport::new(SIZE));
     let talk = ClientMessages::new().go("disk").read(0, 5).request(0, command::BLOCK_STATUS, 0, 512, &[]);
     let (output, _) = talk.answers(&exports);
@@ -246,7 +246,7 @@ fn without_structured_replies_reads_are_simple_and_there_is_no_status() {
 }
 
 #[test]
-fn wrong_requests_get_their_error_and_change_nothing() {
+fn invalid_requests_get_an_error_and_change_nothing() {
     let (export, exports) = exports(MemoryExport::new(SIZE));
     let end = SIZE as u64;
     let talk = ClientMessages::chosen()
@@ -296,7 +296,7 @@ fn a_read_only_export_refuses_changes() {
 }
 
 #[test]
-fn one_flush_serves_all_that_arrived_and_its_failure_reaches_all() {
+fn one_flush_and_any_failure_apply_to_all_pending_flushes() {
     let talk = ClientMessages::chosen()
         .write(command_flag::FUA, 0, b"a")
         .write(0, 1, b"b")
@@ -313,7 +313,7 @@ fn one_flush_serves_all_that_arrived_and_its_failure_reaches_all() {
 }
 
 #[test]
-fn reads_that_arrived_together_are_one_batch_and_fail_one_by_one() {
+fn pending_reads_form_one_batch_and_fail_individually() {
     let (export, exports) = exports(MemoryExport { unreadable: Some(9000), ..MemoryExport::new(SIZE) });
     let talk = ClientMessages::chosen().read(0, 10).read(100, 20).read(8999, 1);
     let expected = [data_of(0, &[0; 10]), data_of(100, &[0; 20]), data_of(8999, &[0])];
@@ -331,7 +331,7 @@ fn reads_that_arrived_together_are_one_batch_and_fail_one_by_one() {
 }
 
 #[test]
-fn a_client_that_vanishes_or_sends_garbage_leaves_the_export_as_it_is() {
+fn a_disconnect_or_garbage_leaves_the_export_unchanged() {
     let (export, exports) = exports(MemoryExport::new(SIZE));
     let whole = ClientMessages::chosen().write(0, 0, &[9; 300]).0;
     for length in 0..whole.len() {
@@ -355,7 +355,7 @@ fn a_client_that_vanishes_or_sends_garbage_leaves_the_export_as_it_is() {
 }
 
 #[test]
-fn a_client_that_ends_the_handshake_need_not_wait_for_the_answer() {
+fn a_client_may_abort_the_handshake_without_reading_the_reply() {
     let (_, exports) = exports(MemoryExport::new(SIZE));
     let talk = ClientMessages::new().option(option::ABORT, &[]);
     // There is room only for the greeting.
@@ -376,7 +376,7 @@ impl Read for TimedOutStream {
 }
 
 #[test]
-fn silence_is_a_lost_connection_behind_the_handshake_and_an_unfinished_handshake_before() {
+fn silence_is_a_handshake_timeout_then_a_lost_connection() {
     let (_, exports) = exports(MemoryExport::new(SIZE));
     let end = |said: ClientMessages| {
         serve((&said.0[..]).chain(TimedOutStream), vec![], &exports, &memory(), || Ok(()), &|_| {})
@@ -392,7 +392,7 @@ fn silence_is_a_lost_connection_behind_the_handshake_and_an_unfinished_handshake
 proptest! {
     /// Sends arbitrary bytes after a valid beginning. The session must end without a panic.
     #[test]
-    fn no_bytes_harm_a_session(choice in any::<bool>(), bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn arbitrary_bytes_do_not_panic_a_session(choice in any::<bool>(), bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         let (_, exports) = exports(MemoryExport::new(SIZE));
         let start = if choice { ClientMessages::chosen() } else { ClientMessages::new() };
         ClientMessages([start.0, bytes].concat()).answers(&exports);
@@ -418,7 +418,7 @@ proptest! {
 
 /// Relies on the session's debug assertion, which compares its buffers with the memory that it requested.
 #[test]
-fn buffers_never_exceed_what_a_connection_may_use_whatever_the_lengths_of_its_requests() {
+fn buffers_stay_within_the_connection_limit_for_all_request_lengths() {
     let all = ServerMemory::new(0, 1);
     let memory = ConnectionMemory::new(&all, Duration::from_secs(60));
     let share = memory.available();

@@ -81,7 +81,7 @@ impl ReliabilityInputs {
             (None, Some(bandwidth), Some(load)) => BytesPerSecond::new(bandwidth.get() * load.get())?,
             _ => {
                 return Err(Error::Combination(
-                    "--error-rate requires a read rate; give --read-rate (the published value is 1.35GB/h), \
+                    "--error-rate requires a read rate; use --read-rate (the published value is 1.35GB/h), \
                      or --bandwidth and --load"
                         .into(),
                 ));

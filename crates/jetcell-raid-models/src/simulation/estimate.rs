@@ -29,7 +29,7 @@ const MAX_EVENTS: f64 = 1e6;
 /// Quantile of the normal distribution for a 95 % interval.
 const CONFIDENCE_QUANTILE: f64 = 1.96;
 
-/// Seed for an estimate, and when to stop.
+/// Effort of a simulation: its random seed, and when to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct SimulationEffort {
     /// Random seed.

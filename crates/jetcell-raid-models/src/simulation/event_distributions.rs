@@ -31,7 +31,7 @@ pub struct EventDistributions {
     pub scrub: Option<Weibull>,
 }
 
-/// Which distributions to use.
+/// Choice of the distributions to use in a simulation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DistributionShapes {

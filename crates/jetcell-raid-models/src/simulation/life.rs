@@ -17,7 +17,7 @@ use super::weibull::Weibull;
 use crate::array::DriveSet;
 use crate::model::GeneralModelRules;
 
-/// What happens after a loss.
+/// What to do with a drive set after a loss of data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AfterLoss {
     /// The life ends. The estimate is a probability of loss.
@@ -26,7 +26,7 @@ pub enum AfterLoss {
     Restore,
 }
 
-/// Parameters for a simulation.
+/// Parameters for a simulation of data loss.
 #[derive(Clone, Debug)]
 pub struct LossSimulation {
     /// The simulated set of drives.
@@ -44,7 +44,7 @@ pub struct LossSimulation {
     bias: Vec<f64>,
 }
 
-/// What one life contributes to the estimate.
+/// Contribution of one simulated life to the estimate.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LifeOutcome {
     /// Weighted sum of the hazards of fatal failures.
@@ -139,7 +139,7 @@ enum LossCause {
     Defect,
 }
 
-/// State of a set. One value is reused for many lives.
+/// State of a simulated drive set. One value is reused for many lives.
 pub struct SimulatedLife<'a> {
     experiment: &'a LossSimulation,
     slots: Vec<DriveSlot>,

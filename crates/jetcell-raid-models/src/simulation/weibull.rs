@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn the_expected_failures_of_the_published_law() {
+    fn the_published_law_gives_the_expected_failures() {
         // Of 8,000 drives, 1,244 fail within ten years.
         let law = Weibull::new(Hours::new(0.0).unwrap(), Hours::new(461_386.0).unwrap(), 1.12).unwrap();
         assert_eq!((8000.0 * law.hazard(87_600.0)).round(), 1244.0);

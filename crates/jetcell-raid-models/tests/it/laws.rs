@@ -44,7 +44,7 @@ fn defects_are_rare(rates: &EventRates, factor: f64) -> bool {
 }
 
 #[test]
-fn with_many_defects_the_published_diagram_of_two_parities_loses_more_than_that_of_one() {
+fn published_double_parity_loses_more_than_single_with_many_defects() {
     let rate = |value| PerHour::new(value).unwrap();
     let rates = EventRates { failure: rate(1e-4), latent: rate(1e-2), restore: rate(1e-3), scrub: rate(1.0) };
     assert!(!defects_are_rare(&rates, 1.0));
@@ -107,7 +107,7 @@ proptest! {
     }
 
     #[test]
-    fn when_losses_are_rare_they_follow_the_mean_time(rates in rates(), data in 1u32..10, parities in 1u32..4) {
+    fn rare_losses_follow_the_mean_time(rates in rates(), data in 1u32..10, parities in 1u32..4) {
         // Long after the start and long before the mean time to loss, the probability is linear in time.
         for &model in models(parities) {
             let chain = StateDiagram::new(model, DriveSet { data, parities }).chain(&rates).unwrap();
@@ -131,7 +131,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
-    fn no_question_panics_and_every_answer_is_a_probability(
+    fn every_case_gives_a_probability_without_a_panic(
         raid in 0usize..6, data in 0u32..14, groups in 0u32..2_000_000, years in 0.0f64..100.0,
         afr in 0.0f64..1.0, latent in any_size(), restore in any_size(), scrub in any_size(),
         spares in proptest::option::of(0u32..2000), delivery in any_size(),

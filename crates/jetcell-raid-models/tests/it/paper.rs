@@ -1,4 +1,4 @@
-//! Tests the arithmetic around the models: the paper's tables of rates and groups, its misprints, and alternative
+//! Tests the arithmetic around the models: the paper's tables of rates and groups, its misprints_in_the_paper_are_confirmed, and alternative
 //! diagrams that agree with its text.
 
 use jetcell_raid_models::approximation::classical_mean_time_to_loss;
@@ -54,7 +54,7 @@ fn groups_of_tables_2_and_3() {
 
 /// Checks figures of the paper that cannot be reproduced, and explains why.
 #[test]
-fn misprints() {
+fn misprints_in_the_paper_are_confirmed() {
     // 1.08^-4 would be 0.735 defects per hour; the table says 1.08e-4.
     assert!(1.08f64.powi(-4) > 0.7);
     // 7.3e17 bytes over 63,000 drives in five months are 7.7e10 bytes per day and drive, not 2.7e11.
@@ -82,7 +82,7 @@ fn misprints() {
 
 /// Checks that both interpretations of "1.9 % a year" print as 0.33 %, 0.92, and 0.60.
 #[test]
-fn both_readings_of_the_failure_rate() {
+fn both_interpretations_of_the_failure_rate() {
     let afr = AnnualFailure::new(0.019).unwrap();
     for (rate, expected) in [(afr.as_rate(), 0.3312), (afr.as_probability().unwrap(), 0.3344)] {
         let rates = EventRates { failure: rate, ..EventRates::published() };
@@ -132,7 +132,7 @@ fn other_diagrams_of_double_parity() {
 /// Checks Elerath and Pecht's line for the classical formula: 0.2765 losses per 1,000 groups in ten years, 0.02765 in
 /// one year.
 #[test]
-fn the_classical_line() {
+fn the_classical_formula_matches_the_paper() {
     let rates = EventRates { failure: PerHour::new(1.0 / 461_386.0).unwrap(), ..EventRates::published() };
     let time = classical_mean_time_to_loss(DriveSet { data: 7, parities: 1 }, &rates).unwrap();
     close(1000.0 * 87_600.0 / time, 0.2765, 2e-4);

@@ -122,7 +122,7 @@ fn losses_of_1000_raid_5_groups_with_the_published_laws() {
 }
 
 #[test]
-fn the_shape_of_failures_matters_more_than_those_of_restore_and_scrub() {
+fn failure_shape_matters_more_than_restore_or_scrub_shape() {
     let (set, rates) = (DriveSet { data: 7, parities: 2 }, EventRates::published());
     let exponential = EventDistributions::exponential(&rates).unwrap();
     // Means of 12 h and 168 h: scale = mean / gamma(1 + 1/shape).
@@ -184,7 +184,7 @@ fn a_10_per_cent_interval_at_1e_minus_5_takes_few_lives() {
 }
 
 #[test]
-fn an_estimate_without_contributions_is_a_bound_and_not_zero() {
+fn an_estimate_without_contributions_is_a_bound() {
     let laws = EventDistributions { failure: None, ..published(Some(168.0)) };
     let experiment =
         LossSimulation::new(DriveSet { data: 7, parities: 2 }, laws, FIVE_YEARS, AfterLoss::End, true);
@@ -193,7 +193,7 @@ fn an_estimate_without_contributions_is_a_bound_and_not_zero() {
 }
 
 #[test]
-fn lives_with_too_many_events_are_refused_and_lives_without_effect_end_early() {
+fn excess_events_are_refused_and_idle_lives_stop_early() {
     let busy = EventDistributions {
         latent: Some(weibull(0.0, 1e-3, 1.0)),
         scrub: Some(weibull(0.0, 1e-3, 3.0)),

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_without_the_token_give_way_and_those_with_it_stay() {
+    fn unauthenticated_connections_are_evicted_and_authenticated_connections_stay() {
         let ended = Rc::new(RefCell::new(Vec::new()));
         let noted = |name| RecordedConnection(name, ended.clone());
         let room = ConnectionLimits { authenticated: 2, unauthenticated: 4, unauthenticated_per_network: 3 };
@@ -173,11 +173,11 @@ mod tests {
     }
 
     #[test]
-    fn the_addresses_of_one_network_count_as_one() {
-        let of = |text: &str| network_of(text.parse().unwrap());
-        assert_eq!(of("2001:db8:1:2:3:4:5:6"), of("2001:db8:1:2:ffff::1"));
-        assert_ne!(of("2001:db8:1:2::1"), of("2001:db8:1:3::1"));
-        assert_eq!(of("::ffff:10.0.0.1"), of("10.0.0.1"));
-        assert_ne!(of("10.0.0.1"), of("10.0.0.2"));
+    fn addresses_in_one_network_share_a_limit() {
+        let parsed_network = |text: &str| network_of(text.parse().unwrap());
+        assert_eq!(parsed_network("2001:db8:1:2:3:4:5:6"), parsed_network("2001:db8:1:2:ffff::1"));
+        assert_ne!(parsed_network("2001:db8:1:2::1"), parsed_network("2001:db8:1:3::1"));
+        assert_eq!(parsed_network("::ffff:10.0.0.1"), parsed_network("10.0.0.1"));
+        assert_ne!(parsed_network("10.0.0.1"), parsed_network("10.0.0.2"));
     }
 }

@@ -142,7 +142,7 @@ fn counted(server: &TestServer, of: impl Fn(&ServerCounters) -> u64) -> u64 {
 }
 
 #[test]
-fn files_come_over_tls_and_strangers_do_not_get_them() {
+fn files_are_served_over_tls_to_trusted_clients_only() {
     let certificates = Certificates::new();
     let server = TestServer::start(Some(&certificates.server(false)), ServerLimits::default());
     let (vfs, path) = server.client("tls", "localhost", &certificates.client(false), token());
@@ -169,7 +169,7 @@ fn files_come_over_tls_and_strangers_do_not_get_them() {
 }
 
 #[test]
-fn a_server_may_demand_certificates_of_its_clients() {
+fn a_server_may_require_client_certificates() {
     let certificates = Certificates::new();
     let server = TestServer::start(Some(&certificates.server(true)), ServerLimits::default());
     let (vfs, path) = server.client("tls", "localhost", &certificates.client(true), token());
@@ -183,7 +183,7 @@ fn a_server_may_demand_certificates_of_its_clients() {
 }
 
 #[test]
-fn a_client_connects_again_and_knows_that_its_lock_is_lost() {
+fn a_reconnected_client_detects_the_lost_lock() {
     let server = TestServer::start(None, ServerLimits::default());
     let (vfs, path) = server.plain();
     let cut = || server.stopper.0.connections.lock().close_all();
@@ -216,7 +216,7 @@ fn a_client_connects_again_and_knows_that_its_lock_is_lost() {
 }
 
 #[test]
-fn silent_clients_lose_their_locks_and_those_that_say_that_they_are_there_keep_them() {
+fn silent_clients_lose_locks_and_keepalives_retain_locks() {
     let limits = ServerLimits { idle_timeout: Duration::from_millis(1000), ..ServerLimits::default() };
     let server = TestServer::start(None, limits);
     let (address, path) = server.host("tcp", "127.0.0.1");
@@ -242,7 +242,7 @@ fn silent_clients_lose_their_locks_and_those_that_say_that_they_are_there_keep_t
 }
 
 #[test]
-fn a_server_that_has_stopped_answering_is_given_up() {
+fn a_server_that_stops_responding_times_out() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let path = PathBuf::from(format!("tcp://127.0.0.1:{}/app", listener.local_addr().unwrap().port()));
     let address = HostAddress::from_path(&path).unwrap().unwrap();
@@ -259,7 +259,7 @@ fn a_server_that_has_stopped_answering_is_given_up() {
 }
 
 #[test]
-fn garbage_is_counted_and_closed() {
+fn garbage_is_counted_and_the_connection_closed() {
     let server = TestServer::start(None, ServerLimits::default());
     let hello = |version, token: &[u8]| {
         let mut frame = Vec::new();
@@ -308,7 +308,7 @@ fn slow_clients_are_closed() {
 }
 
 #[test]
-fn connections_without_a_token_do_not_keep_a_copy_out() {
+fn unauthenticated_connections_do_not_block_a_copy() {
     // The time-out is long enough that no idle connection expires during the test.
     let limits = ServerLimits {
         connections: 2,
@@ -331,7 +331,7 @@ fn connections_without_a_token_do_not_keep_a_copy_out() {
 }
 
 #[test]
-fn clients_with_the_token_have_a_limit_of_their_own() {
+fn authenticated_clients_have_a_separate_limit() {
     let limits = ServerLimits { connections: 2, ..ServerLimits::default() };
     let server = TestServer::start(None, limits);
     let clients = [(); 2].map(|()| server.plain().0);
@@ -341,7 +341,7 @@ fn clients_with_the_token_have_a_limit_of_their_own() {
 }
 
 #[test]
-fn rates_are_kept_by_client_and_server() {
+fn client_and_server_enforce_rate_limits() {
     let limits = ServerLimits { rate: Some(12 << 20), ..ServerLimits::default() };
     let server = TestServer::start(None, limits);
     let (address, path) = server.host("tcp", "127.0.0.1");
@@ -360,7 +360,7 @@ fn rates_are_kept_by_client_and_server() {
 }
 
 #[test]
-fn without_tls_a_server_listens_on_this_machine_only() {
+fn a_server_without_tls_listens_on_loopback_only() {
     let exports = ExportedDirectories::new(
         confined(Path::new("/")),
         token(),
@@ -376,7 +376,7 @@ fn without_tls_a_server_listens_on_this_machine_only() {
 }
 
 #[test]
-fn garbage_of_a_server_is_an_error_of_the_client() {
+fn garbage_from_a_server_is_a_client_error() {
     let frame = |message: &[u8]| {
         let mut frame = Vec::new();
         write_frame(&mut frame, 1, message).unwrap();

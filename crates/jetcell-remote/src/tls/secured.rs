@@ -52,7 +52,7 @@ fn roots(path: &Path) -> Result<RootCertStore, TlsFileError> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(path)? {
         roots.add(certificate).map_err(|error| {
-            (path.to_path_buf(), format!("the file is not the certificate of an authority: {error}"))
+            (path.to_path_buf(), format!("the file is not a certificate of a certificate authority: {error}"))
         })?;
     }
     Ok(roots)
@@ -122,7 +122,8 @@ impl ClientTls {
         let wrong = |(path, what): TlsFileError| RemoteError::Usage(format!("{}: {what}", path.display()));
         let Some(authorities) = &files.authorities else {
             return Err(RemoteError::Usage(
-                "the authority that signed the server certificate is unknown; give its certificate with --tls-ca"
+                "the authority that signed the server certificate is unknown; specify its certificate with \
+                 --tls-ca"
                     .into(),
             ));
         };
@@ -155,7 +156,7 @@ impl ClientTls {
                 explained(&error, host).unwrap_or_else(|| match error.kind() {
                     ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset => RemoteError::Unreachable(
                         "the server closed the connection during the handshake; it may not use TLS, or may \
-                         have too many clients"
+                         have reached its limit of clients"
                             .into(),
                     ),
                     _ => RemoteError::Unreachable(error.to_string()),

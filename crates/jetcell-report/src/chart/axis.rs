@@ -26,7 +26,7 @@ pub enum HorizontalAxis {
     Logarithm(String),
 }
 
-/// Scale of a vertical axis.
+/// Scale of a chart's vertical axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AxisScale {
     /// Linear from zero.

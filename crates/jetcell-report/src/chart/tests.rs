@@ -11,7 +11,7 @@ fn line(name: &str, points: &[(f64, f64)]) -> ChartSeries {
 }
 
 #[test]
-fn a_chart_follows_the_page() {
+fn a_chart_scales_and_uses_page_colours() {
     let page = chart(vec![line("a", &[(0.0, 1.0), (1.0, 3.0)]), line("b", &[(0.0, 2.0), (1.0, 2.5)])]);
     let page = page.figure().into_string();
     assert!(page.contains("viewBox=\"0 0 480 244\"") && !page.contains("width=\"480\""), "{page}");
@@ -49,7 +49,7 @@ fn unusual_values_can_be_drawn() {
 }
 
 #[test]
-fn measured_quantities_are_points_on_powers_of_ten() {
+fn measured_quantities_are_points_on_a_logarithmic_axis() {
     let points = [(100.0, 0.2), (200.0, 0.0), (300.0, 3.0), (400.0, 4000.0)];
     let mut curve = chart(vec![line("p99", &points)]);
     (curve.horizontal_axis, curve.scale) = (HorizontalAxis::Quantity("rate".into()), AxisScale::Logarithmic);
@@ -80,7 +80,7 @@ fn places(chart: &Chart) -> Vec<serde_json::Value> {
 }
 
 #[test]
-fn every_value_can_be_read_beside_the_drawing() {
+fn every_charted_value_is_also_in_text() {
     let nan = f64::NAN;
     let two = chart(vec![line("a", &[(10.0, 1.0), (20.0, 2345.6)]), line("b", &[(10.0, nan), (20.0, 0.5)])]);
     let shown = places(&two);
@@ -101,7 +101,7 @@ fn every_value_can_be_read_beside_the_drawing() {
 }
 
 #[test]
-fn a_caption_says_what_there_is_to_see() {
+fn a_caption_describes_the_chart() {
     let points = [(1.0, 12.0), (2.0, 30.0), (3.0, 8.0)];
     let caption = |chart: &Chart| {
         let page = chart.figure().into_string();
@@ -134,14 +134,14 @@ fn a_histogram_is_drawn_in_steps() {
 }
 
 #[test]
-fn a_gap_stays_a_gap() {
+fn gaps_are_not_interpolated() {
     let nan = f64::NAN;
     let points = [(0.0, 1.0), (1.0, 1.0), (2.0, nan), (3.0, 1.0), (4.0, 2.0), (nan, 1.0), (6.0, 1.0)];
     assert_eq!(downsample(&points).iter().map(Vec::len).collect::<Vec<_>>(), [2, 2, 1]);
 }
 
 #[test]
-fn peaks_stay_and_the_size_is_bounded() {
+fn downsampling_keeps_peaks_and_bounds_the_size() {
     let mut points: Vec<(f64, f64)> = (0..200_000).map(|n| (f64::from(n), 1.0)).collect();
     points[77_777].1 = 500.0;
     points[123_456].1 = -3.0;
@@ -165,7 +165,7 @@ fn names_are_escaped() {
 }
 
 #[test]
-fn labels_of_an_axis_have_one_suffix() {
+fn axis_labels_share_one_suffix() {
     let labels = [0.0, 5_000.0, 12_500.0].map(|value| axis::short_label_below(value, 15_000.0));
     assert_eq!(labels, ["0", "5k", "12.5k"]);
     assert_eq!([500.0, 9_000.0].map(|value| axis::short_label_below(value, 9_000.0)), ["500", "9,000"]);

@@ -23,7 +23,7 @@ pub use render::{csv, html, json, markdown, text};
 pub const SIGN_EXPLANATION: &str = "Differences are in percent of the base. Positive is better: where lower is better \
  (↓), the sign is reversed. Where neither is better (·), the sign is that of the change.";
 
-/// A run's value for a figure.
+/// A run's value for a metric in a comparison.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MetricValue {
     /// Value over the whole measured time.
@@ -32,7 +32,7 @@ pub struct MetricValue {
     pub interval: Option<ConfidenceInterval>,
 }
 
-/// What two confidence intervals say about a difference.
+/// Finding from the confidence intervals of two values: whether they differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DifferenceFinding {
     /// The intervals do not overlap.
@@ -41,7 +41,7 @@ pub enum DifferenceFinding {
     NotShown,
 }
 
-/// A figure, with its values for all runs.
+/// A metric in a comparison, with its values for all runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ComparisonMetric {
     /// Name of the figure.

@@ -328,11 +328,11 @@ fn runs_by_value(setting: &DifferingSetting) -> String {
             None => groups.push((value, vec![label(run)])),
         }
     }
-    let one = |(value, runs): &(&str, Vec<String>)| {
+    let value_with_runs = |(value, runs): &(&str, Vec<String>)| {
         let value = if value.is_empty() { "not set" } else { value };
         format!("{value} ({})", runs.join(", "))
     };
-    groups.iter().map(one).collect::<Vec<_>>().join("; ")
+    groups.iter().map(value_with_runs).collect::<Vec<_>>().join("; ")
 }
 
 /// Returns the end of a name, which is where paths differ.

@@ -25,7 +25,7 @@ pub(super) fn load(runs: &[&RunResult]) -> Vec<DifferingSetting> {
         ]
         .map(|(name, value)| (name.to_string(), value))
     };
-    let one = |run: &&RunResult| {
+    let load_settings = |run: &&RunResult| {
         let mut all = decided(run).to_vec();
         let profile = serde_json::to_value(&run.configuration).unwrap_or_default();
         if let Value::Object(options) = profile {
@@ -36,12 +36,12 @@ pub(super) fn load(runs: &[&RunResult]) -> Vec<DifferingSetting> {
         }
         all
     };
-    differing_settings(runs.iter().map(one).collect())
+    differing_settings(runs.iter().map(load_settings).collect())
 }
 
 /// Returns how the programs and machines differ.
 pub(super) fn environment(runs: &[&RunResult]) -> Vec<DifferingSetting> {
-    let one = |run: &&RunResult| {
+    let environment_settings = |run: &&RunResult| {
         let machine = &run.machine;
         let mut all: Vec<(String, String)> = [
             ("jetcell", run.jetcell_version.clone()),
@@ -61,7 +61,7 @@ pub(super) fn environment(runs: &[&RunResult]) -> Vec<DifferingSetting> {
         all.push(("device".into(), storage(&|one| Some(one.device.as_ref()?.name.clone()))));
         all
     };
-    differing_settings(runs.iter().map(one).collect())
+    differing_settings(runs.iter().map(environment_settings).collect())
 }
 
 /// Appends all leaf values with dotted names, as in a configuration file.

@@ -31,7 +31,7 @@ fn metric(better: BetterDirection, figures: &[f64]) -> ComparisonMetric {
 }
 
 #[test]
-fn the_28_printed_percentages_come_out() {
+fn the_28_printed_percentages_are_reproduced() {
     let printed = printed();
     let mut compared = 0;
     for row in &printed.metrics {
@@ -51,7 +51,7 @@ fn the_28_printed_percentages_come_out() {
 /// percentage lies in its interval. In three cases, the neighbouring number could also have been printed. The first
 /// of these is exactly 62.5, a tie.
 #[test]
-fn the_printed_figures_leave_three_percentages_open() {
+fn the_printed_figures_leave_three_percentages_ambiguous() {
     let mut open = Vec::new();
     for row in &printed().metrics {
         for (run, reported) in row.reported_delta_pct.iter().enumerate().skip(1) {
@@ -77,7 +77,7 @@ fn the_printed_figures_leave_three_percentages_open() {
 }
 
 #[test]
-fn signs_say_better() {
+fn signs_show_the_better_run() {
     assert_eq!(metric(BetterDirection::Higher, &[100.0, 110.0]).delta(0, 1).map(f64::round), Some(10.0));
     assert_eq!(metric(BetterDirection::Lower, &[100.0, 110.0]).delta(0, 1).map(f64::round), Some(-10.0));
     assert_eq!(metric(BetterDirection::Neither, &[100.0, 90.0]).delta(0, 1).map(f64::round), Some(-10.0));
@@ -142,22 +142,22 @@ fn run(name: &str, times: f64, noise: Option<f64>) -> (String, StoredRun) {
     result.achieved_transactional_iops *= times;
     result.instances[0].database_reads_average_latency_ms /= times;
     result.analysis.repetitions = noise.and_then(|noise| {
-        let one = |by: f64| Repetition {
+        let repetition = |by: f64| Repetition {
             transactional_iops: result.achieved_transactional_iops + by,
             operations_per_second: 12.5,
             database_read_ms: 1.25 / times,
             log_write_ms: 1.25 + by / 100.0,
             ..Repetition::default()
         };
-        Repetitions::new(&[one(-noise), one(0.0), one(noise)])
+        Repetitions::new(&[repetition(-noise), repetition(0.0), repetition(noise)])
     });
     (name.into(), StoredRun { result, samples: samples(5) })
 }
 
 fn eight() -> Vec<(String, StoredRun)> {
     let long = "/a/very/long/path/to/results/of/many/runs/on/a/file/system/Performance_2026-01-02_03-04-05";
-    let one = |n: usize| run(&format!("{long}-{n}"), 1.0 + n as f64 * 1000.0, Some(0.5));
-    (0..8).map(one).collect()
+    let numbered_run = |n: usize| run(&format!("{long}-{n}"), 1.0 + n as f64 * 1000.0, Some(0.5));
+    (0..8).map(numbered_run).collect()
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn a_terminal_of_100_columns_is_wide_enough() {
 }
 
 #[test]
-fn percentiles_have_the_intervals_of_their_repetitions() {
+fn percentile_intervals_come_from_repetitions() {
     let mut one = run("a", 1.0, None);
     one.1.result.analysis.repetitions = Some(crate::example::repetitions());
     let found = RunComparison::new(&[one, run("b", 1.0, None)], 0);
@@ -232,7 +232,7 @@ fn different_settings_are_listed() {
 }
 
 #[test]
-fn a_killed_run_is_compared_by_its_samples() {
+fn a_killed_run_is_compared_using_samples() {
     let (mut killed, mut nothing) = (run("a", 1.0, None), run("b", 1.0, None));
     for run in [&mut killed, &mut nothing] {
         (run.1.result.verdict, run.1.result.measured_seconds) = (Verdict::Incomplete, 0.0);
@@ -254,7 +254,7 @@ fn a_killed_run_is_compared_by_its_samples() {
 }
 
 #[test]
-fn the_doubts_of_a_run_are_said_in_every_format() {
+fn every_format_shows_the_doubts_about_a_run() {
     let (sure, mut doubtful) = (run("a", 1.0, Some(3.0)), run("b", 1.0, Some(3.0)));
     doubtful.1.result.doubts = vec!["the measured time was 2 s".into(), "the load was not steady".into()];
     let comparison = RunComparison::new(&[sure, doubtful], 0);

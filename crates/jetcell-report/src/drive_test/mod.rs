@@ -382,16 +382,19 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn figures_have_intervals_and_only_significant_winners_are_named() {
+    fn only_significant_winners_are_named_and_figures_have_intervals() {
         let text = drive_test_text(&example(), usize::MAX);
         let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
-        let has = |words: &str| rows.contains(&words.split(' ').collect());
-        assert!(has("Transfer, read (MiB/s) 100.0 ± 2.0 117.9 ± 2.4"), "{text}");
-        assert!(has("Transfer, read (MiB/s) +17.9 % ± 3.0 black|\\u{1b}"), "{text}");
-        assert!(has("Access time, 4 KiB (ms) +0.8 % ± 3.0 -"), "{text}");
-        assert!(has("green: Transfer, read read 1.000 1.000 1.000 1.000 1.000"), "{text}");
+        let has_row = |words: &str| rows.contains(&words.split(' ').collect());
+        assert!(has_row("Transfer, read (MiB/s) 100.0 ± 2.0 117.9 ± 2.4"), "{text}");
+        assert!(has_row("Transfer, read (MiB/s) +17.9 % ± 3.0 black|\\u{1b}"), "{text}");
+        assert!(has_row("Access time, 4 KiB (ms) +0.8 % ± 3.0 -"), "{text}");
+        assert!(has_row("green: Transfer, read read 1.000 1.000 1.000 1.000 1.000"), "{text}");
         assert!(!text.contains('\x1b') && text.contains("green: a <note>"), "{text}");
-        assert!(has("green 139.00 5.0 server 43.8 8.76") && has("black|\\u{1b} 249.00 - - - -"), "{text}");
+        assert!(
+            has_row("green 139.00 5.0 server 43.8 8.76") && has_row("black|\\u{1b} 249.00 - - - -"),
+            "{text}"
+        );
         assert!(
             text.contains("measured for the whole server; power and energy say nothing about a drive"),
             "{text}"
@@ -412,7 +415,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn one_target_is_compared_with_nothing() {
+    fn a_single_target_has_no_comparison() {
         let mut alone = example();
         alone.targets.pop();
         alone.steps.iter_mut().for_each(|step| step.figures.truncate(1));

@@ -80,8 +80,9 @@ fn transfer_rate_charts(test: &DriveTest) -> Vec<Chart> {
         let alone = Chart::new("Access time", unit, place(), times);
         return vec![Chart { dots: true, scale, ..alone }];
     }
-    let named = |times: ChartSeries| ChartSeries { name: format!("{}, access time", times.name), ..times };
-    let series: Vec<ChartSeries> = times.into_iter().map(named).collect();
+    let as_access_times =
+        |times: ChartSeries| ChartSeries { name: format!("{}, access time", times.name), ..times };
+    let series: Vec<ChartSeries> = times.into_iter().map(as_access_times).collect();
     let cloud = (!series.is_empty()).then_some(DotOverlay { unit, scale, series });
     let title = if cloud.is_some() { "Transfer rate and access time" } else { "Transfer rate" };
     vec![Chart { title: title.into(), cloud, ..curve }]
@@ -223,7 +224,7 @@ mod tests {
     use crate::drive_test::tests::example;
 
     #[test]
-    fn curves_dots_bars_and_histograms_of_both_targets_are_drawn() {
+    fn the_page_draws_every_chart_type_for_both_targets() {
         let mut test = example();
         let mut more = |name: &str, title: &str, group, size, depth| {
             let mut step = test.steps[0].clone();

@@ -204,13 +204,13 @@ fn log_reads(claim: &LogReadClaim, servers: &[ServerTests], checks: &mut Consist
         );
         return;
     };
-    let is = |ms: fn(&InstanceRow) -> f64| {
+    let matches_lines = |ms: fn(&InstanceRow) -> f64| {
         lines.iter().zip(rows).all(|(line, row)| rounded(ms(row), 1) == rounded(line.value(), 1))
     };
     let reads = list(&mut rows.iter().map(|row| with_three_decimals(row.log_reads_average_latency_ms)));
     let mut found = format!("{reads} ms in the table of total I/O");
-    let holds = is(|row| row.log_reads_average_latency_ms);
-    if !holds && is(|row| row.log_writes_average_latency_ms) {
+    let holds = matches_lines(|row| row.log_reads_average_latency_ms);
+    if !holds && matches_lines(|row| row.log_writes_average_latency_ms) {
         found += "; the lines repeat the latency of log writes";
     }
     checks.add_comparison(holds, place, stated, found);

@@ -20,7 +20,7 @@ pub const EXAMPLE: &str = include_str!("example.toml");
 /// Maximum size of a configuration in bytes.
 const MAX_CONFIGURATION_BYTES: u64 = 16 << 20;
 
-/// Content of a configuration file.
+/// Contents of the configuration file for an ESRP submission.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SubmissionConfiguration {
@@ -128,7 +128,7 @@ pub(crate) struct DiskDescription {
     pub(crate) database_capacity_utilization_percent: Option<StatedNumber>,
 }
 
-/// Figures and statements, in the text or in a published paper, that are to be checked.
+/// Published figures and statements that are to be checked.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PublishedClaims {

@@ -254,7 +254,7 @@ fn verdict(test: &ServerTest) -> ReportCell {
 /// Returns a table with the reliability statements, to the extent that there is evidence for them.
 fn reliability(submission: &EsrpSubmission) -> ReportTable {
     let list = |tests: Vec<String>| if tests.is_empty() { "none".into() } else { tests.join(", ") };
-    let named = |is: &dyn Fn(&ServerTest) -> bool| -> Vec<String> {
+    let titles_where = |is: &dyn Fn(&ServerTest) -> bool| -> Vec<String> {
         submission.tests().filter(|test| is(test)).map(ServerTest::title).collect()
     };
     let row = |statement: &str,
@@ -275,20 +275,20 @@ fn reliability(submission: &EsrpSubmission) -> ReportTable {
     )
     .row(row(
         "No transfer failed",
-        named(&|test| test.io_errors == Some(0)),
-        named(&|test| test.io_errors.is_some_and(|errors| errors > 0)),
-        named(&|test| test.io_errors.is_none()),
+        titles_where(&|test| test.io_errors == Some(0)),
+        titles_where(&|test| test.io_errors.is_some_and(|errors| errors > 0)),
+        titles_where(&|test| test.io_errors.is_none()),
     ))
     .row(row(
         "Checksums of databases and logs are valid after the load",
-        named(&|test| load(test) && clean(test)),
-        named(&|test| load(test) && verified(test) && !clean(test)),
-        named(&|test| load(test) && !verified(test)),
+        titles_where(&|test| load(test) && clean(test)),
+        titles_where(&|test| load(test) && verified(test) && !clean(test)),
+        titles_where(&|test| load(test) && !verified(test)),
     ))
     .row(row(
         "The test met its limits",
-        named(&|test| test.verdict == Some(Verdict::Pass)),
-        named(&|test| test.verdict.is_some_and(|verdict| verdict != Verdict::Pass)),
-        named(&|test| test.verdict.is_none()),
+        titles_where(&|test| test.verdict == Some(Verdict::Pass)),
+        titles_where(&|test| test.verdict.is_some_and(|verdict| verdict != Verdict::Pass)),
+        titles_where(&|test| test.verdict.is_none()),
     ))
 }

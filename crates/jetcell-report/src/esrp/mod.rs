@@ -34,7 +34,7 @@ use tested_server::ServerTest;
 pub use configuration::{EXAMPLE, SubmissionConfiguration};
 pub use source::{ResultSource, SourceError};
 
-/// A document that has been checked.
+/// An ESRP document whose figures have been checked.
 #[derive(Debug)]
 pub struct EsrpSubmission {
     configuration: SubmissionConfiguration,
@@ -63,7 +63,7 @@ impl EsrpSubmission {
             configuration.servers.keys().find(|name| !servers.iter().any(|one| one.name == **name))
         {
             return Err(ConfigurationError::new(format!(
-                "[servers] names the server {name:?}, but its directory {} contains no run",
+                "[servers] names the server {name:?}, but its directory {} does not contain a run",
                 configuration.servers[name].display()
             )));
         }
@@ -167,7 +167,7 @@ fn add(servers: &mut Vec<ServerTests>, test: ServerTest) -> Result<(), Configura
     if let Some(server) = servers.iter_mut().find(|server| server.name == test.server) {
         if let Some(other) = server.test(test.kind) {
             return Err(ConfigurationError::new(format!(
-                "{} and {} are both the {}; give only one, or, if two machines have this name, list the \
+                "{} and {} are both the {}; specify only one, or, if two machines have this name, list the \
                  servers under [servers] in the configuration",
                 other.source,
                 test.source,

@@ -281,16 +281,15 @@ fn utilization(
     let SubmissionConfiguration { exchange, disks, .. } = configuration;
     if let (Some(stated), Some(all)) = (&exchange.total_database_size, space.databases) {
         let mut found = format!("{}: all databases at the end of the load", human_bytes(all as u64));
-        let is = |size: f64| (stated.bytes as f64 / size - 1.0).abs() <= 0.01;
-        if let Some(volumes) = space
-            .volumes
-            .filter(|volumes| !is(all) && (is(*volumes) || stated.matches_in_other_units(*volumes)))
-        {
+        let is_close_to = |size: f64| (stated.bytes as f64 / size - 1.0).abs() <= 0.01;
+        if let Some(volumes) = space.volumes.filter(|volumes| {
+            !is_close_to(all) && (is_close_to(*volumes) || stated.matches_in_other_units(*volumes))
+        }) {
             found +=
                 &format!("; {} is the size of the volumes ({})", stated.written, human_bytes(volumes as u64));
         }
         checks.add_comparison(
-            is(all),
+            is_close_to(all),
             "Table 1, Total database size for performance testing",
             &stated.written,
             found,

@@ -12,21 +12,21 @@ use crate::esrp::tested_server::ServerTest;
 use crate::stored::{RunReadError, StoredRun, result_text};
 use jetcell_workload::TestKind;
 
-/// Reason why a source cannot be part of a document.
+/// Reason why a result source cannot be part of an ESRP document.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
     /// The run cannot be read.
     #[error(transparent)]
     Unreadable(#[from] RunReadError),
     /// The file is neither a run nor a published report.
-    #[error("{}: neither the result.json of a run nor published reports in layout {SCHEMA}; give the \
-     directory of a run", path.display())]
+    #[error("{} is neither the result.json file of a run nor a set of published reports in layout {SCHEMA}; \
+     specify the directory of a run", path.display())]
     UnknownFormat {
         /// The file.
         path: PathBuf,
     },
     /// The run is of a test kind that ESRP does not include.
-    #[error("{}: a run of the test {found:?}, which an ESRP document does not include; give runs of \
+    #[error("{} is a run of the test {found:?}, which an ESRP document does not include; use runs of \
      performance, stress, backup and recovery", path.display())]
     UnsupportedTest {
         /// The file.
@@ -36,7 +36,7 @@ pub enum SourceError {
     },
 }
 
-/// Results contributed by one command-line argument.
+/// Results that one command-line argument contributes to an ESRP document.
 #[derive(Debug)]
 pub struct ResultSource {
     pub(super) path: PathBuf,

@@ -82,7 +82,7 @@ pub struct ServerTest {
     pub(crate) kind: TestKind,
     /// Where the results were read from.
     pub(crate) source: String,
-    /// Verdict. `None` if the report has none, such as Jetstress's backup and recovery reports.
+    /// Verdict. `None` for reports that do not have one, such as Jetstress's backup and recovery reports.
     pub(crate) verdict: Option<Verdict>,
     pub(crate) reason: String,
     pub(crate) description: String,

@@ -52,7 +52,7 @@ fn the_published_summary_is_reproduced_to_the_digit() {
         let from = text.find(title).unwrap_or_else(|| panic!("{title} is missing"));
         text[from..].split("\n####").next().unwrap().to_string()
     };
-    let has = |title: &str, rows: &[(&str, &str)]| {
+    let check_rows = |title: &str, rows: &[(&str, &str)]| {
         let block = block(title);
         for (name, value) in rows {
             let row = block.lines().find(|line| line.starts_with(&format!("| {name} |")));
@@ -86,7 +86,7 @@ fn the_published_summary_is_reproduced_to_the_digit() {
             ["616.378", "420.788", "195.590", "16.638", "2.022", "48.625", "1.315", "545.857"],
         ),
     ] {
-        has(title, &names.into_iter().zip(values).collect::<Vec<_>>());
+        check_rows(title, &names.into_iter().zip(values).collect::<Vec<_>>());
     }
     let rates = block("Database read-only performance");
     for row in ["| JS13 | 82.16 | 328.65 |", "| JS14 | 85.20 | 340.80 |", "| Mean of all | 83.68 | 334.73 |"]
@@ -159,7 +159,7 @@ fn the_errors_of_the_published_paper_are_listed() {
 }
 
 #[test]
-fn servers_that_ran_one_after_the_other_are_found() {
+fn sequential_server_runs_are_detected() {
     let file = |name: &str| fs::read_to_string(testdata(name)).unwrap();
     let late = file("esrp-js14.json").replace("2014-03-03T1", "2014-03-04T1");
     let dir = tempfile::tempdir().unwrap();
@@ -173,7 +173,7 @@ fn servers_that_ran_one_after_the_other_are_found() {
 }
 
 #[test]
-fn a_run_of_this_program_is_reported_with_its_verdict_and_what_is_missing() {
+fn a_jetcell_run_is_reported_with_verdict_and_missing_data() {
     let submission = of_runs("title = 'T'", &[&result()]).unwrap();
     assert!(!submission.is_passed());
     let findings = submission.findings();
@@ -196,7 +196,7 @@ fn a_run_of_this_program_is_reported_with_its_verdict_and_what_is_missing() {
 }
 
 #[test]
-fn good_figures_hold_and_wrong_ones_do_not() {
+fn correct_figures_pass_and_wrong_figures_fail() {
     let text = |transfers: &str, used: &str| {
         format!(
             "title = 'T'\n[exchange]\nvolume_size = '2GiB'\nstorage_capacity_used_percent = {used}\n\
@@ -215,15 +215,15 @@ fn good_figures_hold_and_wrong_ones_do_not() {
 }
 
 #[test]
-fn the_same_test_of_a_server_is_refused_twice() {
+fn a_duplicate_server_test_is_refused() {
     let error = of_runs("title = 'T'", &[&result(), &passed()]).unwrap_err().to_string();
-    let expected = "are both the performance test of cell; give only one, or, if two machines have this name, list the \
+    let expected = "are both the performance test of cell; specify only one, or, if two machines have this name, list the \
                     servers under [servers] in the configuration";
     assert!(error.ends_with(expected), "{error}");
 }
 
 #[test]
-fn servers_with_the_same_host_name_are_told_apart_by_their_directories() {
+fn servers_with_equal_host_names_are_distinguished_by_directory() {
     let dir = tempfile::tempdir().unwrap();
     for server in ["a", "b"] {
         let run = dir.path().join(server).join("run");
@@ -231,7 +231,7 @@ fn servers_with_the_same_host_name_are_told_apart_by_their_directories() {
         passed().write(&run.join("result.json")).unwrap();
         SampleFile::create(&run.join("samples.csv")).unwrap();
     }
-    let of = |servers: &str| {
+    let read_submission = |servers: &str| {
         let file = dir.path().join("solution.toml");
         fs::write(&file, format!("title = 'T'\n[servers]\n{servers}")).unwrap();
         let sources =
@@ -239,7 +239,7 @@ fn servers_with_the_same_host_name_are_told_apart_by_their_directories() {
         EsrpSubmission::new(SubmissionConfiguration::read(&file)?, sources.into())
     };
     let names = |servers: &str| -> Vec<String> {
-        of(servers).unwrap().servers.into_iter().map(|server| server.name).collect()
+        read_submission(servers).unwrap().servers.into_iter().map(|server| server.name).collect()
     };
     assert_eq!(names("One = 'a'\n'Server two' = 'b'"), ["One", "Server two"]);
     assert_eq!(names("One = 'a'"), ["One", "cell"]);
@@ -249,13 +249,13 @@ fn servers_with_the_same_host_name_are_told_apart_by_their_directories() {
         ("One = 'a'\nThree = 'c'", "the directory c of the server \"Three\" cannot be found"),
         ("One = 'a'\nTwo = 'b'\nThree = 'b/run/samples.csv'", "but its directory"),
     ] {
-        let error = of(servers).unwrap_err().to_string();
+        let error = read_submission(servers).unwrap_err().to_string();
         assert!(error.contains(expected) && !error.contains('\n'), "{servers}: {error}");
     }
 }
 
 #[test]
-fn tests_of_one_name_on_two_machines_are_found() {
+fn equal_test_names_on_two_machines_are_detected() {
     let mut stress = RunResult { test: TestKind::Stress, ..passed() };
     stress.machine.memory_bytes += 1 << 30;
     stress.parts = vec![TestPart::default(); 3];
@@ -268,7 +268,7 @@ fn tests_of_one_name_on_two_machines_are_found() {
 }
 
 #[test]
-fn the_vendors_text_stays_text() {
+fn vendor_text_is_escaped() {
     let hostile = "title = '<script>alert(1)</script>'\nvendor = '# <b>|x'\n[text]\nsolution = \"\"\"\n<img src=x \
                    onerror=alert(1)>\n\n- a & b\n  more\n- [c](javascript:d)\n\n# no heading\n1. no list\"\"\"\n\
                    [hardware]\nmodel = '\"><script>|'";
@@ -326,7 +326,7 @@ fn the_example_is_a_configuration_with_every_key() {
 }
 
 #[test]
-fn mistakes_of_the_configuration_are_one_line() {
+fn configuration_errors_are_one_line() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let mistake = |text: &[u8]| {
         fs::write(file.path(), text).unwrap();
@@ -342,7 +342,7 @@ fn mistakes_of_the_configuration_are_one_line() {
         ),
         ("title = 'x'\n[disks]\ncount = -3", ": line 3: expected a number from 0 to 1e15"),
         ("title = 'x'\n[disks]\ncount = nan", ": line 3: expected a number from 0 to 1e15"),
-        ("title = 'x'\n[disks]\nraw_capacity = '1 XB'", "'1 XB' is not understood; write for example 256MiB"),
+        ("title = 'x'\n[disks]\nraw_capacity = '1 XB'", "could not parse '1 XB'; try a value such as 256MiB"),
         (
             "title = 'x'\n[exchange]\nmailboxes_per_database = [1]",
             "line 3: expected a number, or a list of the minimum",
@@ -362,7 +362,7 @@ fn mistakes_of_the_configuration_are_one_line() {
 }
 
 #[test]
-fn what_is_no_run_is_refused_in_one_line() {
+fn a_source_without_a_run_is_refused_in_one_line() {
     let dir = tempfile::tempdir().unwrap();
     let refused = |name: &str, text: &str| {
         fs::write(dir.path().join(name), text).unwrap();
@@ -371,22 +371,25 @@ fn what_is_no_run_is_refused_in_one_line() {
         line
     };
     let published = fs::read_to_string(testdata("esrp-js13.json")).unwrap();
-    assert!(refused("x.json", "{}").contains("neither the result.json of a run nor published reports"));
+    assert!(
+        refused("x.json", "{}")
+            .contains("neither the result.json file of a run nor a set of published reports")
+    );
     assert!(refused("x.json", "[]").contains("neither"));
     assert!(refused("x.json", "").contains("truncated or damaged"));
     assert!(refused("x.json", &published[..published.len() / 2]).contains("truncated or damaged"));
     assert!(
         refused("x.json", &published.replace("\"2014-03-03T13:44:08\"", "\"soon\""))
-            .contains("'soon' is not a time")
+            .contains("'soon' is not a valid time")
     );
     let other = refused("result.json", "{\"schema_version\": 2, \"test\": \"fill\"}");
     assert!(other.contains("a run of the test \"fill\", which an ESRP document does not include"), "{other}");
     let nowhere = ResultSource::read("nowhere".as_ref()).unwrap_err().to_string();
-    assert!(nowhere.starts_with("nowhere: no run is stored here"), "{nowhere}");
+    assert!(nowhere.starts_with("nowhere: failed to read the stored run"), "{nowhere}");
 }
 
 #[test]
-fn figures_at_the_ends_of_their_range_make_no_panic() {
+fn extreme_figures_do_not_panic() {
     let mut extreme = passed();
     extreme.phases[0].seconds = f64::MAX;
     extreme.final_database_bytes = u64::MAX;

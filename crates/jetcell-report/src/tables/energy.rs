@@ -54,7 +54,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn every_figure_has_its_scope_and_unit() {
+    fn every_figure_has_a_scope_and_unit() {
         let mut result = result();
         assert_eq!(energy(&result), None);
         result.energy = Some(measured("server"));

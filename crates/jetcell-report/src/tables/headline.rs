@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn the_subject_begins_with_the_words_of_the_user() {
+    fn the_subject_begins_with_the_user_supplied_words() {
         let mut result = result();
         assert_eq!(
             test_description(&result),

@@ -124,19 +124,19 @@ mod tests {
     use crate::example::result;
 
     #[test]
-    fn a_difference_says_whether_it_is_significant() {
+    fn significant_differences_are_marked() {
         let mut result = result();
         assert!(impact(&result).is_none() && layout(&result).is_none());
         result.configuration.maintenance_impact = true;
         let tasks = "scan,zero".parse().unwrap();
-        let of = |mean, half_width| ConfidenceInterval { mean, half_width };
+        let interval = |mean, half_width| ConfidenceInterval { mean, half_width };
         result.analysis.maintenance_impact = vec![
-            TaskImpact { turns: 3, transactional_iops: of(1000.0, 20.0), ..TaskImpact::default() },
+            TaskImpact { turns: 3, transactional_iops: interval(1000.0, 20.0), ..TaskImpact::default() },
             TaskImpact {
                 tasks,
                 turns: 3,
-                iops_percent: of(-9.84, 2.0),
-                read_percent: of(3.0, 5.5),
+                iops_percent: interval(-9.84, 2.0),
+                read_percent: interval(3.0, 5.5),
                 ..TaskImpact::default()
             },
         ];

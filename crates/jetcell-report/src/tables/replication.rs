@@ -94,7 +94,7 @@ fn io(title: &str, replication: &ReplicationTestResult, part: &ReplicationPart) 
 /// Returns a table that shows how much log data a failover would have lost.
 fn missing_log(replication: &ReplicationTestResult) -> ReportTable {
     let kib = |bytes: u64| decimal(bytes as f64 / 1024.0, 1);
-    let of = |part: &Option<ReplicationPart>, kept: bool, figure: fn(&MissingLog) -> u64| {
+    let missing_text = |part: &Option<ReplicationPart>, kept: bool, figure: fn(&MissingLog) -> u64| {
         let missing = part.as_ref().and_then(|part| replication.missing_log(part, kept));
         missing.map_or("–".to_string(), |missing| kib(figure(&missing)))
     };
@@ -102,10 +102,10 @@ fn missing_log(replication: &ReplicationTestResult) -> ReportTable {
         let streamed = replication.steady.as_ref().and_then(|part| replication.streamed_share(part, kept));
         vec![
             ReportCell::from(kind(kept)),
-            of(&replication.steady, kept, |missing| missing.mean_bytes).into(),
-            of(&replication.steady, kept, |missing| missing.most_bytes).into(),
-            of(&replication.catch_up, kept, |missing| missing.mean_bytes).into(),
-            of(&replication.catch_up, kept, |missing| missing.most_bytes).into(),
+            missing_text(&replication.steady, kept, |missing| missing.mean_bytes).into(),
+            missing_text(&replication.steady, kept, |missing| missing.most_bytes).into(),
+            missing_text(&replication.catch_up, kept, |missing| missing.mean_bytes).into(),
+            missing_text(&replication.catch_up, kept, |missing| missing.most_bytes).into(),
             streamed.map_or("–".to_string(), |share| decimal(share * 100.0, 1)).into(),
         ]
     };

@@ -59,7 +59,7 @@ mod tests {
     use crate::example::{result, saturation};
 
     #[test]
-    fn the_curve_is_by_rate_and_says_what_broke() {
+    fn the_curve_is_sorted_and_names_the_broken_rule() {
         let mut result = result();
         assert!(curve(&result).rows.is_empty());
         result.analysis.saturation = Some(saturation());

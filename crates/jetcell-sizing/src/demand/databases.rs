@@ -59,8 +59,8 @@ impl DatabasePlan {
                 formula!(sheet, mailboxes_that_fit = floor(largest_gib / mailbox_gib), "per database");
                 if mailboxes_that_fit < 1.0 {
                     return Err(SizingError(format!(
-                        "a mailbox requires {mailbox_gib:.1} GiB but a database may have {largest_gib:.1} \
-                         GiB: raise databases.largest or lower mailboxes.quota"
+                        "a mailbox requires {mailbox_gib:.1} GiB, but a database may be at most \
+                         {largest_gib:.1} GiB: raise databases.largest or lower mailboxes.quota"
                     )));
                 }
                 formula!(
@@ -75,7 +75,7 @@ impl DatabasePlan {
         formula!(sheet, database_gib = mailboxes_per_database * mailbox_gib, "GiB");
         if database_gib > largest_gib * (1.0 + 1e-9) {
             warnings.push(format!(
-                "a database has {database_gib:.0} GiB, more than the limit of {largest_gib:.0} GiB; use \
+                "a database is {database_gib:.0} GiB, which exceeds the limit of {largest_gib:.0} GiB; use \
                  more databases"
             ));
         }

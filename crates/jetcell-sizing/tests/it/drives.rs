@@ -9,7 +9,7 @@ use jetcell_sizing::economy::{
 use crate::{fixture, near, number};
 
 #[test]
-fn the_published_energy_is_that_of_the_server_not_of_the_drive() {
+fn the_published_energy_covers_the_server_not_the_drive() {
     let source = fixture("drive-comparison");
     let cases = fixture("sizing-cases");
     let economics = &cases["drive_economics_seed000"];

@@ -41,7 +41,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
     #[test]
-    fn more_of_anything_never_needs_fewer_disks(
+    fn a_larger_load_never_needs_fewer_disks(
         count in 100u64..50_000,
         messages in 1.0f64..500.0,
         quota in 1u32..50,
@@ -70,7 +70,7 @@ proptest! {
     }
 
     #[test]
-    fn more_copies_hold_more_and_bear_more(count in 100u64..50_000) {
+    fn more_copies_store_more_and_tolerate_more_failures(count in 100u64..50_000) {
         let mut smaller = example();
         smaller.mailboxes.count = count;
         smaller.databases.count = Some(30);

@@ -5,18 +5,18 @@
 use lock_api::GuardNoSend;
 use shuttle::future::batch_semaphore::{BatchSemaphore, Fairness};
 
-/// Mutex like that of `parking_lot`.
+/// Mutex like that of `parking_lot`, for testing with `shuttle`.
 pub type Mutex<T> = lock_api::Mutex<RawMutex, T>;
-/// Mutex guard like that of `parking_lot`.
+/// Mutex guard like that of `parking_lot`, for testing with `shuttle`.
 pub type MutexGuard<'a, T> = lock_api::MutexGuard<'a, RawMutex, T>;
-/// Read-write lock like that of `parking_lot`.
+/// Read-write lock like that of `parking_lot`, for testing with `shuttle`.
 pub type RwLock<T> = lock_api::RwLock<RawRwLock, T>;
-/// Owned read guard like that of `parking_lot`.
+/// Owned read guard like that of `parking_lot`, for testing with `shuttle`.
 pub type ArcRwLockReadGuard<R, T> = lock_api::ArcRwLockReadGuard<R, T>;
-/// Owned write guard like that of `parking_lot`.
+/// Owned write guard like that of `parking_lot`, for testing with `shuttle`.
 pub type ArcRwLockWriteGuard<R, T> = lock_api::ArcRwLockWriteGuard<R, T>;
 
-/// A mutex: a semaphore with one permit.
+/// A mutex implemented as a semaphore with one permit.
 #[derive(Debug)]
 pub struct RawMutex(BatchSemaphore);
 
@@ -43,7 +43,7 @@ unsafe impl lock_api::RawMutex for RawMutex {
 /// Number of permits of a read-write lock. A reader acquires one permit, and a writer acquires all of them.
 const READERS: usize = 1 << 16;
 
-/// A read-write lock: a semaphore with one permit for each reader.
+/// A read-write lock implemented as a semaphore with one permit for each reader.
 ///
 /// The semaphore is fair, so a waiting writer blocks new readers, as in `parking_lot`. A thread that acquires the
 /// shared lock twice can therefore deadlock, and the model must detect that.

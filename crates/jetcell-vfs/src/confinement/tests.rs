@@ -181,7 +181,7 @@ fn only_regular_files_are_listed_and_opened() {
 }
 
 #[test]
-fn a_confined_directory_works_as_any_other() {
+fn a_confined_directory_behaves_like_an_ordinary_directory() {
     let cell = ConfinementFixture::new();
     cell.each(|vfs, how| {
         let sub = cell.app("one/two");
@@ -210,7 +210,7 @@ fn a_confined_directory_works_as_any_other() {
 }
 
 #[test]
-fn a_relative_path_is_confined_as_the_absolute_one() {
+fn a_relative_path_is_confined_like_an_absolute_path() {
     let relative = Path::new("a-directory-of-no-test");
     let mut confinement = Confinement::default();
     confinement.add(relative).unwrap();
@@ -227,7 +227,7 @@ fn a_relative_path_is_confined_as_the_absolute_one() {
 }
 
 #[test]
-fn a_directory_that_does_not_exist_yet_is_confined_when_it_is_created() {
+fn a_missing_directory_is_confined_on_creation() {
     let cell = ConfinementFixture::new();
     let new = cell.base.path().join("named/deep/new");
     let options = RealOptions { backend: Backend::Threads, direct: false };

@@ -42,7 +42,7 @@ fn the_chosen_operation_fails_and_no_other() {
 }
 
 #[test]
-fn space_runs_out_after_so_many_bytes_for_writes_and_growth_together() {
+fn writes_and_growth_share_the_space_limit() {
     let (vfs, file) = fixture();
     vfs.inject(InjectedFault::new(FaultTarget::Space, FaultEffect::NoSpace).after_bytes(8192).repeating());
     file.write_at(0, &[1; 4096], LOG).unwrap();
@@ -75,7 +75,7 @@ fn writes_are_torn_or_lost_and_reads_return_wrong_bits() {
 }
 
 #[test]
-fn syncs_that_are_acknowledged_and_not_done_keep_nothing() {
+fn falsely_acknowledged_syncs_persist_nothing() {
     let disk = SimVfs::new();
     let vfs = FaultVfs::new(Arc::new(disk.clone()));
     let path = Path::new("/a.log");
@@ -121,7 +121,7 @@ fn one_transfer_of_a_batch_fails() {
 }
 
 #[test]
-fn operations_on_names_fail_as_well() {
+fn directory_operations_can_fail() {
     let (vfs, _file) = fixture();
     let (old, new) = (Path::new("/a.log"), Path::new("/b.log"));
     use FaultTarget::{Create, Open, Remove, Rename, SyncDirectory};

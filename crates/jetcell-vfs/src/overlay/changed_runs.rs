@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn runs_equal_a_map_of_single_blocks() {
+    fn runs_match_a_map_with_single_blocks() {
         for seed in 0..200 {
             let mut random = ChaCha8Rng::seed_from_u64(seed);
             let (mut runs, mut model, mut used) = (ChangedRuns::default(), BTreeMap::new(), 0);
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_of_many_blocks_takes_one_run() {
+    fn a_multi_block_page_uses_one_run() {
         let mut runs = ChangedRuns::default();
         // Write the pages in scattered order, twice.
         for _ in 0..2 {

@@ -42,7 +42,7 @@ fn submitted(file: &dyn File, kind: TransferKind, offset: u64, bytes: &[u8]) -> 
 }
 
 #[test]
-fn an_overlay_behaves_as_the_disk_would_and_leaves_the_disk_as_it_is() {
+fn an_overlay_behaves_like_the_disk_and_leaves_it_unchanged() {
     for seed in 0..60 {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let (disk, overlay) = overlay();
@@ -86,7 +86,7 @@ fn an_overlay_behaves_as_the_disk_would_and_leaves_the_disk_as_it_is() {
 }
 
 #[test]
-fn a_lock_is_exclusive_until_it_is_dropped_and_a_file_opened_to_read_is_not_written() {
+fn overlay_locks_are_exclusive_and_read_only_files_reject_writes() {
     let (_, overlay) = overlay();
     let lock = overlay.lock(Path::new("/d/a")).unwrap();
     assert_eq!(overlay.lock(Path::new("/d/a")).err().unwrap().kind(), io::ErrorKind::WouldBlock);

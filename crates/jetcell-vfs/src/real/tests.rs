@@ -20,7 +20,7 @@ fn on_disk() -> TempDir {
     TempDir::new_in(build).unwrap()
 }
 
-/// Creates a directory in memory, or returns `None` if the machine has no such file system.
+/// Creates a directory in memory, or returns `None` if the machine has no in-memory file system.
 fn in_memory() -> Option<TempDir> {
     TempDir::new_in("/dev/shm").ok()
 }
@@ -57,7 +57,7 @@ fn run(file: &dyn File, batch: Vec<(TransferKind, u64, IoBuffer)>) -> Vec<(io::R
 }
 
 #[test]
-fn files_that_are_synced_together_have_their_results_in_order() {
+fn batched_sync_results_are_in_file_order() {
     struct BadFile<'file>(&'file dyn File);
     impl crate::FileLayer for BadFile<'_> {
         fn inner(&self) -> &dyn File {
@@ -78,7 +78,7 @@ fn files_that_are_synced_together_have_their_results_in_order() {
 }
 
 #[test]
-fn direct_io_is_found_where_it_works_and_probing_leaves_nothing() {
+fn direct_io_is_detected_and_probing_leaves_no_files() {
     for directory in [Some(on_disk()), in_memory()].iter().flatten() {
         let available = direct_io_available(directory.path());
         println!("{}: direct I/O {available}", directory.path().display());
@@ -90,7 +90,7 @@ fn direct_io_is_found_where_it_works_and_probing_leaves_nothing() {
 }
 
 #[test]
-fn random_transfers_do_what_a_vector_of_bytes_does() {
+fn random_transfers_match_an_in_memory_file() {
     const BLOCKS: u64 = 64;
     every_kind(|vfs, directory| {
         let mut rng = ChaCha8Rng::seed_from_u64(7);
@@ -126,7 +126,7 @@ fn random_transfers_do_what_a_vector_of_bytes_does() {
 }
 
 #[test]
-fn many_transfers_of_several_threads_complete_and_the_drop_of_the_vfs_waits_for_them() {
+fn dropping_the_vfs_waits_for_transfers_from_all_threads() {
     for vfs in BACKENDS.into_iter().filter_map(|backend| vfs(backend, true)) {
         let directory = on_disk();
         let file = vfs.open(&directory.path().join("a"), OpenMode::CreateNew).unwrap();
@@ -157,7 +157,7 @@ fn many_transfers_of_several_threads_complete_and_the_drop_of_the_vfs_waits_for_
 }
 
 #[test]
-fn completions_may_submit_and_may_drop_the_last_handle() {
+fn completions_may_submit_transfers_and_drop_the_last_handle() {
     for vfs in BACKENDS.into_iter().filter_map(|backend| vfs(backend, true)) {
         let directory = on_disk();
         let file = vfs.open(&directory.path().join("a"), OpenMode::CreateNew).unwrap();
@@ -182,7 +182,7 @@ fn completions_may_submit_and_may_drop_the_last_handle() {
 }
 
 #[test]
-fn completions_may_submit_more_than_fits_in_flight_and_what_cannot_start() {
+fn completions_may_submit_excess_transfers_and_transfers_that_cannot_start() {
     for vfs in BACKENDS.into_iter().filter_map(|backend| vfs(backend, false)) {
         let directory = on_disk();
         let path = directory.path().join("a");
@@ -211,7 +211,7 @@ fn completions_may_submit_more_than_fits_in_flight_and_what_cannot_start() {
 }
 
 #[test]
-fn more_transfers_than_fit_in_flight_may_all_fail_to_start() {
+fn more_transfers_than_the_queue_depth_may_fail_to_start() {
     for vfs in BACKENDS.into_iter().filter_map(|backend| vfs(backend, false)) {
         let directory = on_disk();
         let path = directory.path().join("a");
@@ -248,7 +248,7 @@ fn the_backend_is_io_uring_where_the_kernel_allows_it() {
 }
 
 #[test]
-fn files_that_refuse_direct_transfers_are_opened_without() {
+fn files_that_refuse_direct_io_are_opened_buffered() {
     // Files in /proc never allow O_DIRECT. The tests cannot rely on that for any other volume.
     let file = Descriptor::open(Path::new("/proc/self/cmdline"), OpenMode::Read, true).unwrap();
     let mut start = [0; 1];
@@ -257,7 +257,7 @@ fn files_that_refuse_direct_transfers_are_opened_without() {
 }
 
 #[test]
-fn reading_past_the_end_and_writing_to_a_reader_fail() {
+fn reads_past_end_and_writes_to_read_only_files_fail() {
     every_kind(|vfs, directory| {
         let path = directory.join("a");
         std::fs::write(&path, vec![3; 6000]).unwrap();
@@ -277,7 +277,7 @@ fn reading_past_the_end_and_writing_to_a_reader_fail() {
 }
 
 #[test]
-fn unaligned_memory_and_unaligned_ranges_work_and_agree_with_direct_transfers() {
+fn unaligned_buffers_and_ranges_match_direct_transfers() {
     every_kind(|vfs, directory| {
         let file = vfs.open(&directory.join("a"), OpenMode::CreateNew).unwrap();
         let pattern: Vec<u8> = (0..3 * (1 << 20) + 1).map(|i| (i / 7 % 251) as u8).collect();
@@ -298,7 +298,7 @@ fn unaligned_memory_and_unaligned_ranges_work_and_agree_with_direct_transfers() 
 }
 
 #[test]
-fn parts_follow_each_other_in_the_file_wherever_they_are_in_memory() {
+fn scattered_buffers_are_contiguous_in_the_file() {
     every_kind(|vfs, directory| {
         let file = vfs.open(&directory.join("a"), OpenMode::CreateNew).unwrap();
         let mut memory = IoBuffer::zeroed(8 * 4096);
@@ -319,7 +319,7 @@ fn parts_follow_each_other_in_the_file_wherever_they_are_in_memory() {
 }
 
 #[test]
-fn growing_reserves_zeros_and_a_full_volume_leaves_the_length_alone() {
+fn growth_reserves_zeros_and_a_full_volume_keeps_the_length() {
     every_kind(|vfs, directory| {
         let file = vfs.open(&directory.join("a"), OpenMode::CreateNew).unwrap();
         file.write_at(0, &[9; 4096], WHY).unwrap();
@@ -351,7 +351,7 @@ fn zeros_are_written_where_space_cannot_be_reserved() {
 }
 
 #[test]
-fn names_can_be_created_renamed_removed_and_listed() {
+fn files_can_be_created_renamed_removed_and_listed() {
     let vfs = vfs(Backend::Threads, true).unwrap();
     let directory = on_disk();
     let deep = directory.path().join("x/y/z");
@@ -379,7 +379,7 @@ fn names_can_be_created_renamed_removed_and_listed() {
 }
 
 #[test]
-fn a_file_without_readable_metadata_is_not_left_out_of_a_list() {
+fn a_listing_includes_files_without_readable_metadata() {
     let vfs = vfs(Backend::Threads, true).unwrap();
     let directory = on_disk();
     let [file, link, gone] = ["file", "link", "gone"].map(|name| directory.path().join(name));
@@ -394,7 +394,7 @@ fn a_file_without_readable_metadata_is_not_left_out_of_a_list() {
 }
 
 #[test]
-fn a_lock_has_one_holder_under_any_name() {
+fn a_file_lock_has_one_holder_across_all_names() {
     let directory = on_disk();
     let path = directory.path().join("lock");
     let (one, other) = (vfs(Backend::Threads, true).unwrap(), vfs(Backend::Threads, true).unwrap());
@@ -415,7 +415,7 @@ fn a_lock_has_one_holder_under_any_name() {
 }
 
 #[test]
-fn a_file_is_the_same_by_all_its_names_and_no_other() {
+fn same_file_matches_all_hard_links_and_no_other_file() {
     let directory = on_disk();
     let [one, link, copy] = ["one", "link", "copy"].map(|name| directory.path().join(name));
     std::fs::write(&one, b"x").unwrap();
@@ -427,7 +427,7 @@ fn a_file_is_the_same_by_all_its_names_and_no_other() {
 }
 
 #[test]
-fn pipes_and_devices_are_refused_without_waiting_and_directories_too() {
+fn pipes_devices_and_directories_are_refused_without_blocking() {
     let dir = on_disk();
     let pipe = dir.path().join("pipe");
     rustix::fs::mknodat(CWD, &pipe, rustix::fs::FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
@@ -447,7 +447,7 @@ fn pipes_and_devices_are_refused_without_waiting_and_directories_too() {
 }
 
 #[test]
-fn a_lock_is_seen_without_taking_it() {
+fn a_lock_is_detected_without_acquiring_the_lock() {
     let dir = on_disk();
     let path = dir.path().join("file");
     assert!(!crate::is_locked(&path).unwrap(), "it does not exist");
@@ -460,7 +460,7 @@ fn a_lock_is_seen_without_taking_it() {
 
 /// A process may not access unmapped memory, so the kernel fails such a read on every backend.
 #[test]
-fn an_error_of_the_kernel_reaches_the_caller_of_every_backend() {
+fn every_backend_returns_kernel_errors() {
     for backend in [Backend::Uring, Backend::Threads] {
         let Some(vfs) = vfs(backend, false) else { continue };
         let file = vfs.open(Path::new("/proc/self/mem"), OpenMode::Read).unwrap();
@@ -478,7 +478,7 @@ fn an_error_of_the_kernel_reaches_the_caller_of_every_backend() {
 }
 
 #[test]
-fn a_hole_reads_as_zeros_and_gives_its_blocks_back() {
+fn a_punched_hole_reads_as_zeros_and_frees_blocks() {
     let dir = on_disk();
     let path = dir.path().join("file");
     let blocks = || std::os::unix::fs::MetadataExt::blocks(&std::fs::metadata(&path).unwrap());
@@ -506,7 +506,7 @@ fn a_hole_reads_as_zeros_and_gives_its_blocks_back() {
 }
 
 #[test]
-fn a_link_to_a_file_and_a_directory_are_no_files_of_their_own() {
+fn links_and_directories_are_not_regular_files() {
     let dir = on_disk();
     let (file, link) = (dir.path().join("file"), dir.path().join("link"));
     std::fs::write(&file, "x").unwrap();
@@ -522,38 +522,41 @@ fn a_link_to_a_file_and_a_directory_are_no_files_of_their_own() {
 }
 
 #[test]
-fn only_files_that_nobody_else_prepared_are_opened_as_own_ones() {
+fn write_own_refuses_links_and_files_with_other_names() {
     let dir = on_disk();
-    let at = |name: &str| dir.path().join(name);
-    std::fs::write(at("own"), [1; 4096]).unwrap();
-    std::fs::write(at("victim"), [7; 4096]).unwrap();
-    std::fs::hard_link(at("victim"), at("second name")).unwrap();
-    std::os::unix::fs::symlink(at("victim"), at("link")).unwrap();
-    std::os::unix::fs::symlink(at("created"), at("to nothing")).unwrap();
+    let path_to = |name: &str| dir.path().join(name);
+    std::fs::write(path_to("own"), [1; 4096]).unwrap();
+    std::fs::write(path_to("victim"), [7; 4096]).unwrap();
+    std::fs::hard_link(path_to("victim"), path_to("second name")).unwrap();
+    std::os::unix::fs::symlink(path_to("victim"), path_to("link")).unwrap();
+    std::os::unix::fs::symlink(path_to("created"), path_to("to nothing")).unwrap();
     let vfs: Arc<dyn Vfs> = Arc::new(vfs(Backend::Threads, true).unwrap());
     let layer: Arc<dyn Vfs> = Arc::new(FaultVfs::new(vfs.clone()));
     for vfs in [vfs, layer] {
-        vfs.open(&at("own"), OpenMode::WriteOwn).unwrap().write_at(0, &[2; 4096], IoReason::Other).unwrap();
+        vfs.open(&path_to("own"), OpenMode::WriteOwn)
+            .unwrap()
+            .write_at(0, &[2; 4096], IoReason::Other)
+            .unwrap();
         for name in ["link", "to nothing", "second name"] {
-            let error = vfs.open(&at(name), OpenMode::WriteOwn).err().unwrap();
+            let error = vfs.open(&path_to(name), OpenMode::WriteOwn).err().unwrap();
             assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{name}: {error}");
         }
-        let none = vfs.open(&at("none"), OpenMode::WriteOwn).err().unwrap();
+        let none = vfs.open(&path_to("none"), OpenMode::WriteOwn).err().unwrap();
         assert_eq!(none.kind(), io::ErrorKind::NotFound);
-        assert!(vfs.open(&at("to nothing"), OpenMode::CreateNew).is_err());
+        assert!(vfs.open(&path_to("to nothing"), OpenMode::CreateNew).is_err());
     }
-    assert_eq!(std::fs::read(at("victim")).unwrap(), [7; 4096]);
-    assert!(!at("created").exists());
+    assert_eq!(std::fs::read(path_to("victim")).unwrap(), [7; 4096]);
+    assert!(!path_to("created").exists());
     // Only root can create a file owned by another user. Such a file is refused, even in a directory owned by this
     // user.
-    if std::os::unix::fs::chown(at("own"), Some(4711), None).is_ok() {
+    if std::os::unix::fs::chown(path_to("own"), Some(4711), None).is_ok() {
         let vfs = super::RealVfs::new(RealOptions::default()).unwrap();
         for (mode, owner) in [(0o700, 0), (0o1777, 0), (0o1777, 4711), (0o755, 4711)] {
             std::fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
             std::os::unix::fs::chown(dir.path(), Some(owner), None).unwrap();
-            let error = vfs.open(&at("own"), OpenMode::WriteOwn).err().unwrap();
+            let error = vfs.open(&path_to("own"), OpenMode::WriteOwn).err().unwrap();
             assert!(error.to_string().contains("another user"), "{mode:o} {owner}: {error}");
-            let error = crate::OutputFile::create(&at("own")).unwrap_err();
+            let error = crate::OutputFile::create(&path_to("own")).unwrap_err();
             assert!(error.to_string().contains("another user"), "{mode:o} {owner}: {error}");
         }
         let names: Vec<_> =
@@ -563,24 +566,24 @@ fn only_files_that_nobody_else_prepared_are_opened_as_own_ones() {
 }
 
 #[test]
-fn a_lock_creates_no_file_through_a_link_and_a_directory_can_be_locked() {
+fn locking_follows_no_link_and_works_on_directories() {
     let dir = on_disk();
-    let at = |name: &str| dir.path().join(name);
-    std::os::unix::fs::symlink(at("created"), at("to nothing")).unwrap();
+    let path_to = |name: &str| dir.path().join(name);
+    std::os::unix::fs::symlink(path_to("created"), path_to("to nothing")).unwrap();
     let vfs = vfs(Backend::Threads, false).unwrap();
-    let error = vfs.lock(&at("to nothing")).err().unwrap();
+    let error = vfs.lock(&path_to("to nothing")).err().unwrap();
     assert!(error.to_string().contains("a link to a file that does not exist"), "{error}");
-    assert!(!at("created").exists());
+    assert!(!path_to("created").exists());
     let held = vfs.lock_directory(dir.path()).unwrap();
     assert_eq!(vfs.lock_directory(dir.path()).err().unwrap().kind(), io::ErrorKind::WouldBlock);
     drop(held);
     vfs.lock_directory(dir.path()).unwrap();
-    vfs.lock(&at("E00.lock")).unwrap();
-    assert!(at("E00.lock").exists());
+    vfs.lock(&path_to("E00.lock")).unwrap();
+    assert!(path_to("E00.lock").exists());
 }
 
 #[test]
-fn what_the_file_system_creates_is_private() {
+fn created_files_and_directories_are_private() {
     let dir = on_disk();
     let directory = dir.path().join("a/b");
     let vfs = vfs(Backend::Threads, true).unwrap();

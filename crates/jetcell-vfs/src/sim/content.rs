@@ -72,7 +72,7 @@ mod tests {
     use rand::{Rng, SeedableRng};
 
     #[test]
-    fn behaves_like_a_vector_of_bytes() {
+    fn content_behaves_like_a_byte_vector() {
         let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(1);
         let (mut content, mut model) = (SimContent::default(), Vec::new());
         for _ in 0..2000 {

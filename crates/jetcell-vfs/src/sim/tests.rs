@@ -31,7 +31,7 @@ fn after(disk: &SimVfs, seed: u64) -> SimVfs {
 }
 
 #[test]
-fn what_was_synced_survives_and_the_rest_is_kept_lost_or_torn() {
+fn synced_data_survives_and_unsynced_data_may_not() {
     let (disk, file) = disk_with_file();
     file.write_at(0, &[2; 4096], WHY).unwrap();
     file.write_at(4096, &[2; 4096], WHY).unwrap();
@@ -69,7 +69,7 @@ fn the_same_seed_gives_the_same_disk_and_copies_are_independent() {
 }
 
 #[test]
-fn an_unsynced_length_may_be_lost_together_with_the_writes_behind_it() {
+fn an_unsynced_length_may_be_lost_with_writes_past_it() {
     let (disk, file) = disk_with_file();
     file.grow(32768).unwrap();
     file.write_at(28672, &[7; 4096], WHY).unwrap();
@@ -88,7 +88,7 @@ fn an_unsynced_length_may_be_lost_together_with_the_writes_behind_it() {
 }
 
 #[test]
-fn names_survive_in_order_until_their_directory_is_synced() {
+fn unsynced_directory_changes_survive_as_an_ordered_prefix() {
     let (disk, file) = disk_with_file();
     disk.open(path("/d/b"), OpenMode::CreateNew).unwrap();
     disk.rename(path("/d/a"), path("/d/c")).unwrap();
@@ -105,7 +105,7 @@ fn names_survive_in_order_until_their_directory_is_synced() {
 }
 
 #[test]
-fn a_rename_between_directories_is_in_both_or_in_neither() {
+fn a_cross_directory_rename_is_atomic() {
     let (disk, _file) = disk_with_file();
     disk.rename(path("/d/a"), path("/e/a")).unwrap();
     disk.open(path("/e/b"), OpenMode::CreateNew).unwrap();
@@ -118,7 +118,7 @@ fn a_rename_between_directories_is_in_both_or_in_neither() {
 }
 
 #[test]
-fn power_can_be_cut_at_any_operation_and_the_one_in_flight_may_be_torn() {
+fn a_power_cut_at_any_operation_may_tear_the_operation() {
     for limit in 0..3 {
         let (disk, file) = disk_with_file();
         let start = disk.operations();
@@ -143,7 +143,7 @@ fn power_can_be_cut_at_any_operation_and_the_one_in_flight_may_be_torn() {
 }
 
 #[test]
-fn power_comes_back_with_a_restart_only() {
+fn only_a_restart_restores_power() {
     let (disk, file) = disk_with_file();
     disk.rename(path("/d/a"), path("/d/b")).unwrap();
     disk.cut_power_after(disk.operations());
@@ -154,7 +154,7 @@ fn power_comes_back_with_a_restart_only() {
 }
 
 #[test]
-fn a_batch_in_flight_at_the_cut_survives_in_part() {
+fn an_in_flight_batch_survives_a_power_cut_partially() {
     let (disk, file) = disk_with_file();
     disk.cut_power_after(disk.operations() + 1);
     let batch = (0..4).map(|page| {
@@ -173,7 +173,7 @@ fn a_batch_in_flight_at_the_cut_survives_in_part() {
 }
 
 #[test]
-fn a_killed_process_leaves_writes_that_a_later_power_cut_can_still_take() {
+fn writes_before_a_kill_can_be_lost_to_power_cuts() {
     let (disk, file) = disk_with_file();
     file.write_at(0, &[2; 4096], WHY).unwrap();
     let _lock = disk.lock(path("/d/lock")).unwrap();
@@ -216,7 +216,7 @@ fn injected_damage_is_durable_and_lost_writes_are_acknowledged() {
 }
 
 #[test]
-fn files_are_opened_as_asked_and_locked_once() {
+fn open_modes_are_enforced_and_locks_are_exclusive() {
     let (disk, _file) = disk_with_file();
     let open = |name, mode| disk.open(path(name), mode).map_err(|error| error.kind());
     assert_eq!(open("/d/a", OpenMode::CreateNew).err(), Some(ErrorKind::AlreadyExists));
@@ -237,13 +237,13 @@ fn a_torn_rename_leaves_the_file_under_both_names() {
     disk.rename(path("/d/b"), path("/d/c")).unwrap();
     let torn = CrashOptions { lose_name: 0.0, tear_rename: 1.0, ..CrashOptions::default() };
     let after = disk.crash(1, torn);
-    let there = |name: &str| after.exists(path(name)).unwrap();
-    assert!(there("/d/a") && there("/d/b") && !there("/d/c"), "the later rename is lost");
+    let file_exists = |name: &str| after.exists(path(name)).unwrap();
+    assert!(file_exists("/d/a") && file_exists("/d/b") && !file_exists("/d/c"), "the later rename is lost");
     assert_eq!(after.contents(path("/d/a")), after.contents(path("/d/b")));
 }
 
 #[test]
-fn a_link_is_one_more_name_of_the_file_and_durable_after_a_sync_of_its_directory() {
+fn a_hard_link_is_durable_after_a_directory_sync() {
     let (disk, file) = disk_with_file();
     disk.link(path("/d/a"), path("/d/b")).unwrap();
     assert_eq!(disk.link(path("/d/a"), path("/d/b")).unwrap_err().kind(), ErrorKind::AlreadyExists);

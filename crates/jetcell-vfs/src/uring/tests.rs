@@ -51,7 +51,7 @@ impl RingFixture {
 }
 
 #[test]
-fn an_interrupted_request_is_repeated_but_not_without_end() {
+fn an_interrupted_request_is_retried_a_bounded_number_of_times() {
     for code in [INTERRUPTED, AGAIN] {
         let Some(mut bench) = RingFixture::new() else { return };
         bench.push();
@@ -67,7 +67,7 @@ fn an_interrupted_request_is_repeated_but_not_without_end() {
 }
 
 #[test]
-fn interruptions_and_parts_end_in_the_whole_transfer() {
+fn interrupted_and_short_transfers_are_completed() {
     let Some(mut bench) = RingFixture::new() else { return };
     bench.push();
     for (code, rest) in

@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_comes_nearer_with_each_answer() {
+    fn each_probe_result_reduces_the_remaining_time() {
         let second = Duration::from_secs(1000);
         let mut forecast = SearchForecast::new(second, 3 * second);
         // Initial settling, two probes to bracket the rate, five bisection steps, and settling for the confirmation.

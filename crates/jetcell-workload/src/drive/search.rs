@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_number_of_probes_is_foreseen() {
+    fn the_number_of_probes_is_predicted() {
         for capacity in [7.0, 99.5, 1234.0, 20_000.0, 3e6] {
             for start in [capacity / 1.9, capacity / 1.3, capacity * 1.5] {
                 let (_, asked) = search(start, |ask| ask.rate <= capacity);
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_staircase_is_found_at_its_step() {
+    fn a_search_finds_the_step_in_a_staircase() {
         // Rates are served in steps of 250. All rates above 1500 fail.
         let (found, _) = search(300.0, |ask| (ask.rate / 250.0).ceil() <= 6.0);
         let sustained = found.sustained.unwrap();
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_ends_if_every_rate_holds_and_if_none_does() {
+    fn a_search_ends_if_all_rates_hold_or_none_does() {
         let (found, _) = search(100.0, |_| true);
         assert!(found.ended && found.first_failed.is_none() && found.sustained.unwrap() * 2.0 > MAX_RATE);
         let (found, _) = search(1e6, |_| false);

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_with_its_increments_is_the_last_stored_one() {
+    fn the_journal_restores_the_last_stored_state() {
         let dir = scratch();
         let options = Options { dirs: vec![dir.path().to_path_buf()], ..Options::default() };
         let begun = EnduranceState::new(&options.resolve().unwrap(), &PathBuf::from("out"));
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_after_a_failed_write_is_stored_whole() {
+    fn a_full_state_is_stored_after_a_failed_write() {
         let dir = scratch();
         let options = Options { dirs: vec![dir.path().to_path_buf()], ..Options::default() };
         let begun = EnduranceState::new(&options.resolve().unwrap(), &PathBuf::from("out"));

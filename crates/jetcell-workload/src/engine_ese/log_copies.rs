@@ -170,7 +170,7 @@ mod tests {
     use jetcell_vfs::SimVfs;
 
     #[test]
-    fn a_log_of_a_mebibyte_costs_what_jetstress_reads() {
+    fn a_1_mib_log_needs_the_same_reads_as_jetstress() {
         let disk = SimVfs::new();
         let path = std::path::Path::new("/E0000000001.log");
         disk.open(path, OpenMode::CreateNew).unwrap().grow(1 << 20).unwrap();

@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn outcomes_are_in_order() {
+    fn parallel_outcomes_are_in_order() {
         assert_eq!(
             run_in_parallel(100, |number| number * number),
             (0..100).map(|n| n * n).collect::<Vec<_>>()

@@ -112,10 +112,10 @@ fn sync_directory(file: &Path) -> io::Result<()> {
 }
 
 fn read_header(database: &Path) -> Result<DatabaseHeader> {
-    let failed = |error: &io::Error| Error::io(database, error);
-    let file = File::open(database).map_err(|error| failed(&error))?;
+    let io_error = |error: &io::Error| Error::io(database, error);
+    let file = File::open(database).map_err(|error| io_error(&error))?;
     let mut start = vec![0; HEADER_REGION_BYTES];
-    let read = file.read_at(&mut start, 0).map_err(|error| failed(&error))?;
+    let read = file.read_at(&mut start, 0).map_err(|error| io_error(&error))?;
     let header = DatabaseHeader::read_from_start(&start[..read]).map_err(|error| Error::Corrupt {
         path: database.to_path_buf(),
         page: None,

@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn all_volumes_work_and_little_memory_means_few_checks() {
+    fn low_memory_limits_parallel_checks_but_covers_all_volumes() {
         let queues = [queue(5, 1), queue(5, 3)];
         let places = |most| {
             let lanes = lanes(&queues, most);
@@ -309,30 +309,36 @@ mod tests {
     }
 
     #[test]
-    fn only_a_single_turning_disk_that_the_kernel_knows_is_a_spindle() {
+    fn only_a_single_rotational_disk_is_a_spindle() {
         let block = tempfile::tempdir().unwrap();
         for part in ["sda/slaves", "dm-0/slaves/sda", "md0/slaves/sda", "md0/slaves/sdb"] {
             fs::create_dir_all(block.path().join(part)).unwrap();
         }
-        let of = |name: &str, rotational| {
+        let counts_as_spindle = |name: &str, rotational| {
             let (model, scheduler, queue_requests, write_cache) = (None, None, None, None);
             let name = name.to_string();
             let device = BlockDevice { name, model, rotational, scheduler, queue_requests, write_cache };
             is_spindle(&device, block.path())
         };
-        assert!(of("sda", Some(true)) && of("dm-0", Some(true)), "a disk, and a volume on one");
         assert!(
-            !of("sda", Some(false)) && !of("sda", None),
+            counts_as_spindle("sda", Some(true)) && counts_as_spindle("dm-0", Some(true)),
+            "a disk, and a volume on one"
+        );
+        assert!(
+            !counts_as_spindle("sda", Some(false)) && !counts_as_spindle("sda", None),
             "a device that is not rotational, or is unknown"
         );
-        assert!(!of("md0", Some(true)), "several disks");
-        assert!(!of("vda", Some(true)) && !of("xvda", Some(true)), "virtual disks");
+        assert!(!counts_as_spindle("md0", Some(true)), "several disks");
+        assert!(
+            !counts_as_spindle("vda", Some(true)) && !counts_as_spindle("xvda", Some(true)),
+            "virtual disks"
+        );
     }
 
     /// Verifies that a spindle processes one database at a time, other volumes process several, and all volumes run
     /// concurrently.
     #[test]
-    fn volumes_are_verified_together_and_spindles_one_database_at_a_time() {
+    fn volumes_are_verified_in_parallel_and_spindles_serially() {
         let queues = [queue(3, 1), queue(4, 2)];
         let lanes = lanes(&queues, u64::MAX);
         // The barrier opens only if one database on the spindle and two on the other volume are verified

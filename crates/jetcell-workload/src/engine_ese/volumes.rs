@@ -90,14 +90,14 @@ mod tests {
     }
 
     #[test]
-    fn databases_in_directories_of_one_file_system_are_on_one_volume() {
+    fn directories_on_one_file_system_share_a_volume() {
         let directory = tempfile::tempdir().unwrap();
         let arrays = [directory.path().join("array")];
-        let at = |name: &str| directory.path().join(name);
-        ["a", "b"].iter().for_each(|name| fs::create_dir(at(name)).unwrap());
-        let of = |name: &str| VolumeIdentity::for_database(&at(name), &arrays);
-        assert_eq!(of("a/x.edb"), of("b/y.edb"));
-        assert_eq!(of("array/x.edb"), VolumeIdentity::Array(arrays[0].clone()));
-        assert_eq!(of("missing/x.edb"), VolumeIdentity::Directory(at("missing")));
+        let path_to = |name: &str| directory.path().join(name);
+        ["a", "b"].iter().for_each(|name| fs::create_dir(path_to(name)).unwrap());
+        let volume_of = |name: &str| VolumeIdentity::for_database(&path_to(name), &arrays);
+        assert_eq!(volume_of("a/x.edb"), volume_of("b/y.edb"));
+        assert_eq!(volume_of("array/x.edb"), VolumeIdentity::Array(arrays[0].clone()));
+        assert_eq!(volume_of("missing/x.edb"), VolumeIdentity::Directory(path_to("missing")));
     }
 }

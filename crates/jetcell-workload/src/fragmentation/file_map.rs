@@ -48,7 +48,7 @@ impl FileExtent {
 
 impl From<FiemapExtent> for FileExtent {
     fn from(found: FiemapExtent) -> FileExtent {
-        let has = |flags| found.fe_flags.intersects(flags);
+        let has_flags = |flags| found.fe_flags.intersects(flags);
         let elsewhere = FiemapExtentFlags::UNKNOWN
             | FiemapExtentFlags::DELALLOC
             | FiemapExtentFlags::ENCODED
@@ -57,15 +57,15 @@ impl From<FiemapExtent> for FileExtent {
             | FiemapExtentFlags::DATA_TAIL;
         FileExtent {
             logical: found.fe_logical,
-            physical: (!has(elsewhere)).then_some(found.fe_physical),
+            physical: (!has_flags(elsewhere)).then_some(found.fe_physical),
             bytes: found.fe_length,
-            unwritten: has(FiemapExtentFlags::UNWRITTEN),
-            shared: has(FiemapExtentFlags::SHARED),
+            unwritten: has_flags(FiemapExtentFlags::UNWRITTEN),
+            shared: has_flags(FiemapExtentFlags::SHARED),
         }
     }
 }
 
-/// Extents of a file in file order.
+/// Map of a file's extents, in file order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileMap {
     /// Path of the file.
@@ -80,7 +80,7 @@ pub struct FileMap {
 #[derive(Debug, thiserror::Error)]
 pub enum FileMapError {
     /// The path is not a regular file.
-    #[error("{} is not a file; give files, or directories that contain databases", .0.display())]
+    #[error("{} is not a file; specify files, or directories that contain databases", .0.display())]
     NotAFile(PathBuf),
     /// The file cannot be opened or examined.
     #[error("failed to read {}: {error}", .path.display())]
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn other_things_than_files_are_refused() {
+    fn anything_except_a_regular_file_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         assert!(matches!(FileMap::read(dir.path()), Err(FileMapError::NotAFile(_))));
         assert!(matches!(FileMap::read(Path::new("/dev/null")), Err(FileMapError::NotAFile(_))));

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 pub use self::file_map::{FileExtent, FileMap, FileMapError};
 use crate::layout::RunPlan;
 
-/// A file's layout on its device. All sizes and distances are in bytes.
+/// Fragmentation of a file on its device. All sizes and distances are in bytes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fragmentation {
     /// Path of the file.
@@ -50,7 +50,8 @@ pub struct Fragmentation {
     pub unplaced_bytes: u64,
 }
 
-/// Statistics for reads of one size, at offsets that are multiples of this size.
+/// Statistics for reads of one size at offsets that are multiples of this size, and how many span several
+/// pieces.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CrossedReads {
     /// Size of a read in bytes.
@@ -79,8 +80,9 @@ const SCAN_READ_BYTES: u64 = 256 << 10;
 /// is `None` for a file on an array, or if the file system does not report locations.
 pub(crate) fn database_fragmentation(plan: &RunPlan) -> Vec<Option<Fragmentation>> {
     let reads = [u64::from(plan.page_bytes), SCAN_READ_BYTES];
-    let of = |path: &PathBuf| FileMap::read(path).ok().map(|map| Fragmentation::from_map(&map, &reads));
-    plan.instances.iter().map(|instance| of(&instance.database)).collect()
+    let file_fragmentation =
+        |path: &PathBuf| FileMap::read(path).ok().map(|map| Fragmentation::from_map(&map, &reads));
+    plan.instances.iter().map(|instance| file_fragmentation(&instance.database)).collect()
 }
 
 impl Fragmentation {
@@ -163,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn extents_that_continue_each_other_are_one_piece() {
+    fn contiguous_extents_form_one_fragment() {
         let found =
             fragmentation(384, vec![extent(0, 1000, 128), extent(128, 1128, 128), extent(256, 1256, 128)]);
         assert_eq!((found.extents, found.pieces, found.backward), (3, 1, 0));
@@ -173,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_that_need_two_pieces_are_counted_once_each() {
+    fn each_read_that_crosses_fragments_is_counted_once() {
         // The breaks are at 48, 56 and 128 KiB. The first two fall within one page, and the third falls on a page
         // boundary.
         let extents =
@@ -191,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn holes_unwritten_and_shared_parts_are_counted_up_to_the_end_of_the_file() {
+    fn hole_unwritten_and_shared_bytes_are_counted_to_file_end() {
         let mut extents = vec![extent(0, 1000, 64), extent(128, 2000, 64), extent(192, 3000, 640)];
         (extents[1].unwritten, extents[2].shared) = (true, true);
         let found = fragmentation(256, extents);
@@ -204,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn extents_without_a_place_are_never_a_continuation() {
+    fn extents_without_a_physical_address_start_new_fragments() {
         let nowhere = FileExtent { physical: None, ..extent(32, 0, 32) };
         let found = fragmentation(64, vec![extent(0, 10, 32), nowhere]);
         assert_eq!((found.pieces, found.backward, found.unplaced_bytes), (2, 0, 32 * KIB));
@@ -212,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_extents_has_no_pieces() {
+    fn a_file_without_extents_has_no_fragments() {
         let found = fragmentation(0, Vec::new());
         assert_eq!((found.extents, found.pieces, found.mean_extent_bytes), (0, 0, 0.0));
         assert!(found.reads.iter().all(|reads| reads.reads == 0 && reads.share == 0.0));
@@ -220,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn places_at_the_end_of_the_numbers_are_no_panic() {
+    fn extents_at_maximum_addresses_do_not_panic() {
         let end = FileExtent {
             logical: u64::MAX - 1,
             physical: Some(u64::MAX),

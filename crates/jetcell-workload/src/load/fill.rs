@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn loads_take_no_more_than_their_memory_with_any_number_of_processors() {
+    fn loads_stay_within_memory_with_any_processor_count() {
         assert_eq!(memory_shares(128 << 20, 2), (2, 64 << 20));
         assert_eq!(memory_shares(48 << 20, 64), (12, 4 << 20));
         assert_eq!(memory_shares(4 << 30, 2), (2, 96 << 20));

@@ -155,14 +155,15 @@ mod tests {
 
     #[test]
     fn the_seed_decides_the_sequence() {
-        let of = |seed, thread| first(&mut OperationGenerator::new(&profile(seed), thread), 100);
-        assert_eq!(of(5, 2), of(5, 2));
-        assert_ne!(of(5, 2), of(6, 2));
-        assert_ne!(of(5, 2), of(5, 3));
+        let first_operations =
+            |seed, thread| first(&mut OperationGenerator::new(&profile(seed), thread), 100);
+        assert_eq!(first_operations(5, 2), first_operations(5, 2));
+        assert_ne!(first_operations(5, 2), first_operations(6, 2));
+        assert_ne!(first_operations(5, 2), first_operations(5, 3));
     }
 
     #[test]
-    fn shares_of_operations_match_the_mix() {
+    fn operation_shares_match_the_mix() {
         let operations = first(&mut OperationGenerator::new(&profile(1), 0), 100_000);
         let share = |test: &dyn Fn(&LoadOperation) -> bool| {
             operations.iter().filter(|o| test(o)).count() as f64 / 1000.0
@@ -188,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_redraw_tries_every_table_and_keeps_the_sequence() {
+    fn a_redraw_tries_every_table_without_advancing_the_sequence() {
         let profile = profile(1);
         let (mut generator, mut other) =
             (OperationGenerator::new(&profile, 0), OperationGenerator::new(&profile, 0));
@@ -204,9 +205,10 @@ mod tests {
 
     #[test]
     fn points_cover_the_key_range() {
-        let at = |point| LoadOperation { point, ..first(&mut OperationGenerator::new(&profile(1), 0), 1)[0] };
-        assert_eq!((at(0).id_below(101), at(u64::MAX).id_below(101)), (1, 100));
-        assert_eq!((at(u64::MAX).id_below(1), at(u64::MAX).id_below(0)), (1, 1));
-        assert_eq!(at(u64::MAX).id_below(i64::MAX), i64::MAX - 1);
+        let operation_at =
+            |point| LoadOperation { point, ..first(&mut OperationGenerator::new(&profile(1), 0), 1)[0] };
+        assert_eq!((operation_at(0).id_below(101), operation_at(u64::MAX).id_below(101)), (1, 100));
+        assert_eq!((operation_at(u64::MAX).id_below(1), operation_at(u64::MAX).id_below(0)), (1, 1));
+        assert_eq!(operation_at(u64::MAX).id_below(i64::MAX), i64::MAX - 1);
     }
 }

@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stall_counts_for_every_operation_it_delays() {
+    fn a_stall_adds_latency_to_every_delayed_operation() {
         let (pace, quit) = (LoadSchedule::default(), AtomicBool::new(false));
         pace.start(1000.0);
         let first = pace.wait(&quit).unwrap().due;
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn no_operation_starts_early_and_the_end_of_the_load_ends_a_wait() {
+    fn operations_never_start_early_and_load_end_interrupts_waits() {
         let (pace, quit) = (LoadSchedule::default(), AtomicBool::new(false));
         let began = Instant::now();
         pace.start(50.0);
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operation_that_is_not_completed_does_not_count() {
+    fn incomplete_operations_are_not_counted() {
         let (pace, quit) = (LoadSchedule::default(), AtomicBool::new(false));
         pace.start(1000.0);
         let before = pace.wait(&quit).unwrap();

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn filling_depends_on_seed_and_place() {
+    fn fill_content_depends_on_seed_and_location() {
         let place = TableLocation { database: 1, table: 2 };
         let stamp = |seed, place, id| fill_operation(&profile(seed), place, id).stamp;
         assert_eq!(stamp(1, place, 7), stamp(1, place, 7));

@@ -129,7 +129,7 @@ mod tests {
 
     /// Compares the numbers with another implementation of wyrand that has this increment.
     #[test]
-    fn numbers_are_those_of_wyrand() {
+    fn numbers_match_wyrand() {
         let mut other = fastrand::Rng::with_seed(1_234_567);
         let mut stream = RandomStream { state: 1_234_567, increment: 0x2D35_8DCC_AA6C_78A5 };
         for _ in 0..100 {
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn content_of_other_keys_is_another_and_any_length_is_filled() {
+    fn content_differs_by_key_and_fills_any_length() {
         let whole = filled(&[1, 2, 3], 64);
         for other in [&[1, 2, 4][..], &[1, 3, 3], &[2, 2, 3], &[1, 2], &[1, 2, 3, 0], &[3, 2, 1]] {
             let other_content = filled(other, 64);

@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn databases_of_one_volume_get_turns_one_after_the_other() {
+    fn databases_on_one_volume_are_assigned_round_robin() {
         let turns = ThreadAssignment::new(vec![0; 3], 4);
         let held: Vec<_> = (0..4).map(|_| turns.take()).collect();
         assert_eq!(held.iter().map(|turn| turn.database).collect::<Vec<_>>(), [0, 1, 2, 0]);
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_volume_that_keeps_its_threads_is_passed_over() {
+    fn a_volume_with_busy_threads_is_skipped() {
         // Databases 0 and 2 are on the slow volume.
         let turns = ThreadAssignment::new(vec![0, 1, 0, 1], 4);
         let slow: Vec<_> = [turns.take(), turns.take(), turns.take(), turns.take()]
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_a_turn_for_every_thread() {
+    fn every_thread_gets_a_database() {
         for (volumes, threads) in [(8, 4), (8, 8), (3, 8), (1, 5)] {
             let turns =
                 ThreadAssignment::new((0..volumes * 2).map(|database| database % volumes).collect(), threads);

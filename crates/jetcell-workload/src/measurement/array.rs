@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Counters since the arrays were started, and their state. The values are sums over all arrays.
+/// Array counters since the arrays were started, and the arrays' state. The values are sums over all arrays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ArrayCounters {
     /// Number of writes of the test.
@@ -60,18 +60,22 @@ impl ArrayCounters {
 
     /// Returns the activity in the interval of `seconds` between `earlier` and these counters.
     pub(crate) fn since(&self, earlier: &ArrayCounters, at_seconds: f64, seconds: f64) -> ArraySample {
-        let of = |count: fn(&ArrayCounters) -> u64| count(self).saturating_sub(count(earlier)) as f64;
-        let rate = |count: fn(&ArrayCounters) -> u64| if seconds > 0.0 { of(count) / seconds } else { 0.0 };
+        let increase = |count: fn(&ArrayCounters) -> u64| count(self).saturating_sub(count(earlier)) as f64;
+        let rate =
+            |count: fn(&ArrayCounters) -> u64| if seconds > 0.0 { increase(count) / seconds } else { 0.0 };
         let each = |members: f64, host: f64| (host > 0.0).then(|| members / host);
         ArraySample {
             at_seconds,
             host_writes_per_second: rate(|all| all.host_writes),
             member_reads_per_second: rate(|all| all.member_reads),
             member_writes_per_second: rate(|all| all.member_writes),
-            member_writes_per_host_write: each(of(|all| all.member_writes), of(|all| all.host_writes)),
+            member_writes_per_host_write: each(
+                increase(|all| all.member_writes),
+                increase(|all| all.host_writes),
+            ),
             member_blocks_per_host_block: each(
-                of(|all| all.member_blocks_written),
-                of(|all| all.host_blocks),
+                increase(|all| all.member_blocks_written),
+                increase(|all| all.host_blocks),
             ),
             rebuilt_percent: each(100.0 * self.zones_done as f64, self.zones as f64),
             missing_members: self.missing,
@@ -84,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_interval_has_the_difference_of_counters_and_the_state_at_its_end() {
+    fn an_interval_has_counter_differences_and_the_final_state() {
         let before =
             ArrayCounters { host_writes: 10, host_blocks: 20, member_writes: 7, ..Default::default() };
         let mut after = ArrayCounters {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Progress of the backup of one database.
+/// Backup progress of one database.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BackupCounters {
     /// Bytes of pages that were read and verified.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Direction in which a figure improves.
+/// Direction in which a metric improves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BetterDirection {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::measurement::io::IoTotals;
 
-/// State of the cache.
+/// State of the page cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheUsage {
     /// Bytes of the cache that contain pages.

@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_interval_is_the_difference_of_two_readings() {
+    fn an_interval_is_the_difference_between_two_readings() {
         let read = |stat, own, disks| {
             HostCounters::parse(stat, own, "MemAvailable:  2048 kB\n", disks, &["vda".into()])
         };

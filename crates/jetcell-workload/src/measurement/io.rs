@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_divide_sums_once() {
+    fn rates_are_computed_from_summed_counters() {
         let mut totals = IoTotals::default();
         totals.record(32768, 10_000);
         let start = totals.clone();

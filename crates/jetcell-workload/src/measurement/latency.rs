@@ -158,17 +158,17 @@ impl LatencyHistogram {
         let Some(histogram) = self.0.as_ref().filter(|histogram| !histogram.is_empty()) else {
             return LatencySummary::default();
         };
-        let at = |percentile| histogram.value_at_percentile(percentile);
+        let value_at = |percentile| histogram.value_at_percentile(percentile);
         LatencySummary {
             count: histogram.len(),
             mean: histogram.mean(),
             min: histogram.min(),
-            p50: at(50.0),
-            p90: at(90.0),
-            p95: at(95.0),
-            p99: at(99.0),
-            p99_9: at(99.9),
-            p99_99: at(99.99),
+            p50: value_at(50.0),
+            p90: value_at(90.0),
+            p95: value_at(95.0),
+            p99: value_at(99.0),
+            p99_9: value_at(99.9),
+            p99_99: value_at(99.99),
             max: histogram.max(),
         }
     }
@@ -199,7 +199,7 @@ pub struct LatencySummary {
     pub max: u64,
 }
 
-/// Percentiles for each kind of operation.
+/// Latency percentiles for each kind of operation.
 pub type LatencyTable = BTreeMap<String, LatencySummary>;
 
 #[cfg(test)]

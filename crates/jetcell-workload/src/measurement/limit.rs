@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::measurement::Measurement;
 
-/// The limiting factor of a run.
+/// Factor that limits the throughput of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LimitingFactor {
@@ -42,7 +42,8 @@ impl LimitingFactor {
     }
 }
 
-/// A limiting factor with its evidence. Shares are fractions of the total time of all load threads.
+/// Analysis of a run's limiting factor, with the evidence for it. Shares are fractions of the total time of
+/// all load threads.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LimitAnalysis {
     /// The limiting factor.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::measurement::repetition::{ConfidenceInterval, Repetition};
 use crate::profile::Maintenance;
 
-/// Cost of one maintenance task.
+/// Impact of one maintenance task on the load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TaskImpact {
     /// The maintenance task. Empty for turns without maintenance.
@@ -43,7 +43,7 @@ impl TaskImpact {
             return Vec::new();
         }
         let rounds: Vec<&[Repetition]> = turns.chunks_exact(tasks.len()).collect();
-        let of = |tasks: &Maintenance| {
+        let task_impact = |tasks: &Maintenance| {
             let turn = |round: &&[Repetition], tasks: Maintenance| {
                 round.iter().find(|turn| turn.maintenance == tasks).copied()
             };
@@ -78,7 +78,7 @@ impl TaskImpact {
                 log_write_percent: percent(log),
             })
         };
-        tasks.iter().filter_map(of).collect()
+        tasks.iter().filter_map(task_impact).collect()
     }
 }
 
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_is_compared_with_the_load_alone_of_its_round() {
+    fn a_task_is_compared_with_the_same_rounds_baseline() {
         // Storage speed halves between the rounds. The scan always costs 10 % of the rate and adds 20 % to the
         // latency.
         let turns = [

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::verdict::VerdictRule;
 
-/// How far the load had fallen behind its target rate at the end of the measured interval.
+/// Lag of the load behind its target rate at the end of the measured interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OpenLoop {
     /// Target rate in operations per second.

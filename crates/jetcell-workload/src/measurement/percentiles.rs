@@ -27,7 +27,7 @@ impl LatencyPercentiles {
 
     /// Returns a rule for each limit.
     pub(crate) fn rules(&self, limits: &Thresholds) -> Vec<VerdictRule> {
-        let of = |kind: &str, latency: &LatencySummary, p95: Option<f64>, p99: Option<f64>| {
+        let rules_for = |kind: &str, latency: &LatencySummary, p95: Option<f64>, p99: Option<f64>| {
             [(95, p95, latency.p95), (99, p99, latency.p99)].into_iter().filter_map({
                 let (kind, count) = (kind.to_string(), latency.count);
                 move |(share, limit, us)| {
@@ -42,9 +42,9 @@ impl LatencyPercentiles {
             })
         };
         let LatencyPercentiles { database_reads, log_writes, operations } = self;
-        of("database reads", database_reads, limits.p95_database_read_ms, limits.p99_database_read_ms)
-            .chain(of("log writes", log_writes, limits.p95_log_write_ms, limits.p99_log_write_ms))
-            .chain(of("operations", operations, limits.p95_operation_ms, limits.p99_operation_ms))
+        rules_for("database reads", database_reads, limits.p95_database_read_ms, limits.p99_database_read_ms)
+            .chain(rules_for("log writes", log_writes, limits.p95_log_write_ms, limits.p99_log_write_ms))
+            .chain(rules_for("operations", operations, limits.p95_operation_ms, limits.p99_operation_ms))
             .collect()
     }
 }
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_limit_is_a_rule_and_without_limits_there_are_none() {
+    fn each_limit_is_one_rule() {
         let mut io = InstanceIo::default();
         (1..=100).for_each(|ms| io.database_read.record(4096, ms * 1000));
         io.log_write.record(4096, 7000);

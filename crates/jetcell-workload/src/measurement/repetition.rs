@@ -18,8 +18,8 @@ const STUDENT_T: [f64; 30] = [
     2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
 ];
 
-/// Figures of one repetition. Average and maximum latencies are those of the worst instance, because the verdict is
-/// based on it.
+/// Results of one repetition of the measurement. Average and maximum latencies are those of the worst
+/// instance, because the verdict is based on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Repetition {
     /// Length in seconds.
@@ -145,7 +145,7 @@ impl LatencyIntervals {
     }
 }
 
-/// All repetitions and the means of their figures.
+/// All repetitions of a measurement, and the means of their results.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Repetitions {
     /// The repetitions, in order.
@@ -220,19 +220,24 @@ mod tests {
     }
 
     #[test]
-    fn one_repetition_is_none() {
+    fn a_single_repetition_gives_no_statistics() {
         assert_eq!(Repetitions::new(&[Repetition::default()]), None);
         assert_eq!(Repetitions::new(&[Repetition::default(); 3]).unwrap().each.len(), 3);
     }
 
     #[test]
-    fn percentiles_of_all_instances_have_intervals_unless_a_repetition_lacks_them() {
-        let at = |seconds: f64, us: &[u64]| {
+    fn percentiles_have_intervals_unless_a_repetition_lacks_percentiles() {
+        let snapshot_at = |seconds: f64, us: &[u64]| {
             let mut io = InstanceIo::default();
             us.iter().for_each(|us| io.database_read.record(4096, *us));
             CounterSnapshot { at: seconds, io: vec![io.clone(), io], ..CounterSnapshot::default() }
         };
-        let all = [at(0.0, &[]), at(1.0, &[100]), at(2.0, &[100, 120]), at(3.0, &[100, 120, 140])];
+        let all = [
+            snapshot_at(0.0, &[]),
+            snapshot_at(1.0, &[100]),
+            snapshot_at(2.0, &[100, 120]),
+            snapshot_at(3.0, &[100, 120, 140]),
+        ];
         let each: Vec<Repetition> =
             all.windows(2).map(|pair| Repetition::between(&pair[0], &pair[1], &[])).collect();
         assert_eq!(each[1].database_reads.count, 2, "two instances");

@@ -7,7 +7,7 @@ use crate::measurement::io::{IoRates, IoTotals};
 use crate::measurement::latency::LatencyHistogram;
 use crate::measurement::{CounterSnapshot, InstanceIo};
 
-/// I/O of one instance in one interval.
+/// I/O of one instance in one measurement interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct InstanceSample {
     /// Database reads.
@@ -20,8 +20,8 @@ pub struct InstanceSample {
     pub log_write: IoRates,
 }
 
-/// Latency percentiles in an interval, in milliseconds, over all instances. All fields are zero if there were no
-/// transfers.
+/// Latency percentiles in one measurement interval, in milliseconds, over all instances. All fields are zero
+/// if there were no transfers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SamplePercentiles {
     /// Median.
@@ -45,7 +45,7 @@ impl SamplePercentiles {
     }
 }
 
-/// Figures of one interval.
+/// A sample: the measurements of one interval.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
     /// End of the interval, in seconds since the start of the measurement.
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_interval_is_the_difference_of_two_snapshots() {
+    fn an_interval_is_the_difference_between_two_snapshots() {
         let mut before =
             CounterSnapshot { at: 5.0, io: vec![InstanceIo::default()], ..CounterSnapshot::default() };
         before.io[0].database_read.record(32768, 99_000);
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_are_those_of_the_interval_and_of_all_instances() {
+    fn sample_percentiles_cover_all_instances_in_the_interval() {
         let mut before = CounterSnapshot { io: vec![InstanceIo::default(); 2], ..CounterSnapshot::default() };
         before.io[0].database_read.record(32768, 900_000);
         let mut after = before.clone();

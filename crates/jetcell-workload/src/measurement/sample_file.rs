@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_interval_reaches_the_file_at_once() {
+    fn each_interval_is_flushed_to_the_file() {
         let read = IoRates { per_second: 0.5, average_bytes: 32768.0, average_ms: 4.0 };
         let write = IoRates { per_second: 0.5, average_bytes: 65536.0, average_ms: 2.0 };
         let instance =

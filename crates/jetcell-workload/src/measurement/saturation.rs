@@ -34,7 +34,7 @@ pub struct SaturationSearch {
     pub steps: Vec<SaturationStep>,
 }
 
-/// Measurement at one rate.
+/// Measurement at one rate in a saturation search.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SaturationStep {
     /// Target rate in operations per second.
@@ -104,14 +104,14 @@ mod tests {
         let limits = Thresholds { p99_operation_ms: Some(1000.0), ..Thresholds::default() };
         let operations = LatencySummary { count: 9, p99: 1_000_001, ..LatencySummary::default() };
         let slow = LatencyPercentiles { operations, ..LatencyPercentiles::default() };
-        let of =
+        let find_broken_rule =
             |limits| super::first_broken_rule(limits, &Repetition::default(), &slow, &OpenLoop::default());
-        assert_eq!(of(&limits).unwrap().name, "99th percentile of operations (msec)");
-        assert_eq!(of(&Thresholds::default()), None);
+        assert_eq!(find_broken_rule(&limits).unwrap().name, "99th percentile of operations (msec)");
+        assert_eq!(find_broken_rule(&Thresholds::default()), None);
     }
 
     #[test]
-    fn each_limit_breaks_and_the_limit_itself_holds() {
+    fn exceeding_any_limit_breaks_a_step_but_reaching_it_passes() {
         let limits = Thresholds::default();
         let good = Repetition {
             database_read_ms: 20.0,
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn the_curve_is_in_the_order_of_the_rate() {
+    fn the_curve_is_sorted_by_rate() {
         let step = |rate, confirming| SaturationStep { rate, confirming, ..SaturationStep::default() };
         let steps = vec![step(100.0, false), step(50.0, true), step(75.0, false), step(50.0, false)];
         let saturation = SaturationSearch { steps, ..SaturationSearch::default() };

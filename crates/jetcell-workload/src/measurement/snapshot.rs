@@ -2,7 +2,7 @@
 
 use crate::measurement::{ArrayCounters, CacheUsage, CopyCounters, InstanceIo};
 
-/// All counters at one instant.
+/// Snapshot of all counters at one instant.
 #[derive(Clone, Debug, Default)]
 pub struct CounterSnapshot {
     /// Time of the snapshot, in seconds since the start of the run.

@@ -18,7 +18,7 @@ const MIN_SAMPLES_PER_WINDOW: usize = 4;
 /// reported as a doubt about the run.
 const MAX_HALF_WIDTH: f64 = 0.05;
 
-/// Steady-state analysis of a load.
+/// Result of analysing whether a load has reached a steady state.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SteadyState {
     /// Whether the spread and the slope are within their limits.
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_measurement_is_settled_when_more_of_it_would_say_nothing_new() {
+    fn a_measurement_is_settled_when_more_samples_add_no_information() {
         let settled = |iops: &[f64], seconds: f64| {
             let mut samples = samples(iops);
             samples.iter_mut().for_each(|sample| sample.seconds = seconds);

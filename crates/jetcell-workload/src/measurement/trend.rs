@@ -23,7 +23,7 @@ const MAX_CORRELATION: f64 = 0.95;
 /// statistically significant but does not matter in practice.
 const MIN_DRIFT: f64 = 0.05;
 
-/// Trend of a figure.
+/// Trend of a metric over the measured interval.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Trend {
     /// Name of the figure with its unit.
@@ -74,7 +74,7 @@ pub fn trends(samples: &[Sample]) -> Vec<Trend> {
         ("Database write latency (msec)", Box::new(latency(|instance| instance.database_write))),
         ("Log write latency (msec)", Box::new(latency(|instance| instance.log_write))),
     ];
-    let one = |(figure, value): &TrendFigure<'_>| {
+    let fit_trend = |(figure, value): &TrendFigure<'_>| {
         let points: Vec<(f64, f64)> = blocks
             .iter()
             .filter_map(|block| Some((block.last()?.at_seconds / 3600.0, value(block))))
@@ -83,7 +83,7 @@ pub fn trends(samples: &[Sample]) -> Vec<Trend> {
         let trend = Trend::fit(&points)?;
         Some(Trend { figure: (*figure).to_string(), ..trend })
     };
-    figures.iter().filter_map(one).collect()
+    figures.iter().filter_map(fit_trend).collect()
 }
 
 impl Trend {
@@ -104,8 +104,8 @@ impl Trend {
         let values: Vec<f64> = points.iter().map(|(_, value)| *value).collect();
         let spread = Z * (variance(&values) * autocorrelation(&rest)).sqrt();
         let pairs = slopes.len() as f64;
-        let at = |rank: f64| slopes[(rank.max(0.0) as usize).min(slopes.len() - 1)];
-        let (low, high) = (at((pairs - spread) / 2.0), at((pairs + spread) / 2.0));
+        let slope_at = |rank: f64| slopes[(rank.max(0.0) as usize).min(slopes.len() - 1)];
+        let (low, high) = (slope_at((pairs - spread) / 2.0), slope_at((pairs + spread) / 2.0));
         let mut sorted = values;
         sorted.sort_by(f64::total_cmp);
         let middle = median(&sorted);
@@ -135,11 +135,11 @@ fn median(sorted: &[f64]) -> f64 {
 
 /// Returns the variance of Kendall's statistic for values without a trend, corrected for ties.
 fn variance(values: &[f64]) -> f64 {
-    let of = |count: f64| count * (count - 1.0) * (2.0 * count + 5.0);
+    let variance_term = |count: f64| count * (count - 1.0) * (2.0 * count + 5.0);
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
-    let ties: f64 = sorted.chunk_by(|a, b| a == b).map(|equal| of(equal.len() as f64)).sum();
-    ((of(values.len() as f64) - ties) / 18.0).max(0.0)
+    let ties: f64 = sorted.chunk_by(|a, b| a == b).map(|equal| variance_term(equal.len() as f64)).sum();
+    ((variance_term(values.len() as f64) - ties) / 18.0).max(0.0)
 }
 
 /// Returns the factor by which the correlation between neighboring values increases the variance. The factor is at
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_known_slope_is_found_in_noise_and_incidents() {
+    fn a_known_slope_is_found_despite_noise_and_outliers() {
         let mut random = ChaCha8Rng::seed_from_u64(1);
         let mut values: Vec<f64> =
             (0..100).map(|at| 100.0 + 0.3 * f64::from(at) + noise(&mut random)).collect();
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn noise_is_a_trend_in_at_most_one_run_of_twenty() {
+    fn noise_is_a_trend_in_few_runs() {
         let mut random = ChaCha8Rng::seed_from_u64(2);
         let mut runs = |correlated: f64| {
             let excludes_zero = (0..200).filter(|_| {
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certain_change_that_is_small_is_no_drift() {
+    fn a_significant_but_small_change_is_not_drift() {
         let mut random = ChaCha8Rng::seed_from_u64(3);
         let values: Vec<f64> = (0..200).map(|at| 1000.0 + 0.1 * f64::from(at) + noise(&mut random)).collect();
         let found = trend(&values);

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// Results of the verification of databases and logs.
+/// Result of verifying databases and logs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct VerificationResult {
     /// Results for each database and log directory.
@@ -13,7 +13,7 @@ pub struct VerificationResult {
     pub seconds: f64,
 }
 
-/// Result of the verification of one file.
+/// Result of verifying one file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FileVerification {
     /// Path of the file.

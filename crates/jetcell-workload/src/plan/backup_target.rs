@@ -13,24 +13,26 @@ pub(crate) fn check(profile: &Profile) -> Result<(), StartError> {
     let Some(to) = &profile.to else { return Ok(()) };
     let shown = to.display();
     match fs::read_dir(to).map(|mut entries| entries.next().is_none()) {
-        Ok(false) => return fail_start(format!("--to {shown} is not empty; give a new directory")),
+        Ok(false) => return fail_start(format!("--to {shown} is not empty; specify a new directory")),
         Ok(true) => {}
         Err(_) if to.symlink_metadata().is_ok() => {
-            return fail_start(format!("--to {shown} is not a readable directory; give another directory"));
+            return fail_start(format!(
+                "--to {shown} is not a readable directory; use a different directory"
+            ));
         }
         Err(_) => {}
     }
     let there = to.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));
     if !there.is_dir() || rustix::fs::accessat(CWD, there, Access::WRITE_OK, AtFlags::empty()).is_err() {
         return fail_start(format!(
-            "--to {shown}: {} is not a writable directory; give another directory",
+            "--to {shown}: {} is not a writable directory; use a different directory",
             there.display()
         ));
     }
     let target = place(to);
     match profile.dirs.iter().chain(&profile.log_dirs).find(|dir| target.starts_with(place(dir))) {
         Some(source) => fail_start(format!(
-            "--to {shown} is inside {}, which is being backed up; give a directory elsewhere",
+            "--to {shown} is inside {}, which is being backed up; specify a directory elsewhere",
             source.display()
         )),
         None => Ok(()),

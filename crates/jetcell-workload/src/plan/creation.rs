@@ -68,10 +68,10 @@ impl DatabaseCreation {
 
     /// Returns the current total size of the databases as a percentage of the requested size.
     pub(crate) fn percent(&self, files: &dyn Vfs) -> u64 {
-        let there = |one: &InstancePlan| files.file_len(&one.database).unwrap_or(0);
+        let existing_bytes = |one: &InstancePlan| files.file_len(&one.database).unwrap_or(0);
         let (mut done, mut wanted) = (0, 0);
         for instance in &self.instances {
-            done += u128::from(there(instance).min(instance.initial_bytes));
+            done += u128::from(existing_bytes(instance).min(instance.initial_bytes));
             wanted += u128::from(instance.initial_bytes);
         }
         (done * 100 / wanted.max(1)) as u64
@@ -169,7 +169,7 @@ pub fn with_interrupted_options(options: Options) -> Result<Options, StartError>
     match DatabaseCreation::read(first)? {
         Some(creation) => Ok(options.over(creation.options())),
         None => fail_start(format!(
-            "{}: this directory does not contain an interrupted creation; use --open for existing \
+            "{}: this directory does not contain partially created databases; use --open for existing \
              databases, or omit --resume",
             first.display()
         )),
@@ -189,7 +189,7 @@ pub(crate) fn find_interrupted(
         (Some(creation), DatabaseSource::Resume) => Ok(Some(creation)),
         (Some(creation), _) => Err(creation.start_error(files, first)),
         (None, DatabaseSource::Resume) => fail_start(format!(
-            "{}: this directory does not contain an interrupted creation",
+            "{}: this directory does not contain partially created databases",
             first.display()
         )),
         (None, _) => Ok(None),
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn the_request_is_remembered_and_contradictions_are_refused() {
+    fn the_creation_request_is_stored_and_contradictions_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         let (profile, instances) = asked(dir.path());
         assert!(with_interrupted_options(resume(dir.path())).unwrap_err().to_string().contains("use --open"));
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn other_runs_are_refused_until_the_creation_has_ended() {
+    fn other_runs_are_refused_until_the_creation_completes() {
         let files = &jetcell_vfs::RealVfs::new(jetcell_vfs::RealOptions::default()).unwrap();
         let dir = tempfile::tempdir().unwrap();
         let (profile, instances) = asked(dir.path());
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_file_is_one_clear_line() {
+    fn a_damaged_creation_file_gives_a_one_line_error() {
         let dir = tempfile::tempdir().unwrap();
         for garbage in
             ["", "{}", "\u{1b}[2J\n", "[[[[", "{\"version\": 1, \"profile\": {\"dirs\": [\"a\\nb\"]}}"]

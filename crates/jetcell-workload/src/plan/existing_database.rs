@@ -25,7 +25,7 @@ pub(crate) fn inspect(files: &dyn Vfs, instance: &InstancePlan) -> Result<Existi
     let (header, _) = DatabaseHeader::read_from_start(&start).map_err(|error| {
         StartError::new(match error {
             HeaderError::NotADatabase { .. } | HeaderError::Truncated { .. } => {
-                format!("{shown} is not an ESE database; give a directory with databases, or omit --open")
+                format!("{shown} is not an ESE database; specify a directory with databases, or omit --open")
             }
             HeaderError::UnknownVersion { .. } => {
                 format!("{shown}: {error}: this program does not support the format; create a new database")
@@ -41,7 +41,7 @@ pub(crate) fn inspect(files: &dyn Vfs, instance: &InstancePlan) -> Result<Existi
             let (first, last) = (header.gen_min_required.0, header.gen_max_required.0);
             if let Some(missing) = missing_log(files, &instance.log_dir, first, last) {
                 return fail_start(format!(
-                    "{shown} was not shut down cleanly and needs log {missing}, which is not in {}; give \
+                    "{shown} was not shut down cleanly and needs log {missing}, which is not in {}; specify \
                      its --log-dir, or replace it with --force",
                     instance.log_dir.display()
                 ));

@@ -225,11 +225,11 @@ fn copies(profile: &Profile, databases: usize, cache_bytes: u64) -> Vec<CopyPlan
 /// Returns the default directory for results. Two runs that start in the same second get different directories.
 fn unused_output(dir: &Path, test: TestKind, stamp: &str) -> PathBuf {
     let name = test.directory();
-    let named = |number: u32| match number {
+    let numbered_path = |number: u32| match number {
         1 => dir.join(format!("{name}_{stamp}")),
         _ => dir.join(format!("{name}_{stamp}_{number}")),
     };
-    (1..).map(named).find(|path| path.symlink_metadata().is_err()).unwrap_or_else(|| named(1))
+    (1..).map(numbered_path).find(|path| path.symlink_metadata().is_err()).unwrap_or_else(|| numbered_path(1))
 }
 
 fn in_use_error<T>(instance: &InstancePlan) -> Result<T, StartError> {
@@ -241,13 +241,13 @@ fn check_output(output: &Path, replaceable: bool, create: &mut Vec<PathBuf>) -> 
     let earlier = output.join("result.json");
     if earlier.exists() && !replaceable {
         return fail_start(format!(
-            "{} exists; give another --output, or --force to replace it",
+            "{} exists; specify a different --output, or use --force to replace it",
             earlier.display()
         ));
     }
     match fs::metadata(output) {
         Ok(metadata) if !metadata.is_dir() => {
-            return fail_start(format!("--output {shown} is not a directory; give another path"));
+            return fail_start(format!("--output {shown} is not a directory; use a different path"));
         }
         Ok(_) => {}
         Err(_) => create.push(output.to_path_buf()),
@@ -256,7 +256,7 @@ fn check_output(output: &Path, replaceable: bool, create: &mut Vec<PathBuf>) -> 
     let nearest = nearest.filter(|path| !path.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if !nearest.is_dir() || rustix::fs::accessat(CWD, nearest, Access::WRITE_OK, AtFlags::empty()).is_err() {
         return fail_start(format!(
-            "--output {shown}: {} is not a writable directory; give another directory",
+            "--output {shown}: {} is not a writable directory; use a different directory",
             nearest.display()
         ));
     }
@@ -318,7 +318,8 @@ fn check_existing_database(
     if wanted != found.page_bytes {
         let (has, wanted) = (ByteSize(u64::from(found.page_bytes)), ByteSize(u64::from(wanted)));
         return fail_start(format!(
-            "{shown} has pages of {has}, expected {wanted}; give --page-size {has} or other databases"
+            "{shown} has a page size of {has}, but {wanted} is required; use --page-size {has} or different \
+             databases"
         ));
     }
     Ok(found.file_bytes)

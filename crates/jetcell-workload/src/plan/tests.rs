@@ -42,7 +42,7 @@ impl TestDirectory {
 }
 
 #[test]
-fn files_have_the_names_of_jetstress() {
+fn files_have_the_same_names_as_in_jetstress() {
     let workspace = TestDirectory::new();
     let log_dir = workspace.dir().join("logs");
     fs::create_dir(&log_dir).unwrap();
@@ -105,7 +105,7 @@ fn results_are_kept_unless_forced() {
     let workspace = TestDirectory::new();
     fs::create_dir(workspace.dir().join("out")).unwrap();
     fs::write(workspace.dir().join("out/result.json"), "{}").unwrap();
-    assert!(workspace.refusal(workspace.options()).contains("give another --output"));
+    assert!(workspace.refusal(workspace.options()).contains("specify a different --output"));
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn too_little_space_is_refused_with_the_numbers() {
 }
 
 #[test]
-fn a_share_of_the_volume_is_split_among_its_databases() {
+fn a_volume_share_is_split_among_databases() {
     let workspace = TestDirectory::new();
     let stat = rustix::fs::statvfs(workspace.dir()).unwrap();
     let volume = stat.f_blocks * stat.f_frsize;
@@ -155,13 +155,13 @@ fn open_uses_all_existing_databases_and_checks_them() {
     let plan = workspace.plan(open()).unwrap();
     assert_eq!((plan.instances.len(), plan.instances[1].initial_bytes), (2, 65536));
     let text = workspace.refusal(Options { page_size: Some(ByteSize(8192)), ..open() });
-    assert!(text.contains("has pages of 32KiB, expected 8KiB"), "{text}");
+    assert!(text.contains("has a page size of 32KiB, but 8KiB is required"), "{text}");
     fs::write(workspace.dir().join("Jetstress002001.edb"), "text").unwrap();
     assert!(workspace.refusal(open()).contains("is not a database"));
 }
 
 #[test]
-fn two_runs_of_one_second_have_directories_of_their_own() {
+fn runs_started_in_one_second_have_separate_directories() {
     let workspace = TestDirectory::new();
     let options = Options { output: None, ..workspace.options() };
     let first = workspace.plan(options.clone()).unwrap().output;

@@ -24,7 +24,7 @@ pub(crate) fn check_directory(dir: &Path, create: &mut Vec<PathBuf>) -> Result<(
     let shown = dir.display();
     let probe = match fs::metadata(dir) {
         Ok(metadata) if metadata.is_dir() => dir.to_path_buf(),
-        Ok(_) => return fail_start(format!("{shown} is not a directory; give a directory for the files")),
+        Ok(_) => return fail_start(format!("{shown} is not a directory; specify a directory for the files")),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             // If the parent directory is missing too, this is more likely a typing mistake or an unmounted volume.
             let parent = match dir.parent() {
@@ -34,7 +34,7 @@ pub(crate) fn check_directory(dir: &Path, create: &mut Vec<PathBuf>) -> Result<(
             };
             if !parent.is_dir() || dir.symlink_metadata().is_ok() {
                 return fail_start(format!(
-                    "{shown} does not exist; create it (mkdir -p {shown}) or give another directory"
+                    "{shown} does not exist; create it (mkdir -p {shown}) or use a different directory"
                 ));
             }
             if !create.iter().any(|other| other == dir) {
@@ -47,13 +47,13 @@ pub(crate) fn check_directory(dir: &Path, create: &mut Vec<PathBuf>) -> Result<(
     if let Some(mount) = Mount::containing(&probe).filter(Mount::is_in_memory) {
         let kind = mount.file_system;
         return fail_start(format!(
-            "{shown} is on {kind}, which is memory and not storage; give a directory on a disk"
+            "{shown} is on {kind}, which is memory, not storage; specify a directory on a disk"
         ));
     }
     probe_direct_io(&probe).or_else(|error| match error.raw_os_error() {
         Some(code) if code == rustix::io::Errno::INVAL.raw_os_error() => fail_start(format!(
-            "{shown}: the file system does not support direct I/O (O_DIRECT); give a directory on another \
-             file system"
+            "{shown}: the file system does not support direct I/O (O_DIRECT); specify a directory on \
+             another file system"
         )),
         _ => fail_start(format!("{shown} is not writable: {error}")),
     })

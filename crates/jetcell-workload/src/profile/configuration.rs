@@ -14,7 +14,7 @@ use super::{jetstress, toml};
 /// Maximum size of a configuration file in bytes.
 const MAX_FILE: u64 = 1 << 20;
 
-/// Contents of a configuration file.
+/// Contents of a test's configuration file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TestConfiguration {
     /// Options in the file.
@@ -32,15 +32,16 @@ impl TestConfiguration {
         given: &Options,
     ) -> Result<TestConfiguration, Vec<ConfigurationError>> {
         let shown = path.display();
-        let one = |what: String| vec![ConfigurationError::new(format!("--config {shown}: {what}"))];
-        let bytes = read_bounded(path).map_err(|error| one(format!("cannot be read: {error}")))?;
+        let single_error = |what: String| vec![ConfigurationError::new(format!("--config {shown}: {what}"))];
+        let bytes = read_bounded(path).map_err(|error| single_error(format!("cannot be read: {error}")))?;
         if bytes.len() as u64 > MAX_FILE {
-            return Err(one(
-                "the file is larger than 1 MiB, the maximum for a configuration; give another file".into(),
+            return Err(single_error(
+                "the file is larger than 1 MiB, the maximum for a configuration; use a different file".into(),
             ));
         }
-        let text = String::from_utf8(bytes)
-            .map_err(|_| one("the file is not UTF-8 text; save it as UTF-8 or give another file".into()))?;
+        let text = String::from_utf8(bytes).map_err(|_| {
+            single_error("the file is not UTF-8 text; save it as UTF-8 or use a different file".into())
+        })?;
         let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
         let parsed = if jetstress::is_xml(text) {
             jetstress::parse(text, test, given)
@@ -74,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_names_the_file() {
+    fn a_configuration_error_names_the_file() {
         let text = mistake(b"\xef\xbb\xbfthreads = 4\nthraeds = 5");
         assert!(
             text.ends_with(", line 2: unknown key 'thraeds'; the nearest known key is 'threads'"),
@@ -83,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_configuration_is_refused() {
+    fn a_file_that_is_not_a_configuration_is_refused() {
         assert!(mistake(&[0xff, 0xfe, b'<', 0]).contains("is not UTF-8 text"));
         assert!(mistake(&vec![b'#'; 2 << 20]).contains("is larger than 1 MiB"));
         let endless =

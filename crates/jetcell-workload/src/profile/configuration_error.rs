@@ -7,7 +7,8 @@ use thiserror::Error;
 /// arbitrary text.
 const MAX_MESSAGE_CHARACTERS: usize = 400;
 
-/// A mistake in the options. The message is a single line that describes the mistake and how to correct it.
+/// Error for a mistake in a test's options. The message is a single line that describes the mistake and how
+/// to correct it.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct ConfigurationError(String);
@@ -32,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mistake_is_one_line_of_bounded_length() {
+    fn a_configuration_error_is_one_bounded_line() {
         let hostile = ConfigurationError::new(format!("a\nb\u{1b}[31m{}", "x".repeat(10_000)));
         assert!(hostile.to_string().starts_with("a b\\u{1b}[31mxxx"));
         assert_eq!(hostile.to_string().chars().count(), MAX_MESSAGE_CHARACTERS + 1);

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::parse_error::ParseError;
 
-/// Which part of the log the copies receive.
+/// Mode of replication, which determines which part of the log the copies receive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CopyMode {

@@ -45,11 +45,13 @@ impl MailboxRequirement {
             return Err(ConfigurationError::new(format!("--mailboxes sets {option}; omit {option}")));
         }
         if found.count == 0 || found.quota.0 == 0 {
-            return Err(ConfigurationError::new("--mailboxes and --quota cannot be zero; give more than 0"));
+            return Err(ConfigurationError::new(
+                "--mailboxes and --quota cannot be zero; use values greater than 0",
+            ));
         }
         if !found.iops_each.is_finite() || found.iops_each <= 0.0 {
             return Err(ConfigurationError::new(format!(
-                "--iops-per-mailbox {} is out of range; give more than 0",
+                "--iops-per-mailbox {} is out of range; use a value greater than 0",
                 found.iops_each
             )));
         }
@@ -85,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn the_published_case_gives_its_target_and_its_size() {
+    fn the_published_case_gives_the_published_target_and_size() {
         // JS13 of the ESRP paper: 2,250 mailboxes of 1,000 MB at 0.12 IOPS, with a total database size of 1,794,836
         // MB.
         let toml = "mailboxes=2250\niops_per_mailbox=0.12\nquota='1000MiB'\ndatabases=5\ngrowth_percent=25";
@@ -117,7 +119,13 @@ mod tests {
         let all = "mailboxes=10\niops_per_mailbox=0.5\nquota='100MiB'\n";
         assert!(mistake(&format!("{all}size='1GiB'")).contains("omit --size"));
         assert!(mistake(&format!("{all}target_iops=5.0")).contains("omit --target-iops"));
-        assert!(mistake("mailboxes=10\niops_per_mailbox=0.0\nquota='100MiB'").contains("; give more than 0"));
-        assert!(mistake("mailboxes=0\niops_per_mailbox=0.1\nquota='100MiB'").contains("; give more than 0"));
+        assert!(
+            mistake("mailboxes=10\niops_per_mailbox=0.0\nquota='100MiB'")
+                .contains("; use a value greater than 0")
+        );
+        assert!(
+            mistake("mailboxes=0\niops_per_mailbox=0.1\nquota='100MiB'")
+                .contains("; use a value greater than 0")
+        );
     }
 }

@@ -117,14 +117,14 @@ impl FromStr for Maintenance {
                 "layout" => &mut tasks.layout,
                 _ => {
                     return Err(ParseError::new(
-                        "unknown maintenance task; write none, or some of scan,zero,defrag,layout",
+                        "unknown maintenance task; use none, or a list of scan,zero,defrag,layout",
                     ));
                 }
             };
             *wanted = true;
         }
         if tasks.zero && !tasks.scan {
-            return Err(ParseError::new("zero requires scan, because one pass does both; write scan,zero"));
+            return Err(ParseError::new("zero requires scan, because one pass does both; use scan,zero"));
         }
         Ok(tasks)
     }
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tasks_are_read_in_any_order_and_written_in_one() {
+    fn tasks_are_parsed_in_any_order_and_written_canonically() {
         for (text, written) in [
             ("none", "none"),
             ("scan", "scan"),

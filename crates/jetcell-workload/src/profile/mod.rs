@@ -46,7 +46,7 @@ pub use reset_method::ResetMethod;
 pub use skew::Skew;
 pub use test_kind::TestKind;
 
-/// A complete and valid description of a run.
+/// A complete and valid description of a test run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Profile {
     /// Kind of test.
@@ -207,7 +207,7 @@ fn jetstress_pause() -> TimeSpan {
     TimeSpan(Duration::from_millis(100))
 }
 
-/// Percentages of the four operations. They add up to 100.
+/// Mix of the four operations, as percentages that add up to 100. They add up to 100.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mix {
@@ -221,7 +221,7 @@ pub struct Mix {
     pub read: u8,
 }
 
-/// Record layout.
+/// Layout of the records that the load writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RecordLayout {
@@ -235,7 +235,7 @@ pub struct RecordLayout {
     pub tables: u32,
 }
 
-/// Limits that the verdict applies. Latencies are in milliseconds.
+/// Thresholds that the verdict applies. Latencies are in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Thresholds {
@@ -269,7 +269,7 @@ pub struct Thresholds {
     pub p99_operation_ms: Option<f64>,
 }
 
-/// Where the databases of a run come from.
+/// Source of the databases of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DatabaseSource {
@@ -297,7 +297,7 @@ impl FromStr for Mix {
         match shares.as_deref() {
             Ok(&[insert, delete, replace, read]) => Ok(Mix { insert, delete, replace, read }),
             _ => Err(ParseError::new(
-                "expected four shares; write insert/delete/replace/read in percent, for example 40/20/5/35",
+                "expected four shares; specify insert/delete/replace/read in percent, for example 40/20/5/35",
             )),
         }
     }
@@ -331,7 +331,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mix_is_four_shares() {
+    fn a_mix_has_four_shares() {
         assert_eq!("40/20/5/35".parse(), Ok(Mix::default()));
         for text in ["", "40/20/5", "40/20/5/35/0", "40/20/5/x", "-1/20/5/35", "400/0/0/0"] {
             assert!(text.parse::<Mix>().is_err(), "{text}");
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cache_stays_small_beside_the_databases() {
+    fn the_cache_stays_small_relative_to_the_databases() {
         assert_eq!(default_cache(1, 1 << 30), ByteSize::mib(128));
         assert_eq!(default_cache(1, 450 << 30), ByteSize::mib(256));
         assert_eq!(default_cache(4, 1 << 40), ByteSize::mib(1024));

@@ -9,7 +9,7 @@ use super::{CopyMode, EventNumbers, Maintenance, MaintenanceWindowSetting, Mix, 
 use crate::parse_error::ParseError;
 use crate::units::{ByteSize, DatabaseSize, TimeSpan};
 
-/// Kinds of option values that the command line distinguishes.
+/// Kind of an option's value, as the command line distinguishes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OptionKind {
     /// Any other text.

@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_layer_wins_key_by_key() {
+    fn the_first_layer_takes_precedence_for_each_key() {
         let file = options(
             "dirs = ['a', 'b']\nthreads = 4\nsize = '64MiB'\n[thresholds]\naverage_database_read_ms = 5\npage_fault_stalls = 7",
         );
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn option_names_of_a_test_are_unique_and_lines_of_help_are_short() {
+    fn option_names_are_unique_and_help_lines_are_short() {
         use crate::profile::TestKind::{Backup, Performance, Recovery, Replication, Stress};
         for test in [Performance, Stress, Backup, Recovery, Replication] {
             let of_test = Options::table().filter(|option| test.has_option(option));
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_default_that_is_a_value_can_be_set() {
+    fn a_default_value_can_be_set_explicitly() {
         for option in Options::table().filter(|option| option.default().parse::<f64>().is_ok()) {
             let mut options = Options::default();
             option.set(&mut options, OsStr::new(&option.default())).unwrap();

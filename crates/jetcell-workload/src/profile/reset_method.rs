@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::parse_error::ParseError;
 
-/// How a state of the databases is preserved and restored.
+/// Method for preserving and restoring a state of the databases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ResetMethod {

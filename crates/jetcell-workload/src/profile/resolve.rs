@@ -153,8 +153,8 @@ impl Options {
             (false, true, false) => Ok(DatabaseSource::Replace),
             (false, false, true) => Ok(DatabaseSource::Resume),
             _ => Err(ConfigurationError::new(
-                "--open uses existing databases, --resume continues their creation, --force replaces them; \
-                 give only one of these options",
+                "--open uses existing databases, --resume continues their creation, and --force replaces \
+                 them; specify only one of these options",
             )),
         }
     }
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults_are_the_mail_load_of_jetstress() {
+    fn defaults_match_the_jetstress_mail_load() {
         let profile = options("dirs = ['/data']").resolve().unwrap();
         assert_eq!(profile.mix, Mix { insert: 40, delete: 20, replace: 5, read: 35 });
         assert_eq!((profile.lazy_percent, profile.batch_updates, profile.seed), (70, 16, 1));
@@ -245,14 +245,17 @@ mod tests {
 
     #[test]
     fn only_a_search_limits_operations_by_default() {
-        let of = |toml: &str| options(toml).resolve().unwrap().thresholds.p99_operation_ms;
-        assert_eq!(of("dirs=['d']"), None);
-        assert_eq!(of("dirs=['d']\nfind_max=true"), Some(1000.0));
-        assert_eq!(of("dirs=['d']\nfind_max=true\nthresholds.p99_operation_ms = 50"), Some(50.0));
+        let operation_limit = |toml: &str| options(toml).resolve().unwrap().thresholds.p99_operation_ms;
+        assert_eq!(operation_limit("dirs=['d']"), None);
+        assert_eq!(operation_limit("dirs=['d']\nfind_max=true"), Some(1000.0));
+        assert_eq!(
+            operation_limit("dirs=['d']\nfind_max=true\nthresholds.p99_operation_ms = 50"),
+            Some(50.0)
+        );
     }
 
     #[test]
-    fn maxima_are_lenient_above_six_hours() {
+    fn maximum_latency_limits_are_lenient_above_six_hours() {
         let run = |toml: &str| options(toml).resolve().unwrap().thresholds;
         assert_eq!(run("dirs=['d']\nduration='6h'").maximum_database_read_ms, 100.0);
         assert_eq!(run("dirs=['d']\nduration='7h'").maximum_database_read_ms, 200.0);

@@ -95,8 +95,7 @@ fn from_newest(age: f64) -> u64 {
 impl FromStr for Skew {
     type Err = ParseError;
     fn from_str(text: &str) -> Result<Skew, ParseError> {
-        let help =
-            || ParseError::new(format!("'{text}' is not understood; write uniform, zipf:0.9 or 80/20"));
+        let help = || ParseError::new(format!("could not parse '{text}'; use uniform, zipf:0.9 or 80/20"));
         if text == "uniform" {
             return Ok(Skew::Uniform);
         }
@@ -106,14 +105,16 @@ impl FromStr for Skew {
             return if known {
                 Ok(Skew::Zipf(exponent))
             } else {
-                Err(ParseError::new("the zipf exponent is out of range; give more than 0, up to 10"))
+                Err(ParseError::new(
+                    "the zipf exponent is out of range; use a value greater than 0 and at most 10",
+                ))
             };
         }
         let (accesses, keys) = text.split_once('/').ok_or_else(help)?;
         let (accesses, keys) = (accesses.parse().map_err(|_| help())?, keys.parse().map_err(|_| help())?);
         if !(1..=99).contains(&accesses) || !(1..=99).contains(&keys) {
             return Err(ParseError::new(
-                "the percentage of accesses or of keys is out of range; give 1 to 99",
+                "the percentage of accesses or of keys is out of range; use a value from 1 to 99",
             ));
         }
         Ok(Skew::Hot { accesses, keys })
@@ -173,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_read_back_and_nonsense_is_refused() {
+    fn distribution_names_round_trip_and_unknown_names_are_refused() {
         for text in ["uniform", "zipf:0.99", "zipf:1", "zipf:1.2", "80/20"] {
             assert_eq!(text.parse::<Skew>().unwrap().to_string(), text);
         }

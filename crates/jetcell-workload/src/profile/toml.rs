@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn every_key_is_an_option_of_the_command_line() {
+    fn every_key_has_a_command_line_option() {
         let keys = complete_table();
         let leaf = |(key, value): (&String, &toml::Value)| match value.as_table() {
             // On the command line, the four shares of the mix are a single option.
@@ -294,16 +294,16 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_value_names_line_and_key() {
+    fn an_invalid_value_names_the_line_and_key() {
         for (text, expected) in [
             (
                 "threads = 'four'",
                 "line 1: threads: invalid type: string \"four\", expected a number in its valid range",
             ),
-            ("\nsize = '1XB'", "line 2: size: '1XB' is not understood; write for example 256MiB or 80%"),
+            ("\nsize = '1XB'", "line 2: size: could not parse '1XB'; try a value such as 256MiB or 80%"),
             ("size = -4", "line 1: size: expected a size such as 256MiB, or a time such as 60s"),
             ("cache = [1]", "line 1: cache: expected a size such as 256MiB, or a time such as 60s"),
-            ("duration = 'soon'", "line 1: duration: 'soon' is not understood; write for example 60s or 2h"),
+            ("duration = 'soon'", "line 1: duration: could not parse 'soon'; try a value such as 60s or 2h"),
             (
                 "lazy_percent = 300",
                 "line 1: lazy_percent: invalid value: integer `300`, expected a number in its valid range",

@@ -43,7 +43,7 @@ impl Profile {
         {
             checks.check(path.to_str().is_some(), || {
                 format!(
-                    "{} is not valid UTF-8, which the result files require; give another name",
+                    "{} is not valid UTF-8, which the result files require; use a different name",
                     path.display()
                 )
             });
@@ -54,7 +54,7 @@ impl Profile {
     fn check_databases(&self, checks: &mut ProfileChecks) {
         checks.check(!self.dirs.is_empty(), || "a directory is required; add --dir DIR".into());
         checks.check((1..=999).contains(&self.databases.unwrap_or(1)), || {
-            "--databases is out of range; give 1 to 999".into()
+            "--databases is out of range; use a value from 1 to 999".into()
         });
         checks.check(self.databases.is_none_or(|count| count >= self.dirs.len()), || {
             let (dirs, count) = (self.dirs.len(), self.databases.unwrap_or(0));
@@ -67,15 +67,16 @@ impl Profile {
         {
             checks.0.push(mistake);
         }
-        checks
-            .check(self.growth_percent <= 1000, || "--growth-percent is out of range; give 0 to 1000".into());
+        checks.check(self.growth_percent <= 1000, || {
+            "--growth-percent is out of range; use a value from 0 to 1000".into()
+        });
         let (latency, most) = (self.waypoint_latency, InstanceOptions::MAX_WAYPOINT_LATENCY);
         checks.check(latency <= most, || {
-            format!("--waypoint-latency {latency} is out of range; give 0 to {most} logs")
+            format!("--waypoint-latency {latency} is out of range; use a value from 0 to {most} logs")
         });
         let threads = self.threads;
         checks.check((1..=4096).contains(&threads), || {
-            format!("--threads {threads} is out of range; give 1 to 4096")
+            format!("--threads {threads} is out of range; use a value from 1 to 4096")
         });
         if let Some(cache) = self.cache {
             checks.check(cache.0 >= 8 << 20, || format!("--cache {cache} is too small; use at least 8MiB"));
@@ -98,30 +99,34 @@ impl Profile {
         });
         checks.check(delete <= insert, || {
             format!(
-                "mix: delete {delete} is more than insert {insert}, and the databases would become empty; \
+                "mix: delete {delete} is more than insert {insert}, so the databases would become empty; \
                  lower delete or raise insert"
             )
         });
         let lazy = self.lazy_percent;
-        checks.check(lazy <= 100, || format!("lazy_percent {lazy} is out of range; give 0 to 100"));
+        checks
+            .check(lazy <= 100, || format!("lazy_percent {lazy} is out of range; use a value from 0 to 100"));
         checks.check((1..=10_000).contains(&self.batch_updates), || {
-            "batch_updates is out of range; give 1 to 10000".into()
+            "batch_updates is out of range; use a value from 1 to 10000".into()
         });
     }
 
     fn check_records(&self, checks: &mut ProfileChecks) {
         let records = &self.records;
         checks.check((32..=255).contains(&records.short_bytes), || {
-            format!("records.short_bytes {} is out of range; give 32 to 255", records.short_bytes)
+            format!("records.short_bytes {} is out of range; use a value from 32 to 255", records.short_bytes)
         });
         checks.check((32..=1 << 20).contains(&records.long_bytes), || {
-            format!("records.long_bytes {} is out of range; give 32 to 1048576", records.long_bytes)
+            format!(
+                "records.long_bytes {} is out of range; use a value from 32 to 1048576",
+                records.long_bytes
+            )
         });
         checks.check(records.long_percent <= 100, || {
-            "records.long_percent is out of range; give 0 to 100".into()
+            "records.long_percent is out of range; use a value from 0 to 100".into()
         });
         checks.check((1..=64).contains(&records.tables), || {
-            "records.tables is out of range; give 1 to 64".into()
+            "records.tables is out of range; use a value from 1 to 64".into()
         });
     }
 
@@ -133,7 +138,9 @@ impl Profile {
         ] {
             for (which, limit) in [("average", average), ("maximum", maximum)] {
                 checks.check(limit.is_finite() && limit > 0.0, || {
-                    format!("thresholds.{which}_{kind}_ms {limit} is out of range; give more than 0")
+                    format!(
+                        "thresholds.{which}_{kind}_ms {limit} is out of range; use a value greater than 0"
+                    )
                 });
             }
             checks.check(average <= maximum || average.is_nan() || maximum.is_nan(), || {
@@ -155,7 +162,10 @@ impl Profile {
             ("p99_operation_ms", limits.p99_operation_ms),
         ] {
             checks.check(limit.is_none_or(|limit| limit.is_finite() && limit > 0.0), || {
-                format!("thresholds.{name} {} is out of range; give more than 0", limit.unwrap_or_default())
+                format!(
+                    "thresholds.{name} {} is out of range; use a value greater than 0",
+                    limit.unwrap_or_default()
+                )
             });
         }
     }
@@ -163,12 +173,12 @@ impl Profile {
     fn check_rates(&self, checks: &mut ProfileChecks) {
         if let Some(target) = self.target_iops {
             checks.check(target.is_finite() && target > 0.0, || {
-                format!("--target-iops {target} is out of range; give more than 0")
+                format!("--target-iops {target} is out of range; use a value greater than 0")
             });
         }
         let repeat = self.repeat;
         checks.check((1..=1000).contains(&repeat), || {
-            format!("--repeat {repeat} is out of range; give 1 to 1000")
+            format!("--repeat {repeat} is out of range; use a value from 1 to 1000")
         });
         for (given, option) in [
             (self.rate.is_some(), "--rate"),
@@ -186,12 +196,12 @@ impl Profile {
         }
         if let Some(rate) = self.rate {
             checks.check((0.001..=1e8).contains(&rate), || {
-                format!("--rate {rate} is out of range; give 0.001 to 100000000")
+                format!("--rate {rate} is out of range; use a value from 0.001 to 100000000")
             });
         }
         let margin = self.margin;
         checks.check((0.0..1.0).contains(&margin), || {
-            format!("margin {margin} is out of range; give at least 0 and less than 1")
+            format!("margin {margin} is out of range; use a value of at least 0 and less than 1")
         });
     }
 
@@ -202,7 +212,7 @@ impl Profile {
             (self.maintenance_impact, "--maintenance-impact"),
         ] {
             checks.check(!(given && none), || {
-                format!("{option} requires maintenance; add for example --maintenance scan")
+                format!("{option} requires maintenance tasks; add an option such as --maintenance scan")
             });
         }
         if !self.maintenance_impact {
@@ -214,7 +224,7 @@ impl Profile {
                 .into()
         });
         checks.check(self.repeat > 1, || {
-            "--maintenance-impact compares rounds of turns; give --repeat 2 or more".into()
+            "--maintenance-impact compares rounds of turns; use --repeat 2 or more".into()
         });
         for (given, option) in [
             (self.find_max, "--find-max"),
@@ -229,23 +239,24 @@ impl Profile {
 
     fn check_times(&self, checks: &mut ProfileChecks) {
         let (logs, copies) = (self.logs, self.copies);
-        checks
-            .check((1..=16).contains(&copies), || format!("--copies {copies} is out of range; give 1 to 16"));
+        checks.check((1..=16).contains(&copies), || {
+            format!("--copies {copies} is out of range; use a value from 1 to 16")
+        });
         checks.check((1..=1_000_000).contains(&logs), || {
-            format!("--logs {logs} is out of range; give 1 to 1000000")
+            format!("--logs {logs} is out of range; use a value from 1 to 1000000")
         });
         let duration = self.duration.0;
-        checks.check(!duration.is_zero(), || "--duration is zero; write for example 60s or 2h".into());
+        checks.check(!duration.is_zero(), || "--duration is zero; try a value such as 60s or 2h".into());
         checks.check(self.scan_pause.0 <= MAX_SCAN_PAUSE, || {
-            format!("--scan-pause {} is out of range; give 0 to 60s", self.scan_pause)
+            format!("--scan-pause {} is out of range; use a value from 0 to 60s", self.scan_pause)
         });
         let interval = self.sample_interval;
         checks
             .check(duration.is_zero() || (Duration::from_millis(1)..=duration).contains(&interval.0), || {
-                format!("sample_interval {interval} is out of range; give 1ms to the duration")
+                format!("sample_interval {interval} is out of range; use a value from 1ms to the duration")
             });
         checks.check(i64::try_from(self.seed).is_ok(), || {
-            format!("--seed {} is too large; give at most {}", self.seed, i64::MAX)
+            format!("--seed {} is too large; use at most {}", self.seed, i64::MAX)
         });
     }
 
@@ -281,33 +292,38 @@ mod tests {
     }
 
     #[test]
-    fn every_mistake_gets_its_own_line() {
+    fn every_error_has_a_separate_line() {
         let text =
             mistakes("size = 0\nthreads = 0\nmix = { insert = 80, delete = 20, replace = 5, read = 35 }");
         assert_eq!(
             text,
             "a directory is required; add --dir DIR\n--size 0 is too small; a database needs at least \
-             32MiB\n--threads 0 is out of range; give 1 to 4096\nmix: insert 80 + delete 20 + replace 5 + \
-             read 35 is 140 percent; change the shares to a sum of 100"
+             32MiB\n--threads 0 is out of range; use a value from 1 to 4096\nmix: insert 80 + delete 20 + \
+             replace 5 + read 35 is 140 percent; change the shares to a sum of 100"
         );
         assert!(
             mistakes("dirs=['d']\nmix={insert=20,delete=30,replace=20,read=30}").contains("become empty")
         );
         assert!(mistakes("dirs=['d']\nthresholds.average_log_write_ms=101").contains("raise the maximum"));
-        assert!(mistakes("dirs=['d']\nthresholds.average_log_write_ms=nan").contains("; give more than 0"));
-        assert!(mistakes("dirs=['d']\nthresholds.p99_log_write_ms=0.0").contains("; give more than 0"));
-        assert!(mistakes("dirs=['d']\nwaypoint_latency=11").contains("; give 0 to 10 logs"));
+        assert!(
+            mistakes("dirs=['d']\nthresholds.average_log_write_ms=nan")
+                .contains("; use a value greater than 0")
+        );
+        assert!(
+            mistakes("dirs=['d']\nthresholds.p99_log_write_ms=0.0").contains("; use a value greater than 0")
+        );
+        assert!(mistakes("dirs=['d']\nwaypoint_latency=11").contains("; use a value from 0 to 10 logs"));
         assert!(mistakes("dirs=['d']\npage_size='5KiB'").contains("use 4KiB, 8KiB"));
-        assert!(mistakes("dirs=['d']\nopen=true\nforce=true").contains("give only one"));
-        assert!(mistakes("dirs=['d']\nresume=true\nforce=true").contains("give only one"));
+        assert!(mistakes("dirs=['d']\nopen=true\nforce=true").contains("specify only one"));
+        assert!(mistakes("dirs=['d']\nresume=true\nforce=true").contains("specify only one"));
         assert!(mistakes("dirs=['d','e']\ndatabases=1").contains("raise --databases"));
         assert!(mistakes("dirs=['d']\ntarget_iops=-1.0").contains("--target-iops"));
         for other in ["rate=5.0", "repeat=2", "target_iops=9.0"] {
             assert!(mistakes(&format!("dirs=['d']\nfind_max=true\n{other}")).contains("omit --"), "{other}");
         }
         for (given, hint) in [
-            ("scan=false", "--maintenance-impact requires maintenance"),
-            ("maintenance='defrag'\nrepeat=1", "give --repeat 2 or more"),
+            ("scan=false", "--maintenance-impact requires maintenance tasks"),
+            ("maintenance='defrag'\nrepeat=1", "use --repeat 2 or more"),
             ("maintenance='defrag'\nfind_max=true", "omit --find-max"),
             ("maintenance='defrag'\nmaintenance_window='daily 01:00 4h'", "omit --maintenance-window"),
         ] {

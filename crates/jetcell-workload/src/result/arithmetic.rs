@@ -52,7 +52,7 @@ fn combine(one: (f64, f64), other: (f64, f64), average_ms: f64) -> IoRates {
 /// Combines all instances into one row. Rates are added. Sizes and latencies are averaged over transfers.
 pub fn total(rows: &[InstanceRow]) -> InstanceRow {
     type RowFigure = fn(&InstanceRow) -> f64;
-    let of = |rate: RowFigure, bytes: RowFigure, ms: RowFigure| {
+    let combined_rates = |rate: RowFigure, bytes: RowFigure, ms: RowFigure| {
         let per_second: f64 = rows.iter().map(rate).sum();
         let mean = |value: RowFigure| {
             if per_second > 0.0 {
@@ -65,10 +65,16 @@ pub fn total(rows: &[InstanceRow]) -> InstanceRow {
     };
     let highest = |value: RowFigure| rows.iter().map(value).fold(0.0, f64::max);
     let no_latency: RowFigure = |_| 0.0;
-    let scan =
-        of(|row| row.maintenance_reads_per_second, |row| row.maintenance_reads_average_bytes, no_latency);
-    let copies =
-        of(|row| row.replication_reads_per_second, |row| row.replication_reads_average_bytes, no_latency);
+    let scan = combined_rates(
+        |row| row.maintenance_reads_per_second,
+        |row| row.maintenance_reads_average_bytes,
+        no_latency,
+    );
+    let copies = combined_rates(
+        |row| row.replication_reads_per_second,
+        |row| row.replication_reads_average_bytes,
+        no_latency,
+    );
     InstanceRow {
         maximum_database_read_ms: highest(|row| row.maximum_database_read_ms),
         maximum_log_write_ms: highest(|row| row.maximum_log_write_ms),
@@ -79,22 +85,22 @@ pub fn total(rows: &[InstanceRow]) -> InstanceRow {
         ..InstanceRow::new("Total".into(), "".into(), "".into())
     }
     .with_rates(
-        of(
+        combined_rates(
             |row| row.database_reads_per_second,
             |row| row.database_reads_average_bytes,
             |row| row.database_reads_average_latency_ms,
         ),
-        of(
+        combined_rates(
             |row| row.database_writes_per_second,
             |row| row.database_writes_average_bytes,
             |row| row.database_writes_average_latency_ms,
         ),
-        of(
+        combined_rates(
             |row| row.log_reads_per_second,
             |row| row.log_reads_average_bytes,
             |row| row.log_reads_average_latency_ms,
         ),
-        of(
+        combined_rates(
             |row| row.log_writes_per_second,
             |row| row.log_writes_average_bytes,
             |row| row.log_writes_average_latency_ms,
@@ -205,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_and_bytes_are_separated_and_latency_is_not() {
+    fn maintenance_is_separated_from_rates_and_bytes_but_not_latency() {
         let rest = subtract(rates(30.0, 100.0, 7.0), rates(10.0, 200.0, 99.0));
         assert_eq!(rest, rates(20.0, 50.0, 7.0));
         assert_eq!(subtract(rates(5.0, 8.0, 1.0), rates(5.0, 8.0, 1.0)).average_bytes, 0.0);
@@ -220,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn the_total_of_instances_adds_rates_and_weighs_means_by_transfers() {
+    fn totals_add_rates_and_weight_means_by_transfers() {
         let row = |reads: f64, ms: f64, scans: f64| InstanceRow {
             maintenance_reads_per_second: scans,
             maintenance_reads_average_bytes: 262_144.0,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::measurement::BackupCounters;
 use crate::result::instance_row::InstanceRow;
 
-/// Backup of all databases, in stored form.
+/// Result of backing up all databases, in stored form.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BackupTestResult {
     /// Directory to which the backup was written, or `None` if the pages were only read.
@@ -26,7 +26,7 @@ pub struct BackupTestResult {
     pub cost: Option<BackupCost>,
 }
 
-/// Backup of one database.
+/// Result of backing up one database.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DatabaseBackup {
     /// Name of the database, without its extension.
@@ -42,7 +42,7 @@ pub struct DatabaseBackup {
     pub io: Option<InstanceRow>,
 }
 
-/// Progress of the backup at one moment.
+/// Progress of a backup at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BackupSample {
     /// Seconds since the start of the backup.
@@ -51,7 +51,7 @@ pub struct BackupSample {
     pub bytes: Vec<u64>,
 }
 
-/// How much a backup and a load slow each other down when they run concurrently.
+/// Cost of running a backup and a load concurrently: how much they slow each other down.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BackupCost {
     /// Bytes per second of the backup without a load, over all databases.
@@ -64,7 +64,7 @@ pub struct BackupCost {
     pub load_together: LoadFigures,
 }
 
-/// Load figures that a backup may affect. Latencies are means over all instances.
+/// Load measurements that a backup may affect. Latencies are means over all instances.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LoadFigures {
     /// Length of the measurement in seconds.
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_are_those_of_the_published_test() {
+    fn backup_rates_match_the_published_test() {
         // JS13 of the ESRP paper: 87.29, 80.36, 80.07 and 80.93 MB/s, which add up to 328.65 for the server.
         let database = |mib: f64| {
             let bytes = (mib * 100.0 * 1_048_576.0) as u64;

@@ -103,7 +103,7 @@ pub(crate) fn doubts(grounds: &DoubtInputs<'_>) -> Option<Vec<String>> {
     doubts.extend(other_programs_doubt(grounds));
     let mut doubt = |is: bool, what: &dyn Fn() -> String| doubts.extend(is.then(what));
     doubt(analysis.limit.as_ref().is_some_and(|limit| limit.limiter == LimitingFactor::Cpu), &|| {
-        "the processors were the limit: the figures are of the machine and not of the storage".into()
+        "the processors were the limit: the figures describe the machine, not the storage".into()
     });
     Some(doubts)
 }
@@ -121,7 +121,8 @@ fn drift(trend: &Trend) -> String {
 fn short_measurement_doubt(measured: &Measurement) -> Option<String> {
     (measured.seconds < MIN_SECONDS).then(|| {
         format!(
-            "the measured time was {:.0} s: in less than {MIN_SECONDS:.0} s, caches of the device may hide its speed",
+            "the measured time was {:.0} s: in less than {MIN_SECONDS:.0} s, the device's caches may hide \
+             its speed",
             measured.seconds
         )
     })
@@ -133,7 +134,7 @@ fn replication_doubt(replication: &ReplicationTestResult) -> Option<String> {
     (!replication.has_written_pages()).then(|| {
         format!(
             "less than {depth} of log was written in steady state: copies write pages after a delay of this \
-             size, and their writes were not measured: raise --duration"
+             size, so their writes were not measured: raise --duration"
         )
     })
 }
@@ -142,7 +143,8 @@ fn replication_doubt(replication: &ReplicationTestResult) -> Option<String> {
 fn backup_doubts(grounds: &DoubtInputs<'_>, backup: &BackupTestResult) -> Vec<String> {
     let short = (backup.seconds < MIN_BACKUP_SECONDS).then(|| {
         format!(
-            "the backup took {:.1} s: in less than {MIN_BACKUP_SECONDS:.0} s, caches of the device may hide its speed: raise --size",
+            "the backup took {:.1} s: in less than {MIN_BACKUP_SECONDS:.0} s, the device's caches may hide \
+             its speed: raise --size",
             backup.seconds
         )
     });
@@ -160,7 +162,7 @@ fn replay_doubts(grounds: &DoubtInputs<'_>) -> Vec<String> {
 fn cache_doubt(grounds: &DoubtInputs<'_>) -> Option<String> {
     (grounds.database_bytes <= grounds.cache_bytes).then(|| {
         format!(
-            "the databases ({}) fit in the cache ({}), and few reads reach the storage: raise --size",
+            "the databases ({}) fit in the cache ({}), so few reads reach the storage: raise --size",
             human_bytes(grounds.database_bytes),
             human_bytes(grounds.cache_bytes)
         )
@@ -226,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replication_test_has_the_doubts_of_its_time_and_of_its_machine() {
+    fn a_replication_test_has_doubts_about_duration_and_machine() {
         let (measured, analysis) = good();
         let profile = Options { dirs: vec!["d".into()], ..Options::default() }.resolve().unwrap();
         let steady = ReplicationPart { generations: 200, ..ReplicationPart::default() };
@@ -236,7 +238,7 @@ mod tests {
             log_bytes: 1 << 20,
             ..ReplicationTestResult::default()
         };
-        let of = |measured: &Measurement, replication: &ReplicationTestResult| {
+        let find_doubts = |measured: &Measurement, replication: &ReplicationTestResult| {
             let grounds = DoubtInputs {
                 profile: &profile,
                 measured,
@@ -250,10 +252,10 @@ mod tests {
             };
             doubts(&grounds).unwrap()
         };
-        assert_eq!(of(&measured, &replication), Vec::<String>::new());
+        assert_eq!(find_doubts(&measured, &replication), Vec::<String>::new());
         let mut weak = Measurement { seconds: 29.0, ..measured };
         (weak.host.cpu_percent, weak.host.process_cpu_percent) = (60.0, 25.0);
-        let found = of(&weak, &ReplicationTestResult { steady: None, ..replication });
+        let found = find_doubts(&weak, &ReplicationTestResult { steady: None, ..replication });
         let words =
             ["measured time was 29 s", "of log was written in steady state", "other programs used 35 %"];
         assert_eq!(found.len(), words.len(), "{found:?}");
@@ -261,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn each_weakness_is_one_doubt_with_its_figures() {
+    fn each_weakness_is_one_doubt_with_figures() {
         let (measured, analysis) = good();
         let only = |measured: &Measurement, analysis: &RunAnalysis, bytes, words: &str| {
             let found = doubts_for(measured, analysis, bytes);
@@ -301,6 +303,6 @@ mod tests {
             database_read_share: 0.0,
             page_fault_stalls: 0,
         });
-        only(&measured, &machine, 1 << 30, "the figures are of the machine");
+        only(&measured, &machine, 1 << 30, "the figures describe the machine");
     }
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::measurement::IoRates;
 
-/// Figures of one instance, with the rows and names of Jetstress's table "Transactional I/O Performance".
+/// Results of one instance, with the rows and names of Jetstress's table "Transactional I/O Performance".
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InstanceRow {
     /// Name of the database, without its extension.

@@ -14,7 +14,7 @@ use crate::verdict::{
     VerdictRule,
 };
 
-/// Evidence from outside the measured interval.
+/// Evidence for a verdict that comes from outside the measured interval.
 #[derive(Clone, Debug, Default)]
 pub struct VerdictEvidence<'a> {
     /// Number of failed transfers in the whole run.
@@ -44,7 +44,7 @@ impl VerdictEvidence<'_> {
     }
 }
 
-/// A verdict with its reasons.
+/// A verdict on a run, with its reasons.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Judgement {
     /// Verdict of the run.
@@ -57,8 +57,8 @@ pub struct Judgement {
 
 /// Returns the highest value and the name of the instance that has it.
 fn worst(instances: &[InstanceRow], value: impl Fn(&InstanceRow) -> f64) -> (f64, String) {
-    let of = |row: &InstanceRow| (value(row), row.instance.clone());
-    instances.iter().map(of).max_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or_default()
+    let named_value = |row: &InstanceRow| (value(row), row.instance.clone());
+    instances.iter().map(named_value).max_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or_default()
 }
 
 /// Returns the rules for the latency limits and the target.
@@ -210,9 +210,9 @@ fn replay_rule(recovery: &RecoveryTestResult) -> VerdictRule {
 
 /// Returns the rule for copies. A copy that stopped replicating is a failure.
 fn replication_rule(replication: &ReplicationTestResult) -> VerdictRule {
-    let failed = || replication.copies.iter().filter_map(|copy| Some((copy, copy.failure.as_ref()?)));
-    let note = failed().next().map(|(copy, why)| format!("{}: {why}", copy.directory.display()));
-    VerdictRule::at_most(COPIES_FAILED, 0.0, failed().count() as f64, note.unwrap_or_default())
+    let failed_copies = || replication.copies.iter().filter_map(|copy| Some((copy, copy.failure.as_ref()?)));
+    let note = failed_copies().next().map(|(copy, why)| format!("{}: {why}", copy.directory.display()));
+    VerdictRule::at_most(COPIES_FAILED, 0.0, failed_copies().count() as f64, note.unwrap_or_default())
 }
 
 /// Maximum I/O of a passive copy with a persistent instance, relative to its active side. Published values range from
@@ -284,8 +284,8 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_itself_passes_and_the_worst_instance_counts() {
-        let at = |read, log| {
+    fn a_value_at_the_limit_passes_and_worst_instance_decides() {
+        let judge_latencies = |read, log| {
             judge(
                 &profile(),
                 &[row(1, 1.0, 1.0), row(2, read, log)],
@@ -294,15 +294,15 @@ mod tests {
                 &VerdictEvidence::default(),
             )
         };
-        assert_eq!(at(20.0, 10.0).verdict, Verdict::Pass);
-        let failed = at(20.001, 1.0);
+        assert_eq!(judge_latencies(20.0, 10.0).verdict, Verdict::Pass);
+        let failed = judge_latencies(20.001, 1.0);
         assert_eq!(failed.verdict, Verdict::Fail);
         assert_eq!(
             failed.reason,
             "Average database read latency (msec): 20.001 where at most 20 is allowed (worst: Instance1.2)"
         );
-        assert_eq!(at(1.0, 10.001).verdict, Verdict::Fail);
-        assert_eq!(at(1.0, 60.0).rules.iter().filter(|rule| !rule.passed).count(), 2);
+        assert_eq!(judge_latencies(1.0, 10.001).verdict, Verdict::Fail);
+        assert_eq!(judge_latencies(1.0, 60.0).rules.iter().filter(|rule| !rule.passed).count(), 2);
     }
 
     #[test]
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn doubts_are_said_and_fail_a_strict_run_only() {
+    fn doubts_are_reported_and_fail_only_strict_runs() {
         let doubts = ["the measured time was 2 s".to_string()];
         let judged = |profile: &Profile, doubts: Option<&[String]>| {
             let evidence = VerdictEvidence { doubts, ..VerdictEvidence::default() };

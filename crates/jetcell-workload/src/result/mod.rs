@@ -49,7 +49,7 @@ pub use replication::{
 /// Version of the stored format.
 pub const SCHEMA_VERSION: u32 = 2;
 
-/// Work done by the load in the measured interval.
+/// Counts of the operations that the load performed in the measured interval.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OperationCounts {
     /// Number of completed operations by kind.
@@ -74,7 +74,7 @@ const MAX_DATABASES: usize = 4096;
 /// operation. A histogram takes up to 200 KiB of memory, regardless of the length of its text.
 const MAX_HISTOGRAMS: usize = 64;
 
-/// Analysis of the figures: steady state, limiting factor, and the machine's resource usage.
+/// Analysis of a run's measurements: steady state, limiting factor, and the machine's resource usage.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunAnalysis {
     /// Steady-state analysis, or `None` if there are too few samples.
@@ -102,7 +102,7 @@ pub struct RunAnalysis {
     pub array_samples: Vec<ArraySample>,
 }
 
-/// Duration of a phase.
+/// Duration of one phase of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PhaseTime {
     /// The phase.
@@ -129,7 +129,7 @@ pub struct TestPart {
     pub missing_seconds: f64,
 }
 
-/// Complete result of a run.
+/// Complete result of a test run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunResult {
     /// Version of the stored format: [`SCHEMA_VERSION`].
@@ -297,7 +297,7 @@ mod tests {
     /// Verifies that numbers are read back exactly. Without `serde_json`'s `float_roundtrip` feature, about a sixth of
     /// these numbers would be read as an adjacent number.
     #[test]
-    fn numbers_of_a_stored_result_are_read_back_exactly() {
+    fn numbers_in_a_stored_result_round_trip_exactly() {
         for number in 1..5_000_u32 {
             let part = TestPart { measured_seconds: f64::from(number).sqrt() * 1e-3, ..TestPart::default() };
             let text = serde_json::to_string(&part).unwrap();

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::profile::RecoveryMode;
 use crate::result::instance_row::InstanceRow;
 
-/// Replay of all databases, in stored form.
+/// Result of replaying all databases, in stored form.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RecoveryTestResult {
     /// State of the databases before the replay.
@@ -24,7 +24,7 @@ pub struct RecoveryTestResult {
     pub samples: Vec<ReplaySample>,
 }
 
-/// Replay of one database.
+/// Result of replaying one database.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReplayedDatabase {
     /// Name of the database, without its extension.
@@ -49,7 +49,7 @@ pub struct ReplayedDatabase {
     pub io: Option<InstanceRow>,
 }
 
-/// Progress of the replay at one moment.
+/// Progress of a replay at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReplaySample {
     /// Seconds since the start of the replay.
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn seconds_per_log_are_those_of_the_published_test() {
+    fn seconds_per_log_match_the_published_test() {
         // Logs and seconds of JS13 in the ESRP paper, which reports 2.910 seconds per log.
         let database = |logs, seconds| ReplayedDatabase { logs, seconds, ..ReplayedDatabase::default() };
         let recovery = RecoveryTestResult {

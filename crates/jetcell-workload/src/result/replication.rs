@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::measurement::InstanceIo;
 
-/// Copies of all databases, in stored form.
+/// Result of replicating all databases, in stored form.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReplicationTestResult {
     /// Results for all copies.
@@ -28,7 +28,7 @@ pub struct ReplicationTestResult {
     pub samples: Vec<ReplicationSample>,
 }
 
-/// Result for one passive copy.
+/// Result of replication for one passive copy.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReplicatedCopy {
     /// Name of the source database, without its extension.
@@ -68,7 +68,7 @@ pub struct SideIo {
     pub log_bytes: u64,
 }
 
-/// A part of the test: both sides over the same period.
+/// A part of a replication test: I/O of both sides over the same period.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReplicationPart {
     /// Duration in seconds.
@@ -98,7 +98,7 @@ pub struct MissingLog {
     pub streamed_bytes: u64,
 }
 
-/// State of both sides at one moment.
+/// State of both sides of a replication test at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReplicationSample {
     /// Seconds since the start of the measurement. Negative during the warm-up.
@@ -111,7 +111,7 @@ pub struct ReplicationSample {
     pub copies: Vec<CopySample>,
 }
 
-/// State of a copy at one moment.
+/// State of a passive copy at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CopySample {
     /// I/O of the copy so far.
@@ -130,7 +130,7 @@ pub struct CopySample {
     pub missing_log: MissingLog,
 }
 
-/// Function that selects a figure from one side's I/O.
+/// Function that selects one value from a side's I/O.
 pub type SideFigure = fn(&SideIo) -> u64;
 
 impl SideIo {
@@ -293,7 +293,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ratio_is_that_of_one_copy_of_every_database() {
+    fn the_ratio_covers_one_copy_per_database() {
         let copy = |instance: &str, keep_instance| ReplicatedCopy {
             instance: instance.into(),
             keep_instance,
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_log_is_weighted_by_time_and_is_that_of_one_copy() {
+    fn missing_log_is_time_weighted_per_copy() {
         let sample = |at_seconds: f64, missing: [(u64, u64, u64); 2]| ReplicationSample {
             at_seconds,
             copies: missing

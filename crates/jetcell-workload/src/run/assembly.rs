@@ -308,12 +308,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_volume_is_no_failure_of_the_device() {
-        let of = |number| is_device_failure(&Error::io("/d/a.edb", &io::Error::from_raw_os_error(number)));
+    fn a_full_volume_is_not_a_device_failure() {
+        let is_device_error =
+            |number| is_device_failure(&Error::io("/d/a.edb", &io::Error::from_raw_os_error(number)));
         let (no_space, quota) = (28, 122);
-        assert!(!of(no_space) && !of(quota));
+        assert!(!is_device_error(no_space) && !is_device_error(quota));
         let (device, read_only) = (5, 30);
-        assert!(of(device) && of(read_only));
+        assert!(is_device_error(device) && is_device_error(read_only));
         assert!(is_device_failure(&Error::ReadOnly("a write failed".into())));
         assert!(
             !is_device_failure(&Error::Usage("a mistake".into())) && !is_device_failure(&Error::Cancelled)

@@ -157,7 +157,7 @@ mod tests {
     use crate::measurement::{InstanceSample, IoRates};
 
     #[test]
-    fn a_slow_sample_is_an_event_with_its_figures() {
+    fn a_slow_sample_is_logged_with_figures() {
         let slow = IoRates { per_second: 1.0, average_bytes: 4096.0, average_ms: 250.0 };
         let instances =
             vec![InstanceSample::default(), InstanceSample { log_write: slow, ..Default::default() }];

@@ -17,8 +17,8 @@ pub(crate) fn run_with_progress(
     let began = Instant::now();
     std::thread::scope(|scope| {
         let work = &work;
-        let one = |database| scope.spawn(move || (work(database), began.elapsed().as_secs_f64()));
-        let running: Vec<_> = (0..count).map(one).collect();
+        let spawn_work = |database| scope.spawn(move || (work(database), began.elapsed().as_secs_f64()));
+        let running: Vec<_> = (0..count).map(spawn_work).collect();
         while !running.iter().all(std::thread::ScopedJoinHandle::is_finished) {
             std::thread::sleep(POLL_INTERVAL);
             look(began.elapsed());

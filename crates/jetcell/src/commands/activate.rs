@@ -43,7 +43,7 @@ Exit code: 0 activated without loss, 1 activated with the loss that --lossy allo
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ActivateArgs {
-    /// Directory of the copy; if several are given, the copy that lacks the fewest logs is activated
+    /// Directory of the copy; if several are specified, the copy that lacks the fewest logs is activated
     #[arg(value_name = "DIR", required = true)]
     directories: Vec<PathBuf>,
     /// Maximum number of closed logs that may be lost: a number, or any
@@ -67,24 +67,25 @@ fn advertised(text: &str) -> Result<String, String> {
     match HostAddress::from_path(Path::new(text)) {
         Some(Ok(_)) => Ok(text.to_string()),
         Some(Err(error)) => Err(error.to_string()),
-        None => Err(format!("`{text}` is not an address; write tls://HOST:PORT/NAME")),
+        None => Err(format!("`{text}` is not an address; use the form tls://HOST:PORT/NAME")),
     }
 }
 
 fn limit(text: &str) -> Result<LossLimit, String> {
     match text {
         "any" => Ok(LossLimit::Any),
-        number => number
-            .parse()
-            .map(LossLimit::Generations)
-            .map_err(|_| format!("`{number}` is not a number of generations; write for example 6, or any")),
+        number => number.parse().map(LossLimit::Generations).map_err(|_| {
+            format!(
+                "could not parse `{number}` as a number of generations; specify a number such as 6, or any"
+            )
+        }),
     }
 }
 
 fn policy(text: &str) -> Result<LossPolicy, String> {
     LossPolicy::ALL.into_iter().find(|policy| policy.name() == text).ok_or_else(|| {
         let names = LossPolicy::ALL.map(LossPolicy::name).join(", ");
-        format!("`{text}` is not a policy; write one of {names}")
+        format!("`{text}` is not a policy; use one of {names}")
     })
 }
 
@@ -123,7 +124,7 @@ impl ActivateArgs {
             }
             let directory = absolute(directory)?;
             let Some(state) = CopyState::read(&*here, &directory).map_err(explain_copy_error)? else {
-                let what = format!("{} is not a copy; give the directory of a copy", directory.display());
+                let what = format!("{} is not a copy; specify the directory of a copy", directory.display());
                 return Err(what.into());
             };
             copies.push((directory, state));
@@ -142,7 +143,7 @@ impl ActivateArgs {
                 activated => return activated.map_err(explain_copy_error),
             }
         }
-        Err("give the directory of a copy".into())
+        Err("specify the directory of a copy".into())
     }
 
     /// Asks the host of the active side to hand over its role. Fails if the host answers but refuses, because the

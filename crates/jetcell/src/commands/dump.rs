@@ -239,10 +239,10 @@ impl DumpCommand {
 
 impl DumpTarget {
     fn open(&self) -> jetcell_dump::Result<DumpSource> {
-        let failed = |error| DumpError::Io { path: self.file.clone(), error };
+        let io_error = |error| DumpError::Io { path: self.file.clone(), error };
         // A dump reads few pages, some of them repeatedly, so it uses the kernel's cache.
         let real = RealOptions { direct: false, ..RealOptions::default() };
-        let vfs = DecompressingVfs::new(real, self.unpack).map_err(failed)?;
+        let vfs = DecompressingVfs::new(real, self.unpack).map_err(io_error)?;
         DumpSource::open(&vfs, &self.file)
     }
 }
@@ -255,7 +255,7 @@ impl DumpSpaceArgs {
                 line.show(
                     "reading pages",
                     completed_share(done.into(), total.into()),
-                    &format!("{total} in all"),
+                    &format!("{total} in total"),
                 );
             }
         };
@@ -300,7 +300,7 @@ fn range(text: &str) -> Result<RangeInclusive<u32>, CommandError> {
     if first <= last {
         Ok(first..=last)
     } else {
-        Err(format!("the range {text} ends before it begins").into())
+        Err(format!("the range {text} ends before it starts").into())
     }
 }
 

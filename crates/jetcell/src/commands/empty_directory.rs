@@ -12,7 +12,7 @@ pub fn require_empty(directory: &Path, what: &str) -> Result<(), CommandError> {
         Ok(mut entries) => match entries.next() {
             None => Ok(()),
             Some(_) => {
-                Err(format!("{} is not empty; give another directory for the {what}", directory.display())
+                Err(format!("{} is not empty; use a different directory for the {what}", directory.display())
                     .into())
             }
         },

@@ -66,17 +66,17 @@ impl EventsArgs {
 
     fn show(&self) -> Result<CommandOutcome, CommandError> {
         let path = if self.path.is_dir() { self.path.join(EVENT_FILE) } else { self.path.clone() };
-        let failed = |error: io::Error| match error.kind() {
+        let error_with_path = |error: io::Error| match error.kind() {
             io::ErrorKind::NotFound => {
-                format!("{} does not exist; give the directory of a run or a recovery", path.display())
+                format!("{} does not exist; specify the directory of a run or a recovery", path.display())
             }
             _ => format!("{}: {error}", path.display()),
         };
-        let mut reader = BufReader::new(open_input(&path).map_err(failed)?);
+        let mut reader = BufReader::new(open_input(&path).map_err(error_with_path)?);
         let (mut number, mut unreadable, mut line) = (0_u64, 0_u64, Vec::new());
         loop {
             line.clear();
-            if (&mut reader).take(MAX_LINE).read_until(b'\n', &mut line).map_err(failed)? == 0 {
+            if (&mut reader).take(MAX_LINE).read_until(b'\n', &mut line).map_err(error_with_path)? == 0 {
                 break;
             }
             number += 1;
@@ -90,11 +90,11 @@ impl EventsArgs {
                 Some(false) => {}
                 None => {
                     unreadable += 1;
-                    console::print_note(&format!("line {number} is not an event and is skipped"));
+                    console::print_note(&format!("line {number} is not an event and was skipped"));
                 }
             }
             if !whole {
-                reader.skip_until(b'\n').map_err(failed)?;
+                reader.skip_until(b'\n').map_err(error_with_path)?;
             }
         }
         Ok(if unreadable == 0 { CommandOutcome::Good } else { CommandOutcome::Findings })

@@ -186,7 +186,7 @@ impl ExportArgs {
         let vfs = match DecompressingVfs::new(real, self.unpack) {
             Ok(vfs) => vfs,
             Err(error) => {
-                print_error(format!("files cannot be read: {error}"));
+                print_error(format!("cannot read files: {error}"));
                 return CommandOutcome::CouldNotRun;
             }
         };
@@ -227,8 +227,8 @@ fn point_in_time(text: &str) -> Result<DateTime<Utc>, String> {
     }
     DateTime::parse_from_rfc3339(text).map(|time| time.to_utc()).map_err(|_| {
         format!(
-            "'{text}' is not a time; give a day (2026-11-23) or a time \
-         (2026-11-23T08:00:00Z)"
+            "could not parse '{text}' as a time; use a date such as 2026-11-23 or a time such as \
+             2026-11-23T08:00:00Z"
         )
     })
 }
@@ -243,14 +243,14 @@ fn times(
         return if columns.is_empty() {
             Ok(None)
         } else {
-            Err("--time-column needs --since or --before; add one".into())
+            Err("--time-column requires --since or --before; add one of them".into())
         };
     }
     let ticks = |time: DateTime<Utc>| time.timestamp_micros().saturating_mul(10);
     let first = since.map_or(i64::MIN, ticks);
     let last = before.map_or(i64::MAX, |time| ticks(time).saturating_sub(1));
     if first > last {
-        return Err("--before is not later than --since; give a later time".into());
+        return Err("--before must be later than --since; specify a later time".into());
     }
     Ok(Some(TimeCondition { columns, range: first..=last }))
 }

@@ -18,7 +18,7 @@ use serde::Serialize;
 use crate::console;
 use crate::outcome::{CommandError, CommandOutcome, print_error};
 
-/// Reason why a turn has no figures.
+/// Reason why a test turn has no results.
 pub enum TurnError {
     /// The user pressed Ctrl-C.
     Interrupted,
@@ -30,7 +30,7 @@ impl TurnError {
     pub fn outcome(self) -> CommandOutcome {
         match self {
             TurnError::Interrupted => {
-                print_error("stopped; an incomplete test does not have a result");
+                print_error("stopped; an incomplete test has no result");
                 CommandOutcome::Findings
             }
             TurnError::Failed(failure) => {
@@ -63,7 +63,7 @@ fn first_mistake(mistakes: Vec<ConfigurationError>) -> CommandError {
     mistakes.first().map(ToString::to_string).unwrap_or_default().into()
 }
 
-/// Runner of turns. Stops at Ctrl-C.
+/// Runner that runs the load in turns. Stops at Ctrl-C.
 pub struct LoadTurns {
     options: Options,
     engine: EseEngine,
@@ -74,7 +74,7 @@ impl LoadTurns {
     /// Installs the Ctrl-C handler. The first Ctrl-C ends the test, and the second one ends the process, unless the
     /// test must clean up.
     pub fn new(options: Options, cleans_up: bool) -> Result<LoadTurns, TurnError> {
-        let failed = |what: String| TurnError::Failed(what.into());
+        let turn_error = |what: String| TurnError::Failed(what.into());
         let stop = StopSignal::default();
         let asked = stop.clone();
         ctrlc::set_handler(move || match asked.is_set() {
@@ -84,9 +84,9 @@ impl LoadTurns {
             true => std::process::exit(130),
             false => asked.stop(),
         })
-        .map_err(|error| failed(format!("Ctrl-C cannot be handled: {error}")))?;
+        .map_err(|error| turn_error(format!("could not install the Ctrl-C handler: {error}")))?;
         let engine = EseEngine::with_mounts(Backend::Auto, Vec::new())
-            .map_err(|error| failed(format!("the I/O backend cannot start: {error}")))?;
+            .map_err(|error| turn_error(format!("could not start the I/O backend: {error}")))?;
         Ok(LoadTurns { options, engine, stop })
     }
 
@@ -98,7 +98,7 @@ impl LoadTurns {
     /// Runs the load in a directory, with its existing databases or with new ones, and stores the result in `output`.
     /// Returns the value of each row of the result table.
     pub fn measure(&self, directory: &Path, output: &Path, open: bool) -> Result<Vec<f64>, TurnError> {
-        let failed = |what: String| TurnError::Failed(format!("{}: {what}", directory.display()).into());
+        let turn_error = |what: String| TurnError::Failed(format!("{}: {what}", directory.display()).into());
         let options = Options {
             dirs: vec![directory.into()],
             open: Some(open),
@@ -107,13 +107,13 @@ impl LoadTurns {
         };
         let profile = options
             .resolve_for(TestKind::Performance)
-            .map_err(|mistakes| failed(first_mistake(mistakes).to_string()))?;
+            .map_err(|mistakes| turn_error(first_mistake(mistakes).to_string()))?;
         let finished = run(&profile, &self.engine, &mut QuietObserver, &self.stop)
-            .map_err(|error| failed(error.to_string()))?;
+            .map_err(|error| turn_error(error.to_string()))?;
         finished
             .result
             .write(&output.join("result.json"))
-            .map_err(|error| failed(format!("{} cannot be written: {error}", output.display())))?;
+            .map_err(|error| turn_error(format!("{} cannot be written: {error}", output.display())))?;
         if self.stop.is_set() { Err(TurnError::Interrupted) } else { Ok(figures(&finished.result).to_vec()) }
     }
 }

@@ -38,7 +38,9 @@ impl ManualArgs {
             Some(directory) => std::fs::create_dir_all(directory)
                 .and_then(|()| write_pages(&command, directory))
                 .map_err(|error| format!("{}: cannot be written: {error}", directory.display())),
-            None => page(&command).map(|page| print(&page)).map_err(|error| format!("no page: {error}")),
+            None => page(&command)
+                .map(|page| print(&page))
+                .map_err(|error| format!("could not generate the manual page: {error}")),
         };
         match written {
             Ok(()) => CommandOutcome::Good,
@@ -94,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_is_never_a_request() {
+    fn text_is_escaped_in_roff() {
         assert_eq!(escaped(".SH x"), "\\&.SH x");
         assert_eq!(escaped("a \\ --b"), "a \\e \\-\\-b");
     }

@@ -38,12 +38,12 @@ pub struct RemoteArgs {
 
 /// Reads the token from a file.
 pub fn token_in(path: &Path) -> Result<AccessToken, CommandError> {
-    let failed = |what: String| CommandError::from(format!("{}: {what}", path.display()));
-    let text = read_secret(path, MAX_TOKEN_FILE).map_err(|error| failed(error.to_string()))?;
-    AccessToken::from_text(&text).map_err(failed)
+    let error_with_path = |what: String| CommandError::from(format!("{}: {what}", path.display()));
+    let text = read_secret(path, MAX_TOKEN_FILE).map_err(|error| error_with_path(error.to_string()))?;
+    AccessToken::from_text(&text).map_err(error_with_path)
 }
 
-/// A command's file system: this machine, and the hosts that the command names.
+/// File systems that a command uses: this machine's, and those of the hosts that the command names.
 pub struct CommandFileSystems {
     vfs: Arc<dyn Vfs>,
     hosts: Vec<(PathBuf, RemoteVfs)>,
@@ -96,7 +96,7 @@ impl RemoteArgs {
 
     fn host(&self, address: &HostAddress, rate: Option<u64>) -> Result<RemoteVfs, CommandError> {
         let Some(token_file) = &self.token_file else {
-            let what = "give the file with the token of the other host's jetcell serve with --token-file";
+            let what = "use --token-file to specify the file that contains the token of jetcell serve on the other host";
             return Err(format!("{address}: {what}").into());
         };
         let (authorities, certificate) = (self.tls.authorities.clone(), self.tls.certificate());
@@ -127,7 +127,7 @@ impl CommandFileSystems {
             Ok(())
         } else {
             Err(format!(
-                "{}: the directory does not exist; give the directory with the logs",
+                "{}: the directory does not exist; specify the directory that contains the logs",
                 directory.display()
             )
             .into())

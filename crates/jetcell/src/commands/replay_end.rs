@@ -6,7 +6,7 @@ use ese_engine::RecoverySet;
 use ese_format::{LogPosition, LogTime};
 use jetcell_vfs::Vfs;
 
-/// Point at which replay ends.
+/// Point at which a replay ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplayEnd {
     /// Stop after this generation.
@@ -33,7 +33,7 @@ impl ReplayEnd {
 pub fn until(text: &str) -> Result<ReplayEnd, String> {
     if text.contains('T') {
         let time = chrono::DateTime::parse_from_rfc3339(text)
-            .map_err(|error| format!("{error}; write a time like 2026-11-23T08:00:00Z"))?;
+            .map_err(|error| format!("{error}; use a time such as 2026-11-23T08:00:00Z"))?;
         return Ok(ReplayEnd::Time(LogTime::from_unix_ms(time.timestamp_millis())));
     }
     let numbers: Option<Vec<u32>> = text
@@ -48,8 +48,8 @@ pub fn until(text: &str) -> Result<ReplayEnd, String> {
             Ok(ReplayEnd::Position(LogPosition::new(generation, segment as u16, offset as u16)))
         }
         _ => Err(format!(
-            "'{text}' is not a place in a log; give a generation (5C) or a log position (5C:9:268), both \
-             hexadecimal, or a time (2026-11-23T08:00:00Z)"
+            "could not parse '{text}' as a place in a log; use a generation (5C) or a log position \
+             (5C:9:268), both hexadecimal, or a time (2026-11-23T08:00:00Z)"
         )),
     }
 }

@@ -15,7 +15,7 @@ use crate::commands::transfer_progress::{TransferProgress, rate};
 use crate::console;
 use crate::outcome::{CommandError, CommandOutcome, print_error};
 
-const EXAMPLES: &str = "Give a full backup (or a copy) and the backups that continue it, in any order. Their logs are replayed, then the surviving
+const EXAMPLES: &str = "Specify a full backup (or a copy) and the backups that continue it, in any order. Their logs are replayed, then the surviving
 logs, and unfinished transactions are rolled back. Nothing is used before its checksum is verified. If the restore is already
 complete and its databases were not used afterwards, the command reports that. Databases elsewhere are not changed,
 even if the logs refer to them; links in the directory are refused.
@@ -37,7 +37,7 @@ pub struct RestoreArgs {
     /// Directories of the backups, or a directory that contains only one backup
     #[arg(required = true, value_name = "BACKUP")]
     backups: Vec<PathBuf>,
-    /// Directory for databases and logs: empty or new, unless --force is given
+    /// Directory for databases and logs: empty or new, unless --force is specified
     #[arg(long, value_name = "DIR")]
     to: PathBuf,
     /// Directory with surviving logs, which are replayed after those in the backups
@@ -138,8 +138,8 @@ impl RestoreArgs {
     fn as_text(&self, restored: &RestoreResult, seconds: f64) -> String {
         if let Some(since) = restored.earlier_restore_unix_ms {
             let mut lines = vec![format!(
-                "{} was already restored from these backups at {}; no database was used since, and nothing \
-                 was changed; to restore again, give another directory, or use --force",
+                "{} was already restored from these backups at {}; no database was used since then, and \
+                 nothing was changed; to restore again, specify a different directory, or use --force",
                 self.to.display(),
                 LogTime::from_unix_ms(since)
             )];

@@ -83,14 +83,14 @@ impl ServeArgs {
 
     fn serve(&self) -> Result<CommandOutcome, CommandError> {
         let named = self.directories.iter().map(|text| named(text)).collect::<Result<Vec<_>, _>>()?;
-        let failed = |error: ServeError| CommandError::from(error.to_string());
+        let command_error = |error: ServeError| CommandError::from(error.to_string());
         refuse_same_directory(&named)?;
         named.iter().for_each(|(name, directory)| report_links(name, directory));
         let vfs = confined_vfs(named.iter().map(|(_, directory)| directory.as_path()))?;
-        let mut exports =
-            ExportedDirectories::new(vfs, token_in(&self.token_file)?, host_name(), named).map_err(failed)?;
+        let mut exports = ExportedDirectories::new(vfs, token_in(&self.token_file)?, host_name(), named)
+            .map_err(command_error)?;
         exports.allow_handover = self.allow_handover;
-        exports.max_files = files_per_client(self.max_clients.into()).map_err(failed)?;
+        exports.max_files = files_per_client(self.max_clients.into()).map_err(command_error)?;
         let names: Vec<(String, PathBuf)> =
             exports.directories().iter().map(|(name, path)| (name.clone(), path.clone())).collect();
         let tls = self.tls_cert.clone().zip(self.tls_key.clone()).map(|(certificate, key)| ServerTlsFiles {
@@ -104,11 +104,11 @@ impl ServeArgs {
             ..ServerLimits::default()
         };
         let server = RemoteServer::bind(self.listen, exports, tls.as_ref(), limits, console::print_note)
-            .map_err(failed)?;
+            .map_err(command_error)?;
         let stopper = server.stopper();
         let stop = server.stopper();
         ctrlc::set_handler(move || stop.stop())
-            .map_err(|error| format!("Ctrl-C cannot be handled: {error}"))?;
+            .map_err(|error| format!("could not install the Ctrl-C handler: {error}"))?;
         let scheme = if tls.is_some() { "tls" } else { "tcp" };
         for (name, path) in &names {
             console::print_note(&format!("{scheme}://{}/{name}: {}", server.address(), path.display()));
@@ -168,7 +168,7 @@ fn named(text: &str) -> Result<(String, PathBuf), CommandError> {
         _ => (None, PathBuf::from(text)),
     };
     if is_address(&path) {
-        return Err(format!("{text}: give a directory of this host").into());
+        return Err(format!("{text}: specify a directory on this host").into());
     }
     let absolute = std::fs::canonicalize(&path).map_err(|error| format!("{}: {error}", path.display()))?;
     if !absolute.is_dir() {
@@ -177,7 +177,7 @@ fn named(text: &str) -> Result<(String, PathBuf), CommandError> {
     let last = |path: &Path| path.file_name().and_then(|name| name.to_str()).map(str::to_string);
     match name.or_else(|| last(&path)).or_else(|| last(&absolute)) {
         Some(name) => Ok((name, absolute)),
-        None => Err(format!("{text}: the directory has no name for clients; write NAME=DIR").into()),
+        None => Err(format!("{text}: the directory has no name for clients; use the form NAME=DIR").into()),
     }
 }
 

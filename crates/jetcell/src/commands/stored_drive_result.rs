@@ -13,18 +13,26 @@ use crate::outcome::CommandError;
 /// have only one target.
 pub fn stored_drive_test(directory: &Path, target: Option<&str>) -> Result<(DriveTest, usize), CommandError> {
     let path = directory.join("result.json");
-    let failed = |what: String| CommandError::from(format!("{}: {what}", path.display()));
-    let text = read_input_bytes(&path, MAX_RESULT_BYTES).map_err(|error| failed(error.to_string()))?;
-    let test: DriveTest = serde_json::from_slice(&text)
-        .map_err(|error| failed(format!("not a result of `jetcell disk test`: {}", error_line(&error))))?;
+    let error_with_path = |what: String| CommandError::from(format!("{}: {what}", path.display()));
+    let text =
+        read_input_bytes(&path, MAX_RESULT_BYTES).map_err(|error| error_with_path(error.to_string()))?;
+    let test: DriveTest = serde_json::from_slice(&text).map_err(|error| {
+        error_with_path(format!("not a result of `jetcell disk test`: {}", error_line(&error)))
+    })?;
     if test.schema != drive::SCHEMA {
-        return Err(failed(format!("its format is {}; this version reads {}", test.schema, drive::SCHEMA)));
+        return Err(error_with_path(format!(
+            "its format is version {}, but this program can read only version {}",
+            test.schema,
+            drive::SCHEMA
+        )));
     }
     let names: Vec<&str> = test.targets.iter().map(|target| target.name.as_str()).collect();
     let at = match target {
         Some(name) => names.iter().position(|known| *known == name),
         None => Some(0).filter(|_| names.len() == 1),
     };
-    let at = at.ok_or_else(|| failed(format!("give a target; the targets are {}", names.join(", "))))?;
+    let at = at.ok_or_else(|| {
+        error_with_path(format!("specify a target; available targets: {}", names.join(", ")))
+    })?;
     Ok((test, at))
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-/// Certificates of a TLS client.
+/// Options for the certificates of a TLS client.
 #[derive(Args, Clone, Debug, Default)]
 pub struct TlsClient {
     /// CA certificates that verify the server's certificate

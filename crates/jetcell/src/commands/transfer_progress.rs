@@ -22,7 +22,7 @@ struct TransferProgressState {
     last_shown: Instant,
 }
 
-/// Progress line for a transfer. It is removed when this value is dropped.
+/// Progress line for a data transfer. It is removed when this value is dropped.
 pub struct TransferProgress(Arc<Mutex<TransferProgressState>>);
 
 impl TransferProgress {
@@ -76,7 +76,7 @@ fn show(shown: &mut TransferProgressState, title: &'static str, progress: Backup
     let (total, rate) = (human_bytes(progress.total), human_bytes(rate as u64));
     let left = format_duration(left);
     if let Some(line) = &shown.line {
-        let details = format!("{left} left, {rate}/s, {total} in all");
+        let details = format!("{left} left, {rate}/s, {total} in total");
         line.show(title, completed_share(progress.done, progress.total), &details);
         return;
     }
@@ -91,7 +91,7 @@ pub fn rate(text: &str) -> Result<ByteSize, String> {
 }
 
 fn invalid_rate(text: &str) -> String {
-    format!("`{text}` is not a rate; write for example 50MB/s")
+    format!("could not parse `{text}` as a rate; try a value such as 50MB/s")
 }
 
 /// Installs a signal handler. The first signal cancels the work, and the second one ends the process.
@@ -102,7 +102,8 @@ pub fn stop_on_signals(cancel: CancelToken) -> Result<(), CommandError> {
         }
         cancel.cancel();
     };
-    ctrlc::set_handler(handler).map_err(|error| format!("Ctrl-C cannot be handled: {error}").into())
+    ctrlc::set_handler(handler)
+        .map_err(|error| format!("could not install the Ctrl-C handler: {error}").into())
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
 
-/// Figures for a copy at a point in time.
+/// Metrics of a copy at a point in time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CopyFigures {
     /// Directory of the copy.
@@ -71,7 +71,7 @@ impl CopyFigures {
     }
 }
 
-/// Metrics figures for the copy that a command replays. Clones share the figures.
+/// Shared metrics of the copy that a command replays. Clones share the figures.
 #[derive(Clone, Debug, Default)]
 pub struct CopyMonitor(Arc<Mutex<Option<CopyFigures>>>);
 

@@ -16,7 +16,7 @@ use crate::outcome::CommandError;
 /// Maximum time to wait for a request before the server checks whether it must stop.
 const RECEIVE_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// A metrics server that runs until it is dropped.
+/// A server for metrics that runs until it is dropped.
 pub struct MetricsServer {
     address: SocketAddr,
     is_stopped: Arc<AtomicBool>,
@@ -29,7 +29,9 @@ impl MetricsServer {
     pub fn start(address: &str, metrics: Box<dyn Collector>) -> Result<MetricsServer, CommandError> {
         let wanted = resolve(address)?;
         let server = Server::http(wanted).map_err(|error| {
-            format!("--metrics {address}: cannot listen at {wanted}: {error}; give another address or port")
+            format!(
+                "--metrics {address}: cannot listen at {wanted}: {error}; use a different address or port"
+            )
         })?;
         let address = server.server_addr().to_ip().unwrap_or(wanted);
         let over = Arc::new(AtomicBool::new(false));
@@ -71,7 +73,7 @@ fn resolve(address: &str) -> Result<SocketAddr, CommandError> {
     }
     let wrong = || {
         CommandError::from(format!(
-            "--metrics {address} is not an address; write PORT or ADDRESS:PORT, for example 9100 or \
+            "--metrics {address} is not a valid address; use PORT or ADDRESS:PORT, for example 9100 or \
              0.0.0.0:9100"
         ))
     };
@@ -118,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn the_counters_are_served() {
+    fn counters_are_served_as_metrics() {
         let server = serve("0", measuring(3)).unwrap();
         assert!(server.url().starts_with("http://127.0.0.1:"), "{}", server.url());
         let text = fetch(&server, "GET /metrics");
@@ -179,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_metrics_are_answered() {
+    fn only_metrics_requests_are_served() {
         let server = serve(":0", RunMonitor::default()).unwrap();
         assert!(fetch(&server, "GET /").starts_with("HTTP/1.1 404"));
         assert!(fetch(&server, "POST /metrics").starts_with("HTTP/1.1 405"));
@@ -198,7 +200,7 @@ mod tests {
         );
         for nonsense in ["", "host", "70000", "1.2.3.4", "1.2.3.4:x", "::1"] {
             let refusal = serve(nonsense, RunMonitor::default()).err().unwrap().to_string();
-            assert!(refusal.contains("write PORT or ADDRESS:PORT"), "{refusal}");
+            assert!(refusal.contains("use PORT or ADDRESS:PORT"), "{refusal}");
         }
         // This address is reserved for documentation, so no host has it.
         let refusal = serve("192.0.2.1:0", RunMonitor::default()).err().unwrap().to_string();

@@ -14,11 +14,11 @@ pub const HISTORY_DURATION: Duration = Duration::from_secs(300);
 /// Maximum number of test log lines that are kept for the terminal view.
 const MAX_LOG_LINES: usize = 50;
 
-/// A handle to the state of a run. Clones share the state.
+/// A shared handle to the state of a run. Clones share the state.
 #[derive(Clone, Debug, Default)]
 pub struct RunMonitor(Arc<Mutex<MonitorState>>);
 
-/// The state of a run.
+/// State of a run, for display and metrics.
 #[derive(Clone, Debug)]
 pub struct MonitorState {
     /// The current phase, or `None` before the first one.
@@ -60,7 +60,7 @@ impl Default for MonitorState {
     }
 }
 
-/// Rates of all instances over about one second. Latencies are means weighted by the number of transfers.
+/// I/O rates of all instances over about one second. Latencies are means weighted by the number of transfers.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct RunIoRates {
     /// Database reads per second.

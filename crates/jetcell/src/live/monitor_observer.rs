@@ -98,7 +98,7 @@ pub mod tests {
     }
 
     #[test]
-    fn rates_are_those_of_the_last_second() {
+    fn rates_cover_the_last_second() {
         let state = measuring(3).state();
         let rates = state.rates().unwrap();
         assert_eq!((rates.iops(), rates.read_ms, rates.write_ms, rates.log_write_ms), (40.0, 2.0, 4.0, 0.5));
@@ -117,7 +117,7 @@ pub mod tests {
     }
 
     #[test]
-    fn a_phase_of_bytes_estimates_its_end() {
+    fn a_phase_measured_in_bytes_estimates_the_end() {
         let monitor = RunMonitor::default();
         let mut watcher = MonitorObserver::new(monitor.clone(), None);
         watcher.begin_phase(RunPhase::Create, 400);

@@ -7,7 +7,7 @@ use crate::outcome::CommandError;
 /// Does nothing, because there is no screen to restore.
 pub fn restore_terminal() {}
 
-/// An uninhabited type, because no screen can be opened.
+/// An uninhabited type, for builds in which no screen can be opened.
 pub enum Screen {}
 
 impl Screen {

@@ -9,7 +9,7 @@ use super::{MonitorState, RunIoRates};
 use crate::console::print_note;
 use crate::progress_line::ProgressLine;
 
-/// Progress display for the phases of a run.
+/// Display of the progress of a run through its phases.
 pub struct RunProgressDisplay {
     /// Progress line. It exists only on a terminal.
     progress_line: Option<ProgressLine>,
@@ -118,7 +118,7 @@ mod tests {
     use crate::live::monitor_observer::tests::measuring;
 
     #[test]
-    fn a_line_has_time_rate_and_latency() {
+    fn a_progress_line_has_time_rate_and_latency() {
         let text = describe(&measuring(5).state());
         assert_eq!(
             text,
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_terminal_each_phase_and_each_minute_has_a_line() {
+    fn without_a_terminal_each_phase_and_minute_prints_a_line() {
         let state = measuring(5).state();
         let start = Instant::now();
         let mut progress = RunProgressDisplay { progress_line: None, phase: None, last_line_at: start };
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_short() {
+    fn times_are_formatted_compactly() {
         for (seconds, text) in [(59, "59s"), (185, "3m05s"), (7620, "2h07m"), (97_200, "1d03h")] {
             assert_eq!(format_duration(Duration::from_secs(seconds)), text);
         }

@@ -33,7 +33,7 @@ pub fn restore_terminal() {
     }
 }
 
-/// A screen that is redrawn periodically until it is dropped.
+/// A screen that shows a run, and is redrawn periodically until it is dropped.
 pub struct Screen {
     is_stopped: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -54,10 +54,12 @@ impl Screen {
         interrupt: impl Fn() + Send + 'static,
     ) -> Result<Screen, CommandError> {
         if !stderr().is_terminal() {
-            return Err("--live needs a terminal on stderr; run it in a terminal, or leave out --live".into());
+            return Err(
+                "--live requires a terminal on stderr; run the command in a terminal, or omit --live".into(),
+            );
         }
         let cannot = |error: io::Error| {
-            CommandError::from(format!("--live: the terminal cannot be used: {error}; leave out --live"))
+            CommandError::from(format!("--live: the terminal cannot be used: {error}; omit --live"))
         };
         install_panic_hook();
         let terminal = set_up().map_err(|error| {

@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn scales_are_round() {
+    fn axis_scales_are_round_numbers() {
         for (value, top) in
             [(0.0, 1.0), (f64::NAN, 1.0), (0.03, 0.05), (1.0, 1.0), (9851.0, 10_000.0), (20.1, 50.0)]
         {

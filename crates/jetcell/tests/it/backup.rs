@@ -27,7 +27,7 @@ fn backed_up() -> Option<CellDirectory> {
 }
 
 #[test]
-fn a_backup_is_whole_and_is_restored_clean() {
+fn a_backup_is_complete_and_restores_clean() {
     let Some(cell) = backed_up() else { return };
     let source = fs::read(cell.path("dirty/SRUDB.dat")).unwrap();
     assert!(!cell.path("backup/manifest.partial.json").exists());
@@ -55,11 +55,11 @@ fn a_backup_is_whole_and_is_restored_clean() {
 }
 
 #[test]
-fn a_repeated_backup_and_a_repeated_restore_say_that_they_are_complete() {
+fn repeated_backups_and_restores_report_completion() {
     let Some(cell) = backed_up() else { return };
     let (code, text) = run(&cell, &["backup", "--from", "dirty", "--to", "backup"]);
     assert!(
-        code == 0 && text.contains("already completed at") && text.contains("another directory"),
+        code == 0 && text.contains("already completed at") && text.contains("a different directory"),
         "{text}"
     );
     let (code, text) = run(&cell, &["backup", "--from", "dirty", "--to", "backup", "--json"]);
@@ -85,7 +85,7 @@ fn a_repeated_backup_and_a_repeated_restore_say_that_they_are_complete() {
 }
 
 #[test]
-fn the_age_of_the_last_good_backup_is_an_exit_code() {
+fn the_exit_code_reflects_the_last_good_backup_age() {
     let Some(cell) = backed_up() else { return };
     assert_eq!(run(&cell, &["backup", "--age", ".", "--max-age", "1h"]).0, 0);
     assert_eq!(run(&cell, &["backup", "--age", "backup"]).0, 0);
@@ -96,7 +96,7 @@ fn the_age_of_the_last_good_backup_is_an_exit_code() {
 }
 
 #[test]
-fn an_incremental_backup_continues_the_one_beside_it() {
+fn an_incremental_backup_continues_the_existing_backup() {
     let Some(cell) = backed_up() else { return };
     let (code, text) = run(&cell, &["backup", "--from", "dirty", "--to", "next", "--incremental", "--json"]);
     let report: Value = serde_json::from_str(&text).unwrap();
@@ -157,7 +157,7 @@ fn a_snapshot_of_links_to_the_originals_is_refused_and_does_not_change_them() {
 }
 
 #[test]
-fn a_snapshot_that_fails_is_no_backup_and_says_why_in_one_line() {
+fn a_failed_snapshot_gives_no_backup_and_a_reason() {
     let Some(cell) = backed_up() else { return };
     for (command, expected) in [
         ("echo no space left >&2; exit 5", "no space left"),
@@ -204,7 +204,7 @@ fn bad_input_is_refused_and_nothing_changes() {
         (&["restore", "backup", "--to", "backup/x"], "inside"),
         (&["restore", "backup", "backup", "--to", "x"], "both contain databases"),
         (&["restore", "backup", "--to", "x", "--until", "1"], "-553"),
-        (&["check", "--subset", "9/2", "backup"], "not a part"),
+        (&["check", "--subset", "9/2", "backup"], "as a part of a backup"),
         (&["check", "--new", "dirty"], "--new"),
     ] {
         let text = cell.program_refused(words);
@@ -215,12 +215,12 @@ fn bad_input_is_refused_and_nothing_changes() {
     // An interrupted backup.
     fs::rename(cell.path("backup/manifest.json"), cell.path("backup/manifest.partial.json")).unwrap();
     let text = cell.program_refused(&["restore", "backup", "--to", "x"]);
-    assert!(text.contains("not complete") && text.contains("-615"), "{text}");
+    assert!(text.contains("is incomplete") && text.contains("-615"), "{text}");
     assert_eq!(run(&cell, &["check", "backup"]).0, 2);
 }
 
 #[test]
-fn a_changed_backup_is_found_and_not_restored() {
+fn a_modified_backup_is_detected_and_not_restored() {
     let Some(cell) = backed_up() else { return };
     let manifest = fs::read_to_string(cell.path("backup/manifest.json")).unwrap();
     cell.write("backup/manifest.json", manifest.replacen("\"zero\": ", "\"zero\": 1", 1));

@@ -54,9 +54,9 @@ fn stopped(child: Child) -> String {
 
 fn partial_is_refused_and_continued(cell: &CellDirectory) {
     let text = String::from_utf8(cell.program(&["check", "backup"]).output().unwrap().stderr).unwrap();
-    assert!(text.contains("interrupted and is not complete") && text.contains("-615"), "{text}");
+    assert!(text.contains("interrupted and is incomplete") && text.contains("-615"), "{text}");
     let text = cell.program_refused(&["restore", "backup", "--to", "restored"]);
-    assert!(text.contains("interrupted and is not complete") && text.contains("-615"), "{text}");
+    assert!(text.contains("interrupted and is incomplete") && text.contains("-615"), "{text}");
     let output = cell.program(&["backup", "--from", "dirty", "--to", "backup", "--json"]).output().unwrap();
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let [bytes, continued, copied] =
@@ -79,7 +79,7 @@ fn verified(cell: &CellDirectory, words: &[&str]) -> u64 {
 }
 
 #[test]
-fn parts_of_a_backup_are_verified_in_turn_until_nothing_is_new() {
+fn backup_parts_are_verified_in_rotation_until_complete() {
     let Some(cell) = large_set() else { return };
     let began = Instant::now();
     let words = ["backup", "--from", "dirty", "--to", "backup", "--rate", "12MB/s", "--json"];
@@ -101,7 +101,7 @@ fn parts_of_a_backup_are_verified_in_turn_until_nothing_is_new() {
 }
 
 #[test]
-fn a_backup_that_is_killed_is_partial_and_reads_only_the_rest_afterwards() {
+fn a_killed_backup_is_partial_and_resumes_with_the_remainder() {
     let Some(cell) = large_set() else { return };
     let source = cell.listing();
     let mut child = half_done(&cell);
@@ -127,7 +127,7 @@ fn a_backup_that_is_stopped_by_a_signal_can_be_continued() {
 }
 
 #[test]
-fn a_restore_that_is_stopped_by_a_signal_leaves_nothing_in_a_new_directory() {
+fn a_signalled_restore_leaves_a_new_directory_empty() {
     let Some(cell) = large_set() else { return };
     let output = cell.program(&["backup", "--from", "dirty", "--to", "backup"]).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
@@ -156,7 +156,7 @@ fn a_restore_that_is_stopped_by_a_signal_leaves_nothing_in_a_new_directory() {
 }
 
 #[test]
-fn destinations_that_cannot_be_written_get_nothing() {
+fn unwritable_destinations_get_no_files() {
     let Some(cell) = large_set() else { return };
     // Writes beyond this size fail like those on a full disk.
     let program = env!("CARGO_BIN_EXE_jetcell");
@@ -181,7 +181,7 @@ fn destinations_that_cannot_be_written_get_nothing() {
 }
 
 #[test]
-fn a_database_in_use_is_not_restored_over() {
+fn a_restore_does_not_overwrite_a_database_in_use() {
     let Some(cell) = large_set() else { return };
     let output = cell.program(&["backup", "--from", "dirty", "--to", "backup"]).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));

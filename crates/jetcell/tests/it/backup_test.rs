@@ -26,7 +26,7 @@ fn pages(result: &Value) -> u64 {
 }
 
 #[test]
-fn all_pages_are_read_and_a_written_backup_is_whole_and_restored() {
+fn all_pages_are_read_and_a_written_backup_restores() {
     let cell = CellDirectory::with_limits();
     let created = backup(&cell, 0, "read", &["--dir", "d", "--databases", "2"]);
     assert_eq!((&created["test"], &created["verdict"]), (&"backup".into(), &"pass".into()));
@@ -60,7 +60,7 @@ fn all_pages_are_read_and_a_written_backup_is_whole_and_restored() {
     assert_eq!((checked.status.code(), text.matches("verified: good").count()), (Some(0), 2), "{text}");
     let text = cell.program_refused(&["restore", "kept/monday", "--to", "again"]);
     assert!(
-        text.contains("the directory contains 2 backups; give one of them: kept/monday/Jetstress001001"),
+        text.contains("the directory contains 2 backups; specify one of them: kept/monday/Jetstress001001"),
         "{text}"
     );
     let restored = said(&cell, &["restore", "kept/monday/Jetstress002001", "--to", "again"]);
@@ -78,8 +78,8 @@ fn all_pages_are_read_and_a_written_backup_is_whole_and_restored() {
     );
 
     for (arguments, text) in [
-        (&["--to", "kept/monday"][..], "is not empty; give a new directory"),
-        (&["--to", "d/backup"], "which is being backed up; give a directory elsewhere"),
+        (&["--to", "kept/monday"][..], "is not empty; specify a new directory"),
+        (&["--to", "d/backup"], "which is being backed up; specify a directory elsewhere"),
         (&["--to", "wide.toml/x"], "is not a writable directory"),
         (&["--to", "wide.toml"], "is not a readable directory"),
     ] {

@@ -11,7 +11,7 @@ fn a_directory_without_its_parent_is_not_created() {
     let text = cell.refused(&["--dir", "nowhere/deep"]);
     assert_eq!(
         text,
-        "nowhere/deep does not exist; create it (mkdir -p nowhere/deep) or give another directory"
+        "nowhere/deep does not exist; create it (mkdir -p nowhere/deep) or use a different directory"
     );
     let text = cell.refused(&["--log-dir", "nowhere/deep"]);
     assert!(text.starts_with("nowhere/deep does not exist"), "{text}");
@@ -21,7 +21,10 @@ fn a_directory_without_its_parent_is_not_created() {
 fn a_file_is_not_a_directory() {
     let cell = CellDirectory::new();
     cell.write("file", "x");
-    assert_eq!(cell.refused(&["--dir", "file"]), "file is not a directory; give a directory for the files");
+    assert_eq!(
+        cell.refused(&["--dir", "file"]),
+        "file is not a directory; specify a directory for the files"
+    );
 }
 
 #[test]
@@ -46,7 +49,7 @@ fn a_directory_in_memory_is_refused() {
         return;
     }
     let text = CellDirectory::new().refused(&["--dir", "/dev/shm"]);
-    assert!(text.starts_with("/dev/shm is on tmpfs, which is memory and not storage"), "{text}");
+    assert!(text.starts_with("/dev/shm is on tmpfs, which is memory, not storage"), "{text}");
 }
 
 #[test]
@@ -68,23 +71,26 @@ fn impossible_figures_are_explained() {
     assert_eq!(refused(&["--size", "0"]), "--size 0 is too small; a database needs at least 32MiB");
     for (option, value) in [("--size", "-5GiB"), ("--cache", "-1"), ("--duration", "-60s")] {
         let text = refused(&[option, value]);
-        assert!(text.contains(&format!("'{value}' is negative; write for example")), "{text}");
+        assert!(text.contains(&format!("'{value}' is negative; try a value such as")), "{text}");
     }
-    assert_eq!(refused(&["--threads", "0"]), "--threads 0 is out of range; give 1 to 4096");
+    assert_eq!(refused(&["--threads", "0"]), "--threads 0 is out of range; use a value from 1 to 4096");
     assert_eq!(
         refused(&["--page-size", "5KiB"]),
         "--page-size 5KiB is not supported; use 4KiB, 8KiB, 16KiB or 32KiB"
     );
-    assert_eq!(refused(&["--target-iops", "-1"]), "--target-iops -1 is out of range; give more than 0");
-    assert_eq!(refused(&["--duration", "0s"]), "--duration is zero; write for example 60s or 2h");
+    assert_eq!(
+        refused(&["--target-iops", "-1"]),
+        "--target-iops -1 is out of range; use a value greater than 0"
+    );
+    assert_eq!(refused(&["--duration", "0s"]), "--duration is zero; try a value such as 60s or 2h");
     assert_eq!(
         refused(&["--open", "--force"]),
-        "--open uses existing databases, --resume continues their creation, --force replaces them; give only one of these options"
+        "--open uses existing databases, --resume continues their creation, and --force replaces them; specify only one of these options"
     );
 }
 
 #[test]
-fn a_wrong_configuration_names_the_place() {
+fn a_configuration_error_names_the_location() {
     let cell = CellDirectory::new();
     cell.make_dir("d");
     cell.write("mix.toml", "dirs = ['d']\nmix = { insert = 80, delete = 20, replace = 5, read = 35 }\n");
@@ -136,16 +142,16 @@ fn contradictions_are_explained() {
     let refused = |arguments: &[&str]| cell.refused(&[&["--dir", "d"], arguments].concat());
     assert_eq!(
         refused(&["--mix", "20/30/15/35"]),
-        "mix: delete 30 is more than insert 20, and the databases would become empty; lower delete or raise insert"
+        "mix: delete 30 is more than insert 20, so the databases would become empty; lower delete or raise insert"
     );
     assert!(refused(&["--maximum-log-write-ms", "5"]).contains("average_log_write_ms 10 is above"));
     assert!(refused(&["--size", "1%", "--databases", "999"]).contains("of the volume of d/Jetstress"));
     assert!(refused(&["--size", "100%"]).contains("the run needs "));
-    assert!(refused(&["--sample-interval", "2h"]).contains("; give 1ms to the duration"));
-    assert!(refused(&["--margin", "1.5"]).starts_with("margin 1.5 is out of range; give"));
+    assert!(refused(&["--sample-interval", "2h"]).contains("; use a value from 1ms to the duration"));
+    assert!(refused(&["--margin", "1.5"]).starts_with("margin 1.5 is out of range; use"));
     assert!(
         refused(&["--seed", "18446744073709551615"])
-            .starts_with("--seed 18446744073709551615 is too large; give")
+            .starts_with("--seed 18446744073709551615 is too large; use")
     );
 }
 
@@ -161,7 +167,7 @@ fn unknown_options_and_units_exit_with_2() {
 }
 
 #[test]
-fn files_that_exist_are_never_overwritten() {
+fn existing_files_are_never_overwritten() {
     let cell = CellDirectory::new();
     cell.make_dir("d/log001");
     cell.write("d/Jetstress001001.edb", "precious");
@@ -176,17 +182,17 @@ fn files_that_exist_are_never_overwritten() {
 }
 
 #[test]
-fn results_that_exist_are_never_overwritten() {
+fn existing_results_are_never_overwritten() {
     let cell = CellDirectory::new();
     cell.make_dir("d");
     cell.make_dir("out");
     cell.write("out/result.json", "{}");
     let text = cell.refused(&["--dir", "d", "--output", "out"]);
-    assert_eq!(text, "out/result.json exists; give another --output, or --force to replace it");
+    assert_eq!(text, "out/result.json exists; specify a different --output, or use --force to replace it");
 }
 
 #[test]
-fn open_refuses_what_is_not_a_database() {
+fn open_refuses_files_that_are_not_databases() {
     let cell = CellDirectory::new();
     cell.make_dir("d");
     let text = cell.refused(&["--dir", "d", "--open"]);
@@ -253,9 +259,9 @@ fn invalid_options_for_views_are_refused_before_the_run() {
     let text = cell.refused(&["--dir", "d", "--metrics", &port]);
     assert!(text.starts_with(&format!("--metrics {port}: cannot listen at 127.0.0.1:{port}: ")), "{text}");
     let text = cell.refused(&["--dir", "d", "--metrics", "nine thousand"]);
-    assert!(text.contains("write PORT or ADDRESS:PORT"), "{text}");
+    assert!(text.contains("use PORT or ADDRESS:PORT"), "{text}");
     let text = cell.refused(&["--dir", "d", "--live"]);
-    assert_eq!(text, "--live needs a terminal on stderr; run it in a terminal, or leave out --live");
+    assert_eq!(text, "--live requires a terminal on stderr; run the command in a terminal, or omit --live");
 }
 
 /// Runs the command with its address space limited to this number of KiB.
@@ -268,7 +274,7 @@ fn under_limit(cell: &CellDirectory, kibibytes: u64, arguments: &[&str]) -> (Opt
 }
 
 #[test]
-fn a_limit_of_memory_is_one_line_and_not_an_abort() {
+fn exceeding_a_memory_limit_is_one_line_not_an_abort() {
     let cell = CellDirectory::with_limits();
     let run = |kibibytes, cache: &str, output: &str| {
         let arguments = ["--config", "wide.toml", "--dir", "d", "--force", "--duration", "1s"];

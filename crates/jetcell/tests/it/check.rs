@@ -144,7 +144,7 @@ fn every_real_file_matches_the_manifest_and_is_not_changed() {
 }
 
 #[test]
-fn a_directory_gives_one_screen_with_advice() {
+fn checking_a_directory_prints_one_screen_with_advice() {
     let Some(corpus) = Corpus::locate() else { return };
     let cell = CellDirectory::new();
     unpack(&cell, &corpus, |_| true);
@@ -187,7 +187,7 @@ fn must_find(
 }
 
 #[test]
-fn damaged_pages_are_named_with_table_and_meaning() {
+fn damaged_pages_are_named_with_table_and_explanation() {
     let Some(corpus) = Corpus::locate() else { return };
     let cell = CellDirectory::new();
     let whole = EditableDatabase::new(corpus.read("db/8k/ntds-initial.dit"));
@@ -276,7 +276,7 @@ fn damaged_log_sets_are_distinguished_from_dirty_and_torn_ones() {
 }
 
 #[test]
-fn a_dirty_database_without_any_log_says_what_is_missing_and_how_it_is_recovered() {
+fn a_dirty_database_without_logs_gets_recovery_advice() {
     let Some(corpus) = Corpus::locate() else { return };
     let cell = CellDirectory::new();
     let set = "logsets/srum-win11-dirty";
@@ -284,7 +284,7 @@ fn a_dirty_database_without_any_log_says_what_is_missing_and_how_it_is_recovered
     let database = format!("{set}/SRUDB.dat");
     for arguments in [[set], [database.as_str()]] {
         let found = must_find(&cell, &arguments, "logs-incomplete", None, None);
-        let said = "of the logs the database needs, generation 5C is missing or damaged; no log of its stream was found";
+        let said = "of the logs that the database needs, generation 5C is missing or damaged; no log of its stream was found";
         assert_eq!((&found["message"], &found["severity"]), (&said.into(), &"warning".into()));
     }
     let (lines, _) = json(&cell, &[set]);
@@ -299,7 +299,7 @@ fn a_dirty_database_without_any_log_says_what_is_missing_and_how_it_is_recovered
 }
 
 #[test]
-fn a_foreign_log_beside_the_database_is_mentioned() {
+fn a_foreign_log_next_to_the_database_is_reported() {
     let Some(corpus) = Corpus::locate() else { return };
     let cell = CellDirectory::new();
     let (dirty, other) = ("logsets/srum-win11-dirty", "logsets/srum-server2022");
@@ -389,7 +389,7 @@ fn a_database_that_was_never_finished_is_temporary() {
 }
 
 #[test]
-fn bytes_behind_the_last_page_name_the_page_that_they_begin() {
+fn bytes_after_the_last_page_name_the_incomplete_page() {
     let Some(corpus) = Corpus::locate() else { return };
     let cell = CellDirectory::new();
     let mut bytes = corpus.read("db/4k/basic.edb");
@@ -402,7 +402,7 @@ fn bytes_behind_the_last_page_name_the_page_that_they_begin() {
 }
 
 #[test]
-fn a_check_can_begin_at_a_page_and_can_be_throttled() {
+fn a_check_can_start_at_a_page_and_be_throttled() {
     let Some(corpus) = Corpus::locate() else { return };
     let cell = CellDirectory::new();
     unpack(&cell, &corpus, |name| name == "db/8k/ntds-initial.dit");
@@ -433,8 +433,8 @@ fn a_file_that_cannot_be_checked_gives_one_line() {
         (&["short"], "short: this is not an ESE database"),
         (&["missing"], "missing: No such file"),
         (&["--from", "0", "garbage"], "0 is not in"),
-        (&["--throttle", "fast", "garbage"], "neither a pause nor a rate"),
-        (&["--from", "9", "garbage", "empty"], "give only its path"),
+        (&["--throttle", "fast", "garbage"], "as a pause or a rate"),
+        (&["--from", "9", "garbage", "empty"], "specify only its path"),
     ] {
         let output = check(&cell, arguments);
         let stderr = String::from_utf8(output.stderr).unwrap();
@@ -445,7 +445,7 @@ fn a_file_that_cannot_be_checked_gives_one_line() {
 
 /// The superuser can read every file, so the program runs as another user in that case.
 #[test]
-fn a_file_that_cannot_be_read_is_not_passed_over() {
+fn an_unreadable_file_is_not_skipped() {
     let cell = CellDirectory::new();
     let rights =
         |path: PathBuf, mode: u32| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
@@ -475,12 +475,12 @@ fn a_file_that_cannot_be_read_is_not_passed_over() {
 }
 
 #[test]
-fn a_directory_without_any_file_of_ese_is_an_error() {
+fn a_directory_without_ese_files_is_an_error() {
     let cell = CellDirectory::new();
     cell.make_dir("others/deeper");
     cell.write("others/a.txt", "text");
     let refused = |words: &[&str]| cell.program_refused(&[&["check"], words].concat());
-    let remedy = "give such files, or directories that contain them at any depth";
+    let remedy = "specify such files, or directories that contain them at any depth";
     assert_eq!(
         refused(&["others"]),
         format!("the only file is not an ESE database, log, checkpoint or flush map; {remedy}")

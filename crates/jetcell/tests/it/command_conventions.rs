@@ -43,7 +43,7 @@ fn basic(cell: &CellDirectory, name: &str) -> Option<std::path::PathBuf> {
 }
 
 #[test]
-fn a_closed_pipe_ends_a_command_quietly() {
+fn a_closed_pipe_ends_a_command_silently() {
     let cell = CellDirectory::new();
     let mut commands: Vec<Vec<&str>> = PRINTERS.iter().map(|words| words.to_vec()).collect();
     if basic(&cell, "a.edb").is_some() {
@@ -71,7 +71,7 @@ fn a_closed_pipe_ends_a_command_quietly() {
 }
 
 #[test]
-fn a_full_output_device_is_one_line() {
+fn a_full_output_device_gives_a_one_line_error() {
     let cell = CellDirectory::new();
     let full = || File::options().write(true).open("/dev/full").unwrap();
     for words in PRINTERS {
@@ -79,7 +79,7 @@ fn a_full_output_device_is_one_line() {
         let output = child.wait_with_output().unwrap();
         let stderr = String::from_utf8(output.stderr).unwrap();
         assert_eq!((output.status.code(), stderr.lines().count()), (Some(2), 1), "{words:?} {stderr}");
-        assert!(stderr.starts_with("jetcell: standard output cannot be written: No space left"), "{stderr}");
+        assert!(stderr.starts_with("jetcell: could not write to standard output: No space left"), "{stderr}");
     }
     // Both outputs are full, so the error cannot be reported.
     let output = cell.program(&["check", "none"]).stderr(full()).output().unwrap();
@@ -139,12 +139,12 @@ fn special_files_are_refused_without_waiting() {
         let stderr = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{words:?} {stderr}");
         assert!(stderr.contains("not a file"), "{words:?} {stderr}");
-        assert!(stderr.contains("; give "), "{words:?} {stderr}");
+        assert!(stderr.contains("; specify "), "{words:?} {stderr}");
     }
 }
 
 #[test]
-fn errors_of_the_command_line_have_the_shape_of_all_errors() {
+fn command_line_errors_have_the_common_error_format() {
     let cell = CellDirectory::new();
     for (words, what) in [
         (&["check", "--nope", "x"][..], "unexpected argument '--nope' found"),
@@ -158,7 +158,7 @@ fn errors_of_the_command_line_have_the_shape_of_all_errors() {
         let text = cell.program_refused(words);
         assert!(text.contains(what), "{words:?}: {text}");
         assert!(
-            text.contains("; see --help") || text.contains("write for example") || text.contains("one of"),
+            text.contains("; see --help") || text.contains("try a value such as") || text.contains("one of"),
             "{text}"
         );
     }
@@ -166,7 +166,7 @@ fn errors_of_the_command_line_have_the_shape_of_all_errors() {
 }
 
 #[test]
-fn every_error_says_what_is_wrong_and_what_to_do() {
+fn every_error_states_the_problem_and_remedy() {
     let cell = CellDirectory::new();
     cell.write("text", "text");
     cell.write("bad.toml", "x =");
@@ -297,7 +297,7 @@ fn every_error_says_what_is_wrong_and_what_to_do() {
 }
 
 #[test]
-fn an_output_that_cannot_be_written_is_named() {
+fn an_unwritable_output_is_named() {
     let cell = CellDirectory::new();
     let Some(database) = basic(&cell, "basic.edb") else { return };
     for format in ["csv", "jsonl", "parquet", "sqlite"] {
@@ -316,7 +316,7 @@ fn an_output_that_cannot_be_written_is_named() {
 }
 
 #[test]
-fn colour_is_for_terminals_unless_it_is_asked_for() {
+fn colour_is_limited_to_terminals_unless_requested() {
     let cell = CellDirectory::with_limits();
     let run = |arguments: &[&str]| {
         let common = ["--config", "wide.toml", "--dir", "d", "--force", "--duration", "1s", "--quiet"];
@@ -347,7 +347,7 @@ fn colour_is_for_terminals_unless_it_is_asked_for() {
 }
 
 #[test]
-fn progress_without_a_terminal_is_a_line_for_each_phase() {
+fn progress_without_a_terminal_prints_one_line_per_phase() {
     let cell = CellDirectory::with_limits();
     let output =
         cell.jetcell(&["--config", "wide.toml", "--dir", "d", "--output", "out", "--duration", "1s"]);
@@ -375,7 +375,7 @@ fn sigterm_ends_a_run_with_a_result() {
 }
 
 #[test]
-fn a_database_in_use_is_not_judged_unless_the_user_wants_it() {
+fn a_database_in_use_is_checked_only_on_request() {
     let cell = CellDirectory::new();
     let Some(path) = basic(&cell, "used.edb") else { return };
     let lock = RealVfs::new(RealOptions::default()).unwrap().lock(&path).unwrap();
@@ -393,7 +393,7 @@ fn a_database_in_use_is_not_judged_unless_the_user_wants_it() {
 }
 
 #[test]
-fn a_check_that_looks_at_nothing_is_an_error_and_coverage_is_said() {
+fn an_empty_check_is_an_error_and_coverage_is_reported() {
     let cell = CellDirectory::new();
     if basic(&cell, "a.edb").is_none() {
         return;
@@ -414,7 +414,7 @@ fn a_check_that_looks_at_nothing_is_an_error_and_coverage_is_said() {
 }
 
 #[test]
-fn compressed_files_are_read_as_they_are() {
+fn compressed_files_are_read_directly() {
     let cell = CellDirectory::new();
     let Some(corpus) = Corpus::locate() else { return };
     let packed = std::fs::read(corpus.root().join("db/4k/basic.edb.zst")).unwrap();
@@ -435,7 +435,7 @@ fn compressed_files_are_read_as_they_are() {
 }
 
 #[test]
-fn a_limit_of_the_file_size_is_an_error_and_not_the_end_of_the_process() {
+fn a_file_size_limit_is_an_error_not_a_kill() {
     let cell = CellDirectory::with_limits();
     let mut shell = std::process::Command::new("sh");
     shell.arg("-c").arg("ulimit -f 20000 && exec \"$0\" \"$@\"").arg(env!("CARGO_BIN_EXE_jetcell"));
@@ -449,7 +449,7 @@ fn a_limit_of_the_file_size_is_an_error_and_not_the_end_of_the_process() {
 
 /// The limit does not apply to the superuser, so the program runs as another user in that case.
 #[test]
-fn a_limit_of_threads_is_an_error_and_no_panic() {
+fn a_thread_limit_is_an_error_not_a_panic() {
     let cell = CellDirectory::new();
     cell.write("x.edb", [0; 8192]);
     let program = env!("CARGO_BIN_EXE_jetcell");

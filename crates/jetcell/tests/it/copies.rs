@@ -83,7 +83,7 @@ pub fn json(cell: &CellDirectory, code: i32, words: &[&str]) -> Value {
 const ONCE: [&str; 6] = ["replicate", "--from", "app", "--to", "copy", "--once"];
 
 #[test]
-fn a_copy_is_seeded_follows_and_says_how_far_it_is() {
+fn a_copy_is_seeded_follows_and_reports_lag() {
     let cell = CellDirectory::new();
     grow(&cell.path("app"), 0..100);
     let first = json(&cell, 0, &ONCE);
@@ -109,7 +109,7 @@ fn a_copy_is_seeded_follows_and_says_how_far_it_is() {
 
 /// A clean database needs no closed log. The copy therefore has no log until the instance closes its first one.
 #[test]
-fn a_copy_that_was_just_seeded_is_backed_up_and_compared() {
+fn a_newly_seeded_copy_can_be_backed_up_and_compared() {
     let cell = CellDirectory::new();
     grow(&cell.path("app"), 0..100);
     run(&cell, 0, &ONCE);
@@ -137,7 +137,7 @@ fn a_copy_that_was_just_seeded_is_backed_up_and_compared() {
 }
 
 #[test]
-fn a_new_copy_without_the_log_of_its_seed_says_what_is_missing() {
+fn a_new_copy_without_seed_logs_reports_the_missing_log() {
     let cell = CellDirectory::new();
     grow(&cell.path("app"), 0..10);
     run(&cell, 0, &ONCE);
@@ -168,12 +168,12 @@ fn a_seed_from_two_directories_is_repeated_by_the_same_command() {
     let said = cell.program(&none).output().unwrap();
     assert_eq!(said.status.code(), Some(2));
     let said = String::from_utf8_lossy(&said.stderr).into_owned();
-    assert!(said.contains("no directory in --from has the logs"), "{said}");
+    assert!(said.contains("no directory in --from contains the logs"), "{said}");
 }
 
 /// A failover may lose the log that records which pages were returned to the file system.
 #[test]
-fn space_is_not_given_back_while_copies_follow() {
+fn space_is_not_released_while_copies_follow() {
     let cell = CellDirectory::new();
     grow(&cell.path("app"), 0..100);
     run(&cell, 0, &["maintain", "app", "--tasks", "shrink,trim"]);
@@ -228,7 +228,7 @@ fn bad_input_is_refused_and_nothing_changes() {
 }
 
 #[test]
-fn logs_that_were_deleted_in_between_leave_the_copy_unfit() {
+fn a_copy_with_missing_intermediate_logs_needs_a_reseed() {
     let cell = CellDirectory::new();
     grow(&cell.path("app"), 0..20);
     run(&cell, 0, &ONCE);
@@ -269,7 +269,7 @@ fn a_switch_over_and_back_loses_nothing() {
 }
 
 #[test]
-fn after_a_failover_with_loss_the_old_side_is_told_and_brought_back() {
+fn after_a_lossy_failover_the_old_active_side_can_rejoin() {
     let cell = CellDirectory::new();
     grow(&cell.path("app"), 0..50);
     run(&cell, 0, &ONCE);
@@ -316,18 +316,18 @@ fn after_a_failover_with_loss_the_old_side_is_told_and_brought_back() {
 }
 
 #[test]
-fn what_is_no_copy_is_not_activated_or_reseeded() {
+fn a_directory_without_a_copy_is_not_activated_or_reseeded() {
     let cell = CellDirectory::new();
     grow(&cell.path("app"), 0..20);
     grow(&cell.path("other"), 0..20);
     cell.make_dir("empty");
     for (words, expected) in [
-        (&["activate", "app"][..], "not a copy"),
-        (&["activate", "nowhere"], "not a copy"),
+        (&["activate", "app"][..], "does not contain a copy"),
+        (&["activate", "nowhere"], "does not contain a copy"),
         (&["reseed", "--from", "app", "--to", "app"], "inside"),
         (&["reseed", "--from", "app", "--to", "nowhere"], "with jetcell replicate"),
-        (&["reseed", "--from", "app", "--to", "other"], "another log stream"),
-        (&["reseed", "--from", "app", "--to", "other", "--incremental"], "another log stream"),
+        (&["reseed", "--from", "app", "--to", "other"], "a different log stream"),
+        (&["reseed", "--from", "app", "--to", "other", "--incremental"], "a different log stream"),
         (&["reseed", "--from", "app", "--to", "empty", "--incremental"], "no ESE logs"),
         (&["reseed", "--from", "app", "--to", "other", "--dry-run"], "--incremental"),
     ] {
@@ -395,9 +395,9 @@ fn a_copy_is_backed_up_and_scanned_while_it_follows_a_running_instance() {
     assert!(events.contains("has completed") || events.contains("completed"), "{events}");
     for (words, expected) in [
         (&["maintain", "copy", "--tasks", "scan,zero"][..], "only --tasks scan"),
-        (&["maintain", "copy", "app"], "give only its directory"),
+        (&["maintain", "copy", "app"], "specify only its directory"),
         (&["backup", "--from", "copy", "--to", "x", "--remove-logs"], "omit --remove-logs"),
-        (&["backup", "--from", "copy", "--from", "app", "--to", "x"], "give only its directory"),
+        (&["backup", "--from", "copy", "--from", "app", "--to", "x"], "specify only its directory"),
     ] {
         let text = cell.program_refused(words);
         assert!(text.contains(expected), "{words:?}: {text}");

@@ -64,7 +64,7 @@ fn wait(what: &str, is: impl Fn() -> bool) {
 }
 
 #[test]
-fn queues_and_lag_are_metrics_and_the_copy_is_scanned_beside_its_replay() {
+fn queues_and_lag_are_metrics_and_replay_runs_during_scans() {
     let cell = CellDirectory::new();
     grow(&cell.path("app"), 0..100);
     run(&cell, 0, &["replicate", "--from", "app", "--to", "copy", "--once"]);

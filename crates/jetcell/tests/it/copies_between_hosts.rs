@@ -84,7 +84,7 @@ fn wait(what: &str, is: impl Fn() -> bool) {
 }
 
 #[test]
-fn a_copy_follows_another_host_takes_its_role_and_gives_it_back() {
+fn a_copy_follows_another_host_and_switches_over_and_back() {
     let cell = site();
     let db1 = TlsServeProcess::start(&cell, "app", &["--allow-handover"]);
     let once = ["replicate", "--from", &db1.url("app"), "--to", "copy", "--once"];
@@ -151,7 +151,7 @@ fn a_copy_follows_another_host_takes_its_role_and_gives_it_back() {
 }
 
 #[test]
-fn a_mistake_is_one_line_and_changes_nothing() {
+fn an_error_is_one_line_and_changes_nothing() {
     let cell = site();
     let db1 = TlsServeProcess::start(&cell, "app", &[]);
     let url = db1.url("app");
@@ -172,7 +172,7 @@ fn a_mistake_is_one_line_and_changes_nothing() {
         (&url, "none.pem", "token", "none.pem"),
         (&url, "ca.pem", "none", "none: "),
         (&url.replace("tls", "tcp"), "ca.pem", "token", "may require TLS"),
-        (&"tls://localhost/app".to_string(), "ca.pem", "token", "the port is missing"),
+        (&"tls://localhost/app".to_string(), "ca.pem", "token", "does not contain a port"),
         (
             &"tls://me:secret@localhost:1/app".to_string(),
             "ca.pem",

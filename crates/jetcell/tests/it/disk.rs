@@ -14,7 +14,7 @@ fn extents_known(cell: &CellDirectory) -> bool {
 }
 
 #[test]
-fn databases_below_a_directory_are_shown_with_their_holes() {
+fn databases_under_a_directory_are_listed_with_holes() {
     let cell = CellDirectory::new();
     if !extents_known(&cell) {
         return;
@@ -50,11 +50,14 @@ fn databases_below_a_directory_are_shown_with_their_holes() {
 }
 
 #[test]
-fn what_has_no_extents_is_refused() {
+fn a_file_system_without_extents_is_refused() {
     let cell = CellDirectory::new();
     cell.make_dir("empty");
     let refused = |words: &[&str]| cell.program_refused(&[&["disk", "fragmentation"], words].concat());
-    assert_eq!(refused(&["empty"]), "empty: the directory contains no databases (*.edb, *.dit); give files");
+    assert_eq!(
+        refused(&["empty"]),
+        "empty: the directory contains no databases (*.edb, *.dit); specify database files"
+    );
     assert!(refused(&["none"]).starts_with("failed to read none: "));
     assert!(refused(&["/dev/null"]).starts_with("/dev/null is not a file"));
     assert!(refused(&["empty", "--read", "0"]).contains("the read size must not be zero"));
@@ -81,7 +84,7 @@ fn quick(cell: &CellDirectory, words: &[&str]) -> std::process::Output {
 }
 
 #[test]
-fn a_directory_is_tested_and_nothing_is_left_in_it() {
+fn a_directory_test_leaves_no_files() {
     let cell = CellDirectory::new();
     if !direct(&cell) {
         return;
@@ -150,24 +153,24 @@ fn targets_are_compared_and_a_file_is_only_read() {
 }
 
 #[test]
-fn what_cannot_be_tested_is_one_line_and_nothing_is_left() {
+fn an_untestable_target_gives_one_line_and_leaves_no_files() {
     let cell = CellDirectory::new();
     cell.make_dir("data");
     cell.make_dir("taken/inside");
     cell.write("small", "text");
     let refused = |words: &[&str]| cell.program_refused(&[&["disk", "test"], words].concat());
     assert!(refused(&["none"]).starts_with("none does not exist; "));
-    assert!(refused(&["/dev/null"]).contains("give a directory, a file or a block device"));
-    assert!(refused(&["small"]).starts_with("small: 4 B is too small for a test; give 16.00 MiB or more"));
+    assert!(refused(&["/dev/null"]).contains("specify a directory, a file or a block device"));
+    assert!(refused(&["small"]).starts_with("small: 4 B is too small for a test; use at least 16.00 MiB"));
     assert!(refused(&["small", "--write"]).contains("small exists; add --force to overwrite the whole file"));
     assert!(refused(&["data", "--longest", "0s"]).contains("the duration must not be zero"));
     assert!(refused(&["data", "--watts", "3"]).contains("--power-scope"));
-    assert!(refused(&["data", "--watts", "3", "--power-scope", "house"]).contains("is not a scope"));
+    assert!(refused(&["data", "--watts", "3", "--power-scope", "house"]).contains("is not a valid scope"));
     assert!(refused(&["data", "--force"]).contains("--write"));
-    assert!(refused(&["data", "--size", "1MiB"]).contains("give 16.00 MiB or more"));
-    assert!(refused(&["data", "--size", "4000TiB"]).contains("give a smaller --size"));
+    assert!(refused(&["data", "--size", "1MiB"]).contains("use at least 16.00 MiB"));
+    assert!(refused(&["data", "--size", "4000TiB"]).contains("use a smaller --size"));
     assert!(refused(&["data", "--output", "taken"]).contains("is not empty"));
-    assert!(refused(&["data", "--seconds", "0"]).contains("is not a step duration"));
+    assert!(refused(&["data", "--seconds", "0"]).contains("as a step duration"));
     assert!(refused(&["none", "data"]).starts_with("none does not exist; "));
 }
 
@@ -181,7 +184,7 @@ fn memory_and_file_systems_without_direct_io_are_refused() {
                 .is_some_and(|mount| mount.is_in_memory()) =>
         {
             let said = refused(memory.path().to_str().unwrap());
-            assert!(said.contains("is on tmpfs, which is memory and not storage"), "{said}");
+            assert!(said.contains("is on tmpfs, which is memory, not storage"), "{said}");
         }
         _ => skip(TestRequirement::Kernel, "/dev/shm is not in memory"),
     }
@@ -237,7 +240,7 @@ fn files_are_overwritten_only_with_write_and_force() {
 }
 
 #[test]
-fn prices_power_and_preconditioning_are_in_every_form() {
+fn prices_power_and_preconditioning_are_in_every_format() {
     let cell = CellDirectory::new();
     if !direct(&cell) {
         return;
@@ -277,7 +280,7 @@ fn prices_power_and_preconditioning_are_in_every_form() {
 }
 
 #[test]
-fn a_whole_test_has_a_longest_time() {
+fn a_test_has_a_maximum_duration() {
     let cell = CellDirectory::new();
     if !direct(&cell) {
         return;
@@ -294,7 +297,7 @@ fn a_whole_test_has_a_longest_time() {
 }
 
 #[test]
-fn what_the_pieces_cost_is_expected_from_a_test_of_the_drive() {
+fn fragment_cost_is_predicted_from_a_drive_test() {
     let cell = CellDirectory::new();
     if !direct(&cell) || !extents_known(&cell) {
         return;
@@ -305,7 +308,7 @@ fn what_the_pieces_cost_is_expected_from_a_test_of_the_drive() {
     let output = quick(&cell, &[&["data", "data", "--output", "drives"], &steps[..]].concat());
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let expected = ["disk", "fragmentation", "a.edb", "--drive-test", "drives"];
-    assert!(cell.program_refused(&expected).contains("give a target; the targets are data, data (2)"));
+    assert!(cell.program_refused(&expected).contains("specify a target; available targets: data, data (2)"));
     let named = [&expected[..], &["--target", "data (2)", "--output", "out"]].concat();
     let output = cell.program(&named).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
@@ -326,11 +329,14 @@ fn what_the_pieces_cost_is_expected_from_a_test_of_the_drive() {
     let output = quick(&cell, &["data", "--steps", "sync", "--output", "less"]);
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let refused = cell.program_refused(&["disk", "fragmentation", "a.edb", "--drive-test", "less"]);
-    assert!(refused.starts_with("less: the test lacks the steps transfer_read"), "{refused}");
+    assert!(
+        refused.starts_with("less: the test result does not contain the steps transfer_read"),
+        "{refused}"
+    );
 }
 
 #[test]
-fn a_test_that_is_killed_leaves_nothing() {
+fn a_killed_test_leaves_no_files() {
     let cell = CellDirectory::new();
     if !direct(&cell) {
         return;
@@ -360,7 +366,7 @@ fn a_test_that_is_killed_leaves_nothing() {
 }
 
 #[test]
-fn what_fragmentation_costs_is_measured() {
+fn fragmentation_cost_is_measured() {
     let cell = CellDirectory::with_limits();
     if !extents_known(&cell) {
         return skip(TestRequirement::Kernel, "this file system reports no extents");

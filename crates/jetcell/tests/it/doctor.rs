@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::cell::CellDirectory;
 
 #[test]
-fn the_machine_and_each_directory_are_examined_without_a_trace() {
+fn examining_the_machine_and_directories_leaves_no_files() {
     let cell = CellDirectory::new();
     let (databases, logs) = (cell.make_dir("databases"), cell.make_dir("logs"));
     let output = cell.program(&["doctor", "--json", "databases", "logs"]).output().unwrap();
@@ -36,9 +36,9 @@ fn the_text_ends_with_the_number_of_changes() {
 }
 
 #[test]
-fn what_is_no_directory_is_refused() {
+fn a_path_that_is_not_a_directory_is_refused() {
     let cell = CellDirectory::new();
     cell.write("file", "");
     assert!(cell.program_refused(&["doctor", "file"]).contains("is not a directory"));
-    assert!(cell.program_refused(&["doctor", "missing"]).contains("give a directory that exists"));
+    assert!(cell.program_refused(&["doctor", "missing"]).contains("specify an existing directory"));
 }

@@ -37,7 +37,7 @@ const KINDS: [&str; 8] = ["header", "pages", "tree", "schema", "space", "log", "
 
 /// Runs every example of every help text on real files, in both output formats. The files must not change.
 #[test]
-fn the_examples_of_the_help_run() {
+fn the_help_examples_run() {
     let Some(cell) = cell_with_files() else { return };
     let before = cell.listing();
     let mut ran = 0;
@@ -83,7 +83,7 @@ fn damage_gives_exit_code_1_and_a_refusal_exit_code_2() {
     };
     refused(
         &["header", "notes.txt"],
-        "jetcell: notes.txt: this is not an ESE database, log, checkpoint or flush map; ",
+        "jetcell: notes.txt: the file is not an ESE database, log, checkpoint or flush map; ",
     );
     refused(&["header", "missing.edb"], "jetcell: missing.edb: No such file");
     refused(&["header", "."], "jetcell: .: Is a directory");
@@ -92,10 +92,13 @@ fn damage_gives_exit_code_1_and_a_refusal_exit_code_2() {
         &["tree", "--table", "Nope", "priv1.edb"],
         "table `Nope` does not exist; `jetcell dump schema` lists",
     );
-    refused(&["tree", "--table", "basic", "--index", "x", "priv1.edb"], "table `basic` has no index `x`");
+    refused(
+        &["tree", "--table", "basic", "--index", "x", "priv1.edb"],
+        "table `basic` does not have an index `x`",
+    );
     refused(&["tree", "priv1.edb"], "--table");
     refused(&["pages", "--page", "0", "priv1.edb"], "pages are numbered from 1");
-    refused(&["pages", "--page", "9-3", "priv1.edb"], "the range 9-3 ends before it begins");
+    refused(&["pages", "--page", "9-3", "priv1.edb"], "the range 9-3 ends before it starts");
     refused(&["log", "--type", "Inserts", "E00.log"], "`Inserts` is not a record type");
 }
 
@@ -111,5 +114,5 @@ fn a_closed_pipe_ends_the_dump_and_a_full_disk_is_an_error() {
     let output = command(&cell, &["log", "E00.log"]).stdout(full).output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{stderr}");
-    assert!(stderr.starts_with("jetcell: standard output cannot be written: No space left"), "{stderr}");
+    assert!(stderr.starts_with("jetcell: could not write to standard output: No space left"), "{stderr}");
 }

@@ -34,7 +34,7 @@ fn verification(mut verifier: Command) -> (Option<i32>, Value) {
 }
 
 #[test]
-fn a_killed_writer_is_verified_and_what_is_taken_away_is_found() {
+fn a_killed_writer_passes_and_removed_data_is_detected() {
     let cell = CellDirectory::new();
     let write = [
         "test",
@@ -97,7 +97,7 @@ fn listening(cell: &CellDirectory) -> (Child, String) {
 }
 
 #[test]
-fn an_array_whose_process_is_killed_keeps_what_it_acknowledged() {
+fn a_killed_array_process_keeps_acknowledged_writes() {
     let cell = CellDirectory::new();
     let create = ["raid", "create", "a", "--level", "mirror", "--size", "192MiB", "--members", "m0", "m1"];
     assert!(cell.program(&create).output().unwrap().status.success());
@@ -107,7 +107,7 @@ fn an_array_whose_process_is_killed_keeps_what_it_acknowledged() {
     );
     let near = refused(&["array:a", "--witness", "journal", "--level", "reset"]);
     assert!(near.contains("the witness is on the storage under test"), "{near}");
-    assert!(refused(&["array:a", "--witness", "w", "--level", "process"]).contains("give --level reset"));
+    assert!(refused(&["array:a", "--witness", "w", "--level", "process"]).contains("use --level reset"));
     let (mut witness, address) = listening(&cell);
     let write = ["test", "durability", "array:a", "--level", "reset", "--witness", &address, "--quiet"];
     kill(cell.program(&write).spawn().unwrap(), &cell.path("journal"));
@@ -121,13 +121,13 @@ fn an_array_whose_process_is_killed_keeps_what_it_acknowledged() {
     let again = other.args(["array:a", "--level", "reset", "--witness", address]).output().unwrap();
     let said = String::from_utf8_lossy(&again.stderr).into_owned();
     assert!(
-        again.status.code() == Some(2) && said.contains("contains files; give an empty array or LUN"),
+        again.status.code() == Some(2) && said.contains("contains files; use an empty array or LUN"),
         "{said}"
     );
 }
 
 #[test]
-fn another_process_is_the_witness() {
+fn a_separate_process_can_be_the_witness() {
     let cell = CellDirectory::new();
     let (mut witness, address) = listening(&cell);
     let write = ["test", "durability", "tested", "--witness", &address, "--quiet"];
@@ -143,7 +143,7 @@ fn another_process_is_the_witness() {
 }
 
 #[test]
-fn what_cannot_be_tested_is_refused() {
+fn an_untestable_directory_is_refused() {
     let cell = CellDirectory::new();
     cell.make_dir("used");
     cell.write("used/file", "x");
@@ -152,7 +152,7 @@ fn what_cannot_be_tested_is_refused() {
     let process = ["--level", "process"];
     assert_eq!(
         refused(&[&["used", "--witness", "new"], &process[..]].concat()),
-        "used is not empty; give another directory for the test"
+        "used is not empty; use a different directory for the test"
     );
     assert!(
         refused(&["new", "--witness", "other"])

@@ -15,7 +15,7 @@ fn phases(result: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn runs_begin_from_the_state_that_was_kept() {
+fn runs_start_from_the_saved_state() {
     let cell = CellDirectory::with_limits();
     let databases = ["--dir", "d", "--databases", "2", "--size", "32MiB"];
     let run = |output: &str, more: &[&str]| cell.run(output, 0, &[&databases[..], more].concat());
@@ -55,7 +55,7 @@ fn runs_begin_from_the_state_that_was_kept() {
 
 /// Runs on a file system that can share blocks between files. Root creates it on a loop device.
 #[test]
-fn blocks_are_shared_with_the_state_that_was_kept() {
+fn blocks_are_shared_with_the_saved_state() {
     let cell = CellDirectory::with_limits();
     if !can_create_filesystems(&cell) {
         return;

@@ -35,7 +35,7 @@ fn ended(output: &Output, exit: i32) {
 }
 
 #[test]
-fn runs_of_two_servers_become_a_document() {
+fn runs_from_two_servers_form_one_document() {
     let cell = CellDirectory::new();
     cell.write(
         "solution.toml",
@@ -75,7 +75,7 @@ fn runs_of_two_servers_become_a_document() {
 }
 
 #[test]
-fn the_example_is_accepted() {
+fn the_example_configuration_is_accepted() {
     let cell = CellDirectory::new();
     let output = cell.program(&["report", "--example-esrp"]).output().unwrap();
     ended(&output, 0);
@@ -88,7 +88,7 @@ fn the_example_is_accepted() {
 }
 
 #[test]
-fn what_cannot_be_a_document_is_refused() {
+fn invalid_document_input_is_refused() {
     let cell = CellDirectory::new();
     cell.write("good.toml", "title = 'T'");
     cell.write("typo.toml", "title = 'T'\nvendro = 'V'");
@@ -99,28 +99,40 @@ fn what_cannot_be_a_document_is_refused() {
     store(&cell, "other", |result| result["test"] = json!("fill"));
     cell.make_dir("empty");
     for (words, beginning, part) in [
-        (&["good.toml", "run", "nowhere"][..], "nowhere: no run is stored here", "give the directory"),
-        (&["good.toml", "empty"], "empty/result.json: no run is stored here", "give the directory"),
+        (
+            &["good.toml", "run", "nowhere"][..],
+            "nowhere: failed to read the stored run",
+            "specify the directory",
+        ),
+        (
+            &["good.toml", "empty"],
+            "empty/result.json: failed to read the stored run",
+            "specify the directory",
+        ),
         (
             &["good.toml", "run", "again"],
             "run and again are both the performance test of run",
-            "give only one",
+            "specify only one",
         ),
-        (&["good.toml", "run", "run"], "run and run are both", "give only one"),
+        (&["good.toml", "run", "run"], "run and run are both", "specify only one"),
         (
             &["good.toml", "other"],
-            "other/result.json: a run of the test \"fill\"",
-            "give runs of performance",
+            "other/result.json is a run of the test \"fill\"",
+            "use runs of performance",
         ),
         (&["good.toml", "good.toml"], "good.toml: truncated or damaged", ""),
         (&["typo.toml", "run"], "--esrp typo.toml: line 2: unknown key `vendro`", "expected one of `title`"),
         (&["noise.toml", "run"], "--esrp noise.toml: cannot be read", "prints an example"),
         (&["run", "run"], "--esrp run: cannot be read: Is a directory", "prints an example"),
-        (&["good.toml", "run", "--format", "csv"], "an ESRP document is HTML or Markdown", "--format html"),
+        (
+            &["good.toml", "run", "--format", "csv"],
+            "an ESRP document can only be HTML or Markdown",
+            "--format html",
+        ),
         (
             &["good.toml", "run", "--out", "nowhere/x.html"],
             "nowhere/x.html: cannot be written",
-            "another --out",
+            "a different --out",
         ),
         (&["typo.toml", "run", "--out", "paper.html"], "--esrp typo.toml", ""),
     ] {

@@ -12,7 +12,7 @@ const LINES: &str = concat!(
 );
 
 #[test]
-fn events_are_shown_by_number_and_severity() {
+fn events_are_filtered_by_number_and_severity() {
     let cell = CellDirectory::new();
     cell.make_dir("out");
     cell.write("out/events.jsonl", LINES);

@@ -64,7 +64,7 @@ fn database(directory: &Path, texts: &[&str]) -> PathBuf {
 const EXPORT: [&str; 4] = ["export", "app/data.edb", "--table", "t"];
 
 #[test]
-fn csv_for_spreadsheets_has_an_apostrophe_before_formulas_only() {
+fn spreadsheet_csv_prefixes_only_formulas_with_an_apostrophe() {
     let cell = CellDirectory::new();
     database(&cell.path("app"), &TEXTS);
     let csv = |more: &[&str]| run(&cell, 0, &[&EXPORT[..], &["--format", "csv"], more].concat());
@@ -79,7 +79,7 @@ fn csv_for_spreadsheets_has_an_apostrophe_before_formulas_only() {
 }
 
 #[test]
-fn integers_beyond_doubles_are_strings_in_json_if_they_are_asked_for() {
+fn json_integers_beyond_doubles_are_strings_on_request() {
     let cell = CellDirectory::new();
     database(&cell.path("app"), &["a", "b"]);
     let ids = |more: &[&str]| -> Vec<Value> {
@@ -93,7 +93,7 @@ fn integers_beyond_doubles_are_strings_in_json_if_they_are_asked_for() {
 }
 
 #[test]
-fn a_lone_surrogate_costs_one_character_a_line_and_exit_code_1() {
+fn a_lone_surrogate_replaces_one_character_and_exits_with_1() {
     let cell = CellDirectory::new();
     // The engine does not accept such text, so the file is modified: a private-use character is replaced by one half
     // of a surrogate pair.
@@ -131,7 +131,7 @@ fn a_lone_surrogate_costs_one_character_a_line_and_exit_code_1() {
 /// The directories in the corpus are from installations before their first domain, so no object in them has an
 /// identifier.
 #[test]
-fn the_last_part_of_an_identifier_is_big_endian_in_the_table_of_objects() {
+fn last_sid_part_is_big_endian_in_the_object_table() {
     const SID: [u8; 28] =
         [1, 5, 0, 0, 0, 0, 0, 5, 21, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 0, 0, 1, 0xf4];
     let cell = CellDirectory::new();
@@ -174,7 +174,7 @@ fn the_last_part_of_an_identifier_is_big_endian_in_the_table_of_objects() {
 }
 
 #[test]
-fn numbers_of_security_descriptors_of_a_real_directory_are_integers() {
+fn security_descriptor_numbers_in_a_real_directory_are_integers() {
     let Some(corpus) = Corpus::locate() else { return };
     let cell = CellDirectory::new();
     let file = corpus.unpack("db/8k/ntds-initial.dit", &cell.path(""));

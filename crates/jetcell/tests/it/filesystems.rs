@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::cell::CellDirectory;
 
 #[test]
-fn two_directories_are_compared_in_turns() {
+fn two_directories_are_compared_in_alternating_turns() {
     let cell = CellDirectory::new();
     let words = [
         "test",
@@ -48,35 +48,41 @@ fn two_directories_are_compared_in_turns() {
 }
 
 #[test]
-fn what_cannot_be_compared_is_refused() {
+fn incomparable_directories_are_refused() {
     let cell = CellDirectory::new();
     cell.make_dir("used");
     cell.write("used/file", "x");
     let refused = |words: &[&str]| cell.program_refused(&[&["test", "filesystems"], words].concat());
     assert_eq!(
         refused(&["used", "b", "--output", "out"]),
-        "used is not empty; give another directory for the databases"
+        "used is not empty; use a different directory for the databases"
     );
-    assert_eq!(refused(&["a", "./a", "--output", "out"]), "./a is given twice; give each directory once");
+    assert_eq!(
+        refused(&["a", "./a", "--output", "out"]),
+        "./a is specified twice; specify each directory only once"
+    );
     assert_eq!(
         refused(&["a", "b", "--output", "used"]),
-        "used is not empty; give another directory for the result"
+        "used is not empty; use a different directory for the result"
     );
-    assert!(refused(&["a", "--output", "out"]).contains("fewer than two file systems"));
+    assert!(refused(&["a", "--output", "out"]).contains("at least two file systems"));
     let make =
         |words: &[&str]| refused(&[&["--make", "ext4,ext4-fscrypt", "--output", "out"], words].concat());
-    assert!(make(&[]).contains("give --images DIR, or --device and --erase"));
+    assert!(make(&[]).contains("specify --images DIR, or --device and --erase"));
     assert!(make(&["--images", "none"]).starts_with("none cannot be used for file systems: "));
-    assert!(make(&["--images", ".", "--image-size", "1MiB"]).contains("an image needs at least 512.00 MiB"));
+    assert!(
+        make(&["--images", ".", "--image-size", "1MiB"])
+            .contains("an image must have a size of at least 512.00 MiB")
+    );
     assert!(make(&["--device", "/dev/null"]).contains("--erase"));
     assert!(
         refused(&["--make", "fat", "--images", ".", "--output", "out"])
-            .contains("write ext4, ext4-fscrypt, xfs")
+            .contains("use ext4, ext4-fscrypt, xfs")
     );
     cell.write("list.toml", "[[filesystem]]\nkind = \"ext4\"\nsize = 3\n");
     let list = refused(&["--make-list", "list.toml", "--images", ".", "--output", "out"]);
     assert!(list.starts_with("list.toml: line 3: unknown field `size`"), "{list}");
     assert!(refused(&["a", "b"]).contains("--output"));
-    assert!(refused(&["a", "b", "--output", "out", "--precision", "0"]).contains("is not a precision"));
+    assert!(refused(&["a", "b", "--output", "out", "--precision", "0"]).contains("as a precision"));
     assert!(refused(&["a", "b", "--output", "out", "--config", "none"]).contains("cannot be read"));
 }

@@ -282,7 +282,7 @@ fn forward(mut from: TcpStream, mut to: TcpStream, is_cut: &AtomicBool) {
 }
 
 #[test]
-fn three_hosts_give_one_result_although_the_server_is_lost_meanwhile() {
+fn three_hosts_give_one_result_despite_a_lost_server() {
     if !has_server() {
         return;
     }
@@ -379,7 +379,7 @@ fn each_host_measures_alone_before_all_measure_together() {
 }
 
 #[test]
-fn lost_hosts_are_named_and_a_killed_coordinator_is_taken_up() {
+fn unreachable_hosts_are_named_and_a_killed_coordinator_resumes() {
     if !has_server() {
         return;
     }
@@ -416,7 +416,7 @@ fn lost_hosts_are_named_and_a_killed_coordinator_is_taken_up() {
 }
 
 #[test]
-fn ctrl_c_ends_every_host_and_a_frozen_one_is_lost() {
+fn ctrl_c_stops_every_host_and_frozen_hosts_time_out() {
     if !has_server() {
         return;
     }
@@ -462,7 +462,7 @@ fn refused(fleet: &FleetProcesses, hosts: Vec<KilledProcess>) -> String {
 }
 
 #[test]
-fn mistakes_start_nothing() {
+fn invalid_fleet_input_starts_no_run() {
     if !has_server() {
         return;
     }
@@ -493,7 +493,7 @@ fn mistakes_start_nothing() {
 }
 
 #[test]
-fn wrong_words_of_the_command_line_are_refused() {
+fn invalid_command_line_words_are_refused() {
     let fleet = FleetProcesses::new(2, "[options]\nduration = '5s'");
     let join = ["fleet", "join", "--fleet", "test", "--allow-dir", "host0"];
     let refused = |words: &[&str]| fleet.cell.program_refused(&[&join, words].concat());

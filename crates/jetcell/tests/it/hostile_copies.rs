@@ -106,7 +106,7 @@ fn a_copy_is_not_written_through_a_link() {
 }
 
 #[test]
-fn a_secret_that_other_users_can_read_is_refused_with_the_command_that_helps() {
+fn a_world_readable_secret_is_refused_with_a_fix_command() {
     let cell = site();
     make_authority(&cell.path(""), "ca");
     make_certificate(&cell.path(""), "ca", "server", "DNS:localhost");
@@ -152,7 +152,7 @@ fn a_secret_that_other_users_can_read_is_refused_with_the_command_that_helps() {
 }
 
 #[test]
-fn a_registration_that_cannot_be_read_does_not_hide_other_copies() {
+fn an_unreadable_registration_does_not_hide_other_copies() {
     let cell = site();
     run(&cell, 0, &["replicate", "--from", "app", "--to", "copy", "--once"]);
     cell.write("app/E00-bad.copy", [b'x'; 4096]);
@@ -160,8 +160,8 @@ fn a_registration_that_cannot_be_read_does_not_hide_other_copies() {
     let copies = all["copies"].as_array().unwrap();
     assert_eq!(copies.len(), 2, "{all}");
     let bad = copies.iter().find(|copy| copy["id"] == "bad").unwrap();
-    assert!(bad["waiting"].as_str().unwrap().contains("could not be read"), "{bad}");
+    assert!(bad["waiting"].as_str().unwrap().contains("failed to read"), "{bad}");
     assert!(copies.iter().any(|copy| copy["state"]["health"] == "healthy"), "{all}");
     let table = run(&cell, 1, &["copies", "app"]);
-    assert!(table.contains("could not be read") && table.contains("healthy"), "{table}");
+    assert!(table.contains("failed to read") && table.contains("healthy"), "{table}");
 }

@@ -142,7 +142,7 @@ const MISSING: &[&str] = &[
 ];
 
 #[test]
-fn every_command_shows_the_name_of_a_missing_file_harmlessly() {
+fn every_command_escapes_a_missing_file_name() {
     let cell = CellDirectory::new();
     for row in MISSING {
         let words: Vec<String> = row.split(' ').map(|word| word.replace('@', HOSTILE)).collect();
@@ -166,7 +166,7 @@ fn every_command_shows_the_name_of_a_missing_file_harmlessly() {
 /// Reads a database whose table, column and index names contain control characters.
 
 #[test]
-fn names_in_a_database_are_shown_harmlessly() {
+fn names_in_a_database_are_escaped() {
     let cell = CellDirectory::new();
     cell.make_dir(HOSTILE);
     let path = format!("{HOSTILE}/a.edb");
@@ -205,7 +205,7 @@ fn names_in_a_database_are_shown_harmlessly() {
 
 /// Runs backup, copies and maintenance for an instance in a directory with a hostile name.
 #[test]
-fn names_of_directories_are_shown_harmlessly() {
+fn directory_names_are_escaped() {
     let cell = CellDirectory::with_limits();
     let from = format!("{HOSTILE}/d");
     cell.make_dir(HOSTILE);
@@ -255,7 +255,7 @@ fn names_of_directories_are_shown_harmlessly() {
 }
 
 #[test]
-fn names_in_stored_results_are_shown_harmlessly() {
+fn names_in_stored_results_are_escaped() {
     let cell = CellDirectory::with_limits();
     let mut result = cell.run("out", 0, &["--dir", "d", "--duration", "1s"]);
     hostile_text(&mut result, &["host", "kernel", "model", "file_system", "device", "note", "name"]);
@@ -301,7 +301,7 @@ fn hostile_text(value: &mut Value, names: &[&str]) {
 }
 
 #[test]
-fn names_of_arrays_are_shown_harmlessly() {
+fn array_names_are_escaped() {
     let cell = CellDirectory::new();
     cell.make_dir(HOSTILE);
     let array = format!("{HOSTILE}/array");
@@ -340,7 +340,7 @@ fn names_of_arrays_are_shown_harmlessly() {
 
 /// Creates a document of runs in a directory with a hostile name, from a configuration with hostile texts.
 #[test]
-fn names_in_an_esrp_document_are_shown_harmlessly() {
+fn names_in_an_esrp_document_are_escaped() {
     let cell = CellDirectory::with_limits();
     cell.make_dir(HOSTILE);
     let run = format!("{HOSTILE}/run");

@@ -122,7 +122,7 @@ const MAKE: [&str; 10] = [
 ];
 
 #[test]
-fn file_systems_are_made_compared_and_removed() {
+fn file_systems_are_created_compared_and_removed() {
     let cell = CellDirectory::new();
     if !can_create_filesystems(&cell) {
         return;
@@ -154,7 +154,7 @@ fn file_systems_are_made_compared_and_removed() {
 }
 
 #[test]
-fn what_a_killed_test_left_is_found_and_removed() {
+fn leftovers_from_a_killed_test_are_found_and_removed() {
     let cell = CellDirectory::new();
     if !can_create_filesystems(&cell) {
         return;
@@ -181,7 +181,7 @@ fn what_a_killed_test_left_is_found_and_removed() {
     let output = cell.program(&again).output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{stderr}");
-    assert!(stderr.contains("is left over from a killed test; remove it with --clean-up"), "{stderr}");
+    assert!(stderr.contains("was left over from a killed test; remove it with --clean-up"), "{stderr}");
     assert!(mounted() && !cell.path("out2").exists());
     // For another directory of images, the leftover is only reported, with the command that removes it.
     cell.make_dir("elsewhere");
@@ -220,7 +220,7 @@ fn trigger_error(device: &LoopDevice) -> bool {
 }
 
 #[test]
-fn a_volume_that_becomes_read_only_under_load_loses_nothing_and_recovers() {
+fn a_volume_turned_read_only_loses_nothing_and_recovers() {
     let cell = CellDirectory::new();
     if !can_create_filesystems(&cell) {
         return;
@@ -290,7 +290,7 @@ fn a_volume_that_becomes_read_only_under_load_loses_nothing_and_recovers() {
 }
 
 #[test]
-fn devices_are_erased_only_if_nothing_needs_them() {
+fn devices_in_use_are_not_erased() {
     let cell = CellDirectory::new();
     let image: PathBuf = cell.path("image");
     let Some(device) = LoopDevice::attach(&image, 32 << 20) else { return };
@@ -319,7 +319,7 @@ fn devices_are_erased_only_if_nothing_needs_them() {
     cell.write("file", vec![7; 17 << 20]);
     assert!(refused(&["--erase", "file"]).contains("--erase applies only to devices"));
     assert!(refused(&[device, "--force"]).contains("--erase"));
-    assert!(refused(&[device, "--steps", "jump"]).contains("no step has this name"));
+    assert!(refused(&[device, "--steps", "jump"]).contains("there is no step with this name"));
     let output =
         cell.program(&[&["disk", "test", "--json", "--force"], &erase[..]].concat()).output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -340,7 +340,7 @@ fn devices_are_erased_only_if_nothing_needs_them() {
 }
 
 #[test]
-fn an_ordinary_user_is_told_what_needs_root() {
+fn an_ordinary_user_sees_which_operations_need_root() {
     let cell = CellDirectory::new();
     let Some(device) = LoopDevice::attach(&cell.path("image"), 32 << 20) else { return };
     let as_user = |words: &[&str]| {
@@ -356,7 +356,7 @@ fn an_ordinary_user_is_told_what_needs_root() {
     let shown = device.0.as_str();
     let make = ["test", "filesystems", "--make", "ext4", "--images", "/tmp", "--output", "/none"];
     for (words, said) in [
-        (&["disk", "test", shown][..], "reading a block device needs root"),
+        (&["disk", "test", shown][..], "reading a block device requires root"),
         (&["disk", "test", "--erase", shown], "erasing a device requires root"),
         (&make[..], "creating file systems requires root"),
     ] {

@@ -31,7 +31,7 @@ fn mounted_as(kind: &str) -> &[&str] {
 }
 
 #[test]
-fn every_kind_is_made_on_a_partition_that_may_be_erased() {
+fn every_file_system_is_created_on_an_erasable_partition() {
     let cell = CellDirectory::new();
     if !can_create_filesystems(&cell) {
         return;
@@ -51,7 +51,7 @@ fn every_kind_is_made_on_a_partition_that_may_be_erased() {
     let more = ["--duration", "1s", "--output", "out", "--json"];
     let output = cell.program(&[&words[..], &LOAD, &more].concat()).output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-    if !run("mkfs.xfs", &["-V"]) && stderr.contains("fewer than two file systems to compare") {
+    if !run("mkfs.xfs", &["-V"]) && stderr.contains("a comparison needs at least two file systems") {
         skip(
             TestRequirement::Tools,
             format!("mkfs.xfs is not installed, and this machine makes fewer than two kinds\n{stderr}"),
@@ -116,7 +116,7 @@ fn stopped(child: Child, signal: &str) -> (Option<i32>, String) {
 }
 
 #[test]
-fn signals_end_a_test_and_nothing_is_left() {
+fn a_signalled_test_cleans_up() {
     let cell = CellDirectory::new();
     if !can_create_filesystems(&cell) {
         return;
@@ -125,14 +125,14 @@ fn signals_end_a_test_and_nothing_is_left() {
     for signal in ["INT", "TERM"] {
         let (code, stderr) = stopped(started(&cell, &images), signal);
         assert_eq!(code, Some(1), "{signal}: {stderr}");
-        assert!(stderr.contains("stopped; an incomplete test does not have a result"), "{signal}: {stderr}");
+        assert!(stderr.contains("stopped; an incomplete test has no result"), "{signal}: {stderr}");
         assert_eq!((count_attached(&images), fs::read_dir(&images).unwrap().count()), (0, 0), "{stderr}");
         let _ = fs::remove_dir_all(cell.path("out"));
     }
 }
 
 #[test]
-fn what_cannot_be_unmounted_is_said_with_what_removes_it() {
+fn a_failed_unmount_is_reported_with_the_cleanup_command() {
     let cell = CellDirectory::new();
     if !can_create_filesystems(&cell) {
         return;
@@ -144,7 +144,7 @@ fn what_cannot_be_unmounted_is_said_with_what_removes_it() {
     assert_eq!(code, Some(1), "{stderr}");
     let remedy = "remove it with: jetcell test filesystems --images images --clean-up";
     assert!(stderr.contains("umount ") && stderr.contains(remedy), "{stderr}");
-    assert!(stderr.contains("stopped; an incomplete test does not have a result"), "{stderr}");
+    assert!(stderr.contains("stopped; an incomplete test has no result"), "{stderr}");
     drop(holder);
     let output = cell.program(&["test", "filesystems", "--images", "images", "--clean-up"]).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -152,7 +152,7 @@ fn what_cannot_be_unmounted_is_said_with_what_removes_it() {
 }
 
 #[test]
-fn a_load_that_fails_ends_the_test_and_nothing_is_left() {
+fn a_failed_load_ends_the_test_and_cleans_up() {
     let cell = CellDirectory::new();
     if !can_create_filesystems(&cell) {
         return;

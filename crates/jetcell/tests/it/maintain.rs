@@ -30,7 +30,7 @@ fn maintained(cell: &CellDirectory, exit: i32, options: &[&str]) -> Value {
 }
 
 #[test]
-fn a_stopped_store_is_scanned_and_zeroed_and_a_damaged_page_is_named() {
+fn a_stopped_store_is_scanned_zeroed_and_damaged_pages_named() {
     let cell = store();
     let first = maintained(&cell, 0, &["--tasks", "scan,zero"]);
     let count = |result: &Value, name: &str| result["databases"][0][name].as_u64().unwrap();
@@ -111,7 +111,7 @@ fn the_trees_of_a_stopped_store_are_laid_out() {
 }
 
 #[test]
-fn free_space_of_a_stopped_store_goes_back_to_the_file_system() {
+fn free_space_in_a_stopped_store_is_released() {
     use std::os::unix::fs::MetadataExt;
     let cell = store();
     let (len, blocks) = {
@@ -144,7 +144,7 @@ fn free_space_of_a_stopped_store_goes_back_to_the_file_system() {
 }
 
 #[test]
-fn a_pass_that_was_killed_resumes() {
+fn a_killed_maintenance_pass_resumes() {
     let cell = store();
     let mut slow =
         cell.program(&[&["maintain"], &STORE[..], &["--pause", "40ms", "--batch", "64KiB"]].concat());
@@ -181,7 +181,7 @@ pub fn window(open: bool) -> String {
 }
 
 #[test]
-fn a_pass_runs_in_its_window_and_waits_outside() {
+fn a_pass_runs_only_within_the_maintenance_window() {
     let cell = store();
     let done = maintained(&cell, 0, &["--maintenance-window", &window(true)]);
     assert!(done["complete"] == true && done["databases"][0]["pages"].as_u64() > Some(100), "{done}");
@@ -224,7 +224,7 @@ fn the_first_pass_after_zeroing_at_creation_is_short() {
 }
 
 #[test]
-fn maintenance_beside_the_load_keeps_to_its_window() {
+fn maintenance_under_load_stays_within_the_window() {
     let cell = CellDirectory::with_limits();
     let load = ["--dir", "d", "--size", "32MiB", "--duration", "2s", "--maintenance", "scan,zero,defrag"];
     let load = [&load[..], &["--scan-pause", "0ms", "--maintenance-window"]].concat();
@@ -263,7 +263,7 @@ fn impossible_requests_change_nothing() {
         (&["empty", "--tasks", "zero,defrag"], "requires scan"),
         (&["empty", "--partial-merges"], "--tasks defrag"),
         (&["empty", "--latency-target", "0ms"], "latency"),
-        (&["empty", "--pause", "61s"], "from 0 to 60 s"),
+        (&["empty", "--pause", "61s"], "between 0 and 60 s"),
         (&["empty", "--batch", "4KiB"], "64 KiB"),
         (&["empty", "--rate", "0"], "rate"),
         (&["empty", "--maintenance-window", "daily 02:00 25h"], "24 hours"),
@@ -321,7 +321,7 @@ fn dump_space_shows_the_layout() {
 }
 
 #[test]
-fn a_database_that_cannot_be_worked_on_leaves_the_others_their_turn() {
+fn maintenance_skips_an_unusable_database_and_continues_with_others() {
     let cell = CellDirectory::new();
     two_databases(&cell);
     let first = fs::File::options().write(true).open(cell.path(DATABASES[0])).unwrap();
@@ -347,7 +347,7 @@ fn a_database_that_cannot_be_worked_on_leaves_the_others_their_turn() {
 
 /// Skipped if this user cannot create a mount namespace.
 #[test]
-fn a_read_only_file_system_is_refused_in_one_line_and_nothing_changes() {
+fn a_read_only_file_system_is_refused_in_one_line() {
     let cell = CellDirectory::new();
     two_databases(&cell);
     let before = cell.listing();
@@ -368,7 +368,7 @@ fn a_read_only_file_system_is_refused_in_one_line_and_nothing_changes() {
 
 /// Uses ramfs, which cannot punch holes. Skipped without a mount namespace.
 #[test]
-fn a_task_that_fails_ends_for_its_database_only() {
+fn a_failed_task_stops_for_one_database_only() {
     let cell = CellDirectory::new();
     two_databases(&cell);
     cell.make_dir("small");

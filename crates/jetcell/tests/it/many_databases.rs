@@ -12,7 +12,7 @@ use crate::runs::wait_until;
 const THREADS: usize = 40;
 
 #[test]
-fn threads_do_not_grow_with_databases_and_memory_stays_within_one_bound() {
+fn many_databases_need_no_extra_threads_and_bounded_memory() {
     let cell = CellDirectory::with_limits();
     let (most, at_work) = (AtomicUsize::new(0), AtomicBool::new(false));
     let arguments =
@@ -55,7 +55,7 @@ fn threads_do_not_grow_with_databases_and_memory_stays_within_one_bound() {
 }
 
 #[test]
-fn memory_stays_within_its_bound_with_many_threads() {
+fn memory_stays_bounded_with_many_threads() {
     let cell = CellDirectory::with_limits();
     let arguments =
         ["--dir", "d", "--size", "96MiB", "--cache", "64MiB", "--threads", "64", "--duration", "4s"];
@@ -66,7 +66,7 @@ fn memory_stays_within_its_bound_with_many_threads() {
 }
 
 #[test]
-fn a_cache_that_is_too_small_for_the_databases_is_refused() {
+fn a_cache_too_small_for_the_databases_is_refused() {
     let many = ["--dir", "d", "--databases", "24", "--size", "32MiB"];
     let refused = CellDirectory::new().refused(&[&many[..], &["--cache", "23MiB"]].concat());
     let what = "--cache 23MiB is too small for 24 databases and 4 threads; use at least 26MiB, or fewer databases or threads";

@@ -140,7 +140,7 @@ fn drives_are_compared_by_mail_load_price_and_energy() {
 }
 
 #[test]
-fn the_counter_of_a_plug_counts_and_energy_can_be_typed_in() {
+fn plug_energy_is_measured_and_manual_energy_is_accepted() {
     let cell = CellDirectory::new();
     // The plug reports 4 W. Its counter advances by 0.5 Wh, which is 30 watt-minutes, with each request.
     let plug = SimulatedPlug::answering(|asked| {
@@ -203,7 +203,7 @@ fn the_counter_of_a_plug_counts_and_energy_can_be_typed_in() {
 }
 
 #[test]
-fn a_board_controller_is_asked_by_ipmitool() {
+fn ipmitool_queries_a_board_controller() {
     let cell = CellDirectory::new();
     let program = |text: &str| {
         use std::os::unix::fs::PermissionsExt;
@@ -250,7 +250,7 @@ fn a_board_controller_is_asked_by_ipmitool() {
 
 /// Runs the list in the documentation, and compares the result with values that were recomputed from the source.
 #[test]
-fn a_published_comparison_comes_out_to_the_digit_with_its_errors() {
+fn a_published_comparison_is_reproduced_exactly_with_errors() {
     let cell = CellDirectory::new();
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let list = root.join("docs/examples/green-and-black.toml");
@@ -319,7 +319,7 @@ fn a_published_comparison_comes_out_to_the_digit_with_its_errors() {
 }
 
 #[test]
-fn tests_of_drives_are_summed_up_by_group() {
+fn drive_tests_are_summarised_by_group() {
     let cell = CellDirectory::new();
     cell.make_dir("a");
     let test = ["disk", "test", "a", "a", "--size", "16MiB", "--seconds", "0.02", "--output", "both"];
@@ -347,7 +347,7 @@ fn tests_of_drives_are_summed_up_by_group() {
     }
     cell.write("drives.toml", list.replacen(&format!("target = \"{}\"\n", names[0]), "", 1));
     let refused = cell.program_refused(&["compare", "--drives", "drives.toml"]);
-    assert!(refused.contains("give a target"), "{refused}");
+    assert!(refused.contains("specify a target"), "{refused}");
 }
 
 #[test]
@@ -363,11 +363,15 @@ fn a_meter_without_a_figure_is_refused_before_the_command_starts() {
     for (meter, options, said) in [
         (relay.meter(), &server[..], "0 W"),
         ("tasmota=127.0.0.1:9".into(), &server, "tasmota http://127.0.0.1:9"),
-        (plug.meter(), &["--output", "p.csv"], "give the scope"),
+        (plug.meter(), &["--output", "p.csv"], "specify the scope"),
         (plug.meter(), &["--scope", "server", "--output", "old.csv"], "old.csv"),
-        (plug.meter(), &["--scope", "server", "--output", "p.csv", "--interval", "1h"], "100ms to 10s"),
+        (
+            plug.meter(),
+            &["--scope", "server", "--output", "p.csv", "--interval", "1h"],
+            "between 100ms and 10s",
+        ),
         ("rapl".into(), &["--scope", "drive", "--output", "p.csv"], "rapl measures processor and memory"),
-        ("volt".into(), &server, "is not a meter"),
+        ("volt".into(), &server, "is not a valid meter"),
     ] {
         let refused = record(&meter, options);
         assert!(refused.contains(said), "{meter}: {refused}");
@@ -375,8 +379,8 @@ fn a_meter_without_a_figure_is_refused_before_the_command_starts() {
     let test = ["test", "performance", "--dir", "db", "--power-meter"];
     let refused = |words: &[&str]| cell.program_refused(&[&test[..], words].concat());
     assert!(refused(&[&relay.meter(), "--power-scope", "server"]).contains("0 W"));
-    assert!(refused(&[&plug.meter()]).contains("give the scope"));
-    assert!(cell.refused(&["--dir", "db", "--power-scope", "server"]).contains("needs --power-meter"));
+    assert!(refused(&[&plug.meter()]).contains("specify the scope"));
+    assert!(cell.refused(&["--dir", "db", "--power-scope", "server"]).contains("requires --power-meter"));
     assert!(cell.program_refused(&["power", "energy", "old.csv"]).contains("does not have a column unix_ms"));
     assert!(cell.program_refused(&["compare", "--drives", "old.csv"]).starts_with("old.csv: "));
     // The exit status is that of the recording.

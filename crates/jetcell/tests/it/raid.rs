@@ -52,7 +52,7 @@ fn created(cell: &CellDirectory) {
 }
 
 #[test]
-fn an_array_loses_members_is_rebuilt_scrubbed_grown_and_destroyed() {
+fn an_array_is_degraded_rebuilt_scrubbed_grown_and_destroyed() {
     let cell = CellDirectory::new();
     created(&cell);
     let status = json(&cell, 0, &["status", "a"]);
@@ -95,7 +95,7 @@ fn an_array_loses_members_is_rebuilt_scrubbed_grown_and_destroyed() {
     {
         assert!(events.contains(what), "{what}: {events}");
     }
-    assert!(cell.program_refused(&["raid", "destroy", "a"]).ends_with("add --force if that is intended"));
+    assert!(cell.program_refused(&["raid", "destroy", "a"]).ends_with("to continue, add --force"));
     assert!(ended(&cell, 0, &["destroy", "a", "--force"]).contains("7 files are no longer members"));
     assert!(
         cell.program_refused(&["raid", "status", "a"]).contains("create an array with jetcell raid create")
@@ -106,7 +106,7 @@ fn an_array_loses_members_is_rebuilt_scrubbed_grown_and_destroyed() {
 }
 
 #[test]
-fn what_cannot_be_a_member_is_refused_with_one_line_and_stays_as_it_is() {
+fn an_invalid_member_is_refused_in_one_line_and_unchanged() {
     let cell = CellDirectory::new();
     for name in ["m1", "m2", "m3"] {
         cell.write(name, vec![0; 16 << 20]);
@@ -125,15 +125,15 @@ fn what_cannot_be_a_member_is_refused_with_one_line_and_stays_as_it_is() {
     };
     for (level, members, what) in [
         ("raid5", &["m1", "m2", "longer"][..], "members must have the same size"),
-        ("raid5", &["m1", "m2"], "raid5 does not work with 2 members; it needs 3 to"),
-        ("raid5", &["m1", "m2", "m1"], "m1 is given twice"),
-        ("raid5", &["m1", "m2", "link"], "link is given twice"),
-        ("raid5", &["m1", "m2", "data"], "contains data; creating an array with it destroys this data"),
-        ("raid5", &["m1", "m2", "none"], "does not exist; give --size to create files"),
+        ("raid5", &["m1", "m2"], "raid5 does not support 2 members; it requires 3 to"),
+        ("raid5", &["m1", "m2", "m1"], "more than once; each member must be a separate file"),
+        ("raid5", &["m1", "m2", "link"], "more than once; each member must be a separate file"),
+        ("raid5", &["m1", "m2", "data"], "contains data, which would be destroyed"),
+        ("raid5", &["m1", "m2", "none"], "does not exist; to create files, add --size"),
         ("raid5", &["m1", "m2", "directory"], "is a directory"),
-        ("raid5", &["short", "short2", "short3"], "a member needs at least"),
+        ("raid5", &["short", "short2", "short3"], "a member must have at least"),
         ("raid5", &["m1", "m2", "/dev/zero"], "/dev/zero"),
-        ("raid7", &["m1"], "\"raid7\" is not a level; levels are raid0, mirror"),
+        ("raid7", &["m1"], "\"raid7\" is not a level; use one of raid0, mirror"),
     ] {
         let text = refused(level, members);
         assert!(text.contains(what), "{members:?}: {text}");
@@ -159,22 +159,22 @@ fn what_cannot_be_a_member_is_refused_with_one_line_and_stays_as_it_is() {
     assert!(text.contains("m1 contains a member of an array"), "{text}");
     // Files that are already members of this array, or that contain other data, are refused too.
     let text = String::from_utf8(run(&cell, &["replace", "a", "0", "m2"]).stderr).unwrap();
-    assert!(text.contains("m2 is in use") || text.contains("m2 is given twice"), "{text}");
+    assert!(text.contains("m2 is in use") || text.contains("more than once; each member must"), "{text}");
     for (file, what) in
-        [("data", "contains data"), ("short", "a member needs at least"), ("none", "does not exist")]
+        [("data", "contains data"), ("short", "a member must have at least"), ("none", "does not exist")]
     {
         let text = String::from_utf8(run(&cell, &["replace", "a", "0", file]).stderr).unwrap();
         assert!(text.contains(what), "{text}");
     }
     let text = String::from_utf8(run(&cell, &["fail", "a", "9"]).stderr).unwrap();
-    assert!(text.contains("9 is neither a member of the array nor a slot (0 to 2)"), "{text}");
+    assert!(text.contains("9 is neither a member of the array nor a slot number (0 to 2)"), "{text}");
     assert_eq!(std::fs::read(cell.path("data")).unwrap(), data);
     assert_eq!(json(&cell, 0, &["status", "a"])["state"], "optimal");
     assert_eq!(json(&cell, 0, &["scrub", "a"])["complete"], true);
 }
 
 #[test]
-fn damaged_superblocks_leave_a_member_out_and_too_many_of_them_are_refused() {
+fn damaged_superblocks_exclude_members_and_too_many_are_refused() {
     let cell = CellDirectory::new();
     created(&cell);
     let wipe = |name: &str, end: u64| {
@@ -231,12 +231,12 @@ fn kill(mut child: Child) {
 }
 
 #[test]
-fn a_killed_rebuild_continues_and_an_array_in_use_is_watched_but_not_changed() {
+fn killed_rebuild_resumes_and_an_array_in_use_rejects_changes() {
     let cell = CellDirectory::new();
     let (rebuild, status) = rebuilding(&cell);
     assert_eq!(status["shut_down"], false);
     let text = String::from_utf8(run(&cell, &["scrub", "a"]).stderr).unwrap();
-    assert!(text.contains("a: another process uses the array (its member "), "{text}");
+    assert!(text.contains("a: another process is using the array (its member "), "{text}");
     let mut watch = cell.program(&["raid", "status", "a", "--watch", "--interval", "100ms", "--json"]);
     let mut watch = watch.stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
@@ -252,7 +252,7 @@ fn a_killed_rebuild_continues_and_an_array_in_use_is_watched_but_not_changed() {
 }
 
 #[test]
-fn an_array_that_was_killed_and_misses_a_member_starts_only_on_demand() {
+fn a_dirty_degraded_array_starts_only_on_request() {
     let cell = CellDirectory::new();
     kill(rebuilding(&cell).0);
     std::fs::rename(cell.path("m4"), cell.path("away")).unwrap();
@@ -267,7 +267,7 @@ fn an_array_that_was_killed_and_misses_a_member_starts_only_on_demand() {
 }
 
 #[test]
-fn an_array_is_measured_beside_plain_files() {
+fn an_array_is_compared_with_plain_files() {
     let cell = CellDirectory::with_limits();
     ended(&cell, 0, &["create", "a", "--level", "raid5", "--size", "64MiB", "--members", "m0", "m1", "m2"]);
     let words = [
@@ -300,7 +300,7 @@ fn an_array_is_measured_beside_plain_files() {
 }
 
 #[test]
-fn a_test_runs_on_luns_and_goes_back_to_a_snapshot() {
+fn a_test_runs_on_luns_and_reverts_to_a_snapshot() {
     let cell = CellDirectory::with_limits();
     let members: Vec<String> = (0..6).map(|member| format!("m{member}")).collect();
     let members: Vec<&str> = members.iter().map(String::as_str).collect();
@@ -365,13 +365,13 @@ fn a_test_runs_on_luns_and_goes_back_to_a_snapshot() {
     test(&["--output", "third", "--open"]);
     assert_eq!(ends().len(), 3);
     let text = refused("array:a");
-    assert!(text.contains("contains LUNs; give one of them"), "{text}");
+    assert!(text.contains("contains LUNs; specify one of them"), "{text}");
     let text = refused("array:a/other");
     assert!(text.contains("other") && !cell.path("a/other").exists(), "{text}");
 }
 
 #[test]
-fn a_test_runs_on_an_array_that_loses_members_and_is_rebuilt_beside_the_load() {
+fn a_test_runs_on_an_array_that_fails_and_rebuilds() {
     let cell = CellDirectory::with_limits();
     let members: Vec<String> = (0..6).map(|member| format!("m{member}")).collect();
     let words = ["create", "a", "--level", "raid-dp", "--size", "64MiB", "--members"];
@@ -414,7 +414,7 @@ fn a_test_runs_on_an_array_that_loses_members_and_is_rebuilt_beside_the_load() {
 }
 
 #[test]
-fn the_risk_of_an_array_is_calculated_from_its_own_rebuilds_and_scrubs() {
+fn array_risk_is_calculated_from_measured_rebuilds_and_scrubs() {
     let cell = CellDirectory::new();
     let make = |name: &str, level: &str, members: [&str; 4]| {
         let words = [&["create", name, "--level", level, "--size", SIZE, "--members"][..], &members].concat();
@@ -454,7 +454,7 @@ fn mode(cell: &CellDirectory, name: &str) -> u32 {
 }
 
 #[test]
-fn files_of_an_array_are_for_their_owner_only() {
+fn array_files_are_private() {
     let cell = CellDirectory::new();
     created(&cell);
     ended(&cell, 0, &["spare", "a", "s0", "--size", SIZE]);
@@ -469,7 +469,7 @@ fn files_of_an_array_are_for_their_owner_only() {
 }
 
 #[test]
-fn links_do_not_lead_an_array_to_other_files() {
+fn an_array_does_not_follow_links() {
     let cell = CellDirectory::new();
     let mirror = |array, members: &[&str], more: &[&str]| {
         let words = ["create", array, "--level", "mirror", "--size", SIZE];
@@ -504,7 +504,7 @@ fn links_do_not_lead_an_array_to_other_files() {
 }
 
 #[test]
-fn a_copy_of_a_member_in_the_place_of_another_one_is_named() {
+fn a_member_overwritten_with_another_members_copy_is_named() {
     let cell = CellDirectory::new();
     created(&cell);
     std::fs::copy(cell.path("m0"), cell.path("m1")).unwrap();

@@ -49,7 +49,7 @@ fn refused(cell: &CellDirectory, words: &[&str]) -> String {
 }
 
 #[test]
-fn loop_devices_are_members_that_fail_are_replaced_and_scrubbed() {
+fn loop_device_members_fail_and_are_replaced_and_scrubbed() {
     let cell = CellDirectory::new();
     let Some(devices) = devices(&cell, 5) else { return };
     let names: Vec<&str> = devices.iter().map(|device| device.0.as_str()).collect();

@@ -86,7 +86,7 @@ fn slow_scrub(cell: &CellDirectory) -> Child {
 }
 
 #[test]
-fn members_of_a_served_array_fail_and_are_replaced_and_scrubbed_under_its_clients() {
+fn a_served_array_handles_member_failure_replacement_and_scrub() {
     if !has(&["nbdsh"]) {
         return;
     }
@@ -116,10 +116,10 @@ fn members_of_a_served_array_fail_and_are_replaced_and_scrubbed_under_its_client
     assert_eq!((&scrubbed["complete"], &scrubbed["damaged"]), (&true.into(), &Value::Array(vec![])));
     // The command is refused with the same messages as for an array that is not in use.
     for (words, what) in [
-        (&["fail", "a", "9"][..], "9 is neither a member of the array nor a slot (0 to 6)"),
-        (&["replace", "a", "0", "none"], "none does not exist; give --size"),
+        (&["fail", "a", "9"][..], "9 is neither a member of the array nor a slot number (0 to 6)"),
+        (&["replace", "a", "0", "none"], "none does not exist; to create files, add --size"),
         (&["replace", "a", "0", "m3"], "m3 is in use"),
-        (&["grow", "a", "n1", "n1", "--size", "24MiB"], "is given twice"),
+        (&["grow", "a", "n1", "n1", "--size", "24MiB"], "is specified more than once"),
         (&["lun", "list", "a"], "the array has no LUNs"),
         (&["lun", "create", "a", "x", "--size", "1MiB"], "the array has no LUNs"),
     ] {
@@ -184,7 +184,7 @@ fn garbage(socket: &Path) {
 }
 
 #[test]
-fn luns_are_made_and_snapshots_taken_while_others_are_served() {
+fn luns_and_snapshots_are_created_while_other_luns_are_served() {
     if !has(&["nbdsh"]) {
         return;
     }
@@ -212,7 +212,7 @@ fn luns_are_made_and_snapshots_taken_while_others_are_served() {
         &["lun", "delete", "a", "mail", "--force"],
     ] {
         let stderr = said(&cell, 2, words).1;
-        assert!(stderr.contains("clients or a test use the LUN mail"), "{stderr}");
+        assert!(stderr.contains("clients or a test are using the LUN mail"), "{stderr}");
     }
     said(&cell, 0, &["snapshot", "delete", "a", "mail", "s1"]);
     said(&cell, 0, &["lun", "delete", "a", "more", "--force"]);
@@ -228,7 +228,7 @@ fn luns_are_made_and_snapshots_taken_while_others_are_served() {
 }
 
 #[test]
-fn a_socket_that_was_left_behind_is_replaced_and_a_long_path_is_no_obstacle() {
+fn a_stale_socket_is_replaced_and_a_long_path_works() {
     let cell = CellDirectory::new();
     let long = "d".repeat(120);
     cell.make_dir(&long);
@@ -252,14 +252,14 @@ fn a_socket_that_was_left_behind_is_replaced_and_a_long_path_is_no_obstacle() {
     cell.write("a/control.sock", "something else");
     let served = RaidServeProcess::start(&cell, &["--listen", "127.0.0.1:0"]);
     let stderr = said(&cell, 2, &["scrub", "a"]).1;
-    assert!(stderr.contains("a: another process uses the array (its member "), "{stderr}");
+    assert!(stderr.contains("a: another process is using the array (its member "), "{stderr}");
     let notes = served.stop();
     assert!(notes.contains("other commands cannot change the array while it is in use"), "{notes}");
     assert_eq!(std::fs::read_to_string(&socket).unwrap(), "something else");
 }
 
 #[test]
-fn members_of_an_array_under_a_test_fail_and_are_replaced_and_scrubbed() {
+fn an_array_under_test_handles_member_failure_replacement_and_scrub() {
     let cell = CellDirectory::with_limits();
     let members: Vec<String> = (0..6).map(|member| format!("m{member}")).collect();
     let members: Vec<&str> = members.iter().map(String::as_str).collect();
@@ -293,7 +293,7 @@ fn members_of_an_array_under_a_test_fail_and_are_replaced_and_scrubbed() {
     assert_eq!(json(&cell, &["scrub", "a"])["damaged"], Value::Array(vec![]));
     ended(&cell, &["snapshot", "create", "a", "mail", "during"]);
     let stderr = said(&cell, 2, &["lun", "delete", "a", "mail", "--force"]).1;
-    assert!(stderr.contains("clients or a test use the LUN mail"), "{stderr}");
+    assert!(stderr.contains("clients or a test are using the LUN mail"), "{stderr}");
     kill_process(Pid::from_child(&test), Signal::INT).unwrap();
     let code = test.wait().unwrap().code();
     assert!(matches!(code, Some(0 | 1)), "{code:?}");

@@ -18,7 +18,7 @@ fn shell(cell: &CellDirectory, lun: &str, script: &str) {
 }
 
 #[test]
-fn luns_are_served_kept_as_snapshots_gone_back_to_and_cloned() {
+fn luns_are_served_snapshotted_reverted_and_cloned() {
     if !has(&["nbdsh"]) {
         return;
     }
@@ -61,7 +61,7 @@ assert h.pread(4096, 0) == bytes(4096)
 }
 
 #[test]
-fn flushed_writes_to_a_lun_survive_a_kill_and_their_log_is_missed() {
+fn flushed_lun_writes_survive_a_kill_and_need_the_log() {
     if !has(&["nbdsh"]) {
         return;
     }
@@ -89,7 +89,7 @@ fn flushed_writes_to_a_lun_survive_a_kill_and_their_log_is_missed() {
 }
 
 #[test]
-fn what_is_no_volume_of_luns_is_refused_with_one_line() {
+fn a_path_that_is_not_a_lun_volume_is_refused() {
     let cell = CellDirectory::new();
     created(&cell, "raid5", 3);
     let refused = |words: &[&str]| {

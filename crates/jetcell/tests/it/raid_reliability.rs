@@ -22,7 +22,7 @@ fn json(arguments: &[&str]) -> Value {
 }
 
 #[test]
-fn the_published_case_with_every_option_of_the_contract() {
+fn the_published_case_accepts_every_documented_option() {
     let value = json(&[
         "--type",
         "raid5",
@@ -66,7 +66,7 @@ fn without_rates_the_published_ones_are_used_and_printed() {
 }
 
 #[test]
-fn every_type_has_an_answer_and_more_redundancy_a_smaller_one() {
+fn every_raid_type_has_a_risk_and_redundancy_lowers_it() {
     let loss = |raid| json(&["--type", raid, "--data-disks", "7"])["probability_of_loss"].as_f64().unwrap();
     let losses = ["raid5", "raid10", "raid6", "mirror3", "triple-parity"].map(loss);
     assert!(losses.is_sorted_by(|more, less| more > less), "{losses:?}");
@@ -74,7 +74,7 @@ fn every_type_has_an_answer_and_more_redundancy_a_smaller_one() {
 }
 
 #[test]
-fn a_file_says_the_same_as_options_and_options_win() {
+fn a_file_is_equivalent_to_options_and_options_take_precedence() {
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let file = directory.path().join("array.toml");
     std::fs::write(
@@ -115,7 +115,7 @@ fn a_file_says_the_same_as_options_and_options_win() {
 }
 
 #[test]
-fn an_explanation_has_every_number() {
+fn an_explanation_contains_every_number() {
     let text = text(&["--type", "raid5", "--explain"]);
     for line in [
         "= 8 x 1.08e-4",
@@ -153,7 +153,7 @@ fn invalid_values_are_refused_with_one_line() {
 
 /// Checks that the command prints the example in `docs/models.md`.
 #[test]
-fn the_worked_example_of_the_documentation() {
+fn the_documented_worked_example_matches_the_output() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/models.md");
     let Ok(page) = std::fs::read_to_string(path) else {
         skip(TestRequirement::Repository, "docs/models.md is in the repository, not in the package");
@@ -167,7 +167,7 @@ fn the_worked_example_of_the_documentation() {
 }
 
 #[test]
-fn a_simulation_agrees_with_the_general_chain_and_repeats_itself() {
+fn a_simulation_matches_the_general_chain_and_is_reproducible() {
     let arguments =
         ["--type", "raid6", "--monte-carlo", "--laws", "exponential", "--seed", "7", "--precision", "10%"];
     let value = json(&arguments);
@@ -243,7 +243,7 @@ fn a_chart_is_complete() {
 }
 
 #[test]
-fn options_without_their_partner_are_refused() {
+fn options_without_required_partners_are_refused() {
     for (arguments, part) in [
         (vec!["--seed", "1"], "--monte-carlo"),
         (vec!["--chart", "x.svg"], "--compare or --curve"),

@@ -107,7 +107,7 @@ pub fn tool(name: &str, words: &[impl AsRef<OsStr>]) -> String {
 }
 
 #[test]
-fn libnbd_describes_copies_and_maps_an_array_also_when_it_is_degraded() {
+fn libnbd_reads_and_maps_healthy_and_degraded_arrays() {
     if !has(&["nbdinfo", "nbdcopy"]) {
         return;
     }
@@ -200,7 +200,7 @@ fn qemu_writes_zeroes_discards_flushes_and_converts() {
 }
 
 #[test]
-fn what_was_written_with_fua_is_there_after_a_kill_and_bad_clients_do_no_harm() {
+fn fua_writes_survive_a_kill_and_bad_clients_are_harmless() {
     if !has(&["nbdsh"]) {
         return;
     }
@@ -250,7 +250,7 @@ except nbd.Error as error:
 }
 
 #[test]
-fn fio_reads_what_it_wrote() {
+fn fio_verifies_written_data() {
     if !has(&["fio"]) || !tool("fio", &["--enghelp"]).contains("nbd") {
         return;
     }
@@ -289,7 +289,7 @@ fn wait_for(what: &str, mut is_true: impl FnMut() -> bool) {
 }
 
 #[test]
-fn a_file_system_on_it_is_sound() {
+fn a_file_system_on_a_served_array_passes_fsck() {
     if !has(&["nbdfuse", "mkfs.ext4", "e2fsck", "debugfs", "fusermount3"]) {
         return;
     }
@@ -339,7 +339,7 @@ fn a_file_system_on_it_is_sound() {
 }
 
 #[test]
-fn without_options_an_array_is_served_on_a_socket_of_its_owner_in_its_directory() {
+fn an_array_is_served_on_a_private_socket_by_default() {
     let cell = CellDirectory::new();
     created(&cell, "raid5", 3);
     let served = RaidServeProcess::start(&cell, &[]);
@@ -360,7 +360,7 @@ fn without_options_an_array_is_served_on_a_socket_of_its_owner_in_its_directory(
 }
 
 #[test]
-fn what_cannot_be_served_is_refused_with_one_line() {
+fn an_unservable_array_is_refused_in_one_line() {
     let cell = CellDirectory::new();
     assert!(
         cell.program_refused(&["raid", "serve", "a"]).contains("create an array with jetcell raid create")
@@ -370,7 +370,7 @@ fn what_cannot_be_served_is_refused_with_one_line() {
     let port = format!("127.0.0.1:{}", served.port());
     let in_use = cell.program(&["raid", "serve", "a", "--listen", "127.0.0.1:0"]).output().unwrap();
     assert_eq!(in_use.status.code(), Some(2));
-    assert!(String::from_utf8(in_use.stderr).unwrap().contains("another process uses the array"));
+    assert!(String::from_utf8(in_use.stderr).unwrap().contains("another process is using the array"));
     assert!(ended(&cell, &["status", "a", "--json"]).contains("\"in_use\":true"));
 
     ended(&cell, &["create", "b", "--level", "mirror", "--size", "16MiB", "--members", "m7", "m8"]);

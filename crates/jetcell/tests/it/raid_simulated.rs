@@ -39,7 +39,7 @@ fn short(cell: &CellDirectory) -> String {
 }
 
 #[test]
-fn an_experiment_in_simulated_time_is_shown_beside_the_published_figures() {
+fn a_simulated_experiment_is_compared_with_published_figures() {
     let cell = CellDirectory::new();
     let short = short(&cell);
     cell.write("short.toml", &short);
@@ -72,7 +72,7 @@ fn an_experiment_in_simulated_time_is_shown_beside_the_published_figures() {
 }
 
 #[test]
-fn a_simulated_rebuild_counts_in_the_risk_of_its_layout() {
+fn a_simulated_rebuild_contributes_to_the_layout_risk() {
     let cell = CellDirectory::new();
     cell.write("short.toml", short(&cell));
     let value = json(&cell, &["simulate", "--config", "short.toml"]);
@@ -100,7 +100,7 @@ fn a_simulated_rebuild_counts_in_the_risk_of_its_layout() {
     assert!(other != shown);
     let refused = |words: &[&str]| cell.program_refused(&[&["raid", "reliability"], words].concat());
     let text = refused(&["--simulated", "result.json", "--layout", "RAID 7"]);
-    assert!(text.starts_with("--layout RAID 7: unknown layout; the layouts are RAID 10, "), "{text}");
+    assert!(text.starts_with("--layout RAID 7: unknown layout; available layouts: RAID 10, "), "{text}");
     let text = refused(&["--simulated", "short.toml"]);
     assert!(text.starts_with("--simulated short.toml: not JSON"), "{text}");
     cell.write("other.json", "{\"layouts\": [3]}");
@@ -108,7 +108,7 @@ fn a_simulated_rebuild_counts_in_the_risk_of_its_layout() {
 }
 
 #[test]
-fn drives_are_shown_beside_what_is_published_of_them() {
+fn drives_are_compared_with_published_specifications() {
     let cell = CellDirectory::new();
     let text = ended(&cell, &["simulate", "--drives"]);
     assert!(text.contains("15k-450") && text.contains("demerit figure") && text.contains("(204)"), "{text}");
@@ -118,7 +118,7 @@ fn drives_are_shown_beside_what_is_published_of_them() {
 }
 
 #[test]
-fn an_array_of_simulated_drives_takes_their_time() {
+fn an_array_on_simulated_drives_takes_drive_time() {
     let cell = CellDirectory::new();
     let members: Vec<String> = (0..16).map(|number| format!("m{number}")).collect();
     let members: Vec<&str> = members.iter().map(String::as_str).collect();
@@ -126,7 +126,7 @@ fn an_array_of_simulated_drives_takes_their_time() {
     let made =
         |drive: Vec<&'static str>| [create.to_vec(), drive, vec!["--members"], members.clone()].concat();
     for (drive, what) in [
-        (vec!["floppy"], "neither a drive nor a file has this name; the drives are 10k-300"),
+        (vec!["floppy"], "there is no drive or file with this name; available drives: 10k-300"),
         (vec!["15k-146", "--time-scale", "0"], "the time scale must be between 0.01 and 10000"),
     ] {
         let text = cell.program_refused(&[vec!["raid"], made(drive)].concat());
@@ -157,6 +157,6 @@ fn an_array_of_simulated_drives_takes_their_time() {
     let damaged = std::fs::read_to_string(cell.path("a/array.toml")).unwrap();
     cell.write("a/array.toml", damaged.replacen("rpm = 15000", "rpm = -1", 1));
     let text = cell.program_refused(&["raid", "status", "a"]);
-    assert!(text.contains("is damaged (no drive has this rpm)"), "{text}");
+    assert!(text.contains("is damaged (the rpm is not possible for a drive)"), "{text}");
     ended(&cell, &["simulate", "--drives"]);
 }

@@ -66,7 +66,7 @@ pub fn checked(cell: &CellDirectory, path: &str) -> String {
 }
 
 #[test]
-fn logs_alone_give_the_database_at_their_end_and_at_earlier_times() {
+fn logs_alone_rebuild_the_database_at_any_time() {
     let Some(corpus) = Corpus::locate() else { return };
     let cell = CellDirectory::new();
     server_logs(&cell, &corpus);
@@ -107,7 +107,7 @@ fn logs_alone_give_the_database_at_their_end_and_at_earlier_times() {
 }
 
 #[test]
-fn a_dirty_database_becomes_clean_in_a_copy_and_in_place() {
+fn a_dirty_database_recovers_in_a_copy_and_in_place() {
     let Some(corpus) = Corpus::locate() else { return };
     let cell = CellDirectory::new();
     dirty_set(&cell, &corpus);
@@ -133,7 +133,7 @@ fn a_dirty_database_becomes_clean_in_a_copy_and_in_place() {
 }
 
 #[test]
-fn a_stream_keeps_the_newer_extensions_of_its_files() {
+fn a_log_stream_keeps_newer_file_extensions() {
     let Some(corpus) = Corpus::locate() else { return };
     let cell = CellDirectory::new();
     dirty_set(&cell, &corpus);
@@ -177,7 +177,7 @@ fn a_database_under_another_name_needs_a_mapping() {
 }
 
 #[test]
-fn bad_sets_of_logs_are_named_and_nothing_is_changed() {
+fn invalid_log_sets_are_named_and_nothing_is_changed() {
     let Some(corpus) = Corpus::locate() else { return };
     let cell = CellDirectory::new();
     server_logs(&cell, &corpus);
@@ -261,7 +261,7 @@ fn bad_sets_of_logs_are_named_and_nothing_is_changed() {
         &["logs"],
         &["logs/SRU00002.log", "JET_err"],
     );
-    refused(&["dirty/SRUDB.dat"], &["there are no logs in its directory"]);
+    refused(&["dirty/SRUDB.dat"], &["the directory of the database does not contain logs"]);
     // The logs are intact again.
     assert_eq!(recovered(&cell, &["logs", "--into", "out"]).0, 0);
 }

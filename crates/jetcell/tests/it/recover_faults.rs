@@ -56,7 +56,7 @@ fn cut(cell: &CellDirectory, path: &str, segment: usize) {
 }
 
 #[test]
-fn the_first_log_that_is_needed_cannot_be_missing() {
+fn a_missing_first_required_log_is_refused() {
     let Some(corpus) = Corpus::locate() else { return };
     let cell = CellDirectory::new();
     // Logs alone, without the one that creates the database.
@@ -77,7 +77,7 @@ fn the_first_log_that_is_needed_cannot_be_missing() {
 }
 
 #[test]
-fn a_log_that_a_power_cut_ended_is_replayed_up_to_its_end() {
+fn a_log_truncated_by_a_power_cut_is_replayed() {
     let Some(corpus) = Corpus::locate() else { return };
     let cell = CellDirectory::new();
     server_logs(&cell, &corpus);
@@ -113,7 +113,7 @@ fn a_log_that_a_power_cut_ended_is_replayed_up_to_its_end() {
 }
 
 #[test]
-fn a_macro_that_the_end_of_the_log_cuts_off_is_not_replayed() {
+fn a_macro_truncated_at_the_log_end_is_not_replayed() {
     let Some(corpus) = Corpus::locate() else { return };
     // Splits extend from 3:5:F56 to 3:6:125 and from 3:6:5CB to 3:7:1A2, and one from the end of generation 2 to
     // 3:1:D7.
@@ -141,7 +141,7 @@ fn a_macro_that_the_end_of_the_log_cuts_off_is_not_replayed() {
 }
 
 #[test]
-fn a_database_of_another_moment_is_refused() {
+fn a_database_from_another_time_is_refused() {
     let Some(corpus) = Corpus::locate() else { return };
     let cell = CellDirectory::new();
     server_logs(&cell, &corpus);
@@ -154,7 +154,7 @@ fn a_database_of_another_moment_is_refused() {
 
 /// Damages a page that redo reaches only after it has changed other pages.
 #[test]
-fn a_damaged_page_stops_the_recovery_before_anything_is_changed() {
+fn a_damaged_page_stops_recovery_before_any_change() {
     let Some(corpus) = Corpus::locate() else { return };
     let cell = CellDirectory::new();
     server_logs(&cell, &corpus);
@@ -173,7 +173,7 @@ fn a_damaged_page_stops_the_recovery_before_anything_is_changed() {
 }
 
 #[test]
-fn a_recovery_in_place_replaces_no_file_of_another_stream_and_changes_none_in_use() {
+fn in_place_recovery_spares_other_streams_and_files_in_use() {
     let Some(corpus) = Corpus::locate() else { return };
     let cell = CellDirectory::new();
     server_logs(&cell, &corpus);
@@ -195,7 +195,7 @@ fn a_recovery_in_place_replaces_no_file_of_another_stream_and_changes_none_in_us
 
 /// Kills a recovery that was allowed to discard logs after it has renamed them.
 #[test]
-fn logs_that_an_interrupted_recovery_gave_up_are_not_forgotten() {
+fn logs_discarded_by_an_interrupted_recovery_are_remembered() {
     let Some(corpus) = Corpus::locate() else { return };
     let cell = CellDirectory::new();
     server_logs(&cell, &corpus);
@@ -215,7 +215,7 @@ fn logs_that_an_interrupted_recovery_gave_up_are_not_forgotten() {
 }
 
 #[test]
-fn logs_with_committed_transactions_may_be_given_up() {
+fn logs_with_committed_transactions_may_be_discarded() {
     let Some(corpus) = Corpus::locate() else { return };
     let cell = CellDirectory::new();
     dirty_set(&cell, &corpus);
@@ -237,7 +237,7 @@ fn logs_with_committed_transactions_may_be_given_up() {
 
 /// Kills the command at many points and restarts it until it completes.
 #[test]
-fn a_recovery_in_place_that_is_killed_continues() {
+fn a_killed_in_place_recovery_resumes() {
     let Some(corpus) = Corpus::locate() else { return };
     let undisturbed = CellDirectory::new();
     server_logs(&undisturbed, &corpus);

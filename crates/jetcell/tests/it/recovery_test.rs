@@ -80,7 +80,7 @@ fn both_modes_replay_all_logs_and_only_one_redoes_the_changes() {
 }
 
 #[test]
-fn a_killed_recovery_test_leaves_databases_that_can_be_used() {
+fn a_killed_recovery_test_leaves_usable_databases() {
     let cell = small();
     let words =
         ["test", "recovery", "--config", "small.toml", "--output", "out", "--dir", "d", "--logs", "400"];
@@ -97,14 +97,14 @@ fn a_killed_recovery_test_leaves_databases_that_can_be_used() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_in_one_line() {
+fn invalid_options_are_refused_in_one_line() {
     let cell = small();
     let refused = |arguments: &[&str]| {
         cell.program_refused(
             &[&["test", "recovery", "--config", "small.toml", "--dir", "d"], arguments].concat(),
         )
     };
-    assert_eq!(refused(&["--logs", "0"]), "--logs 0 is out of range; give 1 to 1000000");
+    assert_eq!(refused(&["--logs", "0"]), "--logs 0 is out of range; use a value from 1 to 1000000");
     assert!(refused(&["--mode", "both"]).contains("expected compatible or true"));
     assert!(refused(&["--duration", "1h"]).contains("unexpected argument '--duration'"));
     assert!(refused(&["--open"]).contains("does not exist; to create databases, omit --open"));

@@ -30,7 +30,7 @@ fn number(value: &Value) -> u64 {
 }
 
 #[test]
-fn both_kinds_of_copies_follow_a_load_and_leave_nothing() {
+fn both_copy_kinds_follow_a_load_and_clean_up() {
     let cell = CellDirectory::with_limits();
     cell.write("small.toml", SMALL);
     let result = replicated(&cell, "both", &["--dir", "d", "--copy-dir", "other"]);

@@ -79,7 +79,7 @@ fn has_samples(path: &Path) -> bool {
 }
 
 #[test]
-fn a_short_run_passes_and_leaves_all_files() {
+fn a_short_run_passes_and_writes_all_files() {
     let cell = CellDirectory::with_limits();
     let result = cell.run("out", 0, &["--dir", "d"]);
     assert_eq!(result["verdict"], "pass");
@@ -130,7 +130,7 @@ fn a_short_run_passes_and_leaves_all_files() {
     assert_eq!(again["initial_database_bytes"], result["final_database_bytes"]);
     assert!(
         cell.refused(&["--dir", "d", "--open", "--page-size", "4KiB"])
-            .contains("has pages of 32KiB, expected 4KiB")
+            .contains("has a page size of 32KiB, but 4KiB is required")
     );
     let strict = cell.run("out3", 1, &["--dir", "d", "--open", "--duration", "1s", "--strict"]);
     assert!(
@@ -179,7 +179,7 @@ fn databases_and_logs_spread_over_directories() {
 }
 
 #[test]
-fn ctrl_c_stops_cleanly_and_still_reports() {
+fn ctrl_c_stops_cleanly_and_produces_a_report() {
     let cell = CellDirectory::with_limits();
     let child = cell.start(&["--dir", "d", "--output", "out", "--duration", "1h"]);
     wait_until("the first sample", || has_samples(&cell.path("out/samples.csv")));
@@ -201,7 +201,7 @@ fn ctrl_c_stops_cleanly_and_still_reports() {
 }
 
 #[test]
-fn a_killed_run_recovers_unless_its_logs_are_gone() {
+fn a_killed_run_recovers_unless_the_logs_are_missing() {
     let cell = CellDirectory::with_limits();
     let mut child =
         cell.start(&["--dir", "d", "--output", "out", "--duration", "1h", "--sample-interval", "1s"]);
@@ -246,7 +246,7 @@ fn a_killed_run_recovers_unless_its_logs_are_gone() {
 }
 
 #[test]
-fn the_scan_finds_damage_and_its_reads_are_not_part_of_the_load() {
+fn the_scan_finds_damage_without_adding_load_reads() {
     let cell = CellDirectory::with_limits();
     let child = cell.start(&["--dir", "d", "--output", "out", "--duration", "5s", "--scan-pause", "0ms"]);
     wait_until("the first sample", || has_samples(&cell.path("out/samples.csv")));

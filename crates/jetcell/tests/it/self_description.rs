@@ -10,7 +10,7 @@ fn printed(words: &[&str]) -> String {
 }
 
 #[test]
-fn the_version_has_the_formats_and_the_build() {
+fn the_version_shows_formats_and_build() {
     let text = printed(&["--version"]);
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines[0], format!("jetcell {}", env!("CARGO_PKG_VERSION")));

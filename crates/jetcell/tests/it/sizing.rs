@@ -67,7 +67,7 @@ fn the_example_is_sized_and_its_test_configuration_is_valid() {
 }
 
 #[test]
-fn the_table_of_designs_is_csv_and_a_page() {
+fn the_design_table_is_available_as_csv_and_html() {
     let cell = CellDirectory::new();
     cell.write(
         "site.toml",
@@ -105,7 +105,7 @@ fn every_formula_is_explained_with_its_numbers() {
 }
 
 #[test]
-fn disks_of_ones_own_add_to_the_catalogue() {
+fn user_defined_disks_extend_the_catalogue() {
     let cell = CellDirectory::new();
     let mine = printed(&size(&cell, &["--list-disks"])).replace("7.2k 8TB", "mine");
     cell.write("disks.toml", mine);
@@ -122,7 +122,7 @@ fn disks_of_ones_own_add_to_the_catalogue() {
 }
 
 #[test]
-fn bad_input_gets_one_line() {
+fn bad_input_gives_a_one_line_error() {
     let cell = CellDirectory::new();
     let example = printed(&size(&cell, &["--example"]));
     cell.write("typo.toml", example.replacen("quota =", "quotta =", 1));

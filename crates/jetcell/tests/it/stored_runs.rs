@@ -53,8 +53,8 @@ fn bad_runs(cell: &CellDirectory) -> [(&'static str, &'static str, &'static str)
         ("noise", "noise/result.json: truncated or damaged", "restore it from a copy"),
         (
             "directory",
-            "directory/result.json: no run is stored here",
-            "give the directory that contains result.json",
+            "directory/result.json: failed to read the stored run",
+            "specify the directory that contains result.json",
         ),
         ("sampleless", "sampleless/samples.csv: ", "the samples are part of the run"),
     ]
@@ -78,7 +78,7 @@ fn report_and_compare_refuse_unreadable_runs() {
         }
     }
     let text = cell.program_refused(&["report", "nowhere"]);
-    assert!(text.starts_with("nowhere/result.json: no run is stored here"), "{text}");
+    assert!(text.starts_with("nowhere/result.json: failed to read the stored run"), "{text}");
     assert_eq!(std::fs::read_to_string(cell.path("comparison.html")).unwrap(), "an older one");
 }
 
@@ -89,16 +89,19 @@ fn invalid_comparisons_are_refused() {
     cell.store("b", &RUN.0);
     let refused = |arguments: &[&str]| cell.program_refused(&[&["compare"], arguments].concat());
     assert_eq!(refused(&["a"]), "a comparison needs two or more runs; `jetcell report` shows one");
-    assert_eq!(refused(&["a", "b", "./a"]), "./a is given twice, also as run 1; give each run once");
+    assert_eq!(
+        refused(&["a", "b", "./a"]),
+        "./a is specified twice, also as run 1; specify each run only once"
+    );
     assert_eq!(
         refused(&["a", "b/samples.csv"]),
-        "b/samples.csv: not a run; name the directory or the result.json of a run"
+        "b/samples.csv is not a run; specify the directory or the result.json of a run"
     );
     assert!(refused(&["a", "b", "--base", "3"]).starts_with("--base 3: no run has this name"));
     assert!(refused(&["a", "b", "--output", "nowhere/x"]).starts_with("nowhere/x: cannot be written: "));
     assert_eq!(
         cell.program_refused(&["report", "a", "b", "--format", "html"]),
-        "--format html shows one run; give one directory"
+        "--format html can show only one run; specify one directory"
     );
 }
 
@@ -204,7 +207,7 @@ fn a_stored_run_is_shown_unchanged() {
 }
 
 #[test]
-fn control_characters_of_a_stored_run_are_shown_and_not_sent() {
+fn control_characters_in_a_stored_run_are_escaped() {
     let cell = CellDirectory::new();
     let mut hostile = RUN.0.clone();
     hostile["reason"] = json!("\u{1b}[2J\u{1b}]0;owned\u{7}\nPASS");
@@ -229,7 +232,7 @@ fn control_characters_of_a_stored_run_are_shown_and_not_sent() {
 }
 
 #[test]
-fn a_directory_above_runs_lists_them() {
+fn a_parent_directory_lists_the_runs() {
     let cell = CellDirectory::new();
     let mut failed = RUN.0.clone();
     failed["verdict"] = json!("fail");
@@ -248,7 +251,7 @@ fn a_directory_above_runs_lists_them() {
     );
     assert!(lines[2].ends_with("the second one"), "{text}");
     cell.make_dir("none");
-    assert!(cell.program_refused(&["report", "none"]).contains("no run is stored here"));
+    assert!(cell.program_refused(&["report", "none"]).contains("failed to read the stored run"));
 }
 
 /// A short text of a histogram can use many KiB of memory.

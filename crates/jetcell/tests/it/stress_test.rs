@@ -16,7 +16,7 @@ fn lines(cell: &CellDirectory, file: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_killed_stress_test_is_continued_and_the_result_says_so() {
+fn a_resumed_stress_test_is_marked_in_the_result() {
     let cell = CellDirectory::with_limits();
     let begin = ["test", "stress", "--config", "wide.toml", "--dir", "d", "--output", "out"];
     let begin = [&begin[..], &["--duration", "8s", "--sample-interval", "250ms"]].concat();
@@ -79,10 +79,10 @@ fn a_killed_stress_test_is_continued_and_the_result_says_so() {
 }
 
 #[test]
-fn a_stopped_stress_test_can_be_continued_and_nothing_else_can() {
+fn only_a_stopped_stress_test_can_be_continued() {
     let cell = CellDirectory::with_limits();
     let refused = cell.program_refused(&["test", "stress", "--dir", "d", "--resume"]);
-    assert!(refused.contains("does not contain an interrupted creation"), "{refused}");
+    assert!(refused.contains("does not contain partially created databases"), "{refused}");
     assert!(
         cell.program_refused(&["test", "stress", "--dir", "d", "--find-max"]).contains("unexpected argument")
     );
@@ -92,7 +92,7 @@ fn a_stopped_stress_test_can_be_continued_and_nothing_else_can() {
 }
 
 #[test]
-fn log_reads_of_further_copies_have_the_pattern_of_jetstress() {
+fn log_reads_for_additional_copies_match_the_jetstress_pattern() {
     let cell = CellDirectory::with_limits();
     let result = cell.run("out", 0, &["--dir", "d", "--copies", "3", "--duration", "4s"]);
     let row = &result["instances"][0];

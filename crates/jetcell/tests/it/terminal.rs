@@ -49,7 +49,7 @@ fn damaged(cell: &CellDirectory, name: &str) -> Option<()> {
 }
 
 #[test]
-fn a_terminal_has_colours_unless_no_color_or_the_option_says_no() {
+fn a_terminal_has_colours_unless_disabled() {
     let cell = CellDirectory::new();
     if damaged(&cell, "a.edb").is_none() {
         return;

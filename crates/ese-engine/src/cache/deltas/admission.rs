@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn each_page_that_is_read_only_to_be_written_costs_the_gain_of_a_useful_one() {
+    fn a_read_only_for_writing_cancels_one_admission_gain() {
         let budget = AdmissionBudget::new(1000);
         budget.lower_to(30);
         budget.lose(7);

@@ -30,14 +30,14 @@ pub(crate) enum PageDelta<'a> {
     Cut { line: usize, prefix: &'a [u8], next: Option<PageNumber> },
 }
 
-const NO_ROOM: &str = "page has no room for the node";
+const NO_ROOM: &str = "page does not have enough space for the node";
 const HEADER: usize = 24;
 
 /// Error: a page's dbtime differs from the one that the log expects before the first missing change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
-    "dbtime {} is {} than the log expects ({}): a write was lost, or the file and the log are from \
-     different times",
+    "dbtime {} is {} than the log expects ({}): a write was lost, or the file and the log do not belong \
+     together",
     .found.0, if .found < .expected { "older" } else { "newer" }, .expected.0
 )]
 pub(crate) struct DbTimeMismatch {

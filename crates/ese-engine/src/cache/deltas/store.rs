@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn the_checkpoint_depth_bounds_the_evictions_without_writes() {
+    fn the_checkpoint_depth_limits_evictions_without_writes() {
         let store = DeltaStore::new(PAGE, 64, 32, 0);
         store.bound_checkpoint_depth(3 * PAGE as u64);
         for left in (0..3).rev() {
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_needed_for_what_those_at_hand_do_not_hold() {
+    fn a_frame_is_needed_when_deltas_exceed_existing_frames() {
         let (limit, slack) = (5, 2 * PAGE);
         let store = DeltaStore::new(PAGE, 64, limit, slack);
         let (mut bytes, mut frames, mut fullest) = (0, 0, usize::MAX);

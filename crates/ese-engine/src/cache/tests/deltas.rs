@@ -92,7 +92,7 @@ fn an_evicted_dirty_page_is_read_and_written_when_the_checkpoint_needs_it() {
 }
 
 #[test]
-fn every_way_to_get_an_evicted_dirty_page_returns_its_changes() {
+fn every_fetch_method_returns_the_changes_on_evicted_dirty_pages() {
     let fixture = CacheFixture::new(64, 3000, false);
     for page in 1..=5 {
         fixture.set_by_delta(page, 9);
@@ -200,7 +200,7 @@ fn pages_without_deltas_and_pages_with_undo_are_written_before_eviction() {
 }
 
 #[test]
-fn reads_only_to_write_use_up_the_admission_budget() {
+fn reads_done_only_for_writing_exhaust_the_admission_budget() {
     let fixture = CacheFixture::new(64, 4000, false);
     let mut before = 0;
     for page in 1..=4000 {
@@ -216,7 +216,7 @@ fn reads_only_to_write_use_up_the_admission_budget() {
 }
 
 #[test]
-fn deltas_return_frames_when_sessions_pin_all_others() {
+fn deltas_release_frames_when_sessions_pin_all_other_frames() {
     let fixture = CacheFixture::new(64, 3000, false);
     for page in 1..=2000 {
         fixture.set_by_delta(page, 1);
@@ -241,13 +241,12 @@ fn recorded(value: u64, before: LogPosition, end: LogPosition) -> Vec<u8> {
 }
 
 #[test]
-fn of_buffered_changes_only_those_that_the_page_lacks_are_applied() {
+fn only_buffered_changes_missing_from_the_page_are_applied() {
     // `there` is how many of the three changes are already on disk.
     for there in 1..=3 {
         let fixture = CacheFixture::new(64, 3000, false);
-        let ends = [1, 2, 3].map(|value| {
-            (if value <= there { fixture.set_by_delta(7, value) } else { fixture.log.append() })
-        });
+        let ends = [1, 2, 3]
+            .map(|value| if value <= there { fixture.set_by_delta(7, value) } else { fixture.log.append() });
         fixture.cache.flush_file(fixture.file).unwrap();
         fixture.push_out(7);
         // If a change that is already on disk were applied again, the value would be wrong.
@@ -297,7 +296,7 @@ fn a_buffered_change_that_needs_older_records_lowers_the_oldest_dirty_position()
 }
 
 #[test]
-fn buffered_changes_for_another_state_of_the_page_are_refused() {
+fn buffered_changes_for_a_different_page_state_are_rejected() {
     let fixture = CacheFixture::new(64, 3000, false);
     let old = fixture.set_by_delta(7, 1);
     fixture.cache.flush_file(fixture.file).unwrap();
@@ -322,7 +321,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     /// After random operations, every page matches a model, and memory stays within its limit.
     #[test]
-    fn pages_equal_a_model_after_random_operations(mut seed: u64, frames in 48_usize..200, background: bool) {
+    fn pages_match_a_model_after_random_operations(mut seed: u64, frames in 48_usize..200, background: bool) {
         let fixture = CacheFixture::new(frames, 600, background);
         let mut model = vec![0; 601];
         for step in 1..4000 {

@@ -38,7 +38,7 @@ fn damage_is_reported_and_the_next_fetch_reads_the_page_again() {
 
 /// Only pages that were returned to the file system read as unused. Zeros on other pages are damage.
 #[test]
-fn zeros_of_a_hole_are_an_unused_page() {
+fn zeros_from_a_hole_are_read_as_an_unused_page() {
     let fixture = CacheFixture::new(32, 10, false);
     [3, 4].into_iter().for_each(|page| fixture.disk.damage(page, |bytes| bytes.fill(0)));
     fixture.cache.shared.file(fixture.file).unwrap().given_back.add(3, 3);
@@ -57,7 +57,7 @@ fn a_flipped_bit_is_repaired_and_counted() {
 }
 
 #[test]
-fn a_bad_transfer_is_repeated_also_after_a_read_ahead() {
+fn a_bad_transfer_is_retried_even_after_read_ahead() {
     let fixture = CacheFixture::new(32, 10, false);
     fixture.disk.bad_reads.store(2, Ordering::SeqCst);
     assert_eq!(fixture.value(3), 0);
@@ -82,7 +82,7 @@ fn a_failed_read_is_reported_and_changes_nothing() {
 }
 
 #[test]
-fn after_a_failed_write_nothing_is_written_and_the_page_stays_dirty() {
+fn a_failed_write_stops_all_writes_and_keeps_pages_dirty() {
     let fixture = CacheFixture::new(32, 10, false);
     fixture.set(1, 3);
     fixture.disk.fail_writes.store(true, Ordering::SeqCst);
@@ -98,7 +98,7 @@ fn after_a_failed_write_nothing_is_written_and_the_page_stays_dirty() {
 }
 
 #[test]
-fn pages_that_cannot_be_protected_are_not_written_and_the_error_names_the_reason() {
+fn unprotected_pages_are_not_written_and_the_error_states_why() {
     let fixture = CacheFixture::new(32, 10, false);
     fixture.set(1, 5);
     fixture.log.refuse_protection.store(true, Ordering::SeqCst);
@@ -110,7 +110,7 @@ fn pages_that_cannot_be_protected_are_not_written_and_the_error_names_the_reason
 }
 
 #[test]
-fn a_failed_sync_holds_the_checkpoint_for_ever() {
+fn a_failed_sync_holds_the_checkpoint_permanently() {
     let fixture = CacheFixture::new(32, 10, false);
     let first = fixture.log.tip();
     fixture.set(1, 3);
@@ -122,7 +122,7 @@ fn a_failed_sync_holds_the_checkpoint_for_ever() {
 }
 
 #[test]
-fn a_session_that_needs_a_frame_fails_when_nothing_can_be_written() {
+fn a_frame_request_fails_when_no_page_can_be_written() {
     let fixture = CacheFixture::new(16, 40, false);
     fixture.disk.fail_writes.store(true, Ordering::SeqCst);
     let failed = (1..=40).find_map(|page| {
@@ -157,7 +157,7 @@ fn a_discarded_file_leaves_no_pages_or_changes() {
 }
 
 #[test]
-fn after_a_failure_outside_of_the_cache_nothing_is_written() {
+fn no_page_is_written_after_a_failure_outside_the_cache() {
     let fixture = CacheFixture::new(32, 10, false);
     fixture.set(1, 7);
     fixture.cache.check_writable().unwrap();

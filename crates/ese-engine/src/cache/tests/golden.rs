@@ -159,12 +159,12 @@ impl CacheWorkload {
 }
 
 #[test]
-fn deltas_in_most_of_the_memory() {
+fn trace_with_deltas_in_most_of_the_cache() {
     CacheWorkload::new(160, |_| ()).run("cache-deltas.txt");
 }
 
 #[test]
-fn deltas_with_little_memory_and_a_small_budget() {
+fn trace_with_deltas_and_little_memory_and_budget() {
     let work = CacheWorkload::new(300, |options| {
         options.eviction = EvictionPolicy::KeepDeltas { memory_permille: 60 };
         options.history_pages = 40;
@@ -175,7 +175,7 @@ fn deltas_with_little_memory_and_a_small_budget() {
 }
 
 #[test]
-fn a_cache_without_deltas_that_cleans_much() {
+fn trace_without_deltas_and_with_heavy_cleaning() {
     let write_back = |options: &mut CacheOptions| {
         options.eviction = EvictionPolicy::WriteBack;
         options.start_cleaning_permille = 200;
@@ -186,6 +186,6 @@ fn a_cache_without_deltas_that_cleans_much() {
 }
 
 #[test]
-fn the_smallest_cache() {
+fn trace_of_the_smallest_cache() {
     CacheWorkload::new(16, |options| options.eviction = EvictionPolicy::WriteBack).run("cache-smallest.txt");
 }

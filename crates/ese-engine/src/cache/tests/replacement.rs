@@ -60,7 +60,7 @@ fn pages_that_were_popular_long_ago_are_evicted() {
 }
 
 #[test]
-fn clean_steps_keep_frames_available_so_that_faults_do_not_stall() {
+fn cleaning_steps_keep_free_frames_available_for_page_faults() {
     let fixture = CacheFixture::new(256, 2000, false);
     let mut seed = 1;
     for _ in 0..5000 {
@@ -74,7 +74,7 @@ fn clean_steps_keep_frames_available_so_that_faults_do_not_stall() {
 }
 
 #[test]
-fn cleaning_starts_below_one_threshold_and_ends_at_another() {
+fn cleaning_starts_below_one_threshold_and_stops_at_another() {
     let fixture = CacheFixture::new(512, 2000, false);
     let (cache, limits) = (&fixture.cache, &fixture.cache.limits);
     // A fetch can take a clean page's frame without the help of the cleaner.
@@ -116,7 +116,7 @@ fn the_cleaner_is_notified_before_many_victims_wait_for_it() {
 }
 
 #[test]
-fn pages_filled_one_after_the_other_are_written_together_and_others_are_not() {
+fn only_sequentially_filled_pages_are_written_together() {
     let written = |page_of: fn(u32, &mut u64) -> u32| {
         let fixture = CacheFixture::new(256, 4000, false);
         let mut seed = 1;

@@ -41,7 +41,7 @@ fn a_flush_writes_log_and_undo_before_pages_and_leaves_all_pages_clean() {
 }
 
 #[test]
-fn undo_of_an_ended_transaction_is_not_logged() {
+fn undo_for_a_completed_transaction_is_not_logged() {
     let fixture = CacheFixture::new(32, 10, false);
     let undo = fixture.set_with_undo(1, 5);
     crate::cache::DeferredUndo::log(&*undo).unwrap();
@@ -127,7 +127,7 @@ fn a_written_page_holds_the_checkpoint_until_the_sync() {
 }
 
 #[test]
-fn a_page_changed_during_its_write_stays_dirty_and_is_not_written_twice_at_once() {
+fn a_page_changed_during_a_write_is_not_written_concurrently() {
     let fixture = CacheFixture::new(32, 10, false);
     fixture.set(1, 7);
     fixture.disk.hold.store(true, Ordering::SeqCst);
@@ -221,7 +221,7 @@ fn redo_gets_zeros_for_pages_that_never_reached_the_disk() {
 }
 
 #[test]
-fn memory_stays_within_the_limit_whatever_the_size_of_the_database() {
+fn memory_stays_within_the_limit_for_any_database_size() {
     let fixture = CacheFixture::new(64, 5000, false);
     for page in 1..=5000 {
         if page % 2 == 0 {
@@ -242,7 +242,7 @@ fn memory_stays_within_the_limit_whatever_the_size_of_the_database() {
 }
 
 #[test]
-fn granted_memory_holds_no_page_until_it_is_returned() {
+fn granted_memory_caches_no_pages_until_the_grant_is_returned() {
     let fixture = CacheFixture::new(64, 200, false);
     let frames = fixture.cache.counters().frames;
     let page_bytes = fixture.cache.page_size().bytes();
@@ -261,7 +261,7 @@ fn granted_memory_holds_no_page_until_it_is_returned() {
 }
 
 #[test]
-fn grants_at_the_same_time_leave_half_of_the_frames_for_pages() {
+fn concurrent_memory_grants_leave_half_the_frames_for_pages() {
     let fixture = CacheFixture::new(64, 200, false);
     let (frames, page_bytes) = (fixture.cache.counters().frames as usize, fixture.cache.page_size().bytes());
     let grant = || fixture.cache.grant_memory(frames / 3 * page_bytes);
@@ -304,7 +304,7 @@ fn files_with_their_own_logs_share_the_cache() {
 }
 
 #[test]
-fn a_log_that_fails_does_not_block_writes_of_other_files() {
+fn a_failed_log_does_not_block_writes_to_other_files() {
     let first = CacheFixture::new(32, 40, false);
     let log = Arc::new(TestLog::default());
     let disk = TestDisk::new(40, log.clone(), false);

@@ -69,7 +69,7 @@ fn a_flush_writes_every_change_made_before_it() {
 }
 
 #[test]
-fn no_page_is_written_and_no_log_flushed_after_the_file_was_discarded() {
+fn no_page_or_log_write_follows_a_file_discard() {
     explore(|| {
         let fixture = Arc::new(CacheFixture::new(FRAMES, 8, true));
         fixture.set(1, 1);
@@ -126,7 +126,7 @@ fn a_page_that_is_evicted_and_read_again_loses_no_change() {
 }
 
 #[test]
-fn sessions_that_miss_one_page_read_it_once_also_during_a_read_ahead() {
+fn concurrent_misses_read_a_page_once_even_during_read_ahead() {
     explore(|| {
         let fixture = Arc::new(CacheFixture::new(16, 8, true));
         let sessions = [0, 1, 2].map(|session| {
@@ -145,7 +145,7 @@ fn sessions_that_miss_one_page_read_it_once_also_during_a_read_ahead() {
 
 /// A page is created while it is being read. The last thread that pins it may or may not change it.
 #[test]
-fn a_created_page_has_the_bytes_of_its_creator_or_of_the_disk() {
+fn a_created_page_has_either_the_creator_or_disk_bytes() {
     explore(|| {
         let fixture = Arc::new(CacheFixture::new(16, 8, false));
         let creates = Arc::new(AtomicBool::new(false));
@@ -185,7 +185,7 @@ fn a_created_page_has_the_bytes_of_its_creator_or_of_the_disk() {
 }
 
 #[test]
-fn frames_that_are_reused_often_lose_no_change_and_no_pin() {
+fn frequently_reused_frames_lose_no_change_or_pin() {
     explore(|| {
         const PAGES: u32 = 20;
         let fixture = Arc::new(CacheFixture::new(16, PAGES, true));

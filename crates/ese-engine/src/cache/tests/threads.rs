@@ -87,17 +87,17 @@ fn hammer(
 }
 
 #[test]
-fn sessions_without_a_cleaner_lose_nothing() {
+fn sessions_without_a_cleaner_lose_no_changes() {
     hammer(32, 120, false, ChangeRecording::Whole, 4000);
 }
 
 #[test]
-fn sessions_with_a_cleaner_lose_nothing() {
+fn sessions_with_a_cleaner_lose_no_changes() {
     hammer(48, 120, true, ChangeRecording::Whole, 4000);
 }
 
 #[test]
-fn sessions_whose_pages_are_evicted_with_deltas_lose_nothing() {
+fn sessions_lose_no_changes_when_pages_are_evicted_with_deltas() {
     let counters = hammer(128, 2000, true, ChangeRecording::Deltas, 6000);
     assert!(counters.delta_evictions > 1000, "{counters:?}");
 }
@@ -114,7 +114,7 @@ fn sessions_that_miss_the_same_page_cause_one_read() {
 }
 
 #[test]
-fn the_cleaner_stops_with_its_cache() {
+fn the_cleaner_stops_when_the_cache_is_dropped() {
     let fixture = CacheFixture::new(32, 50, true);
     fixture.cache.start_threads().unwrap();
     fixture.cache.start_threads().unwrap();

@@ -91,7 +91,7 @@ fn a_page_whose_log_is_durable_is_written_without_a_flush() {
 /// A read through the cache is one transfer. Pages that were not in memory stay in memory afterwards, up to the last
 /// page that may be cached. Fetching these pages needs no I/O.
 #[test]
-fn a_read_through_keeps_the_pages_that_were_not_in_memory() {
+fn a_read_through_caches_pages_that_were_not_in_memory() {
     let fixture = CacheFixture::new(160, 60, false);
     fixture.set(3, 9);
     assert_eq!(fixture.value(5), 0);
@@ -117,7 +117,7 @@ fn a_read_through_keeps_the_pages_that_were_not_in_memory() {
 
 /// At most an eighth of the cache is used. After an error, no page is cached.
 #[test]
-fn a_read_through_leaves_most_of_the_cache_alone() {
+fn a_read_through_evicts_little_of_the_cache() {
     let fixture = CacheFixture::new(160, 200, false);
     for (file, expected) in [(fixture.file, fixture.cache.limits.frames / 8), (AttachedFileId(9), 0)] {
         let first = PageKey { file, ..fixture.key(1) };

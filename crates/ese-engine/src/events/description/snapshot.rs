@@ -8,7 +8,7 @@ impl SnapshotEvent {
         let says = |id, parameters, text: &str| {
             informational(id, EventCategory::Snapshot, parameters, text.to_string())
         };
-        let failed = |described| EventDescription { severity: EventSeverity::Error, ..described };
+        let as_error = |described| EventDescription { severity: EventSeverity::Error, ..described };
         match self {
             SnapshotEvent::Started { full: true } => {
                 says(2005, vec![], "A snapshot of the instance is being prepared, as a full backup.")
@@ -19,7 +19,7 @@ impl SnapshotEvent {
             SnapshotEvent::FreezeStarted => {
                 says(2001, vec![], "The instance is being frozen for a snapshot.")
             }
-            SnapshotEvent::FreezeFailed { error, what } => failed(says(
+            SnapshotEvent::FreezeFailed { error, what } => as_error(says(
                 2002,
                 vec![("error", (*error).into()), ("what", EventValue::Text(what.clone()))],
                 &format!("The instance could not be frozen for a snapshot, error {error}: {what}."),
@@ -27,7 +27,7 @@ impl SnapshotEvent {
             SnapshotEvent::FreezeEnded => {
                 says(2003, vec![], "The freeze has ended, and the instance continues.")
             }
-            SnapshotEvent::FreezeTimedOut { milliseconds } => failed(says(
+            SnapshotEvent::FreezeTimedOut { milliseconds } => as_error(says(
                 2004,
                 vec![("milliseconds", (*milliseconds).into())],
                 &format!(

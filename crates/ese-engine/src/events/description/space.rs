@@ -12,7 +12,7 @@ impl SpaceEvent {
             [("database", EventValue::from(database))].into_iter().chain(more).collect()
         };
         let says = |id, parameters, text| informational(id, EventCategory::General, parameters, text);
-        let failed = |id, error: &i32, what: &String, task: &str| EventDescription {
+        let failure_description = |id, error: &i32, what: &String, task: &str| EventDescription {
             severity: EventSeverity::Error,
             ..says(
                 id,
@@ -66,8 +66,8 @@ impl SpaceEvent {
                     report.pages_before, report.pages_after
                 ),
             ),
-            SpaceEvent::TrimFailed { error, what } => failed(743, error, what, "trim"),
-            SpaceEvent::ShrinkFailed { error, what } => failed(749, error, what, "shrink"),
+            SpaceEvent::TrimFailed { error, what } => failure_description(743, error, what, "trim"),
+            SpaceEvent::ShrinkFailed { error, what } => failure_description(749, error, what, "shrink"),
         }
     }
 }

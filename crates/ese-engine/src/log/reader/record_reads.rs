@@ -106,9 +106,10 @@ impl LogReader {
     }
 
     pub(super) fn open_log_file(&self, path: &Path) -> Result<OpenLogFile> {
-        let failed = |e: io::Error| Error::io(path, &e);
-        let file = self.vfs.open(path, OpenMode::Read).map_err(failed)?;
-        let segments = u16::try_from(file.len().map_err(failed)? / SEGMENT_BYTES as u64).unwrap_or(u16::MAX);
+        let io_error = |e: io::Error| Error::io(path, &e);
+        let file = self.vfs.open(path, OpenMode::Read).map_err(io_error)?;
+        let segments =
+            u16::try_from(file.len().map_err(io_error)? / SEGMENT_BYTES as u64).unwrap_or(u16::MAX);
         Ok(OpenLogFile { file, segments })
     }
 

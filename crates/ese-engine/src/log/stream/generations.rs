@@ -106,7 +106,7 @@ impl LogStream {
         };
         if entered >= LAST_GENERATION {
             return Err(Error::Usage(
-                "log generation numbers are exhausted; start a new log stream".to_string(),
+                "all log generation numbers have been used; start a new log stream".to_string(),
             ));
         }
         self.rename_files(&mut files)?;
@@ -227,7 +227,7 @@ impl LogStream {
         let obsolete = self.obsolete(files)?;
         let Some(archived) = files.archived.as_mut().filter(|_| obsolete > 0) else { return Ok(None) };
         let Some((_, path)) = archived.front().cloned() else { return Ok(None) };
-        let failed = |e: std::io::Error| Error::io(&path, &e);
+        let io_error = |e: std::io::Error| Error::io(&path, &e);
         // The generation leaves the list only after its file was renamed. Otherwise the next call would take a newer
         // one, and the remaining generations would have a gap.
         match vfs.rename(&path, &names.next()) {
@@ -236,12 +236,12 @@ impl LogStream {
                 archived.pop_front();
                 return Ok(None);
             }
-            renamed => renamed.map_err(failed)?,
+            renamed => renamed.map_err(io_error)?,
         }
         archived.pop_front();
         self.sync_names()?;
-        let file = vfs.open(&names.next(), OpenMode::Write).map_err(failed)?;
-        let complete = file.len().map_err(failed)? == u64::from(self.options.file_size);
+        let file = vfs.open(&names.next(), OpenMode::Write).map_err(io_error)?;
+        let complete = file.len().map_err(io_error)? == u64::from(self.options.file_size);
         Ok(complete.then_some(file))
     }
 
@@ -291,7 +291,7 @@ impl LogStream {
         }
         let state = self.state.lock();
         let Some(prepared) = state.prepared.clone() else {
-            return Err(Error::ReadOnly("no log file is prepared".to_string()));
+            return Err(Error::ReadOnly("no log file has been prepared".to_string()));
         };
         header.previous_created = state.created;
         header.previous_checksum = state.accumulated;

@@ -34,10 +34,10 @@ impl LogStream {
         let Some(reserve) = reserves.find(|path| self.has_log_size(path)) else {
             return Err(Error::DiskFull { path: names.next() });
         };
-        let failed = |e: std::io::Error| Error::io(&reserve, &e);
-        vfs.rename(&reserve, &names.next()).map_err(failed)?;
-        vfs.sync_directory(names.directory()).map_err(failed)?;
-        let file = vfs.open(&names.next(), OpenMode::Write).map_err(failed)?;
+        let io_error = |e: std::io::Error| Error::io(&reserve, &e);
+        vfs.rename(&reserve, &names.next()).map_err(io_error)?;
+        vfs.sync_directory(names.directory()).map_err(io_error)?;
+        let file = vfs.open(&names.next(), OpenMode::Write).map_err(io_error)?;
         Ok(PreparedFile { file, from_reserve: true, written: 0 })
     }
 
@@ -89,7 +89,7 @@ mod tests {
     use crate::log::tests::{FILE_SIZE, batch, create, names, read, record};
 
     #[test]
-    fn a_full_disk_refuses_appends_but_transactions_can_end() {
+    fn a_full_disk_rejects_appends_but_transactions_can_finish() {
         let disk = SimVfs::new();
         let log = create(disk.clone());
         log.step().unwrap();
@@ -130,16 +130,16 @@ mod tests {
     }
 
     #[test]
-    fn reserve_logs_that_are_removed_are_made_again_within_a_second() {
+    fn removed_reserve_logs_are_recreated_within_a_second() {
         let disk = SimVfs::new();
         let log = create(disk.clone());
         log.step().unwrap();
-        let there = || disk.exists(&names().reserve(1)).unwrap();
-        assert!(there());
+        let reserve_exists = || disk.exists(&names().reserve(1)).unwrap();
+        assert!(reserve_exists());
         disk.remove(&names().reserve(1)).unwrap();
         disk.clock().sleep(RESERVE_CHECK_INTERVAL);
         log.step().unwrap();
-        assert!(there());
+        assert!(reserve_exists());
     }
 
     /// Checks that reserve logs of the wrong size are not used. Such files are left over from a process that was
@@ -150,11 +150,11 @@ mod tests {
         for odd in [0, half, 2 * half + 4096, 4 * half] {
             for later in [false, true] {
                 let disk = SimVfs::new();
-                let put = |numbers: std::ops::RangeInclusive<u32>| {
+                let put_reserves = |numbers: std::ops::RangeInclusive<u32>| {
                     numbers.for_each(|number| disk.put(&names().reserve(number), &vec![7; odd]));
                 };
                 if !later {
-                    put(1..=16);
+                    put_reserves(1..=16);
                 }
                 let log = create(disk.clone());
                 let whole = (1..=16).filter(|&number| {
@@ -163,7 +163,7 @@ mod tests {
                 });
                 assert_eq!(whole.count(), 16, "{odd}: reserves are restored");
                 if later {
-                    put(10..=16);
+                    put_reserves(10..=16);
                 }
                 disk.set_capacity(disk.used());
                 for number in 0..60 {

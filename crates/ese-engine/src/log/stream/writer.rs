@@ -222,9 +222,9 @@ impl LogStream {
         let offset = u64::from(start) * SEGMENT_BYTES as u64;
         let file = entered.as_ref().map_or(file, |(prepared, _)| prepared.clone());
         // The file still has the path under which it was prepared. Error messages name the current log instead.
-        let failed =
+        let read_only_error =
             |e: std::io::Error| Error::ReadOnly(format!("{}: {e}", self.options.names.current().display()));
-        file.write_parts_durable(offset, &parts, IoReason::LogWrite).map_err(failed)?;
+        file.write_parts_durable(offset, &parts, IoReason::LogWrite).map_err(read_only_error)?;
         Ok(WriteResult { checksum, entered })
     }
 }

@@ -12,7 +12,7 @@ use crate::log::LogStream;
 use crate::{Error, LogErrorKind, Result};
 
 #[test]
-fn after_a_power_cut_the_log_has_at_least_all_durable_records_and_can_be_resumed() {
+fn a_log_keeps_durable_records_and_resumes_after_power_cut() {
     for seed in 0..60 {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let mut disk = SimVfs::new();
@@ -63,7 +63,7 @@ fn after_a_power_cut_the_log_has_at_least_all_durable_records_and_can_be_resumed
 /// Interrupts each operation of entering and naming a generation, with every possible outcome of the renames. Durable
 /// records must survive, and the stream must continue from the records that are found, under the correct names.
 #[test]
-fn a_crash_at_any_point_of_entering_a_generation_loses_no_durable_record() {
+fn a_crash_during_log_rollover_loses_no_durable_record() {
     let (mut begun, mut half_named) = (0, 0);
     // Without retired files a new file is created; with retired files an old one is overwritten.
     for retired in [Generation(0), Generation(3)] {
@@ -144,7 +144,7 @@ fn a_lost_acknowledged_write_is_reported() {
 }
 
 #[test]
-fn damage_a_missing_generation_and_a_foreign_log_are_different_errors() {
+fn damaged_missing_and_foreign_logs_have_different_errors() {
     let disk = SimVfs::new();
     let log = create(disk.clone());
     for number in 0..100 {
@@ -174,7 +174,7 @@ fn damage_a_missing_generation_and_a_foreign_log_are_different_errors() {
 }
 
 #[test]
-fn a_torn_last_segment_is_restored_from_its_shadow() {
+fn a_torn_last_segment_is_restored_from_the_shadow_segment() {
     let disk = SimVfs::new();
     let log = create(disk.clone());
     for number in 0..3 {

@@ -18,7 +18,7 @@ fn fill(log: &LogStream, next: &mut u64, done: impl Fn(&LogStream) -> bool) {
 }
 
 #[test]
-fn an_older_current_log_does_not_replace_the_newest_archived_one() {
+fn an_older_current_log_does_not_replace_the_newest_archive() {
     let disk = SimVfs::new();
     let log = create(disk.clone());
     let mut next = 0;
@@ -56,7 +56,7 @@ fn an_older_current_log_does_not_replace_the_newest_archived_one() {
 }
 
 #[test]
-fn an_unreadable_prepared_file_is_an_error_and_not_a_file_that_was_never_entered() {
+fn an_unreadable_prepared_log_file_is_reported_as_an_error() {
     let disk = SimVfs::new();
     let log = create(disk.clone());
     let mut next = 0;
@@ -86,7 +86,7 @@ fn an_unreadable_prepared_file_is_an_error_and_not_a_file_that_was_never_entered
 /// Recovery may read the end of the log a second time after the stream has been resumed. By then the files have other
 /// names and more records, and a write may be in progress.
 #[test]
-fn a_second_read_returns_the_same_records_though_the_stream_was_resumed() {
+fn a_second_read_returns_the_same_records_after_a_resume() {
     for unnamed in [false, true] {
         let disk = SimVfs::new();
         let log = create(disk.clone());
@@ -142,7 +142,7 @@ fn a_second_read_returns_the_same_records_though_the_stream_was_resumed() {
 
 /// An operator removes the current log manually, leaving the older logs. The checkpoint may then be after these logs.
 #[test]
-fn a_stream_without_its_newest_log_is_refused() {
+fn a_stream_without_the_newest_log_is_rejected() {
     let disk = SimVfs::new();
     let log = create(disk.clone());
     fill(&log, &mut 0, |log| log.tail().generation == Generation(3) && log.tail().segment > 2);

@@ -14,7 +14,7 @@ use crate::log::segment_buffer::SegmentBuffer;
 use crate::log::{LogNames, LogReader, LogStream, LogStreamOptions};
 
 #[test]
-fn records_of_every_size_are_read_in_order_at_their_positions() {
+fn records_of_every_size_are_read_in_log_order() {
     let disk = SimVfs::new();
     let log = create(disk.clone());
     let mut expected = Vec::new();
@@ -38,7 +38,7 @@ fn records_of_every_size_are_read_in_order_at_their_positions() {
 }
 
 #[test]
-fn a_commit_that_begins_a_generation_costs_one_more_write_and_sync() {
+fn a_commit_that_starts_a_generation_costs_one_extra_sync() {
     let disk = SimVfs::new();
     let log = create(disk.clone());
     let mut most = 0;
@@ -54,7 +54,7 @@ fn a_commit_that_begins_a_generation_costs_one_more_write_and_sync() {
 }
 
 #[test]
-fn after_a_failed_write_or_sync_the_stream_accepts_nothing() {
+fn a_stream_rejects_appends_after_a_failed_write_or_sync() {
     for target in [FaultTarget::Write, FaultTarget::Sync] {
         let disk = Arc::new(FaultVfs::new(Arc::new(SimVfs::new())));
         let log = LogStream::create(options_on(disk.clone()), Signature::default()).unwrap();
@@ -110,7 +110,7 @@ fn logs_below_the_checkpoint_are_overwritten_or_removed() {
 /// An interrupted backup may resume from logs that the checkpoint no longer needs. If these logs still exist, they
 /// must be retained for it.
 #[test]
-fn a_hold_keeps_logs_that_were_released_and_not_used_again() {
+fn a_hold_keeps_released_logs_that_are_not_yet_reused() {
     let disk = SimVfs::new();
     let log = create(disk.clone());
     let fill = || {
@@ -179,7 +179,7 @@ fn a_failed_rename_or_removal_leaves_no_gap_in_the_archived_logs() {
 }
 
 #[test]
-fn a_batch_is_refused_if_it_may_not_fit_half_a_log_file() {
+fn a_batch_larger_than_half_a_log_file_is_rejected() {
     let log = create(SimVfs::new());
     let half = FILE_SIZE as usize / SEGMENT_BYTES / 2;
     let mut refused = 0;
@@ -199,7 +199,7 @@ fn a_batch_is_refused_if_it_may_not_fit_half_a_log_file() {
 }
 
 #[test]
-fn file_work_is_to_prepare_the_next_file_and_to_name_a_generation() {
+fn file_work_covers_preparing_files_and_naming_generations() {
     let log = create(SimVfs::new());
     let has_work = || log.wait_for_file_work(Duration::ZERO);
     let mut generation = log.tail().generation;
@@ -218,7 +218,7 @@ fn file_work_is_to_prepare_the_next_file_and_to_name_a_generation() {
 }
 
 #[test]
-fn a_roll_ends_the_generation_unless_it_is_empty() {
+fn a_rollover_closes_the_generation_unless_the_generation_is_empty() {
     let disk = SimVfs::new();
     let log = create(disk.clone());
     log.roll_over().unwrap();
@@ -235,7 +235,7 @@ fn a_roll_ends_the_generation_unless_it_is_empty() {
 }
 
 #[test]
-fn a_log_of_ese_continues_in_a_new_generation() {
+fn a_log_from_ese_continues_in_a_new_generation() {
     let Some(corpus) = testkit::corpus::Corpus::locate() else { return };
     let disk = SimVfs::new();
     for (name, stored) in [

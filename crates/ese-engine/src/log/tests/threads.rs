@@ -101,7 +101,7 @@ fn files_are_formatted_while_records_are_appended() {
 }
 
 #[test]
-fn sessions_can_begin_while_a_commit_waits_for_the_disk() {
+fn transactions_can_begin_while_a_commit_waits_for_the_disk() {
     let instance = crate::btree::tests::open(&SimVfs::new(), PageSize::KIB_4, 256).unwrap();
     let db = instance.create_database(Path::new("/db/test.edb"), &DatabaseOptions::default()).unwrap();
     let tree = create_tree(&instance, &db, PageFlags::empty());
@@ -142,7 +142,7 @@ fn sessions_can_begin_while_a_commit_waits_for_the_disk() {
 
 /// Other instances may open the stream's files once `stop` has returned.
 #[test]
-fn stopping_waits_for_the_write_in_progress_and_nothing_uses_the_files_afterwards() {
+fn stopping_waits_for_the_pending_write_and_releases_the_files() {
     let disk = SimVfs::new();
     let log = create(disk.clone());
     let end = log.append(&batch(&[record(1, 100)])).unwrap().end;

@@ -15,7 +15,7 @@ use ese_format::{DbTime, LogPosition, PageNumber, PageSize};
 use crate::cache::AttachedFileId;
 use crate::events::DivergenceKind;
 
-/// Result of comparing one page.
+/// Result of comparing one page of a copy with the active side's page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ComparisonResult {
     /// The page is the same on both sides.
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn the_side_that_is_behind_is_named() {
+    fn page_comparison_identifies_the_side_that_lags() {
         use DivergenceKind::*;
         let zeros = vec![0; SIZE.bytes()];
         let differs = ComparisonResult::Differs;
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_is_taken_only_if_it_is_the_logged_state() {
+    fn only_an_image_equal_to_the_logged_state_is_accepted() {
         let state = page(5, b"a");
         let logged = logged(5, 9, &state);
         let at = PageNumber::fixed(9);

@@ -45,8 +45,8 @@ impl PageEffects {
 /// Reason why the records of a macro contradict each other.
 pub(super) type MacroError = &'static str;
 
-const MERGE_OF_EARLIER_VERSION: MacroError = "begins a merge without a record for the parent, as written by \
- earlier versions of Jetcell; open and close the database once with the version that wrote the log";
+const MERGE_OF_EARLIER_VERSION: MacroError = "begins a merge without a record for the parent, as earlier \
+ versions of Jetcell wrote it; open and close the database once with the version that wrote the log";
 
 /// Returns the effects that each record of a complete macro has on pages. `has_begin` is false if redo starts inside the
 /// macro.
@@ -141,7 +141,7 @@ fn split_effects(
         let separator = after_split(parent, line);
         let pointer = line.checked_add(1).and_then(|line| after_split(parent, line));
         let (Some((separator_page, separator)), Some((pointer_page, pointer))) = (separator, pointer) else {
-            return Err("the split of a parent has no line for the separator");
+            return Err("the split of a parent does not have a line for the separator");
         };
         placed.pages.retain(|(_, role)| *role != PageRole::Parent);
         placed.pages.push((separator_page, PageRole::Separator(separator)));
@@ -174,18 +174,18 @@ fn incoming_key(split: &Split, splits: &[&Split], records: &[LogRecord]) -> Resu
         (Some(LogRecord::FlagInsertAndReplaceData(_)), split_operation::FLAG_INSERT_AND_REPLACE) => {
             Ok(Vec::new())
         }
-        _ => Err("a split lacks the change that needs the space"),
+        _ => Err("a split does not contain the change that needs the space"),
     }
 }
 
 /// Returns the change for which a leaf is split, placed on the page that contains the changed node after the split.
 fn operation_effects(record: &LogRecord, splits: &[&Split]) -> Result<PageEffects, MacroError> {
-    let node = record.node_change().ok_or("a record has no previous dbtime")?;
+    let node = record.node_change().ok_or("a record does not have a previous dbtime")?;
     let (page, line) = splits
         .iter()
         .filter(|split| split.operation != split_operation::NONE)
         .find(|split| (split.change.page, split.operation_line) == (node.page.page, node.page.line))
         .and_then(|split| after_split(split, node.page.line))
-        .ok_or("a record has no previous dbtime, and its page is not split")?;
+        .ok_or("a record does not have a previous dbtime, and its page was not split")?;
     Ok(PageEffects { pages: vec![(page, PageRole::Operation(line))], key: None })
 }

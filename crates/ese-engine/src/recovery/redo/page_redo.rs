@@ -294,11 +294,12 @@ fn changed_data(
 ) -> Result<Option<Vec<u8>>, &'static str> {
     let Some(node) = record.node_change() else { return Ok(None) };
     let line = usize::from(node.page.line);
-    let old = || page.node(line).map(|node| node.data).ok_or("the page lacks the node in the log record");
+    let old =
+        || page.node(line).map(|node| node.data).ok_or("the page does not have the node in the log record");
     let counter = match (record, undoes) {
         (LogRecord::ReplaceD(replace), _) => {
             let data = replace.changed_data(old()?);
-            return data.map(Some).map_err(|_| "the differences do not fit the data of the node");
+            return data.map(Some).map_err(|_| "the differences do not match the data of the node");
         }
         (LogRecord::Undo(_), Some(UndoneChange::Counter(Some(change)))) => change.reversed(),
         (LogRecord::Undo(_), Some(UndoneChange::Counter(None))) => {
@@ -403,15 +404,15 @@ pub(super) fn apply(
         (LogRecord::ConvertFdp2(convert), _) => {
             let mut page = PageMut::new(bytes, size);
             let mut external = page.as_page().external_header().to_vec();
-            let header = SpaceHeader::decode(&external).map_err(|_| "root has no space header")?;
+            let header = SpaceHeader::decode(&external).map_err(|_| "root does not have a space header")?;
             let owned_root_or_bitmap = convert.owned_root.get();
             let header = SpaceHeader { multiple: true, owned_root_or_bitmap, ..header };
             header.update(&mut external);
-            page.set_external_header(&external).map_err(|_| "external header does not fit")?;
+            page.set_external_header(&external).map_err(|_| "external header does not fit into the page")?;
         }
         (LogRecord::SetExternalHeader(set), _) => {
             let mut page = PageMut::new(bytes, size);
-            page.set_external_header(&set.data).map_err(|_| "external header does not fit")?;
+            page.set_external_header(&set.data).map_err(|_| "external header does not fit into the page")?;
         }
         // An Undo record whose change has already been undone.
         _ => {}

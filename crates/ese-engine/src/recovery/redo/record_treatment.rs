@@ -107,6 +107,6 @@ pub(super) fn treatment(record: &LogRecord) -> RecordTreatment {
         LogRecord::Ignored(opaque) if opaque.kind == EXTEND_DB => RecordTreatment::Refused("has an unknown layout"),
         LogRecord::Ignored(_) => RecordTreatment::NoPageEffect,
         LogRecord::RootPageMove(_) | LogRecord::PageMove(_) => RecordTreatment::Refused("cannot be redone"),
-        LogRecord::Obsolete(_) => RecordTreatment::Refused("has a type that no engine writes in this log format"),
+        LogRecord::Obsolete(_) => RecordTreatment::Refused("has a type that engines do not write in this log format"),
     }
 }

@@ -250,7 +250,7 @@ impl Redo {
                         let start = counter.start;
                         return Err(Error::Usage(format!(
                             "{}: an unfinished transaction changed a counter (log record at {start:?}); \
-                             Jetcell cannot roll this back, so it can only leave the database dirty",
+                             Jetcell cannot roll this change back and can only leave the database dirty",
                             self.log.directory().display()
                         )));
                     }

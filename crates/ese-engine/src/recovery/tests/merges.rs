@@ -133,10 +133,10 @@ fn each_type_of_merge_moves_the_nodes_that_are_not_deleted() {
         );
         // Each page has either all changes or no changes, independently of the other pages.
         for subset in 0..16u32 {
-            let has = |at: u32| subset >> at & 1 == 1;
+            let is_in_subset = |at: u32| subset >> at & 1 == 1;
             let mixed = old.iter().map(|(page, bytes)| {
                 let at = [LEFT, MERGED, RIGHT, PARENT, ROOT].iter().position(|p| p == page).unwrap();
-                (*page, if has(at as u32) { pages[page].clone() } else { bytes.clone() })
+                (*page, if is_in_subset(at as u32) { pages[page].clone() } else { bytes.clone() })
             });
             assert!(replay(&mixed.collect(), &records).unwrap() == pages, "type {kind}, subset {subset:b}");
         }
@@ -146,7 +146,7 @@ fn each_type_of_merge_moves_the_nodes_that_are_not_deleted() {
 /// The parent has no other children, so it leaves the tree together with its leaf. The entry of the last page has no
 /// key.
 #[test]
-fn pages_above_a_leaf_can_leave_the_tree_with_it() {
+fn parent_pages_can_be_removed_together_with_a_leaf() {
     let mut pages = tree();
     pages.insert(PARENT, parent_of(PARENT, 40, PageFlags::empty(), &[("", MERGED)]));
     pages.insert(ROOT, parent_of(ROOT, 30, PageFlags::ROOT, &[("c", 21), ("", PARENT)]));
@@ -169,7 +169,7 @@ fn pages_above_a_leaf_can_leave_the_tree_with_it() {
 }
 
 #[test]
-fn merges_that_contradict_themselves_are_refused() {
+fn inconsistent_merge_records_are_rejected() {
     let delete = MergeFlags::DELETE_NODE;
     let refused = |records: &[LogRecord]| replay(&tree(), records).err().unwrap();
     assert!(refused(&records(4, 0, delete, b"")).contains("unknown type"));
@@ -185,14 +185,14 @@ fn merges_that_contradict_themselves_are_refused() {
         });
         records
     };
-    assert!(refused(&change(|merge| merge.merge_line = 900)).contains("lacks the nodes"));
+    assert!(refused(&change(|merge| merge.merge_line = 900)).contains("does not contain the nodes"));
     assert!(refused(&change(|merge| merge.before_image.truncate(50))).contains("image"));
-    assert!(refused(&change(|merge| merge.change.line = 77)).contains("lacks the entry"));
+    assert!(refused(&change(|merge| merge.change.line = 77)).contains("does not have the entry"));
 }
 
 /// Earlier versions of Jetcell logged a merge as one record without a record for the parent.
 #[test]
-fn merges_of_earlier_versions_are_refused() {
+fn merge_records_from_earlier_versions_are_rejected() {
     let records = records(merge_type::FULL_RIGHT, 0, MergeFlags::DELETE_NODE, b"");
     let old = [&records[..1], &records[2..]].concat();
     assert!(replay(&tree(), &old).err().unwrap().contains("with the version that wrote the log"));

@@ -225,7 +225,7 @@ fn merges(records: &[LogRecord]) -> BTreeMap<u8, usize> {
 }
 
 #[test]
-fn a_log_of_the_engine_gives_the_pages_of_the_engine() {
+fn redo_of_an_engine_log_produces_the_engine_pages() {
     let (mut splits, mut found) = (0, BTreeMap::<u8, usize>::new());
     for seed in 0..4 {
         let records = assert_redo_gives_the_same_pages(seed, random_work);
@@ -245,7 +245,7 @@ fn a_log_of_the_engine_gives_the_pages_of_the_engine() {
 }
 
 #[test]
-fn internal_pages_that_go_with_their_leaves_are_redone() {
+fn redo_removes_internal_pages_together_with_their_leaves() {
     let (mut keys_changed, mut pages_emptied) = (0, 0);
     for seed in 0..3 {
         for record in assert_redo_gives_the_same_pages(seed, range_deletes) {

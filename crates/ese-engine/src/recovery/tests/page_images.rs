@@ -14,14 +14,14 @@ use crate::transaction::ActiveTransaction;
 /// An operator restores an older, clean copy of a database and removes the logs, but not the page images. The images
 /// belong to an abandoned history, and are newer than the first changes after the restore.
 #[test]
-fn page_images_of_an_abandoned_history_are_not_restored() {
+fn page_images_from_an_abandoned_history_are_not_restored() {
     let size = PageSize::KIB_4;
     let path = Path::new(DATABASES[0]);
     let disk = SimVfs::new();
     let instance = open(&disk, size, 64).unwrap();
     let (_, tree) = database(&instance, DATABASES[0]);
     let root = tree.root;
-    let put = |instance: &Instance, key: &[u8], data: &[u8]| {
+    let insert_and_flush = |instance: &Instance, key: &[u8], data: &[u8]| {
         let db = instance.core().databases()[0].clone();
         let tree = db.trees.tree_at(root).unwrap();
         let mut session = ActiveTransaction::new(instance.core().clone(), 1);
@@ -30,7 +30,7 @@ fn page_images_of_an_abandoned_history_are_not_restored() {
         session.commit().unwrap();
         instance.core().cache.flush_file(db.file_id()).unwrap();
     };
-    put(&instance, b"first", b"old");
+    insert_and_flush(&instance, b"first", b"old");
     drop(tree);
     instance.shutdown().unwrap();
     drop(instance);
@@ -39,7 +39,7 @@ fn page_images_of_an_abandoned_history_are_not_restored() {
     let instance = open(&disk, size, 64).unwrap();
     instance.attach(path, 32).unwrap();
     for number in 0..9u8 {
-        put(&instance, &[number], b"abandoned");
+        insert_and_flush(&instance, &[number], b"abandoned");
     }
     let abandoned = disk.process_kill();
     abandoned.put(path, &copy);
@@ -54,7 +54,7 @@ fn page_images_of_an_abandoned_history_are_not_restored() {
         let disk = abandoned.process_kill();
         let instance = open_with(&disk, size, 64, protect).unwrap();
         instance.attach(path, 32).unwrap();
-        put(&instance, b"second", b"new");
+        insert_and_flush(&instance, b"second", b"new");
         let instance = open_with(&disk.crash(1, no_name), size, 64, protect).unwrap();
         let tree = instance.core().databases()[0].trees.tree_at(root).unwrap();
         let view = ActiveTransaction::new(instance.core().clone(), 1).view();

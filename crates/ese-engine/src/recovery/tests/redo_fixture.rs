@@ -207,11 +207,11 @@ pub(super) fn nodes(bytes: &[u8]) -> Vec<(String, String)> {
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
     page.nodes()
         .map(|node| {
-            (if page.is_leaf() {
+            if page.is_leaf() {
                 (text(&node.key_to_vec()), text(node.data))
             } else {
                 (text(&node.key_to_vec()), node.child().unwrap().to_string())
-            })
+            }
         })
         .collect()
 }

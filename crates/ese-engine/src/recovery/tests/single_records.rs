@@ -1,6 +1,6 @@
 //! Tests of redo of each type of log record that changes pages, except for splits and merges.
 //!
-//! Delta, Delta64, ReplaceD, Scrub and PageMove do not occur in any available log. Their tests follow the published
+//! `Delta`, `Delta64`, `ReplaceD`, `Scrub` and `PageMove` do not occur in any available log. Their tests follow the published
 //! source of ESE.
 
 use ese_format::log::record::{
@@ -45,7 +45,7 @@ fn versioned(page: u32, times: [u64; 2], line: u16, rceid: u32) -> NodeChange {
 }
 
 #[test]
-fn differences_replace_data() {
+fn a_difference_record_replaces_data() {
     let replace = |data: &[u8], new_len| {
         let node = node(PAGE, [50, 60], 1);
         let data = data.to_vec();
@@ -61,7 +61,7 @@ fn differences_replace_data() {
 
 /// Counters wrap around. Undoing one change preserves the changes of other sessions.
 #[test]
-fn counters_change_by_differences_and_are_undone_by_them() {
+fn counter_deltas_are_applied_and_undone() {
     let narrow = |times, line, rceid, delta| {
         let node = versioned(PAGE, times, line, rceid);
         let (key, bookmark_data) = (Vec::new(), Vec::new());
@@ -105,12 +105,12 @@ fn counters_change_by_differences_and_are_undone_by_them() {
 
     let short = [(PAGE, leaf(&[("a", "12345")]))];
     assert!(refused(&short, narrow([50, 60], 0, 7, 1)).contains("outside the data"));
-    assert!(refused(&pages, narrow([50, 60], 3, 7, 1)).contains("lacks the node"));
+    assert!(refused(&pages, narrow([50, 60], 3, 7, 1)).contains("does not have the node"));
     assert!(refused(&pages, undo([50, 60], 7)).contains("not in the log"));
 }
 
 #[test]
-fn deleted_data_are_overwritten_until_the_page_changes_again() {
+fn deleted_data_is_scrubbed_unless_the_page_is_newer() {
     let scrub = |flags, operations: &[u8]| {
         let node = NodeChange { root: None, ..node(PAGE, [50, 60], 0) };
         let count = operations.len() as u32;
@@ -152,7 +152,7 @@ fn deleted_data_are_overwritten_until_the_page_changes_again() {
 }
 
 #[test]
-fn a_page_moves_with_all_that_leads_to_it() {
+fn a_page_move_updates_the_parent_and_sibling_links() {
     const LEFT: u32 = 9;
     const RIGHT: u32 = 11;
     const NEW: u32 = 30;
@@ -210,7 +210,7 @@ fn the_pages_of_an_emptied_tree_lose_their_nodes() {
 }
 
 #[test]
-fn a_new_page_has_no_line_until_it_is_used() {
+fn a_new_page_has_no_lines_until_first_use() {
     let (database, page, tree) = (DatabaseIdInLog(1), PageNumber::fixed(PAGE), TreeId(6));
     let record = LogRecord::NewPage(NewPage { procid: PROCID, database, page, tree, after: DbTime(60) });
     let fixture = redone(&[], std::slice::from_ref(&record));
@@ -308,7 +308,7 @@ fn sizes_of_new_trees_are_not_trusted() {
 
 /// Later records may depend on such a record, so redo does not continue past it.
 #[test]
-fn what_cannot_be_redone_stops_redo_with_name_and_position() {
+fn an_unsupported_record_stops_redo_with_name_and_position() {
     let database = DatabaseIdInLog(1);
     let moved = RootPageMove { after: DbTime(60), database, tree: TREE, procid: PROCID };
     for (record, name) in [

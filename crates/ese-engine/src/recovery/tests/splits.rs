@@ -103,7 +103,7 @@ fn refused(pages: &Pages, records: &[LogRecord]) -> String {
 }
 
 #[test]
-fn the_lines_of_a_right_split_count_the_incoming_node() {
+fn right_split_line_numbers_include_the_incoming_node() {
     for (key, line, split_line, left, new) in [
         // The incoming node is the last node of the split page, or the first node of the new page.
         ("aaa7", 3, 4, "aaa1 aaa3 aaa5 aaa7", "bbb1 bbb3 bbb5"),
@@ -158,7 +158,7 @@ fn a_split_sets_the_reserved_bytes_of_both_pages() {
 
 /// The new page of a split can be formatted by a separate record inside the macro.
 #[test]
-fn a_page_can_be_formatted_inside_of_a_macro() {
+fn a_page_can_be_formatted_inside_a_macro() {
     let records = right_split("bbb7", 6, 2);
     let expected = replayed(&leaves(), &records);
     let (database, page) = (DatabaseIdInLog(1), PageNumber::fixed(NEW));
@@ -172,13 +172,13 @@ fn a_page_can_be_formatted_inside_of_a_macro() {
 
 /// Each page has either all of a macro's changes or none, independently of the other pages.
 #[test]
-fn a_page_is_judged_once_for_a_macro() {
+fn each_page_gets_all_macro_changes_or_none() {
     let (old, records) = (leaves(), right_split("bbb7", 6, 2));
     let new = replayed(&old, &records);
     for subset in 0..16u32 {
-        let has =
+        let subset_bit =
             |page: &u32| subset >> [SPLIT, RIGHT, NEW, ROOT].iter().position(|p| p == page).unwrap() & 1;
-        let pages = new.iter().filter(|(page, _)| has(page) == 1).chain(old.iter());
+        let pages = new.iter().filter(|(page, _)| subset_bit(page) == 1).chain(old.iter());
         let mut mixed = Pages::new();
         for (page, bytes) in pages {
             mixed.entry(*page).or_insert_with(|| bytes.clone());
@@ -190,7 +190,7 @@ fn a_page_is_judged_once_for_a_macro() {
 }
 
 #[test]
-fn prefix_lines_count_from_the_first_line_of_their_page() {
+fn prefix_lines_are_relative_to_the_first_line_per_page() {
     let records = right_split("aaa4", 2, 4).into_iter().map(|record| match record {
         LogRecord::Split2(split) if split.new_page.is_some() => LogRecord::Split2(Split {
             // These are aaa4 on the split page and bbb3 on the new page.
@@ -212,7 +212,7 @@ fn prefix_lines_count_from_the_first_line_of_their_page() {
 }
 
 #[test]
-fn an_append_needs_no_image_and_its_prefix_can_be_the_incoming_node() {
+fn an_append_split_needs_no_image_and_accepts_incoming_prefixes() {
     let mut pages = leaves();
     PageMut::new(pages.get_mut(&SPLIT).unwrap(), SIZE).set_next(None);
     let record = Split {
@@ -282,7 +282,7 @@ fn a_split_can_make_room_for_a_replace() {
 /// A leaf is split together with its parent, which is split to make room for the separator. If the separator belongs
 /// between the halves of the parent, the leaf's old entry can be on the other half.
 #[test]
-fn a_parent_is_split_in_the_macro_of_its_child() {
+fn a_macro_can_split_both_a_child_and_the_parent() {
     let [upper_page, parent_page, parent_new] = [20, 21, 22];
     let entries = [("a", 30), ("bbb9", SPLIT), ("c", 31), ("", 32)];
     for (split_line, left, right) in [
@@ -329,7 +329,7 @@ fn a_parent_is_split_in_the_macro_of_its_child() {
 }
 
 #[test]
-fn macros_that_contradict_themselves_are_refused() {
+fn inconsistent_macros_are_rejected() {
     let (pages, records) = (leaves(), right_split("bbb7", 6, 2));
     let without = |at: usize| {
         let mut records = records.clone();
@@ -337,11 +337,11 @@ fn macros_that_contradict_themselves_are_refused() {
         records
     };
     // Either the insert or the split is missing.
-    assert!(refused(&pages, &without(3)).contains("lacks the change"));
-    assert!(refused(&pages, &without(2)).contains("its page is not split"));
+    assert!(refused(&pages, &without(3)).contains("does not contain the change"));
+    assert!(refused(&pages, &without(2)).contains("its page was not split"));
     // The records of a second macro lack its MacroBegin.
     let doubled = [in_macro(90, []), without(0)].concat();
-    assert!(refused(&pages, &doubled).contains("outside of a macro"));
+    assert!(refused(&pages, &doubled).contains("outside a macro"));
     // The record has a different number of lines than the page.
     let mut shorter = pages.clone();
     shorter.insert(SPLIT, page_of(SPLIT, 50, LEAF, &[], &[("a", "old")]));
@@ -372,7 +372,7 @@ fn an_unfinished_macro_changes_nothing() {
 
 /// The checkpoint can be inside a macro if all pages have the macro's changes.
 #[test]
-fn redo_can_start_inside_of_a_macro() {
+fn redo_can_start_inside_a_macro() {
     let (old, records) = (leaves(), right_split("bbb7", 6, 2));
     let new = replayed(&old, &records);
     for from in 1..records.len() {
@@ -415,7 +415,7 @@ fn a_group_without_its_last_record_changes_nothing() {
 /// Macros of earlier versions are refused: each record in a macro had its own time, and line numbers did not include
 /// the incoming node.
 #[test]
-fn macros_of_earlier_versions_are_refused() {
+fn macros_from_earlier_versions_are_rejected() {
     let mut records = right_split("bbb7", 6, 2);
     for record in &mut records {
         if let LogRecord::Split2(split) = record {

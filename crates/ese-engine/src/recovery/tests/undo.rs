@@ -20,7 +20,7 @@ use crate::transaction::ActiveTransaction;
 /// Undoing a replace takes two records. After a crash, a page may have the first change but not the second. If redo
 /// starts between the two records, it cannot repeat the second one.
 #[test]
-fn a_page_with_half_an_undo_holds_the_checkpoint_before_the_undo() {
+fn a_partially_undone_page_holds_the_checkpoint_before_the_undo() {
     let size = PageSize::KIB_4;
     let disk = SimVfs::new();
     let instance = open_with(&disk, size, 64, false).unwrap();
@@ -64,7 +64,7 @@ fn a_page_with_half_an_undo_holds_the_checkpoint_before_the_undo() {
 
 /// An Undo record is redone as an undo even if it directly follows another session's replace on the same page.
 #[test]
-fn an_undo_behind_a_replace_of_another_session_is_redone() {
+fn an_undo_after_a_replace_by_another_session_is_redone() {
     for delete in [false, true] {
         let disk = SimVfs::new();
         let instance = open(&disk, PageSize::KIB_4, 64).unwrap();
@@ -147,9 +147,9 @@ fn transactions_that_share_pages_are_recovered() {
             match rng.random_range(0..10) {
                 0..3 => {
                     session.commit().unwrap();
-                    let own = |key: &Vec<u8>| usize::from(key[0]) % 3 == number;
-                    let own_now = changed.take().unwrap().into_iter().filter(|(key, _)| own(key));
-                    committed.retain(|key, _| !own(key));
+                    let is_own = |key: &Vec<u8>| usize::from(key[0]) % 3 == number;
+                    let own_now = changed.take().unwrap().into_iter().filter(|(key, _)| is_own(key));
+                    committed.retain(|key, _| !is_own(key));
                     committed.extend(own_now);
                 }
                 3..5 => {
@@ -164,7 +164,7 @@ fn transactions_that_share_pages_are_recovered() {
         }
         instance.flush().unwrap();
         let end = |disk: &SimVfs, kill| {
-            (if kill { disk.process_kill() } else { disk.crash(seed, CrashOptions::default()) })
+            if kill { disk.process_kill() } else { disk.crash(seed, CrashOptions::default()) }
         };
         let mut disk = end(&disk, rng.random_bool(0.5));
         // Recovery itself also crashes.

@@ -60,7 +60,7 @@ pub(super) fn server2022(corpus: &Corpus, from: LogPosition) -> Vec<PositionedRe
 }
 
 #[test]
-fn a_database_of_windows_is_rebuilt_from_its_logs() {
+fn a_windows_database_is_rebuilt_from_logs() {
     let Some(corpus) = Corpus::locate() else { return };
     let set = "srum-server2022";
     let first = ("a/SRU00001.log", "SRU00001.log");
@@ -80,7 +80,7 @@ fn a_database_of_windows_is_rebuilt_from_its_logs() {
 }
 
 #[test]
-fn nothing_is_redone_that_pages_have() {
+fn changes_already_on_pages_are_not_redone() {
     let Some(corpus) = Corpus::locate() else { return };
     let set = "srum-win11-dirty";
     let files = [("SRU00059.log", "SRU00059.log"), ("SRU0005A.log", "SRU0005A.log")];

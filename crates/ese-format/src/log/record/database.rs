@@ -8,7 +8,7 @@ use crate::log::parameters::EngineParameters;
 use crate::{DatabaseIdInLog, DbTime, LogPosition, LogTime, PageNumber, Signature};
 
 layout! {
-    /// Record of an engine start: `1 parameters (567)   568 time (8)   576`.
+    /// Log record of an engine start. Layout: `1 parameters (567)   568 time (8)   576`.
     #[doc(alias = "LRINIT2")]
     pub struct Init {
         /// Settings of the engine.
@@ -18,7 +18,8 @@ layout! {
     }
 }
 
-/// Record of the creation of a database. If [`CreateDb::UNICODE`] is set, the path is UTF-16 with a final NUL.
+/// Log record of the creation of a database. If [`CreateDb::UNICODE`] is set, the path is UTF-16 with a final
+/// NUL.
 ///
 /// ```text
 /// 1 session (2)   3 database (1)   4 options (4)   8 size limit (4)   12 signature (28)   40 path length (2)
@@ -94,7 +95,7 @@ impl BinaryLayout for CreateDb {
 }
 
 layout! {
-    /// Record that marks the end of a database creation. Recovery of the database can start here.
+    /// Log record that marks the end of a database creation. Recovery of the database can start here.
     #[doc(alias = "LRCREATEDBFINISH")]
     #[derive(Copy)]
     pub struct CreateDbFinish {
@@ -106,7 +107,7 @@ layout! {
 }
 
 layout! {
-    /// Record of the attachment of a database.
+    /// Log record of the attachment of a database.
     ///
     /// ```text
     /// 1 session (2)   3 database (1)   4 size limit (4)   8 consistent position (8)   16 signature (28)
@@ -143,7 +144,7 @@ impl AttachDb {
 }
 
 layout! {
-    /// Record of the detachment of a database.
+    /// Log record of the detachment of a database.
     ///
     /// ```text
     /// 1 session (2)   3 database (1)   4 path length (2)   6 flags (1)   7 path
@@ -169,7 +170,7 @@ impl DetachDb {
 }
 
 layout! {
-    /// Record that a database was attached again after recovery had left it attached.
+    /// Log record that a database was attached again after recovery had left it attached.
     #[doc(alias = "LRREATTACHDB")]
     #[derive(Copy)]
     pub struct ReAttachDb {
@@ -185,7 +186,7 @@ layout! {
 }
 
 layout! {
-    /// Record that tells other readers of the log that a database is attached.
+    /// Log record that tells other readers of the log that a database is attached.
     #[doc(alias = "LRSIGNALATTACHDB")]
     #[derive(Copy)]
     pub struct SignalAttachDb {
@@ -195,7 +196,7 @@ layout! {
 }
 
 layout! {
-    /// Record of a database file extension.
+    /// Log record of a database file extension.
     #[doc(alias = "LREXTENDDB")]
     #[derive(Copy)]
     pub struct ExtendDb {
@@ -207,7 +208,8 @@ layout! {
 }
 
 layout! {
-    /// Record of a shrink of the database file: `1 database (1)   2 last page (4)   6 pages (4)   10`.
+    /// Log record of a shrink of the database file. Layout: `1 database (1)   2 last page (4)   6 pages (4)
+    /// 10`.
     #[doc(alias = "LRSHRINKDB")]
     #[derive(Copy)]
     pub struct ShrinkDb {
@@ -221,7 +223,7 @@ layout! {
 }
 
 layout! {
-    /// Record of a shrink of the database file, including the dbtime. See also [`ShrinkDb`].
+    /// Log record of a shrink of the database file, including the dbtime. See also [`ShrinkDb`].
     #[doc(alias = "LRSHRINKDB3")]
     #[derive(Copy)]
     pub struct ShrinkDb3 {
@@ -233,7 +235,7 @@ layout! {
 }
 
 layout! {
-    /// Record of the return of free pages to the file system (hole punching).
+    /// Log record of the return of free pages to the file system (hole punching).
     ///
     /// ```text
     /// 1 database (1)   2 first page (4)   6 pages (4)   10
@@ -251,7 +253,7 @@ layout! {
 }
 
 layout! {
-    /// Record of an upgrade of a database's format version.
+    /// Log record of an upgrade of a database's format version.
     #[doc(alias = "LRSETDBVERSION")]
     #[derive(Copy)]
     pub struct SetDbVersion {
@@ -267,7 +269,8 @@ layout! {
 }
 
 layout! {
-    /// Result of scanning a page. Other copies of the database compare it with their own result.
+    /// Log record of the result of scanning a page. Other copies of the database compare it with their own
+    /// result.
     #[doc(alias = "LRSCANCHECK")]
     #[derive(Copy)]
     pub struct ScanCheck {
@@ -287,7 +290,7 @@ layout! {
 }
 
 layout! {
-    /// Newer form of [`ScanCheck`].
+    /// Log record of the result of scanning a page, in a newer form than [`ScanCheck`].
     ///
     /// ```text
     /// 1 database (1)   2 page (4)   6 flags (1)   7 page dbtime (8)   15 current (8)   23 checksum (4)   27
@@ -312,7 +315,7 @@ layout! {
 }
 
 layout! {
-    /// Request from the active copy of the database to the other copies for a valid copy of a page.
+    /// Log record in which the active copy of a database asks the other copies for a valid copy of a page.
     #[doc(alias = "LRPAGEPATCHREQUEST")]
     #[derive(Copy)]
     pub struct PagePatchRequest {
@@ -363,7 +366,7 @@ impl BackupRecord {
 }
 
 layout! {
-    /// Record of one step of a backup.
+    /// Log record of one step of a backup.
     ///
     /// ```text
     /// 1 phase (1)   2 kind (4)   6 scope (1)   7 database (1)   8 details (24)   32 zero (1)   33 length (2)   35 path
@@ -390,8 +393,8 @@ layout! {
 }
 
 layout! {
-    /// A text message in the log. In a `ForceLogRollover` record (61), the text is the reason for starting a new
-    /// generation.
+    /// Log record of a text message. In a `ForceLogRollover` record (61), the text is the reason for starting
+    /// a new generation.
     #[doc(alias = "LRTRACE")]
     pub struct Trace {
         /// Session that wrote the record.
@@ -404,7 +407,7 @@ layout! {
 }
 
 layout! {
-    /// First fragment of a record that is too long for one segment.
+    /// First fragment of a log record that is too long for one segment.
     ///
     /// ```text
     /// 1 total length (4)   5 piece length (2)   7 piece
@@ -421,7 +424,8 @@ layout! {
 }
 
 layout! {
-    /// Next fragment of a long record: `1 piece length (2)   3 piece`.
+    /// Next fragment of a log record that is too long for one segment. Layout: `1 piece length (2)   3
+    /// piece`.
     #[doc(alias = "LRFRAGMENT")]
     pub struct Fragment {
         [piece: u16],
@@ -431,7 +435,7 @@ layout! {
     }
 }
 
-/// List of pages changed by a macro, as a read-ahead hint.
+/// Log record of the pages changed by a macro, as a read-ahead hint.
 ///
 /// The payload is `database (1), count (4), pages (4 each)`.
 #[doc(alias = "LRMACROINFO2")]
@@ -462,7 +466,7 @@ impl BinaryLayout for MacroInfo {
 }
 
 layout! {
-    /// Record that the space of a deleted tree may be reused.
+    /// Log record that the space of a deleted tree may be reused.
     #[doc(alias = "LRFREEFDP")]
     #[derive(Copy)]
     pub struct FreeFdp {

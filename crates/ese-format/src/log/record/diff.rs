@@ -14,7 +14,7 @@
 use super::Replace;
 use crate::layout::{BinaryLayout, Input, LayoutError};
 
-/// Reason why differences cannot be applied.
+/// Reason why the differences stored in a log record cannot be applied to the old data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DiffError {
     /// A difference is truncated.
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn differences_of_each_kind_give_the_new_data() {
+    fn each_kind_of_difference_produces_the_new_data() {
         let old = b"0123456789";
         for (data, new) in [
             // Replace two bytes with two bytes at offset 2.
@@ -137,7 +137,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_differences_give_bounded_data_or_an_error(
+        fn arbitrary_differences_produce_bounded_data_or_an_error(
             data in prop::collection::vec(any::<u8>(), 0..200),
             old in prop::collection::vec(any::<u8>(), 0..200),
             wide: bool,

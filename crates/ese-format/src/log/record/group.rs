@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_mark_is_a_mark() {
+    fn only_a_group_mark_is_recognized_as_a_mark() {
         let mark = LogRecord::group_mark(7);
         assert_eq!(LogRecord::decode(&mark.to_bytes()).unwrap().0.marked_group(), Some(7));
         for other in [LogRecord::Nop, LogRecord::Nop2(vec![0; 17]), LogRecord::Nop2(MARK.to_vec())] {

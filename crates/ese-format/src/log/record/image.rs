@@ -1,4 +1,4 @@
-//! Page images in records, which omit the page\'s free gap.
+//! Page images in records, which omit the page's free gap.
 //!
 //! ```text
 //! page       header | nodes ... | gap           | tags
@@ -20,11 +20,11 @@ const TAG_LEN: usize = 4;
 /// Mask for the tag count. In newer formats, the top bits hold the number of reserved tags.
 const TAG_COUNT_MASK: u16 = 0x0fff;
 
-/// Reason why an image cannot be converted to a page.
+/// Reason why a page image in a log record cannot be converted to a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ImageError {
     /// The image is longer than a page, or too short to hold its header and tags.
-    #[error("page image of {len} bytes does not fit in a page of {page} bytes")]
+    #[error("page image of {len} bytes does not fit into a page of {page} bytes")]
     Length {
         /// Length of the image in bytes.
         len: usize,
@@ -32,7 +32,7 @@ pub enum ImageError {
         page: usize,
     },
     /// The compressed bytes are damaged.
-    #[error("compressed page image is damaged")]
+    #[error("the compressed page image is damaged")]
     Compression,
 }
 

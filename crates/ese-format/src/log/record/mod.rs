@@ -38,11 +38,11 @@ pub use transaction::*;
 use crate::fields::{self, FieldValue, Fields};
 use crate::layout::{BinaryLayout, Input, LayoutError};
 
-/// Reason why bytes cannot be decoded as a record.
+/// Reason why bytes cannot be decoded as a log record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LogRecordError {
     /// No engine that uses this log format writes records of this type.
-    #[error("no record: the input is empty")]
+    #[error("the input is empty and does not contain a record")]
     Empty,
     /// No engine of this log format writes records of this type.
     #[error("unknown log record type {kind}")]
@@ -84,7 +84,7 @@ impl LogRecordError {
     }
 }
 
-/// A record that is not decoded. Only its length is known.
+/// A log record that is not decoded. Only its length is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opaque {
     /// Type byte of the record.

@@ -11,8 +11,8 @@ macro_rules! fixed {
 pub(super) use fixed;
 
 layout! {
-    /// Record of a node insertion. The key is `prefix` followed by `suffix`. `prefix` is the part that is stored in
-    /// the page\'s prefix.
+    /// Log record of a node insertion. The key is `prefix` followed by `suffix`. `prefix` is the part that is
+    /// stored in the page's prefix.
     ///
     /// ```text
     /// 44 suffix length (2)   46 prefix length (2)   48 data length (2)   50 prefix, suffix, data
@@ -48,7 +48,7 @@ impl Insert {
 }
 
 layout! {
-    /// Record of the reinsertion of a node that was flagged as deleted. The payload starts at offset 48.
+    /// Log record of the reinsertion of a node that was flagged as deleted. The payload starts at offset 48.
     #[doc(alias = "LRFLAGINSERT")]
     pub struct FlagInsert {
         /// Node that the record changes.
@@ -64,8 +64,8 @@ layout! {
 }
 
 layout! {
-    /// Record of the reinsertion of a deleted node with new data. See also [`FlagInsert`]. The payload starts at
-    /// offset 52.
+    /// Log record of the reinsertion of a deleted node with new data. See also [`FlagInsert`]. The payload
+    /// starts at offset 52.
     #[doc(alias = "LRFLAGINSERTANDREPLACEDATA")]
     pub struct FlagInsertAndReplaceData {
         /// Node that the record changes.
@@ -83,7 +83,8 @@ layout! {
 }
 
 layout! {
-    /// Record that a node was flagged as deleted. The node stays on the page until no transaction can see it.
+    /// Log record that a node was flagged as deleted. The node stays on the page until no transaction can see
+    /// it.
     #[doc(alias = "LRFLAGDELETE")]
     #[derive(Copy)]
     pub struct FlagDelete {
@@ -93,7 +94,7 @@ layout! {
 }
 
 layout! {
-    /// Record of the removal of a node from its page.
+    /// Log record of the removal of a node from its page.
     #[doc(alias = "LRDELETE")]
     #[derive(Copy)]
     pub struct Delete {
@@ -102,7 +103,8 @@ layout! {
     }
 }
 
-/// Record of new data for a node, either in full (type 33) or as differences from the old data (type 34, `ReplaceD`).
+/// Log record of new data for a node, either in full (type 33) or as differences from the old data (type 34,
+/// `ReplaceD`).
 ///
 /// ```text
 /// 44 payload length (15 bits), top bit: wide differences   46 old data length (2)   48 new data length (2)   50 payload
@@ -165,7 +167,7 @@ impl BinaryLayout for Replace {
 }
 
 layout! {
-    /// Before-image of an uncommitted change, logged before the page is written.
+    /// Log record of the before-image of an uncommitted change, logged before the page is written.
     ///
     /// ```text
     /// 44 key length (2)   46 bookmark data length (2)   48 operation (2)   50 max size (2)   52 size delta (2)
@@ -195,7 +197,7 @@ layout! {
 }
 
 layout! {
-    /// Record of the rollback of one change.
+    /// Log record of the rollback of one change.
     ///
     /// ```text
     /// 44 key length (2)   46 bookmark data length (2)   48 operation (2)   50 level (1)   51 key, bookmark data
@@ -233,7 +235,8 @@ pub mod operation {
 }
 
 layout! {
-    /// Record of an increment of a 32-bit counter in a node\'s data, which does not lock out other transactions.
+    /// Log record of an increment of a 32-bit counter in a node's data, which does not lock out other
+    /// transactions.
     ///
     /// ```text
     /// 44 key length (2)   46 bookmark data length (2)   48 delta (4)   52 offset (2)   54 key, bookmark data
@@ -257,8 +260,8 @@ layout! {
 }
 
 layout! {
-    /// Record of an increment of a 64-bit counter; see [`Delta`]. The offset is stored at byte 56, and the payload
-    /// starts at byte 58.
+    /// Log record of an increment of a 64-bit counter; see [`Delta`]. The offset is stored at byte 56, and
+    /// the payload starts at byte 58.
     #[doc(alias = "LRDELTA64")]
     pub struct Delta64 {
         /// Node that the record changes.
@@ -278,7 +281,8 @@ layout! {
 }
 
 layout! {
-    /// Record of the replacement of a root page's external header (tag 0). The payload starts at offset 46.
+    /// Log record of the replacement of a root page's external header (tag 0). The payload starts at offset
+    /// 46.
     #[doc(alias = "LRSETEXTERNALHEADER")]
     pub struct SetExternalHeader {
         /// Node that the record changes.
@@ -291,7 +295,7 @@ layout! {
 }
 
 layout! {
-    /// Record of overwriting deleted data on a page.
+    /// Log record of overwriting deleted data on a page.
     ///
     /// ```text
     /// 44 flags (4)   48 operations (4)   52 length (2)   54 one operation byte per node, then padding

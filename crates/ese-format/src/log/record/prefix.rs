@@ -7,7 +7,7 @@ use crate::layout::BinaryLayout;
 use crate::{DatabaseIdInLog, DbTime, PageNumber, TreeId};
 
 bitflags! {
-    /// Properties of a page change. ESE: `fLRPage...`.
+    /// Flags that describe a page change. ESE: `fLRPage...`.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
     pub struct PageChangeFlags: u8 {
         /// The node has a version, so the change can be undone.
@@ -27,14 +27,14 @@ bitflags! {
 layout_flags!(PageChangeFlags: u8);
 
 layout! {
-    /// Description of the page that a record changes. Offsets are relative to the record's type byte.
+    /// Description of the page that a log record changes. Offsets are relative to the record's type byte.
     ///
     /// ```text
     /// 1 session (2)   3 database (1)   4 page (4)   8 dbtime after (8)   16 dbtime before (8)
     /// 24 transaction (4)   28 level (1)   29 line (2)   31 flags (1)   32
     /// ```
     ///
-    /// Redo applies the record if the page\'s dbtime is `before`, and then sets it to `after`.
+    /// Redo applies the record if the page's dbtime is `before`, and then sets it to `after`.
     #[doc(alias = "LRPAGE_")]
     #[derive(Copy)]
     pub struct PageChange {
@@ -61,7 +61,7 @@ layout! {
 const _: () = assert!(1 + <PageChange as BinaryLayout>::FIXED == 32);
 
 layout! {
-    /// Description of the node that a record changes.
+    /// Description of the node that a log record changes.
     ///
     /// ```text
     /// 1 page change (31)   32 version (4)   36 tree's root page (4)   40 tree id (4)   44

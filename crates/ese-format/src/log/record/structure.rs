@@ -9,7 +9,7 @@ use crate::layout::BinaryLayout;
 use crate::{DatabaseIdInLog, DbTime, PageNumber, TreeId};
 
 bitflags! {
-    /// Form in which a page's before-image is stored.
+    /// Flags for the form in which a page's before-image is stored.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
     pub struct BeforeImageFlags: u32 {
         /// The image omits the page's free gap. ESE: `fPreimageDehydrated`.
@@ -21,7 +21,7 @@ bitflags! {
 }
 
 bitflags! {
-    /// Effects of a merge other than moving nodes. ESE: `fLRMerge...`.
+    /// Flags for what a page merge does besides moving nodes. ESE: `fLRMerge...`.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
     pub struct MergeFlags: u8 {
         /// The separator key in the parent changes.
@@ -34,7 +34,7 @@ bitflags! {
 }
 
 bitflags! {
-    /// Kind of root page that is moved.
+    /// Flags for the kind of root page that is moved.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
     pub struct PageMoveFlags: u32 {
         /// Root page of the tree itself.
@@ -47,7 +47,7 @@ bitflags! {
 }
 
 bitflags! {
-    /// Properties of a freed extent.
+    /// Flags that describe a freed extent.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
     pub struct ExtentFreedFlags: u8 {
         /// The extent holds the root page of a table.
@@ -60,8 +60,8 @@ bitflags! {
 layout_flags!(BeforeImageFlags: u32, MergeFlags: u8, PageMoveFlags: u32, ExtentFreedFlags: u8);
 
 layout! {
-    /// Record of a page split. `change.page` is the page that is split. The nodes from `split_line` on move to the
-    /// new page.
+    /// Log record of a page split. `change.page` is the page that is split. The nodes from `split_line` on
+    /// move to the new page.
     ///
     /// ```text
     ///  1 page change (31)      32 new page (4)         36 right page (4)         40 right dbtime before (8)
@@ -145,8 +145,8 @@ pub mod split_operation {
 }
 
 layout! {
-    /// Record of a full or partial merge of two pages, or of the removal of an empty page. Nodes move away from
-    /// `change.page`.
+    /// Log record of a full or partial merge of two pages, or of the removal of an empty page. Nodes move
+    /// away from `change.page`.
     ///
     /// ```text
     ///  1 page change (31)   32 right page (4)   36 its dbtime before (8)   44 left page (4)   48 its dbtime before (8)
@@ -201,7 +201,7 @@ layout! {
 }
 
 layout! {
-    /// Record of moving a page\'s contents to another page. `change.page` is the source.
+    /// Log record of moving a page's contents to another page. `change.page` is the source.
     ///
     /// ```text
     /// 32 destination (4)   36 left (4)   40 right (4)   44 parent (4)   48 left, right, parent dbtime before (8 each)
@@ -245,7 +245,7 @@ layout! {
 }
 
 layout! {
-    /// Record of the move of a tree's root. It precedes the page moves and header changes in the macro.
+    /// Log record of the move of a tree's root. It precedes the page moves and header changes in the macro.
     #[doc(alias = "LRROOTPAGEMOVE")]
     #[derive(Copy)]
     pub struct RootPageMove {
@@ -261,7 +261,7 @@ layout! {
 }
 
 layout! {
-    /// Record that all pages of a tree except its root are freed.
+    /// Log record that all pages of a tree except its root are freed.
     ///
     /// ```text
     /// 44 list length (2)   46 per page: dbtime before (8), page (4), flags (4)
@@ -308,7 +308,7 @@ impl EmptyTree {
 }
 
 layout! {
-    /// Record of the creation of a tree with its own space trees. `change.page` is its root.
+    /// Log record of the creation of a tree with its own space trees. `change.page` is its root.
     ///
     /// ```text
     /// 32 tree (4)   36 owned root (4)   40 available root (4)   44 parent root (4)   48 pages (4)   52 page flags (4)   56
@@ -334,7 +334,7 @@ layout! {
 }
 
 layout! {
-    /// Record of the creation of a tree in a single extent. `change.page` is its root.
+    /// Log record of the creation of a tree in a single extent. `change.page` is its root.
     #[doc(alias = "LRCREATESEFDP")]
     #[derive(Copy)]
     pub struct CreateSingleExtentFdp {
@@ -352,7 +352,7 @@ layout! {
 }
 
 layout! {
-    /// Record of converting a tree that has outgrown its single extent to one with space trees.
+    /// Log record of converting a tree that has outgrown its single extent to one with space trees.
     ///
     /// ```text
     /// 32 tree (4)   36 owned root (4)   40 available root (4)   44 parent root (4)   48 first page of new extent (4)
@@ -385,7 +385,7 @@ layout! {
 }
 
 layout! {
-    /// Record of formatting a page that no other record formats.
+    /// Log record of formatting a page that no other record formats.
     #[doc(alias = "LRNEWPAGE")]
     #[derive(Copy)]
     pub struct NewPage {
@@ -403,7 +403,7 @@ layout! {
 }
 
 layout! {
-    /// Record that a deleted tree's space was freed.
+    /// Log record that a deleted tree's space was freed.
     #[doc(alias = "LREXTENTFREED")]
     #[derive(Copy)]
     pub struct ExtentFreed {
@@ -419,7 +419,7 @@ layout! {
 }
 
 layout! {
-    /// Record that a deleted tree's space was freed, including the dbtime. See also [`ExtentFreed`].
+    /// Log record that a deleted tree's space was freed, including the dbtime. See also [`ExtentFreed`].
     #[doc(alias = "LREXTENTFREED2")]
     #[derive(Copy)]
     pub struct ExtentFreed2 {

@@ -169,7 +169,7 @@ fn golden_undo_info_in_a_tree_with_repeating_keys() {
 }
 
 #[test]
-fn golden_create_database_has_a_version_before_its_path() {
+fn golden_create_database_has_a_version_before_the_path() {
     let path = "C:\\db.edb";
     let mut bytes = hex("0e 0500 01 00020000 00000000");
     bytes.extend_from_slice(&hex("718bb5671d3002120a7bd10200000000000000000000000000000000"));
@@ -230,7 +230,7 @@ fn faithful(bytes: &[u8]) -> Option<u8> {
 
 proptest! {
     #[test]
-    fn any_bytes_decode_faithfully_or_not_at_all(mut bytes in prop::collection::vec(
+    fn arbitrary_bytes_round_trip_or_fail_to_decode(mut bytes in prop::collection::vec(
         prop_oneof![3 => Just(0u8), 1 => any::<u8>()], 1..900)
     ) {
         for kind in 0..=u8::MAX {

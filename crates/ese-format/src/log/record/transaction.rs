@@ -40,7 +40,7 @@ impl BinaryLayout for BeginLevels {
 }
 
 layout! {
-    /// Record of a nested begin: `1 session (2)   3 levels (1)   4`.
+    /// Log record of a nested begin. Layout: `1 session (2)   3 levels (1)   4`.
     #[doc(alias = "LRBEGIN")]
     #[derive(Copy)]
     pub struct Begin {
@@ -52,7 +52,7 @@ layout! {
 }
 
 layout! {
-    /// Record of an outermost begin: `1 session (2)   3 levels (1)   4 transaction (4)   8`.
+    /// Log record of an outermost begin. Layout: `1 session (2)   3 levels (1)   4 transaction (4)   8`.
     #[doc(alias = "LRBEGIN0")]
     #[derive(Copy)]
     pub struct Begin0 {
@@ -66,7 +66,7 @@ layout! {
 }
 
 layout! {
-    /// Record of a nested commit: `1 session (2)   3 level (1)   4`.
+    /// Log record of a nested commit. Layout: `1 session (2)   3 level (1)   4`.
     #[doc(alias = "LRCOMMIT")]
     #[derive(Copy)]
     pub struct Commit {
@@ -78,7 +78,7 @@ layout! {
 }
 
 layout! {
-    /// Record of an outermost commit: `1 session (2)   3 level (1)   4 commit number (4)   8`.
+    /// Log record of an outermost commit. Layout: `1 session (2)   3 level (1)   4 commit number (4)   8`.
     #[doc(alias = "LRCOMMIT0")]
     #[derive(Copy)]
     pub struct Commit0 {
@@ -92,7 +92,7 @@ layout! {
 }
 
 layout! {
-    /// Record of a rollback: `1 session (2)   3 levels (1)   4`.
+    /// Log record of a rollback. Layout: `1 session (2)   3 levels (1)   4`.
     #[doc(alias = "LRROLLBACK")]
     #[derive(Copy)]
     pub struct Rollback {
@@ -104,7 +104,8 @@ layout! {
 }
 
 layout! {
-    /// Record of a new snapshot for a transaction that has made no changes: `1 session (2)   3 transaction (4)   7`.
+    /// Log record of a new snapshot for a transaction that has made no changes. Layout: `1 session (2)   3
+    /// transaction (4)   7`.
     #[doc(alias = "LRREFRESH")]
     #[derive(Copy)]
     pub struct Refresh {
@@ -116,7 +117,7 @@ layout! {
 }
 
 layout! {
-    /// Record of the start or end of a macro, which is a group of records that take effect together.
+    /// Log record of the start or end of a macro, which is a group of records that take effect together.
     ///
     /// ```text
     /// 1 session (2)   3 dbtime (8)   11
@@ -132,7 +133,7 @@ layout! {
 }
 
 layout! {
-    /// Record that the engine stopped or that recovery ended.
+    /// Log record that the engine stopped or that recovery ended.
     ///
     /// ```text
     /// 1 last position (8)   9 redo from (8)   17 hard (1)   18 time (8)   26
@@ -152,7 +153,7 @@ layout! {
 }
 
 layout! {
-    /// Record that recovery has replayed all logs and is starting to roll back: `1 time (8)   9`.
+    /// Log record that recovery has replayed all logs and is starting to roll back. Layout: `1 time (8)   9`.
     #[doc(alias = "LRRECOVERYUNDO2")]
     #[derive(Copy)]
     pub struct RecoveryUndo {
@@ -162,7 +163,7 @@ layout! {
 }
 
 layout! {
-    /// Data that a session's client logs with its commit.
+    /// Log record of data that a session's client logs with its commit.
     #[doc(alias = "LRCOMMITCTX")]
     pub struct CommitContext {
         /// Session that wrote the record.

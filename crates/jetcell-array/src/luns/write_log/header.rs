@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_header_is_decoded_as_it_was_encoded_and_refused_with_any_bit_flipped() {
+    fn a_header_round_trips_and_every_bit_flip_is_rejected() {
         let geometry = Some(WriteLogGeometry::for_size(MIN_BYTES + 5));
         let header = WriteLogHeader { array: 1 << 100 | 7, created_after: 12, used: 1 << 40, geometry };
         let mut block = vec![1; BLOCK];
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn impossible_geometries_are_refused_although_the_checksum_fits() {
+    fn impossible_geometries_with_valid_checksums_are_rejected() {
         let good = WriteLogGeometry::for_size(64 << 20);
         let wrong = [
             WriteLogGeometry { bytes: MIN_BYTES - BLOCK as u64, ..good },
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn areas_of_a_log_are_apart_and_within_it() {
+    fn log_areas_are_disjoint_and_within_the_log() {
         for bytes in [MIN_BYTES, 3 << 20, 64 << 20, 1 << 40] {
             let geometry = WriteLogGeometry::for_size(bytes);
             let borders = [

@@ -101,35 +101,38 @@ fn has_copy_of_header(file: &dyn File, file_bytes: u64, identity: WriteLogIdenti
 impl WriteLog {
     /// Creates an empty log for this volume. The file is created if it does not exist.
     pub fn create(vfs: &dyn Vfs, path: &Path, identity: WriteLogIdentity) -> Result<WriteLog> {
-        let failed = |action| move |error| ArrayError::io(path, action, 0, error);
+        let io_error_while = |action| move |error| ArrayError::io(path, action, 0, error);
         let WriteLogIdentity { array, created_after: made, bytes } = identity;
         if bytes < MIN_BYTES || !bytes.is_multiple_of(BLOCK as u64) {
-            let text = format!("a write log must have at least {MIN_BYTES} bytes, in multiples of {BLOCK}");
+            let text = format!(
+                "the size of a write log must be at least {MIN_BYTES} bytes and a multiple of {BLOCK}"
+            );
             return Err(ArrayRefusal::Parameter(text).into());
         }
-        let exists = vfs.exists(path).map_err(failed("checking for the write log"))?;
+        let exists = vfs.exists(path).map_err(io_error_while("checking for the write log"))?;
         let mode = if exists { OpenMode::Write } else { OpenMode::CreateNew };
-        let file = vfs.open(path, mode).map_err(failed("creating the write log"))?;
-        let found = file.len().map_err(failed("reading the length"))?;
+        let file = vfs.open(path, mode).map_err(io_error_while("creating the write log"))?;
+        let found = file.len().map_err(io_error_while("reading the length"))?;
         let mut block = IoBuffer::zeroed(BLOCK);
         // The file may have been truncated to less than a block.
         let first = &mut block[..found.min(BLOCK as u64) as usize];
         if !first.is_empty() {
-            file.read_at(0, first, IoReason::LogRead).map_err(failed("reading"))?;
+            file.read_at(0, first, IoReason::LogRead).map_err(io_error_while("reading"))?;
         }
         let is_log = has_header_magic(&block) || has_copy_of_header(&*file, found, identity);
         if !is_log && block.iter().any(|byte| *byte != 0) {
             return Err(ArrayRefusal::NotAWriteLog(path.to_owned()).into());
         }
         if found < bytes {
-            file.grow(bytes).map_err(failed("growing the write log"))?;
+            file.grow(bytes).map_err(io_error_while("growing the write log"))?;
         }
-        let geometry = WriteLogGeometry::for_size(file.len().map_err(failed("reading the length"))?);
+        let geometry = WriteLogGeometry::for_size(file.len().map_err(io_error_while("reading the length"))?);
         let log = WriteLog::empty(file, WriteLogIdentity { array, created_after: made, bytes }, geometry);
         for offset in log.header_offsets() {
             log.write_header(offset)?;
         }
-        vfs.sync_directory(jetcell_vfs::parent_directory(path)).map_err(failed("syncing the directory"))?;
+        vfs.sync_directory(jetcell_vfs::parent_directory(path))
+            .map_err(io_error_while("syncing the directory"))?;
         Ok(log)
     }
 
@@ -142,9 +145,9 @@ impl WriteLog {
         default_bytes: u64,
         identity: WriteLogIdentity,
     ) -> Result<WriteLog> {
-        let failed = |error| ArrayError::io(path, "reading the length", 0, error);
+        let io_error = |error| ArrayError::io(path, "reading the length", 0, error);
         let length = |exists| if exists { vfs.open(path, OpenMode::Read)?.len() } else { Ok(0) };
-        let found = vfs.exists(path).and_then(length).map_err(failed)? / BLOCK as u64 * BLOCK as u64;
+        let found = vfs.exists(path).and_then(length).map_err(io_error)? / BLOCK as u64 * BLOCK as u64;
         let is_unknown = identity.bytes == 0 && found < MIN_BYTES;
         let bytes = if is_unknown { default_bytes } else { identity.bytes.max(found) };
         WriteLog::create(vfs, path, WriteLogIdentity { bytes, ..identity })
@@ -156,8 +159,8 @@ impl WriteLog {
         let end = self.geometry.records_end();
         for at in (BLOCK as u64..end).step_by(CLEAR_BYTES as usize) {
             let count = CLEAR_BYTES.min(end - at) as usize;
-            let failed = |error| ArrayError::io(self.file.path(), "writing", at, error);
-            self.file.write_at(at, &zeros[..count], IoReason::LogWrite).map_err(failed)?;
+            let io_error = |error| ArrayError::io(self.file.path(), "writing", at, error);
+            self.file.write_at(at, &zeros[..count], IoReason::LogWrite).map_err(io_error)?;
         }
         self.used = 0;
         // Each write of a header syncs the file.
@@ -169,12 +172,12 @@ impl WriteLog {
     /// # Errors
     /// The file does not exist, is not this volume's log, or is shorter than the log.
     pub fn open(vfs: &dyn Vfs, path: &Path, identity: WriteLogIdentity) -> Result<WriteLog> {
-        let failed = |action| move |error| ArrayError::io(path, action, 0, error);
-        if !vfs.exists(path).map_err(failed("checking for the write log"))? {
+        let io_error_while = |action| move |error| ArrayError::io(path, action, 0, error);
+        if !vfs.exists(path).map_err(io_error_while("checking for the write log"))? {
             return Err(WriteLogError::Missing(path.to_owned()).into());
         }
-        let file = vfs.open(path, OpenMode::Write).map_err(failed("opening the write log"))?;
-        let found = file.len().map_err(failed("reading the length"))?;
+        let file = vfs.open(path, OpenMode::Write).map_err(io_error_while("opening the write log"))?;
+        let found = file.len().map_err(io_error_while("reading the length"))?;
         let shortened = |expected| WriteLogError::Shortened { path: path.to_owned(), found, expected };
         if found < identity.bytes.max(MIN_BYTES) {
             return Err(shortened(identity.bytes.max(MIN_BYTES)).into());
@@ -230,9 +233,9 @@ impl WriteLog {
         let mut block = IoBuffer::zeroed(BLOCK);
         let WriteLog { array, created_after: made, used, .. } = *self;
         WriteLogHeader { array, created_after: made, used, geometry: Some(self.geometry) }.encode(&mut block);
-        let failed = |action| move |error| ArrayError::io(self.file.path(), action, offset, error);
-        self.file.write_at(offset, &block, IoReason::LogWrite).map_err(failed("writing"))?;
-        self.file.sync(IoReason::LogWrite).map_err(failed("syncing"))
+        let io_error_while = |action| move |error| ArrayError::io(self.file.path(), action, offset, error);
+        self.file.write_at(offset, &block, IoReason::LogWrite).map_err(io_error_while("writing"))?;
+        self.file.sync(IoReason::LogWrite).map_err(io_error_while("syncing"))
     }
 
     fn empty(file: Arc<dyn File>, identity: WriteLogIdentity, geometry: WriteLogGeometry) -> WriteLog {
@@ -304,10 +307,10 @@ impl WriteLog {
     /// Writes the record in the buffer to its location and to its shadow, and syncs both.
     fn write_durably(&self, shadow: u64) -> Result<()> {
         for offset in [self.next_offset, shadow] {
-            let failed = |error| ArrayError::io(self.file.path(), "writing", offset, error);
-            self.file.write_at(offset, &self.buffer, IoReason::LogWrite).map_err(failed)?;
+            let write_error = |error| ArrayError::io(self.file.path(), "writing", offset, error);
+            self.file.write_at(offset, &self.buffer, IoReason::LogWrite).map_err(write_error)?;
         }
-        let failed = |error| ArrayError::io(self.file.path(), "syncing", self.next_offset, error);
-        self.file.sync(IoReason::LogWrite).map_err(failed)
+        let sync_error = |error| ArrayError::io(self.file.path(), "syncing", self.next_offset, error);
+        self.file.sync(IoReason::LogWrite).map_err(sync_error)
     }
 }

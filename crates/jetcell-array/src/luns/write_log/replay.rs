@@ -176,8 +176,8 @@ impl WriteLog {
 
     fn read(&self, at: u64, bytes: usize) -> Result<IoBuffer> {
         let mut buffer = IoBuffer::zeroed(bytes);
-        let failed = |error| ArrayError::io(self.file.path(), "reading", at, error);
-        self.file.read_at(at, &mut buffer, IoReason::LogRead).map_err(failed)?;
+        let read_error = |error| ArrayError::io(self.file.path(), "reading", at, error);
+        self.file.read_at(at, &mut buffer, IoReason::LogRead).map_err(read_error)?;
         Ok(buffer)
     }
 }

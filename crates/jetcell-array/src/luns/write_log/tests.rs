@@ -55,7 +55,7 @@ fn is_damage(error: &ArrayError) -> bool {
 }
 
 #[test]
-fn entries_are_replayed_after_their_consistency_point_only() {
+fn only_entries_after_the_consistency_point_are_replayed() {
     let disk = SimVfs::new();
     let mut written = log(&disk);
     assert!(written.append(&entries(1, 3)).unwrap() && written.append(&entries(2, 0)).unwrap());
@@ -79,7 +79,7 @@ fn entries_are_replayed_after_their_consistency_point_only() {
 }
 
 #[test]
-fn a_log_is_filled_to_its_end_and_takes_no_entry_that_does_not_fit() {
+fn a_log_fills_completely_and_rejects_entries_without_space() {
     let disk = SimVfs::new();
     let mut written = log(&disk);
     let most = written.max_entry_blocks() as usize;
@@ -96,7 +96,7 @@ fn a_log_is_filled_to_its_end_and_takes_no_entry_that_does_not_fit() {
 }
 
 #[test]
-fn a_flush_that_is_larger_than_a_record_is_in_several() {
+fn a_flush_larger_than_a_record_is_split() {
     let disk = SimVfs::new();
     let mut written = log(&disk);
     let many: Vec<WriteLogEntry> = (1..20).flat_map(|seed| entries(seed, 4)).collect();
@@ -117,7 +117,7 @@ fn records(disk: &SimVfs, count: u64) -> Vec<u64> {
 }
 
 #[test]
-fn damage_of_any_one_block_loses_no_record_and_is_reported_where_it_cannot_be_repaired() {
+fn single_block_damage_loses_no_record_or_is_reported() {
     let disk = SimVfs::new();
     let places = records(&disk, 5);
     let all: Vec<u64> = (1..=5).collect();
@@ -173,7 +173,7 @@ impl FileLayer for UnreadableRangeFile {
 }
 
 #[test]
-fn one_block_that_cannot_be_read_loses_no_record_and_a_dead_device_is_not_an_empty_log() {
+fn unreadable_blocks_and_devices_lose_no_log_record() {
     let disk = SimVfs::new();
     let places = records(&disk, 5);
     let all: Vec<u64> = (1..=5).collect();
@@ -195,7 +195,7 @@ fn one_block_that_cannot_be_read_loses_no_record_and_a_dead_device_is_not_an_emp
 }
 
 #[test]
-fn a_lost_end_of_the_log_is_not_taken_for_its_end() {
+fn missing_trailing_records_are_reported_as_log_damage() {
     let disk = SimVfs::new();
     let places = records(&disk, 6);
     let all: Vec<u64> = (1..=6).collect();
@@ -212,7 +212,7 @@ fn a_lost_end_of_the_log_is_not_taken_for_its_end() {
 }
 
 #[test]
-fn a_shortened_file_is_refused_whatever_its_length() {
+fn a_truncated_log_file_is_rejected_at_any_length() {
     let disk = SimVfs::new();
     records(&disk, 3);
     let whole = disk.contents(path()).unwrap();
@@ -279,7 +279,7 @@ fn a_power_cut_and_one_damaged_block_lose_no_acknowledged_record() {
 }
 
 #[test]
-fn a_log_with_one_damaged_header_is_still_taken_for_a_log() {
+fn a_log_with_one_damaged_header_is_still_recognized() {
     for at in [0, header_copy(MIN_BYTES)] {
         let disk = SimVfs::new();
         log(&disk);
@@ -298,7 +298,7 @@ fn a_log_with_one_damaged_header_is_still_taken_for_a_log() {
 }
 
 #[test]
-fn other_files_and_logs_of_others_are_refused() {
+fn other_files_and_logs_from_other_volumes_are_rejected() {
     let disk = SimVfs::new();
     let open = |identity| refused(WriteLog::open(&disk, path(), identity));
     assert_eq!(open(IDENTITY), WriteLogError::Missing(PATH.into()));
@@ -325,7 +325,7 @@ fn other_files_and_logs_of_others_are_refused() {
 /// Clears everything except for some of the headers. Each time, the log must be refused as damaged, and must open
 /// after it is created again.
 #[test]
-fn a_used_log_without_records_is_refused_as_damaged() {
+fn a_used_log_without_records_is_rejected_as_damaged() {
     let disk = SimVfs::new();
     records(&disk, 3);
     let whole = disk.contents(path()).unwrap();
@@ -374,7 +374,7 @@ fn a_log_whose_headers_have_no_consistency_point_is_replayed() {
 /// Cuts the power at each operation of the first append. The log must open afterwards, and must contain the record if
 /// it was acknowledged.
 #[test]
-fn a_power_cut_in_the_first_append_leaves_a_log_that_opens() {
+fn a_log_opens_after_power_cut_in_the_first_append() {
     for operations in 0..9 {
         for seed in 0..20 {
             let disk = SimVfs::new();

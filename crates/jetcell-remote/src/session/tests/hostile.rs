@@ -31,19 +31,19 @@ const NAMES: [&str; 20] = [
 
 /// Returns all requests that contain the name of a file.
 fn requests(file: &str) -> Vec<RemoteRequest> {
-    let at = || place(file);
-    let open = |mode| RemoteRequest::Open { place: at(), mode };
+    let file_place = || place(file);
+    let open = |mode| RemoteRequest::Open { place: file_place(), mode };
     let mut requests = vec![
         open(OpenMode::Read),
         open(OpenMode::Write),
         open(OpenMode::CreateNew),
-        RemoteRequest::Exists { place: at() },
-        RemoteRequest::Remove { place: at() },
-        RemoteRequest::List { directory: at(), after: String::new() },
-        RemoteRequest::Lock { place: at() },
+        RemoteRequest::Exists { place: file_place() },
+        RemoteRequest::Remove { place: file_place() },
+        RemoteRequest::List { directory: file_place(), after: String::new() },
+        RemoteRequest::Lock { place: file_place() },
     ];
     for to in ["E00-a.copy", "E0000000009.log", "copy.json"] {
-        requests.push(RemoteRequest::Rename { from: at(), to: to.into() });
+        requests.push(RemoteRequest::Rename { from: file_place(), to: to.into() });
         requests.push(RemoteRequest::Rename { from: place(to), to: file.into() });
     }
     requests
@@ -102,7 +102,7 @@ fn is_harmless(reply: &Result<RemoteReply, ErrorKind>) -> bool {
 }
 
 #[test]
-fn a_link_in_place_of_a_file_leads_nowhere_in_any_request() {
+fn no_request_follows_a_link_in_place_of_a_file() {
     for target in ["outside/secret", "outside/none", "outside", "app/E01.lock"] {
         let cell = LinkedDirectory::new();
         std::fs::create_dir(cell.app().join("incoming")).unwrap();
@@ -126,7 +126,7 @@ fn a_link_in_place_of_a_file_leads_nowhere_in_any_request() {
 }
 
 #[test]
-fn a_link_in_place_of_incoming_leads_nowhere_in_any_request() {
+fn no_request_follows_a_link_in_place_of_incoming() {
     for target in ["outside", "/etc", "."] {
         let cell = LinkedDirectory::new();
         let target = if target == "outside" { cell.base.path().join(target) } else { PathBuf::from(target) };
@@ -164,7 +164,7 @@ fn a_link_in_place_of_the_served_directory_is_refused() {
 }
 
 #[test]
-fn a_file_that_no_copy_needs_does_not_exist_for_a_client() {
+fn files_that_no_copy_needs_are_hidden_from_clients() {
     let disk = disk();
     for name in [
         "id_ed25519",
@@ -207,7 +207,7 @@ fn a_file_that_no_copy_needs_does_not_exist_for_a_client() {
 }
 
 #[test]
-fn a_file_that_became_another_one_is_judged_again() {
+fn a_replaced_file_is_checked_again() {
     let disk = disk();
     let session = &mut greeted(&exports(Arc::new(disk.clone()), Path::new("/app"), false));
     open(session, "data.edb", OpenMode::Read).unwrap();
@@ -218,7 +218,7 @@ fn a_file_that_became_another_one_is_judged_again() {
 }
 
 #[test]
-fn only_a_registration_gets_the_name_of_one_and_keeps_its_content() {
+fn only_valid_registrations_get_registration_names_and_stay_immutable() {
     let disk = disk();
     let exports = exports(Arc::new(disk.clone()), Path::new("/app"), false);
     let (session, other) = (&mut greeted(&exports), &mut greeted(&exports));
@@ -245,7 +245,7 @@ fn only_a_registration_gets_the_name_of_one_and_keeps_its_content() {
 }
 
 #[test]
-fn a_client_locks_only_databases_and_the_logs() {
+fn a_client_can_lock_only_databases_and_logs() {
     let disk = disk();
     for name in ["copy.lock", "scan.lock", "copy.pause", "copy.json", "E00.chk"] {
         disk.put(&Path::new("/app").join(name), &[0; 4096]);
@@ -273,7 +273,7 @@ impl jetcell_vfs::VfsLayer for UnconfinedVfs {
 }
 
 #[test]
-fn a_file_system_that_follows_links_is_not_served() {
+fn a_directory_on_a_link_following_file_system_is_refused() {
     let named = vec![("app".to_string(), PathBuf::from("/app"))];
     let vfs = Arc::new(UnconfinedVfs(disk()));
     let made = ExportedDirectories::new(vfs, AccessToken::from_text(TOKEN).unwrap(), "db1".into(), named);
@@ -313,7 +313,7 @@ fn messages_about_pages_leave_room_for_registrations() {
 }
 
 #[test]
-fn a_registered_copy_registers_again_in_a_directory_that_is_full_of_registrations() {
+fn a_registered_copy_can_register_again_at_the_registration_limit() {
     let disk = disk();
     for number in 0..MAX_REGISTRATIONS {
         let ending = ["copy", "copy-new"][number % 2];

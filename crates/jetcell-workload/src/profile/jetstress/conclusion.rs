@@ -64,7 +64,8 @@ impl JetstressReader<'_> {
         } else if let Some(path) = foreign(&databases) {
             let line = self.instances_line;
             self.mistakes.push(ConfigurationError::new(format!(
-                "line {line}: {path} is a Windows path; give directories for the {count} databases with --dir (and --log-dir)"
+                "line {line}: {path} is a Windows path; specify directories for the {count} databases with \
+                 --dir (and --log-dir)"
             )));
         } else {
             self.note("DatabasePaths", Honoured("dirs".into()));

@@ -176,7 +176,7 @@ fn description(reader: &mut JetstressReader<'_>, _: Node<'_, '_>, text: &str) ->
 
 fn duration(reader: &mut JetstressReader<'_>, node: Node<'_, '_>, text: &str) -> Option<ElementEffect> {
     let Some(duration) = iso_duration(text) else {
-        reader.mistake(node, format!("Duration '{text}' is not understood; write for example PT2H0M0S"));
+        reader.mistake(node, format!("could not parse Duration '{text}'; try a value such as PT2H0M0S"));
         return None;
     };
     let span = TimeSpan(duration);

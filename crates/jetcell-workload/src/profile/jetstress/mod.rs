@@ -86,7 +86,7 @@ fn element(reader: &mut JetstressReader<'_>, node: Node<'_, '_>) {
         "EseInstances" => reader.instances(node),
         name => {
             if !reader.seen.insert(name.to_string()) {
-                return reader.mistake(node, format!("{name} is given twice"));
+                return reader.mistake(node, format!("{name} is specified twice"));
             }
             let text = display_text(node);
             if !text.is_empty()

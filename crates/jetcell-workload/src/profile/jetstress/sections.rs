@@ -10,7 +10,7 @@ use crate::profile::options::ThresholdOptions;
 impl JetstressReader<'_> {
     pub(super) fn operation_mix(&mut self, node: Node<'_, '_>) {
         if !self.seen.insert("OperationMix".into()) {
-            return self.mistake(node, "OperationMix is given twice");
+            return self.mistake(node, "OperationMix is specified twice");
         }
         let mut share = |name: &str| match node.attribute(name) {
             Some(text) => self.attribute_number::<u8>(node, name, text),
@@ -62,7 +62,7 @@ impl JetstressReader<'_> {
 
     pub(super) fn instances(&mut self, node: Node<'_, '_>) {
         if !self.seen.insert("EseInstances".into()) {
-            return self.mistake(node, "EseInstances is given twice");
+            return self.mistake(node, "EseInstances is specified twice");
         }
         self.instances_line = self.line(node);
         let mut biased = false;

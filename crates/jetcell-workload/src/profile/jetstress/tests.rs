@@ -32,7 +32,7 @@ fn changed(from: &str, to: &str) -> String {
 }
 
 #[test]
-fn the_fixture_gives_the_run_of_the_esrp_paper() {
+fn the_fixture_configures_the_run_from_the_esrp_paper() {
     let profile = profile(FIXTURE);
     assert_eq!((profile.threads, profile.databases, profile.source), (6, Some(4), DatabaseSource::Open));
     assert_eq!(profile.duration.to_string(), "2h");
@@ -104,11 +104,11 @@ fn background_maintenance_is_a_switch_and_a_pause() {
 }
 
 #[test]
-fn windows_paths_are_mistakes_and_linux_paths_are_used() {
+fn windows_paths_are_refused_and_linux_paths_accepted() {
     let text = mistakes(FIXTURE, &Options::default());
     assert_eq!(
         text,
-        "line 67: C:\\DB\\DB1 is a Windows path; give directories for the 4 databases with --dir (and --log-dir)"
+        "line 67: C:\\DB\\DB1 is a Windows path; specify directories for the 4 databases with --dir (and --log-dir)"
     );
     let linux = FIXTURE.replace("C:\\DB\\", "/db/").replace("<LogPath>/db/", "<LogPath>/logs/");
     let options = parse(&linux, TestKind::Performance, &Options::default()).unwrap().options;
@@ -136,7 +136,7 @@ fn capacity_sizing_is_a_share_of_the_volume() {
 }
 
 #[test]
-fn another_test_and_invalid_values_are_refused_with_the_line() {
+fn other_tests_and_invalid_values_are_refused_with_the_line() {
     for (from, to, expected) in [
         (
             "<Type>Performance",
@@ -144,7 +144,7 @@ fn another_test_and_invalid_values_are_refused_with_the_line() {
             "line 6: Type SoftRecovery is not a performance test; this command runs only performance tests",
         ),
         ("<Type>Performance", "<Type>Perf", "line 6: unknown Type 'Perf'; use Performance or Stress"),
-        ("P0Y0M0DT2H0M0S", "2h", "line 9: Duration '2h' is not understood; write for example PT2H0M0S"),
+        ("P0Y0M0DT2H0M0S", "2h", "line 9: could not parse Duration '2h'; try a value such as PT2H0M0S"),
         (
             "<ThreadCount>6",
             "<ThreadCount>six",
@@ -166,7 +166,7 @@ fn another_test_and_invalid_values_are_refused_with_the_line() {
         (
             "<CircularLog>1</CircularLog>",
             "<CircularLog>1</CircularLog><CircularLog>0</CircularLog>",
-            "line 100: CircularLog is given twice",
+            "line 100: CircularLog is specified twice",
         ),
     ] {
         assert_eq!(mistakes(&changed(from, to), &directory_options()), expected);
@@ -215,7 +215,7 @@ fn hostile_xml_is_refused() {
 }
 
 #[test]
-fn no_byte_of_the_file_causes_a_panic() {
+fn changing_any_byte_does_not_panic() {
     for (number, _) in FIXTURE.char_indices().step_by(7) {
         let mut broken = FIXTURE.to_string();
         broken.replace_range(number..=number, if number % 2 == 0 { "9" } else { "<" });

@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_duration_has_its_two_largest_units() {
+    fn a_duration_shows_the_two_largest_units() {
         let cases = [(5, "5 s"), (65, "1 min 5 s"), (3720, "1 h 2 min"), (90_000, "1 d 1 h")];
         for (seconds, text) in cases {
             assert_eq!(format_in_two_units(Duration::from_secs(seconds)), text);

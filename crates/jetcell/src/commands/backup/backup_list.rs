@@ -9,7 +9,7 @@ use jetcell_vfs::Vfs;
 use crate::commands::backup::explain_backup_error;
 use crate::outcome::CommandError;
 
-/// A complete backup.
+/// A complete backup, with its directory and manifest.
 pub struct CompleteBackup {
     pub directory: PathBuf,
     pub manifest: BackupManifest,
@@ -56,7 +56,7 @@ pub fn find_single_backup(vfs: &Arc<dyn Vfs>, directory: &Path) -> Result<PathBu
             let more = if count > first.len() { ", ..." } else { "" };
             let named = first.join(", ");
             Err(format!(
-                "{}: the directory contains {count} backups; give one of them: {named}{more}",
+                "{}: the directory contains {count} backups; specify one of them: {named}{more}",
                 directory.display()
             )
             .into())
@@ -66,10 +66,11 @@ pub fn find_single_backup(vfs: &Arc<dyn Vfs>, directory: &Path) -> Result<PathBu
 
 /// Returns the backup in the directory itself, or the backups in its subdirectories.
 pub fn find_backups(vfs: &Arc<dyn Vfs>, directory: &Path) -> Result<BackupList, CommandError> {
-    let failed = |error: std::io::Error| CommandError::from(format!("{}: {error}", directory.display()));
+    let error_with_path =
+        |error: std::io::Error| CommandError::from(format!("{}: {error}", directory.display()));
     let mut directories = vec![directory.to_path_buf()];
-    for entry in std::fs::read_dir(directory).map_err(failed)? {
-        let path = entry.map_err(failed)?.path();
+    for entry in std::fs::read_dir(directory).map_err(error_with_path)? {
+        let path = entry.map_err(error_with_path)?.path();
         directories.extend(path.is_dir().then_some(path));
     }
     directories.sort();

@@ -24,7 +24,7 @@ pub struct SnapshotArgs {
 enum SnapshotMethodName {
     /// Copies of the files that share blocks with the originals (btrfs, XFS and others)
     Reflink,
-    /// Snapshot of the btrfs subvolume that is given as --from
+    /// Snapshot of the btrfs subvolume that is specified as --from
     Btrfs,
     /// Snapshot made by --snapshot-command: LVM, ZFS, a disk array
     Command,
@@ -37,7 +37,9 @@ impl SnapshotArgs {
             (None, _) => return Ok(None),
             (Some(SnapshotMethodName::Command), Some(command)) => SnapshotMethod::Command(command.clone()),
             (Some(SnapshotMethodName::Command), None) => {
-                return Err("--snapshot command needs a command; give it with --snapshot-command".into());
+                return Err(
+                    "--snapshot command requires a command; specify it with --snapshot-command".into()
+                );
             }
             (Some(_), Some(_)) => {
                 return Err(

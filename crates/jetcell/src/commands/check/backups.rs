@@ -47,9 +47,7 @@ pub fn check(directory: &Path, options: &BackupCheckOptions) -> Result<CommandOu
     let rate = match throttle {
         Some(CheckThrottle::BytesPerSecond(rate)) => Some(ByteSize(rate)),
         Some(CheckThrottle::Pause(_)) => {
-            return Err("a pause does not apply to backups; give a rate such as \
-         20MB/s"
-                .into());
+            return Err("a pause cannot be used with backups; specify a rate such as 20MB/s".into());
         }
         None => None,
     };
@@ -122,14 +120,15 @@ fn as_text(directory: &Path, verified: &BackupVerification) -> String {
         lines.push(format!("  warning: {}: not part of the backup; a restore ignores it", path.display()));
     }
     if let Some(why) = &verified.times_not_stored {
-        lines.push(format!("  failed to record for the next check what was verified: {why}"));
+        lines.push(format!("  could not record the verified parts for the next check: {why}"));
     }
     jetcell_input::printable_rows(&lines)
 }
 
 /// Parses a part such as `2/7`, `10%` or `50GiB`.
 pub fn subset(text: &str) -> Result<VerifySubset, String> {
-    let wrong = || format!("`{text}` is not a part; write for example 2/7, 10% or 50GiB");
+    let wrong =
+        || format!("could not parse `{text}` as a part of a backup; try a value such as 2/7, 10% or 50GiB");
     if let Some((part, of)) = text.split_once('/') {
         let (part, of): (u64, u64) =
             (part.trim().parse().map_err(|_| wrong())?, of.trim().parse().map_err(|_| wrong())?);

@@ -22,7 +22,7 @@ const MAX_LISTED_FINDINGS: u64 = 100;
 /// Maximum number of files of unsupported types that are listed by name.
 const MAX_LISTED_FILES: usize = 3;
 
-/// Receives the results of a check from several threads.
+/// Interface that receives the results of a check from several threads.
 pub trait CheckOutput: Send + Sync {
     /// Receives a finding as soon as it is found.
     fn report_finding(&self, finding: &Finding);
@@ -34,7 +34,7 @@ pub trait CheckOutput: Send + Sync {
     fn finish(&self, sets: &[LogSet], skipped: &[String]);
 }
 
-/// Output as JSON lines.
+/// Check output as JSON lines.
 #[derive(Default)]
 pub struct JsonCheckOutput {
     bar: CheckProgressOutput,
@@ -80,7 +80,7 @@ impl CheckOutput for JsonCheckOutput {
     }
 }
 
-/// Output as text: each finding immediately, then a table.
+/// Check output as text: each finding immediately, then a table.
 pub struct TextCheckOutput {
     bar: CheckProgressOutput,
     structure: bool,

@@ -28,8 +28,8 @@ pub(super) fn compare_drives(path: &Path, format: ComparisonFormat) -> Result<St
         runs.iter().zip(typed).map(|(run, typed)| run.as_ref().map(figures).or(typed)).collect();
     let summary = DriveSummary::new(&list, &of_targets, &figures, &energy);
     if summary.rows.is_empty() {
-        let what = "the first drive and the other drives have no measurement in common; give disk_test, \
-         run, mail_load, [[measured]] or [[advantage]]";
+        let what = "the first drive and the other drives have no measurement in common; add disk_test, run, \
+         mail_load, [[measured]] or [[advantage]]";
         return Err(format!("{}: {what}", path.display()).into());
     }
     Ok(match format {

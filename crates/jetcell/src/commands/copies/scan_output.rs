@@ -15,7 +15,7 @@ pub fn read_scan(vfs: &dyn Vfs, directory: &Path) -> CopyScanProgress {
 
 /// Returns the scan of each database as JSON.
 pub fn scan_json(directory: &Path, scan: &CopyScanProgress) -> Vec<Value> {
-    let one = |one: &ScannedDatabase| {
+    let database_json = |one: &ScannedDatabase| {
         json!({
             "path": directory.join(&one.file), "passes": one.passes, "invocations": one.invocations,
             "began_unix_ms": one.began_unix_ms, "ended_unix_ms": one.ended_unix_ms, "next_page": one.next,
@@ -23,7 +23,7 @@ pub fn scan_json(directory: &Path, scan: &CopyScanProgress) -> Vec<Value> {
             "bad": one.bad, "bad_pages": one.bad_pages,
         })
     };
-    scan.databases.iter().map(one).collect()
+    scan.databases.iter().map(database_json).collect()
 }
 
 /// Returns the scan of each database as one line.

@@ -147,8 +147,8 @@ mod tests {
         };
         let text = align_columns(&[row("tls://db1:9440/app", "1 MiB"), row("x\u{1b}[2J", "2")]);
         let lines: Vec<&str> = text.lines().collect();
-        let at = |line: &str| line.chars().position(|character| character == '-');
-        assert_eq!((lines.len(), at(lines[1])), (3, at(lines[2])));
+        let dash_position = |line: &str| line.chars().position(|character| character == '-');
+        assert_eq!((lines.len(), dash_position(lines[1])), (3, dash_position(lines[2])));
         assert!(!text.contains('\u{1b}') && lines[0].ends_with("BEHIND"), "{text}");
     }
 }

@@ -82,7 +82,7 @@ fn piece(text: &str) -> Result<ByteSize, String> {
     if (4 << 10..=1 << 30).contains(&size.0) && size.0.is_multiple_of(4096) {
         Ok(size)
     } else {
-        Err("write a multiple of 4KiB, up to 1GiB".into())
+        Err("use a multiple of 4KiB, up to 1GiB".into())
     }
 }
 
@@ -120,7 +120,10 @@ impl FragmentationExperiment {
             rewrite_with_placement(&path, placement).map_err(|error| {
                 target_error(
                     &path,
-                    &format!("cannot be laid out: {error}; free space, or use another directory"),
+                    &format!(
+                        "could not create the file layout: {error}; free some space, or use a different \
+                         directory"
+                    ),
                 )
             })?;
             let map = FileMap::read(&path).map_err(|error| TurnError::Failed(error.to_string().into()))?;
@@ -139,8 +142,8 @@ impl FragmentationExperiment {
         let most = self.turns.into();
         let limits = TurnLimits { fewest: most, most, precision_percent: 2.0, longest: Duration::MAX };
         let began = Instant::now();
-        let named = |(directory, name): (&PathBuf, &str)| inspect_directory(name, directory);
-        let tested = directories.iter().zip(LAYOUT_NAMES).map(named).collect();
+        let inspect_named = |(directory, name): (&PathBuf, &str)| inspect_directory(name, directory);
+        let tested = directories.iter().zip(LAYOUT_NAMES).map(inspect_named).collect();
         let measure = &mut |at: usize, turn: usize| {
             let directory = &directories[at];
             self.report(&format!("turn {}: {}", turn + 1, LAYOUT_NAMES[at]));

@@ -81,7 +81,11 @@ impl FragmentationOutput {
 
 fn read_size(text: &str) -> Result<ByteSize, String> {
     let size: ByteSize = text.parse().map_err(|error| format!("{error}"))?;
-    if size.0 == 0 { Err("the read size must not be zero; write for example 32KiB".into()) } else { Ok(size) }
+    if size.0 == 0 {
+        Err("the read size must not be zero; try a value such as 32KiB".into())
+    } else {
+        Ok(size)
+    }
 }
 
 impl ShowFragmentation {
@@ -118,7 +122,7 @@ impl ShowFragmentation {
                 files.extend(find_databases(path)?);
                 if files.len() == before {
                     return Err(format!(
-                        "{}: the directory contains no databases (*.edb, *.dit); give files",
+                        "{}: the directory contains no databases (*.edb, *.dit); specify database files",
                         path.display()
                     )
                     .into());
@@ -149,11 +153,11 @@ impl ShowFragmentation {
     /// Returns the seek curve from the drive test in a directory.
     fn seek_curve(&self, directory: &Path) -> Result<SeekCurve, CommandError> {
         let (test, target) = stored_drive_test(directory, self.target.as_deref())?;
-        let failed = |what: &str| CommandError::from(format!("{}: {what}", directory.display()));
+        let error_with_path = |what: &str| CommandError::from(format!("{}: {what}", directory.display()));
         SeekCurve::from_test(&test, target).ok_or_else(|| {
-            failed(
-                "the test lacks the steps transfer_read, sequential_read_4k or seek_curve; test the \
-             drive again",
+            error_with_path(
+                "the test result does not contain the steps transfer_read, sequential_read_4k or \
+                 seek_curve; test the drive again",
             )
         })
     }

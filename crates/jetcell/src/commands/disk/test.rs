@@ -42,7 +42,7 @@ Examples:
   jetcell disk test /mnt/data --steps sync,mixed_8k --json
       only some steps
   jetcell disk test /mnt/green /mnt/black --price 139 --price 249 --watts 4.5 --watts 8.4 --power-scope drive
-      also the given prices and power of the drives
+      also shows the specified prices and power of the drives
   jetcell disk test array:arr1 /mnt/data
       an array made by jetcell raid create, compared with a file system; jetcell raid bench does the same
 
@@ -80,7 +80,7 @@ pub struct DiskTest {
     options: MeasurementOptions,
 }
 
-/// Options for the measurement and its result.
+/// Options for a drive measurement and its result.
 #[derive(Args)]
 pub struct MeasurementOptions {
     /// Size of the file that is created in a directory
@@ -111,10 +111,10 @@ pub struct MeasurementOptions {
     /// Seed for the random offsets
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Price of each target, for the report; given once per target, in order
+    /// Price of each target, for the report; specify once per target, in order
     #[arg(long, value_name = "PRICE", value_parser = above_zero)]
     price: Vec<f64>,
-    /// Mean power of each target in watts, for the report; given once per target, in order
+    /// Mean power of each target in watts, for the report; specify once per target, in order
     #[arg(long, value_name = "W", requires = "power_scope", value_parser = above_zero)]
     watts: Vec<f64>,
     /// Scope of the power measurement: drive, enclosure, server or processor
@@ -141,7 +141,7 @@ fn size(text: &str) -> Result<ByteSize, String> {
 fn span(text: &str) -> Result<TimeSpan, String> {
     let span: TimeSpan = text.parse().map_err(|error: jetcell_workload::ParseError| error.to_string())?;
     if span.0.is_zero() {
-        Err("the duration must not be zero; write for example 30m".into())
+        Err("the duration must not be zero; try a value such as 30m".into())
     } else {
         Ok(span)
     }
@@ -151,12 +151,15 @@ fn step(text: &str) -> Result<String, String> {
     if is_step(text) {
         Ok(text.into())
     } else {
-        Err("no step has this name; write for example transfer_read, random_read_4k or sync".into())
+        Err("there is no step with this name; try a name such as transfer_read, random_read_4k or sync"
+            .into())
     }
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
-    let wrong = || format!("`{text}` is not a step duration; write seconds, from 0.01 to 86400");
+    let wrong = || {
+        format!("could not parse `{text}` as a step duration; use a number of seconds between 0.01 and 86400")
+    };
     let value: f64 = text.parse().map_err(|_| wrong())?;
     if (0.01..=86_400.0).contains(&value) { Ok(value) } else { Err(wrong()) }
 }
@@ -170,8 +173,7 @@ impl DiskTest {
         {
             let shown = path.display();
             print_error(format!(
-                "{shown} is not a block device, and --erase applies only to devices; give a \
-             device"
+                "{shown} is not a block device, but --erase applies only to devices; specify a device"
             ));
             return CommandOutcome::CouldNotRun;
         }
@@ -229,11 +231,11 @@ impl MeasurementOptions {
         }
         for (values, name) in [(&self.price, "--price"), (&self.watts, "--watts")] {
             if !values.is_empty() && values.len() != targets.len() {
-                return Err(format!("give {name} once for each target, or not at all").into());
+                return Err(format!("specify {name} once for each target, or omit it").into());
             }
         }
         let real = RealVfs::new(RealOptions::default())
-            .map_err(|error| format!("I/O threads cannot start: {error}"))?
+            .map_err(|error| format!("could not start the I/O threads: {error}"))?
             .with_smallest_transfer(MIN_TRANSFER);
         let backend = real.backend_name();
         let cancel = CancelToken::default();

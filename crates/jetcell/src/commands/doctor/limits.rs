@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn limits_of_all_groups_above_the_process_are_shown() {
+    fn limits_from_all_ancestor_control_groups_are_shown() {
         let root = tempfile::tempdir().unwrap();
         let write = |path: &str, text: &str| {
             let path = root.path().join(path);

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_that_spoil_a_measurement_are_to_be_changed() {
+    fn settings_that_distort_measurements_get_advice() {
         let root = tempfile::tempdir().unwrap();
         let files = SystemFiles::from_root(root.path());
         write(root.path(), "sys/devices/system/cpu/cpufreq/policy0/scaling_governor", "powersave\n");
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn good_settings_are_good_and_missing_files_say_nothing() {
+    fn good_settings_pass_and_missing_files_are_skipped() {
         let root = tempfile::tempdir().unwrap();
         let files = SystemFiles::from_root(root.path());
         write(root.path(), "sys/devices/system/cpu/cpufreq/policy0/scaling_governor", "performance\n");

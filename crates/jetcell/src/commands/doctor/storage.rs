@@ -42,18 +42,18 @@ impl WritableDirectory {
     pub(super) fn open(path: &Path) -> Result<WritableDirectory, CommandError> {
         let shown = path.display();
         let metadata = fs::metadata(path)
-            .map_err(|error| format!("{shown} cannot be examined: {error}; give a directory that exists"))?;
+            .map_err(|error| format!("{shown} cannot be examined: {error}; specify an existing directory"))?;
         if !metadata.is_dir() {
-            return Err(format!("{shown} is not a directory; give the directory of the test").into());
+            return Err(format!("{shown} is not a directory; specify the directory of the test").into());
         }
         let file = tempfile::tempfile_in(path).map_err(|error| {
-            format!("{shown} is not writable ({error}); change its permissions or give another directory")
+            format!("{shown} is not writable ({error}); change its permissions, or use a different directory")
         })?;
         let syncs = time_syncs(&file).map_err(|error| {
-            format!("{shown}: a file cannot be written: {error}; free space or check the kernel log")
+            format!("{shown}: could not write a file: {error}; free some space, or check the kernel log")
         })?;
-        let space =
-            rustix::fs::statvfs(path).map_err(|error| format!("{shown}: free space is unknown: {error}"))?;
+        let space = rustix::fs::statvfs(path)
+            .map_err(|error| format!("{shown}: could not determine the free space: {error}"))?;
         let bytes = |blocks: u64| blocks.saturating_mul(space.f_frsize);
         Ok(WritableDirectory {
             path: path.to_path_buf(),
@@ -119,7 +119,7 @@ pub(super) fn observe(
         Observation::ok(&about, "direct I/O", "yes")
     } else {
         let state = "no: a test would measure the kernel's cache instead of the storage";
-        let advice = "give a directory on another file system, or disable the feature that prevents direct \
+        let advice = "use a directory on another file system, or disable the feature that prevents direct \
          I/O";
         Observation::recommendation(&about, "direct I/O", state, advice)
     });
@@ -149,11 +149,12 @@ fn file_system(about: &str, mount: &Mount) -> Vec<Observation> {
     let state = format!("{kind}, {} on {}", mount.source, mount.point.display());
     let mut all = vec![match kind {
         "tmpfs" | "ramfs" => {
-            let advice = "give a directory on a disk; a test refuses this one";
+            let advice = "use a directory on a disk; tests cannot use this directory";
             Observation::recommendation(about, "file system", format!("{state}: memory, not storage"), advice)
         }
         "overlay" => {
-            let advice = "give a volume of the container; the first write to a file copies it";
+            let advice = "use a volume of the container; on this file system, the first write to a file \
+             copies the whole file";
             Observation::recommendation(about, "file system", state, advice)
         }
         "btrfs" | "zfs" | "bcachefs" => {
@@ -184,7 +185,10 @@ fn mount_options(about: &str, options: &[&str]) -> Vec<Observation> {
             }
             "sync" | "dirsync" => change(option, "mount without it; it makes each write synchronous"),
             "data=journal" => {
-                change(option, "mount with data=ordered; data is written twice and not with direct I/O");
+                change(
+                    option,
+                    "mount with data=ordered; otherwise data is written twice and without direct I/O",
+                );
             }
             "ro" => change(option, "mount it read-write"),
             "strictatime" => change(option, "mount with relatime; each read would update the access time"),
@@ -231,15 +235,15 @@ fn scheduler(about: &str, device: &BlockDevice) -> Option<Observation> {
 
 /// Returns the layers between the file system and the disks: loop devices, device mapper, Linux RAID.
 fn layers(files: &SystemFiles, about: &str, device: &BlockDevice) -> Vec<Observation> {
-    let at = |file: &str| files.line(format!("/sys/block/{}/{file}", device.name));
+    let read_attribute = |file: &str| files.line(format!("/sys/block/{}/{file}", device.name));
     let mut all = Vec::new();
-    if let Some(file) = at("loop/backing_file") {
+    if let Some(file) = read_attribute("loop/backing_file") {
         let advice = "the measurement includes the underlying file system";
         all.push(Observation::information(about, "loop device", format!("backed by {file}"), Some(advice)));
     }
     let slaves = files.names(format!("/sys/block/{}/slaves", device.name)).join(", ");
-    if let Some(name) = at("dm/name") {
-        let encrypted = at("dm/uuid").is_some_and(|id| id.starts_with("CRYPT-"));
+    if let Some(name) = read_attribute("dm/name") {
+        let encrypted = read_attribute("dm/uuid").is_some_and(|id| id.starts_with("CRYPT-"));
         let kind = if encrypted { "encrypted volume" } else { "volume" };
         let advice = encrypted.then_some(
             "the processor encrypts the data; compare only with other \
@@ -252,9 +256,9 @@ fn layers(files: &SystemFiles, about: &str, device: &BlockDevice) -> Vec<Observa
             advice,
         ));
     }
-    if let Some(level) = at("md/level") {
-        let action = at("md/sync_action").unwrap_or_else(|| "idle".into());
-        let missing = at("md/degraded").filter(|count| count != "0");
+    if let Some(level) = read_attribute("md/level") {
+        let action = read_attribute("md/sync_action").unwrap_or_else(|| "idle".into());
+        let missing = read_attribute("md/degraded").filter(|count| count != "0");
         let state = format!("{level} on {slaves}, {action}");
         all.push(match missing {
             Some(count) => {
@@ -351,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn a_degraded_or_rebuilding_array_is_to_be_mended_first() {
+    fn a_degraded_or_rebuilding_array_must_be_repaired_first() {
         let root = tempfile::tempdir().unwrap();
         let directory = root.path().join("sys/block/md0/md");
         fs::create_dir_all(&directory).unwrap();
@@ -369,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sync_that_is_too_fast_for_a_spinning_disk_is_noted() {
+    fn a_sync_too_fast_for_a_spinning_disk_is_reported() {
         let short = Duration::from_micros(80);
         assert_eq!(sync_latency("a", short, short, true).weight, ObservationSeverity::Note);
         assert_eq!(sync_latency("a", short, short, false).weight, ObservationSeverity::Good);
@@ -378,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_is_examined_without_a_trace() {
+    fn examining_a_directory_leaves_no_files() {
         let directory = tempfile::tempdir().unwrap();
         let ready = WritableDirectory::open(directory.path()).unwrap();
         let all = observe(&SystemFiles::for_this_machine(), &ready, Some(50.0));

@@ -131,7 +131,7 @@ impl DurabilityTest {
             (_, _, Some(address), Some(journal)) => self.listen(address, journal),
             (Some(directory), Some(journal), ..) => self.verify(directory, journal),
             (Some(directory), None, ..) => self.write(directory),
-            _ => Err("give a directory, or --listen with --journal".into()),
+            _ => Err("specify a directory, or use --listen with --journal".into()),
         };
         done.unwrap_or_else(|failure| {
             print_error(failure);
@@ -148,8 +148,8 @@ impl DurabilityTest {
     fn write(&self, directory: &Path) -> Result<CommandOutcome, CommandError> {
         let tested = DurabilityTarget::detect(directory)?;
         if tested.is_array() && self.level == LevelName::Process {
-            return Err("an array runs in the process of the writer, and a kill resets the array; give \
-             --level reset"
+            return Err("an array runs in the process of the writer, and killing that process resets the \
+             array; use --level reset"
                 .into());
         }
         if !tested.is_array() {
@@ -165,15 +165,15 @@ impl DurabilityTest {
         match written.failed {
             Some((operation, error)) => {
                 print_error(format!(
-                    "operation {} failed: {error}; if this was the cut, verify the operations acknowledged \
-                     before it",
+                    "operation {} failed: {error}; if this was the power cut, verify the operations that \
+                     were acknowledged before it",
                     operation.0
                 ));
                 Ok(CommandOutcome::Findings)
             }
             None => {
                 self.note(&format!(
-                    "ended; the last operation recorded by the witness is {}",
+                    "test ended; the last operation that the witness recorded is {}",
                     written.last.0
                 ));
                 Ok(CommandOutcome::Good)
@@ -231,7 +231,7 @@ impl DurabilityTest {
         match tested.shares_a_disk_with(parent_directory(path)) {
             Ok(None) => Ok(()),
             Ok(Some(where_it_is)) => Err(format!(
-                "{shown}: the witness is {where_it_is}; give a file on another disk, or tcp:HOST:PORT"
+                "{shown}: the witness is {where_it_is}; use a file on another disk, or tcp:HOST:PORT"
             )
             .into()),
             Err(error) => Err(format!("{shown}: {error}").into()),
@@ -259,14 +259,14 @@ impl DurabilityTest {
             if address.contains(':') { address.to_string() } else { format!("{LOOPBACK_ADDRESS}:{address}") };
         let listener = WitnessListener::bind(&address).map_err(|error| {
             format!(
-                "{address}: the witness cannot listen ({error}); give a port, or \
-             ADDRESS:PORT of this machine"
+                "{address}: the witness cannot listen ({error}); specify a port, or an ADDRESS:PORT of this \
+                 machine"
             )
         })?;
         let cancel = CancelToken::default();
         stop_on_signals(cancel.clone())?;
         let mut kept = FileWitness::create(journal)
-            .map_err(|error| format!("{}: {error}; give a new file", journal.display()))?;
+            .map_err(|error| format!("{}: {error}; specify a new file", journal.display()))?;
         let at = listener.address().map_err(|error| format!("{address}: {error}"))?;
         self.note(&format!("Witness: {at}; Ctrl-C ends it after the cut"));
         let lines = listener
@@ -294,8 +294,8 @@ impl DurabilityTest {
         let restarted = journal.begin.boot != boot_id();
         if journal.begin.level != FailureLevel::Process && !restarted && !self.same_boot {
             return Err("this machine was not restarted after the writer started, so its memory would be \
-             verified instead of the storage; restart it, or give --same-boot if only the storage was cut \
-             off and mounted again"
+             verified instead of the storage; restart it, or use --same-boot if only the storage lost power \
+             and was mounted again"
                 .into());
         }
         let found = tested.with_storage(|storage| {

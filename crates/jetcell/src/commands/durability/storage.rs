@@ -17,7 +17,7 @@ use crate::outcome::CommandError;
 /// Free space in bytes that the writer may need.
 const MIN_FREE_SPACE: u64 = 128 << 20;
 
-/// The storage under test, identified by its path: a directory, an array or a LUN.
+/// Storage to test for durability, identified by its path: a directory, an array or a LUN.
 pub struct DurabilityTarget {
     /// Path as the user gave it.
     given: PathBuf,
@@ -35,8 +35,8 @@ impl DurabilityTarget {
         if fs::metadata(given).is_ok_and(|found| found.file_type().is_block_device()) {
             return Err(format!(
                 "{shown} is a block device, but the test writes files; create a file system on the device \
-                 and give a directory, or add the device to an array (jetcell raid create) and give \
-                 array:DIR"
+                 and specify a directory on it, or add the device to an array (jetcell raid create) and \
+                 specify array:DIR"
             )
             .into());
         }
@@ -105,14 +105,14 @@ impl DurabilityTarget {
         match self.is_array {
             false => require_empty(&self.given, "test")?,
             true if vfs.exists(&self.directory).map_err(|error| format!("{shown}: {error}"))? => {
-                return Err(format!("{shown} contains files; give an empty array or LUN for the test").into());
+                return Err(format!("{shown} contains files; use an empty array or LUN for the test").into());
             }
             true => {}
         }
         let free = vfs.free_space(&self.directory).map_err(|error| format!("{shown}: {error}"))?;
         if free < MIN_FREE_SPACE {
             Err(format!(
-                "{shown}: {} are free, but the test may need {}",
+                "{shown}: only {} are free, but the test may need {}",
                 human_bytes(free),
                 human_bytes(MIN_FREE_SPACE)
             )
@@ -125,7 +125,7 @@ impl DurabilityTarget {
 
 fn files(direct: bool) -> Result<RealVfs, CommandError> {
     RealVfs::new(RealOptions { direct, ..RealOptions::default() })
-        .map_err(|error| format!("I/O threads cannot start: {error}").into())
+        .map_err(|error| format!("could not start the I/O threads: {error}").into())
 }
 
 fn existing_ancestor(path: &Path) -> &Path {

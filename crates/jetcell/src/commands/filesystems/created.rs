@@ -61,7 +61,7 @@ fn image_size(text: &str) -> Result<ByteSize, String> {
     if size.0 >= MIN_IMAGE_BYTES {
         Ok(ByteSize(size.0 >> 20 << 20))
     } else {
-        Err(format!("an image needs at least {}", human_bytes(MIN_IMAGE_BYTES)))
+        Err(format!("an image must have a size of at least {}", human_bytes(MIN_IMAGE_BYTES)))
     }
 }
 
@@ -93,10 +93,10 @@ impl CreatedFilesystemOptions {
             let path = leftover.path().display();
             if !self.clean_up {
                 return Err(
-                    format!("{path} is left over from a killed test; remove it with --clean-up").into()
+                    format!("{path} was left over from a killed test; remove it with --clean-up").into()
                 );
             }
-            leftover.remove(&LocalSystem).map_err(|error| format!("{path} cannot be removed: {error}"))?;
+            leftover.remove(&LocalSystem).map_err(|error| format!("could not remove {path}: {error}"))?;
             console::print_note(&format!("removed {path}, left over from a killed test"));
         }
         Ok(())
@@ -108,7 +108,7 @@ impl CreatedFilesystemOptions {
             let path = leftover.path();
             let place = path.parent().unwrap_or(Path::new("/")).display();
             console::print_note(&format!(
-                "{} is left over from a killed test; remove it with: jetcell test filesystems --images \
+                "{} was left over from a killed test; remove it with: jetcell test filesystems --images \
                  {place} --clean-up",
                 path.display()
             ));
@@ -153,14 +153,14 @@ impl CreatedFilesystemOptions {
         check(&all)?;
         if self.is_requested() && self.images.is_none() && self.device.is_none() {
             return Err(
-                "file systems are created on images or on a device; give --images DIR, or --device and \
-                 --erase"
+                "file systems must be created on images or on a device; specify --images DIR, or --device \
+                 and --erase"
                     .into(),
             );
         }
         if self.is_requested() && !rustix::process::geteuid().is_root() {
             return Err(
-                "creating file systems requires root; run the command as root, or give directories".into()
+                "creating file systems requires root; run the command as root, or specify directories".into(),
             );
         }
         let (mut made, mut skipped) = (Vec::new(), Vec::new());
@@ -192,7 +192,7 @@ impl CreatedFilesystemOptions {
                 let wanted = self.image_size.0.saturating_mul(made as u64);
                 if free < wanted {
                     return Err(format!(
-                        "{}: the images need {}, but {} are free; give a smaller --image-size",
+                        "{}: the images need {}, but only {} are free; use a smaller --image-size",
                         place.display(),
                         human_bytes(wanted),
                         human_bytes(free)
@@ -216,14 +216,14 @@ pub fn measure_created(
     output: &Path,
     used_before: &mut u64,
 ) -> Result<(Vec<f64>, jetcell_lab::filesystems::TestedDirectory), TurnError> {
-    let failed = |what: String| TurnError::Failed(what.into());
+    let turn_error = |what: String| TurnError::Failed(what.into());
     let stops = || turns.is_stopped();
     let directory = maker.attach(number, specification, turn == 0, &stops).map_err(|error| match error {
         MakeError::Stopped => TurnError::Interrupted,
-        other => failed(other.to_string()),
+        other => turn_error(other.to_string()),
     })?;
     let used =
-        || maker.used_bytes(number).map_err(|error| failed(format!("{}: {error}", specification.name)));
+        || maker.used_bytes(number).map_err(|error| turn_error(format!("{}: {error}", specification.name)));
     let again = turn > 0 && !maker.remakes();
     if !again {
         *used_before = used()?;
@@ -233,6 +233,6 @@ pub fn measure_created(
     seen.allocated_bytes = used()?.saturating_sub(*used_before);
     seen.remarks.extend(specification.kind.remarks(&seen.storage, &LocalSystem));
     seen.made = Some(specification.clone());
-    maker.detach().map_err(|error| failed(error.to_string()))?;
+    maker.detach().map_err(|error| turn_error(error.to_string()))?;
     Ok((figures, seen))
 }

@@ -102,9 +102,9 @@ pub struct FilesystemsTest {
 
 fn percent(text: &str) -> Result<f64, String> {
     let value = text.trim_end_matches('%').trim().parse::<f64>().ok();
-    value
-        .filter(|value| (0.01..=100.0).contains(value))
-        .ok_or_else(|| format!("`{text}` is not a precision; write a percentage from 0.01 to 100"))
+    value.filter(|value| (0.01..=100.0).contains(value)).ok_or_else(|| {
+        format!("could not parse `{text}` as a precision; use a percentage between 0.01 and 100")
+    })
 }
 
 impl FilesystemsTest {
@@ -167,8 +167,8 @@ impl FilesystemsTest {
         turns: &LoadTurns,
         output: &Path,
     ) -> Result<FilesystemTest, TurnError> {
-        let named = |path: &PathBuf| inspect_directory(&path.display().to_string(), path);
-        let mut tested: Vec<TestedDirectory> = self.directories.iter().map(named).collect();
+        let inspect_path = |path: &PathBuf| inspect_directory(&path.display().to_string(), path);
+        let mut tested: Vec<TestedDirectory> = self.directories.iter().map(inspect_path).collect();
         // The properties of a created file system are known only once it is mounted.
         tested.extend(plan.created.iter().map(|one| inspect_directory(&one.name, Path::new(""))));
         let names: Vec<String> = tested.iter().map(|one| one.name.clone()).collect();
@@ -212,13 +212,19 @@ impl FilesystemsTest {
             require_empty(path, "databases")?;
             let same = |other: &PathBuf| std::path::absolute(other).ok() == std::path::absolute(path).ok();
             if self.directories.iter().take(at).any(same) {
-                return Err(format!("{} is given twice; give each directory once", path.display()).into());
+                return Err(format!(
+                    "{} is specified twice; specify each directory only once",
+                    path.display()
+                )
+                .into());
             }
         }
         let given = Options { size: self.size, duration: self.duration, ..Options::default() };
         let (made, skipped) = self.made.specifications()?;
         if self.directories.len() + made.len() < 2 {
-            return Err("fewer than two file systems to compare; give directories, or --make".into());
+            return Err(
+                "a comparison needs at least two file systems; specify directories, or use --make".into()
+            );
         }
         let mut directories = self.directories.clone();
         directories.extend(made.iter().map(|one| PathBuf::from(&one.name)));

@@ -8,7 +8,7 @@ use jetcell_fleet::bus::NatsAccess;
 
 use crate::commands::tls_client::TlsClient;
 
-/// Server address and credentials.
+/// Options for the connection to a NATS server: address and credentials.
 #[derive(Args, Clone)]
 pub struct ConnectionOptions {
     /// Address of a NATS server, such as <nats://head:4222> or <tls://head:4222>; commas separate the addresses of a

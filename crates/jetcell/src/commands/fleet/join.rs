@@ -122,7 +122,7 @@ impl FleetJoinArgs {
             }
             stop.stop();
         })
-        .map_err(|error| format!("Ctrl-C cannot be handled: {error}"))?;
+        .map_err(|error| format!("could not install the Ctrl-C handler: {error}"))?;
 
         let url = self.connection.nats.clone().unwrap_or_else(|| format!("nats://{DEFAULT_ADDRESS}"));
         let patience = self.timeout.0;
@@ -135,7 +135,10 @@ impl FleetJoinArgs {
         let mut work = StorageTestTask::new(permit, &mut watcher, |finished: &FinishedRun| {
             let output = &finished.result.plan.output;
             if let Err(error) = store(finished, output) {
-                print_error(format!("{}: results cannot be written: {error}; free space", output.display()));
+                print_error(format!(
+                    "{}: could not write results: {error}; free some space",
+                    output.display()
+                ));
             }
             own = Some((finished.result.verdict, finished.result.reason.clone(), output.clone()));
         });

@@ -23,7 +23,7 @@ Examples:
   jetcell fleet run --example-config > FLEET.toml
       a configuration with comments
   jetcell fleet run --config FLEET.toml
-      coordinates; starts nats-server on 127.0.0.1 if no --nats is given
+      coordinates; starts nats-server on 127.0.0.1 if --nats is not specified
   jetcell fleet join --fleet mail-cluster --rank 0 --allow-dir /srv/jetcell
       joins as the first host
   srun -N4 -n4 jetcell fleet join --fleet mail-cluster --nats nats://head:4222 --token-file /etc/jetcell/token --allow-dir /srv/jetcell
@@ -31,7 +31,7 @@ Examples:
 
 jetcell fleet COMMAND --help has more. Exit code: 0 pass, 1 fail, invalid or stopped early, 2 could not run.";
 
-/// Commands for fleets.
+/// Commands for fleet tests.
 #[derive(Subcommand)]
 pub enum FleetCommand {
     /// Coordinate a test across many hosts, and combine their results into one

@@ -11,7 +11,7 @@ use parking_lot::{Mutex, MutexGuard};
 /// Maximum number of retained event lines.
 const MAX_EVENT_LINES: usize = 50;
 
-/// State of a host at a point in time.
+/// State of a fleet host at a point in time.
 pub struct HostState {
     pub rank: u32,
     pub name: String,
@@ -25,7 +25,7 @@ pub struct HostState {
     pub is_lost: bool,
 }
 
-/// State of the fleet at a point in time.
+/// State of a fleet at a point in time.
 #[derive(Default)]
 pub struct FleetState {
     /// Title of the fleet's current phase.

@@ -62,7 +62,7 @@ pub struct FleetRunArgs {
     example_config: bool,
     #[command(flatten)]
     connection: ConnectionOptions,
-    /// Address on which to start a server if --nats is not given
+    /// Address on which to start a server if --nats is not specified
     #[arg(long, value_name = "ADDRESS:PORT", default_value = DEFAULT_ADDRESS, conflicts_with = "nats")]
     listen: SocketAddr,
     /// Certificate for the server that this command starts
@@ -154,7 +154,7 @@ impl FleetRunArgs {
             }
         };
         ctrlc::set_handler(interrupt(stop.clone()))
-            .map_err(|error| format!("Ctrl-C cannot be handled: {error}"))?;
+            .map_err(|error| format!("could not install the Ctrl-C handler: {error}"))?;
         let screen = self.live.then(|| {
             let (monitor, stopping) = (store.monitor(), stop.clone());
             Screen::open(

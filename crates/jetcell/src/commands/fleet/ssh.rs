@@ -28,7 +28,7 @@ pub struct SshOptions {
     ssh_tls_ca: Option<PathBuf>,
 }
 
-/// The ssh processes. They are killed when this value is dropped.
+/// The ssh processes that run fleet hosts. They are killed when this value is dropped.
 pub struct SshHosts(Vec<Child>);
 
 /// Quotes a word for the shell on the remote host.
@@ -71,9 +71,9 @@ impl SshOptions {
             let input = match token {
                 Some(path) => {
                     words.extend(["--token-file", "/dev/stdin"]);
-                    let failed = |error: std::io::Error| format!("{}: {error}", path.display());
-                    check_secret(path, MAX_TOKEN_FILE).map_err(failed)?;
-                    File::open(path).map_err(failed)?.into()
+                    let error_with_path = |error: std::io::Error| format!("{}: {error}", path.display());
+                    check_secret(path, MAX_TOKEN_FILE).map_err(error_with_path)?;
+                    File::open(path).map_err(error_with_path)?.into()
                 }
                 None => Stdio::null(),
             };
@@ -83,7 +83,7 @@ impl SshOptions {
             // Ctrl-C must reach only the coordinator, which stops the hosts.
             std::os::unix::process::CommandExt::process_group(&mut command, 0);
             let child =
-                command.spawn().map_err(|error| format!("ssh cannot be started: {error}; install it"))?;
+                command.spawn().map_err(|error| format!("could not start ssh: {error}; install it"))?;
             hosts.0.push(child);
         }
         Ok(hosts)

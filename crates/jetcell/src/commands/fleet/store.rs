@@ -41,7 +41,7 @@ struct StoredCoordinator {
     saved: CoordinatorState,
 }
 
-/// Stores the state and the results of a coordinator, and shows its progress.
+/// Store for the state and the results of a coordinator, which also shows its progress.
 pub struct FleetStore {
     output: PathBuf,
     directory: PathBuf,
@@ -150,7 +150,7 @@ impl FleetStore {
         };
         written().map_err(|error| {
             format!(
-                "{}: results cannot be written: {error}; free space, and run the command again",
+                "{}: could not write results: {error}; free some space, and run the command again",
                 self.directory.display()
             )
         })?;
@@ -207,7 +207,7 @@ impl CoordinatorBackend for FleetStore {
         {
             print_error(format!(
                 "{}: cannot be written: {error}; the run continues, but a restarted coordinator cannot \
-                 resume it; free space",
+                 resume it; free some space",
                 path.display()
             ));
         }

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn the_view_has_a_line_for_each_host_the_sums_and_the_news() {
+    fn the_view_shows_each_host_totals_and_events() {
         let mut state = fleet(3);
         state.hosts[2].is_lost = true;
         state.hosts[2].activity = "lost";
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_that_need_attention_are_shown_where_not_all_have_room() {
+    fn hosts_needing_attention_are_shown_when_space_is_short() {
         let mut state = fleet(50);
         state.hosts[31].live.as_mut().unwrap().read_ms = 40.0;
         state.hosts[44].is_lost = true;

@@ -27,7 +27,7 @@ pub(super) fn copy_to_scan<'p>(
         if CopyState::read(&**vfs, path).map_err(explain_copy_error)?.is_some() {
             return match paths {
                 [copy] => Ok(Some(copy)),
-                _ => Err(format!("{} is a copy; give only its directory", path.display()).into()),
+                _ => Err(format!("{} is a copy; specify only its directory", path.display()).into()),
             };
         }
     }
@@ -41,7 +41,7 @@ impl MaintainArgs {
         directory: &Path,
     ) -> Result<CommandOutcome, CommandError> {
         if self.tasks.iter().any(|task| *task != MaintainTaskName::Scan) {
-            let what = "a copy only replays the changes of its active side; only --tasks scan is possible";
+            let what = "a copy only replays the changes of its active side; use only --tasks scan";
             return Err(format!("{}: {what}", directory.display()).into());
         }
         if self.maintenance_window.is_some() {

@@ -159,8 +159,8 @@ impl MaintenanceSchedule {
     pub fn check_window(&self, places: &MaintenanceSlots) -> Result<(), CommandError> {
         if self.window.is_some() && self.scan.is_none() && self.defragmentations.is_empty() {
             return Err(
-                "--maintenance-window applies to scan, zero, defrag and layout; write for example --tasks \
-                 scan"
+                "--maintenance-window applies only to scan, zero, defrag and layout; for example, use \
+                 --tasks scan"
                     .into(),
             );
         }

@@ -114,7 +114,7 @@ impl ShowEnergy {
 
     /// Returns the energy that was read from the log or entered by the user.
     fn measured_energy(&self) -> Result<EnergyOutput<'_>, CommandError> {
-        let failed = |error: jetcell_power::PowerError| CommandError::from(error.to_string());
+        let command_error = |error: jetcell_power::PowerError| CommandError::from(error.to_string());
         let run = self.run.as_deref().map(StoredRun::read).transpose().map_err(|error| error.to_string())?;
         let (used, scope, source) = match (&self.log, self.kwh, self.hours, self.scope) {
             (None, Some(kwh), Some(hours), Some(scope)) => {
@@ -122,7 +122,7 @@ impl ShowEnergy {
                 (used, scope, "entered: kWh over hours")
             }
             (Some(path), ..) => {
-                let log = PowerLog::read(path, self.scope).map_err(failed)?;
+                let log = PowerLog::read(path, self.scope).map_err(command_error)?;
                 let used = match &run {
                     None => log.total_energy(),
                     Some(run) => {
@@ -130,11 +130,11 @@ impl ShowEnergy {
                         log.energy_between(from, to)
                     }
                 };
-                let used = used.map_err(failed)?;
+                let used = used.map_err(command_error)?;
                 let source = if used.counted { "meter counter" } else { "integrated meter power" };
                 (used, log.scope, source)
             }
-            _ => return Err("give a log, or --kwh, --hours and --scope".into()),
+            _ => return Err("specify a log, or --kwh, --hours and --scope".into()),
         };
         Ok(EnergyOutput {
             energy: EnergyEstimate::from_watts(used.watts(), scope, &self.tariff.tariff()),

@@ -63,13 +63,16 @@ impl PowerCommand {
 fn meters() -> CommandOutcome {
     let meters = detect_meters();
     for (kind, opened) in &meters {
-        let scope = kind.scope().map_or_else(|| "give --scope".to_string(), |scope| scope.to_string());
+        let scope = kind.scope().map_or_else(|| "specify --scope".to_string(), |scope| scope.to_string());
         match opened {
             Ok(()) => print(&format!("meter {kind}: returns readings; scope: {scope}\n")),
             Err(what) => print(&format!("no reading: {what}\n")),
         }
     }
-    print("Smart plugs are not detected; give them as tasmota=URL, shelly=URL or shelly1=URL\n");
+    print(
+        "Smart plugs are not detected automatically; specify them as tasmota=URL, shelly=URL or \
+     shelly1=URL\n",
+    );
     if meters.iter().any(|(_, opened)| opened.is_ok()) {
         CommandOutcome::Good
     } else {

@@ -69,7 +69,7 @@ impl RecordPowerArgs {
     fn record(&self) -> Result<CommandOutcome, CommandError> {
         let interval = self.interval.0;
         if !(Duration::from_millis(100)..=Duration::from_secs(10)).contains(&interval) {
-            return Err("--interval is out of range; write 100ms to 10s".into());
+            return Err("--interval is out of range; use a value between 100ms and 10s".into());
         }
         let mut recording = PowerRecording::open(&self.meter, self.scope, &self.output)?;
         let cancel = CancelToken::default();
@@ -115,7 +115,7 @@ impl RecordedCommand {
     fn start(command: &[OsString]) -> Result<RecordedCommand, CommandError> {
         let Some((program, arguments)) = command.split_first() else { return Ok(RecordedCommand(None)) };
         let child = Command::new(program).args(arguments).spawn();
-        let child = child.map_err(|error| format!("{} cannot be run: {error}", program.display()))?;
+        let child = child.map_err(|error| format!("could not run {}: {error}", program.display()))?;
         Ok(RecordedCommand(Some(child)))
     }
 

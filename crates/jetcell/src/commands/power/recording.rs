@@ -10,7 +10,7 @@ use jetcell_power::{MeterKind, MeterScope, PowerMeter, PowerRecorder};
 use crate::console;
 use crate::outcome::CommandError;
 
-/// An open meter and its log.
+/// A recording of a power meter's readings into a log.
 pub struct PowerRecording {
     meter: PowerMeter,
     recorder: PowerRecorder,
@@ -28,7 +28,7 @@ impl PowerRecording {
         let scope = match (scope, kind.scope()) {
             (None, None) => {
                 return Err(format!(
-                    "{kind} does not report its scope; give the scope: drive, enclosure, server or processor"
+                    "{kind} does not report its scope; specify the scope: drive, enclosure, server or processor"
                 )
                 .into());
             }
@@ -70,12 +70,12 @@ impl PowerRecording {
             }
         };
         let spawned = thread::Builder::new().name("power meter".into()).spawn(work);
-        let thread = spawned.map_err(|error| format!("the thread of the meter cannot start: {error}"))?;
+        let thread = spawned.map_err(|error| format!("could not start the meter thread: {error}"))?;
         Ok(RecordingThread { stop, thread })
     }
 }
 
-/// A thread that reads a meter periodically.
+/// A thread that reads a power meter periodically.
 pub struct RecordingThread {
     stop: Sender<()>,
     thread: JoinHandle<Result<(), CommandError>>,
@@ -85,7 +85,7 @@ impl RecordingThread {
     /// Takes a last reading and ends the thread.
     pub fn finish(self) -> Result<(), CommandError> {
         drop(self.stop);
-        self.thread.join().unwrap_or_else(|_| Err("the thread of the meter panicked".into()))
+        self.thread.join().unwrap_or_else(|_| Err("the meter thread panicked".into()))
     }
 }
 

@@ -3,7 +3,7 @@
 use clap::Args;
 use jetcell_power::EnergyTariff;
 
-/// Price options. They have no defaults because prices differ by place and year.
+/// Options for energy prices. They have no defaults because prices differ by place and year.
 #[derive(Args, Clone, Debug, Default)]
 pub struct TariffOptions {
     /// Price of a kilowatt-hour
@@ -27,5 +27,7 @@ impl TariffOptions {
 /// Parses a price or a power, which must be greater than zero.
 pub fn above_zero(text: &str) -> Result<f64, String> {
     let value: Option<f64> = text.parse().ok();
-    value.filter(|value| value.is_finite() && *value > 0.0).ok_or_else(|| "write a number above 0".into())
+    value
+        .filter(|value| value.is_finite() && *value > 0.0)
+        .ok_or_else(|| "use a number greater than 0".into())
 }

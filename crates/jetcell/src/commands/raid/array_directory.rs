@@ -95,7 +95,7 @@ impl ArrayDirectory {
         }
         if path.exists() && !path.is_dir() {
             return Err(format!(
-                "{shown} is not a directory; give a directory for the array, new or existing"
+                "{shown} is not a directory; specify a new or existing directory for the array"
             )
             .into());
         }
@@ -110,21 +110,21 @@ impl ArrayDirectory {
     /// an array in the directory.
     pub fn claim(vfs: &dyn Vfs, path: &Path) -> Result<ClaimedDirectory, CommandError> {
         ArrayDirectory::refuse_used(path)?;
-        let failed =
+        let create_error =
             |error: io::Error| CommandError::from(format!("{}: cannot be created: {error}", path.display()));
         let made = match DirBuilder::new().mode(0o700).create(path) {
             Ok(()) => Some(path.to_path_buf()),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => None,
-            Err(error) => return Err(failed(error)),
+            Err(error) => return Err(create_error(error)),
         };
-        vfs.sync_directory(parent_directory(path)).map_err(failed)?;
+        vfs.sync_directory(parent_directory(path)).map_err(create_error)?;
         let mut claimed = ClaimedDirectory { created: made, _lock: None };
         let lock = vfs.lock(path).map_err(|error| match error.kind() {
             io::ErrorKind::WouldBlock => CommandError::from(format!(
                 "{}: another process is creating an array in this directory; choose another directory",
                 path.display()
             )),
-            _ => failed(error),
+            _ => create_error(error),
         })?;
         claimed._lock = Some(lock);
         // Another process may have created an array before the lock was acquired.
@@ -148,7 +148,8 @@ impl ArrayDirectory {
             |what: &str| CommandError::from(format!("{shown} is damaged ({what}); restore it from a copy"));
         let stored: StoredMembers = toml::from_str(&text)
             .map_err(|error| damaged(&error_line(&error.message().lines().next().unwrap_or_default())))?;
-        let id = u128::from_str_radix(&stored.id, 16).map_err(|_| damaged("the identity is not a number"))?;
+        let id = u128::from_str_radix(&stored.id, 16)
+            .map_err(|_| damaged("the array ID is not a valid number"))?;
         let StoredMembers { members, write_log, simulated_drive, .. } = stored;
         if let Some(what) = simulated_drive.as_ref().and_then(SimulatedDriveOptions::invalid_reason) {
             return Err(damaged(&what));
@@ -162,13 +163,13 @@ impl ArrayDirectory {
         let simulated_drive = self.simulated_drive.clone();
         let stored = StoredMembers { id: format!("{:032x}", self.id), members, write_log, simulated_drive };
         let shown = self.path.join(STATE_FILE);
-        let failed = |what: &dyn std::fmt::Display| {
+        let write_error = |what: &dyn std::fmt::Display| {
             CommandError::from(format!("{}: cannot be written: {what}", shown.display()))
         };
-        let text = toml::to_string(&stored).map_err(|error| failed(&error))?;
+        let text = toml::to_string(&stored).map_err(|error| write_error(&error))?;
         let head = "# Members of an array; see jetcell raid status. Paths may be changed while no process uses the array.\n";
         file_replacement::replace_file(&self.path.join(STATE_FILE), &format!("{head}{text}"))
-            .map_err(|error| failed(&error))
+            .map_err(|error| write_error(&error))
     }
 
     /// Removes the file, so that the directory no longer belongs to an array. The events remain.
@@ -197,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_process_at_a_time_makes_an_array_in_a_directory() {
+    fn array_creation_in_a_directory_is_exclusive() {
         let parent = tempfile::tempdir().unwrap();
         let path = parent.path().join("array");
         let vfs = RealVfs::new(RealOptions::default()).unwrap();
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_is_read_as_it_was_written_and_damage_is_one_line() {
+    fn the_array_file_round_trips_and_damage_gives_one_line() {
         let dir = tempfile::tempdir().unwrap();
         assert!(ArrayDirectory::open(dir.path()).unwrap_err().to_string().contains("raid create"));
         let members = vec!["/disks/a \"b\"".into(), "/disks/c".into()];

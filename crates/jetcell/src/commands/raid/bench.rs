@@ -69,7 +69,7 @@ fn first_member(array: &Path) -> Result<PathBuf, crate::outcome::CommandError> {
     let inside = member.filter(|directory| !directory.starts_with("/dev"));
     inside.map(Path::to_path_buf).ok_or_else(|| {
         format!(
-            "{}: the members are devices; give a directory for the comparison with --beside",
+            "{}: the members are devices; use --beside to specify a directory for the comparison",
             array.display()
         )
         .into()

@@ -13,7 +13,7 @@ use crate::outcome::CommandError;
 /// Name of the write log in an array's directory.
 const WRITE_LOG: &str = "write-log";
 
-/// A started array with its content.
+/// Content of a started array: the array itself, or its LUNs.
 pub enum ArrayContent {
     Array(Box<Array>),
     Luns(Box<LunVolume>),
@@ -43,7 +43,7 @@ pub struct RunningContent {
     pub files: ArrayFiles,
 }
 
-/// Content that several threads share. A lock serializes their accesses.
+/// Array content that is shared by several threads. A lock serializes their accesses.
 pub struct SharedContent {
     content: Mutex<Option<ArrayContent>>,
     load_meter: LoadMeter,
@@ -119,9 +119,9 @@ pub fn start_with_content(
 ) -> Result<RunningContent, CommandError> {
     let mut running = start.start()?;
     let shown = start.array.display().to_string();
-    let failed = |error: ArrayError| CommandError::from(format!("{shown}: {error}"));
-    let holds_luns = LunVolume::exists_on(&mut running.array).map_err(failed)?;
-    if !holds_luns && Volume::exists_on(&mut running.array).map_err(failed)? {
+    let error_with_path = |error: ArrayError| CommandError::from(format!("{shown}: {error}"));
+    let holds_luns = LunVolume::exists_on(&mut running.array).map_err(error_with_path)?;
+    if !holds_luns && Volume::exists_on(&mut running.array).map_err(error_with_path)? {
         running.close()?;
         return Err(format!(
             "{shown}: the array contains test databases (--dir array:{shown}); use another array, or \
@@ -132,7 +132,7 @@ pub fn start_with_content(
     let log = log_options(&running, forget_log);
     let RunningArray { array, vfs, files } = running;
     let content = if holds_luns {
-        ArrayContent::Luns(Box::new(LunVolume::start(array, &log).map_err(failed)?))
+        ArrayContent::Luns(Box::new(LunVolume::start(array, &log).map_err(error_with_path)?))
     } else {
         ArrayContent::Array(Box::new(array))
     };

@@ -19,8 +19,8 @@ use crate::console;
 use crate::outcome::{CommandError, CommandOutcome};
 
 const EXAMPLES: &str = "\
-Levels: raid0, mirror (2 or 3 members), raid10, raid10-3 (3 copies), raid5, raid6, raid-tp (triple parity), raid-dp (up to 16
-data members) and raid-dp-257 (up to 28). All data on the members is lost; members with data are refused unless --force is given.
+Levels: raid0, mirror (2 or 3 members), raid10, raid10-3 (3 copies), raid5, raid6, raid-tp (triple parity), raid-dp (up to 16 data
+members) and raid-dp-257 (up to 28). All data on the members is lost; members with data are refused unless --force is specified.
 
 Examples:
   jetcell raid create arr1 --level raid-dp --members /dev/sdb /dev/sdc /dev/sdd /dev/sde
@@ -91,12 +91,13 @@ impl RaidCreateArgs {
             force: self.force,
             ..CreateArrayOptions::new(self.level, random_id()?)
         };
-        let failed = |error: jetcell_array::ArrayError| CommandError::from(error.to_string());
-        Array::create(&*vfs, &members, &options).map_err(failed)?;
-        let mut array = Array::assemble(vfs.clone(), &members, AssembleOptions::default()).map_err(failed)?;
-        spares.iter().try_for_each(|spare| array.add_spare(spare, self.force)).map_err(failed)?;
+        let command_error = |error: jetcell_array::ArrayError| CommandError::from(error.to_string());
+        Array::create(&*vfs, &members, &options).map_err(command_error)?;
+        let mut array =
+            Array::assemble(vfs.clone(), &members, AssembleOptions::default()).map_err(command_error)?;
+        spares.iter().try_for_each(|spare| array.add_spare(spare, self.force)).map_err(command_error)?;
         let (bytes, id) = (array.layout().bytes(), options.id);
-        array.close().map_err(failed)?;
+        array.close().map_err(command_error)?;
         // The directory is claimed only at this point, because a refused command must not change anything. Another
         // process may have created an array in the directory in the meantime.
         let claimed = ArrayDirectory::claim(&*vfs, &self.array).inspect_err(|_| {

@@ -40,7 +40,7 @@ impl RaidDestroyArgs {
         let shown = self.array.display();
         if !self.force {
             return Err(format!(
-                "{shown}: all data in the array would be lost; add --force if that is intended"
+                "{shown}: this would delete all data in the array; to continue, add --force"
             )
             .into());
         }

@@ -34,7 +34,7 @@ pub struct RaidGrowArgs {
     pub shown: OutputOptions,
 }
 
-/// Members to add.
+/// Request to add members to an array.
 #[derive(Args, Serialize, Deserialize)]
 pub struct AddMembers {
     /// Files or block devices of the same size as the other members

@@ -22,7 +22,7 @@ use crate::outcome::CommandError;
 /// Error for `--log` if the array already has a write log.
 const WRITE_LOG_EXISTS: &str = "the array already has LUNs and a write log; omit --log";
 
-/// Commands for LUNs.
+/// Commands for LUNs of an array.
 #[derive(Subcommand)]
 pub enum LunCommand {
     /// Create a LUN; the first one makes the array a volume of LUNs
@@ -56,7 +56,7 @@ pub struct CreateLun {
     pub shown: OutputOptions,
 }
 
-/// A LUN to be created.
+/// Request to create a LUN.
 #[derive(Args, Serialize, Deserialize)]
 pub struct NewLun {
     /// Name of the LUN: letters, digits, and - _ .
@@ -110,7 +110,9 @@ impl NewLun {
             running.files.directory.save()?;
             running.close()?;
             let log = log.path.display();
-            return Err(format!("{log} is a link; give the write log's own path with --log").into());
+            return Err(
+                format!("{log} is a link; use --log to specify the actual path of the write log").into()
+            );
         }
         let RunningArray { array, vfs, mut files } = running;
         let volume = if is_volume { LunVolume::start(array, &log) } else { LunVolume::create(array, &log) };
@@ -249,7 +251,7 @@ impl DeleteLun {
         let shown = self.start.array.display();
         if !self.force {
             return Err(format!(
-                "{shown}: all data on the LUN {} would be lost; add --force if that is intended",
+                "{shown}: this would delete all data on the LUN {}; to continue, add --force",
                 self.name
             )
             .into());

@@ -274,7 +274,7 @@ mod tests {
     const LENGTH: u64 = 16 << 20;
 
     #[test]
-    fn a_rebuild_beside_the_load_says_what_it_wrote_and_how_long_it_took() {
+    fn a_rebuild_under_load_reports_bytes_written_and_duration() {
         let disk = SimVfs::new();
         let file = |number: usize| {
             let path = PathBuf::from(format!("/a/m{number}"));

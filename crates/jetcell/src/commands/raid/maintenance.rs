@@ -63,7 +63,7 @@ struct RebuildResult {
     is_complete: bool,
 }
 
-/// Pacing and progress of work that processes an array zone by zone.
+/// Pacing and progress of array work that is done zone by zone.
 pub struct ZonePace {
     pace: TransferControl,
     pacer: Pacer,

@@ -23,7 +23,7 @@ use crate::outcome::CommandError;
 /// Maximum number of bytes that are read from the event file.
 const MAX_EVENTS: u64 = 64 << 20;
 
-/// Options that were determined from an array, and a line for each value that was measured or could not be measured.
+/// Options that were determined from an array, with a note for each value that was or could not be measured.
 pub struct MeasuredOptions {
     pub options: ReliabilityOptions,
     pub notes: Vec<String>,
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_come_from_rebuilds_scrubs_and_what_they_found() {
+    fn rates_are_derived_from_rebuilds_scrubs_and_defects() {
         let (options, notes) = filled(&[
             (0, json!({ "event": "array_created" })),
             (HOUR, json!({ "event": "scrub_ended", "complete": true, "damaged": 3 })),
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn defects_that_loads_met_count_like_those_of_scrubs() {
+    fn defects_found_by_loads_count_like_scrub_defects() {
         let scrub = |damaged: u64| json!({ "event": "scrub_ended", "complete": true, "damaged": damaged });
         let (options, _) = filled(&[
             (0, json!({ "event": "array_created" })),
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_event_says_is_left_to_the_defaults() {
+    fn values_without_events_keep_the_defaults() {
         let nothing = "None None None";
         assert_eq!(filled(&[]).0, nothing);
         let strange = [

@@ -34,19 +34,22 @@ impl<'a> CreatedMemberFiles<'a> {
         for path in missing {
             let shown = path.display();
             let Some(size) = size else {
-                return Err(
-                    format!("{shown} does not exist; give --size to create files, or another path").into()
-                );
+                return Err(format!(
+                    "{shown} does not exist; to create files, add --size, or specify a different path"
+                )
+                .into());
             };
             if path.starts_with("/dev") {
                 return Err(format!(
-                    "{shown}: the device does not exist; files are not created in this \
-                 directory"
+                    "{shown}: the device does not exist, and files cannot be created in this directory"
                 )
                 .into());
             }
             if files.created.contains(path) {
-                return Err(format!("{shown} is given twice; each member must be a separate file").into());
+                return Err(format!(
+                    "{shown} is specified more than once; each member must be a separate file"
+                )
+                .into());
             }
             files
                 .create_file(path, size, is_sparse)
@@ -98,11 +101,11 @@ fn refuse_used(path: &Path) -> Result<(), CommandError> {
     let shown = path.display();
     let metadata = std::fs::metadata(path).map_err(|error| format!("{shown}: {error}"))?;
     if metadata.is_dir() {
-        return Err(format!("{shown} is a directory; a member is a file or a block device").into());
+        return Err(format!("{shown} is a directory; a member must be a file or a block device").into());
     }
     let busy = || {
         CommandError::from(format!(
-            "{shown} is in use by another process; end that process, or give another member"
+            "{shown} is in use by another process; end that process, or specify a different member"
         ))
     };
     if is_locked(path).map_err(|error| format!("{shown}: {error}"))? {

@@ -36,7 +36,7 @@ pub struct RaidFailArgs {
     pub shown: OutputOptions,
 }
 
-/// Member to remove.
+/// Request to remove a member from an array.
 #[derive(Args, Serialize, Deserialize)]
 pub struct MemberRemoval {
     /// Path of the member, or the number of its slot
@@ -154,7 +154,7 @@ pub struct RaidReplaceArgs {
     pub shown: OutputOptions,
 }
 
-/// Old member and new member.
+/// Request to replace a member of an array.
 #[derive(Args, Serialize, Deserialize)]
 pub struct MemberReplacement {
     /// Path of the old member, or the number of its slot

@@ -97,7 +97,7 @@ Examples:
 
 Exit code: 0 done, 2 could not run.";
 
-/// Commands for arrays.
+/// Commands for RAID arrays.
 #[derive(Subcommand)]
 pub enum RaidCommand {
     /// Create an array from files or block devices

@@ -15,7 +15,7 @@ use super::scrub::ScrubPass;
 use super::snapshot::{self, SnapshotChange, SnapshotName};
 use crate::outcome::CommandError;
 
-/// An operation on an array.
+/// An operation that can be performed on an array.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ArrayOperation {
@@ -33,7 +33,7 @@ pub enum ArrayOperation {
     ListSnapshots,
 }
 
-/// An operation, the array that it applies to, and the directory that its relative paths refer to.
+/// Request for an array operation: the operation, its array, and the directory for relative paths.
 #[derive(Serialize, Deserialize)]
 pub struct ControlRequest {
     /// Array name as given by the user.

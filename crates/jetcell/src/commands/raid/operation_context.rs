@@ -35,7 +35,7 @@ impl<'a> ArrayGuard<'a> {
     }
 }
 
-/// Owner of an array that several threads share.
+/// Interface to the owner of an array that several threads share.
 pub trait ArrayOwner: Send + Sync {
     /// Runs `call` while no other thread uses the array. Returns false if the array was shut down, in which case
     /// `call` was not run.
@@ -102,7 +102,7 @@ impl Drop for ScrubGuard<'_> {
     }
 }
 
-/// Result of an operation, in the two forms that a command can print: JSON and text.
+/// Result of an array operation, in the two forms that a command can print: JSON and text.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct OperationResult {
     pub json: String,
@@ -118,7 +118,7 @@ impl OperationResult {
     }
 }
 
-/// An array, with everything that an operation on it needs.
+/// Context of an array operation: the array, with everything that the operation needs.
 pub struct OperationContext<'a> {
     /// Array name as given by the user.
     pub name: &'a str,
@@ -188,15 +188,18 @@ impl OperationContext<'_> {
     pub fn find_slot(&self, member: &str) -> Result<usize, CommandError> {
         let status = self.with_array(|array| Ok(array.status()))?;
         let path = self.resolve_path(Path::new(member))?;
-        let has =
+        let is_same_file =
             |found: &Option<PathBuf>| found.as_ref().is_some_and(|found| self.vfs.same_file(found, &path));
-        if let Some(slot) = status.slots.iter().position(|slot| has(&slot.member) || has(&slot.replacement)) {
+        if let Some(slot) =
+            status.slots.iter().position(|slot| is_same_file(&slot.member) || is_same_file(&slot.replacement))
+        {
             return Ok(slot);
         }
         match member.parse() {
             Ok(slot) if slot < status.slots.len() => Ok(slot),
             _ => Err(format!(
-                "{member} is neither a member of the array nor a slot (0 to {}); jetcell raid status lists them",
+                "{member} is neither a member of the array nor a slot number (0 to {}); to list them, run \
+                 jetcell raid status",
                 status.slots.len() - 1
             )
             .into()),
@@ -207,7 +210,7 @@ impl OperationContext<'_> {
     pub fn refuse_used_lun(&self, lun: &str) -> Result<(), CommandError> {
         match self.concurrent_activity {
             Some(beside) if beside.luns.iter().any(|used| used == lun) => Err(format!(
-                "{}: clients or a test use the LUN {lun}; stop jetcell raid serve or the test first",
+                "{}: clients or a test are using the LUN {lun}; stop jetcell raid serve or the test first",
                 self.name
             )
             .into()),

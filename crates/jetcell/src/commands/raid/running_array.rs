@@ -29,7 +29,7 @@ pub struct ArrayStartOptions {
     start_degraded: bool,
 }
 
-/// A started array.
+/// A started array, with its file system and files.
 pub struct RunningArray {
     pub array: Array,
     /// The machine's file system, with an additional layer if the members are simulated drives.
@@ -37,7 +37,7 @@ pub struct RunningArray {
     pub files: ArrayFiles,
 }
 
-/// Files in the directory of an array.
+/// The files that belong to an array, in its directory.
 pub struct ArrayFiles {
     pub directory: ArrayDirectory,
     events: EventFile,
@@ -56,7 +56,7 @@ impl ArrayStartOptions {
         if let Some(used) = find_locked_member(&directory.members) {
             let (array, member) = (self.array.display(), used.display());
             return Err(format!(
-                "{array}: another process uses the array (its member {member}); stop that process first"
+                "{array}: another process is using the array (its member {member}); stop that process first"
             )
             .into());
         }
@@ -77,8 +77,8 @@ impl ArrayStartOptions {
         };
         let mut array = Array::assemble(of_members, &members, options).map_err(|error| match error {
             ArrayError::Refused(ArrayRefusal::DirtyDegraded { missing }) => format!(
-                "{}: the array was not shut down cleanly and {missing} of its members are missing; \
-                 reconnect them, or add --start-degraded",
+                "{}: the array was not shut down cleanly, and {missing} of its members are missing; \
+                 reconnect the members, or add --start-degraded",
                 self.array.display()
             )
             .into(),
@@ -99,7 +99,7 @@ impl ArrayStartOptions {
     }
 }
 
-/// Severity of an event.
+/// Severity of an array event.
 #[derive(Clone, Copy)]
 pub enum ArrayEventSeverity {
     Information,

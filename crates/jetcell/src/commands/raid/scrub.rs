@@ -41,7 +41,7 @@ pub struct RaidScrubArgs {
     pub shown: OutputOptions,
 }
 
-/// Options of a scrub pass.
+/// Options for a scrub pass of an array.
 #[derive(Args, Serialize, Deserialize)]
 pub struct ScrubPass {
     /// Limit the rate, in bytes of array data

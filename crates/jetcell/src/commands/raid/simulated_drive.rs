@@ -18,7 +18,7 @@ const MAX_CONFIG_BYTES: u64 = 1 << 20;
 const MIN_TIME_SCALE: f64 = 0.01;
 const MAX_TIME_SCALE: f64 = 10_000.0;
 
-/// Drive model, and the factor by which the simulated drive is faster than a real one.
+/// Options for simulated drives: the drive model, and how many times faster than a real drive it is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SimulatedDriveOptions {
@@ -33,15 +33,16 @@ impl SimulatedDriveOptions {
         let drive = match table.remove(name) {
             Some(drive) => drive,
             None if Path::new(name).exists() => {
-                let named = |what: String| CommandError::from(format!("--simulate-drive {name}: {what}"));
+                let option_error =
+                    |what: String| CommandError::from(format!("--simulate-drive {name}: {what}"));
                 let text = read_input(Path::new(name), MAX_CONFIG_BYTES)
-                    .map_err(|error| named(error.to_string()))?;
-                parse_drive(&text).map_err(|error| named(error.to_string()))?
+                    .map_err(|error| option_error(error.to_string()))?;
+                parse_drive(&text).map_err(|error| option_error(error.to_string()))?
             }
             None => {
                 let names = drives().into_keys().collect::<Vec<_>>().join(", ");
                 return Err(format!(
-                    "--simulate-drive {name}: neither a drive nor a file has this name; the drives are \
+                    "--simulate-drive {name}: there is no drive or file with this name; available drives: \
                      {names}"
                 )
                 .into());
@@ -59,7 +60,7 @@ impl SimulatedDriveOptions {
         if !(MIN_TIME_SCALE..=MAX_TIME_SCALE).contains(&self.time_scale) {
             return Some(format!("the time scale must be between {MIN_TIME_SCALE} and {MAX_TIME_SCALE}"));
         }
-        self.drive.impossible_field().map(|field| format!("no drive has this {field}"))
+        self.drive.impossible_field().map(|field| format!("the {field} is not possible for a drive"))
     }
 
     /// Fails if members of this size are larger than the drive.
@@ -79,7 +80,7 @@ impl SimulatedDriveOptions {
     /// Returns a file system in which the files of `vfs` have the timing of these drives.
     pub fn wrap_vfs(&self, vfs: Arc<dyn Vfs>) -> Result<Arc<dyn Vfs>, CommandError> {
         let drives = SimulatedDriveVfs::new(vfs, self.drive.clone(), self.time_scale);
-        Ok(Arc::new(drives.map_err(|error| format!("simulated drives cannot start: {error}"))?))
+        Ok(Arc::new(drives.map_err(|error| format!("could not start the simulated drives: {error}"))?))
     }
 
     pub fn as_text(&self) -> String {

@@ -13,7 +13,7 @@ use super::output_options::OutputOptions;
 use super::running_array::{ArrayEventSeverity, ArrayStartOptions};
 use crate::outcome::CommandError;
 
-/// Commands for snapshots.
+/// Commands for snapshots of LUNs.
 #[derive(Subcommand)]
 pub enum SnapshotCommand {
     /// Create a snapshot of the current state of a LUN
@@ -48,7 +48,7 @@ pub struct SnapshotChangeArgs {
     pub shown: OutputOptions,
 }
 
-/// A snapshot, identified by its LUN and its name.
+/// Name of a snapshot, together with its LUN.
 #[derive(Args, Serialize, Deserialize)]
 pub struct SnapshotName {
     /// Name of the LUN
@@ -59,7 +59,7 @@ pub struct SnapshotName {
     snapshot: String,
 }
 
-/// An operation on a snapshot.
+/// An operation on a snapshot of a LUN.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SnapshotChange {
@@ -126,7 +126,7 @@ impl RollBackSnapshotArgs {
         }
         let (array, lun) = (self.named.start.array.display(), &self.named.name.lun);
         Err(format!(
-            "{array}: all writes to {lun} since the snapshot would be lost; add --force if that is intended"
+            "{array}: this would discard all writes to {lun} since the snapshot; to continue, add --force"
         )
         .into())
     }
@@ -166,7 +166,7 @@ impl SnapshotName {
 /// Returns one line for each snapshot.
 pub fn list(on: &OperationContext<'_>) -> Result<OperationResult, CommandError> {
     let luns = on.with_lun_volume(LunVolume::luns)?;
-    let at = |seconds: u64| {
+    let time_text = |seconds: u64| {
         let time = i64::try_from(seconds).ok().and_then(|seconds| DateTime::from_timestamp(seconds, 0));
         time.map_or_else(String::new, |time| {
             time.with_timezone(&Local).to_rfc3339_opts(SecondsFormat::Secs, false)
@@ -175,7 +175,7 @@ pub fn list(on: &OperationContext<'_>) -> Result<OperationResult, CommandError> 
     let snapshots = luns.iter().flat_map(|lun| lun.snapshots.iter().map(move |snapshot| (lun, snapshot)));
     let (mut json, mut text) = (String::new(), String::new());
     for (lun, snapshot) in snapshots {
-        let (lun, name, created) = (&lun.name, &snapshot.name, at(snapshot.created));
+        let (lun, name, created) = (&lun.name, &snapshot.name, time_text(snapshot.created));
         json += &format!("{}\n", json!({ "lun": lun, "snapshot": name, "created": created }));
         text += &format!("{lun} {name} {created}\n");
     }

@@ -19,7 +19,7 @@ Examples:
   jetcell raid reliability
       RAID-DP with 7 data disks and the published parameters, over five years
   jetcell raid reliability --type raid5 --data-disks 7 --groups 6 --afr 1.9% --latent-rate 1.08e-4/h --restore 12h --scrub 168h
-      six groups of eight drives, with every rate given
+      six groups of eight drives, with every rate specified
   jetcell raid reliability --type raid6 --data-disks 10 --drives 48 --mtbf 1200000h --error-rate 1e-15/bit \\
       --capacity 16TB --bandwidth 200MB/s --load 40% --scrub-share 20% --spares 1 --spare-delivery 3d
       rates from the data sheet of a drive, from its load and from the number of spares
@@ -102,7 +102,7 @@ impl RaidReliability {
         let options = options.with_measured(measured);
         let charts = usize::from(options.compare == Some(true)) + usize::from(options.curve.is_some());
         if self.chart.is_some() && charts != 1 {
-            return Err("--chart draws either --compare or --curve; give one of them".into());
+            return Err("--chart can show either --compare or --curve; specify only one of them".into());
         }
         let answer = ReliabilityResult::new(&options)?;
         if let Some(file) = &self.chart {

@@ -36,14 +36,14 @@ fn shapes(text: &str) -> Result<DistributionShapes, Error> {
     }
 }
 
-/// Declares each option once for clap, TOML and merging. `ReliabilityOptions` that describe the case are also passed to the
+/// Declares each option once for clap, TOML and merging. `options` that describe the case are also passed to the
 /// models.
 macro_rules! options {
     (
         case { $($(#[$case_about:meta])* $case:ident: $case_kind:ty,)* }
         run { $($(#[$run_about:meta])* $run:ident: $run_kind:ty,)* }
     ) => {
-        /// ReliabilityOptions that describe a case and its calculation.
+        /// Options that describe a reliability case and its calculation.
         #[derive(Args, Debug, Default, Deserialize)]
         #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
         pub struct ReliabilityOptions {
@@ -52,7 +52,7 @@ macro_rules! options {
         }
 
         impl ReliabilityOptions {
-            /// Returns these options. ReliabilityOptions that are not set are taken from `file`.
+            /// Returns these options. Options that are not set are taken from `file`.
             pub fn with_defaults_from(self, file: ReliabilityOptions) -> ReliabilityOptions {
                 ReliabilityOptions { $($case: self.$case.or(file.$case),)* $($run: self.$run.or(file.$run),)* }
             }
@@ -144,7 +144,7 @@ options! {
         /// Simulate each drive individually, with lifetimes that need not follow constant rates
         #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
         monte_carlo: bool,
-        /// Seed for the simulation; the same seed gives the same result [default: 1]
+        /// Seed for the simulation; the same seed produces the same result [default: 1]
         #[arg(long, value_name = "N")]
         seed: u64,
         /// Distributions used in the simulation: published (Weibull) or exponential (as in the models) [default:
@@ -170,7 +170,7 @@ options! {
 }
 
 impl ReliabilityOptions {
-    /// Returns these options. `ReliabilityOptions` that are not set are taken from `measured`.
+    /// Returns these options. `options` that are not set are taken from `measured`.
     pub fn with_measured(self, measured: ReliabilityOptions) -> ReliabilityOptions {
         let rebuild_rate = match (self.restore, self.bandwidth) {
             (None, None) => self.rebuild_rate.or(measured.rebuild_rate),

@@ -304,9 +304,9 @@ pub fn json(answer: &ReliabilityResult, explain: bool) -> Result<String, Command
         "spare_wait": case.spare_wait,
     });
     let Some(object) = value.as_object_mut() else { return Err("no result".into()) };
-    let mut put = |key: &str, value: Value| object.insert(key.into(), value);
+    let mut insert_field = |key: &str, value: Value| object.insert(key.into(), value);
     if let Some(simulation) = &answer.simulation {
-        put(
+        insert_field(
             "markov",
             json!({
                 "model": case.model,
@@ -314,11 +314,11 @@ pub fn json(answer: &ReliabilityResult, explain: bool) -> Result<String, Command
                 "group_probability_of_loss": assessment.group.loss,
             }),
         );
-        put("model", json!("monte-carlo"));
-        put("probability_of_loss", json!(simulation.array.mean));
-        put("group_probability_of_loss", json!(simulation.group.mean));
-        put("interval", json!([simulation.array.low, simulation.array.high]));
-        put(
+        insert_field("model", json!("monte-carlo"));
+        insert_field("probability_of_loss", json!(simulation.array.mean));
+        insert_field("group_probability_of_loss", json!(simulation.group.mean));
+        insert_field("interval", json!([simulation.array.low, simulation.array.high]));
+        insert_field(
             "simulation",
             json!({
                 "confidence": 0.95,
@@ -329,19 +329,19 @@ pub fn json(answer: &ReliabilityResult, explain: bool) -> Result<String, Command
                 "set": simulation.set,
             }),
         );
-        put("lossy_groups_per_1000", json!(1000.0 * simulation.group.mean));
+        insert_field("lossy_groups_per_1000", json!(1000.0 * simulation.group.mean));
     }
     if let Some(rows) = &answer.comparison {
-        put("comparison", json!(rows));
+        insert_field("comparison", json!(rows));
     }
     if let Some((target, row)) = &answer.layout {
-        put("layout", json!({ "target": target, "found": row }));
+        insert_field("layout", json!({ "target": target, "found": row }));
     }
     if let Some((axis, points)) = &answer.curve {
-        put("curve", json!({ "axis": axis, "points": points }));
+        insert_field("curve", json!({ "axis": axis, "points": points }));
     }
     if explain {
-        put("steps", json!(assessment.steps(case)));
+        insert_field("steps", json!(assessment.steps(case)));
     }
     jetcell_input::json_pretty(&value).map_err(|error| error.to_string().into())
 }

@@ -12,7 +12,7 @@ use super::options::ReliabilityOptions;
 use crate::outcome::CommandError;
 use crate::progress_line::ProgressLine;
 
-/// Model results, and the results of the simulation and the comparisons if they were requested.
+/// Result of a reliability calculation, with the simulation and the comparisons if they were requested.
 pub struct ReliabilityResult {
     pub case: ReliabilityCase,
     pub assessment: ReliabilityAssessment,
@@ -25,7 +25,7 @@ pub struct ReliabilityResult {
     pub own_array: Option<f64>,
 }
 
-/// Result of the simulation.
+/// Result of simulating the reliability of an array.
 pub struct ReliabilitySimulation {
     pub shapes: DistributionShapes,
     pub laws: EventDistributions,

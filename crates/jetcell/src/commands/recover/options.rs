@@ -12,7 +12,7 @@ pub fn mapping(text: &str) -> Result<(String, PathBuf), String> {
     match text.split_once('=') {
         Some((old, new)) if !old.is_empty() && !new.is_empty() => Ok((old.to_string(), PathBuf::from(new))),
         _ => Err(format!(
-            r"'{text}' is not a mapping; give the path in the log and the path here: C:\Data\mail.edb=mail.edb"
+            r"could not parse '{text}' as a mapping; specify the path in the log and the path on this machine, such as C:\Data\mail.edb=mail.edb"
         )),
     }
 }
@@ -21,13 +21,13 @@ pub fn mapping(text: &str) -> Result<(String, PathBuf), String> {
 pub fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, CommandError> {
     let mut files = Vec::new();
     for path in paths {
-        let failed = |error: std::io::Error| format!("{}: {error}", path.display());
-        if !std::fs::metadata(path).map_err(failed)?.is_dir() {
+        let error_with_path = |error: std::io::Error| format!("{}: {error}", path.display());
+        if !std::fs::metadata(path).map_err(error_with_path)?.is_dir() {
             files.push(path.clone());
             continue;
         }
-        for entry in std::fs::read_dir(path).map_err(failed)? {
-            let entry = entry.map_err(failed)?;
+        for entry in std::fs::read_dir(path).map_err(error_with_path)? {
+            let entry = entry.map_err(error_with_path)?;
             let path = entry.path();
             match std::fs::metadata(&path) {
                 Ok(found) if found.is_file() && !is_unfinished(&path) => files.push(path),

@@ -30,12 +30,14 @@ pub struct RecoveryReport {
     pub ignored: Vec<IgnoredFile>,
 }
 
+/// Range of log generations that a recovery replayed.
 #[derive(Default, Serialize)]
 pub struct ReplayedGenerations {
     pub first: u32,
     pub last: u32,
 }
 
+/// Counts of the pages that a recovery read, changed and wrote.
 #[derive(Default, Serialize)]
 pub struct ReplayedPages {
     pub read: u64,
@@ -44,6 +46,7 @@ pub struct ReplayedPages {
     pub written: u64,
 }
 
+/// Range of log generations that a recovery lost, and the reason.
 #[derive(Serialize)]
 pub struct LostGenerations {
     pub first: u32,
@@ -51,6 +54,7 @@ pub struct LostGenerations {
     pub why: String,
 }
 
+/// A recovered database, with its state before and after the recovery.
 #[derive(Serialize)]
 pub struct RecoveredDatabase {
     pub path: PathBuf,
@@ -58,6 +62,7 @@ pub struct RecoveredDatabase {
     pub after: String,
 }
 
+/// A file that a recovery ignored, and the reason.
 #[derive(Serialize)]
 pub struct IgnoredFile {
     pub path: PathBuf,

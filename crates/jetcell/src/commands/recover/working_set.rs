@@ -12,7 +12,7 @@ use jetcell_workload::EventFile;
 
 use crate::outcome::CommandError;
 
-/// The log directory, the logs to replay, and the database paths.
+/// Everything that a recovery works on: the log directory, the logs to replay, and the database paths.
 pub struct WorkingSet {
     pub directory: PathBuf,
     pub logs: Vec<(Generation, PathBuf)>,
@@ -38,20 +38,21 @@ struct WorkingCopies {
 impl WorkingCopies {
     /// Creates the directory, or accepts an empty one, and locks it.
     fn begin(vfs: &dyn Vfs, directory: &Path) -> Result<WorkingCopies, CommandError> {
-        let failed = |error: io::Error| CommandError::from(format!("{}: {error}", directory.display()));
+        let error_with_path =
+            |error: io::Error| CommandError::from(format!("{}: {error}", directory.display()));
         let existed = directory.exists();
-        create_private_directory(directory).map_err(failed)?;
+        create_private_directory(directory).map_err(error_with_path)?;
         let lock = vfs.lock_directory(directory).map_err(|error| match error.kind() {
             io::ErrorKind::WouldBlock => format!(
-                "{}: another process uses the directory; give another directory with --into",
+                "{}: another process is using the directory; use --into to specify a different directory",
                 directory.display()
             )
             .into(),
-            _ => failed(error),
+            _ => error_with_path(error),
         })?;
         // Another recovery may have filled the directory before it was locked.
-        if fs::read_dir(directory).map_err(failed)?.next().is_some() {
-            let what = "the directory is not empty; give another directory with --into";
+        if fs::read_dir(directory).map_err(error_with_path)?.next().is_some() {
+            let what = "the directory is not empty; use --into to specify a different directory";
             return Err(format!("{}: {what}", directory.display()).into());
         }
         Ok(WorkingCopies {
@@ -89,7 +90,7 @@ impl WorkingSet {
         renamed: &[(String, PathBuf)],
         cut: Option<LogPosition>,
     ) -> Result<WorkingSet, CommandError> {
-        let failed =
+        let error_with_path =
             |path: &Path, error: io::Error| CommandError::from(format!("{}: {error}", path.display()));
         let copies = WorkingCopies::begin(&**vfs, directory)?;
         let mut paths = DatabasePaths::default();
@@ -102,14 +103,14 @@ impl WorkingSet {
             if names.contains(&name) {
                 if set.databases.iter().filter(|one| one.path.file_name() == Some(&name)).count() > 1 {
                     return Err(format!(
-                        "{}: several databases have this name; give only one of them",
+                        "{}: several databases have this name; specify only one of them",
                         path.display()
                     )
                     .into());
                 }
                 continue;
             }
-            copy_file(path, &copy).map_err(|e| failed(&copy, e))?;
+            copy_file(path, &copy).map_err(|e| error_with_path(&copy, e))?;
             names.push(name);
         }
         for (old, new) in renamed {
@@ -120,7 +121,7 @@ impl WorkingSet {
         let mut logs = Vec::new();
         for (generation, path) in &plan.logs {
             let copy = directory.join(set.name_of(*generation, newest));
-            copy_file(path, &copy).map_err(|e| failed(&copy, e))?;
+            copy_file(path, &copy).map_err(|e| error_with_path(&copy, e))?;
             logs.push((*generation, copy));
         }
         if let (Some(cut), Some((generation, path))) = (cut, logs.last())
@@ -134,7 +135,7 @@ impl WorkingSet {
             paths,
             copies: Some(copies),
             reserves: Vec::new(),
-            events: Some(EventFile::open(directory, false).map_err(|e| failed(directory, e))?),
+            events: Some(EventFile::open(directory, false).map_err(|e| error_with_path(directory, e))?),
         })
     }
 
@@ -202,24 +203,24 @@ pub fn log_directory(plan: &RecoveryPlan) -> Result<PathBuf, CommandError> {
     let directories: Vec<&Path> = plan.logs.iter().map(|(_, path)| parent_directory(path)).collect();
     let Some(directory) = directories.first() else { return Err("there are no logs".into()) };
     if directories.iter().any(|other| other != directory) {
-        return Err("the logs are in several directories; recover into a copy with --into".into());
+        return Err("the logs are in several directories; to recover into a copy, use --into".into());
     }
     Ok(directory.to_path_buf())
 }
 
 /// Renames a file. Fails if that would replace another file.
 fn rename_new(vfs: &dyn Vfs, from: &Path, to: &Path) -> Result<(), CommandError> {
-    let failed = |error: io::Error| format!("{}: {error}", from.display());
-    if vfs.exists(to).map_err(failed)? {
+    let error_with_path = |error: io::Error| format!("{}: {error}", from.display());
+    if vfs.exists(to).map_err(error_with_path)? {
         return Err(format!(
-            "{}: the log must be renamed to {}, but another file has this name; move that file away, or \
-             recover into a copy with --into",
+            "{}: the log must be renamed to {}, but another file has this name; move that file, or use \
+             --into to recover into a copy",
             from.display(),
             to.display()
         )
         .into());
     }
-    Ok(vfs.rename(from, to).map_err(failed)?)
+    Ok(vfs.rename(from, to).map_err(error_with_path)?)
 }
 
 /// Returns the reserve logs in a directory.

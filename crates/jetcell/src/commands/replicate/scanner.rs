@@ -24,14 +24,14 @@ const STOP_POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Size of a read in bytes.
 const BATCH_BYTES: usize = 256 << 10;
 
-/// A scanner that scans a copy until it is stopped.
+/// A background scanner that scans a copy until it is stopped.
 pub struct CopyScanner {
     stop: Arc<AtomicBool>,
     progress: Arc<Mutex<Option<String>>>,
     thread: JoinHandle<Result<(), CommandError>>,
 }
 
-/// Options for scanning a copy.
+/// Options for scanning a copy continuously.
 pub struct ContinuousScanOptions {
     /// Pause after each read.
     pub pause: Duration,
@@ -89,7 +89,7 @@ impl CopyScanner {
             }
         };
         let thread = std::thread::Builder::new().name("jetcell-scan".into()).spawn(work);
-        let thread = thread.map_err(|error| format!("the scan cannot be started: {error}"))?;
+        let thread = thread.map_err(|error| format!("could not start the scan: {error}"))?;
         Ok(CopyScanner { stop, progress, thread })
     }
 

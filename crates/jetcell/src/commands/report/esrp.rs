@@ -26,7 +26,8 @@ pub(super) fn write(
         ReportFormat::Markdown => EsrpSubmission::markdown,
         ReportFormat::Text | ReportFormat::Csv | ReportFormat::Json => {
             return Err(
-                "an ESRP document is HTML or Markdown; give --format html or --format markdown".into()
+                "an ESRP document can only be HTML or Markdown; use --format html or --format markdown"
+                    .into(),
             );
         }
     };
@@ -39,7 +40,7 @@ pub(super) fn write(
     match out {
         Some(path) => {
             file_replacement::replace_file(path, &document).map_err(|error| {
-                format!("{}: cannot be written: {error}; give another --out", path.display())
+                format!("{}: cannot be written: {error}; specify a different --out", path.display())
             })?;
             let lines = findings.iter().map(|line| printable(line) + "\n");
             print(&lines.collect::<String>());

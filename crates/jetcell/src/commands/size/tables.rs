@@ -93,13 +93,13 @@ pub fn requirements(sized: &SizingWithRisk) -> ReportTable {
     for design in &sized.sizing.designs {
         let arrays = [("database", Some(&design.database)), ("log", design.log.as_ref())];
         for (what, array) in arrays.into_iter().filter_map(|(what, array)| Some((what, array?))) {
-            let of = |state: SystemState| {
+            let disks_for = |state: SystemState| {
                 let need = array.disks_for_load.iter().find(|need| need.state == state);
                 need.map_or("–".into(), |need| number(need.disks, 0))
             };
             let mut row = vec![ReportCell::from(format!("{}, {what}", name(design)))];
             row.extend([number(array.disks, 0), number(array.disks_for_capacity, 0)]);
-            row.extend(SystemState::ALL.map(of));
+            row.extend(SystemState::ALL.map(disks_for));
             row.push(number(array.rebuild_hours, 1));
             table = table.row(row);
         }
@@ -139,7 +139,7 @@ pub fn states(sized: &SizingWithRisk) -> ReportTable {
 /// Returns a table of the figures for one mailbox and for one server.
 pub fn server(sized: &SizingWithRisk) -> ReportTable {
     let (mailbox, server) = (&sized.sizing.mailbox, &sized.sizing.server);
-    let one = |value: f64| decimal(value, 1);
+    let one_decimal = |value: f64| decimal(value, 1);
     let whole = |value: f64| decimal(value, 0);
     ReportTable::facts("One mailbox and one server")
         .fact(
@@ -151,7 +151,7 @@ pub fn server(sized: &SizingWithRisk) -> ReportTable {
             format!(
                 "{} MiB on disk, {} MiB of cache, {} logs a day",
                 whole(mailbox.on_disk_mib),
-                one(mailbox.cache_mib),
+                one_decimal(mailbox.cache_mib),
                 whole(mailbox.logs_per_day)
             ),
         )
@@ -162,7 +162,7 @@ pub fn server(sized: &SizingWithRisk) -> ReportTable {
                 server.databases,
                 server.database_copies_per_server,
                 whole(server.mailboxes_per_database),
-                one(server.database_gib)
+                one_decimal(server.database_gib)
             ),
         )
         .fact(
@@ -170,23 +170,34 @@ pub fn server(sized: &SizingWithRisk) -> ReportTable {
             format!(
                 "{} of {} GiB; {} GiB in all, logs {} GiB",
                 server.database_volumes_per_server,
-                one(server.database_volume_gib),
-                one(server.database_capacity_gib),
-                one(server.log_capacity_gib)
+                one_decimal(server.database_volume_gib),
+                one_decimal(server.database_capacity_gib),
+                one_decimal(server.log_capacity_gib)
             ),
         )
-        .fact("Memory", format!("{} GiB, {} GiB of it cache", one(server.memory_gib), one(server.cache_gib)))
+        .fact(
+            "Memory",
+            format!(
+                "{} GiB, {} GiB of it cache",
+                one_decimal(server.memory_gib),
+                one_decimal(server.cache_gib)
+            ),
+        )
         .fact(
             "Replication",
             format!(
                 "{} Mbit/s in the busiest hour; a single stream needs a window of {} KiB",
-                one(server.replication_mbit_s),
+                one_decimal(server.replication_mbit_s),
                 whole(server.replication_window_kib)
             ),
         )
         .fact(
             "Backup",
-            format!("{} h; restore with replay {} h", one(server.backup_hours), one(server.restore_hours)),
+            format!(
+                "{} h; restore with replay {} h",
+                one_decimal(server.backup_hours),
+                one_decimal(server.restore_hours)
+            ),
         )
 }
 

@@ -63,7 +63,7 @@ pub fn check_test(
     Ok(())
 }
 
-/// The arrays used by a run, with concurrent maintenance: rebuilds, and consistency points of LUNs.
+/// The arrays used by a run, and their concurrent maintenance: rebuilds, and consistency points of LUNs.
 pub struct ArrayVolumes {
     mounted: Vec<MountedVolume>,
     stop: Arc<AtomicBool>,
@@ -120,8 +120,8 @@ impl ArrayVolumes {
         directories: BTreeMap<PathBuf, Option<String>>,
     ) -> Result<(), CommandError> {
         let mut running = ArrayStartOptions::for_array(&path).start()?;
-        let failed = |error: ArrayError| CommandError::from(format!("{}: {error}", path.display()));
-        let holds_luns = LunVolume::exists_on(&mut running.array).map_err(failed)?;
+        let error_with_path = |error: ArrayError| CommandError::from(format!("{}: {error}", path.display()));
+        let holds_luns = LunVolume::exists_on(&mut running.array).map_err(error_with_path)?;
         if let Some(what) = mismatch_reason(&path, holds_luns, &directories) {
             running.close()?;
             return Err(what.into());
@@ -131,13 +131,13 @@ impl ArrayVolumes {
         let RunningArray { array, vfs, files } = running;
         let used_luns = directories.values().flatten().cloned().collect();
         let (volumes, luns) = if holds_luns {
-            let luns = SharedLuns::new(LunVolume::start(array, &log).map_err(failed)?);
+            let luns = SharedLuns::new(LunVolume::start(array, &log).map_err(error_with_path)?);
             let volumes =
                 directories.into_iter().filter_map(|(directory, lun)| lun.map(|lun| (directory, lun)));
             let mounted: Result<Vec<_>, CommandError> = volumes
                 .map(|(directory, lun)| {
                     let volume = Volume::mount_lun(luns.clone(), &lun, vfs.clock(), &directory);
-                    let volume = volume.map_err(failed)?;
+                    let volume = volume.map_err(error_with_path)?;
                     // This directory stores results and state files.
                     create_private_directory(&directory)
                         .map_err(|error| format!("{}: {error}", directory.display()))?;
@@ -153,7 +153,7 @@ impl ArrayVolumes {
             };
             (mounted, Some(luns))
         } else {
-            let volume = Volume::mount(array, vfs.clock(), &path).map_err(failed)?;
+            let volume = Volume::mount(array, vfs.clock(), &path).map_err(error_with_path)?;
             (vec![(path.clone(), volume)], None)
         };
         if !is_whole {
@@ -234,7 +234,7 @@ fn mismatch_reason(
     let of_array = directories.values().any(Option::is_none);
     match holds_luns {
         true if of_array => {
-            Some(format!("{shown}: the array contains LUNs; give one of them: --dir array:{shown}/LUN"))
+            Some(format!("{shown}: the array contains LUNs; specify one of them: --dir array:{shown}/LUN"))
         }
         false if directories.len() > 1 || !of_array => Some(format!(
             "{shown}: the array has no LUNs; create a LUN with jetcell raid lun create, or use the whole \
@@ -257,7 +257,7 @@ impl MountedVolume {
             None => Ok(()),
         };
         let shown = self.array.display().to_string();
-        let failed = |error: ArrayError| CommandError::from(format!("{shown}: {error}"));
+        let error_with_path = |error: ArrayError| CommandError::from(format!("{shown}: {error}"));
         self.report();
         // A volume that is not closed would keep the LUNs in use.
         let close = |closed: Result<(), ArrayError>, (_, volume): &(PathBuf, Volume)| {
@@ -266,7 +266,7 @@ impl MountedVolume {
         };
         let closed = self.volumes.iter().fold(last, close);
         let ended = self.luns.take().map_or(Ok(()), |luns| close_luns(luns, &self.array));
-        closed.map_err(failed).and(ended)
+        closed.map_err(error_with_path).and(ended)
     }
 
     /// Adds an event with the test's figures to the array's event file.
@@ -342,10 +342,12 @@ fn sum_counters(seen: &ArraySnapshot, volumes: &[Volume]) -> ArrayCounters {
 }
 
 fn close_luns(luns: SharedLuns, array: &Path) -> Result<(), CommandError> {
-    let failed = |what: String| CommandError::from(format!("{}: {what}", array.display()));
+    let error_with_path = |what: String| CommandError::from(format!("{}: {what}", array.display()));
     match luns.into_inner() {
-        Some(luns) => luns.close().map_err(|error| failed(error.to_string())),
-        None => Err(failed("files on the array are still in use; the array is not shut down".into())),
+        Some(luns) => luns.close().map_err(|error| error_with_path(error.to_string())),
+        None => {
+            Err(error_with_path("files on the array are still in use, so the array was not shut down".into()))
+        }
     }
 }
 

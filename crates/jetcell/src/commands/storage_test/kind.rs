@@ -2,7 +2,7 @@
 
 use jetcell_workload::TestKind;
 
-/// A command that runs one kind of test.
+/// Interface to a command that runs one kind of storage test.
 pub trait TestCommand: Clone + Send + Sync + 'static {
     /// Kind of the test.
     const KIND: TestKind;

@@ -103,7 +103,7 @@ impl<T: TestCommand> StorageTest<T> {
             let interrupt = interrupt.clone();
             move || interrupt.request_stop()
         }) {
-            print_error(format!("Ctrl-C cannot be handled: {error}"));
+            print_error(format!("could not install the Ctrl-C handler: {error}"));
             return CommandOutcome::CouldNotRun;
         }
         let backend = match io {
@@ -121,7 +121,7 @@ impl<T: TestCommand> StorageTest<T> {
         let engine = match EseEngine::with_mounts(backend, volumes.mounts()) {
             Ok(engine) => engine,
             Err(error) => {
-                print_error(format!("the I/O backend cannot start: {error}; try --io threads"));
+                print_error(format!("could not start the I/O backend: {error}; try --io threads"));
                 return CommandOutcome::CouldNotRun;
             }
         };
@@ -254,7 +254,7 @@ fn report(finished: &FinishedRun, shown: ResultOutput) -> CommandOutcome {
     }
     if let Err(error) = stored {
         print_error(format!(
-            "{}: results cannot be written: {error}; free space, and check result.json for the stored \
+            "{}: could not write results: {error}; free some space, and check result.json for the stored \
              results",
             output.display()
         ));

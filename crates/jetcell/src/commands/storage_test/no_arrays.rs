@@ -37,7 +37,7 @@ pub fn check_test(_: TestKind, _: Option<&Path>, _: &[PathBuf]) -> Result<(), Ve
     Ok(())
 }
 
-/// An empty set of volumes.
+/// An empty set of array volumes, for builds without arrays.
 pub struct ArrayVolumes;
 
 impl ArrayVolumes {

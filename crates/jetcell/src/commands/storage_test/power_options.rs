@@ -38,7 +38,7 @@ pub struct PowerOptions {
     tariff: TariffOptions,
 }
 
-/// A meter that is read during a run.
+/// A test run during which a power meter is read.
 pub struct MeteredRun {
     options: PowerOptions,
     /// Thread that writes the log, and the directory that holds the log until it is copied to the results.
@@ -51,7 +51,7 @@ impl PowerOptions {
     pub fn start(self, measured: Duration) -> Result<MeteredRun, CommandError> {
         let Some(kind) = &self.power_meter else {
             if self.power_log.is_none() && self.power_scope.is_some() {
-                return Err("--power-scope needs --power-meter or --power-log".into());
+                return Err("--power-scope requires --power-meter or --power-log".into());
             }
             return Ok(MeteredRun { options: self, recording: None });
         };
@@ -106,10 +106,10 @@ fn energy_of(
     meter: String,
     result: &RunResult,
 ) -> Result<RunEnergy, CommandError> {
-    let failed = |error: jetcell_power::PowerError| CommandError::from(error.to_string());
+    let command_error = |error: jetcell_power::PowerError| CommandError::from(error.to_string());
     let (from, to) = measured_window(result)?;
-    let log = PowerLog::read(log, options.power_scope).map_err(failed)?;
-    let used = log.energy_between(from, to).map_err(failed)?;
+    let log = PowerLog::read(log, options.power_scope).map_err(command_error)?;
+    let used = log.energy_between(from, to).map_err(command_error)?;
     let tariff = options.tariff.tariff();
     let energy = EnergyEstimate::from_watts(used.watts(), log.scope, &tariff);
     Ok(RunEnergy {

@@ -9,7 +9,7 @@ use jetcell_workload::profile::{OptionInfo, OptionKind};
 
 use super::kind::TestCommand;
 
-/// Test options.
+/// Options for the workload of a storage test.
 #[derive(Clone, Debug)]
 pub struct WorkloadOptions<T> {
     /// Options as given by the user.
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_test_has_its_options_once() {
+    fn each_test_has_only_relevant_options_without_duplicates() {
         fn names<T: TestCommand>() -> Vec<String> {
             let command = WorkloadOptions::<T>::augment_args(Command::new("test"));
             command.clone().debug_assert();
@@ -116,8 +116,12 @@ mod tests {
             ("target-iops", true, false),
             ("dir", true, true),
         ] {
-            let has = |names: &[String]| names.iter().any(|known| known == name);
-            assert_eq!((has(&performance), has(&recovery)), (of_performance, of_recovery), "{name}");
+            let is_listed = |names: &[String]| names.iter().any(|known| known == name);
+            assert_eq!(
+                (is_listed(&performance), is_listed(&recovery)),
+                (of_performance, of_recovery),
+                "{name}"
+            );
         }
         let (backup, replication) = (names::<Backup>(), names::<Replication>());
         assert!(backup.contains(&"under-load".to_string()) && !performance.contains(&"to".to_string()));

@@ -8,7 +8,7 @@ use std::time::Duration;
 const READ_TIMEOUT: Duration = Duration::from_millis(100);
 const READ_CHUNK: usize = 16384;
 
-/// Result of a read.
+/// Result of reading one line.
 #[derive(PartialEq, Eq, Debug)]
 pub enum LineRead {
     Line(Vec<u8>),
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_come_in_pieces_and_have_a_greatest_length() {
+    fn partial_lines_are_joined_up_to_a_maximum_length() {
         let (mut one, other) = UnixStream::pair().unwrap();
         let mut lines = BoundedLineReader::new(other, 3 * READ_CHUNK).unwrap();
         assert_eq!(lines.read_line().unwrap(), LineRead::Incomplete);

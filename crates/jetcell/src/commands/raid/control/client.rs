@@ -29,12 +29,12 @@ pub fn send_operation(
 ) -> Result<OperationResult, CommandError> {
     let array = &request.array;
     let lost = |what: &str| {
-        CommandError::from(format!("{array}: the process that uses the array {what}; try again"))
+        CommandError::from(format!("{array}: the process that is using the array {what}; try again"))
     };
     let line = serde_json::to_string(request).map_err(|error| {
-        format!("{array}: a path cannot be sent to the process that uses the array: {error}")
+        format!("{array}: could not send a path to the process that is using the array: {error}")
     })?;
-    let read = |error: io::Error| lost(&format!("does not answer ({error})"));
+    let read = |error: io::Error| lost(&format!("does not respond ({error})"));
     stream.write_all(format!("{line}\n").as_bytes()).map_err(read)?;
     let mut lines = BoundedLineReader::new(stream, MAX_REPLY).map_err(read)?;
     let mut has_cancelled = false;
@@ -47,7 +47,7 @@ pub fn send_operation(
         let line = match lines.read_line().map_err(read)? {
             LineRead::Line(line) => line,
             LineRead::Incomplete => continue,
-            LineRead::Closed => return Err(lost("ended before it answered")),
+            LineRead::Closed => return Err(lost("exited before it responded")),
         };
         match serde_json::from_slice(&line) {
             Ok(ControlReply::Progress { done, total, moved }) => {
@@ -58,7 +58,9 @@ pub fn send_operation(
             Ok(ControlReply::Note(text)) => note(&text),
             Ok(ControlReply::Answer(answer)) => return Ok(answer),
             Ok(ControlReply::Error(what)) => return Err(what.into()),
-            Err(_) => return Err(lost("is another version of jetcell and sent an unknown answer")),
+            Err(_) => {
+                return Err(lost("is a different version of jetcell and sent an unrecognized response"));
+            }
         }
     }
 }

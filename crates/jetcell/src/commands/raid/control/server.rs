@@ -29,7 +29,8 @@ const ACCEPT_INTERVAL: Duration = Duration::from_millis(50);
 /// Minimum interval between two progress reports.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Control socket of an array in use. Dropping it interrupts operations and removes the socket.
+/// Control socket of an array in use, through which other processes request operations. Dropping it
+/// interrupts operations and removes the socket.
 pub struct ControlSocket {
     is_stopped: Arc<AtomicBool>,
     listening: Option<JoinHandle<()>>,

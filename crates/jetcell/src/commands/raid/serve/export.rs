@@ -12,7 +12,7 @@ use crate::commands::raid::content::{ArrayContent, SharedContent};
 /// Maximum number of blocks whose allocation status is determined in one call.
 const MAX_EXTENT_BLOCKS: u64 = (256 << 20) / BLOCK as u64;
 
-/// An exported device.
+/// An array or LUN that is exported as a block device.
 pub struct DeviceExport {
     shared: Arc<SharedContent>,
     /// Name of the LUN, or `None` for the whole array.
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_that_a_range_does_not_cover_are_left_out() {
+    fn partially_covered_blocks_are_excluded() {
         assert_eq!(whole_blocks(0, 8192), 0..2);
         assert_eq!(whole_blocks(1, 8191), 1..2);
         assert_eq!(whole_blocks(4095, 4098), 1..2);

@@ -39,9 +39,9 @@ type NamedDevice = (String, Arc<dyn BlockExport>);
 /// Serve an array, or the LUNs on it, as network block devices (NBD), until interrupted
 #[derive(Args)]
 #[command(after_help = "\
-The device has the name of the array's directory, or of the LUN; clients that give no name get the first device. Writes are durable
-after a flush on any connection. On Ctrl-C or SIGTERM, the server answers pending requests, shuts the array down and exits. Failed
-members are removed, spares take their place, and the rebuild runs while clients are served.
+The device has the name of the array's directory, or of the LUN; clients that specify no name get the first device. Writes are
+durable after a flush on any connection. On Ctrl-C or SIGTERM, the server answers pending requests, shuts the array down and
+exits. Failed members are removed, spares take their place, and the rebuild runs while clients are served.
 
 Without --listen, the server listens on a Unix socket that only its owner can use: nbd.sock in the directory of the array, or --socket.
 
@@ -177,10 +177,11 @@ fn listen_error(address: &ListenAddress, error: &io::Error) -> String {
     match (address, error.kind()) {
         (ListenAddress::Tcp(address), _) => format!("{address}: cannot listen: {error}"),
         (ListenAddress::Unix(path), io::ErrorKind::InvalidInput) => {
-            format!("{}: cannot listen: {error}; give a shorter path with --socket", path.display())
+            format!("{}: cannot listen: {error}; use --socket to specify a shorter path", path.display())
         }
         (ListenAddress::Unix(path), io::ErrorKind::AddrInUse) => format!(
-            "{}: cannot listen: a file or another server has this name; give another name with --socket",
+            "{}: cannot listen: this name is already used by a file or another server; use --socket to \
+             specify a different name",
             path.display()
         ),
         (ListenAddress::Unix(path), _) => format!("{}: cannot listen: {error}", path.display()),

@@ -81,9 +81,11 @@ impl RaidSimulateArgs {
         let config = match &self.config {
             None => Config::exchange_2007(),
             Some(path) => {
-                let named = |what: String| CommandError::from(format!("--config {}: {what}", path.display()));
-                let text = read_input(path, MAX_CONFIG_BYTES).map_err(|error| named(error.to_string()))?;
-                Config::read(&text).map_err(|error| named(error.to_string()))?
+                let option_error =
+                    |what: String| CommandError::from(format!("--config {}: {what}", path.display()));
+                let text =
+                    read_input(path, MAX_CONFIG_BYTES).map_err(|error| option_error(error.to_string()))?;
+                Config::read(&text).map_err(|error| option_error(error.to_string()))?
             }
         };
         let is_shown = std::io::stderr().is_terminal();

@@ -3,7 +3,7 @@
 use jetcell_disk_simulation::experiment::{LayoutFigures, SimulatedState, StateFigures};
 use jetcell_report::{ReportCell, ReportTable};
 
-/// A table of text cells.
+/// A table of text cells for text output.
 pub struct PlainTable {
     pub title: String,
     pub header: Vec<String>,

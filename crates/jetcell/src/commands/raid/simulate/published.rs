@@ -89,7 +89,7 @@ pub fn comparison(experiment: &ExperimentResults) -> Vec<PublishedComparison> {
             reads,
             increase(|figures| figures.read_ms),
             15.0,
-            "depends on the piece size and the delay of the rebuild, which the paper does not give",
+            "depends on the piece size and the delay of the rebuild, which the paper does not state",
         ),
         row(
             "writes slower while rebuilding, %",

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::plain_table::{PlainTable, figures, header};
 
-/// A rating in the paper and the corresponding simulated figure.
+/// A rating published in a paper and the corresponding simulated figure.
 #[derive(Serialize)]
 pub struct PaperRating {
     pub level: &'static str,

@@ -16,11 +16,12 @@ const MAX_RESULT_BYTES: u64 = 64 << 20;
 impl MeasuredOptions {
     /// Returns the layout and the rebuild rate from a result of `jetcell raid simulate --json`.
     pub fn from_simulation(result: &Path, name: Option<&str>) -> Result<MeasuredOptions, CommandError> {
-        let named = |what: String| CommandError::from(format!("--simulated {}: {what}", result.display()));
-        let text = read_input(result, MAX_RESULT_BYTES).map_err(|error| named(error.to_string()))?;
+        let option_error =
+            |what: String| CommandError::from(format!("--simulated {}: {what}", result.display()));
+        let text = read_input(result, MAX_RESULT_BYTES).map_err(|error| option_error(error.to_string()))?;
         let value: Value =
-            serde_json::from_str(&text).map_err(|error| named(format!("not JSON: {error}")))?;
-        let no_result = || named("not a result of jetcell raid simulate --json".into());
+            serde_json::from_str(&text).map_err(|error| option_error(format!("not JSON: {error}")))?;
+        let no_result = || option_error("not a result of jetcell raid simulate --json".into());
         let (Some(layouts), Some(found)) =
             (value["config"]["layouts"].as_array(), value["layouts"].as_array())
         else {
@@ -33,7 +34,7 @@ impl MeasuredOptions {
         let Some(place) = place else {
             let names: Vec<&str> = layouts.iter().filter_map(|layout| layout["name"].as_str()).collect();
             return Err(format!(
-                "--layout {}: unknown layout; the layouts are {}",
+                "--layout {}: unknown layout; available layouts: {}",
                 name.unwrap_or_default(),
                 names.join(", ")
             )
@@ -52,7 +53,7 @@ impl MeasuredOptions {
         let bytes = value["drive_gb"].as_f64().ok_or_else(no_result)? * 1e9;
         let Some(seconds) = figures["timeline"]["whole_rebuild_seconds"].as_f64().filter(|time| *time > 0.0)
         else {
-            return Err(named(
+            return Err(option_error(
                 "the rebuild of this layout did not complete; choose another layout with --layout".into(),
             ));
         };

@@ -1,0 +1,329 @@
+//! `jetcell backup`: backs up an instance that is not running, and reports the age of the last good backup.
+
+mod age;
+pub mod backup_list;
+mod snapshot;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use clap::Args;
+use ese_engine::RecoverySet;
+use ese_format::LogTime;
+use jetcell_backup::{
+    BackupError, BackupOptions, BackupResult, BackupType, back_up_stopped, snapshot_stopped,
+};
+use jetcell_copies::{CopyError, CopyState, ReplayPause};
+use jetcell_vfs::{RealOptions, RealVfs, Vfs};
+use jetcell_workload::units::{ByteSize, TimeSpan, human_bytes};
+use serde_json::json;
+
+use self::backup_list::CompleteBackup;
+use crate::commands::recover::files;
+use crate::commands::transfer_progress::{TransferProgress, rate};
+use crate::console;
+use crate::outcome::{CommandError, CommandOutcome, print_error};
+
+const EXAMPLES: &str = "The instance must be stopped or must have crashed. A running engine makes backups through its API.
+A passive copy may be updated during its backup: replay pauses until the backup completes, and logs are still copied.
+Every page and every log is verified. The source is not changed, unless --remove-logs is specified.
+The same command continues an interrupted backup, except for snapshots. If the backup is already complete and the source is
+unchanged, the command reports that.
+
+Examples:
+  jetcell backup --from /var/lib/app --to /backup/sunday           databases, and the logs that they need
+  jetcell backup --from /var/lib/app --to /backup/monday --incremental
+                                                                   the logs since the newest backup below /backup
+  jetcell backup --from /var/lib/app --to /backup/tuesday --differential --base /backup/sunday
+  jetcell backup --from /var/lib/app --to /backup/copy --copy --rate 50MB/s
+  jetcell backup --from /mnt/other/app-copy --to /backup/sunday    a passive copy, which puts no load on the instance
+  jetcell backup --from /var/lib/app --to /var/lib/app-monday --snapshot reflink
+                                                                   files that share their blocks with the originals
+  jetcell backup --from /tank/app --to /backup/app --snapshot command --snapshot-command \\
+    'zfs snapshot tank/app@b && zfs clone -o mountpoint=$JETCELL_SNAPSHOT tank/app@b tank/app-b'
+  jetcell backup --age /backup --max-age 26h                       fails if the last good backup is older
+  jetcell check /backup/sunday                                     verifies a backup
+  jetcell restore /backup/sunday /backup/monday --to restored
+
+Exit code: 0 complete, 1 complete except for databases with bad pages (or the last backup is too old), 2 no backup was made.";
+
+/// Back up the databases and logs of a stopped instance
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct BackupArgs {
+    /// Directory with the instance's logs and databases; may be repeated
+    #[arg(long, value_name = "DIR", required_unless_present = "age")]
+    from: Vec<PathBuf>,
+    /// Directory for the backup: empty, new, or with an interrupted backup of the same instance
+    #[arg(long, value_name = "DIR", required_unless_present = "age")]
+    to: Option<PathBuf>,
+    /// Back up only the logs since the last full or incremental backup
+    #[arg(long, group = "kind")]
+    incremental: bool,
+    /// Back up only the logs since the last full backup
+    #[arg(long, group = "kind")]
+    differential: bool,
+    /// Back up everything, outside the sequence of incremental backups
+    #[arg(long, group = "kind")]
+    copy: bool,
+    /// Backup that an incremental or differential backup continues [default: the newest backup in the parent
+    /// directory of --to]
+    #[arg(long, value_name = "BACKUP")]
+    base: Option<PathBuf>,
+    /// Limit the rate of disk transfers
+    #[arg(long, value_name = "BYTES/S", value_parser = rate)]
+    rate: Option<ByteSize>,
+    /// Remove logs from the source that are in the backup, if all databases were shut down cleanly
+    #[arg(long, conflicts_with_all = ["copy", "differential"])]
+    remove_logs: bool,
+    #[command(flatten)]
+    snapshot: snapshot::SnapshotArgs,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+    /// Show the age of the last good backup (specify a backup or a directory of backups)
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["from", "to", "kind", "base", "rate", "remove_logs", "snapshot"])]
+    age: Option<PathBuf>,
+    /// Maximum age of the last good backup
+    #[arg(long, value_name = "TIME", requires = "age")]
+    max_age: Option<TimeSpan>,
+}
+
+/// A passive copy whose replay is paused until this guard is dropped.
+struct PausedCopy {
+    directory: PathBuf,
+    state: CopyState,
+    _pause: ReplayPause,
+}
+
+impl BackupArgs {
+    /// Runs the command.
+    pub fn run(self) -> CommandOutcome {
+        let result = match &self.age {
+            Some(directory) => age::print_backup_age(directory, self.max_age, self.json),
+            None => self.back_up(),
+        };
+        result.unwrap_or_else(|what| {
+            print_error(what);
+            CommandOutcome::CouldNotRun
+        })
+    }
+
+    fn kind(&self) -> BackupType {
+        match (self.incremental, self.differential, self.copy) {
+            (true, ..) => BackupType::Incremental,
+            (_, true, _) => BackupType::Differential,
+            (.., true) => BackupType::Copy,
+            _ => BackupType::Full,
+        }
+    }
+
+    fn back_up(&self) -> Result<CommandOutcome, CommandError> {
+        let Some(to) = &self.to else {
+            return Err("a backup requires a target directory; specify it with --to".into());
+        };
+        let vfs = vfs()?;
+        for from in &self.from {
+            refuse_inside(from, to)?;
+        }
+        let copy = self.pause(&vfs)?;
+        let mut files = files(&self.from)?;
+        if let Some(PausedCopy { directory, state, .. }) = &copy {
+            files.extend(state.first_log(&vfs, directory).map_err(explain_copy_backup_error)?);
+        }
+        let existed = to.exists();
+        let (progress, pace) = TransferProgress::start("Backup", self.rate)?;
+        let options = BackupOptions {
+            kind: self.kind(),
+            parent: self.find_base_backup(&vfs, &files, to)?,
+            remove_logs: self.remove_logs,
+            source_is_copy: copy.is_some(),
+            log_names: copy.as_ref().map(|copy| (copy.state.base_name, copy.state.log_name_form())),
+            pace,
+            ..BackupOptions::default()
+        };
+        let began = Instant::now();
+        let made = match self.snapshot.snapshot()? {
+            Some(snapshot) => snapshot_stopped(&vfs, &files, to, &snapshot, &options),
+            None => back_up_stopped(&vfs, &files, to, &options),
+        };
+        drop(progress);
+        let made = made.map_err(|error| {
+            if !existed && !matches!(error, BackupError::Stopped) {
+                // The directory is removed only if it is empty.
+                let _ = std::fs::remove_dir(to);
+            }
+            match error {
+                BackupError::Stopped => {
+                    "stopped; the copied data is retained, and the same command continues the backup".into()
+                }
+                error => explain_backup_error(&error),
+            }
+        })?;
+        let bad = made.manifest.databases.iter().any(|database| !database.usable);
+        console::print_json_or_text(
+            self.json,
+            &(if self.json {
+                format!("{}\n", as_json(to, &made))
+            } else {
+                as_text(to, &made, began.elapsed().as_secs_f64())
+            }),
+        );
+        Ok(if bad { CommandOutcome::Findings } else { CommandOutcome::Good })
+    }
+
+    /// Pauses replay if the source is a passive copy.
+    fn pause(&self, vfs: &Arc<dyn Vfs>) -> Result<Option<PausedCopy>, CommandError> {
+        for from in self.from.iter().filter(|from| from.is_dir()) {
+            let Some(state) = CopyState::read(&**vfs, from).map_err(explain_copy_backup_error)? else {
+                continue;
+            };
+            if self.from.len() > 1 {
+                return Err(format!("{} is a copy; specify only its directory", from.display()).into());
+            }
+            if self.remove_logs {
+                let what = "a copy removes its logs automatically; omit --remove-logs";
+                return Err(format!("{}: {what}", from.display()).into());
+            }
+            let pause = jetcell_copies::pause_replay(vfs, from).map_err(explain_copy_backup_error)?;
+            return Ok(Some(PausedCopy { directory: from.clone(), state, _pause: pause }));
+        }
+        Ok(None)
+    }
+
+    /// Returns the earlier backup on which this backup builds.
+    fn find_base_backup(
+        &self,
+        vfs: &Arc<dyn Vfs>,
+        files: &[PathBuf],
+        to: &Path,
+    ) -> Result<Option<PathBuf>, CommandError> {
+        if self.base.is_some() || self.kind().has_pages() {
+            return Ok(self.base.clone());
+        }
+        let set = RecoverySet::find(vfs, files).map_err(|error| explain_backup_error(&error.into()))?;
+        let stream: String = set.signature.to_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+        let to = std::path::absolute(to).map_err(|error| format!("{}: {error}", to.display()))?;
+        let fits = |found: &&CompleteBackup| {
+            let kinds: &[BackupType] = match self.kind() {
+                BackupType::Incremental => &[BackupType::Full, BackupType::Incremental],
+                _ => &[BackupType::Full],
+            };
+            found.manifest.log_signature == stream && kinds.contains(&found.manifest.kind)
+        };
+        let beside = backup_list::find_backups(vfs, to.parent().unwrap_or(Path::new("/")))?;
+        let newest = beside.complete.iter().filter(fits).max_by_key(|found| found.manifest.ended_unix_ms);
+        Ok(newest.map(|found| found.directory.clone()))
+    }
+}
+
+/// Opens the machine's file system.
+pub fn vfs() -> Result<Arc<dyn Vfs>, CommandError> {
+    let vfs = RealVfs::new(RealOptions::default()).map_err(|error| format!("cannot read files: {error}"))?;
+    Ok(Arc::new(vfs))
+}
+
+/// Fails if `inner` is in the directory `outer`, or is that directory.
+pub fn refuse_inside(outer: &Path, inner: &Path) -> Result<(), CommandError> {
+    let error_with_path = |error: std::io::Error| CommandError::from(format!("{}: {error}", outer.display()));
+    let outer_place = std::fs::canonicalize(outer).map_err(error_with_path)?;
+    let absolute = std::path::absolute(inner).map_err(error_with_path)?;
+    // The path does not need to exist yet.
+    let existing =
+        absolute.ancestors().find_map(|path| std::fs::canonicalize(path).ok().map(|place| (path, place)));
+    let Some((path, place)) = existing else { return Ok(()) };
+    let place = place.join(absolute.strip_prefix(path).unwrap_or(Path::new("")));
+    if outer_place.is_dir() && place.starts_with(&outer_place) {
+        return Err(
+            format!("{} is inside {}; use a directory outside it", inner.display(), outer.display()).into()
+        );
+    }
+    Ok(())
+}
+
+/// Converts the error to a failure whose message includes ESE's number and name for the error.
+pub fn explain_backup_error(error: &BackupError) -> CommandError {
+    match error.jet_error() {
+        Some((code, name)) => format!("{error} ({name} {code})").into(),
+        None => error.to_string().into(),
+    }
+}
+
+/// Converts a copy's error to a failure whose message includes ESE's number and name for the error.
+pub fn explain_copy_backup_error(error: CopyError) -> CommandError {
+    match error {
+        CopyError::Engine(error) => crate::commands::recover::explain_engine_error(error),
+        CopyError::Backup(BackupError::Stopped) => {
+            "stopped; the copied data is retained, and the same command continues the backup".into()
+        }
+        CopyError::Backup(error) => explain_backup_error(&error),
+        other => other.to_string().into(),
+    }
+}
+
+fn as_json(to: &Path, made: &BackupResult) -> serde_json::Value {
+    let manifest = &made.manifest;
+    let databases: Vec<_> = manifest
+        .databases
+        .iter()
+        .map(|database| {
+            json!({
+                "file": database.file, "source": database.source, "bytes": database.bytes,
+                "usable": database.usable, "pages": database.pages, "bad_pages": database.bad_pages,
+            })
+        })
+        .collect();
+    json!({
+        "path": to, "id": manifest.id, "kind": manifest.kind, "parent": manifest.parent,
+        "began_unix_ms": manifest.began_unix_ms, "ended_unix_ms": manifest.ended_unix_ms,
+        "bytes": manifest.bytes(), "copied_bytes": made.copied_bytes, "continued_bytes": made.continued_bytes,
+        "generations": manifest.generations, "logs": manifest.logs.len(), "databases": databases,
+        "already": made.already_complete, "removed_logs": made.removed_logs.map(|(first, last)| [first.0, last.0]),
+    })
+}
+
+fn as_text(to: &Path, made: &BackupResult, seconds: f64) -> String {
+    let manifest = &made.manifest;
+    let (kind, shown, bytes) = (manifest.kind.to_engine_kind(), to.display(), human_bytes(manifest.bytes()));
+    let mut lines = vec![if made.already_complete {
+        format!(
+            "{kind} backup in {shown}: {bytes}, already completed at {}; the source is unchanged, and \
+             nothing was copied; to make another backup, specify a different directory",
+            LogTime::from_unix_ms(manifest.ended_unix_ms)
+        )
+    } else {
+        format!(
+            "{kind} backup in {shown}: {bytes} in {seconds:.1} s ({}/s)",
+            human_bytes((made.copied_bytes as f64 / seconds.max(1e-3)) as u64),
+        )
+    }];
+    for database in &manifest.databases {
+        let pages = &database.pages;
+        let state = if database.usable { "" } else { ", NOT USABLE" };
+        lines.push(format!(
+            "  {}: {} pages, {} never written, {} corrected, {} torn and replaced, {} bad{state}",
+            database.file, pages.read, pages.zero, pages.corrected, pages.torn, pages.bad
+        ));
+        for bad in database.bad_pages.iter().take(10) {
+            lines.push(format!("    page {}: {}", bad.page, bad.flaw));
+        }
+    }
+    let generations = manifest.generations;
+    lines.push(format!(
+        "  {} logs: generations {:X} to {:X} (hexadecimal)",
+        manifest.logs.len(),
+        generations.first,
+        generations.last
+    ));
+    if made.continued_bytes > 0 {
+        lines.push(format!(
+            "  {} were copied by an earlier run that was interrupted",
+            human_bytes(made.continued_bytes)
+        ));
+    }
+    if let Some((first, last)) = made.removed_logs {
+        lines.push(format!("  removed from the source: log generations {:X} to {:X}", first.0, last.0));
+    }
+    jetcell_input::printable_rows(&lines) + "\n"
+}

@@ -1,0 +1,304 @@
+//! `jetcell check`: verifies files and reports the location and meaning of each problem.
+
+mod backups;
+mod output;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use ese_check::{
+    CancelToken, CheckOptions, CheckOutcome, CheckThrottle, EseFileKind, FileReport, check_files,
+};
+use ese_format::PageNumber;
+use jetcell_backup::VerifySubset;
+use jetcell_vfs::{RealOptions, is_unfinished};
+
+use crate::commands::check::output::{CheckOutput, JsonCheckOutput, TextCheckOutput};
+use crate::commands::transfer_progress::stop_on_signals;
+use crate::decompressing_vfs::{DecompressingVfs, UnpackOptions};
+use crate::in_use::check_not_in_use;
+use crate::outcome::{CommandError, CommandOutcome, print_error};
+
+/// Verify databases, logs, checkpoints and flush maps
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct CheckArgs {
+    /// Also check the structure: order, links, records, indexes, long values, catalog, space
+    #[arg(long)]
+    structure: bool,
+    /// Print JSON, one object per line: each finding immediately, and a summary for each file
+    #[arg(long)]
+    json: bool,
+    /// Limit the disk load, by a pause after each read (`5ms`) or a maximum rate (`20MB/s`)
+    #[arg(long, value_name = "PAUSE|RATE", value_parser = throttle)]
+    throttle: Option<CheckThrottle>,
+    /// Start at this page, to continue an interrupted check of a single database
+    #[arg(long, value_name = "PAGE", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    from: u32,
+    /// Verify only a part of each backup: one of several equal parts (2/7), or the least recently verified data up to
+    /// a percentage (10%) or a size (50GiB)
+    #[arg(long, value_name = "N/T|P%|SIZE", value_parser = backups::subset)]
+    subset: Option<VerifySubset>,
+    /// Verify only those parts of backups that have never been verified
+    #[arg(long)]
+    new: bool,
+    /// Check files that are in use, although their pages change while they are read
+    #[arg(long)]
+    anyway: bool,
+    #[command(flatten)]
+    unpack: UnpackOptions,
+    /// Databases, logs, checkpoints, flush maps, or directories that contain such files at any depth
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<PathBuf>,
+}
+
+const EXAMPLES: &str =
+    "The type of a file is determined from its content, not its name. The check never writes to a checked file; in a backup,
+it records when each part was verified.
+A dirty database is not damaged; the check says which logs it needs.
+
+Examples:
+  jetcell check priv1.edb                        every page, at about the read rate of the disk
+  jetcell check --structure priv1.edb            also every tree, record and index entry
+  jetcell check /backup/mailbox/                 all databases, logs and checkpoints of a directory
+  jetcell check backup/priv1.edb.zst             a compressed file, unpacked to a temporary file
+  jetcell check --throttle 20MB/s priv1.edb      on a disk that other programs use
+  jetcell check /backup/sunday                   a backup: all bytes, against the checksums in its manifest
+  jetcell check --subset 2/7 /backup/sunday      one seventh of it; --new: parts that were never verified
+  jetcell check --from 81920 priv1.edb           continues a check that Ctrl-C stopped
+  jetcell check --json /backup | jq 'select(.type == \"summary\")'
+Exit code: 0 no findings, 1 findings, 2 a file could not be checked.";
+
+impl CheckArgs {
+    /// Runs the command.
+    pub fn run(self) -> CommandOutcome {
+        match self.check() {
+            Ok(outcome) => outcome,
+            Err(what) => {
+                print_error(what);
+                CommandOutcome::CouldNotRun
+            }
+        }
+    }
+
+    fn check(self) -> Result<CommandOutcome, CommandError> {
+        let (mut paths, skipped) = expand(&self.paths)?;
+        let found = backups::backup_directories(&paths);
+        let part = self.subset.is_some() || self.new;
+        if part && (found.is_empty() || self.structure) {
+            return Err("--subset and --new apply only to backups; specify the directory of a backup, and \
+             omit --structure"
+                .into());
+        }
+        let cancel = CancelToken::default();
+        stop_on_signals(cancel.clone())?;
+        let options = backups::BackupCheckOptions {
+            subset: self.subset,
+            only_new: self.new,
+            throttle: self.throttle,
+            json: self.json,
+            cancel: cancel.clone(),
+        };
+        let mut worst = CommandOutcome::Good;
+        for directory in &found {
+            worst = worse_outcome(worst, backups::check(directory, &options)?);
+        }
+        // Pages whose checksums match the manifest were already verified when they were backed up.
+        paths.retain(|path| {
+            let in_backup = found.iter().any(|directory| path.parent() == Some(directory));
+            !in_backup || (self.structure && !backups::is_metadata_file(path))
+        });
+        if paths.is_empty() && !found.is_empty() {
+            return Ok(worst);
+        }
+        if self.from > 1 && (paths.len() != 1 || self.structure) {
+            return Err("--from continues the check of a single database; specify only its path, and omit \
+             --structure"
+                .into());
+        }
+        if paths.is_empty() {
+            return Err(
+                "the directories contain no files; specify files, or directories that contain files at any depth".into(),
+            );
+        }
+        check_not_in_use(paths.iter().map(PathBuf::as_path), self.anyway)?;
+        let vfs = DecompressingVfs::new(RealOptions::default(), self.unpack)
+            .map_err(|error| format!("cannot read files: {error}"))?;
+        let output: Arc<dyn CheckOutput> = if self.json {
+            Arc::new(JsonCheckOutput::default())
+        } else {
+            Arc::new(TextCheckOutput::new(self.structure))
+        };
+        let (sink, watched) = (output.clone(), output.clone());
+        let options = CheckOptions {
+            structure: self.structure,
+            sink: Some(Arc::new(move |finding| sink.report_finding(finding))),
+            progress: Some(Arc::new(move |progress| watched.report_progress(progress))),
+            throttle: self.throttle,
+            cancel: cancel.clone(),
+            leaks_are_errors: false,
+            start_page: PageNumber::new(self.from)
+                .ok_or("pages are numbered from 1, so --from cannot be 0; use 1 or higher")?,
+            ..CheckOptions::default()
+        };
+        let mut resume = None;
+        let mut recognised = false;
+        let sets = check_files(&vfs, &paths, &options, &mut |report| {
+            if report.outcome == CheckOutcome::Unreadable && self.has_vanished(&report.path) {
+                return;
+            }
+            resume = resume.or(report.resume_from);
+            worst = worse_outcome(worst, self.outcome(&report));
+            recognised |= report.format != EseFileKind::Unknown;
+            output.report_file(report);
+        });
+        let nothing =
+            !recognised && found.is_empty() && worst == CommandOutcome::Good && !cancel.is_cancelled();
+        if nothing && skipped.is_empty() {
+            return Err(nothing_to_check(paths.len()));
+        }
+        output.finish(&sets, &skipped);
+        if cancel.is_cancelled() {
+            match resume {
+                Some(page) if paths.len() == 1 => {
+                    print_error(format!("stopped; continue with --from {page}"));
+                }
+                _ => print_error("stopped before all files were checked"),
+            }
+            return Ok(CommandOutcome::CouldNotRun);
+        }
+        if !skipped.is_empty() {
+            worst = CommandOutcome::CouldNotRun;
+        }
+        Ok(worst)
+    }
+
+    /// Returns true if a file has been removed or renamed since its directory was listed. Returns false for files
+    /// that the user named explicitly.
+    fn has_vanished(&self, path: &Path) -> bool {
+        let gone = || path.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+        !self.paths.iter().any(|named| named == path) && gone()
+    }
+
+    /// Returns the outcome for a file. A file of an unsupported type is a failure only if the user named it
+    /// explicitly.
+    fn outcome(&self, report: &FileReport) -> CommandOutcome {
+        match report.outcome {
+            CheckOutcome::Sound => CommandOutcome::Good,
+            CheckOutcome::Findings => CommandOutcome::Findings,
+            CheckOutcome::Unreadable if report.format != EseFileKind::Unknown => CommandOutcome::CouldNotRun,
+            CheckOutcome::Unreadable if self.paths.contains(&report.path) => {
+                let remedy = if report.foreign { "; specify such a file" } else { "" };
+                for finding in &report.findings {
+                    print_error(format!("{}: {}{remedy}", report.path.display(), finding.message));
+                }
+                CommandOutcome::CouldNotRun
+            }
+            CheckOutcome::Unreadable if report.foreign => CommandOutcome::Good,
+            CheckOutcome::Unreadable => CommandOutcome::CouldNotRun,
+        }
+    }
+}
+
+/// Returns the error for directories that contain only files of unsupported types.
+fn nothing_to_check(files: usize) -> CommandError {
+    let what = match files {
+        1 => "the only file is not".to_owned(),
+        count => format!("none of the {count} files is"),
+    };
+    let kinds = "an ESE database, log, checkpoint or flush map";
+    format!("{what} {kinds}; specify such files, or directories that contain them at any depth").into()
+}
+
+fn worse_outcome(one: CommandOutcome, other: CommandOutcome) -> CommandOutcome {
+    match (one, other) {
+        (CommandOutcome::CouldNotRun, _) | (_, CommandOutcome::CouldNotRun) => CommandOutcome::CouldNotRun,
+        (CommandOutcome::Findings, _) | (_, CommandOutcome::Findings) => CommandOutcome::Findings,
+        _ => CommandOutcome::Good,
+    }
+}
+
+/// Returns the files to check, and the directories that could not be read, each with the reason.
+fn expand(paths: &[PathBuf]) -> Result<(Vec<PathBuf>, Vec<String>), CommandError> {
+    let (mut files, mut skipped) = (Vec::new(), Vec::new());
+    for path in paths {
+        let error_with_path = |error: io::Error| format!("{}: {error}", path.display());
+        let kind = std::fs::metadata(path).map_err(error_with_path)?;
+        if kind.is_dir() {
+            walk(path, &mut files, &mut skipped);
+        } else {
+            files.push(path.clone());
+        }
+    }
+    files.dedup();
+    Ok((files, skipped))
+}
+
+/// Adds all files below a directory in name order, except incomplete files. Links to directories are not followed,
+/// because they may form a loop.
+fn walk(directory: &Path, files: &mut Vec<PathBuf>, skipped: &mut Vec<String>) {
+    let entries = std::fs::read_dir(directory).and_then(Iterator::collect::<io::Result<Vec<_>>>);
+    let mut entries = match entries {
+        Ok(entries) => entries,
+        Err(error) => return skipped.push(format!("{}: {error}", directory.display())),
+    };
+    entries.sort_by_key(std::fs::DirEntry::path);
+    for entry in entries {
+        let path = entry.path();
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => walk(&path, files, skipped),
+            _ if path.is_file() && !is_unfinished(&path) => files.push(path),
+            _ => {}
+        }
+    }
+}
+
+fn throttle(text: &str) -> Result<CheckThrottle, CommandError> {
+    let wrong = || {
+        CommandError::from(format!(
+            "could not parse `{text}` as a pause or a rate; try a value such as 5ms or 20MB/s"
+        ))
+    };
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let number: f64 = number.parse().map_err(|_| wrong())?;
+    let unit = unit.trim().to_ascii_lowercase();
+    let pause =
+        |seconds: f64| Duration::try_from_secs_f64(seconds).map(CheckThrottle::Pause).map_err(|_| wrong());
+    let rate = |factor: f64| {
+        let bytes = (number * factor) as u64;
+        if bytes == 0 { Err(wrong()) } else { Ok(CheckThrottle::BytesPerSecond(bytes)) }
+    };
+    match unit.strip_suffix("/s").unwrap_or(&unit) {
+        "us" => pause(number / 1e6),
+        "ms" => pause(number / 1e3),
+        "s" => pause(number),
+        "kb" => rate(1e3),
+        "kib" => rate(1024.0),
+        "mb" | "" => rate(1e6),
+        "mib" => rate(1_048_576.0),
+        "gb" => rate(1e9),
+        "gib" => rate(1_073_741_824.0),
+        _ => Err(wrong()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn throttles_are_pauses_or_rates() {
+        assert_eq!(throttle("5ms"), Ok(CheckThrottle::Pause(Duration::from_millis(5))));
+        assert_eq!(throttle("0.5s"), Ok(CheckThrottle::Pause(Duration::from_millis(500))));
+        assert_eq!(throttle("20MB/s"), Ok(CheckThrottle::BytesPerSecond(20_000_000)));
+        assert_eq!(throttle("1MiB"), Ok(CheckThrottle::BytesPerSecond(1 << 20)));
+        assert_eq!(throttle("20"), Ok(CheckThrottle::BytesPerSecond(20_000_000)));
+        for wrong in ["", "ms", "-5ms", "5 lightyears", "0MB/s", "1e400s", "999999999999999999999s"] {
+            assert!(throttle(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! `jetcell copies`: shows the state, queues, lag and health of a copy, or of all copies of an instance.
+
+mod comparison;
+mod page_comparison;
+mod scan_output;
+mod table;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+use ese_engine::{CopyRegistration, InstanceOptions};
+use ese_format::{Generation, Signature};
+use jetcell_copies::{CopyError, CopyLag, CopyPhase, CopyState, health};
+use jetcell_input::printable_rows;
+use jetcell_vfs::{Clock, FileStem, RealClock, Vfs, host_name};
+use jetcell_workload::units::human_bytes;
+use serde_json::{Value, json};
+
+use self::page_comparison::{PageComparisonState, page_checks};
+pub use self::scan_output::scan_json;
+use self::scan_output::{read_scan, scan_lines};
+use crate::commands::remote::{CommandFileSystems, RemoteArgs, remote_error};
+use crate::console;
+use crate::outcome::{CommandError, CommandOutcome, print_error};
+
+const EXAMPLES: &str = "\
+Examples:
+  jetcell copies /mnt/other/app-copy              one copy
+  jetcell copies /var/lib/app                     all copies of the instance whose logs are in this directory
+  jetcell copies /var/lib/app --with /mnt/other/app-copy
+                                                  compares the histories of two sides
+  jetcell copies tls://db1:9440/app tls://db2:9440/app --tls-ca ca.pem --token-file token
+                                                  one table for several hosts
+  jetcell copies /var/lib/app --json | jq '.copies[].lag.generations'
+
+Exit code: 0 all copies can follow, 1 a copy is unfit or cut off, or the histories have diverged, 2 could not run.";
+
+/// Show the state of copies: queues, lag and health
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct CopiesArgs {
+    /// Directory of a copy or of an instance's logs, or tls://HOST:PORT/NAME for a directory that jetcell serve
+    /// provides on another host; several directories are shown in one table
+    #[arg(value_name = "DIR|ADDRESS", required = true)]
+    directories: Vec<PathBuf>,
+    /// Compare the history with that of another copy, an instance or a backup
+    #[arg(long, value_name = "DIR|ADDRESS")]
+    with: Option<PathBuf>,
+    /// Print as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    remote: RemoteArgs,
+}
+
+/// A registered copy of an instance.
+struct RegisteredCopyReport {
+    registration: CopyRegistration,
+    cut_off: bool,
+    state: Option<CopyState>,
+}
+
+/// Contents of a directory.
+enum CopiesSide {
+    Copy(Box<CopyState>),
+    /// An instance with its registered copies.
+    Instance(Vec<RegisteredCopyReport>),
+}
+
+impl CopiesArgs {
+    /// Runs the command.
+    pub fn run(self) -> CommandOutcome {
+        self.show().unwrap_or_else(|what| {
+            print_error(what);
+            CommandOutcome::CouldNotRun
+        })
+    }
+
+    fn show(&self) -> Result<CommandOutcome, CommandError> {
+        let paths = self.directories.iter().chain(&self.with).map(PathBuf::as_path);
+        let places = self.remote.file_systems(paths, None)?;
+        let [directory] = &self.directories[..] else {
+            if self.with.is_some() {
+                return Err("--with can compare only one directory; specify only one".into());
+            }
+            return Ok(table::show(&places, &self.directories, self.json));
+        };
+        if let Some(other) = &self.with {
+            return comparison::print_comparison(&places, directory, other, self.json);
+        }
+        let (vfs, copies) = match CopiesSide::detect(&places, directory)? {
+            CopiesSide::Copy(state) => {
+                show_copy(places.vfs(), directory, &state, self.json);
+                return Ok(outcome(is_fit(&state)));
+            }
+            CopiesSide::Instance(copies) => (places.vfs(), copies),
+        };
+        if self.json {
+            let copies: Vec<Value> = copies.iter().map(|copy| registered_json(vfs, copy)).collect();
+            console::print_json(&format!("{}\n", json!({ "path": directory, "copies": copies })));
+        } else {
+            let mut lines: Vec<String> = copies.iter().flat_map(|copy| registered_lines(vfs, copy)).collect();
+            if lines.is_empty() {
+                lines.push(format!("{}: no copies are registered", directory.display()));
+            }
+            console::print_wrapped(&(printable_rows(&lines) + "\n"));
+        }
+        Ok(outcome(copies.iter().all(RegisteredCopyReport::is_fit)))
+    }
+}
+
+impl RegisteredCopyReport {
+    fn is_fit(&self) -> bool {
+        !self.cut_off
+            && self.registration.unreadable_since.is_none()
+            && self.state.as_ref().is_none_or(is_fit)
+    }
+}
+
+impl CopiesSide {
+    /// Determines what a directory contains.
+    fn detect(places: &CommandFileSystems, directory: &Path) -> Result<CopiesSide, CommandError> {
+        let vfs = &**places.vfs();
+        if let Some(connected) = places.connect(directory) {
+            connected.map_err(|error| remote_error(directory, &error))?;
+        }
+        if let Some(state) = CopyState::read(vfs, directory).map_err(explain_copy_error)? {
+            return Ok(CopiesSide::Copy(Box::new(state)));
+        }
+        CopiesSide::registered(vfs, directory).map(CopiesSide::Instance)
+    }
+
+    fn registered(vfs: &dyn Vfs, directory: &Path) -> Result<Vec<RegisteredCopyReport>, CommandError> {
+        let error_with_path =
+            |error: std::io::Error| CommandError::from(format!("{}: {error}", directory.display()));
+        let files = vfs.list(directory).map_err(error_with_path)?;
+        let extension = |path: &&PathBuf, wanted: &str| path.extension().is_some_and(|found| found == wanted);
+        let is_log = |path: &&PathBuf| extension(path, "log") || extension(path, "jtx");
+        if !files.iter().any(|path| is_log(&path)) {
+            let what = "neither a copy nor the log directory of an instance; specify one of these";
+            return Err(format!("{}: {what}", directory.display()).into());
+        }
+        let mut bases: Vec<FileStem> = files
+            .iter()
+            .filter(|path| extension(path, "copy"))
+            .filter_map(|path| FileStem::new(path.file_stem()?.to_str()?.rsplit_once('-')?.0).ok())
+            .collect();
+        bases.dedup();
+        let mut copies = Vec::new();
+        for base in bases {
+            let newest = files.iter().filter_map(|path| generation(path, &base)).max().unwrap_or_default();
+            let found = CopyRegistration::list(vfs, directory, base)
+                .map_err(|error| explain_copy_error(error.into()))?;
+            for (path, registration) in found {
+                // An unreadable registration must not prevent the others from being shown.
+                let id = path.file_name().and_then(|name| CopyRegistration::id_of(name.to_str()?, base));
+                let stand_in = |id| {
+                    let (stream, newest) = (Signature::default(), Generation(newest));
+                    CopyRegistration::unreadable(id, stream, newest)
+                };
+                let Some(registration) = registration.or_else(|| id.map(stand_in)) else { continue };
+                let limit = InstanceOptions::COPY_LAG_LIMIT;
+                let cut_off = registration.is_cut_off(Generation(newest), limit);
+                // The same path on another host refers to a different directory.
+                let is_here = registration.host.as_ref().is_none_or(|host| *host == host_name());
+                let directory = Path::new(&registration.copy);
+                let read = || CopyState::read(vfs, directory).ok().flatten();
+                let state = is_here.then(read).flatten().filter(|state| state.id == registration.id);
+                copies.push(RegisteredCopyReport { registration, cut_off, state });
+            }
+        }
+        Ok(copies)
+    }
+}
+
+fn outcome(good: bool) -> CommandOutcome {
+    if good { CommandOutcome::Good } else { CommandOutcome::Findings }
+}
+
+fn is_fit(state: &CopyState) -> bool {
+    !matches!(state.phase, CopyPhase::Unfit { .. })
+}
+
+/// Parses the generation from the name of a log file with the given base name.
+fn generation(path: &Path, base: &str) -> Option<u32> {
+    let digits = path.file_stem()?.to_str()?.strip_prefix(base)?;
+    u32::from_str_radix(digits, 16).ok().filter(|_| matches!(digits.len(), 5..=8))
+}
+
+/// Formats a time for display.
+pub fn format_time(unix_ms: i64) -> String {
+    ese_format::LogTime::from_unix_ms(unix_ms).to_string()
+}
+
+/// Prints the state of one copy.
+pub fn show_copy(vfs: &Arc<dyn Vfs>, directory: &Path, state: &CopyState, json: bool) {
+    let text = if json {
+        copy_json(vfs, directory, state).to_string()
+    } else {
+        printable_rows(copy_lines(vfs, directory, state))
+    };
+    console::print_json_or_text(json, &format!("{text}\n"));
+}
+
+/// Returns a one-line summary of a copy that is following.
+pub fn summary_line(state: &CopyState) -> String {
+    let lag = CopyLag::from_state(state, RealClock::new().unix_ms());
+    format!(
+        "generation {:X} replayed; queues: copy {}, replay {}; lags by {}",
+        state.replayed,
+        state.copy_queue(),
+        state.replay_queue(),
+        human_bytes(lag.bytes)
+    )
+}
+
+fn copy_json(vfs: &Arc<dyn Vfs>, directory: &Path, state: &CopyState) -> Value {
+    let lag = CopyLag::from_state(state, RealClock::new().unix_ms());
+    let unfit = match &state.phase {
+        CopyPhase::Unfit { reason, what } => json!({ "reason": reason, "what": what }),
+        _ => Value::Null,
+    };
+    let databases: Vec<_> = state.databases.iter().map(|database| directory.join(&database.file)).collect();
+    json!({
+        "path": directory, "id": state.id, "source": state.source, "health": health(state), "unfit": unfit,
+        "copied_generation": state.next.saturating_sub(1), "replayed_generation": state.replayed,
+        "copy_queue": state.copy_queue(), "replay_queue": state.replay_queue(),
+        "lag": { "generations": lag.generations, "bytes": lag.bytes, "seconds": lag.seconds },
+        "active": state.active, "delay_seconds": state.delay_seconds, "databases": databases,
+        "checks": page_checks(&**vfs, directory, state).iter().map(PageComparisonState::json).collect::<Vec<_>>(),
+        "scan": scan_json(directory, &read_scan(&**vfs, directory)),
+        "streamed": streamed(vfs, directory).map(|(generation, bytes)| json!({ "generation": generation, "bytes": bytes })),
+    })
+}
+
+/// Returns how much of the active side's current log has arrived: its generation, and the number of bytes.
+fn streamed(vfs: &Arc<dyn Vfs>, directory: &Path) -> Option<(u32, u64)> {
+    jetcell_copies::streamed_progress(vfs, directory).map(|(generation, bytes)| (generation.0, bytes))
+}
+
+fn copy_lines(vfs: &Arc<dyn Vfs>, directory: &Path, state: &CopyState) -> Vec<String> {
+    let lag = CopyLag::from_state(state, RealClock::new().unix_ms());
+    let mut lines = vec![format!("{}: {}", directory.display(), health(state))];
+    if let CopyPhase::Unfit { what, .. } = &state.phase {
+        lines.push(format!("  {what}"));
+    }
+    lines.push(format!("  active side: {}", state.source));
+    if let Some(active) = state.active {
+        let ago = RealClock::new().unix_ms().saturating_sub(active.at_unix_ms).max(0) / 1000;
+        lines.push(format!(
+            "  last closed generation there: {:X} (hexadecimal), as of {ago} s ago",
+            active.closed
+        ));
+    }
+    lines.push(format!(
+        "  copied up to generation {:X}, replayed up to {:X} (hexadecimal)",
+        state.next.saturating_sub(1),
+        state.replayed
+    ));
+    let seconds = lag.seconds.map_or("unknown time".to_string(), |seconds| format!("{seconds} s"));
+    lines.push(format!(
+        "  queues: copy {}, replay {}; lags by {} generations, {}, {seconds}",
+        state.copy_queue(),
+        state.replay_queue(),
+        lag.generations,
+        human_bytes(lag.bytes)
+    ));
+    if state.delay_seconds > 0 {
+        lines.push(format!("  delay: {} s", state.delay_seconds));
+    }
+    if let Some((generation, bytes)) = streamed(vfs, directory) {
+        let bytes = human_bytes(bytes);
+        lines.push(format!("  current generation {generation:X}: {bytes} received"));
+    }
+    lines.extend(page_checks(&**vfs, directory, state).iter().flat_map(PageComparisonState::lines));
+    lines.extend(scan_lines(&read_scan(&**vfs, directory)));
+    lines
+}
+
+fn registered_json(vfs: &Arc<dyn Vfs>, copy: &RegisteredCopyReport) -> Value {
+    let RegisteredCopyReport { registration, cut_off, state } = copy;
+    let directory = Path::new(&registration.copy);
+    json!({
+        "id": registration.id, "host": registration.host, "path": registration.copy, "needs_generation": registration.needs.0,
+        "contact_unix_ms": registration.contact_unix_ms, "waiting": registration.waiting, "cut_off": cut_off,
+        "state": state.as_ref().map(|state| copy_json(vfs, directory, state)),
+    })
+}
+
+fn registered_lines(vfs: &Arc<dyn Vfs>, copy: &RegisteredCopyReport) -> Vec<String> {
+    let RegisteredCopyReport { registration, cut_off, state } = copy;
+    let mut lines = match state {
+        Some(state) => copy_lines(vfs, Path::new(&registration.copy), state),
+        None => vec![format!("{}: cannot be read from this host", registration.copy)],
+    };
+    lines.extend(registration.host.as_ref().map(|host| format!("  host: {host}")));
+    let cut = if *cut_off { "; CUT OFF: its logs are no longer retained, reseed it" } else { "" };
+    lines.push(format!("  needs generation {:X} (hexadecimal) and later{cut}", registration.needs.0));
+    lines.extend(registration.waiting.as_ref().map(|what| format!("  waits: {what}")));
+    lines
+}
+
+/// Converts the error to a failure whose message includes ESE's number and name for the error.
+pub fn explain_copy_error(error: CopyError) -> CommandError {
+    crate::commands::backup::explain_copy_backup_error(error)
+}

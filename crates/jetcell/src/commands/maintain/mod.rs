@@ -1,0 +1,244 @@
+//! `jetcell maintain`: verifies the database pages of a stopped instance, overwrites deleted data, merges sparse
+//! pages, moves pages into key order, and returns free space to the file system.
+
+mod copy_scan;
+mod output;
+mod tasks;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use clap::{Args, ValueEnum};
+use ese_engine::{
+    DatabasePaths, DefragKind, DefragOptions, EventProfile, EventSink, Instance, InstanceOptions,
+    MaintenanceThrottle, MaintenanceWindow, RecoverySet, ScanOptions,
+};
+use ese_format::LogPosition;
+use jetcell_vfs::parent_directory;
+use jetcell_workload::EventFile;
+use jetcell_workload::units::{ByteSize, TimeSpan};
+
+use self::output::DatabaseMaintenanceResult;
+use self::tasks::{MaintenanceSchedule, MaintenanceSlots};
+use crate::commands::backup::vfs;
+use crate::commands::recover::{explain_engine_error, files, log_directory};
+use crate::commands::transfer_progress::rate;
+use crate::in_use::check_not_in_use;
+use crate::outcome::{CommandError, CommandOutcome, print_error};
+
+const EXAMPLES: &str = "\
+The instance must not be running. Dirty databases are recovered first. A passive copy can only be scanned, even while it is being
+updated; the progress of the scan survives an activation. Ctrl-C stops the pass; the same command resumes it.
+Defragmentation runs first, then layout, then shrink and trim, then one pass that scans and zeroes. With a window, scan, defrag
+and layout each get an equal part of it, and shrink and trim run last.
+Events are written to events.jsonl next to the logs; jetcell events shows them.
+
+Examples:
+  jetcell maintain /var/lib/app
+      verifies every page of all databases
+  jetcell maintain /mnt/other/app-copy
+      verifies every page of a passive copy
+  jetcell maintain /var/lib/app --tasks scan,zero
+      also overwrites the remains of deleted records and freed pages
+  jetcell maintain /var/lib/app --tasks defrag
+      merges sparse pages and frees pages that become empty; shows the number of pages read per freed page
+  jetcell maintain /var/lib/app --tasks layout
+      moves the pages of scattered tables and indexes into key order
+  jetcell maintain /var/lib/app --tasks defrag,shrink,trim
+      also returns free space to the file system: the file is truncated, and free extents inside become holes
+  jetcell maintain jetcell-run/log001 jetcell-run/Jetstress001001.edb --pause 100ms
+      one database of a test, at the scan rate of Jetstress
+  jetcell maintain /var/lib/app --tasks scan,zero,defrag --maintenance-window 'daily 01:00 4h +01:00'
+      waits for the window, works in it, and continues in the next window until all work is done
+  jetcell maintain /var/lib/app --rate 50MB/s --batch 320KiB --json
+
+If a task fails on a database, that database is skipped, and the others are completed.
+
+Exit code: 0 no bad pages, 1 bad pages, or stopped before the end, 2 could not run, or could not complete each database.";
+
+/// Verify, zero and defragment the databases of a stopped instance
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct MaintainArgs {
+    /// Logs and databases of the instance, or directories that contain them
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    /// Tasks to run: scan verifies pages, zero overwrites deleted data and needs scan, defrag merges sparse pages,
+    /// layout moves scattered pages into key order, shrink truncates free space at the end of the file, trim punches
+    /// holes in free parts of the file
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "scan", value_name = "TASKS")]
+    tasks: Vec<MaintainTaskName>,
+    /// Pause after each read, or after each 32 pages that defrag or layout examines; up to 60s
+    #[arg(long, default_value = "0ms", value_name = "TIME")]
+    pause: TimeSpan,
+    /// Size of each read, 64KiB to 16MiB [Exchange 2007 SP1: 320KiB, 2013: 256KiB]
+    #[arg(long, default_value = "256KiB", value_name = "SIZE")]
+    batch: ByteSize,
+    /// Limit the disk transfer rate of each database
+    #[arg(long, value_name = "BYTES/S", value_parser = rate)]
+    rate: Option<ByteSize>,
+    /// Back off while the mean read latency exceeds this time, which indicates that other programs use the disk
+    #[arg(long, value_name = "TIME")]
+    latency_target: Option<TimeSpan>,
+    /// Let defragmentation also move single records if a whole page does not fit into the next page: frees more
+    /// space, changes many more pages
+    #[arg(long)]
+    partial_merges: bool,
+    /// Work only in this window: days, start and length such as "mon-fri 01:00 4h", in UTC or with an offset such as
+    /// +01:00. The window is divided equally among scan, defrag and layout, and then among the databases in a
+    /// directory, which run one after the other
+    #[arg(long, value_name = "WINDOW")]
+    maintenance_window: Option<MaintenanceWindow>,
+    /// Work on all databases at the same time, even if they are on one disk
+    #[arg(long)]
+    parallel: bool,
+    /// Set of event numbers: sp1 (Exchange 2007 SP1), article (the article about it) or modern (current builds)
+    #[arg(long, default_value = "sp1", value_name = "PROFILE")]
+    event_profile: EventProfile,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum MaintainTaskName {
+    /// Verify pages
+    Scan,
+    /// Overwrite deleted data
+    Zero,
+    /// Merge sparse pages
+    Defrag,
+    /// Move scattered pages into key order
+    Layout,
+    /// Truncate free space at the end of the file
+    Shrink,
+    /// Punch holes in free parts of the file
+    Trim,
+}
+
+impl MaintainArgs {
+    /// Runs the command.
+    pub fn run(self) -> CommandOutcome {
+        self.maintain().unwrap_or_else(|what| {
+            print_error(what);
+            CommandOutcome::CouldNotRun
+        })
+    }
+
+    fn throttle(&self) -> MaintenanceThrottle {
+        MaintenanceThrottle {
+            pause: self.pause.0,
+            bytes_per_second: self.rate.map(|rate| rate.0),
+            read_latency_target: self.latency_target.map(|target| target.0),
+        }
+    }
+
+    /// Returns the options of the scan, or `None` if no scan was requested.
+    fn scan(&self) -> Result<Option<ScanOptions>, CommandError> {
+        let [scan, zero] =
+            [MaintainTaskName::Scan, MaintainTaskName::Zero].map(|task| self.tasks.contains(&task));
+        if zero && !scan {
+            return Err(
+                "--tasks zero requires scan, because one pass does both; use --tasks scan,zero".into()
+            );
+        }
+        let options = ScanOptions {
+            throttle: self.throttle(),
+            batch_bytes: usize::try_from(self.batch.0).unwrap_or(usize::MAX),
+            zero,
+            keep_progress: true,
+            single_pass: true,
+            ..ScanOptions::default()
+        };
+        options.check().map_err(|error| CommandError::from(error.to_string()))?;
+        Ok(scan.then_some(options))
+    }
+
+    /// Returns the options of the defragmentations.
+    fn defragmentations(&self) -> Result<Vec<DefragOptions>, CommandError> {
+        let kinds = [
+            (MaintainTaskName::Defrag, DefragKind::Compaction),
+            (MaintainTaskName::Layout, DefragKind::SequentialLayout),
+        ];
+        let wanted: Vec<DefragKind> =
+            kinds.into_iter().filter(|(task, _)| self.tasks.contains(task)).map(|(_, kind)| kind).collect();
+        if self.partial_merges && wanted.is_empty() {
+            return Err("--partial-merges applies only to defragmentation; use --tasks defrag".into());
+        }
+        let options = |kind| DefragOptions {
+            kind,
+            throttle: self.throttle(),
+            partial_merges: self.partial_merges,
+            keep_progress: true,
+            single_pass: true,
+            ..DefragOptions::default()
+        };
+        let all: Vec<DefragOptions> = wanted.into_iter().map(options).collect();
+        all.iter()
+            .try_for_each(DefragOptions::check)
+            .map_err(|error| CommandError::from(error.to_string()))?;
+        Ok(all)
+    }
+
+    fn maintain(&self) -> Result<CommandOutcome, CommandError> {
+        let schedule = MaintenanceSchedule {
+            scan: self.scan()?,
+            defragmentations: self.defragmentations()?,
+            shrink: self.tasks.contains(&MaintainTaskName::Shrink),
+            trim: self.tasks.contains(&MaintainTaskName::Trim),
+            window: self.maintenance_window,
+        };
+        let vfs = vfs()?;
+        if let Some(copy) = copy_scan::copy_to_scan(&vfs, &self.paths)? {
+            return self.scan_copy(&vfs, copy);
+        }
+        let set = RecoverySet::find(&vfs, &files(&self.paths)?).map_err(explain_engine_error)?;
+        let Some(first) = set.databases.first() else {
+            return Err("found no database that belongs to these logs; also specify the database file".into());
+        };
+        let places = MaintenanceSlots::assign(&vfs, &set, self.parallel);
+        schedule.check_window(&places)?;
+        let directory = log_directory(&set.plan(LogPosition::MAX))?;
+        let lock = directory.join(format!("{}.lock", set.base_name));
+        let databases = set.databases.iter().map(|database| database.path.as_path());
+        check_not_in_use(databases.chain([lock.as_path()]), false)?;
+        let stop = stop_on_ctrl_c()?;
+        let events = EventFile::open(&directory, true)
+            .map_err(|error| format!("{}: {error}", directory.join("events.jsonl").display()))?;
+        let mut of_instance = InstanceOptions::with_vfs(vfs.clone(), directory);
+        of_instance.base_name = set.base_name;
+        of_instance.log_names = set.log_names;
+        of_instance.page_size = first.header.page_size;
+        of_instance.events = Some(Arc::new(events) as Arc<dyn EventSink>);
+        of_instance.event_profile = self.event_profile;
+        let mut paths = DatabasePaths::default();
+        set.databases.iter().for_each(|database| paths.search(parent_directory(&database.path)));
+        of_instance.database_paths = paths;
+        let instance = Instance::open(of_instance).map_err(explain_engine_error)?;
+        let (mut attached, unattached) = places.attach(&instance, &set);
+        schedule.run(&instance, &mut attached, &stop);
+        let results = attached
+            .iter()
+            .map(DatabaseMaintenanceResult::from_maintained)
+            .chain(unattached.into_iter().map(DatabaseMaintenanceResult::from_unattached));
+        let results: Vec<DatabaseMaintenanceResult> = results.collect();
+        drop(attached);
+        let closed = instance.shutdown().map_err(explain_engine_error);
+        let outcome = output::show(&results, schedule.visible_tasks(), self.json);
+        closed.map(|()| outcome)
+    }
+}
+
+/// Returns a flag that becomes true at the first Ctrl-C. The second Ctrl-C ends the program.
+fn stop_on_ctrl_c() -> Result<Arc<AtomicBool>, CommandError> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let asked = stop.clone();
+    let handler = move || {
+        if asked.swap(true, Ordering::SeqCst) {
+            std::process::exit(130);
+        }
+    };
+    ctrlc::set_handler(handler).map_err(|error| format!("could not install the Ctrl-C handler: {error}"))?;
+    Ok(stop)
+}

@@ -1,0 +1,329 @@
+//! `jetcell replicate`: creates a passive copy of an instance, and updates it by replaying the logs.
+
+mod scanner;
+
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use ese_engine::{EventSink, RecoverySet};
+use jetcell_backup::{BackupOptions, CancelToken};
+use jetcell_copies::{
+    CopyError, CopyState, DirectorySource, LogSource, ReplayOptions, Replicator, SeedOptions,
+    StreamDirectory, seed_stopped,
+};
+use jetcell_vfs::Vfs;
+use jetcell_workload::EventFile;
+use jetcell_workload::units::{ByteSize, TimeSpan, human_bytes};
+
+use self::scanner::{ContinuousScanOptions, CopyScanner};
+use crate::commands::copies::{self, explain_copy_error};
+use crate::commands::remote::{CommandFileSystems, RemoteArgs, absolute, refuse_nested};
+use crate::commands::transfer_progress::{TransferProgress, rate, stop_on_signals};
+use crate::console;
+use crate::live::{CopyFigures, CopyMonitor, MetricsServer};
+use crate::outcome::{CommandError, CommandOutcome, print_error};
+
+const EXAMPLES: &str = "\
+If --to is empty or new, the copy is first seeded by a backup of the databases; the instance must be stopped for that. Afterwards,
+it may run. Its closed logs are copied, inspected and replayed, without undo, until Ctrl-C. The same command resumes later. The
+instance retains the logs that the copy needs. Events are written to events.jsonl in the copy.
+
+Examples:
+  jetcell replicate --from /var/lib/app --to /mnt/other/app-copy      seeds the copy and follows the instance
+  jetcell replicate --from /var/lib/app --to /mnt/other/app-copy --once
+                                                                      replays the existing logs, then stops
+  jetcell replicate --from /var/lib/app --to /mnt/other/app-copy --mode block
+                                                                      also copies the current log
+  jetcell replicate --from /var/lib/app --to /mnt/other/app-copy --scan
+                                                                      also verifies every page of the copy once a day
+  jetcell replicate --from /var/lib/app --to /mnt/other/app-copy --metrics 9100
+                                                                      queues and lag at http://127.0.0.1:9100/metrics
+  jetcell replicate --from /var/lib/app --to /mnt/other/app-copy --delay 8h
+                                                                      replays each log when it is eight hours old
+  jetcell replicate --from /logs/app --from /data/app --to copy       logs and databases in two directories
+  jetcell replicate --from tls://db1:9440/app --to /copies/app --tls-ca ca.pem --token-file token
+                                                                      from another host, which runs jetcell serve
+  jetcell copies /mnt/other/app-copy                                  queues, lag and health
+
+Exit code: 0 stopped (with --once: all existing logs are replayed, or wait for --delay), 2 could not run.";
+
+/// Interval between progress lines.
+const LINE_INTERVAL: Duration = Duration::from_secs(2);
+
+/// Minimum pause between seeding attempts while the active side is unreachable.
+const MIN_PAUSE: Duration = Duration::from_millis(200);
+const MAX_PAUSE: Duration = Duration::from_secs(5);
+
+/// Part of the log that is copied.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum ReplicationMode {
+    /// Closed logs
+    File,
+    /// Closed logs, and the durable part of the current log
+    Block,
+}
+
+/// Make a passive copy of an instance, and update it by replaying the logs
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct ReplicateArgs {
+    /// Directory with the instance's logs and, for seeding, its databases, or tls://HOST:PORT/NAME for a directory
+    /// that jetcell serve provides on another host; may be repeated
+    #[arg(long, required = true, value_name = "DIR|ADDRESS")]
+    from: Vec<PathBuf>,
+    /// Directory of the copy
+    #[arg(long, value_name = "DIR")]
+    to: PathBuf,
+    /// Stop once all existing logs have been replayed
+    #[arg(long)]
+    once: bool,
+    /// Copy only closed logs, or also the current log, so that a failover loses less
+    #[arg(long, value_enum, default_value_t = ReplicationMode::File)]
+    mode: ReplicationMode,
+    /// Replay a log only once it has reached this age
+    #[arg(long, default_value = "0s", value_name = "TIME")]
+    delay: TimeSpan,
+    /// Keep the replaying engine and its cache between batches of logs; false corresponds to Exchange 2007 before SP1
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL")]
+    keep_instance: bool,
+    /// Size of the page cache
+    #[arg(long, default_value = "64MiB", value_name = "SIZE")]
+    cache: ByteSize,
+    /// Limit the disk transfer rate while the copy is seeded, and at any time the rate of data received from another
+    /// host
+    #[arg(long, value_name = "BYTES/S", value_parser = rate)]
+    rate: Option<ByteSize>,
+    /// Also read and verify all pages of the copy during replay, in one pass per day; with --once, in one immediate
+    /// pass
+    #[arg(long)]
+    scan: bool,
+    /// Pause after each 256 KiB that the scan reads
+    #[arg(long, default_value = "100ms", value_name = "TIME")]
+    scan_pause: TimeSpan,
+    /// Serve queues and lag as `OpenMetrics` text over HTTP; without an address, only on the loopback interface
+    #[arg(long, value_name = "[ADDRESS:]PORT")]
+    metrics: Option<String>,
+    /// Print the final state as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    remote: RemoteArgs,
+}
+
+impl ReplicateArgs {
+    /// Runs the command.
+    pub fn run(self) -> CommandOutcome {
+        self.replicate().unwrap_or_else(|what| {
+            print_error(what);
+            CommandOutcome::CouldNotRun
+        })
+    }
+
+    fn replicate(&self) -> Result<CommandOutcome, CommandError> {
+        for from in &self.from {
+            refuse_nested(from, &self.to)?;
+        }
+        let rate = self.rate.map(|rate| rate.0);
+        let from = self.from.iter().map(PathBuf::as_path);
+        let places = self.remote.file_systems_with_copies(from, rate, std::slice::from_ref(&self.to))?;
+        let vfs = places.vfs().clone();
+        let (cancel, monitor) = (CancelToken::default(), CopyMonitor::default());
+        let serve = |address: &String| MetricsServer::start(address, Box::new(monitor.clone()));
+        let server = self.metrics.as_ref().map(serve).transpose()?;
+        if let Some(server) = &server {
+            console::print_note(&format!("Metrics: {}", server.url()));
+        }
+        let known = CopyState::read(&*vfs, &self.to).map_err(explain_copy_error)?;
+        let is_seeded = known.as_ref().is_some_and(|state| state.phase != jetcell_copies::CopyPhase::Seeding);
+        let source = match &known {
+            Some(state) if is_seeded => self.source_of(&places, state)?,
+            _ => {
+                stop_on_signals(cancel.clone())?;
+                self.seed(&places, &cancel)?
+            }
+        };
+        if is_seeded {
+            stop_on_signals(cancel.clone())?;
+        }
+        let events = EventFile::open(&self.to, true)
+            .map_err(|error| format!("{}: {error}", self.to.join("events.jsonl").display()))?;
+        let events: Arc<dyn EventSink> = Arc::new(events);
+        let options = ReplayOptions {
+            keep_instance: self.keep_instance,
+            stream_log: self.mode == ReplicationMode::Block,
+            delay: self.delay.0,
+            cache_bytes: usize::try_from(self.cache.0).unwrap_or(usize::MAX),
+            events: Some(events.clone()),
+            ..ReplayOptions::default()
+        };
+        let mut copy =
+            Replicator::open(&vfs, &self.to, Box::new(source), options).map_err(explain_copy_error)?;
+        let order = ContinuousScanOptions { pause: self.scan_pause.0, once: self.once, events };
+        let scanner = self.scan.then(|| CopyScanner::start(&vfs, &self.to, order)).transpose()?;
+        let followed = self.follow(&mut copy, &cancel, &monitor, scanner.as_ref());
+        let scanned = scanner.map_or(Ok(()), CopyScanner::stop);
+        let state = copy.stop().map_err(explain_copy_error)?;
+        followed.and(scanned)?;
+        copies::show_copy(&vfs, &self.to, &state, self.json);
+        Ok(CommandOutcome::Good)
+    }
+
+    /// Returns the active side of a copy, which may have changed since the last run.
+    fn source_of(
+        &self,
+        places: &CommandFileSystems,
+        state: &CopyState,
+    ) -> Result<DirectorySource, CommandError> {
+        let (vfs, mut found) = (places.vfs(), Vec::new());
+        for from in &self.from {
+            places.require_directory(from)?;
+            found.push(StreamDirectory::new(vfs, &absolute(from)?, state.base_name, state.log_name_form()));
+        }
+        if found.len() > 1 {
+            // The other directories contain only databases, which were needed only for seeding.
+            let mut with_logs = Vec::new();
+            for directory in found {
+                if directory.has_logs().map_err(explain_copy_error)? {
+                    with_logs.push(directory);
+                }
+            }
+            found = with_logs;
+        }
+        match (found.pop(), found.pop()) {
+            (Some(directory), None) => Ok(DirectorySource::new(directory)),
+            (Some(one), Some(other)) => Err(format!(
+                "{} and {} both contain logs named {}; specify only one of them",
+                other.path().display(),
+                one.path().display(),
+                state.base_name
+            )
+            .into()),
+            (None, _) => Err(format!(
+                "no directory in --from contains the logs of the instance, named {}; also specify that directory",
+                state.base_name
+            )
+            .into()),
+        }
+    }
+
+    /// Seeds the copy. If a host is temporarily unreachable, seeding waits for it and keeps the data that has already
+    /// been copied.
+    fn seed(
+        &self,
+        places: &CommandFileSystems,
+        cancel: &CancelToken,
+    ) -> Result<DirectorySource, CommandError> {
+        let existed = self.to.exists();
+        let from: Vec<PathBuf> = self.from.iter().map(|from| absolute(from)).collect::<Result<_, _>>()?;
+        let to = absolute(&self.to)?;
+        let mut files = places.files(&from)?;
+        let mut pause = MIN_PAUSE;
+        loop {
+            match self.seed_from(places.vfs(), &files, &to, cancel) {
+                Err(error) if error.is_disconnected() && !self.once && !cancel.is_cancelled() => {
+                    console::print_note(&format!("waiting: {}", explain_copy_error(error)));
+                    std::thread::sleep(pause);
+                    pause = (pause * 2).min(MAX_PAUSE);
+                    // A log may have been closed in the meantime.
+                    files = places.files(&from).unwrap_or(files);
+                }
+                seeded => {
+                    return seeded.map_err(|error| {
+                        if !existed {
+                            remove_seed_markers(places.vfs(), &self.to);
+                        }
+                        explain_copy_error(error)
+                    });
+                }
+            }
+        }
+    }
+
+    fn seed_from(
+        &self,
+        vfs: &Arc<dyn Vfs>,
+        files: &[PathBuf],
+        to: &Path,
+        cancel: &CancelToken,
+    ) -> Result<DirectorySource, CopyError> {
+        let set = RecoverySet::find(vfs, files)?;
+        let source = DirectorySource::new(StreamDirectory::from_set(vfs, &set)?);
+        let (progress, pace) = TransferProgress::with_cancel("Seeding", self.rate, cancel.clone());
+        let backup = BackupOptions { pace, ..BackupOptions::default() };
+        let seeded = seed_stopped(vfs, files, to, &source, &SeedOptions { backup, replace_existing: false });
+        drop(progress);
+        console::print_note(&format!(
+            "{}: seeded with {} from {}",
+            self.to.display(),
+            human_bytes(seeded?.copied_bytes),
+            source.address()
+        ));
+        Ok(source)
+    }
+
+    fn follow(
+        &self,
+        copy: &mut Replicator,
+        cancel: &CancelToken,
+        monitor: &CopyMonitor,
+        scanner: Option<&CopyScanner>,
+    ) -> Result<(), CommandError> {
+        let mut told = Instant::now();
+        let mut waiting = String::new();
+        while !cancel.is_cancelled() {
+            let step = copy.step().map_err(explain_copy_error)?;
+            monitor.update(CopyFigures::from_replication(&self.to, copy, step.waiting.is_some()));
+            if let Some(error) = &step.waiting {
+                if self.once {
+                    return Err(explain_copy_error(error.clone()));
+                }
+                // Each error is reported only once, no matter how long it lasts.
+                let now = error.to_string();
+                if now != waiting {
+                    console::print_note(&format!("waiting: {now}"));
+                    waiting = now;
+                }
+            } else {
+                waiting.clear();
+            }
+            if told.elapsed() > LINE_INTERVAL && std::io::stderr().is_terminal() {
+                told = Instant::now();
+                let scan = scanner.and_then(CopyScanner::progress).map(|at| format!("; scan: {at}"));
+                console::print_note(&format!(
+                    "{}{}",
+                    copies::summary_line(copy.state()),
+                    scan.unwrap_or_default()
+                ));
+            }
+            if step.is_idle() {
+                if self.once && !step.retrying && scanner.is_none_or(CopyScanner::is_finished) {
+                    return Ok(());
+                }
+                std::thread::sleep(copy.idle_wait());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Removes the marker files left by a failed seed from a directory that it created, if the directory contains nothing
+/// else. Nothing is removed if another process holds the lock, because it may have started to seed the same
+/// directory.
+fn remove_seed_markers(vfs: &Arc<dyn Vfs>, to: &Path) {
+    if !to.is_dir() {
+        return;
+    }
+    let Ok(_lock) = vfs.lock(&to.join("copy.lock")) else { return };
+    let incoming = to.join("incoming");
+    if std::fs::remove_dir(&incoming).is_ok() {
+        let _ = std::fs::remove_file(to.join("copy.json"));
+    }
+    let has_only_lock = std::fs::read_dir(to).is_ok_and(|entries| entries.count() == 1);
+    if has_only_lock {
+        let _ = std::fs::remove_file(to.join("copy.lock"));
+    }
+    let _ = std::fs::remove_dir(to);
+}
