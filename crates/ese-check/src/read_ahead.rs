@@ -82,7 +82,7 @@ impl LeafReadAhead {
         self.leaves.clear();
     }
 
-    /// Returns the number of tasks whose reads have started but have not been taken by a walk.
+    /// Returns the number of tasks whose reads have started but have not yet been consumed by a walk.
     pub(crate) fn started(&self) -> usize {
         self.started.len()
     }

@@ -16,7 +16,7 @@ use crate::storage::{DatabasePaths, TornPageProtection};
 use crate::workers::WorkerGroup;
 use crate::{Error, Result};
 
-/// Settings of an instance.
+/// Settings for an instance.
 #[derive(Clone)]
 pub struct InstanceOptions {
     /// File system that contains the instance's files: the machine's own, or a simulated one.

@@ -76,7 +76,7 @@ pub enum ArrayError {
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum ArrayRefusal {
     /// A file is given twice, or is already a member.
-    #[error("{} is specified twice; each member must be a separate file", .0.display())]
+    #[error("{} is specified more than once; each member must be a separate file", .0.display())]
     DuplicateMember(PathBuf),
     /// Two files have the superblock of the same member.
     #[error(

@@ -189,7 +189,7 @@ fn already_restored(
         databases.push(path);
     }
     if !expected.is_empty() {
-        return Err(refused(&format!("{RESTORED_FILE} does not name all databases of the backup")));
+        return Err(refused(&format!("{RESTORED_FILE} does not list all databases in the backup")));
     }
     let left_out = skipped_databases(chain);
     let already_unix_ms = Some(record.restored_unix_ms);

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// Maximum number of bytes of cached writes that are written to the platters at a time.
 const MAX_DESTAGE: u64 = 256 << 10;
 
-/// Parameters of a simulated drive's cache.
+/// Parameters for a simulated drive's cache.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CacheParameters {

@@ -136,7 +136,7 @@ pub struct SimulatedLayout {
     pub level: SimulatedLevel,
     /// Number of drives in each group.
     pub groups: Vec<usize>,
-    /// Parameters of a volume that never overwrites blocks. If absent, blocks are overwritten in place.
+    /// Parameters for a volume that never overwrites blocks. If absent, blocks are overwritten in place.
     #[serde(default)]
     pub write_anywhere: Option<WriteAnywhereConfig>,
 }

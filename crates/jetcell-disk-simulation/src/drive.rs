@@ -21,7 +21,7 @@ pub enum DriveModel {
     Ssd(SsdModel),
 }
 
-/// Parameters of a simulated disk.
+/// Parameters for a simulated disk.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DiskModel {
@@ -49,7 +49,7 @@ pub struct DiskModel {
     pub cache: Option<CacheParameters>,
 }
 
-/// Parameters of a simulated solid-state drive.
+/// Parameters for a simulated solid-state drive.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SsdModel {

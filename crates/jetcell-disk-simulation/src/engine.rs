@@ -37,7 +37,7 @@ pub struct SimulationSetup<'a> {
     /// Time at which the drives fail and, separately, time at which the rebuild starts, in seconds.
     pub failure: Option<f64>,
     pub rebuild: Option<f64>,
-    /// Parameters of a sampled rebuild. It covers each drive from the first byte to the last, but rebuilds only the
+    /// Parameters for a sampled rebuild. It covers each drive from the first byte to the last, but rebuilds only the
     /// given number of bytes, in evenly distributed runs of [`RUN`]. The simulation ends `tail` seconds after the
     /// rebuild.
     pub pass: Option<SampledRebuild>,

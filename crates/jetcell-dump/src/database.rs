@@ -86,7 +86,7 @@ impl Serialize for PageState {
     }
 }
 
-/// Contents of a page, with single flipped bits corrected.
+/// Contents of a page, with single-bit errors corrected.
 pub(crate) struct LoadedPage {
     pub(crate) number: u32,
     pub(crate) bytes: Vec<u8>,

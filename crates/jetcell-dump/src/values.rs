@@ -28,7 +28,7 @@ pub enum DumpedValue {
     Signed(i64),
     /// A log generation. The text form also shows it in hexadecimal, as in file names.
     Generation(u64),
-    /// A text, a time, or a log position.
+    /// A string, a time, or a log position.
     Text(String),
     /// Uninterpreted bytes.
     Bytes(Vec<u8>),

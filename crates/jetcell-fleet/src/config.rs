@@ -306,7 +306,7 @@ mod tests {
                 &format!("name='f'\ntest='backup'\nalone_first='1m'\n{two}"),
                 "does not have a load that can be measured alone",
             ),
-            (&format!("name='f'\nalone_first='1m'\n{two}options.find_max=true"), "in turns"),
+            (&format!("name='f'\nalone_first='1m'\n{two}options.find_max=true"), "alternates"),
             (&format!("name='f'\n{two}[[host]]\nrank=1\n[[host]]"), "two [[host]] sections have rank 1"),
             (&format!("name='f'\n{two}[[host]]\nrank=2"), "rank 2 is out of range for 2 hosts"),
         ] {

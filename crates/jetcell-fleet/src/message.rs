@@ -21,7 +21,7 @@ pub const MAX_MESSAGE: usize = 512 << 10;
 /// Number of bytes of a result that are sent in one message.
 pub const CHUNK_BYTES: usize = 256 << 10;
 
-/// Maximum length of a text in a message, such as a host name or a reason, in bytes.
+/// Maximum length of a string in a message, such as a host name or a reason, in bytes.
 const MAX_TEXT: usize = 4 << 10;
 
 /// Message subjects of a fleet.
@@ -393,12 +393,12 @@ pub fn decode<T: for<'a> Deserialize<'a>>(
     Ok(DecodedMessage { run: any.run, message, attached: attached.to_vec() })
 }
 
-/// Shortens a text from a message for display and escapes its control characters.
+/// Shortens a string from a message for display and escapes its control characters.
 pub fn display_text(text: &str) -> String {
     printable_start(text, MAX_TEXT / 4)
 }
 
-/// Returns the first characters of a text from another host, prepared for display.
+/// Returns the first characters of a string from another host, prepared for display.
 pub fn printable_start(text: &str, max_characters: usize) -> String {
     printable(text).chars().take(max_characters).collect()
 }

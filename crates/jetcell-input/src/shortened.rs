@@ -10,7 +10,7 @@ const TAIL: usize = 80;
 /// Maximum number of characters in a name in an error line.
 const MAX_NAME: usize = 60;
 
-/// Truncates a text to at most `max` characters. A truncated text ends with an ellipsis.
+/// Truncates a string to at most `max` characters. A truncated text ends with an ellipsis.
 pub fn shortened(text: &str, max: usize) -> Cow<'_, str> {
     if text.len() <= max || text.chars().nth(max).is_none() {
         return Cow::Borrowed(text);

@@ -192,7 +192,9 @@ impl PowerLog {
             }
         }
         if rows < 2 {
-            return Err("the log has fewer than two rows, which are not enough to compute energy".into());
+            return Err(
+                "the log has fewer than two rows, but at least two are needed to compute the energy".into()
+            );
         }
         let scope = scope.ok_or(
             "the log does not state what was measured; specify a scope: drive, enclosure, server or \
@@ -261,7 +263,7 @@ impl PowerLog {
             && let Some(unread) = inside().map(gap).find(|gap| *gap > MIN_WRAP)
         {
             return Err(format!(
-                "the counters were not read for {unread:.1} s, and can wrap within a minute, so the energy \
+                "the counters were not read for {unread:.1} s, and can wrap after one minute, so the energy \
                  is unknown; use the log before or after this gap"
             ));
         }

@@ -92,7 +92,7 @@ impl FromStr for RaidType {
 
 crate::text::in_serde!(RaidType);
 
-/// An array of equal drive groups. It loses data when one of its groups does.
+/// Shape of an array of identical drive groups. It loses data when one of its groups does.
 ///
 /// A mirrored group with n data disks is a stripe over n mirror sets. The unit that loses data is the [`DriveSet`]: a
 /// mirror set, or a whole parity group.

@@ -21,7 +21,7 @@ pub enum ServeError {
         other: PathBuf,
     },
     /// Symbolic links could lead clients out of a directory.
-    #[error("{}: the server would follow symbolic links in it, so clients could leave the directory; serve \
+    #[error("{}: the server would follow symbolic links in it, so clients could escape from the directory; serve \
      a directory on a local file system", .0.display())]
     Unconfined(PathBuf),
     /// Other hosts could read the databases in transit.

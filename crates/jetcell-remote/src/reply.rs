@@ -12,7 +12,7 @@ pub enum RemoteReply {
     /// The server accepted the token. The reply contains the server's host name, and whether the client may take over
     /// the role of the active side.
     Welcome { allows_handover: bool, host: String },
-    /// A file or a lock, as a number that is valid on this connection.
+    /// Handle of a file or a lock, valid only on this connection.
     Handle(u32),
     /// A length in bytes.
     Number(u64),

@@ -230,7 +230,7 @@ pub(crate) fn breakable(text: &str) -> Markup {
     }
 }
 
-/// Returns a text's words, each split at the positions where a line may be broken.
+/// Returns a string's words, each split at the positions where a line may be broken.
 fn words(text: &str) -> impl Iterator<Item = Vec<&str>> {
     text.split(' ').map(|word| {
         if word.chars().count() > BREAKABLE_WORD_LENGTH && !word.starts_with("--") {

@@ -114,7 +114,7 @@ pub fn wrap(mark: &str, text: &str, width: usize) -> String {
     out
 }
 
-/// Wraps a text's long lines between words, indenting continuation lines. Lines that fit are unchanged, which
+/// Wraps a string's long lines between words, indenting continuation lines. Lines that fit are unchanged, which
 /// preserves their columns.
 pub fn fold(text: &str, width: usize) -> String {
     let mut out = String::with_capacity(text.len());
@@ -138,7 +138,7 @@ pub fn fold(text: &str, width: usize) -> String {
     out
 }
 
-/// Splits a text into lines between words. A word that is longer than a line is split as well.
+/// Splits a string into lines between words. A word that is longer than a line is split as well.
 fn lines(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     let mut used = 0;

@@ -13,7 +13,7 @@ use crate::raid::GroupLayout;
 use crate::sheet::{CalculationSheet, ceil};
 use crate::test_config::test_config;
 
-/// Result of a storage sizing.
+/// Result of a storage sizing calculation.
 #[derive(Clone, Debug, Serialize)]
 pub struct SizingResult {
     /// Configuration on which the sizing is based.

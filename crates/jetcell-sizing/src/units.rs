@@ -18,7 +18,7 @@ enum RawQuantity {
     Text(String),
 }
 
-/// Reason why a text is not a valid quantity.
+/// Reason why a string is not a valid quantity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuantityError {
     text: String,

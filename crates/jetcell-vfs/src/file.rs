@@ -9,7 +9,7 @@ use jetcell_sync::Arc;
 use crate::IoBuffer;
 use crate::path_names::{UNFINISHED, with_ending};
 
-/// Reason for a file transfer. Counters, throttles and fault injection distinguish transfers by reason. ESE:
+/// Reason for a file I/O operation. Counters, throttles and fault injection distinguish transfers by reason. ESE:
 /// `iorp`.
 #[doc(alias = "iorp")]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]

@@ -86,7 +86,7 @@ impl FileName {
     }
 }
 
-/// Reason why a text is not a valid file name.
+/// Reason why a string is not a valid file name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NameError {
@@ -139,12 +139,12 @@ impl fmt::Display for NameError {
 
 impl std::error::Error for NameError {}
 
-/// Returns the first characters of a text, short enough for a message.
+/// Returns the first characters of a string, short enough for a message.
 fn excerpt(text: &str) -> String {
     text.chars().take(80).collect()
 }
 
-/// Implements the usual traits of a text type: dereferencing to `str`, use as a path component, display, and
+/// Implements the usual traits of a string type: dereferencing to `str`, use as a path component, display, and
 /// conversion from and to strings.
 macro_rules! text_type {
     ($type:ty, $from_string:expr) => {

@@ -46,7 +46,7 @@ pub(crate) fn check_ownership(file: impl AsFd, path: &Path) -> io::Result<()> {
     if is_own {
         Ok(())
     } else {
-        Err(refusal("this file belongs to another user, who could change it; remove the file"))
+        Err(refusal("this file belongs to another user and could be changed by that user; remove the file"))
     }
 }
 

@@ -132,7 +132,7 @@ fn too_large(largest: u64) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
-/// Reads a text of at most `largest` bytes with [`open_input`].
+/// Reads a string of at most `largest` bytes with [`open_input`].
 ///
 /// # Errors
 /// Errors of [`read_input_bytes`]; the text is not UTF-8.

@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-/// Error with a one-line description of what is wrong with a text, including a correct example where helpful.
+/// Error with a one-line description of what is wrong with a string, including a correct example where helpful.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct ParseError(String);

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 /// Setting that controls whether output is coloured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub enum Colour {
-    /// Use colours on a terminal, unless the variable `NO_COLOR` is set
+    /// Use colours on a terminal, unless the variable NO_COLOR is set
     Auto,
     /// Always use colours
     Always,

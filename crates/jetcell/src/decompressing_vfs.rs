@@ -203,5 +203,5 @@ impl FileLayer for UnpackedFile {
 }
 
 #[cfg(all(test, feature = "zst"))]
-#[path = "unpacked_tests.rs"]
+#[path = "decompressing_vfs_tests.rs"]
 mod tests;

@@ -113,7 +113,7 @@ jetcell test performance --help has more. Exit code: 0 pass, 1 fail or stopped e
 #[command(name = "jetcell", version, long_version = version::long(), arg_required_else_help = true)]
 #[command(after_help = EXAMPLES)]
 struct JetcellArgs {
-    /// When to colour the output; the environment variable `NO_COLOR` disables colours by default
+    /// When to colour the output; the environment variable NO_COLOR disables colours by default
     #[arg(long, global = true, value_enum, default_value_t = Colour::Auto, value_name = "WHEN")]
     color: Colour,
     #[command(subcommand)]

@@ -35,7 +35,7 @@ fn remedy(number: u32) -> Option<&'static str> {
         5 => "the device failed: check the kernel log (dmesg) before using it again",
         6 | 19 => "the device is missing: check the kernel log (dmesg)",
         12 => "raise the memory limit of the process, or reduce its workload",
-        16 | 26 => "end the process that uses it",
+        16 | 26 => "stop the process that uses it",
         17 => "use a different name",
         18 => "use directories on the same file system",
         20 => "part of the path is a file; specify a different path",

@@ -34,7 +34,7 @@ struct FoundLog {
 impl FileSet<'_> {
     /// Looks for the logs that a database needs among the checked logs. If none of the checked logs belongs to the
     /// database's stream, searches the directory of the database.
-    pub(super) fn needs_logs(&self, path: &Path, header: &DatabaseHeader) -> RequiredLogs {
+    pub(super) fn required_logs(&self, path: &Path, header: &DatabaseHeader) -> RequiredLogs {
         let (first, last) = (header.gen_min_required.0, header.gen_max_required.0);
         let committed = header.gen_max_committed.0.max(last);
         let wanted = header.log_signature.to_bytes();

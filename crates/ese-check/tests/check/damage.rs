@@ -77,7 +77,7 @@ fn a_misplaced_page_write_is_detected() {
     let Some(mut patient) = whole_database(SMALL) else { return };
     let stray = patient.raw(PageNumber::fixed(13)).to_vec();
     patient.raw(PageNumber::fixed(14)).copy_from_slice(&stray);
-    patient.must_find(PageNumber::fixed(14), "written as page 13");
+    patient.must_find(PageNumber::fixed(14), "the page contains page 13");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use ese_format::{Generation, PageNumber};
 
 use super::{CopyEvent, DefragEvent, PageDivergence, SnapshotEvent, SpaceEvent};
 
-/// Kind of an event, with its parameters.
+/// The kind of an event, with its parameters.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum EventKind {

@@ -8,7 +8,7 @@ use std::path::Path;
 use super::LogNames;
 use crate::Result;
 
-/// Settings of a log stream.
+/// Settings for a log stream.
 #[derive(Clone)]
 pub struct LogStreamOptions {
     /// File system that contains the log files.

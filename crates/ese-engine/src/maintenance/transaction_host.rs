@@ -24,7 +24,7 @@ impl TransactionHost for Core {
                 let tree = database.trees.find(root, *id)?.ok_or_else(|| Error::Corrupt {
                     path: database.file.path.clone(),
                     page: Some(root),
-                    what: format!("page {root}: a change must be rolled back, but its tree does not exist"),
+                    what: format!("page {root}: the tree of a change to roll back does not exist"),
                 })?;
                 tree.undo(version, by)
             }

@@ -33,7 +33,7 @@ pub(crate) mod merge_type {
     pub const PARTIAL_LEFT: u8 = 6;
 }
 
-const LACKS_NODES: &str = "the image of the merged page does not contain the nodes that must be moved";
+const LACKS_NODES: &str = "the image of the merged page does not contain the nodes to move";
 
 /// Change to an internal page on the path to the merged leaf.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -16,7 +16,7 @@ pub const EXTENT_BYTES: usize = 256 << 10;
 /// Minimum and maximum size of one read in bytes.
 const BATCH_BYTES: std::ops::RangeInclusive<usize> = (64 << 10)..=(16 << 20);
 
-/// Settings of a scan.
+/// Settings for a scan.
 #[derive(Clone)]
 pub struct ScanOptions {
     /// Rate limits of the scan. A step is one read.

@@ -15,7 +15,7 @@ use crate::table::{LoadSettings, TableDefinition, TableLoad};
 use crate::transaction::Services;
 use crate::{Error, Result};
 
-/// Settings of a bulk load.
+/// Settings for a bulk load.
 #[derive(Clone, Debug)]
 pub struct BulkLoadOptions {
     /// Fill factor for the pages of the table and its indexes, from 20 to 100 percent. By default, each index's own

@@ -73,7 +73,7 @@ pub(crate) fn create_index(
         let state = tables.open(session.services(), &view, table)?;
         let mut index = definition.index(&state.schema, trees.file.page_size)?;
         if index.is_primary() {
-            return Err(Error::Usage("the primary index must be created with its table".to_string()));
+            return Err(Error::Usage("create the primary index together with its table".to_string()));
         }
         tables.begin_change(state.schema.tree, &own_transaction)?;
         let tree = index_tree(session, trees, &state.tree, &index)?;

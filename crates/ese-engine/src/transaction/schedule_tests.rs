@@ -4,7 +4,7 @@ use ese_format::LogPosition;
 use jetcell_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use jetcell_sync::{Arc, thread};
 
-use super::{TransactionTable, ReadView};
+use super::{ReadView, TransactionTable};
 use crate::schedule_tests::explore;
 use crate::storage::CheckpointPins;
 

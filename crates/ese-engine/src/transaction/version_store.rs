@@ -244,8 +244,7 @@ impl VersionStore {
         state
     }
 
-    /// Returns whether `view` must not change the node, because a transaction that the view does not see has changed
-    /// it first.
+    /// Returns true if `view` must not change the node because a transaction that the view cannot see changed it first.
     pub fn conflicts(&self, tree: (AttachedFileId, PageNumber), bookmark: &[u8], view: &ReadView) -> bool {
         self.newest(tree, bookmark).is_some_and(|version| !view.sees(&version.transaction))
     }

@@ -77,7 +77,7 @@ pub struct Index {
     pub density: u32,
     /// Language settings of the index.
     pub locale: IndexLocale,
-    /// Limits of a tuple index: five numbers, in their stored form.
+    /// Limits for a tuple index: five numbers, in their stored form.
     pub tuple_limits: Option<Vec<u8>>,
     /// Growth hints, in their stored form.
     pub space_hints: Option<Vec<u8>>,

@@ -58,7 +58,7 @@ pub mod extra {
     pub const SEGMENT_LIMIT: ColumnId = ColumnId(133);
     /// Conditions of an index.
     pub const CONDITIONS: ColumnId = ColumnId(134);
-    /// Limits of a tuple index, as five `u32` values.
+    /// Limits for a tuple index, as five `u32` values.
     pub const TUPLE_LIMITS: ColumnId = ColumnId(135);
     /// Version of the Windows sort tables.
     pub const SORT_VERSION: ColumnId = ColumnId(136);

@@ -202,7 +202,7 @@ struct WordColumnGroup<
     blocks: [&'g [[u8; RUN]; RUNS]; N],
     /// Sums for the next run and the vectors after it, for each shift by words.
     sums: [[L::Vector; SUMS]; R],
-    /// Last vector of the previous run, for each shift by words.
+    /// Last vector of the previous run, for each word shift.
     before: [L::Vector; R],
 }
 

@@ -157,7 +157,9 @@ fn snapshots_share_space_and_can_be_restored_and_cloned() {
     let names: Vec<(&str, u64)> =
         luns[0].snapshots.iter().map(|snapshot| (&snapshot.name[..], snapshot.created)).collect();
     assert_eq!(names, [("s1", 11), ("s2", 12)]);
-    for (lun, snapshot, what) in [("a", "s1", "already"), ("a", "s 1", "letters"), ("x", "s", "no LUN x")] {
+    for (lun, snapshot, what) in
+        [("a", "s1", "already"), ("a", "s 1", "letters"), ("x", "s", "does not have a LUN x")]
+    {
         let error = volume.create_snapshot(lun, snapshot, 0).unwrap_err().to_string();
         assert!(error.contains(what), "{error}");
     }

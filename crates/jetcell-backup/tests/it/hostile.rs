@@ -97,7 +97,7 @@ fn a_manifest_with_too_many_items_is_rejected() {
     reseal(&disk, &sound, &[("\"bad_pages\":[]", &format!("\"bad_pages\":[{bad}]"))]);
     assert!(refused().contains("a list has more than 1000 items"), "{}", refused());
     disk.put(Path::new(MANIFEST), &vec![b' '; (128 << 20) + 1]);
-    assert!(refused().contains("more than the 134217728 bytes"), "{}", refused());
+    assert!(refused().contains("the maximum is 134217728 bytes"), "{}", refused());
 }
 
 #[test]

@@ -134,7 +134,7 @@ fn only_damaged_segments_lose_records_unlike_torn_segments() {
     torn[14 * PAGE + 100..14 * PAGE + 140].fill(0x55);
     let (output, problems) = show(&torn);
     assert_eq!((count(&output), problems), (751, 1));
-    assert!(output.contains("segment 14 is torn; the copy that follows is good"), "{output}");
+    assert!(output.contains("segment 14 is torn; the copy that follows it is intact"), "{output}");
 }
 
 #[test]
@@ -190,15 +190,15 @@ fn other_formats_are_rejected_with_advice() {
     let log = |source: &DumpSource, output: &mut DumpOutput<'_>| {
         jetcell_dump::dump_log(source, &LogDumpOptions::default(), output)
     };
-    let message =
-        "/file: this is an ESE database, not an ESE log file; use dump header, pages, tree, schema or space";
+    let message = "/file: the file is an ESE database, not an ESE log file; use dump header, pages, tree, schema or space";
     assert_eq!(failed(log, &file), message);
     assert!(
         failed(jetcell_dump::dump_header, b"text")
             .contains("the file is not an ESE database, log, checkpoint or flush map")
     );
     assert!(
-        failed(jetcell_dump::dump_header, &file[..700]).contains("truncated inside the header: 700 bytes")
+        failed(jetcell_dump::dump_header, &file[..700])
+            .contains("truncated inside the header: only 700 bytes")
     );
     let Some(mut old) = corpus_file("logsets/srum-server2022/a/SRU00001.log") else { return };
     old[32] = 7;

@@ -38,7 +38,7 @@ pub(super) fn integer(value: &Option<ExportedValue<'_>>) -> Option<i64> {
     }
 }
 
-/// Returns a text, or `None` if it is empty.
+/// Returns a string, or `None` if it is empty.
 pub(super) fn text(value: Option<ExportedValue<'_>>) -> Option<String> {
     match value {
         Some(ExportedValue::Text(text)) if !text.is_empty() => Some(text.into_owned()),

@@ -59,7 +59,7 @@ fn tables(names: &[&str]) -> Selection {
     Selection { tables: names.iter().map(|&name| name.to_owned()).collect(), ..Selection::default() }
 }
 
-/// Returns the seconds since 1970 for a text such as `2022-07-03T02:22:00`.
+/// Returns the seconds since 1970 for a string such as `2022-07-03T02:22:00`.
 fn seconds(time: &Json) -> i64 {
     let text = time.as_str().unwrap().trim_end_matches('Z');
     let numbers: Vec<i64> =

@@ -263,7 +263,7 @@ impl SimulatedFleet {
     }
 
     #[track_caller]
-    fn has_all_results_of(&self, ranks: &[usize]) {
+    fn assert_has_all_results(&self, ranks: &[usize]) {
         let kept: BTreeSet<usize> = self.kept.keys().map(|rank| *rank as usize).collect();
         assert_eq!(kept, ranks.iter().copied().collect());
         assert!(ranks.iter().all(|rank| self.kept[&(*rank as u32)] == result(*rank)));
@@ -282,7 +282,7 @@ fn all_barriers_open_in_order_and_hosts_start_together() {
         .collect();
     let all: Vec<Barrier> = Barrier::ALL.into_iter().filter(|gate| *gate != Barrier::Alone).collect();
     assert_eq!(opened, all);
-    fleet.has_all_results_of(&[0, 1, 2, 3]);
+    fleet.assert_has_all_results(&[0, 1, 2, 3]);
     let start = fleet.coordinator.start_ns().unwrap();
     for member in fleet.coordinator.members() {
         let MeasurementWindow { began_ns, ended_ns } = member.heartbeat().window.unwrap();
@@ -335,7 +335,7 @@ fn a_host_that_times_out_does_not_block_other_hosts() {
         fleet.run_to_end();
         assert_eq!(fleet.lost(), [rank as u32]);
         assert_eq!(fleet.coordinator.member(rank as u32).unwrap().loss().unwrap().given_up, given_up);
-        fleet.has_all_results_of(&[0, 3 - rank]);
+        fleet.assert_has_all_results(&[0, 3 - rank]);
     }
 }
 
@@ -354,7 +354,7 @@ fn a_second_coordinator_continues_with_the_same_turn() {
         fleet.alone_now() == [2]
     });
     fleet.run_to_end();
-    fleet.has_all_results_of(&[0, 1, 2]);
+    fleet.assert_has_all_results(&[0, 1, 2]);
 }
 
 #[test]
@@ -377,7 +377,7 @@ fn a_killed_host_times_out_and_other_hosts_continue() {
         fleet.hosts[1].killed = true;
         fleet.run_to_end();
         assert_eq!(fleet.lost(), [1], "{gate:?}");
-        fleet.has_all_results_of(&[0, 2]);
+        fleet.assert_has_all_results(&[0, 2]);
         assert!(
             fleet.news.contains(&FleetEvent::Silent(1)) && fleet.news.contains(&FleetEvent::DeclaredLost(1))
         );
@@ -395,7 +395,7 @@ fn a_host_that_reconnects_before_the_barrier_does_not_fail() {
     fleet.hosts[2].cut = false;
     fleet.run_to_end();
     assert!(fleet.news.contains(&FleetEvent::Returned(2)) && fleet.lost().is_empty());
-    fleet.has_all_results_of(&[0, 1, 2]);
+    fleet.assert_has_all_results(&[0, 1, 2]);
 }
 
 #[test]
@@ -425,7 +425,7 @@ fn a_frozen_host_that_thaws_within_the_lease_continues() {
     fleet.hosts[1].frozen = false;
     fleet.run_to_end();
     assert!(fleet.lost().is_empty());
-    fleet.has_all_results_of(&[0, 1]);
+    fleet.assert_has_all_results(&[0, 1]);
 }
 
 #[test]
@@ -443,7 +443,7 @@ fn a_one_minute_broker_outage_changes_nothing() {
             "{:?}",
             fleet.news
         );
-        fleet.has_all_results_of(&[0, 1, 2]);
+        fleet.assert_has_all_results(&[0, 1, 2]);
     }
 }
 
@@ -464,7 +464,7 @@ fn a_second_coordinator_takes_over_the_run() {
         fleet.coordinator_is_dead = false;
         fleet.run_to_end();
         assert!(fleet.lost().is_empty() && (start.is_none() || fleet.coordinator.start_ns() == start));
-        fleet.has_all_results_of(&[0, 1, 2]);
+        fleet.assert_has_all_results(&[0, 1, 2]);
     }
     let mut fleet = SimulatedFleet::new(2, "");
     let saved = fleet.coordinator.take_changed_state().unwrap();
@@ -478,7 +478,7 @@ fn a_stop_ends_all_hosts_and_each_host_reports() {
     fleet.run_until("the window", |fleet| fleet.coordinator.released_barrier() == Some(Barrier::WarmUp));
     fleet.coordinator.request_stop("stopped on request");
     fleet.run_to_end();
-    fleet.has_all_results_of(&[0, 1, 2]);
+    fleet.assert_has_all_results(&[0, 1, 2]);
     assert!(fleet.lost().is_empty());
     // Hosts that are waiting for other hosts leave, too.
     let mut joining = SimulatedFleet::new(3, "");
@@ -583,7 +583,7 @@ fn unrelated_and_malformed_messages_are_counted_and_ignored() {
         "{:?}",
         fleet.coordinator.message_counts()
     );
-    fleet.has_all_results_of(&[0, 1]);
+    fleet.assert_has_all_results(&[0, 1]);
 }
 
 /// Creates a heartbeat from a process that is not part of the fleet.

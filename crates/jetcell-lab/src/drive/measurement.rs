@@ -323,7 +323,7 @@ mod tests {
             // The rate at the block in the middle of the zone.
             let expected = 100.0 - 50.0 * (number as f64 * 8.0 + 3.5) / 64.0;
             let rate = zone.rate().unwrap();
-            assert!((rate / expected - 1.0).abs() < 0.01, "zone {number}: {rate} beside {expected}");
+            assert!((rate / expected - 1.0).abs() < 0.01, "zone {number}: {rate}, expected {expected}");
             assert_eq!((zone.offset, zone.bytes), (number as u64 * (8 << 20), 8 << 20));
         }
         let mean = one.figure(&step).unwrap();
@@ -386,7 +386,7 @@ mod tests {
             // The head is at the end of the previous read.
             let moved = seek.distance as f64 / MIB;
             let expected = 0.2 + 1.0 + 0.5 * moved;
-            assert!((seek.ms - expected).abs() < 0.01, "{seek:?} beside {expected}");
+            assert!((seek.ms - expected).abs() < 0.01, "{seek:?}, expected {expected}");
             assert!(seek.reads > 5);
         }
         assert!(one.figure(&step).unwrap() > 1.2);

@@ -56,7 +56,7 @@ pub(super) struct TestStage {
     pub(super) began: Duration,
     /// Number of bytes transferred before the stage began.
     pub(super) moved: u64,
-    /// Number of bytes that the stage writes, if it ends after a number of bytes rather than after a time.
+    /// Number of bytes that the stage writes, if it is limited by bytes rather than by time.
     pub(super) writes: Option<u64>,
     /// Number of bytes that this stage and all later preparations have to write.
     pub(super) unwritten: u64,

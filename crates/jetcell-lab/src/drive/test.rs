@@ -275,7 +275,7 @@ mod tests {
         // A sequential read takes 1.2 ms, and a seek adds 0.5 ms per MiB of distance.
         let close = |distance: u64, ms: f64| {
             let cost = curve.cost(distance) * 1e3;
-            assert!((cost - ms).abs() < 0.1, "{distance}: {cost} beside {ms}");
+            assert!((cost - ms).abs() < 0.1, "{distance}: {cost}, expected {ms}");
         };
         close(16 << 20, 8.0);
         close(1 << 20, 0.5);

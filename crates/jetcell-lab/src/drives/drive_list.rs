@@ -44,7 +44,7 @@ pub struct DriveList {
     /// Figures measured by other programs.
     #[serde(default)]
     pub measured: Vec<MeasuredQuantity>,
-    /// Advantages whose underlying figures are unknown.
+    /// Claimed advantages for which the underlying figures are unknown.
     #[serde(default)]
     pub advantage: Vec<StatedAdvantage>,
     /// Percentages printed by a source, which are to be checked.

@@ -38,7 +38,7 @@ pub struct WriterOutcome {
     pub failed: Option<(OperationNumber, String)>,
 }
 
-/// Reason why the writer of a durability test could not do its work.
+/// Reason why the writer in a durability test failed.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
     /// The directory could not be prepared. Nothing was promised.

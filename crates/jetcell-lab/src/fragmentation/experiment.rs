@@ -84,7 +84,7 @@ fn answer(comparison: &FilesystemTest) -> String {
         (false, true, true) => "Not for the mail load. A scan and a backup are slower on the scattered file.",
         (false, true, false) => "Not for the mail load. A scan is slower on the scattered file.",
         (false, false, true) => "Not for the mail load. A backup is slower on the scattered file.",
-        (false, false, false) => "No: differences on the scattered file do not exceed noise.",
+        (false, false, false) => "No: nothing is measurably slower on the scattered file.",
     };
     let differences = format!(
         "Scattered file relative to the contiguous file (95 % confidence, positive is faster): \
@@ -205,7 +205,8 @@ mod tests {
         assert!(answer_of(4, 1.0, 1.0, 0.9).contains("A backup is slower"));
         let none = answer_of(4, 1.2, 1.0, 1.0);
         assert!(
-            none.starts_with("No: differences on the scattered file") && !none.contains("not excluded"),
+            none.starts_with("No: nothing is measurably slower on the scattered file")
+                && !none.contains("not excluded"),
             "{none}"
         );
         assert!(answer_of(1, 0.5, 0.5, 0.5).starts_with("One turn is not conclusive"));

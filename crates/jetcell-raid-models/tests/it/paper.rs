@@ -1,4 +1,4 @@
-//! Tests the arithmetic around the models: the paper's tables of rates and groups, its misprints_in_the_paper_are_confirmed, and alternative
+//! Tests the arithmetic around the models: the paper's tables of rates and groups, its misprints, and alternative
 //! diagrams that agree with its text.
 
 use jetcell_raid_models::approximation::classical_mean_time_to_loss;

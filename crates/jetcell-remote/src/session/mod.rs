@@ -492,7 +492,9 @@ impl ServerSession {
             RemoteFileKind::from_path(&place.file),
             Some(RemoteFileKind::LogLock | RemoteFileKind::Other)
         ) {
-            return Err(refused_error("clients can lock only databases and the lock file of the logs"));
+            return Err(refused_error(
+                "clients can lock only databases and the lock file in the log directory",
+            ));
         }
         // Acquiring a lock creates the file, and must not follow a link.
         if self.exports.vfs.exists(&path)? {

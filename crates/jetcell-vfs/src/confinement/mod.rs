@@ -90,14 +90,14 @@ impl<'p> ResolvedPath<'p> {
     /// Converts an error from an operation on the entry.
     pub fn to_io_error(&self, error: Errno) -> io::Error {
         match error {
-            Errno::LOOP if self.is_confined() => is_link(),
+            Errno::LOOP if self.is_confined() => link_error(),
             other => other.into(),
         }
     }
 }
 
 /// Returns the error for a link in a confined directory.
-fn is_link() -> io::Error {
+fn link_error() -> io::Error {
     io::Error::new(
         io::ErrorKind::PermissionDenied,
         "the path contains a symbolic link, but links are not allowed here; replace the link with the file \
@@ -175,7 +175,7 @@ impl Confinement {
             opened => opened,
         };
         opened.map_err(|error| match error {
-            Errno::LOOP => is_link(),
+            Errno::LOOP => link_error(),
             Errno::XDEV => escapes(),
             other => other.into(),
         })

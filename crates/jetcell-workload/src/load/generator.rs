@@ -40,7 +40,7 @@ impl LoadOperationKind {
     }
 }
 
-/// An operation of the load.
+/// An operation in the workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LoadOperation {
     /// Kind of the operation.

@@ -3,8 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::verdict::VerdictRule;
-
-/// Lag of the load behind its target rate at the end of the measured interval.
+/// Operations that were due at the target rate but had not started or completed at the end of the measured interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OpenLoop {
     /// Target rate in operations per second.

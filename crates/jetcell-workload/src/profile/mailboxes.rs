@@ -125,7 +125,7 @@ mod tests {
         );
         assert!(
             mistake("mailboxes=0\niops_per_mailbox=0.1\nquota='100MiB'")
-                .contains("; use a value greater than 0")
+                .contains("use values greater than 0")
         );
     }
 }

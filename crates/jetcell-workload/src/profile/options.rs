@@ -15,7 +15,7 @@ use super::{CopyMode, EventNumbers, Maintenance, MaintenanceWindowSetting, Mix, 
 use crate::parse_error::ParseError;
 use crate::units::{ByteSize, DatabaseSize, TimeSpan};
 
-/// Description of an option for the command line.
+/// Description of a command-line option.
 #[derive(Clone, Copy, Debug)]
 pub struct OptionInfo {
     /// Key in the configuration file, without its table.
@@ -144,7 +144,7 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 options! {
-    /// Options of a run as given by the user. Every option may be omitted.
+    /// Options for a run as given by the user. Every option may be omitted.
     Options in OPTIONS defaults default
     lists {
         /// Directory for databases; if several are given, databases are distributed over them in turn

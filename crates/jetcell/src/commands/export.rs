@@ -93,7 +93,7 @@ pub struct ExportArgs {
 enum ProfileName {
     /// The profile that matches the tables, if there is one
     Auto,
-    /// Active Directory: columns named after attributes (`ATTm590045` is sAMAccountName), distinguished names of
+    /// Active Directory: columns named after attributes (ATTm590045 is sAMAccountName), distinguished names of
     /// objects, single values not written as lists, times
     Ntds,
     /// System Resource Usage Monitor (SRUDB.dat): names of providers, applications and users, times

@@ -63,7 +63,7 @@ fn first_mistake(mistakes: Vec<ConfigurationError>) -> CommandError {
     mistakes.first().map(ToString::to_string).unwrap_or_default().into()
 }
 
-/// Runner that runs the load in turns. Stops at Ctrl-C.
+/// Runner that runs the load several times, alternating between its variants. Stops at Ctrl-C.
 pub struct LoadTurns {
     options: Options,
     engine: EseEngine,

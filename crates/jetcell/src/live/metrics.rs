@@ -1,4 +1,4 @@
-//! `--metrics` option: serves the counters of a running command as `OpenMetrics` text over HTTP.
+//! `--metrics` option: serves the counters of a running command as OpenMetrics text over HTTP.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;

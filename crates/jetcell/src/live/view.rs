@@ -151,7 +151,7 @@ fn draw_chart(frame: &mut Frame<'_>, area: Rect, picture: &LiveChart, state: &Mo
     frame.render_widget(chart, area);
 }
 
-/// Returns the number of rows that a text needs when it is wrapped between words.
+/// Returns the number of rows that a string needs when it is wrapped between words.
 fn wrapped_rows(text: &str, width: u16) -> u16 {
     let (mut rows, mut used) = (1, 0);
     for length in text.split_whitespace().map(|word| word.chars().count()) {

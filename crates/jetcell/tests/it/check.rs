@@ -428,9 +428,9 @@ fn a_file_that_cannot_be_checked_gives_one_line() {
     cell.write("empty", []);
     cell.write("short", [1; 100]);
     for (arguments, text) in [
-        (&["garbage"][..], "garbage: this is not an ESE database"),
-        (&["empty"], "empty: this is not an ESE database"),
-        (&["short"], "short: this is not an ESE database"),
+        (&["garbage"][..], "garbage: the file is not an ESE database"),
+        (&["empty"], "empty: the file is not an ESE database"),
+        (&["short"], "short: the file is not an ESE database"),
         (&["missing"], "missing: No such file"),
         (&["--from", "0", "garbage"], "0 is not in"),
         (&["--throttle", "fast", "garbage"], "as a pause or a rate"),

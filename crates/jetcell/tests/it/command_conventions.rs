@@ -431,7 +431,7 @@ fn compressed_files_are_read_directly() {
     cell.write("dirty.zst", std::fs::read(corpus.root().join("db/4k/ual-hyperv-Current.mdb.zst")).unwrap());
     let output = cell.program(&["check", "dirty.zst"]).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.contains("then: decompress the files with zstd -d, and run jetcell recover"), "{text}");
+    assert!(text.contains("then: decompress the files with zstd -d, then run jetcell recover"), "{text}");
 }
 
 #[test]

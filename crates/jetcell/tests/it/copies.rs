@@ -322,8 +322,8 @@ fn a_directory_without_a_copy_is_not_activated_or_reseeded() {
     grow(&cell.path("other"), 0..20);
     cell.make_dir("empty");
     for (words, expected) in [
-        (&["activate", "app"][..], "does not contain a copy"),
-        (&["activate", "nowhere"], "does not contain a copy"),
+        (&["activate", "app"][..], "is not a copy"),
+        (&["activate", "nowhere"], "is not a copy"),
         (&["reseed", "--from", "app", "--to", "app"], "inside"),
         (&["reseed", "--from", "app", "--to", "nowhere"], "with jetcell replicate"),
         (&["reseed", "--from", "app", "--to", "other"], "a different log stream"),

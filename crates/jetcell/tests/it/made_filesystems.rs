@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::cell::CellDirectory;
 use crate::loop_devices::{LoopDevice, can_create_filesystems, count_attached, run};
 
-/// Options of a short load.
+/// Options for a short load.
 const LOAD: [&str; 6] = ["--size", "32MiB", "--turns", "1", "--fewest-turns", "1"];
 
 /// Returns the types as which a kind of file system is mounted.

@@ -107,7 +107,10 @@ fn a_path_that_is_not_a_lun_volume_is_refused() {
     ended(&cell, &["lun", "create", "a", "x", "--size", "1MiB"]);
     assert!(refused(&["lun", "create", "a", "x", "--size", "1MiB"]).contains("already"));
     assert!(refused(&["lun", "create", "a", "y", "--size", "1MiB", "--log", "other"]).contains("omit --log"));
-    assert!(refused(&["snapshot", "create", "a", "y", "s"]).contains("no LUN y"));
-    assert!(refused(&["snapshot", "rollback", "a", "x", "s", "--force"]).contains("no snapshot s"));
+    assert!(refused(&["snapshot", "create", "a", "y", "s"]).contains("does not have a LUN y"));
+    assert!(
+        refused(&["snapshot", "rollback", "a", "x", "s", "--force"])
+            .contains("does not have a snapshot named s")
+    );
     assert!(refused(&["lun", "delete", "a", "x"]).contains("add --force"));
 }

@@ -24,7 +24,7 @@ pub enum DiffError {
     #[error("a difference in the log record is outside the data of the node")]
     OutOfRange,
     /// The length of the new data does not match the length in the record.
-    #[error("the differences produce data of a different length than the log record")]
+    #[error("the result of applying the differences does not have the length that the log record states")]
     Length,
 }
 

@@ -77,7 +77,7 @@ layout! {
     } then {
         /// Key of the node.
         key,
-        /// New data of the node.
+        /// The node's new data.
         data,
     }
 }

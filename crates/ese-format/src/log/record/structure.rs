@@ -21,7 +21,7 @@ bitflags! {
 }
 
 bitflags! {
-    /// Flags for what a page merge does besides moving nodes. ESE: `fLRMerge...`.
+    /// Flags for what a page merge does in addition to moving nodes. ESE: `fLRMerge...`.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
     pub struct MergeFlags: u8 {
         /// The separator key in the parent changes.

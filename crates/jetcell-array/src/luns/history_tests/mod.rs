@@ -62,7 +62,7 @@ impl LunModel {
         self.since.entry(index).or_default().push(value);
     }
 
-    fn is_durable(&mut self) {
+    fn assert_durable(&mut self) {
         self.durable = self.now.clone();
         self.since.clear();
     }
@@ -195,7 +195,7 @@ impl LunHistory {
     }
 
     fn all_durable(&mut self) {
-        self.luns.values_mut().for_each(LunModel::is_durable);
+        self.luns.values_mut().for_each(LunModel::assert_durable);
     }
 
     fn write(&mut self) -> Result<()> {
@@ -480,7 +480,7 @@ impl LunHistory {
                 assert!(*value == model.durable[index] || may_be, "{} block {index}: {value:x}", lun.name);
             }
             model.now = values;
-            model.is_durable();
+            model.assert_durable();
         }
     }
 

@@ -56,7 +56,7 @@ const ELEMENTS: &[(&str, ElementMeaning)] = &[
     ("PrereadOnRead", FixedSwitch(false, "reads fetch single records, without preread")),
     ("PreloadJetCache", FixedNumber(0.9, "the cache is warmed to 90 %")),
     ("ScanPercentage", FixedNumber(0.0, "reads fetch single records")),
-    ("BatchRecords", FixedNumber(1.0, "every operation changes one record")),
+    ("BatchRecords", FixedNumber(1.0, "every operation accesses one record")),
     ("TransPerSec", FixedNumber(0.0, "the rate is not limited")),
     ("ThroughputPercentage", FixedNumber(100.0, "the load runs at full speed")),
     ("SluggishSessions", FixedNumber(0.0, "threads do not pause between operations")),

@@ -12,7 +12,7 @@ pub struct SnapshotArgs {
     /// Make the backup as a snapshot, and verify the snapshot in place
     #[arg(long, value_name = "METHOD", conflicts_with_all = ["incremental", "differential", "base", "remove_logs"])]
     snapshot: Option<SnapshotMethodName>,
-    /// Command that makes a snapshot of $`JETCELL_SOURCE` in $`JETCELL_SNAPSHOT`, which is the --to directory
+    /// Command that makes a snapshot of $JETCELL_SOURCE in $JETCELL_SNAPSHOT, which is the --to directory
     #[arg(long, value_name = "COMMAND", requires = "snapshot")]
     snapshot_command: Option<String>,
     /// Maximum time that the snapshot may take

@@ -55,7 +55,7 @@ fn run(entry: &DriveEntry) -> Result<Option<RunResult>, CommandError> {
     let Some(directory) = &entry.run else { return Ok(None) };
     let run = StoredRun::read(directory).map_err(|error| error.to_string())?.result;
     if run.measured_seconds <= 0.0 {
-        return Err(format!("{}: the run contains no measurement", directory.display()).into());
+        return Err(format!("{}: the run contains no measurements", directory.display()).into());
     }
     Ok(Some(run))
 }

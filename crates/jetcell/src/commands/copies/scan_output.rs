@@ -33,7 +33,7 @@ pub fn scan_lines(scan: &CopyScanProgress) -> Vec<String> {
         match (one.next, one.ended_unix_ms) {
             (Some(next), _) => format!("  scan: {file}; at page {next}, {bad} bad pages"),
             (None, Some(ended)) => {
-                format!("  scan: {file}; {} pages read by {}, {bad} bad", one.pages, format_time(ended))
+                format!("  scan: {file}; {} pages read as of {}, {bad} bad", one.pages, format_time(ended))
             }
             (None, None) => format!("  scan: {file}; not started"),
         }

@@ -9,6 +9,7 @@ use clap::Subcommand;
 use self::experiment::FragmentationExperiment;
 use self::fragmentation::ShowFragmentation;
 use self::test::DiskTest;
+#[cfg(feature = "arrays")]
 pub use self::test::MeasurementOptions;
 use crate::outcome::CommandOutcome;
 

@@ -200,6 +200,7 @@ type OpenTargetFn<'a> = &'a dyn Fn(&dyn Vfs, &Path) -> Result<TestTarget, Comman
 
 impl MeasurementOptions {
     /// Returns the size in bytes of the file that is created in a directory.
+    #[cfg(feature = "arrays")]
     pub fn size(&self) -> u64 {
         self.size.0
     }

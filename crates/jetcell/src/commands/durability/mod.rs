@@ -106,7 +106,7 @@ enum LevelName {
     Process,
     /// The machine is reset; drives keep their power
     Reset,
-    /// The power is cut for the machine and its drives
+    /// Power is cut to the machine and its drives
     Power,
 }
 

@@ -1,4 +1,4 @@
-//! `--metrics` option of a coordinator: exports live figures for all hosts as `OpenMetrics`.
+//! `--metrics` option of a coordinator: exports live figures for all hosts as OpenMetrics.
 
 use std::fmt;
 

@@ -80,7 +80,7 @@ pub struct FleetRunArgs {
     /// Discard an unfinished run, and start a new one
     #[arg(long)]
     new: bool,
-    /// Serve live figures for all hosts as `OpenMetrics` text over HTTP; without an address, only on the loopback
+    /// Serve live figures for all hosts as OpenMetrics text over HTTP; without an address, only on the loopback
     /// interface
     #[arg(long, value_name = "[ADDRESS:]PORT")]
     metrics: Option<String>,

@@ -58,7 +58,7 @@ impl AddMembers {
         let (bytes, slots) = on.with_array(|array| Ok((array.layout().bytes(), array.layout().slots)))?;
         let later = match on.concurrent_activity {
             Some(_) if is_whole => {
-                "; processes that use the array now see the new space after their next \
+                "; processes that currently use the array see the new space after their next \
              start"
             }
             _ => "",

@@ -26,7 +26,7 @@ pub struct WorkingSet {
     pub events: Option<EventFile>,
 }
 
-/// A directory of copies, which is removed unless it is kept.
+/// A directory of copies, which is removed on drop unless the caller keeps it.
 struct WorkingCopies {
     directory: PathBuf,
     existed_before: bool,

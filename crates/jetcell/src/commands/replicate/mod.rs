@@ -103,7 +103,7 @@ pub struct ReplicateArgs {
     /// Pause after each 256 KiB that the scan reads
     #[arg(long, default_value = "100ms", value_name = "TIME")]
     scan_pause: TimeSpan,
-    /// Serve queues and lag as `OpenMetrics` text over HTTP; without an address, only on the loopback interface
+    /// Serve queues and lag as OpenMetrics text over HTTP; without an address, only on the loopback interface
     #[arg(long, value_name = "[ADDRESS:]PORT")]
     metrics: Option<String>,
     /// Print the final state as JSON

@@ -53,7 +53,7 @@ pub struct StorageTest<T: TestCommand> {
     /// Show charts of the last minutes in the terminal during the run
     #[arg(long)]
     live: bool,
-    /// Serve the counters as `OpenMetrics` text over HTTP; without an address, only on the loopback interface
+    /// Serve the counters as OpenMetrics text over HTTP; without an address, only on the loopback interface
     #[arg(long, value_name = "[ADDRESS:]PORT")]
     metrics: Option<String>,
     /// Print result.json on stdout instead of the summary
@@ -67,9 +67,9 @@ pub struct StorageTest<T: TestCommand> {
 /// Kernel interface for I/O.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 enum IoInterface {
-    /// `io_uring` if the kernel allows it, otherwise threads
+    /// io_uring if the kernel allows it, otherwise threads
     Auto,
-    /// `io_uring`
+    /// io_uring
     Uring,
     /// Pool of threads
     Threads,

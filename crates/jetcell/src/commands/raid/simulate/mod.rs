@@ -38,7 +38,7 @@ Examples:
 
 Exit code: 0 simulated, 2 could not run.";
 
-/// Measure layouts of simulated disks under load, in simulated time
+/// Measure the performance of disk layouts under simulated load, in simulated time
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct RaidSimulateArgs {

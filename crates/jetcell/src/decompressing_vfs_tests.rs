@@ -81,7 +81,7 @@ fn a_file_that_unpacks_to_more_than_the_limit_is_refused() {
     let site = UnpackFixture::new(Some(10 << 20));
     let large = site.write("large.edb.zst", &packed_zeros(&database_start(), (10 << 20) + 1));
     let error = site.read(&large).unwrap_err().to_string();
-    assert!(error.contains("more than 10MiB") && error.contains("--max-unpacked"), "{error}");
+    assert!(error.contains("exceeds 10MiB") && error.contains("--max-unpacked"), "{error}");
     let fits = site.write("fits.edb.zst", &packed_zeros(&database_start(), 10 << 20));
     assert_eq!(site.read(&fits).unwrap().len(), 10 << 20);
 }
