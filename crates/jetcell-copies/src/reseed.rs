@@ -315,15 +315,15 @@ impl Reseed {
     /// pages patched so far.
     pub fn run(&self, progress: &mut dyn FnMut(u64)) -> Result<CopyState> {
         let vfs = &*self.vfs;
-        let text = jetcell_input::json_line(&self.stored).unwrap_or_default();
-        text_file::write(vfs, &self.directory.join(RESEED_FILE), &text)?;
-        remove_streamed(vfs, &self.directory)?;
         let mut state = self.state()?;
-        state.store(vfs, &self.directory)?;
         // From now on the other side keeps all logs that it has. The first generation that this side needs is known
         // only after its pages are patched.
         let oldest = self.source.logs.keys().next().map_or(0, |oldest| oldest.0);
         self.register(&CopyState { next: oldest, ..state.clone() })?;
+        let text = jetcell_input::json_line(&self.stored).unwrap_or_default();
+        text_file::write(vfs, &self.directory.join(RESEED_FILE), &text)?;
+        remove_streamed(vfs, &self.directory)?;
+        state.store(vfs, &self.directory)?;
         let (mut done, mut headers) = (0, Vec::new());
         let clock = vfs.clock();
         for database in &self.stored.databases {

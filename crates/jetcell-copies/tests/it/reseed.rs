@@ -5,11 +5,11 @@ use std::path::Path;
 use ese_format::header::DatabaseState;
 use ese_format::{Generation, log::header::LogHeader};
 use jetcell_copies::{
-    CopyPhase, CopyState, DirectorySource, HistoryRelation, LogHistory, LossLimit, Replicator, Reseed,
-    ReseedPlan, Result, activate, seed_stopped,
+    CopyError, CopyPhase, CopyState, DirectorySource, HistoryRelation, LogHistory, LossLimit, Replicator,
+    Reseed, ReseedPlan, Result, activate, seed_stopped,
 };
 use jetcell_sync::Arc;
-use jetcell_vfs::{CrashOptions, SimVfs, Vfs};
+use jetcell_vfs::{CrashOptions, FaultEffect, FaultTarget, FaultVfs, InjectedFault, SimVfs, Vfs};
 
 use super::active_instance::{
     ACTIVE, ActiveInstance, COPY, KEEP, ReceivedEvents, catch_up, logs, pages, replay_options, seed_options,
@@ -112,6 +112,25 @@ fn a_reseed_keeps_needed_logs_on_the_other_side() {
     other.insert(5400..5450);
     other.close();
     follows(&disk);
+}
+
+/// Without a registration, the other side would not keep the logs that this side needs.
+#[test]
+fn a_refused_registration_leaves_the_side_unchanged() {
+    let disk = diverged(false);
+    let content = |disk: &SimVfs| -> Vec<_> {
+        let mut files = disk.list(Path::new(ACTIVE)).unwrap();
+        files.sort();
+        files.into_iter().map(|path| (disk.contents(&path), path)).collect()
+    };
+    let before = content(&disk);
+    let faulty = Arc::new(FaultVfs::new(vfs(&disk)));
+    let files: Arc<dyn Vfs> = faulty.clone();
+    let reseed = Reseed::plan(&files, &disk.list(Path::new(COPY)).unwrap(), Path::new(ACTIVE)).unwrap();
+    faulty.inject(InjectedFault::new(FaultTarget::Create, FaultEffect::IoError).on_path("/copy/E00-"));
+    let error = reseed.run(&mut |_| ()).unwrap_err();
+    assert!(matches!(error, CopyError::NotRegistered { .. }), "{error}");
+    assert!(content(&disk) == before, "{:?}", disk.list(Path::new(ACTIVE)));
 }
 
 /// After a power failure at any operation, the same call completes the reseed.
