@@ -1,4 +1,4 @@
-//! Reading of a whole database as a backup does it, beside reads of the same file that verify nothing.
+//! Reading of a whole database as a backup does it, compared with reads of the same file without verification.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -18,7 +18,7 @@ use crate::usage::ProcessUsage;
 
 /// Bytes of one read, as in Jetstress.
 const READ: usize = 256 << 10;
-/// Reads under way at a time.
+/// Number of reads in flight.
 const DEPTH: usize = 8;
 /// Rounds of all reads in turn, each beginning with another one than the round before; the first round does not count.
 const ROUNDS: usize = 13;
@@ -88,7 +88,7 @@ pub fn backup(store: &StoreArgs) -> Result<()> {
     print(store, &group.limit, result)
 }
 
-/// What is done with the bytes of a read.
+/// Use of the bytes that were read.
 #[derive(Clone, Copy)]
 enum ReadPurpose {
     Verified,
@@ -109,7 +109,7 @@ fn verified(instance: &Instance) -> Result<u64> {
     Ok(pages.reads().bytes)
 }
 
-/// Reads the file with as many reads of the same size under way. `look` gets the bytes of each after the next read was
+/// Reads the file with the same number of reads of the same size in flight. `look` gets the bytes of each after the next read was
 /// begun.
 fn unverified(files: &dyn Vfs, path: &Path, look: impl Fn(&[u8])) -> Result<u64> {
     let file = files.open(path, OpenMode::Read)?;

@@ -76,17 +76,17 @@ pub struct FioRun<'a> {
     pub pattern: &'a str,
     /// Bytes per transfer.
     pub block: u64,
-    /// Transfers under way at a time.
+    /// Number of transfers in flight.
     pub depth: u32,
     /// Percent of reads where the pattern mixes.
     pub read_percent: f64,
-    /// How long.
+    /// Duration of the measurement in seconds.
     pub seconds: f64,
     /// Work before that does not count.
     pub warm_up: f64,
 }
 
-/// What fio reached.
+/// Throughput and latency that fio measured.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct FioResult {
     /// Transfers per second, both ways.

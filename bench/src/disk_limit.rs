@@ -8,7 +8,7 @@ use anyhow::{Context, Result, anyhow};
 
 use crate::control_group::{ControlGroup, MemoryLimitSource, hierarchy};
 
-/// What is limited.
+/// Quantity that is limited.
 #[derive(Clone, Copy)]
 pub enum DiskLimitKind {
     /// Bytes of reads, and of writes.

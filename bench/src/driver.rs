@@ -15,7 +15,7 @@ use crate::workload::{
     DrawnOperation, FastRandom, LiveRecord, MEAN_RECORD_BYTES, SessionRecords, StoreRecords, key_of, value,
 };
 
-/// How a store is driven.
+/// Options of the load on a store.
 #[derive(Clone, Copy, Debug)]
 pub struct MixOptions {
     /// Threads, each with a session.

@@ -1,4 +1,4 @@
-//! Maintenance of a database beside the device: the checksum scan beside reads of the same size, page zeroing beside writes of
+//! Maintenance of a database compared with the device: the checksum scan with reads of the same size, page zeroing with writes of
 //! the same size, the scans of two databases of a disk one after the other and at the same time, and what sequential layout
 //! gains.
 
@@ -62,7 +62,7 @@ struct ZeroingSpeed {
     write_bytes: u64,
     /// Database and log, until everything is durable.
     bytes_per_second: f64,
-    /// The same bytes to a file that exists, in writes of the same size one after the other, until they are durable.
+    /// Rate of the same writes, one after the other, to an existing file, until they are durable.
     raw_bytes_per_second: f64,
     processors: f64,
 }

@@ -212,7 +212,7 @@ pub fn run(path: &Path, depth: u32, read_percent: u64, time: Duration) -> Result
             buffer = step.buffer;
         }
     } else {
-        // One more than are in flight, which is prepared meanwhile.
+        // One more than are in flight: it is prepared while they run.
         let ready: Vec<PageTransfer> = (0..=depth).map(|_| flow.prepare(buffer())).collect();
         flow.state().ready = ready;
         let started = (0..depth).filter(|_| flow.start()).count() as u32;

@@ -100,7 +100,7 @@ impl EngineTransfers {
     }
 }
 
-/// Work of opening a store after a crash, as far as the engine reports it.
+/// Work of opening a store after a crash, if the engine reports it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StoreRecovery {
     /// Log records read that change data; `None` if the engine does not count them.

@@ -50,7 +50,7 @@ pub struct StoreArgs {
     limit_mib: Option<u64>,
 }
 
-/// How a store is driven.
+/// Options of the load on a store.
 #[derive(Args)]
 pub struct MixArgs {
     /// Number of threads
@@ -111,7 +111,7 @@ impl StoreArgs {
         }
     }
 
-    /// Limits the memory of this process. Engines need more than their cache; the limit is the same for all.
+    /// Limits the memory of this process. Engines need more than their cache; all engines have the same limit.
     pub fn limit(&self) -> ControlGroup {
         let default = 3 * self.options().cache + (80 << 20);
         match self.limit_mib {

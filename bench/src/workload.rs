@@ -67,7 +67,7 @@ pub struct LiveRecord {
 }
 
 impl LiveRecord {
-    /// Its key.
+    /// Returns the key of the record.
     pub fn key(self) -> RecordKey {
         key_of(self.id)
     }
@@ -132,7 +132,7 @@ impl StoreRecords {
         StoreRecords { live: parts.into_iter().flat_map(|records| records.live).collect(), next }
     }
 
-    /// Writes the list of records beside the store.
+    /// Writes the list of records next to the store.
     pub fn save(&self, path: &Path) -> Result<()> {
         let mut bytes = self.next.to_le_bytes().to_vec();
         bytes.reserve(self.live.len() * 6);

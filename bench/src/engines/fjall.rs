@@ -1,4 +1,4 @@
-//! fjall: an LSM tree, configured like RocksDB as far as possible. Lazy commits stay in the kernel's buffers.
+//! fjall: an LSM tree, configured like RocksDB where that is possible. Lazy commits stay in the kernel's buffers.
 
 use anyhow::{Result, bail};
 use fjall::config::BlockSizePolicy;

@@ -20,7 +20,7 @@ const INGESTED: usize = 256 << 20;
 
 /// All objects of the C API are opaque.
 type RocksOpaque = c_void;
-/// Where the C API puts an error message, which the caller frees.
+/// Location for an error message of the C API. The caller frees the message.
 type ErrorSlot = *mut *mut c_char;
 
 #[link(name = "rocksdb")]
@@ -168,7 +168,7 @@ pub struct RocksDb {
     read: *mut RocksOpaque,
     lazy: *mut RocksOpaque,
     durable: *mut RocksOpaque,
-    /// Of the database, and of table files.
+    /// Options for the database and for table files.
     options: *mut RocksOpaque,
     directory: PathBuf,
 }
@@ -337,7 +337,7 @@ impl BenchStore for RocksDb {
         }
     }
 
-    /// Table files are written beside the database and become a part of it.
+    /// Writes table files next to the database and adds them to it.
     fn bulk_load(&self, next: &mut dyn FnMut() -> Option<(RecordKey, Vec<u8>)>) -> Result<()> {
         let mut next = std::iter::from_fn(next).peekable();
         let mut paths = Vec::new();

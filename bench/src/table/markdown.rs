@@ -125,7 +125,7 @@ fn side_by_side(measurements: &Measurements, text: &mut String) {
     }
 }
 
-/// What further processors add.
+/// Writes the gain from additional processors.
 fn scaling(measurements: &Measurements, text: &mut String) {
     for (name, what) in [
         ("", "8 threads, 1 update: the device is the limit"),

@@ -40,7 +40,7 @@ pub struct TableSample {
     pub value: Value,
 }
 
-/// What else happened during a measurement.
+/// Other activity on the machine during a measurement.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct SampleDisturbance {
     /// Cores that other processes used.

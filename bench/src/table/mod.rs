@@ -24,7 +24,7 @@ use self::rounds::TableRounds;
 
 /// The last row.
 const LAST_ROW: u8 = 20;
-/// Where the figures of all rounds are stored.
+/// File in which the figures of all rounds are stored.
 const JSON: &str = "bench/target/result.json";
 
 /// Options of `table`.

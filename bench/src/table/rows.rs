@@ -29,7 +29,7 @@ pub struct TableLine {
     pub quiet: bool,
 }
 
-/// What a ratio, or a figure without a peer, should be.
+/// Goal for a ratio, or for a figure without a peer.
 #[derive(Clone, Copy)]
 pub enum RatioGoal {
     AtLeast(f64),

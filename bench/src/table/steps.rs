@@ -16,19 +16,19 @@ use crate::page_io;
 // Names of steps. Those of engines are followed by a slash and the engine.
 /// 8 threads, 1 update per transaction.
 pub const MIX8: &str = "mix8";
-/// The same, delta store off.
+/// [`MIX8`] without the delta store.
 pub const MIX8_NO_DELTAS: &str = "mix8-no-deltas";
-/// The same, torn-page protection on.
+/// [`MIX8`] with torn-page protection.
 pub const MIX8_PROTECTED: &str = "mix8-protected";
 /// 4 threads, 16 updates per transaction.
 pub const MIX4: &str = "mix4x16";
-/// The same, torn-page protection on.
+/// [`MIX4`] with torn-page protection.
 pub const MIX4_PROTECTED: &str = "mix4x16-protected";
-/// The same, without preread.
+/// [`MIX4`] without preread.
 pub const MIX4_NO_PREREAD: &str = "mix4x16-no-preread";
-/// The same, without preread, torn-page protection on.
+/// [`MIX4`] without preread and with torn-page protection.
 pub const MIX4_NO_PREREAD_PROTECTED: &str = "mix4x16-no-preread-protected";
-/// The same by RocksDB with MultiGet.
+/// [`MIX4`] on RocksDB with MultiGet.
 pub const MIX4_MULTIGET: &str = "mix4x16-multiget/rocksdb";
 /// fio with the share of reads of [`MIX8`], and of its variants.
 pub const FIO_MIX: &str = "fio-mix";
@@ -36,9 +36,9 @@ pub const FIO_MIX_NO_DELTAS: &str = "fio-mix-no-deltas";
 pub const FIO_MIX_PROTECTED: &str = "fio-mix-protected";
 /// Replay of closed generations by a passive copy.
 pub const REPLAY: &str = "replay/jetcell";
-/// A backup beside a read without verification.
+/// A backup compared with a read without verification.
 pub const BACKUP: &str = "backup/jetcell";
-/// Maintenance beside reads and writes of the same sizes.
+/// Maintenance compared with reads and writes of the same sizes.
 pub const MAINTENANCE: &str = "maintenance/jetcell";
 /// One writer of a log.
 pub const SYNC: &str = "sync";
@@ -286,7 +286,7 @@ impl TableRounds<'_> {
         self.child(engine, &["load"], &[])
     }
 
-    /// Row 20. The store stays for the rows behind it.
+    /// Row 20. The store stays for the rows that follow.
     fn bulk_load(&mut self, engine: &str) -> Result<Value> {
         self.make_room(engine)?;
         self.child(engine, &["load"], &["--bulk"])

@@ -219,7 +219,7 @@ impl LongValueReferences {
     }
 }
 
-/// What the tree stores for one long value.
+/// Content of the tree for one long value.
 struct StoredLongValue {
     /// Reference count that is stored in the value.
     counted: u32,

@@ -15,7 +15,7 @@ const TASK_LEN: usize = 1 << 20;
 /// Pages whose reads have started.
 pub(crate) struct TaskReads {
     pages: Vec<PageNumber>,
-    /// For each page, the run in which it is read and the offset of the page in that run's buffer.
+    /// Map from each page to the run in which it is read and the offset of the page in that run's buffer.
     page_positions: Vec<(usize, usize)>,
     runs: usize,
     reads: Receiver<(usize, io::Result<()>, IoBuffer)>,

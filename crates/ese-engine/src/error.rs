@@ -186,7 +186,7 @@ pub enum LogErrorKind {
     UnknownRecord,
 }
 
-/// How a page's database time differs from the time that the log expects.
+/// Difference between a page's database time and the time that the log expects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageTimeMismatch {
     /// The page is older than expected: a write was lost, or the file is an older copy.

@@ -38,7 +38,7 @@ pub struct ColumnFormat {
     pub wide_integers_as_text: bool,
 }
 
-/// What a column's stored bytes mean to its application. Values that do not have the expected form are written with
+/// Meaning of a column's stored bytes to its application. Values that do not have the expected form are written with
 /// their type in the catalog.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ColumnMeaning {

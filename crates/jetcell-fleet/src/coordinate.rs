@@ -11,7 +11,7 @@ use crate::coordinator::{Coordinator, CoordinatorAction, CoordinatorState, Fleet
 /// Maximum time to wait for a message. This limit ensures that heartbeats are sent on time.
 const RECEIVE_TIMEOUT: Duration = Duration::from_millis(20);
 
-/// How long the coordinator continues to send messages after the fleet has finished.
+/// Time for which the coordinator continues to send messages after the fleet has finished.
 const FINAL_SEND_TIME: Duration = Duration::from_millis(500);
 
 /// Maximum number of messages that are handled before the timers are checked again.

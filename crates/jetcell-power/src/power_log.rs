@@ -19,7 +19,7 @@ use crate::scope::MeterScope;
 
 /// Maximum number of rows in a log. This allows one row per second for more than a year.
 const MAX_ROWS: usize = 50_000_000;
-/// How far a window may extend beyond the log, in milliseconds. The times of a run are rounded to whole seconds.
+/// Maximum extent of a window beyond the log, in milliseconds. The times of a run are rounded to whole seconds.
 const TOLERANCE_MS: i64 = 1000;
 /// Limits for valid times and values. The time limit is the year 33658. The energy limit is about humanity's daily
 /// consumption.

@@ -7,7 +7,7 @@ use serde::Serialize;
 pub struct CalculationStep {
     /// Symbol for the result.
     pub symbol: String,
-    /// What the result is.
+    /// Description of the result.
     pub what: String,
     /// Formula with symbols.
     pub formula: String,

@@ -32,7 +32,7 @@ pub enum Error {
     /// A count is outside the limits of the models.
     #[error("{what}: {count} is not between {least} and {most}")]
     Count {
-        /// What is counted.
+        /// Description of the objects that are counted.
         what: &'static str,
         /// The given count.
         count: u64,
@@ -54,7 +54,7 @@ pub enum Error {
     /// A name is unknown.
     #[error("unknown {what} \"{name}\"; choose one of {choices}")]
     Unknown {
-        /// What the name refers to.
+        /// Kind of object that the name refers to.
         what: &'static str,
         /// The given name.
         name: String,

@@ -39,7 +39,7 @@ pub struct RebuildTimes {
     pub rebuild: Hours,
     /// Rate of the rebuild.
     pub rebuild_rate: BytesPerSecond,
-    /// What limits the rebuild rate.
+    /// Component that limits the rebuild rate.
     pub limit: RebuildLimit,
     /// Duration of one scrub pass over the drive.
     pub scrub_pass: Hours,

@@ -21,7 +21,7 @@ pub struct ReportCell {
     pub exact: String,
     /// The value in another form, such as `1.00 GiB` for a number of bytes. CSV omits remarks.
     pub remark: String,
-    /// How the value is judged.
+    /// Judgement of the value.
     pub(crate) tone: CellTone,
 }
 

@@ -77,7 +77,7 @@ pub struct StateDisks {
     pub disks: f64,
     /// Random disk operations per second caused by the host's operations.
     pub disk_iops: f64,
-    /// What keeps the disks busier: random operations or long transfers.
+    /// Kind of transfer that keeps the disks busier: random operations or long transfers.
     pub busier_with: SizingConstraint,
 }
 

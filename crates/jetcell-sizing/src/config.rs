@@ -76,7 +76,7 @@ pub struct MailboxConfig {
     /// Expected growth of the mailboxes.
     #[serde(default = "default_growth")]
     pub growth: Share,
-    /// How long deleted messages are retained.
+    /// Retention time of deleted messages.
     #[serde(default = "default_retention")]
     pub retention: DurationQuantity,
     /// Share of mailboxes with additional clients, such as mobile devices.
@@ -142,9 +142,9 @@ part!(
     LogConfig {
         /// Whether logs are on dedicated disks.
         apart: bool = true,
-        /// How long logs are retained if backups fail.
+        /// Retention time of logs if backups fail.
         without_truncation: DurationQuantity = DurationQuantity(3.0 * 86400.0),
-        /// How long a copy may be unreachable.
+        /// Time for which a copy may be unreachable.
         outage: DurationQuantity = DurationQuantity(86400.0),
         /// Replay delay of a lagged copy.
         lag: DurationQuantity = DurationQuantity(0.0),

@@ -58,7 +58,7 @@ pub struct CopyPlan {
     pub checkpoint_depth: u64,
 }
 
-/// What to do before the load in a run with `--reset`.
+/// Action before the load in a run with `--reset`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ResetAction {
@@ -111,7 +111,7 @@ pub struct RunPlan {
 }
 
 impl RunPlan {
-    /// For each database, returns its index among the databases on its disk and the number of databases on that disk.
+    /// Returns the index of each database among the databases on its disk and the number of databases on that disk.
     /// Databases in the same directory are on the same disk.
     pub fn databases_of_disks(&self) -> Vec<(u32, u32)> {
         let directory = |instance: &InstancePlan| instance.database.parent().map(Path::to_path_buf);

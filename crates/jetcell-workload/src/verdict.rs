@@ -43,7 +43,7 @@ pub struct VerdictRule {
     /// Whether there was evidence to judge the rule.
     #[serde(default = "judged", skip_serializing_if = "Clone::clone")]
     pub judged: bool,
-    /// Where the measured value comes from, and what to examine if the rule is broken.
+    /// Source of the measured value, and what to examine if the rule is broken.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
 }

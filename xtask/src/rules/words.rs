@@ -52,11 +52,11 @@ const IN_SOURCES: &[Phrase] = &[
 /// "generations behind", the option `--beside`.
 const LEGITIMATE: &str = r"`[^`]*`|\b[Tt]here (is|are|was|were) no \w+|\b(leav|left|lag|fall|fell)\w*( [\w-]+){0,8} behind\b|\b([Gg]enerations|Operations) behind\b|\bBehind at the end\b|--beside\b";
 
-/// Fewest words of a string literal that is a sentence for a user.
+/// Minimum number of words in a string literal that is examined. Shorter ones are keys and labels.
 const MIN_WORDS: usize = 3;
 
-/// Words with which no doc comment of an item begins: its first line stands alone in an index. "For each" is an exception.
-const BEGINNINGS: &str = r"^(The same|Of|As|It|Its|In|For [^e]\w*) ";
+/// Words with which no doc comment of an item begins: its first line stands alone in an index.
+const BEGINNINGS: &str = r"^(The same|Of|As|It|Its|For|In|What|How|Says|Where)\b";
 
 /// Consecutive comment lines of one kind, as one line of text.
 struct CommentBlock {
@@ -74,35 +74,26 @@ pub fn check(workspace: &Workspace) -> Result<RuleFindings> {
     let beginnings = Regex::new(BEGINNINGS)?;
     let legitimate = Regex::new(LEGITIMATE)?;
     let mut findings = RuleFindings::new();
-    for (path, source) in &workspace.sources {
-        // The benchmarks keep their words until they are rewritten.
-        let is_bench = path.starts_with(workspace.root.join("bench"));
-        let own = if is_bench { &[][..] } else { &in_sources[..] };
-        for CommentBlock { line, is_doc, text } in comments(&source.text) {
-            let text = legitimate.replace_all(&text, "``");
-            let place = format!("{}:{line}", workspace.display_path(path));
-            findings.extend(
-                everywhere.iter().chain(own).filter_map(|phrase| phrase_finding(&place, &text, phrase)),
-            );
-            if !is_bench && is_doc && beginnings.is_match(&text) {
-                findings.push(format!("{place}: \"{text}\"; write what the item is or does"));
-            }
-        }
-    }
     let rules = workspace.root.join("xtask/src/rules");
     for (path, source) in &workspace.sources {
+        let shown = workspace.display_path(path);
+        let phrases_in = |line: usize, text: &str| -> Vec<String> {
+            let text = legitimate.replace_all(text, "``");
+            let phrases = everywhere.iter().chain(&in_sources);
+            phrases.filter_map(|phrase| phrase_finding(&format!("{shown}:{line}"), &text, phrase)).collect()
+        };
+        for CommentBlock { line, is_doc, text } in comments(&source.text) {
+            findings.extend(phrases_in(line, &text));
+            if is_doc && beginnings.is_match(&text) {
+                findings.push(format!("{shown}:{line}: \"{text}\"; write what the item is or does"));
+            }
+        }
         let mut names = TestNames::default();
         names.visit_file(&source.syntax);
-        let texts = if is_named_for_tests(path) || path.starts_with(&rules) {
-            vec![]
-        } else {
-            literals(&source.text)?
-        };
-        for (line, text) in names.0.into_iter().chain(texts) {
-            let text = legitimate.replace_all(&text, "``");
-            let place = format!("{}:{line}", workspace.display_path(path));
-            let phrases = everywhere.iter().chain(&in_sources);
-            findings.extend(phrases.filter_map(|phrase| phrase_finding(&place, &text, phrase)));
+        findings.extend(names.0.iter().flat_map(|(line, text)| phrases_in(*line, text)));
+        // The rules themselves name the phrases.
+        if !is_named_for_tests(path) && !path.starts_with(&rules) {
+            findings.extend(literals(&source.text)?.iter().flat_map(|(line, text)| phrases_in(*line, text)));
         }
     }
     for (path, text) in &workspace.documents {

@@ -36,7 +36,7 @@ use crate::space::{SpaceLock, SpaceTrees};
 /// writes more pages. With more slack, the file gets larger, and each insert writes fewer pages.
 const SPARE_DIVISOR: usize = 32;
 
-/// How to relieve a full leaf with the help of its right neighbour.
+/// Plan to relieve a full leaf with the help of its right neighbour.
 pub(super) enum SharingPlan {
     /// The nodes of the leaf from the cut onwards move to the neighbour.
     Balance(SplitPoint),

@@ -18,7 +18,7 @@ pub struct LoadBuffers {
 pub(crate) struct SortMemory {
     /// Concatenated nodes.
     pub nodes: Vec<u8>,
-    /// For each node: its first bytes as a number, and its offset.
+    /// First bytes of each node as a number, and the offset of the node.
     pub places: Vec<(u64, u32)>,
 }
 

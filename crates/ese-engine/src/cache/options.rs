@@ -4,7 +4,7 @@ use ese_format::PageSize;
 use jetcell_sync::Arc;
 use jetcell_vfs::Clock;
 
-/// How dirty pages are handled when they are evicted.
+/// Treatment of dirty pages when they are evicted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EvictionPolicy {
     /// The page is written first, as in ESE and most other engines.
@@ -47,7 +47,7 @@ pub struct CacheOptions {
     /// `JET_paramStopFlushThreshold`.
     #[doc(alias = "JET_paramStopFlushThreshold")]
     pub stop_cleaning_permille: u32,
-    /// How dirty pages are handled when they are evicted.
+    /// Treatment of dirty pages when they are evicted.
     pub eviction: EvictionPolicy,
     /// Number of evicted pages whose last use is remembered. ESE: `JET_paramLRUKHistoryMax`.
     #[doc(alias = "JET_paramLRUKHistoryMax")]

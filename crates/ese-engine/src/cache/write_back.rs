@@ -46,7 +46,7 @@ pub(super) enum WriteReason {
     Flush,
 }
 
-/// How to handle pages with changes after the durable end of the log, or after the waypoint.
+/// Treatment of pages with changes after the durable end of the log, or after the waypoint.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum UnflushedLog {
     /// Flush the log first, which may take some time, and advance the waypoint, which starts new log generations.

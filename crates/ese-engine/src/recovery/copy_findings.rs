@@ -66,7 +66,7 @@ pub struct UnreplayedPage {
     pub damage: String,
 }
 
-/// What the replay of a copy has found since the last call to [`Replayer::take_findings`].
+/// Findings of the replay of a copy since the last call to [`Replayer::take_findings`].
 #[derive(Default)]
 pub struct CopyFindings {
     /// Pages that were compared, in log order for each database.

@@ -28,7 +28,7 @@ pub(crate) struct SpaceLock<'a> {
     _guard: MutexGuard<'a, ()>,
 }
 
-/// Where a search through an entire tree starts.
+/// Position where a search through an entire tree starts.
 pub(super) const FIRST: PageNumber = PageNumber::fixed(1);
 /// Maximum size in pages of an extent that a tree requests from its parent unless it needs more at once.
 const MAX_EXTENT: u32 = 256;

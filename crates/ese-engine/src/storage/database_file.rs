@@ -74,7 +74,7 @@ pub struct DatabaseFile {
     /// Serialises header writes. Acquired before `header`, which is never held across I/O.
     header_write: Mutex<()>,
     mark: Arc<HeaderGenerations>,
-    /// How many of the newest generations the file does not require. Zero while it is being detached.
+    /// Number of the newest generations that the file does not require. Zero while it is being detached.
     waypoint_latency: AtomicU32,
     /// Serialises changes to space trees. Acquired after `Tree::structure`.
     pub(crate) space: Mutex<()>,

@@ -249,7 +249,7 @@ impl VersionStore {
         self.newest(tree, bookmark).is_some_and(|version| !view.sees(&version.transaction))
     }
 
-    /// For each node with a bookmark from `first` to `last` whose data a running transaction has replaced, returns
+    /// Visits each node with a bookmark from `first` to `last` whose data a running transaction has replaced, and returns
     /// the length of the longest data that undo can restore.
     pub fn undo_lengths(
         &self,

@@ -108,7 +108,7 @@ impl<'a> Page<'a> {
         let bytes = if bytes.len() == size.bytes() { bytes } else { &NO_HEADER };
         match PageHeader::ref_from_prefix(bytes) {
             Ok((header, body)) => Page { header, body, large: size.is_large() },
-            Err(_) => unreachable!("a page header is present although NO_HEADER is set"),
+            Err(_) => unreachable!("a page and NO_HEADER are at least as long as a header"),
         }
     }
 

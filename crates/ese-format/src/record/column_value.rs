@@ -2,7 +2,7 @@
 
 use crate::long_value::LongValueId;
 
-/// What a record stores for one column.
+/// Content of a record for one column.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ColumnValue<'a> {
     /// The column is not stored, so its default applies. If there is no default, the column is null.

@@ -25,7 +25,7 @@ type PendingBlocks = BTreeMap<(LunId, u64), PendingBlock>;
 /// Blocks of the array, and their new content.
 type NewBlockContent = Vec<(u64, SharedBlock)>;
 
-/// What a consistency point decided before it writes.
+/// Decisions that a consistency point makes before it writes.
 struct ConsistencyPointPlan {
     /// New roots of the changed LUNs, with their indices in the catalogue.
     roots: Vec<(usize, BlockPointer)>,

@@ -19,7 +19,7 @@ pub struct TransferCounters {
 /// data and parity command, but each of its blocks is counted under its own purpose.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct MemberTransferCounters {
-    /// In-place transfers of data and parity.
+    /// Transfers of data and parity, made in place.
     pub data_and_parity: TransferCounters,
     /// Transfers of the journal.
     pub journal: TransferCounters,

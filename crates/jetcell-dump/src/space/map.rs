@@ -11,7 +11,7 @@ const CELLS: u32 = 1024;
 const PER_LINE: usize = 64;
 const CLASSES: usize = 7;
 
-/// How a page is used, as shown on the map.
+/// Use of a page, as shown on the map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PageClass {
     /// The page is listed as available.

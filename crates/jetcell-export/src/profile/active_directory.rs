@@ -86,7 +86,7 @@ struct SchemaAttribute {
     single: bool,
 }
 
-/// What is known about a directory's columns: the schema attributes by number, and the object names.
+/// Information about a directory's columns: the schema attributes by number, and the object names.
 #[derive(Debug, Default)]
 pub(super) struct DirectorySchema {
     attributes: BTreeMap<u32, SchemaAttribute>,

@@ -34,7 +34,7 @@ pub enum ApplicationProfile {
     WebCache,
 }
 
-/// What is known about a database's columns.
+/// Information about a database's columns.
 #[derive(Debug, Default)]
 pub(crate) struct ProfileKnowledge {
     /// True if the tables belong to Active Directory, whose Currency columns contain integers.
@@ -42,7 +42,7 @@ pub(crate) struct ProfileKnowledge {
     application: Option<ApplicationData>,
 }
 
-/// What was learned about the columns by reading rows from the database.
+/// Information about the columns that was read from rows of the database.
 #[derive(Debug)]
 enum ApplicationData {
     Directory(DirectorySchema),

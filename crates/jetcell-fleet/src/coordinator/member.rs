@@ -10,7 +10,7 @@ use crate::result_transfer::ResultReceiver;
 pub struct HostLoss {
     /// Time of the last message from the host, in nanoseconds since 1970 on the coordinator's clock.
     pub heard_ns: u64,
-    /// What the host was doing at that time.
+    /// Activity of the host at that time.
     pub did: String,
     /// Description of the situation in which the coordinator gave up on the host.
     pub given_up: String,

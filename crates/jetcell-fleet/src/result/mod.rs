@@ -77,7 +77,7 @@ pub struct HostRow {
     pub rank: u32,
     /// Name of the host.
     pub host: String,
-    /// How the test ended on the host.
+    /// Outcome of the test on the host.
     pub outcome: HostOutcome,
     /// Verdict on the host's own test.
     #[serde(default, skip_serializing_if = "Option::is_none")]

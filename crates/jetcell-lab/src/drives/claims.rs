@@ -37,7 +37,7 @@ pub struct CheckedClaim {
     pub printed: f64,
     /// The computed percentage, relative to `than`.
     pub computed: Option<f64>,
-    /// How the printed percentage relates to the computed one.
+    /// Relation of the printed percentage to the computed one.
     pub finding: ClaimFinding,
     /// Scope that the meter actually measured, if it differs from the scope that the source states.
     pub measured_scope: Option<MeterScope>,

@@ -7,9 +7,9 @@ use serde::Serialize;
 /// difference, on different bases.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct RelationToFirst {
-    /// How much more than the first drive, in percent of the first drive.
+    /// Excess over the first drive, in percent of the first drive.
     pub more_percent: f64,
-    /// How much less the first drive has, in percent of this drive.
+    /// Shortfall of the first drive, in percent of this drive.
     pub first_is_less_percent: f64,
 }
 

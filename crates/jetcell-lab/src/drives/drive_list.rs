@@ -76,7 +76,7 @@ pub struct DriveEntry {
     /// Price of the drive.
     #[serde(default)]
     pub price: Option<f64>,
-    /// Where the drive's power figure comes from.
+    /// Source of the drive's power figure.
     #[serde(default)]
     pub power: Option<PowerSource>,
 }

@@ -22,7 +22,7 @@ pub(super) struct SectorStamp {
     pub(super) sector: u64,
 }
 
-/// What a sector on the device contains.
+/// Content of a sector on the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SectorContent {
     Zeros,

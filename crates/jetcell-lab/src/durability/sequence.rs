@@ -55,7 +55,7 @@ impl SequenceName {
     }
 }
 
-/// How a write is performed.
+/// Method of a write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct WriteManner {
     pub(super) kind: StorageOperationKind,

@@ -25,7 +25,7 @@ pub struct BrokenPromise {
     pub operation: OperationNumber,
     /// Kind of the operation.
     pub kind: StorageOperationKind,
-    /// How the operation is damaged.
+    /// Kind of damage to the operation.
     pub damage: DurabilityDamage,
     /// Path where the damage was found, relative to the test's directory.
     pub path: PathBuf,

@@ -97,7 +97,7 @@ pub struct FilesystemTest {
     pub program: String,
     /// Heading that describes how the directories differ.
     pub title: &'static str,
-    /// What the sign of the differences means.
+    /// Meaning of the sign of the differences.
     pub signs: DifferenceSigns,
     /// Limits on the number of turns.
     pub limits: TurnLimits,

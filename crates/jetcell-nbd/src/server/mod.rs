@@ -22,7 +22,7 @@ use crate::connection::{NbdConnection, SocketStream};
 use crate::memory::{ConnectionMemory, ServerMemory};
 use crate::session::{NbdExports, NbdSessionEnd, serve};
 
-/// How long clients have to receive the last replies after the server was stopped.
+/// Time that clients have to receive the last replies after the server was stopped.
 const LAST_REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum number of connections that wait to be accepted. The standard library uses the same number.
 const BACKLOG: i32 = 128;

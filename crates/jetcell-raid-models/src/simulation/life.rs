@@ -17,7 +17,7 @@ use super::weibull::Weibull;
 use crate::array::DriveSet;
 use crate::model::GeneralModelRules;
 
-/// What to do with a drive set after a loss of data.
+/// Action on a drive set after a loss of data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AfterLoss {
     /// The life ends. The estimate is a probability of loss.
@@ -35,9 +35,9 @@ pub struct LossSimulation {
     pub laws: EventDistributions,
     /// Length of a life in hours.
     pub hours: f64,
-    /// What happens after a loss.
+    /// Action after a loss.
     pub after_loss: AfterLoss,
-    /// How defects are treated while drives are missing. The scrub always continues.
+    /// Treatment of defects while drives are missing. The scrub always continues.
     pub rules: GeneralModelRules,
     /// Factor by which hazards are multiplied, indexed by the number of failed drives. Beyond the end of the vector,
     /// it is 1.
@@ -131,7 +131,7 @@ struct DriveSlot {
     defective: bool,
 }
 
-/// What caused a loss.
+/// Cause of a loss.
 #[derive(PartialEq, Eq)]
 enum LossCause {
     Failure,

@@ -41,11 +41,11 @@ impl StatementOutcome {
 /// A statement and the outcome of its check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ConsistencyCheck {
-    /// Where the document makes the statement.
+    /// Location of the statement in the document.
     pub(crate) location: String,
     /// The statement itself.
     pub(crate) stated: String,
-    /// What the results contain.
+    /// Corresponding content of the results.
     pub(crate) found: String,
     pub(crate) outcome: StatementOutcome,
 }

@@ -41,7 +41,7 @@ pub(crate) enum ChecksumVerification {
     },
 }
 
-/// How the averages in the tables were computed.
+/// Method by which the averages in the tables were computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AverageMethod {
     /// Sums divided by counts.
@@ -80,7 +80,7 @@ pub(crate) struct PrintedTotals {
 pub struct ServerTest {
     pub(crate) server: String,
     pub(crate) kind: TestKind,
-    /// Where the results were read from.
+    /// Source of the results.
     pub(crate) source: String,
     /// Verdict. `None` for reports that do not have one, such as Jetstress's backup and recovery reports.
     pub(crate) verdict: Option<Verdict>,

@@ -339,7 +339,7 @@ struct EseStore {
     /// Volume number of each unit.
     volumes: Vec<usize>,
     zero_at_creation: bool,
-    /// For each database, its index among the databases on its disk and the number of databases on that disk.
+    /// Index of each database among the databases on its disk and the number of databases on that disk.
     disk_positions: Vec<(u32, u32)>,
     worked: Mutex<TaskRuntimes>,
     /// Log copiers, one for each unit. Empty unless the log reads of additional copies are simulated.

@@ -67,7 +67,7 @@ pub(super) fn threads(volumes: &[usize]) -> Option<usize> {
     (volumes.len() > MAX_DEDICATED_INSTANCES).then(|| (FIRST_VOLUME_THREADS + further).min(MAX_THREADS))
 }
 
-/// For each database, returns the worker group of its volume, or `None` if the instance has its own threads.
+/// Returns the worker group of each database's volume, or `None` if the instance has its own threads.
 pub(super) fn workers(volumes: &[usize], clock: Arc<dyn Clock>) -> Result<Vec<Option<Arc<WorkerGroup>>>> {
     let Some(threads) = threads(volumes) else { return Ok(vec![None; volumes.len()]) };
     let workers = Workers::start(threads, clock)?;

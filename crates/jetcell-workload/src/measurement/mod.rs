@@ -81,7 +81,7 @@ pub struct Measurement {
     pub array_samples: Vec<ArraySample>,
     /// Results of each completed repetition.
     pub repetitions: Vec<Repetition>,
-    /// How well the load kept to the target rate, or `None` in a closed loop.
+    /// Comparison of the load with its target rate, or `None` in a closed loop.
     pub open_loop: Option<OpenLoop>,
     /// Search for the highest rate, if the run included one.
     pub saturation: Option<SaturationSearch>,

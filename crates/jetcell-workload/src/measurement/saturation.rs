@@ -10,7 +10,7 @@ use crate::profile::Thresholds;
 use crate::verdict;
 use crate::verdict::VerdictRule;
 
-/// How many times in a row the confirmed rate must meet all limits.
+/// Number of times in a row that the confirmed rate must meet all limits.
 pub(crate) const CONFIRMATIONS: u32 = 3;
 
 /// Minimum rate in a search, in operations per second.
@@ -28,7 +28,7 @@ pub struct SaturationSearch {
     pub ended: bool,
     /// Operations per second in the closed loop before the search.
     pub closed_loop_rate: f64,
-    /// How long each step runs at its rate before it is measured, in seconds.
+    /// Time for which each step runs at its rate before it is measured, in seconds.
     pub settle_seconds: f64,
     /// All steps, in the order in which they were measured.
     pub steps: Vec<SaturationStep>,

@@ -107,7 +107,7 @@ pub struct Profile {
     /// Whether to search for the highest sustained rate. `duration` is then the duration of each step.
     #[serde(default)]
     pub find_max: bool,
-    /// How accesses are distributed over the records.
+    /// Distribution of accesses over the records.
     #[serde(default)]
     pub skew: Skew,
     /// Whether a checksum scan of each database runs concurrently with the load. Jetstress:
@@ -173,10 +173,10 @@ pub struct Profile {
     /// Whether unused bytes of pages are overwritten during database creation.
     #[serde(default)]
     pub zero_at_creation: bool,
-    /// How the state before the load is preserved or restored.
+    /// Method by which the state before the load is preserved or restored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reset: Option<ResetMethod>,
-    /// Where the databases come from.
+    /// Source of the databases.
     pub source: DatabaseSource,
     /// The user's description of the run. Jetstress: `Description`.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -221,7 +221,7 @@ pub struct RunResult {
     /// Parts of a stress test. There is more than one part if the test was interrupted and resumed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<TestPart>,
-    /// How the figures of a stress test change over time.
+    /// Change of a stress test's figures over time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub trends: Vec<Trend>,
     /// Results of the backup test.
