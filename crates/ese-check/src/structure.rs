@@ -82,12 +82,12 @@ struct StructureCheck<'a, 'd> {
 pub(crate) fn check_structure(
     database: &ReadableDatabase,
     last_owned: u32,
-    judged: &mut Option<VerifiedPages>,
+    verified_pages: &mut Option<VerifiedPages>,
     findings: &mut Findings,
     progress: Option<&CheckProgressFn>,
 ) -> StructureSummary {
     let mut reader = VerifiedPageReader::new(database);
-    *reader.verified_pages() = judged.take();
+    *reader.verified_pages() = verified_pages.take();
     let mut check = StructureCheck {
         reader,
         read_ahead: LeafReadAhead::default(),
@@ -130,7 +130,7 @@ pub(crate) fn check_structure(
     if let Some(judged) = check.reader.verified_pages() {
         judged.report(check.findings);
     }
-    *judged = check.reader.verified_pages().take();
+    *verified_pages = check.reader.verified_pages().take();
     check.summary
 }
 

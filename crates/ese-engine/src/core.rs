@@ -62,7 +62,7 @@ impl Core {
     /// logged.
     pub(crate) fn check_no_backup(&self) -> Result<()> {
         if self.backup_running.load(Ordering::Acquire) {
-            Err(running("a backup of the instance is running; wait for the backup, or stop it"))
+            Err(backup_conflict_error("a backup of the instance is running; wait for the backup, or stop it"))
         } else {
             Ok(())
         }
@@ -71,13 +71,15 @@ impl Core {
     /// Sets [`Services::backup_running`], unless a backup or a bulk load is running.
     pub(crate) fn begin_backup(&self) -> Result<()> {
         if self.backup_running.swap(true, Ordering::SeqCst) {
-            return Err(running("a backup of the instance is running; wait for the backup, or stop it"));
+            return Err(backup_conflict_error(
+                "a backup of the instance is running; wait for the backup, or stop it",
+            ));
         }
         // A bulk load increments its counter before it checks for a backup, so at least one of the two sees the
         // other.
         if self.bulk_loads.load(Ordering::SeqCst) > 0 {
             self.backup_running.store(false, Ordering::SeqCst);
-            return Err(running(
+            return Err(backup_conflict_error(
                 "a bulk load is running, and its pages are not logged; retry after the load",
             ));
         }
@@ -171,6 +173,6 @@ impl Core {
     }
 }
 
-fn running(what: &str) -> Error {
+fn backup_conflict_error(what: &str) -> Error {
     Error::Backup { fault: BackupErrorKind::Running, what: what.to_string() }
 }

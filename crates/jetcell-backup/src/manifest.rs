@@ -199,7 +199,7 @@ pub enum BackupState {
     /// An interrupted backup.
     Partial,
     /// Not a backup.
-    None,
+    NotABackup,
 }
 
 impl BackupManifest {
@@ -216,7 +216,7 @@ impl BackupManifest {
             None => {
                 let partial = directory.join(PARTIAL_FILE);
                 let is_partial = vfs.exists(&partial).map_err(|e| BackupError::io(&partial, &e))?;
-                Ok(if is_partial { BackupState::Partial } else { BackupState::None })
+                Ok(if is_partial { BackupState::Partial } else { BackupState::NotABackup })
             }
         }
     }
@@ -230,7 +230,7 @@ impl BackupManifest {
                 "{shown}: the backup was interrupted and is incomplete; to continue it, repeat it into the \
                  same directory"
             ),
-            BackupState::None => format!(
+            BackupState::NotABackup => format!(
                 "{shown}: the directory is not a backup, because {MANIFEST_FILE} is missing; specify the \
                  directory of a backup"
             ),
@@ -399,7 +399,7 @@ impl StoredLog {
     pub(crate) fn from_log(
         log: &VerifiedLog,
         name: FileName,
-        (bytes, sums): (u64, &RangeChecksums),
+        (bytes, range_checksums): (u64, &RangeChecksums),
     ) -> StoredLog {
         StoredLog {
             file: name,
@@ -410,7 +410,7 @@ impl StoredLog {
             previous_checksum: hex64(log.previous_checksum),
             checksum: hex64(log.checksum),
             end: hex64(log.end.to_u64()),
-            ranges: sums.to_text(),
+            ranges: range_checksums.to_text(),
         }
     }
 

@@ -79,8 +79,9 @@ pub fn snapshot(
         began_unix_ms,
     };
     let last = *backup.generations().end();
-    let sealed = unsealed
-        .seal(&mut |log| if log.generation == last { Ok(backup.verified_logs(log)?) } else { Ok(()) });
+    let sealed = unsealed.seal(&mut |log| {
+        if log.generation == last { Ok(backup.confirm_logs_verified(log)?) } else { Ok(()) }
+    });
     let manifest = sealed.map_err(|error| discard_after_error(&order, error))?;
     let is_usable = |database: &&Arc<Database>| {
         let signature = database.header().signature.to_hex();

@@ -128,15 +128,15 @@ impl LogFetcher<'_> {
 
     /// Compares the copy's last log with the log of an active side that it has not followed before. If the logs
     /// differ, the copy becomes unfit.
-    pub fn confirm(&self, state: &mut CopyState, offer: AvailableLogs) -> Result<HistoryConfirmation> {
+    pub fn confirm(&self, state: &mut CopyState, available: AvailableLogs) -> Result<HistoryConfirmation> {
         let Some(end) = state.end else { return self.confirm_part(state) };
         let generation = Generation(end.generation);
-        if generation < offer.oldest {
+        if generation < available.oldest {
             return self.confirm_by_next(state, end);
         }
-        let is_open = generation == offer.closed.next();
-        let other_log = offer.open_created.is_some_and(|created| created != end.created);
-        if generation > offer.closed && (!is_open || other_log) {
+        let is_open = generation == available.closed.next();
+        let other_log = available.open_created.is_some_and(|created| created != end.created);
+        if generation > available.closed && (!is_open || other_log) {
             if self.source.read_log(generation, 0)?.is_some() {
                 // The offer is outdated.
                 return Ok(HistoryConfirmation::NotYet);
@@ -152,7 +152,7 @@ impl LogFetcher<'_> {
             state.store(&**self.vfs, self.directory)?;
             return Ok(HistoryConfirmation::NotYet);
         }
-        if generation > offer.closed {
+        if generation > available.closed {
             let path = state.logs(self.vfs, self.directory).archived(generation);
             // If the copy's log is damaged, it is fetched again once the active side has closed it.
             let Ok(ours) = VerifiedLog::read(self.vfs, &path, true) else {

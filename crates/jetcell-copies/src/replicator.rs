@@ -107,7 +107,7 @@ impl Replicator {
         let (streams, pause) = (options.stream_log, options.idle_wait());
         let events = CopyEvents::new(&**vfs, directory, options.events.clone());
         let replayer = LogReplayer::new(vfs.clone(), directory.to_path_buf(), options);
-        let mut replication = Replicator {
+        let mut replicator = Replicator {
             vfs: vfs.clone(),
             directory: directory.to_path_buf(),
             source,
@@ -124,8 +124,8 @@ impl Replicator {
             confirmed: false,
             lock,
         };
-        replication.adopt_received_logs()?;
-        Ok(replication)
+        replicator.adopt_received_logs()?;
+        Ok(replicator)
     }
 
     /// Adds logs that are under their final names but not in the state, because of a crash.
@@ -237,7 +237,7 @@ impl Replicator {
 
     fn run_step(&mut self) -> Result<ReplicationStepReport> {
         let (mut report, tries) = (ReplicationStepReport::default(), self.state.tries);
-        let offer = match self.copy(&mut report) {
+        let offer = match self.fetch_logs(&mut report) {
             Ok(offer) => Some(offer),
             Err(error) if error.is_temporary() => {
                 self.leave_block_mode(&error.to_string());
@@ -279,7 +279,7 @@ impl Replicator {
         Ok(report)
     }
 
-    fn copy(&mut self, report: &mut ReplicationStepReport) -> Result<AvailableLogs> {
+    fn fetch_logs(&mut self, report: &mut ReplicationStepReport) -> Result<AvailableLogs> {
         let offer = self.source.available_logs()?;
         let now = self.vfs.clock().unix_ms();
         self.state.active =
@@ -287,7 +287,7 @@ impl Replicator {
         // Report what the copy needs before fetching logs, so that the active side keeps the logs for a new copy from
         // the start.
         self.send_registration(now)?;
-        let mut copier = LogFetcher {
+        let mut fetcher = LogFetcher {
             vfs: &self.vfs,
             directory: &self.directory,
             source: &*self.source,
@@ -299,15 +299,15 @@ impl Replicator {
         let is_ahead = self.state.next > offer.closed.0 + 1;
         if !self.confirmed || is_ahead || self.state.confirmed_with != place {
             self.confirmed = false;
-            let confirmed = copier.confirm(&mut self.state, offer)?;
+            let confirmed = fetcher.confirm(&mut self.state, offer)?;
             if confirmed == HistoryConfirmation::NotYet {
                 return Ok(offer);
             }
             // The streamed log may belong to an abandoned history.
-            *copier.streamed = None;
+            *fetcher.streamed = None;
             remove_streamed(&*self.vfs, &self.directory)?;
             if confirmed == HistoryConfirmation::ByNextLog {
-                report.copied = copier.copy_logs(&mut self.state, offer.closed, 1)?;
+                report.copied = fetcher.copy_logs(&mut self.state, offer.closed, 1)?;
                 if report.copied == 0 {
                     return Ok(offer);
                 }
@@ -317,9 +317,9 @@ impl Replicator {
             self.state.source = self.source.address();
             self.state.store(&*self.vfs, &self.directory)?;
         }
-        report.copied += copier.copy_logs(&mut self.state, offer.closed, MAX_BATCH_GENERATIONS)?;
+        report.copied += fetcher.copy_logs(&mut self.state, offer.closed, MAX_BATCH_GENERATIONS)?;
         if self.stream_log && self.state.next > offer.closed.0 && self.state.phase == CopyPhase::Following {
-            report.streamed_bytes = copier.stream(&self.state)?;
+            report.streamed_bytes = fetcher.stream(&self.state)?;
             self.enter_block_mode();
         } else if self.state.next <= offer.closed.0 {
             self.leave_block_mode("closed logs are waiting to be copied");

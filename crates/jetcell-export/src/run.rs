@@ -76,7 +76,7 @@ pub fn export(
     // A Parquet column has a single type, but not all of these integers are times.
     if options.format == ExportFormat::Parquet {
         let columns = selected.iter_mut().flat_map(|selected| &mut selected.table.columns);
-        columns.for_each(TableColumn::write_stored_values);
+        columns.for_each(TableColumn::use_stored_values);
     }
     let tables: Vec<&SourceTable> = selected.iter().map(|selected| &selected.table).collect();
     exported.tables = tables.len();

@@ -162,7 +162,7 @@ impl TableColumn {
     }
 
     /// Leaves the stored values unchanged, for output formats in which a column has a single type.
-    pub(crate) fn write_stored_values(&mut self) {
+    pub(crate) fn use_stored_values(&mut self) {
         if self.format.meaning != ColumnMeaning::DirectorySid {
             self.format.meaning = ColumnMeaning::Stored;
         }

@@ -46,7 +46,7 @@ pub fn coordinate(
     coordinator: &mut Coordinator,
     clocks: HostClocks,
     bus: &dyn Bus,
-    keeper: &mut dyn CoordinatorBackend,
+    backend: &mut dyn CoordinatorBackend,
     stop: &StopSignal,
 ) {
     let mut farewell = None;
@@ -67,17 +67,17 @@ pub fn coordinate(
         for effect in effects {
             match send(bus, effect) {
                 Some(CoordinatorAction::StoreResult(rank, bytes)) => {
-                    let kept = keeper.store_result(rank, &bytes);
-                    coordinator.record_stored_result(rank, kept);
+                    let stored = backend.store_result(rank, &bytes);
+                    coordinator.record_stored_result(rank, stored);
                 }
-                Some(CoordinatorAction::Report(news)) => keeper.report(&news, coordinator),
+                Some(CoordinatorAction::Report(event)) => backend.report(&event, coordinator),
                 Some(CoordinatorAction::Send(..)) | None => {}
             }
         }
         if let Some(state) = coordinator.take_changed_state() {
-            keeper.save_state(&state);
+            backend.save_state(&state);
         }
-        keeper.show_progress(coordinator, now);
+        backend.show_progress(coordinator, now);
         if coordinator.is_finished() {
             let over_ns = *farewell.get_or_insert(now);
             // During this time, hosts that missed their dismissal receive it again.

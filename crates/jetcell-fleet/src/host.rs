@@ -192,7 +192,7 @@ pub struct HostSession {
     clock: ClockEstimate,
     /// Start of the measurement on the coordinator's clock.
     start_ns: Option<u64>,
-    parcel: Option<ResultTransfer>,
+    transfer: Option<ResultTransfer>,
     stopped: Option<String>,
     departure: Option<SessionEnd>,
     ignored: u64,
@@ -224,7 +224,7 @@ impl HostSession {
             next_ping_ns: 0,
             clock: ClockEstimate::default(),
             start_ns: None,
-            parcel: None,
+            transfer: None,
             stopped: None,
             departure: None,
             ignored: 0,
@@ -267,7 +267,7 @@ impl HostSession {
     pub fn record_test_end(&mut self, outcome: Result<ResultTransfer, String>) {
         let failure = match outcome {
             Ok(parcel) => {
-                self.parcel = Some(parcel);
+                self.transfer = Some(parcel);
                 None
             }
             Err(reason) => Some(reason),
@@ -388,13 +388,13 @@ impl HostSession {
     }
 
     fn send_chunks(&mut self, first: u64, count: u64) {
-        let Some(parcel) = self.parcel.take() else { return };
+        let Some(parcel) = self.transfer.take() else { return };
         for number in first..first.saturating_add(count.min(MAX_CHUNKS_PER_REQUEST)) {
             let Some(piece) = parcel.chunk(number) else { break };
             let (rank, token) = (self.identity.fleet_rank.rank, self.identity.token.clone());
             self.send(&HostMessage::Piece { rank, token, number }, piece);
         }
-        self.parcel = Some(parcel);
+        self.transfer = Some(parcel);
     }
 
     fn handle_dismissal(&mut self) {
@@ -491,7 +491,7 @@ impl HostSession {
             live: shared.live,
             clock: self.clock.report(now),
             window,
-            offer: self.parcel.as_ref().map(ResultTransfer::offer),
+            offer: self.transfer.as_ref().map(ResultTransfer::offer),
             ignored: self.ignored,
         }
     }

@@ -143,9 +143,9 @@ mod tests {
         std::fs::create_dir(&inside).unwrap();
         symlink("/etc", inside.join("link")).unwrap();
         symlink("/nowhere", inside.join("dangling")).unwrap();
-        let permit = HostLimits { directories: vec![inside.clone()], ..HostLimits::default() };
+        let limits = HostLimits { directories: vec![inside.clone()], ..HostLimits::default() };
         let shown = inside.display();
-        assert!(permit.profile(&order(&format!("dirs=['{shown}/new/deep']"))).is_ok());
+        assert!(limits.profile(&order(&format!("dirs=['{shown}/new/deep']"))).is_ok());
         for outside in [
             format!("dirs=['{}']", dir.path().display()),
             format!("dirs=['{shown}/../other']"),
@@ -158,11 +158,11 @@ mod tests {
             format!("dirs=['{shown}']\noutput='/etc/x'"),
             format!("dirs=['{shown}']\nforce=true"),
         ] {
-            assert!(permit.profile(&order(&outside)).is_err(), "{outside}");
+            assert!(limits.profile(&order(&outside)).is_err(), "{outside}");
         }
         let nothing = HostLimits::default().profile(&order(&format!("dirs=['{shown}']"))).unwrap_err();
         assert!(nothing.contains("--allow-dir"), "{nothing}");
-        let replacing = HostLimits { allow_replacing: true, ..permit };
+        let replacing = HostLimits { allow_replacing: true, ..limits };
         assert!(replacing.profile(&order(&format!("dirs=['{shown}']\nforce=true"))).is_ok());
     }
 

@@ -30,7 +30,7 @@ pub trait HostTask: Send {
 
 /// The work of a real fleet host: a test of its storage.
 pub struct StorageTestTask<'a> {
-    permit: HostLimits,
+    limits: HostLimits,
     /// Additional observer of the run.
     observer: &'a mut (dyn Observer + Send),
     /// Called on the host with the result of its run.
@@ -43,12 +43,12 @@ pub struct StorageTestTask<'a> {
 impl<'a> StorageTestTask<'a> {
     /// Creates the work for a host, limited by a permit.
     pub fn new(
-        permit: HostLimits,
+        limits: HostLimits,
         observer: &'a mut (dyn Observer + Send),
         ended: impl FnMut(&FinishedRun) + Send + 'a,
     ) -> StorageTestTask<'a> {
         StorageTestTask {
-            permit,
+            limits,
             observer,
             ended: Box::new(ended),
             accepted: None,
@@ -59,7 +59,7 @@ impl<'a> StorageTestTask<'a> {
 
 impl HostTask for StorageTestTask<'_> {
     fn accept(&mut self, order: &Assignment, mark: &DirectoryMark) -> Result<(), String> {
-        let profile = self.permit.profile(order)?;
+        let profile = self.limits.profile(order)?;
         let all: Vec<PathBuf> =
             profile.dirs.iter().chain(&profile.log_dirs).chain(&profile.copy_dirs).cloned().collect();
         self.marks = DirectoryMarks::write(mark, &all)?;

@@ -75,7 +75,7 @@ impl SensitivityInput {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct InputSensitivity {
     /// Input whose effect is described.
-    pub lever: SensitivityInput,
+    pub input: SensitivityInput,
     /// Percentage change of the result per percent of change in the input: d ln F / d ln x.
     pub elasticity: f64,
     /// Result with this input halved, as a fraction of the unchanged result.
@@ -112,7 +112,7 @@ pub fn sensitivities(case: &ReliabilityCase) -> Result<Vec<InputSensitivity>, Er
         let three = (loss(lever, 1.0 / STEP)?, loss(lever, STEP)?, loss(lever, 0.5)?);
         if let (Some(down), Some(up), Some(half)) = three {
             let elasticity = (up / down).ln() / (2.0 * STEP.ln());
-            effects.push(InputSensitivity { lever, elasticity, halved: half / now });
+            effects.push(InputSensitivity { input: lever, elasticity, halved: half / now });
         }
     }
     effects.sort_by(|one, other| other.elasticity.total_cmp(&one.elasticity));
@@ -122,7 +122,7 @@ pub fn sensitivities(case: &ReliabilityCase) -> Result<Vec<InputSensitivity>, Er
 /// Returns the dominant repair process. A process dominates if halving its time reduces the result by at least a
 /// tenth.
 pub fn dominant_repair(effects: &[InputSensitivity]) -> DominantRepair {
-    let counts = |lever| effects.iter().any(|effect| effect.lever == lever && effect.halved < 0.9);
+    let counts = |lever| effects.iter().any(|effect| effect.input == lever && effect.halved < 0.9);
     match (counts(SensitivityInput::ScrubInterval), counts(SensitivityInput::RestoreTime)) {
         (true, true) => DominantRepair::Both,
         (true, false) => DominantRepair::Scrub,
@@ -155,9 +155,9 @@ mod tests {
     #[test]
     fn double_parity_loss_is_nearly_proportional_to_restore_time() {
         let effects = sensitivities_for(RaidType::RaidDp);
-        let restore = effects.iter().find(|effect| effect.lever == SensitivityInput::RestoreTime).unwrap();
+        let restore = effects.iter().find(|effect| effect.input == SensitivityInput::RestoreTime).unwrap();
         assert!((0.95..1.1).contains(&restore.elasticity), "{restore:?}");
-        assert_eq!(effects[0].lever, SensitivityInput::FailureRate, "every loss includes two failures");
+        assert_eq!(effects[0].input, SensitivityInput::FailureRate, "every loss includes two failures");
         assert!((1.95..2.05).contains(&effects[0].elasticity), "{:?}", effects[0]);
     }
 
@@ -171,7 +171,7 @@ mod tests {
             sensitivities(&case)
                 .unwrap()
                 .iter()
-                .all(|effect| effect.lever != SensitivityInput::ScrubInterval)
+                .all(|effect| effect.input != SensitivityInput::ScrubInterval)
         );
     }
 }

@@ -24,24 +24,24 @@ pub trait SimulatedLink: Send + Sync {
 /// Connector for a server in the same process, which processes requests during each write call.
 pub struct InProcessConnector {
     exports: Arc<ExportedDirectories>,
-    wire: Arc<dyn SimulatedLink>,
+    link: Arc<dyn SimulatedLink>,
 }
 
 impl InProcessConnector {
     /// Creates a connector to a server that has these exports.
     pub fn new(exports: &Arc<ExportedDirectories>, wire: Arc<dyn SimulatedLink>) -> InProcessConnector {
-        InProcessConnector { exports: exports.clone(), wire }
+        InProcessConnector { exports: exports.clone(), link: wire }
     }
 }
 
 impl Connector for InProcessConnector {
     fn connect(&self, _within: Duration) -> Result<ClientStream, RemoteError> {
-        if !self.wire.can_connect() {
+        if !self.link.can_connect() {
             return Err(RemoteError::Unreachable("no answer".into()));
         }
         Ok(ClientStream::without_deadline(Box::new(InProcessStream {
             session: Some(ServerSession::new(&self.exports)),
-            wire: self.wire.clone(),
+            wire: self.link.clone(),
             requests: Vec::new(),
             replies: VecDeque::new(),
         })))

@@ -56,13 +56,13 @@ impl Descriptor {
         // Without NONBLOCK, opening a pipe would wait until its other end is opened.
         let file = match at.open(access | create | OFlags::NONBLOCK, NEW_FILE) {
             Err(Errno::NXIO) => return Err(not_a_file_error("a socket, or a device without a driver")),
-            Err(error) if mode == OpenMode::WriteOwn && !at.is_confined() => {
+            Err(error) if mode == OpenMode::WriteOwn && !at.refuses_links() => {
                 return Err(nofollow_error(error));
             }
             other => other.map_err(|error| at.to_io_error(error))?,
         };
         match FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) {
-            FileType::BlockDevice if at.is_confined() => return Err(not_a_file_error("a block device")),
+            FileType::BlockDevice if at.refuses_links() => return Err(not_a_file_error("a block device")),
             FileType::Directory => return Err(Errno::ISDIR.into()),
             FileType::Fifo => return Err(not_a_file_error("a pipe")),
             FileType::CharacterDevice => return Err(not_a_file_error("a character device")),

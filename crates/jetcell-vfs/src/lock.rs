@@ -25,7 +25,7 @@ static HELD: Mutex<BTreeSet<(u64, u64)>> = Mutex::new(BTreeSet::new());
 
 /// Time during which locking a busy block device is retried. Some uses are short-lived: udev briefly locks a device
 /// after a writer has closed it, and a forked process keeps its parent's claims until it executes its program.
-const DEVICE_WAIT: Duration = Duration::from_millis(500);
+const DEVICE_LOCK_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Maximum number of attempts to create a lock file that another process creates and removes concurrently.
 const CREATIONS: usize = 100;
@@ -39,7 +39,8 @@ impl FileLock {
     /// Locks a file or block device. Waits up to [`DEVICE_WAIT`] for a block device; for a file, fails immediately if
     /// the lock is held.
     pub fn acquire(at: &ResolvedPath<'_>, clock: &dyn Clock) -> io::Result<FileLock> {
-        let until = clock.monotonic() + if is_block_device(at) { DEVICE_WAIT } else { Duration::ZERO };
+        let until =
+            clock.monotonic() + if is_block_device(at) { DEVICE_LOCK_TIMEOUT } else { Duration::ZERO };
         loop {
             match FileLock::acquire_now(at) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock && clock.monotonic() < until => {
@@ -55,7 +56,7 @@ impl FileLock {
         let stat = rustix::fs::fstat(&file)?;
         let is_usual =
             matches!(FileType::from_raw_mode(stat.st_mode), FileType::RegularFile | FileType::Directory);
-        if at.is_confined() && !is_usual {
+        if at.refuses_links() && !is_usual {
             return Err(not_a_file_error("a special file"));
         }
         let identity = (stat.st_dev, stat.st_ino);

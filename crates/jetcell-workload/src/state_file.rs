@@ -26,16 +26,16 @@ impl StateFile {
     /// Reads the file from a directory. Returns `None` if it does not exist.
     pub(crate) fn read<T: DeserializeOwned>(&self, dir: &Path) -> Result<Option<T>, StartError> {
         let path = dir.join(self.name);
-        let refusal = |what: String| {
+        let start_error = |what: String| {
             StartError::new(ConfigurationError::new(format!("{}{what}", path.display())).to_string())
         };
         let mut bytes = Vec::new();
         match open_trusted_input(&path).and_then(|file| file.take(self.max_bytes).read_to_end(&mut bytes)) {
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(refusal(format!(": cannot be read: {error}"))),
+            Err(error) => return Err(start_error(format!(": cannot be read: {error}"))),
         }
-        let damaged = |error| refusal(format!(" is damaged ({}); {}", error_line(&error), self.advice));
+        let damaged = |error| start_error(format!(" is damaged ({}); {}", error_line(&error), self.advice));
         serde_json::from_slice(&bytes).map(Some).map_err(damaged)
     }
 

@@ -243,7 +243,7 @@ enum TestSubcommand {
 /// Restarts the program with allocators that reserve little address space, if the address space of the process is
 /// limited (`ulimit -v`). By default, the allocators reserve a gigabyte in advance, which would leave too little for
 /// the load.
-fn limit_address_space() {
+fn restart_if_address_space_is_limited() {
     const SETTINGS: [(&str, &str); 2] = [("MALLOC_ARENA_MAX", "1"), ("MIMALLOC_ARENA_RESERVE", "32MiB")];
     let unlimited = getrlimit(Resource::As).current.is_none();
     if unlimited || SETTINGS.iter().any(|(name, _)| std::env::var_os(name).is_some()) {
@@ -310,7 +310,7 @@ fn requested_colour(mut words: impl Iterator<Item = String>) -> Colour {
 
 fn main() -> ExitCode {
     report_file_size_limit();
-    limit_address_space();
+    restart_if_address_space_is_limited();
     let arguments = match JetcellArgs::try_parse() {
         Ok(arguments) => arguments,
         // Clap also returns help and version output as errors.

@@ -306,7 +306,7 @@ impl Backup {
     /// Confirms that all logs in the snapshot were verified. `last` is the log of the last generation with records.
     ///
     /// Returns an error if there was no freeze, or if `last` is a different log (-616).
-    pub fn verified_logs(&mut self, last: &VerifiedLog) -> Result<()> {
+    pub fn confirm_logs_verified(&mut self, last: &VerifiedLog) -> Result<()> {
         if !self.is_snapshot || Some(last.generation) != self.high {
             return fault(
                 BackupErrorKind::LogNotCopied,
@@ -351,17 +351,17 @@ impl Backup {
 
     /// Completes the backup. `whole` contains the databases whose pages were all good; their headers name this backup
     /// from now on. All data that was read must be durable. After a full or incremental backup, removes logs.
-    pub fn finish(mut self, whole: &[Arc<Database>]) -> Result<BackupSummary> {
+    pub fn finish(mut self, intact: &[Arc<Database>]) -> Result<BackupSummary> {
         if self.last_created.is_none() {
             return fault(BackupErrorKind::LogNotCopied, "not all logs of the backup have been read");
         }
-        for database in whole {
+        for database in intact {
             self.append(record::BackupRecord::UPDATE_HEADER, DatabaseIdInLog(database.log_id()))?;
             database.file.record_backup(self.kind.scope(), self.details())?;
         }
         let mut summary = BackupSummary::default();
         if self.kind.truncates() {
-            summary.removed_logs = self.truncate(whole)?;
+            summary.removed_logs = self.truncate(intact)?;
         }
         self.append(record::BackupRecord::STOP, DatabaseIdInLog(0))?;
         self.ended = true;

@@ -273,7 +273,7 @@ impl DatabasePageReader {
         first: PageNumber,
         bytes: &mut [u8],
         result: io::Result<()>,
-        mut doubts: BTreeSet<PageNumber>,
+        mut suspect_pages: BTreeSet<PageNumber>,
     ) -> Result<BTreeSet<PageNumber>> {
         let size = self.page_size();
         let torn = self.source.replace_torn(first, bytes);
@@ -283,19 +283,19 @@ impl DatabasePageReader {
             self.refill_reads()?;
             // If an extent could not be read, at least one of its pages is unreadable, so each page is read
             // separately.
-            if doubts.contains(&page) || (result.is_err() && !torn.contains(&page)) {
-                doubts.insert(page);
+            if suspect_pages.contains(&page) || (result.is_err() && !torn.contains(&page)) {
+                suspect_pages.insert(page);
                 continue;
             }
             match verify_page(bytes, size, page) {
                 PageIntegrity::Good => {}
                 PageIntegrity::Zero => self.reads.zero += 1,
                 PageIntegrity::Repaired { .. } | PageIntegrity::WrongPage { .. } | PageIntegrity::Bad => {
-                    doubts.insert(page);
+                    suspect_pages.insert(page);
                 }
             }
         }
-        Ok(doubts)
+        Ok(suspect_pages)
     }
 
     /// Rereads pages individually, while they are not being written, until they are good or the maximum number of

@@ -12,7 +12,7 @@ use crate::cache::{LoadBuffers, SortMemory};
 pub(super) const PREFIX: usize = 4;
 
 /// Number of nodes that [`SortedNodeBatches`] copies at a time.
-const GATHERED: usize = 64;
+const BATCH_NODES: usize = 64;
 
 /// Nodes in memory. On drop, the memory is returned to the load's buffers.
 pub(super) struct NodesInMemory {
@@ -113,9 +113,9 @@ impl SortedNodeBatches {
         if self.at == self.nodes.len() {
             self.nodes.clear();
             self.at = 0;
-            let some = self.sorted.memory.in_order(self.next).take(GATHERED);
+            let some = self.sorted.memory.in_order(self.next).take(BATCH_NODES);
             some.for_each(|node| self.nodes.extend_from_slice(node));
-            self.next += GATHERED;
+            self.next += BATCH_NODES;
             if self.nodes.is_empty() {
                 return None;
             }

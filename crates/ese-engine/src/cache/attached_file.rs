@@ -25,7 +25,7 @@ pub(super) struct AttachedFile {
     pub in_flight: InFlightCounter,
     /// Ranges that are being read without the cache.
     pub announced: AnnouncedRanges,
-    pub given_back: ReleasedPages,
+    pub released: ReleasedPages,
     /// Pages that could not be read.
     pub damaged: DamagedPages,
 }
@@ -46,7 +46,7 @@ impl AttachedFile {
             sync: Mutex::default(),
             in_flight: InFlightCounter::default(),
             announced: AnnouncedRanges::default(),
-            given_back: ReleasedPages::default(),
+            released: ReleasedPages::default(),
             damaged: DamagedPages::default(),
         }
     }

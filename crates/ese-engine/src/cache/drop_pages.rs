@@ -18,7 +18,7 @@ impl Cache {
         wanted: impl Fn(PageNumber) -> bool,
     ) -> Result<()> {
         let attached = self.shared.file(file)?;
-        ranges.iter().for_each(|(first, last)| attached.given_back.add(*first, *last));
+        ranges.iter().for_each(|(first, last)| attached.released.add(*first, *last));
         if self.page_table.remove_pages(&attached, &self.shared.deltas, wanted) {
             // Page writes must complete before the caller changes the file.
             attached.in_flight.wait();
@@ -29,6 +29,6 @@ impl Cache {
     /// Returns true if all of these pages were returned to the file system since the file was attached, and are still
     /// unused.
     pub(crate) fn are_released(&self, file: AttachedFileId, first: u32, last: u32) -> bool {
-        self.shared.find_file(file).is_some_and(|attached| attached.given_back.contains(first, last))
+        self.shared.find_file(file).is_some_and(|attached| attached.released.contains(first, last))
     }
 }

@@ -138,7 +138,7 @@ impl Cache {
     pub fn create(&self, key: PageKey) -> Result<PinnedPage> {
         loop {
             self.shared.check()?;
-            self.shared.file(key.file)?.given_back.remove(key.page.get(), key.page.get());
+            self.shared.file(key.file)?.released.remove(key.page.get(), key.page.get());
             if let Some(page) = self.page_table.pin(key) {
                 let frame = page.frame();
                 match self.page_table.stable_state(&page) {
@@ -302,7 +302,7 @@ impl Cache {
         mode: FetchMode,
     ) -> Result<FrameState> {
         let path = attached.file.path();
-        let is_given_back = || attached.given_back.contains(key.page.get(), key.page.get());
+        let is_given_back = || attached.released.contains(key.page.get(), key.page.get());
         let mut attempt = 0;
         loop {
             attempt += 1;

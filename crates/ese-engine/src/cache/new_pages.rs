@@ -67,7 +67,7 @@ impl Cache {
             "a new page at or after {first} is already in the cache"
         );
         attached.announced.about_to_write(pages);
-        attached.given_back.remove(first.get(), first.get() + count.saturating_sub(1));
+        attached.released.remove(first.get(), first.get() + count.saturating_sub(1));
         attached.in_flight.begin(1);
         writes.in_flight.begin(1);
         let (of_file, of_writer) = (attached.clone(), writes.clone());

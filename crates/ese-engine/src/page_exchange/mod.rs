@@ -39,7 +39,7 @@ use crate::storage::DatabaseFile;
 use crate::{Error, Result};
 
 /// Time after which an unanswered request is repeated.
-const ASK_AGAIN: Duration = Duration::from_secs(10);
+const REQUEST_RETRY_INTERVAL: Duration = Duration::from_secs(10);
 /// Time after a request in which answers are polled for at short intervals; afterwards, at long intervals.
 const FAST_POLL_PERIOD: Duration = Duration::from_secs(3);
 /// Interval between polls of the messages of copies: short while an answer may arrive soon, and long otherwise.
@@ -183,10 +183,18 @@ impl PageExchange {
         self.request_page(file, page, Some(time))
     }
 
-    fn request_page(&self, file: &DatabaseFile, page: PageNumber, behind: Option<DbTime>) -> Result<bool> {
+    fn request_page(
+        &self,
+        file: &DatabaseFile,
+        page: PageNumber,
+        stale_time: Option<DbTime>,
+    ) -> Result<bool> {
         let (key, now) = (file.page_key(page), self.core.vfs.clock().monotonic());
         let mut requests = self.requests.lock();
-        if requests.get(&key).is_some_and(|request| now.saturating_sub(request.asked) < ASK_AGAIN) {
+        if requests
+            .get(&key)
+            .is_some_and(|request| now.saturating_sub(request.asked) < REQUEST_RETRY_INTERVAL)
+        {
             return Ok(false);
         }
         let record = PagePatchRequest {
@@ -198,7 +206,7 @@ impl PageExchange {
         let mut batch = RecordBatch::new();
         batch.push(&LogRecord::PagePatchRequest(record));
         let position = file.log.append(&batch)?.start;
-        requests.insert(key, PendingPageRequest { position, asked: now, stale_time: behind });
+        requests.insert(key, PendingPageRequest { position, asked: now, stale_time });
         Ok(true)
     }
 

@@ -10,7 +10,7 @@ use crate::log::CopyRegistration;
 
 /// Time in milliseconds after which a copy without contact is considered unavailable. Copies make contact every ten
 /// seconds.
-const AWAY_AFTER_MS: i64 = 30_000;
+const COPY_TIMEOUT_MS: i64 = 30_000;
 
 /// The copies, indexed by identity, each with its state at the last poll.
 #[derive(Default)]
@@ -50,5 +50,5 @@ impl RegisteredCopies {
 
 /// Returns true if a copy is active and may therefore send a page.
 pub(super) fn is_active(copy: &CopyRegistration, now_unix_ms: i64) -> bool {
-    now_unix_ms.saturating_sub(copy.contact_unix_ms) < AWAY_AFTER_MS
+    now_unix_ms.saturating_sub(copy.contact_unix_ms) < COPY_TIMEOUT_MS
 }

@@ -103,8 +103,8 @@ pub fn classify(segment: &mut [u8], expected: LogPosition) -> SegmentKind {
 }
 
 /// Returns `behind`, the segment after the one at `expected`, if it is a valid shadow of that segment.
-pub fn shadow_of(behind: &[u8], expected: LogPosition) -> Option<Vec<u8>> {
-    let mut copy = behind.to_vec();
+pub fn shadow_of(next: &[u8], expected: LogPosition) -> Option<Vec<u8>> {
+    let mut copy = next.to_vec();
     let good = verify_segment(&mut copy, u32::from(expected.segment)) != BlockIntegrity::Bad;
     (good && position(&copy) == expected && hash_matches(&copy, expected)).then_some(copy)
 }

@@ -51,12 +51,13 @@ impl Array {
             return false;
         }
         let (row, _) = self.config.layout.locate(block);
-        let is_filled =
-            |filling: &Option<ArrayOpenZone>| filling.as_ref().is_some_and(|filling| filling.has_row(row));
-        if !is_filled(&self.open_zone) {
+        let has_row = |open_zone: &Option<ArrayOpenZone>| {
+            open_zone.as_ref().is_some_and(|filling| filling.has_row(row))
+        };
+        if !has_row(&self.open_zone) {
             self.open_zone_at(block);
         }
-        is_filled(&self.open_zone)
+        has_row(&self.open_zone)
     }
 
     /// Sets the content of a block in the open zone.
@@ -67,11 +68,11 @@ impl Array {
     /// # Panics
     /// The block is not in the open zone; see [`Array::ensure_open_zone_for`].
     pub(super) fn put_in_open_zone(&mut self, block: u64, content: SharedBlock) -> Result<()> {
-        let filling = self.open_zone.as_mut().expect("rows are filled");
-        if let Some(replaced) = filling.put(block, content) {
+        let open_zone = self.open_zone.as_mut().expect("rows are filled");
+        if let Some(replaced) = open_zone.put(block, content) {
             self.buffers.recycle_block(replaced);
         }
-        if filling.missing == 0 {
+        if open_zone.missing == 0 {
             self.start_full_zone()?;
         }
         Ok(())
@@ -85,22 +86,22 @@ impl Array {
         let rows = first..first + unit;
         let begins = layout.block_at(first, 0);
         // The writer of the current zone may still send some of its last blocks.
-        let is_next = self.open_zone.as_ref().is_some_and(|filling| filling.rows.end == first);
+        let is_next = self.open_zone.as_ref().is_some_and(|open_zone| open_zone.rows.end == first);
         if is_next || block != begins && !self.staged.contains_key(&begins) || !self.can_open_zone(&rows) {
             return;
         }
-        let Some(zone) = self.open_zone(rows.clone().collect()) else { return };
+        let Some(zone) = self.start_zone_buffer(rows.clone().collect()) else { return };
         self.close_open_zone();
         let blocks = unit as usize * layout.data_columns();
-        let mut filling = ArrayOpenZone { zone, rows: rows.clone(), blocks, missing: blocks };
+        let mut open_zone = ArrayOpenZone { zone, rows: rows.clone(), blocks, missing: blocks };
         for row in rows {
             for block in (0..layout.data_columns()).map(|column| layout.block_at(row, column)) {
                 if let Some(staged) = self.staged.remove(&block) {
-                    filling.put(block, staged);
+                    open_zone.put(block, staged);
                 }
             }
         }
-        self.open_zone = Some(filling);
+        self.open_zone = Some(open_zone);
     }
 
     /// Returns true if rows are open, so they may be written without the journal, but have not been started yet.

@@ -50,8 +50,8 @@ fn batches(rows: &[FreeRow], least: usize) -> Vec<&[FreeRow]> {
 /// rows may then be anywhere.
 fn zones_after(rows: &[FreeRow]) -> Option<Range<u64>> {
     let zones: BTreeSet<u64> = rows.iter().map(|(row, _)| row / ZONE_ROWS).collect();
-    let (first, behind, count) = (*zones.first()?, zones.last()? + 1, zones.len() as u64);
-    (behind - first == count).then(|| behind..behind + (ZONES_AHEAD_FACTOR * count).min(MAX_ZONES_AHEAD))
+    let (first, end, count) = (*zones.first()?, zones.last()? + 1, zones.len() as u64);
+    (end - first == count).then(|| end..end + (ZONES_AHEAD_FACTOR * count).min(MAX_ZONES_AHEAD))
 }
 
 impl Array {
@@ -179,11 +179,11 @@ mod tests {
 
     #[test]
     fn only_rows_in_adjacent_zones_predict_the_next_zones() {
-        let behind = |rows: &[u64]| zones_after(&rows.iter().map(|row| (*row, vec![])).collect::<Vec<_>>());
-        assert_eq!(behind(&[70, 100, 130]), Some(3..11));
-        assert_eq!(behind(&[70, 200]), None);
-        assert_eq!(behind(&[]), None);
-        assert_eq!(behind(&(0..100 * ZONE_ROWS).collect::<Vec<_>>()), Some(100..100 + MAX_ZONES_AHEAD));
+        let after = |rows: &[u64]| zones_after(&rows.iter().map(|row| (*row, vec![])).collect::<Vec<_>>());
+        assert_eq!(after(&[70, 100, 130]), Some(3..11));
+        assert_eq!(after(&[70, 200]), None);
+        assert_eq!(after(&[]), None);
+        assert_eq!(after(&(0..100 * ZONE_ROWS).collect::<Vec<_>>()), Some(100..100 + MAX_ZONES_AHEAD));
     }
 
     #[test]

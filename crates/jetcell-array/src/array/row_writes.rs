@@ -251,7 +251,7 @@ mod tests {
     /// Returns a zone in which each block's value is its number.
     fn full_zone(tested: &mut TestArray, zone: u64) -> ZoneBuffer {
         let blocks = blocks(tested, zone);
-        let mut open = tested.array().open_zone(rows(zone).collect()).unwrap();
+        let mut open = tested.array().start_zone_buffer(rows(zone).collect()).unwrap();
         for block in blocks {
             open.put(block, SharedBlock::copy_from(&content(block)));
         }

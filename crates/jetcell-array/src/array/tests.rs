@@ -485,7 +485,8 @@ fn every_full_row_write_method_produces_the_same_member_bytes() {
                 RowWriteMethod::Copied => array.start_free_rows(&rows).unwrap(),
                 RowWriteMethod::BlockByBlock => {
                     for rows in rows.chunk_by(|one, next| one.0 / ZONE_ROWS == next.0 / ZONE_ROWS) {
-                        let mut open = array.open_zone(rows.iter().map(|(row, _)| *row).collect()).unwrap();
+                        let mut open =
+                            array.start_zone_buffer(rows.iter().map(|(row, _)| *row).collect()).unwrap();
                         for (row, columns) in rows {
                             for (column, block) in columns.iter().enumerate() {
                                 open.put(layout.block_at(*row, column), SharedBlock::copy_from(&content(0)));

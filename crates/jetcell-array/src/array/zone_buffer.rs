@@ -96,7 +96,7 @@ impl ZoneBuffer {
 impl Array {
     /// Opens rows of one zone, in ascending order. Nothing may refer to the rows, and their blocks have no content
     /// yet. Returns `None` if cells have copies.
-    pub(crate) fn open_zone(&mut self, rows: Vec<u64>) -> Option<ZoneBuffer> {
+    pub(crate) fn start_zone_buffer(&mut self, rows: Vec<u64>) -> Option<ZoneBuffer> {
         if self.code.copies() != 1 {
             return None;
         }

@@ -92,8 +92,9 @@ impl LunVolume {
         if self.pending.is_empty() && self.write_through.is_empty() {
             return Ok(());
         }
-        let (pending, early) = (std::mem::take(&mut self.pending), std::mem::take(&mut self.write_through));
-        let started = self.start_writes(pending, early);
+        let (pending, write_through) =
+            (std::mem::take(&mut self.pending), std::mem::take(&mut self.write_through));
+        let started = self.start_writes(pending, write_through);
         self.has_failed |= started.is_err();
         self.in_flight_point = Some(started?);
         self.unlogged.clear();
@@ -134,19 +135,19 @@ impl LunVolume {
     fn start_writes(
         &mut self,
         pending: PendingBlocks,
-        mut early: WriteThroughBlocks,
+        mut write_through: WriteThroughBlocks,
     ) -> Result<InFlightConsistencyPoint> {
         let data = pending.values().filter(|content| matches!(content, PendingBlock::Data(_))).count() as u64;
         let mut needed = data;
         for lun in &self.catalogue.luns {
-            needed += max_nodes(lun.height(), changed_blocks(lun.id, &pending, &early).into_iter());
+            needed += max_nodes(lun.height(), changed_blocks(lun.id, &pending, &write_through).into_iter());
         }
         let logged = self.log.bytes() / BLOCK as u64;
         let is_flushed =
-            early.is_empty() && 2 * self.unlogged.len() as u64 <= logged.min(WRITE_THROUGH_BATCH);
+            write_through.is_empty() && 2 * self.unlogged.len() as u64 <= logged.min(WRITE_THROUGH_BATCH);
         if let Some(window) = self.space.next_window(needed) {
             // Startup after a crash must know where whole rows may have been written, including write-through.
-            let kept = if early.is_empty() { vec![] } else { self.catalogue.window.clone() };
+            let kept = if write_through.is_empty() { vec![] } else { self.catalogue.window.clone() };
             let window: BTreeSet<u64> = window.into_iter().chain(kept).collect();
             self.catalogue.window = window.into_iter().collect();
             self.write_catalogue()?;
@@ -154,8 +155,8 @@ impl LunVolume {
         let allocation = self.space.allocate(needed).ok_or(ArrayError::Full)?;
         let mut addresses = allocation.blocks.iter().copied();
         let mut content = NewBlockContent::new();
-        let mut plan = self.plan_point(&pending, &early, &mut addresses, &mut content)?;
-        plan.freed.extend(early.take_replaced());
+        let mut plan = self.plan_point(&pending, &write_through, &mut addresses, &mut content)?;
+        plan.freed.extend(write_through.take_replaced());
         content
             .extend(plan.nodes.iter().map(|(block, node)| (*block, SharedBlock::copy_from(&node.encode()))));
         self.counters.data_blocks += data;
@@ -163,7 +164,7 @@ impl LunVolume {
         let singly = self.start_content(&allocation, content)?;
         let window = 2 * needed.max(logged);
         let window = if is_flushed { window } else { window.max(WRITE_THROUGH_WINDOW) };
-        Ok(InFlightConsistencyPoint { pending, write_through: early, plan, single_blocks: singly, window })
+        Ok(InFlightConsistencyPoint { pending, write_through, plan, single_blocks: singly, window })
     }
 
     /// Starts to write the whole rows. Returns the blocks outside whole rows.
@@ -217,7 +218,7 @@ impl LunVolume {
     fn plan_point(
         &mut self,
         pending: &PendingBlocks,
-        early: &WriteThroughBlocks,
+        write_through: &WriteThroughBlocks,
         addresses: &mut impl Iterator<Item = u64>,
         content: &mut NewBlockContent,
     ) -> Result<ConsistencyPointPlan> {
@@ -239,7 +240,7 @@ impl LunVolume {
                 of_lun.push((*index, pointer));
             }
             of_lun.extend(
-                early
+                write_through
                     .blocks_of_lun(lun.id, 0..u64::MAX)
                     .map(|(index, block)| (index, BlockPointer { block, birth })),
             );

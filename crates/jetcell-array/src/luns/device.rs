@@ -79,7 +79,7 @@ impl LunVolume {
 
     /// Makes room for a write of these blocks, with a consistency point if necessary.
     fn make_room_for(&mut self, lun: LunId, range: Range<u64>) -> Result<()> {
-        if self.has_open_zone_for(&range) {
+        if self.keep_open_zone_for(&range) {
             return Ok(());
         }
         let data = range.end - range.start;

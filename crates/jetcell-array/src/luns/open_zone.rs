@@ -55,7 +55,7 @@ impl LunVolume {
     fn open_next_zone(&mut self) -> bool {
         let room = self.write_through_room();
         let Some(allocation) = self.space.allocate_zone(room) else { return false };
-        let Some(zone) = self.array.open_zone(allocation.whole_rows.into_iter().collect()) else {
+        let Some(zone) = self.array.start_zone_buffer(allocation.whole_rows.into_iter().collect()) else {
             allocation.blocks.iter().for_each(|block| self.space.mark_free(*block));
             return false;
         };
@@ -65,7 +65,7 @@ impl LunVolume {
     }
 
     /// Returns true if a zone is open and can take these blocks. If the zone cannot take them, it is closed.
-    pub(super) fn has_open_zone_for(&mut self, range: &Range<u64>) -> bool {
+    pub(super) fn keep_open_zone_for(&mut self, range: &Range<u64>) -> bool {
         if self.open_zone.is_none() {
             return false;
         }
@@ -88,22 +88,22 @@ impl LunVolume {
     /// # Panics
     /// No zone is open.
     pub(super) fn put_in_open_zone(&mut self, lun: LunId, index: u64, content: SharedBlock) -> Result<()> {
-        let filling = self.open_zone.as_mut().expect("a zone is filled");
-        let block = filling.blocks[filling.lun_blocks.len()];
+        let open_zone = self.open_zone.as_mut().expect("a zone is filled");
+        let block = open_zone.blocks[open_zone.lun_blocks.len()];
         if let Some(before) = self.write_through.put(lun, index, block) {
-            if filling.zone.has(before) {
+            if open_zone.zone.has(before) {
                 self.write_through.put(lun, index, before);
-                let replaced = filling.zone.put(before, content);
+                let replaced = open_zone.zone.put(before, content);
                 replaced.into_iter().for_each(|block| self.array.recycle_block(block));
                 self.counters.blocks_absorbed += 1;
                 return Ok(());
             }
             self.write_through.release(before);
         }
-        filling.zone.put(block, content);
-        filling.lun_blocks.push((lun, index));
+        open_zone.zone.put(block, content);
+        open_zone.lun_blocks.push((lun, index));
         self.pending_leaves.insert((lun, index / super::block_map::FAN_OUT as u64));
-        let is_full = filling.lun_blocks.len() == filling.blocks.len();
+        let is_full = open_zone.lun_blocks.len() == open_zone.blocks.len();
         if is_full && let Some(LunOpenZone { zone, blocks, .. }) = self.open_zone.take() {
             self.counters.data_blocks += blocks.len() as u64;
             self.counters.blocks_in_whole_rows += blocks.len() as u64;

@@ -22,7 +22,7 @@ impl FreeBlocks {
         let mut used: Vec<&Range<u64>> = used.collect();
         used.sort_by_key(|extent| extent.start);
         let reserve = reserve.max(all.start);
-        let mut space = FreeBlocks {
+        let mut free_blocks = FreeBlocks {
             previously_used: BTreeMap::new(),
             fresh: reserve..reserve,
             released: vec![],
@@ -30,11 +30,11 @@ impl FreeBlocks {
         };
         let mut at = all.start;
         for extent in used {
-            space.insert(at..extent.start);
+            free_blocks.insert(at..extent.start);
             at = extent.end;
         }
-        space.insert(at..reserve);
-        space
+        free_blocks.insert(at..reserve);
+        free_blocks
     }
 
     /// Returns the number of blocks that can be taken, either now or after the reserve is raised.

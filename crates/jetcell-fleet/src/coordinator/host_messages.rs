@@ -184,7 +184,7 @@ impl Coordinator {
             return self.request_chunks(now, rank);
         }
         match intake.take_result() {
-            Some(result) => self.effects.push(CoordinatorAction::StoreResult(rank, result)),
+            Some(result) => self.actions.push(CoordinatorAction::StoreResult(rank, result)),
             // The result was damaged in transit, so it is requested again.
             None => member.requested_ns = 0,
         }

@@ -124,7 +124,7 @@ pub struct Coordinator {
     broker_lost: bool,
     counts: MessageCounts,
     changed: bool,
-    effects: Vec<CoordinatorAction>,
+    actions: Vec<CoordinatorAction>,
 }
 
 impl Coordinator {
@@ -148,7 +148,7 @@ impl Coordinator {
             broker_lost: false,
             counts: MessageCounts::default(),
             changed: true,
-            effects: Vec::new(),
+            actions: Vec::new(),
         }
     }
 
@@ -237,14 +237,14 @@ impl Coordinator {
     }
 
     fn report(&mut self, news: FleetEvent) {
-        self.effects.push(CoordinatorAction::Report(news));
+        self.actions.push(CoordinatorAction::Report(news));
     }
 
     fn send(&mut self, subject: String, message: &CoordinatorMessage) {
         let payload = message::encode(&self.program, &self.run, message, &[]);
         self.counts.sent += 1;
         self.counts.sent_bytes += payload.len() as u64;
-        self.effects.push(CoordinatorAction::Send(subject, payload));
+        self.actions.push(CoordinatorAction::Send(subject, payload));
     }
 
     fn send_to(&mut self, rank: u32, message: &CoordinatorMessage) {
@@ -291,7 +291,7 @@ impl Coordinator {
                 }
             },
         }
-        std::mem::take(&mut self.effects)
+        std::mem::take(&mut self.actions)
     }
 
     /// Handles a heartbeat from a coordinator. This coordinator's own heartbeats prove that the broker works. A
@@ -308,7 +308,7 @@ impl Coordinator {
             }
             return;
         }
-        if now.saturating_sub(self.last_own_heartbeat_ns) > self.heartbeat_count_ns(MAX_MISSED_HEARTBEATS) {
+        if now.saturating_sub(self.last_own_heartbeat_ns) > self.heartbeats_ns(MAX_MISSED_HEARTBEATS) {
             self.echoes_since_ns = now;
         }
         self.last_own_heartbeat_ns = now;
@@ -317,7 +317,7 @@ impl Coordinator {
         }
     }
 
-    fn heartbeat_count_ns(&self, count: u64) -> u64 {
+    fn heartbeats_ns(&self, count: u64) -> u64 {
         self.config.beat.0.as_nanos() as u64 * count
     }
 
@@ -334,7 +334,7 @@ impl Coordinator {
     /// Advances the time. Must be called several times per heartbeat interval.
     pub fn tick(&mut self, now: u64) -> Vec<CoordinatorAction> {
         if !self.broker_lost
-            && now.saturating_sub(self.last_own_heartbeat_ns) > self.heartbeat_count_ns(MAX_MISSED_HEARTBEATS)
+            && now.saturating_sub(self.last_own_heartbeat_ns) > self.heartbeats_ns(MAX_MISSED_HEARTBEATS)
         {
             self.broker_lost = true;
             self.report(FleetEvent::BrokerLost);
@@ -351,10 +351,10 @@ impl Coordinator {
         }
         self.fetch_results(now);
         if now >= self.next_beat_ns {
-            self.next_beat_ns = now + self.heartbeat_count_ns(1);
+            self.next_beat_ns = now + self.heartbeats_ns(1);
             self.send_heartbeat();
         }
-        std::mem::take(&mut self.effects)
+        std::mem::take(&mut self.actions)
     }
 
     fn send_heartbeat(&mut self) {

@@ -199,7 +199,7 @@ impl FleetResult {
     pub fn new(
         fleet: &Coordinator,
         results: &BTreeMap<u32, HostResult>,
-        circumstances: RunMetadata,
+        metadata: RunMetadata,
     ) -> FleetResult {
         let mut hosts = rows::rows(fleet, results);
         if fleet.config().has_equal_options() {
@@ -227,9 +227,9 @@ impl FleetResult {
             verdict,
             reason,
             rules,
-            started: circumstances.started,
-            ended: circumstances.ended,
-            measured_from: circumstances.measured_from,
+            started: metadata.started,
+            ended: metadata.ended,
+            measured_from: metadata.measured_from,
             overlap_seconds: window.overlap_seconds,
             totals: rows::sum(&hosts),
             latency: table(|one| &one.result.latency),
@@ -238,7 +238,7 @@ impl FleetResult {
             worst_host: measured.max_by(slowest).map(|host| host.rank),
             histograms,
             messages: fleet.message_counts(),
-            peak_resident_bytes: circumstances.peak_resident_bytes,
+            peak_resident_bytes: metadata.peak_resident_bytes,
             hosts,
         }
     }

@@ -107,20 +107,20 @@ impl StepMeasurement {
     ///
     /// # Errors
     /// Returns the error of the first transfer that fails.
-    pub(super) fn run(step: &TestStep, bench: &StepContext<'_>) -> io::Result<StepMeasurement> {
+    pub(super) fn run(step: &TestStep, context: &StepContext<'_>) -> io::Result<StepMeasurement> {
         let mut one = match step.group {
-            StepGroup::Transfer => measure_transfer_curve(step, bench)?,
-            StepGroup::ReadAfterWrite | StepGroup::Sync => write_and_follow(step, bench)?,
-            StepGroup::Seek if step.name == SEEK_CURVE => measure_seek_curve(step, bench)?,
-            _ => run_closed_loop(step, bench)?,
+            StepGroup::Transfer => measure_transfer_curve(step, context)?,
+            StepGroup::ReadAfterWrite | StepGroup::Sync => write_and_follow(step, context)?,
+            StepGroup::Seek if step.name == SEEK_CURVE => measure_seek_curve(step, context)?,
+            _ => run_closed_loop(step, context)?,
         };
-        if bench.end_sync
+        if context.end_sync
             && step.writes()
             && !matches!(step.group, StepGroup::ReadAfterWrite | StepGroup::Sync)
         {
-            let before = bench.clock.monotonic();
-            bench.file.sync(IoReason::Other)?;
-            let latency = bench.clock.monotonic() - before;
+            let before = context.clock.monotonic();
+            context.file.sync(IoReason::Other)?;
+            let latency = context.clock.monotonic() - before;
             one.sync_latencies.record(microseconds(latency));
             one.seconds += latency.as_secs_f64();
         }
@@ -152,21 +152,21 @@ impl StepMeasurement {
     }
 }
 
-fn load_of(step: &TestStep, bench: &StepContext<'_>) -> DriveLoad {
+fn load_of(step: &TestStep, context: &StepContext<'_>) -> DriveLoad {
     DriveLoad {
-        region: 0..bench.bytes,
+        region: 0..context.bytes,
         access: step.access(),
         size: step.size,
         depth: step.depth,
         reads_percent: step.reads_percent,
-        time: bench.time,
-        seed: bench.seed,
-        moved: bench.moved.clone(),
+        time: context.time,
+        seed: context.seed,
+        moved: context.moved.clone(),
     }
 }
 
-fn run_closed_loop(step: &TestStep, bench: &StepContext<'_>) -> io::Result<StepMeasurement> {
-    let measured = load::run(bench.file, bench.clock, &load_of(step, bench), bench.cancel)?;
+fn run_closed_loop(step: &TestStep, context: &StepContext<'_>) -> io::Result<StepMeasurement> {
+    let measured = load::run(context.file, context.clock, &load_of(step, context), context.cancel)?;
     let mut one = StepMeasurement::default();
     one.add(&measured);
     if step.group == StepGroup::AccessTime {
@@ -180,9 +180,9 @@ fn run_closed_loop(step: &TestStep, bench: &StepContext<'_>) -> io::Result<StepM
 }
 
 /// Reads or writes sequentially from the start of each zone. The time is divided equally among the zones.
-fn measure_transfer_curve(step: &TestStep, bench: &StepContext<'_>) -> io::Result<StepMeasurement> {
-    let blocks = bench.bytes / step.size;
-    let zones = bench.zones.clamp(1, blocks.max(1));
+fn measure_transfer_curve(step: &TestStep, context: &StepContext<'_>) -> io::Result<StepMeasurement> {
+    let blocks = context.bytes / step.size;
+    let zones = context.zones.clamp(1, blocks.max(1));
     let mut one = StepMeasurement::default();
     for zone in 0..zones {
         let begin = |zone: u64| {
@@ -191,11 +191,11 @@ fn measure_transfer_curve(step: &TestStep, bench: &StepContext<'_>) -> io::Resul
         };
         let load = DriveLoad {
             region: begin(zone)..begin(zone + 1),
-            time: bench.time / u32::try_from(zones).unwrap_or(u32::MAX),
-            seed: bench.seed.wrapping_add(zone),
-            ..load_of(step, bench)
+            time: context.time / u32::try_from(zones).unwrap_or(u32::MAX),
+            seed: context.seed.wrapping_add(zone),
+            ..load_of(step, context)
         };
-        let measured = load::run(bench.file, bench.clock, &load, bench.cancel)?;
+        let measured = load::run(context.file, context.clock, &load, context.cancel)?;
         one.zones.push(TransferZone {
             offset: load.region.start,
             bytes: measured.bytes,

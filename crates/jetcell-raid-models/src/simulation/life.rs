@@ -70,11 +70,11 @@ impl LossSimulation {
         biased: bool,
     ) -> LossSimulation {
         let rules = GeneralModelRules::default();
-        let mut experiment = LossSimulation { set, laws, hours, after_loss, rules, bias: Vec::new() };
+        let mut simulation = LossSimulation { set, laws, hours, after_loss, rules, bias: Vec::new() };
         if biased && after_loss == AfterLoss::End {
-            experiment.bias = experiment.fitting_bias();
+            simulation.bias = simulation.fitting_bias();
         }
-        experiment
+        simulation
     }
 
     /// Computes the bias. Without failed drives, it aims at one failure per life. With failed drives, it aims at

@@ -114,7 +114,7 @@ impl RemoteServer {
         exports: ExportedDirectories,
         tls: Option<&ServerTlsFiles>,
         limits: ServerLimits,
-        note: impl Fn(&str) + Send + Sync + 'static,
+        log_message: impl Fn(&str) + Send + Sync + 'static,
     ) -> Result<RemoteServer, ServeError> {
         if tls.is_none() && !address.ip().is_loopback() {
             return Err(ServeError::Unsecured(address));
@@ -136,7 +136,7 @@ impl RemoteServer {
             tls,
             limits,
             pacer: Pacer::new(clock),
-            log_message: Box::new(note),
+            log_message: Box::new(log_message),
             is_stopped: AtomicBool::new(false),
             connections: Mutex::new(OpenConnections::new(room)),
             counts: Mutex::default(),

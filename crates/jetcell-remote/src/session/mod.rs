@@ -409,10 +409,10 @@ impl ServerSession {
         }
         let mut aligned = IoBuffer::zeroed(data.len());
         aligned.copy_from_slice(data);
-        let write_file = || open.file.write_at(offset, &aligned, reason(name));
+        let write_chunk = || open.file.write_at(offset, &aligned, reason(name));
         match open.writer {
-            None => write_file(),
-            Some(writer) => self.exports.writes.write(place, writer, write_file).unwrap_or_else(|| {
+            None => write_chunk(),
+            Some(writer) => self.exports.writes.write(place, writer, write_chunk).unwrap_or_else(|| {
                 Err(refused_error(
                     "the file was removed or has received its final name, so it can no longer be written",
                 ))

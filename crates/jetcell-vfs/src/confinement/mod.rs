@@ -64,19 +64,19 @@ impl<'p> ResolvedPath<'p> {
     }
 
     /// Returns true if links are refused.
-    pub fn is_confined(&self) -> bool {
+    pub fn refuses_links(&self) -> bool {
         self.directory.is_some()
     }
 
     /// Opens the entry.
     pub fn open(&self, flags: OFlags, rights: Mode) -> rustix::io::Result<OwnedFd> {
-        let flags = if self.is_confined() { flags | OFlags::NOFOLLOW } else { flags };
+        let flags = if self.refuses_links() { flags | OFlags::NOFOLLOW } else { flags };
         rustix::fs::openat(self.directory(), self.name, flags | OFlags::CLOEXEC, rights)
     }
 
     /// Returns the type of the entry.
     pub fn file_type(&self) -> rustix::io::Result<FileType> {
-        let flags = if self.is_confined() { AtFlags::SYMLINK_NOFOLLOW } else { AtFlags::empty() };
+        let flags = if self.refuses_links() { AtFlags::SYMLINK_NOFOLLOW } else { AtFlags::empty() };
         rustix::fs::statat(self.directory(), self.name, flags)
             .map(|found| FileType::from_raw_mode(found.st_mode))
     }
@@ -90,7 +90,7 @@ impl<'p> ResolvedPath<'p> {
     /// Converts an error from an operation on the entry.
     pub fn to_io_error(&self, error: Errno) -> io::Error {
         match error {
-            Errno::LOOP if self.is_confined() => link_error(),
+            Errno::LOOP if self.refuses_links() => link_error(),
             other => other.into(),
         }
     }

@@ -33,34 +33,34 @@ pub(crate) struct DoubtInputs<'a> {
 }
 
 /// Returns all doubts, each as a sentence with the relevant figures. Returns `None` if nothing was measured.
-pub(crate) fn doubts(grounds: &DoubtInputs<'_>) -> Option<Vec<String>> {
-    let DoubtInputs { profile, measured, analysis, .. } = grounds;
-    if let Some(backup) = grounds.backup.filter(|backup| backup.complete) {
-        return Some(backup_doubts(grounds, backup));
+pub(crate) fn doubts(inputs: &DoubtInputs<'_>) -> Option<Vec<String>> {
+    let DoubtInputs { profile, measured, analysis, .. } = inputs;
+    if let Some(backup) = inputs.backup.filter(|backup| backup.complete) {
+        return Some(backup_doubts(inputs, backup));
     }
     if measured.seconds <= 0.0 {
         return None;
     }
     let mut doubts = Vec::new();
     let mut doubt = |is: bool, what: &dyn Fn() -> String| doubts.extend(is.then(what));
-    let missed: u64 = grounds.copies.iter().map(|copies| copies.missed).sum();
+    let missed: u64 = inputs.copies.iter().map(|copies| copies.missed).sum();
     doubt(missed > 0, &|| {
         format!(
             "{missed} logs were removed before the simulated copies read them: use faster storage for logs"
         )
     });
-    for trend in grounds.trends.iter().filter(|trend| trend.drifts) {
+    for trend in inputs.trends.iter().filter(|trend| trend.drifts) {
         doubt(true, &|| drift(trend));
     }
-    if let Some(replication) = grounds.replication {
+    if let Some(replication) = inputs.replication {
         doubts.extend(short_measurement_doubt(measured));
         doubts.extend(replication_doubt(replication));
-        doubts.extend(cache_doubt(grounds));
-        doubts.extend(other_programs_doubt(grounds));
+        doubts.extend(cache_doubt(inputs));
+        doubts.extend(other_programs_doubt(inputs));
         return Some(doubts);
     }
     if !profile.test.judges_speed() {
-        doubts.extend(replay_doubts(grounds));
+        doubts.extend(replay_doubts(inputs));
         return Some(doubts);
     }
     doubts.extend(short_measurement_doubt(measured));
@@ -93,14 +93,14 @@ pub(crate) fn doubts(grounds: &DoubtInputs<'_>) -> Option<Vec<String>> {
             )
         });
     }
-    doubts.extend(cache_doubt(grounds));
+    doubts.extend(cache_doubt(inputs));
     let mut doubt = |is: bool, what: &dyn Fn() -> String| doubts.extend(is.then(what));
     let reads: u64 = measured.io.iter().map(|io| io.database_read.operations).sum();
     let wants_reads = profile.mix.insert < 100;
     doubt(wants_reads && reads < MIN_READS, &|| {
         format!("only {reads} database reads were measured: raise --duration, --size or --threads")
     });
-    doubts.extend(other_programs_doubt(grounds));
+    doubts.extend(other_programs_doubt(inputs));
     let mut doubt = |is: bool, what: &dyn Fn() -> String| doubts.extend(is.then(what));
     doubt(analysis.limit.as_ref().is_some_and(|limit| limit.limiter == LimitingFactor::Cpu), &|| {
         "the processors were the limit: the figures describe the machine, not the storage".into()

@@ -41,7 +41,7 @@ fn damage_is_reported_and_the_next_fetch_reads_the_page_again() {
 fn zeros_from_a_hole_are_read_as_an_unused_page() {
     let fixture = CacheFixture::new(32, 10, false);
     [3, 4].into_iter().for_each(|page| fixture.disk.damage(page, |bytes| bytes.fill(0)));
-    fixture.cache.shared.file(fixture.file).unwrap().given_back.add(3, 3);
+    fixture.cache.shared.file(fixture.file).unwrap().released.add(3, 3);
     let hole = fixture.cache.fetch(fixture.key(3)).unwrap().read();
     assert_eq!(Page::new(&hole, PageSize::KIB_4).node_count(), 0);
     drop(hole);

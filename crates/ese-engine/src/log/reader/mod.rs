@@ -103,14 +103,14 @@ impl LoadedLog {
     fn segment(&self, index: u16) -> Segment<'_> {
         let at = usize::from(index) * SEGMENT_BYTES;
         let bytes = self.bytes.get(at..at + SEGMENT_BYTES).unwrap_or_default();
-        Segment { generation: self.header.generation, of: self.header.file_segments, index, bytes }
+        Segment { generation: self.header.generation, file_segments: self.header.file_segments, index, bytes }
     }
 }
 
 /// A segment in a file of `of` segments.
 struct Segment<'a> {
     generation: Generation,
-    of: u16,
+    file_segments: u16,
     index: u16,
     bytes: &'a [u8],
 }
@@ -416,7 +416,7 @@ impl LogReader {
         pending: &mut Option<PartialRecord>,
         visit: &mut dyn FnMut(PositionedRecord) -> Result<()>,
     ) -> Result<()> {
-        let Segment { generation, of, index, bytes: segment } = *segment;
+        let Segment { generation, file_segments: of, index, bytes: segment } = *segment;
         let position = |at: usize| {
             if at < SEGMENT_BYTES {
                 LogPosition { generation, segment: index, offset: at as u16 }

@@ -74,7 +74,7 @@ impl LogReader {
             let Ok(bytes) = bytes else { continue };
             let mut pending = None;
             for (index, bytes) in (start.segment..).zip(bytes.chunks_exact(SEGMENT_BYTES)) {
-                let segment = Segment { generation: start.generation, of, index, bytes };
+                let segment = Segment { generation: start.generation, file_segments: of, index, bytes };
                 let read = self.records(&segment, &mut pending, &mut |record| {
                     if record.start == start {
                         found.insert(start, record.bytes);
@@ -129,12 +129,16 @@ impl LogReader {
             file.read_at(u64::from(first) * SEGMENT_BYTES as u64, &mut bytes, IoReason::LogRead)
                 .map_err(|e| Error::io(file.path(), &e))?;
             for (index, bytes) in (first..=last).zip(bytes.chunks_exact(SEGMENT_BYTES)) {
-                self.records(&Segment { generation, of, index, bytes }, &mut pending, &mut |record| {
-                    if record.start == start {
-                        found = Some(record.bytes);
-                    }
-                    Ok(())
-                })?;
+                self.records(
+                    &Segment { generation, file_segments: of, index, bytes },
+                    &mut pending,
+                    &mut |record| {
+                        if record.start == start {
+                            found = Some(record.bytes);
+                        }
+                        Ok(())
+                    },
+                )?;
             }
         }
         found.ok_or_else(|| {

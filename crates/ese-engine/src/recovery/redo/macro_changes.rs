@@ -50,9 +50,9 @@ const MERGE_OF_EARLIER_VERSION: MacroError = "begins a merge without a record fo
 
 /// Returns the effects that each record of a complete macro has on pages. `has_begin` is false if redo starts inside the
 /// macro.
-pub(super) fn macro_effects(records: &[LogRecord], whole: bool) -> Result<Vec<PageEffects>, MacroError> {
+pub(super) fn macro_effects(records: &[LogRecord], has_begin: bool) -> Result<Vec<PageEffects>, MacroError> {
     let splits: Vec<&Split> = records.iter().filter_map(split_of).collect();
-    let merged_leaf = merged_leaf(records, whole)?;
+    let merged_leaf = merged_leaf(records, has_begin)?;
     records
         .iter()
         .map(|record| match (record, split_of(record)) {

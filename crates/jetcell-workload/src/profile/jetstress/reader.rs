@@ -95,8 +95,8 @@ impl<'a> JetstressReader<'a> {
         self.mistakes.push(ConfigurationError::new(format!("line {line}: {}", what.as_ref())));
     }
 
-    pub(super) fn note(&mut self, element: impl Into<String>, fate: ElementEffect) {
-        self.notes.push(ElementNote { element: element.into(), fate });
+    pub(super) fn note(&mut self, element: impl Into<String>, effect: ElementEffect) {
+        self.notes.push(ElementNote { element: element.into(), fate: effect });
     }
 
     /// Parses the text of an element as a number, or records a mistake.

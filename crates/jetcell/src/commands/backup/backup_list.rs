@@ -43,7 +43,8 @@ impl BackupList {
 
 /// Returns the directory of a backup: the given directory, or its only subdirectory that contains a backup.
 pub fn find_single_backup(vfs: &Arc<dyn Vfs>, directory: &Path) -> Result<PathBuf, CommandError> {
-    if !directory.is_dir() || !matches!(BackupManifest::state(&**vfs, directory), Ok(BackupState::None)) {
+    if !directory.is_dir() || !matches!(BackupManifest::state(&**vfs, directory), Ok(BackupState::NotABackup))
+    {
         return Ok(directory.to_path_buf());
     }
     let mut found: Vec<PathBuf> =
@@ -83,7 +84,7 @@ pub fn find_backups(vfs: &Arc<dyn Vfs>, directory: &Path) -> Result<BackupList, 
             Ok(BackupState::Partial) => {
                 found.unusable.push((directory, "interrupted and incomplete".to_string()));
             }
-            Ok(BackupState::None) => {}
+            Ok(BackupState::NotABackup) => {}
             Err(error) => {
                 let why = explain_backup_error(&error).to_string();
                 found.unusable.push((directory, why));

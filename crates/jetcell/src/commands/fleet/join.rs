@@ -106,13 +106,13 @@ impl FleetJoinArgs {
         if !is_valid_name(&self.fleet) {
             return Err("--fleet: write 1 to 64 letters, digits, - and _".into());
         }
-        let permit = self.host_limits()?;
-        let place = FleetRank::detect(self.rank, self.size, |name| std::env::var(name).ok())
+        let limits = self.host_limits()?;
+        let rank = FleetRank::detect(self.rank, self.size, |name| std::env::var(name).ok())
             .map_err(|error| error.to_string())?;
         let configuration = self.config.as_deref().map(FleetConfig::read).transpose();
         let configuration = configuration.map_err(|mistake| mistake.to_string())?.map(|config| config.digest);
         let identity =
-            HostIdentity { fleet_rank: place, token: random_token(), name: host_name(), configuration };
+            HostIdentity { fleet_rank: rank, token: random_token(), name: host_name(), configuration };
 
         let interrupted = StopSignal::default();
         let stop = interrupted.clone();
@@ -132,7 +132,7 @@ impl FleetJoinArgs {
         let mut watcher =
             MonitorObserver::new(RunMonitor::default(), (!self.quiet).then(RunProgressDisplay::new));
         let mut own = None;
-        let mut work = StorageTestTask::new(permit, &mut watcher, |finished: &FinishedRun| {
+        let mut work = StorageTestTask::new(limits, &mut watcher, |finished: &FinishedRun| {
             let output = &finished.result.plan.output;
             if let Err(error) = store(finished, output) {
                 print_error(format!(

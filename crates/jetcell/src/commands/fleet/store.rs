@@ -129,13 +129,13 @@ impl FleetStore {
                 StoredRun::read(&self.host_directory(member.rank())).map_err(|error| error.to_string())?;
             results.insert(member.rank(), HostResult { result: read.result, samples: read.samples });
         }
-        let circumstances = RunMetadata {
+        let metadata = RunMetadata {
             started: format_time_ns(coordinator.started_ns()),
             ended: format_time_ns(jetcell_fleet::clock::wall_ns()),
             measured_from: coordinator.start_ns().map(format_time_ns),
             peak_resident_bytes: peak_resident_bytes(),
         };
-        let fleet = FleetResult::new(coordinator, &results, circumstances);
+        let fleet = FleetResult::new(coordinator, &results, metadata);
         let written = || -> std::io::Result<()> {
             if let Some(HostResult { result, samples }) = merge_results(&fleet, &results) {
                 write_run(&self.directory, result, &samples)?;

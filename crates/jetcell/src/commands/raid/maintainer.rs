@@ -70,16 +70,16 @@ impl ArraySnapshot {
 
 impl ArrayInUse {
     pub fn new(
-        holder: Arc<dyn ArrayOwner>,
+        owner: Arc<dyn ArrayOwner>,
         files: Arc<Mutex<ArrayFiles>>,
         vfs: Arc<dyn Vfs>,
-        beside: ConcurrentActivity,
+        concurrent_activity: ConcurrentActivity,
     ) -> ArrayInUse {
-        let seen = Mutex::new(
-            with_exclusive_access(&*holder, |held| ArraySnapshot::from_array(held.array()))
+        let snapshot = Mutex::new(
+            with_exclusive_access(&*owner, |held| ArraySnapshot::from_array(held.array()))
                 .unwrap_or_default(),
         );
-        ArrayInUse { owner: holder, files, vfs, concurrent_activity: beside, snapshot: seen }
+        ArrayInUse { owner, files, vfs, concurrent_activity, snapshot }
     }
 
     /// Returns the state of the array after the caretaker's last step.
@@ -102,7 +102,7 @@ impl ArrayInUse {
         longest_uncommitted: Option<Duration>,
         is_stopped: &dyn Fn() -> bool,
     ) -> Result<(), ArrayError> {
-        let mut caretaker = ArrayMaintainer::new();
+        let mut maintainer = ArrayMaintainer::new();
         let mut committed = Instant::now();
         while !is_stopped() {
             let step = |mut held: ArrayGuard<'_>| -> Result<MaintenanceStepResult, ArrayError> {
@@ -120,17 +120,18 @@ impl ArrayInUse {
                     _ => {}
                 }
                 let array = held.array();
-                let care = caretaker.step(array, &self.concurrent_activity);
+                let maintainer = maintainer.step(array, &self.concurrent_activity);
                 *self.snapshot.lock().unwrap_or_else(PoisonError::into_inner) =
                     ArraySnapshot::from_array(array);
-                care
+                maintainer
             };
             let Some(care) = with_exclusive_access(&*self.owner, step) else { return Ok(()) };
             let MaintenanceStepResult { changes, pause } = care?;
             self.record_changes(&changes);
             thread::sleep(pause.max(MIN_PAUSE));
         }
-        let last = with_exclusive_access(&*self.owner, |held| caretaker.new_failures(&held.array().status()));
+        let last =
+            with_exclusive_access(&*self.owner, |held| maintainer.new_failures(&held.array().status()));
         self.record_changes(&last.unwrap_or_default());
         Ok(())
     }

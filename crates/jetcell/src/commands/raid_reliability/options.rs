@@ -57,8 +57,8 @@ macro_rules! options {
                 ReliabilityOptions { $($case: self.$case.or(file.$case),)* $($run: self.$run.or(file.$run),)* }
             }
 
-            /// Returns the question for the models.
-            pub fn question(&self) -> ReliabilityInputs {
+            /// Returns the inputs for the models.
+            pub fn inputs(&self) -> ReliabilityInputs {
                 ReliabilityInputs { $($case: self.$case,)* }
             }
         }

@@ -211,7 +211,7 @@ fn add_effects(lines: &mut ValueLines, answer: &ReliabilityResult) {
     lines.title("Effect of each parameter: for a change of 1 %, and when halved:");
     for effect in &answer.effects {
         let text = format!("{:+.2} %   x {}", effect.elasticity, four_digits(effect.halved));
-        lines.add(&format!("  {}", effect.lever.name()), text);
+        lines.add(&format!("  {}", effect.input.name()), text);
     }
     let _ = writeln!(lines.0, "{}", advice(dominant_repair(&answer.effects)));
 }

@@ -62,7 +62,7 @@ impl ReliabilityResult {
     }
 
     fn calculate(options: &ReliabilityOptions) -> Result<ReliabilityResult, Error> {
-        let question = options.question();
+        let question = options.inputs();
         let case = question.case()?;
         let simulated = options.monte_carlo == Some(true);
         let only_simulated = [

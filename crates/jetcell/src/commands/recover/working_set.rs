@@ -172,13 +172,13 @@ impl WorkingSet {
             }
             vfs.sync_directory(&directory).map_err(|e| format!("{}: {e}", directory.display()))?;
         }
-        let reserves = reserve_logs(&directory);
+        let reserves = find_reserve_logs(&directory);
         Ok(WorkingSet { directory, logs, paths, copies: None, reserves, events: None })
     }
 
     /// Keeps the copies, and makes their names durable. Removes the engine's reserve logs.
     pub fn keep(&mut self, base_name: FileStem) -> Result<(), CommandError> {
-        for reserve in reserve_logs(&self.directory) {
+        for reserve in find_reserve_logs(&self.directory) {
             if !self.reserves.contains(&reserve) {
                 let _ = fs::remove_file(reserve);
             }
@@ -224,7 +224,7 @@ fn rename_new(vfs: &dyn Vfs, from: &Path, to: &Path) -> Result<(), CommandError>
 }
 
 /// Returns the reserve logs in a directory.
-fn reserve_logs(directory: &Path) -> Vec<PathBuf> {
+fn find_reserve_logs(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
     entries.filter(|path| path.extension().is_some_and(|extension| extension == "jrs")).collect()
 }

@@ -149,14 +149,14 @@ pub fn ratings(experiment: &ExperimentResults) -> Vec<PaperRating> {
 
 /// Returns the ratings as a table.
 pub fn table(experiment: &ExperimentResults) -> PlainTable {
-    let row = |word: PaperRating| {
+    let row = |rating: PaperRating| {
         vec![
-            format!("{}, {}", word.level, word.category),
-            word.published.to_string(),
-            word.simulated.unwrap_or("-").to_string(),
-            if word.agrees { "agrees" } else { "differs" }.to_string(),
-            word.figure,
-            word.why.to_string(),
+            format!("{}, {}", rating.level, rating.category),
+            rating.published.to_string(),
+            rating.simulated.unwrap_or("-").to_string(),
+            if rating.agrees { "agrees" } else { "differs" }.to_string(),
+            rating.figure,
+            rating.why.to_string(),
         ]
     };
     PlainTable {
