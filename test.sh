@@ -86,10 +86,10 @@ rm -f "$JETCELL_SKIPPED"
 phase format cargo fmt --all --check
 phase tidy cargo xtask tidy
 phase clippy cargo clippy --workspace --all-targets --all-features --quiet -- -D warnings
+[ -n "$quick" ] || phase doc document
 phase build build_tests
 phase tests run_tests
 if [ -z "$quick" ]; then
-    phase doc document
     phase features scripts/features.sh --default
     phase python scripts/test-python.sh
     phase concurrency scripts/concurrency.sh

@@ -275,8 +275,8 @@ impl Backup {
     /// Freezes the instance so that a snapshot can supply the backup's pages and logs.
     ///
     /// Instead of reading pages and logs, the caller makes the snapshot, ends the freeze with [`Freeze::thaw`],
-    /// verifies the pages and logs in the snapshot, calls [`Backup::verified_logs`], and then [`Backup::finish`]. See
-    /// [`crate::Instance::freeze`] for details and errors.
+    /// verifies the pages and logs in the snapshot, calls [`Backup::confirm_logs_verified`], and then
+    /// [`Backup::finish`]. See [`crate::Instance::freeze`] for details and errors.
     #[doc(alias = "JetOSSnapshotFreeze")]
     pub fn freeze(&mut self, limit: Duration) -> Result<Freeze> {
         if self.high.is_some() || !self.kind.has_pages() || Arc::strong_count(&self.reading) > 1 {
