@@ -20,7 +20,8 @@ use crate::usage::ProcessUsage;
 const READ: usize = 256 << 10;
 /// Number of reads in flight.
 const DEPTH: usize = 8;
-/// Rounds of all reads in turn, each beginning with another one than the round before; the first round does not count.
+/// Rounds of all reads in turn, each beginning with another one than the round before; the first round does not
+/// count.
 const ROUNDS: usize = 13;
 /// Page size of the store.
 const PAGE: u32 = 32 << 10;
@@ -33,8 +34,8 @@ struct BackupResult {
     backup_bytes_per_second: f64,
     /// Bytes per second without verification, median of the rounds.
     raw_bytes_per_second: f64,
-    /// Bytes per second if the bytes are added up and not verified, median of the rounds: what it costs that the processor
-    /// sees the bytes at all.
+    /// Bytes per second if the bytes are added up and not verified, median of the rounds: what it costs that the
+    /// processor sees the bytes at all.
     summed_bytes_per_second: f64,
     /// Cores that other processes used.
     other_cores: f64,
@@ -109,8 +110,8 @@ fn verified(instance: &Instance) -> Result<u64> {
     Ok(pages.reads().bytes)
 }
 
-/// Reads the file with the same number of reads of the same size in flight. `look` gets the bytes of each after the next read was
-/// begun.
+/// Reads the file with the same number of reads of the same size in flight. `look` gets the bytes of each after the
+/// next read was begun.
 fn unverified(files: &dyn Vfs, path: &Path, look: impl Fn(&[u8])) -> Result<u64> {
     let file = files.open(path, OpenMode::Read)?;
     let len = file.len()?;

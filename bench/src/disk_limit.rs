@@ -1,4 +1,5 @@
-//! Limits the transfers of a disk for this process, so that a virtual disk that is memory of its host behaves as a disk.
+//! Limits the transfers of a disk for this process, so that a virtual disk that is memory of its host behaves as a
+//! disk.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

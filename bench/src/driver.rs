@@ -95,8 +95,8 @@ pub struct LoadResult {
     pub peak_memory: u64,
 }
 
-/// Fills a new store with about `bytes` of records in key order with one thread, and closes it. `bulk`: in the engine's fastest
-/// way.
+/// Fills a new store with about `bytes` of records in key order with one thread, and closes it. `bulk`: in the
+/// engine's fastest way.
 pub fn load(
     store: Box<dyn BenchStore>,
     bytes: u64,
@@ -194,8 +194,8 @@ pub fn mix(
     })
 }
 
-/// Drives a store until `updates` updates have been made, without measuring. Each thread ends with a durable commit, so a
-/// crash afterwards must lose nothing. Returns the number of updates and the records.
+/// Drives a store until `updates` updates have been made, without measuring. Each thread ends with a durable commit,
+/// so a crash afterwards must lose nothing. Returns the number of updates and the records.
 pub fn update(
     store: &dyn BenchStore,
     mix: MixOptions,

@@ -1,7 +1,8 @@
 //! Benchmarks that compare Jetcell's engine with the device and with other embedded engines on the same work.
 //!
-//! One process measures one thing: `load`, `run`, `crash` and `recover` work on a store under a memory limit and print
-//! JSON. `table` starts such processes in turn and prints the table; `results` renders the table of an earlier run.
+//! One process measures one thing: `load`, `run`, `crash` and `recover` work on a store under a memory limit and
+//! print JSON. `table` starts such processes in turn and prints the table; `results` renders the table of an earlier
+//! run.
 
 mod backup;
 mod control_group;

@@ -1,6 +1,6 @@
-//! Maintenance of a database compared with the device: the checksum scan with reads of the same size, page zeroing with writes of
-//! the same size, the scans of two databases of a disk one after the other and at the same time, and what sequential layout
-//! gains.
+//! Maintenance of a database compared with the device: the checksum scan with reads of the same size, page zeroing
+//! with writes of the same size, the scans of two databases of a disk one after the other and at the same time, and
+//! what sequential layout gains.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -152,8 +152,8 @@ impl TransferLoop {
         true
     }
 
-    /// Handles a completion. It starts a prepared transfer first, so that the device never waits for the processor; then
-    /// it verifies the page and prepares its buffer for a later transfer.
+    /// Handles a completion. It starts a prepared transfer first, so that the device never waits for the processor;
+    /// then it verifies the page and prepares its buffer for a later transfer.
     fn handle_completion(self: &Arc<Self>, mut step: PageTransfer, result: std::io::Result<()>) {
         let followed = self.start();
         self.check(&mut step, result);

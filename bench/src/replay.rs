@@ -41,8 +41,8 @@ struct ReplayResult {
     pages_written: u64,
 }
 
-/// Copies a closed store, makes updates in the original, and brings the copy forward with its logs. Prints the times of
-/// the latter.
+/// Copies a closed store, makes updates in the original, and brings the copy forward with its logs. Prints the times
+/// of the latter.
 pub fn replay(store: &StoreArgs, args: &MixArgs, updates: u64) -> Result<()> {
     ensure!(store.engine == "jetcell", "only jetcell can replay the logs of another engine");
     let mix = args.mix(1.0)?;

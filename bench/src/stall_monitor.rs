@@ -1,5 +1,5 @@
-//! Detects that the machine stood still. A virtual machine can stop, or nearly stop, while its host does something else,
-//! and the kernel reports only part of that as stolen time.
+//! Detects that the machine stood still. A virtual machine can stop, or nearly stop, while its host does something
+//! else, and the kernel reports only part of that as stolen time.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;

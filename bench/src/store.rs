@@ -62,8 +62,8 @@ pub struct StoreOptions {
     pub page_protection: bool,
     /// Our engine only: delete logs that recovery no longer needs.
     pub circular_logging: bool,
-    /// Read the records of a transaction together before its first statement: preread of our engine, MultiGet of RocksDB.
-    /// Engines without such a call ignore this.
+    /// Read the records of a transaction together before its first statement: preread of our engine, MultiGet of
+    /// RocksDB. Engines without such a call ignore this.
     pub batch_reads: bool,
     /// The store will be filled by [`BenchStore::bulk_load`]. Engines may open it in another way for that.
     pub bulk_load: bool,
@@ -125,9 +125,9 @@ pub trait BenchStore: Send + Sync {
     /// Writes all changes to the files and syncs them. The store stays open.
     fn checkpoint(&self) -> Result<()>;
 
-    /// Fills the empty store, which was opened with [`StoreOptions::bulk_load`], with records in the order of their keys, in the
-    /// engine's fastest way. All of them are durable when it returns. By default, they are inserted as by a program that knows
-    /// no such way.
+    /// Fills the empty store, which was opened with [`StoreOptions::bulk_load`], with records in the order of their
+    /// keys, in the engine's fastest way. All of them are durable when it returns. By default, they are inserted as
+    /// by a program that knows no such way.
     fn bulk_load(&self, next: &mut dyn FnMut() -> Option<(RecordKey, Vec<u8>)>) -> Result<()> {
         let mut session = self.session()?;
         loop {
@@ -150,9 +150,9 @@ pub trait BenchStore: Send + Sync {
 
 /// Access of one thread to a store.
 pub trait StoreSession {
-    /// Runs the operations as one transaction and commits it. A `durable` transaction survives a crash after the return; any
-    /// other survives at some later time. The session may look ahead in the list. To delete, replace or read a record
-    /// that does not exist is an error, because the driver knows which records exist.
+    /// Runs the operations as one transaction and commits it. A `durable` transaction survives a crash after the
+    /// return; any other survives at some later time. The session may look ahead in the list. To delete, replace or
+    /// read a record that does not exist is an error, because the driver knows which records exist.
     fn execute(&mut self, operations: &[StoreStatement], durable: bool) -> Result<()>;
 
     /// Reads one record in a transaction of its own. Returns false if the record does not exist.

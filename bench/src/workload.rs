@@ -1,7 +1,8 @@
 //! The records and the mix: which keys exist, which operation is next, and which bytes it writes.
 //!
-//! An id names a record. Its key is splitmix64 of the id, big endian, so ids in sequence give random keys. Each session
-//! owns its records: those that it got at the start and those that it inserted. Sessions never conflict on a record.
+//! An id names a record. Its key is splitmix64 of the id, big endian, so ids in sequence give random keys. Each
+//! session owns its records: those that it got at the start and those that it inserted. Sessions never conflict on a
+//! record.
 
 use std::fs;
 use std::path::Path;
@@ -162,8 +163,8 @@ pub struct SessionRecords {
     next: u32,
     step: u32,
     random: FastRandom,
-    /// Ids that the current transaction has inserted or replaced. The transaction does not touch them again: some engines
-    /// cannot read their write batches before the commit, and all engines must get the same work.
+    /// Ids that the current transaction has inserted or replaced. The transaction does not touch them again: some
+    /// engines cannot read their write batches before the commit, and all engines must get the same work.
     changed: Vec<u32>,
 }
 

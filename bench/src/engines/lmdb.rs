@@ -19,8 +19,8 @@ impl Lmdb {
     pub fn open(options: &StoreOptions) -> Result<Lmdb> {
         let mut open = EnvOpenOptions::new().read_txn_without_tls();
         open.map_size(MAP).max_readers(64);
-        // SAFETY: the directory belongs to this process, so no other process changes the mapped file. NO_SYNC only weakens
-        // what survives a crash.
+        // SAFETY: the directory belongs to this process, so no other process changes the mapped file. NO_SYNC only
+        // weakens what survives a crash.
         let environment = unsafe {
             open.flags(EnvFlags::NO_SYNC | EnvFlags::NO_READ_AHEAD);
             open.open(&options.directory)?

@@ -1,5 +1,5 @@
-//! RocksDB through its C API, from the distribution's library: an LSM tree with direct I/O except for the log. Inserts
-//! are blind. Deletes and replaces look the record up first, as the other engines must.
+//! RocksDB through its C API, from the distribution's library: an LSM tree with direct I/O except for the log.
+//! Inserts are blind. Deletes and replaces look the record up first, as the other engines must.
 
 use std::ffi::{CStr, CString, c_char, c_double, c_int, c_uchar, c_void};
 use std::os::unix::ffi::OsStrExt;
@@ -181,8 +181,8 @@ unsafe impl Sync for RocksDb {}
 impl RocksDb {
     pub fn open(options: &StoreOptions) -> Result<RocksDb> {
         let path = CString::new(options.directory.as_os_str().as_bytes()).map_err(|_| anyhow!("path"))?;
-        // SAFETY: the API creates every object here, and each is destroyed once, after its last use. The table options
-        // own the filter and hold a reference to the cache.
+        // SAFETY: the API creates every object here, and each is destroyed once, after its last use. The table
+        // options own the filter and hold a reference to the cache.
         unsafe {
             let table = rocksdb_block_based_options_create();
             let cache = rocksdb_cache_create_lru(options.cache as usize * 5 / 8);
@@ -284,7 +284,8 @@ impl RocksDb {
 impl RocksDb {
     /// Writes one table file.
     fn write_table(&self, path: &CStr, next: &mut dyn Iterator<Item = (RecordKey, Vec<u8>)>) -> Result<()> {
-        // SAFETY: the API creates the objects, and each is destroyed once. Keys and values have the lengths that are given.
+        // SAFETY: the API creates the objects, and each is destroyed once. Keys and values have the lengths that are
+        // given.
         unsafe {
             let env = rocksdb_envoptions_create();
             let writer = rocksdb_sstfilewriter_create(env, self.options);

@@ -71,8 +71,8 @@ impl BenchStore for Sqlite {
         Ok(())
     }
 
-    /// One transaction without a journal, as SQLite's documentation advises: what a crash leaves of it is of no use. The file
-    /// is synced at the end.
+    /// One transaction without a journal, as SQLite's documentation advises: what a crash leaves of it is of no use.
+    /// The file is synced at the end.
     fn bulk_load(&self, next: &mut dyn FnMut() -> Option<(RecordKey, Vec<u8>)>) -> Result<()> {
         let writer = self.writer.lock().map_err(|_| anyhow!("a session panicked"))?;
         writer.pragma_update(None, "journal_mode", "OFF")?;

@@ -1,7 +1,8 @@
 //! The table: interleaved rounds of child processes and baselines of the device, medians, ratios, goals.
 //!
-//! A measurement is repeated if other processes used the processors during it. If that does not help, the rows that it
-//! takes part in are marked. Ratios are taken within a round, because a virtual machine is not equally fast at all hours.
+//! A measurement is repeated if other processes used the processors during it. If that does not help, the rows that
+//! it takes part in are marked. Ratios are taken within a round, because a virtual machine is not equally fast at all
+//! hours.
 
 mod machine;
 mod markdown;
@@ -60,7 +61,8 @@ pub struct TableArgs {
     /// Number of cores that other processes may use before a measurement is repeated
     #[arg(long, default_value_t = 0.3)]
     quiet: f64,
-    /// Maximum number of repetitions if other processes were active or the machine was stalled for over 2 % of the time
+    /// Maximum number of repetitions if other processes were active or the machine was stalled for over 2 % of the
+    /// time
     #[arg(long, default_value_t = 3)]
     retries: u32,
     /// File for the figures of all rounds

@@ -131,8 +131,8 @@ impl<'a> TableRounds<'a> {
         }
     }
 
-    /// Runs a measurement and finds out what disturbed it. A child that measures a window of its own reports itself what
-    /// other processes used in that window.
+    /// Runs a measurement and finds out what disturbed it. A child that measures a window of its own reports itself
+    /// what other processes used in that window.
     fn timed(
         &mut self,
         measure: &impl Fn(&mut TableRounds<'a>) -> Result<Value>,
@@ -146,8 +146,8 @@ impl<'a> TableRounds<'a> {
         Ok((value, SampleDisturbance { other_cores, stalled_share: monitor.stalled_share() }))
     }
 
-    /// Runs the binary of an engine and returns the JSON that it prints. [`ONE_CORE_SUFFIX`] among `more` binds it to one
-    /// processor.
+    /// Runs the binary of an engine and returns the JSON that it prints. [`ONE_CORE_SUFFIX`] among `more` binds it to
+    /// one processor.
     pub fn child(&mut self, engine: &str, command: &[&str], more: &[&str]) -> Result<Value> {
         self.used.insert(engine.to_string(), Instant::now());
         let binary = self.args.binaries.join(engine);
@@ -175,8 +175,8 @@ impl<'a> TableRounds<'a> {
         }
     }
 
-    /// Removes the stores of other engines until one more store fits: first those that few rows need, and among these the
-    /// least recently used.
+    /// Removes the stores of other engines until one more store fits: first those that few rows need, and among these
+    /// the least recently used.
     pub fn make_room(&mut self, engine: &str) -> Result<()> {
         let size_mib = self.measurements.size_mib;
         let need = (size_mib << 20) * 2 + MIN_FREE_BYTES;

@@ -166,8 +166,8 @@ impl TableRounds<'_> {
         }
     }
 
-    /// One processor against all. The runs follow each other on the same store, because the history of a store changes the
-    /// work.
+    /// One processor against all. The runs follow each other on the same store, because the history of a store
+    /// changes the work.
     fn scaling(&mut self) {
         self.step("one-core/jetcell", |rounds| rounds.mix(JETCELL, 8, 1, &[ONE_CORE_SUFFIX]));
         self.step("all-cores/jetcell", |rounds| rounds.mix(JETCELL, 8, 1, &[]));
@@ -304,8 +304,8 @@ impl TableRounds<'_> {
         self.child(engine, &command, more)
     }
 
-    /// Kills a process during its work and opens its store. `short`: the log that a restart reads is limited to 20 MiB;
-    /// otherwise redo repeats everything since a checkpoint.
+    /// Kills a process during its work and opens its store. `short`: the log that a restart reads is limited to 20
+    /// MiB; otherwise redo repeats everything since a checkpoint.
     fn redo(&mut self, engine: &str, short: bool) -> Result<Value> {
         if !self.is_filled(engine) {
             self.load(engine)?;

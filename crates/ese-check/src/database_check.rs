@@ -43,8 +43,8 @@ pub struct CheckReport {
     pub last_owned_page: u32,
     /// Whether the database is temporary. Pages of temporary databases have no checksums.
     pub temporary: bool,
-    /// First page that was not verified, if the check was cancelled. Pass it to [`CheckOptions::start_page`] to resume the
-    /// check.
+    /// First page that was not verified, if the check was cancelled. Pass it to [`CheckOptions::start_page`] to
+    /// resume the check.
     #[serde(serialize_with = "crate::finding::page_number")]
     pub resume_from: Option<PageNumber>,
     /// Whether the check was cancelled.

@@ -42,7 +42,7 @@ kinds! {
     DirtyDatabase = "dirty-database": "committed data may exist only in the logs; before checking the \
      contents, recover the database with the logs: jetcell recover DATABASE LOGS --into DIR",
     /// Logs that recovery needs are missing or damaged.
-    LogsIncomplete = "logs-incomplete": "recovery cannot make the database consistent with the logs that were found",
+    LogsIncomplete = "logs-incomplete": "the logs that were found are not enough to make the database consistent",
     /// The first header copy is damaged, but the second is good.
     HeaderDamaged = "header-damaged": "no data is lost; the other copy of the header was used",
     /// The second header copy is damaged, but the first is good.
@@ -80,11 +80,11 @@ kinds! {
     /// A page is reached twice or is used by two trees.
     PageUsedTwice = "page-used-twice": "one of the two owners of the page has lost its data there",
     /// A link between sibling leaves is wrong.
-    SiblingLink = "sibling-link": "scans{} end early, skip or repeat rows; look-ups by key still work",
+    SiblingLink = "sibling-link": "scans{} end early, skip or repeat rows; lookups by key still work",
     /// A separator in an internal page is wrong.
-    Separator = "separator": "look-ups by key{} may miss rows; scans still find them",
+    Separator = "separator": "lookups by key{} may miss rows; scans still find them",
     /// Keys are not in order.
-    KeyOrder = "key-order": "look-ups by key{} may miss rows; scans still find them",
+    KeyOrder = "key-order": "lookups by key{} may miss rows; scans still find them",
     /// The depth or levels of a tree are wrong, or the tree has a cycle.
     TreeShape = "tree-shape": "part of the data{} below this page is unreachable",
     /// A node cannot be decoded.
@@ -104,13 +104,13 @@ kinds! {
     /// A tree uses a page that another tree owns.
     SpaceOwner = "space-owner": "data is readable, but the next writes may overwrite it",
     /// A record does not match the catalog.
-    RecordLayout = "record-layout": "1 row{} is partly or completely unreadable",
+    RecordLayout = "record-layout": "one row{} is partly or completely unreadable",
     /// A record's key differs from the key that its columns produce.
-    RecordKey = "record-key": "look-ups by key{} miss the row; scans still find it",
+    RecordKey = "record-key": "lookups by key{} miss the row; scans still find it",
     /// An index has no entry for a row.
-    IndexEntryMissing = "index-entry-missing": "look-ups through the index miss a row, but the row itself exists",
+    IndexEntryMissing = "index-entry-missing": "lookups through the index miss a row, but the row itself exists",
     /// An index has an entry without a matching row.
-    IndexEntryOrphan = "index-entry-orphan": "look-ups through the index may return a wrong row or no row; \
+    IndexEntryOrphan = "index-entry-orphan": "lookups through the index may return a wrong row or no row; \
      the rows themselves are not affected",
     /// Some rows are known only from their index entries.
     RowsUnreadable = "rows-unreadable": "rows{} are unreadable",

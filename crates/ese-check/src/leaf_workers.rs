@@ -6,8 +6,8 @@
 //! back to the walk, which reports it.
 //!
 //! Invariants: the findings do not depend on read-ahead or on the order in which threads finish. Memory holds the
-//! check's spare buffers, at most [`MAX_TASKS_PER_THREAD`] tasks per thread, and at most [`MAX_TASKS`] tasks in total,
-//! including those of later trees. A tree smaller than one task does not start any threads.
+//! check's spare buffers, at most [`MAX_TASKS_PER_THREAD`] tasks per thread, and at most [`MAX_TASKS`] tasks in
+//! total, including those of later trees. A tree smaller than one task does not start any threads.
 
 use std::collections::HashMap;
 use std::ops::Range;

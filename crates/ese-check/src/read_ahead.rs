@@ -1,13 +1,13 @@
 //! Reads ahead for the trees that will be walked next, which keeps the disk busy while the last leaves of a tree are
 //! being checked.
 //!
-//! [`LeafReadAhead`] lists the leaves of all trees in walk order, divides them into the same tasks as the walks will, and
-//! starts reads for these tasks while there is room. If the next task of a walk has the same pages, the walk takes
-//! over these reads. Otherwise, it starts its own reads, so read-ahead cannot change the findings of a check.
+//! [`LeafReadAhead`] lists the leaves of all trees in walk order, divides them into the same tasks as the walks will,
+//! and starts reads for these tasks while there is room. If the next task of a walk has the same pages, the walk
+//! takes over these reads. Otherwise, it starts its own reads, so read-ahead cannot change the findings of a check.
 //!
-//! Invariants: read-ahead never waits for a page. A call processes at most [`MAX_STEPS_PER_CALL`] pages, regardless of the links
-//! between pages. If a walk deviates from the list, all reads that were started ahead are discarded. Each walk
-//! therefore wastes no more reads than fit in the memory limit.
+//! Invariants: read-ahead never waits for a page. A call processes at most [`MAX_STEPS_PER_CALL`] pages, regardless
+//! of the links between pages. If a walk deviates from the list, all reads that were started ahead are discarded.
+//! Each walk therefore wastes no more reads than fit in the memory limit.
 
 use std::collections::VecDeque;
 use std::iter;

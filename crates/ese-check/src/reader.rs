@@ -1,7 +1,7 @@
 //! On-demand access to verified pages through a small cache with read-ahead.
 //!
-//! Invariants: never more than `CACHE_PAGES` pages are in memory. Every returned page has a valid (or repaired) checksum.
-//! A page number from the disk is compared with the file size before anything is read.
+//! Invariants: never more than `CACHE_PAGES` pages are in memory. Every returned page has a valid (or repaired)
+//! checksum. A page number from the disk is compared with the file size before anything is read.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -157,8 +157,8 @@ impl<'d> VerifiedPageReader<'d> {
     }
 }
 
-/// Page cache of a [`VerifiedPageReader`], for use by readers that cannot borrow their database. Every call must pass the
-/// same database.
+/// Page cache of a [`VerifiedPageReader`], for use by readers that cannot borrow their database. Every call must pass
+/// the same database.
 pub struct PageCache {
     pages: HashMap<PageNumber, PageResult>,
     order: VecDeque<PageNumber>,

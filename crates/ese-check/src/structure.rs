@@ -77,8 +77,8 @@ struct StructureCheck<'a, 'd> {
     summary: StructureSummary,
 }
 
-/// Walks all trees and reports errors. The returned summary counts what the trees contain. If `verified_pages` is present,
-/// adds each page that the walk reads.
+/// Walks all trees and reports errors. The returned summary counts what the trees contain. If `verified_pages` is
+/// present, adds each page that the walk reads.
 pub(crate) fn check_structure(
     database: &ReadableDatabase,
     last_owned: u32,

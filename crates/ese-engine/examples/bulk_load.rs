@@ -33,8 +33,8 @@ fn main() -> Result<()> {
     for number in 0..ROWS {
         load.push(&[(key, Value::Long(number)), (text, Value::Text(format!("number {number}")))])?;
     }
-    // A row out of order is kept, and inserted at the end. With too many of them, each further one is refused, and the load continues
-    // without it: a program can insert it after the load.
+    // A row out of order is kept, and inserted at the end. With too many of them, each further one is refused, and
+    // the load continues without it: a program can insert it after the load.
     match load.push(&[(key, Value::Long(-1)), (text, Value::Text("out of order".to_string()))]) {
         Err(Error::OutOfOrder) => eprintln!("a row out of order is skipped"),
         pushed => pushed?,

@@ -80,7 +80,7 @@ impl Core {
         if self.bulk_loads.load(Ordering::SeqCst) > 0 {
             self.backup_running.store(false, Ordering::SeqCst);
             return Err(backup_conflict_error(
-                "a bulk load is running, and its pages are not logged; retry after the load",
+                "a bulk load is running, and its pages are not logged; start the backup after the load",
             ));
         }
         Ok(())

@@ -1,5 +1,5 @@
-//! The engine's errors. There are only a few kinds. Each tells the caller what state things are in after the error,
-//! and how to proceed.
+//! The engine's errors. [`Error`] describes the state after an error; its variants describe exceptions and how to
+//! proceed.
 
 use std::io;
 use std::path::PathBuf;
@@ -21,10 +21,11 @@ pub enum Error {
     /// A unique index already contains this key.
     #[error("duplicate key")]
     KeyDuplicate,
-    /// A row in a bulk load has a key that is not greater than the previous row's key. The row is not loaded. The
-    /// load can continue without it, and [`crate::Table::insert`] can insert it after the load.
+    /// A row in a bulk load has a lower key than a previous row, and the memory for out-of-order rows is full. The
+    /// row is not loaded. The load can continue without it, and [`crate::Table::insert`] can insert it after the
+    /// load.
     #[error(
-        "the key of the row is lower than the previous key, and the bulk load cannot defer any more rows; \
+        "the key of the row is lower than a previous key, and the bulk load cannot defer any more rows; \
          insert the row after the load"
     )]
     OutOfOrder,

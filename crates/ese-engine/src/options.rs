@@ -59,8 +59,9 @@ pub struct InstanceOptions {
     #[doc(alias = "JET_paramWaypointLatency")]
     pub waypoint_latency: u32,
     /// Whether recovery may continue if the newest generations are missing but no database needs them to be
-    /// consistent. The commits in these generations are lost; [`RecoverySummary::lost_generations`](crate::RecoverySummary::lost_generations)
-    /// names the generations. ESE: `JET_bitReplayIgnoreLostLogs`.
+    /// consistent. The commits in these generations are lost;
+    /// [`RecoverySummary::lost_generations`](crate::RecoverySummary::lost_generations) names the generations. ESE:
+    /// `JET_bitReplayIgnoreLostLogs`.
     #[doc(alias = "JET_bitReplayIgnoreLostLogs")]
     pub accept_lost_logs: bool,
     /// Maximum number of log bytes that redo should need to read. ESE: `JET_paramCheckpointDepthMax`.

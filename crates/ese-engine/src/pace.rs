@@ -45,10 +45,7 @@ impl MaintenanceThrottle {
             ));
         }
         if self.bytes_per_second == Some(0) || self.read_latency_target == Some(Duration::ZERO) {
-            return refused(
-                "the rate and the latency must be greater than 0; otherwise the task could never read"
-                    .to_string(),
-            );
+            return refused("the rate and the latency target must be greater than 0".to_string());
         }
         Ok(())
     }

@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! 8 KiB pages: header | map page 0 | map page 1 | ...
-//! header     0 checksum (4)   4 version (4, 4, 4)   16 zero (20)   36 flags (4)   40 created, attached, detached (8 each)
+//! header     0 checksum (4)   4 version (4, 4, 4)   16 zero (20)   36 flags (4)
+//!           40 created, attached, detached (8 each)
 //!           64 generation required (4), targeted (4)   72 flush started, completed (8 each)
 //!           88 signature of the database header (28)   116 of this header (28)   144 zero   667 file type (4)
 //! map page   0 ECC checksum (8), salted with its number   8 highest dbtime (8)   16 number (4)   20 zero (16)

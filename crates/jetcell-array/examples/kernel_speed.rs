@@ -28,8 +28,8 @@ const MIN_ROWS: usize = 200;
 
 type RowOperation<'a> = Box<dyn FnMut(&mut [&mut [u8]]) + 'a>;
 
-/// Returns gigabytes of data per second for each of `row_operations`. If `one_place` is set, the parity of all rows is written
-/// to the same blocks.
+/// Returns gigabytes of data per second for each of `row_operations`. If `one_place` is set, the parity of all rows
+/// is written to the same blocks.
 fn rates(rows: usize, stride: usize, one_place: bool, works: &mut [RowOperation<'_>]) -> Vec<f64> {
     let clock = RealClock::new();
     let row_len = (DATA + PARITY) * stride;

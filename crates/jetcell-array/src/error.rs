@@ -124,7 +124,7 @@ pub enum ArrayRefusal {
         needed: String,
     },
     /// A member contains data.
-    #[error("{} contains {what}, which would be destroyed. Force the creation only if this is intended", path.display())]
+    #[error("{} contains {what}; add --force to overwrite it", path.display())]
     HasData {
         /// The member.
         path: PathBuf,
@@ -195,20 +195,23 @@ pub enum ArrayRefusal {
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum WriteLogError {
     /// The file does not exist.
-    #[error("{}: the write log is missing; restore it, or use --forget-log to discard the writes that only \
-     the log contains", .0.display())]
+    #[error(
+        "{}: the write log is missing; restore it, or run jetcell raid serve --forget-log to discard the \
+         writes that only the log contains",
+        .0.display()
+    )]
     Missing(PathBuf),
     /// The file is not the log, or both copies of its header are damaged.
     #[error(
-        "{}: this is not the write log of the volume; restore the correct log, or use --forget-log to \
-         discard the writes that only the log contains",
+        "{}: this is not the write log of the volume; restore the correct log, or run jetcell raid serve \
+         --forget-log to discard the writes that only the log contains",
         .0.display()
     )]
     Foreign(PathBuf),
     /// The file is shorter than the log.
     #[error(
         "{}: the write log is damaged: it is {found} bytes long, expected {expected}; restore the complete \
-         file, or use --forget-log to discard the writes that only the log contains",
+         file, or run jetcell raid serve --forget-log to discard the writes that only the log contains",
         path.display()
     )]
     Shortened {
@@ -221,8 +224,8 @@ pub enum WriteLogError {
     },
     /// A record that was acknowledged is damaged, as is its shadow if it must have one.
     #[error(
-        "{}: the write log is damaged at byte {offset}; restore an intact copy, or use --forget-log to \
-         discard the writes that only the log contains",
+        "{}: the write log is damaged at byte {offset}; restore an intact copy, or run jetcell raid serve \
+         --forget-log to discard the writes that only the log contains",
         path.display()
     )]
     Damaged {
@@ -234,8 +237,8 @@ pub enum WriteLogError {
     /// The records follow a consistency point that is missing from the array.
     #[error(
         "{}: the write log belongs to state {newer} of the LUNs, but the catalogue contains state {point}, \
-         so a newer catalogue is damaged; reconnect the members that contain it, or use --forget-log to \
-         discard the newer state",
+         so a newer catalogue is damaged; reconnect the members that contain it, or run jetcell raid serve \
+         --forget-log to discard the newer state",
         path.display()
     )]
     NewerThanCatalogue {

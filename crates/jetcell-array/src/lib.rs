@@ -8,7 +8,7 @@
 //! | `geometry` | RAID levels, and the mapping from a block of the array to a row and a slot |
 //! | `integrity` | records with checksum, location and generation of each block; which blocks of a row are current |
 //! | `member` | the layout of a member: superblocks, journal, records, blocks |
-//! | `array` | an assembled array: reads with repair, commits through the journal, new rows without it, failing members, recovery after a crash |
+//! | `array` | an assembled array: reads with repair, commits through the journal, recovery after a crash |
 //! | `maintenance` | rebuild, copy, scrub, spares and growth, in steps |
 //! | `bytes` | ranges of bytes on blocks |
 //! | `luns` | LUNs that are never written in place: thin, with snapshots and clones |

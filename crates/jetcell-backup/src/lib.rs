@@ -2,7 +2,7 @@
 //! checksums.
 //!
 //! ```text
-//!  back_up (running instance) ──┐                      ┌──> verify: the bytes are those that were backed up
+//!  back_up (running instance) ──┐                      ┌──> verify: compares the bytes with the checksums
 //!  back_up_stopped (directory) ─┼─> backup directory ──┴──> restore: places files, replays logs, rolls back
 //!  snapshot, snapshot_stopped ──┘
 //! ```

@@ -394,8 +394,8 @@ impl StoredPageCounts {
 }
 
 impl StoredLog {
-    /// Describes a log for the manifest. `bytes` is its length, `range_checksums` are its range checksums, and `name` is its
-    /// file name in the backup.
+    /// Describes a log for the manifest. `bytes` is its length, `range_checksums` are its range checksums, and `name`
+    /// is its file name in the backup.
     pub(crate) fn from_log(
         log: &VerifiedLog,
         name: FileName,

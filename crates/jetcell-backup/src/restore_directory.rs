@@ -45,14 +45,15 @@ pub struct RestoreDirectory<'a> {
     base: FileStem,
     /// File names of the databases.
     databases: Vec<FileName>,
-    /// True if the directory was empty before the restore. All instance files in it were then created by restores.
+    /// True if the directory was empty before the restore. If so, restores created all instance files in it.
     was_empty: bool,
     /// Files that existed before this restore.
     existing_files: BTreeSet<PathBuf>,
     /// Names of the logs that have been placed.
     logs: Vec<String>,
-    /// Number of bytes copied. `retained_bytes` is the number of bytes that were already correct.
+    /// Number of bytes copied.
     pub copied_bytes: u64,
+    /// Number of bytes that were already correct.
     pub retained_bytes: u64,
     _lock: Option<Box<dyn DirectoryLock>>,
 }
@@ -348,7 +349,7 @@ impl<'a> RestoreDirectory<'a> {
     }
 
     /// Removes the files that `is_removed` selects, if they existed before the restore or were created by it. Files
-    /// that other processes have created in the meantime are kept.
+    /// that other processes have created since are not removed.
     fn remove_files(&self, is_removed: impl Fn(&str) -> bool) -> Result<()> {
         let io_error = |error: std::io::Error| BackupError::io(self.directory, &error);
         for path in self.vfs.list(self.directory).map_err(io_error)? {

@@ -1,8 +1,8 @@
-//! The ranges of an interrupted backup that the continued backup keeps.
+//! The ranges of an interrupted backup that the continued backup retains.
 //!
-//! The ranges that the state file lists are only candidates. A range is kept if its bytes, read back from the file,
-//! match the stored checksum. In addition, each page in it must be valid, zero, or listed in the state file as a bad
-//! page of the source. The page counts are computed from these bytes.
+//! The ranges that the state file lists are only candidates. A range is retained if its bytes, read back from the
+//! file, match the stored checksum. In addition, each page in it must be valid, zero, or listed in the state file as
+//! a bad page of the source. The page counts are computed from these bytes.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -21,21 +21,21 @@ use crate::transfer_control::TransferMeter;
 /// Number of pages before page 1: the header and its copy.
 const HEADER_PAGES: u64 = 2;
 
-/// The part of a partly copied database that a continued backup keeps.
+/// The part of a partly copied database that a continued backup retains.
 pub struct RetainedRanges {
-    /// The copy of the database, truncated after the last kept range.
+    /// The copy of the database, truncated after the last retained range.
     pub file: Arc<dyn File>,
     pub sums: RangeChecksums,
     /// Bytes of the first range, with the header replaced by zeros.
     pub first: IoBuffer,
-    /// Database state up to the end of the last kept range.
+    /// Database state up to the end of the last retained range.
     pub state: PartialDatabase,
 }
 
 impl RetainedRanges {
     /// Reads the ranges back until the first mismatch.
     ///
-    /// `source_bytes` is the length of the original. Returns `None` if no range is kept.
+    /// `source_bytes` is the length of the original. Returns `None` if no range is retained.
     pub fn verify(
         destination: &BackupDirectory,
         earlier: &PartialDatabase,
@@ -76,14 +76,14 @@ impl RetainedRanges {
         }
         let is_whole = kept == sums.len();
         sums.truncate(kept);
-        // The bytes after the kept ranges are copied again.
+        // The bytes after the retained ranges are copied again.
         file.truncate(kept as u64 * RANGE_BYTES as u64).map_err(io_error)?;
         let state = pages.state(earlier, is_whole);
         Ok(Some(RetainedRanges { file, sums: RangeChecksums(sums), first, state }))
     }
 }
 
-/// Page counts of the kept ranges.
+/// Page counts of the retained ranges.
 struct RetainedPages {
     size: PageSize,
     /// Bad pages of the source that the state file lists.
@@ -126,7 +126,7 @@ impl RetainedPages {
         true
     }
 
-    /// Returns the database state. `is_whole` is true if all ranges of the earlier state were kept.
+    /// Returns the database state. `is_whole` is true if all ranges of the earlier state were retained.
     fn state(self, earlier: &PartialDatabase, is_whole: bool) -> PartialDatabase {
         let mut counts = self.counts;
         // The bytes do not show how often a page was reread, or that an unlisted page could not be read.

@@ -79,7 +79,7 @@ impl UnsealedSnapshot<'_> {
                 Ok(bytes) if bytes == file.bytes => continue,
                 Ok(bytes) => {
                     format!(
-                        "the file is {bytes} bytes long in the snapshot, but the original is {}",
+                        "the file is {bytes} bytes long in the snapshot, but the original is {} bytes long",
                         file.bytes
                     )
                 }
@@ -88,7 +88,10 @@ impl UnsealedSnapshot<'_> {
                 }
                 Err(error) => return Err(BackupError::io(path, &error)),
             };
-            return Err(BackupError::Usage(format!("{}: {what}, so it is not a backup", path.display())));
+            return Err(BackupError::Usage(format!(
+                "{}: {what}, so the snapshot is not a backup",
+                path.display()
+            )));
         }
         Ok(())
     }

@@ -120,7 +120,7 @@ mod tests {
         for _ in 0..5 {
             gauge.wait_for(500).unwrap();
         }
-        // `wait_for` does not wait after the last bytes have been taken.
+        // `wait_for` does not wait after the last bytes have been counted.
         assert_eq!(clock.monotonic(), Duration::from_secs(2));
         cancel.cancel();
         assert!(matches!(gauge.wait_for(1), Err(BackupError::Stopped)));

@@ -72,7 +72,8 @@ struct StoredRange<'a> {
 /// # Errors
 ///
 /// Returns an error if the directory does not contain a complete backup (-615), if its manifest has been modified, or
-/// if the caller cancelled the operation. Modified files are not an error; [`BackupVerification::problems`] lists them.
+/// if the caller cancelled the operation. Modified files are not an error; [`BackupVerification::problems`] lists
+/// them.
 pub fn verify(vfs: &Arc<dyn Vfs>, directory: &Path, options: &VerifyOptions) -> Result<BackupVerification> {
     let manifest = BackupManifest::read(&**vfs, directory)?;
     let mut verified = VerificationTimes::read(&**vfs, directory, &manifest)?;

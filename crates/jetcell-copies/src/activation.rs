@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!  active side is kept stopped ──> all closed logs copied, replayed ──> its current log copied, verified
-//!    ──> copy.json: activating ──> the active side steps down ──> the log becomes current ──> undo ──> copy.json removed
+//!    ──> copy.json: activating ──> the active side steps down ──> the log becomes current ──> undo
+//!    ──> copy.json removed
 //! ```
 //!
 //! Every step can be repeated. If an activation is interrupted before the step-down, the old active side can still be
@@ -158,7 +159,8 @@ pub fn activate_as(
     if (handover.is_some() || limit == LossLimit::Nothing) && !copy.is_confirmed() {
         return Err(CopyError::Refused(format!(
             "{}: the history of the copy could not be compared with the history of {}: they do not have a \
-             common log, or the active side did not respond; compare them with jetcell copies --with",
+             common log, or the active side did not respond; if the active side is reachable, reseed the \
+             copy; otherwise retry, or use --lossy",
             directory.display(),
             copy.state().source
         )));
@@ -206,8 +208,8 @@ fn hand_over(source: &dyn LogSource, successor: &str, limit: LossLimit) -> Resul
         ))),
         Err(error) if error.is_temporary() && limit == LossLimit::Nothing => {
             Err(CopyError::Refused(format!(
-                "{error}; without it, commits that did not reach the copy are lost; repair it, or use \
-                 --lossy to activate the copy"
+                "{error}; commits that did not reach the copy would be lost; make the active side reachable, \
+                 or use --lossy to activate the copy"
             )))
         }
         Err(error) if error.is_temporary() => Ok(None),
@@ -325,7 +327,8 @@ impl Activation<'_> {
         if newest.0 > state.next {
             let what = format!(
                 "{}: log generation {:X} (hexadecimal) of the active side is missing or damaged, so the \
-                 copy cannot be activated without loss; repair it, or use --lossy to activate the copy",
+                 copy cannot be activated without loss; restore the log on the active side, or use --lossy \
+                 to activate the copy",
                 self.directory.display(),
                 state.next
             );
@@ -518,8 +521,8 @@ impl Activation<'_> {
         instance.shutdown()?;
         for path in &databases {
             if database_header(&**self.vfs, path)?.state != DatabaseState::CleanShutdown {
-                let what =
-                    "the logs do not refer to the database, so it is not clean; reseed the copy".to_string();
+                let what = "the logs do not refer to the database, so recovery could not make it clean";
+                let what = format!("{what}; reseed the copy");
                 return Err(Error::Corrupt { path: path.clone(), page: None, what }.into());
             }
         }

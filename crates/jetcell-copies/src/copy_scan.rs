@@ -141,8 +141,8 @@ impl CopyScanProgress {
 
 /// Reads and verifies all pages of a copy if a pass is due. Starts at the page where the previous call stopped.
 ///
-/// `should_continue` receives the progress after each read and returns `false` to stop the scan. The next call then resumes
-/// where this one stopped. Another thread or process may follow the copy during the scan.
+/// `should_continue` receives the progress after each read and returns `false` to stop the scan. The next call then
+/// resumes where this one stopped. Another thread or process may follow the copy during the scan.
 ///
 /// # Errors
 ///

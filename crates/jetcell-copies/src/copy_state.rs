@@ -156,7 +156,7 @@ pub enum UnfitReason {
     LogsGone,
     /// The two sides have different histories.
     Diverged,
-    /// A database of the copy is damaged, or its state does not match the position at which the logs continue.
+    /// A database in the copy is damaged, or its state does not match the position at which the logs continue.
     BadDatabase,
     /// The active side has a database that the copy does not have.
     DatabaseMissing,
@@ -306,7 +306,7 @@ impl CopyState {
         }
     }
 
-    /// Returns the registration that tells the active side which logs a copy on this host needs.
+    /// Returns the registration with which a copy on this host requests logs from the active side.
     pub fn registration(&self, directory: &Path, now_unix_ms: i64) -> CopyRegistration {
         CopyRegistration {
             id: self.id.clone(),

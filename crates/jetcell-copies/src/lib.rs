@@ -9,8 +9,8 @@
 //!
 //! [`seed_stopped`] and [`seed_running`] create a copy, and [`Replicator`] keeps it current in bounded steps.
 //! [`LogSource`] is the interface for transports. The file `copy.json` stores the copy's state ([`CopyState`]).
-//! [`activate`] makes a copy the active side. [`LogHistory`] finds the point at which two sides diverge, and [`Reseed`]
-//! brings one side back to the other side's history.
+//! [`activate`] makes a copy the active side. [`LogHistory`] finds the point at which two sides diverge, and
+//! [`Reseed`] brings one side back to the other side's history.
 #![forbid(unsafe_code)]
 
 mod activation;

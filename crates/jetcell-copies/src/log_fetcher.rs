@@ -92,8 +92,8 @@ impl LogFetcher<'_> {
         known.complete(self.vfs, self.directory, state, after, &rest)
     }
 
-    /// Copies up to `max_logs` further logs and records them in the state. Returns the number of logs copied. After three
-    /// failed attempts to copy a damaged or missing log, the copy becomes unfit.
+    /// Copies up to `max_logs` further logs and records them in the state. Returns the number of logs copied. After
+    /// three failed attempts to copy a damaged or missing log, the copy becomes unfit.
     pub fn copy_logs(&mut self, state: &mut CopyState, closed: Generation, max_logs: u32) -> Result<u32> {
         let before = state.clone();
         let copied = self.fetch_logs(state, closed, max_logs);
@@ -138,7 +138,7 @@ impl LogFetcher<'_> {
         let other_log = available.open_created.is_some_and(|created| created != end.created);
         if generation > available.closed && (!is_open || other_log) {
             if self.source.read_log(generation, 0)?.is_some() {
-                // The offer is outdated.
+                // The list of available logs is outdated.
                 return Ok(HistoryConfirmation::NotYet);
             }
             // The active side will never have this log.

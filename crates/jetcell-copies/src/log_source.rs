@@ -23,7 +23,7 @@ pub struct AvailableLogs {
     pub open_created: Option<u64>,
 }
 
-/// Interface through which a copy accesses its active side.
+/// Interface for reading the logs and databases of a copy's active side.
 pub trait LogSource: Send {
     /// Returns the active side's address for messages.
     fn address(&self) -> String;

@@ -40,9 +40,9 @@ pub fn pause_replay(vfs: &Arc<dyn Vfs>, directory: &Path) -> Result<ReplayPause>
         return Err(CopyError::Refused(format!("{shown}: the directory does not contain a copy")));
     };
     if state.phase != CopyPhase::Following {
-        let what = "the databases of the copy may be incomplete; for its state, use jetcell copies";
         return Err(CopyError::Refused(format!(
-            "{shown}: the copy is not following its active side: {what}"
+            "{shown}: the copy is not following its active side, so its databases may be incomplete; to see \
+             its state, use jetcell copies"
         )));
     }
     let held = wait_for_lock(vfs, &directory.join(PAUSE_FILE), PAUSE_LOCK_TIMEOUT)?;

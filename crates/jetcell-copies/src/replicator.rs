@@ -60,7 +60,7 @@ impl ReplicationStepReport {
     }
 }
 
-/// A copy that follows its active side. Only one process at a time can do this for a copy.
+/// Keeps a copy up to date with its active side. Only one process at a time can do this for a copy.
 pub struct Replicator {
     vfs: Arc<dyn Vfs>,
     directory: PathBuf,

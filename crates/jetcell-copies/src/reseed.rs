@@ -114,7 +114,7 @@ impl Reseed {
         if let Some(CopyPhase::Unfit { reason: UnfitReason::BadDatabase, what }) =
             known.as_ref().map(|state| &state.phase)
         {
-            return Err(full_reseed_required(&format!("a database of the copy is damaged ({what})")));
+            return Err(full_reseed_required(&format!("a database in the copy is damaged ({what})")));
         }
         let locks = lock_all(vfs, directory, &target, known.as_ref())?;
         // Another process may have changed the listed files before the locks were acquired.
@@ -232,7 +232,7 @@ impl Reseed {
             }
         }
         if found.is_empty() {
-            return Err(full_reseed_required("no database that belongs to these logs was found"));
+            return Err(full_reseed_required("no database matching these logs was found"));
         }
         Ok(found)
     }

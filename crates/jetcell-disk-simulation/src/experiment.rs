@@ -82,9 +82,9 @@ pub struct StateFigures {
     pub write_ms: f64,
     /// 99th percentile of the write latency in milliseconds.
     pub write_ms_99: f64,
-    /// Mean latency of log writes in milliseconds. Absent without logs.
+    /// Mean latency of log writes in milliseconds. Absent if there are no logs.
     pub log_ms: Option<f64>,
-    /// 99th percentile of the latency of log writes in milliseconds. Absent without logs.
+    /// 99th percentile of the latency of log writes in milliseconds. Absent if there are no logs.
     pub log_ms_99: Option<f64>,
     /// Write commands to drives per host write, excluding those of the rebuild.
     pub disk_writes_per_host_write: f64,

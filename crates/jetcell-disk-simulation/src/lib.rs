@@ -13,7 +13,7 @@
 //! | [`drive_figures`] | comparison of drives with published figures |
 //! | `in_place` | RAID 10, 5, 6 and RAID-DP that overwrite blocks in place |
 //! | [`write_anywhere`] | a volume that writes whole stripes where there is room |
-//! | `logs` | drives for logs |
+//! | `log_drives` | drives for logs |
 //! | `engine` | events in simulated time |
 //! | [`timeline`] | the loss and rebuild of a drive, second by second |
 //! | [`experiment`] | runs of all layouts and states |

@@ -1,8 +1,8 @@
 //! Dumps of ESE databases, transaction logs, checkpoints, and flush maps in forms for people and for programs.
 //!
-//! Each kind of dump is a function that reads a [`DumpSource`] and writes items to an [`DumpOutput`], as text or as one JSON
-//! object per line. An item is written as soon as it is known. Damage is reported as a problem in the output, and the
-//! dump continues.
+//! Each kind of dump is a function that reads a [`DumpSource`] and writes items to a [`DumpOutput`], as text or as
+//! one JSON object per line. An item is written as soon as it is known. Damage is reported as a problem in the
+//! output, and the dump continues.
 //!
 //! ```
 //! use std::path::Path;

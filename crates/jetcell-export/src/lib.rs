@@ -1,9 +1,9 @@
 //! Exports tables from ESE databases to CSV, JSON Lines, Parquet and SQLite, without using the database engine.
 //!
 //! [`export`] writes tables to files or to standard output. For direct access to the rows, [`SourceDatabase`] opens a
-//! database, and a [`ExportView`] provides its tables with the names and types of a profile. A [`RowCursor`] reads each row
-//! as cells of stored bytes, which [`TableColumn::value`] decodes. Data that cannot be read is reported as an
-//! [`ExportIssue`] and marked in the output; it is never silently left out.
+//! database, and an [`ExportView`] provides its tables with the names and types of a profile. A [`RowCursor`] reads
+//! each row as cells of stored bytes, which [`TableColumn::value`] decodes. Data that cannot be read is reported as
+//! an [`ExportIssue`] and marked in the output; it is never silently left out.
 //!
 //! ```no_run
 //! use std::path::Path;
@@ -24,7 +24,9 @@
 //!     rendering: Rendering::default(),
 //! };
 //! let vfs = RealVfs::new(RealOptions::default())?;
-//! let summary = export(&vfs, Path::new("ntds.dit"), &options, &mut |table, rows| eprintln!("{table}: {rows} rows"))?;
+//! let summary = export(&vfs, Path::new("ntds.dit"), &options, &mut |table, rows| {
+//!     eprintln!("{table}: {rows} rows");
+//! })?;
 //! for issue in summary.issues.stored() {
 //!     eprintln!("{issue}");
 //! }

@@ -98,8 +98,8 @@ pub struct RowCursor {
 pub enum PortionEnd {
     /// The visitor stopped the reading.
     More,
-    /// Rows are missing before the next row ([`RowReadOptions::stop_at_missing`]). [`ExportIssues::last_missing`] contains the
-    /// reason.
+    /// Rows are missing before the next row ([`RowReadOptions::stop_at_missing`]). [`ExportIssues::last_missing`]
+    /// contains the reason.
     Missing,
     /// There are no more rows.
     End,

@@ -211,7 +211,8 @@ impl SourceTable {
         }
     }
 
-    /// Returns the position of a tagged column in [`SourceTable::columns`]. The columns are sorted by origin and number.
+    /// Returns the position of a tagged column in [`SourceTable::columns`]. The columns are sorted by origin and
+    /// number.
     pub(crate) fn position(&self, inherited: bool, id: ese_format::record::ColumnId) -> Option<usize> {
         let key = (!inherited, id);
         self.columns.binary_search_by_key(&key, |column| (!column.inherited, column.column.id)).ok()

@@ -61,10 +61,10 @@ pub enum ValueDecodeError {
     #[error("code page {0} is not supported")]
     CodePage(u32),
     /// The bytes are not valid text in the column's code page.
-    #[error("not text in code page {0}")]
+    #[error("not valid text in code page {0}")]
     NotText(u32),
     /// The UTF-16 text has an odd number of bytes.
-    #[error("not text in UTF-16 (odd length)")]
+    #[error("not valid UTF-16 text (odd length)")]
     OddLength,
 }
 

@@ -27,7 +27,7 @@ pub struct ResultTransfer {
 }
 
 impl ResultTransfer {
-    /// Creates a parcel from these bytes. Returns `None` if there are none or too many.
+    /// Prepares these bytes for transfer. Returns `None` if there are none or too many.
     pub fn new(bytes: Vec<u8>) -> Option<ResultTransfer> {
         let offer = ResultOffer { bytes: bytes.len() as u64, sum: XxHash3_64::oneshot(&bytes) };
         (1..=MAX_RESULT_BYTES).contains(&offer.bytes).then_some(ResultTransfer { bytes, offer })
@@ -46,7 +46,7 @@ impl ResultTransfer {
     }
 }
 
-/// Receiver for a host result that arrives in pieces.
+/// Receiver for a host result that arrives in chunks.
 #[derive(Debug)]
 pub struct ResultReceiver {
     offer: ResultOffer,

@@ -28,7 +28,7 @@ pub trait HostTask: Send {
     fn run(&mut self, progress: &HostProgress, clocks: HostClocks) -> Result<ResultTransfer, String>;
 }
 
-/// The work of a real fleet host: a test of its storage.
+/// The task of a real fleet host: a test of its storage.
 pub struct StorageTestTask<'a> {
     limits: HostLimits,
     /// Additional observer of the run.
@@ -41,7 +41,7 @@ pub struct StorageTestTask<'a> {
 }
 
 impl<'a> StorageTestTask<'a> {
-    /// Creates the work for a host, limited by a permit.
+    /// Creates the task of a host, within these limits.
     pub fn new(
         limits: HostLimits,
         observer: &'a mut (dyn Observer + Send),

@@ -198,7 +198,8 @@ pub(crate) fn disks_below(node: &Path, system: &dyn System, layer: usize) -> Vec
     all
 }
 
-/// Returns the signatures on a device, as reported by `wipefs` in read-only mode, or a message that describes the error if `wipefs` fails.
+/// Returns the signatures on a device, as reported by `wipefs` in read-only mode, or a message that describes the
+/// error if `wipefs` fails.
 fn signatures(device: &Path, system: &dyn System) -> Option<String> {
     let mut look = Command::new("wipefs");
     look.args(["--no-act", "--noheadings", "--output", "TYPE"]).arg(device);

@@ -13,7 +13,7 @@ use thiserror::Error;
 /// Maximum number of bytes to read from a kernel file.
 const MAX_FILE_BYTES: u64 = 16 << 20;
 
-/// Failure of a system program that was run.
+/// Error from running a system program.
 #[derive(Debug, Error)]
 #[error("{command}: {what}")]
 pub struct SystemError {

@@ -1,5 +1,5 @@
-//! Power meters and their readings. [`PowerMeter`] reads a meter, [`PowerLog`] contains recorded readings, and [`EnergyEstimate`]
-//! provides joules, kilowatt-hours, cost and carbon dioxide.
+//! Power meters and their readings. [`PowerMeter`] reads a meter, [`PowerLog`] contains recorded readings, and
+//! [`EnergyEstimate`] provides joules, kilowatt-hours, cost and carbon dioxide.
 //!
 //! Every figure has a [`MeterScope`]. A meter at a server's outlet cannot measure one of its drives separately.
 

@@ -2,16 +2,19 @@
 //!
 //! Every mission starts in state 0. Loss is the absorbing state and has no number. The chain has three results:
 //!
-//! * [`MarkovChain::probabilities_after`]: the probability of loss within a time. exp(Qt) is computed by scaling and squaring of the
-//!   non-negative matrix U = I + Q/L, with L twice the largest exit rate: exp(Qh) = e^(-Lh) sum (Lh)^k U^k / k! for a
-//!   step h with Lh <= 1/2. The result is squared until t is reached. Each row is divided by its sum, which prevents
-//!   accumulation of rounding errors. Every operation adds, multiplies or divides non-negative numbers, so each entry
-//!   keeps its *relative* precision, however small it is: 1e-15 and 1e-30 have as many correct digits as 0.1. The
-//!   probability of loss is read from its own column; 1 - survival would keep only one digit of 1e-15.
-//! * [`MarkovChain::mean_times`]: the mean time in each state within a time, S(t) = integral of exp(Qs) from 0 to t, by a
-//!   series in U and S(2h) = S(h) + exp(Qh) S(h). Its product with a rate is the mean number of such transitions.
-//! * [`MarkovChain::mean_time_to_loss`]: states are eliminated one after the other, after Grassmann, Taksar and Heyman
-//!   (1985). Each diagonal element is computed as the sum of the rates that leave the state, not as a difference.
+//! * [`MarkovChain::probabilities_after`]: the probability of loss within a time. exp(Qt) is computed by scaling and
+//!   squaring of the non-negative matrix U = I + Q/L, with L twice the largest exit rate: exp(Qh) = e^(-Lh) sum
+//!   (Lh)^k U^k / k! for a step h with Lh <= 1/2. The result is squared until t is reached. Each row is divided by
+//!   its sum, which prevents accumulation of rounding errors. Every operation adds, multiplies or divides
+//!   non-negative numbers, so each entry keeps its *relative* precision, however small it is: 1e-15 and 1e-30 have as
+//!   many correct digits as 0.1. The probability of loss is read from its own column; 1 - survival would keep only
+//!   one digit of 1e-15.
+//! * [`MarkovChain::mean_times`]: the mean time in each state within a time, S(t) = integral of exp(Qs) from 0 to t,
+//!   by a series in U and S(2h) = S(h) + exp(Qh) S(h). Its product with a rate is the mean number of such
+//!   transitions.
+//! * [`MarkovChain::mean_time_to_loss`]: states are eliminated one after the other, after Grassmann, Taksar and
+//!   Heyman (1985). Each diagonal element is computed as the sum of the rates that leave the state, not as a
+//!   difference.
 //!
 //! Not supported: several absorbing states, and rates that depend on time (see `simulation` for those).
 
@@ -20,7 +23,7 @@ use crate::Error;
 /// Number of terms in the series for one step. With Lh <= 1/2, the first omitted term is less than 1e-25 of the sum.
 const SERIES_TERMS: u32 = 18;
 
-/// Maximum number of squarings. No realistic question needs 2^64 steps.
+/// Maximum number of squarings. No realistic case needs 2^64 steps.
 const MAX_SQUARINGS: u32 = 64;
 
 /// Maximum number of states in a chain. A matrix of this size takes a few megabytes.

@@ -29,10 +29,10 @@ pub struct ComparedLayout {
     pub restore: Option<Hours>,
 }
 
-/// Returns a layout for each RAID type with the question's usable capacity. Parity groups have as many data disks as
-/// in the question.
+/// Returns a layout for each RAID type with the usable capacity of the inputs. Parity groups have as many data disks
+/// as in the inputs.
 ///
-/// The question's model is used for types that it fits, and the default model for all others.
+/// The inputs' model is used for types that it fits, and the default model for all others.
 pub fn compare(question: &ReliabilityInputs) -> Result<Vec<ComparedLayout>, Error> {
     let array = question.case()?.array;
     let data = if array.raid().is_mirror() { default_data(array) } else { array.data_disks() };
@@ -46,7 +46,7 @@ fn default_data(array: ArrayShape) -> u32 {
 
 /// Returns the layout with the fewest drives whose probability of loss is at most `target`. If several have equally
 /// few drives, the one with the cheapest writes is chosen. All types are considered, with up to 24 data disks per
-/// group and at least the question's usable capacity. Returns `None` if no layout is safe enough.
+/// group and at least the usable capacity of the inputs. Returns `None` if no layout is safe enough.
 pub fn layout_for(question: &ReliabilityInputs, target: f64) -> Result<Option<ComparedLayout>, Error> {
     let usable = question.case()?.array.usable_disks();
     let mut layouts = vec![(RaidType::Raid10, 1), (RaidType::Mirror3, 1)];

@@ -54,7 +54,7 @@ impl CurveAxis {
         }
     }
 
-    /// Returns this input's value in the question, if it has one.
+    /// Returns the value of this axis, if the inputs determine it.
     pub fn value_in(self, question: &ReliabilityInputs, case: &ReliabilityCase) -> Option<f64> {
         match self {
             CurveAxis::GroupSize => Some(f64::from(case.array.data_disks())),
@@ -64,7 +64,7 @@ impl CurveAxis {
         }
     }
 
-    /// Returns the question with this input set to another value.
+    /// Returns the inputs with this input set to another value.
     fn apply_to(self, question: &ReliabilityInputs, value: f64) -> Result<ReliabilityInputs, Error> {
         let mut question = question.clone();
         match self {
@@ -127,7 +127,7 @@ pub struct CurvePoint {
     pub probability_of_loss: f64,
 }
 
-/// Computes a question's curve along an axis.
+/// Computes the curve for these inputs along an axis.
 pub fn curve(question: &ReliabilityInputs, axis: CurveAxis) -> Result<Vec<CurvePoint>, Error> {
     let largest = match axis {
         CurveAxis::GroupSize => question.case()?.array.usable_disks() as f64,

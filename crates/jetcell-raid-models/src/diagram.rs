@@ -1,9 +1,9 @@
 //! State diagrams: the events that lead from an intact set of drives to data loss.
 //!
 //! All diagrams share one rule: a defect that *exists* when the last redundancy is lost is a loss. A defect that
-//! arises afterwards is not a loss, except with [`GeneralModelRules::late_defects`]. The paper's diagrams (A, B) do not count
-//! defective drives. The general diagram does: in state (f, k), f drives have failed and k other drives have a
-//! defect.
+//! arises afterwards is not a loss, except with [`GeneralModelRules::late_defects`]. The paper's diagrams (A, B) do
+//! not count defective drives. The general diagram does: in state (f, k), f drives have failed and k other drives
+//! have a defect.
 //!
 //! ```text
 //! A (n+1)                               B1, B2 (n+2)

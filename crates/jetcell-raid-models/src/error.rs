@@ -27,7 +27,7 @@ pub enum Error {
     #[error("an annual failure rate of {} is above 100 %; specify the mean time between failures instead", percent(.0))]
     AnnualFailureAboveOne(f64),
     /// A fraction exceeds 1.
-    #[error("a share of {} is above 100 %", percent(.0))]
+    #[error("a share of {} exceeds 100 %", percent(.0))]
     FractionAboveOne(f64),
     /// A count is outside the limits of the models.
     #[error("{what}: {count} is not between {least} and {most}")]

@@ -1,4 +1,5 @@
-//! The user's inputs. Every field of a [`ReliabilityInputs`] is optional; [`ReliabilityInputs::case`] derives the missing values.
+//! The user's inputs. Every field of a [`ReliabilityInputs`] is optional; [`ReliabilityInputs::case`] derives the
+//! missing values.
 
 use serde::Serialize;
 

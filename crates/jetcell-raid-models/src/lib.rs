@@ -9,7 +9,7 @@
 //!   [`spares`] derive two of these rates.
 //! * [`diagram`] defines the states, [`model`] chooses the diagram, [`chain`] solves it. [`approximation`] contains
 //!   closed formulas for comparison.
-//! * [`sensitivity`], [`curve`] and [`comparison`] solve many variants of a question.
+//! * [`sensitivity`], [`curve`] and [`comparison`] solve many variants of the inputs.
 //! * [`simulation`] is a Monte Carlo simulation that does not assume constant rates.
 //! * [`assessment`] contains the result, with a [`calculation_step`] for each formula.
 

@@ -23,7 +23,7 @@ pub enum SensitivityInput {
 }
 
 impl SensitivityInput {
-    /// All levers.
+    /// All inputs.
     pub const ALL: [SensitivityInput; 5] = [
         SensitivityInput::FailureRate,
         SensitivityInput::LatentRate,
@@ -32,7 +32,7 @@ impl SensitivityInput {
         SensitivityInput::Mission,
     ];
 
-    /// Returns the lever's name for use in a sentence.
+    /// Returns the input's name for use in a sentence.
     pub fn name(self) -> &'static str {
         match self {
             SensitivityInput::FailureRate => "failure rate",

@@ -50,7 +50,7 @@ impl TimedStream {
     }
 }
 
-/// Replaces the kernel's time-out error with a clearer one.
+/// Replaces the kernel's timeout error with a clearer one.
 fn clarify_timeout(error: io::Error) -> io::Error {
     match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => timeout_error(),

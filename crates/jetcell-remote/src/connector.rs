@@ -12,9 +12,9 @@ use crate::tls::{ClientTls, ClientTlsFiles, explained};
 /// Timeouts for client connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ClientLimits {
-    /// Time-out for opening a connection, including the handshake.
+    /// Timeout for opening a connection, including the handshake.
     pub connect_timeout: Duration,
-    /// Time-out for a reply.
+    /// Timeout for a reply.
     pub reply_timeout: Duration,
     /// Interval between keepalive requests on an idle connection; `None` for no keepalive.
     pub keepalive_interval: Option<Duration>,

@@ -1,4 +1,4 @@
-//! How many files each client of a server may have open.
+//! Maximum number of open files per client.
 
 use crate::error::ServeError;
 use crate::exports::MAX_FILES;
@@ -8,11 +8,11 @@ const OWN_DESCRIPTORS: u64 = 256;
 /// Minimum number of files and locks that each client must be able to have open.
 const MIN_FILES: u64 = 16;
 
-/// Returns the maximum number of open files per client of a process that may have `limit` descriptors, or any number of
-/// them. Each client needs one descriptor for its connection, and one for each file and each lock.
+/// Returns the maximum number of open files per client. `limit` is the process's descriptor limit; `None` means
+/// unlimited. Each client needs one descriptor for its connection, and one for each file and each lock.
 ///
 /// # Errors
-/// The limit is too low for this number of clients.
+/// Returns an error if the limit is too low for this number of clients.
 pub fn files_per_client(limit: Option<u64>, clients: u64) -> Result<usize, ServeError> {
     let Some(limit) = limit else { return Ok(MAX_FILES) };
     let descriptors = limit.saturating_sub(OWN_DESCRIPTORS) / clients.max(1);

@@ -41,7 +41,7 @@ pub enum ServeError {
     Descriptors {
         /// Number of clients with the token.
         clients: u64,
-        /// Number of files that they need at least.
+        /// Minimum number of descriptors for this number of clients.
         needed: u64,
         /// Number of files that the process may have open.
         limit: u64,
@@ -64,7 +64,7 @@ pub enum ServeError {
     },
 }
 
-/// Reason why a client has no connection. The client has not changed anything on the other host and holds no locks
+/// Reason why a client failed to connect. The client has not changed anything on the other host and holds no locks
 /// there.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -102,7 +102,7 @@ pub enum RemoteError {
         theirs: String,
     },
     /// The server does not use this protocol.
-    #[error("the server at this address is not jetcell serve, or its security settings differ: {0}")]
+    #[error("the server at this address is not running jetcell serve, or its security settings differ: {0}")]
     Protocol(String),
     /// The connection was lost, and the locks held through it were released. Another process may have acquired them.
     #[error("the connection was lost, and the lock on the server was released: {0}; repeat the command")]

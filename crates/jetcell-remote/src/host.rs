@@ -35,7 +35,7 @@ pub(crate) type TransferJob = Box<dyn FnOnce() + Send>;
 pub struct RemoteOptions {
     /// The server's token.
     pub token: AccessToken,
-    /// Client time-outs.
+    /// Client timeouts.
     pub limits: ClientLimits,
     /// Delay after a failed connection attempt. It doubles after each further failure, up to five seconds.
     pub retry: Duration,
@@ -183,7 +183,7 @@ impl RemoteHost {
         }
     }
 
-    /// Tells the server that a file is no longer used.
+    /// Closes a file on the server.
     pub fn close(&self, file: u32, epoch: u64) {
         let mut state = self.state.lock();
         if state.epoch == epoch && state.connection.is_some() {

@@ -7,14 +7,14 @@
 //!                                <── replies, in pieces
 //! ```
 //!
-//! A [`RemoteServer`] exports named directories. A [`RemoteVfs`] provides them below `tls://HOST:PORT`. The client requests
-//! each chunk separately, so a slow client is never flooded, and an interrupted transfer continues with the next
-//! request. `docs/copies.md` describes the clients' permissions.
+//! A [`RemoteServer`] exports named directories. A [`RemoteVfs`] provides them below `tls://HOST:PORT`. The client
+//! requests each chunk separately, so a slow client is never flooded, and an interrupted transfer continues with the
+//! next request. `docs/copies.md` describes the clients' permissions.
 //!
 //! Invariants:
 //! - Bytes from the network never cause a panic, and never cause memory to be allocated for bytes that have not
 //!   arrived.
-//! - A client can access only regular files of the kinds listed in `rights`, and never through a link.
+//! - A client can access only regular files of the kinds listed in `permissions`, and never through a link.
 //! - A lock is released when its connection ends.
 #![forbid(unsafe_code)]
 

@@ -2,7 +2,8 @@
 //!
 //! | file | always | with handover, while the client holds the lock of the logs |
 //! | --- | --- | --- |
-//! | logs (`E00.log`, `E0000000012.log`, `.jtx`, `.lost`), `E00.chk`, `*.jfm`, `copy.json`, `scan.json`, `checks.json`, messages | read, made durable | |
+//! | logs (`E00.log`, `E0000000012.log`, `.jtx`, `.lost`), `E00.chk`, `*.jfm` | read, made durable | |
+//! | `copy.json`, `scan.json`, `checks.json`, messages | read, made durable | |
 //! | a file whose content is a database | read, made durable, locked | |
 //! | `E00.lock` | locked | created by its lock; for that no other lock is needed |
 //! | `streamed.log`, `part.log` in `incoming` | read, made durable | |

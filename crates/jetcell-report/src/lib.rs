@@ -1,7 +1,7 @@
 //! Renders the results of storage tests. [`html`], [`markdown`], [`csv`] and [`text`] render one run, [`comparison`]
 //! compares several runs, [`esrp`] creates the document that vendors publish, and [`StoredRun`] reads a run from its
-//! directory. Commands whose result is not a run build a [`ReportPage`] from [`ReportTable`]s, [`chart::Chart`]s and [`BarChart`] in
-//! the same design. This crate neither measures nor judges storage.
+//! directory. Commands whose result is not a run build a [`ReportPage`] from [`ReportTable`]s, [`chart::Chart`]s and
+//! [`BarChart`] in the same design. This crate neither measures nor judges storage.
 //!
 //! The private modules `tables`, `advice` and `series` provide the content; every format shows the same tables.
 

@@ -16,8 +16,8 @@ pub(crate) const SCRIPT: &str = include_str!("report.js");
 /// A table of numbers with more columns than this is shown in a smaller font.
 const MANY_COLUMNS: usize = 8;
 
-/// Width of a printed A4 or US Letter page in characters of the normal font, including gaps. [`PRINT_WIDTH_SMALL_FONT`] is the
-/// width in the small font. Wider tables are folded in print.
+/// Width of a printed A4 or US Letter page in characters of the normal font, including gaps.
+/// [`PRINT_WIDTH_SMALL_FONT`] is the width in the small font. Wider tables are folded in print.
 const PRINT_WIDTH: usize = 80;
 const PRINT_WIDTH_SMALL_FONT: usize = 105;
 

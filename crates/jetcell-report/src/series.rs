@@ -187,7 +187,7 @@ fn replication_charts(replication: &ReplicationTestResult) -> Vec<Chart> {
     let name = |at: usize| {
         let copy = &replication.copies[at];
         let directory = copy.directory.file_name().unwrap_or_default().to_string_lossy();
-        format!("{directory}, instance {}", if copy.keep_instance { "kept" } else { "thrown away" })
+        format!("{directory}, instance {}", if copy.keep_instance { "kept" } else { "discarded" })
     };
     let both = |title: &str, unit: &str, figure: &dyn Fn(&SideIo) -> f64| {
         let active = side_over_time(replication, |sample| figure(&sample.active));

@@ -100,7 +100,7 @@ fn result_lines(result: &RunResult) -> Vec<String> {
     let replication = result.replication.as_ref().map(|replication| {
         let ratio = |kept: bool| {
             let steady = replication.steady.as_ref()?;
-            let kind = if kept { "instance kept" } else { "instance thrown away" };
+            let kind = if kept { "instance kept" } else { "instance discarded" };
             let ratio = replication.ratio(steady, kept, SideIo::transfers)?;
             Some(format!("{} ({kind})", plain((ratio * 1000.0).round() / 1000.0)))
         };

@@ -97,8 +97,7 @@ pub fn joules_per_operation(watts: f64, iops: f64) -> f64 {
     watts / iops
 }
 
-/// Comparison of a disk with a base disk, in percent of the base disk's values. All percentages are relative
-/// to the base drive.
+/// Comparison of a disk with a base disk. Gains are fractions of the base disk's values.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DiskComparison {
     /// Name of the drive.

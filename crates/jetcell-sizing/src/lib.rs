@@ -1,9 +1,9 @@
 //! Sizes mailbox servers: IOPS, capacity, memory, network, backup, arrays and cost. The crate performs no I/O.
 //!
-//! [`Config`] describes mailboxes, servers and disks. [`size`] performs the calculation. The result, [`SizingResult`],
-//! contains plain values and the [`CalculationSheet`], which shows every formula with its numbers. The coefficients for
-//! platforms and disks are stored in files ([`platform::PLATFORMS`], [`catalogue::DEFAULT_DISKS`]) together with
-//! their evidence. A configuration can override each of them.
+//! [`Config`] describes mailboxes, servers and disks. [`size`] performs the calculation. The result,
+//! [`SizingResult`], contains plain values and the [`CalculationSheet`], which shows every formula with its numbers.
+//! The coefficients for platforms and disks are stored in files ([`platform::PLATFORMS`],
+//! [`catalogue::DEFAULT_DISKS`]) together with their evidence. A configuration can override each of them.
 //!
 //! The crate does not size processors, or anything else that only a measurement can determine.
 

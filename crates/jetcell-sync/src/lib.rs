@@ -7,7 +7,7 @@
 //! | --- | --- | --- |
 //! | nothing | `parking_lot` and `std` | everything that ships |
 //! | `--cfg shuttle` | the scheduler of the `shuttle` crate | tests of whole components (`scripts/concurrency.sh`) |
-//! | `--cfg loom` | atomics and threads of the `loom` crate, no locks | tests of single words of memory and their orderings |
+//! | `--cfg loom` | atomics and threads of `loom`, no locks | tests of single words of memory and their orderings |
 //!
 //! Shuttle treats every atomic operation as sequentially consistent and runs one thread at a time; loom explores the
 //! weaker orderings, but only for small programs. See `docs/testing.md`.

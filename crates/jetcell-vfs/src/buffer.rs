@@ -22,8 +22,8 @@ pub struct IoBuffer {
     slab: Option<Arc<IoBuffer>>,
 }
 
-// SAFETY: the buffer owns its bytes exclusively, as Box<[u8]> does; parts of a slab do not overlap, and the slab's own
-// handle is never dereferenced.
+// SAFETY: the buffer owns its bytes exclusively, as Box<[u8]> does; parts of a slab do not overlap, and the slab's
+// own handle is never dereferenced.
 unsafe impl Send for IoBuffer {}
 // SAFETY: shared access only reads, as with Box<[u8]>.
 unsafe impl Sync for IoBuffer {}
@@ -129,7 +129,7 @@ impl IoBuffer {
         {
             use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
             let lines = self.get(range.start..range.end.min(self.len)).unwrap_or_default().chunks(CACHE_LINE);
-            // SAFETY: a prefetch has no observable effect on the program, whatever the address.
+            // SAFETY: a prefetch has no observable effect on the program, regardless of the address.
             lines.for_each(|line| unsafe { _mm_prefetch::<_MM_HINT_ET0>(line.as_ptr().cast()) });
         }
         #[cfg(not(target_arch = "x86_64"))]

@@ -1,9 +1,9 @@
 //! An open file in the real file system: selects a descriptor for each range, and performs synchronous transfers.
 //!
-//! `O_DIRECT` is set after opening, because some file systems create the file and then refuse the flag. `O_DIRECT` cannot
-//! serve ranges whose offset or length is not a multiple of 4096, or of a smaller block size that was requested. Such
-//! ranges go through a second, buffered descriptor for the same file; the kernel keeps both views coherent. Transfers
-//! from or to unaligned memory go through a bounce buffer.
+//! `O_DIRECT` is set after opening, because some file systems create the file and then refuse the flag. `O_DIRECT`
+//! cannot serve ranges whose offset or length is not a multiple of 4096, or of a smaller block size that was
+//! requested. Such ranges go through a second, buffered descriptor for the same file; the kernel keeps both views
+//! coherent. Transfers from or to unaligned memory go through a bounce buffer.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};

@@ -1,8 +1,8 @@
 //! Interface between the load and a storage engine, limited to what the load needs. [`crate::engine_ese`] is the real
 //! engine. The unit tests of this crate use a small in-memory model.
 //!
-//! Each database has `tables` tables of [`LoadRow`]s. The primary key is an ascending integer, and the secondary key is
-//! random. Appends therefore always change the end of the primary tree, but may change any leaf of the secondary
+//! Each database has `tables` tables of [`LoadRow`]s. The primary key is an ascending integer, and the secondary key
+//! is random. Appends therefore always change the end of the primary tree, but may change any leaf of the secondary
 //! tree.
 
 use std::path::{Path, PathBuf};

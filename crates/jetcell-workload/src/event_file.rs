@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! {"at": "2026-11-23T13:00:00+00:00", "event": "pass_completed", "id": 721, "category": "Online Defragmentation",
-//!  "severity": "information", "instance": "/var/lib/app", "text": "The checksum scan has completed …", "pages": 5850768, …}
+//!  "severity": "information", "instance": "/var/lib/app", "text": "The checksum scan has completed …",
+//!  "pages": 5850768, …}
 //! ```
 //!
 //! `id` and `category` are those of ESE. Test events have neither, and some copy events have no `id`.

@@ -95,7 +95,7 @@ impl PreparedState {
         };
         if places(&self.instances) != places(instances) {
             return fail_start(format!(
-                "the prepared state has {} databases, but their paths differ from the {} databases of this \
+                "the preserved state has {} databases, but their paths differ from the {} databases of this \
                  run; use the same --databases, --dir and --log-dir, or prepare the databases again with \
                  --force",
                 self.instances.len(),

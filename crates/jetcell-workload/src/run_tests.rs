@@ -345,7 +345,7 @@ fn resumed_and_uninterrupted_creations_have_the_same_records() {
     let mut watcher =
         PhaseRecorder { stop_in: Some((RunPhase::Create, stop.clone())), ..PhaseRecorder::default() };
     let stopped = run(&first, &engine, &mut watcher, &stop).unwrap().result;
-    assert!(stopped.reason.ends_with("--resume continues"), "{}", stopped.reason);
+    assert!(stopped.reason.ends_with("continue with --resume"), "{}", stopped.reason);
     for source in [DatabaseSource::New, DatabaseSource::Open] {
         let error = run(
             &Profile { source, ..first.clone() },

@@ -46,7 +46,7 @@ impl Default for PageReadOptions {
     }
 }
 
-/// A range of consecutive pages. For an unreadable page, it contains whatever bytes the last attempt returned.
+/// A range of consecutive pages. For an unreadable page, it contains the bytes that the last attempt returned.
 pub struct PageExtent {
     /// Number of the first page.
     pub first: PageNumber,
@@ -266,8 +266,8 @@ impl DatabasePageReader {
         Ok(())
     }
 
-    /// Verifies the pages of a read. The pages in `suspect_pages` were written during the read. Returns the pages to read
-    /// again.
+    /// Verifies the pages of a read. The pages in `suspect_pages` were written during the read. Returns the pages to
+    /// read again.
     fn verify_pages(
         &mut self,
         first: PageNumber,

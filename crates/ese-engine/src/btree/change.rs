@@ -236,7 +236,9 @@ impl Tree {
             let page = self.view(&leaf);
             let (line, exact) = self.find(&page, bytes);
             let Some(stored) = page.node(line).filter(|_| exact) else {
-                return Err(self.damaged(leaf.key().page, "the node that a rollback must undo is missing"));
+                return Err(
+                    self.damaged(leaf.key().page, "the node whose change must be rolled back is missing")
+                );
             };
             let kept = stored.flags - NodeFlags::COMPRESSED;
             let growth = match &version.change {

@@ -224,8 +224,8 @@ impl TreeCursor {
                 self.reset();
                 return Ok(false);
             };
-            // The key at the edge of this leaf. The cursor uses it to search the path again if the neighbour is not in
-            // the cache.
+            // The key at the edge of this leaf. The cursor uses it to search the path again if the neighbour is not
+            // in the cache.
             let edge = match way {
                 CursorDirection::Forward => page.node_count().checked_sub(1),
                 CursorDirection::Backward => (page.node_count() > 0).then_some(0),

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  nodes in order ──> TreeBuilder ── leaves and internal pages ──> PageWriter ── large writes past the cache
-//!  other nodes ──> NodeSorter ──┘      └ top page ── logged: the root of the tree gets it when all others are durable
+//!  other nodes ──> NodeSorter ──┘      └ top page ── logged: the tree's root gets it when all others are durable
 //! ```
 //!
 //! Invariants:

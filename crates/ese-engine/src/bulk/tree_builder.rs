@@ -1,7 +1,7 @@
 //! Builds one tree from nodes in order.
 //!
 //! ```text
-//!  level 1   | s1 -> A | s2 -> B |    -> C |      separators: above all keys of the child, not above those of the next;
+//!  level 1   | s1 -> A | s2 -> B |    -> C |      separators: above all keys of the child, not above the next child;
 //!               │         │         │             the last one of a level is empty and takes all greater keys
 //!  level 0      A  <───>  B  <───>  C             only leaves have links
 //! ```
@@ -43,7 +43,7 @@ pub(crate) struct TreeBuilder {
     leaf: OpenLeaf,
     /// Open internal pages, from the parents of the leaves upwards.
     levels: Vec<OpenInternalPage>,
-    /// The last node, in the form that the tree compares.
+    /// The last node, encoded as the tree compares it.
     last: Vec<u8>,
     order: Vec<u8>,
 }
@@ -153,7 +153,8 @@ impl TreeBuilder {
         Ok(())
     }
 
-    /// Returns the number of the open leaf. If the leaf has no number yet, allocates a page and copies the leaf into a transfer buffer.
+    /// Returns the number of the open leaf. If the leaf has no number yet, allocates a page and copies the leaf into
+    /// a transfer buffer.
     fn number_of_leaf(&mut self) -> Result<PageNumber> {
         if let Some(number) = self.leaf.number {
             return Ok(number);

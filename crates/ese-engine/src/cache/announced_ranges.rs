@@ -14,7 +14,7 @@ pub(super) struct AnnouncedRanges {
     ranges: Mutex<Vec<Arc<AnnouncedRange>>>,
 }
 
-/// A range, and those of its pages that may have been written since the range was announced.
+/// A range, and the pages in it that may have been written since the range was announced.
 pub(super) struct AnnouncedRange {
     pages: Range<u32>,
     pub written: Mutex<BTreeSet<PageNumber>>,

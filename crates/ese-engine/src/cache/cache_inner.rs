@@ -107,8 +107,8 @@ impl CacheInner {
         self.find_file(id).ok_or_else(|| Error::Usage(format!("file {} is not attached", id.0)))
     }
 
-    /// Stops all writes, because the contents of the device are unknown until recovery restores them. The first
-    /// reason is kept.
+    /// Stops all writes, because the contents of the device are unknown until recovery restores them. Only the first
+    /// reason is recorded.
     pub fn fail(&self, what: String) {
         let _ = self.failed.set(what);
     }

@@ -13,7 +13,8 @@ use crate::{Error, Result};
 
 /// Number of victims that a session writes at once if it finds no clean page.
 const FOREGROUND_WRITES: usize = 16;
-/// Maximum number of times that a session pauses while all pages are pinned. Each pause lasts [`PINNED_RETRY_INTERVAL`].
+/// Maximum number of times that a session pauses while all pages are pinned. Each pause lasts
+/// [`PINNED_RETRY_INTERVAL`].
 const ATTEMPTS: usize = 20_000;
 const PINNED_RETRY_INTERVAL: Duration = Duration::from_micros(200);
 

@@ -161,7 +161,8 @@ impl Cache {
         self.shared.check()
     }
 
-    /// Rejects all further changes after a failure outside the cache (log, header). The first reason is kept.
+    /// Rejects all further changes after a failure outside the cache (log, header). Only the first reason is
+    /// recorded.
     pub fn fail(&self, what: impl Into<String>) {
         self.shared.fail(what.into());
     }

@@ -1,8 +1,8 @@
 //! Pages that were returned to the file system.
 //!
 //! A session can follow a link to a page that leaves its tree before the session latches it. By the time the session
-//! reads the page, it may have been truncated away or replaced by a hole. It then reads as an unused page, just as it
-//! did before. On all other pages, zeros are damage.
+//! reads the page, it may have been truncated away or replaced by a hole. The session then sees an unused page, as it
+//! would have before the release. On all other pages, zeros are damage.
 
 use std::collections::BTreeMap;
 

@@ -87,8 +87,8 @@ impl Drop for WriteClaim {
 }
 
 impl Cache {
-    /// Starts writing those of `pages` that can be written now, and returns their number. `ended` counts them until
-    /// their writes have completed.
+    /// Starts writing the pages that can be written now, and returns their number. `ended` counts them until their
+    /// writes have completed.
     pub(super) fn write_pages(
         &self,
         mut pages: Vec<PinnedPage>,
@@ -250,7 +250,7 @@ impl Cache {
                 attached.file.submit(runs.into_iter().map(transfer).collect());
             }
             Err(error) => {
-                // The error names the file it concerns. The cache keeps only the first reason.
+                // The error names the file it concerns. The cache records only the first reason.
                 self.shared.fail(error.cause());
                 for PageRun { pages, buffer } in runs {
                     let failed = Err(io::Error::other(error.cause()));

@@ -14,7 +14,7 @@
 //!   copy /backup/mail-copy    directory of the copy
 //!   waits disk full           reason why the copy cannot continue; absent if it can
 //!   host db2                  host of the copy; absent in earlier versions
-//!   unreadable 1F             only in the replacement for an unreadable file: newest generation when the file was replaced
+//!   unreadable 1F             only in the replacement for an unreadable file: newest generation when replaced
 //! ```
 //!
 //! Logs are retained for a copy until it needs a generation that is more than [`InstanceOptions::copy_lag_limit`]
@@ -237,7 +237,7 @@ pub fn copy_file_name(base: FileStem, id: &str, extension: &str) -> Result<FileN
     let name = FileName::new(format!("{base}-{id}.{extension}"));
     name.ok().filter(|_| is_id(id)).ok_or_else(|| {
         let id: String = id.chars().take(80).collect();
-        Error::Usage(format!("{id:?} is not a valid copy identity; use only letters and digits"))
+        Error::Usage(format!("{id:?} is not a valid copy identifier; use only letters and digits"))
     })
 }
 

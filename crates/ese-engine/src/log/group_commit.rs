@@ -16,7 +16,7 @@ use jetcell_vfs::Clock;
 /// is enough for both groups. This is faster only if the sessions arrive soon. Each time they do not, waiting is
 /// suspended for more writes than the time before.
 pub(super) struct GroupCommit {
-    /// Number of commits that took part in the last write or are waiting for the next one.
+    /// Number of commits that took part in the last write or are waiting for the next write.
     pub expected: usize,
     /// Maximum time that a commit waits.
     pub max_wait: Duration,

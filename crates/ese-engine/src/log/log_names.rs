@@ -53,7 +53,7 @@ impl LogNames {
         LogNames { directory: directory.to_path_buf(), base, form: LogNameFormat::default() }
     }
 
-    /// Returns these names in the format used by the logs among `files`. Uses `format` if `files` contains no logs or
+    /// Returns these names in the format used by the logs among `files`. Uses `form` if `files` contains no logs or
     /// does not determine the format.
     pub fn with_format_of(self, files: &[PathBuf], form: LogNameFormat) -> LogNames {
         let newer = LogNames { form: LogNameFormat { newer_extensions: true, ..form }, ..self.clone() };

@@ -1,8 +1,10 @@
 //! Repairs damaged pages with pages from other sides while sessions are running. ESE: page patching, auto-healing.
 //!
 //! ```text
-//!  page of this side bad:   PagePatchRequest in the log ──> a copy replays up to it, and sends its page ──> installed here
-//!  page of a copy bad:      the copy asks ──> scan-check record in the log, and the page ──> installed when it replays the record
+//!  page of this side bad:   PagePatchRequest in the log ──> a copy replays up to it, and sends its page
+//!                           ──> installed here
+//!  page of a copy bad:      the copy asks ──> scan-check record in the log, and the page
+//!                           ──> installed when it replays the record
 //! ```
 //!
 //! In both cases, the page has exactly the state at the position of the record. A page of this side is replaced only

@@ -12,7 +12,7 @@ use crate::log::CopyRegistration;
 /// seconds.
 const COPY_TIMEOUT_MS: i64 = 30_000;
 
-/// The copies, indexed by identity, each with its state at the last poll.
+/// The copies, indexed by identifier, each with its state at the last poll.
 #[derive(Default)]
 pub(super) struct RegisteredCopies(Mutex<BTreeMap<String, ObservedCopy>>);
 
@@ -23,8 +23,8 @@ struct ObservedCopy {
 }
 
 impl RegisteredCopies {
-    /// Polls the copies. Reports those that have started or stopped waiting or have been cut off since the last call.
-    /// Returns all copies.
+    /// Polls the copies. Reports each copy that has started waiting, stopped waiting, or been cut off since the last
+    /// call. Returns all copies.
     pub fn poll(&self, core: &Core) -> Vec<CopyRegistration> {
         let copies = core.log().copies();
         let mut seen = self.0.lock();

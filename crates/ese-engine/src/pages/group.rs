@@ -2,13 +2,13 @@
 //!
 //! A group latches each page that it touches, and keeps the latch until its records are in the log. The records are
 //! contiguous. Each split and each merge is a macro, and everything else is logged record by record, as in ESE
-//! ([`record_ranges`](super::record_ranges)). A mark in front of the pieces shows that they belong together.
+//! ([`record_ranges`](super::record_ranges)). A mark in front of the ranges shows that they belong together.
 //!
 //! No page can be written before all records are in the log, and recovery applies a group only if it is complete. A
 //! partial group is therefore never visible after a crash. If a group is dropped without a commit, its pages get
 //! their old bytes back.
 //!
-//! The pieces get their database times when the group commits. At that point, the group holds all latches, so the new
+//! The ranges get their database times when the group commits. At that point, the group holds all latches, so the new
 //! times are later than those of its pages. Until then, each page keeps its previous time.
 //!
 //! Invariant: no I/O is done while latches are held. A page that is not in the cache ends the attempt. [`run`] then

@@ -134,7 +134,7 @@ fn set_separator(page: &mut PageMut<'_>, line: usize, separator: &[u8]) -> Appli
     page.insert_node(line, flags, separator, &child).map_err(|_| NO_ROOM)
 }
 
-/// Inserts those of the nodes that are not flagged as deleted.
+/// Inserts the nodes that are not flagged as deleted.
 fn insert_live(page: &mut PageMut<'_>, mut at: usize, source: &Page<'_>, nodes: Range<usize>) -> Applied {
     for line in nodes {
         let node = source.node(line).ok_or(LACKS_NODES)?;

@@ -1,8 +1,8 @@
 //! Atomic changes to several pages, for trees and space trees.
 //!
-//! This layer handles pages and records, not trees. A [`TreeIdentity`] identifies the tree to which a page belongs. Because
-//! both [`btree`](crate::btree) and [`space`](crate::space) use this layer, a split can allocate pages while space
-//! trees are being split, too.
+//! This layer handles pages and records, not trees. A [`TreeIdentity`] identifies the tree to which a page belongs.
+//! Because both [`btree`](crate::btree) and [`space`](crate::space) use this layer, a split can allocate pages while
+//! space trees are being split, too.
 
 pub(crate) mod apply;
 mod before_image;

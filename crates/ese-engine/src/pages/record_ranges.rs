@@ -1,6 +1,6 @@
-//! The pieces in which the records of an atomic group are logged, and the database times of its pages.
+//! The ranges in which the records of an atomic group are logged, and the database times of its pages.
 //!
-//! ESE logs a split or a merge as a macro, and everything else record by record. A group does the same: each piece is
+//! ESE logs a split or a merge as a macro, and everything else record by record. A group does the same: each range is
 //! a macro or a single record, and has a separate database time.
 
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ impl RecordRange {
     }
 }
 
-/// Divides the records of a group into pieces.
+/// Divides the records of a group into ranges.
 pub(super) fn record_ranges(records: &[LogRecord]) -> Vec<RecordRange> {
     let mut pieces = Vec::new();
     let mut start = 0;
@@ -69,7 +69,7 @@ pub(super) struct PageTimes {
 }
 
 impl PageTimes {
-    /// Assigns a time to the records of a piece. `time` is later than all previous times.
+    /// Assigns a time to the records of a range. `time` is later than all previous times.
     pub fn assign(&mut self, records: &mut [LogRecord], time: DbTime) {
         for record in records.iter_mut() {
             self.set_before(record);
@@ -87,7 +87,7 @@ impl PageTimes {
         self.times.get(&page).copied()
     }
 
-    /// Sets the previous times in a record. For a page that an earlier piece changes, this is the time of that piece.
+    /// Sets the previous times in a record. For a page that an earlier range changes, this is the time of that range.
     fn set_before(&self, record: &mut LogRecord) {
         let set = |page: Option<PageNumber>, before: &mut DbTime| {
             if let Some(time) =

@@ -156,7 +156,7 @@ impl Attacher {
     /// Replays a detach record. All pages were in the file before the record was written, but the header may not
     /// reflect that yet.
     pub fn detach(&mut self, log_id: u8, position: LogPosition) -> Result<()> {
-        // At that position, all pages of the database were in its file, whatever the file's current path is.
+        // At that position, all pages of the database were in its file, regardless of the file's current path.
         self.missing.remove(&log_id);
         let Some(database) = self.core.file_in_log(log_id) else {
             return Ok(());

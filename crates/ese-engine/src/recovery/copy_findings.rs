@@ -1,5 +1,4 @@
-//! What the replay of a copy finds out about its pages, and images with which the two sides repair each other's
-//! pages.
+//! Findings from replaying a copy, and the page images that the two sides exchange for repairs.
 
 use ese_format::{LogPosition, PageNumber, Signature};
 use twox_hash::XxHash3_64;
@@ -80,7 +79,7 @@ pub struct CopyFindings {
 impl std::fmt::Debug for ExchangedPage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let ExchangedPage { page, position, bytes, .. } = self;
-        write!(f, "PageImage {{ page: {page}, position: {position:?}, {} bytes }}", bytes.len())
+        write!(f, "ExchangedPage {{ page: {page}, position: {position:?}, {} bytes }}", bytes.len())
     }
 }
 

@@ -83,7 +83,7 @@ struct ScanState {
     clean_pages: CleanPageWait,
     /// Whether the state of each page is logged so that copies can compare it.
     compares: bool,
-    /// Whether the pass has not yet begun to work in this window.
+    /// True until the pass performs its first read in this window.
     suspended: bool,
 }
 
@@ -180,7 +180,8 @@ impl DatabaseScan {
         drop(self.work.lock());
     }
 
-    /// Performs one read of the scan if it is due. Returns the time until the next read, or `None` without a scan.
+    /// Performs one read of the scan if it is due. Returns the time until the next read, or `None`
+    /// if no scan is running.
     pub fn step(&self) -> Result<Option<Duration>> {
         let mut slot = self.work.lock();
         let Some(work) = slot.as_mut() else { return Ok(None) };

@@ -33,7 +33,7 @@ pub struct ScanOptions {
     pub compare_copies: bool,
     /// Whether progress is stored in the database, so that a later scan can resume the pass.
     pub keep_progress: bool,
-    /// Whether the scan ends after one pass. ESE: `JET_bitDatabaseScanBatchStart`.
+    /// Whether the scan stops after one pass. ESE: `JET_bitDatabaseScanBatchStart`.
     pub single_pass: bool,
     /// Maintenance window. Outside the window, the pass is interrupted. If `None`, the scan runs at any time.
     pub window: Option<MaintenanceWindow>,

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | not in use (emptied and freed) | everything after its header, with `U` |
 //! | page of a tree | all bytes that no node uses, with `Z` |
-//! | node of a leaf that is flagged deleted, while no transaction runs | its data, with `D`; a long-value chunk with `L` |
+//! | leaf node that is flagged deleted, while no transaction runs | its data, with `D`; a long-value chunk with `L` |
 //!
 //! The following are skipped, as in ESE: all-zero pages, space trees, the database root, empty roots, and pages with
 //! before-images that are not logged yet. ESE skips two more kinds of pages:

@@ -16,8 +16,9 @@ impl Session {
     /// The load runs in its own transaction. If an error or a crash interrupts it, nothing of the index remains. The
     /// restrictions on backups and copies are the same as for [`BulkLoad`](super::BulkLoad).
     ///
-    /// Errors: those of [`Session::create_index`]; [`Error::Usage`](crate::Error::Usage) if the session is in a
-    /// transaction; -505 if a backup is running.
+    /// # Errors
+    /// Returns the errors of [`Session::create_index`], [`Error::Usage`](crate::Error::Usage) if the session is in a
+    /// transaction, and -505 if a backup is running.
     pub fn bulk_create_index(
         &mut self,
         db: &Arc<Database>,
@@ -28,9 +29,9 @@ impl Session {
         self.bulk_create_index_with(db, table, index, options, |_| true)
     }
 
-    /// Creates an index like [`Session::bulk_create_index`], and reports progress to `should_continue`: first in rows read,
-    /// then in pages. If `should_continue` returns `false`, the result is [`Error::Cancelled`](crate::Error::Cancelled), and
-    /// nothing of the index remains.
+    /// Creates an index like [`Session::bulk_create_index`], and reports progress to `should_continue`: first in rows
+    /// read, then in pages. If `should_continue` returns `false`, the result is
+    /// [`Error::Cancelled`](crate::Error::Cancelled), and nothing of the index remains.
     pub fn bulk_create_index_with(
         &mut self,
         db: &Arc<Database>,

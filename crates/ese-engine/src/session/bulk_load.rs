@@ -321,8 +321,9 @@ impl BulkLoad<'_> {
         self.finish_with(|_| true)
     }
 
-    /// Completes the load like [`BulkLoad::finish`], and reports progress to `should_continue` while indexes are built. If
-    /// `should_continue` returns `false`, the result is [`Error::Cancelled`], and nothing of the load remains.
+    /// Completes the load like [`BulkLoad::finish`], and reports progress to `should_continue` while indexes are
+    /// built. If `should_continue` returns `false`, the result is [`Error::Cancelled`], and nothing of the load
+    /// remains.
     pub fn finish_with(
         self,
         mut should_continue: impl FnMut(&BulkLoadProgress) -> bool,

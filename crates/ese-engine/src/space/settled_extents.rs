@@ -79,7 +79,7 @@ impl SpaceLock<'_> {
     }
 
     /// Takes part of an extent from the database root and adds it to the first of the `owners`. Each owner is a child
-    /// of the next one in the list.
+    /// of the next owner in the list.
     fn take_settled(
         &self,
         group: &mut AtomicGroup,

@@ -171,7 +171,7 @@ impl DoubleWrite {
                 self.released.wait(&mut state);
             }
             if let Some(cause) = &state.failed {
-                // Only one thread is woken at a time; it wakes the next one when it is done.
+                // Only one thread is woken at a time; it wakes the next thread when it is done.
                 self.released.notify_one();
                 return Err(Error::ReadOnly(cause.clone()));
             }

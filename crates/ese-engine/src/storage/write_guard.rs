@@ -1,5 +1,4 @@
-//! What the cache must ensure before it writes database pages: conditions on the log, on the header, and on the
-//! double write.
+//! Conditions on the log, the header and the double write that the cache must ensure before it writes database pages.
 
 use jetcell_sync::Arc;
 use jetcell_sync::atomic::{AtomicU32, Ordering};

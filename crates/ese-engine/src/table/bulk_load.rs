@@ -189,9 +189,9 @@ impl TableLoad {
         Ok(())
     }
 
-    /// Builds the indexes, makes all pages durable, and links them to the trees. `should_continue` is called periodically
-    /// with the number of rows and pages for as long as the load can be cancelled. If it returns false, the load is
-    /// cancelled.
+    /// Builds the indexes, makes all pages durable, and links them to the trees. `should_continue` is called
+    /// periodically with the number of rows and pages for as long as the load can be cancelled. If it returns false,
+    /// the load is cancelled.
     pub fn complete(mut self, should_continue: &mut dyn FnMut(u64, u64) -> bool) -> Result<()> {
         self.failed.take().map_or(Ok(()), Err)?;
         let mut built: Vec<BuiltTree> = Vec::new();

@@ -214,8 +214,8 @@ impl ActiveTransaction {
         }
     }
 
-    /// Rolls back a failed statement's level. If this fails too, the next rollback repeats it. The caller did not begin
-    /// this level, and does not need to roll it back separately.
+    /// Rolls back a failed statement's level. If this fails too, the next rollback repeats it. The caller did not
+    /// begin this level, and does not need to roll it back separately.
     pub(crate) fn rollback_statement(&mut self) -> Result<()> {
         let result = self.rollback();
         if result.is_err() {

@@ -70,7 +70,7 @@ ordered_by_key!(dyn HasReplaceKey + '_, ReplaceEntry);
 #[derive(Default)]
 pub(super) struct ActiveReplaces {
     entries: Mutex<BTreeSet<ReplaceEntry>>,
-    /// Number of replace operations. Readers can check for zero without taking the lock.
+    /// Number of replace operations. Readers can check for zero without acquiring the lock.
     count: AtomicUsize,
 }
 

@@ -156,12 +156,12 @@ impl EndedTransactions {
         taken.into_iter().rev().for_each(|ended| waiting.push_front(ended));
     }
 
-    /// Keeps a pin until the log is durable up to `end`.
+    /// Retains a pin until the log is durable up to `end`.
     pub(crate) fn retain_pin(&self, pin: CheckpointPin, end: LogPosition) {
         self.pinned.lock().push_back((end, pin));
     }
 
-    /// Releases the kept pins for which the log is durable. Returns how many were released.
+    /// Releases the retained pins for which the log is durable. Returns how many were released.
     pub(crate) fn release_durable_pins(&self, pins: &CheckpointPins, durable: LogPosition) -> usize {
         let mut pinned = self.pinned.lock();
         let before = pinned.len();

@@ -104,7 +104,7 @@ impl Services {
     }
 
     /// Makes the instance refuse further changes, because only recovery can undo the rest of a transaction. Other
-    /// instances with the same cache continue. If this is called more than once, the first reason is kept.
+    /// instances with the same cache continue. If this is called more than once, only the first reason is recorded.
     pub(crate) fn fail(&self, what: String) {
         let _ = self.failed.set(what);
     }

@@ -244,13 +244,14 @@ impl VersionStore {
         state
     }
 
-    /// Returns true if `view` must not change the node because a transaction that the view cannot see changed it first.
+    /// Returns true if `view` must not change the node because a transaction that the view cannot see changed it
+    /// first.
     pub fn conflicts(&self, tree: (AttachedFileId, PageNumber), bookmark: &[u8], view: &ReadView) -> bool {
         self.newest(tree, bookmark).is_some_and(|version| !view.sees(&version.transaction))
     }
 
-    /// Visits each node with a bookmark from `first` to `last` whose data a running transaction has replaced, and returns
-    /// the length of the longest data that undo can restore.
+    /// Visits each node with a bookmark from `first` to `last` whose data a running transaction has replaced, and
+    /// returns the length of the longest data that undo can restore.
     pub fn undo_lengths(
         &self,
         tree: (AttachedFileId, PageNumber),

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! 0 ECC checksum (8), salted with the index of the segment in its file   8 position of the segment (8)
-//! 16 time (8)   24 first segment of its write (2), or zero   26 hash of its records (6), or zero   32 zero (4)   36 flags (4), 0x2000   40 records ... 4096
+//! 16 time (8)   24 first segment of its write (2), or zero   26 hash of its records (6), or zero   32 zero (4)
+//! 36 flags (4), 0x2000   40 records ... 4096
 //! ```
 //!
 //! A *shadow* is an identical copy in the next segment. Its checksum fails with its own index and matches with the

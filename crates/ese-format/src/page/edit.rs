@@ -291,8 +291,8 @@ impl<'a> PageMut<'a> {
         }
     }
 
-    /// Keeps the first `count` nodes, rewriting them for a new external header, and removes all other nodes. If the
-    /// kept nodes do not fit, the page is unchanged.
+    /// Removes all nodes after the first `count`, and rewrites the rest for a new external header. If they do not
+    /// fit, the page is unchanged.
     pub fn truncate_nodes(&mut self, count: usize, external_header: &[u8]) -> Result<(), PageFull> {
         let (old_header, old_body) = (*self.header, self.body.to_vec());
         let old = Page { header: &old_header, body: &old_body, large: self.large };

@@ -63,8 +63,8 @@ pub fn logical_checksum(bytes: &[u8], size: PageSize) -> u64 {
     sum
 }
 
-/// Folds a logical checksum to the form used in `ScanCheck2` records. `seed` is the highest dbtime of the database when
-/// the page was read.
+/// Folds a logical checksum to the form used in `ScanCheck2` records. `seed` is the highest dbtime of the database
+/// when the page was read.
 pub fn fold_logical_checksum(sum: u64, seed: DbTime) -> u32 {
     let mixed = sum ^ seeded(seed);
     (mixed >> 32) as u32 ^ mixed as u32

@@ -68,7 +68,7 @@ impl Array {
     /// # Panics
     /// The block is not in the open zone; see [`Array::ensure_open_zone_for`].
     pub(super) fn put_in_open_zone(&mut self, block: u64, content: SharedBlock) -> Result<()> {
-        let open_zone = self.open_zone.as_mut().expect("rows are filled");
+        let open_zone = self.open_zone.as_mut().expect("a zone is open");
         if let Some(replaced) = open_zone.put(block, content) {
             self.buffers.recycle_block(replaced);
         }

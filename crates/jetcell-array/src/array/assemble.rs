@@ -27,8 +27,8 @@ pub enum ArrayAccess {
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct AssembleOptions {
     /// Whether to start after a crash even if members are missing, and to ignore files that are stale, too small, or
-    /// have no superblock. With [`ArrayAccess::ReadOnly`], the array is assembled even if its journal was not replayed, so
-    /// blocks of the last writes may have their old content.
+    /// have no superblock. With [`ArrayAccess::ReadOnly`], the array is assembled even if its journal was not
+    /// replayed, so blocks of the last writes may have their old content.
     pub force: bool,
     /// Access to the array.
     pub access: ArrayAccess,

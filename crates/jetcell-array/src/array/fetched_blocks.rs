@@ -18,7 +18,7 @@ pub(crate) type BlockLocation = (usize, u64);
 /// Blocks that were fetched but not released yet.
 #[derive(Default)]
 pub(super) struct FetchedBlocks {
-    /// Pieces, sorted by device and offset.
+    /// Segments, sorted by device and offset.
     segments: Vec<TransferSegment>,
 }
 
@@ -31,7 +31,7 @@ impl FetchedBlocks {
 }
 
 impl TransferSegment {
-    /// Returns a block if it is in the piece.
+    /// Returns a block if it is in the segment.
     pub(super) fn block(&self, (device, offset): BlockLocation) -> Option<&[u8]> {
         let start = usize::try_from(offset.checked_sub(self.offset)?).ok()?;
         self.buffer.get(start..start + BLOCK).filter(|_| self.device == device)
@@ -75,8 +75,8 @@ impl Array {
         self.finish_fetch_with(reads, |_| {});
     }
 
-    /// Waits for the reads, and adds the blocks to those that were already fetched. Calls `arrived` for each piece as
-    /// soon as it has been read, while other reads are in flight.
+    /// Waits for the reads, and adds the blocks to those that were already fetched. Calls `arrived` for each segment
+    /// as soon as it has been read, while other reads are in flight.
     pub(super) fn finish_fetch_with(
         &mut self,
         mut reads: InFlightTransfers,

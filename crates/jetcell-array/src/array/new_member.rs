@@ -32,8 +32,7 @@ pub struct MemberRequirements {
     purpose: MemberPurpose,
 }
 
-/// A file that is locked and can be made a member of an array. It is locked, but is not a member until it is
-/// passed to [`Array::admit`].
+/// A locked file that is ready to become a member. It is not a member until it is passed to [`Array::admit`].
 pub struct PreparedMember {
     device: MemberDevice,
     purpose: MemberPurpose,

@@ -1,4 +1,4 @@
-//! Concurrent transfers to and from several members, in as few pieces as possible.
+//! Concurrent transfers to and from several members, in as few segments as possible.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,7 +10,7 @@ use super::Array;
 use super::buffer_pool::BufferPool;
 use crate::error::Result;
 
-/// Maximum length of a piece in bytes.
+/// Maximum length of a segment in bytes.
 pub(super) const MAX_SEGMENT_BYTES: usize = 1 << 20;
 
 /// A contiguous range of a member, with a buffer for its content.
@@ -22,9 +22,9 @@ pub(crate) struct TransferSegment {
 
 /// Transfers in flight. Until they complete, the array must not be used for anything that depends on their changes.
 pub(crate) struct InFlightTransfers {
-    /// Total length of all pieces in bytes.
+    /// Total length of all segments in bytes.
     pub(super) bytes: usize,
-    /// Device, offset and length in bytes of each piece.
+    /// Device, offset and length in bytes of each segment.
     locations: Vec<(usize, u64, usize)>,
     finished: Receiver<(usize, io::Result<()>, IoBuffer)>,
 }
@@ -37,14 +37,14 @@ impl InFlightTransfers {
         Some((TransferSegment { device, offset, buffer }, result))
     }
 
-    /// Returns true if a piece contains the block at this location. Pieces must be in order of device and offset.
+    /// Returns true if a segment contains the block at this location. Segments must be in order of device and offset.
     pub(super) fn covers(&self, place: (usize, u64)) -> bool {
         let after = self.locations.partition_point(|(device, offset, _)| (*device, *offset) <= place);
         let before = after.checked_sub(1).map(|at| self.locations[at]);
         before.is_some_and(|(device, offset, bytes)| device == place.0 && place.1 < offset + bytes as u64)
     }
 
-    /// Waits for all transfers. The results are in the order of the pieces.
+    /// Waits for all transfers. The results are in the order of the segments.
     pub(super) fn wait(self) -> Vec<(TransferSegment, io::Result<()>)> {
         let mut results: Vec<Option<(TransferSegment, io::Result<()>)>> =
             self.locations.iter().map(|_| None).collect();
@@ -122,7 +122,7 @@ impl Array {
         InFlightTransfers { bytes, locations: places, finished }
     }
 
-    /// Starts writes of pieces. The caller must pass the result to [`Array::finish_writes`].
+    /// Starts segment writes. The caller must pass the result to [`Array::finish_writes`].
     pub(crate) fn start_writes(
         &mut self,
         pieces: Vec<TransferSegment>,
@@ -142,7 +142,7 @@ impl Array {
         Ok(())
     }
 
-    /// Writes pieces to their devices. Devices whose writes failed are removed from the array.
+    /// Writes segments to their devices. Devices whose writes failed are removed from the array.
     pub(super) fn write_segments(&mut self, pieces: Vec<TransferSegment>, reason: IoReason) -> Result<()> {
         let writes = self.start_writes(pieces, reason);
         self.finish_writes(writes)

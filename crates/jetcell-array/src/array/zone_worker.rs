@@ -1,5 +1,5 @@
-//! A thread that copies data into the transfers of zones, and computes parity and records. In the meantime, the writer can
-//! supply the next zone.
+//! A thread that copies data into the transfers of zones, and computes parity and records. In the meantime, the
+//! writer can supply the next zone.
 
 use std::io;
 

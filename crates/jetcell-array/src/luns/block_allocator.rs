@@ -21,6 +21,7 @@ pub(super) struct BlockAllocation {
     pub whole_rows: BTreeSet<u64>,
 }
 
+/// Allocator of the blocks of an array. It contains the blocks in use and the zones of the window.
 pub(super) struct BlockAllocator {
     layout: ArrayLayout,
     columns: usize,
@@ -34,7 +35,7 @@ pub(super) struct BlockAllocator {
 }
 
 impl BlockAllocator {
-    /// Creates a space in which only the catalogue is in use.
+    /// Creates an allocator in which only the catalogue is in use.
     pub fn new(layout: ArrayLayout) -> BlockAllocator {
         let blocks = layout.blocks();
         let mut space = BlockAllocator {

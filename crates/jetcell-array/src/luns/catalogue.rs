@@ -68,7 +68,8 @@ impl LunEntry {
 ///     40      8  number of the state after which the file of the write log was created
 ///     48      8  1 if the volume was shut down: the write log is not needed
 ///     56      8  identity of the next LUN
-///     64      8  bytes of the write log; 0: an earlier version created the log. Catalogues with the magic "JETLUNS1" lack this number
+///     64      8  bytes of the write log; 0: an earlier version created the log. Catalogues with the
+///                magic "JETLUNS1" lack this number
 ///     72         zones in which whole rows may be written next: their number (8), each zone (8)
 ///                LUNs: their number (8); for each: identity (8), name, blocks (8), root (16), floor (8), snapshots
 ///                snapshots: their number (8); for each: name, created (8), consistency point (8), root (16)

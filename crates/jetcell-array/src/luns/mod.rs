@@ -9,12 +9,12 @@
 //!
 //! Writes are collected in memory; a flush makes them durable in the [write log](write_log). A *consistency point*
 //! writes them to blocks to which nothing refers, together with the nodes of the [block maps](block_map) above them.
-//! If there are [whole rows](space) of such blocks, it uses these rows, because writes to them need neither the
-//! journal nor old parity. Then it syncs the members. Finally, it writes the catalogue, which atomically makes the
-//! new state the current one. Only then are replaced blocks of the previous state freed.
+//! If there are [whole rows](block_allocator) of such blocks, it uses these rows, because writes to them need neither
+//! the journal nor old parity. Then it syncs the members. Finally, it writes the catalogue, which atomically makes
+//! the new state the current one. Only then are replaced blocks of the previous state freed.
 //!
 //! When many writes arrive without a flush, they are written to whole rows before the next consistency point; see
-//! [write-through](early_writes) and [open zones](filling).
+//! [write-through](write_through) and [open zones](open_zone).
 //!
 //! While the rows of a consistency point are being written, callers continue to read and write. Reads find the blocks
 //! of the consistency point in memory, and new writes belong to the next consistency point. A flush waits for the

@@ -1,7 +1,7 @@
 //! The open zone for runs of writes without a flush: each block is put directly at its location in a zone, and the
 //! zone is written when it is full.
 //!
-//! An open zone is used once [write-through](super::early_writes) has begun, and avoids the copy in memory that
+//! An open zone is used once [write-through](super::write_through) has begun, and avoids the copy in memory that
 //! pending blocks need. While a zone is open, no block is pending. Any operation except a write closes the zone, and
 //! its blocks become pending.
 
@@ -75,7 +75,8 @@ impl LunVolume {
         self.open_zone.is_some()
     }
 
-    /// Takes over a caller's buffer for the open zone. See [`Array::adopt_buffer`](crate::array::Array::adopt_buffer).
+    /// Takes over a caller's buffer for the open zone. See
+    /// [`Array::adopt_buffer`](crate::array::Array::adopt_buffer).
     pub(super) fn adopt_buffer(&mut self, buffer: &mut IoBuffer) -> Option<Vec<SharedBlock>> {
         self.array.adopt_buffer(&mut self.open_zone.as_mut()?.zone, buffer)
     }
@@ -88,7 +89,7 @@ impl LunVolume {
     /// # Panics
     /// No zone is open.
     pub(super) fn put_in_open_zone(&mut self, lun: LunId, index: u64, content: SharedBlock) -> Result<()> {
-        let open_zone = self.open_zone.as_mut().expect("a zone is filled");
+        let open_zone = self.open_zone.as_mut().expect("a zone is open");
         let block = open_zone.blocks[open_zone.lun_blocks.len()];
         if let Some(before) = self.write_through.put(lun, index, block) {
             if open_zone.zone.has(before) {

@@ -51,7 +51,7 @@ fn newest_catalogue(array: &mut Array) -> Result<Option<LunCatalogue>> {
     Ok(newest)
 }
 
-/// Returns a space with the catalogue's window, in which the blocks to which the maps refer are used.
+/// Returns an allocator with the catalogue's window, in which the blocks to which the maps refer are used.
 fn build_allocator(
     array: &mut Array,
     maps: &mut MapCache,

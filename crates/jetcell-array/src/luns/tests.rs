@@ -1,5 +1,5 @@
 //! Tests of single operations on a LUN volume on a simulated disk. Random operations with power cuts are in
-//! [`super::histories`].
+//! [`super::history_tests`].
 
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,5 @@
-//! Spares, replacements, removal of members, and growth. With [`Array::admission`] and [`Array::admit`], new members
-//! can be prepared while others use the array.
+//! Spares, replacements, removal of members, and growth. With [`Array::member_requirements`] and [`Array::admit`],
+//! new members can be prepared while others use the array.
 
 use std::path::{Path, PathBuf};
 

@@ -2,10 +2,10 @@
 //!
 //! | found in a row | action |
 //! | --- | --- |
-//! | a block that does not match its checksum, is unreadable, or has a damaged record | recovered from the others, verified, written back |
+//! | an unreadable block, a wrong checksum, or a damaged record | recovered from the others, verified, written back |
 //! | a block of an older generation (a lost write) | recovered from the others, verified, written back |
 //! | more such blocks than the level can recover | reported; nothing is written |
-//! | all checksums and generations are correct, but parity disagrees with the data, and one parity block explains it | that block is recomputed |
+//! | only parity disagrees with the data, and one parity block explains it | that block is recomputed |
 //! | as before, but a data block or no single block explains it | reported; nothing is written |
 //!
 //! Parity is never recomputed from data whose checksums do not match.

@@ -86,9 +86,10 @@ pub(crate) struct Superblock {
 ///     96     32  spares: 8 numbers of members
 ///    128    256  slots: 32 times member, replacement
 ///    384   1536  rebuilt zones: 64 times slot (8), start (8), end (8); unused ones are empty
-///   1920    152  blocks read, blocks written, defects; then for data and parity, the journal, records, maintenance: reads, their
-///                blocks, writes, their blocks
-///   2072    128  open rows: 8 times start (8), end (8), in ascending order, not touching; unused ones are zeros at the end
+///   1920    152  blocks read, blocks written, defects; then for data and parity, the journal, records, maintenance:
+///                reads, their blocks, writes, their blocks
+///   2072    128  open rows: 8 times start (8), end (8), in ascending order, not touching; unused ones are
+///                zeros at the end
 ///   2200   1896  zeros
 /// ```
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]

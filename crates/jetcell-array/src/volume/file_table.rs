@@ -40,7 +40,8 @@ struct FileNode {
 ///     24      8  reserve: blocks of the array from here on were never written
 ///     32      8  bytes from the start to the end of the last file
 ///     40      8  files
-///     48         files: length of the name (8), of the file (8), number of extents (8), name, extents (start 8, end 8)
+///     48         files: length of the name (8), of the file (8), number of extents (8), name,
+///                extents (start 8, end 8)
 /// ```
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(super) struct FileTable {

@@ -98,8 +98,8 @@ fn a_diverged_side_is_reseeded_using_pages_from_the_logs() {
     }
 }
 
-/// The other side truncates its logs. It must not remove the logs that the reseeded side needs, even if that side does
-/// not follow it yet.
+/// The other side truncates its logs. It must not remove the logs that the reseeded side needs, even if that side
+/// does not follow it yet.
 #[test]
 fn a_reseed_keeps_needed_logs_on_the_other_side() {
     let disk = diverged(false);

@@ -1,7 +1,7 @@
 //! Placeholder writers for the formats that this build does not support. These types have no values, because
 //! [`ExportFormat::is_built`] is checked first.
 //!
-//! [`ExportFormat::is_built`]: super::Format::is_built
+//! [`ExportFormat::is_built`]: super::ExportFormat::is_built
 
 use std::io;
 use std::path::Path;

@@ -1,5 +1,5 @@
 //! The coordinator tracks the hosts, releases the barriers and collects the results. It performs no I/O: it receives
-//! messages and times, and returns effects.
+//! messages and times, and returns actions.
 
 mod coordinator_state;
 mod host_messages;
@@ -396,9 +396,10 @@ impl Coordinator {
                 let (shown, more) =
                     (missing[..missing.len().min(10)].join(", "), missing.len().saturating_sub(10));
                 let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+                let (hosts, them) = if missing.len() == 1 { ("host", "it") } else { ("hosts", "them") };
                 self.refuse(format!(
-                    "no host with rank {shown}{more} joined within {}; start jetcell fleet join there, or \
-                     raise join_timeout",
+                    "the {hosts} with rank {shown}{more} did not join within {}; start jetcell fleet join on \
+                     {them}, or raise join_timeout",
                     self.config.join_timeout
                 ));
             }
@@ -451,7 +452,7 @@ impl Coordinator {
             for rank in lost {
                 self.declare_lost(
                     rank,
-                    &format!("when all other hosts were waiting at: {}", gate.title().to_lowercase()),
+                    &format!("when all other hosts were waiting at the barrier '{}'", gate.title()),
                 );
             }
             let can_go_on = self.members.values().any(|member| !member.is_settled());

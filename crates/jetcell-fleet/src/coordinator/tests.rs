@@ -494,7 +494,7 @@ fn configuration_errors_are_found_before_the_run_starts() {
     let mut fleet = SimulatedFleet::new(3, "join_timeout='5s'");
     fleet.hosts[1].killed = true;
     fleet.run_to_end();
-    assert!(fleet.refused().contains("no host with rank 1 joined within 5s"), "{}", fleet.refused());
+    assert!(fleet.refused().contains("the host with rank 1 did not join within 5s"), "{}", fleet.refused());
     assert!(fleet.hosts.iter().all(|host| !host.began));
 
     let mut twins = SimulatedFleet::new(2, "");

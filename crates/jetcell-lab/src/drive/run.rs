@@ -82,7 +82,8 @@ impl<'r> DriveTestRun<'r> {
     pub(super) fn test(mut self, backend: &str) -> Result<DriveTest, DriveTestError> {
         let machine = Machine::examine(self.targets.iter().map(|target| target.path.as_path()));
         let (began_unix_ms, began) = (self.clock.unix_ms(), self.clock.monotonic());
-        // A target's smallest transfer is not known until its file is filled, so the first count assumes [`MIN_TRANSFER_BYTES`].
+        // A target's smallest transfer is not known until its file is filled, so the first count assumes
+        // [`MIN_TRANSFER_BYTES`].
         let only = self.options.only.clone();
         let chosen = |step: &TestStep| only.is_empty() || only.contains(&step.name);
         self.count(&steps(MIN_TRANSFER_BYTES).into_iter().filter(chosen).collect::<Vec<_>>());

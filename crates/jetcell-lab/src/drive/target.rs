@@ -124,7 +124,7 @@ pub enum TargetError {
     },
 }
 
-/// Permission that determines which files, other than those in directories, a test may write to.
+/// Which target files a test may write to. In a target directory, a test writes only to files that it creates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WritePermission {
     /// None: existing files are only read.

@@ -7,7 +7,7 @@ use super::drive::ComparedDrive;
 use super::drive_list::{DriveList, PrintedClaim};
 use super::rows::DriveRow;
 
-/// Finding of how a printed percentage relates to the computed one.
+/// Result of comparing a printed percentage with the computed one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClaimFinding {
@@ -24,7 +24,7 @@ pub enum ClaimFinding {
     NoFigures,
 }
 
-/// A printed percentage, with the result of checking it.
+/// A published percentage and the result of checking it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CheckedClaim {
     /// The claim as it was printed.

@@ -3,8 +3,7 @@
 use jetcell_power::EnergyEstimate;
 use serde::Serialize;
 
-/// Relation of a drive's quantity to that of the first drive, in percent. Both percentages describe the same
-/// difference, on different bases.
+/// Difference between a drive's quantity and that of the first drive, as a percentage of each of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct RelationToFirst {
     /// Excess over the first drive, in percent of the first drive.

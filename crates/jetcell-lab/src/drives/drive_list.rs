@@ -156,7 +156,7 @@ impl MailLoad {
     }
 }
 
-/// A percentage printed by a source, to be checked.
+/// A percentage that a source publishes and that the comparison checks.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PrintedClaim {
@@ -221,9 +221,7 @@ impl DriveList {
     fn check(&self) -> Result<(), String> {
         let drives = self.drives.len();
         if !(2..=MAX_DRIVES).contains(&drives) {
-            return Err(format!(
-                "the list has {drives} drives; a comparison needs between 2 and {MAX_DRIVES}"
-            ));
+            return Err(format!("the list must contain 2 to {MAX_DRIVES} drives, but contains {drives}"));
         }
         let mut names: Vec<&str> = self.drives.iter().map(|drive| drive.name.as_str()).collect();
         names.sort_unstable();
@@ -353,10 +351,7 @@ mod tests {
         let with = |more: &str| format!("{TWO}{more}");
         for (text, said) in [
             (String::new(), "missing field `drive`"),
-            (
-                "[[drive]]\nname = \"a\"\n".into(),
-                "the list has 1 drives; a comparison needs between 2 and 24",
-            ),
+            ("[[drive]]\nname = \"a\"\n".into(), "the list must contain 2 to 24 drives, but contains 1"),
             (TWO.replace('b', "a"), "two drives have the name a"),
             (with("colour = 1"), "unknown field `colour`"),
             (with("price = 0"), "price of b is not above 0; use a number above 0"),

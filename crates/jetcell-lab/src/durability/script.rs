@@ -3,7 +3,8 @@
 //!
 //! A round contains all [sequences](super::sequence) with one or two actions. Each sequence runs in a directory of
 //! its own, and their order differs from round to round. Writes to a preallocated log and engine commits are
-//! interleaved with the sequences. Directories are reused after [`TRIAL_SLOTS`] trials, so the test needs little space.
+//! interleaved with the sequences. Directories are reused after [`TRIAL_SLOTS`] trials, so the test needs little
+//! space.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::path::PathBuf;

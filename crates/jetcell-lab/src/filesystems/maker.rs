@@ -153,7 +153,8 @@ impl<'s> FilesystemMaker<'s> {
     /// Unmounts and detaches everything and removes the images.
     ///
     /// # Errors
-    /// Returns an error if something is still in use. A later test can find what remains as a [`super::LeftoverDirectory`].
+    /// Returns an error if something is still in use. A later test can find what remains as a
+    /// [`super::LeftoverDirectory`].
     pub fn close(&self) -> Result<(), SystemError> {
         self.closed.set(true);
         self.work.leftover.remove(self.system)

@@ -132,8 +132,8 @@ pub struct NbdServer(Arc<SharedServerState>);
 pub struct NbdServerStopper(Arc<SharedServerState>);
 
 impl NbdServer {
-    /// Starts to listen. [`NbdServer::run`] then serves the clients. The first export also has the empty name. `log` is
-    /// called with one line of text for each event that the server's owner should know about, for example when a
+    /// Starts to listen. [`NbdServer::run`] then serves the clients. The first export also has the empty name. `log`
+    /// is called with one line of text for each event that the server's owner should know about, for example when a
     /// client sends invalid data.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! The numbers that a model needs, derived from a [`ReliabilityInputs`].
 //!
-//! [`ReliabilityInputs::case`] derives the rates from the question's inputs and uses the published parameters for missing
+//! [`ReliabilityInputs::case`] derives the rates from the inputs and uses the published parameters for missing
 //! ones. [`ReliabilityCase::steps`] lists the calculations. It is an error if two inputs determine the same number.
 
 mod rates;
@@ -33,7 +33,7 @@ pub struct ReliabilityCase {
     pub times: Option<RebuildTimes>,
     /// Mean wait for a spare, included in the restore time.
     pub spare_wait: Option<Hours>,
-    /// Inputs that the question omits and that are replaced by published values.
+    /// Inputs that are not set and are replaced by published values.
     pub defaults: Vec<&'static str>,
     /// Calculations by which the numbers were derived.
     pub steps: Vec<CalculationStep>,
@@ -124,7 +124,7 @@ impl ReliabilityInputs {
         ArrayShape::new(raid, data_disks, drives / group)
     }
 
-    /// Returns the drive, if the question states enough of its properties.
+    /// Returns the drive, if the inputs contain enough of its properties.
     fn drive(&self) -> Result<Option<LoadedDrive>, Error> {
         let Some(bandwidth) = self.bandwidth else {
             needs(self.load.is_some(), "--load", false, "--bandwidth")?;

@@ -61,7 +61,7 @@ fn unit(random: &mut ChaCha8Rng) -> f64 {
 }
 
 impl LossSimulation {
-    /// Creates an experiment, optionally with a bias that suits it.
+    /// Creates a simulation, optionally with a bias that suits it.
     pub fn new(
         set: DriveSet,
         laws: EventDistributions,
@@ -139,7 +139,7 @@ enum LossCause {
     Defect,
 }
 
-/// State of a simulated drive set. One value is reused for many lives.
+/// State of a simulated drive set. One value is reused for many simulations.
 pub struct SimulatedLife<'a> {
     experiment: &'a LossSimulation,
     slots: Vec<DriveSlot>,

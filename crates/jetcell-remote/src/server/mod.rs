@@ -40,9 +40,9 @@ pub struct ServerLimits {
     /// Maximum number of connections without the token from one network. A network is an IPv4 address or the first 64
     /// bits of an IPv6 address.
     pub unauthenticated_per_network: usize,
-    /// Time-out for the handshake and the greeting.
+    /// Timeout for the handshake and the greeting.
     pub handshake_timeout: Duration,
-    /// Time-out for the next request. Idle clients send keepalive requests more often than this.
+    /// Timeout for the next request. Idle clients send keepalive requests more often than this.
     pub idle_timeout: Duration,
     /// Maximum number of file bytes per second, for all clients together.
     pub rate: Option<u64>,
@@ -102,8 +102,8 @@ pub struct RemoteServerStopper(Arc<RemoteServerState>);
 impl RemoteServer {
     /// Listens on an address. [`RemoteServer::run`] then serves the clients.
     ///
-    /// Without TLS, only a loopback address is allowed. `log_message` receives one line for each event that the server
-    /// operator should see.
+    /// Without TLS, only a loopback address is allowed. `log_message` receives one line for each event that the
+    /// server operator should see.
     ///
     /// # Errors
     ///

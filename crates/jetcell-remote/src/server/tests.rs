@@ -252,7 +252,7 @@ fn a_server_that_stops_responding_times_out() {
     let began = Instant::now();
     assert!(vfs.connect().unwrap_err().is_temporary());
     // After a failed attempt, the next one is delayed. An unreachable host therefore does not cause a connection
-    // time-out for every request.
+    // timeout for every request.
     let error = vfs.list(&path).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotConnected);
     assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
@@ -289,7 +289,7 @@ fn garbage_is_counted_and_the_connection_closed() {
     let version = RemoteReply::Failed { kind: ErrorKind::Unsupported, what: VERSION.to_string() };
     assert_eq!(RemoteReply::decode(&reply).unwrap(), version);
     let (vfs, path) = server.plain();
-    assert!(read(&vfs, &path.join("data.edb")).unwrap(), "others are served meanwhile");
+    assert!(read(&vfs, &path.join("data.edb")).unwrap(), "other clients are served");
 }
 
 #[test]
@@ -309,7 +309,7 @@ fn slow_clients_are_closed() {
 
 #[test]
 fn unauthenticated_connections_do_not_block_a_copy() {
-    // The time-out is long enough that no idle connection expires during the test.
+    // The timeout is long enough that no idle connection expires during the test.
     let limits = ServerLimits {
         connections: 2,
         handshake_timeout: Duration::from_secs(600),

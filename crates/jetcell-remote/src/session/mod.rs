@@ -3,8 +3,8 @@
 //!
 //! Invariants:
 //! - No request is served before the client has sent the token.
-//! - Every path refers to a regular file of a kind listed in `rights`, in an exported directory or its `incoming`
-//!   subdirectory. The file system confines the path, so no link is followed.
+//! - Every path refers to a regular file of a kind listed in `permissions`, in an exported directory or its
+//!   `incoming` subdirectory. The file system confines the path, so no link is followed.
 //! - Files that an activation changes can be changed only while this client holds the corresponding log lock. A
 //!   client that has lost its lock therefore cannot continue, even if it has not yet detected the loss.
 
@@ -135,11 +135,13 @@ impl ServerSession {
                 }
             }
             RemoteRequest::Hello { .. } => {
-                ending(ErrorKind::PermissionDenied, "the token".into(), DisconnectReason::WrongToken)
+                ending(ErrorKind::PermissionDenied, "the token is wrong".into(), DisconnectReason::WrongToken)
             }
-            _ if !self.is_authenticated => {
-                ending(ErrorKind::PermissionDenied, "no greeting".into(), DisconnectReason::Malformed)
-            }
+            _ if !self.is_authenticated => ending(
+                ErrorKind::PermissionDenied,
+                "the client did not send a greeting".into(),
+                DisconnectReason::Malformed,
+            ),
             request => {
                 let reply = self.serve(request).unwrap_or_else(|error| RemoteReply::failed(&error));
                 SessionReply { reply, disconnect_reason: None }
@@ -213,7 +215,7 @@ impl ServerSession {
         let directory = self.directory(&place.directory)?;
         let name = place.file.rsplit_once('/').map_or(&*place.file, |(_, name)| name);
         if RemoteFileKind::from_path(&place.file).is_none() || !is_name(name) {
-            return Err(refused_error("the server serves only files that are directly in its directories"));
+            return Err(refused_error("the server serves only files at the top level of its directories"));
         }
         Ok(directory.join(&place.file))
     }

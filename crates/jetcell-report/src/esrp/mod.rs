@@ -1,9 +1,9 @@
 //! The document that vendors publish under ESRP-Storage: the tested solution, several servers' results in four tests,
 //! and any inconsistencies between them.
 //!
-//! A [`ResultSource`] brings the results of one run, or a server's published reports, into a common form. A [`EsrpSubmission`]
-//! combines them with the author's [`SubmissionConfiguration`], checks every figure that follows from others, and renders the
-//! document. The same input always produces the same bytes.
+//! A [`ResultSource`] brings the results of one run, or a server's published reports, into a common form. An
+//! [`EsrpSubmission`] combines them with the author's [`SubmissionConfiguration`], checks every figure that follows
+//! from others, and renders the document. The same input always produces the same bytes.
 
 mod aggregate;
 mod check;

@@ -64,7 +64,7 @@ pub(crate) fn headline(result: &RunResult) -> ReportTable {
             table
         };
         let table = if replication.has_copies(false) {
-            table.fact("Passive over active I/O, instance thrown away", shown(false))
+            table.fact("Passive over active I/O, instance discarded", shown(false))
         } else {
             table
         };

@@ -34,7 +34,7 @@ pub(super) fn all(result: &RunResult) -> Vec<ReportTable> {
 }
 
 fn kind(keep_instance: bool) -> &'static str {
-    if keep_instance { "Instance kept (SP1)" } else { "Instance thrown away (RTM)" }
+    if keep_instance { "Instance kept (SP1)" } else { "Instance discarded (RTM)" }
 }
 
 /// Returns the test's most important figure next to the published value.
@@ -143,7 +143,7 @@ fn copies(replication: &ReplicationTestResult) -> ReportTable {
             ReportCell::from(copy.directory.display().to_string().as_str()),
             copy.instance.as_str().into(),
             if copy.stream_log { "block" } else { "file" }.into(),
-            if copy.keep_instance { "kept" } else { "thrown away" }.into(),
+            if copy.keep_instance { "kept" } else { "discarded" }.into(),
             count(copy.logs),
             count(copy.most_behind),
             count(copy.longest_lag_seconds),

@@ -190,7 +190,7 @@ fn warn_of_missing_copies(config: &Config, warnings: &mut Vec<String>) {
     if config.mailboxes.message_size.kib() > 75.0 {
         warnings.push(
             "messages are larger than 75 KiB: logs and space are scaled with the message size, but I/O is \
-             not, because no source states how it grows"
+             not, because no source states how I/O grows with message size"
                 .into(),
         );
     }

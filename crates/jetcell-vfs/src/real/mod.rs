@@ -67,8 +67,8 @@ pub struct RealVfs {
 }
 
 impl RealVfs {
-    /// Creates the file system and starts the threads that run transfers. Fails if they cannot start, or if `io_uring`
-    /// was requested and the kernel refuses it.
+    /// Creates the file system and starts the threads that run transfers. Fails if they cannot start, or if
+    /// `io_uring` was requested and the kernel refuses it.
     pub fn new(options: RealOptions) -> io::Result<RealVfs> {
         let engine: Arc<dyn TransferEngine> = match options.backend {
             Backend::Uring => Arc::new(Uring::new()?),

@@ -12,8 +12,8 @@
 //!   name durable. Creating a directory is durable immediately.
 //! - Synced data always survives, unless damage is injected: flipped bits, or writes that are acknowledged but lost.
 //! - Killing the process loses nothing: the kernel keeps every completed write, but the writes remain unsynced.
-//! - After [`SimVfs::cut_power_after`] has cut the power, all operations fail. The first operation that fails may have
-//!   partly reached the disk, like an unsynced change.
+//! - After [`SimVfs::cut_power_after`] has cut the power, all operations fail. The first operation that fails may
+//!   have partly reached the disk, like an unsynced change.
 //!
 //! Transfers complete inside `submit`, in order. Time advances only through the [`SimClock`]. The same calls with the
 //! same seeds produce the same bytes. Not simulated: latency, errors (see `FaultVfs`), permissions, links to

@@ -341,8 +341,8 @@ impl InFlightTable {
     fn wait(&mut self) {
         if let Err(error) = self.ring.submit_and_wait(1) {
             let code = error.raw_os_error().map(Errno::from_raw_os_error);
-            // The thread cannot stop, whatever the error, because the kernel still uses buffers. Requests that were
-            // not accepted stay in the ring for the next call.
+            // The thread cannot stop, regardless of the error, because the kernel still uses buffers. Requests that
+            // were not accepted stay in the ring for the next call.
             if code != Some(Errno::INTR) {
                 jetcell_sync::thread::sleep(Duration::from_millis(1));
             }

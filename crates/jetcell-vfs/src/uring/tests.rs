@@ -9,7 +9,8 @@ const INTERRUPTED: i32 = -4;
 const AGAIN: i32 = -11;
 const LEN: usize = 8192;
 
-/// An in-flight table with a file, for tests. The constructor returns `None` if the kernel does not support `io_uring`.
+/// An in-flight table with a file, for tests. The constructor returns `None` if the kernel does not support
+/// `io_uring`.
 struct RingFixture {
     table: InFlightTable,
     file: Arc<Descriptor>,

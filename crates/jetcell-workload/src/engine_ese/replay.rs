@@ -173,7 +173,7 @@ pub(super) fn replay(
     let counted = Arc::new(CountedVfs::new(files.clone()));
     let share = plan.cache_bytes as usize / plan.instances.len().max(1);
     let cache = Cache::new(CacheOptions {
-        // The storage must receive the same writes as it would from ESE, as during the load.
+        // As during the load, the storage must receive the writes that ESE would issue.
         eviction: EvictionPolicy::WriteBack,
         ..CacheOptions::new(share, page_size, files.clock())
     });

@@ -32,8 +32,8 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Maximum number of databases that are verified concurrently on a volume that is not a single spindle.
 const MAX_CONCURRENT_DATABASES: usize = 4;
-/// Maximum number of databases that are verified concurrently if none is larger than [`SMALL_DATABASE_BYTES`]. Verifying a small
-/// database mostly means waiting for single pages.
+/// Maximum number of databases that are verified concurrently if none is larger than [`SMALL_DATABASE_BYTES`].
+/// Verifying a small database mostly means waiting for single pages.
 const MAX_CONCURRENT_SMALL_DATABASES: usize = 12;
 const SMALL_DATABASE_BYTES: u64 = 256 << 20;
 

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!  content  = block | block | ...            each of up to 2048 bytes
-//!  block    = NOISE[at ..] xor mask | mask | ...     `at` and the 16 bytes of the mask are numbers of the stream, others for each block
+//!  block    = NOISE[at ..] xor mask | mask | ...     `at` and the 16 bytes of the mask are numbers of the stream;
+//!                                                   each block has its own
 //! ```
 //!
 //! Content need not be secret, only incompressible and repeatable. All content is derived from the same noise, but

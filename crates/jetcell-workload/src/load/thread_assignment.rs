@@ -29,7 +29,7 @@ impl Drop for DatabaseTurn<'_> {
 }
 
 impl ThreadAssignment {
-    /// Creates the turns of databases on these volumes for the given number of threads. `volumes` must not be empty.
+    /// Creates the assignment for databases on these volumes and this number of threads. `volumes` must not be empty.
     pub(crate) fn new(volumes: Vec<usize>, threads: usize) -> ThreadAssignment {
         let count = volumes.iter().max().map_or(1, |last| last + 1);
         let busy = (0..count).map(|_| AtomicUsize::new(0)).collect();

@@ -1,6 +1,6 @@
-//! Threads of the load. The threads dispatch batches to the databases in turn ([`ThreadAssignment`]). A batch consists of 16
-//! updates and the matching share of reads. Each update is a separate transaction, so the share of lazy commits
-//! applies to each update.
+//! Threads of the load. The threads dispatch batches to the databases in turn ([`ThreadAssignment`]). A batch
+//! consists of 16 updates and the matching share of reads. Each update is a separate transaction, so the share of
+//! lazy commits applies to each update.
 //!
 //! The load does not remember live keys, so its memory does not grow with the database. The load finds a record with
 //! a seek to a random position of the key range. If there is no record, or another thread has locked the record, the

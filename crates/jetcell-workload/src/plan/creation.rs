@@ -28,7 +28,7 @@ const VERSION: u32 = 3;
 const STATE_FILE: StateFile =
     StateFile { name: STATE_FILE_NAME, max_bytes: 4 << 20, advice: "start over with --force" };
 
-/// Request to create databases.
+/// A creation of databases, as stored in the state file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct DatabaseCreation {
     version: u32,
@@ -38,7 +38,7 @@ pub(crate) struct DatabaseCreation {
 }
 
 impl DatabaseCreation {
-    /// Creates the request for a run that has not created anything yet.
+    /// Describes a creation that has not begun.
     pub(crate) fn new(profile: &Profile, instances: &[InstancePlan], output: &Path) -> DatabaseCreation {
         DatabaseCreation {
             version: VERSION,
@@ -77,7 +77,7 @@ impl DatabaseCreation {
         (done * 100 / wanted.max(1)) as u64
     }
 
-    /// Returns the refusal to use the directory for anything else.
+    /// Returns the error for any other use of the directory.
     pub(crate) fn start_error(&self, files: &dyn Vfs, dir: &Path) -> StartError {
         StartError::new(format!(
             "{}: the creation of databases was interrupted at {} %; continue it with --resume, or start \

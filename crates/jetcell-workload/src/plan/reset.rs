@@ -23,7 +23,7 @@ pub(super) fn find(
     };
     if let (DatabaseSource::New, Some(_)) = (profile.source, &kept) {
         return fail_start(format!(
-            "{}: this directory contains a prepared state; restore it with --open --reset and --databases, \
+            "{}: this directory contains a preserved state; restore it with --open --reset and --databases, \
              or replace it with --force",
             first.display()
         ));
@@ -31,7 +31,7 @@ pub(super) fn find(
     let Some(method) = profile.reset else {
         return match kept {
             Some(kept) if kept.was_interrupted() => fail_start(format!(
-                "{}: restoring the databases to their prepared state was interrupted; add --reset to \
+                "{}: restoring the databases to their preserved state was interrupted; add --reset to \
                  restore them, or --force to replace them",
                 first.display()
             )),

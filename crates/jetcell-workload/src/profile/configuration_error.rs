@@ -1,4 +1,4 @@
-//! A mistake in the options of a run.
+//! An error in the options of a run.
 
 use jetcell_input::printable;
 use thiserror::Error;
@@ -7,14 +7,13 @@ use thiserror::Error;
 /// arbitrary text.
 const MAX_MESSAGE_CHARACTERS: usize = 400;
 
-/// Error for a mistake in a test's options. The message is a single line that describes the mistake and how
-/// to correct it.
+/// Error in a test's options. The message is a single line that describes the error and how to correct it.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct ConfigurationError(String);
 
 impl ConfigurationError {
-    /// Creates a mistake. Line breaks are replaced by spaces, and other control characters, which may come from a
+    /// Creates an error. Line breaks are replaced by spaces, and other control characters, which may come from a
     /// file, are escaped.
     pub fn new(what: impl AsRef<str>) -> ConfigurationError {
         // The conversion never shortens text, so the rest of a long text is not needed.

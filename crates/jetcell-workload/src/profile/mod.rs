@@ -207,7 +207,7 @@ fn jetstress_pause() -> TimeSpan {
     TimeSpan(Duration::from_millis(100))
 }
 
-/// Mix of the four operations, as percentages that add up to 100. They add up to 100.
+/// Mix of the four operations, as percentages that add up to 100.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mix {

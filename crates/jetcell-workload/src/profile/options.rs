@@ -231,7 +231,7 @@ options! {
         "keep-instance" "BOOL" "Replication" keep_instance: bool, or "both: N copies that keep it, and one more that does not";
         /// Number of logs to generate and replay for each database
         "logs" "N" "Recovery" logs: u32 = 500;
-        /// State of the databases before the replay: true (before the load) or compatible (after it, as Jetstress)
+        /// State of the databases before the replay: true (before the load) or compatible (after it, as in Jetstress)
         "mode" "MODE" "Recovery" mode: RecoveryMode = RecoveryMode::True;
         /// Database reads and writes per second that the run must reach, less the margin
         "target-iops" "N" "Verdict" target_iops: f64, or "no target";

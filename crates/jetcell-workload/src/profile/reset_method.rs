@@ -1,4 +1,4 @@
-//! Methods for restoring databases to their prepared state.
+//! Methods for restoring databases to their preserved state.
 
 use std::fmt;
 use std::str::FromStr;

@@ -152,7 +152,8 @@ impl Profile {
             strict: Some(self.strict),
             open: (self.source == DatabaseSource::Open).then_some(true),
             force: (self.source == DatabaseSource::Replace).then_some(true),
-            // If the run resumed an interrupted database creation, repeating the run creates the databases from scratch.
+            // If the run resumed an interrupted database creation, repeating the run creates the databases from
+            // scratch.
             resume: None,
             reset: self.reset,
             records: RecordOptions {

@@ -232,10 +232,13 @@ fn passive_io_rule(replication: &ReplicationTestResult) -> VerdictRule {
 }
 
 fn explain(rule: &VerdictRule) -> String {
-    let bound = if rule.bound == RuleBound::AtMost { "at most" } else { "at least" };
+    let (bound, verb) = match rule.bound {
+        RuleBound::AtMost => ("at most", "allowed"),
+        RuleBound::AtLeast => ("at least", "required"),
+    };
     let note = if rule.note.is_empty() { String::new() } else { format!(" ({})", rule.note) };
     let VerdictRule { name, measured, limit, .. } = rule;
-    format!("{name}: {} where {bound} {} is allowed{note}", round(*measured), round(*limit))
+    format!("{name}: {} where {bound} {} is {verb}{note}", round(*measured), round(*limit))
 }
 
 /// Rounds to three decimals, as in the tables, so that numbers are printed without trailing zeros.

@@ -294,8 +294,8 @@ impl RunResult {
 mod tests {
     use super::*;
 
-    /// Verifies that numbers are read back exactly. Without `serde_json`'s `float_roundtrip` feature, about a sixth of
-    /// these numbers would be read as an adjacent number.
+    /// Verifies that numbers are read back exactly. Without `serde_json`'s `float_roundtrip` feature, about a sixth
+    /// of these numbers would be read as an adjacent number.
     #[test]
     fn numbers_in_a_stored_result_round_trip_exactly() {
         for number in 1..5_000_u32 {

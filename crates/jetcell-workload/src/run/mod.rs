@@ -461,7 +461,7 @@ fn early_end_reason(
     let recovered = loaded.recovery.as_ref().is_none_or(|recovery| recovery.complete);
     let replicated = loaded.replication.as_ref().is_none_or(|replication| replication.complete);
     if creating {
-        Some("stopped on request while databases were being created: --resume continues")
+        Some("stopped on request while databases were being created; continue with --resume")
     } else if !backed_up && loaded.failure.is_some() {
         Some("the backup failed")
     } else if !backed_up {
@@ -472,7 +472,7 @@ fn early_end_reason(
         Some(if loaded.parts.is_empty() {
             "stopped on request before the end of the measured time"
         } else {
-            "stopped on request before the end of the measured time: --resume continues"
+            "stopped on request before the end of the measured time; continue with --resume"
         })
     } else if stop.is_set() && !recovered {
         Some("stopped on request before all logs were replayed")

@@ -2,7 +2,8 @@
 //! Then they are suspended and have to catch up.
 //!
 //! ```text
-//!  seed ──> warm: load and copies ──> steady: --duration ──> held: a quarter of it ──> catch up ──> drained without load
+//!  seed ──> warm: load and copies ──> steady: --duration
+//!       ──> held: a quarter of it ──> catch up ──> drained without load
 //! ```
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

@@ -250,7 +250,7 @@ fn times(
     let first = since.map_or(i64::MIN, ticks);
     let last = before.map_or(i64::MAX, |time| ticks(time).saturating_sub(1));
     if first > last {
-        return Err("--before must be later than --since; specify a later time".into());
+        return Err("--before must be later than --since; use a later --before or an earlier --since".into());
     }
     Ok(Some(TimeCondition { columns, range: first..=last }))
 }

@@ -60,8 +60,8 @@ impl RemoteArgs {
         self.build_file_systems(vfs()?, paths, rate)
     }
 
-    /// Like [`RemoteArgs::file_systems`], for a command that writes to the directories of copies on this machine. Links in
-    /// these directories are not followed.
+    /// Like [`RemoteArgs::file_systems`], for a command that writes to the directories of copies on this machine.
+    /// Links in these directories are not followed.
     pub fn file_systems_with_copies<'p>(
         &self,
         paths: impl IntoIterator<Item = &'p Path>,

@@ -32,8 +32,9 @@ impl ReplayEnd {
 /// (`2022-07-03T02:22:47Z`).
 pub fn until(text: &str) -> Result<ReplayEnd, String> {
     if text.contains('T') {
-        let time = chrono::DateTime::parse_from_rfc3339(text)
-            .map_err(|error| format!("{error}; use a time such as 2026-11-23T08:00:00Z"))?;
+        let time = chrono::DateTime::parse_from_rfc3339(text).map_err(|error| {
+            format!("could not parse '{text}' as a time: {error}; use a time such as 2026-11-23T08:00:00Z")
+        })?;
         return Ok(ReplayEnd::Time(LogTime::from_unix_ms(time.timestamp_millis())));
     }
     let numbers: Option<Vec<u32>> = text
@@ -48,7 +49,7 @@ pub fn until(text: &str) -> Result<ReplayEnd, String> {
             Ok(ReplayEnd::Position(LogPosition::new(generation, segment as u16, offset as u16)))
         }
         _ => Err(format!(
-            "could not parse '{text}' as a place in a log; use a generation (5C) or a log position \
+            "could not parse '{text}' as the end of a replay; use a generation (5C) or a log position \
              (5C:9:268), both hexadecimal, or a time (2026-11-23T08:00:00Z)"
         )),
     }

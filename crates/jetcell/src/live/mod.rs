@@ -1,5 +1,5 @@
-//! Views of a running test. The progress line, the terminal view and the metrics all read the shared [`MonitorState`]. The
-//! run never waits for a view.
+//! Views of a running test. The progress line, the terminal view and the metrics all read the shared
+//! [`MonitorState`]. The run never waits for a view.
 
 mod copy_metrics;
 mod metrics;

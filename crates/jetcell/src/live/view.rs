@@ -1,5 +1,5 @@
-//! Terminal view for the `--live` option: draws a [`MonitorState`] in a terminal of any size. If space is limited, progress
-//! and figures have priority, then the charts in order, then the log.
+//! Terminal view for the `--live` option: draws a [`MonitorState`] in a terminal of any size. If space is limited,
+//! progress and figures have priority, then the charts in order, then the log.
 
 use std::time::Duration;
 

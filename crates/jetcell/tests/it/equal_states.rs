@@ -47,7 +47,7 @@ fn runs_start_from_the_saved_state() {
 
     let other = ["--config", "wide.toml", "--dir", "d", "--databases", "1", "--open", "--reset", "copy"];
     let refused = cell.refused(&[&other[..], &["--output", "out6"]].concat());
-    assert!(refused.contains("the prepared state has 2 databases"), "{refused}");
+    assert!(refused.contains("the preserved state has 2 databases"), "{refused}");
     // A run that creates new databases removes the saved state.
     run("out7", &["--force"]);
     assert!(!state.exists() && !cell.path("d/prepared/Jetstress001001.edb").exists());

@@ -260,7 +260,7 @@ fn a_dirty_degraded_array_starts_only_on_request() {
     let text = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(text.contains("m4: skipped: the file does not exist"), "{text}");
-    assert!(text.contains("or add --start-degraded"), "{text}");
+    assert!(text.contains("or start the array once with jetcell raid serve --start-degraded"), "{text}");
     // Nothing was changed. When the member is back, the array is complete.
     std::fs::rename(cell.path("away"), cell.path("m4")).unwrap();
     assert_eq!(json(&cell, 0, &["rebuild", "a"])["state"], "optimal");

@@ -89,10 +89,7 @@ fn invalid_comparisons_are_refused() {
     cell.store("b", &RUN.0);
     let refused = |arguments: &[&str]| cell.program_refused(&[&["compare"], arguments].concat());
     assert_eq!(refused(&["a"]), "a comparison needs two or more runs; `jetcell report` shows one");
-    assert_eq!(
-        refused(&["a", "b", "./a"]),
-        "./a is specified twice, also as run 1; specify each run only once"
-    );
+    assert_eq!(refused(&["a", "b", "./a"]), "./a is specified twice: it is already run 1; omit the second");
     assert_eq!(
         refused(&["a", "b/samples.csv"]),
         "b/samples.csv is not a run; specify the directory or the result.json of a run"

@@ -295,7 +295,7 @@ impl Frame {
         let copied = modification.copied_generation.take();
         let again = modification.changed_again_at.take();
         if !modification.dirty {
-            return; // The changes were discarded meanwhile.
+            return; // The changes were discarded during the write.
         }
         let page = self.key().page;
         if !success {

@@ -32,8 +32,8 @@ use crate::{Error, Result};
 const NOP: u8 = 0;
 const FRAGMENT_BEGIN: u8 = 76;
 const FRAGMENT: u8 = 77;
-/// Maximum number of bytes that are allocated for a record before its fragments are read, whatever length the record
-/// claims.
+/// Maximum number of bytes that are allocated for a record before its fragments are read, regardless of the length in
+/// the record.
 const MAX_RESERVED: usize = 1 << 20;
 
 /// An encoded log record with its position in the log.

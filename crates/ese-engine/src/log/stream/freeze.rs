@@ -71,7 +71,7 @@ impl LogStream {
         result.map(|stopped| (ending, stopped))
     }
 
-    /// Writes the rest of a generation and the header of the next one. The calling thread must be the writer.
+    /// Writes the rest of a generation and the header of the next generation. The calling thread must be the writer.
     fn end_generation(&self, ending: Generation) -> Result<()> {
         loop {
             let mut state = self.state.lock();

@@ -300,8 +300,8 @@ impl LogStream {
     }
 
     /// Makes generations older than `generation` obsolete. Removes the oldest of them, a few at a time, until the
-    /// stream has [`LogStreamOptions::retained_files`](crate::log::LogStreamOptions::retained_files) archived files. The other
-    /// obsolete files will be overwritten.
+    /// stream has [`LogStreamOptions::retained_files`](crate::log::LogStreamOptions::retained_files) archived files.
+    /// The other obsolete files will be overwritten.
     pub fn truncate_below(&self, generation: Generation) -> Result<()> {
         let generation = self.needed_from(generation)?;
         let mut files = self.files()?;

@@ -48,8 +48,8 @@ pub(super) type MacroError = &'static str;
 const MERGE_OF_EARLIER_VERSION: MacroError = "begins a merge without a record for the parent, as earlier \
  versions of Jetcell wrote it; open and close the database once with the version that wrote the log";
 
-/// Returns the effects that each record of a complete macro has on pages. `has_begin` is false if redo starts inside the
-/// macro.
+/// Returns the effects that each record of a complete macro has on pages. `has_begin` is false if redo starts inside
+/// the macro.
 pub(super) fn macro_effects(records: &[LogRecord], has_begin: bool) -> Result<Vec<PageEffects>, MacroError> {
     let splits: Vec<&Split> = records.iter().filter_map(split_of).collect();
     let merged_leaf = merged_leaf(records, has_begin)?;

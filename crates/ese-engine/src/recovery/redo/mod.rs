@@ -3,9 +3,9 @@
 //!
 //! A record applies to a page only if the page's dbtime equals the before-change time in the record. If the page's
 //! dbtime is equal to or greater than the after-change time, the page already has the change. Any other dbtime is
-//! damage and ends recovery. A record that formats a new page applies to every older page. Records between `MacroBegin`
-//! and `MacroCommit` wait for the commit, and the time of a page is checked once for all of them ([`macro_changes`]).
-//! If the log ends inside a macro, its records are ignored.
+//! damage and ends recovery. A record that formats a new page applies to every older page. Records between
+//! `MacroBegin` and `MacroCommit` wait for the commit, and the time of a page is checked once for all of them
+//! ([`macro_changes`]). If the log ends inside a macro, its records are ignored.
 //!
 //! Therefore the changes to a page depend only on the page and the log, and only their order on that page matters.
 //! Redo collects records and transaction operations in log order, and then replays the records page by page

@@ -23,8 +23,8 @@ const EXTEND_DB: u8 = 68;
 /// Decodes a record and returns it if redo can continue after it.
 ///
 /// # Errors
-/// Returns [`Error::Log`](crate::Error::Log) with [`LogErrorKind::UnknownRecord`] if the record's type is unknown or redo
-/// refuses it.
+/// Returns [`Error::Log`](crate::Error::Log) with [`LogErrorKind::UnknownRecord`] if the record's type is unknown or
+/// redo refuses it.
 pub(in crate::recovery) fn redoable(reader: &LogReader, stored: &PositionedRecord) -> Result<LogRecord> {
     let unknown =
         |what: &str| reader.fault(stored.start.generation, LogErrorKind::UnknownRecord, stored.start, what);

@@ -1,7 +1,7 @@
 //! Tests of redo of each type of log record that changes pages, except for splits and merges.
 //!
-//! `Delta`, `Delta64`, `ReplaceD`, `Scrub` and `PageMove` do not occur in any available log. Their tests follow the published
-//! source of ESE.
+//! `Delta`, `Delta64`, `ReplaceD`, `Scrub` and `PageMove` do not occur in any available log. Their tests follow the
+//! published source of ESE.
 
 use ese_format::log::record::{
     Begin0, BeginLevels, Commit0, ConvertFdp, CreateSingleExtentFdp, DatabaseIdInLog, Delta, Delta64,

@@ -18,8 +18,7 @@ layout! {
     }
 }
 
-/// Log record of the creation of a database. If [`CreateDb::UNICODE`] is set, the path is UTF-16 with a final
-/// NUL.
+/// Log record that a database was created. If [`CreateDb::UNICODE`] is set, the path is UTF-16 with a final NUL.
 ///
 /// ```text
 /// 1 session (2)   3 database (1)   4 options (4)   8 size limit (4)   12 signature (28)   40 path length (2)
@@ -107,7 +106,7 @@ layout! {
 }
 
 layout! {
-    /// Log record of the attachment of a database.
+    /// Log record that a database was attached.
     ///
     /// ```text
     /// 1 session (2)   3 database (1)   4 size limit (4)   8 consistent position (8)   16 signature (28)
@@ -144,7 +143,7 @@ impl AttachDb {
 }
 
 layout! {
-    /// Log record of the detachment of a database.
+    /// Log record that a database was detached.
     ///
     /// ```text
     /// 1 session (2)   3 database (1)   4 path length (2)   6 flags (1)   7 path
@@ -186,7 +185,7 @@ layout! {
 }
 
 layout! {
-    /// Log record that tells other readers of the log that a database is attached.
+    /// Log record that announces an attached database to other readers of the log.
     #[doc(alias = "LRSIGNALATTACHDB")]
     #[derive(Copy)]
     pub struct SignalAttachDb {
@@ -208,8 +207,8 @@ layout! {
 }
 
 layout! {
-    /// Log record of a shrink of the database file. Layout: `1 database (1)   2 last page (4)   6 pages (4)
-    /// 10`.
+    /// Log record of a shrink of the database file. Layout:
+    /// `1 database (1)   2 last page (4)   6 pages (4)   10`.
     #[doc(alias = "LRSHRINKDB")]
     #[derive(Copy)]
     pub struct ShrinkDb {
@@ -235,7 +234,7 @@ layout! {
 }
 
 layout! {
-    /// Log record of the return of free pages to the file system (hole punching).
+    /// Log record that free pages were returned to the file system (hole punching).
     ///
     /// ```text
     /// 1 database (1)   2 first page (4)   6 pages (4)   10
@@ -253,7 +252,7 @@ layout! {
 }
 
 layout! {
-    /// Log record of an upgrade of a database's format version.
+    /// Log record that a database's format version was upgraded.
     #[doc(alias = "LRSETDBVERSION")]
     #[derive(Copy)]
     pub struct SetDbVersion {
@@ -269,7 +268,7 @@ layout! {
 }
 
 layout! {
-    /// Log record of the result of scanning a page. Other copies of the database compare it with their own
+    /// Log record that stores the result of a page scan. Other copies of the database compare it with their own
     /// result.
     #[doc(alias = "LRSCANCHECK")]
     #[derive(Copy)]
@@ -290,7 +289,7 @@ layout! {
 }
 
 layout! {
-    /// Log record of the result of scanning a page, in a newer form than [`ScanCheck`].
+    /// Log record that stores the result of a page scan, in a newer form than [`ScanCheck`].
     ///
     /// ```text
     /// 1 database (1)   2 page (4)   6 flags (1)   7 page dbtime (8)   15 current (8)   23 checksum (4)   27
@@ -369,7 +368,8 @@ layout! {
     /// Log record of one step of a backup.
     ///
     /// ```text
-    /// 1 phase (1)   2 kind (4)   6 scope (1)   7 database (1)   8 details (24)   32 zero (1)   33 length (2)   35 path
+    /// 1 phase (1)   2 kind (4)   6 scope (1)   7 database (1)   8 details (24)   32 zero (1)
+    /// 33 length (2)   35 path
     /// ```
     #[doc(alias = "LRLOGBACKUP")]
     pub struct BackupRecord {
@@ -424,8 +424,8 @@ layout! {
 }
 
 layout! {
-    /// Next fragment of a log record that is too long for one segment. Layout: `1 piece length (2)   3
-    /// piece`.
+    /// Next fragment of a log record that is too long for one segment. Layout:
+    /// `1 piece length (2)   3 piece`.
     #[doc(alias = "LRFRAGMENT")]
     pub struct Fragment {
         [piece: u16],

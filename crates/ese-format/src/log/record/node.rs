@@ -48,7 +48,7 @@ impl Insert {
 }
 
 layout! {
-    /// Log record of the reinsertion of a node that was flagged as deleted. The payload starts at offset 48.
+    /// Log record that a node flagged as deleted was reinserted. The payload starts at offset 48.
     #[doc(alias = "LRFLAGINSERT")]
     pub struct FlagInsert {
         /// Node that the record changes.
@@ -64,8 +64,8 @@ layout! {
 }
 
 layout! {
-    /// Log record of the reinsertion of a deleted node with new data. See also [`FlagInsert`]. The payload
-    /// starts at offset 52.
+    /// Log record that a deleted node was reinserted with new data. See also [`FlagInsert`]. The payload starts at
+    /// offset 52.
     #[doc(alias = "LRFLAGINSERTANDREPLACEDATA")]
     pub struct FlagInsertAndReplaceData {
         /// Node that the record changes.
@@ -94,7 +94,7 @@ layout! {
 }
 
 layout! {
-    /// Log record of the removal of a node from its page.
+    /// Log record that a node was removed from its page.
     #[doc(alias = "LRDELETE")]
     #[derive(Copy)]
     pub struct Delete {
@@ -103,11 +103,12 @@ layout! {
     }
 }
 
-/// Log record of new data for a node, either in full (type 33) or as differences from the old data (type 34,
+/// Log record that stores new data for a node, either in full (type 33) or as differences from the old data (type 34,
 /// `ReplaceD`).
 ///
 /// ```text
-/// 44 payload length (15 bits), top bit: wide differences   46 old data length (2)   48 new data length (2)   50 payload
+/// 44 payload length (15 bits), top bit: wide differences   46 old data length (2)   48 new data length (2)
+/// 50 payload
 /// ```
 #[doc(alias = "LRREPLACE")]
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -235,7 +236,7 @@ pub mod operation {
 }
 
 layout! {
-    /// Log record of an increment of a 32-bit counter in a node's data, which does not lock out other
+    /// Log record that a 32-bit counter in a node's data was incremented. An increment does not lock out other
     /// transactions.
     ///
     /// ```text
@@ -260,8 +261,8 @@ layout! {
 }
 
 layout! {
-    /// Log record of an increment of a 64-bit counter; see [`Delta`]. The offset is stored at byte 56, and
-    /// the payload starts at byte 58.
+    /// Log record that a 64-bit counter was incremented; see [`Delta`]. The offset is stored at byte 56, and the
+    /// payload starts at byte 58.
     #[doc(alias = "LRDELTA64")]
     pub struct Delta64 {
         /// Node that the record changes.
@@ -281,8 +282,7 @@ layout! {
 }
 
 layout! {
-    /// Log record of the replacement of a root page's external header (tag 0). The payload starts at offset
-    /// 46.
+    /// Log record that a root page's external header (tag 0) was replaced. The payload starts at offset 46.
     #[doc(alias = "LRSETEXTERNALHEADER")]
     pub struct SetExternalHeader {
         /// Node that the record changes.

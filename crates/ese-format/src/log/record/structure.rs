@@ -145,15 +145,15 @@ pub mod split_operation {
 }
 
 layout! {
-    /// Log record of a full or partial merge of two pages, or of the removal of an empty page. Nodes move
-    /// away from `change.page`.
+    /// Log record that two pages were fully or partially merged, or that an empty page was removed. Nodes move away
+    /// from `change.page`.
     ///
     /// ```text
-    ///  1 page change (31)   32 right page (4)   36 its dbtime before (8)   44 left page (4)   48 its dbtime before (8)
-    /// 56 parent page (4)    60 its dbtime before (8)   68 root (4)   72 tree (4)   76 bytes moved (2)
-    /// 78 maximum bytes moved (2)   80 uncommitted free of destination (2)   82 first line moved (2)   84 flags (1)
-    /// 85 merge type (1)   86 separator length (2)   88 image flags (4)   92 image length (4)
-    /// 96 separator, before image
+    ///  1 page change (31)   32 right page (4)   36 its dbtime before (8)   44 left page (4)
+    /// 48 its dbtime before (8)   56 parent page (4)   60 its dbtime before (8)   68 root (4)   72 tree (4)
+    /// 76 bytes moved (2)   78 maximum bytes moved (2)   80 uncommitted free of destination (2)
+    /// 82 first line moved (2)   84 flags (1)   85 merge type (1)   86 separator length (2)   88 image flags (4)
+    /// 92 image length (4)   96 separator, before image
     /// ```
     #[doc(alias = "LRMERGENEW")]
     pub struct Merge {
@@ -204,8 +204,9 @@ layout! {
     /// Log record of moving a page's contents to another page. `change.page` is the source.
     ///
     /// ```text
-    /// 32 destination (4)   36 left (4)   40 right (4)   44 parent (4)   48 left, right, parent dbtime before (8 each)
-    /// 72 root (4)   76 tree (4)   80 line in parent (4)   84 flags (4)   88 header length (4)   92 trailer length (4)
+    /// 32 destination (4)   36 left (4)   40 right (4)   44 parent (4)
+    /// 48 left, right, parent dbtime before (8 each)   72 root (4)   76 tree (4)   80 line in parent (4)
+    /// 84 flags (4)   88 header length (4)   92 trailer length (4)
     /// 96 first part of the page, last part of the page
     /// ```
     #[doc(alias = "LRPAGEMOVE")]
@@ -245,7 +246,7 @@ layout! {
 }
 
 layout! {
-    /// Log record of the move of a tree's root. It precedes the page moves and header changes in the macro.
+    /// Log record that a tree's root was moved. It precedes the page moves and header changes in the macro.
     #[doc(alias = "LRROOTPAGEMOVE")]
     #[derive(Copy)]
     pub struct RootPageMove {
@@ -308,10 +309,11 @@ impl EmptyTree {
 }
 
 layout! {
-    /// Log record of the creation of a tree with its own space trees. `change.page` is its root.
+    /// Log record that a tree with its own space trees was created. `change.page` is its root.
     ///
     /// ```text
-    /// 32 tree (4)   36 owned root (4)   40 available root (4)   44 parent root (4)   48 pages (4)   52 page flags (4)   56
+    /// 32 tree (4)   36 owned root (4)   40 available root (4)   44 parent root (4)   48 pages (4)
+    /// 52 page flags (4)   56
     /// ```
     #[doc(alias = "LRCREATEMEFDP")]
     #[derive(Copy)]
@@ -334,7 +336,7 @@ layout! {
 }
 
 layout! {
-    /// Log record of the creation of a tree in a single extent. `change.page` is its root.
+    /// Log record that a tree in a single extent was created. `change.page` is its root.
     #[doc(alias = "LRCREATESEFDP")]
     #[derive(Copy)]
     pub struct CreateSingleExtentFdp {

@@ -104,8 +104,8 @@ layout! {
 }
 
 layout! {
-    /// Log record of a new snapshot for a transaction that has made no changes. Layout: `1 session (2)   3
-    /// transaction (4)   7`.
+    /// Log record of a new snapshot for a transaction that has made no changes. Layout:
+    /// `1 session (2)   3 transaction (4)   7`.
     #[doc(alias = "LRREFRESH")]
     #[derive(Copy)]
     pub struct Refresh {

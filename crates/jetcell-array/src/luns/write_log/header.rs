@@ -8,7 +8,8 @@
 //!     32      8  consistency point after which the log was created
 //!     40      8  bytes of the log
 //!     48      8  blocks of each shadow area
-//!     56      8  the last consistency point that a record follows; 0: no record was written, or an earlier version wrote it
+//!     56      8  the last consistency point that a record follows; 0: no record was written, or an
+//!                earlier version wrote it
 //!     64         zeros
 //! ```
 //!

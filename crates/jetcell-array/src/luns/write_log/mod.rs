@@ -3,8 +3,8 @@
 //! ```text
 //! block 0      header: array, size of the log, and the consistency point after which the log was created
 //! 2 areas      shadows of the last two records
-//! until the    records: a header of whole blocks, then the blocks of data. Each record is written and synced separately,
-//! last block   together with its shadow
+//! until the    records: a header of whole blocks, then the blocks of data. Each record is written and synced
+//! last block   separately, together with its shadow
 //! last block   copy of the header
 //! ```
 //!

@@ -242,7 +242,7 @@ pub fn refuse_inside(outer: &Path, inner: &Path) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// Converts the error to a failure whose message includes ESE's number and name for the error.
+/// Converts the error to a command error whose message includes ESE's number and name for the error.
 pub fn explain_backup_error(error: &BackupError) -> CommandError {
     match error.jet_error() {
         Some((code, name)) => format!("{error} ({name} {code})").into(),
@@ -250,7 +250,7 @@ pub fn explain_backup_error(error: &BackupError) -> CommandError {
     }
 }
 
-/// Converts a copy's error to a failure whose message includes ESE's number and name for the error.
+/// Converts a copy's error to a command error whose message includes ESE's number and name for the error.
 pub fn explain_copy_backup_error(error: CopyError) -> CommandError {
     match error {
         CopyError::Engine(error) => crate::commands::recover::explain_engine_error(error),

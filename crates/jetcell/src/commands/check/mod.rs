@@ -88,10 +88,11 @@ impl CheckArgs {
         let (mut paths, skipped) = expand(&self.paths)?;
         let found = backups::backup_directories(&paths);
         let part = self.subset.is_some() || self.new;
-        if part && (found.is_empty() || self.structure) {
-            return Err("--subset and --new apply only to backups; specify the directory of a backup, and \
-             omit --structure"
-                .into());
+        if part && self.structure {
+            return Err("--subset and --new cannot be combined with --structure; omit --structure".into());
+        }
+        if part && found.is_empty() {
+            return Err("--subset and --new require the directory of a backup; specify one".into());
         }
         let cancel = CancelToken::default();
         stop_on_signals(cancel.clone())?;

@@ -206,7 +206,7 @@ fn directories(runs: &[PathBuf]) -> Result<Vec<PathBuf>, CommandError> {
         let place = fs::canonicalize(&directory).unwrap_or_else(|_| directory.clone());
         if let Some(first) = real.iter().position(|other| *other == place) {
             return Err(format!(
-                "{} is specified twice, also as run {}; specify each run only once",
+                "{} is specified twice: it is already run {}; omit the second",
                 run.display(),
                 first + 1
             )

@@ -83,7 +83,8 @@ fn relation_text(
         format!("restore the backup into a new directory to use it, or make a new backup of {here}")
     } else {
         format!(
-            "jetcell reseed --from THE_SIDE_TO_KEEP --to THE_OTHER --incremental, with {here} and {there}"
+            "decide which of {here} and {there} to keep, then run jetcell reseed --from KEPT --to OTHER \
+             --incremental"
         )
     };
     match relation {
@@ -91,8 +92,8 @@ fn relation_text(
         HistoryRelation::Behind(logs) => (
             "behind",
             format!(
-                "{here}: {there} has {logs} more logs of the same history; jetcell replicate --from {there} \
-                 --to {here}"
+                "{here}: {there} has {logs} more logs of the same history; run jetcell replicate --from \
+                 {there} --to {here}"
             ),
         ),
         HistoryRelation::Ahead(logs) if is_backup => {
@@ -101,7 +102,7 @@ fn relation_text(
         HistoryRelation::Ahead(logs) => (
             "ahead",
             format!(
-                "{here}: {logs} more logs than {there}, of the same history; jetcell replicate --from \
+                "{here}: {logs} more logs than {there}, of the same history; run jetcell replicate --from \
                  {here} --to {there}, or jetcell activate {here} if it is a copy"
             ),
         ),

@@ -301,7 +301,7 @@ fn registered_lines(vfs: &Arc<dyn Vfs>, copy: &RegisteredCopyReport) -> Vec<Stri
     lines
 }
 
-/// Converts the error to a failure whose message includes ESE's number and name for the error.
+/// Converts the error to a command error whose message includes ESE's number and name for the error.
 pub fn explain_copy_error(error: CopyError) -> CommandError {
     crate::commands::backup::explain_copy_backup_error(error)
 }

@@ -50,7 +50,9 @@ fn frequency(files: &SystemFiles) -> Observation {
     governors.sort();
     governors.dedup();
     match governors.as_slice() {
-        [] => Observation::information(MACHINE, "frequency", "not visible; a virtual machine hides it", None),
+        [] => {
+            Observation::information(MACHINE, "frequency", "not visible, as in most virtual machines", None)
+        }
         [one] if one == "performance" => Observation::ok(MACHINE, "frequency", "governor performance"),
         _ => Observation::recommendation(
             MACHINE,

@@ -191,7 +191,9 @@ fn mount_options(about: &str, options: &[&str]) -> Vec<Observation> {
                 );
             }
             "ro" => change(option, "mount it read-write"),
-            "strictatime" => change(option, "mount with relatime; each read would update the access time"),
+            "strictatime" => {
+                change(option, "mount with relatime; with strictatime, each read updates the access time");
+            }
             _ if option.starts_with("compress") => {
                 change(option, "mount without it, or note that the records of a test are not compressible");
             }

@@ -148,9 +148,11 @@ impl DurabilityTest {
     fn write(&self, directory: &Path) -> Result<CommandOutcome, CommandError> {
         let tested = DurabilityTarget::detect(directory)?;
         if tested.is_array() && self.level == LevelName::Process {
-            return Err("an array runs in the process of the writer, and killing that process resets the \
-             array; use --level reset"
-                .into());
+            return Err(
+                "an array runs inside the writer process, so killing that process resets the array; use \
+             --level reset"
+                    .into(),
+            );
         }
         if !tested.is_array() {
             require_empty(directory, "test")?;

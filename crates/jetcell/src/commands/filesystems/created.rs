@@ -129,8 +129,8 @@ impl CreatedFilesystemOptions {
         let place = self.images.as_ref().map(|place| format!("--images {} ", place.display()));
         let place = place.unwrap_or_default();
         format!(
-            "{error}; when it is no longer in use, remove it with: jetcell test filesystems \
-         {place}--clean-up"
+            "{error}; when the file system is no longer in use, remove it with: jetcell test filesystems \
+             {place}--clean-up"
         )
         .into()
     }

@@ -195,7 +195,7 @@ impl MaintainArgs {
         }
         let set = RecoverySet::find(&vfs, &files(&self.paths)?).map_err(explain_engine_error)?;
         let Some(first) = set.databases.first() else {
-            return Err("found no database that belongs to these logs; also specify the database file".into());
+            return Err("found no database matching these logs; also specify the database file".into());
         };
         let places = MaintenanceSlots::assign(&vfs, &set, self.parallel);
         schedule.check_window(&places)?;

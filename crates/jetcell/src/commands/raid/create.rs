@@ -32,7 +32,8 @@ Examples:
       drives with the parameters of a file, ten times as fast as real ones
 
 jetcell raid simulate --drives lists the simulated drives. Files are created sparse. A member that is smaller than the drive has the
-seek times of the whole drive. The write log of LUNs is not slowed down. Both options are in array.toml, where they can be changed.
+seek times of the whole drive. The write log of LUNs is not slowed down. --simulate-drive and --time-scale are stored in array.toml,
+where they can be changed.
 
 Exit code: 0 created, 2 not created; nothing was changed, except with --force on members with data.";
 

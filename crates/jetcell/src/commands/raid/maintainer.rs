@@ -30,13 +30,13 @@ pub fn maintenance_throttle() -> ArrayMaintenanceThrottle {
     ArrayMaintenanceThrottle::new(TARGET_LATENCY, MAX_PAUSE)
 }
 
-/// An array in use, with the state needed by its caretaker and by commands in other processes.
+/// An array in use, with the state needed by its maintainer and by commands in other processes.
 pub struct ArrayInUse {
     pub owner: Arc<dyn ArrayOwner>,
     pub files: Arc<Mutex<ArrayFiles>>,
     pub vfs: Arc<dyn Vfs>,
     pub concurrent_activity: ConcurrentActivity,
-    /// State of the array after the caretaker's last step.
+    /// State of the array after the maintainer's last step.
     snapshot: Mutex<ArraySnapshot>,
 }
 
@@ -82,7 +82,7 @@ impl ArrayInUse {
         ArrayInUse { owner, files, vfs, concurrent_activity, snapshot }
     }
 
-    /// Returns the state of the array after the caretaker's last step.
+    /// Returns the state of the array after the maintainer's last step.
     pub fn snapshot(&self) -> ArraySnapshot {
         *self.snapshot.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -166,7 +166,7 @@ struct RunningRebuild {
     rows_lost: u64,
 }
 
-/// A change that a caretaker step detected or caused.
+/// A change that a maintainer step detected or caused.
 #[derive(Debug)]
 enum ArrayChange {
     MemberFailed(PathBuf),
@@ -179,7 +179,7 @@ enum ArrayChange {
     },
 }
 
-/// Result of a caretaker step.
+/// Result of a maintainer step.
 struct MaintenanceStepResult {
     changes: Vec<ArrayChange>,
     /// Time during which the load should have exclusive use of the array.

@@ -118,7 +118,7 @@ pub fn rebuild(on: &OperationContext<'_>, rate: Option<ByteSize>) -> Result<Oper
     let state = state_name(status.state);
     let per_second = human_bytes((bytes as f64 / seconds.max(1e-3)) as u64);
     let end = match (is_complete, bytes) {
-        (false, _) => format!("; interrupted: jetcell raid rebuild {name} resumes"),
+        (false, _) => format!("; interrupted; to resume, run jetcell raid rebuild {name}"),
         (true, 0) => "; nothing is left to rebuild".into(),
         (true, _) => String::new(),
     };
@@ -173,7 +173,7 @@ fn rebuild_directly(
     Ok(RebuildResult { bytes, seconds, rows_lost, is_complete })
 }
 
-/// Monitors a rebuild that is run by the array's caretaker, and reports its progress.
+/// Monitors a rebuild that is run by the array's maintainer, and reports its progress.
 fn monitor_rebuild(
     on: &OperationContext<'_>,
     beside: &ConcurrentActivity,

@@ -48,7 +48,7 @@ impl MemberRemoval {
     pub fn perform(&self, on: &OperationContext<'_>) -> Result<OperationResult, CommandError> {
         let slot = on.find_slot(&self.member)?;
         let status = on.with_array(|array| array.fail(slot).map(|()| array.status()))?;
-        // If the array is in use, the caretaker records all failures.
+        // If the array is in use, the maintainer records all failures.
         if on.concurrent_activity.is_none() {
             let text = format!("The member {} of slot {slot} was removed.", self.member);
             let figures = json!({ "slot": slot, "member": self.member });

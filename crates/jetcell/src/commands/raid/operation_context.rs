@@ -112,7 +112,7 @@ pub struct OperationResult {
 }
 
 impl OperationResult {
-    /// Creates a successful answer with one line of JSON and one line of text.
+    /// Creates a successful result with one line of JSON and one line of text.
     pub fn success(json: &Value, text: &str) -> OperationResult {
         OperationResult { json: format!("{json}\n"), text: format!("{text}\n"), is_good: true }
     }

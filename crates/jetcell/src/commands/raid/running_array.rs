@@ -24,7 +24,7 @@ pub struct ArrayStartOptions {
     /// Directory of the array
     #[arg(value_name = "ARRAY")]
     pub array: PathBuf,
-    /// Start even if the array was not shut down and members are missing; the last writes may be lost
+    /// Start even if the array was not shut down cleanly and members are missing; the last writes may be lost
     #[arg(long)]
     start_degraded: bool,
 }
@@ -78,7 +78,7 @@ impl ArrayStartOptions {
         let mut array = Array::assemble(of_members, &members, options).map_err(|error| match error {
             ArrayError::Refused(ArrayRefusal::DirtyDegraded { missing }) => format!(
                 "{}: the array was not shut down cleanly, and {missing} of its members are missing; \
-                 reconnect the members, or add --start-degraded",
+                 reconnect the members, or start the array once with jetcell raid serve --start-degraded",
                 self.array.display()
             )
             .into(),

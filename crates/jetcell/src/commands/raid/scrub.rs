@@ -156,10 +156,7 @@ fn answer(
     lines.extend(report.unrecoverable.iter().map(|row| format!("  row {row}: too many blocks are damaged")));
     lines.extend(report.parity_mismatches.iter().map(|found| {
         let suspect = found.suspect.map_or("no single slot explains the mismatch".into(), |slot| {
-            format!(
-                "slot {slot} would \
-             explain the mismatch"
-            )
+            format!("slot {slot} would explain the mismatch")
         });
         let repaired = if found.is_repaired { "; parity was recomputed" } else { "; nothing was changed" };
         format!("  row {}: checksums are correct, parity disagrees; {suspect}{repaired}", found.row)

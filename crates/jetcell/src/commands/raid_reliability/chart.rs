@@ -13,7 +13,7 @@ use super::result::ReliabilityResult;
 use crate::file_replacement;
 use crate::outcome::CommandError;
 
-/// Writes the answer's comparison or curve atomically to an SVG file.
+/// Writes the result's comparison or curve atomically to an SVG file.
 pub fn write(answer: &ReliabilityResult, file: &Path) -> Result<(), CommandError> {
     let svg = match (&answer.comparison, &answer.curve) {
         (Some(rows), _) => bars(answer, rows).standalone(),
@@ -23,7 +23,7 @@ pub fn write(answer: &ReliabilityResult, file: &Path) -> Result<(), CommandError
     write_file(file, &svg)
 }
 
-/// Writes the answer atomically to an HTML page.
+/// Writes the result atomically to an HTML page.
 pub fn write_page(answer: &ReliabilityResult, file: &Path) -> Result<(), CommandError> {
     let case = &answer.case;
     let mut facts = ReportTable::facts("Result");

@@ -1,4 +1,4 @@
-//! `jetcell raid reliability`: builds a case from the options, computes the answer, and prints or draws it.
+//! `jetcell raid reliability`: builds a case from the options, computes the result, and prints or draws it.
 
 mod chart;
 mod options;

@@ -1,4 +1,4 @@
-//! `ReliabilityOptions` that are available both on the command line and in the TOML file.
+//! Options that are available both on the command line and in the TOML file.
 
 use std::path::Path;
 
@@ -36,7 +36,7 @@ fn shapes(text: &str) -> Result<DistributionShapes, Error> {
     }
 }
 
-/// Declares each option once for clap, TOML and merging. `options` that describe the case are also passed to the
+/// Declares each option once for clap, TOML and merging. Options that describe the case are also passed to the
 /// models.
 macro_rules! options {
     (
@@ -170,7 +170,7 @@ options! {
 }
 
 impl ReliabilityOptions {
-    /// Returns these options. `options` that are not set are taken from `measured`.
+    /// Returns these options. Options that are not set are taken from `measured`.
     pub fn with_measured(self, measured: ReliabilityOptions) -> ReliabilityOptions {
         let rebuild_rate = match (self.restore, self.bandwidth) {
             (None, None) => self.rebuild_rate.or(measured.rebuild_rate),

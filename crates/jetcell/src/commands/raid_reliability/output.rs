@@ -1,4 +1,4 @@
-//! Formats the answer as text and as JSON.
+//! Formats the result as text and as JSON.
 
 use std::fmt::Write;
 
@@ -37,7 +37,7 @@ impl ValueLines {
     }
 }
 
-/// Formats the answer as text.
+/// Formats the result as text.
 pub fn text(answer: &ReliabilityResult, explain: bool) -> String {
     let (case, assessment) = (&answer.case, &answer.assessment);
     let mut lines = ValueLines(head(case));
@@ -269,7 +269,7 @@ fn explanation(lines: &mut ValueLines, steps: Vec<CalculationStep>) {
     }
 }
 
-/// Formats the answer as JSON. Keys do not change between versions.
+/// Formats the result as JSON. Keys do not change between versions.
 pub fn json(answer: &ReliabilityResult, explain: bool) -> Result<String, CommandError> {
     let (case, assessment) = (&answer.case, &answer.assessment);
     let (array, rates) = (case.array, &case.rates);

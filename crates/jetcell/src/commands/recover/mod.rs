@@ -355,7 +355,8 @@ fn no_database(plan: &RecoveryPlan) -> Error {
     Error::Attachment { path, fault: AttachmentErrorKind::Missing, what }
 }
 
-/// Converts the error to a failure whose message includes ESE's name and number for the error, and the next step.
+/// Converts the error to a command error whose message includes ESE's name and number for the error, and the next
+/// step.
 pub fn explain_engine_error(error: Error) -> CommandError {
     let advice = match &error {
         Error::LogsMissing { .. } => "; restore them, or use an older copy of the database",

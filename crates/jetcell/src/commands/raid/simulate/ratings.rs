@@ -66,7 +66,7 @@ fn is_level(name: &str, layout: &SimulatedLayout) -> bool {
     }
 }
 
-/// Returns the simulated figure of a category: the value to be rated, and its text.
+/// Returns the simulated figure for a category: the value to rate and its display text.
 fn figure(layout: &LayoutFigures, category: &str) -> Option<(f64, String)> {
     let normal = figures(layout, SimulatedState::Normal)?;
     match category {
