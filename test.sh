@@ -55,7 +55,8 @@ document() {
 }
 
 # Simulations, soaks and real processes that are killed for minutes.
-simulations='test(/simulation|histories|copies::|backups::|lost_logs::|kill|array_life|soak|lying_disk::|cut_tests|concurrency::/)'
+simulations='test(/simulation|histories::|copies::|backups::|lost_logs::|kill|a_dirty_degraded_array|resumed_stress_test|array_life|soak|lying_disk::|cut_tests|concurrency::/)
+    and not test(/not_a_kill/)'
 
 build_tests() {
     cargo test --workspace --all-features --no-run --quiet

@@ -99,13 +99,13 @@ def list_mutants(folders):
     if listed.returncode != 0:
         sys.exit("cargo mutants --list failed; if it is missing: cargo install cargo-mutants")
     # Constants cannot depend on a variable.
-    mutants = [attempt_as_result(mutant) for mutant in json.loads(listed.stdout) if mutant["function"]]
-    return [mutant for mutant in mutants if "with Attempt::" not in mutant["name"]]
+    mutants = [group_result_as_result(mutant) for mutant in json.loads(listed.stdout) if mutant["function"]]
+    return [mutant for mutant in mutants if "with GroupResult::" not in mutant["name"]]
 
 
-def attempt_as_result(mutant):
-    """cargo-mutants does not know that `Attempt` is a `Result`."""
-    value = re.fullmatch(r"Attempt::new\((.+)\)", mutant["replacement"])
+def group_result_as_result(mutant):
+    """cargo-mutants does not know that `GroupResult` is a `Result`."""
+    value = re.fullmatch(r"GroupResult::new\((.+)\)", mutant["replacement"])
     if value:
         name = mutant["name"].replace(mutant["replacement"], f"Ok({value[1]})")
         mutant = {**mutant, "replacement": f"Ok({value[1]})", "name": name}

@@ -75,6 +75,7 @@ impl SensitivityInput {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct InputSensitivity {
     /// Input whose effect is described.
+    #[serde(rename = "lever")]
     pub input: SensitivityInput,
     /// Percentage change of the result per percent of change in the input: d ln F / d ln x.
     pub elasticity: f64,

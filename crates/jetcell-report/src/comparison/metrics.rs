@@ -72,10 +72,10 @@ pub(super) fn collect(runs: &[&RunResult]) -> Vec<ComparisonMetric> {
         metric("Replay, writes per log", "per log", Lower, &per_log(|database| database.database_writes)),
         metric("Passive over active I/O, kept, steady", "", Lower, &|run| passive_io(run, true, false)),
         metric("Passive over active I/O, kept, catch-up", "", Lower, &|run| passive_io(run, true, true)),
-        metric("Passive over active I/O, thrown away, steady", "", Lower, &|run| {
+        metric("Passive over active I/O, discarded, steady", "", Lower, &|run| {
             passive_io(run, false, false)
         }),
-        metric("Passive over active I/O, thrown away, catch-up", "", Lower, &|run| {
+        metric("Passive over active I/O, discarded, catch-up", "", Lower, &|run| {
             passive_io(run, false, true)
         }),
         metric("Log missing on a copy, mean", "KiB", Lower, &|run| missing_log(run, |log| log.mean_bytes)),

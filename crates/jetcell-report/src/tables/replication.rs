@@ -83,7 +83,7 @@ fn io(title: &str, replication: &ReplicationTestResult, part: &ReplicationPart) 
             thrown_ratio.into(),
         ]
     };
-    let columns = ["Active side", "Kept", "Kept / active", "Thrown away", "Thrown away / active"];
+    let columns = ["Active side", "Kept", "Kept / active", "Discarded", "Discarded / active"];
     ReportTable::numbers(title, "Per second", columns).rows(FIGURES.into_iter().map(row)).note(format!(
         "{} generations were closed in {} s.",
         part.generations,

@@ -77,7 +77,7 @@ fn both_copy_kinds_follow_a_load_and_clean_up() {
     let output = cell.program(&["compare", "both", "thrown"]).output().unwrap();
     let compared = String::from_utf8(output.stdout).unwrap();
     for text in [
-        "Passive over active I/O, thrown away, steady",
+        "Passive over active I/O, discarded, steady",
         "Log missing on a copy, mean",
         "waypoint_latency",
         "copy_mode",
