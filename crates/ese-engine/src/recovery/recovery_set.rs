@@ -266,9 +266,14 @@ fn recognise(vfs: &dyn Vfs, path: &Path) -> Result<Option<(EseFileKind, Vec<u8>)
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         opened => opened.map_err(io_error)?,
     };
-    let len = file.len().map_err(io_error)?.min(START_LEN as u64) as usize / 4096 * 4096;
-    let mut start = IoBuffer::zeroed(len);
+    let len = file.len().map_err(io_error)?.min(START_LEN as u64) as usize / SEGMENT_BYTES * SEGMENT_BYTES;
+    // Most files of an instance are logs, for which the first segment is sufficient.
+    let mut start = IoBuffer::zeroed(len.min(SEGMENT_BYTES));
     file.read_at(0, &mut start, IoReason::DatabaseRead).map_err(io_error)?;
+    if len > SEGMENT_BYTES && LogHeader::decode(&start).is_err() {
+        start = IoBuffer::zeroed(len);
+        file.read_at(0, &mut start, IoReason::DatabaseRead).map_err(io_error)?;
+    }
     Ok(Some((EseFileKind::detect(&start), start.to_vec())))
 }
 

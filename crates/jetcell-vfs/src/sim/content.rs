@@ -1,6 +1,7 @@
 //! The bytes of a simulated file, stored as sparse blocks that copies share until one of them writes.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use jetcell_sync::Arc;
 
@@ -32,10 +33,31 @@ impl SimContent {
     /// Overwrites a range. Grows the file if `data` extends past its end.
     pub fn write(&mut self, offset: u64, data: &[u8]) {
         for (block, within, part) in pieces(offset, data.len()) {
-            let bytes = self.blocks.entry(block).or_insert_with(|| Arc::new([0; BLOCK]));
-            Arc::make_mut(bytes)[within..within + part.len()].copy_from_slice(&data[part]);
+            match (<&[u8; BLOCK]>::try_from(&data[part.clone()]), self.blocks.entry(block)) {
+                (Ok(whole), Entry::Occupied(mut shared)) => match Arc::get_mut(shared.get_mut()) {
+                    Some(bytes) => bytes.copy_from_slice(whole),
+                    None => drop(shared.insert(Arc::new(*whole))),
+                },
+                (Ok(whole), Entry::Vacant(absent)) => drop(absent.insert(Arc::new(*whole))),
+                (Err(_), entry) => {
+                    let bytes = entry.or_insert_with(|| Arc::new([0; BLOCK]));
+                    Arc::make_mut(bytes)[within..within + part.len()].copy_from_slice(&data[part]);
+                }
+            }
         }
         self.len = self.len.max(offset + data.len() as u64);
+    }
+
+    /// Makes the blocks that contain a range equal to those of `other`. Grows the file if the range extends past its
+    /// end.
+    pub fn share(&mut self, other: &SimContent, offset: u64, len: usize) {
+        for (block, ..) in pieces(offset, len) {
+            match other.blocks.get(&block) {
+                Some(bytes) => drop(self.blocks.insert(block, bytes.clone())),
+                None => drop(self.blocks.remove(&block)),
+            }
+        }
+        self.len = self.len.max(offset + len as u64);
     }
 
     pub fn set_len(&mut self, len: u64) {

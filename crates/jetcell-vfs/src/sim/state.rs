@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::ops::Bound;
 use std::path::{Path, PathBuf};
 
 use jetcell_sync::Arc;
@@ -83,7 +84,10 @@ impl SimInode {
 
     fn sync(&mut self) {
         for change in self.unsynced.drain(..) {
-            apply(&mut self.durable, &change);
+            match change {
+                UnsyncedChange::Write { offset, data } => self.durable.share(&self.current, offset, data.len()),
+                UnsyncedChange::Length(len) => self.durable.set_len(len),
+            }
         }
     }
 }
@@ -167,7 +171,9 @@ impl DiskState {
     }
 
     pub fn is_directory(&self, path: &Path) -> bool {
-        self.directories.contains(path) || self.names.keys().any(|name| parent(name) == path)
+        let names = self.names.range::<Path, _>((Bound::Excluded(path), Bound::Unbounded)).map(|(name, _)| name);
+        self.directories.contains(path)
+            || names.take_while(|name| name.starts_with(path)).any(|name| parent(name) == path)
     }
 
     pub fn open_node(&mut self, id: InodeNumber) {
@@ -176,7 +182,9 @@ impl DiskState {
 
     pub fn close_node(&mut self, id: InodeNumber) {
         self.node_mut(id).handles -= 1;
-        self.forget_unreachable();
+        if !self.is_reachable(id) {
+            self.nodes.remove(&id);
+        }
     }
 
     fn rename_names(&mut self, change: NameChange) {
@@ -292,6 +300,9 @@ impl DiskState {
     }
 
     fn loses_write(&mut self, path: &Path) -> bool {
+        if self.lost_writes.is_empty() {
+            return false;
+        }
         let path = path.to_string_lossy();
         let lost = self.lost_writes.iter_mut().find(|(part, left)| *left > 0 && path.contains(&**part));
         if let Some((_, left)) = lost {
@@ -339,15 +350,24 @@ impl DiskState {
         }
     }
 
-    /// Drops nodes that are no longer referenced by a handle or a name, and could not reappear after a crash.
-    fn forget_unreachable(&mut self) {
+    /// Returns the nodes that have a name, or could have one after a crash. A node can occur several times.
+    fn named_nodes(&self) -> impl Iterator<Item = InodeNumber> {
         let pending = self.unsynced_names.iter().filter_map(|change| match change {
             NameChange::Create { node, .. } | NameChange::Rename { node, .. } => Some(node),
             NameChange::Remove { .. } => None,
         });
-        let reachable = self.names.values().chain(self.durable_names.values()).chain(pending);
-        let reachable: BTreeSet<InodeNumber> = reachable.copied().collect();
-        self.nodes.retain(|id, node| node.handles > 0 || reachable.contains(id));
+        self.names.values().chain(self.durable_names.values()).chain(pending).copied()
+    }
+
+    /// Returns true if a node is referenced by a handle or a name, or could reappear after a crash.
+    fn is_reachable(&self, id: InodeNumber) -> bool {
+        self.node(id).handles > 0 || self.named_nodes().any(|named| named == id)
+    }
+
+    /// Drops the nodes that are not reachable.
+    fn forget_unreachable(&mut self) {
+        let named: BTreeSet<InodeNumber> = self.named_nodes().collect();
+        self.nodes.retain(|id, node| node.handles > 0 || named.contains(id));
     }
 
     /// Returns the disk after the kernel or the process was restarted: no open files, no locks, power on, operation
