@@ -72,9 +72,7 @@ pub(super) fn collect(runs: &[&RunResult]) -> Vec<ComparisonMetric> {
         metric("Replay, writes per log", "per log", Lower, &per_log(|database| database.database_writes)),
         metric("Passive over active I/O, kept, steady", "", Lower, &|run| passive_io(run, true, false)),
         metric("Passive over active I/O, kept, catch-up", "", Lower, &|run| passive_io(run, true, true)),
-        metric("Passive over active I/O, discarded, steady", "", Lower, &|run| {
-            passive_io(run, false, false)
-        }),
+        metric("Passive over active I/O, discarded, steady", "", Lower, &|run| passive_io(run, false, false)),
         metric("Passive over active I/O, discarded, catch-up", "", Lower, &|run| {
             passive_io(run, false, true)
         }),

@@ -85,7 +85,9 @@ impl SimInode {
     fn sync(&mut self) {
         for change in self.unsynced.drain(..) {
             match change {
-                UnsyncedChange::Write { offset, data } => self.durable.share(&self.current, offset, data.len()),
+                UnsyncedChange::Write { offset, data } => {
+                    self.durable.share(&self.current, offset, data.len())
+                }
                 UnsyncedChange::Length(len) => self.durable.set_len(len),
             }
         }
@@ -171,7 +173,8 @@ impl DiskState {
     }
 
     pub fn is_directory(&self, path: &Path) -> bool {
-        let names = self.names.range::<Path, _>((Bound::Excluded(path), Bound::Unbounded)).map(|(name, _)| name);
+        let names =
+            self.names.range::<Path, _>((Bound::Excluded(path), Bound::Unbounded)).map(|(name, _)| name);
         self.directories.contains(path)
             || names.take_while(|name| name.starts_with(path)).any(|name| parent(name) == path)
     }
