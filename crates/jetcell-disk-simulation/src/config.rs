@@ -180,7 +180,7 @@ pub fn parse_drive(text: &str) -> Result<DriveModel, InvalidConfig> {
 
 /// Converts a parser error to its first line, with the line number in the text.
 fn with_line(text: &str, error: &toml::de::Error) -> InvalidConfig {
-    let line = error.span().map_or(1, |span| text[..span.start].lines().count().max(1));
+    let line = error.span().map_or(1, |span| 1 + text.get(..span.start).unwrap_or(text).matches('\n').count());
     InvalidConfig(format!("line {line}: {}", error_line(&error.message().lines().next().unwrap_or_default())))
 }
 
@@ -409,5 +409,12 @@ mod tests {
             let text = Config::read(&EXAMPLE.replacen(from, to, 1)).unwrap_err().to_string();
             assert!(text.contains(what) && !text.contains('\n'), "{text}");
         }
+    }
+
+    #[test]
+    fn an_error_at_the_start_of_a_line_names_that_line() {
+        let line = EXAMPLE.lines().position(|line| line.starts_with("seconds = ")).unwrap() + 1;
+        let text = Config::read(&EXAMPLE.replacen("seconds = ", "secs = ", 1)).unwrap_err().to_string();
+        assert!(text.starts_with(&format!("line {line}: unknown field `secs`")), "{text}");
     }
 }

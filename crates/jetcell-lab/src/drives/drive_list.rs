@@ -199,7 +199,8 @@ impl DriveList {
 
     pub(super) fn parse(text: &str) -> Result<DriveList, String> {
         let list: DriveList = toml::from_str(text).map_err(|error| {
-            let line = error.span().map(|span| text.get(..span.start).unwrap_or(text).lines().count().max(1));
+            let line =
+                error.span().map(|span| 1 + text.get(..span.start).unwrap_or(text).matches('\n').count());
             let place = line.map_or_else(String::new, |line| format!("line {line}: "));
             format!("{place}{}", error_line(&error.message()))
         })?;
@@ -353,7 +354,7 @@ mod tests {
             (String::new(), "missing field `drive`"),
             ("[[drive]]\nname = \"a\"\n".into(), "the list must contain 2 to 24 drives, but contains 1"),
             (TWO.replace('b', "a"), "two drives have the name a"),
-            (with("colour = 1"), "unknown field `colour`"),
+            (with("colour = 1"), "line 5: unknown field `colour`"),
             (with("price = 0"), "price of b is not above 0; use a number above 0"),
             (with("price = -3.0"), "above 0"),
             (with("power = { watts = 3 }"), "the meter's scope is missing; add scope"),

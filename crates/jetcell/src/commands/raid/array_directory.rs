@@ -146,8 +146,11 @@ impl ArrayDirectory {
         })?;
         let damaged =
             |what: &str| CommandError::from(format!("{shown} is damaged ({what}); restore it from a copy"));
-        let stored: StoredMembers = toml::from_str(&text)
-            .map_err(|error| damaged(&error_line(&error.message().lines().next().unwrap_or_default())))?;
+        let stored: StoredMembers = toml::from_str(&text).map_err(|error| {
+            let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+            let line = 1 + before.matches('\n').count();
+            damaged(&format!("line {line}: {}", error_line(&error.message())))
+        })?;
         let id = u128::from_str_radix(&stored.id, 16)
             .map_err(|_| damaged("the array ID is not a valid number"))?;
         let StoredMembers { members, write_log, simulated_drive, .. } = stored;
@@ -252,6 +255,7 @@ mod tests {
             std::fs::write(dir.path().join(STATE_FILE), text).unwrap();
             let complaint = ArrayDirectory::open(dir.path()).unwrap_err().to_string();
             assert!(complaint.contains("is damaged") && complaint.lines().count() == 1, "{complaint}");
+            assert!(complaint.contains("line 3") || !text.ends_with("more = 1"), "{complaint}");
         }
         array.remove().unwrap();
         ArrayDirectory::refuse_used(dir.path()).unwrap();
