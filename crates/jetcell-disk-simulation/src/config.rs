@@ -180,7 +180,8 @@ pub fn parse_drive(text: &str) -> Result<DriveModel, InvalidConfig> {
 
 /// Converts a parser error to its first line, with the line number in the text.
 fn with_line(text: &str, error: &toml::de::Error) -> InvalidConfig {
-    let line = error.span().map_or(1, |span| 1 + text.get(..span.start).unwrap_or(text).matches('\n').count());
+    let line =
+        error.span().map_or(1, |span| 1 + text.get(..span.start).unwrap_or(text).matches('\n').count());
     InvalidConfig(format!("line {line}: {}", error_line(&error.message().lines().next().unwrap_or_default())))
 }
 
