@@ -35,7 +35,7 @@ fn the_error_names_the_invalid_value() {
         ("count = 6000", "count = 0", "mailboxes.count = 0 must be between 1"),
         ("count = 6000", "count = -5", "invalid value: integer `-5`"),
         ("count = 6000", "count = 18446744073709551615", ""),
-        ("count = 6000", "", "missing field `count`"),
+        ("count = 6000", "", "missing key 'mailboxes.count'"),
         ("messages_per_day = 150", "messages_per_day = -1", "mailboxes.messages_per_day = -1 must be"),
         ("messages_per_day = 150", "messages_per_day = nan", "mailboxes.messages_per_day = NaN must be"),
         ("quota = \"5GiB\"", "quota = 5", "'5' has no unit"),

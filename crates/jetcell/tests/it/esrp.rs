@@ -121,7 +121,11 @@ fn invalid_document_input_is_refused() {
             "use runs of performance",
         ),
         (&["good.toml", "good.toml"], "good.toml: truncated or damaged", ""),
-        (&["typo.toml", "run"], "--esrp typo.toml: line 2: unknown key `vendro`", "expected one of `title`"),
+        (
+            &["typo.toml", "run"],
+            "--esrp typo.toml, line 2: unknown key 'vendro'",
+            "the nearest known key is 'vendor'",
+        ),
         (&["noise.toml", "run"], "--esrp noise.toml: cannot be read", "prints an example"),
         (&["run", "run"], "--esrp run: cannot be read: Is a directory", "prints an example"),
         (

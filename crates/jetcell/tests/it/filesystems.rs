@@ -81,7 +81,7 @@ fn incomparable_directories_are_refused() {
     );
     cell.write("list.toml", "[[filesystem]]\nkind = \"ext4\"\nsize = 3\n");
     let list = refused(&["--make-list", "list.toml", "--images", ".", "--output", "out"]);
-    assert!(list.starts_with("list.toml: line 3: unknown field `size`"), "{list}");
+    assert!(list.starts_with("list.toml, line 3: unknown key 'size'"), "{list}");
     assert!(refused(&["a", "b"]).contains("--output"));
     assert!(refused(&["a", "b", "--output", "out", "--precision", "0"]).contains("as a precision"));
     assert!(refused(&["a", "b", "--output", "out", "--config", "none"]).contains("cannot be read"));

@@ -15,7 +15,6 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use jetcell_input::error_line;
 use jetcell_vfs::{DirectoryLock, Vfs, is_locked, parent_directory, read_input};
 use serde::{Deserialize, Serialize};
 
@@ -146,11 +145,8 @@ impl ArrayDirectory {
         })?;
         let damaged =
             |what: &str| CommandError::from(format!("{shown} is damaged ({what}); restore it from a copy"));
-        let stored: StoredMembers = toml::from_str(&text).map_err(|error| {
-            let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
-            let line = 1 + before.matches('\n').count();
-            damaged(&format!("line {line}: {}", error_line(&error.message())))
-        })?;
+        let stored: StoredMembers = jetcell_input::toml::parse(&shown.to_string(), &text)
+            .map_err(|error| format!("{error}; the file is damaged, so restore it from a copy"))?;
         let id = u128::from_str_radix(&stored.id, 16)
             .map_err(|_| damaged("the array ID is not a valid number"))?;
         let StoredMembers { members, write_log, simulated_drive, .. } = stored;

@@ -143,9 +143,8 @@ fn as_json(sized: &SizingWithRisk) -> serde_json::Result<String> {
 }
 
 fn read(option: &str, path: &Path) -> Result<String, CommandError> {
-    let text = read_input(path, MAX_FILE)
-        .map_err(|error| format!("{option} {}: cannot be read: {error}", path.display()))?;
-    Ok(text.strip_prefix('\u{feff}').map(str::to_string).unwrap_or(text))
+    read_input(path, MAX_FILE)
+        .map_err(|error| format!("{option} {}: cannot be read: {error}", path.display()).into())
 }
 
 /// A sizing, with each design's risk of data loss.
