@@ -201,27 +201,6 @@ impl From<TimeSpan> for String {
     }
 }
 
-/// Formats a count with thousands separators: `12,345`.
-pub fn grouped(count: u64) -> String {
-    let digits = count.to_string();
-    let mut out = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
-
-/// Formats a byte count for display: `1.25 GiB`. The text may not parse back to the exact value.
-pub fn human_bytes(bytes: u64) -> String {
-    match SIZE_UNITS[..4].iter().find(|(_, factor)| bytes >= *factor) {
-        Some((name, factor)) => format!("{:.2} {name}", bytes as f64 / *factor as f64),
-        None => format!("{bytes} B"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,11 +3,10 @@
 
 use std::fmt;
 
+use jetcell_input::number::rounded;
 use jetcell_workload::ParseError;
 use jetcell_workload::units::ByteSize;
 use serde::Deserialize;
-
-use crate::number::rounded;
 
 /// A non-negative number as the author wrote it.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]

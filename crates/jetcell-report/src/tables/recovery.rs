@@ -1,10 +1,11 @@
 //! Tables for a recovery test.
 
+use jetcell_input::number::{plain, with_three_decimals};
 use jetcell_workload::profile::RecoveryMode;
 use jetcell_workload::result::{RecoveryTestResult, ReplayedDatabase, RunResult};
 
 use super::jetstress::io_table;
-use crate::number::{count, figure_text, plain, with_three_decimals};
+use crate::number::{count, figure_text};
 use crate::table::{ReportCell, ReportTable};
 
 /// Figures per log from a published test, shown next to the run's own: Jetstress 2013 on 23 disks with 7,200 rpm,

@@ -9,10 +9,11 @@ use jetcell_backup::{BackupOptions, BackupProgress, CancelToken};
 use jetcell_copies::{
     CopyError, DirectorySource, LogSource, Reseed, ReseedPlan, SeedOptions, StreamDirectory, seed_stopped,
 };
+use jetcell_input::number::human_bytes;
 use jetcell_input::printable_rows;
 use jetcell_vfs::Vfs;
 use jetcell_workload::EventFile;
-use jetcell_workload::units::{ByteSize, human_bytes};
+use jetcell_workload::units::ByteSize;
 use serde_json::json;
 
 use crate::commands::copies::explain_copy_error;

@@ -6,7 +6,8 @@ use std::time::Instant;
 use clap::Args;
 use ese_format::LogTime;
 use jetcell_backup::{RESTORE_MARKER, RestoreOptions, RestoreResult, restore};
-use jetcell_workload::units::{ByteSize, human_bytes};
+use jetcell_input::number::human_bytes;
+use jetcell_workload::units::ByteSize;
 use serde_json::json;
 
 use crate::commands::backup::{backup_list, explain_backup_error, refuse_inside, vfs};

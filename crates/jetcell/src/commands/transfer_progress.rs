@@ -4,10 +4,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use jetcell_backup::{BackupProgress, CancelToken, TransferControl};
-use jetcell_workload::units::{ByteSize, human_bytes};
+use jetcell_input::number::human_bytes;
+use jetcell_input::time::format_duration;
+use jetcell_workload::units::ByteSize;
 
 use crate::console;
-use crate::live::format_duration;
 use crate::outcome::CommandError;
 use crate::progress_line::{ProgressLine, completed_share};
 

@@ -62,7 +62,7 @@ fn runs_from_two_servers_form_one_document() {
     let paper = fs::read_to_string(cell.path("paper.md")).unwrap();
     assert!(paper.starts_with("# Two servers\n"), "{paper}");
     let achieved = |result: &Value| result["achieved_transactional_iops"].as_f64().unwrap();
-    let both = jetcell_report::decimal(2.0 * achieved(&RUN.0), 3);
+    let both = jetcell_input::number::decimal(2.0 * achieved(&RUN.0), 3);
     let row = format!("| Achieved Transactional I/O per Second | {both} |");
     assert!(paper.contains(&row), "{row}: {paper}");
 

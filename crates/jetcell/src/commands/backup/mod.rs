@@ -15,8 +15,9 @@ use jetcell_backup::{
     BackupError, BackupOptions, BackupResult, BackupType, back_up_stopped, snapshot_stopped,
 };
 use jetcell_copies::{CopyError, CopyState, ReplayPause};
+use jetcell_input::number::human_bytes;
 use jetcell_vfs::{RealOptions, RealVfs, Vfs};
-use jetcell_workload::units::{ByteSize, TimeSpan, human_bytes};
+use jetcell_workload::units::{ByteSize, TimeSpan};
 use serde_json::json;
 
 use self::backup_list::CompleteBackup;
@@ -203,7 +204,7 @@ impl BackupArgs {
             return Ok(self.base.clone());
         }
         let set = RecoverySet::find(vfs, files).map_err(|error| explain_backup_error(&error.into()))?;
-        let stream: String = set.signature.to_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+        let stream = set.signature.to_hex();
         let to = std::path::absolute(to).map_err(|error| format!("{}: {error}", to.display()))?;
         let fits = |found: &&CompleteBackup| {
             let kinds: &[BackupType] = match self.kind() {

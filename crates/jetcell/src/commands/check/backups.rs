@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use ese_check::CheckThrottle;
 use jetcell_backup::{BackupVerification, CancelToken, VerifyOptions, VerifySubset, verify};
-use jetcell_workload::units::{ByteSize, human_bytes};
+use jetcell_input::number::human_bytes;
+use jetcell_workload::units::ByteSize;
 use serde_json::json;
 
 use crate::commands::backup::{explain_backup_error, vfs};

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use jetcell_input::time::format_duration;
 use jetcell_lab::drive::{
     DriveTest, DriveTestError, DriveTestOptions, DriveTestProgress, TargetCosts, TestTarget, WritePermission,
     is_step, test,
@@ -23,7 +24,6 @@ use crate::commands::result_directory::store;
 use crate::commands::storage_test::array_volumes::{ArrayVolumes, resolve_array_directories};
 use crate::commands::transfer_progress::stop_on_signals;
 use crate::console::{self, print_json_or_lines};
-use crate::live::format_duration;
 use crate::outcome::{CommandError, CommandOutcome, print_error};
 use crate::progress_line::ProgressLine;
 

@@ -3,12 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use jetcell_input::number::human_bytes;
 use jetcell_lab::filesystems::{
     FilesystemKind, FilesystemMaker, FilesystemMedium, FilesystemSpecification, LeftoverDirectory,
     MIN_IMAGE_BYTES, MakeError, SkippedFilesystem, check,
 };
 use jetcell_lab::{ErasableDevice, LocalSystem, SystemError};
-use jetcell_workload::units::{ByteSize, human_bytes};
+use jetcell_workload::units::ByteSize;
 
 use crate::commands::load_turns::{LoadTurns, TurnError, inspect_directory};
 use crate::console;

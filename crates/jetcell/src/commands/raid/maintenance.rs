@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use jetcell_array::{ArrayState, BLOCK, RebuildProgress, ZONE_ROWS};
 use jetcell_backup::{BackupProgress, TransferControl};
+use jetcell_input::number::human_bytes;
 use jetcell_vfs::Pacer;
-use jetcell_workload::units::{ByteSize, human_bytes};
+use jetcell_workload::units::ByteSize;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 

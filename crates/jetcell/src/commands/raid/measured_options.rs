@@ -7,11 +7,11 @@ use std::str::FromStr;
 
 use chrono::DateTime;
 use jetcell_array::{ArrayExamination, Level};
+use jetcell_input::number::human_bytes;
 use jetcell_raid_models::RaidType;
 use jetcell_raid_models::units::HOURS_PER_YEAR;
 use jetcell_vfs::open_input;
 use jetcell_workload::EVENT_FILE;
-use jetcell_workload::units::human_bytes;
 use serde_json::Value;
 
 use super::array_directory::ArrayDirectory;

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use jetcell_array::{ScrubReport, SlotStatus};
-use jetcell_workload::units::{ByteSize, human_bytes};
+use jetcell_input::number::human_bytes;
+use jetcell_workload::units::ByteSize;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 

@@ -14,9 +14,10 @@ use jetcell_copies::{
     CopyError, CopyState, DirectorySource, LogSource, ReplayOptions, Replicator, SeedOptions,
     StreamDirectory, seed_stopped,
 };
+use jetcell_input::number::human_bytes;
 use jetcell_vfs::Vfs;
 use jetcell_workload::EventFile;
-use jetcell_workload::units::{ByteSize, TimeSpan, human_bytes};
+use jetcell_workload::units::{ByteSize, TimeSpan};
 
 use self::scanner::{ContinuousScanOptions, CopyScanner};
 use crate::commands::copies::{self, explain_copy_error};

@@ -8,7 +8,8 @@ mod tables;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use jetcell_report::{grouped, table_csv, table_text, wrap};
+use jetcell_input::number::grouped;
+use jetcell_report::{table_csv, table_text, wrap};
 use jetcell_sizing::catalogue::DEFAULT_DISKS;
 use jetcell_sizing::platform::PLATFORMS;
 use jetcell_sizing::{Config, DiskCatalogue, EXAMPLE, SizingResult, size};
