@@ -4,7 +4,7 @@
 use std::fmt;
 
 use jetcell_input::number::rounded;
-use jetcell_workload::ParseError;
+use jetcell_input::quantity::{QuantityError, number_and_unit};
 use jetcell_workload::units::ByteSize;
 use serde::Deserialize;
 
@@ -94,8 +94,8 @@ pub(crate) struct StatedCapacity {
 }
 
 impl TryFrom<String> for StatedCapacity {
-    type Error = ParseError;
-    fn try_from(written: String) -> Result<StatedCapacity, ParseError> {
+    type Error = QuantityError;
+    fn try_from(written: String) -> Result<StatedCapacity, QuantityError> {
         let ByteSize(bytes) = written.parse()?;
         Ok(StatedCapacity { written, bytes })
     }
@@ -111,10 +111,8 @@ impl StatedCapacity {
 
     /// Returns the unit and the number of decimals.
     fn unit(&self) -> (&str, usize) {
-        let written = self.written.trim();
-        let end = written.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(written.len());
-        let (number, unit) = written.split_at(end);
-        (unit.trim(), number.split_once('.').map_or(0, |(_, decimals)| decimals.len()))
+        let (number, unit) = number_and_unit(self.written.trim()).unwrap_or_default();
+        (unit, number.split_once('.').map_or(0, |(_, decimals)| decimals.len()))
     }
 
     /// Returns the number of bytes in one unit.

@@ -342,7 +342,10 @@ fn configuration_errors_are_one_line() {
         ),
         ("title = 'x'\n[disks]\ncount = -3", ", line 3: disks.count: expected a number from 0 to 1e15"),
         ("title = 'x'\n[disks]\ncount = nan", ", line 3: disks.count: expected a number from 0 to 1e15"),
-        ("title = 'x'\n[disks]\nraw_capacity = '1 XB'", "could not parse '1 XB'; try a value such as 256MiB"),
+        (
+            "title = 'x'\n[disks]\nraw_capacity = '1 XB'",
+            "'1 XB' does not have a valid unit; try a value such as 256MiB",
+        ),
         (
             "title = 'x'\n[exchange]\nmailboxes_per_database = [1]",
             "line 3: exchange.mailboxes_per_database: expected a number, or a list of the minimum",

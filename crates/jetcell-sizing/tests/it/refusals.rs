@@ -39,7 +39,7 @@ fn the_error_names_the_invalid_value() {
         ("messages_per_day = 150", "messages_per_day = -1", "mailboxes.messages_per_day = -1 must be"),
         ("messages_per_day = 150", "messages_per_day = nan", "mailboxes.messages_per_day = NaN must be"),
         ("quota = \"5GiB\"", "quota = 5", "'5' has no unit"),
-        ("quota = \"5GiB\"", "quota = \"-5GiB\"", "could not parse '-5GiB'"),
+        ("quota = \"5GiB\"", "quota = \"-5GiB\"", "'-5GiB' is negative"),
         ("quota = \"5GiB\"", "quota = \"900000TiB\"", "raise databases.largest or lower mailboxes.quota"),
         ("free = \"20%\"", "free = \"100%\"", "databases.free = 100% must be less than 100%"),
         ("copies = 2", "copies = 4", "servers.copies = 4 on 3 servers"),

@@ -221,9 +221,12 @@ mod tests {
                 "threads = 'four'",
                 "a, line 1: threads: invalid type: string \"four\", expected a number in its valid range",
             ),
-            ("\nsize = '1XB'", "a, line 2: size: could not parse '1XB'; try a value such as 256MiB or 80%"),
-            ("size = -4", "a, line 1: size: expected a size such as 256MiB, or a time such as 60s"),
-            ("cache = [1]", "a, line 1: cache: expected a size such as 256MiB, or a time such as 60s"),
+            (
+                "\nsize = '1XB'",
+                "a, line 2: size: '1XB' does not have a valid unit; try a value such as 256MiB or 80%",
+            ),
+            ("size = -4", "a, line 1: size: '-4' is negative; try a value such as 256MiB or 80%"),
+            ("cache = [1]", "a, line 1: cache: expected a number, or text in quotes"),
             (
                 "duration = 'soon'",
                 "a, line 1: duration: could not parse 'soon'; try a value such as 60s or 2h",
