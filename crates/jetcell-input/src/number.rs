@@ -17,8 +17,7 @@ pub fn with_three_decimals(value: f64) -> String {
 
 /// Formats a value with as few decimals as needed, at most three.
 pub fn plain(value: f64) -> String {
-    let text = with_three_decimals(value);
-    text.trim_end_matches('0').trim_end_matches('.').to_string()
+    without_zeros(&with_three_decimals(value))
 }
 
 /// Formats a value like [`plain`], with thousands separators.
@@ -36,8 +35,7 @@ pub fn significant(value: f64) -> String {
         size if size >= 0.9995 => 2,
         _ => 3,
     };
-    let text = format!("{:.decimals$}", rounded(value, decimals));
-    text.trim_end_matches('0').trim_end_matches('.').to_string()
+    without_zeros(&format!("{:.decimals$}", rounded(value, decimals)))
 }
 
 /// Formats a value with four significant digits, for figures of any magnitude such as probabilities: `0.002071`,
@@ -56,16 +54,14 @@ pub fn four_digits(value: f64) -> String {
         return without_zeros(&digits);
     }
     let decimals = (3 - rounded.abs().log10().floor() as i32).clamp(0, 9) as usize;
-    let text = decimal(rounded, decimals);
-    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_string() } else { text }
+    without_zeros(&decimal(rounded, decimals))
 }
 
-/// Removes trailing zeros: `2.950e7` becomes `2.95e7`.
-fn without_zeros(digits: &str) -> String {
-    match digits.split_once('e') {
-        Some((digits, power)) => format!("{}e{power}", digits.trim_end_matches('0').trim_end_matches('.')),
-        None => digits.to_string(),
-    }
+/// Removes trailing zeros of decimals: `2.950e7` becomes `2.95e7`.
+pub fn without_zeros(text: &str) -> String {
+    let (digits, power) = text.split_at(text.find('e').unwrap_or(text.len()));
+    let trimmed = digits.trim_end_matches('0').trim_end_matches('.');
+    format!("{}{power}", if digits.contains('.') { trimmed } else { digits })
 }
 
 /// Formats a whole number with thousands separators: `12,345`.

@@ -20,6 +20,7 @@ fn numbers_keep_four_digits_at_every_magnitude() {
     let values = [0.0, 2.071_276e-6, 0.002_071_276, 0.5, 12.0, 9_999.4, 461_052.6, 8_411_000.0, 2.95e9];
     let texts = ["0", "2.071e-6", "0.002071", "0.5", "12", "9,999", "461,100", "8,411,000", "2.95e9"];
     assert_eq!(values.map(four_digits), texts);
+    assert_eq!(["1.50e3", "100", "1.0", "10e2"].map(without_zeros), ["1.5e3", "100", "1", "10e2"]);
     assert_eq!([-0.25, 0.999_96, f64::INFINITY].map(four_digits), ["-0.25", "1", "inf"]);
 }
 

@@ -18,7 +18,7 @@ const SHARED: &str = "jetcell-input";
 const INDEPENDENT: [&str; 2] = ["ese-format", "ese-check"];
 
 /// Patterns of copies, and what to use instead.
-const COPIES: [(&str, &str); 7] = [
+const COPIES: [(&str, &str); 8] = [
     (
         r"\btoml::(from_str|from_slice|de::|Table\b)|\bDeTable\b",
         "parse TOML with jetcell_input::toml::parse, whose errors name the source, the line and the key",
@@ -37,6 +37,7 @@ const COPIES: [(&str, &str); 7] = [
         r"\bfn (grouped|decimal|significant|four_digits|human_bytes|format_duration|duration_text|nearest)\b",
         "use the function of this name in jetcell_input (number, time, or the crate itself)",
     ),
+    (r"trim_end_matches\('0'\)\.trim_end_matches\('\.'\)", "use jetcell_input::number::without_zeros"),
     (r"\{\w*:02x\}", "format bytes with jetcell_input::hex::hex"),
 ];
 

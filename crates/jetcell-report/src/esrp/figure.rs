@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use jetcell_input::number::rounded;
+use jetcell_input::number::{rounded, without_zeros};
 use jetcell_input::quantity::{QuantityError, number_and_unit};
 use jetcell_workload::units::ByteSize;
 use serde::Deserialize;
@@ -27,8 +27,7 @@ impl StatedNumber {
     /// Formats the computed figure with one more decimal than this figure, which makes a difference visible.
     pub(crate) fn format_like(self, computed: f64) -> String {
         let decimals = (self.decimals() + 1).min(6);
-        let text = format!("{:.decimals$}", rounded(computed, decimals));
-        text.trim_end_matches('0').trim_end_matches('.').to_string()
+        without_zeros(&format!("{:.decimals$}", rounded(computed, decimals)))
     }
 
     /// Returns the number of decimals in the number's shortest form.

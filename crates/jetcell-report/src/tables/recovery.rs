@@ -1,6 +1,6 @@
 //! Tables for a recovery test.
 
-use jetcell_input::number::{plain, with_three_decimals};
+use jetcell_input::number::{plain, with_three_decimals, without_zeros};
 use jetcell_workload::profile::RecoveryMode;
 use jetcell_workload::result::{RecoveryTestResult, ReplayedDatabase, RunResult};
 
@@ -42,7 +42,7 @@ fn statistics(recovery: &RecoveryTestResult) -> ReportTable {
 
 /// Formats seconds in Jetstress's unit, which is 100 ns.
 fn ticks(seconds: f64) -> String {
-    format!("{seconds:.7}").trim_end_matches('0').trim_end_matches('.').to_string()
+    without_zeros(&format!("{seconds:.7}"))
 }
 
 fn per_log(recovery: &RecoveryTestResult) -> ReportTable {
